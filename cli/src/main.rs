@@ -1,0 +1,2 @@
+//! The program `weft`.
+fn main() {}

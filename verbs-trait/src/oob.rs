@@ -1,0 +1,29 @@
+//! Byte streams beside the fabric: bootstrap over the machines' ordinary network.
+
+use crate::{Result, Service, Verbs};
+use std::io;
+use std::task::{Context, Poll};
+
+/// The machine's ordinary network. Needs [`Caps::OUT_OF_BAND`](crate::Caps::OUT_OF_BAND).
+pub trait OutOfBand<V: Verbs>: Clone + 'static {
+    /// Listens on a port of this machine.
+    fn listen(&self, service: Service) -> Result<V::StreamListener>;
+    /// Connects to a port of a named machine; the stream is ready once it can be written.
+    fn connect(&self, node: &str, service: Service) -> Result<V::Stream>;
+}
+
+/// Takes incoming streams.
+pub trait StreamListener<V: Verbs>: 'static {
+    /// The next stream. When it is not there yet, its arrival steps the node and wakes the task.
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<V::Stream>>;
+}
+
+/// A reliable byte stream, as TCP is. Its readiness steps the node and wakes the task.
+pub trait Stream: 'static {
+    /// Reads some bytes; 0 at the end of the stream.
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
+    /// Writes some of the bytes.
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
+    /// Ends the sending direction.
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
