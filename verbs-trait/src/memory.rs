@@ -66,7 +66,7 @@ pub struct RemoteSlice {
 
 impl RemoteSlice {
     /// A part of this range, or `None` where it sticks out.
-    pub fn sub(self, range: Range<u32>) -> Option<RemoteSlice> {
+    pub fn slice(self, range: Range<u32>) -> Option<RemoteSlice> {
         (range.start <= range.end && range.end <= self.len).then_some(RemoteSlice {
             addr: self.addr + u64::from(range.start),
             len: range.end - range.start,
@@ -76,7 +76,7 @@ impl RemoteSlice {
 
     /// The 8-byte word at an offset, or `None` where it sticks out.
     pub fn word(self, at: u32) -> Option<RemoteSlice> {
-        self.sub(at..at.checked_add(8)?)
+        self.slice(at..at.checked_add(8)?)
     }
 
     /// The 16 bytes by which it travels in messages: address, length, key, little-endian.
