@@ -67,7 +67,7 @@ pub struct RemoteSlice {
 impl RemoteSlice {
     /// A part of this range, or `None` where it sticks out.
     pub fn slice(self, range: Range<u32>) -> Option<RemoteSlice> {
-        (range.start <= range.end && range.end <= self.len).then_some(RemoteSlice {
+        (range.start <= range.end && range.end <= self.len).then(|| RemoteSlice {
             addr: self.addr + u64::from(range.start),
             len: range.end - range.start,
             rkey: self.rkey,
