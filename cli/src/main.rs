@@ -1,2 +1,32 @@
-//! The program `weft`.
-fn main() {}
+//! The program `weft`: runs scenarios on the simulated fabric and reports.
+
+mod args;
+mod exit;
+mod interrupt;
+mod logfile;
+mod output;
+
+use args::{Cli, Command};
+use exit::{Exit, Failure};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match act() {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            eprintln!("weft: {failure}");
+            failure.exit().into()
+        }
+    }
+}
+
+fn act() -> Result<Exit, Failure> {
+    let cli = match Cli::read() {
+        Ok(Ok(cli)) => cli,
+        Ok(Err(asked_for)) => return output::text(&asked_for).map(|()| Exit::Held),
+        Err(complaint) => return Err(Failure::bad_input(complaint)),
+    };
+    match cli.command {
+        Command::Run(_) | Command::Devices(_) | Command::Profiles(_) => Ok(Exit::Held),
+    }
+}

@@ -1,0 +1,202 @@
+//! The command line: what can be said, and how `--help` explains it.
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+const ABOUT: &str = "Runs RDMA protocols on a simulated InfiniBand cluster while links fail";
+
+const LONG_ABOUT: &str = "\
+Weft runs a distributed lock service, written against InfiniBand verbs, on a simulated cluster: adapters, \
+links, switches and processors with the latencies of a real one. Cables are cut, packets are lost, ports go \
+down, all from one seed, and every run is checked: is an exclusive holder ever not alone, is a request \
+granted twice, does every request end once the faults stop?
+
+The same scenario and the same seed give the same run, to the byte of its event log.";
+
+const AFTER_HELP: &str = "\
+Examples:
+  weft run scenarios/lock-service-16.toml              one run: 16 nodes, links failing, a report
+  weft run scenarios/lock-service-16.toml --seed 42    another run of the same scenario
+  weft run scenarios/lock-service-16.toml --seeds 0..1000
+                                                       a thousand runs, one table
+  weft run scenarios/lock-service-16.toml --log events.log
+                                                       with everything that happened, line by line
+  weft profiles ncosed-2007                            the figures behind a simulated cluster
+
+Scenarios are TOML files. Those that come with Weft are in the directory `scenarios`; docs/scenario.md says \
+what one can contain.
+
+Exit codes:
+  0  everything that must hold held
+  1  a check was violated: a bug in a protocol was found
+  2  bad input: a scenario, an option or a file that cannot be used
+  3  the run could not finish (interrupted, or out of its limits)";
+
+/// The program's command line.
+#[derive(Debug, Parser)]
+#[command(name = "weft", version, about = ABOUT, long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+#[command(max_term_width = 100, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a scenario and report
+    Run(RunArgs),
+    /// List the RDMA devices that a scenario can run on
+    Devices(ListArgs),
+    /// List calibration profiles, or show the figures of one
+    Profiles(ProfilesArgs),
+}
+
+const RUN_LONG: &str = "\
+Run a scenario and report: the verdict first, then requests and their latencies in virtual time, what the \
+protocol did, the faults that struck, and each check with its result.
+
+With --seeds the scenario runs once for each seed, several at a time, and one table sums them up. A seed that \
+violates a check is named with the command that runs it again.";
+
+/// `weft run`.
+#[derive(Debug, Args)]
+#[command(long_about = RUN_LONG)]
+pub struct RunArgs {
+    /// The scenario, a TOML file (see `scenarios/` and docs/scenario.md)
+    pub scenario: PathBuf,
+    /// Run with this seed instead of the scenario's own
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Run once for each seed from A up to, not including, B
+    #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "log"])]
+    pub seeds: Option<Seeds>,
+    /// Run with this lock scheme instead of the scenario's own
+    #[arg(long, value_name = "SCHEME")]
+    pub scheme: Option<String>,
+    /// Write the event log to this file: one line for each thing that happened
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// How many seeds run at a time [default: as many as there are processors]
+    #[arg(long, value_name = "N", requires = "seeds")]
+    pub jobs: Option<std::num::NonZeroUsize>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Show what happens on the fabric, with virtual times, on stderr (-vv: every packet)
+    #[arg(long, short, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// `weft devices`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `weft profiles`.
+#[derive(Debug, Args)]
+pub struct ProfilesArgs {
+    /// Show every figure of this profile, with its unit and its source
+    pub name: Option<String>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A range of seeds, `A..B`; `B` is not part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seeds(pub Range<u64>);
+
+/// Most seeds of one call: more than a year of runs, and few enough to count.
+const MOST_SEEDS: u64 = 1_000_000_000;
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Seeds, String> {
+        let shape = || format!("'{text}' is not a range of seeds such as 0..1000");
+        let (first, end) = text.split_once("..").ok_or_else(shape)?;
+        let first = first.parse().map_err(|_| shape())?;
+        let end = end.parse().map_err(|_| shape())?;
+        if first >= end {
+            return Err(format!("'{text}' holds no seed: the first must be below the second"));
+        }
+        if end - first > MOST_SEEDS {
+            return Err(format!("'{text}' holds more than {MOST_SEEDS} seeds"));
+        }
+        Ok(Seeds(first..end))
+    }
+}
+
+impl Cli {
+    /// Reads the command line. `Err` is a complaint of one line; `Ok(Err)` is a text that was asked for, such
+    /// as `--help`.
+    pub fn read() -> Result<Result<Cli, String>, String> {
+        match Cli::try_parse() {
+            Ok(cli) => Ok(Ok(cli)),
+            Err(error) if !error.use_stderr() => Ok(Err(error.render().to_string())),
+            Err(error) => Err(one_line(&error)),
+        }
+    }
+}
+
+/// clap's complaint without its usage paragraph, in one line.
+fn one_line(error: &clap::Error) -> String {
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "say what to do: run, devices or profiles (see `weft --help`)".to_string();
+    }
+    let text = error.render().to_string();
+    let said = text.split("\nUsage:").next().unwrap_or_default();
+    let said = said.split("\nFor more information").next().unwrap_or_default();
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let line = words.join(" ");
+    format!("{} (see `weft --help`)", line.strip_prefix("error: ").unwrap_or(&line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_range_of_seeds_excludes_its_end() {
+        assert_eq!("3..5".parse(), Ok(Seeds(3..5)));
+    }
+
+    #[test]
+    fn what_is_not_a_range_of_seeds_is_refused() {
+        for text in ["", "7", "..", "1..", "..9", "5..5", "9..2", "a..b", "-1..4", "0..1..2", "0..9999999999999"] {
+            assert!(text.parse::<Seeds>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_told_in_one_line() {
+        let wrong: [&[&str]; 5] = [
+            &["weft"],
+            &["weft", "fly"],
+            &["weft", "run"],
+            &["weft", "run", "s.toml", "--seed", "x"],
+            &["weft", "run", "s.toml", "--seed", "1", "--seeds", "0..4"],
+        ];
+        for line in wrong {
+            let error = Cli::try_parse_from(line).expect_err("refused");
+            let text = one_line(&error);
+            assert!(!text.contains('\n') && !text.is_empty(), "{line:?}: {text}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! How the program ends: its exit codes, and the one line that says why.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// The program's exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything that must hold held.
+    Held = 0,
+    /// An oracle was violated.
+    Violated = 1,
+    /// Bad input: a scenario, an option or a file that cannot be used.
+    BadInput = 2,
+    /// The run could not finish.
+    Unfinished = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// A reason to end without a result: one line for people, and the exit code.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    line: String,
+}
+
+impl Failure {
+    /// The user gave something that cannot be used.
+    pub fn bad_input(line: impl fmt::Display) -> Failure {
+        Failure::new(Exit::BadInput, line)
+    }
+
+    /// The program could not do what it was asked.
+    pub fn unfinished(line: impl fmt::Display) -> Failure {
+        Failure::new(Exit::Unfinished, line)
+    }
+
+    /// An error's text may span lines (a TOML parser draws the place); it is told in one.
+    fn new(exit: Exit, line: impl fmt::Display) -> Failure {
+        let line = line.to_string();
+        Failure { exit, line: line.split_whitespace().collect::<Vec<_>>().join(" ") }
+    }
+
+    /// The exit code it asks for.
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_in_one_line() {
+        let failure = Failure::bad_input("at line 3\n  | nodes = 0\n  | ^ too few\n");
+        assert_eq!(failure.to_string(), "at line 3 | nodes = 0 | ^ too few");
+    }
+}

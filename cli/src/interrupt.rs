@@ -1,0 +1,22 @@
+//! Ctrl-C. The first asks the run to stop, so that its temporary files go with it; the second does not ask.
+
+use crate::exit::Exit;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A process has one terminal and one set of signal handlers, so this is the program's one global variable.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Takes the signals over (SIGINT, SIGTERM and SIGHUP). Where that is refused, they end the process at once, as
+/// they do by default.
+pub fn install() {
+    let _ = ctrlc::set_handler(|| {
+        if STOP.swap(true, Ordering::SeqCst) {
+            std::process::exit(Exit::Unfinished as i32);
+        }
+    });
+}
+
+/// Whether the user asked to stop.
+pub fn requested() -> bool {
+    STOP.load(Ordering::Relaxed)
+}

@@ -1,0 +1,81 @@
+//! A file that is there in whole or not at all: written beside its final name and renamed at the end.
+
+use crate::exit::Failure;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A file being written. Dropped before [`LogFile::finish`], it leaves nothing behind.
+#[derive(Debug)]
+pub struct LogFile {
+    out: BufWriter<File>,
+    /// The temporary name and the final one; none where bytes go to a device or pipe, which has no "whole".
+    names: Option<(PathBuf, PathBuf)>,
+    asked: PathBuf,
+}
+
+impl LogFile {
+    /// Begins a file, and refuses now what would fail at the end: a directory, a file that may not be written,
+    /// a directory that takes no new file.
+    pub fn create(path: &Path) -> Result<LogFile, Failure> {
+        LogFile::open(path)
+            .map_err(|e| Failure::bad_input(format!("cannot write the log {}: {e}", path.display())))
+    }
+
+    fn open(path: &Path) -> io::Result<LogFile> {
+        let asked = path.to_path_buf();
+        // A link stays a link: what it points to is replaced.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| asked.clone());
+        if let Ok(found) = fs::metadata(&path) {
+            if found.is_dir() {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
+            let file = OpenOptions::new().write(true).open(&path)?;
+            if !found.is_file() {
+                return Ok(LogFile { out: BufWriter::new(file), names: None, asked });
+            }
+        }
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut temporary = std::ffi::OsString::from(".");
+        temporary.push(name);
+        temporary.push(format!(".{}.part", std::process::id()));
+        let temporary = path.with_file_name(temporary);
+        let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        Ok(LogFile { out: BufWriter::new(file), names: Some((temporary, path)), asked })
+    }
+
+    /// Gives the file its name. Until then nobody sees it under that name.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        let done = self.out.flush().and_then(|()| match &self.names {
+            Some((temporary, path)) => fs::rename(temporary, path),
+            None => Ok(()),
+        });
+        match done {
+            Ok(()) => {
+                self.names = None;
+                Ok(())
+            }
+            Err(e) => {
+                Err(Failure::unfinished(format!("cannot write the log {}: {e}", self.asked.display())))
+            }
+        }
+    }
+}
+
+impl Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Drop for LogFile {
+    fn drop(&mut self) {
+        if let Some((temporary, _)) = &self.names {
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}

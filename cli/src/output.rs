@@ -1,0 +1,54 @@
+//! What goes to standard output. A reader that has seen enough (`weft ... | head`) is no error.
+
+use crate::exit::Failure;
+use serde::Serialize;
+use std::io::{self, ErrorKind, Write};
+
+/// Writes a finished text.
+pub fn text(text: &str) -> Result<(), Failure> {
+    put(&mut io::stdout().lock(), text.as_bytes())
+}
+
+/// Writes one JSON value, indented, and a line end.
+pub fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(value)
+        .map_err(|e| Failure::unfinished(format!("the report does not fit into JSON: {e}")))?;
+    text.push('\n');
+    put(&mut io::stdout().lock(), text.as_bytes())
+}
+
+fn put(to: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {
+    match to.write_all(bytes).and_then(|()| to.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::unfinished(format!("cannot write to standard output: {e}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Refuses(ErrorKind);
+
+    impl Write for Refuses {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_no_error() {
+        assert!(put(&mut Refuses(ErrorKind::BrokenPipe), b"x").is_ok());
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error() {
+        assert!(put(&mut Refuses(ErrorKind::StorageFull), b"x").is_err());
+    }
+}
