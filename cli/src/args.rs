@@ -179,7 +179,9 @@ mod tests {
 
     #[test]
     fn what_is_not_a_range_of_seeds_is_refused() {
-        for text in ["", "7", "..", "1..", "..9", "5..5", "9..2", "a..b", "-1..4", "0..1..2", "0..9999999999999"] {
+        let wrong =
+            ["", "7", "..", "1..", "..9", "5..5", "9..2", "a..b", "-1..4", "0..1..2", "0..9999999999999"];
+        for text in wrong {
             assert!(text.parse::<Seeds>().is_err(), "{text}");
         }
     }

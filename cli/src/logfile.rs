@@ -55,9 +55,7 @@ impl LogFile {
                 self.names = None;
                 Ok(())
             }
-            Err(e) => {
-                Err(Failure::unfinished(format!("cannot write the log {}: {e}", self.asked.display())))
-            }
+            Err(e) => Err(Failure::unfinished(format!("cannot write the log {}: {e}", self.asked.display()))),
         }
     }
 }
