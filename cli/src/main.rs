@@ -5,6 +5,8 @@ mod exit;
 mod interrupt;
 mod logfile;
 mod output;
+mod progress;
+mod table;
 
 use args::{Cli, Command};
 use exit::{Exit, Failure};

@@ -1,0 +1,115 @@
+//! Tables for people: names to the left, numbers to the right, nothing wrapped, no wider than 80 columns.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table as Grid, presets};
+use std::fmt::Write;
+
+/// A titled table.
+#[derive(Debug)]
+pub struct Table {
+    title: String,
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// Leading columns that hold words; the others hold numbers.
+    words: usize,
+}
+
+impl Table {
+    /// A table whose first `words` columns hold words and are flush left.
+    pub fn new(title: &str, words: usize, heads: &[&str]) -> Table {
+        Table {
+            title: title.to_string(),
+            heads: heads.iter().map(ToString::to_string).collect(),
+            rows: Vec::new(),
+            words,
+        }
+    }
+
+    /// A table of names and what they stand for, without a header.
+    pub fn facts(title: &str) -> Table {
+        Table::new(title, 2, &[])
+    }
+
+    /// Adds a row.
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) -> &mut Table {
+        self.rows.push(cells.into());
+        self
+    }
+
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Appends it to a report, after an empty line.
+    pub fn print(&self, to: &mut String) {
+        let mut grid = Grid::new();
+        grid.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        if !self.heads.is_empty() {
+            grid.set_header(&self.heads);
+        }
+        grid.add_rows(&self.rows);
+        for (index, column) in grid.column_iter_mut().enumerate() {
+            column.set_padding((2, 0));
+            if index >= self.words {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let _ = writeln!(to, "\n{}", self.title);
+        let _ = writeln!(to, "{}", grid.trim_fmt());
+    }
+}
+
+/// A number with its thousands apart: `1,234,567`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A span in microseconds, with as many decimals as its size leaves of interest.
+pub fn micros(nanos: u64) -> String {
+    let micros = nanos as f64 / 1e3;
+    match nanos {
+        0..100_000 => format!("{micros:.2}"),
+        100_000..10_000_000 => format!("{micros:.1}"),
+        _ => count(micros.round() as u64),
+    }
+}
+
+/// A share of a whole, in percent.
+pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_string() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn a_span_keeps_the_digits_that_matter() {
+        assert_eq!(
+            [0, 5_780, 99_999, 123_456, 12_345_678].map(micros),
+            ["0.00", "5.78", "100.00", "123.5", "12,346"]
+        );
+    }
+
+    #[test]
+    fn numbers_line_up_on_the_right() {
+        let mut table = Table::new("Requests", 1, &["mode", "granted"]);
+        table.row(["exclusive".into(), "7".into()]).row(["shared".into(), "1,234".into()]);
+        let mut text = String::new();
+        table.print(&mut text);
+        assert_eq!(text, "\nRequests\n  mode       granted\n  exclusive        7\n  shared       1,234\n");
+    }
+}
