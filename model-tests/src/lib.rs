@@ -1,1 +1,17 @@
-//! See the design.
+//! What holds Weft's protocols to their promises on the simulated fabric.
+//!
+//! A [`scenario::Scenario`] says what the cluster is, what its users do and what goes wrong. A world
+//! ([`lock_world`]) builds it, runs it from a seed and records what the users saw as a [`history`]. The
+//! [`oracle`]s judge the history while it grows, and what is left over at rest. [`seeds`] does that for a range
+//! of seeds.
+//!
+//! Nothing here is global and nothing depends on the wall clock: the same scenario and seed give the same
+//! report, to the byte.
+
+pub mod history;
+pub mod lock_world;
+pub mod oracle;
+pub mod scenario;
+pub mod seeds;
+mod standin;
+pub mod workload;

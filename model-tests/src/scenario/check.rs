@@ -1,0 +1,191 @@
+//! The rules that the types cannot express: bounds, and fields that must or must not go together.
+
+use super::error::{Broken, Step};
+use super::schema::*;
+use super::units::Span;
+use verbs_trait::Nanos;
+
+/// The most machines: what one switch's tables are sized for, and eight bits more than any paper used.
+const MOST_NODES: u32 = 1024;
+/// The most clients on one machine.
+const MOST_CLIENTS: u32 = 1024;
+/// The most locks: their popularity is a table in memory.
+const MOST_LOCKS: u32 = 1_000_000;
+/// The most requests of one client: a run's history is kept in memory.
+const MOST_REQUESTS: u32 = 10_000_000;
+/// The steepest Zipf skew; beyond it all requests ask for one lock, and `keys = "single"` says so.
+const STEEPEST_ZIPF: f64 = 5.0;
+/// The longest run in virtual time; timers count nanoseconds.
+const LONGEST: Nanos = Nanos::from_secs(24 * 3600);
+
+type Rule = Result<(), Broken>;
+
+/// Checks a whole scenario; the first broken rule, in the order of the sections, is reported.
+pub(super) fn check(scenario: &Scenario) -> Rule {
+    cluster(&scenario.cluster)?;
+    workload(&scenario.workload)?;
+    run(&scenario.run)?;
+    scenario.faults.iter().enumerate().try_for_each(|(index, spec)| fault(index, spec, &scenario.cluster))
+}
+
+fn cluster(cluster: &Cluster) -> Rule {
+    let at = |field| in_section("cluster", field);
+    count(at("nodes"), cluster.nodes, MOST_NODES, "give the number of machines")?;
+    let known = ["ncosed-2007", "present-day"];
+    if !known.iter().any(|name| *name == cluster.profile) {
+        return broken(at("profile"), format!("no such profile; there are {}", quoted(&known)));
+    }
+    Ok(())
+}
+
+fn workload(work: &Workload) -> Rule {
+    let at = |field| in_section("workload", field);
+    count(at("clients"), work.clients, MOST_CLIENTS, "give the applications of one machine")?;
+    count(at("locks"), work.locks, MOST_LOCKS, "give the number of locks")?;
+    if let Keys::Zipf(theta) = work.keys
+        && !(0.0..=STEEPEST_ZIPF).contains(&theta)
+    {
+        return broken(
+            at("keys"),
+            format!("a Zipf skew is from 0 (uniform) to {STEEPEST_ZIPF}; 0.99 is usual"),
+        );
+    }
+    match (work.requests, work.duration) {
+        (None, None) => {
+            return broken(at("requests"), "give requests (per client) or duration (in virtual time)".into());
+        }
+        (Some(_), Some(_)) => {
+            return broken(at("duration"), "requests is given too; give one of the two".into());
+        }
+        (Some(requests), None) => {
+            count(at("requests"), requests, MOST_REQUESTS, "give the requests of one client")?;
+        }
+        (None, Some(duration)) => positive(at("duration"), duration)?,
+    }
+    if let Some(deadline) = work.deadline {
+        positive(at("deadline"), deadline)?;
+    }
+    if work.deadline.is_none() && work.hurried != super::Share::ALL {
+        return broken(at("hurried"), "there is no deadline to carry; give deadline too".into());
+    }
+    Ok(())
+}
+
+fn run(run: &Run) -> Rule {
+    positive(in_section("run", "limit"), run.limit)?;
+    positive(in_section("run", "settle"), run.settle)
+}
+
+/// Which fields a kind of fault takes besides `kind`, `at` and `rate`; those before the bar are required.
+fn fields_of(kind: FaultKind) -> (&'static [&'static str], &'static [&'static str]) {
+    match kind {
+        FaultKind::Cut => (&[], &["node", "between", "way", "lasts"]),
+        FaultKind::Flap => (&["down", "up", "times"], &["node", "between"]),
+        FaultKind::Loss | FaultKind::Duplicate | FaultKind::Corrupt => {
+            (&["share"], &["node", "between", "way", "lasts"])
+        }
+        FaultKind::Delay => (&["extra"], &["jitter", "node", "between", "way", "lasts"]),
+        FaultKind::PortDown => (&[], &["node", "lasts"]),
+        FaultKind::LoseCompletion => (&["lasts"], &["node"]),
+        FaultKind::SlowNode => (&["percent"], &["node", "lasts"]),
+    }
+}
+
+fn fault(index: usize, spec: &FaultSpec, cluster: &Cluster) -> Rule {
+    let at = |field: &str| vec![Step::Field("faults".into()), Step::Item(index), Step::Field(field.into())];
+    let given = given(spec);
+    let (required, optional) = fields_of(spec.kind);
+    let takes = || [required, optional].concat().join(", ");
+    if let Some(odd) = given.iter().find(|field| !required.contains(field) && !optional.contains(field)) {
+        return broken(at(odd), format!("means nothing for this kind, which takes at or rate, {}", takes()));
+    }
+    if let Some(lacking) = required.iter().find(|field| !given.contains(field)) {
+        return broken(at(lacking), format!("this kind needs it; it takes at or rate, {}", takes()));
+    }
+    match (spec.at, spec.rate) {
+        (None, None) => {
+            return broken(at("at"), "say when: at = \"3ms\" for once, rate = \"200/s\" for often".into());
+        }
+        (Some(_), Some(_)) => return broken(at("rate"), "at is given too; give one of the two".into()),
+        (Some(time), None) if time.0 > LONGEST => return broken(at("at"), "that is after every run".into()),
+        _ => {}
+    }
+    if spec.node.is_some() && spec.between.is_some() {
+        return broken(at("between"), "node is given too; give one of the two".into());
+    }
+    target(spec, cluster, &at)?;
+    if let Some(times) = spec.times {
+        count(at("times"), times, 10_000, "say how often the link goes down")?;
+    }
+    if spec.percent.is_some_and(|percent| !(101..=100_000).contains(&percent)) {
+        return broken(at("percent"), "from 101 to 100000; 300 is three times slower".into());
+    }
+    Ok(())
+}
+
+fn target(spec: &FaultSpec, cluster: &Cluster, at: &dyn Fn(&str) -> Vec<Step>) -> Rule {
+    let last = cluster.nodes - 1;
+    let exists = |field: &str, node: u32| {
+        let problem = || format!("there is no machine {node}; they are numbered 0 to {last}");
+        if node <= last { Ok(()) } else { broken(at(field), problem()) }
+    };
+    if let Some(Pick::Node(node)) = spec.node {
+        exists("node", node)?;
+    }
+    match spec.between {
+        Some(Pair::Nodes([a, b])) => {
+            exists("between", a)?;
+            exists("between", b)?;
+            if a == b {
+                return broken(at("between"), "a link joins two different machines".into());
+            }
+            Ok(())
+        }
+        Some(Pair::Random) if cluster.nodes < 2 => {
+            broken(at("between"), "there is only one machine; give the cluster at least 2".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The fields of a fault that were given and that depend on its kind.
+fn given(spec: &FaultSpec) -> Vec<&'static str> {
+    let fields = [
+        ("node", spec.node.is_some()),
+        ("between", spec.between.is_some()),
+        ("way", spec.way.is_some()),
+        ("lasts", spec.lasts.is_some()),
+        ("down", spec.down.is_some()),
+        ("up", spec.up.is_some()),
+        ("times", spec.times.is_some()),
+        ("share", spec.share.is_some()),
+        ("extra", spec.extra.is_some()),
+        ("jitter", spec.jitter.is_some()),
+        ("percent", spec.percent.is_some()),
+    ];
+    fields.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
+}
+
+fn count(path: Vec<Step>, value: u32, most: u32, advice: &str) -> Rule {
+    if (1..=most).contains(&value) { Ok(()) } else { broken(path, format!("from 1 to {most}; {advice}")) }
+}
+
+fn positive(path: Vec<Step>, span: Span) -> Rule {
+    if span.0 > Nanos::ZERO && span.0 <= LONGEST {
+        return Ok(());
+    }
+    broken(path, "longer than nothing and at most a day of virtual time".into())
+}
+
+fn broken(path: Vec<Step>, problem: String) -> Rule {
+    Err(Broken { path, problem })
+}
+
+fn in_section(section: &str, field: &str) -> Vec<Step> {
+    vec![Step::Field(section.into()), Step::Field(field.into())]
+}
+
+fn quoted(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    names.join(" and ")
+}

@@ -1,0 +1,52 @@
+//! Scenario files: a cluster, a workload, faults, and how long all that may take.
+//!
+//! [`Scenario::load`] reads one; what it accepts is described on the fields of [`Scenario`] and its parts. A
+//! file that cannot be run is refused with one line that names the file, the line, the field, the value, the
+//! bound and what to do; nothing is run by half.
+
+mod check;
+mod error;
+mod locate;
+mod schema;
+mod scheme;
+mod targets;
+mod units;
+
+pub use error::{Place, ScenarioError};
+pub use schema::{
+    Cluster, FaultKind, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, WaitStyle, WaySpec, Workload,
+    WorkloadKind,
+};
+pub use scheme::Scheme;
+pub use units::{Rate, Share, Span, Spread};
+
+use locate::Document;
+use std::path::Path;
+
+impl Scenario {
+    /// Reads a scenario file and checks it.
+    pub fn load(path: impl AsRef<Path>) -> Result<Scenario, ScenarioError> {
+        let path = path.as_ref();
+        let file = path.display().to_string();
+        let bytes = std::fs::read(path)
+            .map_err(|error| ScenarioError::Unreadable { file: file.clone(), why: error.to_string() })?;
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();
+            ScenarioError::NotUtf8 { file: file.clone(), line }
+        })?;
+        Scenario::parse_named(&file, text)
+    }
+
+    /// Reads a scenario from text that has no file; errors name it `scenario`.
+    pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+        Scenario::parse_named("scenario", text)
+    }
+
+    /// Reads a scenario from text; errors name it `file`.
+    pub fn parse_named(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        let document = Document::new(file, text)?;
+        let scenario: Scenario = toml::from_str(text).map_err(|error| error::from_toml(&document, &error))?;
+        check::check(&scenario).map_err(|broken| error::from_rule(&document, broken))?;
+        Ok(scenario)
+    }
+}

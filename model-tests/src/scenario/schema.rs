@@ -1,0 +1,300 @@
+//! What a scenario file may say: every field with its unit, its default and where the default comes from.
+
+use super::units::{Rate, Share, Span, Spread};
+use serde::{Deserialize, Serialize};
+use verbs_trait::{Nanos, Wait};
+
+/// A whole scenario: a cluster, what its users do, what goes wrong, and for how long.
+///
+/// One file describes a run on either backend. Nothing in it depends on the seed: a seed chooses *when* the
+/// random faults strike, which keys are asked for and in which order simultaneous events happen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// One line that says what the scenario is for; printed above its report. Default: empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// The machines and the fabric between them.
+    pub cluster: Cluster,
+    /// What the applications on those machines do.
+    pub workload: Workload,
+    /// How long it may last. Default: see [`Run`].
+    #[serde(default)]
+    pub run: Run,
+    /// What goes wrong, and when. Default: nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultSpec>,
+}
+
+/// `[cluster]`: the machines and the fabric between them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// How many machines, 1 to 1024. They are numbered from 0.
+    pub nodes: u32,
+    /// The calibration profile: what links, adapters and processors cost. `weft profiles` lists them.
+    /// Default: `"present-day"`, because its figures are those of hardware that can be bought.
+    #[serde(default = "present_day")]
+    pub profile: String,
+    /// How a machine learns of completions: `"poll"` (spins) or `"notify"` (sleeps until interrupted).
+    /// Default: `"poll"`, as in the lock paper's main figures.
+    #[serde(default)]
+    pub wait: WaitStyle,
+    /// How the machines are cabled. Default: `"switch"`, every machine on one switch, as in the lock
+    /// paper's cluster.
+    #[serde(default)]
+    pub topology: Topology,
+}
+
+fn present_day() -> String {
+    "present-day".into()
+}
+
+/// How machines learn of completions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WaitStyle {
+    /// By spinning on the completion queues.
+    #[default]
+    Poll,
+    /// By an interrupt from a completion channel.
+    Notify,
+}
+
+impl WaitStyle {
+    /// The contract's name for it.
+    pub fn wait(self) -> Wait {
+        match self {
+            WaitStyle::Poll => Wait::Poll,
+            WaitStyle::Notify => Wait::Notify,
+        }
+    }
+}
+
+/// How the machines are cabled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Topology {
+    /// Every machine has one cable to one switch.
+    #[default]
+    Switch,
+}
+
+/// `[workload]`: what the applications do. `kind` chooses the system under test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// The system under test. Only `"locks"` exists so far.
+    pub kind: WorkloadKind,
+    /// The lock scheme: `"srsl"` or `"ncosed"`. `weft run --scheme` overrides it.
+    #[serde(with = "super::scheme")]
+    pub scheme: super::Scheme,
+    /// Application processes on each machine, 1 to 1024. Default: 1.
+    #[serde(default = "one")]
+    pub clients: u32,
+    /// How many different locks there are, 1 to 1,000,000. Default: 1, where contention is worst.
+    #[serde(default = "one")]
+    pub locks: u32,
+    /// Which lock a request asks for. Default: `"uniform"`.
+    #[serde(default)]
+    pub keys: Keys,
+    /// The share of requests that ask for the shared mode; the others are exclusive. Default: 0.
+    #[serde(default)]
+    pub shared: Share,
+    /// How long a granted lock is held. Default: `"0us"`, released at once.
+    #[serde(default = "no_time")]
+    pub hold: Spread,
+    /// How long a client rests between two requests. Default: `"0us"`, none.
+    #[serde(default = "no_time")]
+    pub think: Spread,
+    /// How many requests each client makes. Give this or `duration`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u32>,
+    /// How long clients go on making requests, in virtual time. Give this or `requests`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
+    /// How long a request with a deadline waits before it gives up. Default: no request has a deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Span>,
+    /// The share of requests that carry the deadline, if there is one. Default: 1, all of them.
+    #[serde(default = "all")]
+    pub hurried: Share,
+    /// The share of requests that only try: granted at once or not at all. Default: 0.
+    #[serde(default)]
+    pub tries: Share,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn all() -> Share {
+    Share::ALL
+}
+
+fn no_time() -> Spread {
+    Spread::fixed(Nanos::ZERO)
+}
+
+/// The system that a workload exercises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkloadKind {
+    /// Clients lock, hold and unlock.
+    Locks,
+}
+
+/// How requests choose among the locks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keys {
+    /// Every lock is equally likely.
+    #[default]
+    Uniform,
+    /// Every request asks for the same lock.
+    Single,
+    /// `{ zipf = theta }`: the k-th most popular lock is asked for in proportion to 1/k^theta. 0 is uniform;
+    /// 0.99 is the skew of the YCSB benchmark, from which lock papers take it. From 0 to 5.
+    Zipf(f64),
+}
+
+/// `[[faults]]`: one thing that goes wrong, once at a given time or again and again at random.
+///
+/// `kind` decides which of the other fields mean anything; a field without meaning for its kind is an error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FaultSpec {
+    /// What goes wrong.
+    pub kind: FaultKind,
+    /// When it strikes, in virtual time from the start. Give this or `rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Span>,
+    /// How often it strikes, at random moments (exponentially distributed gaps). Give this or `at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// The machine whose cable, port, completions or processor it strikes: its number, or `"random"` for
+    /// another one each time. Default: `"random"`, unless `between` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Pick>,
+    /// The two machines between which packets suffer: `[0, 3]`, or `"random"` for another pair each time.
+    /// Other traffic of these machines is spared. Default: none; the fault is at one machine's cable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<Pair>,
+    /// Which direction suffers: `"both"`, `"from"` or `"to"` the machine (with `between`: from the first
+    /// to the second, or back). Default: `"both"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<WaySpec>,
+    /// How long it lasts. Default: until the faults of the run stop; `lose-completion` must say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lasts: Option<Spread>,
+    /// `flap`: how long the link is down each time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down: Option<Spread>,
+    /// `flap`: how long the link is up between two downs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up: Option<Spread>,
+    /// `flap`: how many times it goes down, 1 to 10,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u32>,
+    /// `loss`, `duplicate`, `corrupt`: the share of packets that suffer, for example 0.01 for one in a hundred.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
+    /// `delay`: by how much every packet is late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<Span>,
+    /// `delay`: up to how much more, drawn for each packet. Default: `"0us"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Span>,
+    /// `slow-node`: how long the processor takes for everything, in percent of normal, 101 to 100,000: 300 is
+    /// three times slower.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<u32>,
+}
+
+/// What can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// A link carries nothing; nobody is told.
+    Cut,
+    /// A link is cut and healed several times.
+    Flap,
+    /// A share of a link's packets is lost.
+    Loss,
+    /// Packets of a link are late.
+    Delay,
+    /// A share of a link's packets arrives twice.
+    Duplicate,
+    /// A share of a link's packets arrives damaged, and is dropped by the receiver's checksum.
+    Corrupt,
+    /// An adapter's port goes down, and the adapter says so.
+    PortDown,
+    /// A request is executed by its responder, but the answer and all that follows it is lost: the initiator
+    /// cannot know that it was executed.
+    LoseCompletion,
+    /// A machine's processor is slow.
+    SlowNode,
+}
+
+/// A machine: by number, or another one each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// This one.
+    Node(u32),
+    /// Drawn each time.
+    Random,
+}
+
+/// Two different machines: by number, or another pair each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pair {
+    /// These two.
+    Nodes([u32; 2]),
+    /// Drawn each time.
+    Random,
+}
+
+/// Which direction of a link a fault strikes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WaySpec {
+    /// Both.
+    #[default]
+    Both,
+    /// What the machine sends (with `between`: what the first sends to the second).
+    From,
+    /// What the machine receives (with `between`: what the second sends to the first).
+    To,
+}
+
+/// `[run]`: how long a run may last, in virtual time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// How long faults may go on. They stop earlier when all clients are through. Default: `"2s"`, longer
+    /// than the workload of any shipped scenario needs.
+    #[serde(default = "limit")]
+    pub limit: Span,
+    /// How soon after the faults stopped every request must have ended, or the run has failed to make
+    /// progress. Default: `"10s"`: several times what a connection needs to exhaust its retries and to be made
+    /// anew, since a queue of waiters may do so one after the other.
+    #[serde(default = "settle")]
+    pub settle: Span,
+    /// The seed, when none is given on the command line. Default: 0.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+fn limit() -> Span {
+    Span(Nanos::from_secs(2))
+}
+
+fn settle() -> Span {
+    Span(Nanos::from_secs(10))
+}
+
+impl Default for Run {
+    fn default() -> Run {
+        Run { limit: limit(), settle: settle(), seed: 0 }
+    }
+}
