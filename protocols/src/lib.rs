@@ -1,1 +1,10 @@
-//! See the design.
+//! Weft's protocols, each written once against the verbs contract: what is deployed is what was checked.
+//!
+//! - [`rt`]: the runtime of a node: tasks, timers, completion slots, waiting;
+//! - [`transport`]: connections to peers on demand, messages in sessions that survive them, one-sided
+//!   operations whose fate is told honestly.
+//!
+//! Nothing here names a backend, a clock of the operating system or a thread; a test holds that.
+
+pub mod rt;
+pub mod transport;

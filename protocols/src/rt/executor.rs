@@ -1,0 +1,283 @@
+//! The executor: tasks of one thread, run in the order in which they were woken.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Tasks that were woken and have not run since. Shared with wakers, which the standard library requires to
+/// be sendable; the lock is never contended.
+#[derive(Default)]
+struct Ready(Mutex<VecDeque<TaskId>>);
+
+impl Ready {
+    fn push(&self, id: TaskId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(id);
+    }
+
+    fn pop(&self) -> Option<TaskId> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+/// A place in the slab, and which of its tenants is meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct TaskId {
+    index: u32,
+    generation: u32,
+}
+
+struct TaskWaker {
+    id: TaskId,
+    /// In the ready queue already: waking twice runs once.
+    queued: AtomicBool,
+    ready: Arc<Ready>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::Relaxed) {
+            self.ready.push(self.id);
+        }
+    }
+}
+
+struct Task {
+    /// `None` while the task runs.
+    future: Option<BoxedTask>,
+    header: Arc<TaskWaker>,
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct Place {
+    generation: u32,
+    task: Option<Task>,
+}
+
+#[derive(Default)]
+struct Slab {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    alive: usize,
+}
+
+/// Runs the tasks of one node. Deterministic: the order of wake-ups is the order of runs.
+#[derive(Default)]
+pub(crate) struct Executor {
+    slab: RefCell<Slab>,
+    ready: Arc<Ready>,
+    /// Woken for the next step, not this one: see [`Executor::wake_next_step`].
+    yielded: RefCell<Vec<Waker>>,
+    closed: Cell<bool>,
+}
+
+impl Executor {
+    /// Starts a task; it first runs when its turn in the queue comes. After [`Executor::close`] the future is
+    /// dropped unpolled.
+    pub(crate) fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
+        let state = Rc::new(Join { result: RefCell::new(JoinState::Running), waker: RefCell::new(None) });
+        let guard = Finish(Rc::clone(&state));
+        if !self.closed.get() {
+            self.insert(Box::pin(async move {
+                let value = future.await;
+                guard.finish(value);
+            }));
+        }
+        JoinHandle { state }
+    }
+
+    fn insert(&self, future: BoxedTask) {
+        let mut slab = self.slab.borrow_mut();
+        let index = slab.free.pop().unwrap_or_else(|| {
+            slab.places.push(Place::default());
+            (slab.places.len() - 1) as u32
+        });
+        let place = &mut slab.places[index as usize];
+        let id = TaskId { index, generation: place.generation };
+        let header =
+            Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready: Arc::clone(&self.ready) });
+        let waker = Waker::from(Arc::clone(&header));
+        place.task = Some(Task { future: Some(future), header, waker });
+        slab.alive += 1;
+        self.ready.push(id);
+    }
+
+    /// Runs the tasks that are ready now, each once; those that they wake wait for the next round. Says how
+    /// many ran.
+    pub(crate) fn run_round(&self) -> usize {
+        let turns = self.ready.len();
+        for _ in 0..turns {
+            let Some(id) = self.ready.pop() else { break };
+            self.run(id);
+        }
+        turns
+    }
+
+    fn run(&self, id: TaskId) {
+        let Some((mut future, waker)) = self.take(id) else { return };
+        let done = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        if done {
+            self.remove(id);
+            // Outside of every borrow: a future's destructors may spawn and wake.
+            drop(future);
+        } else {
+            self.put_back(id, future);
+        }
+    }
+
+    fn take(&self, id: TaskId) -> Option<(BoxedTask, Waker)> {
+        let mut slab = self.slab.borrow_mut();
+        let place = slab.places.get_mut(id.index as usize)?;
+        if place.generation != id.generation {
+            return None;
+        }
+        let task = place.task.as_mut()?;
+        task.header.queued.store(false, Ordering::Relaxed);
+        Some((task.future.take()?, task.waker.clone()))
+    }
+
+    fn put_back(&self, id: TaskId, future: BoxedTask) {
+        let mut slab = self.slab.borrow_mut();
+        // The executor may have been closed while the task ran; then the future is dropped here, after the
+        // borrow ends.
+        let orphan = match slab.places.get_mut(id.index as usize) {
+            Some(Place { generation, task: Some(task) }) if *generation == id.generation => {
+                task.future = Some(future);
+                None
+            }
+            _ => Some(future),
+        };
+        drop(slab);
+        drop(orphan);
+    }
+
+    fn remove(&self, id: TaskId) {
+        let mut slab = self.slab.borrow_mut();
+        let Some(place) = slab.places.get_mut(id.index as usize) else { return };
+        if place.generation == id.generation && place.task.take().is_some() {
+            place.generation = place.generation.wrapping_add(1);
+            slab.free.push(id.index);
+            slab.alive -= 1;
+        }
+    }
+
+    /// Wakes when the next step begins, after the world has moved.
+    pub(crate) fn wake_next_step(&self, waker: Waker) {
+        self.yielded.borrow_mut().push(waker);
+    }
+
+    /// Wakes the tasks that yielded in the last step.
+    pub(crate) fn begin_step(&self) {
+        let mut yielded = self.yielded.borrow_mut();
+        for waker in yielded.drain(..) {
+            waker.wake();
+        }
+    }
+
+    /// Whether a task could run now.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.ready.len() > 0
+    }
+
+    /// Whether a task waits for the next step.
+    pub(crate) fn has_yielded(&self) -> bool {
+        !self.yielded.borrow().is_empty()
+    }
+
+    /// How many tasks have not ended.
+    pub(crate) fn alive(&self) -> usize {
+        self.slab.borrow().alive
+    }
+
+    /// Drops every task and takes no more.
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        self.yielded.borrow_mut().clear();
+        let slab = self.slab.take();
+        // A destructor may wake or try to spawn; neither finds a borrow held.
+        drop(slab);
+        while self.ready.pop().is_some() {}
+    }
+}
+
+enum JoinState<T> {
+    Running,
+    Done(T),
+    Dropped,
+}
+
+struct Join<T> {
+    result: RefCell<JoinState<T>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl<T> Join<T> {
+    fn settle(&self, state: JoinState<T>) {
+        *self.result.borrow_mut() = state;
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Tells the handle how the task ended, be it by being dropped.
+struct Finish<T>(Rc<Join<T>>);
+
+impl<T> Finish<T> {
+    fn finish(self, value: T) {
+        self.0.settle(JoinState::Done(value));
+    }
+}
+
+impl<T> Drop for Finish<T> {
+    fn drop(&mut self) {
+        if matches!(*self.0.result.borrow(), JoinState::Running) {
+            self.0.settle(JoinState::Dropped);
+        }
+    }
+}
+
+/// Awaits a task's result: `None` when the node was shut down before the task ended. Dropping the handle
+/// leaves the task running.
+pub struct JoinHandle<T> {
+    state: Rc<Join<T>>,
+}
+
+impl<T> JoinHandle<T> {
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        !matches!(*self.state.result.borrow(), JoinState::Running)
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Option<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut result = self.state.result.borrow_mut();
+        match std::mem::replace(&mut *result, JoinState::Dropped) {
+            JoinState::Running => {
+                *result = JoinState::Running;
+                *self.state.waker.borrow_mut() = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            JoinState::Done(value) => Poll::Ready(Some(value)),
+            JoinState::Dropped => Poll::Ready(None),
+        }
+    }
+}

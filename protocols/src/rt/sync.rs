@@ -1,0 +1,287 @@
+//! Waiting for one another within a node: one value, many values, a change.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// The other half is gone: the value will never come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the sender was dropped")]
+pub struct Closed;
+
+struct OneshotState<T> {
+    value: Option<T>,
+    waker: Option<Waker>,
+    sender_gone: bool,
+    receiver_gone: bool,
+}
+
+/// Sends one value to one waiter.
+pub struct OneshotSender<T>(Rc<RefCell<OneshotState<T>>>);
+
+/// Awaits one value.
+pub struct OneshotReceiver<T>(Rc<RefCell<OneshotState<T>>>);
+
+/// A channel for one value.
+pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
+    let state = Rc::new(RefCell::new(OneshotState {
+        value: None,
+        waker: None,
+        sender_gone: false,
+        receiver_gone: false,
+    }));
+    (OneshotSender(Rc::clone(&state)), OneshotReceiver(state))
+}
+
+impl<T> OneshotSender<T> {
+    /// Delivers the value, or hands it back when nobody waits for it any more.
+    pub fn send(self, value: T) -> Result<(), T> {
+        let mut state = self.0.borrow_mut();
+        if state.receiver_gone {
+            return Err(value);
+        }
+        state.value = Some(value);
+        Ok(())
+    }
+
+    /// Whether the receiver was dropped.
+    pub fn is_closed(&self) -> bool {
+        self.0.borrow().receiver_gone
+    }
+}
+
+impl<T> Drop for OneshotSender<T> {
+    fn drop(&mut self) {
+        let waker = {
+            let mut state = self.0.borrow_mut();
+            state.sender_gone = true;
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> OneshotReceiver<T> {
+    /// Takes the value if it is there.
+    pub fn try_recv(&mut self) -> Option<T> {
+        self.0.borrow_mut().value.take()
+    }
+}
+
+impl<T> Future for OneshotReceiver<T> {
+    type Output = Result<T, Closed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, Closed>> {
+        let mut state = self.0.borrow_mut();
+        if let Some(value) = state.value.take() {
+            return Poll::Ready(Ok(value));
+        }
+        if state.sender_gone {
+            return Poll::Ready(Err(Closed));
+        }
+        set_waker(&mut state.waker, cx);
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for OneshotReceiver<T> {
+    fn drop(&mut self) {
+        let mut state = self.0.borrow_mut();
+        state.receiver_gone = true;
+        state.waker = None;
+        // The value's destructor may come back here; it runs after the borrow.
+        let value = state.value.take();
+        drop(state);
+        drop(value);
+    }
+}
+
+/// Keeps the task's waker, without a new reference count when it is the one kept already.
+fn set_waker(kept: &mut Option<Waker>, cx: &Context<'_>) {
+    match kept {
+        Some(waker) if waker.will_wake(cx.waker()) => {}
+        _ => *kept = Some(cx.waker().clone()),
+    }
+}
+
+struct MailboxState<T> {
+    queue: VecDeque<T>,
+    waker: Option<Waker>,
+    senders: usize,
+    receiver_gone: bool,
+}
+
+/// Puts values into a mailbox. Clones put into the same one.
+pub struct MailboxSender<T>(Rc<RefCell<MailboxState<T>>>);
+
+/// Takes values out of a mailbox, in the order in which they were put there.
+pub struct Mailbox<T>(Rc<RefCell<MailboxState<T>>>);
+
+/// A queue from many tasks to one. It grows as needed: bound what you put into it.
+pub fn mailbox<T>() -> (MailboxSender<T>, Mailbox<T>) {
+    let state = Rc::new(RefCell::new(MailboxState {
+        queue: VecDeque::new(),
+        waker: None,
+        senders: 1,
+        receiver_gone: false,
+    }));
+    (MailboxSender(Rc::clone(&state)), Mailbox(state))
+}
+
+impl<T> MailboxSender<T> {
+    /// Delivers a value, or hands it back when the mailbox is gone.
+    pub fn send(&self, value: T) -> Result<(), T> {
+        let mut state = self.0.borrow_mut();
+        if state.receiver_gone {
+            return Err(value);
+        }
+        state.queue.push_back(value);
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Whether the mailbox is gone.
+    pub fn is_closed(&self) -> bool {
+        self.0.borrow().receiver_gone
+    }
+}
+
+impl<T> Clone for MailboxSender<T> {
+    fn clone(&self) -> Self {
+        self.0.borrow_mut().senders += 1;
+        MailboxSender(Rc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for MailboxSender<T> {
+    fn drop(&mut self) {
+        let mut state = self.0.borrow_mut();
+        state.senders -= 1;
+        let waker = if state.senders == 0 { state.waker.take() } else { None };
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Mailbox<T> {
+    /// Takes the oldest value if there is one.
+    pub fn try_recv(&mut self) -> Option<T> {
+        self.0.borrow_mut().queue.pop_front()
+    }
+
+    /// Waits for the oldest value; an error once the mailbox is empty and every sender is gone.
+    pub fn recv(&mut self) -> impl Future<Output = Result<T, Closed>> + '_ {
+        std::future::poll_fn(|cx| self.poll_recv(cx))
+    }
+
+    /// As [`Mailbox::recv`], for hand-written futures.
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Closed>> {
+        let mut state = self.0.borrow_mut();
+        if let Some(value) = state.queue.pop_front() {
+            return Poll::Ready(Ok(value));
+        }
+        if state.senders == 0 {
+            return Poll::Ready(Err(Closed));
+        }
+        set_waker(&mut state.waker, cx);
+        Poll::Pending
+    }
+
+    /// How many values wait.
+    pub fn len(&self) -> usize {
+        self.0.borrow().queue.len()
+    }
+
+    /// Whether no value waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T> Drop for Mailbox<T> {
+    fn drop(&mut self) {
+        let mut state = self.0.borrow_mut();
+        state.receiver_gone = true;
+        state.waker = None;
+        let queue = std::mem::take(&mut state.queue);
+        drop(state);
+        drop(queue);
+    }
+}
+
+#[derive(Default)]
+struct SignalState {
+    changes: u64,
+    waiters: Vec<Waker>,
+}
+
+/// Tells all who wait that something changed; they look for themselves at what. Clones are the same signal.
+#[derive(Clone, Default)]
+pub struct Signal(Rc<RefCell<SignalState>>);
+
+impl Signal {
+    /// A signal that nobody waits for.
+    pub fn new() -> Signal {
+        Signal::default()
+    }
+
+    /// Wakes everyone who waits, in the order in which they began to.
+    pub fn notify(&self) {
+        let waiters = {
+            let mut state = self.0.borrow_mut();
+            state.changes += 1;
+            std::mem::take(&mut state.waiters)
+        };
+        for waker in waiters {
+            waker.wake();
+        }
+    }
+
+    /// Waits for the next [`Signal::notify`] after this call.
+    pub fn changed(&self) -> Changed {
+        Changed { signal: self.clone(), seen: self.0.borrow().changes }
+    }
+
+    /// Waits until a condition holds, looking again after every change.
+    pub async fn until(&self, mut condition: impl FnMut() -> bool) {
+        loop {
+            let changed = self.changed();
+            if condition() {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// Waits for a [`Signal`].
+pub struct Changed {
+    signal: Signal,
+    seen: u64,
+}
+
+impl Future for Changed {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.signal.0.borrow_mut();
+        if state.changes != self.seen {
+            return Poll::Ready(());
+        }
+        if !state.waiters.iter().any(|w| w.will_wake(cx.waker())) {
+            state.waiters.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}

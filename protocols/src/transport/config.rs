@@ -1,0 +1,113 @@
+//! Who takes part, and how much of everything.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use verbs_trait::{AckTimeout, Nanos, Retries, RnrTimer, Service};
+
+/// A node's number within the mesh, from 1: zero is "nobody" in the words of the lock protocols
+/// (N-CoSED, 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Rank(NonZeroU32);
+
+impl Rank {
+    /// The rank of that number; `None` for zero.
+    pub const fn new(number: u32) -> Option<Rank> {
+        match NonZeroU32::new(number) {
+            Some(n) => Some(Rank(n)),
+            None => None,
+        }
+    }
+
+    /// The rank of the node at an index that counts from zero.
+    pub const fn from_index(index: u32) -> Rank {
+        match NonZeroU32::new(index.wrapping_add(1)) {
+            Some(n) => Rank(n),
+            None => panic!("a rank beyond 32 bits"),
+        }
+    }
+
+    /// The number, from 1.
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+
+    /// Its place in a list of all nodes, from 0.
+    pub const fn index(self) -> usize {
+        (self.0.get() - 1) as usize
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A protocol's number on the connections that all protocols of a node share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Channel(pub u8);
+
+/// A node's place in the mesh, and the sizes of its buffers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeshConfig {
+    /// This node's own rank.
+    pub me: Rank,
+    /// The network names of all nodes, this one included, by rank: rank 1 is the first.
+    pub peers: Vec<String>,
+    /// The service that the mesh listens on. Default: 4791, which nobody else uses on an RDMA network.
+    pub service: Service,
+    /// The device port to use, from 1. Default: 1.
+    pub port: u8,
+    /// Largest message, in bytes. Every node of a mesh needs the same. Default: 256; a lock message has 32.
+    pub max_message: u32,
+    /// Receive buffers posted for each connection: the credits of its peer. At least 8. Default: 64.
+    pub recv_buffers: u32,
+    /// Most requests outstanding on one connection. At least 4. Default: 128.
+    pub send_depth: u32,
+    /// Most messages kept for one peer until it acknowledges them, sent or not. Default: 4,096; beyond it
+    /// [`Mesh::send`](super::Mesh::send) refuses.
+    pub max_queued: u32,
+    /// Reads and atomics in flight on one connection, and served of the peer's. Default: 16, the limit of
+    /// ConnectX adapters; lowered to the device's.
+    pub rd_atomic: u8,
+    /// How long a received message may go without acknowledgement when nothing travels back that could carry
+    /// it. Default: 1 ms. [`Nanos::MAX`] for never.
+    pub ack_delay: Nanos,
+    /// Time-out of the adapter's acknowledgements. Default: exponent 14 (67 ms), `rdma_cm`'s usual choice.
+    pub timeout: AckTimeout,
+    /// The adapter's retries after a time-out. Default: 7.
+    pub retry: Retries,
+    /// The adapter's retries when the receiver is not ready. Credits keep that from happening; default 7,
+    /// which is for ever.
+    pub rnr_retry: Retries,
+    /// What a receiver that is not ready asks for. Default: code 12 (0.64 ms), as in `libibverbs`' examples.
+    pub rnr_timer: RnrTimer,
+    /// The first pause before connecting again. It doubles with each failure. Default: 1 ms.
+    pub reconnect_min: Nanos,
+    /// The longest pause before connecting again. Default: 1 s.
+    pub reconnect_max: Nanos,
+}
+
+impl MeshConfig {
+    /// The defaults, for a node among its peers.
+    pub fn new(me: Rank, peers: Vec<String>) -> MeshConfig {
+        MeshConfig {
+            me,
+            peers,
+            service: Service(4791),
+            port: 1,
+            max_message: 256,
+            recv_buffers: 64,
+            send_depth: 128,
+            max_queued: 4_096,
+            rd_atomic: 16,
+            ack_delay: Nanos::from_millis(1),
+            timeout: AckTimeout::new(14).expect("an exponent below 32"),
+            retry: Retries::MOST,
+            rnr_retry: Retries::FOREVER,
+            rnr_timer: RnrTimer::new(12).expect("a code below 32"),
+            reconnect_min: Nanos::from_millis(1),
+            reconnect_max: Nanos::from_secs(1),
+        }
+    }
+}

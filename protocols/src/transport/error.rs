@@ -1,0 +1,107 @@
+//! What can go wrong, told so that a protocol knows what it may do next.
+
+use super::{Channel, Rank};
+use thiserror::Error;
+use verbs_trait::{VerbsError, WcError};
+
+/// Why a mesh could not start or a channel could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TransportError {
+    /// The device refused an object.
+    #[error("the mesh could not start: {0}")]
+    Verbs(#[from] VerbsError),
+    /// A configuration that no mesh can have.
+    #[error("{field} is {value}: {must}")]
+    Config {
+        /// The field of [`MeshConfig`](super::MeshConfig).
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// What it must be.
+        must: &'static str,
+    },
+    /// Another protocol has opened the channel.
+    #[error("channel {} is open already", .0.0)]
+    ChannelTaken(Channel),
+    /// The device cannot do atomics.
+    #[error("the device lacks remote atomics")]
+    NoAtomics,
+}
+
+/// Why a message was not taken. It was not sent and will not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SendError {
+    /// No node has that rank.
+    #[error("there is no node of rank {0}")]
+    NoSuchPeer(Rank),
+    /// Longer than the mesh's largest message.
+    #[error("a message of {len} bytes is longer than the {max} that the mesh carries")]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// The largest, in bytes.
+        max: u32,
+    },
+    /// Too many messages wait for this peer's acknowledgement; [`Mesh::room`](super::Mesh::room) waits.
+    #[error("{queued} messages wait for rank {to} already")]
+    Full {
+        /// The peer.
+        to: Rank,
+        /// How many messages wait.
+        queued: u32,
+    },
+    /// The mesh has been closed.
+    #[error("the mesh is closed")]
+    Closed,
+    /// No memory for the message's buffer.
+    #[error("no buffer for the message: {0}")]
+    Memory(VerbsError),
+}
+
+/// Why a one-sided operation has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OpError {
+    /// It did not execute, and never will: it may be tried again.
+    #[error("not executed: {0}")]
+    NotExecuted(NotExecuted),
+    /// It may have executed, **or may yet**. Never resend it blindly: its fate is fixed only after
+    /// [`Mesh::settle`](super::Mesh::settle), and known only to a protocol that can then look.
+    #[error("of unknown fate: {0}")]
+    Unknown(Lost),
+}
+
+/// Why an operation did not execute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotExecuted {
+    /// No node has that rank.
+    #[error("there is no node of rank {0}")]
+    NoSuchPeer(Rank),
+    /// More bytes than the operation or the remote range has.
+    #[error("the remote range has {have} bytes where {need} are needed")]
+    Length {
+        /// Bytes needed.
+        need: u64,
+        /// Bytes there.
+        have: u64,
+    },
+    /// The adapter refused the request.
+    #[error("{0}")]
+    Refused(VerbsError),
+    /// The request failed in a way that leaves the far side untouched.
+    #[error("{0}")]
+    Failed(WcError),
+    /// The mesh has been closed.
+    #[error("the mesh is closed")]
+    Closed,
+}
+
+/// How an operation's result was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Lost {
+    /// It completed in error.
+    #[error("{0}")]
+    Failed(WcError),
+    /// Its queue pair was destroyed before it completed.
+    #[error("the queue pair was destroyed")]
+    Destroyed,
+}
