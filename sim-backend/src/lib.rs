@@ -8,6 +8,9 @@ pub mod access;
 pub mod choice;
 pub mod cm;
 pub mod fault;
+mod ids;
 pub mod log;
 pub mod profile;
 pub mod wheel;
+
+pub use ids::NodeId;
