@@ -1,0 +1,181 @@
+//! What an application sees: requests and grants.
+
+use super::stats::{Counters, bump};
+use super::{LockError, LockKey, Mode, Token};
+use crate::rt::Rt;
+use crate::rt::sync::{MailboxSender, OneshotSender, oneshot};
+use std::cell::Cell;
+use std::rc::Rc;
+use verbs_trait::{Nanos, Verbs, Work};
+
+/// A request's number on its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(pub(crate) u64);
+
+/// How long a request may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// It waits in the queue until it is granted or its application leaves.
+    Queue,
+    /// It takes the lock if that is free, and waits for nobody.
+    Try,
+}
+
+/// What an application tells its node's daemon. In a deployment these are the messages of the shared-memory
+/// rings (the paper's System V queues, 3.1).
+pub(crate) enum Command {
+    /// Queue a request.
+    Enter { ticket: Ticket, key: LockKey, mode: Mode, patience: Patience, reply: OneshotSender<Reply> },
+    /// The request's application does not want it any more: it unlocks, or it leaves the queue.
+    Leave { ticket: Ticket, key: LockKey },
+}
+
+/// The daemon's answer to a request.
+pub(crate) type Reply = Result<Option<Token>, LockError>;
+
+/// The applications' end of the way to their daemon.
+pub(crate) struct Front<V: Verbs> {
+    pub(crate) rt: Rt<V>,
+    pub(crate) commands: MailboxSender<Command>,
+    pub(crate) next_ticket: Cell<u64>,
+    pub(crate) counters: Rc<Counters>,
+}
+
+impl<V: Verbs> Front<V> {
+    fn enter(
+        self: &Rc<Self>,
+        key: LockKey,
+        mode: Mode,
+        patience: Patience,
+        reply: OneshotSender<Reply>,
+    ) -> Result<Pending<V>, LockError> {
+        let ticket = Ticket(self.next_ticket.get());
+        self.next_ticket.set(ticket.0 + 1);
+        bump(&self.counters.requests);
+        self.rt.spend(Work::IpcSend);
+        self.commands
+            .send(Command::Enter { ticket, key, mode, patience, reply })
+            .map_err(|_| LockError::Closed)?;
+        Ok(Pending { front: Rc::clone(self), ticket, key, wanted: true })
+    }
+}
+
+/// A request under way, or a grant: as long as it is wanted, dropping it tells the daemon that it is not.
+/// The daemon does what that takes; nothing here touches the fabric.
+struct Pending<V: Verbs> {
+    front: Rc<Front<V>>,
+    ticket: Ticket,
+    key: LockKey,
+    wanted: bool,
+}
+
+impl<V: Verbs> Drop for Pending<V> {
+    fn drop(&mut self) {
+        if self.wanted {
+            // A daemon that has ended holds nothing for us.
+            let _ = self.front.commands.send(Command::Leave { ticket: self.ticket, key: self.key });
+        }
+    }
+}
+
+/// One application of a node, as its lock service knows it. Clones are the same application.
+///
+/// Many requests may be under way at once. Two requests for one lock from one node, be they of one client or
+/// of two, are queued on the node and do not cross the network twice. A client that asks for a lock which it
+/// holds itself waits for itself.
+pub struct LockClient<V: Verbs> {
+    pub(crate) front: Rc<Front<V>>,
+}
+
+impl<V: Verbs> Clone for LockClient<V> {
+    fn clone(&self) -> Self {
+        LockClient { front: Rc::clone(&self.front) }
+    }
+}
+
+impl<V: Verbs> LockClient<V> {
+    /// Takes a lock, however long that takes.
+    ///
+    /// Dropping the future withdraws the request; a grant that is on its way by then is passed on.
+    pub async fn lock(&self, key: LockKey, mode: Mode) -> Result<Grant<V>, LockError> {
+        self.lock_until(key, mode, Nanos::MAX).await
+    }
+
+    /// Takes a lock, or gives up at a point in time of this node's clock ([`Rt::now`]).
+    pub async fn lock_until(&self, key: LockKey, mode: Mode, deadline: Nanos) -> Result<Grant<V>, LockError> {
+        self.request(key, mode, Patience::Queue, deadline).await
+    }
+
+    /// Takes a lock if it is free, without waiting for its holders: [`LockError::WouldBlock`] if it is not, or
+    /// if too many others were trying at the same moment to be sure.
+    pub async fn try_lock(&self, key: LockKey, mode: Mode) -> Result<Grant<V>, LockError> {
+        self.request(key, mode, Patience::Try, Nanos::MAX).await
+    }
+
+    async fn request(
+        &self,
+        key: LockKey,
+        mode: Mode,
+        patience: Patience,
+        deadline: Nanos,
+    ) -> Result<Grant<V>, LockError> {
+        let rt = &self.front.rt;
+        let (reply, answer) = oneshot();
+        let mut pending = self.front.enter(key, mode, patience, reply)?;
+        let answer = match deadline {
+            Nanos::MAX => answer.await,
+            at => rt.deadline(at, answer).await.map_err(|_| LockError::Deadline)?,
+        };
+        let token = match answer {
+            Ok(Ok(token)) => token,
+            Ok(Err(refused)) => {
+                pending.wanted = false;
+                return Err(refused);
+            }
+            Err(_) => {
+                pending.wanted = false;
+                return Err(LockError::Closed);
+            }
+        };
+        rt.spend(Work::IpcReceive);
+        Ok(Grant { pending, mode, token })
+    }
+}
+
+/// A lock that is held.
+///
+/// Give it back with [`Grant::unlock`]. Dropping it gives it back as well, as a daemon does for an application
+/// that ended without a word; the application is then not charged for saying so.
+#[must_use = "a grant that is dropped is given back at once"]
+pub struct Grant<V: Verbs> {
+    pending: Pending<V>,
+    mode: Mode,
+    token: Option<Token>,
+}
+
+impl<V: Verbs> Grant<V> {
+    /// The lock.
+    pub fn key(&self) -> LockKey {
+        self.pending.key
+    }
+
+    /// How it is held.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Its fencing token, where the scheme has them ([`Scheme::has_tokens`](super::Scheme::has_tokens)).
+    pub fn token(&self) -> Option<Token> {
+        self.token
+    }
+
+    /// Gives the lock back. Returns once the daemon has been told, as the paper's unlock does (4.2): the
+    /// holder's part is then over, and the rest happens behind it.
+    pub async fn unlock(mut self) {
+        let Pending { front, ticket, key, wanted } = &mut self.pending;
+        *wanted = false;
+        front.rt.spend(Work::IpcSend);
+        // A daemon that has ended holds nothing for us.
+        let _ = front.commands.send(Command::Leave { ticket: *ticket, key: *key });
+    }
+}

@@ -1,0 +1,65 @@
+//! How a lock service is set up.
+
+use super::{LockError, Scheme};
+use crate::transport::Channel;
+
+/// A lock service's settings. Every member needs the same ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockConfig {
+    /// The protocol.
+    pub scheme: Scheme,
+    /// How many nodes keep locks: ranks 1 to this number are homes.
+    pub members: u32,
+    /// The channel of the mesh that the service's messages use. Default: 1.
+    pub channel: Channel,
+    /// How often a node that holds a lock exclusively may hand it to the next of its own applications before
+    /// the other nodes' turn comes. At most 255. Default: 4. Zero sends every request through the network.
+    pub hand_overs: u32,
+    /// The count of shared requests in a lock's word from which on the word is given up and rebuilt, so that
+    /// the count never overflows into the other half. Default: half the range of 32 bits. Small values are
+    /// for tests.
+    pub shared_limit: u32,
+}
+
+impl LockConfig {
+    /// The defaults.
+    pub const fn new(scheme: Scheme, members: u32) -> LockConfig {
+        LockConfig { scheme, members, channel: Channel(1), hand_overs: 4, shared_limit: 1 << 31 }
+    }
+
+    pub(crate) fn check(&self, mesh_size: u32) -> Result<(), LockError> {
+        let wrong = |field, value: u32, must| Err(LockError::Config { field, value: value.into(), must });
+        if self.members == 0 || self.members > mesh_size {
+            return wrong("members", self.members, "between 1 and the number of nodes in the mesh");
+        }
+        if self.hand_overs > 255 {
+            return wrong("hand_overs", self.hand_overs, "at most 255");
+        }
+        if self.shared_limit == 0 {
+            return wrong("shared_limit", self.shared_limit, "at least 1");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_impossible_configuration_is_named() {
+        let good = LockConfig::new(Scheme::Srsl, 3);
+        assert_eq!(good.check(3), Ok(()));
+        for (bad, expected) in [
+            (LockConfig { members: 0, ..good }, "members"),
+            (LockConfig { members: 4, ..good }, "members"),
+            (LockConfig { hand_overs: 256, ..good }, "hand_overs"),
+            (LockConfig { shared_limit: 0, ..good }, "shared_limit"),
+        ] {
+            match bad.check(3) {
+                Err(LockError::Config { field, .. }) => assert_eq!(field, expected),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The queue of one lock where a single node decides: first come, first served.
+//!
+//! SRSL's home is this and little more (ncosed.txt, 2.2.1); N-CoSED's home drains a rebuilt queue by it.
+
+use super::Mode;
+use crate::transport::Rank;
+use std::collections::VecDeque;
+
+/// Who holds a lock and who waits for it. A node appears at most once: it has one request a lock in the
+/// network (see [`super::local`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GrantQueue {
+    holders: Vec<Rank>,
+    held: Option<Mode>,
+    waiting: VecDeque<(Rank, Mode)>,
+}
+
+/// A message that contradicts what the queue knows; its sender is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfTurn;
+
+impl GrantQueue {
+    /// Enters a node that holds already (before this queue began to decide).
+    pub(crate) fn hold(&mut self, who: Rank, mode: Mode) -> Result<(), OutOfTurn> {
+        if self.knows(who) || self.held.is_some_and(|held| !held.goes_with(mode)) {
+            return Err(OutOfTurn);
+        }
+        self.holders.push(who);
+        self.held = Some(mode);
+        Ok(())
+    }
+
+    /// Puts a request at the end of the queue.
+    pub(crate) fn request(&mut self, who: Rank, mode: Mode) -> Result<(), OutOfTurn> {
+        if self.knows(who) {
+            return Err(OutOfTurn);
+        }
+        self.waiting.push_back((who, mode));
+        Ok(())
+    }
+
+    /// Ends a hold.
+    pub(crate) fn release(&mut self, who: Rank) -> Result<(), OutOfTurn> {
+        let at = self.holders.iter().position(|&h| h == who).ok_or(OutOfTurn)?;
+        self.holders.swap_remove(at);
+        if self.holders.is_empty() {
+            self.held = None;
+        }
+        Ok(())
+    }
+
+    /// The next grant that is due, if any; call it until there is none. A shared request never passes an
+    /// exclusive one that came before it, so nobody starves.
+    pub(crate) fn next_grant(&mut self) -> Option<(Rank, Mode)> {
+        let &(who, mode) = self.waiting.front()?;
+        if self.held.is_some_and(|held| !held.goes_with(mode)) {
+            return None;
+        }
+        self.waiting.pop_front();
+        self.holders.push(who);
+        self.held = Some(mode);
+        Some((who, mode))
+    }
+
+    /// Whether a request made now would be granted now.
+    pub(crate) fn would_grant(&self, mode: Mode) -> bool {
+        self.waiting.is_empty() && self.held.is_none_or(|held| held.goes_with(mode))
+    }
+
+    /// How many nodes hold.
+    pub(crate) fn holding(&self) -> usize {
+        self.holders.len()
+    }
+
+    /// How many nodes wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether nobody holds and nobody waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.holders.is_empty() && self.waiting.is_empty()
+    }
+
+    fn knows(&self, who: Rank) -> bool {
+        self.holders.contains(&who) || self.waiting.iter().any(|&(w, _)| w == who)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(n: u32) -> Rank {
+        Rank::new(n).unwrap()
+    }
+
+    fn grants(queue: &mut GrantQueue) -> Vec<u32> {
+        std::iter::from_fn(|| queue.next_grant()).map(|(who, _)| who.get()).collect()
+    }
+
+    #[test]
+    fn shared_requests_share_and_do_not_pass_an_exclusive_one() {
+        let mut queue = GrantQueue::default();
+        for (who, mode) in [(1, Mode::Shared), (2, Mode::Shared), (3, Mode::Exclusive), (4, Mode::Shared)] {
+            queue.request(rank(who), mode).unwrap();
+        }
+        assert_eq!(grants(&mut queue), [1, 2]);
+        queue.release(rank(1)).unwrap();
+        assert_eq!(grants(&mut queue), []);
+        queue.release(rank(2)).unwrap();
+        assert_eq!(grants(&mut queue), [3]);
+        queue.release(rank(3)).unwrap();
+        assert_eq!(grants(&mut queue), [4]);
+        queue.release(rank(4)).unwrap();
+        assert!(queue.is_idle());
+    }
+
+    #[test]
+    fn a_node_has_one_request_and_releases_only_what_it_holds() {
+        let mut queue = GrantQueue::default();
+        queue.request(rank(1), Mode::Exclusive).unwrap();
+        assert_eq!(queue.request(rank(1), Mode::Shared), Err(OutOfTurn));
+        assert_eq!(queue.release(rank(1)), Err(OutOfTurn));
+        assert_eq!(grants(&mut queue), [1]);
+        assert_eq!(queue.request(rank(1), Mode::Shared), Err(OutOfTurn));
+        queue.release(rank(1)).unwrap();
+        assert_eq!(queue.release(rank(1)), Err(OutOfTurn));
+    }
+
+    #[test]
+    fn holders_from_before_count_and_must_go_together() {
+        let mut queue = GrantQueue::default();
+        queue.hold(rank(1), Mode::Shared).unwrap();
+        queue.hold(rank(2), Mode::Shared).unwrap();
+        assert_eq!(queue.hold(rank(2), Mode::Shared), Err(OutOfTurn));
+        assert_eq!(queue.hold(rank(3), Mode::Exclusive), Err(OutOfTurn));
+        assert!(queue.would_grant(Mode::Shared) && !queue.would_grant(Mode::Exclusive));
+        queue.request(rank(3), Mode::Exclusive).unwrap();
+        assert!(!queue.would_grant(Mode::Shared));
+        assert_eq!(grants(&mut queue), []);
+        queue.release(rank(1)).unwrap();
+        queue.release(rank(2)).unwrap();
+        assert_eq!(grants(&mut queue), [3]);
+    }
+}
