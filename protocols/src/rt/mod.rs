@@ -2,33 +2,73 @@
 //!
 //! [`Rt`] is a handle that every task may clone. [`Rt::program`] is what a driver steps. Time, randomness
 //! and waiting come from here and from nowhere else.
+//!
+//! | module | idea |
+//! |---|---|
+//! | `executor` | tasks run in the order in which they were woken |
+//! | `timers`, `wait` | deadlines, sleeping, letting others go first |
+//! | `slots` | a posted request leases its memory until it has ended |
+//! | `ledger` | what is outstanding on each queue pair, in order |
+//! | `queue` | a queue pair as tasks use it |
+//! | `cqs` | completion queues that cannot overrun |
+//! | `events` | connection management and asynchronous events, routed |
+//! | `memory` | registered memory in blocks |
+//! | `program` | the node's step |
+//! | [`sync`] | waiting for one another |
 
+mod cqs;
+mod events;
 mod executor;
+mod ledger;
+mod memory;
+mod program;
+mod queue;
+mod slots;
 pub mod sync;
 mod timers;
 mod wait;
 
+pub use events::Connector;
 pub use executor::JoinHandle;
+pub use memory::{Block, BufferPool};
+pub use program::Program;
+pub use queue::{Local, Pending, Queue};
+pub use slots::{Completed, Failed, Lease, Outcome, Sink};
 pub use wait::{Elapsed, Sleep, Timed, Yield};
 
+use cqs::Cqs;
+use events::Routes;
 use executor::Executor;
-use std::cell::RefCell;
+use slots::Requests;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
+use sync::Mailbox;
 use timers::Timers;
-use verbs_trait::{Clock, Context, Host, Nanos, Node, Park, Verbs, VerbsError, Wait, Work};
+use verbs_trait::{
+    AsyncEvent, Clock, CmEvent, Context, Host, Nanos, QpCaps, Service, Verbs, VerbsError, Wait, Work,
+    WorkCompletion,
+};
 
 /// How a node's runtime behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtConfig {
     /// How the node learns of completions: by polling or by notification. Default: notification, as daemons
-    /// that share their machine do.
+    /// do that share their machine.
     pub wait: Wait,
+    /// Room in each completion queue, in completions; another queue is made when it is promised away.
+    /// Default: 4,096 (a page-aligned 256 KB on common adapters); lowered to the device's limit.
+    pub cqe: u32,
+    /// Most completions taken from a queue at a time. Default: 32, as DPDK and SPDK poll.
+    pub poll_batch: usize,
+    /// Most rounds of polling and running within one step, so that a busy node returns to its driver.
+    /// Default: 64.
+    pub max_rounds: u32,
 }
 
 impl Default for RtConfig {
     fn default() -> RtConfig {
-        RtConfig { wait: Wait::Notify }
+        RtConfig { wait: Wait::Notify, cqe: 4_096, poll_batch: 32, max_rounds: 64 }
     }
 }
 
@@ -38,6 +78,30 @@ pub enum RtError {
     /// The device refused an object.
     #[error("the runtime could not start: {0}")]
     Verbs(#[from] VerbsError),
+    /// A configuration in which nothing could ever run.
+    #[error("{0} must not be zero")]
+    Zero(&'static str),
+}
+
+/// What a runtime holds: for oracles that look for leaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RtAudit {
+    /// Tasks that have not ended.
+    pub tasks: usize,
+    /// Timers set.
+    pub timers: usize,
+    /// Requests posted whose end is not known or not looked at: the sum of the next three, and of those whose
+    /// futures have not been polled since.
+    pub slots: usize,
+    /// Send requests outstanding that a later completion is not needed for.
+    pub sends: usize,
+    /// Unsignaled send requests that wait for a later signaled one to be posted. Not a leak: a bounded few a
+    /// connection.
+    pub unsignaled: usize,
+    /// Receive requests posted.
+    pub receives: usize,
+    /// Slots that lease memory.
+    pub leases: usize,
 }
 
 struct Inner<V: Verbs> {
@@ -46,6 +110,14 @@ struct Inner<V: Verbs> {
     config: RtConfig,
     executor: Executor,
     timers: RefCell<Timers>,
+    requests: RefCell<Requests<V>>,
+    cqs: RefCell<Cqs<V>>,
+    channel: RefCell<Option<V::Channel>>,
+    routes: RefCell<Routes<V>>,
+    /// Completions just polled; kept for its allocation.
+    batch: RefCell<Vec<WorkCompletion>>,
+    closed: Cell<bool>,
+    fatal: Cell<Option<VerbsError>>,
 }
 
 /// The runtime of one node. Clones are the same runtime.
@@ -62,19 +134,39 @@ impl<V: Verbs> Clone for Rt<V> {
 impl<V: Verbs> Rt<V> {
     /// A runtime on an open device.
     pub fn new(ctx: &V::Context, config: RtConfig) -> Result<Rt<V>, RtError> {
+        for (what, number) in [
+            ("cqe", u64::from(config.cqe)),
+            ("poll_batch", config.poll_batch as u64),
+            ("max_rounds", u64::from(config.max_rounds)),
+        ] {
+            if number == 0 {
+                return Err(RtError::Zero(what));
+            }
+        }
+        let channel = match config.wait {
+            Wait::Notify => Some(ctx.create_channel()?),
+            Wait::Poll => None,
+        };
         let inner = Inner {
             ctx: ctx.clone(),
             host: ctx.host(),
             config,
             executor: Executor::default(),
-            timers: RefCell::new(Timers::default()),
+            timers: RefCell::default(),
+            requests: RefCell::default(),
+            cqs: RefCell::new(Cqs::new()),
+            channel: RefCell::new(channel),
+            routes: RefCell::new(Routes::new()),
+            batch: RefCell::default(),
+            closed: Cell::new(false),
+            fatal: Cell::new(None),
         };
         Ok(Rt { inner: Rc::new(inner) })
     }
 
-    /// What a driver steps. Dropping it shuts the runtime down.
+    /// What a driver steps. One program a runtime; dropping it shuts the runtime down.
     pub fn program(&self) -> Program<V> {
-        Program { rt: self.clone() }
+        Program::new(self.clone())
     }
 
     /// The open device.
@@ -123,31 +215,66 @@ impl<V: Verbs> Rt<V> {
         Yield::new(self.clone())
     }
 
+    /// A queue pair for a reliable connection, in state Reset, on this runtime's completion queues.
+    pub fn create_queue(&self, pd: &V::Pd, caps: QpCaps) -> Result<Queue<V>, VerbsError> {
+        Queue::create(self, pd, caps)
+    }
+
+    /// Listens for connections to a service, and makes them.
+    pub fn listen(&self, service: Service) -> Result<(Connector<V>, Mailbox<CmEvent>), VerbsError> {
+        Connector::listen(self, service)
+    }
+
+    /// The device's asynchronous events from now on.
+    pub fn async_events(&self) -> Mailbox<AsyncEvent> {
+        self.inner.routes.borrow_mut().watch()
+    }
+
     /// Ends the node: every task is dropped, everything posted is given up, and the program's next step
-    /// answers [`Park::Done`].
+    /// answers [`Park::Done`](verbs_trait::Park::Done).
     pub fn shutdown(&self) {
+        if self.inner.closed.replace(true) {
+            return;
+        }
         self.inner.executor.close();
         let wakers = self.inner.timers.borrow_mut().clear();
         drop(wakers);
+        self.inner.routes.borrow_mut().clear();
+        self.inner.cqs.borrow_mut().clear();
+        self.inner.channel.take();
     }
-}
 
-/// A node's program: what a driver steps.
-pub struct Program<V: Verbs> {
-    rt: Rt<V>,
-}
-
-impl<V: Verbs> Node for Program<V> {
-    fn step(&mut self) -> Park {
-        let inner = &self.rt.inner;
-        inner.executor.begin_step();
-        while inner.executor.run_round() > 0 {}
-        Park::Until { style: inner.config.wait, deadline: inner.timers.borrow_mut().next() }
+    /// Whether the runtime was shut down.
+    pub fn is_closed(&self) -> bool {
+        self.inner.closed.get()
     }
-}
 
-impl<V: Verbs> Drop for Program<V> {
-    fn drop(&mut self) {
-        self.rt.shutdown();
+    /// Why the runtime shut itself down: the device refused to be polled or armed.
+    pub fn fatal(&self) -> Option<VerbsError> {
+        self.inner.fatal.get()
+    }
+
+    /// What the runtime holds now.
+    pub fn audit(&self) -> RtAudit {
+        let requests = self.inner.requests.borrow();
+        let (sends, unsignaled, receives) = requests.ledgers.totals();
+        RtAudit {
+            tasks: self.inner.executor.alive(),
+            timers: self.inner.timers.borrow().alive(),
+            slots: requests.slots.in_use(),
+            sends: sends - unsignaled,
+            unsignaled,
+            receives,
+            leases: requests.slots.leases(),
+        }
+    }
+
+    fn reserve_cq(&self, cqe: u32) -> Result<(usize, V::Cq), VerbsError> {
+        let channel = self.inner.channel.borrow();
+        self.inner.cqs.borrow_mut().reserve(&self.inner.ctx, channel.as_ref(), self.inner.config.cqe, cqe)
+    }
+
+    fn release_cq(&self, index: usize, cqe: u32) {
+        self.inner.cqs.borrow_mut().release(index, cqe);
     }
 }

@@ -84,7 +84,7 @@ impl<T> Future for OneshotReceiver<T> {
         if state.sender_gone {
             return Poll::Ready(Err(Closed));
         }
-        set_waker(&mut state.waker, cx);
+        wake_kept(&mut state.waker, cx);
         Poll::Pending
     }
 }
@@ -102,7 +102,7 @@ impl<T> Drop for OneshotReceiver<T> {
 }
 
 /// Keeps the task's waker, without a new reference count when it is the one kept already.
-fn set_waker(kept: &mut Option<Waker>, cx: &Context<'_>) {
+pub(super) fn wake_kept(kept: &mut Option<Waker>, cx: &Context<'_>) {
     match kept {
         Some(waker) if waker.will_wake(cx.waker()) => {}
         _ => *kept = Some(cx.waker().clone()),
@@ -194,7 +194,7 @@ impl<T> Mailbox<T> {
         if state.senders == 0 {
             return Poll::Ready(Err(Closed));
         }
-        set_waker(&mut state.waker, cx);
+        wake_kept(&mut state.waker, cx);
         Poll::Pending
     }
 

@@ -1,0 +1,100 @@
+//! The node's completion queues: as many as its queue pairs need, so that none can overrun.
+
+use verbs_trait::{Arm, CompletionQueue, Context, CqId, Result, Verbs, WorkCompletion};
+
+struct Entry<V: Verbs> {
+    cq: V::Cq,
+    capacity: u32,
+    /// Promised to queue pairs: never more than the capacity, so it cannot overrun (IBA 11.6.3.1).
+    reserved: u32,
+    /// Promised to queue pairs that are gone, whose last completions may still be in the queue.
+    leaving: u32,
+    armed: bool,
+}
+
+/// The completion queues of a node.
+pub(super) struct Cqs<V: Verbs> {
+    entries: Vec<Entry<V>>,
+}
+
+/// What a round of polling found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Polled {
+    /// Every queue is empty.
+    Empty,
+    /// Some queue may hold more.
+    More,
+}
+
+impl<V: Verbs> Cqs<V> {
+    pub(super) fn new() -> Cqs<V> {
+        Cqs { entries: Vec::new() }
+    }
+
+    /// Finds room for `cqe` completions, in a new queue if need be.
+    pub(super) fn reserve(
+        &mut self,
+        ctx: &V::Context,
+        channel: Option<&V::Channel>,
+        size: u32,
+        cqe: u32,
+    ) -> Result<(usize, V::Cq)> {
+        let fits = |e: &Entry<V>| e.reserved.saturating_add(cqe) <= e.capacity;
+        let index = match self.entries.iter().position(fits) {
+            Some(index) => index,
+            None => {
+                let most = ctx.device_attr().max_cqe;
+                let cq = ctx.create_cq(size.min(most).max(cqe), channel)?;
+                let capacity = cq.capacity();
+                self.entries.push(Entry { cq, capacity, reserved: 0, leaving: 0, armed: false });
+                self.entries.len() - 1
+            }
+        };
+        let entry = &mut self.entries[index];
+        entry.reserved += cqe;
+        Ok((index, entry.cq.clone()))
+    }
+
+    pub(super) fn release(&mut self, index: usize, cqe: u32) {
+        if let Some(entry) = self.entries.get_mut(index) {
+            entry.leaving += cqe;
+        }
+    }
+
+    /// Appends up to `max` completions of each queue.
+    pub(super) fn poll(&mut self, out: &mut Vec<WorkCompletion>, max: usize) -> Result<Polled> {
+        let mut found = Polled::Empty;
+        for entry in &mut self.entries {
+            if entry.cq.poll(out, max)? == max {
+                found = Polled::More;
+            } else {
+                entry.reserved -= std::mem::take(&mut entry.leaving);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a completion on any queue would raise an event.
+    pub(super) fn all_armed(&self) -> bool {
+        self.entries.iter().all(|e| e.armed)
+    }
+
+    pub(super) fn arm(&mut self) -> Result<()> {
+        for entry in self.entries.iter_mut().filter(|e| !e.armed) {
+            entry.cq.arm(Arm::Next)?;
+            entry.armed = true;
+        }
+        Ok(())
+    }
+
+    /// A queue raised its event, and is armed no more.
+    pub(super) fn event(&mut self, id: CqId) {
+        if let Some(entry) = self.entries.iter_mut().find(|e| e.cq.id() == id) {
+            entry.armed = false;
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+    }
+}

@@ -1,0 +1,129 @@
+//! Events that are not completions: connection management and the device's asynchronous events, routed to
+//! whoever asked for them.
+
+use super::Rt;
+use super::sync::{Mailbox, MailboxSender, mailbox};
+use std::collections::BTreeMap;
+use verbs_trait::{
+    AsyncEvent, CmEvent, CmId, ConnParams, ConnectionManager, Context, Result, Service, Verbs, VerbsError,
+};
+
+/// Who gets which event.
+pub(super) struct Routes<V: Verbs> {
+    cm: Option<V::Cm>,
+    listeners: Vec<(Service, MailboxSender<CmEvent>)>,
+    connections: BTreeMap<CmId, MailboxSender<CmEvent>>,
+    watchers: Vec<MailboxSender<AsyncEvent>>,
+}
+
+impl<V: Verbs> Routes<V> {
+    pub(super) fn new() -> Routes<V> {
+        Routes { cm: None, listeners: Vec::new(), connections: BTreeMap::new(), watchers: Vec::new() }
+    }
+
+    fn listener(&self, service: Service) -> Option<MailboxSender<CmEvent>> {
+        self.listeners.iter().find(|(s, _)| *s == service).map(|(_, sender)| sender.clone())
+    }
+
+    fn route(&mut self, event: CmEvent) {
+        match &event {
+            CmEvent::Request { id, service, .. } => {
+                let (id, service) = (*id, *service);
+                match self.listener(service) {
+                    Some(listener) if listener.send(event).is_ok() => {
+                        self.connections.insert(id, listener);
+                    }
+                    // The listener went away between the request and now.
+                    _ => drop(self.cm.as_ref().map(|cm| cm.reject(id, &[]))),
+                }
+            }
+            CmEvent::Resolved { id } | CmEvent::Established { id, .. } => {
+                let sender = self.connections.get(id).cloned();
+                drop(sender.map(|s| s.send(event)));
+            }
+            CmEvent::Rejected { id, .. } | CmEvent::Unreachable { id } | CmEvent::Disconnected { id } => {
+                let sender = self.connections.remove(id);
+                drop(sender.map(|s| s.send(event)));
+            }
+        }
+    }
+
+    /// Takes all events that are there and routes them.
+    pub(super) fn drain(&mut self, ctx: &V::Context) {
+        while let Some(event) = self.cm.as_ref().and_then(|cm| cm.event()) {
+            self.route(event);
+        }
+        while let Some(event) = ctx.async_event() {
+            self.watchers.retain(|watcher| watcher.send(event).is_ok());
+        }
+    }
+
+    pub(super) fn watch(&mut self) -> Mailbox<AsyncEvent> {
+        let (sender, events) = mailbox();
+        self.watchers.push(sender);
+        events
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Routes::new();
+    }
+}
+
+/// One protocol's use of the connection manager: the requests to one service, and its own attempts.
+pub struct Connector<V: Verbs> {
+    rt: Rt<V>,
+    cm: V::Cm,
+    service: Service,
+    sender: MailboxSender<CmEvent>,
+}
+
+impl<V: Verbs> Connector<V> {
+    /// Listens on a service; requests to it and the progress of this connector's attempts arrive in the
+    /// mailbox.
+    pub(super) fn listen(rt: &Rt<V>, service: Service) -> Result<(Connector<V>, Mailbox<CmEvent>)> {
+        let (sender, events) = mailbox();
+        let mut routes = rt.inner.routes.borrow_mut();
+        if routes.listener(service).is_some_and(|l| !l.is_closed()) {
+            return Err(VerbsError::Busy("the service"));
+        }
+        let cm = match &routes.cm {
+            Some(cm) => cm.clone(),
+            None => rt.inner.ctx.connection_manager()?,
+        };
+        cm.listen(service)?;
+        routes.cm = Some(cm.clone());
+        routes.listeners.retain(|(s, _)| *s != service);
+        routes.listeners.push((service, sender.clone()));
+        drop(routes);
+        Ok((Connector { rt: rt.clone(), cm, service, sender }, events))
+    }
+
+    /// Begins an attempt at the same service of a named node.
+    pub fn resolve(&self, node: &str) -> Result<CmId> {
+        let id = self.cm.resolve(node, self.service)?;
+        self.rt.inner.routes.borrow_mut().connections.insert(id, self.sender.clone());
+        Ok(id)
+    }
+
+    /// Asks the resolved peer; see [`ConnectionManager::connect`].
+    pub fn connect(&self, id: CmId, qp: &V::Qp, params: &ConnParams<'_>) -> Result<()> {
+        self.cm.connect(id, qp, params)
+    }
+
+    /// Accepts a request; see [`ConnectionManager::accept`].
+    pub fn accept(&self, id: CmId, qp: &V::Qp, params: &ConnParams<'_>) -> Result<()> {
+        self.cm.accept(id, qp, params)
+    }
+
+    /// Turns a request down.
+    pub fn reject(&self, id: CmId, private: &[u8]) -> Result<()> {
+        self.rt.inner.routes.borrow_mut().connections.remove(&id);
+        self.cm.reject(id, private)
+    }
+
+    /// Ends a connection or an attempt; nothing more is heard of it.
+    pub fn disconnect(&self, id: CmId) -> Result<()> {
+        self.rt.inner.routes.borrow_mut().connections.remove(&id);
+        self.cm.disconnect(id)
+    }
+}

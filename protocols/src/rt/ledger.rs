@@ -1,0 +1,166 @@
+//! Ledgers: for every queue pair, what was posted to it and has not ended, in order.
+//!
+//! Some requests never complete by themselves: unsignaled ones that succeeded, and those of a queue pair that
+//! is destroyed. The ledger knows them, so that a later completion, a drain or the destruction settles them.
+
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
+
+/// Names a queue pair's ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QueueId(pub(super) u32);
+
+/// Which of a queue pair's two queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Send,
+    Receive,
+}
+
+#[derive(Default)]
+struct Ledger {
+    /// Outstanding requests, oldest first: order holds within a queue (IBA 9.5).
+    sends: VecDeque<u64>,
+    receives: VecDeque<u64>,
+    /// Requests at the end of `sends` that were posted unsignaled.
+    unsignaled_tail: u32,
+    /// Send requests posted ever, and those of them that are known to have succeeded, in order.
+    sends_posted: u64,
+    sends_succeeded: u64,
+    failed: bool,
+    /// Who waits for send requests to end.
+    send_watchers: Vec<Waker>,
+    /// Who waits for both queues to be empty.
+    drain_watchers: Vec<Waker>,
+}
+
+/// Wakers to call outside of the table's borrow.
+pub(super) struct Watchers(Vec<Waker>);
+
+impl Watchers {
+    pub(super) fn wake(self) {
+        for waker in self.0 {
+            waker.wake();
+        }
+    }
+}
+
+/// All ledgers of a node.
+#[derive(Default)]
+pub(super) struct Ledgers {
+    ledgers: Vec<Ledger>,
+    free: Vec<u32>,
+}
+
+impl Ledgers {
+    pub(super) fn open(&mut self) -> QueueId {
+        QueueId(self.free.pop().unwrap_or_else(|| {
+            self.ledgers.push(Ledger::default());
+            (self.ledgers.len() - 1) as u32
+        }))
+    }
+
+    /// Closes a ledger and gives back all that was outstanding, sends first.
+    pub(super) fn close(&mut self, queue: QueueId) -> (Vec<u64>, Watchers) {
+        let ledger = std::mem::take(&mut self.ledgers[queue.0 as usize]);
+        self.free.push(queue.0);
+        let outstanding = ledger.sends.into_iter().chain(ledger.receives).collect();
+        let watchers = ledger.send_watchers.into_iter().chain(ledger.drain_watchers).collect();
+        (outstanding, Watchers(watchers))
+    }
+
+    /// Enters a request that was accepted.
+    pub(super) fn enter(&mut self, queue: QueueId, side: Side, id: u64, signaled: bool) {
+        let ledger = &mut self.ledgers[queue.0 as usize];
+        match side {
+            Side::Send => {
+                ledger.sends.push_back(id);
+                ledger.sends_posted += 1;
+                ledger.unsignaled_tail = if signaled { 0 } else { ledger.unsignaled_tail + 1 };
+            }
+            Side::Receive => ledger.receives.push_back(id),
+        }
+    }
+
+    /// Takes the oldest request of the queue: an earlier one than `id`, which is given back to be settled, or
+    /// `id` itself, which ends the matter.
+    pub(super) fn retire_next(&mut self, queue: QueueId, side: Side, id: u64) -> Option<u64> {
+        let ledger = &mut self.ledgers[queue.0 as usize];
+        let entries = match side {
+            Side::Send => &mut ledger.sends,
+            Side::Receive => &mut ledger.receives,
+        };
+        let oldest = entries.pop_front()?;
+        if oldest == id {
+            return None;
+        }
+        if side == Side::Send {
+            // A failed request has a completion of its own, so this one succeeded.
+            ledger.sends_succeeded += 1;
+        }
+        Some(oldest)
+    }
+
+    /// Notes that a request ended, and says who waits for that.
+    pub(super) fn progress(&mut self, queue: QueueId, side: Side, ok: bool) -> Watchers {
+        let ledger = &mut self.ledgers[queue.0 as usize];
+        if side == Side::Send {
+            if ok && !ledger.failed {
+                ledger.sends_succeeded += 1;
+            }
+            ledger.failed |= !ok;
+            ledger.unsignaled_tail = ledger.unsignaled_tail.min(ledger.sends.len() as u32);
+        }
+        let mut watchers = Vec::new();
+        if side == Side::Send && !ledger.send_watchers.is_empty() {
+            watchers.append(&mut ledger.send_watchers);
+        }
+        if ledger.sends.is_empty() && ledger.receives.is_empty() && !ledger.drain_watchers.is_empty() {
+            watchers.append(&mut ledger.drain_watchers);
+        }
+        Watchers(watchers)
+    }
+
+    pub(super) fn sends(&self, queue: QueueId) -> usize {
+        self.ledgers[queue.0 as usize].sends.len()
+    }
+
+    pub(super) fn receives(&self, queue: QueueId) -> usize {
+        self.ledgers[queue.0 as usize].receives.len()
+    }
+
+    pub(super) fn unsignaled_tail(&self, queue: QueueId) -> u32 {
+        self.ledgers[queue.0 as usize].unsignaled_tail
+    }
+
+    /// How many sends were posted, and how many of them, from the first on, have succeeded.
+    pub(super) fn counts(&self, queue: QueueId) -> (u64, u64) {
+        let ledger = &self.ledgers[queue.0 as usize];
+        (ledger.sends_posted, ledger.sends_succeeded)
+    }
+
+    pub(super) fn watch_sends(&mut self, queue: QueueId, cx: &Context<'_>) {
+        watch(&mut self.ledgers[queue.0 as usize].send_watchers, cx);
+    }
+
+    pub(super) fn watch_drain(&mut self, queue: QueueId, cx: &Context<'_>) {
+        watch(&mut self.ledgers[queue.0 as usize].drain_watchers, cx);
+    }
+
+    /// Requests outstanding on all queue pairs: sends, sends that wait for a later signaled one, receives.
+    pub(super) fn totals(&self) -> (usize, usize, usize) {
+        self.ledgers.iter().fold((0, 0, 0), |(sends, tail, receives), ledger| {
+            (
+                sends + ledger.sends.len(),
+                tail + ledger.unsignaled_tail as usize,
+                receives + ledger.receives.len(),
+            )
+        })
+    }
+}
+
+fn watch(watchers: &mut Vec<Waker>, cx: &Context<'_>) {
+    if !watchers.iter().any(|w| w.will_wake(cx.waker())) {
+        watchers.push(cx.waker().clone());
+    }
+}

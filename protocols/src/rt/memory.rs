@@ -1,0 +1,162 @@
+//! Registered memory cut into blocks of one size, leased and given back in O(1).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use verbs_trait::{AccessFlags, MemoryRegion, ProtectionDomain, Result, Sge, Verbs, VerbsError};
+
+/// How many bytes a pool registers at a time, at the least one block.
+const CHUNK_BYTES: u32 = 64 * 1024;
+
+struct PoolState<V: Verbs> {
+    chunks: Vec<Rc<V::Mr>>,
+    /// For every block, how many leases share it; 0 for a free one.
+    leases: Vec<u32>,
+    free: Vec<u32>,
+}
+
+struct Pool<V: Verbs> {
+    pd: V::Pd,
+    access: AccessFlags,
+    block: u32,
+    blocks_a_chunk: u32,
+    max_blocks: u32,
+    state: RefCell<PoolState<V>>,
+}
+
+/// A pool of equal blocks of registered memory. It registers a chunk when it runs out, up to its bound, and
+/// keeps what it has. Clones are the same pool.
+pub struct BufferPool<V: Verbs>(Rc<Pool<V>>);
+
+impl<V: Verbs> Clone for BufferPool<V> {
+    fn clone(&self) -> Self {
+        BufferPool(Rc::clone(&self.0))
+    }
+}
+
+impl<V: Verbs> BufferPool<V> {
+    /// A pool of blocks of `block` bytes, rounded up to whole words, at most `max_blocks` of them.
+    pub fn new(pd: &V::Pd, block: u32, max_blocks: u32, access: AccessFlags) -> BufferPool<V> {
+        let block = block.max(8).next_multiple_of(8);
+        BufferPool(Rc::new(Pool {
+            pd: pd.clone(),
+            access,
+            block,
+            blocks_a_chunk: (CHUNK_BYTES / block).clamp(1, max_blocks.max(1)),
+            max_blocks,
+            state: RefCell::new(PoolState { chunks: Vec::new(), leases: Vec::new(), free: Vec::new() }),
+        }))
+    }
+
+    /// Leases a block. Its bytes are those of its last use.
+    pub fn alloc(&self) -> Result<Block<V>> {
+        let mut state = self.0.state.borrow_mut();
+        if state.free.is_empty() {
+            self.0.grow(&mut state)?;
+        }
+        let index = state.free.pop().expect("grow added a block");
+        state.leases[index as usize] = 1;
+        let mr = Rc::clone(&state.chunks[(index / self.0.blocks_a_chunk) as usize]);
+        drop(state);
+        Ok(Block { pool: Rc::clone(&self.0), mr, index })
+    }
+
+    /// How many blocks are leased.
+    pub fn in_use(&self) -> usize {
+        let state = self.0.state.borrow();
+        state.leases.len() - state.free.len()
+    }
+
+    /// A block's length in bytes.
+    pub fn block_len(&self) -> u32 {
+        self.0.block
+    }
+}
+
+impl<V: Verbs> Pool<V> {
+    fn grow(&self, state: &mut PoolState<V>) -> Result<()> {
+        let have = state.leases.len() as u32;
+        let more = self.blocks_a_chunk.min(self.max_blocks.saturating_sub(have));
+        if more == 0 {
+            return Err(VerbsError::Exhausted { what: "buffer", limit: u64::from(self.max_blocks) });
+        }
+        let bytes = self.blocks_a_chunk as usize * self.block as usize;
+        state.chunks.push(Rc::new(self.pd.alloc_mr(bytes, self.access)?));
+        state.leases.resize((have + more) as usize, 0);
+        // Lowest first out, for whoever reads a trace.
+        state.free.extend((have..have + more).rev());
+        Ok(())
+    }
+}
+
+/// A leased block. Clones share the lease; the block is free again when the last of them is dropped.
+pub struct Block<V: Verbs> {
+    pool: Rc<Pool<V>>,
+    mr: Rc<V::Mr>,
+    index: u32,
+}
+
+impl<V: Verbs> Clone for Block<V> {
+    fn clone(&self) -> Self {
+        self.pool.state.borrow_mut().leases[self.index as usize] += 1;
+        Block { pool: Rc::clone(&self.pool), mr: Rc::clone(&self.mr), index: self.index }
+    }
+}
+
+impl<V: Verbs> Drop for Block<V> {
+    fn drop(&mut self) {
+        let mut state = self.pool.state.borrow_mut();
+        let leases = &mut state.leases[self.index as usize];
+        *leases -= 1;
+        if *leases == 0 {
+            state.free.push(self.index);
+        }
+    }
+}
+
+impl<V: Verbs> Block<V> {
+    /// Where the block begins in its region.
+    fn at(&self) -> u32 {
+        self.index % self.pool.blocks_a_chunk * self.pool.block
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> u32 {
+        self.pool.block
+    }
+
+    /// Whether it has no bytes; no block is so.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Its first `len` bytes, for a work request.
+    pub fn sge(&self, len: u32) -> Sge<'_, V::Mr> {
+        Sge { mr: &self.mr, at: self.at(), len }
+    }
+
+    fn checked(&self, at: u32, len: usize) -> Result<usize> {
+        if u64::from(at) + len as u64 > u64::from(self.len()) {
+            return Err(VerbsError::OutOfRange {
+                at: u64::from(at),
+                len: len as u64,
+                size: u64::from(self.len()),
+            });
+        }
+        Ok((self.at() + at) as usize)
+    }
+
+    /// Copies bytes in.
+    pub fn write(&self, at: u32, bytes: &[u8]) -> Result<()> {
+        self.mr.write(self.checked(at, bytes.len())?, bytes)
+    }
+
+    /// Copies bytes out.
+    pub fn read(&self, at: u32, out: &mut [u8]) -> Result<()> {
+        self.mr.read(self.checked(at, out.len())?, out)
+    }
+
+    /// Loads its first word: where atomics leave the old value.
+    pub fn word(&self) -> Result<u64> {
+        self.mr.load(self.at() as usize)
+    }
+}

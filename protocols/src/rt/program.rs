@@ -1,0 +1,125 @@
+//! The node's step: completions, tasks, timers, and then what to wait for.
+
+use super::cqs::Polled;
+use super::slots::complete;
+use super::{Inner, Rt};
+use verbs_trait::{Clock, CompletionChannel, Nanos, Node, Park, Verbs, VerbsError, Wait};
+
+/// What a node's driver steps. Dropping it shuts the runtime down, as a crash of the node would.
+pub struct Program<V: Verbs> {
+    rt: Rt<V>,
+    /// The last step found nothing to do and said so; this one arms.
+    arming: bool,
+}
+
+impl<V: Verbs> Program<V> {
+    pub(super) fn new(rt: Rt<V>) -> Program<V> {
+        Program { rt, arming: false }
+    }
+
+    /// One step, as long as the device obeys.
+    fn try_step(&mut self) -> Result<Park, VerbsError> {
+        let inner = &*self.rt.inner;
+        inner.executor.begin_step();
+        inner.drain_events();
+        if std::mem::take(&mut self.arming) {
+            // Poll, arm, poll: the rounds below are the second poll (IBA 11.4.2.2).
+            inner.cqs.borrow_mut().arm()?;
+        }
+        for _ in 0..inner.config.max_rounds {
+            let polled = inner.poll_completions()?;
+            let fired = inner.fire_timers();
+            let ran = inner.executor.run_round();
+            if inner.closed.get() {
+                return Ok(Park::Done);
+            }
+            if polled == Polled::Empty && !fired && ran == 0 {
+                return Ok(self.rest());
+            }
+            if inner.config.wait == Wait::Poll && polled == Polled::Empty && !inner.executor.has_ready() {
+                return Ok(self.rest());
+            }
+        }
+        Ok(Park::Again)
+    }
+
+    /// Nothing is left to do now: says what to wait for, arming first where completions are notified.
+    fn rest(&mut self) -> Park {
+        let inner = &*self.rt.inner;
+        if inner.executor.has_yielded() {
+            return Park::Again;
+        }
+        let style = inner.config.wait;
+        if style == Wait::Notify && !inner.cqs.borrow().all_armed() {
+            // Not in this step: a completion may come between the empty poll and the arming.
+            self.arming = true;
+            return Park::Again;
+        }
+        Park::Until { style, deadline: inner.next_deadline() }
+    }
+}
+
+impl<V: Verbs> Inner<V> {
+    fn drain_events(&self) {
+        if let Some(channel) = &*self.channel.borrow() {
+            while let Some(id) = channel.event() {
+                self.cqs.borrow_mut().event(id);
+            }
+        }
+        self.routes.borrow_mut().drain(&self.ctx);
+    }
+
+    /// Polls every completion queue once and settles what it found.
+    fn poll_completions(&self) -> Result<Polled, VerbsError> {
+        let mut batch = self.batch.take();
+        let polled = self.cqs.borrow_mut().poll(&mut batch, self.config.poll_batch);
+        for completion in batch.drain(..) {
+            complete(&self.requests, &completion);
+        }
+        self.batch.replace(batch);
+        polled
+    }
+
+    fn fire_timers(&self) -> bool {
+        let Some(first) = self.next_deadline() else { return false };
+        let now = self.host.now();
+        if first > now {
+            return false;
+        }
+        while let Some(waker) = self.next_due(now) {
+            waker.wake();
+        }
+        true
+    }
+
+    fn next_due(&self, now: Nanos) -> Option<std::task::Waker> {
+        self.timers.borrow_mut().pop_due(now)
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.timers.borrow_mut().next()
+    }
+}
+
+impl<V: Verbs> Node for Program<V> {
+    fn step(&mut self) -> Park {
+        if self.rt.inner.closed.get() {
+            return Park::Done;
+        }
+        match self.try_step() {
+            Ok(park) => park,
+            Err(error) => {
+                // A device that refuses to be polled or armed is gone, and the node with it.
+                self.rt.inner.fatal.set(Some(error));
+                self.rt.shutdown();
+                Park::Done
+            }
+        }
+    }
+}
+
+impl<V: Verbs> Drop for Program<V> {
+    fn drop(&mut self) {
+        self.rt.shutdown();
+    }
+}

@@ -1,0 +1,273 @@
+//! A queue pair as tasks use it: every post has a slot, every slot a place in the ledger.
+
+use super::Rt;
+use super::ledger::{QueueId, Side};
+use super::slots::{Lease, Outcome, Posted, Sink, Target};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use verbs_trait::{
+    Modify, Payload, ProtectionDomain, QpCaps, QpInit, QpNum, QpType, QueuePair, RecvWr, Result, SendFlags,
+    SendOp, SendWr, Verbs, VerbsError, WcOp,
+};
+
+struct Inner<V: Verbs> {
+    rt: Rt<V>,
+    /// Taken only by the destructor, which must destroy the queue pair before the leases end.
+    qp: Option<V::Qp>,
+    id: QueueId,
+    /// Which of the runtime's completion queues it uses, and how much of it.
+    cq: usize,
+    cqe: u32,
+    depth: u32,
+    /// Every so many unsignaled requests, one is signaled all the same, so that places become free.
+    signal_every: u32,
+    fenced: Cell<bool>,
+}
+
+/// A reliable connection's queue pair with its slots and its ledger. Clones are the same one; the last drop
+/// destroys the queue pair, and then what was outstanding ends as
+/// [`Failed::Destroyed`](super::Failed::Destroyed).
+pub struct Queue<V: Verbs> {
+    inner: Rc<Inner<V>>,
+}
+
+impl<V: Verbs> Clone for Queue<V> {
+    fn clone(&self) -> Self {
+        Queue { inner: Rc::clone(&self.inner) }
+    }
+}
+
+/// Local bytes of a request.
+pub enum Local<'a, V: Verbs> {
+    /// Memory that the slot leases.
+    Lease(Lease<V>),
+    /// Bytes that the post copies.
+    Inline(&'a [u8]),
+}
+
+impl<V: Verbs> Queue<V> {
+    pub(super) fn create(rt: &Rt<V>, pd: &V::Pd, caps: QpCaps) -> Result<Queue<V>> {
+        // One place more than the caller asked for: the marker by which a fenced queue drains.
+        let granted = QpCaps { max_send_wr: caps.max_send_wr + 1, ..caps };
+        let cqe = granted.max_send_wr + granted.max_recv_wr;
+        let (cq, handle) = rt.reserve_cq(cqe)?;
+        let made = pd.create_qp(&QpInit {
+            kind: QpType::Rc,
+            send_cq: &handle,
+            recv_cq: &handle,
+            srq: None,
+            caps: granted,
+            sq_sig_all: false,
+        });
+        let qp = made.inspect_err(|_| rt.release_cq(cq, cqe))?;
+        let id = rt.inner.requests.borrow_mut().ledgers.open();
+        let inner = Inner {
+            rt: rt.clone(),
+            qp: Some(qp),
+            id,
+            cq,
+            cqe,
+            depth: caps.max_send_wr,
+            signal_every: (caps.max_send_wr / 4).clamp(1, 16),
+            fenced: Cell::new(false),
+        };
+        Ok(Queue { inner: Rc::new(inner) })
+    }
+
+    /// The queue pair, for transitions and connection management. Posts go through this type.
+    pub fn qp(&self) -> &V::Qp {
+        self.inner.qp.as_ref().expect("present until the destructor")
+    }
+
+    /// The queue pair's number.
+    pub fn num(&self) -> QpNum {
+        self.qp().num()
+    }
+
+    /// How many more send requests it takes now.
+    pub fn room(&self) -> u32 {
+        self.inner.depth.saturating_sub(self.sends() as u32)
+    }
+
+    /// Send requests whose end is not known. Unsignaled ones count until a later signaled one completes.
+    pub fn sends(&self) -> usize {
+        self.inner.rt.inner.requests.borrow().ledgers.sends(self.inner.id)
+    }
+
+    /// Receive requests posted and not consumed.
+    pub fn receives(&self) -> usize {
+        self.inner.rt.inner.requests.borrow().ledgers.receives(self.inner.id)
+    }
+
+    /// How many send requests were posted, and how many of them, from the first on without a gap, are known
+    /// to have succeeded.
+    pub fn counts(&self) -> (u64, u64) {
+        self.inner.rt.inner.requests.borrow().ledgers.counts(self.inner.id)
+    }
+
+    /// Posts a signaled send request and awaits its end.
+    pub fn post(&self, op: SendOp<'_, V>, local: Local<'_, V>) -> Result<Pending<V>> {
+        let id = self.submit(op, local, SendFlags::SIGNALED, Target::Future(None))?;
+        Ok(Pending { rt: self.inner.rt.clone(), id, done: false })
+    }
+
+    /// Posts a send request whose success nobody is told of; a failure shows on the requests behind it. It
+    /// is signaled now and then, so that its kind does not fill the queue.
+    pub fn post_quiet(&self, op: SendOp<'_, V>, local: Local<'_, V>) -> Result<()> {
+        self.submit(op, local, self.quiet_flags(), Target::Nobody).map(drop)
+    }
+
+    /// As [`Queue::post_quiet`], telling a sink once the end is known.
+    pub fn post_to(&self, sink: &Sink<V>, tag: u64, op: SendOp<'_, V>, local: Local<'_, V>) -> Result<()> {
+        self.submit(op, local, self.quiet_flags(), Target::Sink(sink.clone(), tag)).map(drop)
+    }
+
+    fn quiet_flags(&self) -> SendFlags {
+        let tail = self.inner.rt.inner.requests.borrow().ledgers.unsignaled_tail(self.inner.id);
+        if tail + 1 >= self.inner.signal_every { SendFlags::SIGNALED } else { SendFlags::empty() }
+    }
+
+    fn submit(
+        &self,
+        op: SendOp<'_, V>,
+        local: Local<'_, V>,
+        flags: SendFlags,
+        target: Target<V>,
+    ) -> Result<u64> {
+        if self.room() == 0 {
+            return Err(VerbsError::QueueFull { queue: "send", depth: self.inner.depth });
+        }
+        self.submit_unchecked(op, local, flags, target)
+    }
+
+    fn submit_unchecked(
+        &self,
+        op: SendOp<'_, V>,
+        local: Local<'_, V>,
+        flags: SendFlags,
+        target: Target<V>,
+    ) -> Result<u64> {
+        let requests = &self.inner.rt.inner.requests;
+        let wr_id = requests.borrow_mut().slots.next_id();
+        let (lease, inline) = match local {
+            Local::Lease(lease) => (lease, None),
+            Local::Inline(bytes) => (Lease::Nothing, Some(bytes)),
+        };
+        let sge = lease.sge().map(|sge| [sge]);
+        let data = match (&sge, inline) {
+            (Some(sge), _) => Payload::Sge(sge),
+            (None, Some(bytes)) => Payload::Inline(bytes),
+            (None, None) => Payload::None,
+        };
+        self.qp().post_send(&[SendWr { wr_id, op, data, flags }]).map_err(|refused| refused.why)?;
+        let mut requests = requests.borrow_mut();
+        let posted = Posted { queue: self.inner.id, side: Side::Send, op: done_as(&op), lease, target };
+        requests.slots.fill(posted);
+        requests.ledgers.enter(self.inner.id, Side::Send, wr_id, flags.contains(SendFlags::SIGNALED));
+        Ok(wr_id)
+    }
+
+    /// Posts a receive buffer; the sink is told when a message has filled it, or when it is flushed.
+    pub fn post_recv(&self, sink: &Sink<V>, tag: u64, lease: Lease<V>) -> Result<()> {
+        let requests = &self.inner.rt.inner.requests;
+        let wr_id = requests.borrow_mut().slots.next_id();
+        let sge = lease.sge().map(|sge| [sge]);
+        let data = sge.as_ref().map_or(&[][..], |sge| &sge[..]);
+        self.qp().post_recv(&[RecvWr { wr_id, data }]).map_err(|refused| refused.why)?;
+        let mut requests = requests.borrow_mut();
+        let target = Target::Sink(sink.clone(), tag);
+        let posted = Posted { queue: self.inner.id, side: Side::Receive, op: WcOp::Recv, lease, target };
+        requests.slots.fill(posted);
+        requests.ledgers.enter(self.inner.id, Side::Receive, wr_id, true);
+        Ok(())
+    }
+
+    /// Ready when a send request has ended since the last look; for queues of tasks that wait for room.
+    pub fn watch_sends(&self, cx: &Context<'_>) {
+        self.inner.rt.inner.requests.borrow_mut().ledgers.watch_sends(self.inner.id, cx);
+    }
+
+    /// Moves the queue pair to the error state: from the return on, nothing more of the peer's requests
+    /// executes, and everything posted is on its way to be flushed. Says whether the device obeyed; one that
+    /// is gone neither executes nor flushes anything.
+    pub fn fence(&self) -> bool {
+        if self.inner.fenced.replace(true) {
+            return true;
+        }
+        if self.qp().modify(&Modify::Err).is_err() {
+            return false;
+        }
+        // The flush of a last, signaled request retires the unsignaled ones before it that had succeeded.
+        let marker = SendOp::Send { imm: None };
+        let lease = Local::Lease(Lease::Nothing);
+        self.submit_unchecked(marker, lease, SendFlags::SIGNALED, Target::Nobody).is_ok()
+    }
+
+    /// Waits, after [`Queue::fence`], until everything posted has completed or was flushed.
+    pub async fn drained(&self) {
+        poll_fn(|cx| {
+            let mut requests = self.inner.rt.inner.requests.borrow_mut();
+            let ledgers = &mut requests.ledgers;
+            if ledgers.sends(self.inner.id) == 0 && ledgers.receives(self.inner.id) == 0 {
+                return Poll::Ready(());
+            }
+            ledgers.watch_drain(self.inner.id, cx);
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+fn done_as<V: Verbs>(op: &SendOp<'_, V>) -> WcOp {
+    match op {
+        SendOp::Send { .. } | SendOp::SendTo { .. } => WcOp::Send,
+        SendOp::Write { .. } => WcOp::Write,
+        SendOp::Read { .. } => WcOp::Read,
+        SendOp::CompareSwap { .. } => WcOp::CompareSwap,
+        SendOp::FetchAdd { .. } => WcOp::FetchAdd,
+    }
+}
+
+impl<V: Verbs> Drop for Inner<V> {
+    fn drop(&mut self) {
+        // First the queue pair, so that no adapter touches the memory; then the leases.
+        self.qp = None;
+        let requests = &self.rt.inner.requests;
+        let (outstanding, watchers) = requests.borrow_mut().ledgers.close(self.id);
+        for id in outstanding {
+            let effect = requests.borrow_mut().slots.settle(id, Some(Err(super::Failed::Destroyed)));
+            effect.apply();
+        }
+        watchers.wake();
+        self.rt.release_cq(self.cq, self.cqe);
+    }
+}
+
+/// Awaits a request's end. Dropping it recalls nothing: the request goes on, and its memory stays leased.
+pub struct Pending<V: Verbs> {
+    rt: Rt<V>,
+    id: u64,
+    done: bool,
+}
+
+impl<V: Verbs> Future for Pending<V> {
+    type Output = (Outcome, Lease<V>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let end = self.rt.inner.requests.borrow_mut().slots.poll(self.id, cx);
+        self.done = end.is_ready();
+        end
+    }
+}
+
+impl<V: Verbs> Drop for Pending<V> {
+    fn drop(&mut self) {
+        if !self.done {
+            let effect = self.rt.inner.requests.borrow_mut().slots.orphan(self.id);
+            effect.apply();
+        }
+    }
+}

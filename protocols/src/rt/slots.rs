@@ -1,0 +1,361 @@
+//! Completion slots: what becomes of a posted request, and who holds its memory until then.
+//!
+//! A slot is made with the post and lives until the request has completed, was retired by a later completion
+//! of its queue, or its queue pair was destroyed. Until then it **leases** the request's memory: whoever
+//! awaited the request may go away, the adapter may not be left with memory that was given to someone else.
+//! `wr_id` is the slot's index and generation, so that a completion finds its slot without hashing, and one
+//! that comes too late finds nothing.
+
+use super::ledger::{Ledgers, QueueId, Side};
+use super::memory::Block;
+use super::sync::wake_kept;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use thiserror::Error;
+use verbs_trait::{Done, FarSide, Sge, Verbs, WcError, WcOp, WorkCompletion};
+
+/// Why a posted request has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Failed {
+    /// It completed in error.
+    #[error("{0}")]
+    Status(#[from] WcError),
+    /// Its queue pair was destroyed first, so that it never completes.
+    #[error("the queue pair was destroyed before the request completed")]
+    Destroyed,
+}
+
+impl Failed {
+    /// What the far side may have done with a send request that ended so.
+    pub fn far_side(self) -> FarSide {
+        match self {
+            Failed::Status(status) => status.far_side(),
+            Failed::Destroyed => FarSide::Unknown,
+        }
+    }
+}
+
+/// What became of a request.
+pub type Outcome = Result<Done, Failed>;
+
+/// The memory that a posted request holds.
+pub enum Lease<V: Verbs> {
+    /// None: no payload, or one that the post copied.
+    Nothing,
+    /// A range of a region.
+    Range {
+        /// The region, kept registered.
+        mr: V::Mr,
+        /// First byte.
+        at: u32,
+        /// Length in bytes.
+        len: u32,
+    },
+    /// The first bytes of a pool's block.
+    Block {
+        /// The block, kept from other users.
+        block: Block<V>,
+        /// Length in bytes.
+        len: u32,
+    },
+}
+
+impl<V: Verbs> Lease<V> {
+    /// The range as a scatter or gather entry.
+    pub(super) fn sge(&self) -> Option<Sge<'_, V::Mr>> {
+        match self {
+            Lease::Nothing => None,
+            Lease::Range { mr, at, len } => Some(Sge { mr, at: *at, len: *len }),
+            Lease::Block { block, len } => Some(block.sge(*len)),
+        }
+    }
+
+    fn holds_memory(&self) -> bool {
+        !matches!(self, Lease::Nothing)
+    }
+}
+
+/// A completed request, as a [`Sink`] delivers it.
+pub struct Completed<V: Verbs> {
+    /// As given with the post.
+    pub tag: u64,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Its memory, which is the receiver's again.
+    pub lease: Lease<V>,
+}
+
+struct SinkState<V: Verbs> {
+    queue: VecDeque<Completed<V>>,
+    waker: Option<Waker>,
+}
+
+/// Where completions of many requests are gathered, in the order of completion, for one task that serves
+/// them all. Clones are the same sink.
+pub struct Sink<V: Verbs>(Rc<RefCell<SinkState<V>>>);
+
+impl<V: Verbs> Clone for Sink<V> {
+    fn clone(&self) -> Self {
+        Sink(Rc::clone(&self.0))
+    }
+}
+
+impl<V: Verbs> Default for Sink<V> {
+    fn default() -> Self {
+        Sink(Rc::new(RefCell::new(SinkState { queue: VecDeque::new(), waker: None })))
+    }
+}
+
+impl<V: Verbs> Sink<V> {
+    /// An empty sink.
+    pub fn new() -> Sink<V> {
+        Sink::default()
+    }
+
+    /// Takes the oldest completion, if there is one.
+    pub fn take(&self) -> Option<Completed<V>> {
+        self.0.borrow_mut().queue.pop_front()
+    }
+
+    /// Ready as soon as there is a completion to take.
+    pub fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.borrow_mut();
+        if !state.queue.is_empty() {
+            return Poll::Ready(());
+        }
+        wake_kept(&mut state.waker, cx);
+        Poll::Pending
+    }
+
+    fn put(&self, completed: Completed<V>) -> Option<Waker> {
+        let mut state = self.0.borrow_mut();
+        state.queue.push_back(completed);
+        state.waker.take()
+    }
+}
+
+/// Who is told of a request's end.
+pub(super) enum Target<V: Verbs> {
+    /// Nobody: it was posted so, or whoever awaited it went away.
+    Nobody,
+    /// A future, once it has been polled.
+    Future(Option<Waker>),
+    /// A sink.
+    Sink(Sink<V>, u64),
+}
+
+/// A request as the slot is made for it.
+pub(super) struct Posted<V: Verbs> {
+    pub(super) queue: QueueId,
+    pub(super) side: Side,
+    pub(super) op: WcOp,
+    pub(super) lease: Lease<V>,
+    pub(super) target: Target<V>,
+}
+
+enum State<V: Verbs> {
+    Free,
+    Pending(Posted<V>),
+    /// Completed; the future has not looked yet.
+    Done(Outcome, Lease<V>),
+}
+
+struct Slot<V: Verbs> {
+    generation: u32,
+    state: State<V>,
+}
+
+/// What is left to do after the table was changed, outside of its borrow.
+pub(super) enum Effect<V: Verbs> {
+    Nothing,
+    Wake(Waker),
+    Release(Lease<V>),
+}
+
+impl<V: Verbs> Effect<V> {
+    pub(super) fn apply(self) {
+        match self {
+            Effect::Nothing => {}
+            Effect::Wake(waker) => waker.wake(),
+            Effect::Release(lease) => drop(lease),
+        }
+    }
+}
+
+/// All slots of a node.
+pub(super) struct Slots<V: Verbs> {
+    slots: Vec<Slot<V>>,
+    free: Vec<u32>,
+}
+
+impl<V: Verbs> Default for Slots<V> {
+    fn default() -> Self {
+        Slots { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+fn wr_id(index: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(index)
+}
+
+impl<V: Verbs> Slots<V> {
+    /// The identity that the next [`Slots::fill`] gives out. Two steps, because the post needs the identity
+    /// and may be refused.
+    pub(super) fn next_id(&mut self) -> u64 {
+        let index = match self.free.last() {
+            Some(index) => *index,
+            None => {
+                let index = self.slots.len() as u32;
+                self.slots.push(Slot { generation: 0, state: State::Free });
+                self.free.push(index);
+                index
+            }
+        };
+        wr_id(index, self.slots[index as usize].generation)
+    }
+
+    /// Takes the slot named by [`Slots::next_id`] for a request that was accepted.
+    pub(super) fn fill(&mut self, posted: Posted<V>) {
+        let index = self.free.pop().expect("next_id left a free slot");
+        self.slots[index as usize].state = State::Pending(posted);
+    }
+
+    fn find(&mut self, id: u64) -> Option<(u32, &mut Slot<V>)> {
+        let index = id as u32;
+        let slot = self.slots.get_mut(index as usize)?;
+        (slot.generation == (id >> 32) as u32).then_some((index, slot))
+    }
+
+    fn vacate(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.state = State::Free;
+        self.free.push(index);
+    }
+
+    /// Whose a pending request is.
+    pub(super) fn owner(&mut self, id: u64) -> Option<(QueueId, Side)> {
+        match &self.find(id)?.1.state {
+            State::Pending(posted) => Some((posted.queue, posted.side)),
+            _ => None,
+        }
+    }
+
+    /// Ends a request. `None` stands for the success that a later completion of the same queue implies.
+    pub(super) fn settle(&mut self, id: u64, outcome: Option<Outcome>) -> Effect<V> {
+        let Some((index, slot)) = self.find(id) else { return Effect::Nothing };
+        let posted = match std::mem::replace(&mut slot.state, State::Free) {
+            State::Pending(posted) => posted,
+            other => {
+                slot.state = other;
+                return Effect::Nothing;
+            }
+        };
+        let outcome = outcome.unwrap_or(Ok(Done { op: posted.op, len: 0, imm: None, from: None }));
+        match posted.target {
+            Target::Nobody => {
+                self.vacate(index);
+                Effect::Release(posted.lease)
+            }
+            Target::Future(waker) => {
+                slot.state = State::Done(outcome, posted.lease);
+                waker.map_or(Effect::Nothing, Effect::Wake)
+            }
+            Target::Sink(sink, tag) => {
+                self.vacate(index);
+                let completed = Completed { tag, outcome, lease: posted.lease };
+                sink.put(completed).map_or(Effect::Nothing, Effect::Wake)
+            }
+        }
+    }
+
+    /// The outcome for the future that awaits it, or its waker kept.
+    pub(super) fn poll(&mut self, id: u64, cx: &mut Context<'_>) -> Poll<(Outcome, Lease<V>)> {
+        let Some((index, slot)) = self.find(id) else {
+            return Poll::Ready((Err(Failed::Destroyed), Lease::Nothing));
+        };
+        match std::mem::replace(&mut slot.state, State::Free) {
+            State::Done(outcome, lease) => {
+                self.vacate(index);
+                Poll::Ready((outcome, lease))
+            }
+            State::Pending(mut posted) => {
+                match &mut posted.target {
+                    Target::Future(waker) => wake_kept(waker, cx),
+                    other => *other = Target::Future(Some(cx.waker().clone())),
+                }
+                slot.state = State::Pending(posted);
+                Poll::Pending
+            }
+            State::Free => Poll::Ready((Err(Failed::Destroyed), Lease::Nothing)),
+        }
+    }
+
+    /// The future went away. The request goes on, and its memory stays leased until it ends.
+    pub(super) fn orphan(&mut self, id: u64) -> Effect<V> {
+        let Some((index, slot)) = self.find(id) else { return Effect::Nothing };
+        match std::mem::replace(&mut slot.state, State::Free) {
+            State::Pending(mut posted) => {
+                posted.target = Target::Nobody;
+                slot.state = State::Pending(posted);
+                Effect::Nothing
+            }
+            State::Done(_, lease) => {
+                self.vacate(index);
+                Effect::Release(lease)
+            }
+            State::Free => Effect::Nothing,
+        }
+    }
+
+    pub(super) fn in_use(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(super) fn leases(&self) -> usize {
+        let held = |slot: &&Slot<V>| match &slot.state {
+            State::Pending(posted) => posted.lease.holds_memory(),
+            State::Done(_, lease) => lease.holds_memory(),
+            State::Free => false,
+        };
+        self.slots.iter().filter(held).count()
+    }
+}
+
+/// The slots and the ledgers, which change together.
+pub(super) struct Requests<V: Verbs> {
+    pub(super) slots: Slots<V>,
+    pub(super) ledgers: Ledgers,
+}
+
+impl<V: Verbs> Default for Requests<V> {
+    fn default() -> Self {
+        Requests { slots: Slots::default(), ledgers: Ledgers::default() }
+    }
+}
+
+/// Settles what a completion says: its own request and, before it, the unsignaled ones of the same queue that
+/// it implies (IBA 10.8.5.1: a completion retires all earlier requests of its send queue).
+pub(super) fn complete<V: Verbs>(requests: &RefCell<Requests<V>>, completion: &WorkCompletion) {
+    let id = completion.wr_id;
+    let Some((queue, side)) = requests.borrow_mut().slots.owner(id) else {
+        // Of a queue pair that was destroyed; settled then.
+        return;
+    };
+    loop {
+        let effect = {
+            let mut requests = requests.borrow_mut();
+            match requests.ledgers.retire_next(queue, side, id) {
+                Some(earlier) => requests.slots.settle(earlier, None),
+                None => break,
+            }
+        };
+        effect.apply();
+    }
+    let effect = requests.borrow_mut().slots.settle(id, Some(completion.result.map_err(Failed::Status)));
+    effect.apply();
+    let watchers = requests.borrow_mut().ledgers.progress(queue, side, completion.result.is_ok());
+    watchers.wake();
+}
