@@ -3,7 +3,7 @@
 //! A history is recorded at the client's side of the interface, since that is where the promises are made: a
 //! grant counts from the moment a client's `lock` returns until the moment before it calls `unlock`.
 
-use crate::standin::{LockKey, Mode};
+use protocols::locks::{LockKey, Mode};
 use std::fmt;
 use verbs_trait::Nanos;
 
@@ -38,7 +38,7 @@ impl fmt::Display for RequestId {
 }
 
 /// A grant's fencing token, as its scheme orders them. Schemes that remember nothing have none.
-pub type Token = crate::standin::Token;
+pub type Token = protocols::locks::Token;
 
 /// Something that a client saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,10 @@ pub struct Event {
     pub at: Nanos,
     /// The request it is about.
     pub request: RequestId,
+    /// The lock that the request is for.
+    pub key: LockKey,
+    /// The mode that it asks for.
+    pub mode: Mode,
     /// What happened to it.
     pub what: What,
 }
@@ -58,11 +62,7 @@ pub struct Event {
 pub enum What {
     /// The client calls `lock`, `lock_until` or `try_lock`.
     Requested {
-        /// The lock it wants.
-        key: LockKey,
-        /// How it wants it.
-        mode: Mode,
-        /// When it stops waiting, if it does.
+        /// When it stops waiting, if it does, by the clock of the client's node.
         deadline: Option<Nanos>,
     },
     /// The call returned with a grant.
@@ -80,8 +80,25 @@ pub enum What {
     Failed,
 }
 
-/// Judges a history while it is recorded.
-pub trait Observer {
-    /// Looks at the next event.
-    fn observe(&mut self, event: &Event);
+impl What {
+    /// Whether the request is over with this, and its client holds nothing.
+    pub fn ends(self) -> bool {
+        matches!(self, What::Released | What::TimedOut | What::Refused | What::Failed)
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.what {
+            What::Requested { deadline: None } => "asks".to_string(),
+            What::Requested { deadline: Some(deadline) } => format!("asks, until {deadline}"),
+            What::Granted { token: None } => "is granted".to_string(),
+            What::Granted { token: Some(token) } => format!("is granted, token {token}"),
+            What::Released => "releases".to_string(),
+            What::TimedOut => "gives up".to_string(),
+            What::Refused => "is refused".to_string(),
+            What::Failed => "fails".to_string(),
+        };
+        write!(f, "{} {} {} of lock {}: {what}", self.at, self.request, self.mode, self.key)
+    }
 }

@@ -13,5 +13,4 @@ pub mod lock_world;
 pub mod oracle;
 pub mod scenario;
 pub mod seeds;
-mod standin;
 pub mod workload;

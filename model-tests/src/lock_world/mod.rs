@@ -12,7 +12,7 @@ use verbs_trait::Nanos;
 #[derive(Default)]
 pub struct RunOptions<'a> {
     /// Where the event log goes, one line for each event. Default: only its digest is kept.
-    pub log: Option<&'a mut dyn std::io::Write>,
+    pub log: Option<Box<dyn std::io::Write>>,
     /// Is told from time to time how far the run is, and may break it off.
     pub progress: Option<&'a mut dyn FnMut(&Progress) -> ControlFlow<()>>,
 }

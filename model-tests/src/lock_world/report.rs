@@ -1,6 +1,6 @@
 //! What a run came to, for people and for programs.
 
-use crate::oracle::Violation;
+use crate::oracle::{Check, MostBypassed, Violation};
 use crate::scenario::FaultKind;
 use serde::Serialize;
 
@@ -23,7 +23,8 @@ pub struct Report {
     pub verdict: Verdict,
     /// Each oracle with its result, in a fixed order.
     pub checks: Vec<Check>,
-    /// The broken promises, in the order in which they were noticed; at most [`Report::MOST_VIOLATIONS`].
+    /// The broken promises, in the order in which they were noticed; at most
+    /// [`Judge::MOST_VIOLATIONS`](crate::oracle::Judge::MOST_VIOLATIONS).
     pub violations: Vec<Violation>,
     /// What became of the requests.
     pub requests: Requests,
@@ -36,7 +37,7 @@ pub struct Report {
     /// The faults that were injected, by kind.
     pub faults: Vec<FaultCount>,
     /// How unfair it was.
-    pub bypass: Bypass,
+    pub bypass: MostBypassed,
     /// When the run ended.
     pub virtual_ns: u64,
     /// How many events the fabric processed.
@@ -49,9 +50,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// How many violations are kept; one bug can break a promise at every grant.
-    pub const MOST_VIOLATIONS: usize = 100;
-
     /// Whether every promise was kept.
     pub fn held(&self) -> bool {
         self.verdict == Verdict::Held
@@ -66,19 +64,6 @@ pub enum Verdict {
     Held,
     /// An oracle was violated.
     Violated,
-}
-
-/// One oracle's result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
-    /// The oracle.
-    pub oracle: &'static str,
-    /// What it promises, in a few words.
-    pub promise: &'static str,
-    /// Whether it was kept.
-    pub held: bool,
-    /// How often it was broken.
-    pub violations: u64,
 }
 
 /// What became of the requests.
@@ -158,13 +143,4 @@ pub struct FaultCount {
     pub struck: u64,
     /// How many packets they hit.
     pub packets_hit: u64,
-}
-
-/// How often later requests overtook earlier ones for the same lock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Bypass {
-    /// The most grants that went past one waiting request.
-    pub most: u64,
-    /// The same, counting exclusive grants past exclusive requests only.
-    pub most_exclusive: u64,
 }

@@ -1,12 +1,44 @@
 //! The promises of a lock service, each as a part that watches a history and speaks up when one is broken.
 //!
-//! An oracle sees each event as it is recorded, so that a violation carries its moment and the event log
-//! around that moment can be read. What can only be seen at rest (leaks, requests that never ended) is asked
-//! for at the end.
+//! An [`Oracle`] sees each event as it is recorded, so that a violation carries its moment and the event log
+//! around that moment can be read. What can only be seen at rest is asked for at the end: requests that never
+//! ended ([`Progress`]) and what the service still keeps ([`Leaks`]). [`Bypass`] gives a figure and no verdict.
 
+mod at_most_once;
+mod bypass;
+mod judge;
+mod leaks;
+mod mutual_exclusion;
+mod progress;
+mod tokens;
+
+#[cfg(test)]
+mod tests;
+
+pub use at_most_once::AtMostOnce;
+pub use bypass::{Bypass, MostBypassed};
+pub use judge::{Check, Judge};
+pub use leaks::{Leaks, Leftover};
+pub use mutual_exclusion::MutualExclusion;
+pub use progress::Progress;
+pub use tokens::Tokens;
+
+use crate::history::Event;
 use serde::Serialize;
 use std::fmt;
 use verbs_trait::Nanos;
+
+/// A promise, watched.
+pub trait Oracle {
+    /// The oracle's name, as reports have it.
+    fn name(&self) -> &'static str;
+
+    /// What is promised, in a few words.
+    fn promise(&self) -> &'static str;
+
+    /// Looks at the next event of the history; `Err` says in one line what was broken.
+    fn observe(&mut self, event: &Event) -> Result<(), String>;
+}
 
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -23,6 +23,7 @@ type Rule = Result<(), Broken>;
 /// Checks a whole scenario; the first broken rule, in the order of the sections, is reported.
 pub(super) fn check(scenario: &Scenario) -> Rule {
     cluster(&scenario.cluster)?;
+    transport(&scenario.transport)?;
     workload(&scenario.workload)?;
     run(&scenario.run)?;
     scenario.faults.iter().enumerate().try_for_each(|(index, spec)| fault(index, spec, &scenario.cluster))
@@ -34,6 +35,17 @@ fn cluster(cluster: &Cluster) -> Rule {
     let known = ["ncosed-2007", "present-day"];
     if !known.iter().any(|name| *name == cluster.profile) {
         return broken(at("profile"), format!("no such profile; there are {}", quoted(&known)));
+    }
+    Ok(())
+}
+
+fn transport(transport: &Transport) -> Rule {
+    let at = |field| in_section("transport", field);
+    if !(1..=31).contains(&transport.ack_timeout) {
+        return broken(at("ack_timeout"), "from 1 to 31: 4.096 us times two to this; 14 is usual".into());
+    }
+    if transport.retries > 7 {
+        return broken(at("retries"), "from 0 to 7; 7 is usual".into());
     }
     Ok(())
 }

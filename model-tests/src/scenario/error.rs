@@ -133,10 +133,14 @@ pub(super) fn from_toml(document: &Document<'_>, error: &toml::de::Error) -> Sce
     }
     if let Some(field) = quoted_after(message, "unknown field ") {
         let known = all_quoted(message.split_once("expected").map_or("", |(_, rest)| rest));
-        let table = document.path_at(&span);
+        let mut path = document.path_at(&span);
+        // A section's span is its header, which lies in the section itself.
+        if path.last() != Some(&Step::Field(field.into())) {
+            path.push(Step::Field(field.into()));
+        }
         return ScenarioError::UnknownField {
             at,
-            field: document.name(&table, Some(field)),
+            field: document.name(&path, None),
             nearest: nearest(field, &known),
             known,
         };
@@ -179,6 +183,8 @@ fn reword(message: &str) -> String {
     }
     let expected = message.rsplit_once("expected ").map_or(message, |(_, rest)| rest);
     match expected {
+        "u8" => "expected a whole number from 0 to 255".into(),
+        "u64" => "expected a whole number, 0 or more".into(),
         "u32" => "expected a whole number from 0 to 4294967295".into(),
         "f64" => "expected a number".into(),
         "string" | "a string" => "expected text in quotes".into(),

@@ -90,7 +90,7 @@ impl<'a> Document<'a> {
         matches!(
             self.root.get(name.as_str()).map(Spanned::get_ref),
             Some(DeValue::Table(_) | DeValue::Array(_))
-        ) || matches!(name.as_str(), "cluster" | "workload" | "run" | "faults")
+        ) || matches!(name.as_str(), "cluster" | "transport" | "workload" | "run" | "faults")
     }
 }
 

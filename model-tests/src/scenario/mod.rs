@@ -13,12 +13,16 @@ mod targets;
 mod units;
 
 pub use error::{Place, ScenarioError};
+/// A lock scheme, by its name in scenario files.
+pub use protocols::locks::Scheme;
 pub use schema::{
-    Cluster, FaultKind, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, WaitStyle, WaySpec, Workload,
-    WorkloadKind,
+    Cluster, FaultKind, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle, WaySpec,
+    Workload, WorkloadKind,
 };
-pub use scheme::Scheme;
 pub use units::{Rate, Share, Span, Spread};
+
+#[cfg(test)]
+mod tests;
 
 use locate::Document;
 use std::path::Path;

@@ -1,0 +1,78 @@
+//! Once faults stop, every request ends.
+
+use super::{Oracle, Violation};
+use crate::history::{Event, RequestId, What};
+use protocols::locks::{LockKey, Mode};
+use std::collections::BTreeMap;
+use verbs_trait::Nanos;
+
+/// Once faults stop, every request ends within a bound of virtual time.
+///
+/// It knows which requests are open, so that at the bound it can say which did not end and who held the lock
+/// that they wait for.
+#[derive(Debug, Default)]
+pub struct Progress {
+    open: BTreeMap<RequestId, Open>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    key: LockKey,
+    mode: Mode,
+    since: Nanos,
+    holds: bool,
+}
+
+impl Progress {
+    /// How many requests have not ended.
+    pub fn unended(&self) -> u64 {
+        self.open.len() as u64
+    }
+
+    /// The requests that have not ended by `now`, each as a violation; `bound` is how long after the faults
+    /// stopped they had.
+    pub fn finish(&self, now: Nanos, bound: Nanos) -> Vec<Violation> {
+        let violation = |(request, open): (&RequestId, &Open)| Violation {
+            oracle: self.name(),
+            at: now,
+            text: format!("{}, {bound} after the last fault", self.complaint(*request, open)),
+        };
+        self.open.iter().map(violation).collect()
+    }
+
+    fn complaint(&self, request: RequestId, open: &Open) -> String {
+        let Open { key, mode, since, holds } = *open;
+        if holds {
+            return format!("{request} holds lock {key} {mode} since {since} and its client has not gone on");
+        }
+        let holders: Vec<String> =
+            self.open.iter().filter(|(_, other)| other.key == key && other.holds).map(holder).collect();
+        let held = if holders.is_empty() { "nobody holds".into() } else { holders.join(" and ") };
+        format!("{request} waits for lock {key} {mode} since {since}, which {held}")
+    }
+}
+
+fn holder((request, open): (&RequestId, &Open)) -> String {
+    format!("{request} holds {} since {}", open.mode, open.since)
+}
+
+impl Oracle for Progress {
+    fn name(&self) -> &'static str {
+        "progress"
+    }
+
+    fn promise(&self) -> &'static str {
+        "once faults stop, every request ends"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let Event { at, request, key, mode, what } = *event;
+        if what.ends() {
+            self.open.remove(&request);
+        } else {
+            let holds = matches!(what, What::Granted { .. });
+            self.open.insert(request, Open { key, mode, since: at, holds });
+        }
+        Ok(())
+    }
+}

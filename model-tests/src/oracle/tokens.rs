@@ -1,0 +1,74 @@
+//! Fencing tokens grow.
+
+use super::Oracle;
+use crate::history::{Event, RequestId, What};
+use protocols::locks::{LockKey, Mode, Token};
+use std::collections::BTreeMap;
+
+/// Fencing tokens grow: whoever guards what is locked can refuse a holder that was superseded.
+///
+/// An exclusive grant's token is above all earlier tokens of its lock; a shared grant's is above those of the
+/// exclusive grants before it. A scheme without tokens grants none, and nothing is checked.
+#[derive(Debug, Default)]
+pub struct Tokens {
+    expected: bool,
+    locks: BTreeMap<LockKey, Highest>,
+}
+
+#[derive(Debug, Default)]
+struct Highest {
+    of_any: Option<(Token, RequestId)>,
+    of_exclusive: Option<(Token, RequestId)>,
+}
+
+impl Tokens {
+    /// Watches a scheme's tokens; `expected` says whether every grant must have one.
+    pub fn new(expected: bool) -> Tokens {
+        Tokens { expected, locks: BTreeMap::new() }
+    }
+}
+
+impl Oracle for Tokens {
+    fn name(&self) -> &'static str {
+        "fencing tokens"
+    }
+
+    fn promise(&self) -> &'static str {
+        if self.expected { "tokens grow with every exclusive grant" } else { "the scheme has no tokens" }
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let What::Granted { token } = event.what else { return Ok(()) };
+        match token {
+            Some(token) => self.locks.entry(event.key).or_default().grant(event, token),
+            None if self.expected => Err(format!(
+                "{} is granted lock {} without a token, which its scheme promises",
+                event.request, event.key
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Highest {
+    fn grant(&mut self, event: &Event, token: Token) -> Result<(), String> {
+        let below = match event.mode {
+            Mode::Exclusive => self.of_any,
+            Mode::Shared => self.of_exclusive,
+        };
+        let new = Some((token, event.request));
+        if self.of_any.is_none_or(|(highest, _)| highest < token) {
+            self.of_any = new;
+        }
+        if event.mode == Mode::Exclusive && self.of_exclusive.is_none_or(|(highest, _)| highest < token) {
+            self.of_exclusive = new;
+        }
+        match below {
+            Some((highest, other)) if token <= highest => Err(format!(
+                "{} is granted lock {} {} with token {token}, but {other} had {highest} before",
+                event.request, event.key, event.mode
+            )),
+            _ => Ok(()),
+        }
+    }
+}

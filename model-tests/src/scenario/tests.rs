@@ -1,0 +1,341 @@
+//! Scenario files: what is understood, and how each kind of mistake is told.
+
+use super::*;
+use verbs_trait::Nanos;
+
+const SMALL: &str = r#"
+[cluster]
+nodes = 3
+
+[workload]
+kind = "locks"
+scheme = "ncosed"
+requests = 5
+"#;
+
+const FULL: &str = r#"
+title = "everything at once"
+
+[cluster]
+nodes = 16
+profile = "ncosed-2007"
+wait = "notify"
+topology = "switch"
+
+[workload]
+kind = "locks"
+scheme = "srsl"
+clients = 4
+locks = 64
+keys = { zipf = 0.99 }
+shared = 0.5
+hold = { min = "1us", max = "20us" }
+think = "1.5ms"
+duration = "20ms"
+deadline = "10ms"
+hurried = 0.25
+tries = 0.125
+
+[run]
+limit = "1s"
+settle = "3s"
+seed = 7
+
+[[faults]]
+kind = "cut"
+rate = "200/s"
+between = "random"
+way = "from"
+lasts = { min = "1ms", max = "80ms" }
+
+[[faults]]
+kind = "flap"
+at = "3ms"
+node = 2
+down = "20us"
+up = "1ms"
+times = 5
+
+[[faults]]
+kind = "loss"
+at = "0ms"
+between = [0, 3]
+share = 0.01
+
+[[faults]]
+kind = "delay"
+at = "1ms"
+extra = "5us"
+jitter = "2us"
+node = "random"
+
+[[faults]]
+kind = "lose-completion"
+rate = "1/ms"
+lasts = "20ms"
+
+[[faults]]
+kind = "slow-node"
+at = "1ms"
+percent = 300
+"#;
+
+#[test]
+fn what_is_left_out_has_its_documented_default() {
+    let scenario = Scenario::parse(SMALL).unwrap();
+    assert_eq!(scenario.cluster.profile, "present-day");
+    assert_eq!(scenario.cluster.wait, WaitStyle::Poll);
+    assert_eq!(scenario.workload.clients, 1);
+    assert_eq!(scenario.workload.locks, 1);
+    assert_eq!(scenario.workload.hold, Spread::fixed(Nanos::ZERO));
+    assert_eq!(scenario.workload.shared, Share::NONE);
+    assert_eq!(scenario.run, Run::default());
+    assert!(scenario.faults.is_empty());
+}
+
+#[test]
+fn a_scenario_survives_being_written_and_read_back() {
+    for text in [SMALL, FULL] {
+        let scenario = Scenario::parse(text).unwrap();
+        let written = toml::to_string(&scenario).unwrap();
+        assert_eq!(Scenario::parse(&written).unwrap(), scenario, "{written}");
+    }
+}
+
+#[test]
+fn every_field_is_understood() {
+    let scenario = Scenario::parse(FULL).unwrap();
+    assert_eq!(scenario.workload.keys, Keys::Zipf(0.99));
+    assert_eq!(scenario.workload.think, Spread::fixed(Nanos(1_500_000)));
+    assert_eq!(scenario.faults.len(), 6);
+    assert_eq!(scenario.faults[0].rate.unwrap().mean_interval(), Nanos::from_millis(5));
+    assert_eq!(scenario.faults[1].node, Some(Pick::Node(2)));
+    assert_eq!(scenario.faults[2].between, Some(Pair::Nodes([0, 3])));
+    assert_eq!(scenario.faults[2].share.unwrap().ppm(), 10_000);
+}
+
+/// `FULL` with one text in it replaced by another, and the line that must come of it.
+const MISTAKES: &[(&str, &str, &str)] = &[
+    ("nodes = 16", "nodes = 0", "s.toml:5: [cluster] nodes = 0: from 1 to 1024; give the number of machines"),
+    (
+        "nodes = 16",
+        "nodes = 5000",
+        "s.toml:5: [cluster] nodes = 5000: from 1 to 1024; give the number of machines",
+    ),
+    (
+        "nodes = 16",
+        "nodes = -1",
+        "s.toml:5: [cluster] nodes = -1: expected a whole number from 0 to 4294967295",
+    ),
+    (
+        "nodes = 16",
+        "nodes = \"sixteen\"",
+        "s.toml:5: [cluster] nodes = \"sixteen\": expected a whole number from 0 to 4294967295",
+    ),
+    (
+        "nodes = 16",
+        "",
+        "s.toml:4: [cluster] nodes is missing; write how many machines there are, for example nodes = 16",
+    ),
+    ("nodes = 16", "node = 16", "s.toml:5: [cluster] node: no such field; did you mean nodes?"),
+    (
+        "nodes = 16",
+        "nodes = 16\ncolour = 3",
+        "s.toml:6: [cluster] colour: no such field; there are: nodes, profile, wait, topology",
+    ),
+    ("[workload]", "[workloads]", "s.toml:10: [workloads]: no such field; did you mean workload?"),
+    ("nodes = 16", "nodes = ", "s.toml:5: not TOML: string values must be quoted, expected literal string"),
+    (
+        "\"ncosed-2007\"",
+        "\"ncosed\"",
+        "s.toml:6: [cluster] profile = \"ncosed\": no such profile; there are \"ncosed-2007\" and \"present-day\"",
+    ),
+    (
+        "\"notify\"",
+        "\"sleep\"",
+        "s.toml:7: [cluster] wait = \"sleep\": no such choice; there are \"poll\", \"notify\"",
+    ),
+    (
+        "\"srsl\"",
+        "\"paxos\"",
+        "s.toml:12: [workload] scheme = \"paxos\": no such lock scheme; there are \"srsl\" and \"ncosed\"",
+    ),
+    (
+        "shared = 0.5",
+        "shared = 1.5",
+        "s.toml:16: [workload] shared = 1.5: a share is from 0 to 1, for example 0.25 for a quarter",
+    ),
+    (
+        "shared = 0.5",
+        "shared = \"half\"",
+        "s.toml:16: [workload] shared = \"half\": expected a share from 0 to 1, for example 0.25 for a quarter",
+    ),
+    (
+        "think = \"1.5ms\"",
+        "think = \"1.5 hours\"",
+        "s.toml:18: [workload] think = \"1.5 hours\": a time is a number and one of ns, us, ms, s, min, for \
+         example \"250us\"",
+    ),
+    (
+        "think = \"1.5ms\"",
+        "think = 5",
+        "s.toml:18: [workload] think = 5: expected a time (\"5us\") or a range ({ min = \"1us\", max = \"20us\" })",
+    ),
+    (
+        "{ min = \"1us\", max = \"20us\" }",
+        "{ min = \"30us\", max = \"20us\" }",
+        "s.toml:17: [workload] hold = { min = \"30us\", max = \"20us\" }: min (30us) is above max (20us); swap \
+         them",
+    ),
+    (
+        "duration = \"20ms\"",
+        "",
+        "s.toml:10: [workload] requests is missing; give requests (per client) or duration (in virtual time)",
+    ),
+    (
+        "duration = \"20ms\"",
+        "duration = \"20ms\"\nrequests = 3",
+        "s.toml:19: [workload] duration = \"20ms\": requests is given too; give one of the two",
+    ),
+    (
+        "{ zipf = 0.99 }",
+        "{ zipf = 9 }",
+        "s.toml:15: [workload] keys = { zipf = 9 }: a Zipf skew is from 0 (uniform) to 5; 0.99 is usual",
+    ),
+    (
+        "kind = \"cut\"",
+        "kind = \"snip\"",
+        "s.toml:30: [[faults]] 1 kind = \"snip\": no such choice; there are \
+         \"cut\", \"flap\", \"loss\", \"delay\", \"duplicate\", \"corrupt\", \"port-down\", \"lose-completion\", \
+         \"slow-node\"",
+    ),
+    (
+        "rate = \"200/s\"",
+        "rate = \"200\"",
+        "s.toml:31: [[faults]] 1 rate = \"200\": a rate is a whole number per ns, us, ms, s, min, for example \
+         \"200/s\"",
+    ),
+    (
+        "rate = \"200/s\"",
+        "",
+        "s.toml:29: [[faults]] 1 at is missing; say when: at = \"3ms\" for once, rate = \"200/s\" for often",
+    ),
+    (
+        "between = [0, 3]",
+        "between = [0, 16]",
+        "s.toml:47: [[faults]] 3 between = [0, 16]: there is no machine 16; they are numbered 0 to 15",
+    ),
+    (
+        "between = [0, 3]",
+        "between = [3, 3]",
+        "s.toml:47: [[faults]] 3 between = [3, 3]: a link joins two different machines",
+    ),
+    (
+        "between = [0, 3]",
+        "between = [0, 1, 2]",
+        "s.toml:47: [[faults]] 3 between = [0, 1, 2]: expected two machines' numbers ([0, 3]) or \"random\"",
+    ),
+    (
+        "node = 2",
+        "node = 99",
+        "s.toml:39: [[faults]] 2 node = 99: there is no machine 99; they are numbered 0 to 15",
+    ),
+    (
+        "times = 5",
+        "",
+        "s.toml:36: [[faults]] 2 times is missing; this kind needs it; it takes at or rate, down, up, times, \
+         node, between",
+    ),
+    (
+        "times = 5",
+        "times = 5\nshare = 0.5",
+        "s.toml:43: [[faults]] 2 share = 0.5: means nothing for this kind, which takes at or rate, down, up, \
+         times, node, between",
+    ),
+    (
+        "lasts = \"20ms\"\n",
+        "",
+        "s.toml:57: [[faults]] 5 lasts is missing; this kind needs it; it takes at or \
+         rate, lasts, node",
+    ),
+    (
+        "percent = 300",
+        "percent = 50",
+        "s.toml:65: [[faults]] 6 percent = 50: from 101 to 100000; 300 is three times slower",
+    ),
+    (
+        "[workload]",
+        "[transport]\nretries = 8\n[workload]",
+        "s.toml:11: [transport] retries = 8: from 0 to 7; 7 is usual",
+    ),
+    (
+        "[workload]",
+        "[transport]\nack_timeout = 0\n[workload]",
+        "s.toml:11: [transport] ack_timeout = 0: from 1 to 31: 4.096 us times two to this; 14 is usual",
+    ),
+    (
+        "[workload]",
+        "[transport]\nack_timeout = 300\n[workload]",
+        "s.toml:11: [transport] ack_timeout = 300: expected a whole number from 0 to 255",
+    ),
+    ("seed = 7", "seed = -7", "s.toml:27: [run] seed = -7: expected a whole number, 0 or more"),
+    (
+        "limit = \"1s\"",
+        "limit = \"0s\"",
+        "s.toml:25: [run] limit = \"0s\": longer than nothing and at most a day of virtual time",
+    ),
+];
+
+#[test]
+fn every_mistake_is_told_in_one_clear_line() {
+    let mut wrong = Vec::new();
+    for (right, mistake, line) in MISTAKES {
+        assert!(FULL.contains(right), "{right}");
+        let said = match Scenario::parse_named("s.toml", &FULL.replacen(right, mistake, 1)) {
+            Ok(_) => format!("{mistake:?} was accepted"),
+            Err(error) => error.to_string(),
+        };
+        if said != *line {
+            wrong.push(format!("want {line}\n got {said}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_section_that_is_missing_is_told() {
+    let error = Scenario::parse_named("s.toml", "[cluster]\nnodes = 3\n").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "s.toml:1: workload is missing; add a section [workload] with kind = \"locks\" and scheme = \"ncosed\""
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_or_is_no_text_is_told() {
+    let error = Scenario::load("no/such/file.toml").unwrap_err().to_string();
+    assert!(error.starts_with("no/such/file.toml: cannot be read: ") && !error.contains('\n'), "{error}");
+    let path = std::env::temp_dir().join(format!("weft-not-utf8-{}.toml", std::process::id()));
+    std::fs::write(&path, b"title = \"x\"\n# \xff\n").unwrap();
+    let error = Scenario::load(&path).unwrap_err();
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(error, ScenarioError::NotUtf8 { line: 2, .. }), "{error}");
+}
+
+#[test]
+fn times_are_exact_decimals_with_a_unit() {
+    for (text, nanos) in [("7ns", 7), ("250us", 250_000), ("1.5ms", 1_500_000), ("2 s", 2_000_000_000)] {
+        assert_eq!(text.parse(), Ok(Span(Nanos(nanos))), "{text}");
+    }
+    for text in ["", "5", "us", "1.5ns", "-1us", "1e3us", "99999999999s", "1..2s", "0.0001us", "5 fortnights"]
+    {
+        assert!(text.parse::<Span>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn times_are_written_in_the_largest_unit_that_is_exact() {
+    for (nanos, text) in [(0, "0ns"), (7, "7ns"), (1_500_000, "1500us"), (2_000_000_000, "2s")] {
+        assert_eq!(Span(Nanos(nanos)).to_string(), text);
+    }
+}

@@ -1,0 +1,136 @@
+//! Which lock a request asks for.
+
+use crate::scenario::Keys;
+use protocols::locks::LockKey;
+use sim_backend::choice::Rng;
+
+/// Draws locks with the popularity that a scenario gives them. Locks are numbered by popularity; 0 leads.
+///
+/// Zipf's law is kept as a table of thresholds in units of 2^-53, so that a draw is one random word and a
+/// binary search. The table is made with additions, multiplications and divisions only, whose results IEEE 754
+/// fixes to the bit: a library's `pow` may differ in the last place from machine to machine, and then so
+/// would a run.
+#[derive(Clone, Debug)]
+pub struct KeyPicker {
+    locks: u32,
+    /// For Zipf: the share of draws that fall on lock `i` or a more popular one.
+    thresholds: Vec<u64>,
+}
+
+const UNIT: u32 = 53;
+
+impl KeyPicker {
+    /// Draws from `locks` locks, at least 1.
+    pub fn new(keys: Keys, locks: u32) -> KeyPicker {
+        let locks = locks.max(1);
+        match keys {
+            Keys::Single => KeyPicker { locks: 1, thresholds: Vec::new() },
+            Keys::Uniform => KeyPicker { locks, thresholds: Vec::new() },
+            Keys::Zipf(theta) => KeyPicker { locks, thresholds: zipf(theta, locks) },
+        }
+    }
+
+    /// Draws a lock.
+    pub fn pick(&self, rng: &mut Rng) -> LockKey {
+        let index = if self.thresholds.is_empty() {
+            rng.below(self.locks.into())
+        } else {
+            let at = rng.next_u64() >> (64 - UNIT);
+            self.thresholds.partition_point(|&threshold| threshold <= at) as u64
+        };
+        LockKey(index)
+    }
+}
+
+fn zipf(theta: f64, locks: u32) -> Vec<u64> {
+    let mut sum = 0.0;
+    let cumulative: Vec<f64> = (1..=locks)
+        .map(|rank| {
+            sum += exp(-theta * ln(f64::from(rank)));
+            sum
+        })
+        .collect();
+    let scale = (1u64 << UNIT) as f64 / sum;
+    let mut thresholds: Vec<u64> = cumulative.into_iter().map(|share| (share * scale) as u64).collect();
+    // Rounding must not leave a gap above the last lock.
+    thresholds[locks as usize - 1] = 1 << UNIT;
+    thresholds
+}
+
+/// The natural logarithm of a number from 1, by halving to [1, 2) and the series of artanh.
+fn ln(mut x: f64) -> f64 {
+    let mut halvings = 0.0;
+    while x >= 2.0 {
+        x /= 2.0;
+        halvings += 1.0;
+    }
+    let z = (x - 1.0) / (x + 1.0);
+    let (mut term, mut sum) = (z, 0.0);
+    for k in 0..32 {
+        sum += term / f64::from(2 * k + 1);
+        term *= z * z;
+    }
+    2.0 * sum + halvings * std::f64::consts::LN_2
+}
+
+/// The exponential of a number from -100 to 0, by its series at a small part of the number and squaring.
+fn exp(x: f64) -> f64 {
+    const SQUARINGS: u32 = 8;
+    let small = x / f64::from(1 << SQUARINGS);
+    let (mut term, mut sum) = (1.0, 1.0);
+    for k in 1..24 {
+        term *= small / f64::from(k);
+        sum += term;
+    }
+    (0..SQUARINGS).fold(sum, |power, _| power * power)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draws(keys: Keys, locks: u32, n: u32) -> Vec<u32> {
+        let picker = KeyPicker::new(keys, locks);
+        let mut rng = Rng::from_seed(1);
+        let mut counts = vec![0; locks as usize];
+        (0..n).for_each(|_| counts[picker.pick(&mut rng).0 as usize] += 1);
+        counts
+    }
+
+    #[test]
+    fn a_single_lock_is_always_the_first() {
+        assert_eq!(draws(Keys::Single, 5, 100), [100, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn uniform_locks_are_equally_popular() {
+        assert!(draws(Keys::Uniform, 10, 10_000).iter().all(|count| (900..1_100).contains(count)));
+    }
+
+    #[test]
+    fn zipf_locks_are_popular_by_their_rank() {
+        let counts = draws(Keys::Zipf(0.99), 64, 1_000_000);
+        let sum: f64 = (1..=64).map(|rank| f64::from(rank).powf(-0.99)).sum();
+        for (index, count) in counts.iter().enumerate() {
+            let expected = 1e6 * (index as f64 + 1.0).powf(-0.99) / sum;
+            let off = (f64::from(*count) - expected).abs();
+            assert!(off < 5.0 * expected.sqrt(), "lock {index}: {count}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn zipf_without_skew_is_uniform() {
+        let counts = draws(Keys::Zipf(0.0), 10, 10_000);
+        assert!(counts.iter().all(|count| (900..1_100).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn the_table_agrees_with_a_library_to_twelve_digits() {
+        for rank in [1.0, 2.0, 3.0, 10.0, 64.0, 1e6] {
+            for theta in [0.0, 0.5, 0.99, 5.0] {
+                let (ours, library) = (exp(-theta * ln(rank)), f64::powf(rank, -theta));
+                assert!((ours / library - 1.0).abs() < 1e-12, "{rank}^-{theta}: {ours} {library}");
+            }
+        }
+    }
+}
