@@ -1,0 +1,375 @@
+//! Planned faults: when they strike, what they hit, when they end.
+
+use super::{Fault, Link, PacketInfo, Rules, Verdict, Way};
+use crate::NodeId;
+use crate::choice::Choice;
+use verbs_trait::Nanos;
+
+/// Identifies a planned fault of one world: its place in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FaultId(pub u32);
+
+/// Where a planned fault stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FaultState {
+    /// Its time has not come.
+    Planned,
+    /// It has struck and lasts. A flapping link that works at the moment is active.
+    Active,
+    /// It has ended.
+    Over,
+    /// It was cancelled before its time came.
+    Cancelled,
+}
+
+/// A planned fault and what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultRecord {
+    /// Which one.
+    pub id: FaultId,
+    /// When it strikes or struck.
+    pub at: Nanos,
+    /// What it is.
+    pub fault: Fault,
+    /// Where it stands.
+    pub state: FaultState,
+    /// How many packets it lost, delayed, doubled or damaged.
+    pub packets_hit: u64,
+    /// Whether it hit a packet of an operation, or began while one was in flight on a path that it affects.
+    /// A fault that struck nothing has tested nothing.
+    pub struck: bool,
+}
+
+/// What a fault does beyond packets. The driver of the world carries it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// A port has lost its link.
+    PortDown {
+        /// The node.
+        node: NodeId,
+        /// The port, from 1.
+        port: u8,
+    },
+    /// A port has its link again.
+    PortUp {
+        /// The node.
+        node: NodeId,
+        /// The port, from 1.
+        port: u8,
+    },
+    /// A node's work takes so many percent of what it takes usually, from now on.
+    Speed {
+        /// The node.
+        node: NodeId,
+        /// 100 is its usual speed.
+        percent: u32,
+    },
+    /// A node stops dead.
+    Crash {
+        /// The node.
+        node: NodeId,
+    },
+    /// A crashed node starts again.
+    Restart {
+        /// The node.
+        node: NodeId,
+    },
+}
+
+/// What an active fault does to packets.
+#[derive(Clone, Copy, Debug)]
+enum Harm {
+    Cut {
+        link: Link,
+        way: Way,
+    },
+    Lose {
+        link: Link,
+        way: Way,
+        ppm: u32,
+    },
+    Double {
+        link: Link,
+        way: Way,
+        ppm: u32,
+    },
+    Damage {
+        link: Link,
+        way: Way,
+        ppm: u32,
+    },
+    Slow {
+        link: Link,
+        way: Way,
+        extra: Nanos,
+        jitter: Nanos,
+    },
+    /// Waits for an answer to the node, and becomes a cut from the answering peer.
+    Await {
+        node: NodeId,
+        lasts: Option<Nanos>,
+    },
+    CutPath {
+        from: NodeId,
+        to: NodeId,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    id: FaultId,
+    harm: Harm,
+    /// When it ends by itself, without an event: what [`Harm::Await`] became.
+    until: Nanos,
+}
+
+/// The faults of one world: its rules, its plan, and what is active.
+///
+/// The driver calls [`Faults::due`] when a planned fault's time has come, and again at each time that this
+/// answers. Plain data, without a clock or a queue of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    rules: Rules,
+    records: Vec<FaultRecord>,
+    active: Vec<Active>,
+    /// For a flap: how many times it is still to be cut.
+    cuts_left: Vec<u32>,
+}
+
+impl Faults {
+    /// No faults.
+    pub fn new() -> Faults {
+        Faults::default()
+    }
+
+    /// The rules, to change them.
+    pub fn rules(&mut self) -> &mut Rules {
+        &mut self.rules
+    }
+
+    /// Every planned fault, in the order of planning, and what became of it.
+    pub fn records(&self) -> &[FaultRecord] {
+        &self.records
+    }
+
+    /// Adds a fault to the plan. It does nothing until [`Faults::due`] is called for it.
+    pub fn plan(&mut self, at: Nanos, fault: Fault) -> FaultId {
+        let id = FaultId(self.records.len() as u32);
+        let state = FaultState::Planned;
+        self.records.push(FaultRecord { id, at, fault, state, packets_hit: 0, struck: false });
+        self.cuts_left.push(if let Fault::Flap { times, .. } = fault { times } else { 0 });
+        id
+    }
+
+    /// Notes that an operation was in flight on an affected path when the fault began.
+    pub fn mark_struck(&mut self, id: FaultId) {
+        self.records[id.0 as usize].struck = true;
+    }
+
+    /// The fault's time has come: it strikes, changes or ends. Effects beyond packets are appended to
+    /// `effects`; the answer is when to call again.
+    pub fn due(&mut self, now: Nanos, id: FaultId, effects: &mut Vec<Effect>) -> Option<Nanos> {
+        match self.records[id.0 as usize].state {
+            FaultState::Planned => self.strike(now, id, effects),
+            FaultState::Active => self.change(now, id, effects),
+            FaultState::Over | FaultState::Cancelled => None,
+        }
+    }
+
+    /// Ends every fault, cancels what is planned and takes the rules out. A crashed node stays so: what it
+    /// lost does not come back.
+    pub fn stop(&mut self, effects: &mut Vec<Effect>) {
+        self.rules.clear();
+        for id in (0..self.records.len() as u32).map(FaultId) {
+            match self.records[id.0 as usize].state {
+                FaultState::Planned => self.records[id.0 as usize].state = FaultState::Cancelled,
+                FaultState::Active if !matches!(self.fault(id), Fault::Crash { .. }) => self.end(id, effects),
+                _ => {}
+            }
+        }
+    }
+
+    /// What happens to a packet that is about to enter the fabric.
+    #[inline]
+    pub fn judge(&mut self, now: Nanos, packet: &PacketInfo, choice: &mut dyn Choice) -> Verdict {
+        if self.active.is_empty() && self.rules.is_empty() {
+            return Verdict::Pass;
+        }
+        self.judge_with_care(now, packet, choice)
+    }
+
+    #[cold]
+    fn judge_with_care(&mut self, now: Nanos, packet: &PacketInfo, choice: &mut dyn Choice) -> Verdict {
+        let by_rule = self.rules.judge(packet, choice);
+        if by_rule != Verdict::Pass {
+            return by_rule;
+        }
+        self.expire(now);
+        for active in &mut self.active {
+            let verdict = active.judge(now, packet, choice);
+            if verdict != Verdict::Pass {
+                let record = &mut self.records[active.id.0 as usize];
+                record.packets_hit += 1;
+                record.struck |= packet.of_operation();
+                return verdict;
+            }
+        }
+        Verdict::Pass
+    }
+
+    /// Lets go of cuts that a lost completion began and whose time is over.
+    fn expire(&mut self, now: Nanos) {
+        let records = &mut self.records;
+        self.active.retain(|active| {
+            let over = now >= active.until;
+            if over {
+                records[active.id.0 as usize].state = FaultState::Over;
+            }
+            !over
+        });
+    }
+
+    fn fault(&self, id: FaultId) -> Fault {
+        self.records[id.0 as usize].fault
+    }
+
+    fn strike(&mut self, now: Nanos, id: FaultId, effects: &mut Vec<Effect>) -> Option<Nanos> {
+        let fault = self.fault(id);
+        let record = &mut self.records[id.0 as usize];
+        (record.at, record.state) = (now, FaultState::Active);
+        if let Some(harm) = harm_of(fault) {
+            self.active.push(Active { id, harm, until: Nanos::MAX });
+        }
+        match fault {
+            Fault::Flap { down, .. } => {
+                self.cuts_left[id.0 as usize] -= 1;
+                return Some(now + down);
+            }
+            Fault::PortDown { node, port, .. } => {
+                if self.ports_down(node, port) == 1 {
+                    effects.push(Effect::PortDown { node, port });
+                }
+            }
+            Fault::SlowNode { node, .. } => effects.push(self.speed_of(node)),
+            Fault::Crash { node } => effects.push(Effect::Crash { node }),
+            Fault::Restart { node } => {
+                self.end_crashes(node);
+                self.records[id.0 as usize].state = FaultState::Over;
+                effects.push(Effect::Restart { node });
+            }
+            // Its time begins with the answer that it waits for.
+            Fault::LoseCompletion { .. } => return None,
+            _ => {}
+        }
+        fault.lasts().map(|lasts| now + lasts)
+    }
+
+    /// An active fault's time has come: a flap turns over, anything else ends.
+    fn change(&mut self, now: Nanos, id: FaultId, effects: &mut Vec<Effect>) -> Option<Nanos> {
+        let Fault::Flap { link, down, up, .. } = self.fault(id) else {
+            self.end(id, effects);
+            return None;
+        };
+        let was_cut = self.active.iter().any(|active| active.id == id);
+        if !was_cut {
+            self.cuts_left[id.0 as usize] -= 1;
+            let harm = Harm::Cut { link, way: Way::Both };
+            self.active.push(Active { id, harm, until: Nanos::MAX });
+            return Some(now + down);
+        }
+        self.active.retain(|active| active.id != id);
+        if self.cuts_left[id.0 as usize] == 0 {
+            self.records[id.0 as usize].state = FaultState::Over;
+            return None;
+        }
+        Some(now + up)
+    }
+
+    fn end(&mut self, id: FaultId, effects: &mut Vec<Effect>) {
+        self.records[id.0 as usize].state = FaultState::Over;
+        self.active.retain(|active| active.id != id);
+        match self.fault(id) {
+            Fault::PortDown { node, port, .. } if self.ports_down(node, port) == 0 => {
+                effects.push(Effect::PortUp { node, port });
+            }
+            Fault::SlowNode { node, .. } => effects.push(self.speed_of(node)),
+            _ => {}
+        }
+    }
+
+    /// How many active faults hold a port down: it comes up with the end of the last.
+    fn ports_down(&self, node: NodeId, port: u8) -> usize {
+        let holds =
+            |f: Fault| matches!(f, Fault::PortDown { node: n, port: p, .. } if (n, p) == (node, port));
+        self.of_state(FaultState::Active).filter(|record| holds(record.fault)).count()
+    }
+
+    /// The slowest of the active faults counts.
+    fn speed_of(&self, node: NodeId) -> Effect {
+        let slow = self.of_state(FaultState::Active).filter_map(|record| match record.fault {
+            Fault::SlowNode { node: n, percent, .. } if n == node => Some(percent),
+            _ => None,
+        });
+        Effect::Speed { node, percent: slow.max().unwrap_or(100) }
+    }
+
+    fn end_crashes(&mut self, node: NodeId) {
+        for record in &mut self.records {
+            if record.fault == (Fault::Crash { node }) && record.state == FaultState::Active {
+                record.state = FaultState::Over;
+                let id = record.id;
+                self.active.retain(|active| active.id != id);
+            }
+        }
+    }
+
+    fn of_state(&self, state: FaultState) -> impl Iterator<Item = &FaultRecord> {
+        self.records.iter().filter(move |record| record.state == state)
+    }
+}
+
+fn harm_of(fault: Fault) -> Option<Harm> {
+    Some(match fault {
+        Fault::Cut { link, way, .. } => Harm::Cut { link, way },
+        Fault::Flap { link, .. } => Harm::Cut { link, way: Way::Both },
+        Fault::Loss { link, way, ppm, .. } => Harm::Lose { link, way, ppm },
+        Fault::Duplicate { link, way, ppm, .. } => Harm::Double { link, way, ppm },
+        Fault::Corrupt { link, way, ppm, .. } => Harm::Damage { link, way, ppm },
+        Fault::Delay { link, way, extra, jitter, .. } => Harm::Slow { link, way, extra, jitter },
+        Fault::PortDown { node, port, .. } => Harm::Cut { link: Link::Port(node, port), way: Way::Both },
+        Fault::LoseCompletion { node, lasts } => Harm::Await { node, lasts },
+        // What a crashed node sent before is still on its way.
+        Fault::Crash { node } => Harm::Cut { link: Link::Node(node), way: Way::To },
+        Fault::SlowNode { .. } | Fault::Restart { .. } => return None,
+    })
+}
+
+impl Active {
+    fn judge(&mut self, now: Nanos, packet: &PacketInfo, choice: &mut dyn Choice) -> Verdict {
+        let on =
+            |link: Link, way| link.carries(way, (packet.src, packet.src_port), (packet.dst, packet.dst_port));
+        match self.harm {
+            Harm::Cut { link, way } if on(link, way) => Verdict::Drop,
+            Harm::CutPath { from, to } if (packet.src, packet.dst) == (from, to) => Verdict::Drop,
+            Harm::Lose { link, way, ppm } if on(link, way) && choice.chance("loss", ppm) => Verdict::Drop,
+            Harm::Double { link, way, ppm } if on(link, way) && choice.chance("duplicate", ppm) => {
+                Verdict::Duplicate
+            }
+            Harm::Damage { link, way, ppm } if on(link, way) && choice.chance("corrupt", ppm) => {
+                Verdict::Corrupt
+            }
+            Harm::Slow { link, way, extra, jitter } if on(link, way) => {
+                match extra + Nanos(choice.pick("jitter", jitter.0.saturating_add(1))) {
+                    Nanos::ZERO => Verdict::Pass,
+                    late => Verdict::Delay(late),
+                }
+            }
+            Harm::Await { node, lasts } if packet.dst == node && packet.completes_one_sided() => {
+                self.harm = Harm::CutPath { from: packet.src, to: packet.dst };
+                self.until = lasts.map_or(Nanos::MAX, |lasts| now + lasts);
+                Verdict::Drop
+            }
+            _ => Verdict::Pass,
+        }
+    }
+}
