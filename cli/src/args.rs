@@ -1,6 +1,7 @@
 //! The command line: what can be said, and how `--help` explains it.
 
 use clap::{ArgAction, Args, Parser, Subcommand};
+use model_tests::scenario::Scheme;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -75,8 +76,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "log"])]
     pub seeds: Option<Seeds>,
     /// Run with this lock scheme instead of the scenario's own
-    #[arg(long, value_name = "SCHEME")]
-    pub scheme: Option<String>,
+    #[arg(long, value_name = "SCHEME", value_parser = scheme)]
+    pub scheme: Option<Scheme>,
     /// Write the event log to this file: one line for each thing that happened
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
@@ -135,6 +136,12 @@ impl FromStr for Seeds {
         }
         Ok(Seeds(first..end))
     }
+}
+
+/// Reads a scheme's name; the complaint names those that exist.
+fn scheme(name: &str) -> Result<Scheme, String> {
+    let known = || Scheme::ALL.map(|scheme| scheme.to_string()).join(", ");
+    name.parse().map_err(|_| format!("there are: {}", known()))
 }
 
 impl Cli {

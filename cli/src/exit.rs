@@ -46,6 +46,11 @@ impl Failure {
         Failure { exit, line: line.split_whitespace().collect::<Vec<_>>().join(" ") }
     }
 
+    /// The same, with where it happened in front.
+    pub fn at(self, place: impl fmt::Display) -> Failure {
+        Failure { line: format!("{place}: {}", self.line), ..self }
+    }
+
     /// The exit code it asks for.
     pub fn exit(&self) -> Exit {
         self.exit

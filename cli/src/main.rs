@@ -6,7 +6,11 @@ mod interrupt;
 mod logfile;
 mod output;
 mod progress;
+mod report;
+mod run;
+mod sweep;
 mod table;
+mod trace;
 
 use args::{Cli, Command};
 use exit::{Exit, Failure};
@@ -29,6 +33,7 @@ fn act() -> Result<Exit, Failure> {
         Err(complaint) => return Err(Failure::bad_input(complaint)),
     };
     match cli.command {
-        Command::Run(_) | Command::Devices(_) | Command::Profiles(_) => Ok(Exit::Held),
+        Command::Run(args) => run::run(&args),
+        Command::Devices(_) | Command::Profiles(_) => Ok(Exit::Held),
     }
 }

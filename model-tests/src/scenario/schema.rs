@@ -270,6 +270,23 @@ pub enum FaultKind {
     SlowNode,
 }
 
+impl std::fmt::Display for FaultKind {
+    /// The name by which a scenario calls it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            FaultKind::Cut => "cut",
+            FaultKind::Flap => "flap",
+            FaultKind::Loss => "loss",
+            FaultKind::Delay => "delay",
+            FaultKind::Duplicate => "duplicate",
+            FaultKind::Corrupt => "corrupt",
+            FaultKind::PortDown => "port-down",
+            FaultKind::LoseCompletion => "lose-completion",
+            FaultKind::SlowNode => "slow-node",
+        })
+    }
+}
+
 /// A machine: by number, or another one each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {

@@ -1,0 +1,126 @@
+//! One run's report for people: the verdict first, then tables.
+
+use crate::table::{Table, count, micros};
+use model_tests::lock_world::{FaultCount, Percentiles, ProtocolCounts, Report, Requests};
+use std::fmt::Write;
+use verbs_trait::Nanos;
+
+/// Most violations that are printed; `--json` has the rest.
+const MOST_VIOLATIONS: usize = 5;
+
+/// The whole report. `rerun` is the command that makes the same run again.
+pub fn text(report: &Report, rerun: &str) -> String {
+    let mut text = verdict(report, rerun);
+    for table in [cluster(report), requests(&report.requests), latency(report)] {
+        table.print(&mut text);
+    }
+    protocol(&report.protocol).print(&mut text);
+    let faults = faults(&report.faults);
+    if !faults.is_empty() {
+        faults.print(&mut text);
+    }
+    checks(report).print(&mut text);
+    text
+}
+
+fn verdict(report: &Report, rerun: &str) -> String {
+    let kept = report.checks.iter().filter(|check| check.held).count();
+    let all = report.checks.len();
+    let mut text = match report.held() {
+        true => format!("HELD: all {all} checks\n"),
+        false => format!("VIOLATED: {} of {all} checks\n", all - kept),
+    };
+    for violation in report.violations.iter().take(MOST_VIOLATIONS) {
+        let _ = writeln!(text, "  {violation}");
+    }
+    let more = report.violations.len().saturating_sub(MOST_VIOLATIONS);
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more; --json lists them");
+    }
+    if !report.held() {
+        let _ = writeln!(text, "The same run again: {rerun}");
+    }
+    text
+}
+
+fn cluster(report: &Report) -> Table {
+    let mut table = Table::facts("Run");
+    if !report.title.is_empty() {
+        table.row(["scenario".into(), report.title.clone()]);
+    }
+    let learn = format!("{}, completions by {}", report.profile, report.wait);
+    table
+        .row(["scheme, seed".into(), format!("{}, {}", report.scheme, report.seed)])
+        .row(["nodes".into(), report.nodes.to_string()])
+        .row(["profile".into(), learn])
+        .row(["virtual time".into(), Nanos(report.virtual_ns).to_string()])
+        .row(["grants a second".into(), count(report.grants_per_second.round() as u64)])
+        .row(["packets".into(), count(report.packets)])
+        .row(["events".into(), format!("{} (digest {})", count(report.events), report.log_digest)]);
+    table
+}
+
+/// What became of the requests, of one run or of many.
+pub fn requests(requests: &Requests) -> Table {
+    let heads = ["made", "granted", "timed out", "refused", "failed", "not ended"];
+    let mut table = Table::new("Requests", 0, &heads);
+    let Requests { made, granted, timed_out, refused, failed, unended } = *requests;
+    table.row([made, granted, timed_out, refused, failed, unended].map(count));
+    table
+}
+
+fn latency(report: &Report) -> Table {
+    let heads = ["mode", "granted", "min", "mean", "p50", "p90", "p99", "max"];
+    let mut table = Table::new("Time from request to grant, in microseconds of virtual time", 1, &heads);
+    for (mode, of) in [("exclusive", &report.latency.exclusive), ("shared", &report.latency.shared)] {
+        table.row(percentiles(mode, of));
+    }
+    table
+}
+
+fn percentiles(mode: &str, of: &Percentiles) -> [String; 8] {
+    let Percentiles { count: n, min_ns, mean_ns, p50_ns, p90_ns, p99_ns, max_ns } = *of;
+    let time = |nanos| if n == 0 { "-".to_string() } else { micros(nanos) };
+    let [min, mean, p50, p90, p99, max] = [min_ns, mean_ns, p50_ns, p90_ns, p99_ns, max_ns].map(time);
+    [mode.to_string(), count(n), min, mean, p50, p90, p99, max]
+}
+
+/// What the lock service and its transport did, in one run or in many.
+pub fn protocol(counts: &ProtocolCounts) -> Table {
+    let mut table = Table::new("Protocol", 1, &["what", "count"]);
+    let rows = [
+        ("messages between nodes", counts.messages),
+        ("remote atomics", counts.atomics),
+        ("  tried again with another guess", counts.atomic_retries),
+        ("  fate unknown after an error", counts.unknown_fates),
+        ("lock words rebuilt", counts.rebuilds),
+        ("connections made again", counts.reconnects),
+        ("messages sent again", counts.resent),
+        ("messages that came twice, dropped", counts.duplicates),
+    ];
+    for (what, number) in rows {
+        table.row([what.to_string(), count(number)]);
+    }
+    table
+}
+
+/// The faults by kind, of one run or of many.
+pub fn faults(counts: &[FaultCount]) -> Table {
+    let heads = ["kind", "injected", "struck an operation in flight", "packets hit"];
+    let mut table = Table::new("Faults", 1, &heads);
+    for fault in counts {
+        let numbers = [fault.injected, fault.struck, fault.packets_hit].map(count);
+        let [injected, struck, packets] = numbers;
+        table.row([fault.kind.to_string(), injected, struck, packets]);
+    }
+    table
+}
+
+fn checks(report: &Report) -> Table {
+    let mut table = Table::new("Checks", 3, &["check", "promise", "result"]);
+    for check in &report.checks {
+        let result = if check.held { "held".to_string() } else { format!("violated {}x", check.violations) };
+        table.row([check.oracle.to_string(), check.promise.to_string(), result]);
+    }
+    table
+}

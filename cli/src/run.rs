@@ -1,0 +1,88 @@
+//! `weft run`: one run with its report, or many with their sum.
+
+use crate::args::RunArgs;
+use crate::exit::{Exit, Failure};
+use crate::logfile::LogFile;
+use crate::progress::Progress;
+use crate::{interrupt, output, report, sweep, trace};
+use model_tests::lock_world::{self, Phase, Report, RunError, RunOptions};
+use model_tests::scenario::Scenario;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::Path;
+use verbs_trait::Nanos;
+
+/// Runs what the command line asks for.
+pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    let mut scenario = Scenario::load(&args.scenario).map_err(Failure::bad_input)?;
+    if let Some(scheme) = args.scheme {
+        scenario.workload.scheme = scheme;
+    }
+    interrupt::install();
+    trace::install(args.verbose);
+    match &args.seeds {
+        Some(seeds) => sweep::run(args, &scenario, seeds.0.clone()),
+        None => one(args, &scenario, args.seed.unwrap_or(scenario.run.seed)),
+    }
+}
+
+fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> {
+    let mut log = args.log.as_deref().map(LogFile::create).transpose()?;
+    // Trace lines are a sign of life already, and a bar would tear them.
+    let mut progress = Progress::begin(args.quiet || args.verbose > 0);
+    let mut watch = |at: &lock_world::Progress| {
+        progress.at(share(scenario, at), || words(at));
+        go_on()
+    };
+    let options =
+        RunOptions { log: log.as_mut().map(|log| log as &mut dyn Write), progress: Some(&mut watch) };
+    let result = lock_world::run(scenario, seed, options);
+    progress.end();
+    let report = result.map_err(failure)?;
+    if let Some(log) = log {
+        log.finish()?;
+    }
+    match args.json {
+        true => output::json(&report)?,
+        false => output::text(&report::text(&report, &rerun(&args.scenario, &report)))?,
+    }
+    Ok(if report.held() { Exit::Held } else { Exit::Violated })
+}
+
+/// Asked by a run from time to time.
+pub fn go_on() -> ControlFlow<()> {
+    if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+/// The command that makes the same run again, with its event log.
+pub fn rerun(scenario: &Path, report: &Report) -> String {
+    let scenario = scenario.display();
+    format!("weft run {scenario} --scheme {} --seed {} --log events.log", report.scheme, report.seed)
+}
+
+/// Why a run gave no report, and with which exit code that ends the program.
+pub fn failure(error: RunError) -> Failure {
+    match error {
+        RunError::Cluster(_) => Failure::bad_input(error),
+        RunError::Interrupted { .. } | RunError::Log(_) => Failure::unfinished(error),
+    }
+}
+
+/// How far a run is, from 0 to 1, as well as that can be known.
+fn share(scenario: &Scenario, at: &lock_world::Progress) -> f64 {
+    let of = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+    match (at.total, scenario.workload.duration) {
+        (Some(total), _) => of(at.ended, total),
+        (None, Some(duration)) => of(at.now.0, duration.nanos().0),
+        (None, None) => of(at.now.0, scenario.run.limit.nanos().0),
+    }
+}
+
+fn words(at: &lock_world::Progress) -> String {
+    let phase = match at.phase {
+        Phase::Faults => "",
+        Phase::Settling => ", faults have stopped",
+    };
+    let now: Nanos = at.now;
+    format!("{now} of virtual time, {} requests ended, {} faults{phase}", at.ended, at.faults)
+}
