@@ -14,13 +14,15 @@ mod trace;
 
 use args::{Cli, Command};
 use exit::{Exit, Failure};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match act() {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            eprintln!("weft: {failure}");
+            // Nobody may be reading; the exit code tells the same.
+            let _ = writeln!(io::stderr().lock(), "weft: {failure}");
             failure.exit().into()
         }
     }

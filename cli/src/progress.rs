@@ -1,7 +1,7 @@
 //! Progress on standard error, for anything longer than two seconds.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// How long a run may take before it must say that it is alive.
@@ -47,7 +47,8 @@ impl Progress {
             Show::Nothing => self.next = now + LINE_EVERY,
             Show::Lines => {
                 let seconds = (now - self.began).as_secs();
-                eprintln!("{:3.0} % after {seconds} s: {}", share * 100.0, words());
+                let _ =
+                    writeln!(io::stderr().lock(), "{:3.0} % after {seconds} s: {}", share * 100.0, words());
                 self.next = now + LINE_EVERY;
             }
             Show::Bar(bar) => {
