@@ -1,7 +1,7 @@
 //! One run's report for people: the verdict first, then tables.
 
 use crate::table::{Table, count, micros};
-use model_tests::lock_world::{FaultCount, Percentiles, ProtocolCounts, Report, Requests};
+use model_tests::lock_world::{Bypass, FaultCount, Percentiles, ProtocolCounts, Report, Requests};
 use std::fmt::Write;
 use verbs_trait::Nanos;
 
@@ -14,6 +14,7 @@ pub fn text(report: &Report, rerun: &str) -> String {
     for table in [cluster(report), requests(&report.requests), latency(report)] {
         table.print(&mut text);
     }
+    fairness(&report.bypass).print(&mut text);
     protocol(&report.protocol).print(&mut text);
     let faults = faults(&report.faults);
     if !faults.is_empty() {
@@ -85,6 +86,14 @@ fn percentiles(mode: &str, of: &Percentiles) -> [String; 8] {
     [mode.to_string(), count(n), min, mean, p50, p90, p99, max]
 }
 
+fn fairness(bypass: &Bypass) -> Table {
+    let mut table = Table::new("Most grants that went past one waiting request", 1, &["which", "count"]);
+    table
+        .row(["any".into(), count(bypass.most)])
+        .row(["exclusive past exclusive".into(), count(bypass.most_exclusive)]);
+    table
+}
+
 /// What the lock service and its transport did, in one run or in many.
 pub fn protocol(counts: &ProtocolCounts) -> Table {
     let mut table = Table::new("Protocol", 1, &["what", "count"]);
@@ -123,4 +132,87 @@ fn checks(report: &Report) -> Table {
         table.row([check.oracle.to_string(), check.promise.to_string(), result]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model_tests::lock_world::{Check, Latencies, Verdict};
+    use model_tests::oracle::Violation;
+    use model_tests::scenario::FaultKind;
+
+    fn sample(held: bool) -> Report {
+        let violation = Violation {
+            oracle: "mutual exclusion",
+            at: Nanos(1_234_567),
+            text: "two exclusive holders".into(),
+        };
+        let exclusive = Percentiles {
+            count: 1_600,
+            min_ns: 5_780,
+            mean_ns: 14_020,
+            p50_ns: 12_345,
+            p90_ns: 99_999,
+            p99_ns: 1_234_567,
+            max_ns: 987_654_321,
+        };
+        Report {
+            title: "a lock service".into(),
+            seed: 7,
+            scheme: "ncosed".into(),
+            nodes: 16,
+            profile: "present-day".into(),
+            wait: "poll".into(),
+            verdict: if held { Verdict::Held } else { Verdict::Violated },
+            checks: vec![Check {
+                oracle: "mutual exclusion",
+                promise: "an exclusive holder is alone",
+                held,
+                violations: u64::from(!held) * 7,
+            }],
+            violations: if held { vec![] } else { vec![violation; 7] },
+            requests: Requests { made: 1_600, granted: 1_600, ..Requests::default() },
+            latency: Latencies { exclusive, shared: Percentiles::default() },
+            grants_per_second: 1_234_567.8,
+            protocol: ProtocolCounts::default(),
+            faults: vec![FaultCount {
+                kind: FaultKind::LoseCompletion,
+                injected: 9,
+                struck: 8,
+                packets_hit: 77,
+            }],
+            bypass: Bypass::default(),
+            virtual_ns: 2_000_000_000,
+            events: 1_000_000,
+            packets: 200_000,
+            log_digest: "0123456789abcdef".into(),
+        }
+    }
+
+    #[test]
+    fn the_verdict_comes_first() {
+        assert!(text(&sample(true), "weft run x").starts_with("HELD: all 1 checks\n"));
+        assert!(
+            text(&sample(false), "weft run x").starts_with("VIOLATED: 1 of 1 checks\n  mutual exclusion: at")
+        );
+    }
+
+    #[test]
+    fn a_violation_names_the_command_that_makes_it_again() {
+        assert!(text(&sample(false), "weft run x --seed 7").contains(": weft run x --seed 7\n"));
+    }
+
+    #[test]
+    fn a_flood_of_violations_does_not_bury_the_report() {
+        let text = text(&sample(false), "weft run x");
+        assert_eq!(text.matches("two exclusive holders").count(), MOST_VIOLATIONS);
+        assert!(text.contains("and 2 more"));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_terminal() {
+        for line in text(&sample(true), "weft run x").lines() {
+            assert!(line.len() <= 80, "{line}");
+        }
+    }
 }

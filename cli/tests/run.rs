@@ -1,0 +1,116 @@
+//! What a run prints, and how it ends.
+
+mod common;
+
+use common::{SMALL, Scratch, err, out, run, weft};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+fn json(args: &[&str]) -> Value {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", err(&output));
+    serde_json::from_slice(&output.stdout).expect("one JSON value and nothing else")
+}
+
+#[test]
+fn a_run_that_held_says_so_first_and_exits_with_0() {
+    let scratch = Scratch::new("held");
+    let output = run(&["run", &scratch.file("small.toml", SMALL)]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).starts_with("HELD"), "{}", out(&output));
+    assert_eq!(err(&output), "");
+}
+
+#[test]
+fn json_is_one_object_and_nothing_else() {
+    let scratch = Scratch::new("json");
+    let report = json(&["run", &scratch.file("small.toml", SMALL), "--json", "--seed", "9"]);
+    assert_eq!(report["verdict"], "held");
+    assert_eq!(report["seed"], 9);
+    assert_eq!(report["requests"]["granted"], 10);
+}
+
+#[test]
+fn the_scheme_of_the_command_line_wins() {
+    let scratch = Scratch::new("scheme");
+    let small = scratch.file("small.toml", SMALL);
+    for scheme in ["srsl", "ncosed"] {
+        assert_eq!(json(&["run", &small, "--json", "--scheme", scheme])["scheme"], scheme);
+    }
+}
+
+#[test]
+fn many_seeds_are_summed_up_alike_however_many_run_at_a_time() {
+    let scratch = Scratch::new("seeds");
+    let small = scratch.file("small.toml", SMALL);
+    let one = run(&["run", &small, "--seeds", "3..11", "--json", "--jobs", "1"]);
+    let four = run(&["run", &small, "--seeds", "3..11", "--json", "--jobs", "4"]);
+    assert_eq!(out(&one), out(&four));
+    let sum: Value = serde_json::from_slice(&one.stdout).expect("JSON");
+    assert_eq!((&sum["runs"], &sum["violated"]), (&Value::from(8), &Value::from(0)));
+    assert_eq!(sum["requests"]["granted"], 80);
+}
+
+#[test]
+fn a_log_takes_the_place_of_an_older_one_and_leaves_no_other_file() {
+    let scratch = Scratch::new("log");
+    let small = scratch.file("small.toml", SMALL);
+    let log = scratch.file("events.log", "an older log");
+    assert_eq!(run(&["run", &small, "--log", &log]).status.code(), Some(0));
+    let text = std::fs::read_to_string(&log).expect("the log");
+    assert!(text.lines().count() > 10 && !text.contains("an older log"));
+    assert_eq!(scratch.names(), ["events.log", "small.toml"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let scratch = Scratch::new("pipe");
+    let small = scratch.file("small.toml", SMALL);
+    let mut child =
+        weft(&["run", &small]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut said).expect("readable");
+    assert_eq!((child.wait().expect("ends").code(), said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn v_shows_events_with_their_virtual_time() {
+    let scratch = Scratch::new("verbose");
+    let output = run(&["run", &scratch.file("small.toml", SMALL), "-vv"]);
+    assert!(err(&output).lines().filter(|line| line.contains(" us n")).count() > 10, "{}", err(&output));
+    assert!(out(&output).starts_with("HELD"));
+}
+
+/// A run that would take minutes.
+const LONG: &str = r#"
+[cluster]
+nodes = 8
+[workload]
+kind = "locks"
+scheme = "srsl"
+requests = 10000000
+[run]
+limit = "1000s"
+"#;
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_a_run_cleanly() {
+    let scratch = Scratch::new("interrupt");
+    let (long, log) = (scratch.file("long.toml", LONG), scratch.path("events.log"));
+    let mut child = weft(&["run", &long, "--log", &log]).stderr(Stdio::piped()).spawn().expect("starts");
+    // A first line of progress: the run is under way.
+    let mut said = BufReader::new(child.stderr.take().expect("piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("readable");
+    assert!(line.contains("requests ended"), "{line}");
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("there is a kill").success());
+    line.clear();
+    said.read_line(&mut line).expect("readable");
+    assert!(line.starts_with("weft: ") && line.contains("interrupted"), "{line}");
+    assert_eq!(child.wait().expect("ends").code(), Some(3));
+    assert_eq!(scratch.names(), ["long.toml"]);
+}
