@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// A file being written. Dropped before [`LogFile::finish`], it leaves nothing behind.
 #[derive(Debug)]
 pub struct LogFile {
-    out: BufWriter<File>,
+    file: File,
     /// The temporary name and the final one; none where bytes go to a device or pipe, which has no "whole".
     names: Option<(PathBuf, PathBuf)>,
     asked: PathBuf,
@@ -32,7 +32,7 @@ impl LogFile {
             }
             let file = OpenOptions::new().write(true).open(&path)?;
             if !found.is_file() {
-                return Ok(LogFile { out: BufWriter::new(file), names: None, asked });
+                return Ok(LogFile { file, names: None, asked });
             }
         }
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -41,32 +41,26 @@ impl LogFile {
         temporary.push(format!(".{}.part", std::process::id()));
         let temporary = path.with_file_name(temporary);
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-        Ok(LogFile { out: BufWriter::new(file), names: Some((temporary, path)), asked })
+        Ok(LogFile { file, names: Some((temporary, path)), asked })
+    }
+
+    /// Where its bytes go, in large pieces. Whoever writes flushes at the end.
+    pub fn writer(&self) -> Result<Box<dyn Write>, Failure> {
+        let file = self.file.try_clone().map_err(|e| self.failure(&e))?;
+        Ok(Box::new(BufWriter::with_capacity(1 << 18, file)))
     }
 
     /// Gives the file its name. Until then nobody sees it under that name.
     pub fn finish(mut self) -> Result<(), Failure> {
-        let done = self.out.flush().and_then(|()| match &self.names {
-            Some((temporary, path)) => fs::rename(temporary, path),
-            None => Ok(()),
-        });
-        match done {
-            Ok(()) => {
-                self.names = None;
-                Ok(())
-            }
-            Err(e) => Err(Failure::unfinished(format!("cannot write the log {}: {e}", self.asked.display()))),
+        if let Some((temporary, path)) = &self.names {
+            fs::rename(temporary, path).map_err(|e| self.failure(&e))?;
         }
-    }
-}
-
-impl Write for LogFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.out.write(bytes)
+        self.names = None;
+        Ok(())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+    fn failure(&self, why: &io::Error) -> Failure {
+        Failure::unfinished(format!("cannot write the log {}: {why}", self.asked.display()))
     }
 }
 

@@ -1,7 +1,8 @@
 //! One run's report for people: the verdict first, then tables.
 
 use crate::table::{Table, count, micros};
-use model_tests::lock_world::{Bypass, FaultCount, Percentiles, ProtocolCounts, Report, Requests};
+use model_tests::lock_world::{FaultCount, Percentiles, ProtocolCounts, Report, Requests};
+use model_tests::oracle::MostBypassed;
 use std::fmt::Write;
 use verbs_trait::Nanos;
 
@@ -86,7 +87,7 @@ fn percentiles(mode: &str, of: &Percentiles) -> [String; 8] {
     [mode.to_string(), count(n), min, mean, p50, p90, p99, max]
 }
 
-fn fairness(bypass: &Bypass) -> Table {
+fn fairness(bypass: &MostBypassed) -> Table {
     let mut table = Table::new("Most grants that went past one waiting request", 1, &["which", "count"]);
     table
         .row(["any".into(), count(bypass.most)])
@@ -137,8 +138,8 @@ fn checks(report: &Report) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model_tests::lock_world::{Check, Latencies, Verdict};
-    use model_tests::oracle::Violation;
+    use model_tests::lock_world::{Latencies, Verdict};
+    use model_tests::oracle::{Check, Violation};
     use model_tests::scenario::FaultKind;
 
     fn sample(held: bool) -> Report {
@@ -181,7 +182,7 @@ mod tests {
                 struck: 8,
                 packets_hit: 77,
             }],
-            bypass: Bypass::default(),
+            bypass: MostBypassed::default(),
             virtual_ns: 2_000_000_000,
             events: 1_000_000,
             packets: 200_000,

@@ -7,7 +7,6 @@ use crate::progress::Progress;
 use crate::{interrupt, output, report, sweep, trace};
 use model_tests::lock_world::{self, Phase, Report, RunError, RunOptions};
 use model_tests::scenario::Scenario;
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use verbs_trait::Nanos;
@@ -27,15 +26,15 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
 }
 
 fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> {
-    let mut log = args.log.as_deref().map(LogFile::create).transpose()?;
+    let log = args.log.as_deref().map(LogFile::create).transpose()?;
     // Trace lines are a sign of life already, and a bar would tear them.
     let mut progress = Progress::begin(args.quiet || args.verbose > 0);
     let mut watch = |at: &lock_world::Progress| {
         progress.at(share(scenario, at), || words(at));
         go_on()
     };
-    let options =
-        RunOptions { log: log.as_mut().map(|log| log as &mut dyn Write), progress: Some(&mut watch) };
+    let writer = log.as_ref().map(LogFile::writer).transpose()?;
+    let options = RunOptions { log: writer, progress: Some(&mut watch) };
     let result = lock_world::run(scenario, seed, options);
     progress.end();
     let report = result.map_err(failure)?;
