@@ -37,6 +37,7 @@
 
 mod caps;
 mod cm;
+pub mod conformance;
 mod cq;
 mod device;
 mod error;

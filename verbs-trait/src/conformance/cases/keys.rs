@@ -1,0 +1,306 @@
+//! Keys, ranges and rights (IBA 9.4, 9.7.4.1, 10.6).
+
+use super::prelude::*;
+
+cases! { "keys":
+    a_wrong_remote_key_is_refused, "10.6.3.1";
+    a_key_of_a_deregistered_region_is_refused, "10.6.3.1";
+    one_byte_beyond_the_region_is_refused, "10.6.3.1";
+    the_whole_region_may_be_reached, "10.6.3.1";
+    a_region_without_the_right_refuses, "10.6.3.1";
+    a_queue_pair_without_the_right_refuses, "9.9.3, table 59; 11.6.2";
+    a_region_of_another_domain_refuses, "10.2.3";
+    atomics_check_keys_and_rights, "10.6.3.1", needs Caps::ATOMICS;
+    a_misaligned_atomic_is_refused, "9.4.5", needs Caps::ATOMICS;
+    remote_rights_to_write_need_the_local_one, "10.6.3.1";
+    no_answer_is_put_into_memory_that_the_adapter_may_not_write, "10.7.3.2";
+    no_message_is_put_into_memory_that_the_adapter_may_not_write, "9.9.3, table 59";
+    an_atomics_old_value_is_not_put_where_the_adapter_may_not_write, "10.7.3.2", needs Caps::ATOMICS;
+    nothing_is_checked_where_nothing_is_moved, "9.7.4.1.5, C9-88";
+    a_refused_request_changes_nothing_and_fails_both_queue_pairs, "9.9.3, table 59";
+    keys_and_addresses_of_living_regions_differ, "10.6.3";
+}
+
+/// Runs one request towards `to` on a fresh pair of connections between the given ends, and expects it refused.
+fn refused<H: Harness>(
+    lab: &mut Lab<'_, H>,
+    pair: &Pair<H::V>,
+    op: SendOp<'_, H::V>,
+    len: u32,
+    error: WcError,
+    what: &str,
+) -> Outcome {
+    let Pair { a, b } = pair;
+    let setup = Setup::new(lab);
+    pair.reconnect(&setup)?;
+    a.post(1, op, 0..len)?;
+    lab.fails(&a.sends, 1, error).map_err(|e| e.during(what))?;
+    lab.settle();
+    check_eq!(a.qp.state(), QpState::Err, "{what}: the requester's state");
+    check_eq!(b.qp.state(), QpState::Err, "{what}: the responder's state");
+    Ok(())
+}
+
+/// A write and a read of the same remote range.
+fn write_and_read<'a, V: Verbs>(at: RemoteSlice) -> [(&'static str, SendOp<'a, V>); 2] {
+    [("write", SendOp::Write { to: at, imm: None }), ("read", SendOp::Read { from: at })]
+}
+
+/// Both atomics on the same remote word.
+fn both_atomics<'a, V: Verbs>(at: RemoteSlice) -> [(&'static str, SendOp<'a, V>); 2] {
+    [
+        ("compare-and-swap", SendOp::CompareSwap { at, compare: 0, swap: 1 }),
+        ("fetch-and-add", SendOp::FetchAdd { at, add: 1 }),
+    ]
+}
+
+fn a_wrong_remote_key_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let pair = lab.pair()?;
+    let right = pair.b.remote(0..64)?;
+    for rkey in [!right.rkey, right.rkey ^ 1, right.rkey ^ 0x100, 0] {
+        if rkey == right.rkey {
+            continue;
+        }
+        for (what, op) in write_and_read(RemoteSlice { rkey, ..right }) {
+            let what = format!("{what} with key {rkey:#x} for {:#x}", right.rkey);
+            refused(lab, &pair, op, 64, WcError::RemAccess, &what)?;
+        }
+    }
+    Ok(())
+}
+
+fn a_key_of_a_deregistered_region_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let pair = lab.pair()?;
+    let region = pair.b.pd.alloc_mr(4096, ALL_RIGHTS)?;
+    let stale = region.remote(0..64)?;
+    pair.a.write(1, 0..64, stale)?;
+    lab.done(&pair.a.sends, 1)?;
+    drop(region);
+    // A region made at the same place must not revive the old key.
+    let _next = pair.b.pd.alloc_mr(4096, ALL_RIGHTS)?;
+    for (what, op) in write_and_read(stale) {
+        refused(lab, &pair, op, 64, WcError::RemAccess, &format!("{what} with a stale key"))?;
+    }
+    Ok(())
+}
+
+fn one_byte_beyond_the_region_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let pair = lab.pair()?;
+    let whole = pair.b.remote(0..pair.b.mr.len())?;
+    let end = whole.addr + u64::from(whole.len);
+    for (addr, len, where_) in [
+        (end - 7, 8, "one byte beyond the end"),
+        (end, 1, "at the end"),
+        (whole.addr - 1, 8, "one byte before the beginning"),
+        (whole.addr, whole.len + 1, "longer than the region"),
+        (u64::MAX - 3, 8, "around the end of the address space"),
+    ] {
+        if len as usize > pair.a.mr.len() {
+            continue;
+        }
+        for (what, op) in write_and_read(RemoteSlice { addr, len, rkey: whole.rkey }) {
+            refused(lab, &pair, op, len, WcError::RemAccess, &format!("{what} {where_}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn the_whole_region_may_be_reached<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    let size = b.mr.len();
+    let data = pattern(size, 3);
+    a.fill(0, &data)?;
+    a.write(1, 0..size as u32, b.remote(0..size)?)?;
+    lab.done(&a.sends, 1)?;
+    check_eq!(b.bytes(size - 64..size)?, data[size - 64..], "the region's last bytes");
+    for at in [0, size - 1] {
+        a.read(2, 0..1, b.remote(at..at + 1)?)?;
+        lab.done(&a.sends, 2)?;
+        check_eq!(a.bytes(0..1)?, data[at..at + 1], "byte {at}");
+    }
+    Ok(())
+}
+
+fn a_region_without_the_right_refuses<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let pair = lab.pair()?;
+    let local = AccessFlags::LOCAL_WRITE;
+    let without = |right| (ALL_RIGHTS - right) | local;
+    for rights in [local, without(AccessFlags::REMOTE_WRITE)] {
+        let region = pair.b.pd.alloc_mr(64, rights)?;
+        let op = SendOp::Write { to: region.remote(0..64)?, imm: None };
+        refused(lab, &pair, op, 64, WcError::RemAccess, &format!("a write to a region with {rights:?}"))?;
+    }
+    for rights in [local, without(AccessFlags::REMOTE_READ)] {
+        let region = pair.b.pd.alloc_mr(64, rights)?;
+        let op = SendOp::Read { from: region.remote(0..64)? };
+        refused(lab, &pair, op, 64, WcError::RemAccess, &format!("a read of a region with {rights:?}"))?;
+    }
+    Ok(())
+}
+
+/// IBA table 59: an operation "not set up for this" queue pair is an unsupported opcode, an invalid request;
+/// not an access violation, which is about keys.
+fn a_queue_pair_without_the_right_refuses<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let mut setup = Setup::new(lab);
+    let pair = lab.pair_with(&setup)?;
+    let Pair { a, b } = &pair;
+    let to = b.word(0)?;
+    let mut ops: Vec<(AccessFlags, SendOp<'_, H::V>)> = vec![
+        (AccessFlags::REMOTE_WRITE, SendOp::Write { to, imm: None }),
+        (AccessFlags::REMOTE_READ, SendOp::Read { from: to }),
+    ];
+    if lab.harness.capabilities().contains(Caps::ATOMICS) {
+        ops.push((AccessFlags::REMOTE_ATOMIC, SendOp::FetchAdd { at: to, add: 1 }));
+    }
+    for (right, op) in ops {
+        setup.access = ALL_RIGHTS - right;
+        pair.reconnect(&setup)?;
+        a.post(1, op, 0..8)?;
+        lab.fails(&a.sends, 1, WcError::RemInvReq).map_err(|e| e.during(format!("{right:?} missing")))?;
+    }
+    check_eq!(b.mr.load(0)?, 0, "the responder's memory");
+    Ok(())
+}
+
+fn a_region_of_another_domain_refuses<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let pair = lab.pair()?;
+    let elsewhere = pair.b.ctx.alloc_pd()?.alloc_mr(64, ALL_RIGHTS)?;
+    for (what, op) in write_and_read(elsewhere.remote(0..64)?) {
+        refused(lab, &pair, op, 64, WcError::RemAccess, &format!("{what} in another domain"))?;
+    }
+    Ok(())
+}
+
+fn atomics_check_keys_and_rights<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let pair = lab.pair()?;
+    let right = pair.b.word(0)?;
+    let end = pair.b.mr.addr() + pair.b.mr.len() as u64;
+    let weak = pair.b.pd.alloc_mr(64, ALL_RIGHTS - AccessFlags::REMOTE_ATOMIC)?;
+    let elsewhere = pair.b.ctx.alloc_pd()?.alloc_mr(64, ALL_RIGHTS)?;
+    for (circumstances, at) in [
+        ("with a wrong key", RemoteSlice { rkey: !right.rkey, ..right }),
+        ("beyond the region", RemoteSlice { addr: end, ..right }),
+        ("on a region without the right", weak.remote(0..8)?),
+        ("in another domain", elsewhere.remote(0..8)?),
+    ] {
+        for (what, op) in both_atomics(at) {
+            refused(lab, &pair, op, 8, WcError::RemAccess, &format!("{what} {circumstances}"))?;
+        }
+    }
+    check_eq!(pair.b.mr.load(0)?, 0, "the word");
+    Ok(())
+}
+
+fn a_misaligned_atomic_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let pair = lab.pair()?;
+    for off in [1, 4, 7] {
+        for (what, op) in both_atomics(pair.b.word(off)?) {
+            refused(lab, &pair, op, 8, WcError::RemInvReq, &format!("{what} at offset {off}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn remote_rights_to_write_need_the_local_one<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let end = lab.end(0, &setup)?;
+    for rights in [AccessFlags::REMOTE_WRITE, AccessFlags::REMOTE_ATOMIC] {
+        check_refused!(end.pd.alloc_mr(64, rights), VerbsError::Invalid(_), "a region with {rights:?} alone");
+    }
+    end.pd.alloc_mr(64, AccessFlags::REMOTE_READ)?;
+    end.pd.alloc_mr(64, AccessFlags::empty())?;
+    Ok(())
+}
+
+fn no_answer_is_put_into_memory_that_the_adapter_may_not_write<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    b.fill(0, &pattern(64, 1))?;
+    let sealed = a.pd.alloc_mr(64, AccessFlags::REMOTE_READ)?;
+    let range = [Sge { mr: &sealed, at: 0, len: 64 }];
+    let op = SendOp::Read { from: b.remote(0..64)? };
+    a.qp.post_send(&[SendWr { wr_id: 1, op, data: Payload::Sge(&range), flags: SendFlags::SIGNALED }])?;
+    lab.fails(&a.sends, 1, WcError::LocProt)?;
+    check_eq!(a.qp.state(), QpState::Err, "the requester's state");
+    let mut bytes = [1; 64];
+    sealed.read(0, &mut bytes)?;
+    check_eq!(bytes, [0; 64], "memory without the right to write");
+    Ok(())
+}
+
+/// The responder's own fault: the sender learns of it as a remote operational error.
+fn no_message_is_put_into_memory_that_the_adapter_may_not_write<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    a.fill(0, &pattern(64, 1))?;
+    let sealed = b.pd.alloc_mr(64, AccessFlags::REMOTE_READ)?;
+    let range = [Sge { mr: &sealed, at: 0, len: 64 }];
+    b.qp.post_recv(&[RecvWr { wr_id: 2, data: &range }])?;
+    a.send(1, 0..64)?;
+    lab.fails(&a.sends, 1, WcError::RemOp)?;
+    lab.fails(&b.recvs, 2, WcError::LocProt)?;
+    check_eq!(b.qp.state(), QpState::Err, "the receiver's state");
+    let mut bytes = [1; 64];
+    sealed.read(0, &mut bytes)?;
+    check_eq!(bytes, [0; 64], "memory without the right to write");
+    Ok(())
+}
+
+fn an_atomics_old_value_is_not_put_where_the_adapter_may_not_write<H: Harness>(
+    lab: &mut Lab<'_, H>,
+) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    b.mr.store(0, 77)?;
+    let sealed = a.pd.alloc_mr(64, AccessFlags::REMOTE_READ)?;
+    let range = [Sge { mr: &sealed, at: 0, len: 8 }];
+    let op = SendOp::FetchAdd { at: b.word(0)?, add: 1 };
+    a.qp.post_send(&[SendWr { wr_id: 1, op, data: Payload::Sge(&range), flags: SendFlags::SIGNALED }])?;
+    lab.fails(&a.sends, 1, WcError::LocProt)?;
+    check_eq!(sealed.load(0)?, 0, "memory without the right to write");
+    Ok(())
+}
+
+fn nothing_is_checked_where_nothing_is_moved<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    let nowhere = RemoteSlice { addr: 3, len: 0, rkey: 0xdead_beef };
+    let empty = [a.sge(0..0)];
+    for (wr_id, (what, op)) in write_and_read(nowhere).into_iter().enumerate() {
+        for data in [Payload::None, Payload::Sge(&[]), Payload::Sge(&empty)] {
+            a.qp.post_send(&[SendWr { wr_id: wr_id as u64, op, data, flags: SendFlags::SIGNALED }])?;
+            let done = lab.done(&a.sends, wr_id as u64).map_err(|e| e.during(what))?;
+            check_eq!(done.len, 0, "bytes moved by an empty {what}");
+        }
+    }
+    check_eq!(b.qp.state(), QpState::Rts, "the responder's state");
+    Ok(())
+}
+
+fn a_refused_request_changes_nothing_and_fails_both_queue_pairs<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    a.fill(0, &pattern(4096, 1))?;
+    b.recv(50, 0..8)?;
+    // Several packets long, and only the last byte is beyond the region: checked before any is written.
+    let mut to = b.remote(b.mr.len() - 4095..b.mr.len())?;
+    to.len = 4096;
+    a.write(1, 0..4096, to)?;
+    a.send(2, 0..8)?;
+    lab.fails(&a.sends, 1, WcError::RemAccess)?;
+    lab.fails(&a.sends, 2, WcError::Flush)?;
+    lab.fails(&b.recvs, 50, WcError::Flush)?;
+    check_eq!((a.qp.state(), b.qp.state()), (QpState::Err, QpState::Err), "both states");
+    check_eq!(b.bytes(b.mr.len() - 4095..b.mr.len())?, vec![0; 4095], "the responder's memory");
+    Ok(())
+}
+
+fn keys_and_addresses_of_living_regions_differ<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let end = lab.end(0, &setup)?;
+    let regions: Vec<_> = (0..32).map(|_| end.pd.alloc_mr(100, ALL_RIGHTS)).collect::<Result<_>>()?;
+    for (i, one) in regions.iter().enumerate() {
+        for other in &regions[..i] {
+            check!(one.rkey() != other.rkey(), "two regions have remote key {:#x}", one.rkey());
+            check!(one.lkey() != other.lkey(), "two regions have local key {:#x}", one.lkey());
+            let apart = one.addr() + 100 <= other.addr() || other.addr() + 100 <= one.addr();
+            check!(apart, "regions overlap at {:#x} and {:#x}", one.addr(), other.addr());
+        }
+    }
+    Ok(())
+}

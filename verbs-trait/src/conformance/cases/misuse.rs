@@ -1,0 +1,263 @@
+//! Misuse is answered by a typed error, at once, and nothing happens (IBA 10.10.2.1, the contract's errors).
+
+use super::prelude::*;
+
+cases! { "misuse":
+    oversize_inline_data_is_refused, "11.4.1.1";
+    too_many_ranges_are_refused, "11.4.1.1";
+    inline_data_is_refused_where_nothing_is_sent, "11.4.1.1";
+    an_atomic_wants_one_local_range_of_eight_bytes, "10.7.2.3", needs Caps::ATOMICS;
+    a_range_outside_its_region_is_never_sent, "10.7.3.2";
+    another_domains_region_is_foreign, "10.2.3";
+    another_contexts_objects_are_foreign, "10.2.3";
+    a_port_that_is_not_there_is_refused, "11.2.1.2";
+    a_gid_index_beyond_the_table_is_refused, "11.2.1.2";
+    sizes_beyond_the_device_are_refused, "11.2.5.1";
+    a_region_larger_than_the_device_allows_is_refused, "11.2.8.1";
+}
+
+fn oversize_inline_data_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    b.recv(1, 0..4096)?;
+    let most = a.qp.query()?.caps.max_inline as usize;
+    let data = pattern(most + 1, 1);
+    let post = |len: usize| {
+        a.qp.post_send(&[SendWr {
+            wr_id: len as u64,
+            op: SendOp::Send { imm: None },
+            data: Payload::Inline(&data[..len]),
+            flags: SendFlags::SIGNALED,
+        }])
+    };
+    check_refused!(
+        post(most + 1),
+        PostError { posted: 0, why: VerbsError::TooLarge { .. } },
+        "{} bytes inline where {most} were granted",
+        most + 1
+    );
+    post(most)?;
+    lab.done(&a.sends, most as u64)?;
+    lab.done(&b.recvs, 1)?;
+    check_eq!(b.bytes(0..most)?, data[..most], "the largest inline message");
+    Ok(())
+}
+
+fn too_many_ranges_are_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    let caps = a.qp.query()?.caps;
+    let many = vec![a.sge(0..1); caps.max_send_sge.max(caps.max_recv_sge) as usize + 1];
+    let (sends, recvs) = (&many[..=caps.max_send_sge as usize], &many[..=caps.max_recv_sge as usize]);
+    let ops = [
+        SendOp::Send { imm: None },
+        SendOp::Write { to: b.remote(0..sends.len())?, imm: None },
+        SendOp::Read { from: b.remote(0..sends.len())? },
+    ];
+    for op in ops {
+        let wr = SendWr { wr_id: 1, op, data: Payload::Sge(sends), flags: SendFlags::SIGNALED };
+        check_refused!(
+            a.qp.post_send(&[wr]),
+            PostError { why: VerbsError::TooLarge { .. }, .. },
+            "a gather list of {}",
+            sends.len()
+        );
+    }
+    check_refused!(
+        a.qp.post_recv(&[RecvWr { wr_id: 2, data: recvs }]),
+        PostError { why: VerbsError::TooLarge { .. }, .. },
+        "a scatter list of {}",
+        recvs.len()
+    );
+    Ok(())
+}
+
+fn inline_data_is_refused_where_nothing_is_sent<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    let wr = SendWr {
+        wr_id: 1,
+        op: SendOp::Read { from: b.word(0)? },
+        data: Payload::Inline(&[0; 8]),
+        flags: SendFlags::SIGNALED,
+    };
+    check_refused!(
+        a.qp.post_send(&[wr]),
+        PostError { why: VerbsError::Invalid(_), .. },
+        "a read whose answer has nowhere to go"
+    );
+    Ok(())
+}
+
+fn an_atomic_wants_one_local_range_of_eight_bytes<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    let (short, long, two) = ([a.sge(0..4)], [a.sge(0..16)], [a.sge(0..4), a.sge(8..12)]);
+    let bad = [
+        ("none", Payload::None),
+        ("4 bytes", Payload::Sge(&short)),
+        ("16 bytes", Payload::Sge(&long)),
+        ("two ranges", Payload::Sge(&two)),
+        ("inline", Payload::Inline(&[0; 8])),
+    ];
+    for (what, data) in bad {
+        let op = SendOp::FetchAdd { at: b.word(0)?, add: 1 };
+        let wr = SendWr { wr_id: 1, op, data, flags: SendFlags::SIGNALED };
+        check_refused!(
+            a.qp.post_send(&[wr]),
+            PostError { why: VerbsError::Invalid(_) | VerbsError::TooLarge { .. }, .. },
+            "an atomic whose old value would go to {what}"
+        );
+    }
+    lab.settle();
+    check_eq!(b.mr.load(0)?, 0, "the word after refused atomics");
+    Ok(())
+}
+
+fn a_range_outside_its_region_is_never_sent<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let size = setup.memory as u32;
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    b.recv(9, 0..64)?;
+    for local in [size - 7..size + 1, size..size + 8, u32::MAX - 7..u32::MAX] {
+        let text = format!("bytes {local:?} of a region of {size}");
+        check_refused!(
+            a.send(1, local.clone()),
+            PostError { posted: 0, why: VerbsError::OutOfRange { .. } },
+            "a send of {text}"
+        );
+        check_refused!(
+            a.recv(1, local),
+            PostError { posted: 0, why: VerbsError::OutOfRange { .. } },
+            "a receive into {text}"
+        );
+    }
+    lab.settle();
+    check!(b.poll_recvs()?.is_empty(), "a refused send arrived");
+    a.send(2, size - 8..size)?;
+    lab.done(&a.sends, 2)?;
+    Ok(())
+}
+
+fn another_domains_region_is_foreign<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, .. } = lab.pair()?;
+    let other = a.ctx.alloc_pd()?.alloc_mr(64, ALL_RIGHTS)?;
+    let range = [Sge { mr: &other, at: 0, len: 8 }];
+    let wr = SendWr {
+        wr_id: 1,
+        op: SendOp::Send { imm: None },
+        data: Payload::Sge(&range),
+        flags: SendFlags::SIGNALED,
+    };
+    check_refused!(
+        a.qp.post_send(&[wr]),
+        PostError { posted: 0, why: VerbsError::Foreign(_) },
+        "a send from another domain's region"
+    );
+    check_refused!(
+        a.qp.post_recv(&[RecvWr { wr_id: 1, data: &range }]),
+        PostError { posted: 0, why: VerbsError::Foreign(_) },
+        "a receive into another domain's region"
+    );
+    Ok(())
+}
+
+fn another_contexts_objects_are_foreign<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    let channel = b.ctx.create_channel()?;
+    check_refused!(
+        a.ctx.create_cq(8, Some(&channel)),
+        VerbsError::Foreign(_),
+        "a completion queue on another context's channel"
+    );
+    let made = a.pd.create_qp(&QpInit {
+        kind: QpType::Rc,
+        send_cq: &a.sends,
+        recv_cq: &b.recvs,
+        srq: None,
+        caps: setup.caps,
+        sq_sig_all: false,
+    });
+    check_refused!(made, VerbsError::Foreign(_), "a queue pair on another context's completion queue");
+    let range = [Sge { mr: &b.mr, at: 0, len: 8 }];
+    check_refused!(
+        a.qp.post_recv(&[RecvWr { wr_id: 1, data: &range }]),
+        PostError { why: VerbsError::Foreign(_), .. },
+        "a receive into another context's region"
+    );
+    Ok(())
+}
+
+fn a_port_that_is_not_there_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    lab.at_least(2)?;
+    let ctx = lab.ctx(0);
+    let ports = ctx.device_attr().ports;
+    for port in 1..=ports {
+        check_eq!(ctx.port_attr(port)?.state, PortState::Active, "port {port}");
+    }
+    for port in [0, ports + 1, u8::MAX] {
+        check_refused!(
+            ctx.port_attr(port),
+            VerbsError::TooLarge { .. } | VerbsError::Invalid(_),
+            "the attributes of port {port}"
+        );
+    }
+    Ok(())
+}
+
+fn a_gid_index_beyond_the_table_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    lab.at_least(2)?;
+    let (ctx, other) = (lab.ctx(0), lab.ctx(1));
+    let (port, index) = (lab.machines[0].port, lab.machines[0].gid_index);
+    let gids = ctx.port_attr(port)?.gids;
+    check!(index < gids, "the harness names GID {index} of {gids}");
+    check!(ctx.gid(port, index)? != other.gid(port, index)?, "two nodes have one GID");
+    check_refused!(
+        ctx.gid(port, gids),
+        VerbsError::TooLarge { .. } | VerbsError::Invalid(_),
+        "GID {gids} of a table of {gids}"
+    );
+    Ok(())
+}
+
+fn sizes_beyond_the_device_are_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let end = lab.end(0, &setup)?;
+    let device = end.ctx.device_attr();
+    if let Some(cqe) = device.max_cqe.checked_add(1) {
+        check_refused!(
+            end.ctx.create_cq(cqe, None),
+            VerbsError::TooLarge { .. },
+            "a completion queue of {cqe}"
+        );
+    }
+    let too_large = [
+        QpCaps { max_send_wr: device.max_qp_wr.saturating_add(1), ..setup.caps },
+        QpCaps { max_recv_wr: device.max_qp_wr.saturating_add(1), ..setup.caps },
+        QpCaps { max_send_sge: device.max_sge.saturating_add(1), ..setup.caps },
+        QpCaps { max_recv_sge: device.max_sge.saturating_add(1), ..setup.caps },
+        QpCaps { max_inline: device.max_inline.saturating_add(1), ..setup.caps },
+    ];
+    for caps in too_large {
+        let made = end.pd.create_qp(&QpInit {
+            kind: QpType::Rc,
+            send_cq: &end.sends,
+            recv_cq: &end.recvs,
+            srq: None,
+            caps,
+            sq_sig_all: false,
+        });
+        check_refused!(made, VerbsError::TooLarge { .. }, "a queue pair of {caps:?}");
+    }
+    Ok(())
+}
+
+fn a_region_larger_than_the_device_allows_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let end = lab.end(0, &setup)?;
+    let most = end.ctx.device_attr().max_mr_size;
+    let Some(size) = most.checked_add(1).and_then(|n| usize::try_from(n).ok()) else { return Ok(()) };
+    check_refused!(
+        end.pd.alloc_mr(size, ALL_RIGHTS),
+        VerbsError::TooLarge { .. },
+        "a region of {size} bytes where {most} are the most"
+    );
+    Ok(())
+}
