@@ -82,11 +82,6 @@ pub fn micros(nanos: u64) -> String {
     }
 }
 
-/// A share of a whole, in percent.
-pub fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".to_string() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
