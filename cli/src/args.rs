@@ -18,16 +18,17 @@ The same scenario and the same seed give the same run, to the byte of its event 
 
 const AFTER_HELP: &str = "\
 Examples:
-  weft run scenarios/lock-service-16.toml              one run: 16 nodes, links failing, a report
-  weft run scenarios/lock-service-16.toml --seed 42    another run of the same scenario
-  weft run scenarios/lock-service-16.toml --seeds 0..1000
-                                                       a thousand runs, one table
-  weft run scenarios/lock-service-16.toml --log events.log
-                                                       with everything that happened, line by line
-  weft profiles ncosed-2007                            the figures behind a simulated cluster
+  One run: a lock service on 16 nodes while links fail, and its report
+    weft run scenarios/lock-service-16.toml
+  Another run of the same scenario, with everything that happened
+    weft run scenarios/lock-service-16.toml --seed 42 --log events.log
+  A thousand runs, summed up
+    weft run scenarios/lock-service-16.toml --seeds 0..1000
+  The figures behind a simulated cluster
+    weft profiles ncosed-2007
 
-Scenarios are TOML files. Those that come with Weft are in the directory `scenarios`; docs/scenario.md says \
-what one can contain.
+Scenarios are TOML files. Those that come with Weft are in the directory
+scenarios; docs/scenario.md says what one can contain.
 
 Exit codes:
   0  everything that must hold held
@@ -49,6 +50,12 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a scenario and report
+    ///
+    /// The report begins with the verdict. Requests and their latencies in virtual time follow, then what the
+    /// protocol did, the faults that struck, and each check with its result.
+    ///
+    /// With --seeds the scenario runs once for each seed, several at a time, and one report sums them up. If a
+    /// seed violates a check, the command that runs it again is printed.
     Run(RunArgs),
     /// List the RDMA devices that a scenario can run on
     Devices(ListArgs),
@@ -56,16 +63,8 @@ pub enum Command {
     Profiles(ProfilesArgs),
 }
 
-const RUN_LONG: &str = "\
-Run a scenario and report: the verdict first, then requests and their latencies in virtual time, what the \
-protocol did, the faults that struck, and each check with its result.
-
-With --seeds the scenario runs once for each seed, several at a time, and one table sums them up. A seed that \
-violates a check is named with the command that runs it again.";
-
 /// `weft run`.
 #[derive(Debug, Args)]
-#[command(long_about = RUN_LONG)]
 pub struct RunArgs {
     /// The scenario, a TOML file (see `scenarios/` and docs/scenario.md)
     pub scenario: PathBuf,

@@ -59,6 +59,8 @@ fn a_file_that_is_no_scenario_is_refused() {
     refused(&["run", &scratch.path("")], &[]);
     let binary = scratch.file("binary.toml", [0x7f, b'E', b'L', b'F', 0, 0xff, 0xfe, b'\n', 0x80]);
     refused(&["run", &binary], &["binary.toml"]);
+    let large = scratch.file("large.toml", "#".repeat(3_000_000));
+    refused(&["run", &large], &["large.toml", "megabyte"]);
     let noise = scratch.file("noise.toml", [b'\0'; 4096]);
     refused(&["run", &noise], &["noise.toml"]);
 }

@@ -25,6 +25,8 @@ pub use units::{Rate, Share, Span, Spread};
 mod tests;
 
 use locate::Document;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 impl Scenario {
@@ -32,7 +34,7 @@ impl Scenario {
     pub fn load(path: impl AsRef<Path>) -> Result<Scenario, ScenarioError> {
         let path = path.as_ref();
         let file = path.display().to_string();
-        let bytes = std::fs::read(path)
+        let bytes = read_bounded(path)
             .map_err(|error| ScenarioError::Unreadable { file: file.clone(), why: error.to_string() })?;
         let text = std::str::from_utf8(&bytes).map_err(|error| {
             let line = 1 + bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();
@@ -53,4 +55,16 @@ impl Scenario {
         check::check(&scenario).map_err(|broken| error::from_rule(&document, broken))?;
         Ok(scenario)
     }
+}
+
+/// The largest scenario file. One has a few kilobytes; a device such as `/dev/zero` has no end.
+const MOST_BYTES: u64 = 1 << 20;
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(io::Error::other("it is larger than a megabyte"));
+    }
+    Ok(bytes)
 }
