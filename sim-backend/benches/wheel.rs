@@ -1,0 +1,52 @@
+//! The timing wheel against a binary heap: one event taken and one put back, at a steady number of pending
+//! ones. Prints nanoseconds for such a pair, and their ratio.
+
+use sim_backend::choice::Rng;
+use sim_backend::wheel::Wheel;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::hint::black_box;
+use std::time::Instant;
+use verbs_trait::Nanos;
+
+const PAIRS: u64 = 4_000_000;
+
+/// How long after now the next event is: packets mostly, timers of milliseconds now and then.
+fn ahead(rng: &mut Rng) -> u64 {
+    match rng.below(16) {
+        0 => 1_000_000 + rng.below(60_000_000),
+        1..4 => rng.below(100),
+        _ => 500 + rng.below(4_000),
+    }
+}
+
+fn wheel(pending: u64) -> f64 {
+    let (mut rng, mut wheel) = (Rng::from_seed(1), Wheel::new());
+    (0..pending).for_each(|i| wheel.insert(Nanos(ahead(&mut rng)), i as u32));
+    let begin = Instant::now();
+    for _ in 0..PAIRS {
+        let (now, item) = wheel.pop().expect("pending");
+        wheel.insert(now + Nanos(ahead(&mut rng)), black_box(item));
+    }
+    begin.elapsed().as_nanos() as f64 / PAIRS as f64
+}
+
+fn heap(pending: u64) -> f64 {
+    let (mut rng, mut heap) = (Rng::from_seed(1), BinaryHeap::new());
+    // A sequence number, for first in first out.
+    (0..pending).for_each(|i| heap.push(Reverse((ahead(&mut rng), i, i as u32))));
+    let begin = Instant::now();
+    for i in 0..PAIRS {
+        let Reverse((now, _, item)) = heap.pop().expect("pending");
+        heap.push(Reverse((now + ahead(&mut rng), pending + i, black_box(item))));
+    }
+    begin.elapsed().as_nanos() as f64 / PAIRS as f64
+}
+
+fn main() {
+    println!("pending    wheel ns   heap ns   ratio");
+    for pending in [16, 256, 1_024, 4_096, 16_384, 65_536] {
+        let (wheel, heap) = (wheel(pending), heap(pending));
+        println!("{pending:>7} {wheel:>11.1} {heap:>9.1} {:>7.1}", heap / wheel);
+    }
+}
