@@ -3,6 +3,7 @@
 use super::error::{Broken, Step};
 use super::schema::*;
 use super::units::Span;
+use sim_backend::profile::Profile;
 use verbs_trait::Nanos;
 
 /// The most machines: what one switch's tables are sized for, and eight bits more than any paper used.
@@ -32,8 +33,8 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
 fn cluster(cluster: &Cluster) -> Rule {
     let at = |field| in_section("cluster", field);
     count(at("nodes"), cluster.nodes, MOST_NODES, "give the number of machines")?;
-    let known = ["ncosed-2007", "present-day"];
-    if !known.iter().any(|name| *name == cluster.profile) {
+    let known: Vec<&str> = Profile::names().collect();
+    if !known.contains(&cluster.profile.as_str()) {
         return broken(at("profile"), format!("no such profile; there are {}", quoted(&known)));
     }
     Ok(())
@@ -41,10 +42,10 @@ fn cluster(cluster: &Cluster) -> Rule {
 
 fn transport(transport: &Transport) -> Rule {
     let at = |field| in_section("transport", field);
-    if !(1..=31).contains(&transport.ack_timeout) {
+    if transport.ack_timeout.is_some_and(|exponent| !(1..=31).contains(&exponent)) {
         return broken(at("ack_timeout"), "from 1 to 31: 4.096 us times two to this; 14 is usual".into());
     }
-    if transport.retries > 7 {
+    if transport.retries.is_some_and(|retries| retries > 7) {
         return broken(at("retries"), "from 0 to 7; 7 is usual".into());
     }
     Ok(())

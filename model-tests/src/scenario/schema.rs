@@ -88,30 +88,16 @@ pub enum Topology {
 /// An adapter that has waited for an acknowledgement asks again, and after `retries` times it breaks the
 /// connection: the operation then may have been executed, or not. A cut that lasts longer than that exhausts
 /// the retries.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transport {
     /// The acknowledgement time-out as the verbs have it, an exponent: 4.096 us times two to this, 1 to 31. An
-    /// adapter waits between one and four times that. Default: 14 (67 ms), `rdma_cm`'s usual choice.
-    #[serde(default = "ack_timeout")]
-    pub ack_timeout: u8,
-    /// How often the adapter asks again, 0 to 7. Default: 7, the most that there is.
-    #[serde(default = "retries")]
-    pub retries: u8,
-}
-
-fn ack_timeout() -> u8 {
-    14
-}
-
-fn retries() -> u8 {
-    7
-}
-
-impl Default for Transport {
-    fn default() -> Transport {
-        Transport { ack_timeout: ack_timeout(), retries: retries() }
-    }
+    /// adapter waits between one and four times that. Default: the profile's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ack_timeout: Option<u8>,
+    /// How often the adapter asks again, 0 to 7. Default: the profile's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u8>,
 }
 
 /// `[workload]`: what the applications do. `kind` chooses the system under test.

@@ -5,6 +5,7 @@
 
 mod client;
 mod keys;
+pub(crate) mod math;
 mod plan;
 
 pub use client::{Recorder, Until, run};
