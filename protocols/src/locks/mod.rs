@@ -6,10 +6,13 @@
 
 mod audit;
 mod client;
+mod codec;
 mod config;
 mod error;
 mod key;
 mod mode;
+mod ncosed;
+mod queue;
 mod service;
 mod stats;
 

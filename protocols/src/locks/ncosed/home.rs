@@ -1,0 +1,385 @@
+//! The home's side of one lock: a state machine without I/O.
+//!
+//! In an epoch the home does two things: it counts the releases of shared holders for whoever must wait for
+//! them (3.2.3, step 4), and it resets the shared count when nobody is left (3.2.2, unlocking, step 2). When
+//! an epoch ends it decides alone until the next one begins.
+
+use super::FateUnknown;
+use super::messages::{Epoch, Message, Report, Stake};
+use super::rebuild;
+use super::word::Word;
+use crate::locks::queue::GrantQueue;
+use crate::transport::Rank;
+use verbs_trait::RemoteSlice;
+
+/// What happens to the home.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// A message for the lock's home came.
+    Message(Rank, Message),
+    /// The compare-and-swap that was asked for came home.
+    Swapped(Result<Word, FateUnknown>),
+    /// A fresh word, all zeros, or none to be had.
+    Word(Option<RemoteSlice>),
+}
+
+/// What the home wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Send a message.
+    Send(Rank, Message),
+    /// Compare-and-swap on the word; answer with [`Event::Swapped`]. One is out at a time.
+    Swap { at: RemoteSlice, compare: Word, swap: Word },
+    /// Find a word; answer with [`Event::Word`]. The old one is not used any more.
+    FreshWord { retired: Option<RemoteSlice> },
+    /// Count a rebuild.
+    Rebuilding,
+    /// Count a message of an epoch that is over.
+    Stale,
+    /// Count a message that contradicts the protocol.
+    OutOfTurn,
+}
+
+/// The home's actions, in order.
+pub(crate) type Actions = Vec<Action>;
+
+/// While an epoch lasts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Serving {
+    /// Shared holders that released and are not accounted for.
+    released: u32,
+    /// Who comes next, and how many shared holders must release before it.
+    waiting: Option<(Rank, u32)>,
+    /// The compare-and-swap that resets the count is out, with that many releases.
+    resetting: Option<u32>,
+    /// A reset is pointless with fewer releases than that.
+    worth_trying: u32,
+    /// A kick came while the reset was out.
+    kicked: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Nobody has asked for the lock.
+    New,
+    /// A word is being looked for.
+    Opening,
+    Serving(Serving),
+    /// The epoch ends: reports come in, and perhaps our own compare-and-swap.
+    Freezing {
+        reports: Vec<Option<Report>>,
+        swap_out: bool,
+    },
+    /// All have reported. The word is read for the last time and poisoned; `guess` is what it may hold.
+    Closing {
+        reports: Vec<Report>,
+        guess: Word,
+    },
+    /// The home grants what was reported.
+    Draining(GrantQueue),
+}
+
+/// The home of one lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Home {
+    epoch: Epoch,
+    word: Option<RemoteSlice>,
+    /// Who knows the word.
+    openers: Vec<Rank>,
+    /// Who has asked since the epoch's end.
+    joining: Vec<Rank>,
+    phase: Phase,
+}
+
+impl Home {
+    pub(crate) fn new() -> Home {
+        Home { epoch: 0, word: None, openers: Vec::new(), joining: Vec::new(), phase: Phase::New }
+    }
+
+    /// Takes an event in.
+    pub(crate) fn on_event(&mut self, event: Event, out: &mut Actions) {
+        match event {
+            Event::Message(from, message) => self.on_message(from, message, out),
+            Event::Swapped(fate) => self.on_swapped(fate, out),
+            Event::Word(word) => self.on_word(word, out),
+        }
+    }
+
+    fn on_message(&mut self, from: Rank, message: Message, out: &mut Actions) {
+        match message {
+            Message::Open => return self.on_open(from, out),
+            Message::Wait { epoch, .. }
+            | Message::Release { epoch }
+            | Message::Kick { epoch }
+            | Message::Report { epoch, .. } => {
+                if epoch < self.epoch {
+                    return out.push(Action::Stale);
+                }
+                if epoch > self.epoch {
+                    return out.push(Action::OutOfTurn);
+                }
+            }
+            _ => return out.push(Action::OutOfTurn),
+        }
+        match &mut self.phase {
+            Phase::New | Phase::Opening => out.push(Action::OutOfTurn),
+            Phase::Serving(serving) => match message {
+                Message::Report { report, .. } => {
+                    let swap_out = serving.resetting.is_some();
+                    self.freeze(swap_out, out);
+                    self.on_report(from, report, out);
+                }
+                _ => {
+                    serving.take(message, out);
+                    self.serve(out);
+                }
+            },
+            Phase::Freezing { reports, .. } => match message {
+                Message::Report { report, .. } => self.on_report(from, report, out),
+                Message::Release { .. } => {
+                    let at = self.openers.iter().position(|&o| o == from);
+                    match at.and_then(|at| reports[at].as_mut()) {
+                        // A base release, sent before its sender reported.
+                        None => out.push(Action::Stale),
+                        Some(report) => release_reported(report, out),
+                    }
+                }
+                _ => out.push(Action::Stale),
+            },
+            Phase::Closing { reports, .. } => match (message, self.openers.iter().position(|&o| o == from)) {
+                (Message::Release { .. }, Some(at)) => release_reported(&mut reports[at], out),
+                (Message::Report { .. } | Message::Release { .. }, _) => out.push(Action::OutOfTurn),
+                _ => out.push(Action::Stale),
+            },
+            Phase::Draining(queue) => match message {
+                Message::Release { .. } if queue.release(from).is_ok() => self.drain(out),
+                Message::Report { .. } | Message::Release { .. } => out.push(Action::OutOfTurn),
+                _ => out.push(Action::Stale),
+            },
+        }
+    }
+
+    /// A node asks for the word.
+    fn on_open(&mut self, from: Rank, out: &mut Actions) {
+        match (&self.phase, self.word) {
+            (Phase::New, _) => {
+                self.joining.push(from);
+                self.phase = Phase::Opening;
+                out.push(Action::FreshWord { retired: None });
+            }
+            (Phase::Serving(_), Some(word)) => {
+                self.admit(from);
+                out.push(Action::Send(from, Message::Opened { epoch: self.epoch, word }));
+            }
+            _ => self.joining.push(from),
+        }
+    }
+
+    fn admit(&mut self, node: Rank) {
+        if !self.openers.contains(&node) {
+            self.openers.push(node);
+        }
+    }
+
+    /// A new epoch begins.
+    fn on_word(&mut self, word: Option<RemoteSlice>, out: &mut Actions) {
+        let Some(word) = word else {
+            // Only the first word of a lock can be lacking: a rebuild leaves at least the old one.
+            self.phase = Phase::New;
+            for node in self.joining.drain(..) {
+                out.push(Action::Send(node, Message::Refused));
+            }
+            return;
+        };
+        self.epoch += 1;
+        self.word = Some(word);
+        self.phase = Phase::Serving(Serving::default());
+        for node in std::mem::take(&mut self.joining) {
+            self.admit(node);
+        }
+        for &node in &self.openers {
+            out.push(Action::Send(node, Message::Opened { epoch: self.epoch, word }));
+        }
+    }
+
+    /// Serves whoever waits; when nobody does, tries to reset the count.
+    fn serve(&mut self, out: &mut Actions) {
+        if let (Phase::Serving(serving), Some(at)) = (&mut self.phase, self.word) {
+            serving.serve(self.epoch, at, out);
+        }
+    }
+
+    fn on_swapped(&mut self, fate: Result<Word, FateUnknown>, out: &mut Actions) {
+        match &mut self.phase {
+            Phase::Serving(serving) => match fate {
+                Ok(was) => {
+                    serving.reset_came_home(was);
+                    self.serve(out);
+                }
+                Err(FateUnknown) => self.freeze(false, out),
+            },
+            Phase::Freezing { swap_out, .. } => {
+                // Whatever became of it: an atomic whose result never came.
+                *swap_out = false;
+                self.close_when_all_reported(out);
+            }
+            Phase::Closing { guess, .. } => {
+                let last = match fate {
+                    // Ours took effect just now, or did so earlier and we never heard.
+                    Ok(was) if was == *guess || was.is_poisoned() => Some(*guess),
+                    Ok(was) => {
+                        *guess = was;
+                        None
+                    }
+                    Err(FateUnknown) => None,
+                };
+                match last {
+                    Some(last) => self.closed(last, out),
+                    None => self.poison(out),
+                }
+            }
+            Phase::New | Phase::Opening | Phase::Draining(_) => out.push(Action::OutOfTurn),
+        }
+    }
+
+    /// Ends the epoch: nothing more is served in it.
+    fn freeze(&mut self, swap_out: bool, out: &mut Actions) {
+        out.push(Action::Rebuilding);
+        for &node in &self.openers {
+            out.push(Action::Send(node, Message::Freeze { epoch: self.epoch }));
+        }
+        self.phase = Phase::Freezing { reports: vec![None; self.openers.len()], swap_out };
+    }
+
+    fn on_report(&mut self, from: Rank, report: Report, out: &mut Actions) {
+        let Phase::Freezing { reports, .. } = &mut self.phase else { return };
+        match self.openers.iter().position(|&o| o == from) {
+            Some(at) if reports[at].is_none() => reports[at] = Some(report),
+            _ => return out.push(Action::OutOfTurn),
+        }
+        self.close_when_all_reported(out);
+    }
+
+    fn close_when_all_reported(&mut self, out: &mut Actions) {
+        let Phase::Freezing { reports, swap_out: false } = &self.phase else { return };
+        let Some(reports) = reports.iter().copied().collect() else { return };
+        self.phase = Phase::Closing { reports, guess: Word::FREE };
+        self.poison(out);
+    }
+
+    /// Nobody uses the word any more: this ends after one wrong guess.
+    fn poison(&mut self, out: &mut Actions) {
+        if let (Phase::Closing { guess, .. }, Some(at)) = (&self.phase, self.word) {
+            out.push(Action::Swap { at, compare: *guess, swap: Word::POISON });
+        }
+    }
+
+    fn closed(&mut self, last: Word, out: &mut Actions) {
+        let Phase::Closing { reports, .. } = &self.phase else { return };
+        let reported: Vec<_> = self.openers.iter().copied().zip(reports.iter().copied()).collect();
+        self.phase = Phase::Draining(rebuild::queue(last, &reported));
+        self.drain(out);
+    }
+
+    fn drain(&mut self, out: &mut Actions) {
+        let Phase::Draining(queue) = &mut self.phase else { return };
+        while let Some((who, _)) = queue.next_grant() {
+            out.push(Action::Send(who, Message::Award { epoch: self.epoch }));
+        }
+        if queue.is_idle() {
+            self.phase = Phase::Opening;
+            out.push(Action::FreshWord { retired: self.word });
+        }
+    }
+
+    /// The word of this epoch.
+    pub(crate) fn word(&self) -> Option<RemoteSlice> {
+        self.word
+    }
+
+    /// Whether an epoch has ended and the next one has not begun.
+    pub(crate) fn is_rebuilding(&self) -> bool {
+        match self.phase {
+            Phase::New | Phase::Serving(_) => false,
+            Phase::Opening => self.epoch > 0,
+            Phase::Freezing { .. } | Phase::Closing { .. } | Phase::Draining(_) => true,
+        }
+    }
+
+    /// Releases that are not accounted for.
+    pub(crate) fn unspent(&self) -> u32 {
+        match &self.phase {
+            Phase::Serving(serving) => serving.released,
+            _ => 0,
+        }
+    }
+
+    /// Who holds or waits, as far as the home's books know.
+    pub(crate) fn entries(&self) -> usize {
+        match &self.phase {
+            Phase::Serving(serving) => usize::from(serving.waiting.is_some()),
+            Phase::Draining(queue) => queue.holding() + queue.waiting(),
+            _ => 0,
+        }
+    }
+}
+
+/// A node that had reported a hold released it before the home had made its queue.
+fn release_reported(report: &mut Report, out: &mut Actions) {
+    match report.stake {
+        Stake::Holds(_) => report.stake = Stake::Nothing,
+        _ => out.push(Action::OutOfTurn),
+    }
+}
+
+impl Serving {
+    fn take(&mut self, message: Message, out: &mut Actions) {
+        match message {
+            Message::Release { .. } => self.released += 1,
+            Message::Kick { .. } if self.resetting.is_some() => self.kicked = true,
+            Message::Kick { .. } => self.worth_trying = 0,
+            Message::Wait { who, readers, .. } if self.waiting.is_none() => {
+                self.waiting = Some((who, readers));
+            }
+            _ => out.push(Action::OutOfTurn),
+        }
+    }
+
+    fn serve(&mut self, epoch: Epoch, at: RemoteSlice, out: &mut Actions) {
+        if self.resetting.is_some() {
+            // Until it is known how many releases it spends, nothing else may spend them.
+            return;
+        }
+        if let Some((who, readers)) = self.waiting {
+            if self.released >= readers {
+                // 3.2.3, step 4
+                self.released -= readers;
+                self.waiting = None;
+                self.worth_trying = 0;
+                out.push(Action::Send(who, Message::Grant { epoch }));
+            }
+        } else if self.released > 0 && self.released >= self.worth_trying {
+            // 3.2.2, unlocking, step 2: right if nobody else is counted, and harmless if somebody is
+            self.resetting = Some(self.released);
+            let compare = Word::shared_only(self.released);
+            out.push(Action::Swap { at, compare, swap: Word::FREE });
+        }
+    }
+
+    fn reset_came_home(&mut self, was: Word) {
+        let Some(spent) = self.resetting.take() else { return };
+        self.worth_trying = if was == Word::shared_only(spent) {
+            self.released -= spent;
+            0
+        } else if self.kicked {
+            0
+        } else if was.tail().is_none() {
+            // Every one of those will release, or be waited for by name.
+            was.shared()
+        } else {
+            // The exclusive holder may be leaving: its kick, or the next release, tells.
+            spent + 1
+        };
+        self.kicked = false;
+    }
+}

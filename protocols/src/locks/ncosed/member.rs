@@ -1,0 +1,254 @@
+//! What a node has to do with one lock, and how it answers the other nodes: a state machine without I/O.
+//!
+//! The requests themselves are made by [`Seat`](super::seat::Seat), which reads and changes this state between
+//! its own steps.
+
+use super::messages::{Epoch, Message, Passed, Report, Stake};
+use super::word::Word;
+use crate::locks::Mode;
+use crate::transport::Rank;
+use verbs_trait::RemoteSlice;
+
+/// Where this node stands with the lock's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It does not know the word and has not asked.
+    Unknown,
+    /// It has asked the home.
+    Asked,
+    /// It may use the word.
+    Open(RemoteSlice),
+    /// It has reported: the epoch is over for it, and it waits for the next one.
+    Frozen,
+}
+
+/// What the node's request has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// There is no request.
+    Idle,
+    /// An attempt to take the lock without waiting.
+    Trying,
+    /// It waits to share.
+    WantsShared,
+    /// It waits to be alone; `over` is what its last compare-and-swap guessed, and replaced if that took
+    /// effect.
+    WantsExclusive { over: Word },
+    /// It holds.
+    Holds(Mode),
+    /// It held exclusively and hands the lock on.
+    Leaving,
+}
+
+/// The next node in the exclusive queue, as it told us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Successor {
+    pub(crate) who: Rank,
+    /// How many shared requests came between us and it, all of them sent to us.
+    pub(crate) readers: u32,
+    pub(crate) turn: u32,
+}
+
+/// How a message was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// As the protocol has it.
+    Well,
+    /// It belongs to an epoch that is over, and is dropped.
+    Stale,
+    /// It contradicts the protocol, and is dropped.
+    OutOfTurn,
+}
+
+/// A node's side of one lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    home: Rank,
+    pub(crate) phase: Phase,
+    pub(crate) role: Role,
+    pub(crate) epoch: Epoch,
+    /// Counts this node's exclusive requests.
+    pub(crate) turn: u32,
+    pub(crate) passed: Option<Passed>,
+    /// An atomic of ours is on its way; a report waits for it.
+    pub(crate) atomic_out: bool,
+    freeze_asked: bool,
+    /// Shared requests that reached us and are not granted.
+    arrived: Vec<Rank>,
+    /// Shared requests that reached us and were granted.
+    pub(crate) served: u32,
+    pub(crate) successor: Option<Successor>,
+}
+
+impl Member {
+    pub(crate) fn new(home: Rank) -> Member {
+        Member {
+            home,
+            phase: Phase::Unknown,
+            role: Role::Idle,
+            epoch: 0,
+            turn: 0,
+            passed: None,
+            atomic_out: false,
+            freeze_asked: false,
+            arrived: Vec::new(),
+            served: 0,
+            successor: None,
+        }
+    }
+
+    /// Takes a message that is addressed to a member of the queue (and not to the lock's home).
+    pub(crate) fn on_message(
+        &mut self,
+        from: Rank,
+        message: Message,
+        out: &mut Vec<(Rank, Message)>,
+    ) -> Taken {
+        match message {
+            Message::Opened { epoch, word } => self.on_opened(epoch, word),
+            Message::Refused if self.phase == Phase::Asked => {
+                self.phase = Phase::Unknown;
+                Taken::Well
+            }
+            Message::Award { epoch } => self.on_award(epoch),
+            Message::Freeze { epoch }
+            | Message::Read { epoch }
+            | Message::Grant { epoch }
+            | Message::Queue { epoch, .. } => {
+                if epoch < self.epoch || self.phase == Phase::Frozen {
+                    return Taken::Stale;
+                }
+                if epoch > self.epoch || !matches!(self.phase, Phase::Open(_)) {
+                    // Who writes to us in an epoch found us in its word, or is the home that opened it to us.
+                    return Taken::OutOfTurn;
+                }
+                match message {
+                    Message::Freeze { .. } => self.on_freeze(out),
+                    Message::Read { .. } => self.on_read(from, out),
+                    Message::Queue { readers, turn, .. } => {
+                        self.on_queue(Successor { who: from, readers, turn })
+                    }
+                    _ => self.on_grant(),
+                }
+            }
+            Message::Refused
+            | Message::Open
+            | Message::Wait { .. }
+            | Message::Release { .. }
+            | Message::Kick { .. }
+            | Message::Report { .. } => Taken::OutOfTurn,
+        }
+    }
+
+    fn on_opened(&mut self, epoch: Epoch, word: RemoteSlice) -> Taken {
+        let awaited = match self.phase {
+            Phase::Asked => true,
+            Phase::Frozen => epoch == self.epoch + 1 && matches!(self.role, Role::Idle | Role::Leaving),
+            Phase::Unknown | Phase::Open(_) => false,
+        };
+        if !awaited {
+            return Taken::OutOfTurn;
+        }
+        self.epoch = epoch;
+        self.phase = Phase::Open(word);
+        self.passed = None;
+        self.freeze_asked = false;
+        self.forget_queue();
+        Taken::Well
+    }
+
+    /// A shared request came after ours (3.2.4, step 2). It is granted when we are done.
+    fn on_read(&mut self, from: Rank, out: &mut Vec<(Rank, Message)>) -> Taken {
+        if !self.may_be_tail() {
+            return Taken::OutOfTurn;
+        }
+        self.arrived.push(from);
+        if self.role == Role::Leaving {
+            self.grant_arrived(out);
+        }
+        Taken::Well
+    }
+
+    /// An exclusive request came after ours (3.2.1, step 3). There is one: only its compare-and-swap replaced
+    /// us as the tail.
+    fn on_queue(&mut self, successor: Successor) -> Taken {
+        if !self.may_be_tail() || self.successor.is_some() {
+            return Taken::OutOfTurn;
+        }
+        self.successor = Some(successor);
+        Taken::Well
+    }
+
+    fn on_grant(&mut self) -> Taken {
+        self.role = match self.role {
+            Role::WantsShared => Role::Holds(Mode::Shared),
+            Role::WantsExclusive { .. } => Role::Holds(Mode::Exclusive),
+            Role::Idle | Role::Trying | Role::Holds(_) | Role::Leaving => return Taken::OutOfTurn,
+        };
+        Taken::Well
+    }
+
+    fn on_award(&mut self, epoch: Epoch) -> Taken {
+        if self.phase != Phase::Frozen || epoch != self.epoch {
+            return Taken::OutOfTurn;
+        }
+        self.on_grant()
+    }
+
+    fn on_freeze(&mut self, out: &mut Vec<(Rank, Message)>) -> Taken {
+        if self.atomic_out {
+            self.freeze_asked = true;
+        } else {
+            self.report(out);
+        }
+        Taken::Well
+    }
+
+    /// An atomic came home. Whether the epoch goes on for us: not if its end was announced meanwhile, and not
+    /// if the atomic's fate is unknown. In both cases it counts as one whose result never came.
+    pub(crate) fn atomic_done(&mut self, known: bool, out: &mut Vec<(Rank, Message)>) -> bool {
+        self.atomic_out = false;
+        if known && !self.freeze_asked {
+            return true;
+        }
+        self.report(out);
+        false
+    }
+
+    /// Ends the epoch for this node: whatever it had to do with it is now the home's to decide.
+    pub(crate) fn report(&mut self, out: &mut Vec<(Rank, Message)>) {
+        let stake = match self.role {
+            Role::Idle | Role::Trying | Role::Leaving => Stake::Nothing,
+            Role::Holds(mode) => Stake::Holds(mode),
+            Role::WantsShared => Stake::WantsShared,
+            Role::WantsExclusive { over } => Stake::WantsExclusive { over },
+        };
+        let report = Report { stake, turn: self.turn, passed: self.passed };
+        self.phase = Phase::Frozen;
+        self.forget_queue();
+        out.push((self.home, Message::Report { epoch: self.epoch, report }));
+    }
+
+    /// Grants every shared request that has reached us.
+    pub(crate) fn grant_arrived(&mut self, out: &mut Vec<(Rank, Message)>) {
+        for reader in self.arrived.drain(..) {
+            self.served += 1;
+            out.push((reader, Message::Grant { epoch: self.epoch }));
+        }
+    }
+
+    /// Forgets those that queued behind us, being done with them.
+    pub(crate) fn forget_queue(&mut self) {
+        self.arrived.clear();
+        self.served = 0;
+        self.successor = None;
+    }
+
+    /// Whether others may have found us as the tail of the word.
+    fn may_be_tail(&self) -> bool {
+        match self.role {
+            Role::Trying | Role::WantsExclusive { .. } | Role::Holds(Mode::Exclusive) | Role::Leaving => true,
+            Role::Idle | Role::WantsShared | Role::Holds(Mode::Shared) => false,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What the nodes say to each other about a lock, and the bytes of it.
+
+use super::word::Word;
+use crate::locks::codec::{Encoded, Malformed, Reader};
+use crate::locks::{LockKey, Mode, Scheme};
+use crate::transport::Rank;
+use verbs_trait::RemoteSlice;
+
+/// A lock's words are numbered: each rebuild begins a new epoch.
+pub(crate) type Epoch = u32;
+
+/// A message about one lock. Who sent it is known from the session that carried it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// To the home: where is the lock's word?
+    Open,
+    /// From the home: the word of this epoch is there.
+    Opened { epoch: Epoch, word: RemoteSlice },
+    /// From the home: it has no memory for the lock.
+    Refused,
+    /// An exclusive requester to the old tail: I come after you, behind the `readers` shared requests that
+    /// were sent to you (3.2.1, step 3). `turn` tells this request of mine from earlier and later ones.
+    Queue { epoch: Epoch, readers: u32, turn: u32 },
+    /// A shared requester to the tail: grant me when you are done (3.2.4, step 2).
+    Read { epoch: Epoch },
+    /// From the predecessor, or from the home: the lock is yours.
+    Grant { epoch: Epoch },
+    /// To the home: `who` comes next, once `readers` shared holders have released (3.2.3, step 3).
+    Wait { epoch: Epoch, who: Rank, readers: u32 },
+    /// To the home: my shared hold is over (3.2.2, unlocking, step 1). After a report: any hold of mine is.
+    Release { epoch: Epoch },
+    /// To the home, from an exclusive holder that left shared requests behind: it may be your turn to reset.
+    Kick { epoch: Epoch },
+    /// From the home: the epoch ends. Let your atomic come home, report, and be still.
+    Freeze { epoch: Epoch },
+    /// To the home: all that I had to do with the epoch. The first one, unasked, ends the epoch.
+    Report { epoch: Epoch, report: Report },
+    /// From the home, to one that had reported: the lock is yours.
+    Award { epoch: Epoch },
+}
+
+/// What a node had at the end of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// What it has or wants.
+    pub(crate) stake: Stake,
+    /// Which of its exclusive requests the last one was.
+    pub(crate) turn: u32,
+    /// The last successor to whom it passed the lock in this epoch.
+    pub(crate) passed: Option<Passed>,
+}
+
+/// A successor, and which of its requests was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Passed {
+    pub(crate) who: Rank,
+    pub(crate) turn: u32,
+}
+
+/// What a node has of a lock, or wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stake {
+    /// Nothing, or nothing any more.
+    Nothing,
+    /// It holds.
+    Holds(Mode),
+    /// It waits to share.
+    WantsShared,
+    /// It waits to be alone. If its last compare-and-swap took effect, `over` is what it replaced.
+    WantsExclusive { over: Word },
+}
+
+mod kind {
+    pub(super) const OPEN: u8 = 1;
+    pub(super) const OPENED: u8 = 2;
+    pub(super) const REFUSED: u8 = 3;
+    pub(super) const QUEUE: u8 = 4;
+    pub(super) const READ: u8 = 5;
+    pub(super) const GRANT: u8 = 6;
+    pub(super) const WAIT: u8 = 7;
+    pub(super) const RELEASE: u8 = 8;
+    pub(super) const KICK: u8 = 9;
+    pub(super) const FREEZE: u8 = 10;
+    pub(super) const REPORT: u8 = 11;
+    pub(super) const AWARD: u8 = 12;
+}
+
+impl Message {
+    /// Whether it is addressed to the lock's home, and not to a member of its queue.
+    pub(crate) fn is_for_the_home(&self) -> bool {
+        match self {
+            Message::Open
+            | Message::Wait { .. }
+            | Message::Release { .. }
+            | Message::Kick { .. }
+            | Message::Report { .. } => true,
+            Message::Opened { .. }
+            | Message::Refused
+            | Message::Queue { .. }
+            | Message::Read { .. }
+            | Message::Grant { .. }
+            | Message::Freeze { .. }
+            | Message::Award { .. } => false,
+        }
+    }
+
+    /// The message's bytes.
+    pub(crate) fn encode(&self, key: LockKey) -> Encoded {
+        let begin = |kind| Encoded::new(Scheme::Ncosed, kind, key);
+        match *self {
+            Message::Open => begin(kind::OPEN),
+            Message::Opened { epoch, word } => begin(kind::OPENED).u32(epoch).slice(word),
+            Message::Refused => begin(kind::REFUSED),
+            Message::Queue { epoch, readers, turn } => begin(kind::QUEUE).u32(epoch).u32(readers).u32(turn),
+            Message::Read { epoch } => begin(kind::READ).u32(epoch),
+            Message::Grant { epoch } => begin(kind::GRANT).u32(epoch),
+            Message::Wait { epoch, who, readers } => {
+                begin(kind::WAIT).u32(epoch).rank(Some(who)).u32(readers)
+            }
+            Message::Release { epoch } => begin(kind::RELEASE).u32(epoch),
+            Message::Kick { epoch } => begin(kind::KICK).u32(epoch),
+            Message::Freeze { epoch } => begin(kind::FREEZE).u32(epoch),
+            Message::Report { epoch, report } => report.encode(begin(kind::REPORT).u32(epoch)),
+            Message::Award { epoch } => begin(kind::AWARD).u32(epoch),
+        }
+    }
+
+    /// The message that bytes stand for. Any bytes are answered.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(LockKey, Message), Malformed> {
+        let (mut from, kind, key) = Reader::open(Scheme::Ncosed, bytes)?;
+        let message = match kind {
+            kind::OPEN => Message::Open,
+            kind::OPENED => Message::Opened { epoch: from.u32()?, word: from.slice()? },
+            kind::REFUSED => Message::Refused,
+            kind::QUEUE => Message::Queue { epoch: from.u32()?, readers: from.u32()?, turn: from.u32()? },
+            kind::READ => Message::Read { epoch: from.u32()? },
+            kind::GRANT => Message::Grant { epoch: from.u32()? },
+            kind::WAIT => Message::Wait {
+                epoch: from.u32()?,
+                who: from.rank()?.ok_or(Malformed::Value("the rank that waits"))?,
+                readers: from.u32()?,
+            },
+            kind::RELEASE => Message::Release { epoch: from.u32()? },
+            kind::KICK => Message::Kick { epoch: from.u32()? },
+            kind::FREEZE => Message::Freeze { epoch: from.u32()? },
+            kind::REPORT => Message::Report { epoch: from.u32()?, report: Report::decode(&mut from)? },
+            kind::AWARD => Message::Award { epoch: from.u32()? },
+            other => return Err(Malformed::Kind(other)),
+        };
+        from.end()?;
+        Ok((key, message))
+    }
+}
+
+impl Report {
+    fn encode(&self, to: Encoded) -> Encoded {
+        let (stake, over) = match self.stake {
+            Stake::Nothing => (0, Word::FREE),
+            Stake::Holds(Mode::Shared) => (1, Word::FREE),
+            Stake::Holds(Mode::Exclusive) => (2, Word::FREE),
+            Stake::WantsShared => (3, Word::FREE),
+            Stake::WantsExclusive { over } => (4, over),
+        };
+        let (who, turn) = self.passed.map_or((None, 0), |p| (Some(p.who), p.turn));
+        to.u32(stake).u64(over.0).u32(self.turn).rank(who).u32(turn)
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Report, Malformed> {
+        let (stake, over) = (from.u32()?, Word(from.u64()?));
+        let stake = match (stake, over) {
+            (0, Word::FREE) => Stake::Nothing,
+            (1, Word::FREE) => Stake::Holds(Mode::Shared),
+            (2, Word::FREE) => Stake::Holds(Mode::Exclusive),
+            (3, Word::FREE) => Stake::WantsShared,
+            (4, over) => Stake::WantsExclusive { over },
+            _ => return Err(Malformed::Value("the stake")),
+        };
+        let turn = from.u32()?;
+        let passed = match (from.rank()?, from.u32()?) {
+            (Some(who), turn) => Some(Passed { who, turn }),
+            (None, 0) => None,
+            (None, _) => return Err(Malformed::Value("the successor's turn")),
+        };
+        Ok(Report { stake, turn, passed })
+    }
+}

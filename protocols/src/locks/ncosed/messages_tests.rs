@@ -1,0 +1,99 @@
+//! The encoding's promises: every message comes back, every other byte string is refused.
+
+use super::messages::{Message, Passed, Report, Stake};
+use super::word::Word;
+use crate::locks::codec::{LONGEST, Malformed};
+use crate::locks::{LockKey, Mode};
+use crate::transport::Rank;
+use proptest::prelude::*;
+use verbs_trait::RemoteSlice;
+
+fn rank() -> impl Strategy<Value = Rank> {
+    (1..=u32::MAX).prop_map(|n| Rank::new(n).unwrap())
+}
+
+fn slice() -> impl Strategy<Value = RemoteSlice> {
+    any::<[u8; 16]>().prop_map(RemoteSlice::from_bytes)
+}
+
+fn stake() -> impl Strategy<Value = Stake> {
+    prop_oneof![
+        Just(Stake::Nothing),
+        Just(Stake::Holds(Mode::Shared)),
+        Just(Stake::Holds(Mode::Exclusive)),
+        Just(Stake::WantsShared),
+        any::<u64>().prop_map(|w| Stake::WantsExclusive { over: Word(w) }),
+    ]
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    (stake(), any::<u32>(), proptest::option::of((rank(), any::<u32>()))).prop_map(|(stake, turn, passed)| {
+        Report { stake, turn, passed: passed.map(|(who, turn)| Passed { who, turn }) }
+    })
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let n = any::<u32>;
+    prop_oneof![
+        Just(Message::Open),
+        (n(), slice()).prop_map(|(epoch, word)| Message::Opened { epoch, word }),
+        Just(Message::Refused),
+        (n(), n(), n()).prop_map(|(epoch, readers, turn)| Message::Queue { epoch, readers, turn }),
+        n().prop_map(|epoch| Message::Read { epoch }),
+        n().prop_map(|epoch| Message::Grant { epoch }),
+        (n(), rank(), n()).prop_map(|(epoch, who, readers)| Message::Wait { epoch, who, readers }),
+        n().prop_map(|epoch| Message::Release { epoch }),
+        n().prop_map(|epoch| Message::Kick { epoch }),
+        n().prop_map(|epoch| Message::Freeze { epoch }),
+        (n(), report()).prop_map(|(epoch, report)| Message::Report { epoch, report }),
+        n().prop_map(|epoch| Message::Award { epoch }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_message_comes_back_from_its_bytes(key: u64, message in message()) {
+        let encoded = message.encode(LockKey(key));
+        prop_assert!(encoded.bytes().len() <= LONGEST);
+        prop_assert_eq!(Message::decode(encoded.bytes()), Ok((LockKey(key), message)));
+    }
+
+    #[test]
+    fn a_message_cut_short_or_with_more_behind_it_is_refused(key: u64, message in message(), cut: u8) {
+        let encoded = message.encode(LockKey(key));
+        let bytes = encoded.bytes();
+        let short = &bytes[..usize::from(cut) % bytes.len()];
+        prop_assert_eq!(Message::decode(short), Err(Malformed::TooShort));
+        let mut long = bytes.to_vec();
+        long.push(cut);
+        prop_assert_eq!(Message::decode(&long), Err(Malformed::TooLong(1)));
+    }
+
+    #[test]
+    fn any_bytes_are_answered_and_what_is_accepted_is_canonical(
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..64),
+        kind in 0u8..14,
+    ) {
+        if let [version, scheme, k, zero, ..] = &mut bytes[..] {
+            (*version, *scheme, *k, *zero) = (1, 2, kind, 0);
+        }
+        if let Ok((key, message)) = Message::decode(&bytes) {
+            let encoded = message.encode(key);
+            prop_assert_eq!(encoded.bytes(), &bytes[..]);
+        }
+    }
+}
+
+#[test]
+fn other_versions_schemes_and_kinds_are_refused_by_name() {
+    let bytes = Message::Open.encode(LockKey(1));
+    let with = |at: usize, value: u8| {
+        let mut bytes = bytes.bytes().to_vec();
+        bytes[at] = value;
+        Message::decode(&bytes).unwrap_err()
+    };
+    assert_eq!(with(0, 9), Malformed::Version(9));
+    assert_eq!(with(1, 1), Malformed::Scheme(1));
+    assert_eq!(with(2, 99), Malformed::Kind(99));
+    assert_eq!(with(3, 1), Malformed::Value("the reserved byte"));
+}

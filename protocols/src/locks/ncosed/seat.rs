@@ -1,0 +1,325 @@
+//! A node's requests for one lock: the paper's steps, in its order, and the repairs among them.
+
+use super::member::{Member, Phase, Role, Successor, Taken};
+use super::messages::{Epoch, Message, Passed};
+use super::word::Word;
+use super::{FateUnknown, Wire};
+use crate::locks::stats::bump;
+use crate::locks::{LockKey, Mode};
+use crate::rt::sync::Signal;
+use crate::transport::Rank;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The epoch ended for this node: it has reported, and the home decides what it reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Frozen;
+
+/// The home could not open the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused;
+
+/// How many guesses a try makes at a count of shared holders that others keep changing.
+const TRIES: u32 = 4;
+
+/// A node's place in the queue of one lock. It has one request at a time.
+pub(crate) struct Seat<W: Wire> {
+    wire: Rc<W>,
+    key: LockKey,
+    home: Rank,
+    me: Rank,
+    shared_limit: u32,
+    member: RefCell<Member>,
+    changed: Signal,
+}
+
+impl<W: Wire> Seat<W> {
+    pub(crate) fn new(wire: Rc<W>, key: LockKey, home: Rank, shared_limit: u32) -> Seat<W> {
+        let me = wire.me();
+        let member = RefCell::new(Member::new(home));
+        Seat { wire, key, home, me, shared_limit, member, changed: Signal::new() }
+    }
+
+    /// Takes the lock, however long that takes.
+    pub(crate) async fn lock(&self, mode: Mode) -> Result<(), Refused> {
+        self.opened().await?;
+        let attempt = match mode {
+            Mode::Exclusive => self.lock_exclusive().await,
+            Mode::Shared => self.lock_shared().await,
+        };
+        if attempt == Err(Frozen) {
+            // We have reported that we want it, and the home grants what was reported.
+            self.until_held().await;
+        }
+        Ok(())
+    }
+
+    /// 3.2.1, locking protocol, with the numbers of shared requests that 3.2.3 adds.
+    async fn lock_exclusive(&self) -> Result<(), Frozen> {
+        self.member.borrow_mut().turn += 1;
+        let mut seen = Word::FREE; // step 1: guess that nobody has it
+        loop {
+            self.set_role(Role::WantsExclusive { over: seen });
+            let was = self.compare_swap(seen, Word::behind(self.me, 0)).await?;
+            if was == seen {
+                break;
+            }
+            seen = was; // step 3: guess again with all that was there, the shared count included
+        }
+        let (epoch, turn) = (self.epoch(), self.member.borrow().turn);
+        match (seen.tail(), seen.shared()) {
+            // step 2: nobody had it
+            (None, 0) => self.set_role(Role::Holds(Mode::Exclusive)),
+            // 3.2.3, step 3: that many shared holders must leave first, and the home counts them
+            (None, readers) => self.send(self.home, Message::Wait { epoch, who: self.me, readers }),
+            // step 3: behind the old tail, and behind those who want to share after it
+            (Some(tail), readers) => self.send(tail, Message::Queue { epoch, readers, turn }),
+        }
+        self.granted().await
+    }
+
+    /// 3.2.2, locking protocol, and 3.2.4.
+    async fn lock_shared(&self) -> Result<(), Frozen> {
+        self.set_role(Role::WantsShared);
+        let was = self.fetch_add(Word::ONE_SHARED).await?; // step 1
+        let epoch = self.epoch();
+        match was.tail() {
+            None => self.set_role(Role::Holds(Mode::Shared)), // step 2
+            Some(tail) => self.send(tail, Message::Read { epoch }), // 3.2.4, step 2
+        }
+        if was.shared() >= self.shared_limit {
+            // Long before the count can carry into the tail: end the epoch, and begin a word at zero.
+            self.report();
+        }
+        self.granted().await // 3.2.4, step 3
+    }
+
+    /// Takes the lock if that needs nobody else: whether it did.
+    pub(crate) async fn try_lock(&self, mode: Mode) -> Result<bool, Refused> {
+        if self.phase() == Phase::Frozen {
+            return Ok(false);
+        }
+        self.opened().await?;
+        let taken = match mode {
+            Mode::Exclusive => self.try_exclusive().await,
+            Mode::Shared => self.try_shared().await,
+        };
+        let taken = taken.unwrap_or(false);
+        // What a freeze interrupted was reported as nothing, and is nothing.
+        self.set_role(if taken { Role::Holds(mode) } else { Role::Idle });
+        Ok(taken)
+    }
+
+    async fn try_exclusive(&self) -> Result<bool, Frozen> {
+        self.member.borrow_mut().turn += 1;
+        self.set_role(Role::Trying);
+        Ok(self.compare_swap(Word::FREE, Word::behind(self.me, 0)).await? == Word::FREE)
+    }
+
+    /// By compare-and-swap: a fetch-and-add cannot be taken back when it finds an exclusive holder.
+    async fn try_shared(&self) -> Result<bool, Frozen> {
+        self.set_role(Role::Trying);
+        let mut seen = Word::FREE;
+        for _ in 0..TRIES {
+            let was = self.compare_swap(seen, Word::shared_only(seen.shared() + 1)).await?;
+            if was == seen {
+                return Ok(true);
+            }
+            if was.tail().is_some() || was.shared() >= self.shared_limit {
+                return Ok(false);
+            }
+            seen = was;
+        }
+        Ok(false)
+    }
+
+    /// Gives the lock back. Returns when this node is done with it and may make its next request.
+    pub(crate) async fn unlock(&self) {
+        let Role::Holds(mode) = self.role() else { return };
+        let (phase, epoch) = (self.phase(), self.epoch());
+        if mode == Mode::Shared || phase == Phase::Frozen {
+            // 3.2.2, unlocking, step 1; and a reported hold ends at the home, whatever its mode.
+            self.set_role(Role::Idle);
+            self.send(self.home, Message::Release { epoch });
+        } else {
+            self.set_role(Role::Leaving);
+            // Frozen meanwhile: then those behind us have reported, and the home grants them.
+            let _ = self.unlock_exclusive().await;
+            self.set_role(Role::Idle);
+        }
+    }
+
+    /// 3.2.1, unlocking protocol, repaired: see the module's documentation.
+    async fn unlock_exclusive(&self) -> Result<(), Frozen> {
+        self.grant_arrived(); // and from now on whoever arrives is granted at once
+        let mut shared = self.member.borrow().served;
+        loop {
+            let successor = self.member.borrow().successor;
+            if let Some(next) = successor {
+                // step 1: there is a successor, and those who share before it come first
+                self.until_served(next.readers).await?;
+                self.pass_to(next);
+                return Ok(());
+            }
+            // step 2: as far as we know we are the last
+            let seen = Word::behind(self.me, shared);
+            let was = self.compare_swap(seen, Word::shared_only(shared)).await?;
+            if was == seen {
+                break;
+            }
+            if was.tail() == Some(self.me) {
+                shared = was.shared(); // more who share have come
+            } else {
+                self.until_followed().await?; // a successor has come, and is about to say so
+            }
+        }
+        if shared > 0 {
+            let epoch = self.epoch();
+            self.send(self.home, Message::Kick { epoch });
+            self.until_served(shared).await?;
+        }
+        self.member.borrow_mut().forget_queue();
+        Ok(())
+    }
+
+    /// Hands the lock to the next in the exclusive queue, or to the home if shared holders come before it.
+    fn pass_to(&self, next: Successor) {
+        let epoch = {
+            let mut member = self.member.borrow_mut();
+            member.passed = Some(Passed { who: next.who, turn: next.turn });
+            member.forget_queue();
+            member.epoch
+        };
+        match next.readers {
+            0 => self.send(next.who, Message::Grant { epoch }),
+            readers => self.send(self.home, Message::Wait { epoch, who: next.who, readers }),
+        }
+    }
+
+    /// Takes a message for this seat.
+    pub(crate) fn on_message(&self, from: Rank, message: Message) {
+        let mut out = Vec::new();
+        let taken = self.member.borrow_mut().on_message(from, message, &mut out);
+        match taken {
+            Taken::Well => self.changed.notify(),
+            Taken::Stale => bump(&self.wire.counters().stale_messages),
+            Taken::OutOfTurn => bump(&self.wire.counters().out_of_turn),
+        }
+        self.send_all(out);
+    }
+
+    /// Whether the node has anything to do with the lock.
+    pub(crate) fn is_taken(&self) -> bool {
+        let member = self.member.borrow();
+        member.role != Role::Idle || member.atomic_out
+    }
+
+    // Waiting, for a change of the member's state.
+
+    async fn opened(&self) -> Result<(), Refused> {
+        if self.phase() == Phase::Unknown {
+            self.member.borrow_mut().phase = Phase::Asked;
+            self.send(self.home, Message::Open);
+        }
+        self.changed.until(|| matches!(self.phase(), Phase::Open(_) | Phase::Unknown)).await;
+        if self.phase() == Phase::Unknown { Err(Refused) } else { Ok(()) }
+    }
+
+    async fn until_held(&self) {
+        self.changed.until(|| matches!(self.role(), Role::Holds(_))).await;
+    }
+
+    async fn granted(&self) -> Result<(), Frozen> {
+        self.unless_frozen(|member| matches!(member.role, Role::Holds(_))).await
+    }
+
+    async fn until_served(&self, readers: u32) -> Result<(), Frozen> {
+        self.unless_frozen(|member| member.served >= readers).await
+    }
+
+    async fn until_followed(&self) -> Result<(), Frozen> {
+        self.unless_frozen(|member| member.successor.is_some()).await
+    }
+
+    /// Waits for something that the epoch's end makes impossible, unless it has come before that end.
+    async fn unless_frozen(&self, holds: impl Fn(&Member) -> bool) -> Result<(), Frozen> {
+        let epoch = self.epoch();
+        let over = |member: &Member| member.phase == Phase::Frozen || member.epoch != epoch;
+        self.changed.until(|| holds(&self.member.borrow()) || over(&self.member.borrow())).await;
+        if holds(&self.member.borrow()) { Ok(()) } else { Err(Frozen) }
+    }
+
+    // Atomics. The word is used in an open epoch only, and the epoch may end while the atomic is out.
+
+    async fn compare_swap(&self, compare: Word, swap: Word) -> Result<Word, Frozen> {
+        let at = self.begin_atomic()?;
+        let fate = self.wire.compare_swap(self.home, at, compare, swap).await;
+        let was = self.end_atomic(fate)?;
+        if was != compare {
+            bump(&self.wire.counters().swap_misses);
+        }
+        Ok(was)
+    }
+
+    async fn fetch_add(&self, add: u64) -> Result<Word, Frozen> {
+        let at = self.begin_atomic()?;
+        let fate = self.wire.fetch_add(self.home, at, add).await;
+        self.end_atomic(fate)
+    }
+
+    fn begin_atomic(&self) -> Result<verbs_trait::RemoteSlice, Frozen> {
+        let mut member = self.member.borrow_mut();
+        let Phase::Open(at) = member.phase else { return Err(Frozen) };
+        member.atomic_out = true;
+        Ok(at)
+    }
+
+    fn end_atomic(&self, fate: Result<Word, FateUnknown>) -> Result<Word, Frozen> {
+        let mut out = Vec::new();
+        // A poisoned word cannot be met while we have not reported; met all the same, it says nothing.
+        let was = fate.ok().filter(|was| !was.is_poisoned());
+        let goes_on = self.member.borrow_mut().atomic_done(was.is_some(), &mut out);
+        self.send_all(out);
+        was.filter(|_| goes_on).ok_or(Frozen)
+    }
+
+    fn grant_arrived(&self) {
+        let mut out = Vec::new();
+        self.member.borrow_mut().grant_arrived(&mut out);
+        self.send_all(out);
+    }
+
+    fn report(&self) {
+        let mut out = Vec::new();
+        self.member.borrow_mut().report(&mut out);
+        self.send_all(out);
+    }
+
+    fn send_all(&self, messages: Vec<(Rank, Message)>) {
+        for (to, message) in messages {
+            self.send(to, message);
+        }
+    }
+
+    fn send(&self, to: Rank, message: Message) {
+        self.wire.send(to, self.key, message);
+    }
+
+    // The member's state, by copies: no borrow outlives a call.
+
+    fn phase(&self) -> Phase {
+        self.member.borrow().phase
+    }
+
+    fn role(&self) -> Role {
+        self.member.borrow().role
+    }
+
+    fn set_role(&self, role: Role) {
+        self.member.borrow_mut().role = role;
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.member.borrow().epoch
+    }
+}
