@@ -1,6 +1,6 @@
 //! One run's report for people: the verdict first, then tables.
 
-use crate::table::{Table, count, micros};
+use crate::table::{Table, count, micros, wrap};
 use model_tests::lock_world::{FaultCount, Percentiles, ProtocolCounts, Report, Requests};
 use model_tests::oracle::MostBypassed;
 use std::fmt::Write;
@@ -12,6 +12,7 @@ const MOST_VIOLATIONS: usize = 5;
 /// The whole report. `rerun` is the command that makes the same run again.
 pub fn text(report: &Report, rerun: &str) -> String {
     let mut text = verdict(report, rerun);
+    title(&report.title, &mut text);
     for table in [cluster(report), requests(&report.requests), latency(report)] {
         table.print(&mut text);
     }
@@ -45,11 +46,16 @@ fn verdict(report: &Report, rerun: &str) -> String {
     text
 }
 
+/// Appends a scenario's title, as a paragraph of its own.
+pub fn title(title: &str, text: &mut String) {
+    if !title.is_empty() {
+        text.push('\n');
+        wrap(title, 0, text);
+    }
+}
+
 fn cluster(report: &Report) -> Table {
     let mut table = Table::facts("Run");
-    if !report.title.is_empty() {
-        table.row(["scenario".into(), report.title.clone()]);
-    }
     let learn = format!("{}, completions by {}", report.profile, report.wait);
     table
         .row(["scheme, seed".into(), format!("{}, {}", report.scheme, report.seed)])

@@ -161,6 +161,7 @@ impl Sum {
     /// For people.
     pub fn text(&self) -> String {
         let mut text = self.verdict();
+        report::title(&self.title, &mut text);
         self.runs_table().print(&mut text);
         report::requests(&self.requests).print(&mut text);
         self.latency_table().print(&mut text);
@@ -191,9 +192,6 @@ impl Sum {
 
     fn runs_table(&self) -> Table {
         let mut table = Table::facts("Runs");
-        if !self.title.is_empty() {
-            table.row(["scenario".into(), self.title.clone()]);
-        }
         let last = self.end_seed - 1;
         let struck = format!("{} of {} runs", count(self.runs_struck), count(self.runs));
         table
