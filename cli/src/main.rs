@@ -5,6 +5,7 @@ mod exit;
 mod interrupt;
 mod logfile;
 mod output;
+mod profiles;
 mod progress;
 mod report;
 mod run;
@@ -36,6 +37,7 @@ fn act() -> Result<Exit, Failure> {
     };
     match cli.command {
         Command::Run(args) => run::run(&args),
-        Command::Devices(_) | Command::Profiles(_) => Ok(Exit::Held),
+        Command::Profiles(args) => profiles::run(&args),
+        Command::Devices(_) => Ok(Exit::Held),
     }
 }

@@ -59,6 +59,31 @@ impl Table {
     }
 }
 
+/// The width that text for people keeps to.
+const WIDTH: usize = 80;
+
+/// Appends a paragraph, broken between words and indented.
+pub fn wrap(paragraph: &str, indent: usize, to: &mut String) {
+    let mut used = 0;
+    for word in paragraph.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > WIDTH {
+            to.push('\n');
+            used = 0;
+        }
+        if used == 0 {
+            to.push_str(&" ".repeat(indent));
+            used = indent;
+        } else {
+            to.push(' ');
+            used += 1;
+        }
+        to.push_str(word);
+        used += length;
+    }
+    to.push('\n');
+}
+
 /// A number with its thousands apart: `1,234,567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
@@ -97,6 +122,14 @@ mod tests {
             [0, 5_780, 99_999, 123_456, 12_345_678].map(micros),
             ["0.00", "5.78", "100.00", "123.5", "12,346"]
         );
+    }
+
+    #[test]
+    fn a_paragraph_is_broken_between_words() {
+        let mut text = String::new();
+        wrap(&"word ".repeat(30), 4, &mut text);
+        assert!(text.lines().all(|line| line.starts_with("    word") && line.len() <= WIDTH));
+        assert_eq!((text.matches("word").count(), text.lines().count()), (30, 2));
     }
 
     #[test]
