@@ -1,11 +1,12 @@
 //! Many runs of one scenario, one for each seed, summed up.
 
-use crate::lock_world::{self, Report, RunError, RunOptions, Verdict};
-use crate::scenario::Scenario;
+use crate::lock_world::{self, FaultCount, ProtocolCounts, Report, Requests, RunError, RunOptions, Verdict};
+use crate::scenario::{FaultKind, Scenario};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
-/// What many runs came to.
+/// What many runs came to. It does not depend on the order in which they are added.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
     /// How many seeds were run to their end.
@@ -16,29 +17,53 @@ pub struct Summary {
     pub first_failure: Option<Box<Report>>,
     /// The first seed, by number, whose run could not be made, and why.
     pub first_error: Option<(u64, String)>,
+    /// How many runs had a fault that struck an operation in flight.
+    pub runs_struck: u64,
+    /// What became of the requests of all runs.
+    pub requests: Requests,
+    /// What the lock services of all runs did.
+    pub protocol: ProtocolCounts,
+    /// The faults of all runs, by kind.
+    pub faults: BTreeMap<FaultKind, FaultCount>,
+    /// The longest run, in virtual time.
+    pub longest_ns: u64,
     /// Whether the range was left before its end because the caller asked to.
     pub stopped: bool,
 }
 
 impl Summary {
-    /// Adds one run. Reports may come in any order.
+    /// Adds one run.
     pub fn add(&mut self, seed: u64, result: Result<Report, RunError>) {
         match result {
-            Ok(report) => {
-                self.runs += 1;
-                if report.verdict == Verdict::Violated {
-                    self.violated += 1;
-                    if self.first_failure.as_ref().is_none_or(|first| seed < first.seed) {
-                        self.first_failure = Some(Box::new(report));
-                    }
-                }
-            }
+            Ok(report) => self.add_report(report),
             Err(error) => {
                 if self.first_error.as_ref().is_none_or(|(first, _)| seed < *first) {
                     self.first_error = Some((seed, error.to_string()));
                 }
             }
         }
+    }
+
+    fn add_report(&mut self, report: Report) {
+        self.runs += 1;
+        self.runs_struck += u64::from(report.faults.iter().any(|fault| fault.struck > 0));
+        self.requests += report.requests;
+        self.protocol += report.protocol;
+        for fault in &report.faults {
+            *self.faults.entry(fault.kind).or_insert(FaultCount::none(fault.kind)) += *fault;
+        }
+        self.longest_ns = self.longest_ns.max(report.virtual_ns);
+        if report.verdict == Verdict::Violated {
+            self.violated += 1;
+            if self.first_failure.as_ref().is_none_or(|first| report.seed < first.seed) {
+                self.first_failure = Some(Box::new(report));
+            }
+        }
+    }
+
+    /// Whether all runs were made and kept every promise.
+    pub fn held(&self) -> bool {
+        self.violated == 0 && self.first_error.is_none()
     }
 }
 

@@ -1,6 +1,8 @@
 //! A lock service on a simulated cluster, with its clients and its faults.
 
 mod report;
+mod scribe;
+pub use scribe::Scribe;
 
 pub use report::*;
 
@@ -8,13 +10,16 @@ use crate::scenario::Scenario;
 use std::ops::ControlFlow;
 use verbs_trait::Nanos;
 
+/// Is told how far a run is, and says whether it goes on.
+pub type Watch<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + 'a;
+
 /// What a caller may want of a run beyond its report.
 #[derive(Default)]
 pub struct RunOptions<'a> {
     /// Where the event log goes, one line for each event. Default: only its digest is kept.
     pub log: Option<Box<dyn std::io::Write>>,
     /// Is told from time to time how far the run is, and may break it off.
-    pub progress: Option<&'a mut dyn FnMut(&Progress) -> ControlFlow<()>>,
+    pub progress: Option<&'a mut Watch<'a>>,
 }
 
 /// How far a run is.

@@ -144,3 +144,25 @@ pub struct FaultCount {
     /// How many packets they hit.
     pub packets_hit: u64,
 }
+
+impl FaultCount {
+    /// No fault of this kind.
+    pub const fn none(kind: FaultKind) -> FaultCount {
+        FaultCount { kind, injected: 0, struck: 0, packets_hit: 0 }
+    }
+}
+
+/// Adds up what many runs counted, field by field.
+macro_rules! sums {
+    ($type:ty: $($field:ident),*) => {
+        impl std::ops::AddAssign for $type {
+            fn add_assign(&mut self, other: $type) {
+                $(self.$field += other.$field;)*
+            }
+        }
+    };
+}
+
+sums!(Requests: made, granted, timed_out, refused, failed, unended);
+sums!(ProtocolCounts: messages, atomics, atomic_retries, unknown_fates, rebuilds, reconnects, resent, duplicates);
+sums!(FaultCount: injected, struck, packets_hit);

@@ -5,6 +5,7 @@ use super::{
 };
 use crate::history::Event;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use verbs_trait::Nanos;
 
 /// All the oracles of a lock service together: they watch one history, and their verdicts are kept in the
@@ -16,12 +17,15 @@ pub struct Judge {
     tokens: Tokens,
     progress: Progress,
     bypass: Bypass,
-    broken: [u64; CHECKS],
-    violations: Vec<Violation>,
+    verdicts: Verdicts,
 }
 
-const CHECKS: usize = 5;
-const LEAKS: usize = 4;
+/// What was broken so far: all of it by number, the first of it in words.
+#[derive(Debug, Default)]
+struct Verdicts {
+    violations: Vec<Violation>,
+    by_oracle: BTreeMap<&'static str, u64>,
+}
 
 /// One oracle's result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -48,24 +52,20 @@ impl Judge {
             tokens: Tokens::new(tokens),
             progress: Progress::default(),
             bypass: Bypass::default(),
-            broken: [0; CHECKS],
-            violations: Vec::new(),
+            verdicts: Verdicts::default(),
         }
     }
 
     /// Shows the next event to all oracles.
     pub fn observe(&mut self, event: &Event) {
-        let oracles: [&mut dyn Oracle; LEAKS] =
-            [&mut self.exclusion, &mut self.once, &mut self.tokens, &mut self.progress];
-        for (oracle, broken) in oracles.into_iter().zip(&mut self.broken) {
+        let Judge { exclusion, once, tokens, progress, bypass, verdicts } = self;
+        let oracles: [&mut dyn Oracle; 4] = [exclusion, once, tokens, progress];
+        for oracle in oracles {
             if let Err(text) = oracle.observe(event) {
-                *broken += 1;
-                if self.violations.len() < Judge::MOST_VIOLATIONS {
-                    self.violations.push(Violation { oracle: oracle.name(), at: event.at, text });
-                }
+                verdicts.add(Violation { oracle: oracle.name(), at: event.at, text });
             }
         }
-        self.bypass.observe(event);
+        bypass.observe(event);
     }
 
     /// How many requests have not ended.
@@ -75,42 +75,41 @@ impl Judge {
 
     /// Judges the end: the requests that are still open `bound` after the last fault.
     pub fn judge_progress(&mut self, now: Nanos, bound: Nanos) {
-        let violations = self.progress.finish(now, bound);
-        self.add(LEAKS - 1, violations);
+        self.progress.finish(now, bound).into_iter().for_each(|violation| self.verdicts.add(violation));
     }
 
     /// Judges what is left at rest.
     pub fn judge_leaks(&mut self, now: Nanos, leftovers: &[Leftover]) {
-        self.add(LEAKS, Leaks::finish(now, leftovers));
+        Leaks::finish(now, leftovers).into_iter().for_each(|violation| self.verdicts.add(violation));
     }
 
     /// Each oracle with its result, always in the same order.
     pub fn checks(&self) -> Vec<Check> {
-        let watching: [&dyn Oracle; LEAKS] = [&self.exclusion, &self.once, &self.tokens, &self.progress];
-        let mut names: Vec<_> = watching.iter().map(|oracle| (oracle.name(), oracle.promise())).collect();
-        names.push((Leaks::NAME, Leaks::PROMISE));
-        let check = |((oracle, promise), violations): ((_, _), &u64)| Check {
-            oracle,
-            promise,
-            held: *violations == 0,
-            violations: *violations,
+        let watching: [&dyn Oracle; 4] = [&self.exclusion, &self.once, &self.tokens, &self.progress];
+        let watching = watching.into_iter().map(|oracle| (oracle.name(), oracle.promise()));
+        let check = |(oracle, promise)| {
+            let violations = self.verdicts.by_oracle.get(oracle).copied().unwrap_or(0);
+            Check { oracle, promise, held: violations == 0, violations }
         };
-        names.into_iter().zip(&self.broken).map(check).collect()
+        watching.chain([(Leaks::NAME, Leaks::PROMISE)]).map(check).collect()
     }
 
     /// The first violations, in the order in which they were noticed.
     pub fn violations(&self) -> &[Violation] {
-        &self.violations
+        &self.verdicts.violations
     }
 
     /// How unfair it was.
     pub fn bypass(&self) -> MostBypassed {
         self.bypass.most()
     }
+}
 
-    fn add(&mut self, check: usize, violations: Vec<Violation>) {
-        self.broken[check] += violations.len() as u64;
-        let room = Judge::MOST_VIOLATIONS - self.violations.len();
-        self.violations.extend(violations.into_iter().take(room));
+impl Verdicts {
+    fn add(&mut self, violation: Violation) {
+        *self.by_oracle.entry(violation.oracle).or_default() += 1;
+        if self.violations.len() < Judge::MOST_VIOLATIONS {
+            self.violations.push(violation);
+        }
     }
 }
