@@ -13,6 +13,8 @@ mod progress;
 mod tokens;
 
 #[cfg(test)]
+mod against_brute_force;
+#[cfg(test)]
 mod tests;
 
 pub use at_most_once::AtMostOnce;
