@@ -115,15 +115,16 @@ impl<V: Verbs> Connector<V> {
         self.cm.accept(id, qp, params)
     }
 
-    /// Turns a request down.
-    pub fn reject(&self, id: CmId, private: &[u8]) -> Result<()> {
+    /// Turns a request down. One that the manager has forgotten already needs no answer.
+    pub fn reject(&self, id: CmId, private: &[u8]) {
         self.rt.inner.routes.borrow_mut().connections.remove(&id);
-        self.cm.reject(id, private)
+        let _ = self.cm.reject(id, private);
     }
 
-    /// Ends a connection or an attempt; nothing more is heard of it.
-    pub fn disconnect(&self, id: CmId) -> Result<()> {
+    /// Ends a connection or an attempt; nothing more is heard of it. One that the manager has forgotten is
+    /// over already.
+    pub fn disconnect(&self, id: CmId) {
         self.rt.inner.routes.borrow_mut().connections.remove(&id);
-        self.cm.disconnect(id)
+        let _ = self.cm.disconnect(id);
     }
 }

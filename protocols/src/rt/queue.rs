@@ -97,6 +97,13 @@ impl<V: Verbs> Queue<V> {
         self.inner.rt.inner.requests.borrow().ledgers.sends(self.inner.id)
     }
 
+    /// Send requests that will complete: those up to the last signaled one.
+    pub fn completing(&self) -> usize {
+        let requests = self.inner.rt.inner.requests.borrow();
+        let tail = requests.ledgers.unsignaled_tail(self.inner.id) as usize;
+        requests.ledgers.sends(self.inner.id) - tail
+    }
+
     /// Receive requests posted and not consumed.
     pub fn receives(&self) -> usize {
         self.inner.rt.inner.requests.borrow().ledgers.receives(self.inner.id)
@@ -185,7 +192,7 @@ impl<V: Verbs> Queue<V> {
         Ok(())
     }
 
-    /// Ready when a send request has ended since the last look; for queues of tasks that wait for room.
+    /// Wakes the task when a send request ends: for tasks that wait for room or for a count.
     pub fn watch_sends(&self, cx: &Context<'_>) {
         self.inner.rt.inner.requests.borrow_mut().ledgers.watch_sends(self.inner.id, cx);
     }

@@ -26,6 +26,9 @@ pub enum TransportError {
     /// The device cannot do atomics.
     #[error("the device lacks remote atomics")]
     NoAtomics,
+    /// The mesh has been closed.
+    #[error("the mesh is closed")]
+    Closed,
 }
 
 /// Why a message was not taken. It was not sent and will not be.
@@ -90,6 +93,9 @@ pub enum NotExecuted {
     /// The request failed in a way that leaves the far side untouched.
     #[error("{0}")]
     Failed(WcError),
+    /// The peer began a new life before the request could be posted: the addresses were of the old one.
+    #[error("rank {0} has restarted")]
+    PeerReset(Rank),
     /// The mesh has been closed.
     #[error("the mesh is closed")]
     Closed,

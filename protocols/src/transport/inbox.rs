@@ -1,11 +1,11 @@
 //! Where the messages of one channel arrive.
 
-use super::Rank;
-use crate::rt::sync::Mailbox;
+use super::{Channel, Rank, TransportError};
+use crate::rt::sync::{Mailbox, MailboxSender, mailbox};
 use std::ops::Deref;
 
 /// Messages up to this length travel without an allocation.
-const SMALL: usize = 64;
+pub(super) const SMALL: usize = 64;
 
 #[derive(Clone, Debug)]
 enum Bytes {
@@ -59,7 +59,7 @@ pub enum Incoming {
     /// A message. From one peer they arrive in the order of sending, each exactly once.
     Message(Message),
     /// The peer lost its memory of us (it restarted): a new session begins. Messages of ours that it had not
-    /// acknowledged are dropped; whether it saw them nobody knows.
+    /// acknowledged are dropped; whether it saw them nobody knows. Every open channel is told.
     PeerReset {
         /// The peer.
         peer: Rank,
@@ -69,8 +69,10 @@ pub enum Incoming {
 }
 
 /// The messages of one channel, from all peers.
+///
+/// It grows while nobody takes from it: a protocol bounds what its peers may send without an answer.
 pub struct Inbox {
-    pub(super) mailbox: Mailbox<Incoming>,
+    mailbox: Mailbox<Incoming>,
 }
 
 impl Inbox {
@@ -92,5 +94,61 @@ impl Inbox {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.mailbox.is_empty()
+    }
+}
+
+struct Entry {
+    sender: MailboxSender<Incoming>,
+    /// Present until the channel is opened: what comes before that is kept for it.
+    unopened: Option<Mailbox<Incoming>>,
+}
+
+/// The inboxes of all channels.
+#[derive(Default)]
+pub(super) struct Inboxes {
+    entries: Vec<Option<Entry>>,
+    closed: bool,
+}
+
+impl Inboxes {
+    fn entry(&mut self, channel: Channel) -> &mut Entry {
+        let index = usize::from(channel.0);
+        if self.entries.len() <= index {
+            self.entries.resize_with(index + 1, || None);
+        }
+        self.entries[index].get_or_insert_with(|| {
+            let (sender, unopened) = mailbox();
+            Entry { sender, unopened: Some(unopened) }
+        })
+    }
+
+    pub(super) fn open(&mut self, channel: Channel) -> Result<Inbox, TransportError> {
+        if self.closed {
+            return Err(TransportError::Closed);
+        }
+        let mailbox = self.entry(channel).unopened.take().ok_or(TransportError::ChannelTaken(channel))?;
+        Ok(Inbox { mailbox })
+    }
+
+    /// Delivers; to nobody if the inbox was dropped.
+    pub(super) fn deliver(&mut self, channel: Channel, incoming: Incoming) {
+        if !self.closed {
+            drop(self.entry(channel).sender.send(incoming));
+        }
+    }
+
+    /// Tells every open channel that a peer began anew.
+    pub(super) fn tell_reset(&mut self, peer: Rank, lost: impl Fn(Channel) -> u64) {
+        for (number, entry) in self.entries.iter().enumerate() {
+            if let Some(entry) = entry {
+                let lost = lost(Channel(number as u8));
+                drop(entry.sender.send(Incoming::PeerReset { peer, lost }));
+            }
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.entries.clear();
     }
 }

@@ -1,19 +1,96 @@
 //! The mesh: what a protocol sees of its peers.
 
-use super::{Channel, Inbox, MeshConfig, NotExecuted, OpError, Rank, SendError, TransportError};
-use crate::rt::Rt;
-use crate::rt::sync::mailbox;
+use super::driver::Driver;
+use super::inbox::{Inbox, Inboxes, Incoming, Message};
+use super::link::Event;
+use super::peer::{Outgoing, Peer, keep};
+use super::session::MIN_BUFFERS;
+use super::wire::HEADER_LEN;
+use super::{Channel, MeshConfig, Rank, SendError, TransportError};
+use crate::rt::{BufferPool, Connector, Rt, Sink};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::rc::Rc;
-use verbs_trait::{AccessFlags, Context, ProtectionDomain, RemoteSlice, Verbs, VerbsError};
+use std::task::{Poll, Waker};
+use verbs_trait::{AccessFlags, Caps, Context, DeviceAttr, ProtectionDomain, Verbs, VerbsError};
 
-struct Shared<V: Verbs> {
-    pd: V::Pd,
-    config: MeshConfig,
+/// Bytes that reads and writes move through pooled buffers; more get a region of their own.
+pub(super) const BULK: u32 = 4096;
+
+/// What all handles of one mesh share.
+pub(super) struct Shared<V: Verbs> {
+    pub(super) rt: Rt<V>,
+    pub(super) pd: V::Pd,
+    pub(super) config: MeshConfig,
+    pub(super) device: DeviceAttr,
+    /// This life of the node, by which peers tell it from earlier ones.
+    pub(super) session: u64,
+    pub(super) connector: Connector<V>,
+    /// Completions of receives.
+    pub(super) sink: Sink<V>,
+    pub(super) receive_pool: BufferPool<V>,
+    pub(super) send_pool: BufferPool<V>,
+    pub(super) word_pool: BufferPool<V>,
+    pub(super) bulk_pool: BufferPool<V>,
+    /// By rank's index; after the last rank, the far end of the connection to oneself. A peer is made when it
+    /// is first needed: a large mesh of which a node uses little costs little.
+    pub(super) peers: RefCell<Vec<Option<Box<Peer<V>>>>>,
+    pub(super) inboxes: RefCell<Inboxes>,
+    pub(super) stats: RefCell<MeshStats>,
+    /// What the driver has yet to handle, and how to wake it.
+    pub(super) events: RefCell<VecDeque<(usize, u32, Event)>>,
+    /// Peers whose messages wait for room in the send queue.
+    pub(super) starved: RefCell<Vec<usize>>,
+    pub(super) driver: RefCell<Option<Waker>>,
+    pub(super) closed: Cell<bool>,
+}
+
+impl<V: Verbs> Shared<V> {
+    /// Runs on a peer, which is made if need be.
+    pub(super) fn with_peer<R>(&self, index: usize, run: impl FnOnce(&mut Peer<V>) -> R) -> R {
+        let mut peers = self.peers.borrow_mut();
+        let peer = peers[index]
+            .get_or_insert_with(|| Box::new(Peer::new(&self.config, self.rank_at(index), self.session)));
+        run(peer)
+    }
+
+    /// The index of the far end of the connection to oneself.
+    pub(super) fn loopback(&self) -> usize {
+        self.config.peers.len()
+    }
+
+    pub(super) fn rank_at(&self, index: usize) -> Rank {
+        if index == self.loopback() { self.config.me } else { Rank::from_index(index as u32) }
+    }
+
+    /// A rank's index, if the mesh has it.
+    pub(super) fn index(&self, rank: Rank) -> Option<usize> {
+        (rank.index() < self.config.peers.len()).then_some(rank.index())
+    }
+
+    /// Leaves an event to the driver. Events of a queue pair are those of the epoch given, and void if the
+    /// peer has another one by then.
+    pub(super) fn event(&self, index: usize, epoch: u32, event: Event) {
+        self.events.borrow_mut().push_back((index, epoch, event));
+        self.wake_driver();
+    }
+
+    /// Inline bytes asked for: a control frame's, where the device has as many.
+    pub(super) fn max_inline(&self) -> u32 {
+        self.device.max_inline.min(HEADER_LEN as u32)
+    }
+
+    pub(super) fn wake_driver(&self) {
+        if let Some(waker) = self.driver.borrow().as_ref() {
+            waker.wake_by_ref();
+        }
+    }
 }
 
 /// This node's connections and sessions with its peers. Clones are the same mesh.
 pub struct Mesh<V: Verbs> {
-    shared: Rc<Shared<V>>,
+    pub(super) shared: Rc<Shared<V>>,
 }
 
 impl<V: Verbs> Clone for Mesh<V> {
@@ -22,28 +99,35 @@ impl<V: Verbs> Clone for Mesh<V> {
     }
 }
 
-/// What a mesh holds at this moment; at rest everything but `connections` is zero.
+/// What a mesh holds at this moment. At rest all but `connections` and `credits_out` are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeshAudit {
     /// Connections that stand.
     pub connections: usize,
     /// Messages that their receivers have not acknowledged.
     pub unacked: u64,
-    /// Credits that this node's peers have used and not got back.
+    /// Credits that this node's peers have used and not got back; less than half of
+    /// [`MeshConfig::recv_buffers`] for each connection at rest.
     pub credits_out: u64,
-    /// Operations posted and not completed, receives aside.
+    /// Requests posted that will complete and have not, receives aside.
     pub outstanding: u64,
+    /// Operations that wait to be posted.
+    pub waiting: u64,
 }
 
 /// What a mesh has done since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeshStats {
-    /// Messages sent, without repetitions.
+    /// Messages accepted for sending.
     pub messages_sent: u64,
     /// Messages delivered to inboxes.
     pub messages_received: u64,
+    /// Messages put on a connection again because the last one broke.
+    pub messages_repeated: u64,
     /// Messages received again and dropped.
     pub duplicates: u64,
+    /// Frames that only returned credits or acknowledged.
+    pub control_frames: u64,
     /// One-sided operations posted.
     pub operations: u64,
     /// One-sided operations whose fate was lost.
@@ -52,13 +136,47 @@ pub struct MeshStats {
     pub reconnects: u64,
     /// Queue pairs moved to the error state to fix the fate of what they carried.
     pub fences: u64,
+    /// Peers that were found to have begun a new life.
+    pub peer_resets: u64,
 }
 
 impl<V: Verbs> Mesh<V> {
     /// Joins the mesh: listens for its peers. Nothing is connected before it is needed.
     pub fn start(rt: &Rt<V>, config: MeshConfig) -> Result<Mesh<V>, TransportError> {
-        let pd = rt.context().alloc_pd()?;
-        Ok(Mesh { shared: Rc::new(Shared { pd, config }) })
+        let ctx = rt.context();
+        let device = ctx.device_attr();
+        let config = checked(config, &device)?;
+        let pd = ctx.alloc_pd()?;
+        let (connector, connections) = rt.listen(config.service)?;
+        let frame = HEADER_LEN as u32 + config.max_message;
+        let local = AccessFlags::LOCAL_WRITE;
+        let mut peers = Vec::new();
+        peers.resize_with(config.peers.len() + 1, || None);
+        let shared = Rc::new(Shared {
+            rt: rt.clone(),
+            device,
+            // Never 0, which stands for a life unknown.
+            session: rt.random() | 1,
+            connector,
+            sink: Sink::new(),
+            // What is posted, kept or in flight is bounded elsewhere; the pools need no bound of their own.
+            receive_pool: BufferPool::new(&pd, frame, u32::MAX, local),
+            send_pool: BufferPool::new(&pd, frame, u32::MAX, local),
+            word_pool: BufferPool::new(&pd, 8, u32::MAX, local),
+            bulk_pool: BufferPool::new(&pd, BULK, u32::MAX, local),
+            pd,
+            peers: RefCell::new(peers),
+            inboxes: RefCell::default(),
+            stats: RefCell::default(),
+            events: RefCell::default(),
+            starved: RefCell::default(),
+            driver: RefCell::default(),
+            closed: Cell::new(false),
+            config,
+        });
+        let mut driver = Driver::new(Rc::clone(&shared), connections, rt.async_events());
+        drop(rt.spawn(poll_fn(move |cx| driver.poll(cx))));
+        Ok(Mesh { shared })
     }
 
     /// This node's rank.
@@ -71,56 +189,78 @@ impl<V: Verbs> Mesh<V> {
         self.shared.config.peers.len() as u32
     }
 
-    /// Takes the messages of one channel from now on. One inbox a channel.
-    pub fn open(&self, _channel: Channel) -> Result<Inbox, TransportError> {
-        Ok(Inbox { mailbox: mailbox().1 })
+    /// The longest message, in bytes.
+    pub fn max_message(&self) -> u32 {
+        self.shared.config.max_message
+    }
+
+    /// Takes the messages of one channel from now on, and those that came before. One inbox a channel.
+    pub fn open(&self, channel: Channel) -> Result<Inbox, TransportError> {
+        self.shared.inboxes.borrow_mut().open(channel)
     }
 
     /// Sends a message: in order with the others to this peer, exactly once, across reconnections. Returns
     /// once the message is kept; what is sent to oneself goes straight to the inbox.
-    pub fn send(&self, _to: Rank, _channel: Channel, _bytes: &[u8]) -> Result<(), SendError> {
-        Err(SendError::Closed)
+    pub fn send(&self, to: Rank, channel: Channel, bytes: &[u8]) -> Result<(), SendError> {
+        let shared = &*self.shared;
+        let index = self.check(to, bytes)?;
+        if to == self.me() {
+            return self.send_to_self(channel, bytes);
+        }
+        shared.with_peer(index, |peer| {
+            let queued = peer.session.kept() as u32;
+            if queued >= shared.config.max_queued {
+                return Err(SendError::Full { to, queued });
+            }
+            let block = shared.send_pool.alloc().map_err(SendError::Memory)?;
+            block.write(HEADER_LEN as u32, bytes).map_err(SendError::Memory)?;
+            peer.session.push(Outgoing { block, len: bytes.len() as u32, channel });
+            shared.stats.borrow_mut().messages_sent += 1;
+            if peer.link.is_up() {
+                shared.pump(index, peer);
+            } else {
+                shared.event(index, peer.epoch, Event::Wanted);
+            }
+            Ok(())
+        })
+    }
+
+    fn check(&self, to: Rank, bytes: &[u8]) -> Result<usize, SendError> {
+        let max = self.shared.config.max_message;
+        if self.shared.closed.get() {
+            Err(SendError::Closed)
+        } else if bytes.len() > max as usize {
+            Err(SendError::TooLong { len: bytes.len(), max })
+        } else {
+            self.shared.index(to).ok_or(SendError::NoSuchPeer(to))
+        }
+    }
+
+    fn send_to_self(&self, channel: Channel, bytes: &[u8]) -> Result<(), SendError> {
+        let message = Incoming::Message(Message::new(self.me(), bytes));
+        self.shared.inboxes.borrow_mut().deliver(channel, message);
+        let mut stats = self.shared.stats.borrow_mut();
+        stats.messages_sent += 1;
+        stats.messages_received += 1;
+        Ok(())
     }
 
     /// Waits until [`Mesh::send`] to this peer has room.
-    pub async fn room(&self, _to: Rank) -> Result<(), SendError> {
-        Err(SendError::Closed)
-    }
-
-    /// Compare-and-swap on a peer's word (or one's own, through the adapter): the word's old value.
-    ///
-    /// Waits for the connection for as long as it takes: set a deadline.
-    pub async fn compare_swap(
-        &self,
-        _to: Rank,
-        _at: RemoteSlice,
-        _compare: u64,
-        _swap: u64,
-    ) -> Result<u64, OpError> {
-        Err(OpError::NotExecuted(NotExecuted::Closed))
-    }
-
-    /// Fetch-and-add on a peer's word: the word's old value.
-    pub async fn fetch_add(&self, _to: Rank, _at: RemoteSlice, _add: u64) -> Result<u64, OpError> {
-        Err(OpError::NotExecuted(NotExecuted::Closed))
-    }
-
-    /// Reads a peer's memory. More than one word may be torn.
-    pub async fn read(&self, _to: Rank, _from: RemoteSlice, _into: &mut [u8]) -> Result<(), OpError> {
-        Err(OpError::NotExecuted(NotExecuted::Closed))
-    }
-
-    /// Writes a peer's memory; returns once the peer's adapter has acknowledged it.
-    pub async fn write(&self, _to: Rank, _at: RemoteSlice, _bytes: &[u8]) -> Result<(), OpError> {
-        Err(OpError::NotExecuted(NotExecuted::Closed))
-    }
-
-    /// Returns once every operation toward `to` that was posted before the call has a **fixed** fate: it has
-    /// completed, or its connection is fenced at the responder (a later incarnation of the connection stands,
-    /// which the peer accepted or asked for only after it had moved the old queue pair to error). From then on
-    /// no late copy of such an operation can execute.
-    pub async fn settle(&self, _to: Rank) -> Result<(), NotExecuted> {
-        Err(NotExecuted::Closed)
+    pub async fn room(&self, to: Rank) -> Result<(), SendError> {
+        let index = self.check(to, &[])?;
+        poll_fn(|cx| {
+            if self.shared.closed.get() {
+                return Poll::Ready(Err(SendError::Closed));
+            }
+            self.shared.with_peer(index, |peer| {
+                if (peer.session.kept() as u32) < self.shared.config.max_queued {
+                    return Poll::Ready(Ok(()));
+                }
+                keep(&mut peer.senders, cx);
+                Poll::Pending
+            })
+        })
+        .await
     }
 
     /// Registered memory that peers of this mesh may use, as far as `access` allows. Zeroed.
@@ -128,13 +268,88 @@ impl<V: Verbs> Mesh<V> {
         self.shared.pd.alloc_mr(len, access)
     }
 
+    /// Leaves the mesh: connections end, messages that were not acknowledged are dropped, and whoever waits
+    /// is told so.
+    pub fn close(&self) {
+        if self.shared.closed.replace(true) {
+            return;
+        }
+        let queues: Vec<_> = self.shared.peers.borrow_mut().iter_mut().flatten().map(|p| leave(p)).collect();
+        for (id, queue) in queues {
+            // The connection manager first: it still knows the queue pair.
+            if let Some(id) = id {
+                self.shared.connector.disconnect(id);
+            }
+            drop(queue);
+        }
+        self.shared.inboxes.borrow_mut().close();
+        self.shared.wake_driver();
+    }
+
     /// What the mesh holds now.
     pub fn audit(&self) -> MeshAudit {
-        MeshAudit::default()
+        let mut audit = MeshAudit::default();
+        for (index, peer) in self.shared.peers.borrow().iter().enumerate() {
+            let Some(peer) = peer else { continue };
+            audit.connections += usize::from(peer.link.is_up() && index != self.shared.loopback());
+            audit.unacked += peer.session.kept() as u64;
+            audit.credits_out += u64::from(peer.session.owed());
+            audit.outstanding += peer.queue.as_ref().map_or(0, |q| q.completing() as u64);
+            audit.waiting += peer.waiters.len() as u64;
+        }
+        audit
     }
 
     /// What the mesh has done.
     pub fn stats(&self) -> MeshStats {
-        MeshStats::default()
+        *self.shared.stats.borrow()
     }
+}
+
+/// Ends a peer's part of a mesh that closes.
+fn leave<V: Verbs>(peer: &mut Peer<V>) -> (Option<verbs_trait::CmId>, Option<crate::rt::Queue<V>>) {
+    let id = peer.link.id();
+    peer.session.disconnected();
+    peer.session.reset();
+    peer.wake_all();
+    (id, peer.discard())
+}
+
+/// Refuses what cannot work, and lowers what the device has less of.
+fn checked(mut config: MeshConfig, device: &DeviceAttr) -> Result<MeshConfig, TransportError> {
+    let refuse = |field: &'static str, value: u64, must| Err(TransportError::Config { field, value, must });
+    if config.me.index() >= config.peers.len() {
+        return refuse("me", u64::from(config.me.get()), "the rank of one of the peers");
+    }
+    if config.recv_buffers < MIN_BUFFERS {
+        return refuse("recv_buffers", u64::from(config.recv_buffers), "at least 8");
+    }
+    if config.send_depth < 4 {
+        return refuse("send_depth", u64::from(config.send_depth), "at least 4");
+    }
+    if config.recv_buffers > device.max_qp_wr || config.send_depth >= device.max_qp_wr {
+        let most = u64::from(config.recv_buffers.max(config.send_depth));
+        return refuse("recv_buffers or send_depth", most, "less than the device's largest work queue");
+    }
+    if config.max_message.saturating_add(HEADER_LEN as u32) > device.max_msg.min(1 << 20) {
+        return refuse(
+            "max_message",
+            u64::from(config.max_message),
+            "less than the device's largest message",
+        );
+    }
+    if config.max_queued == 0 {
+        return refuse("max_queued", 0, "at least 1");
+    }
+    if config.port == 0 || config.port > device.ports {
+        return refuse("port", u64::from(config.port), "a port of the device");
+    }
+    if config.reconnect_min.0 == 0 || config.reconnect_max < config.reconnect_min {
+        return refuse("reconnect_min", config.reconnect_min.0, "positive and not above reconnect_max");
+    }
+    if !device.caps.contains(Caps::ATOMICS) {
+        return Err(TransportError::NoAtomics);
+    }
+    config.rd_atomic = config.rd_atomic.min(device.max_rd_atomic).min(device.max_dest_rd_atomic).max(1);
+    Ok(config)
 }

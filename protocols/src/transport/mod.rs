@@ -2,9 +2,17 @@
 //! connections, and one-sided operations that say honestly what became of them.
 
 mod config;
+mod connect;
+mod driver;
 mod error;
+mod frames;
 mod inbox;
+mod link;
 mod mesh;
+mod operations;
+mod peer;
+mod session;
+mod wire;
 
 pub use config::{Channel, MeshConfig, Rank};
 pub use error::{Lost, NotExecuted, OpError, SendError, TransportError};

@@ -1,0 +1,212 @@
+//! Doing what the link asks for: fencing, connecting, resuming.
+
+use super::Channel;
+use super::driver::{Driver, tag};
+use super::inbox::Inboxes;
+use super::link::Event;
+use super::mesh::Shared;
+use super::peer::{Outgoing, Peer};
+use super::wire::{Hello, Refusal};
+use crate::rt::{Lease, Queue};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use verbs_trait::{AccessFlags, CmId, ConnParams, Modify, Nanos, QpCaps, QueuePair, Result, ToInit, Verbs};
+
+impl<V: Verbs> Driver<V> {
+    /// Freezes and fences the queue pair in use, and has its drain reported.
+    pub(super) fn fence(&mut self, index: usize) {
+        let shared = Rc::clone(&self.shared);
+        shared.stats.borrow_mut().fences += 1;
+        let fenced = shared.with_peer(index, |peer| {
+            peer.session.disconnected();
+            peer.early.clear();
+            let queue = peer.queue.clone().filter(Queue::fence);
+            if queue.is_none() {
+                // A device that cannot even do this does nothing any more.
+                peer.unsettled |= peer.last_op > 0;
+                peer.last_op = 0;
+                drop(peer.discard());
+            }
+            queue.map(|queue| (queue, peer.epoch)).ok_or(peer.epoch)
+        });
+        match fenced {
+            Ok((queue, epoch)) => {
+                drop(self.shared.rt.spawn(async move {
+                    queue.drained().await;
+                    shared.event(index, epoch, Event::Drained);
+                }));
+            }
+            Err(epoch) => shared.event(index, epoch, Event::Drained),
+        }
+    }
+
+    pub(super) fn resolve(&mut self, index: usize) {
+        let name = &self.shared.config.peers[self.shared.rank_at(index).index()];
+        match self.shared.connector.resolve(name) {
+            Ok(id) => {
+                self.ids.insert(id, index);
+                self.handle(index, Event::Begun(id));
+            }
+            Err(_) => self.handle(index, Event::NotBegun),
+        }
+    }
+
+    pub(super) fn connect(&mut self, index: usize, id: CmId, incarnation: u32) {
+        let shared = Rc::clone(&self.shared);
+        let hello = self.hello(index, incarnation);
+        let asked = shared.with_peer(index, |peer| {
+            let queue = shared.make_queue(index, peer)?;
+            shared.connector.connect(id, queue.qp(), &shared.params(&hello.encode()))
+        });
+        if asked.is_err() {
+            self.ids.remove(&id);
+            shared.connector.disconnect(id);
+            self.handle(index, Event::Failed(id));
+        }
+    }
+
+    pub(super) fn accept(&mut self, index: usize, id: CmId, incarnation: u32) {
+        let shared = Rc::clone(&self.shared);
+        let hello = self.hello(index, incarnation);
+        let accepted = shared.with_peer(index, |peer| {
+            let queue = shared.make_queue(index, peer)?;
+            shared.connector.accept(id, queue.qp(), &shared.params(&hello.encode()))
+        });
+        if accepted.is_err() {
+            self.ids.remove(&id);
+            shared.connector.reject(id, &Refusal::Unable.encode());
+            self.handle(index, Event::Failed(id));
+        }
+    }
+
+    /// What this side reports of itself: final, because nothing of an old incarnation is left.
+    fn hello(&self, index: usize, incarnation: u32) -> Hello {
+        let config = &self.shared.config;
+        let (with, received) = self.shared.with_peer(index, |p| (p.link.life(), p.session.received()));
+        Hello {
+            rank: config.me,
+            session: self.shared.session,
+            with,
+            incarnation,
+            buffers: config.recv_buffers,
+            max_message: config.max_message,
+            received,
+        }
+    }
+
+    /// The peer lives another life than the one we knew: what was meant for that one is lost.
+    pub(super) fn new_life(&mut self, index: usize, again: bool) {
+        if !again {
+            return;
+        }
+        let shared = &self.shared;
+        let lost = shared.with_peer(index, |peer| {
+            peer.lives += 1;
+            peer.wake_all();
+            peer.session.reset()
+        });
+        shared.stats.borrow_mut().peer_resets += 1;
+        if index != shared.loopback() {
+            tell_reset(&mut shared.inboxes.borrow_mut(), shared.rank_at(index), &lost);
+        }
+    }
+
+    /// The connection stands: the session goes on from what each side had received.
+    pub(super) fn resume(&mut self, index: usize, hello: Hello) {
+        let shared = Rc::clone(&self.shared);
+        let early = shared.with_peer(index, |peer| {
+            let repeated = peer.session.sent_beyond(hello.received);
+            if !peer.session.connected(hello.received, hello.buffers) {
+                shared.broken(index, peer);
+                return VecDeque::new();
+            }
+            let mut stats = shared.stats.borrow_mut();
+            stats.messages_repeated += repeated;
+            stats.reconnects += u64::from(peer.ups > 0);
+            drop(stats);
+            peer.ups += 1;
+            // Both old queue pairs are fenced: every operation of theirs has its fate.
+            peer.unsettled = false;
+            peer.last_op = 0;
+            peer.wake_settlers();
+            peer.wake_senders();
+            peer.wake_first();
+            std::mem::take(&mut peer.early)
+        });
+        for completed in early {
+            shared.with_peer(index, |peer| self.frame(index, peer, completed));
+        }
+        shared.with_peer(index, |peer| shared.pump(index, peer));
+    }
+
+    /// Waits before the next attempt: twice as long after every failure, and never just as long as anyone
+    /// else.
+    pub(super) fn pause(&mut self, index: usize, failures: u32, number: u32) {
+        let config = &self.shared.config;
+        let longest = config.reconnect_max.min(config.reconnect_min * (1 << failures.min(32)));
+        let jitter = self.shared.rt.random() % (longest.0 / 2 + 1);
+        let pause = self.shared.rt.sleep(longest - Nanos(jitter));
+        let shared = Rc::clone(&self.shared);
+        drop(self.shared.rt.spawn(async move {
+            pause.await;
+            shared.event(index, 0, Event::Paused(number));
+        }));
+    }
+}
+
+/// A queue pair has drained: notes whether operations of it have no fixed fate, and destroys it.
+pub(super) fn drained<V: Verbs>(peer: &mut Peer<V>) {
+    if let Some(queue) = peer.discard() {
+        let (_, succeeded) = queue.counts();
+        peer.unsettled |= succeeded < peer.last_op;
+        peer.last_op = 0;
+    }
+    peer.wake_settlers();
+}
+
+fn tell_reset<V: Verbs>(inboxes: &mut Inboxes, peer: super::Rank, lost: &VecDeque<Outgoing<V>>) {
+    let of = |channel: Channel| lost.iter().filter(|m| m.channel == channel).count() as u64;
+    inboxes.tell_reset(peer, of);
+}
+
+impl<V: Verbs> Shared<V> {
+    fn params<'a>(&self, private: &'a [u8]) -> ConnParams<'a> {
+        let config = &self.config;
+        ConnParams {
+            private,
+            responder_resources: config.rd_atomic,
+            initiator_depth: config.rd_atomic,
+            timeout: config.timeout,
+            retry: config.retry,
+            rnr_retry: config.rnr_retry,
+            min_rnr_timer: config.rnr_timer,
+            mtu: None,
+        }
+    }
+
+    /// A queue pair in state Init with all its receive buffers posted.
+    fn make_queue<'p>(&self, index: usize, peer: &'p mut Peer<V>) -> Result<&'p Queue<V>> {
+        drop(peer.discard());
+        let config = &self.config;
+        let caps = QpCaps {
+            max_send_wr: config.send_depth,
+            max_recv_wr: config.recv_buffers,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline: self.max_inline(),
+        };
+        let queue = self.rt.create_queue(&self.pd, caps)?;
+        queue.qp().modify(&Modify::Init(ToInit {
+            port: config.port,
+            pkey_index: 0,
+            access: AccessFlags::all(),
+            qkey: 0,
+        }))?;
+        for _ in 0..config.recv_buffers {
+            let block = self.receive_pool.alloc()?;
+            let len = block.len();
+            queue.post_recv(&self.sink, tag(index, peer.epoch), Lease::Block { block, len })?;
+        }
+        Ok(peer.queue.insert(queue))
+    }
+}

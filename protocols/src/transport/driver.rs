@@ -1,0 +1,333 @@
+//! The mesh's one task: completions of receives, connection events and timers in; frames and connection
+//! management out.
+
+use super::connect::drained;
+use super::inbox::{Incoming, Message, SMALL};
+use super::link::{Action, Event};
+use super::mesh::Shared;
+use super::peer::Peer;
+use super::session::{MIN_BUFFERS, Received};
+use super::wire::{self, HEADER_LEN, Hello, Refusal};
+use crate::rt::sync::Mailbox;
+use crate::rt::{Completed, Lease, Sleep};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use verbs_trait::{AsyncEvent, CmEvent, CmId, Nanos, QpNum, Verbs};
+
+/// A frame that fits on the stack.
+const SMALL_FRAME: usize = HEADER_LEN + SMALL;
+
+/// What a receive is posted with: whose it is, and of which queue pair.
+pub(super) fn tag(index: usize, epoch: u32) -> u64 {
+    u64::from(epoch) << 32 | index as u64
+}
+
+fn split_tag(tag: u64) -> (usize, u32) {
+    (tag as u32 as usize, (tag >> 32) as u32)
+}
+
+pub(super) struct Driver<V: Verbs> {
+    pub(super) shared: Rc<Shared<V>>,
+    connections: Mailbox<CmEvent>,
+    device: Mailbox<AsyncEvent>,
+    /// Whose an attempt or a connection is.
+    pub(super) ids: BTreeMap<CmId, usize>,
+    /// Peers whose acknowledgement is due, and when: in order, since all wait equally long.
+    acks: VecDeque<(Nanos, usize)>,
+    ack_timer: Option<Sleep<V>>,
+    /// Peers to pump after a batch of completions.
+    touched: Vec<usize>,
+    actions: Vec<Action>,
+}
+
+impl<V: Verbs> Driver<V> {
+    pub(super) fn new(
+        shared: Rc<Shared<V>>,
+        connections: Mailbox<CmEvent>,
+        device: Mailbox<AsyncEvent>,
+    ) -> Driver<V> {
+        Driver {
+            shared,
+            connections,
+            device,
+            ids: BTreeMap::new(),
+            acks: VecDeque::new(),
+            ack_timer: None,
+            touched: Vec::new(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// Handles all that has happened; ready once the mesh is closed.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.shared.driver.replace(Some(cx.waker().clone()));
+        loop {
+            if self.shared.closed.get() {
+                return Poll::Ready(());
+            }
+            // Completions first: what a drained queue pair had received counts before the drain is reported.
+            let busy = self.completions(cx) | self.connection_events(cx) | self.device_events(cx);
+            let busy = busy | self.own_events() | self.late_acks(cx) | self.feed_starved(cx);
+            if !busy {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn completions(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.shared.sink.poll_ready(cx).is_pending() {
+            return false;
+        }
+        while let Some(completed) = self.shared.sink.take() {
+            self.received(completed);
+        }
+        let shared = Rc::clone(&self.shared);
+        for index in self.touched.drain(..) {
+            shared.with_peer(index, |peer| shared.pump(index, peer));
+        }
+        true
+    }
+
+    /// A receive completed, or was flushed.
+    fn received(&mut self, completed: Completed<V>) {
+        let shared = Rc::clone(&self.shared);
+        let (index, epoch) = split_tag(completed.tag);
+        shared.with_peer(index, |peer| {
+            if peer.epoch != epoch {
+                // Of a queue pair that was given up: its sender repeats the message.
+                return;
+            }
+            if completed.outcome.is_err() {
+                if !peer.link.is_draining() {
+                    shared.broken(index, peer);
+                }
+            } else if peer.link.is_up() || peer.link.is_draining() {
+                self.frame(index, peer, completed);
+            } else {
+                peer.early.push_back(completed);
+            }
+        });
+    }
+
+    pub(super) fn frame(&mut self, index: usize, peer: &mut Peer<V>, completed: Completed<V>) {
+        let shared = Rc::clone(&self.shared);
+        let (Ok(done), Lease::Block { block, len }) = (completed.outcome, completed.lease) else { return };
+        let frame_len = done.len.min(len) as usize;
+        let mut small = [0; SMALL_FRAME];
+        let mut large = Vec::new();
+        let frame = if frame_len <= SMALL_FRAME {
+            &mut small[..frame_len]
+        } else {
+            large.resize(frame_len, 0);
+            &mut large[..]
+        };
+        let header = block.read(0, frame).ok().and_then(|()| wire::decode_header(frame));
+        let kept = peer.session.kept();
+        let verdict = match &header {
+            Some((header, _)) => peer.session.on_frame(*header),
+            None => Received::Violation,
+        };
+        match (verdict, header) {
+            (Received::Deliver, Some((_, channel))) => {
+                let message = Message::new(shared.rank_at(index), &frame[HEADER_LEN..]);
+                shared.inboxes.borrow_mut().deliver(channel, Incoming::Message(message));
+                shared.stats.borrow_mut().messages_received += 1;
+            }
+            (Received::Duplicate, _) => shared.stats.borrow_mut().duplicates += 1,
+            (Received::Control, _) => {}
+            _ => shared.broken(index, peer),
+        }
+        if peer.session.kept() < kept {
+            peer.wake_senders();
+        }
+        if peer.link.is_up() {
+            if let Some(queue) = &peer.queue
+                && queue.post_recv(&shared.sink, completed.tag, Lease::Block { block, len }).is_ok()
+            {
+                peer.session.reposted();
+            }
+            self.list_ack(index, peer);
+            if self.touched.last() != Some(&index) {
+                self.touched.push(index);
+            }
+        }
+    }
+
+    fn connection_events(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut busy = false;
+        while let Poll::Ready(Ok(event)) = self.connections.poll_recv(cx) {
+            self.connection_event(event);
+            busy = true;
+        }
+        busy
+    }
+
+    fn connection_event(&mut self, event: CmEvent) {
+        match event {
+            CmEvent::Request { id, private, .. } => self.request(id, &private),
+            CmEvent::Resolved { id } => self.of(id, Event::Resolved(id), false),
+            CmEvent::Established { id, private } if private.is_empty() => {
+                self.of(id, Event::Established(id), false);
+            }
+            CmEvent::Established { id, private } => match Hello::decode(&private) {
+                Some(hello) => self.of(id, Event::Accepted(id, hello), false),
+                // The accepting side heard nothing of ours that it could answer so; not one of our nodes.
+                None => {
+                    self.shared.connector.disconnect(id);
+                    self.of(id, Event::Failed(id), true);
+                }
+            },
+            CmEvent::Rejected { id, private, .. } => {
+                self.of(id, Event::Rejected(id, Refusal::decode(&private)), true);
+            }
+            CmEvent::Unreachable { id } => self.of(id, Event::Failed(id), true),
+            CmEvent::Disconnected { id } => self.of(id, Event::Disconnected(id), true),
+        }
+    }
+
+    /// Hands an event to the peer that an attempt or a connection belongs to.
+    fn of(&mut self, id: CmId, event: Event, over: bool) {
+        let index = if over { self.ids.remove(&id) } else { self.ids.get(&id).copied() };
+        if let Some(index) = index {
+            self.handle(index, event);
+        }
+    }
+
+    fn request(&mut self, id: CmId, private: &[u8]) {
+        let shared = &self.shared;
+        let ours = Hello::decode(private)
+            .filter(|hello| hello.max_message == shared.config.max_message && hello.buffers >= MIN_BUFFERS);
+        let index = ours.and_then(|hello| shared.index(hello.rank));
+        let (Some(hello), Some(index)) = (ours, index) else {
+            shared.connector.reject(id, &Refusal::Stranger.encode());
+            return;
+        };
+        let index = if hello.rank == shared.config.me { shared.loopback() } else { index };
+        self.ids.insert(id, index);
+        self.handle(index, Event::Request(id, hello));
+    }
+
+    fn device_events(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut busy = false;
+        while let Poll::Ready(Ok(event)) = self.device.poll_recv(cx) {
+            busy = true;
+            if let AsyncEvent::QpFatal(num) | AsyncEvent::QpRequestError(num) | AsyncEvent::QpAccessError(num) =
+                event
+                && let Some(index) = self.peer_with(num)
+            {
+                self.handle(index, Event::Broken);
+            }
+        }
+        busy
+    }
+
+    fn peer_with(&self, num: QpNum) -> Option<usize> {
+        let peers = self.shared.peers.borrow();
+        let uses = |p: &Peer<V>| !p.link.is_draining() && p.queue.as_ref().is_some_and(|q| q.num() == num);
+        peers.iter().position(|peer| peer.as_deref().is_some_and(uses))
+    }
+
+    fn own_events(&mut self) -> bool {
+        let mut busy = false;
+        loop {
+            let next = self.shared.events.borrow_mut().pop_front();
+            let Some((index, epoch, event)) = next else { return busy };
+            busy = true;
+            let of_a_queue = matches!(event, Event::Broken | Event::Drained);
+            if !of_a_queue || self.shared.with_peer(index, |peer| peer.epoch == epoch) {
+                self.handle(index, event);
+            }
+        }
+    }
+
+    fn late_acks(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(&(at, index)) = self.acks.front() else { return false };
+        let timer = self.ack_timer.get_or_insert_with(|| self.shared.rt.sleep_until(at));
+        if Pin::new(timer).poll(cx).is_pending() {
+            return false;
+        }
+        self.ack_timer = None;
+        self.acks.pop_front();
+        let shared = Rc::clone(&self.shared);
+        shared.with_peer(index, |peer| {
+            peer.ack_listed = false;
+            if let Some(header) = peer.session.late_ack() {
+                shared.send_control(index, peer, header);
+            }
+            // Without credit now; credits are due, and then the acknowledgement can go.
+            self.list_ack(index, peer);
+        });
+        true
+    }
+
+    fn list_ack(&mut self, index: usize, peer: &mut Peer<V>) {
+        let delay = self.shared.config.ack_delay;
+        if peer.ack_listed || delay == Nanos::MAX || !peer.session.owes_ack() || !peer.link.is_up() {
+            return;
+        }
+        peer.ack_listed = true;
+        self.acks.push_back((self.shared.rt.now() + delay, index));
+    }
+
+    /// Pumps peers whose send queue had been full, and watches those where it still is.
+    fn feed_starved(&mut self, cx: &mut Context<'_>) -> bool {
+        let shared = Rc::clone(&self.shared);
+        let mut busy = false;
+        for index in shared.starved.take() {
+            shared.with_peer(index, |peer| {
+                peer.starved = false;
+                let Some(queue) = peer.standing() else { return };
+                if queue.room() > 0 {
+                    busy = true;
+                    shared.pump(index, peer);
+                } else {
+                    queue.watch_sends(cx);
+                    peer.starved = true;
+                    shared.starved.borrow_mut().push(index);
+                }
+            });
+        }
+        busy
+    }
+
+    /// Lets the link take an event, and does what it asks for.
+    pub(super) fn handle(&mut self, index: usize, event: Event) {
+        let shared = Rc::clone(&self.shared);
+        if event == Event::Drained {
+            shared.with_peer(index, |peer| drained(peer));
+        }
+        let mut actions = std::mem::take(&mut self.actions);
+        shared.with_peer(index, |peer| {
+            let wanted = peer.wanted();
+            peer.link.on_event(event, wanted, &mut actions);
+        });
+        for action in actions.drain(..) {
+            self.act(index, action);
+        }
+        self.actions = actions;
+    }
+
+    fn act(&mut self, index: usize, action: Action) {
+        match action {
+            Action::Fence => self.fence(index),
+            Action::Disconnect(id) => {
+                self.ids.remove(&id);
+                self.shared.connector.disconnect(id);
+            }
+            Action::Discard => drop(self.shared.with_peer(index, |peer| peer.discard())),
+            Action::Resolve => self.resolve(index),
+            Action::Connect(id, incarnation) => self.connect(index, id, incarnation),
+            Action::Accept(id, _, incarnation) => self.accept(index, id, incarnation),
+            Action::Reject(id, refusal) => {
+                self.ids.remove(&id);
+                self.shared.connector.reject(id, &refusal.encode());
+            }
+            Action::NewLife(again) => self.new_life(index, again),
+            Action::Resume(hello) => self.resume(index, hello),
+            Action::Pause(failures, number) => self.pause(index, failures, number),
+        }
+    }
+}

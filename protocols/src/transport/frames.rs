@@ -1,0 +1,77 @@
+//! Putting frames on a connection: messages as credits and the send queue allow, and what the peer is owed.
+
+use super::Channel;
+use super::link::Event;
+use super::mesh::Shared;
+use super::peer::Peer;
+use super::session::Header;
+use super::wire::{HEADER_LEN, encode_header};
+use crate::rt::{Lease, Local, Queue};
+use verbs_trait::{Result, SendOp, Verbs};
+
+impl<V: Verbs> Shared<V> {
+    /// Sends what can be sent now.
+    pub(super) fn pump(&self, index: usize, peer: &mut Peer<V>) {
+        while let Some(queue) = peer.standing() {
+            if queue.room() == 0 {
+                self.starve(index, peer);
+                return;
+            }
+            let posted = match peer.session.next_message() {
+                Some((header, message)) => {
+                    let queue = peer.queue.as_ref().expect("it stands");
+                    let frame = encode_header(&header, message.channel);
+                    let lease =
+                        Lease::Block { block: message.block.clone(), len: HEADER_LEN as u32 + message.len };
+                    message.block.write(0, &frame).and_then(|()| post(queue, Local::Lease(lease)))
+                }
+                None => match peer.session.credit_return() {
+                    Some(header) => self.post_control(peer, header),
+                    None => return,
+                },
+            };
+            if posted.is_err() {
+                // The connection begins anew, and the session with it where it stopped.
+                self.broken(index, peer);
+                return;
+            }
+        }
+    }
+
+    /// Sends a control frame; the send queue always has room for the few that credits allow, or the
+    /// connection begins anew.
+    pub(super) fn send_control(&self, index: usize, peer: &mut Peer<V>, header: Header) {
+        if self.post_control(peer, header).is_err() {
+            self.broken(index, peer);
+        }
+    }
+
+    fn post_control(&self, peer: &Peer<V>, header: Header) -> Result<()> {
+        let Some(queue) = peer.standing() else { return Ok(()) };
+        self.stats.borrow_mut().control_frames += 1;
+        let frame = encode_header(&header, Channel(0));
+        if self.device.max_inline as usize >= HEADER_LEN {
+            return post(queue, Local::Inline(&frame));
+        }
+        let block = self.send_pool.alloc()?;
+        block.write(0, &frame)?;
+        post(queue, Local::Lease(Lease::Block { block, len: HEADER_LEN as u32 }))
+    }
+
+    /// Puts a peer on the list of those whose messages wait for room in the send queue.
+    pub(super) fn starve(&self, index: usize, peer: &mut Peer<V>) {
+        if peer.session.has_unsent() && !std::mem::replace(&mut peer.starved, true) {
+            self.starved.borrow_mut().push(index);
+            self.wake_driver();
+        }
+    }
+
+    /// Leaves it to the driver that the queue pair in use broke.
+    pub(super) fn broken(&self, index: usize, peer: &Peer<V>) {
+        self.event(index, peer.epoch, Event::Broken);
+    }
+}
+
+fn post<V: Verbs>(queue: &Queue<V>, local: Local<'_, V>) -> Result<()> {
+    queue.post_quiet(SendOp::Send { imm: None }, local)
+}

@@ -1,0 +1,368 @@
+//! The life of the connection to one peer: a state machine without I/O.
+//!
+//! The rule is **freeze, fence, report, resume**. On any sign of failure an end stops posting, moves its
+//! queue pair to the error state and drains it; only then does it report its receive position, in a request or
+//! an acceptance, and only then does a new queue pair take over. So when a new incarnation stands, on either
+//! side, both old queue pairs are fenced: no operation of the old incarnation can execute any more, and what
+//! it had carried is known exactly.
+//!
+//! Both sides may ask at once. A request that has been sent by the lower rank goes first; the higher rank
+//! gives up its own. Incarnations are numbered so that a request that was delayed on its way is known for
+//! what it is.
+
+use super::Rank;
+use super::wire::{Hello, Refusal};
+use verbs_trait::CmId;
+
+/// What happened to the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// Something waits to be sent.
+    Wanted,
+    /// The attempt that was asked for has this identity.
+    Begun(CmId),
+    /// The attempt that was asked for could not begin.
+    NotBegun,
+    /// The peer's address is known.
+    Resolved(CmId),
+    /// The peer asks.
+    Request(CmId, Hello),
+    /// An acceptance of our request arrived.
+    Accepted(CmId, Hello),
+    /// An acceptance of ours reached the peer.
+    Established(CmId),
+    /// The peer turned our request down, and why if it said so.
+    Rejected(CmId, Option<Refusal>),
+    /// An attempt failed, on whichever side.
+    Failed(CmId),
+    /// The peer ended the connection.
+    Disconnected(CmId),
+    /// The queue pair broke: a request completed in error, or the peer broke the protocol.
+    Broken,
+    /// The fenced queue pair has drained.
+    Drained,
+    /// A pause is over.
+    Paused(u32),
+}
+
+/// What is to be done about it, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Fence the queue pair in use and drain it; [`Event::Drained`] follows.
+    Fence,
+    /// Give up this attempt or connection of ours toward the connection manager.
+    Disconnect(CmId),
+    /// Destroy the queue pair of an attempt that came to nothing.
+    Discard,
+    /// Find the peer; [`Event::Begun`] or [`Event::NotBegun`] follows at once.
+    Resolve,
+    /// Ask the peer, on a new queue pair.
+    Connect(CmId, u32),
+    /// Accept a request on a new queue pair; the number is the incarnation agreed.
+    Accept(CmId, Hello, u32),
+    /// Turn a request down.
+    Reject(CmId, Refusal),
+    /// The peer lives its first or a new life. True where an older session ends by that.
+    NewLife(bool),
+    /// The connection stands; resume the session from the peer's report.
+    Resume(Hello),
+    /// Set a timer for the pause before the next attempt, which is the n-th after a success;
+    /// [`Event::Paused`] follows, with the second number.
+    Pause(u32, u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No connection, and nothing under way.
+    Idle,
+    /// Between two attempts.
+    Pausing,
+    /// Waiting for the address.
+    Resolving(Option<CmId>),
+    /// Our request is out.
+    Asking(CmId),
+    /// Our acceptance is out.
+    Accepting(CmId, Hello),
+    /// The connection stands.
+    Up(CmId),
+}
+
+/// The connection to one peer.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    me: Rank,
+    peer: Rank,
+    /// This node's life.
+    session: u64,
+    state: State,
+    /// A fenced queue pair is on its way to be empty; nothing is asked or accepted until then.
+    draining: bool,
+    /// A request that waits for the drain.
+    waiting: Option<(CmId, Hello)>,
+    /// The peer's life, and earlier ones: their late requests are stale.
+    life: Option<u64>,
+    past: Vec<u64>,
+    /// The latest incarnation agreed with this life of the peer, and the latest proposed by us.
+    floor: u32,
+    proposed: u32,
+    /// Attempts that failed since the last success.
+    failures: u32,
+    pauses: u32,
+}
+
+/// How many earlier lives of a peer are remembered.
+const PAST_LIVES: usize = 16;
+
+impl Link {
+    pub(super) fn new(me: Rank, peer: Rank, session: u64) -> Link {
+        Link {
+            me,
+            peer,
+            session,
+            state: State::Idle,
+            draining: false,
+            waiting: None,
+            life: None,
+            past: Vec::new(),
+            floor: 0,
+            proposed: 0,
+            failures: 0,
+            pauses: 0,
+        }
+    }
+
+    /// Whether the connection stands.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up(_))
+    }
+
+    /// Whether a fenced queue pair is draining.
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// The life of the peer that we have a session with; 0 for none.
+    pub(super) fn life(&self) -> u64 {
+        self.life.unwrap_or(0)
+    }
+
+    /// The attempt or connection that the connection manager knows.
+    pub(super) fn id(&self) -> Option<CmId> {
+        match self.state {
+            State::Idle | State::Pausing => None,
+            State::Resolving(id) => id,
+            State::Asking(id) | State::Accepting(id, _) | State::Up(id) => Some(id),
+        }
+    }
+
+    /// Takes an event. `wanted` says whether something waits for the connection.
+    pub(super) fn on_event(&mut self, event: Event, wanted: bool, actions: &mut Vec<Action>) {
+        match event {
+            Event::Wanted => self.ask_if(self.state == State::Idle, actions),
+            Event::Begun(id) => self.begun(id, actions),
+            Event::NotBegun => {
+                if self.state == State::Resolving(None) {
+                    self.pause(actions);
+                }
+            }
+            Event::Resolved(id) if self.state == State::Resolving(Some(id)) => {
+                self.proposed = self.proposed.max(self.floor) + 1;
+                self.state = State::Asking(id);
+                actions.push(Action::Connect(id, self.proposed));
+            }
+            Event::Request(id, hello) => self.requested(id, hello, actions),
+            Event::Accepted(id, hello) if self.state == State::Asking(id) => {
+                self.accepted(id, hello, actions)
+            }
+            Event::Established(id) => {
+                if let State::Accepting(own, hello) = self.state
+                    && own == id
+                {
+                    self.up(id, hello, actions);
+                }
+            }
+            Event::Rejected(id, refusal) if self.state == State::Asking(id) => {
+                self.refused(refusal, actions);
+            }
+            Event::Failed(id) if self.id() == Some(id) => self.attempt_failed(actions),
+            Event::Disconnected(id) if self.id() == Some(id) => self.broken(false, actions),
+            Event::Broken => self.broken(true, actions),
+            Event::Drained => self.drained(wanted, actions),
+            Event::Paused(number) => {
+                if self.state == State::Pausing && number == self.pauses {
+                    self.state = State::Idle;
+                    self.ask_if(wanted, actions);
+                }
+            }
+            // Of attempts and connections that were given up.
+            Event::Resolved(_)
+            | Event::Accepted(..)
+            | Event::Rejected(..)
+            | Event::Failed(_)
+            | Event::Disconnected(_) => {}
+        }
+    }
+
+    fn ask_if(&mut self, go: bool, actions: &mut Vec<Action>) {
+        if go && self.state == State::Idle && !self.draining {
+            self.state = State::Resolving(None);
+            actions.push(Action::Resolve);
+        }
+    }
+
+    fn begun(&mut self, id: CmId, actions: &mut Vec<Action>) {
+        match self.state {
+            State::Resolving(None) => self.state = State::Resolving(Some(id)),
+            _ => actions.push(Action::Disconnect(id)),
+        }
+    }
+
+    fn requested(&mut self, id: CmId, hello: Hello, actions: &mut Vec<Action>) {
+        if self.past.contains(&hello.session) {
+            actions.push(Action::Reject(id, Refusal::Stale { floor: 0 }));
+            return;
+        }
+        if self.life == Some(hello.session) && hello.incarnation <= self.floor {
+            actions.push(Action::Reject(id, Refusal::Stale { floor: self.floor }));
+            return;
+        }
+        match self.state {
+            State::Asking(_) if self.me < self.peer => {
+                actions.push(Action::Reject(id, Refusal::Crossing));
+                return;
+            }
+            State::Asking(own) => {
+                actions.push(Action::Disconnect(own));
+                actions.push(Action::Discard);
+            }
+            State::Resolving(own) => actions.extend(own.map(Action::Disconnect)),
+            State::Accepting(own, _) | State::Up(own) => {
+                // The peer has given up the incarnation that we still held.
+                self.fence(actions);
+                actions.push(Action::Disconnect(own));
+            }
+            State::Idle | State::Pausing => {}
+        }
+        self.state = State::Idle;
+        if let Some((older, _)) = self.waiting.replace((id, hello)) {
+            actions.push(Action::Reject(older, Refusal::Stale { floor: self.floor }));
+        }
+        self.answer(actions);
+    }
+
+    /// Accepts the request that waits, once nothing of an old incarnation is left.
+    fn answer(&mut self, actions: &mut Vec<Action>) {
+        if self.draining {
+            return;
+        }
+        let Some((id, hello)) = self.waiting.take() else { return };
+        self.meet(hello.session, actions);
+        // Above our own latest proposal too: a request of ours that is still on its way is stale from now on.
+        self.floor = hello.incarnation.max(self.proposed);
+        self.state = State::Accepting(id, hello);
+        actions.push(Action::Accept(id, hello, self.floor));
+    }
+
+    fn accepted(&mut self, id: CmId, hello: Hello, actions: &mut Vec<Action>) {
+        self.meet(hello.session, actions);
+        self.floor = hello.incarnation.max(self.proposed);
+        self.up(id, hello, actions);
+    }
+
+    /// Notes which life of the peer this is.
+    fn meet(&mut self, life: u64, actions: &mut Vec<Action>) {
+        if self.life == Some(life) {
+            return;
+        }
+        let known = self.life.replace(life);
+        if let Some(old) = known {
+            if self.past.len() == PAST_LIVES {
+                self.past.remove(0);
+            }
+            self.past.push(old);
+        }
+        self.floor = 0;
+        actions.push(Action::NewLife(known.is_some()));
+    }
+
+    fn up(&mut self, id: CmId, hello: Hello, actions: &mut Vec<Action>) {
+        self.state = State::Up(id);
+        self.failures = 0;
+        // A position that the peer counted with an earlier life of ours means nothing.
+        let received = if hello.with == self.session { hello.received } else { 0 };
+        actions.push(Action::Resume(Hello { received, ..hello }));
+    }
+
+    fn refused(&mut self, refusal: Option<Refusal>, actions: &mut Vec<Action>) {
+        actions.push(Action::Discard);
+        match refusal {
+            // Its request is on the way; ours is the second choice.
+            Some(Refusal::Crossing) => self.failures = 0,
+            Some(Refusal::Stale { floor }) => self.proposed = self.proposed.max(floor),
+            Some(Refusal::Stranger | Refusal::Unable) | None => {}
+        }
+        self.pause(actions);
+    }
+
+    fn attempt_failed(&mut self, actions: &mut Vec<Action>) {
+        match self.state {
+            State::Accepting(..) | State::Up(_) => {
+                // The queue pair may have received already.
+                self.fence(actions);
+                self.state = State::Idle;
+            }
+            State::Asking(_) => {
+                actions.push(Action::Discard);
+                self.pause(actions);
+            }
+            State::Resolving(_) => self.pause(actions),
+            State::Idle | State::Pausing => {}
+        }
+    }
+
+    fn broken(&mut self, tell: bool, actions: &mut Vec<Action>) {
+        match self.state {
+            State::Up(id) | State::Accepting(id, _) => {
+                self.fence(actions);
+                if tell {
+                    actions.push(Action::Disconnect(id));
+                }
+                self.state = State::Idle;
+            }
+            State::Asking(id) => {
+                actions.push(Action::Disconnect(id));
+                actions.push(Action::Discard);
+                self.pause(actions);
+            }
+            State::Idle | State::Pausing | State::Resolving(_) => {}
+        }
+    }
+
+    fn fence(&mut self, actions: &mut Vec<Action>) {
+        self.draining = true;
+        actions.push(Action::Fence);
+    }
+
+    fn drained(&mut self, wanted: bool, actions: &mut Vec<Action>) {
+        self.draining = false;
+        if self.waiting.is_some() {
+            self.answer(actions);
+        } else if wanted && self.me > self.peer {
+            // The lower rank goes first; this one only if nothing comes of that.
+            self.pause(actions);
+        } else {
+            self.ask_if(wanted, actions);
+        }
+    }
+
+    fn pause(&mut self, actions: &mut Vec<Action>) {
+        self.state = State::Pausing;
+        self.pauses = self.pauses.wrapping_add(1);
+        actions.push(Action::Pause(self.failures, self.pauses));
+        self.failures = self.failures.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

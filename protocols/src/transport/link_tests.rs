@@ -1,0 +1,1 @@
+//! The link's promises, over a connection manager that delays, loses and reorders.

@@ -1,0 +1,298 @@
+//! One-sided operations: posted once, in line with the others to the same peer, and never sent again by the
+//! transport. What became of them is told as it is.
+
+use super::link::Event;
+use super::mesh::{BULK, Mesh, Shared};
+use super::peer::{Peer, Waiter, keep};
+use super::{Lost, NotExecuted, OpError, Rank};
+use crate::rt::{Failed, Lease, Local, Queue};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use verbs_trait::{
+    AccessFlags, FarSide, MemoryRegion, ProtectionDomain, RemoteSlice, SendOp, Verbs, VerbsError,
+};
+
+impl<V: Verbs> Mesh<V> {
+    /// Compare-and-swap on a peer's word, or one's own through the adapter: the word's old value, which
+    /// equals `compare` exactly where the swap was done.
+    ///
+    /// Waits for the connection for as long as it takes: set a deadline.
+    pub async fn compare_swap(
+        &self,
+        to: Rank,
+        at: RemoteSlice,
+        compare: u64,
+        swap: u64,
+    ) -> Result<u64, OpError> {
+        self.atomic(to, at, |at| SendOp::CompareSwap { at, compare, swap }).await
+    }
+
+    /// Fetch-and-add on a peer's word, or one's own through the adapter: the word's old value.
+    pub async fn fetch_add(&self, to: Rank, at: RemoteSlice, add: u64) -> Result<u64, OpError> {
+        self.atomic(to, at, |at| SendOp::FetchAdd { at, add }).await
+    }
+
+    async fn atomic(
+        &self,
+        to: Rank,
+        at: RemoteSlice,
+        op: impl Fn(RemoteSlice) -> SendOp<'static, V>,
+    ) -> Result<u64, OpError> {
+        let at = at.word(0).ok_or(too_short(8, at))?;
+        let lease = self.buffer(8)?;
+        // The far side refuses an atomic in whole or not at all.
+        let lease = self.operate(to, op(at), lease, NotExecuted::Failed).await?;
+        let mut old = [0; 8];
+        copy_out(&lease, &mut old)?;
+        Ok(u64::from_ne_bytes(old))
+    }
+
+    /// Reads a peer's memory, as many bytes as `into` has. More than one word may be torn.
+    pub async fn read(&self, to: Rank, from: RemoteSlice, into: &mut [u8]) -> Result<(), OpError> {
+        let from = exactly(from, into.len())?;
+        let lease = self.buffer(into.len())?;
+        let lease = self.operate(to, SendOp::Read { from }, lease, NotExecuted::Failed).await?;
+        copy_out(&lease, into)
+    }
+
+    /// Writes a peer's memory; returns once the peer's adapter has acknowledged it. An error may leave a part
+    /// written.
+    pub async fn write(&self, to: Rank, at: RemoteSlice, bytes: &[u8]) -> Result<(), OpError> {
+        let at = exactly(at, bytes.len())?;
+        let lease = self.buffer(bytes.len())?;
+        match &lease {
+            Lease::Nothing => Ok(()),
+            Lease::Block { block, .. } => block.write(0, bytes),
+            Lease::Range { mr, .. } => mr.write(0, bytes),
+        }
+        .map_err(refused)?;
+        let op = SendOp::Write { to: at, imm: None };
+        let part = |status| match bytes.len() {
+            0..=1 => OpError::NotExecuted(NotExecuted::Failed(status)),
+            _ => OpError::Unknown(Lost::Failed(status)),
+        };
+        self.operate_with(to, op, lease, part).await.map(drop)
+    }
+
+    /// Local memory for an operation's bytes.
+    fn buffer(&self, len: usize) -> Result<Lease<V>, OpError> {
+        let shared = &self.shared;
+        let wide = u32::try_from(len).map_err(|_| {
+            refused(VerbsError::TooLarge { what: "length", value: len as u64, bound: u64::from(u32::MAX) })
+        })?;
+        let lease = match wide {
+            0 => Lease::Nothing,
+            1..=8 => Lease::Block { block: shared.word_pool.alloc().map_err(refused)?, len: wide },
+            9..=BULK => Lease::Block { block: shared.bulk_pool.alloc().map_err(refused)?, len: wide },
+            _ => {
+                let mr = shared.pd.alloc_mr(len, AccessFlags::LOCAL_WRITE).map_err(refused)?;
+                Lease::Range { mr, at: 0, len: wide }
+            }
+        };
+        Ok(lease)
+    }
+
+    async fn operate(
+        &self,
+        to: Rank,
+        op: SendOp<'static, V>,
+        lease: Lease<V>,
+        part: fn(verbs_trait::WcError) -> NotExecuted,
+    ) -> Result<Lease<V>, OpError> {
+        self.operate_with(to, op, lease, |status| OpError::NotExecuted(part(status))).await
+    }
+
+    /// Waits for its turn, posts, and awaits the end. `part` says what it means that the far side may have
+    /// done a part.
+    async fn operate_with(
+        &self,
+        to: Rank,
+        op: SendOp<'static, V>,
+        lease: Lease<V>,
+        part: impl FnOnce(verbs_trait::WcError) -> OpError,
+    ) -> Result<Lease<V>, OpError> {
+        let shared = &*self.shared;
+        let index = shared.index(to).ok_or(OpError::NotExecuted(NotExecuted::NoSuchPeer(to)))?;
+        let queue = Turn::new(shared, index).await.map_err(OpError::NotExecuted)?;
+        let pending = queue.post(op, Local::Lease(lease)).map_err(refused)?;
+        shared.with_peer(index, |peer| peer.last_op = queue.counts().0);
+        shared.stats.borrow_mut().operations += 1;
+        drop(queue);
+        let (outcome, lease) = pending.await;
+        let error = match outcome {
+            Ok(_) => return Ok(lease),
+            Err(Failed::Destroyed) => OpError::Unknown(Lost::Destroyed),
+            Err(Failed::Status(status)) => match status.far_side() {
+                FarSide::Untouched => OpError::NotExecuted(NotExecuted::Failed(status)),
+                FarSide::MayHavePart => part(status),
+                FarSide::Unknown => OpError::Unknown(Lost::Failed(status)),
+            },
+        };
+        if matches!(error, OpError::Unknown(_)) {
+            shared.stats.borrow_mut().unknown_fates += 1;
+        }
+        Err(error)
+    }
+
+    /// Returns once every operation toward `to` that was posted before the call has a **fixed** fate: it has
+    /// completed, or its connection is fenced at both ends (a later incarnation of the connection stands,
+    /// which either side asks for or accepts only after it has moved its old queue pair to error). From then
+    /// on no late copy of such an operation can execute.
+    ///
+    /// Waits for the connection for as long as it takes: set a deadline.
+    pub async fn settle(&self, to: Rank) -> Result<(), NotExecuted> {
+        let shared = &*self.shared;
+        let index = shared.index(to).ok_or(NotExecuted::NoSuchPeer(to))?;
+        let (ups, last_op) = shared.with_peer(index, |peer| {
+            peer.settling += 1;
+            (peer.ups, peer.last_op)
+        });
+        let _settling = Settling { shared, index };
+        poll_fn(|cx| {
+            if shared.closed.get() {
+                return Poll::Ready(Err(NotExecuted::Closed));
+            }
+            shared.with_peer(index, |peer| {
+                if is_fixed(peer, ups, last_op) {
+                    return Poll::Ready(Ok(()));
+                }
+                keep(&mut peer.settlers, cx);
+                match &peer.queue {
+                    Some(queue) => queue.watch_sends(cx),
+                    None => shared.event(index, peer.epoch, Event::Wanted),
+                }
+                Poll::Pending
+            })
+        })
+        .await
+    }
+}
+
+/// Whether the operations up to `last_op`, of the incarnation that stood last when `ups` was counted, have a
+/// fixed fate.
+fn is_fixed<V: Verbs>(peer: &Peer<V>, ups: u64, last_op: u64) -> bool {
+    if peer.ups > ups {
+        return true;
+    }
+    match &peer.queue {
+        // Of a later attempt that does not stand yet, or the one that drains, or the one that stands.
+        Some(queue) if peer.link.is_up() || peer.link.is_draining() => {
+            !peer.unsettled && queue.counts().1 >= last_op
+        }
+        _ => !peer.unsettled,
+    }
+}
+
+/// Counts who waits in [`Mesh::settle`], since that makes a connection wanted.
+struct Settling<'a, V: Verbs> {
+    shared: &'a Shared<V>,
+    index: usize,
+}
+
+impl<V: Verbs> Drop for Settling<'_, V> {
+    fn drop(&mut self) {
+        self.shared.with_peer(self.index, |peer| peer.settling -= 1);
+    }
+}
+
+/// A place in the line of those who want to post to one peer; ready with the queue once it is the first, the
+/// connection stands and the send queue has room. The caller posts before it awaits anything else.
+struct Turn<'a, V: Verbs> {
+    shared: &'a Shared<V>,
+    index: usize,
+    ticket: Option<u64>,
+    /// The peer's life that the operation is meant for: its addresses mean nothing in another.
+    lives: u32,
+}
+
+impl<'a, V: Verbs> Turn<'a, V> {
+    fn new(shared: &'a Shared<V>, index: usize) -> Turn<'a, V> {
+        Turn { shared, index, ticket: None, lives: shared.with_peer(index, |peer| peer.lives) }
+    }
+}
+
+impl<V: Verbs> Future for Turn<'_, V> {
+    type Output = Result<Queue<V>, NotExecuted>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let (shared, index) = (self.shared, self.index);
+        if shared.closed.get() {
+            return Poll::Ready(Err(NotExecuted::Closed));
+        }
+        shared.with_peer(index, |peer| {
+            if peer.lives != self.lives {
+                return Poll::Ready(Err(NotExecuted::PeerReset(shared.rank_at(index))));
+            }
+            let first = match self.ticket {
+                None => peer.waiters.is_empty(),
+                Some(ticket) => peer.waiters.front().is_some_and(|w| w.ticket == ticket),
+            };
+            if first && let Some(queue) = peer.standing() {
+                // Messages keep a share of the send queue, so that operations cannot hold them up.
+                if queue.room() > shared.config.send_depth / 4 {
+                    let queue = queue.clone();
+                    if self.ticket.take().is_some() {
+                        peer.waiters.pop_front();
+                    }
+                    peer.wake_first();
+                    return Poll::Ready(Ok(queue));
+                }
+                queue.watch_sends(cx);
+            }
+            self.ticket = Some(wait_in_line(peer, self.ticket, cx));
+            if !peer.link.is_up() {
+                shared.event(index, peer.epoch, Event::Wanted);
+            }
+            Poll::Pending
+        })
+    }
+}
+
+fn wait_in_line<V: Verbs>(peer: &mut Peer<V>, ticket: Option<u64>, cx: &Context<'_>) -> u64 {
+    match ticket.and_then(|t| peer.waiters.iter_mut().find(|w| w.ticket == t)) {
+        Some(waiter) => {
+            waiter.waker.clone_from(cx.waker());
+            waiter.ticket
+        }
+        None => {
+            let ticket = peer.next_ticket;
+            peer.next_ticket += 1;
+            peer.waiters.push_back(Waiter { ticket, waker: cx.waker().clone() });
+            ticket
+        }
+    }
+}
+
+impl<V: Verbs> Drop for Turn<'_, V> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        self.shared.with_peer(self.index, |peer| {
+            peer.waiters.retain(|w| w.ticket != ticket);
+            peer.wake_first();
+        });
+    }
+}
+
+fn refused(why: VerbsError) -> OpError {
+    OpError::NotExecuted(NotExecuted::Refused(why))
+}
+
+fn too_short(need: usize, range: RemoteSlice) -> OpError {
+    OpError::NotExecuted(NotExecuted::Length { need: need as u64, have: u64::from(range.len) })
+}
+
+/// The first `len` bytes of a remote range.
+fn exactly(range: RemoteSlice, len: usize) -> Result<RemoteSlice, OpError> {
+    u32::try_from(len).ok().and_then(|len| range.slice(0..len)).ok_or(too_short(len, range))
+}
+
+fn copy_out<V: Verbs>(lease: &Lease<V>, into: &mut [u8]) -> Result<(), OpError> {
+    match lease {
+        Lease::Nothing => Ok(()),
+        Lease::Block { block, .. } => block.read(0, into),
+        Lease::Range { mr, at, .. } => mr.read(*at as usize, into),
+    }
+    // The operation was executed; that its result cannot be read is our own bug.
+    .map_err(refused)
+}

@@ -1,0 +1,128 @@
+//! One peer: its connection, its session, and who waits for either.
+
+use super::link::Link;
+use super::session::Session;
+use super::{Channel, MeshConfig, Rank};
+use crate::rt::{Block, Completed, Queue};
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
+use verbs_trait::Verbs;
+
+/// A message kept until it is acknowledged: header space and content in one block.
+pub(super) struct Outgoing<V: Verbs> {
+    pub(super) block: Block<V>,
+    /// Of the content, in bytes.
+    pub(super) len: u32,
+    pub(super) channel: Channel,
+}
+
+/// A task's place in the line of those who want to post an operation.
+pub(super) struct Waiter {
+    pub(super) ticket: u64,
+    pub(super) waker: Waker,
+}
+
+pub(super) struct Peer<V: Verbs> {
+    pub(super) link: Link,
+    pub(super) session: Session<Outgoing<V>>,
+    /// The queue pair of the connection that stands or is being made, or of the one that drains.
+    pub(super) queue: Option<Queue<V>>,
+    /// Counts queue pairs; completions that carry an older count are of one that was given up.
+    pub(super) epoch: u32,
+    /// Frames that arrived before the connection was reported to stand.
+    pub(super) early: VecDeque<Completed<V>>,
+    /// How often the connection came to stand.
+    pub(super) ups: u64,
+    /// How often the peer was found to have begun a new life.
+    pub(super) lives: u32,
+    /// Of the queue's sends, the number of the last one-sided operation; see [`Queue::counts`].
+    pub(super) last_op: u64,
+    /// Operations of an incarnation that is gone have no fixed fate yet.
+    pub(super) unsettled: bool,
+    /// Tasks that want to post an operation, in line.
+    pub(super) waiters: VecDeque<Waiter>,
+    pub(super) next_ticket: u64,
+    /// Tasks that wait for operations to have a fixed fate, and how many there are.
+    pub(super) settlers: Vec<Waker>,
+    pub(super) settling: u32,
+    /// Tasks that wait for room among the kept messages.
+    pub(super) senders: Vec<Waker>,
+    /// In the driver's list of peers whose acknowledgement is due.
+    pub(super) ack_listed: bool,
+    /// In the driver's list of peers with messages that found the send queue full.
+    pub(super) starved: bool,
+}
+
+impl<V: Verbs> Peer<V> {
+    pub(super) fn new(config: &MeshConfig, rank: Rank, session: u64) -> Peer<V> {
+        Peer {
+            link: Link::new(config.me, rank, session),
+            session: Session::new(config.recv_buffers),
+            queue: None,
+            epoch: 0,
+            early: VecDeque::new(),
+            ups: 0,
+            lives: 0,
+            last_op: 0,
+            unsettled: false,
+            waiters: VecDeque::new(),
+            next_ticket: 0,
+            settlers: Vec::new(),
+            settling: 0,
+            senders: Vec::new(),
+            ack_listed: false,
+            starved: false,
+        }
+    }
+
+    /// Whether something waits for the connection.
+    pub(super) fn wanted(&self) -> bool {
+        self.session.kept() > 0 || !self.waiters.is_empty() || self.settling > 0
+    }
+
+    /// The queue pair, if the connection stands.
+    pub(super) fn standing(&self) -> Option<&Queue<V>> {
+        self.queue.as_ref().filter(|_| self.link.is_up())
+    }
+
+    /// Gives up the queue pair; whatever of it is still reported is of no interest.
+    pub(super) fn discard(&mut self) -> Option<Queue<V>> {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.early.clear();
+        self.queue.take()
+    }
+
+    /// Wakes the first in line.
+    pub(super) fn wake_first(&self) {
+        if let Some(first) = self.waiters.front() {
+            first.waker.wake_by_ref();
+        }
+    }
+
+    pub(super) fn wake_settlers(&mut self) {
+        for waker in self.settlers.drain(..) {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn wake_senders(&mut self) {
+        for waker in self.senders.drain(..) {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn wake_all(&mut self) {
+        for waiter in &self.waiters {
+            waiter.waker.wake_by_ref();
+        }
+        self.wake_settlers();
+        self.wake_senders();
+    }
+}
+
+/// Keeps a task's waker once.
+pub(super) fn keep(wakers: &mut Vec<Waker>, cx: &Context<'_>) {
+    if !wakers.iter().any(|w| w.will_wake(cx.waker())) {
+        wakers.push(cx.waker().clone());
+    }
+}

@@ -1,0 +1,232 @@
+//! A session: messages between two nodes, in order and exactly once, however often their connection breaks.
+//!
+//! A state machine without I/O. What the sender keeps and what the receiver counts outlive the connection;
+//! only credits belong to one incarnation of it.
+//!
+//! - **Retention.** A message is kept until the *peer's session* has acknowledged it. A completion on a
+//!   reliable connection is not enough: it says that the peer's adapter has the message (IBA 9.7.5.1.1), and
+//!   the peer may find its queue pair in error before it looks.
+//! - **Resumption.** A new incarnation begins with each side's receive position. The sender drops what lies
+//!   before it and repeats what lies behind it.
+//! - **Credits.** The receiver grants as many frames as it has posted buffers, as a running total in every
+//!   frame. The last [`RESERVE`] credits are kept for frames that return credits; a side that owes half its
+//!   buffers uses them. A side can have sent its last control frame only after it received as many frames as
+//!   the other side has credits in all, so the two cannot both be without credit and owing: there is no
+//!   deadlock, and no receiver is ever not ready.
+
+use std::collections::VecDeque;
+
+/// Credits that only control frames may use.
+const RESERVE: u32 = 2;
+
+/// The fewest buffers with which data can flow beside the reserve.
+pub(super) const MIN_BUFFERS: u32 = 8;
+
+/// What precedes the content of every frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// The message's number in its session, from 1; 0 for a control frame, which has no content.
+    pub(super) seq: u64,
+    /// The last message received in order.
+    pub(super) ack: u64,
+    /// How many frames the receiver may have been sent in this incarnation in all; wraps.
+    pub(super) grant: u32,
+}
+
+/// What a received frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    /// The next message: deliver it.
+    Deliver,
+    /// A message that was received before: drop it.
+    Duplicate,
+    /// A control frame: nothing to deliver.
+    Control,
+    /// The peer breaks the protocol: a gap, or an acknowledgement of what was never sent. The connection is
+    /// of no more use.
+    Violation,
+}
+
+/// One node's end of a session.
+#[derive(Clone, Debug)]
+pub(super) struct Session<M> {
+    up: bool,
+    /// Messages that the peer has not acknowledged, the first numbered `first`.
+    kept: VecDeque<M>,
+    first: u64,
+    /// The next message to put on this incarnation.
+    next: u64,
+    /// Frames sent on this incarnation, and the total that the peer has granted; both wrap.
+    sent: u32,
+    limit: u32,
+    /// The last message received in order.
+    received: u64,
+    /// What the peer was last told of `received`.
+    ack_told: u64,
+    /// Buffers posted ever on this incarnation, wrapping: what the peer may be told; and what it was told.
+    granted: u32,
+    grant_told: u32,
+    /// Buffers posted at a time.
+    buffers: u32,
+}
+
+impl<M> Session<M> {
+    /// A new session, not connected. `buffers` is how many receive buffers this side posts.
+    pub(super) fn new(buffers: u32) -> Session<M> {
+        debug_assert!(buffers >= MIN_BUFFERS);
+        Session {
+            up: false,
+            kept: VecDeque::new(),
+            first: 1,
+            next: 1,
+            sent: 0,
+            limit: 0,
+            received: 0,
+            ack_told: 0,
+            granted: buffers,
+            grant_told: buffers,
+            buffers,
+        }
+    }
+
+    /// Keeps a message for sending.
+    pub(super) fn push(&mut self, message: M) {
+        self.kept.push_back(message);
+    }
+
+    /// Messages kept: not sent yet, or not acknowledged.
+    pub(super) fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// The last message received in order: what this side reports when it reconnects.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Frames that the peer has used credits for and not got back.
+    pub(super) fn owed(&self) -> u32 {
+        self.granted.wrapping_sub(self.grant_told)
+    }
+
+    /// Whether received messages wait to be acknowledged.
+    pub(super) fn owes_ack(&self) -> bool {
+        self.received != self.ack_told
+    }
+
+    /// Whether a message waits to be put on the connection, for whatever reason.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.next < self.first + self.kept.len() as u64
+    }
+
+    /// How many messages were sent beyond a position: those to be repeated from there.
+    pub(super) fn sent_beyond(&self, position: u64) -> u64 {
+        (self.next - 1).saturating_sub(position)
+    }
+
+    fn credits(&self) -> u32 {
+        self.limit.wrapping_sub(self.sent)
+    }
+
+    /// The header of the next frame, which tells the peer all that it is owed.
+    fn frame(&mut self, seq: u64) -> Header {
+        self.sent = self.sent.wrapping_add(1);
+        self.ack_told = self.received;
+        self.grant_told = self.granted;
+        Header { seq, ack: self.received, grant: self.granted }
+    }
+
+    /// Takes the next message to send now, if connection and credits allow one.
+    pub(super) fn next_message(&mut self) -> Option<(Header, &M)> {
+        if !self.up || self.credits() <= RESERVE || !self.has_unsent() {
+            return None;
+        }
+        let seq = self.next;
+        self.next += 1;
+        let header = self.frame(seq);
+        Some((header, &self.kept[(seq - self.first) as usize]))
+    }
+
+    /// A control frame to send now, if half of the buffers' credits are owed.
+    pub(super) fn credit_return(&mut self) -> Option<Header> {
+        if !self.up || self.owed() < self.buffers / 2 || self.credits() == 0 {
+            return None;
+        }
+        Some(self.frame(0))
+    }
+
+    /// A control frame for an acknowledgement that nothing else has carried in time. Never with reserved
+    /// credits: when there are no others, a credit return is due soon and carries it.
+    pub(super) fn late_ack(&mut self) -> Option<Header> {
+        if !self.up || !self.owes_ack() || self.credits() <= RESERVE {
+            return None;
+        }
+        Some(self.frame(0))
+    }
+
+    /// A frame arrived. Drops what the peer acknowledges.
+    pub(super) fn on_frame(&mut self, header: Header) -> Received {
+        if header.ack >= self.next {
+            return Received::Violation;
+        }
+        self.forget(header.ack);
+        if self.up {
+            self.limit = header.grant;
+        }
+        match header.seq {
+            0 => Received::Control,
+            seq if seq <= self.received => Received::Duplicate,
+            seq if seq == self.received + 1 => {
+                self.received = seq;
+                Received::Deliver
+            }
+            _ => Received::Violation,
+        }
+    }
+
+    /// Drops messages up to the one acknowledged.
+    fn forget(&mut self, ack: u64) {
+        while self.first <= ack && self.kept.pop_front().is_some() {
+            self.first += 1;
+        }
+    }
+
+    /// A receive buffer is posted again.
+    pub(super) fn reposted(&mut self) {
+        self.granted = self.granted.wrapping_add(1);
+    }
+
+    /// The connection broke. What was sent and not acknowledged waits for the next one.
+    pub(super) fn disconnected(&mut self) {
+        self.up = false;
+    }
+
+    /// A new incarnation stands: the peer's receive position and its number of posted buffers. Says whether
+    /// the position is possible.
+    pub(super) fn connected(&mut self, peer_received: u64, peer_buffers: u32) -> bool {
+        if peer_received + 1 < self.first || peer_received >= self.first + self.kept.len() as u64 {
+            return false;
+        }
+        self.forget(peer_received);
+        self.up = true;
+        self.next = self.first;
+        self.sent = 0;
+        self.limit = peer_buffers;
+        self.granted = self.buffers;
+        self.grant_told = self.buffers;
+        // The handshake told the peer our position.
+        self.ack_told = self.received;
+        true
+    }
+
+    /// Begins anew with a peer that has forgotten the session. Gives back what it had not acknowledged.
+    pub(super) fn reset(&mut self) -> VecDeque<M> {
+        let lost = std::mem::take(&mut self.kept);
+        *self = Session::new(self.buffers);
+        lost
+    }
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

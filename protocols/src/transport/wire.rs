@@ -1,0 +1,194 @@
+//! What travels: frames' headers and the private data of connection requests. All numbers little-endian.
+
+use super::session::Header;
+use super::{Channel, Rank};
+
+/// The version of everything in this file. Nodes of different versions do not connect.
+const VERSION: u16 = 1;
+
+/// A frame's header, in bytes: sequence number 8, acknowledgement 8, grant 4, channel 1, zero 3.
+pub(super) const HEADER_LEN: usize = 24;
+
+pub(super) fn encode_header(header: &Header, channel: Channel) -> [u8; HEADER_LEN] {
+    let mut b = [0; HEADER_LEN];
+    b[0..8].copy_from_slice(&header.seq.to_le_bytes());
+    b[8..16].copy_from_slice(&header.ack.to_le_bytes());
+    b[16..20].copy_from_slice(&header.grant.to_le_bytes());
+    b[20] = channel.0;
+    b
+}
+
+pub(super) fn decode_header(frame: &[u8]) -> Option<(Header, Channel)> {
+    let b = frame.get(..HEADER_LEN)?;
+    let header = Header { seq: u64_at(b, 0), ack: u64_at(b, 8), grant: u32_at(b, 16) };
+    Some((header, Channel(b[20])))
+}
+
+/// What each side tells the other when they connect, in the private data of request and acceptance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hello {
+    /// Who speaks.
+    pub(super) rank: Rank,
+    /// The speaker's life: random when its mesh started.
+    pub(super) session: u64,
+    /// The life of the listener that the speaker has its session with; 0 if it knows none. The receive
+    /// position is of that session and means nothing in another.
+    pub(super) with: u64,
+    /// The incarnation of the connection: proposed by the request, agreed by the acceptance.
+    pub(super) incarnation: u32,
+    /// Receive buffers posted.
+    pub(super) buffers: u32,
+    /// Longest message.
+    pub(super) max_message: u32,
+    /// The last message received in order.
+    pub(super) received: u64,
+}
+
+/// A hello, in bytes; less than [`verbs_trait::MAX_PRIVATE_REQUEST`].
+pub(super) const HELLO_LEN: usize = 44;
+
+impl Hello {
+    pub(super) fn encode(&self) -> [u8; HELLO_LEN] {
+        let mut b = [0; HELLO_LEN];
+        b[0..2].copy_from_slice(&VERSION.to_le_bytes());
+        b[4..8].copy_from_slice(&self.rank.get().to_le_bytes());
+        b[8..16].copy_from_slice(&self.session.to_le_bytes());
+        b[16..24].copy_from_slice(&self.with.to_le_bytes());
+        b[24..28].copy_from_slice(&self.incarnation.to_le_bytes());
+        b[28..32].copy_from_slice(&self.buffers.to_le_bytes());
+        b[32..36].copy_from_slice(&self.max_message.to_le_bytes());
+        b[36..44].copy_from_slice(&self.received.to_le_bytes());
+        b
+    }
+
+    /// `None` for anything that this version does not speak.
+    pub(super) fn decode(private: &[u8]) -> Option<Hello> {
+        // The transport below may pad private data to its field's length.
+        let b = private.get(..HELLO_LEN)?;
+        if u16_at(b, 0) != VERSION {
+            return None;
+        }
+        Some(Hello {
+            rank: Rank::new(u32_at(b, 4))?,
+            session: u64_at(b, 8),
+            with: u64_at(b, 16),
+            incarnation: u32_at(b, 24),
+            buffers: u32_at(b, 28),
+            max_message: u32_at(b, 32),
+            received: u64_at(b, 36),
+        })
+    }
+}
+
+/// Why a request is turned down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Not one of our nodes, or not of our version or sizes.
+    Stranger,
+    /// An old request: a later incarnation was agreed, up to this one.
+    Stale {
+        /// The latest agreed incarnation.
+        floor: u32,
+    },
+    /// Both sides asked at once, and ours goes first.
+    Crossing,
+    /// This node's mesh is closed, or it has no memory for a connection.
+    Unable,
+}
+
+impl Refusal {
+    pub(super) fn encode(self) -> [u8; 8] {
+        let (kind, floor) = match self {
+            Refusal::Stranger => (1, 0),
+            Refusal::Stale { floor } => (2, floor),
+            Refusal::Crossing => (3, 0),
+            Refusal::Unable => (4, 0),
+        };
+        let mut b = [0; 8];
+        b[0..2].copy_from_slice(&VERSION.to_le_bytes());
+        b[2] = kind;
+        b[4..8].copy_from_slice(&u32::to_le_bytes(floor));
+        b
+    }
+
+    pub(super) fn decode(private: &[u8]) -> Option<Refusal> {
+        let b = private.get(..8)?;
+        if u16_at(b, 0) != VERSION {
+            return None;
+        }
+        match b[2] {
+            1 => Some(Refusal::Stranger),
+            2 => Some(Refusal::Stale { floor: u32_at(b, 4) }),
+            3 => Some(Refusal::Crossing),
+            4 => Some(Refusal::Unable),
+            _ => None,
+        }
+    }
+}
+
+fn u16_at(b: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([b[at], b[at + 1]])
+}
+
+fn u32_at(b: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(b[at..at + 4].try_into().expect("4 bytes"))
+}
+
+fn u64_at(b: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(b[at..at + 8].try_into().expect("8 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            rank: Rank::new(7).expect("not zero"),
+            session: 0x1122_3344_5566_7788,
+            with: 0x99aa_bbcc_ddee_ff00,
+            incarnation: 0xdead_beef,
+            buffers: 64,
+            max_message: 256,
+            received: u64::MAX - 1,
+        }
+    }
+
+    #[test]
+    fn a_hello_survives_the_wire_padded_or_not() {
+        let mut private = hello().encode().to_vec();
+        assert_eq!(Hello::decode(&private), Some(hello()));
+        private.resize(verbs_trait::MAX_PRIVATE_REQUEST, 0);
+        assert_eq!(Hello::decode(&private), Some(hello()));
+    }
+
+    #[test]
+    fn another_version_a_short_hello_and_rank_zero_are_strangers() {
+        let good = hello().encode();
+        let mut other = good;
+        other[0] = 2;
+        assert_eq!(Hello::decode(&other), None);
+        assert_eq!(Hello::decode(&good[..HELLO_LEN - 1]), None);
+        let mut nobody = good;
+        nobody[4..8].fill(0);
+        assert_eq!(Hello::decode(&nobody), None);
+    }
+
+    #[test]
+    fn a_refusal_survives_the_wire() {
+        for refusal in
+            [Refusal::Stranger, Refusal::Stale { floor: 0x0102_0304 }, Refusal::Crossing, Refusal::Unable]
+        {
+            assert_eq!(Refusal::decode(&refusal.encode()), Some(refusal));
+        }
+        assert_eq!(Refusal::decode(&[]), None);
+    }
+
+    #[test]
+    fn a_header_survives_the_wire() {
+        let header = Header { seq: u64::MAX, ack: 5, grant: 0xffff_fffe };
+        let frame = encode_header(&header, Channel(9));
+        assert_eq!(decode_header(&frame), Some((header, Channel(9))));
+        assert_eq!(decode_header(&frame[1..]), None);
+    }
+}
