@@ -23,18 +23,20 @@
 //! - A request from a queue pair that is connected already means that the peer has forgotten that connection
 //!   (it crashed): the old one is reported as disconnected (12.9.8.3.1).
 
+mod conn;
 mod incoming;
 mod message;
 
 pub use message::{Address, Body, CommId, Message, Offer, WIRE_BYTES};
 
 use crate::NodeId;
+use crate::profile::Profile;
+use conn::{Conn, Mine, Params, State};
 use message::STALE;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use verbs_trait::{
-    AckTimeout, CmEvent, CmId, ConnParams, MAX_PRIVATE_ACCEPT, MAX_PRIVATE_REJECT, MAX_PRIVATE_REQUEST,
-    Migration, Modify, Mtu, Nanos, Path, Psn, QpNum, RejectReason, Result, Retries, RnrTimer, Service, ToRtr,
-    ToRts, VerbsError,
+    CmEvent, CmId, ConnParams, MAX_PRIVATE_ACCEPT, MAX_PRIVATE_REJECT, MAX_PRIVATE_REQUEST, Modify, Mtu,
+    Nanos, Psn, QpNum, RejectReason, Result, Service, VerbsError,
 };
 
 /// A queue pair, by a name that no later one of its adapter has.
@@ -70,6 +72,17 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// As a profile has them.
+    pub fn of(profile: &Profile) -> Settings {
+        let response = profile.transport.cm_timeout().span().unwrap_or(Nanos::MAX);
+        Settings {
+            response,
+            retries: profile.transport.cm_retries as u8,
+            mtu: profile.transport.mtu(),
+            max_rd_atomic: profile.adapter.max_rd_atomic as u8,
+        }
+    }
+
     /// After which time no copy of a message is sent any more.
     fn lifetime(&self) -> Nanos {
         self.response * (u64::from(self.retries) + 1)
@@ -79,68 +92,6 @@ impl Settings {
 /// Which application of the node (an open device) a listener or connection belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner(pub u32);
-
-/// The application's side of a connection's parameters.
-#[derive(Clone, Copy, Debug)]
-struct Params {
-    responder_resources: u8,
-    initiator_depth: u8,
-    timeout: AckTimeout,
-    retry: Retries,
-    rnr_retry: Retries,
-    min_rnr_timer: RnrTimer,
-    mtu: Mtu,
-}
-
-#[derive(Clone, Debug)]
-enum State {
-    /// The peer is known, nothing was sent.
-    Resolved { service: Service },
-    /// Active: a request is out.
-    ReqSent { mine: Mine },
-    /// Passive: the application has not answered yet.
-    ReqReceived { theirs: Offer },
-    /// Passive: accepted, and not confirmed yet.
-    RepSent { mine: Mine },
-    /// It stands.
-    Established,
-    /// This side has ended it, and waits for the confirmation. The application has forgotten it.
-    DreqSent,
-    /// Passive: over. A late copy of its request is answered by a rejection. The application has forgotten it.
-    Over { reason: RejectReason, private: Vec<u8> },
-}
-
-/// This side's queue pair in a connection.
-#[derive(Clone, Copy, Debug)]
-struct Mine {
-    qp: QpRef,
-    psn: Psn,
-    params: Params,
-}
-
-#[derive(Clone, Debug)]
-struct Conn {
-    owner: Owner,
-    peer: Address,
-    /// The peer's name for it, once known.
-    remote: Option<CommId>,
-    /// The peer's queue pair, once known.
-    remote_qp: Option<QpNum>,
-    /// Whether the peer asked for it.
-    passive: bool,
-    state: State,
-    /// What is repeated until it is answered, and how often it still may be.
-    unanswered: Option<(Body, u8)>,
-    /// When to repeat, or to forget.
-    deadline: Nanos,
-}
-
-impl Conn {
-    /// Whether the application still knows it.
-    fn is_known(&self) -> bool {
-        !matches!(self.state, State::DreqSent | State::Over { .. })
-    }
-}
 
 /// The connection manager of one adapter.
 #[derive(Clone, Debug)]
@@ -489,51 +440,6 @@ impl Manager {
             State::DreqSent => self.bury(now, id, STALE, vec![]),
             _ => self.remove(id),
         }
-    }
-}
-
-impl Params {
-    /// What both sides can do.
-    fn agree(&mut self, theirs: &Offer) {
-        self.mtu = self.mtu.min(theirs.mtu);
-        self.responder_resources = self.responder_resources.min(theirs.initiator_depth);
-        self.initiator_depth = self.initiator_depth.min(theirs.responder_resources);
-    }
-}
-
-impl Mine {
-    fn offer(&self) -> Offer {
-        Offer {
-            qp: self.qp.num,
-            psn: self.psn,
-            mtu: self.params.mtu,
-            responder_resources: self.params.responder_resources,
-            initiator_depth: self.params.initiator_depth,
-        }
-    }
-
-    fn to_rtr(self, me: Address, peer: Address, theirs: &Offer) -> Modify {
-        Modify::Rtr(ToRtr {
-            dest_qp: theirs.qp,
-            rq_psn: theirs.psn,
-            path: Path::to(peer.gid, me.port),
-            mtu: self.params.mtu,
-            min_rnr_timer: self.params.min_rnr_timer,
-            max_dest_rd_atomic: self.params.responder_resources,
-            alt: None,
-        })
-    }
-
-    fn to_rts(self) -> Modify {
-        Modify::Rts(ToRts {
-            sq_psn: self.psn,
-            timeout: self.params.timeout,
-            retry: self.params.retry,
-            rnr_retry: self.params.rnr_retry,
-            max_rd_atomic: self.params.initiator_depth,
-            alt: None,
-            migration: Migration::Migrated,
-        })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::choice::{Choice, Seeded};
 use proptest::prelude::*;
-use verbs_trait::{Gid, QpState};
+use verbs_trait::{AckTimeout, Gid, QpState, Retries, RnrTimer, ToRtr, ToRts};
 
 /// A queue pair as the manager sees it.
 #[derive(Clone, Debug, Default)]

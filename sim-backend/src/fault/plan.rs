@@ -245,10 +245,8 @@ impl Faults {
                 self.cuts_left[id.0 as usize] -= 1;
                 return Some(now + down);
             }
-            Fault::PortDown { node, port, .. } => {
-                if self.ports_down(node, port) == 1 {
-                    effects.push(Effect::PortDown { node, port });
-                }
+            Fault::PortDown { node, port, .. } if self.ports_down(node, port) == 1 => {
+                effects.push(Effect::PortDown { node, port });
             }
             Fault::SlowNode { node, .. } => effects.push(self.speed_of(node)),
             Fault::Crash { node } => effects.push(Effect::Crash { node }),

@@ -164,6 +164,10 @@ figures! {
         rnr_retry: "count" in 0..=7,
         /// How long a peer is to wait that found no receive buffer, as the code of IBA table 45.
         min_rnr_timer: "code" in 0..=31,
+        /// How long the connection manager waits for an answer, as the exponent of 4.096 us x 2^n.
+        cm_timeout: "exponent" in 1..=31,
+        /// How often it repeats a message that was not answered.
+        cm_retries: "count" in 0..=15,
     }
 }
 
@@ -286,6 +290,11 @@ impl Transport {
     /// Retries after receiver-not-ready.
     pub fn rnr_retry(&self) -> Retries {
         Retries::new(self.rnr_retry as u8).expect("checked when it was read")
+    }
+
+    /// How long the connection manager waits for an answer.
+    pub fn cm_timeout(&self) -> AckTimeout {
+        AckTimeout::new(self.cm_timeout as u8).expect("checked when it was read")
     }
 
     /// How long a peer is to wait that found no receive buffer.
