@@ -3,14 +3,42 @@
 //! One event queue in nanoseconds of virtual time drives everything: packets, adapters, timers, faults and the
 //! nodes' processors. There are no threads, no wall clock and no global state; every decision that a run
 //! leaves open is put to one [`choice::Choice`], so the same answers give the same run to the byte.
+//!
+//! A [`Fabric`] is a cluster. Its [devices](Fabric::devices) are opened like any others of the contract, and
+//! programs that are [mounted](Fabric::mount) on its nodes run as the virtual time [passes](Fabric::run_until):
+//!
+//! ```
+//! use sim_backend::{Config, Fabric, NodeId, choice::Seeded, profile::Profile};
+//! use verbs_trait::{Context, Device, Nanos};
+//!
+//! let profile = Profile::builtin("ncosed-2007").unwrap();
+//! let fabric = Fabric::new(Config::new(2, profile), Box::new(Seeded::new(1))).unwrap();
+//! let ctx = fabric.devices(NodeId(0))[0].open().unwrap();
+//! let cq = ctx.create_cq(16, None).unwrap();
+//! fabric.run_until(Nanos::from_millis(1));
+//! # drop(cq);
+//! ```
 
 pub mod access;
 pub mod choice;
 pub mod cm;
+mod config;
+mod fabric;
 pub mod fault;
+pub mod hca;
 mod ids;
 pub mod log;
 pub mod profile;
+mod stats;
+mod verbs;
 pub mod wheel;
+mod world;
 
+pub use config::{Config, ConfigError, MAX_NODES, Order, Record, Topology};
+pub use fabric::{Fabric, RunEnd};
 pub use ids::NodeId;
+pub use stats::{Alive, Stats};
+pub use verbs::{
+    Sim, SimAh, SimChannel, SimCm, SimContext, SimCq, SimDevice, SimHost, SimMr, SimOob, SimPd, SimQp,
+    SimSrq, SimStream, SimStreamListener,
+};

@@ -264,6 +264,11 @@ impl Manager {
         self.events.get(&owner).is_some_and(|events| !events.is_empty())
     }
 
+    /// How many events wait to be taken, of all applications.
+    pub fn pending_events(&self) -> usize {
+        self.events.values().map(VecDeque::len).sum()
+    }
+
     /// When [`Manager::on_timer`] is to be called. It may change at any call.
     pub fn deadline(&self) -> Option<Nanos> {
         self.timers.first().map(|(at, _)| *at)

@@ -377,9 +377,8 @@ impl Serving {
             // Every one of those will release, or be waited for by name.
             was.shared()
         } else {
-            // Whoever released was sent to an exclusive holder, or is before one: when it leaves it kicks, or a
-            // wait for its successor comes.
-            u32::MAX
+            // The exclusive holder may be leaving: its kick, or the next release, tells.
+            spent + 1
         };
         self.kicked = false;
     }

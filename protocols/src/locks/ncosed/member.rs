@@ -67,9 +67,8 @@ pub(crate) struct Member {
     pub(crate) phase: Phase,
     pub(crate) role: Role,
     pub(crate) epoch: Epoch,
-    /// Counts this node's exclusive requests, over all epochs: a number is never used again.
+    /// Counts this node's exclusive requests.
     pub(crate) turn: u32,
-    /// The last successor that it passed the lock to.
     pub(crate) passed: Option<Passed>,
     /// An atomic of ours is on its way; a report waits for it.
     pub(crate) atomic_out: bool,
@@ -152,6 +151,7 @@ impl Member {
         }
         self.epoch = epoch;
         self.phase = Phase::Open(word);
+        self.passed = None;
         self.freeze_asked = false;
         self.forget_queue();
         Taken::Well

@@ -1,0 +1,223 @@
+//! The fabric: one world and the programs that run in it.
+
+use crate::NodeId;
+use crate::access::Access;
+use crate::choice::Choice;
+use crate::config::{Config, ConfigError, MAX_NODES};
+use crate::fault::{Fault, FaultError, FaultId, FaultRecord, Rules};
+use crate::hca::HcaId;
+use crate::log::Log;
+use crate::stats::Stats;
+use crate::verbs::{SimDevice, WorldRef};
+use crate::world::{Activity, Happened, World};
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use verbs_trait::{Nanos, Node, PinnedMemory};
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// Every mounted program has ended.
+    AllDone,
+    /// Nothing is pending: nothing will ever happen again by itself.
+    Idle,
+    /// The time has come.
+    Reached,
+}
+
+type Programs = Rc<RefCell<Vec<Option<Box<dyn Node>>>>>;
+
+/// A simulated cluster. Clones are the same one.
+///
+/// Worlds are independent of each other: a thread can hold many.
+#[derive(Clone)]
+pub struct Fabric {
+    world: WorldRef,
+    /// Beside the world and not in it: programs hold handles, and handles hold the world.
+    programs: Programs,
+}
+
+impl fmt::Debug for Fabric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fabric").field("now", &self.now()).finish_non_exhaustive()
+    }
+}
+
+impl Fabric {
+    /// A cluster at time 0. Every question that a run leaves open is put to `choice`.
+    pub fn new(config: Config, choice: Box<dyn Choice>) -> Result<Fabric, ConfigError> {
+        if !(1..=MAX_NODES).contains(&config.nodes) {
+            return Err(ConfigError::Nodes(config.nodes));
+        }
+        let programs = (0..config.nodes).map(|_| None).collect();
+        Ok(Fabric {
+            world: Rc::new(RefCell::new(World::new(&config, choice))),
+            programs: Rc::new(RefCell::new(programs)),
+        })
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> u32 {
+        self.programs.borrow().len() as u32
+    }
+
+    /// A node's devices; none for a node that is not there.
+    pub fn devices(&self, node: NodeId) -> Vec<SimDevice> {
+        if node.0 >= self.nodes() {
+            return Vec::new();
+        }
+        let (world, hca, name) = (self.world.clone(), HcaId(node.0), Rc::from("sim0"));
+        vec![SimDevice { world, node, hca, name }]
+    }
+
+    /// Puts a program on a node, in place of the one that was there: it is stepped from now on. Ignored for a
+    /// node that is not there or has crashed.
+    pub fn mount(&self, node: NodeId, program: Box<dyn Node>) {
+        if node.0 >= self.nodes() || self.world.borrow_mut().machine(node).crashed {
+            return;
+        }
+        let before = self.programs.borrow_mut()[node.index()].replace(program);
+        drop(before);
+        self.world.borrow_mut().program_mounted(node);
+    }
+
+    /// The virtual time.
+    pub fn now(&self) -> Nanos {
+        self.world.borrow().state.now
+    }
+
+    /// Lets everything happen that is due by `until`, and moves the time there.
+    ///
+    /// Ends early when every mounted program has ended (and at least one was mounted), or when nothing is
+    /// pending; the time stays where it is then. Must not be called from a program's step.
+    pub fn run_until(&self, until: Nanos) -> RunEnd {
+        loop {
+            let happened = {
+                let mut world = self.world.borrow_mut();
+                match world.next_event(until) {
+                    Some(event) => world.happen(event),
+                    None => return self.pause(&mut world, until),
+                }
+            };
+            match happened {
+                Happened::Done => {}
+                Happened::Step(node) => {
+                    if self.step(node) && self.all_done() {
+                        return RunEnd::AllDone;
+                    }
+                }
+                Happened::Crashed(node) => {
+                    let program = self.programs.borrow_mut()[node.index()].take();
+                    drop(program);
+                }
+            }
+            self.release_brought();
+        }
+    }
+
+    fn pause(&self, world: &mut World, until: Nanos) -> RunEnd {
+        if world.is_idle() {
+            return if world.all_done() { RunEnd::AllDone } else { RunEnd::Idle };
+        }
+        world.state.now = world.state.now.max(until);
+        RunEnd::Reached
+    }
+
+    /// Steps a node's program; whether it has ended with that.
+    fn step(&self, node: NodeId) -> bool {
+        // Taken out for the step: the program may mount another one, and drop handles, while it runs.
+        let Some(mut program) = self.programs.borrow_mut()[node.index()].take() else { return false };
+        let park = program.step();
+        let done = park == verbs_trait::Park::Done;
+        if done {
+            drop(program);
+        } else {
+            let mut programs = self.programs.borrow_mut();
+            let place = &mut programs[node.index()];
+            if place.is_none() {
+                *place = Some(program);
+            }
+        }
+        self.world.borrow_mut().end_step(node, park);
+        done
+    }
+
+    fn all_done(&self) -> bool {
+        self.world.borrow().all_done()
+    }
+
+    /// Memory that applications brought is released outside of the world's borrow.
+    fn release_brought(&self) {
+        if self.world.borrow().brought.is_empty() {
+            return;
+        }
+        let brought: Vec<Rc<dyn PinnedMemory>> = std::mem::take(&mut self.world.borrow_mut().brought);
+        drop(brought);
+    }
+
+    /// Plans a fault: it strikes then, or as soon as the world moves if that time is past.
+    pub fn plan(&self, at: Nanos, fault: Fault) -> Result<FaultId, FaultError> {
+        self.world.borrow_mut().plan(at, fault)
+    }
+
+    /// Every planned fault and what became of it.
+    pub fn faults(&self) -> Vec<FaultRecord> {
+        self.world.borrow().state.faults.records().to_vec()
+    }
+
+    /// Heals everything, cancels what is planned and takes the rules out. Crashed nodes stay so.
+    pub fn stop_faults(&self) {
+        self.world.borrow_mut().stop_faults();
+    }
+
+    /// Reads or changes the rules by which packets are disturbed.
+    pub fn rules<T>(&self, change: impl FnOnce(&mut Rules) -> T) -> T {
+        change(self.world.borrow_mut().state.faults.rules())
+    }
+
+    /// Replaces the event log: into a file, into memory, nowhere. The old one is handed back.
+    pub fn set_log(&self, log: Log) -> Log {
+        std::mem::replace(&mut self.world.borrow_mut().log, log)
+    }
+
+    /// Reads the event log, or takes its lines.
+    pub fn log<T>(&self, read: impl FnOnce(&mut Log) -> T) -> T {
+        read(&mut self.world.borrow_mut().log)
+    }
+
+    /// Takes the lines of a log that is kept in memory.
+    pub fn take_log(&self) -> Vec<u8> {
+        self.log(Log::take)
+    }
+
+    /// Takes the accesses to registered memory recorded so far.
+    pub fn take_accesses(&self) -> Vec<Access> {
+        self.world.borrow_mut().state.access.take()
+    }
+
+    /// The counters, and what is alive.
+    pub fn stats(&self) -> Stats {
+        self.world.borrow().stats()
+    }
+
+    /// Whether a node has crashed and not been restarted.
+    pub fn is_crashed(&self, node: NodeId) -> bool {
+        self.world.borrow_mut().machine(node).crashed
+    }
+
+    /// Whether a node's program has ended.
+    pub fn is_done(&self, node: NodeId) -> bool {
+        self.world.borrow_mut().machine(node).activity == Activity::Done
+    }
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        // The last fabric takes its programs along; their handles find the world unborrowed.
+        if Rc::strong_count(&self.programs) == 1 {
+            let programs = std::mem::take(&mut *self.programs.borrow_mut());
+            drop(programs);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Completion queues and channels.
+
+use super::{HcaId, Key, Slab};
+use crate::NodeId;
+use crate::hca::Io;
+use crate::log::Kind;
+use std::collections::VecDeque;
+use verbs_trait::{Arm, AsyncEvent, CqId, Done, QpNum, Result, VerbsError, Wait, WcError, WorkCompletion};
+
+/// A completion as the adapter keeps it.
+#[derive(Clone, Copy, Debug)]
+pub struct Cqe {
+    /// As given when the request was posted.
+    pub wr_id: u64,
+    /// The queue pair.
+    pub qp: QpNum,
+    /// Where the queue pair is.
+    pub owner: Key,
+    /// Send-queue slots that polling this completion frees: its own, and those of the unsignaled requests
+    /// before it. 0 for a receive.
+    pub frees: u32,
+    /// What happened.
+    pub result: std::result::Result<Done, WcError>,
+}
+
+/// A completion queue.
+#[derive(Clone, Debug)]
+pub struct Cq {
+    /// Its context.
+    pub ctx: u32,
+    /// Where it reports to.
+    pub channel: Option<Key>,
+    /// How many completions it can hold.
+    pub capacity: u32,
+    /// What it is armed for.
+    pub armed: Option<Arm>,
+    /// It had no room for a completion, and delivers no more (IBA 11.6.3.1).
+    pub overrun: bool,
+    entries: VecDeque<Cqe>,
+}
+
+impl Cq {
+    /// An empty queue.
+    pub fn new(ctx: u32, channel: Option<Key>, capacity: u32) -> Cq {
+        Cq { ctx, channel, capacity, armed: None, overrun: false, entries: VecDeque::new() }
+    }
+
+    /// How many completions it holds.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+/// A completion channel: the queues that raised an event, oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct Channel {
+    /// The events not yet taken.
+    pub events: VecDeque<CqId>,
+}
+
+/// What happened at an adapter since its node last looked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// A completion was queued.
+    pub completion: bool,
+    /// A completion channel got an event.
+    pub channel: bool,
+    /// An asynchronous event was raised.
+    pub urgent: bool,
+    /// The first packet came on a queue pair that is only ready to receive.
+    pub established: Option<QpNum>,
+}
+
+/// The completion side of an adapter: queues, channels, asynchronous events by context.
+#[derive(Clone, Debug, Default)]
+pub struct Completions {
+    /// The queues.
+    pub cqs: Slab<Cq>,
+    /// The channels.
+    pub channels: Slab<Channel>,
+    /// Asynchronous events not yet taken, by context.
+    pub events: Vec<VecDeque<AsyncEvent>>,
+    /// What is new for the node.
+    pub news: News,
+    /// Completions queued in all queues.
+    pub queued: u32,
+    /// Channel events not taken, of all channels.
+    pub signals: u32,
+    /// Queues that overran, whose queue pairs are still to be moved to the error state.
+    pub overrun: Vec<Key>,
+}
+
+impl Completions {
+    /// Queues a completion, and raises the event that the queue was armed for.
+    #[inline]
+    pub fn push(&mut self, place: (NodeId, HcaId), cq: Key, cqe: Cqe, solicited: bool, io: &mut Io<'_>) {
+        let Some(queue) = self.cqs.get_mut(cq) else { return };
+        if queue.overrun {
+            return;
+        }
+        if queue.entries.len() >= queue.capacity as usize {
+            return self.overrun(place, cq, io);
+        }
+        if io.log.is_on() {
+            log_completion(place.0, cq, &cqe, io);
+        }
+        queue.entries.push_back(cqe);
+        self.queued += 1;
+        self.news.completion = true;
+        let wanted = match queue.armed {
+            None => false,
+            Some(Arm::Next) => true,
+            Some(Arm::Solicited) => solicited || cqe.result.is_err(),
+        };
+        if wanted {
+            queue.armed = None;
+            if let Some(channel) = queue.channel {
+                self.signal(place.0, channel, cq, io);
+            }
+        }
+    }
+
+    fn signal(&mut self, node: NodeId, channel: Key, cq: Key, io: &mut Io<'_>) {
+        if let Some(channel) = self.channels.get_mut(channel) {
+            channel.events.push_back(CqId(cq.index));
+            self.signals += 1;
+            self.news.channel = true;
+            io.log.line(io.now, node, Kind::Event, format_args!("cq={}", cq.index));
+        }
+    }
+
+    #[cold]
+    fn overrun(&mut self, place: (NodeId, HcaId), cq: Key, io: &mut Io<'_>) {
+        let Some(queue) = self.cqs.get_mut(cq) else { return };
+        queue.overrun = true;
+        let ctx = queue.ctx;
+        self.overrun.push(cq);
+        self.raise(place.0, ctx, AsyncEvent::CqError(CqId(cq.index)), io);
+    }
+
+    /// Raises an asynchronous event.
+    pub fn raise(&mut self, node: NodeId, ctx: u32, event: AsyncEvent, io: &mut Io<'_>) {
+        if let Some(queue) = self.events.get_mut(ctx as usize) {
+            queue.push_back(event);
+            self.news.urgent = true;
+            io.log.line(io.now, node, Kind::Async, format_args!("{event:?}"));
+        }
+    }
+
+    /// Raises an asynchronous event that concerns everybody.
+    pub fn raise_all(&mut self, node: NodeId, event: AsyncEvent, io: &mut Io<'_>) {
+        for ctx in 0..self.events.len() as u32 {
+            self.raise(node, ctx, event, io);
+        }
+    }
+
+    /// Takes up to `max` completions; `freed` learns whose send-queue slots are free now.
+    pub fn poll(
+        &mut self,
+        cq: Key,
+        out: &mut Vec<WorkCompletion>,
+        max: usize,
+        mut freed: impl FnMut(Key, u32),
+    ) -> Result<usize> {
+        let queue = self.cqs.get_mut(cq).ok_or(VerbsError::DeviceGone)?;
+        if queue.overrun {
+            return Err(VerbsError::CqOverrun);
+        }
+        let n = max.min(queue.entries.len());
+        for cqe in queue.entries.drain(..n) {
+            if cqe.frees > 0 {
+                freed(cqe.owner, cqe.frees);
+            }
+            out.push(WorkCompletion { wr_id: cqe.wr_id, qp: cqe.qp, result: cqe.result });
+        }
+        self.queued -= n as u32;
+        Ok(n)
+    }
+
+    /// Drops what a queue pair left in a queue, as adapters do when it is reset or destroyed.
+    pub fn forget(&mut self, cq: Key, owner: Key) {
+        if let Some(queue) = self.cqs.get_mut(cq) {
+            let before = queue.entries.len();
+            queue.entries.retain(|cqe| cqe.owner != owner);
+            self.queued -= (before - queue.entries.len()) as u32;
+        }
+    }
+
+    /// Destroys a queue with its events.
+    pub fn destroy_cq(&mut self, cq: Key) {
+        if let Some(queue) = self.cqs.remove(cq) {
+            self.queued -= queue.entries.len() as u32;
+            if let Some(channel) = queue.channel.and_then(|c| self.channels.get_mut(c)) {
+                let before = channel.events.len();
+                channel.events.retain(|&id| id != CqId(cq.index));
+                self.signals -= (before - channel.events.len()) as u32;
+            }
+        }
+    }
+
+    /// Destroys a channel.
+    pub fn destroy_channel(&mut self, channel: Key) {
+        if let Some(channel) = self.channels.remove(channel) {
+            self.signals -= channel.events.len() as u32;
+        }
+    }
+
+    /// Whether something is left that ends a wait of this style at once.
+    pub fn left(&self, style: Wait) -> bool {
+        match style {
+            Wait::Poll => self.queued > 0,
+            Wait::Notify => self.signals > 0,
+        }
+    }
+
+    /// Takes a channel's oldest event.
+    pub fn take_signal(&mut self, channel: Key) -> Option<CqId> {
+        let event = self.channels.get_mut(channel)?.events.pop_front()?;
+        self.signals -= 1;
+        Some(event)
+    }
+}
+
+#[cold]
+fn log_completion(node: NodeId, cq: Key, cqe: &Cqe, io: &mut Io<'_>) {
+    let (now, cq, wr, qp) = (io.now, cq.index, cqe.wr_id, cqe.qp);
+    match cqe.result {
+        Ok(done) => {
+            let details = format_args!("cq={cq} {qp} wr={wr} {:?} len={}", done.op, done.len);
+            io.log.line(now, node, Kind::Complete, details);
+        }
+        Err(why) => io.log.line(now, node, Kind::Complete, format_args!("cq={cq} {qp} wr={wr} {why:?}")),
+    }
+}

@@ -1,0 +1,351 @@
+//! The host channel adapter: queue pairs, completion queues, memory, as a state machine without I/O.
+//!
+//! Posted requests, packets and the passing of time go in; packets, completions and asynchronous events come
+//! out. Nothing here knows of links, switches, processors or other adapters, so that the same engine runs
+//! under the timed fabric, under an explorer, under a fuzzer and one day on a real wire. Packets that no
+//! adapter would send are dropped or refused as IBA chapter 9 has it; none of them makes the engine panic.
+//!
+//! An entry point gets an [`Io`]: the time, and where packets, payloads and records go. After it returned,
+//! the caller reads from the queue pair when it wants to be called again ([`Qp::deadline`], [`Qp::attend_at`])
+//! and from [`Completions::news`] what the node may want to know.
+
+mod buffers;
+mod bytes;
+mod cq;
+mod memory;
+mod packet;
+mod qp;
+mod requester;
+mod responder;
+mod slab;
+mod wqe;
+
+pub use buffers::Buffers;
+pub use bytes::{Bytes, PAGE};
+pub use cq::{Channel, Completions, Cq, Cqe, News};
+pub use memory::{MAX_REGIONS, Memory, Region, Target, keys_of};
+pub use packet::{Body, Data, Endpoint, Nak, Packet, Part, Reth, SMALL, Syndrome};
+pub use qp::{NewQp, Qp};
+pub use slab::{Key, Slab};
+pub use wqe::{Atomic, Gather, Op, RecvRequest, Remote, SendRequest, Sge};
+
+use crate::NodeId;
+use crate::access::{AccessLog, What, Who};
+use crate::log::{Kind, Log};
+use crate::profile;
+use crate::stats::Stats;
+use std::rc::Rc;
+use verbs_trait::{AsyncEvent, Nanos, PinnedMemory, QpNum, QpState, Result, VerbsError};
+
+/// An adapter of the world, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HcaId(pub u32);
+
+/// Most queue pairs of an adapter: what a number has room for.
+const MAX_QPS: u32 = 16_380;
+/// Most bytes of inline data.
+pub const MAX_INLINE: u32 = 1024;
+/// Longest message in bytes: at the smallest MTU it takes half of the 2^23 sequence numbers that may be out.
+pub const MAX_MESSAGE: u32 = 1 << 30;
+
+/// How much of anything an adapter has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most queue pairs.
+    pub max_qp: u32,
+    /// Most work requests of one queue.
+    pub max_wr: u32,
+    /// Most scatter or gather entries of a work request.
+    pub max_sge: u32,
+    /// Most bytes of inline data.
+    pub max_inline: u32,
+    /// Most completion queues.
+    pub max_cq: u32,
+    /// Most completions of a completion queue.
+    pub max_cqe: u32,
+    /// Most memory regions.
+    pub max_mr: u32,
+    /// Largest memory region in bytes.
+    pub max_mr_size: u64,
+    /// Most reads and atomics at a time, either way.
+    pub max_rd_atomic: u8,
+}
+
+impl Limits {
+    /// What a profile says, within what this engine can number.
+    pub fn of(adapter: &profile::Adapter) -> Limits {
+        let count = |value: u64, most: u32| value.min(u64::from(most)) as u32;
+        Limits {
+            max_qp: count(adapter.max_qp, MAX_QPS),
+            max_wr: count(adapter.max_qp_wr, u32::MAX),
+            max_sge: count(adapter.max_sge, u32::MAX),
+            max_inline: count(adapter.max_inline, MAX_INLINE),
+            max_cq: count(adapter.max_cq, u32::MAX),
+            max_cqe: count(adapter.max_cqe, u32::MAX),
+            max_mr: count(adapter.max_mr, MAX_REGIONS),
+            // A host's memory, whatever the adapter could address.
+            max_mr_size: adapter.max_mr_size.min(1 << 40),
+            max_rd_atomic: count(adapter.max_rd_atomic, 255) as u8,
+        }
+    }
+}
+
+/// What an entry point of the engine works with besides the adapter itself.
+pub struct Io<'a> {
+    /// The time.
+    pub now: Nanos,
+    /// Packets to send, in order.
+    pub out: &'a mut Vec<Packet>,
+    /// Payloads.
+    pub buffers: &'a mut Buffers,
+    /// Accesses to memory.
+    pub access: &'a mut AccessLog,
+    /// Events.
+    pub log: &'a mut Log,
+    /// Counters.
+    pub stats: &'a mut Stats,
+    /// Memory that the application brought and that nothing holds any more; its release is its owner's code,
+    /// and is left to the caller.
+    pub brought: &'a mut Vec<Rc<dyn PinnedMemory>>,
+}
+
+/// All of an adapter but its queue pairs.
+#[derive(Clone, Debug)]
+pub struct Hardware {
+    /// Its node.
+    pub node: NodeId,
+    /// Itself.
+    pub id: HcaId,
+    /// Memory regions.
+    pub memory: Memory,
+    /// Completion queues, channels, asynchronous events.
+    pub completions: Completions,
+    /// Work requests posted and not completed, of all queue pairs.
+    pub outstanding: u32,
+    /// How much of anything it has.
+    pub limits: Limits,
+    /// From the doorbell until a request is at hand.
+    pub fetch: Nanos,
+}
+
+impl Hardware {
+    fn complete(&mut self, cq: Key, cqe: Cqe, solicited: bool, io: &mut Io<'_>) {
+        self.outstanding -= 1;
+        self.completions.push((self.node, self.id), cq, cqe, solicited, io);
+    }
+
+    /// Copies from the regions of a list, beginning `from` bytes into it.
+    fn gather(&self, request: (QpNum, u64), data: &Gather, from: u32, out: &mut [u8], io_at: &mut Touch<'_>) {
+        let mut filled = 0;
+        for (sge, skip) in data.from(from) {
+            let n = ((sge.len - skip) as usize).min(out.len() - filled);
+            if let Some(region) = self.memory.get(sge.mr) {
+                let at = (sge.at + skip) as usize;
+                region.bytes.read(at, &mut out[filled..filled + n]);
+                io_at.note(self.node, request, region, at, n, What::Read);
+            }
+            filled += n;
+            if filled == out.len() {
+                break;
+            }
+        }
+    }
+
+    /// Copies into the regions of a list, beginning `from` bytes into it.
+    fn scatter(
+        &mut self,
+        request: (QpNum, u64),
+        data: &Gather,
+        from: u32,
+        bytes: &[u8],
+        io_at: &mut Touch<'_>,
+    ) {
+        let node = self.node;
+        let mut taken = 0;
+        for (sge, skip) in data.from(from) {
+            let n = ((sge.len - skip) as usize).min(bytes.len() - taken);
+            if let Some(region) = self.memory.get_mut(sge.mr) {
+                let at = (sge.at + skip) as usize;
+                region.bytes.write(at, &bytes[taken..taken + n]);
+                io_at.note(node, request, region, at, n, What::Write);
+            }
+            taken += n;
+            if taken == bytes.len() {
+                break;
+            }
+        }
+    }
+}
+
+/// The access log at a moment.
+struct Touch<'a> {
+    now: Nanos,
+    log: &'a mut AccessLog,
+}
+
+impl Touch<'_> {
+    #[inline]
+    fn note(
+        &mut self,
+        node: NodeId,
+        request: (QpNum, u64),
+        region: &Region,
+        at: usize,
+        len: usize,
+        what: What,
+    ) {
+        if self.log.is_on() {
+            let who = Who::Adapter { node, qp: request.0, wr_id: Some(request.1) };
+            self.log.note(self.now, who, region.id, at as u64, len as u64, what);
+        }
+    }
+}
+
+/// An adapter.
+#[derive(Clone, Debug)]
+pub struct Hca {
+    /// Its queue pairs.
+    pub qps: Slab<Qp>,
+    /// Everything else.
+    pub hw: Hardware,
+    /// Protection domains, by the context that made them.
+    pub pds: Slab<u32>,
+    /// Whether its node has crashed: every handle's call is refused.
+    pub gone: bool,
+    /// Contexts below this number died with the node.
+    first_ctx: u32,
+}
+
+impl Hca {
+    /// An adapter without objects. Memory addresses begin at `base`.
+    pub fn new(node: NodeId, id: HcaId, base: u64, limits: Limits, fetch: Nanos) -> Hca {
+        let (memory, completions) = (Memory::new(base), Completions::default());
+        Hca {
+            qps: Slab::default(),
+            hw: Hardware { node, id, memory, completions, outstanding: 0, limits, fetch },
+            pds: Slab::default(),
+            gone: false,
+            first_ctx: 0,
+        }
+    }
+
+    /// Opens it: a new context's number.
+    pub fn open(&mut self) -> u32 {
+        self.hw.completions.events.push(Default::default());
+        self.hw.completions.events.len() as u32 - 1
+    }
+
+    /// Whether a context is open: neither it nor its node has died.
+    pub fn check_context(&self, ctx: u32) -> Result<()> {
+        if !self.gone && ctx >= self.first_ctx { Ok(()) } else { Err(VerbsError::DeviceGone) }
+    }
+
+    /// Takes a context's oldest asynchronous event.
+    pub fn async_event(&mut self, ctx: u32) -> Option<AsyncEvent> {
+        self.hw.completions.events.get_mut(ctx as usize)?.pop_front()
+    }
+
+    /// A new queue pair in state Reset.
+    pub fn create_qp(&mut self, ctx: u32, new: NewQp) -> Result<(Key, QpNum)> {
+        let limit = self.hw.limits.max_qp;
+        let exhausted = || VerbsError::Exhausted { what: "queue pair", limit: u64::from(limit) };
+        if self.qps.len() >= limit {
+            return Err(exhausted());
+        }
+        let key = self.qps.next_key();
+        let num = number_of(key).ok_or_else(exhausted)?;
+        new.check(&self.hw.limits)?;
+        self.qps.insert(Qp::new(key, num, ctx, new));
+        Ok((key, num))
+    }
+
+    /// Destroys a queue pair: what it still holds vanishes without a completion.
+    pub fn destroy_qp(&mut self, key: Key, io: &mut Io<'_>) -> bool {
+        let Some(mut qp) = self.qps.remove(key) else { return false };
+        qp.vanish(&mut self.hw, io);
+        true
+    }
+
+    /// A packet has arrived for a queue pair.
+    #[inline]
+    pub fn receive(&mut self, key: Key, packet: &Packet, io: &mut Io<'_>) {
+        if let Some(qp) = self.qps.get_mut(key) {
+            qp.on_packet(packet, &mut self.hw, io);
+            self.settle(io);
+        }
+    }
+
+    /// A queue pair's turn to send has come.
+    pub fn attend(&mut self, key: Key, io: &mut Io<'_>) {
+        if let Some(qp) = self.qps.get_mut(key) {
+            qp.attend(&mut self.hw, io);
+            self.settle(io);
+        }
+    }
+
+    /// A queue pair's deadline has come.
+    pub fn on_timer(&mut self, key: Key, io: &mut Io<'_>) {
+        if let Some(qp) = self.qps.get_mut(key) {
+            qp.on_timer(&mut self.hw, io);
+            self.settle(io);
+        }
+    }
+
+    /// The queue pair of a number.
+    #[inline]
+    pub fn find(&self, num: QpNum) -> Option<Key> {
+        let (key, qp) = self.qps.at((num.0 & INDEX_MASK).checked_sub(FIRST_NUMBER)?)?;
+        (qp.num == num).then_some(key)
+    }
+
+    /// Moves the queue pairs of completion queues that overran to the error state, which may overrun others.
+    #[inline]
+    pub fn settle(&mut self, io: &mut Io<'_>) {
+        if !self.hw.completions.overrun.is_empty() {
+            self.fail_overrun(io);
+        }
+    }
+
+    #[cold]
+    fn fail_overrun(&mut self, io: &mut Io<'_>) {
+        while let Some(cq) = self.hw.completions.overrun.pop() {
+            let users: Vec<Key> = self.qps.iter().filter(|(_, qp)| qp.uses(cq)).map(|(key, _)| key).collect();
+            for key in users {
+                let Some(qp) = self.qps.get_mut(key) else { continue };
+                if !matches!(qp.state(), QpState::Reset | QpState::Err) {
+                    qp.enter_error(&mut self.hw, io);
+                }
+            }
+        }
+    }
+
+    /// The node crashed: every object is gone, and no old handle finds anything again.
+    pub fn crash(&mut self, io: &mut Io<'_>) {
+        self.gone = true;
+        self.first_ctx = self.hw.completions.events.len() as u32;
+        for mut qp in self.qps.drain() {
+            qp.vanish(&mut self.hw, io);
+        }
+        io.brought.extend(self.hw.memory.clear());
+        self.pds.drain();
+        let completions = &mut self.hw.completions;
+        completions.cqs.drain();
+        completions.channels.drain();
+        completions.events.iter_mut().for_each(|queue| queue.clear());
+        (completions.queued, completions.signals) = (0, 0);
+        completions.overrun.clear();
+        completions.news = News::default();
+        io.log.line(io.now, self.hw.node, Kind::Object, format_args!("hca={} lost everything", self.hw.id.0));
+    }
+}
+
+const INDEX_MASK: u32 = (1 << 14) - 1;
+
+/// Numbers 0 and 1 are the management queue pairs of every port (IBA 10.2.4).
+const FIRST_NUMBER: u32 = 2;
+
+/// A queue pair's number: its place, and 10 bits of how often the place was used, so that a number comes again
+/// only after many thousands of others.
+fn number_of(key: Key) -> Option<QpNum> {
+    (key.index < MAX_QPS).then(|| QpNum((key.generation & 0x3ff) << 14 | (key.index + FIRST_NUMBER)))
+}

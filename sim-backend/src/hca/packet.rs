@@ -1,0 +1,300 @@
+//! Packets as typed values (IBA chapters 5 and 9).
+
+use super::{Atomic, Buffers, HcaId};
+use crate::fault;
+use verbs_trait::{Psn, QpNum, RnrTimer};
+
+/// A queue pair of an adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// The adapter.
+    pub hca: HcaId,
+    /// The queue pair.
+    pub qp: QpNum,
+}
+
+/// A packet of the reliable connection service.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Who sent it.
+    pub from: Endpoint,
+    /// Whom it is for.
+    pub to: Endpoint,
+    /// Its sequence number.
+    pub psn: Psn,
+    /// The responder is asked to acknowledge it (BTH:AckReq).
+    pub ack_req: bool,
+    /// The receiver is asked to raise a solicited event (BTH:SE).
+    pub solicited: bool,
+    /// What it asks or answers.
+    pub body: Body,
+    /// Its payload.
+    pub data: Data,
+    /// The operation that it belongs to, its own or the answered one. Not on the wire: for rules of faults.
+    pub op: fault::Op,
+}
+
+/// A packet's place in its message (the last part of the opcode's name).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The whole message.
+    Only,
+    /// The first of several.
+    First,
+    /// Neither the first nor the last.
+    Middle,
+    /// The last of several.
+    Last,
+}
+
+impl Part {
+    /// The place of packet `index` among `count`.
+    pub const fn of(index: u32, count: u32) -> Part {
+        match (index == 0, index + 1 >= count) {
+            (true, true) => Part::Only,
+            (true, false) => Part::First,
+            (false, false) => Part::Middle,
+            (false, true) => Part::Last,
+        }
+    }
+
+    /// Whether a message begins with it.
+    pub const fn begins(self) -> bool {
+        matches!(self, Part::Only | Part::First)
+    }
+
+    /// Whether a message ends with it.
+    pub const fn ends(self) -> bool {
+        matches!(self, Part::Only | Part::Last)
+    }
+}
+
+/// Whom a one-sided request is aimed at: the RDMA extended header (IBA 9.3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reth {
+    /// Virtual address.
+    pub addr: u64,
+    /// Key.
+    pub rkey: u32,
+    /// Length of the whole message in bytes.
+    pub len: u32,
+}
+
+/// Why a responder refused a packet (IBA 9.7.5.2, table 46).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nak {
+    /// The packet is not the one expected next.
+    Sequence,
+    /// The request cannot be executed as it stands.
+    InvalidRequest,
+    /// Wrong key, range or rights.
+    RemoteAccess,
+    /// The responder failed for a reason of its own.
+    RemoteOperation,
+}
+
+/// What an acknowledgement says (IBA 9.7.5.2.1, the syndrome).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syndrome {
+    /// Everything up to and including the packet's number was executed.
+    Ack,
+    /// No receive request was there: try again after this.
+    Rnr(RnrTimer),
+    /// Refused.
+    Nak(Nak),
+}
+
+/// What a packet asks or answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// A part of a send.
+    Send {
+        /// Its place.
+        part: Part,
+        /// Immediate data, with the last part.
+        imm: Option<u32>,
+    },
+    /// A part of a write.
+    Write {
+        /// Its place.
+        part: Part,
+        /// Where to, with the first part.
+        to: Option<Reth>,
+        /// Immediate data, with the last part.
+        imm: Option<u32>,
+    },
+    /// A read.
+    ReadRequest {
+        /// What to read.
+        from: Reth,
+    },
+    /// An atomic operation.
+    AtomicRequest {
+        /// The word's address.
+        addr: u64,
+        /// Its key.
+        rkey: u32,
+        /// What to do.
+        atomic: Atomic,
+    },
+    /// A part of a read's answer.
+    ReadResponse {
+        /// Its place in the answer to one request.
+        part: Part,
+        /// Message sequence number.
+        msn: u32,
+    },
+    /// An atomic's answer.
+    AtomicResponse {
+        /// The word as it was before.
+        original: u64,
+        /// Message sequence number.
+        msn: u32,
+    },
+    /// An acknowledgement, positive or negative.
+    Ack {
+        /// What it says.
+        syndrome: Syndrome,
+        /// Message sequence number.
+        msn: u32,
+    },
+}
+
+impl Body {
+    /// Whether a requester sends it.
+    pub const fn is_request(&self) -> bool {
+        matches!(
+            self,
+            Body::Send { .. } | Body::Write { .. } | Body::ReadRequest { .. } | Body::AtomicRequest { .. }
+        )
+    }
+
+    /// Bytes of headers and checks on an InfiniBand link: LRH 8, BTH 12, ICRC 4, VCRC 2, and the operation's
+    /// extended headers (IBA 5.2, 9.3).
+    pub const fn header_bytes(&self) -> u32 {
+        const PLAIN: u32 = 26;
+        const IMM: u32 = 4;
+        const RETH: u32 = 16;
+        const AETH: u32 = 4;
+        PLAIN
+            + match self {
+                Body::Send { imm, .. } => IMM * imm.is_some() as u32,
+                Body::Write { to, imm, .. } => RETH * to.is_some() as u32 + IMM * imm.is_some() as u32,
+                Body::ReadRequest { .. } => RETH,
+                Body::AtomicRequest { .. } => 28,
+                Body::ReadResponse { part, .. } => AETH * !matches!(part, Part::Middle) as u32,
+                Body::AtomicResponse { .. } => AETH + 8,
+                Body::Ack { .. } => AETH,
+            }
+    }
+
+    /// The name in the event log.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Body::Send { .. } => "send",
+            Body::Write { .. } => "write",
+            Body::ReadRequest { .. } => "read",
+            Body::AtomicRequest { atomic: Atomic::CompareSwap { .. }, .. } => "compare-swap",
+            Body::AtomicRequest { .. } => "fetch-add",
+            Body::ReadResponse { .. } => "read-response",
+            Body::AtomicResponse { .. } => "atomic-response",
+            Body::Ack { syndrome: Syndrome::Ack, .. } => "ack",
+            Body::Ack { syndrome: Syndrome::Rnr(_), .. } => "rnr-nak",
+            Body::Ack { syndrome: Syndrome::Nak(nak), .. } => match nak {
+                Nak::Sequence => "nak-sequence",
+                Nak::InvalidRequest => "nak-invalid-request",
+                Nak::RemoteAccess => "nak-remote-access",
+                Nak::RemoteOperation => "nak-remote-operation",
+            },
+        }
+    }
+}
+
+/// The most bytes that travel inside a packet value.
+pub const SMALL: usize = 64;
+
+/// A packet's payload: a few bytes in the value itself, or a buffer of the pool that the packet owns.
+#[derive(Clone, Copy)]
+pub enum Data {
+    /// Up to [`SMALL`] bytes.
+    Small {
+        /// How many.
+        len: u8,
+        /// The bytes, and zeros behind them.
+        bytes: [u8; SMALL],
+    },
+    /// A buffer.
+    Pooled {
+        /// Its number.
+        id: u32,
+        /// How many bytes.
+        len: u32,
+    },
+}
+
+impl Data {
+    /// No payload.
+    pub const NONE: Data = Data::Small { len: 0, bytes: [0; SMALL] };
+
+    /// So many bytes, filled in by `fill`.
+    #[inline]
+    pub fn new(len: usize, buffers: &mut Buffers, fill: impl FnOnce(&mut [u8])) -> Data {
+        if len <= SMALL {
+            let mut bytes = [0; SMALL];
+            fill(&mut bytes[..len]);
+            Data::Small { len: len as u8, bytes }
+        } else {
+            let (id, buffer) = buffers.take(len);
+            fill(buffer);
+            Data::Pooled { id, len: len as u32 }
+        }
+    }
+
+    /// How many bytes.
+    #[inline]
+    pub const fn len(&self) -> u32 {
+        match self {
+            Data::Small { len, .. } => *len as u32,
+            Data::Pooled { len, .. } => *len,
+        }
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn bytes<'a>(&'a self, buffers: &'a Buffers) -> &'a [u8] {
+        match self {
+            Data::Small { len, bytes } => &bytes[..(*len as usize).min(SMALL)],
+            Data::Pooled { id, .. } => buffers.get(*id),
+        }
+    }
+
+    /// Gives the buffer back, if there is one.
+    #[inline]
+    pub fn release(self, buffers: &mut Buffers) {
+        if let Data::Pooled { id, .. } = self {
+            buffers.give_back(id);
+        }
+    }
+
+    /// A copy that owns a buffer of its own.
+    pub fn duplicate(&self, buffers: &mut Buffers) -> Data {
+        match *self {
+            Data::Pooled { id, len } => {
+                let bytes = buffers.get(id).to_vec();
+                Data::Pooled { id: buffers.keep(&bytes), len }
+            }
+            small => small,
+        }
+    }
+}
+
+impl std::fmt::Debug for Data {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.len())
+    }
+}

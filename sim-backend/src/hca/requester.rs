@@ -1,0 +1,500 @@
+//! The requester: segmentation, outstanding requests, answers, retries (IBA 9.7.2 to 9.7.5, 9.9.2).
+
+use super::packet::{Body, Data, Nak, Packet, Part, Reth, Syndrome};
+use super::qp::{Outgoing, Qp};
+use super::wqe::{Atomic, Op, SendWqe};
+use super::{Hardware, Io};
+use crate::fault;
+use crate::log::Kind;
+use std::collections::VecDeque;
+use verbs_trait::{Done, Nanos, Psn, QpState, RnrTimer, SendFlags, ToRts, WcError, WcOp};
+
+/// Packets that may be unacknowledged before the requester waits: enough for any path's delay, few enough that
+/// a long message does not fill the fabric's memory.
+const WINDOW: i32 = 64;
+
+/// An acknowledgement is asked for at least once in so many packets.
+const ACK_EVERY: u32 = 16;
+
+/// The send queue of a reliable connection.
+///
+/// Requests in `queue` are in four parts: begun and wholly sent, the one at `next` (of which `sent` packets are
+/// out), begun earlier and to be sent again after a loss, and not begun.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Requester {
+    pub queue: VecDeque<SendWqe>,
+    /// The request to send from, as an index into `queue`.
+    next: usize,
+    /// How many of its packets are sent. For a read: how many of its answers have arrived, when it is resumed.
+    sent: u32,
+    /// The next packet's number.
+    psn: Psn,
+    /// The oldest number that is neither acknowledged nor answered.
+    unacked: Psn,
+    /// The first number that was never sent.
+    fresh: Psn,
+    /// Reads and atomics in flight.
+    fetches: u32,
+    /// Packets since an acknowledgement was asked for.
+    unasked: u32,
+    /// Slots in use: requests in `queue`, and completed ones whose completion, or a later one, was not polled.
+    pub slots: u32,
+    /// Completed requests whose slots the next completion will free.
+    pub unsignaled: u32,
+    /// Raise the event when drained.
+    pub notify_drained: bool,
+    max_fetches: u32,
+    /// How long the timer runs; `MAX` is for ever.
+    timeout: Nanos,
+    retries: u8,
+    retries_left: u8,
+    rnr_retries: u8,
+    rnr_left: u8,
+    /// Waits for the time that a receiver-not-ready answer asked for.
+    backing_off: bool,
+    /// Answers below this number belong to requests that were sent before the last retry: a gap among them is
+    /// no news.
+    gap_known: Option<Psn>,
+}
+
+impl Requester {
+    pub fn start(&mut self, rts: &ToRts, stretch: u64) {
+        (self.psn, self.unacked, self.fresh) = (rts.sq_psn, rts.sq_psn, rts.sq_psn);
+        self.max_fetches = u32::from(rts.max_rd_atomic);
+        self.timeout = rts.timeout.span().map_or(Nanos::MAX, |span| span * stretch / 100);
+        (self.retries, self.retries_left) = (rts.retry.count(), rts.retry.count());
+        (self.rnr_retries, self.rnr_left) = (rts.rnr_retry.count(), rts.rnr_retry.count());
+    }
+
+    pub fn stop(&mut self) {
+        self.backing_off = false;
+        self.notify_drained = false;
+    }
+
+    /// Whether requests are in flight or half sent.
+    pub fn is_busy(&self) -> bool {
+        self.queue.front().is_some_and(|wqe| wqe.begun)
+    }
+
+    /// Takes the oldest request out.
+    pub fn pop(&mut self) -> Option<SendWqe> {
+        let wqe = self.queue.pop_front()?;
+        match self.next.checked_sub(1) {
+            Some(next) => self.next = next,
+            // It was acknowledged although it was about to be sent again.
+            None => self.sent = 0,
+        }
+        Some(wqe)
+    }
+
+    /// Everything from the oldest unanswered packet on will be sent again.
+    fn go_back(&mut self) {
+        self.next = 0;
+        self.psn = self.unacked;
+        self.fetches = 0;
+        self.sent = match self.queue.front() {
+            Some(wqe) if wqe.begun => self.unacked.since(wqe.psn).max(0) as u32,
+            _ => 0,
+        };
+    }
+
+    /// Acknowledgements overtook what was to be sent again: goes on behind them.
+    fn catch_up(&mut self) {
+        if self.unacked.since(self.psn) > 0 {
+            self.go_back();
+        }
+    }
+
+    /// Whether a packet number was sent and not yet acknowledged.
+    fn is_open(&self, psn: Psn) -> bool {
+        psn.since(self.unacked) >= 0 && psn.since(self.fresh) < 0
+    }
+
+    /// Whether the request behind the current one will follow it at once, so that an acknowledgement can be
+    /// left to that one.
+    fn another_follows(&self, now: Nanos, state: QpState) -> bool {
+        self.queue.get(self.next + 1).is_some_and(|wqe| {
+            wqe.posted_at <= now
+                && wqe.wrong.is_none()
+                && !wqe.op.is_fetch()
+                && !wqe.flags.contains(SendFlags::FENCE)
+                && state == QpState::Rts
+        })
+    }
+}
+
+/// Why the requester cannot send now.
+enum Hold {
+    /// Something will come in: an answer, a timer, a post.
+    Wait,
+    /// The request at `next` becomes visible to the adapter then.
+    Until(Nanos),
+    /// The oldest request fails.
+    Fail(WcError),
+}
+
+impl Qp {
+    /// Sends requests until something holds them up or the turn is over.
+    pub(super) fn send_requests(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
+        if !matches!(self.state, QpState::Rts | QpState::Sqd) {
+            return;
+        }
+        loop {
+            if self.sq.next >= self.sq.queue.len() {
+                return;
+            }
+            match self.may_send(io.now) {
+                Ok(()) if self.budget == 0 => {
+                    self.attend_at = io.now;
+                    return;
+                }
+                Ok(()) => self.send_request_packet(hw, io),
+                Err(Hold::Wait) => return,
+                Err(Hold::Until(at)) => {
+                    self.attend_at = at;
+                    return;
+                }
+                Err(Hold::Fail(why)) => return self.fail(why, hw, io),
+            }
+        }
+    }
+
+    /// Whether the next packet of the request at `next` may leave. Begins the request if it is new.
+    fn may_send(&mut self, now: Nanos) -> Result<(), Hold> {
+        let sq = &mut self.sq;
+        if sq.backing_off {
+            return Err(Hold::Wait);
+        }
+        let wqe = &mut sq.queue[sq.next];
+        if !wqe.begun {
+            if wqe.posted_at > now {
+                return Err(Hold::Until(wqe.posted_at));
+            }
+            if self.state == QpState::Sqd {
+                return Err(Hold::Wait);
+            }
+            let no_room = wqe.op.is_fetch() && sq.max_fetches == 0;
+            if let Some(why) = wqe.wrong.or(no_room.then_some(WcError::LocQpOp)) {
+                // It fails in its turn: those before it come to their own end first.
+                return Err(if sq.next == 0 { Hold::Fail(why) } else { Hold::Wait });
+            }
+        }
+        if sq.sent == 0 || wqe.op.is_fetch() {
+            let fenced = wqe.flags.contains(SendFlags::FENCE) && sq.fetches > 0;
+            if fenced || (wqe.op.is_fetch() && sq.fetches >= sq.max_fetches) {
+                return Err(Hold::Wait);
+            }
+        }
+        if sq.psn.since(sq.unacked) >= WINDOW {
+            return Err(Hold::Wait);
+        }
+        if !wqe.begun {
+            wqe.begun = true;
+            wqe.psn = sq.psn;
+            wqe.packets = match wqe.op {
+                Op::Atomic { .. } => 1,
+                _ => wqe.len.div_ceil(self.mtu).max(1),
+            };
+        }
+        Ok(())
+    }
+
+    fn send_request_packet(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
+        let mtu = self.mtu;
+        let sq = &self.sq;
+        let wqe = &sq.queue[sq.next];
+        let (index, psn) = (sq.sent, sq.psn);
+        let last = wqe.op.is_fetch() || index + 1 == wqe.packets;
+        let again = psn.since(sq.fresh) < 0;
+        let signaled = self.new.sq_sig_all || wqe.flags.contains(SendFlags::SIGNALED);
+        // The window's last packet asks too, or nothing would open it again.
+        let closes = psn.plus(1).since(sq.unacked) >= WINDOW;
+        let ack_req = closes
+            || sq.unasked + 1 >= ACK_EVERY
+            || (last && (signaled || again || !sq.another_follows(io.now, self.state)));
+        let body = request_body(wqe, index, mtu);
+        let data = if wqe.op.is_fetch() { Data::NONE } else { payload(self.num, wqe, index, mtu, hw, io) };
+        let solicited = last && wqe.flags.contains(SendFlags::SOLICITED);
+        let op = op_class(&wqe.op);
+        let takes = if wqe.op.is_fetch() { wqe.packets - index } else { 1 };
+
+        let sq = &mut self.sq;
+        sq.unasked = if ack_req { 0 } else { sq.unasked + 1 };
+        if again {
+            io.stats.retransmitted += 1;
+        }
+        if sq.queue[sq.next].op.is_fetch() {
+            sq.fetches += 1;
+        }
+        sq.psn = sq.psn.plus(takes);
+        if sq.psn.since(sq.fresh) > 0 {
+            sq.fresh = sq.psn;
+        }
+        if last {
+            (sq.next, sq.sent) = (sq.next + 1, 0);
+        } else {
+            sq.sent += 1;
+        }
+        if self.deadline == Nanos::MAX {
+            self.deadline = io.now + self.sq.timeout;
+        }
+        self.emit(Outgoing { psn, ack_req, solicited, body, data, op }, io);
+    }
+
+    /// An answer has arrived.
+    pub(super) fn on_response(&mut self, packet: &Packet, hw: &mut Hardware, io: &mut Io<'_>) {
+        match packet.body {
+            Body::Ack { syndrome: Syndrome::Ack, .. } => {
+                if self.sq.is_open(packet.psn) && !self.acknowledge(packet.psn, hw, io) {
+                    self.fetch_was_lost(io);
+                }
+            }
+            Body::Ack { syndrome: Syndrome::Rnr(timer), .. } => self.on_rnr(packet.psn, timer, hw, io),
+            Body::Ack { syndrome: Syndrome::Nak(nak), .. } => self.on_nak(packet.psn, nak, hw, io),
+            Body::ReadResponse { part, .. } => self.on_read_response(packet, part, hw, io),
+            Body::AtomicResponse { original, .. } => self.on_atomic_response(packet, original, hw, io),
+            _ => {}
+        }
+    }
+
+    /// Everything up to and including a packet number was executed. `false` if a read or an atomic among it
+    /// lacks its answer, which is lost then: order holds within a queue pair (IBA 9.7.5.1.2).
+    fn acknowledge(&mut self, psn: Psn, hw: &mut Hardware, io: &mut Io<'_>) -> bool {
+        while let Some(wqe) = self.sq.queue.front() {
+            if !wqe.begun || psn.since(self.sq.unacked) < 0 {
+                break;
+            }
+            if wqe.op.is_fetch() {
+                return false;
+            }
+            let end = wqe.end();
+            if psn.plus(1).since(end) < 0 {
+                self.sq.unacked = psn.plus(1);
+                self.progress(hw, io);
+                break;
+            }
+            let done = Done { op: wc_op(&wqe.op), len: wqe.len, imm: None, from: None };
+            self.sq.unacked = end;
+            self.complete_send(Ok(done), hw, io);
+            self.progress(hw, io);
+        }
+        true
+    }
+
+    /// Something was acknowledged or answered: counters and timer begin again (IBA 9.9.2.1.1).
+    fn progress(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
+        let sq = &mut self.sq;
+        sq.catch_up();
+        sq.retries_left = sq.retries;
+        sq.rnr_left = sq.rnr_retries;
+        sq.backing_off = false;
+        if sq.gap_known.is_some_and(|known| sq.unacked.since(known) >= 0) {
+            sq.gap_known = None;
+        }
+        self.restart_timer(io.now);
+        self.note_drained(hw, io);
+    }
+
+    fn restart_timer(&mut self, now: Nanos) {
+        let waits = self.sq.unacked.since(self.sq.psn) < 0;
+        self.deadline = if waits { now + self.sq.timeout } else { Nanos::MAX };
+    }
+
+    fn on_read_response(&mut self, packet: &Packet, part: Part, hw: &mut Hardware, io: &mut Io<'_>) {
+        if !self.answers_the_oldest(packet, hw, io) {
+            return;
+        }
+        let mtu = self.mtu;
+        let Some(wqe) = self.sq.queue.front() else { return };
+        let index = packet.psn.since(wqe.psn) as u32;
+        let last = index + 1 == wqe.packets;
+        let len = if last { wqe.len - index * mtu } else { mtu };
+        if !matches!(wqe.op, Op::Read { .. }) || part.ends() != last || packet.data.len() != len {
+            return self.fail(WcError::BadResp, hw, io);
+        }
+        let touch = &mut Qp::touch(io.now, io.access);
+        hw.scatter((self.num, wqe.wr_id), &wqe.data, index * mtu, packet.data.bytes(io.buffers), touch);
+        let done = Done { op: WcOp::Read, len: wqe.len, imm: None, from: None };
+        self.sq.unacked = packet.psn.plus(1);
+        if last {
+            self.complete_fetch(done, hw, io);
+        }
+        self.progress(hw, io);
+    }
+
+    fn on_atomic_response(&mut self, packet: &Packet, original: u64, hw: &mut Hardware, io: &mut Io<'_>) {
+        if !self.answers_the_oldest(packet, hw, io) {
+            return;
+        }
+        let Some(wqe) = self.sq.queue.front() else { return };
+        let Op::Atomic { .. } = wqe.op else { return self.fail(WcError::BadResp, hw, io) };
+        let touch = &mut Qp::touch(io.now, io.access);
+        hw.scatter((self.num, wqe.wr_id), &wqe.data, 0, &original.to_ne_bytes(), touch);
+        let done = Done { op: wc_op(&wqe.op), len: 8, imm: None, from: None };
+        self.sq.unacked = packet.psn.plus(1);
+        self.complete_fetch(done, hw, io);
+        self.progress(hw, io);
+    }
+
+    fn complete_fetch(&mut self, done: Done, hw: &mut Hardware, io: &mut Io<'_>) {
+        // None is counted if the request was about to be sent again when its answer came after all.
+        self.sq.fetches = self.sq.fetches.saturating_sub(1);
+        self.complete_send(Ok(done), hw, io);
+    }
+
+    /// Whether an answer with data is the one that is expected next. It acknowledges what was sent before it.
+    fn answers_the_oldest(&mut self, packet: &Packet, hw: &mut Hardware, io: &mut Io<'_>) -> bool {
+        if !self.sq.is_open(packet.psn) {
+            self.ignore(packet, "an answer to nothing", hw, io);
+            return false;
+        }
+        let before = packet.psn.plus(u32::MAX);
+        if packet.psn != self.sq.unacked && !self.acknowledge(before, hw, io) {
+            self.fetch_was_lost(io);
+            return false;
+        }
+        packet.psn == self.sq.unacked && self.sq.is_busy()
+    }
+
+    /// A later answer shows that an earlier one was lost: an implied sequence error (IBA 9.7.5.1.2). Each later
+    /// answer shows the same gap again, so one retry is all that it starts.
+    fn fetch_was_lost(&mut self, io: &mut Io<'_>) {
+        if self.sq.gap_known.is_some() {
+            return;
+        }
+        self.sq.gap_known = Some(self.sq.fresh);
+        self.try_again(io);
+    }
+
+    fn on_rnr(&mut self, psn: Psn, timer: RnrTimer, hw: &mut Hardware, io: &mut Io<'_>) {
+        if !self.refuses_the_oldest(psn, hw, io) || self.sq.backing_off {
+            return;
+        }
+        if self.sq.rnr_retries != verbs_trait::Retries::FOREVER.count() {
+            let Some(left) = self.sq.rnr_left.checked_sub(1) else {
+                return self.fail(WcError::RnrRetryExc, hw, io);
+            };
+            self.sq.rnr_left = left;
+        }
+        self.sq.go_back();
+        self.sq.backing_off = true;
+        self.deadline = io.now + timer.span();
+    }
+
+    fn on_nak(&mut self, psn: Psn, nak: Nak, hw: &mut Hardware, io: &mut Io<'_>) {
+        if !self.refuses_the_oldest(psn, hw, io) {
+            return;
+        }
+        match nak {
+            Nak::Sequence if self.sq.retries_left == 0 => self.fail(WcError::RetryExc, hw, io),
+            Nak::Sequence => self.try_again(io),
+            Nak::InvalidRequest => self.fail(WcError::RemInvReq, hw, io),
+            Nak::RemoteAccess => self.fail(WcError::RemAccess, hw, io),
+            Nak::RemoteOperation => self.fail(WcError::RemOp, hw, io),
+        }
+    }
+
+    /// Whether a negative acknowledgement is about the oldest open packet, all before it being acknowledged by
+    /// it.
+    fn refuses_the_oldest(&mut self, psn: Psn, hw: &mut Hardware, io: &mut Io<'_>) -> bool {
+        if !self.sq.is_open(psn) {
+            return false;
+        }
+        if psn != self.sq.unacked && !self.acknowledge(psn.plus(u32::MAX), hw, io) {
+            self.fetch_was_lost(io);
+            return false;
+        }
+        psn == self.sq.unacked && self.sq.is_busy()
+    }
+
+    /// Sends everything unanswered again, at the cost of a retry if one is left; the timer sees to the end of
+    /// the last.
+    fn try_again(&mut self, io: &mut Io<'_>) {
+        let Some(left) = self.sq.retries_left.checked_sub(1) else { return };
+        self.sq.retries_left = left;
+        self.sq.go_back();
+        self.deadline = io.now + self.sq.timeout;
+    }
+
+    /// The deadline has come.
+    pub fn on_timer(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
+        self.deadline = Nanos::MAX;
+        if self.sq.backing_off {
+            self.sq.backing_off = false;
+            return self.attend(hw, io);
+        }
+        io.stats.timeouts += 1;
+        io.log.line(io.now, hw.node, Kind::Timer, format_args!("{} psn={}", self.num, self.sq.unacked.get()));
+        if self.sq.retries_left == 0 {
+            return self.fail(WcError::RetryExc, hw, io);
+        }
+        self.sq.gap_known = None;
+        self.try_again(io);
+        self.attend(hw, io);
+    }
+}
+
+fn request_body(wqe: &SendWqe, index: u32, mtu: u32) -> Body {
+    let part = Part::of(index, wqe.packets);
+    let skip = u64::from(index) * u64::from(mtu);
+    let rest = wqe.len.saturating_sub(index * mtu);
+    match wqe.op {
+        Op::Send { imm } => Body::Send { part, imm: imm.filter(|_| part.ends()) },
+        Op::Write { to, imm } => Body::Write {
+            part,
+            to: part.begins().then_some(Reth { addr: to.addr, rkey: to.rkey, len: wqe.len }),
+            imm: imm.filter(|_| part.ends()),
+        },
+        // A read that was answered in part asks for the rest only (IBA 9.7.5.1.2).
+        Op::Read { from } => Body::ReadRequest {
+            from: Reth { addr: from.addr.wrapping_add(skip), rkey: from.rkey, len: rest },
+        },
+        Op::Atomic { at, atomic } => Body::AtomicRequest { addr: at.addr, rkey: at.rkey, atomic },
+    }
+}
+
+/// A packet's part of a request's data, read from memory now: a retransmission reads it again.
+fn payload(
+    qp: verbs_trait::QpNum,
+    wqe: &SendWqe,
+    index: u32,
+    mtu: u32,
+    hw: &Hardware,
+    io: &mut Io<'_>,
+) -> Data {
+    let from = index * mtu;
+    let len = (wqe.len - from).min(mtu) as usize;
+    if let Some(id) = wqe.inline {
+        let mut copy = [0; super::MAX_INLINE as usize];
+        copy[..len].copy_from_slice(&io.buffers.get(id)[from as usize..][..len]);
+        return Data::new(len, io.buffers, |out| out.copy_from_slice(&copy[..len]));
+    }
+    let touch = &mut Qp::touch(io.now, io.access);
+    Data::new(len, io.buffers, |out| hw.gather((qp, wqe.wr_id), &wqe.data, from, out, touch))
+}
+
+fn op_class(op: &Op) -> fault::Op {
+    match op {
+        Op::Send { .. } => fault::Op::Send,
+        Op::Write { .. } => fault::Op::Write,
+        Op::Read { .. } => fault::Op::Read,
+        Op::Atomic { atomic, .. } => atomic_class(atomic),
+    }
+}
+
+pub(super) fn atomic_class(atomic: &Atomic) -> fault::Op {
+    match atomic {
+        Atomic::CompareSwap { .. } => fault::Op::CompareSwap,
+        Atomic::FetchAdd { .. } => fault::Op::FetchAdd,
+    }
+}
+
+fn wc_op(op: &Op) -> WcOp {
+    match op {
+        Op::Send { .. } => WcOp::Send,
+        Op::Write { .. } => WcOp::Write,
+        Op::Read { .. } => WcOp::Read,
+        Op::Atomic { atomic: Atomic::CompareSwap { .. }, .. } => WcOp::CompareSwap,
+        Op::Atomic { atomic: Atomic::FetchAdd { .. }, .. } => WcOp::FetchAdd,
+    }
+}

@@ -1,0 +1,35 @@
+//! The machine under a node.
+
+use super::WorldRef;
+use crate::NodeId;
+use std::fmt;
+use verbs_trait::{Clock, Host, Nanos, Work};
+
+/// A node's machine: its clock, its processor's time, its random numbers.
+#[derive(Clone)]
+pub struct SimHost {
+    pub(super) world: WorldRef,
+    pub(super) node: NodeId,
+}
+
+impl fmt::Debug for SimHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SimHost").field(&self.node).finish()
+    }
+}
+
+impl Clock for SimHost {
+    fn now(&self) -> Nanos {
+        self.world.borrow().local_time(self.node)
+    }
+}
+
+impl Host for SimHost {
+    fn random(&self) -> u64 {
+        self.world.borrow_mut().random()
+    }
+
+    fn spend(&self, work: Work) {
+        self.world.borrow_mut().spend(self.node, work);
+    }
+}

@@ -1,0 +1,199 @@
+//! Protection domains and memory regions.
+
+use super::qp::QpHandle;
+use super::{Sim, SimAh, SimContext, SimQp, SimSrq, on_drop};
+use crate::hca::Key;
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use verbs_trait::{
+    AccessFlags, Caps, MemoryRegion, Path, PinnedMemory, ProtectionDomain, QpInit, RemoteSlice, Result,
+    VerbsError,
+};
+
+/// A protection domain of a simulated adapter.
+#[derive(Clone)]
+pub struct SimPd(pub(super) Rc<PdHandle>);
+
+pub(super) struct PdHandle {
+    pub context: SimContext,
+    pub key: Key,
+}
+
+impl fmt::Debug for SimPd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SimPd").field(&self.0.key).finish()
+    }
+}
+
+impl Drop for PdHandle {
+    fn drop(&mut self) {
+        let ctx = &self.context.0;
+        on_drop(&ctx.world, |w| w.free_pd(ctx.hca, self.key));
+    }
+}
+
+impl SimPd {
+    pub(super) fn alloc(context: &SimContext) -> Result<SimPd> {
+        let key = context.0.world.borrow_mut().alloc_pd(context.0.hca, context.0.ctx)?;
+        Ok(SimPd(Rc::new(PdHandle { context: context.clone(), key })))
+    }
+
+    fn region(&self, new: crate::world::NewRegion) -> SimMr {
+        SimMr(Rc::new(MrHandle {
+            pd: self.clone(),
+            key: new.key,
+            addr: new.addr,
+            len: new.len,
+            lkey: new.lkey,
+            rkey: new.rkey,
+        }))
+    }
+}
+
+impl ProtectionDomain<Sim> for SimPd {
+    fn alloc_mr(&self, len: usize, access: AccessFlags) -> Result<SimMr> {
+        let ctx = &self.0.context.0;
+        let new = ctx.world.borrow_mut().alloc_mr(ctx.node, ctx.hca, self.0.key, len, access)?;
+        Ok(self.region(new))
+    }
+
+    fn register(&self, memory: Box<dyn PinnedMemory>, access: AccessFlags) -> Result<SimMr> {
+        let ctx = &self.0.context.0;
+        let new =
+            ctx.world.borrow_mut().register_mr(ctx.node, ctx.hca, self.0.key, Rc::from(memory), access)?;
+        Ok(self.region(new))
+    }
+
+    fn create_qp(&self, init: &QpInit<'_, Sim>) -> Result<SimQp> {
+        QpHandle::create(self, init)
+    }
+
+    fn create_srq(&self, _: u32, _: u32) -> Result<SimSrq> {
+        Err(VerbsError::Unsupported(Caps::SRQ))
+    }
+
+    fn create_ah(&self, _: &Path) -> Result<SimAh> {
+        Err(VerbsError::Unsupported(Caps::UD))
+    }
+}
+
+/// A memory region of a simulated adapter.
+#[derive(Clone)]
+pub struct SimMr(pub(super) Rc<MrHandle>);
+
+pub(super) struct MrHandle {
+    pub pd: SimPd,
+    pub key: Key,
+    addr: u64,
+    len: usize,
+    lkey: u32,
+    rkey: u32,
+}
+
+impl fmt::Debug for SimMr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimMr")
+            .field("addr", &format_args!("{:#x}", self.0.addr))
+            .field("len", &self.0.len)
+            .field("rkey", &format_args!("{:#x}", self.0.rkey))
+            .finish()
+    }
+}
+
+impl Drop for MrHandle {
+    fn drop(&mut self) {
+        let ctx = &self.pd.0.context.0;
+        // Memory that the application brought is released after the world's borrow has ended: its destructor
+        // is the application's code.
+        let mut brought = None;
+        on_drop(&ctx.world, |w| brought = w.dereg_mr(ctx.hca, self.key));
+        drop(brought);
+    }
+}
+
+impl SimMr {
+    fn bounds(&self, at: usize, len: usize) -> Result<()> {
+        if at.checked_add(len).is_some_and(|end| end <= self.0.len) {
+            Ok(())
+        } else {
+            Err(VerbsError::OutOfRange { at: at as u64, len: len as u64, size: self.0.len as u64 })
+        }
+    }
+
+    fn word(&self, at: usize) -> Result<()> {
+        if at % 8 != 0 {
+            return Err(VerbsError::Misaligned { at: at as u64, align: 8 });
+        }
+        self.bounds(at, 8)
+    }
+}
+
+impl MemoryRegion for SimMr {
+    fn len(&self) -> usize {
+        self.0.len
+    }
+
+    fn addr(&self) -> u64 {
+        self.0.addr
+    }
+
+    fn lkey(&self) -> u32 {
+        self.0.lkey
+    }
+
+    fn rkey(&self) -> u32 {
+        self.0.rkey
+    }
+
+    fn remote(&self, range: Range<usize>) -> Result<RemoteSlice> {
+        let len = range
+            .end
+            .checked_sub(range.start)
+            .ok_or(VerbsError::Invalid("a range that ends before it begins"))?;
+        self.bounds(range.start, len)?;
+        let bound = u64::from(u32::MAX);
+        let len = u32::try_from(len).map_err(|_| VerbsError::TooLarge {
+            what: "the range's length",
+            value: len as u64,
+            bound,
+        })?;
+        Ok(RemoteSlice { addr: self.0.addr + range.start as u64, len, rkey: self.0.rkey })
+    }
+
+    fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
+        self.bounds(at, out.len())?;
+        let ctx = &self.0.pd.0.context.0;
+        ctx.world.borrow_mut().cpu_read(ctx.node, ctx.hca, self.0.key, at, out)
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) -> Result<()> {
+        self.bounds(at, bytes.len())?;
+        let ctx = &self.0.pd.0.context.0;
+        ctx.world.borrow_mut().cpu_write(ctx.node, ctx.hca, self.0.key, at, bytes)
+    }
+
+    fn load(&self, at: usize) -> Result<u64> {
+        self.word(at)?;
+        let mut word = [0; 8];
+        self.read(at, &mut word)?;
+        Ok(u64::from_ne_bytes(word))
+    }
+
+    fn store(&self, at: usize, value: u64) -> Result<()> {
+        self.word(at)?;
+        self.write(at, &value.to_ne_bytes())
+    }
+
+    #[allow(unsafe_code)]
+    unsafe fn claim(&self, range: Range<usize>) -> Result<NonNull<[u8]>> {
+        let len = range
+            .end
+            .checked_sub(range.start)
+            .ok_or(VerbsError::Invalid("a range that ends before it begins"))?;
+        self.bounds(range.start, len)?;
+        let ctx = &self.0.pd.0.context.0;
+        ctx.world.borrow_mut().claim(ctx.node, ctx.hca, self.0.key, range)
+    }
+}

@@ -1,0 +1,65 @@
+//! The verbs contract's objects as handles on a simulated world.
+//!
+//! A handle is a reference count on the world and a number in it; its last clone destroys the object. The
+//! world is borrowed for the length of one call and never while a node runs, so handles can be used from
+//! anywhere in the thread: from a node's step, from a test, from another handle's drop.
+
+mod absent;
+mod cm;
+mod cq;
+mod device;
+mod host;
+mod memory;
+mod qp;
+
+pub use absent::{SimAh, SimOob, SimSrq, SimStream, SimStreamListener};
+pub use cm::SimCm;
+pub use cq::{SimChannel, SimCq};
+pub use device::{SimContext, SimDevice};
+pub use host::SimHost;
+pub use memory::{SimMr, SimPd};
+pub use qp::SimQp;
+
+use crate::hca::HcaId;
+use crate::world::World;
+use std::cell::RefCell;
+use std::rc::Rc;
+use verbs_trait::Verbs;
+
+/// The simulated backend: the family of its types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sim;
+
+impl Verbs for Sim {
+    type Device = SimDevice;
+    type Context = SimContext;
+    type Pd = SimPd;
+    type Mr = SimMr;
+    type Channel = SimChannel;
+    type Cq = SimCq;
+    type Qp = SimQp;
+    type Srq = SimSrq;
+    type Ah = SimAh;
+    type Cm = SimCm;
+    type Oob = SimOob;
+    type StreamListener = SimStreamListener;
+    type Stream = SimStream;
+    type Host = SimHost;
+}
+
+/// A world shared by its handles. The nodes' programs are kept elsewhere: a program holds handles, and a world
+/// that held its programs would never be freed.
+pub(crate) type WorldRef = Rc<RefCell<World>>;
+
+/// Whether two handles live in the same context of the same world.
+fn same_context(a: (&WorldRef, HcaId, u32), b: (&WorldRef, HcaId, u32)) -> bool {
+    Rc::ptr_eq(a.0, b.0) && a.1 == b.1 && a.2 == b.2
+}
+
+/// Runs a destructor if the world can be borrowed. It always can, unless the code that an application brought
+/// (the release of its own memory) drops handles while the world is at work; such an object lives on.
+fn on_drop(world: &WorldRef, f: impl FnOnce(&mut World)) {
+    if let Ok(mut world) = world.try_borrow_mut() {
+        f(&mut world);
+    }
+}

@@ -1,0 +1,187 @@
+//! Queue pairs: from the contract's borrowed work requests to the adapter's own.
+
+use super::{Sim, SimCq, SimMr, SimPd, on_drop, same_context};
+use crate::hca::{self, Atomic, Gather, Key, NewQp, Op, RecvRequest, Remote, SendRequest};
+use crate::world::World;
+use std::fmt;
+use std::rc::Rc;
+use verbs_trait::{
+    Caps, Modify, Payload, PostError, QpAttr, QpCaps, QpInit, QpNum, QpState, QpType, QueuePair, RecvWr,
+    RemoteSlice, Result, SendOp, SendWr, Sge, VerbsError,
+};
+
+/// A queue pair of a simulated adapter.
+#[derive(Clone)]
+pub struct SimQp(pub(crate) Rc<QpHandle>);
+
+pub(crate) struct QpHandle {
+    pd: SimPd,
+    pub(crate) key: Key,
+    num: QpNum,
+    caps: QpCaps,
+    /// Keep the completion queues alive as long as the queue pair may report to them.
+    _cqs: (SimCq, SimCq),
+}
+
+impl fmt::Debug for SimQp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SimQp").field(&self.0.num).finish()
+    }
+}
+
+impl Drop for QpHandle {
+    fn drop(&mut self) {
+        let ctx = &self.pd.0.context.0;
+        on_drop(&ctx.world, |w| w.destroy_qp(ctx.hca, self.key));
+    }
+}
+
+impl QpHandle {
+    pub(super) fn create(pd: &SimPd, init: &QpInit<'_, Sim>) -> Result<SimQp> {
+        if init.kind == QpType::Ud {
+            return Err(VerbsError::Unsupported(Caps::UD));
+        }
+        if let Some(srq) = init.srq {
+            match *srq {}
+        }
+        let context = &pd.0.context;
+        if !init.send_cq.0.context.owns(context) || !init.recv_cq.0.context.owns(context) {
+            return Err(VerbsError::Foreign("the completion queue"));
+        }
+        let ctx = &context.0;
+        let (key, num) = ctx.world.borrow_mut().create_qp(
+            ctx.node,
+            ctx.hca,
+            ctx.ctx,
+            NewQp {
+                pd: pd.0.key,
+                send_cq: init.send_cq.0.key,
+                recv_cq: init.recv_cq.0.key,
+                caps: init.caps,
+                sq_sig_all: init.sq_sig_all,
+            },
+        )?;
+        let cqs = (init.send_cq.clone(), init.recv_cq.clone());
+        Ok(SimQp(Rc::new(QpHandle { pd: pd.clone(), key, num, caps: init.caps, _cqs: cqs })))
+    }
+}
+
+impl SimQp {
+    pub(crate) fn context(&self) -> &super::SimContext {
+        &self.0.pd.0.context
+    }
+
+    /// The adapter's form of a scatter or gather list. Regions of another context are refused here; those of
+    /// another protection domain are found by the adapter when it executes the request, as on a real one.
+    fn gather(&self, list: &[Sge<'_, SimMr>], most: u32) -> Result<Gather> {
+        if list.len() > most as usize {
+            return Err(VerbsError::TooLarge {
+                what: "the number of scatter or gather entries",
+                value: list.len() as u64,
+                bound: u64::from(most),
+            });
+        }
+        let here = self.context().place();
+        if list.iter().any(|s| !same_context(s.mr.0.pd.0.context.place(), here)) {
+            return Err(VerbsError::Foreign("the memory region"));
+        }
+        Ok(Gather::new(list.iter().map(|s| hca::Sge { mr: s.mr.0.key, at: s.at, len: s.len })))
+    }
+
+    fn send_request<'a>(&self, wr: &SendWr<'a, Sim>, caps: &QpCaps) -> Result<(SendRequest, &'a [u8])> {
+        let op = self.op(&wr.op)?;
+        let (data, inline): (Gather, &[u8]) = match wr.data {
+            Payload::None => (Gather::None, &[]),
+            Payload::Sge(list) => (self.gather(list, caps.max_send_sge)?, &[]),
+            Payload::Inline(bytes) => (Gather::None, bytes),
+        };
+        if inline.len() > caps.max_inline as usize {
+            return Err(VerbsError::TooLarge {
+                what: "the length of the inline data",
+                value: inline.len() as u64,
+                bound: u64::from(caps.max_inline),
+            });
+        }
+        check_payload(&op, &data, matches!(wr.data, Payload::Inline(_)))?;
+        Ok((SendRequest { wr_id: wr.wr_id, op, data, flags: wr.flags }, inline))
+    }
+
+    fn op(&self, op: &SendOp<'_, Sim>) -> Result<Op> {
+        let aim = |r: RemoteSlice| Remote { addr: r.addr, rkey: r.rkey };
+        Ok(match *op {
+            SendOp::Send { imm } => Op::Send { imm },
+            SendOp::SendTo { ah, .. } => match *ah {},
+            SendOp::Write { to, imm } => Op::Write { to: aim(to), imm },
+            SendOp::Read { from } => Op::Read { from: aim(from) },
+            SendOp::CompareSwap { at, compare, swap } => {
+                Op::Atomic { at: aim(at), atomic: Atomic::CompareSwap { compare, swap } }
+            }
+            SendOp::FetchAdd { at, add } => Op::Atomic { at: aim(at), atomic: Atomic::FetchAdd { add } },
+        })
+    }
+
+    /// Posts a list one by one until one is refused.
+    fn post<'a, W>(
+        &self,
+        list: &'a [W],
+        mut one: impl FnMut(&mut World, bool, &'a W) -> Result<()>,
+    ) -> std::result::Result<(), PostError> {
+        let mut world = self.context().0.world.borrow_mut();
+        for (posted, wr) in list.iter().enumerate() {
+            one(&mut world, posted == 0, wr).map_err(|why| PostError { posted, why })?;
+        }
+        Ok(())
+    }
+}
+
+/// What no adapter could execute is refused at once: it is a mistake in the program, not an event.
+fn check_payload(op: &Op, data: &Gather, inline: bool) -> Result<()> {
+    match op {
+        Op::Read { .. } | Op::Atomic { .. } if inline => {
+            Err(VerbsError::Invalid("inline data cannot take an answer"))
+        }
+        Op::Atomic { .. } if data.len() != 8 || data.entries() != 1 => {
+            Err(VerbsError::Invalid("an atomic's old value needs one range of 8 bytes"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl QueuePair<Sim> for SimQp {
+    fn num(&self) -> QpNum {
+        self.0.num
+    }
+
+    fn state(&self) -> QpState {
+        let ctx = &self.context().0;
+        ctx.world.borrow().qp_attr(ctx.hca, self.0.key).map_or(QpState::Err, |attr| attr.state)
+    }
+
+    fn query(&self) -> Result<QpAttr> {
+        let ctx = &self.context().0;
+        ctx.world.borrow().qp_attr(ctx.hca, self.0.key)
+    }
+
+    fn modify(&self, change: &Modify) -> Result<()> {
+        let ctx = &self.context().0;
+        ctx.world.borrow_mut().modify_qp(ctx.node, ctx.hca, self.0.key, change)
+    }
+
+    fn post_send(&self, list: &[SendWr<'_, Sim>]) -> std::result::Result<(), PostError> {
+        let ctx = &self.context().0;
+        let caps = self.0.caps;
+        self.post(list, |world, first, wr| {
+            let (request, inline) = self.send_request(wr, &caps)?;
+            world.post_send(ctx.node, ctx.hca, self.0.key, first, request, inline)
+        })
+    }
+
+    fn post_recv(&self, list: &[RecvWr<'_, Sim>]) -> std::result::Result<(), PostError> {
+        let ctx = &self.context().0;
+        let caps = self.0.caps;
+        self.post(list, |world, first, wr| {
+            let data = self.gather(wr.data, caps.max_recv_sge)?;
+            world.post_recv(ctx.node, ctx.hca, self.0.key, first, RecvRequest { wr_id: wr.wr_id, data })
+        })
+    }
+}

@@ -1,0 +1,198 @@
+//! Processors: what a node's work costs, when it runs, what wakes it.
+
+use super::World;
+use super::events::{Event, Happened};
+use crate::NodeId;
+use crate::hca::News;
+use crate::log::Kind;
+use verbs_trait::{Nanos, Park, Wait, Work};
+
+/// What a node's processor is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// No program is mounted; calls come from outside.
+    #[default]
+    Idle,
+    /// In a step.
+    Running,
+    /// Between two steps that follow each other.
+    Busy,
+    /// Waiting.
+    Parked(Wait),
+    /// Its program has ended.
+    Done,
+}
+
+/// A node's machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine {
+    /// Until when its processor is busy. In a step, its own time, ahead of the world's.
+    pub clock: Nanos,
+    /// When it is stepped next; `MAX` is not at all.
+    pub step_at: Nanos,
+    pub activity: Activity,
+    /// How it waited last.
+    pub style: Wait,
+    /// Something that ends any wait happened while it was not waiting.
+    pub urgent: bool,
+    /// How long its work takes, in percent of what the profile says.
+    pub percent: u32,
+    pub crashed: bool,
+}
+
+impl Default for Machine {
+    fn default() -> Machine {
+        let activity = Activity::Idle;
+        Machine {
+            clock: Nanos::ZERO,
+            step_at: Nanos::MAX,
+            activity,
+            style: Wait::Poll,
+            urgent: false,
+            percent: 100,
+            crashed: false,
+        }
+    }
+}
+
+impl World {
+    pub fn machine(&mut self, node: NodeId) -> &mut Machine {
+        &mut self.state.machines[node.index()]
+    }
+
+    /// The time as a node sees it.
+    pub fn local_time(&self, node: NodeId) -> Nanos {
+        self.state.machines[node.index()].clock.max(self.state.now)
+    }
+
+    /// Charges a node's processor; the time afterwards.
+    #[inline]
+    pub(super) fn charge(&mut self, node: NodeId, ns: u64) -> Nanos {
+        let now = self.state.now;
+        let machine = &mut self.state.machines[node.index()];
+        let ns =
+            if machine.percent == 100 { ns } else { ns.saturating_mul(u64::from(machine.percent)) / 100 };
+        machine.clock = machine.clock.max(now) + Nanos(ns);
+        machine.clock
+    }
+
+    /// Charges for work that is not a verbs call.
+    pub fn spend(&mut self, node: NodeId, work: Work) {
+        let notified = self.state.machines[node.index()].style == Wait::Notify;
+        let cpu = &self.profile.cpu;
+        let ns = match work {
+            Work::IpcSend => cpu.ipc_send_ns,
+            Work::IpcReceive => cpu.ipc_receive_ns,
+            Work::Bookkeeping if notified => cpu.bookkeeping_notify_ns,
+            Work::Bookkeeping => cpu.bookkeeping_poll_ns,
+            Work::Copy { bytes } => self.profile.copy(bytes).0,
+            Work::Syscall => cpu.syscall_ns,
+            Work::PageFault => cpu.page_fault_ns,
+            Work::Protect { pages } => {
+                cpu.syscall_ns.saturating_add(cpu.protect_page_ns.saturating_mul(pages))
+            }
+            Work::Compute(span) => span.0,
+        };
+        self.charge(node, ns);
+    }
+
+    /// A program was put on a node: it is stepped now.
+    pub fn program_mounted(&mut self, node: NodeId) {
+        let machine = self.machine(node);
+        machine.activity = Activity::Busy;
+        machine.step_at = Nanos::MAX;
+        let at = self.local_time(node);
+        self.step_by(node, at);
+    }
+
+    /// Sees to it that a node is stepped at a time or before.
+    fn step_by(&mut self, node: NodeId, at: Nanos) {
+        let machine = &mut self.state.machines[node.index()];
+        let at = at.max(machine.clock);
+        if at < machine.step_at {
+            machine.step_at = at;
+            self.schedule(at, Event::Step(node));
+        }
+    }
+
+    /// There is news for a node: wakes it if it waits for such.
+    #[inline]
+    pub(super) fn wake(&mut self, node: NodeId, news: News) {
+        let machine = &mut self.state.machines[node.index()];
+        let Activity::Parked(style) = machine.activity else {
+            machine.urgent |= news.urgent;
+            return;
+        };
+        let wanted = match style {
+            Wait::Poll => news.completion,
+            Wait::Notify => news.channel,
+        };
+        if wanted || news.urgent {
+            machine.urgent |= news.urgent;
+            let at = self.state.now + self.notice(style);
+            self.step_by(node, at);
+        }
+    }
+
+    /// How long a waiting processor takes to notice.
+    fn notice(&self, style: Wait) -> Nanos {
+        Nanos(match style {
+            Wait::Poll => self.profile.cpu.poll_detect_ns,
+            Wait::Notify => self.profile.cpu.interrupt_ns,
+        })
+    }
+
+    pub(super) fn begin_step(&mut self, node: NodeId) -> Happened {
+        let now = self.state.now;
+        let machine = &mut self.state.machines[node.index()];
+        // An entry that was overtaken by an earlier step.
+        if machine.step_at != now || machine.crashed {
+            return Happened::Done;
+        }
+        machine.step_at = Nanos::MAX;
+        machine.clock = machine.clock.max(now);
+        machine.activity = Activity::Running;
+        machine.urgent = false;
+        self.state.stats.steps += 1;
+        self.log.line(now, node, Kind::Step, format_args!(""));
+        Happened::Step(node)
+    }
+
+    /// A step has ended.
+    pub fn end_step(&mut self, node: NodeId, park: Park) {
+        let now = self.state.now;
+        let machine = &mut self.state.machines[node.index()];
+        if machine.crashed {
+            return;
+        }
+        match park {
+            Park::Done => machine.activity = Activity::Done,
+            Park::Again => {
+                machine.activity = Activity::Busy;
+                // A step that cost nothing still takes time, or the world would stand still.
+                let at = machine.clock.max(now + Nanos(1));
+                self.step_by(node, at);
+            }
+            Park::Until { style, deadline } => {
+                machine.activity = Activity::Parked(style);
+                machine.style = style;
+                if let Some(at) = deadline {
+                    self.step_by(node, at.max(now + Nanos(1)));
+                }
+                self.look_once(node, style);
+            }
+        }
+    }
+
+    /// What a node left behind when it began to wait ends the wait at once: a spinning processor sees the
+    /// completions that are still queued, a sleeping one finds its channel readable.
+    fn look_once(&mut self, node: NodeId, style: Wait) {
+        let machine = &self.state.machines[node.index()];
+        let (clock, urgent) = (machine.clock, machine.urgent);
+        let left = self.state.hcas[node.index()].hw.completions.left(style);
+        if left || urgent {
+            let at = clock + self.notice(style).max(Nanos(1));
+            self.step_by(node, at.max(self.state.now + Nanos(1)));
+        }
+    }
+}

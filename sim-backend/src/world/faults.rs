@@ -1,0 +1,115 @@
+//! Carrying out planned faults: what they do beyond packets.
+
+use super::World;
+use super::cpu::{Activity, Machine};
+use super::events::{Event, Happened};
+use crate::NodeId;
+use crate::fault::{Effect, Fault, FaultError, FaultId, FaultState};
+use crate::hca::HcaId;
+use crate::log::Kind;
+use verbs_trait::{AsyncEvent, Nanos};
+
+/// Ports of a node.
+const PORTS: u8 = 1;
+
+impl World {
+    /// Adds a fault to the plan.
+    pub fn plan(&mut self, at: Nanos, fault: Fault) -> Result<FaultId, FaultError> {
+        fault.check(self.state.machines.len() as u32, PORTS)?;
+        let at = at.max(self.state.now);
+        let id = self.state.faults.plan(at, fault);
+        self.schedule(at, Event::Fault(id));
+        Ok(id)
+    }
+
+    /// A fault's time has come.
+    pub(super) fn fault_due(&mut self, id: FaultId) -> Happened {
+        let now = self.state.now;
+        let record = self.state.faults.records()[id.0 as usize];
+        let mut effects = Vec::new();
+        let next = self.state.faults.due(now, id, &mut effects);
+        if record.state == FaultState::Planned {
+            self.log_fault(&record.fault, "strikes");
+            if self.is_in_use(&record.fault) {
+                self.state.faults.mark_struck(id);
+            }
+        } else if record.state == FaultState::Active {
+            self.log_fault(&record.fault, if next.is_some() { "turns" } else { "ends" });
+        }
+        if let Some(next) = next {
+            self.schedule(next, Event::Fault(id));
+        }
+        self.apply(&effects)
+    }
+
+    fn log_fault(&mut self, fault: &Fault, what: &str) {
+        let node = match fault.link() {
+            Some(crate::fault::Link::Node(node) | crate::fault::Link::Port(node, _)) => node,
+            Some(crate::fault::Link::Pair(node, _)) => node,
+            None => NodeId(0),
+        };
+        self.log.line(self.state.now, node, Kind::Fault, format_args!("{fault} {what}"));
+    }
+
+    /// Ends every fault and cancels what is planned.
+    pub fn stop_faults(&mut self) {
+        let mut effects = Vec::new();
+        self.state.faults.stop(&mut effects);
+        self.log.line(self.state.now, NodeId(0), Kind::Fault, format_args!("all stop"));
+        self.apply(&effects);
+    }
+
+    /// Whether an operation is in flight between two nodes that the fault lies between.
+    fn is_in_use(&self, fault: &Fault) -> bool {
+        self.state.hcas.iter().any(|hca| {
+            hca.qps.iter().filter(|(_, qp)| qp.is_in_flight()).any(|(_, qp)| {
+                qp.peer().is_some_and(|peer| fault.affects((hca.hw.node, 1), (NodeId(peer.hca.0), 1)))
+            })
+        })
+    }
+
+    fn apply(&mut self, effects: &[Effect]) -> Happened {
+        let mut happened = Happened::Done;
+        for effect in effects {
+            match *effect {
+                Effect::PortDown { node, port } => self.set_port(node, port, false),
+                Effect::PortUp { node, port } => self.set_port(node, port, true),
+                Effect::Speed { node, percent } => self.machine(node).percent = percent,
+                Effect::Crash { node } => {
+                    self.crash(node);
+                    happened = Happened::Crashed(node);
+                }
+                Effect::Restart { node } => self.restart(node),
+            }
+        }
+        happened
+    }
+
+    fn set_port(&mut self, node: NodeId, port: u8, up: bool) {
+        self.state.ports[node.index()].up = up;
+        let event = if up { AsyncEvent::PortActive(port) } else { AsyncEvent::PortError(port) };
+        self.engine(HcaId(node.0), None, |hca, io| hca.hw.completions.raise_all(node, event, io));
+    }
+
+    /// A node stops dead: its adapter forgets everything, its processor never runs again.
+    fn crash(&mut self, node: NodeId) {
+        let hca = HcaId(node.0);
+        let keys: Vec<_> = self.state.hcas[node.index()].qps.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.close_flow(hca, key);
+        }
+        self.engine(hca, None, |hca, io| hca.crash(io));
+        self.forget_connections(node);
+        *self.machine(node) = Machine { crashed: true, ..Machine::default() };
+    }
+
+    /// A crashed node is there again, empty, and waits for a program.
+    fn restart(&mut self, node: NodeId) {
+        if !self.machine(node).crashed {
+            return;
+        }
+        self.state.hcas[node.index()].gone = false;
+        let now = self.state.now;
+        *self.machine(node) = Machine { clock: now, activity: Activity::Idle, ..Machine::default() };
+    }
+}
