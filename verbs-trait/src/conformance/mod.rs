@@ -8,9 +8,13 @@
 //!
 //! No case relies on exact times unless it asks for [`Powers::EXACT_CLOCK`]; none panics.
 //!
-//! ```ignore
-//! let report = conformance::run(&mut MyHarness::new(), |_| true, &mut |row| eprintln!("{}", row.case));
-//! print!("{report}");
+//! ```
+//! use verbs_trait::conformance::{self, Harness};
+//!
+//! fn print_table<H: Harness>(harness: &mut H) {
+//!     let report = conformance::run(harness, |_| true, &mut |row| eprintln!("{}", row.case));
+//!     print!("{report}");
+//! }
 //! ```
 //!
 //! For one `#[test]` a case, see [`conformance_cases!`](crate::conformance_cases).
@@ -23,6 +27,7 @@ mod list;
 mod pair;
 mod report;
 
+pub use cases::{CAUSES, Cause};
 pub use failure::{Failure, Outcome};
 pub use harness::{Act, Fault, FaultId, Harness, Machine, Pace, PacketClass, Powers};
 pub use lab::Lab;

@@ -1,6 +1,6 @@
 //! Two connected queue pairs with memory and completion queues: what most cases are about.
 
-use super::{Failure, Harness, Lab, Outcome};
+use super::{Harness, Lab, Outcome};
 use crate::{
     AccessFlags, AckTimeout, CompletionQueue, Context, MemoryRegion, Migration, Modify, Mtu, Nanos, Path,
     Payload, PostError, ProtectionDomain, Psn, QpCaps, QpInit, QpType, QueuePair, RecvWr, RemoteSlice,
@@ -307,9 +307,4 @@ impl<V: Verbs> End<V> {
         self.recvs.poll(&mut out, usize::MAX)?;
         Ok(out)
     }
-}
-
-/// Reads a little-endian-free word: what the adapter left at an offset, in native order.
-pub(super) fn loaded<M: MemoryRegion>(mr: &M, at: usize) -> Outcome<u64> {
-    mr.load(at).map_err(Failure::from)
 }

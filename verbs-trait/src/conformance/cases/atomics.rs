@@ -115,16 +115,17 @@ fn atomics_of_one_queue_pair_execute_in_order<H: Harness>(lab: &mut Lab<'_, H>) 
 /// How many nodes take part; the first is the words' home and takes part through its own adapter.
 const NODES: usize = 4;
 
-/// A connection from each node to the home (node 0), the home's own included, and the words on one region.
-fn everyone<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome<(Vec<Pair<H::V>>, <H::V as Verbs>::Mr)> {
+/// A connection from each node to the home (node 0), the home's own included, and a region of words there.
+struct Crowd<V: Verbs> {
+    pairs: Vec<Pair<V>>,
+    words: V::Mr,
+}
+
+fn everyone<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome<Crowd<H::V>> {
     lab.world(NODES, 0)?;
     let setup = Setup::new(lab);
-    let (pd, words) = {
-        let home = lab.ctx(0);
-        let pd = home.alloc_pd()?;
-        let words = pd.alloc_mr(64, ALL_RIGHTS)?;
-        (pd, words)
-    };
+    let pd = lab.ctx(0).alloc_pd()?;
+    let words = pd.alloc_mr(64, ALL_RIGHTS)?;
     let mut pairs = Vec::new();
     for node in 0..NODES {
         let a = lab.end(node, &setup)?;
@@ -134,12 +135,12 @@ fn everyone<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome<(Vec<Pair<H::V>>, <H::V
         b.connect(&a, &setup, 1)?;
         pairs.push(Pair { a, b });
     }
-    Ok((pairs, words))
+    Ok(Crowd { pairs, words })
 }
 
 fn additions_of_many_nodes_are_each_counted_once<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     const EACH: u32 = 50;
-    let (pairs, words) = everyone(lab)?;
+    let Crowd { pairs, words } = everyone(lab)?;
     let word = words.remote(0..8)?;
     for i in 0..EACH {
         for Pair { a, .. } in &pairs {
@@ -163,7 +164,7 @@ fn additions_of_many_nodes_are_each_counted_once<H: Harness>(lab: &mut Lab<'_, H
 /// Each node guesses, swaps its guess for its successor, and learns from what it got: a lock's first move.
 fn swaps_of_many_nodes_each_win_once<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     const EACH: u64 = 20;
-    let (pairs, words) = everyone(lab)?;
+    let Crowd { pairs, words } = everyone(lab)?;
     let word = words.remote(0..8)?;
     let (mut guess, mut won) = ([0u64; NODES], [0u64; NODES]);
     let mut winners = Vec::new();

@@ -1,13 +1,29 @@
 //! The cases, a file a subject.
 
 mod atomics;
+mod cm;
+mod optional;
+mod reliability;
+mod statuses;
+
+pub use statuses::{CAUSES, Cause};
+mod cq;
 mod data;
+mod duplicates;
+mod flush;
 mod keys;
+mod memory;
 mod misuse;
 mod ordering;
+mod ports;
 mod posting;
 mod prelude;
+mod retries;
+mod rnr;
+mod shapes;
+mod sqd;
 mod transitions;
+mod wake;
 
 use super::{Case, Harness};
 
@@ -21,6 +37,20 @@ pub(super) fn all<H: Harness>() -> Vec<Case<H>> {
         data::cases(),
         ordering::cases(),
         atomics::cases(),
+        retries::cases(),
+        duplicates::cases(),
+        rnr::cases(),
+        flush::cases(),
+        cq::cases(),
+        wake::cases(),
+        shapes::cases(),
+        sqd::cases(),
+        ports::cases(),
+        memory::cases(),
+        cm::cases(),
+        reliability::cases(),
+        optional::cases(),
+        statuses::cases(),
     ];
     groups.into_iter().flatten().collect()
 }

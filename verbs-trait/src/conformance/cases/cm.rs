@@ -1,0 +1,472 @@
+//! The connection manager (IBA chapter 12).
+
+use super::prelude::*;
+
+cases! { "cm":
+    a_connection_is_made_and_carries_data_both_ways, "12.9.7";
+    private_data_arrives_with_each_message, "12.6";
+    private_data_beyond_its_bound_is_refused, "12.6";
+    the_passive_side_may_reject, "12.6.7";
+    nobody_listening_is_a_rejection, "12.6.7.2";
+    an_unknown_node_is_unreachable, "12.9";
+    a_node_that_is_cut_off_is_unreachable, "12.9.7.1", with Powers::CUT;
+    a_disconnected_peer_is_told, "12.6.10";
+    a_disconnection_does_not_touch_the_queue_pair, "contract, CmEvent::Disconnected";
+    a_forgotten_identity_is_refused, "contract, disconnect";
+    a_queue_pair_that_is_not_in_init_is_refused, "contract, connect";
+    a_second_listener_on_a_service_is_refused, "contract, listen";
+    many_connections_can_be_made_to_one_listener, "12.9.7";
+    both_sides_can_connect_at_once, "12.9.7";
+    a_node_can_connect_to_itself_through_the_manager, "12.9.7";
+    lost_messages_are_repeated, "12.9.8.5", with Powers::STRIKE;
+    doubled_messages_make_one_connection, "12.9.8", with Powers::STRIKE;
+    receives_posted_before_the_connection_take_its_first_messages, "contract, ConnectionManager";
+    agreed_limits_are_the_smaller_of_both, "12.7";
+}
+
+const SERVICE: Service = Service(4_791);
+
+type Managers<H> = (<<H as Harness>::V as Verbs>::Cm, <<H as Harness>::V as Verbs>::Cm);
+
+/// The connection managers of two fresh nodes, the second listening.
+fn managers<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome<Managers<H>> {
+    lab.at_least(2)?;
+    let (active, passive) = (lab.ctx(0).connection_manager()?, lab.ctx(1).connection_manager()?);
+    passive.listen(SERVICE)?;
+    Ok((active, passive))
+}
+
+fn params<'a>(setup: &Setup, private: &'a [u8]) -> ConnParams<'a> {
+    ConnParams {
+        private,
+        responder_resources: setup.serves,
+        initiator_depth: setup.depth,
+        timeout: setup.ack,
+        retry: setup.retry,
+        rnr_retry: setup.rnr_retry,
+        min_rnr_timer: setup.rnr_timer,
+        mtu: None,
+    }
+}
+
+/// An end whose queue pair is in Init, as the manager takes it.
+fn ready<H: Harness>(lab: &mut Lab<'_, H>, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
+    let end = lab.end(node, setup)?;
+    end.qp.modify(&end.to_init(setup))?;
+    Ok(end)
+}
+
+fn resolved<H: Harness>(lab: &mut Lab<'_, H>, cm: &<H::V as Verbs>::Cm, node: usize) -> Outcome<CmId> {
+    let name = lab.machines[node].name.clone();
+    let id = cm.resolve(&name, SERVICE)?;
+    check_eq!(lab.cm_event(cm)?, CmEvent::Resolved { id }, "the answer to resolve");
+    Ok(id)
+}
+
+fn requested<H: Harness>(lab: &mut Lab<'_, H>, cm: &<H::V as Verbs>::Cm, data: &[u8]) -> Outcome<CmId> {
+    match lab.cm_event(cm)? {
+        CmEvent::Request { id, service: SERVICE, private } if private == data => Ok(id),
+        other => Err(Failure::new(format!("expected a request with {data:?}, saw {other:?}"))),
+    }
+}
+
+/// A connection between two ready ends, by the managers' events: the identities on both sides.
+fn join<H: Harness>(
+    lab: &mut Lab<'_, H>,
+    (active, passive): &Managers<H>,
+    Pair { a, b }: &Pair<H::V>,
+    setup: &Setup,
+) -> Outcome<(CmId, CmId)> {
+    let from = resolved(lab, active, b.node)?;
+    active.connect(from, &a.qp, &params(setup, b"please"))?;
+    let to = requested(lab, passive, b"please")?;
+    passive.accept(to, &b.qp, &params(setup, b"welcome"))?;
+    let seen = lab.cm_event(active)?;
+    check_eq!(
+        seen,
+        CmEvent::Established { id: from, private: b"welcome".to_vec() },
+        "the active side's event"
+    );
+    let seen = lab.cm_event(passive)?;
+    check_eq!(seen, CmEvent::Established { id: to, private: Vec::new() }, "the passive side's event");
+    check_eq!((a.qp.state(), b.qp.state()), (QpState::Rts, QpState::Rts), "both states");
+    Ok((from, to))
+}
+
+/// A connection that stands: its ends, and its identities on the active and the passive side.
+struct Joined<V: Verbs> {
+    pair: Pair<V>,
+    from: CmId,
+    to: CmId,
+}
+
+fn joined<H: Harness>(lab: &mut Lab<'_, H>, managers: &Managers<H>) -> Outcome<Joined<H::V>> {
+    let setup = Setup::new(lab);
+    let pair = Pair { a: ready(lab, 0, &setup)?, b: ready(lab, 1, &setup)? };
+    let (from, to) = join(lab, managers, &pair, &setup)?;
+    Ok(Joined { pair, from, to })
+}
+
+/// A message each way.
+fn talk<H: Harness>(lab: &mut Lab<'_, H>, Pair { a, b }: &Pair<H::V>) -> Outcome {
+    for (from, to) in [(a, b), (b, a)] {
+        to.recv(1, 64..128)?;
+        from.send(2, 0..64)?;
+        lab.done(&from.sends, 2)?;
+        lab.done(&to.recvs, 1)?;
+    }
+    Ok(())
+}
+
+fn no_more_events<H: Harness>(lab: &mut Lab<'_, H>, (active, passive): &Managers<H>) -> Outcome {
+    lab.settle();
+    check_eq!((active.event(), passive.event()), (None, None), "further events");
+    Ok(())
+}
+
+fn a_connection_is_made_and_carries_data_both_ways<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let managers = managers(lab)?;
+    let Joined { pair, .. } = joined(lab, &managers)?;
+    talk(lab, &pair)?;
+    pair.a.write(3, 0..5_000, pair.b.remote(0..5_000)?)?;
+    pair.b.read(4, 0..5_000, pair.a.remote(0..5_000)?)?;
+    lab.done(&pair.a.sends, 3)?;
+    lab.done(&pair.b.sends, 4)?;
+    no_more_events(lab, &managers)
+}
+
+fn private_data_arrives_with_each_message<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (active, passive) = managers(lab)?;
+    let setup = Setup::new(lab);
+    for len in [0, 1, MAX_PRIVATE_REQUEST] {
+        let (a, b) = (ready(lab, 0, &setup)?, ready(lab, 1, &setup)?);
+        let id = resolved(lab, &active, 1)?;
+        active.connect(id, &a.qp, &params(&setup, &pattern(len, 1)))?;
+        let request = lab.cm_event(&passive)?;
+        let CmEvent::Request { id: to, private, .. } = request else {
+            return Err(Failure::new(format!("expected a request, saw {request:?}")));
+        };
+        // A transport may pad private data to its message's size; the bytes sent come first.
+        check!(private.starts_with(&pattern(len, 1)), "the request's private data: {private:?}");
+        let answer = pattern(if len == 0 { 0 } else { MAX_PRIVATE_ACCEPT }, 2);
+        passive.accept(to, &b.qp, &params(&setup, &answer))?;
+        match lab.cm_event(&active)? {
+            CmEvent::Established { private, .. } if private.starts_with(&answer) => {}
+            other => return Err(Failure::new(format!("expected the answer's private data, saw {other:?}"))),
+        }
+        check!(
+            matches!(lab.cm_event(&passive)?, CmEvent::Established { .. }),
+            "no connection at the passive side"
+        );
+    }
+    Ok(())
+}
+
+fn private_data_beyond_its_bound_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (active, passive) = managers(lab)?;
+    let setup = Setup::new(lab);
+    let (a, b) = (ready(lab, 0, &setup)?, ready(lab, 1, &setup)?);
+    let id = resolved(lab, &active, 1)?;
+    let long = pattern(1_000, 1);
+    check_refused!(
+        active.connect(id, &a.qp, &params(&setup, &long[..=MAX_PRIVATE_REQUEST])),
+        VerbsError::TooLarge { .. },
+        "a request with too much private data"
+    );
+    active.connect(id, &a.qp, &params(&setup, &[]))?;
+    let to = requested(lab, &passive, &[])?;
+    check_refused!(
+        passive.accept(to, &b.qp, &params(&setup, &long[..=MAX_PRIVATE_ACCEPT])),
+        VerbsError::TooLarge { .. },
+        "an acceptance with too much private data"
+    );
+    check_refused!(
+        passive.reject(to, &long[..=MAX_PRIVATE_REJECT]),
+        VerbsError::TooLarge { .. },
+        "a rejection with too much private data"
+    );
+    passive.accept(to, &b.qp, &params(&setup, &[]))?;
+    check!(
+        matches!(lab.cm_event(&active)?, CmEvent::Established { .. }),
+        "no connection after refused calls"
+    );
+    Ok(())
+}
+
+fn the_passive_side_may_reject<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let managers = managers(lab)?;
+    let (active, passive) = &managers;
+    let setup = Setup::new(lab);
+    let a = ready(lab, 0, &setup)?;
+    for private in [&b""[..], b"go away"] {
+        let id = resolved(lab, active, 1)?;
+        active.connect(id, &a.qp, &params(&setup, &[]))?;
+        let to = requested(lab, passive, &[])?;
+        passive.reject(to, private)?;
+        match lab.cm_event(active)? {
+            CmEvent::Rejected { id: seen, reason: RejectReason::Consumer, private: told }
+                if seen == id && told.starts_with(private) => {}
+            other => return Err(Failure::new(format!("expected a rejection, saw {other:?}"))),
+        }
+        check!(
+            matches!(a.qp.state(), QpState::Init | QpState::Err),
+            "a rejected queue pair is in {}",
+            a.qp.state()
+        );
+        no_more_events(lab, &managers)?;
+        a.qp.modify(&Modify::Reset)?;
+        a.qp.modify(&a.to_init(&setup))?;
+    }
+    Ok(())
+}
+
+fn nobody_listening_is_a_rejection<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (active, _) = managers(lab)?;
+    let setup = Setup::new(lab);
+    let a = ready(lab, 0, &setup)?;
+    let name = lab.machines[1].name.clone();
+    let id = active.resolve(&name, Service(SERVICE.0 + 1))?;
+    check_eq!(lab.cm_event(&active)?, CmEvent::Resolved { id }, "the answer to resolve");
+    active.connect(id, &a.qp, &params(&setup, &[]))?;
+    match lab.cm_event(&active)? {
+        CmEvent::Rejected { id: seen, reason: RejectReason::NoListener, .. } if seen == id => Ok(()),
+        other => Err(Failure::new(format!("expected a rejection for want of a listener, saw {other:?}"))),
+    }
+}
+
+fn an_unknown_node_is_unreachable<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (active, _) = managers(lab)?;
+    let id = active.resolve("no-such-node.invalid", SERVICE)?;
+    check_eq!(lab.cm_event(&active)?, CmEvent::Unreachable { id }, "the answer to resolve");
+    Ok(())
+}
+
+fn a_node_that_is_cut_off_is_unreachable<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let managers = managers(lab)?;
+    let (active, _) = &managers;
+    let setup = Setup::new(lab);
+    let a = ready(lab, 0, &setup)?;
+    let id = resolved(lab, active, 1)?;
+    let cut = lab.inject(Fault::Cut { a: 0, b: 1 })?;
+    active.connect(id, &a.qp, &params(&setup, &[]))?;
+    check_eq!(lab.cm_event(active)?, CmEvent::Unreachable { id }, "the attempt's end");
+    check!(matches!(a.qp.state(), QpState::Init | QpState::Err), "the queue pair is in {}", a.qp.state());
+    lab.heal(cut);
+    joined(lab, &managers)?;
+    Ok(())
+}
+
+fn a_disconnected_peer_is_told<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let managers = managers(lab)?;
+    let (active, passive) = &managers;
+    let one = joined(lab, &managers)?;
+    let other = joined(lab, &managers)?;
+    // Either side may end a connection; each ends another one here.
+    active.disconnect(other.from)?;
+    check_eq!(lab.cm_event(passive)?, CmEvent::Disconnected { id: other.to }, "the passive side's event");
+    passive.disconnect(one.to)?;
+    check_eq!(lab.cm_event(active)?, CmEvent::Disconnected { id: one.from }, "the active side's event");
+    no_more_events(lab, &managers)
+}
+
+fn a_disconnection_does_not_touch_the_queue_pair<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let managers = managers(lab)?;
+    let Joined { pair, from, to } = joined(lab, &managers)?;
+    pair.b.recv(7, 0..64)?;
+    managers.0.disconnect(from)?;
+    check_eq!(lab.cm_event(&managers.1)?, CmEvent::Disconnected { id: to }, "the passive side's event");
+    check_eq!(pair.b.qp.state(), QpState::Rts, "the passive side's queue pair");
+    check!(pair.b.poll_recvs()?.is_empty(), "a receive was flushed");
+    Ok(())
+}
+
+fn a_forgotten_identity_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let managers = managers(lab)?;
+    let (active, _) = &managers;
+    let setup = Setup::new(lab);
+    let Joined { pair, from, .. } = joined(lab, &managers)?;
+    active.disconnect(from)?;
+    check!(
+        active.connect(from, &pair.a.qp, &params(&setup, &[])).is_err(),
+        "connect by a forgotten identity"
+    );
+    let never = CmId(0xdead_beef);
+    check!(
+        active.connect(never, &pair.a.qp, &params(&setup, &[])).is_err(),
+        "connect by an unknown identity"
+    );
+    check!(active.accept(never, &pair.a.qp, &params(&setup, &[])).is_err(), "accept by an unknown identity");
+    check!(active.reject(never, &[]).is_err(), "reject by an unknown identity");
+    check!(active.disconnect(never).is_err(), "disconnect by an unknown identity");
+    Ok(())
+}
+
+fn a_queue_pair_that_is_not_in_init_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (active, _) = managers(lab)?;
+    let setup = Setup::new(lab);
+    let a = lab.end(0, &setup)?;
+    let id = resolved(lab, &active, 1)?;
+    check_refused!(
+        active.connect(id, &a.qp, &params(&setup, &[])),
+        VerbsError::WrongState { .. },
+        "a connection of a queue pair in Reset"
+    );
+    a.qp.modify(&a.to_init(&setup))?;
+    a.qp.modify(&Modify::Err)?;
+    check_refused!(
+        active.connect(id, &a.qp, &params(&setup, &[])),
+        VerbsError::WrongState { .. },
+        "a connection of a queue pair in error"
+    );
+    Ok(())
+}
+
+fn a_second_listener_on_a_service_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (_, passive) = managers(lab)?;
+    check!(passive.listen(SERVICE).is_err(), "a second listener on one service");
+    passive.listen(Service(SERVICE.0 + 1))?;
+    Ok(())
+}
+
+fn many_connections_can_be_made_to_one_listener<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let managers = managers(lab)?;
+    let joins: Vec<_> = (0..10).map(|_| joined(lab, &managers)).collect::<Outcome<_>>()?;
+    for one in &joins {
+        talk(lab, &one.pair)?;
+    }
+    Ok(())
+}
+
+/// Two nodes that ask each other at the same time get two connections.
+fn both_sides_can_connect_at_once<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (one, other) = managers(lab)?;
+    one.listen(SERVICE)?;
+    let setup = Setup::new(lab);
+    let asking = [ready(lab, 0, &setup)?, ready(lab, 1, &setup)?];
+    let asked = [ready(lab, 1, &setup)?, ready(lab, 0, &setup)?];
+    let ids = [resolved(lab, &one, 1)?, resolved(lab, &other, 0)?];
+    one.connect(ids[0], &asking[0].qp, &params(&setup, &[]))?;
+    other.connect(ids[1], &asking[1].qp, &params(&setup, &[]))?;
+    let (at_one, at_other) = (requested(lab, &one, &[])?, requested(lab, &other, &[])?);
+    one.accept(at_one, &asked[1].qp, &params(&setup, &[]))?;
+    other.accept(at_other, &asked[0].qp, &params(&setup, &[]))?;
+    for cm in [&one, &other] {
+        for _ in 0..2 {
+            let seen = lab.cm_event(cm)?;
+            check!(matches!(seen, CmEvent::Established { .. }), "expected a connection, saw {seen:?}");
+        }
+    }
+    for (a, b) in asking.into_iter().zip(asked) {
+        talk(lab, &Pair { a, b })?;
+    }
+    Ok(())
+}
+
+fn a_node_can_connect_to_itself_through_the_manager<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (cm, _) = managers(lab)?;
+    cm.listen(SERVICE)?;
+    let setup = Setup::new(lab);
+    let (a, b) = (ready(lab, 0, &setup)?, ready(lab, 0, &setup)?);
+    let id = resolved(lab, &cm, 0)?;
+    cm.connect(id, &a.qp, &params(&setup, &[]))?;
+    let to = requested(lab, &cm, &[])?;
+    cm.accept(to, &b.qp, &params(&setup, &[]))?;
+    for _ in 0..2 {
+        let seen = lab.cm_event(&cm)?;
+        check!(matches!(seen, CmEvent::Established { .. }), "expected a connection, saw {seen:?}");
+    }
+    talk(lab, &Pair { a, b })
+}
+
+fn lost_messages_are_repeated<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    for (way, skip, count) in
+        [((0, 1), 0, 1), ((0, 1), 0, 2), ((1, 0), 0, 1), ((1, 0), 0, 2), ((0, 1), 1, 1), ((1, 0), 1, 1)]
+    {
+        lab.world(2, 0)?;
+        let managers = managers(lab)?;
+        let setup = Setup::new(lab);
+        let pair = Pair { a: ready(lab, 0, &setup)?, b: ready(lab, 1, &setup)? };
+        let (active, passive) = &managers;
+        let from = resolved(lab, active, 1)?;
+        let class = PacketClass::Cm;
+        lab.inject(Fault::Strike { from: way.0, to: way.1, class, skip, count, act: Act::Drop })?;
+        let lost = format!("{count} messages from {} lost after {skip}", way.0);
+        active.connect(from, &pair.a.qp, &params(&setup, b"hi"))?;
+        let to = requested(lab, passive, b"hi").map_err(|e| e.during(&lost))?;
+        passive.accept(to, &pair.b.qp, &params(&setup, b"ho"))?;
+        let established = CmEvent::Established { id: from, private: b"ho".to_vec() };
+        check_eq!(lab.cm_event(active).map_err(|e| e.during(&lost))?, established, "{lost}");
+        let established = CmEvent::Established { id: to, private: Vec::new() };
+        check_eq!(lab.cm_event(passive).map_err(|e| e.during(&lost))?, established, "{lost}");
+        talk(lab, &pair)?;
+        no_more_events(lab, &managers)?;
+    }
+    Ok(())
+}
+
+fn doubled_messages_make_one_connection<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let managers = managers(lab)?;
+    for way in [(0, 1), (1, 0)] {
+        lab.strike(way, PacketClass::Cm, u64::MAX, Act::Duplicate)?;
+    }
+    let Joined { pair, from, to } = joined(lab, &managers)?;
+    talk(lab, &pair)?;
+    no_more_events(lab, &managers)?;
+    managers.0.disconnect(from)?;
+    check_eq!(lab.cm_event(&managers.1)?, CmEvent::Disconnected { id: to }, "the end");
+    no_more_events(lab, &managers)
+}
+
+fn receives_posted_before_the_connection_take_its_first_messages<H: Harness>(
+    lab: &mut Lab<'_, H>,
+) -> Outcome {
+    let managers = managers(lab)?;
+    let mut setup = Setup::new(lab);
+    setup.rnr_retry = Retries::NONE;
+    let pair = Pair { a: ready(lab, 0, &setup)?, b: ready(lab, 1, &setup)? };
+    pair.a.recv(1, 0..64)?;
+    pair.b.recv(2, 0..64)?;
+    join(lab, &managers, &pair, &setup)?;
+    pair.a.send(3, 0..64)?;
+    pair.b.send(4, 0..64)?;
+    lab.done(&pair.a.recvs, 1)?;
+    lab.done(&pair.b.recvs, 2)?;
+    Ok(())
+}
+
+fn agreed_limits_are_the_smaller_of_both<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let managers = managers(lab)?;
+    let (active, passive) = &managers;
+    let setup = Setup::new(lab);
+    let (a, b) = (ready(lab, 0, &setup)?, ready(lab, 1, &setup)?);
+    let id = resolved(lab, active, 1)?;
+    let wide = ConnParams {
+        initiator_depth: 4,
+        responder_resources: 3,
+        mtu: Some(Mtu::B1024),
+        ..params(&setup, &[])
+    };
+    let narrow = ConnParams {
+        initiator_depth: 4,
+        responder_resources: 2,
+        mtu: Some(Mtu::B512),
+        ..params(&setup, &[])
+    };
+    active.connect(id, &a.qp, &wide)?;
+    let to = requested(lab, passive, &[])?;
+    passive.accept(to, &b.qp, &narrow)?;
+    for cm in [active, passive] {
+        check!(matches!(lab.cm_event(cm)?, CmEvent::Established { .. }), "no connection");
+    }
+    let (a, b) = (a.qp.query()?, b.qp.query()?);
+    let mtu = |q: &QpAttr| q.rtr.map(|r| r.mtu);
+    check_eq!((mtu(&a), mtu(&b)), (Some(Mtu::B512), Some(Mtu::B512)), "the path's MTU at both ends");
+    let depth = |q: &QpAttr| q.rts.map_or(u8::MAX, |r| r.max_rd_atomic);
+    check!(
+        depth(&a) <= 2 && depth(&b) <= 3,
+        "more in flight than the peer serves: {}, {}",
+        depth(&a),
+        depth(&b)
+    );
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! What a backend may lack: it refuses by name what it has not, and keeps its word on what it has.
+
+use super::prelude::*;
+use std::task::{Context as TaskContext, Poll, Waker};
+
+cases! { "optional":
+    what_a_device_lacks_it_refuses_by_name, "contract, Caps";
+    a_datagram_arrives_and_names_its_sender, "9.8.3; 11.4.2.1", needs Caps::UD;
+    a_datagram_with_another_queue_key_is_dropped, "9.6.1", needs Caps::UD;
+    two_queue_pairs_draw_from_one_shared_queue, "10.2.9", needs Caps::SRQ;
+    a_shared_queue_says_once_that_it_runs_low, "10.2.9.1", needs Caps::SRQ;
+    an_error_does_not_flush_a_shared_queue, "10.2.9", needs Caps::SRQ;
+    a_connection_moves_to_its_alternate_path_when_asked, "17.2.8", needs Caps::APM.union(Caps::MULTI_PORT);
+    each_port_carries_traffic, "3.5.1", needs Caps::MULTI_PORT;
+    a_byte_stream_carries_bytes_both_ways, "contract, OutOfBand", needs Caps::OUT_OF_BAND;
+}
+
+/// Checks that a call answers "unsupported" and names the capability.
+fn names<T>(answer: Result<T>, cap: Caps) -> Outcome {
+    match answer {
+        Err(VerbsError::Unsupported(named)) if named.contains(cap) => Ok(()),
+        Err(other) => Err(Failure::new(format!("a call that needs {cap} answered: {other}"))),
+        Ok(_) => Err(Failure::new(format!("a call that needs {cap}, which is missing, succeeded"))),
+    }
+}
+
+fn what_a_device_lacks_it_refuses_by_name<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let lacking = Caps::all() - lab.harness.capabilities();
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    let path = a.path_to(&b)?;
+    if lacking.contains(Caps::UD) {
+        names(a.pd.create_ah(&path), Caps::UD)?;
+        names(datagram_qp(&a, None, &setup), Caps::UD)?;
+    }
+    if lacking.contains(Caps::SRQ) {
+        names(a.pd.create_srq(8, 1), Caps::SRQ)?;
+    }
+    if lacking.contains(Caps::APM) {
+        let alt = Some(AltPath { path, timeout: setup.ack });
+        let migration = Some(Migration::Rearm);
+        names(a.qp.modify(&Modify::Update(Update { alt, ..Update::default() })), Caps::APM)?;
+        names(a.qp.modify(&Modify::Update(Update { migration, ..Update::default() })), Caps::APM)?;
+        a.qp.modify(&Modify::Reset)?;
+        a.qp.modify(&a.to_init(&setup))?;
+        let Modify::Rtr(rtr) = a.to_rtr(&b, &setup, 0)? else { unreachable!("to_rtr makes an Rtr") };
+        names(a.qp.modify(&Modify::Rtr(ToRtr { alt, ..rtr })), Caps::APM)?;
+        a.qp.modify(&Modify::Rtr(rtr))?;
+        let Modify::Rts(rts) = a.to_rts(&setup, 0) else { unreachable!("to_rts makes an Rts") };
+        names(a.qp.modify(&Modify::Rts(ToRts { alt, ..rts })), Caps::APM)?;
+        names(a.qp.modify(&Modify::Rts(ToRts { migration: Migration::Armed, ..rts })), Caps::APM)?;
+        a.qp.modify(&Modify::Rts(rts))?;
+    }
+    if lacking.contains(Caps::CQ_RESIZE) {
+        names(a.sends.resize(64), Caps::CQ_RESIZE)?;
+    }
+    if lacking.contains(Caps::SOLICITED) {
+        names(a.sends.arm(Arm::Solicited), Caps::SOLICITED)?;
+    }
+    if lacking.contains(Caps::SQD) {
+        names(a.qp.modify(&Modify::Sqd { notify: false }), Caps::SQD)?;
+    }
+    if lacking.contains(Caps::ATOMICS) {
+        names(a.fetch_add(1, 0, b.word(0)?, 1).map_err(|e| e.why), Caps::ATOMICS)?;
+    }
+    if lacking.contains(Caps::OUT_OF_BAND) {
+        names(a.ctx.out_of_band(), Caps::OUT_OF_BAND)?;
+    }
+    if lacking.contains(Caps::BROUGHT_MEMORY)
+        && let Some(memory) = lab.harness.brought_memory(64)
+    {
+        names(a.pd.register(memory, ALL_RIGHTS), Caps::BROUGHT_MEMORY)?;
+    }
+    Ok(())
+}
+
+fn datagram_qp<V: Verbs>(end: &End<V>, srq: Option<&V::Srq>, setup: &Setup) -> Result<V::Qp> {
+    end.pd.create_qp(&QpInit {
+        kind: QpType::Ud,
+        send_cq: &end.sends,
+        recv_cq: &end.recvs,
+        srq,
+        caps: setup.caps,
+        sq_sig_all: false,
+    })
+}
+
+const QKEY: u32 = 0x1111_2222;
+
+/// A datagram queue pair, ready to send, in place of an end's connected one.
+fn datagram_end<H: Harness>(lab: &mut Lab<'_, H>, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
+    let mut end = lab.end(node, setup)?;
+    end.qp = datagram_qp(&end, None, setup)?;
+    let init = ToInit { port: end.port, pkey_index: 0, access: AccessFlags::empty(), qkey: QKEY };
+    end.qp.modify(&Modify::Init(init))?;
+    end.qp.modify(&end.to_rtr(&end, setup, 0)?)?;
+    end.qp.modify(&end.to_rts(setup, 0))?;
+    Ok(end)
+}
+
+/// The header that precedes a datagram in its buffer (IBA 11.4.1.2).
+const GRH: u32 = 40;
+
+fn a_datagram_arrives_and_names_its_sender<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let (a, b) = (datagram_end(lab, 0, &setup)?, datagram_end(lab, 1, &setup)?);
+    a.fill(0, &pattern(100, 1))?;
+    b.recv(1, 0..200)?;
+    let ah = a.pd.create_ah(&a.path_to(&b)?)?;
+    a.post(2, SendOp::SendTo { imm: Some(3), ah: &ah, qp: b.qp.num(), qkey: QKEY }, 0..100)?;
+    lab.done(&a.sends, 2)?;
+    let done = lab.done(&b.recvs, 1)?;
+    check_eq!((done.len, done.imm), (100 + GRH, Some(3)), "the receiver's length and immediate data");
+    check_eq!(done.from.map(|f| f.qp), Some(a.qp.num()), "the sender");
+    check!(b.bytes(GRH as usize..GRH as usize + 100)? == pattern(100, 1), "the datagram changed");
+    Ok(())
+}
+
+fn a_datagram_with_another_queue_key_is_dropped<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let (a, b) = (datagram_end(lab, 0, &setup)?, datagram_end(lab, 1, &setup)?);
+    b.recv(1, 0..200)?;
+    let ah = a.pd.create_ah(&a.path_to(&b)?)?;
+    for (wr_id, qkey) in [(2, QKEY + 1), (3, QKEY)] {
+        a.post(wr_id, SendOp::SendTo { imm: Some(wr_id as u32), ah: &ah, qp: b.qp.num(), qkey }, 0..100)?;
+        lab.done(&a.sends, wr_id)?;
+    }
+    check_eq!(lab.done(&b.recvs, 1)?.imm, Some(3), "the datagram that arrived");
+    lab.settle();
+    check!(b.poll_recvs()?.is_empty(), "a second datagram arrived");
+    Ok(())
+}
+
+/// Two connections whose second ends draw from one queue.
+struct Drawing<V: Verbs> {
+    pairs: [Pair<V>; 2],
+    srq: V::Srq,
+}
+
+fn drawing<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome<Drawing<H::V>> {
+    let setup = Setup::new(lab);
+    let home = lab.end(1, &setup)?;
+    let srq = home.pd.create_srq(64, 4)?;
+    let mut make = || -> Outcome<Pair<H::V>> {
+        let a = lab.end(0, &setup)?;
+        let mut b = lab.end_on(1, home.pd.clone(), home.sends.clone(), home.recvs.clone(), &setup)?;
+        b.qp = home.pd.create_qp(&QpInit {
+            kind: QpType::Rc,
+            send_cq: &b.sends,
+            recv_cq: &b.recvs,
+            srq: Some(&srq),
+            caps: setup.caps,
+            sq_sig_all: false,
+        })?;
+        a.connect(&b, &setup, 0)?;
+        b.connect(&a, &setup, 1)?;
+        Ok(Pair { a, b })
+    };
+    let pairs = [make()?, make()?];
+    Ok(Drawing { pairs, srq })
+}
+
+fn two_queue_pairs_draw_from_one_shared_queue<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Drawing { pairs, srq } = drawing(lab)?;
+    let into = [pairs[0].b.sge(0..64)];
+    for i in 0..4 {
+        srq.post_recv(&[RecvWr { wr_id: i, data: &into }])?;
+    }
+    for i in 0..4 {
+        let Pair { a, b } = &pairs[i as usize % 2];
+        a.send(i, 0..64)?;
+        lab.done(&a.sends, i)?;
+        let seen = lab.completion(&b.recvs)?;
+        check_eq!((seen.wr_id, seen.qp), (i, b.qp.num()), "which receive served whom");
+    }
+    check!(pairs[0].b.recv(9, 0..64).is_err(), "a receive was posted past the shared queue");
+    Ok(())
+}
+
+fn a_shared_queue_says_once_that_it_runs_low<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Drawing { pairs, srq } = drawing(lab)?;
+    let into = [pairs[0].b.sge(0..64)];
+    for i in 0..4 {
+        srq.post_recv(&[RecvWr { wr_id: i, data: &into }])?;
+    }
+    srq.arm_limit(3)?;
+    let Pair { a, b } = &pairs[0];
+    for (i, expected) in [(0, None), (1, Some(AsyncEvent::SrqLimit(srq.id()))), (2, None)] {
+        a.send(i, 0..64)?;
+        lab.done(&a.sends, i)?;
+        lab.settle();
+        check_eq!(b.ctx.async_event(), expected, "the event after receive {i}");
+    }
+    Ok(())
+}
+
+fn an_error_does_not_flush_a_shared_queue<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Drawing { pairs, srq } = drawing(lab)?;
+    srq.post_recv(&[RecvWr { wr_id: 7, data: &[pairs[0].b.sge(0..64)] }])?;
+    pairs[0].b.qp.modify(&Modify::Err)?;
+    lab.settle();
+    check!(pairs[0].b.poll_recvs()?.is_empty(), "a shared receive was flushed");
+    pairs[1].a.send(1, 0..64)?;
+    lab.done(&pairs[1].b.recvs, 7)?;
+    Ok(())
+}
+
+/// The way between two ends by their second ports.
+fn second_path<V: Verbs>(from: &End<V>, to: &End<V>) -> Outcome<Path> {
+    let mut path = Path::to(to.ctx.gid(2, to.gid_index)?, 2);
+    path.dlid = to.ctx.port_attr(2)?.lid;
+    path.sgid_index = from.gid_index;
+    Ok(path)
+}
+
+fn a_connection_moves_to_its_alternate_path_when_asked<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    for (end, peer) in [(&a, &b), (&b, &a)] {
+        let alt = Some(AltPath { path: second_path(end, peer)?, timeout: setup.ack });
+        let migration = Some(Migration::Rearm);
+        end.qp.modify(&Modify::Update(Update { alt, migration, ..Update::default() }))?;
+    }
+    a.write(1, 0..8, b.word(0)?)?;
+    lab.done(&a.sends, 1)?;
+    b.write(2, 0..8, a.word(0)?)?;
+    lab.done(&b.sends, 2)?;
+    check_eq!(a.qp.query()?.migration, Migration::Armed, "migration after both sides rearmed");
+    let migration = Some(Migration::Migrated);
+    a.qp.modify(&Modify::Update(Update { migration, ..Update::default() }))?;
+    a.write(3, 0..8, b.word(0)?)?;
+    lab.done(&a.sends, 3)?;
+    check_eq!(lab.async_event(&b.ctx)?, AsyncEvent::PathMigrated(b.qp.num()), "the peer's event");
+    Ok(())
+}
+
+fn each_port_carries_traffic<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let (mut a, mut b) = (lab.end(0, &setup)?, lab.end(1, &setup)?);
+    (a.port, b.port) = (2, 2);
+    a.connect(&b, &setup, 0)?;
+    b.connect(&a, &setup, 1)?;
+    a.write(1, 0..8, b.word(0)?)?;
+    lab.done(&a.sends, 1)?;
+    Ok(())
+}
+
+fn a_byte_stream_carries_bytes_both_ways<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    const PORT: Service = Service(7_000);
+    lab.at_least(2)?;
+    let mut cx = TaskContext::from_waker(Waker::noop());
+    let io = |e: std::io::Error| Failure::new(format!("a stream failed: {e}"));
+    let mut listener = lab.ctx(1).out_of_band()?.listen(PORT)?;
+    let name = lab.machines[1].name.clone();
+    let mut near = lab.ctx(0).out_of_band()?.connect(&name, PORT)?;
+    let mut far = lab.until("a stream to arrive", || match listener.poll_accept(&mut cx) {
+        Poll::Ready(stream) => Ok(Some(stream.map_err(io)?)),
+        Poll::Pending => Ok(None),
+    })?;
+    let data = pattern(50_000, 1);
+    for back in [false, true] {
+        let (from, to) = if back { (&mut far, &mut near) } else { (&mut near, &mut far) };
+        let (mut sent, mut seen) = (0, Vec::new());
+        lab.until("a stream's bytes", || {
+            if sent < data.len()
+                && let Poll::Ready(n) = from.poll_write(&mut cx, &data[sent..])
+            {
+                sent += n.map_err(io)?;
+            }
+            let mut chunk = [0; 4_096];
+            while let Poll::Ready(n) = to.poll_read(&mut cx, &mut chunk) {
+                let n = n.map_err(io)?;
+                check!(n > 0, "the stream ended after {} bytes", seen.len());
+                seen.extend_from_slice(&chunk[..n]);
+            }
+            Ok((seen.len() == data.len()).then_some(()))
+        })?;
+        check!(seen == data, "the stream changed");
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! Ports and devices as they describe themselves, and a port that loses its link (IBA 11.2.1.2, 11.6.3).
+
+use super::prelude::*;
+
+cases! { "ports":
+    a_device_describes_itself, "11.2.1.2";
+    a_device_has_the_capabilities_that_its_harness_names, "contract, Caps";
+    two_nodes_have_devices_of_their_own, "11.2.1.2";
+    a_port_that_fails_says_so, "11.6.3.4", with Powers::PORT;
+    a_port_that_comes_back_says_so, "11.6.3.4", with Powers::PORT;
+    requests_outlive_a_short_port_failure, "9.7.6.1.3", with Powers::PORT;
+    a_failed_port_does_not_change_queue_pairs, "11.6.3.4", with Powers::PORT;
+}
+
+fn a_device_describes_itself<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    lab.at_least(2)?;
+    let ctx = lab.ctx(0);
+    let device = ctx.device_attr();
+    check!(!lab.machines[0].device.name().is_empty(), "a device without a name");
+    check!(device.ports >= 1, "a device without ports");
+    for (what, n) in [
+        ("queue pairs", u64::from(device.max_qp)),
+        ("requests of a queue", u64::from(device.max_qp_wr)),
+        ("ranges", u64::from(device.max_sge)),
+        ("completion queues", u64::from(device.max_cq)),
+        ("completions", u64::from(device.max_cqe)),
+        ("regions", u64::from(device.max_mr)),
+        ("bytes of a region", device.max_mr_size),
+        ("bytes of a message", u64::from(device.max_msg)),
+        ("reads served", u64::from(device.max_dest_rd_atomic)),
+        ("reads in flight", u64::from(device.max_rd_atomic)),
+    ] {
+        check!(n > 0, "a device of no {what}");
+    }
+    let port = ctx.port_attr(lab.machines[0].port)?;
+    check!(port.active_mtu <= port.max_mtu, "an active MTU above the largest: {port:?}");
+    check!(port.bits_per_second > 0 && port.gids > 0, "a port of no use: {port:?}");
+    check_eq!(port.lid == 0, port.link_layer == LinkLayer::Ethernet, "whether a local identifier is missing");
+    Ok(())
+}
+
+fn a_device_has_the_capabilities_that_its_harness_names<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    lab.at_least(2)?;
+    check_eq!(lab.ctx(0).device_attr().caps, lab.harness.capabilities(), "the device's capabilities");
+    Ok(())
+}
+
+fn two_nodes_have_devices_of_their_own<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    lab.at_least(2)?;
+    check!(lab.machines[0].name != lab.machines[1].name, "two nodes of one name");
+    let guid = |node| lab.ctx(node).device_attr().node_guid;
+    check!(guid(0) != guid(1), "two devices of one identifier");
+    Ok(())
+}
+
+fn fail_port<H: Harness>(lab: &mut Lab<'_, H>, node: usize) -> Outcome<crate::conformance::FaultId> {
+    let port = lab.machines[node].port;
+    lab.inject(Fault::PortDown { node, port })
+}
+
+fn a_port_that_fails_says_so<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    lab.at_least(2)?;
+    let (ctx, other, port) = (lab.ctx(0), lab.ctx(1), lab.machines[0].port);
+    fail_port(lab, 0)?;
+    check_eq!(lab.async_event(&ctx)?, AsyncEvent::PortError(port), "the event");
+    check!(ctx.port_attr(port)?.state != PortState::Active, "a failed port is active");
+    lab.settle();
+    check_eq!(ctx.async_event(), None, "a second event");
+    check_eq!(other.async_event(), None, "an event at the other node");
+    check_eq!(other.port_attr(lab.machines[1].port)?.state, PortState::Active, "the other node's port");
+    Ok(())
+}
+
+fn a_port_that_comes_back_says_so<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    lab.at_least(2)?;
+    let (ctx, port) = (lab.ctx(0), lab.machines[0].port);
+    let fault = fail_port(lab, 0)?;
+    check_eq!(lab.async_event(&ctx)?, AsyncEvent::PortError(port), "the first event");
+    lab.heal(fault);
+    check_eq!(lab.async_event(&ctx)?, AsyncEvent::PortActive(port), "the second event");
+    check_eq!(ctx.port_attr(port)?.state, PortState::Active, "the port's state");
+    Ok(())
+}
+
+fn requests_outlive_a_short_port_failure<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    for node in [0, 1] {
+        let fault = fail_port(lab, node)?;
+        a.write(1, 0..8, b.word(0)?)?;
+        lab.advance(setup.ack.span().expect("a time-out") * 2);
+        check!(a.poll_sends()?.is_empty(), "a write completed through a failed port");
+        lab.heal(fault);
+        lab.done(&a.sends, 1)?;
+    }
+    Ok(())
+}
+
+fn a_failed_port_does_not_change_queue_pairs<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    let fault = fail_port(lab, 0)?;
+    lab.settle();
+    check_eq!((a.qp.state(), b.qp.state()), (QpState::Rts, QpState::Rts), "states of idle queue pairs");
+    lab.heal(fault);
+    lab.settle();
+    a.write(1, 0..8, b.word(0)?)?;
+    lab.done(&a.sends, 1)?;
+    Ok(())
+}

@@ -1,0 +1,360 @@
+//! Order and exactly-once under any mixture of loss, duplication and delay short of retry exhaustion
+//! (IBA 9.7.2: "reliable" as such). Programs and faults are drawn by seed and checked against a model.
+
+use super::prelude::*;
+use std::collections::VecDeque;
+
+cases! { "reliability":
+    any_program_runs_as_written_on_a_quiet_fabric, "9.7.2", needs Caps::ATOMICS;
+    any_program_runs_as_written_under_loss, "9.7.2", needs Caps::ATOMICS, with Powers::NOISE;
+    any_program_runs_as_written_under_duplication, "9.7.2", needs Caps::ATOMICS, with Powers::NOISE;
+    any_program_runs_as_written_under_delay, "9.7.2", needs Caps::ATOMICS, with Powers::NOISE;
+    any_program_runs_as_written_under_all_of_them, "9.7.2", needs Caps::ATOMICS, with Powers::NOISE;
+    any_program_runs_as_written_on_a_loopback, "9.7.2; 17.2.7", needs Caps::ATOMICS;
+    a_failure_is_a_clean_cut, "9.9.2; 10.3.1.7", needs Caps::ATOMICS, with Powers::NOISE;
+}
+
+/// Requests of each side.
+const REQUESTS: u64 = 60;
+/// Requests of a side that may be posted and not yet known to be complete.
+const WINDOW: usize = 12;
+/// Receives of each side, each with a buffer of its own.
+const RECEIVES: usize = 8;
+/// Longest message, in bytes: four packets of the smallest kind.
+const LONGEST: u64 = 1_000;
+
+// The map of each side's region. The peer adds to COUNTER, writes and reads WRITTEN.
+const COUNTER: usize = 0;
+const WRITTEN: usize = 4_096;
+const WRITTEN_LEN: usize = 4_096;
+const SOURCE: usize = 16_384;
+const BUFFERS: usize = 32_768;
+const ANSWERS: usize = 49_152;
+
+/// A small generator (splitmix64), so that a program is told by its seed on every machine.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// What a posted request must have done once it completes.
+enum Promise {
+    /// Nothing that this side can see.
+    Nothing,
+    /// These bytes stand at an offset of this side's region.
+    Bytes(usize, Vec<u8>),
+}
+
+struct Posted {
+    wr_id: u64,
+    signaled: bool,
+    promise: Promise,
+}
+
+/// What the peer's next receive must bring.
+struct Message {
+    op: WcOp,
+    bytes: Vec<u8>,
+    len: u32,
+    imm: Option<u32>,
+}
+
+/// One side of the game.
+struct Player<V: Verbs> {
+    end: End<V>,
+    draw: Draw,
+    posted: VecDeque<Posted>,
+    next: u64,
+    /// Messages on their way to the peer, in order.
+    sent: VecDeque<Message>,
+    /// What the peer's WRITTEN holds once everything posted is executed.
+    written: Vec<u8>,
+    /// Additions posted to the peer's counter.
+    added: u64,
+    received: u64,
+    /// Receive buffers that are not posted at the moment.
+    idle_buffers: Vec<usize>,
+}
+
+impl<V: Verbs> Player<V> {
+    fn new(end: End<V>, seed: u64) -> Outcome<Self> {
+        end.fill(SOURCE, &pattern(8_192, seed))?;
+        Ok(Player {
+            end,
+            draw: Draw(seed),
+            posted: VecDeque::new(),
+            next: 0,
+            sent: VecDeque::new(),
+            written: vec![0; WRITTEN_LEN],
+            added: 0,
+            received: 0,
+            idle_buffers: (0..RECEIVES).collect(),
+        })
+    }
+
+    fn finished(&self) -> bool {
+        self.next == REQUESTS && self.posted.is_empty() && self.sent.is_empty()
+    }
+
+    /// Posts receives, sometimes late, so that the peer meets a receiver that is not ready.
+    fn feed(&mut self) -> Outcome {
+        while let Some(buffer) = self.idle_buffers.pop() {
+            if self.draw.one_in(3) {
+                self.idle_buffers.push(buffer);
+                break;
+            }
+            let at = (BUFFERS + buffer * 1_024) as u32;
+            self.end.recv(buffer as u64, at..at + 1_024)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, peer: &End<V>) -> Outcome {
+        self.feed()?;
+        while self.next < REQUESTS && self.posted.len() < WINDOW && !self.draw.one_in(4) {
+            self.post(peer)?;
+        }
+        self.settle_sends()
+    }
+
+    fn post(&mut self, peer: &End<V>) -> Outcome {
+        let len = if self.draw.one_in(4) { self.draw.below(9) } else { self.draw.below(LONGEST + 1) } as u32;
+        let from = SOURCE as u32 + self.draw.below(8_192 - LONGEST) as u32;
+        let at = self.draw.below(WRITTEN_LEN as u64 - LONGEST) as usize;
+        let answer = ANSWERS as u32 + (self.next % WINDOW as u64) as u32 * 1_024;
+        let there = peer.remote(WRITTEN + at..WRITTEN + at + len as usize)?;
+        let source = from..from + len;
+        let imm = self.draw.one_in(2).then(|| self.draw.next() as u32);
+        match self.draw.below(6) {
+            0 | 1 => {
+                let bytes = self.end.bytes(from as usize..(from + len) as usize)?;
+                self.sent.push_back(Message { op: WcOp::Recv, bytes, len, imm });
+                self.request(SendOp::Send { imm }, source, Promise::Nothing)
+            }
+            2 | 3 => {
+                let bytes = self.end.bytes(from as usize..(from + len) as usize)?;
+                self.written[at..at + len as usize].copy_from_slice(&bytes);
+                if imm.is_some() {
+                    self.sent.push_back(Message { op: WcOp::RecvWriteImm, bytes: Vec::new(), len, imm });
+                }
+                self.request(SendOp::Write { to: there, imm }, source, Promise::Nothing)
+            }
+            4 => {
+                let seen = self.written[at..at + len as usize].to_vec();
+                let promise = Promise::Bytes(answer as usize, seen);
+                self.request(SendOp::Read { from: there }, answer..answer + len, promise)
+            }
+            _ => {
+                let promise = Promise::Bytes(answer as usize, self.added.to_ne_bytes().to_vec());
+                self.added += 1;
+                let op = SendOp::FetchAdd { at: peer.word(COUNTER)?, add: 1 };
+                self.request(op, answer..answer + 8, promise)
+            }
+        }
+    }
+
+    fn request(&mut self, op: SendOp<'_, V>, local: std::ops::Range<u32>, promise: Promise) -> Outcome {
+        let wr_id = self.next;
+        // What has an answer is signaled, and so is the last, so that everything is known to be complete.
+        // A window of unsignaled requests alone would never move.
+        let last = self.posted.len() + 1 == WINDOW || wr_id + 1 == REQUESTS;
+        let signaled = matches!(promise, Promise::Bytes(..)) || last || self.draw.one_in(2);
+        // A read that is executed again must not see writes behind it: those are fenced.
+        let mut flags =
+            if matches!(op, SendOp::Write { .. }) { SendFlags::FENCE } else { SendFlags::empty() };
+        flags.set(SendFlags::SIGNALED, signaled);
+        self.end.post_with(wr_id, op, local, flags)?;
+        self.posted.push_back(Posted { wr_id, signaled, promise });
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Checks what has completed since the last time.
+    fn settle_sends(&mut self) -> Outcome {
+        for seen in self.end.poll_sends()? {
+            let request = loop {
+                match self.posted.pop_front() {
+                    Some(request) if request.signaled => break request,
+                    Some(_) => {}
+                    None => return Err(Failure::new(format!("nothing was posted that {seen:?} could be"))),
+                }
+            };
+            check_eq!(seen.wr_id, request.wr_id, "the next request to complete");
+            check!(seen.result.is_ok(), "request {} failed: {:?}", seen.wr_id, seen.result);
+            if let Promise::Bytes(at, bytes) = request.promise {
+                let seen = self.end.bytes(at..at + bytes.len())?;
+                check!(seen == bytes, "request {} was answered with other bytes", request.wr_id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what was received against what the peer sent.
+    fn settle_receives(&mut self, sent: &mut VecDeque<Message>) -> Outcome {
+        for seen in self.end.poll_recvs()? {
+            let n = self.received;
+            self.received += 1;
+            let Some(message) = sent.pop_front() else {
+                return Err(Failure::new(format!("message {n} was never sent: {seen:?}")));
+            };
+            let done = seen.result.map_err(|e| Failure::new(format!("receive {n} failed: {e}")))?;
+            let expected = (message.op, message.len, message.imm);
+            check_eq!((done.op, done.len, done.imm), expected, "message {n}");
+            let at = BUFFERS + seen.wr_id as usize * 1_024;
+            check!(self.end.bytes(at..at + message.bytes.len())? == message.bytes, "message {n} changed");
+            self.idle_buffers.push(seen.wr_id as usize);
+        }
+        Ok(())
+    }
+}
+
+/// Plays until both sides are through.
+fn game<H: Harness>(lab: &mut Lab<'_, H>, pair: Pair<H::V>, seed: u64) -> Outcome {
+    let mut pace = Draw(seed ^ 0x5eed);
+    let mut players = [Player::new(pair.a, seed * 2)?, Player::new(pair.b, seed * 2 + 1)?];
+    let begun = lab.now();
+    loop {
+        let [a, b] = &mut players;
+        a.turn(&b.end)?;
+        b.turn(&a.end)?;
+        a.settle_receives(&mut b.sent)?;
+        b.settle_receives(&mut a.sent)?;
+        if a.finished() && b.finished() {
+            break;
+        }
+        check!(lab.now() - begun < lab.pace().patience, "the game does not end");
+        let span = Nanos(1 + pace.below(lab.pace().round_trip.0));
+        lab.advance(span);
+    }
+    lab.settle();
+    let [a, b] = &players;
+    for (side, peer) in [(a, b), (b, a)] {
+        check_eq!(peer.end.mr.load(COUNTER)?, side.added, "the counter");
+        let seen = peer.end.bytes(WRITTEN..WRITTEN + WRITTEN_LEN)?;
+        check!(seen == side.written, "the writes left other bytes");
+        check!(
+            side.end.poll_sends()?.is_empty() && side.end.poll_recvs()?.is_empty(),
+            "something completed twice"
+        );
+    }
+    Ok(())
+}
+
+/// How a fabric misbehaves: packets of each million lost, doubled and delayed.
+#[derive(Clone, Copy)]
+struct Weather {
+    loss: u32,
+    duplicate: u32,
+    delay: u32,
+}
+
+const CALM: Weather = Weather { loss: 0, duplicate: 0, delay: 0 };
+
+fn setup_for_noise<H: Harness>(lab: &Lab<'_, H>) -> Setup {
+    let mut setup = Setup::new(lab);
+    setup.mtu = Mtu::B256;
+    setup.ack = AckTimeout::at_least(lab.pace().round_trip * 8);
+    setup
+}
+
+fn disturb<H: Harness>(lab: &mut Lab<'_, H>, weather: Weather, setup: &Setup, seed: u64) -> Outcome {
+    // A delay of up to two time-outs: requests are sent again while the first copy is still on its way.
+    let at_most = setup.ack.span().expect("a time-out") * 2;
+    let Weather { loss, duplicate, delay } = weather;
+    lab.inject(Fault::Noise { a: 0, b: 1, loss, duplicate, delay, at_most, seed })?;
+    Ok(())
+}
+
+fn under<H: Harness>(lab: &mut Lab<'_, H>, weather: Option<Weather>) -> Outcome {
+    for seed in 0..lab.pace().seeds {
+        lab.world(2, seed)?;
+        let setup = setup_for_noise(lab);
+        let pair = lab.pair_with(&setup)?;
+        if let Some(weather) = weather {
+            disturb(lab, weather, &setup, seed)?;
+        }
+        game(lab, pair, seed).map_err(|e| e.during(format!("seed {seed}")))?;
+    }
+    Ok(())
+}
+
+fn any_program_runs_as_written_on_a_quiet_fabric<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    under(lab, None)
+}
+
+fn any_program_runs_as_written_under_loss<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    under(lab, Some(Weather { loss: 30_000, ..CALM }))
+}
+
+fn any_program_runs_as_written_under_duplication<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    under(lab, Some(Weather { duplicate: 200_000, ..CALM }))
+}
+
+fn any_program_runs_as_written_under_delay<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    under(lab, Some(Weather { delay: 100_000, ..CALM }))
+}
+
+fn any_program_runs_as_written_under_all_of_them<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    under(lab, Some(Weather { loss: 20_000, duplicate: 50_000, delay: 50_000 }))
+}
+
+fn any_program_runs_as_written_on_a_loopback<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    for seed in 0..lab.pace().seeds.div_ceil(4) {
+        lab.world(2, seed)?;
+        let setup = setup_for_noise(lab);
+        let pair = lab.pair_between(0, 0, &setup)?;
+        game(lab, pair, seed).map_err(|e| e.during(format!("seed {seed}")))?;
+    }
+    Ok(())
+}
+
+/// Where losses do exhaust the retries, the completions are successes, then one true error, then flushes; and
+/// the counter lies between what is known to be added and what was asked for.
+fn a_failure_is_a_clean_cut<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    for seed in 0..lab.pace().seeds {
+        lab.world(2, seed)?;
+        let mut setup = setup_for_noise(lab);
+        setup.retry = retries((seed % 3) as u8);
+        let Pair { a, b } = lab.pair_with(&setup)?;
+        disturb(lab, Weather { loss: 150_000, duplicate: 20_000, delay: 20_000 }, &setup, seed)?;
+        const N: u64 = 40;
+        for i in 0..N {
+            a.fetch_add(i, i as u32 * 8, b.word(4_096)?, 1)?;
+        }
+        let seen = lab.completions(&a.sends, N as usize)?;
+        let good = seen.iter().take_while(|c| c.result.is_ok()).count();
+        for (i, completion) in seen.iter().enumerate() {
+            let expected = match i.cmp(&good) {
+                std::cmp::Ordering::Less => continue,
+                std::cmp::Ordering::Equal => WcError::RetryExc,
+                std::cmp::Ordering::Greater => WcError::Flush,
+            };
+            check_eq!(completion.wr_id, i as u64, "seed {seed}: the next request to complete");
+            check_eq!(completion.result, Err(expected), "seed {seed}: request {i} with {good} successes");
+        }
+        for i in 0..good {
+            check_eq!(a.mr.load(i * 8)?, i as u64, "seed {seed}: old value {i}");
+        }
+        b.qp.modify(&Modify::Err)?;
+        let fixed = b.mr.load(4_096)?;
+        check!((good as u64..=N).contains(&fixed), "seed {seed}: {good} known, {fixed} executed of {N}");
+        lab.advance(setup.ack.span().expect("a time-out") * 10);
+        check_eq!(b.mr.load(4_096)?, fixed, "seed {seed}: the counter after the fence");
+    }
+    Ok(())
+}

@@ -1,0 +1,320 @@
+//! Time-outs and retries of the reliable transport (IBA 9.7.6, 9.9.2.1).
+
+use super::prelude::*;
+
+cases! { "retries":
+    as_many_losses_as_retries_are_survived, "9.9.2.1.2", with Powers::STRIKE;
+    one_loss_more_than_retries_is_fatal, "9.9.2.1.2", with Powers::STRIKE;
+    lost_acknowledgements_count_like_lost_requests, "9.9.2.1.2", with Powers::STRIKE;
+    the_request_is_sent_once_and_once_more_a_retry, "9.9.2.1.2", with Powers::STRIKE;
+    progress_gives_all_retries_back, "9.9.2.1.2", with Powers::STRIKE;
+    a_time_out_comes_after_one_to_four_times_its_span, "9.7.6.1.3", with Powers::STRIKE | Powers::EXACT_CLOCK;
+    exhaustion_takes_one_to_four_spans_for_each_attempt, "9.7.6.1.3", with Powers::STRIKE | Powers::EXACT_CLOCK;
+    without_a_time_out_a_lost_request_waits_for_ever, "9.7.6.1.3", with Powers::STRIKE;
+    a_later_packet_reveals_a_lost_one_without_a_time_out, "9.7.5.2.3", with Powers::STRIKE;
+    a_lost_packet_amid_a_message_is_sent_again, "9.7.5.2.3", with Powers::STRIKE;
+    a_sequence_error_costs_a_retry, "9.9.2.1.2", with Powers::STRIKE;
+    a_lost_sequence_nak_is_made_up_for, "9.7.5.2.3", with Powers::STRIKE;
+    a_lost_read_answer_is_asked_for_again, "9.7.6.1.2", with Powers::STRIKE;
+    a_lost_first_or_last_part_of_a_read_is_asked_for_again, "9.7.6.1.2", with Powers::STRIKE;
+    a_lost_acknowledgement_is_covered_by_the_next, "9.7.5.1.2", with Powers::STRIKE;
+    a_short_cut_is_survived, "9.7.6.1.3", with Powers::CUT;
+    a_long_cut_exhausts_the_retries_of_what_is_posted, "9.9.2.1.2", with Powers::CUT;
+    a_cut_does_not_touch_an_idle_connection, "9.7.6.1.3", with Powers::CUT;
+}
+
+/// A pair with so many retries and a time-out that is short enough to be waited for often.
+fn with_retries<H: Harness>(lab: &mut Lab<'_, H>, retry: u8) -> Outcome<(Pair<H::V>, Setup)> {
+    lab.world(2, 0)?;
+    let mut setup = Setup::new(lab);
+    setup.retry = retries(retry);
+    Ok((lab.pair_with(&setup)?, setup))
+}
+
+fn as_many_losses_as_retries_are_survived<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    for k in 0..=7u8 {
+        let (Pair { a, b }, _) = with_retries(lab, k)?;
+        b.recv(1, 0..64)?;
+        let lost = lab.strike((0, 1), PacketClass::Request, u64::from(k), Act::Drop)?;
+        a.send(2, 0..64)?;
+        lab.done(&a.sends, 2).map_err(|e| e.during(format!("{k} retries, {k} losses")))?;
+        lab.done(&b.recvs, 1)?;
+        check_eq!(lab.struck(lost), u64::from(k), "packets lost");
+    }
+    Ok(())
+}
+
+fn one_loss_more_than_retries_is_fatal<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    for k in 0..=7u8 {
+        let (Pair { a, b }, _) = with_retries(lab, k)?;
+        b.recv(1, 0..64)?;
+        let lost = lab.strike((0, 1), PacketClass::Request, u64::from(k) + 1, Act::Drop)?;
+        a.send(2, 0..64)?;
+        lab.fails(&a.sends, 2, WcError::RetryExc).map_err(|e| e.during(format!("{k} retries")))?;
+        check_eq!(lab.struck(lost), u64::from(k) + 1, "packets lost");
+        a.send(3, 0..64)?;
+        lab.fails(&a.sends, 3, WcError::Flush)?;
+        check_eq!(a.qp.state(), QpState::Err, "the sender's state");
+        check_eq!(b.qp.state(), QpState::Rts, "the receiver's state");
+        check!(b.poll_recvs()?.is_empty(), "{k} retries: a lost message arrived");
+    }
+    Ok(())
+}
+
+fn lost_acknowledgements_count_like_lost_requests<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    for (k, losses) in [(0, 1), (1, 1), (1, 2), (3, 3), (3, 4)] {
+        let (Pair { a, b }, _) = with_retries(lab, k)?;
+        b.recv(1, 0..64)?;
+        lab.strike((1, 0), PacketClass::Ack, losses, Act::Drop)?;
+        a.send(2, 0..64)?;
+        if losses <= u64::from(k) {
+            lab.done(&a.sends, 2).map_err(|e| e.during(format!("{k} retries, {losses} losses")))?;
+        } else {
+            lab.fails(&a.sends, 2, WcError::RetryExc)?;
+        }
+        // It was executed either way, and once.
+        lab.done(&b.recvs, 1)?;
+        lab.settle();
+        check!(b.poll_recvs()?.is_empty(), "a message was received twice");
+    }
+    Ok(())
+}
+
+fn the_request_is_sent_once_and_once_more_a_retry<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    for k in [0, 1, 2, 7] {
+        let (Pair { a, b }, _) = with_retries(lab, k)?;
+        b.recv(1, 0..64)?;
+        let lost = lab.strike((0, 1), PacketClass::Request, u64::MAX, Act::Drop)?;
+        a.send(2, 0..64)?;
+        lab.fails(&a.sends, 2, WcError::RetryExc)?;
+        lab.settle();
+        check_eq!(lab.struck(lost), u64::from(k) + 1, "packets sent with {k} retries");
+    }
+    Ok(())
+}
+
+fn progress_gives_all_retries_back<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (Pair { a, b }, _) = with_retries(lab, 2)?;
+    for i in 0..5 {
+        b.recv(i, 0..64)?;
+        lab.strike((0, 1), PacketClass::Request, 2, Act::Drop)?;
+        a.send(i, 0..64)?;
+        lab.done(&a.sends, i).map_err(|e| e.during(format!("message {i}")))?;
+    }
+    Ok(())
+}
+
+fn a_time_out_comes_after_one_to_four_times_its_span<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    lab.world(2, 0)?;
+    let shortest = AckTimeout::at_least(lab.pace().round_trip * 2).exponent();
+    for exponent in [shortest, shortest + 3, shortest + 6] {
+        let mut setup = Setup::new(lab);
+        setup.ack = AckTimeout::new(exponent).expect("a small exponent");
+        setup.retry = Retries::NONE;
+        let Pair { a, .. } = lab.pair_with(&setup)?;
+        let cut = lab.strike((0, 1), PacketClass::Request, u64::MAX, Act::Drop)?;
+        let begun = lab.now();
+        a.send(1, 0..64)?;
+        lab.fails(&a.sends, 1, WcError::RetryExc)?;
+        within_spans(setup.ack, 1, lab.now() - begun, lab.pace().round_trip)?;
+        lab.heal(cut);
+    }
+    Ok(())
+}
+
+/// So many attempts, each given up after one to four spans. The slack is for processors and for looking.
+fn within_spans(ack: AckTimeout, attempts: u64, took: Nanos, round_trip: Nanos) -> Outcome {
+    let span = ack.span().expect("a time-out that is not never");
+    let (least, most) = (span * attempts, span * (4 * attempts));
+    let slack = round_trip + most / 50;
+    check!(
+        took >= least && took <= most + slack,
+        "{attempts} attempts with a time-out of {span} took {took}, and must take {least} to {most}"
+    );
+    Ok(())
+}
+
+fn exhaustion_takes_one_to_four_spans_for_each_attempt<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    for k in [1, 3, 7] {
+        let (Pair { a, .. }, setup) = with_retries(lab, k)?;
+        lab.strike((0, 1), PacketClass::Request, u64::MAX, Act::Drop)?;
+        let begun = lab.now();
+        a.send(1, 0..64)?;
+        lab.fails(&a.sends, 1, WcError::RetryExc)?;
+        within_spans(setup.ack, u64::from(k) + 1, lab.now() - begun, lab.pace().round_trip)?;
+    }
+    Ok(())
+}
+
+fn without_a_time_out_a_lost_request_waits_for_ever<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let mut setup = Setup::new(lab);
+    setup.ack = AckTimeout::NEVER;
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    b.recv(1, 0..64)?;
+    lab.strike((0, 1), PacketClass::Request, 1, Act::Drop)?;
+    a.send(2, 0..64)?;
+    let long = lab.pace().patience / 2;
+    lab.quiet(&a.sends, long)?;
+    check_eq!(a.qp.state(), QpState::Rts, "the sender's state");
+    check!(b.poll_recvs()?.is_empty(), "a lost message arrived");
+    Ok(())
+}
+
+fn a_later_packet_reveals_a_lost_one_without_a_time_out<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let mut setup = Setup::new(lab);
+    setup.ack = AckTimeout::NEVER;
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    for i in 0..2 {
+        b.recv(i, 0..64)?;
+    }
+    lab.strike((0, 1), PacketClass::Request, 1, Act::Drop)?;
+    for i in 0..2 {
+        a.send(i, 0..64)?;
+    }
+    for i in 0..2 {
+        lab.done(&a.sends, i)?;
+        lab.done(&b.recvs, i)?;
+    }
+    Ok(())
+}
+
+fn a_lost_packet_amid_a_message_is_sent_again<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    for lost in 0..10 {
+        let mut setup = Setup::new(lab);
+        setup.mtu = Mtu::B256;
+        lab.world(2, 0)?;
+        let Pair { a, b } = lab.pair_with(&setup)?;
+        let data = pattern(2_500, lost);
+        a.fill(0, &data)?;
+        b.recv(1, 0..2_500)?;
+        let (from, to, class, act) = (0, 1, PacketClass::Request, Act::Drop);
+        lab.inject(Fault::Strike { from, to, class, skip: lost, count: 1, act })?;
+        a.send(2, 0..2_500)?;
+        check_eq!(lab.done(&b.recvs, 1)?.len, 2_500, "length with packet {lost} lost");
+        lab.done(&a.sends, 2)?;
+        check!(b.bytes(0..2_500)? == data, "the message changed where packet {lost} was lost");
+    }
+    Ok(())
+}
+
+fn a_sequence_error_costs_a_retry<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (Pair { a, b }, _) = with_retries(lab, 0)?;
+    for i in 0..3 {
+        b.recv(i, 0..64)?;
+    }
+    lab.strike((0, 1), PacketClass::Request, 1, Act::Drop)?;
+    for i in 0..3 {
+        a.send(i, 0..64)?;
+    }
+    lab.fails(&a.sends, 0, WcError::RetryExc)?;
+    lab.fails(&a.sends, 1, WcError::Flush)?;
+    lab.fails(&a.sends, 2, WcError::Flush)?;
+    check!(b.poll_recvs()?.is_empty(), "a message arrived out of turn");
+    Ok(())
+}
+
+fn a_lost_sequence_nak_is_made_up_for<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    for i in 0..3 {
+        b.recv(i, 0..64)?;
+    }
+    lab.strike((0, 1), PacketClass::Request, 1, Act::Drop)?;
+    let naks = lab.strike((1, 0), PacketClass::Nak, 1, Act::Drop)?;
+    for i in 0..3 {
+        a.send(i, 0..64)?;
+    }
+    for i in 0..3 {
+        lab.done(&a.sends, i)?;
+        lab.done(&b.recvs, i)?;
+    }
+    check_eq!(lab.struck(naks), 1, "sequence errors lost");
+    Ok(())
+}
+
+fn read_with_loss<H: Harness>(lab: &mut Lab<'_, H>, skip: u64, count: u64) -> Outcome {
+    lab.world(2, 0)?;
+    let mut setup = Setup::new(lab);
+    setup.mtu = Mtu::B256;
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    let data = pattern(2_500, skip);
+    b.fill(0, &data)?;
+    let (from, to, class, act) = (1, 0, PacketClass::ReadResponse, Act::Drop);
+    let lost = lab.inject(Fault::Strike { from, to, class, skip, count, act })?;
+    a.read(1, 10_000..12_500, b.remote(0..2_500)?)?;
+    check_eq!(lab.done(&a.sends, 1)?.len, 2_500, "length with answers {skip}..{} lost", skip + count);
+    check!(a.bytes(10_000..12_500)? == data, "a read changed where answers from {skip} on were lost");
+    check_eq!(lab.struck(lost), count, "answers lost");
+    Ok(())
+}
+
+fn a_lost_read_answer_is_asked_for_again<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    for (skip, count) in [(4, 1), (1, 3), (2, 7), (3, 12)] {
+        read_with_loss(lab, skip, count)?;
+    }
+    Ok(())
+}
+
+fn a_lost_first_or_last_part_of_a_read_is_asked_for_again<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    for (skip, count) in [(0, 1), (9, 1), (0, 10), (8, 2)] {
+        read_with_loss(lab, skip, count)?;
+    }
+    Ok(())
+}
+
+/// An acknowledgement answers for everything before it: with one more behind it, no time-out is needed.
+fn a_lost_acknowledgement_is_covered_by_the_next<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let mut setup = Setup::new(lab);
+    setup.ack = AckTimeout::NEVER;
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    b.recv(1, 0..64)?;
+    b.recv(2, 0..64)?;
+    lab.strike((1, 0), PacketClass::Ack, 1, Act::Drop)?;
+    a.send(1, 0..64)?;
+    lab.done(&b.recvs, 1)?;
+    lab.settle();
+    check!(a.poll_sends()?.is_empty(), "a message completed whose acknowledgement was lost");
+    a.send(2, 0..64)?;
+    lab.done(&a.sends, 1)?;
+    lab.done(&a.sends, 2)?;
+    Ok(())
+}
+
+fn a_short_cut_is_survived<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    let cut = lab.inject(Fault::Cut { a: 0, b: 1 })?;
+    b.recv(1, 0..64)?;
+    a.send(2, 0..64)?;
+    a.read(3, 0..64, b.remote(64..128)?)?;
+    lab.advance(setup.ack.span().expect("a time-out") * 3);
+    lab.heal(cut);
+    lab.done(&a.sends, 2)?;
+    lab.done(&a.sends, 3)?;
+    lab.done(&b.recvs, 1)?;
+    Ok(())
+}
+
+fn a_long_cut_exhausts_the_retries_of_what_is_posted<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    lab.inject(Fault::Cut { a: 0, b: 1 })?;
+    a.write(1, 0..64, b.remote(0..64)?)?;
+    a.write(2, 0..64, b.remote(0..64)?)?;
+    lab.fails(&a.sends, 1, WcError::RetryExc)?;
+    lab.fails(&a.sends, 2, WcError::Flush)?;
+    check_eq!(b.qp.state(), QpState::Rts, "the far side, which has not been told");
+    Ok(())
+}
+
+fn a_cut_does_not_touch_an_idle_connection<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    let cut = lab.inject(Fault::Cut { a: 0, b: 1 })?;
+    b.recv(1, 0..64)?;
+    lab.advance(setup.ack.span().expect("a time-out") * 100);
+    lab.heal(cut);
+    check_eq!((a.qp.state(), b.qp.state()), (QpState::Rts, QpState::Rts), "both states after the cut");
+    a.send(2, 0..64)?;
+    lab.done(&a.sends, 2)?;
+    lab.done(&b.recvs, 1)?;
+    Ok(())
+}
