@@ -45,7 +45,9 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => (-5i64..40).prop_map(Op::Insert),
         4 => (0i64..10_000).prop_map(Op::Insert),
-        2 => (0i64..10_000_000_000).prop_map(Op::Insert),
+        2 => (4_000i64..13_000).prop_map(Op::Insert),
+        1 => (0i64..10_000_000).prop_map(Op::Insert),
+        1 => (0i64..10_000_000_000).prop_map(Op::Insert),
         1 => any::<u64>().prop_map(Op::At),
         1 => Just(Op::At(u64::MAX)),
         6 => Just(Op::Pop),
