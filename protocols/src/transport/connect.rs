@@ -53,7 +53,8 @@ impl<V: Verbs> Driver<V> {
 
     pub(super) fn connect(&mut self, index: usize, id: CmId, incarnation: u32) {
         let shared = Rc::clone(&self.shared);
-        let hello = self.hello(index, incarnation);
+        let life = shared.with_peer(index, |peer| peer.link.life());
+        let hello = self.hello(index, life, incarnation);
         let asked = shared.with_peer(index, |peer| {
             let queue = shared.make_queue(index, peer)?;
             shared.connector.connect(id, queue.qp(), &shared.params(&hello.encode()))
@@ -65,9 +66,9 @@ impl<V: Verbs> Driver<V> {
         }
     }
 
-    pub(super) fn accept(&mut self, index: usize, id: CmId, incarnation: u32) {
+    pub(super) fn accept(&mut self, index: usize, id: CmId, request: Hello) {
         let shared = Rc::clone(&self.shared);
-        let hello = self.hello(index, incarnation);
+        let hello = self.hello(index, request.session, request.incarnation);
         let accepted = shared.with_peer(index, |peer| {
             let queue = shared.make_queue(index, peer)?;
             shared.connector.accept(id, queue.qp(), &shared.params(&hello.encode()))
@@ -79,10 +80,14 @@ impl<V: Verbs> Driver<V> {
         }
     }
 
-    /// What this side reports of itself: final, because nothing of an old incarnation is left.
-    fn hello(&self, index: usize, incarnation: u32) -> Hello {
+    /// What this side reports of itself to a life of the peer: final, because nothing of an old incarnation is
+    /// left. Of another life than the known one it has received nothing.
+    fn hello(&self, index: usize, with: u64, incarnation: u32) -> Hello {
         let config = &self.shared.config;
-        let (with, received) = self.shared.with_peer(index, |p| (p.link.life(), p.session.received()));
+        let received = self.shared.with_peer(index, |peer| match peer.link.life() == with {
+            true => peer.session.received(),
+            false => 0,
+        });
         Hello {
             rank: config.me,
             session: self.shared.session,

@@ -320,7 +320,7 @@ impl<V: Verbs> Driver<V> {
             Action::Discard => drop(self.shared.with_peer(index, |peer| peer.discard())),
             Action::Resolve => self.resolve(index),
             Action::Connect(id, incarnation) => self.connect(index, id, incarnation),
-            Action::Accept(id, _, incarnation) => self.accept(index, id, incarnation),
+            Action::Accept(id, request) => self.accept(index, id, request),
             Action::Reject(id, refusal) => {
                 self.ids.remove(&id);
                 self.shared.connector.reject(id, &refusal.encode());

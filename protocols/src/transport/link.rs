@@ -58,8 +58,8 @@ pub(super) enum Action {
     Resolve,
     /// Ask the peer, on a new queue pair.
     Connect(CmId, u32),
-    /// Accept a request on a new queue pair; the number is the incarnation agreed.
-    Accept(CmId, Hello, u32),
+    /// Accept this request on a new queue pair, with the incarnation that is agreed by it.
+    Accept(CmId, Hello),
     /// Turn a request down.
     Reject(CmId, Refusal),
     /// The peer lives its first or a new life. True where an older session ends by that.
@@ -171,14 +171,12 @@ impl Link {
                 actions.push(Action::Connect(id, self.proposed));
             }
             Event::Request(id, hello) => self.requested(id, hello, actions),
-            Event::Accepted(id, hello) if self.state == State::Asking(id) => {
-                self.accepted(id, hello, actions)
-            }
+            Event::Accepted(id, hello) if self.state == State::Asking(id) => self.stands(id, hello, actions),
             Event::Established(id) => {
                 if let State::Accepting(own, hello) = self.state
                     && own == id
                 {
-                    self.up(id, hello, actions);
+                    self.stands(id, hello, actions);
                 }
             }
             Event::Rejected(id, refusal) if self.state == State::Asking(id) => {
@@ -255,15 +253,20 @@ impl Link {
         if self.draining {
             return;
         }
-        let Some((id, hello)) = self.waiting.take() else { return };
-        self.meet(hello.session, actions);
+        let Some((id, request)) = self.waiting.take() else { return };
         // Above our own latest proposal too: a request of ours that is still on its way is stale from now on.
-        self.floor = hello.incarnation.max(self.proposed);
+        let hello = Hello { incarnation: request.incarnation.max(self.proposed), ..request };
+        if self.life == Some(hello.session) {
+            self.floor = hello.incarnation;
+        }
+        // Another life is believed only once the connection stands: this request may be a late one of a node
+        // that has restarted since, and then nobody answers.
         self.state = State::Accepting(id, hello);
-        actions.push(Action::Accept(id, hello, self.floor));
+        actions.push(Action::Accept(id, hello));
     }
 
-    fn accepted(&mut self, id: CmId, hello: Hello, actions: &mut Vec<Action>) {
+    /// Both ends know that the connection stands.
+    fn stands(&mut self, id: CmId, hello: Hello, actions: &mut Vec<Action>) {
         self.meet(hello.session, actions);
         self.floor = hello.incarnation.max(self.proposed);
         self.up(id, hello, actions);
