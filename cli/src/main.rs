@@ -1,6 +1,7 @@
 //! The program `weft`: runs scenarios on the simulated fabric and reports.
 
 mod args;
+mod devices;
 mod exit;
 mod interrupt;
 mod logfile;
@@ -38,6 +39,6 @@ fn act() -> Result<Exit, Failure> {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Profiles(args) => profiles::run(&args),
-        Command::Devices(_) => Ok(Exit::Held),
+        Command::Devices(args) => devices::run(&args),
     }
 }

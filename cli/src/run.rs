@@ -37,7 +37,7 @@ fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> 
     let options = RunOptions { log: writer, progress: Some(&mut watch) };
     let result = lock_world::run(scenario, seed, options);
     progress.end();
-    let report = result.map_err(failure)?;
+    let report = result.map_err(|error| failure(&error))?;
     if let Some(log) = log {
         log.finish()?;
     }
@@ -60,7 +60,7 @@ pub fn rerun(scenario: &Path, report: &Report) -> String {
 }
 
 /// Why a run gave no report, and with which exit code that ends the program.
-pub fn failure(error: RunError) -> Failure {
+pub fn failure(error: &RunError) -> Failure {
     match error {
         RunError::Cluster(_) => Failure::bad_input(error),
         RunError::Interrupted { .. } | RunError::Log(_) => Failure::unfinished(error),

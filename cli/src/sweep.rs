@@ -18,47 +18,37 @@ use sum::Sum;
 
 /// Runs every seed, sums up, prints.
 pub fn run(args: &RunArgs, scenario: &Scenario, seeds: Range<u64>) -> Result<Exit, Failure> {
+    let all = seeds.end - seeds.start;
     let mut sum = Sum::new(args, scenario, &seeds);
     let mut progress = Progress::begin(args.quiet || args.verbose > 0);
-    let mut error = None;
-    each(scenario, seeds.clone(), jobs(args), |result| {
-        if let Some((seed, result)) = result {
-            match result {
-                Ok(report) => sum.add(report),
-                Err(why) => error = lower(error.take(), (seed, why)),
+    let mut failed = None;
+    each(scenario, seeds, jobs(args), |result| {
+        match result {
+            Some((_, Ok(report))) => sum.add(report),
+            Some((seed, Err(error))) => {
+                failed.get_or_insert_with(|| run::failure(&error).at(format!("seed {seed}")));
+                sum.fail(seed, error);
             }
+            None => {}
         }
-        let share = sum.runs as f64 / (seeds.end - seeds.start) as f64;
-        progress.at(share, || {
-            format!("{} of {} seeds, {} violated", sum.runs, seeds.end - seeds.start, sum.violated)
-        });
+        let words = || format!("{} of {all} seeds, {} violated", sum.runs(), sum.violated());
+        progress.at(sum.runs() as f64 / all as f64, words);
     });
     progress.end();
-    if sum.runs > 0 {
+    if sum.runs() > 0 {
         match args.json {
             true => output::json(&sum)?,
             false => output::text(&sum.text())?,
         }
     }
-    end(&sum, error)
-}
-
-/// What the program ends with. A violation that was found counts more than a run that could not finish.
-fn end(sum: &Sum, error: Option<(u64, RunError)>) -> Result<Exit, Failure> {
-    match error {
-        _ if sum.violated > 0 => Ok(Exit::Violated),
+    // A violation that was found counts more than a run that could not finish.
+    match failed {
+        _ if sum.violated() > 0 => Ok(Exit::Violated),
         Some(_) if interrupt::requested() => {
-            Err(Failure::unfinished(format!("interrupted after {} seeds", sum.runs)))
+            Err(Failure::unfinished(format!("interrupted after {} of {all} seeds", sum.runs())))
         }
-        Some((seed, why)) => Err(run::failure(why).at(format!("seed {seed}"))),
+        Some(failure) => Err(failure),
         None => Ok(Exit::Held),
-    }
-}
-
-fn lower(known: Option<(u64, RunError)>, new: (u64, RunError)) -> Option<(u64, RunError)> {
-    match known {
-        Some(known) if known.0 < new.0 => Some(known),
-        _ => Some(new),
     }
 }
 

@@ -1,15 +1,17 @@
-//! What many runs came to. Sums do not depend on the order in which runs end.
+//! What many runs came to. It does not depend on the order in which runs end.
 
 use crate::args::RunArgs;
 use crate::table::{Table, count, micros};
 use crate::{report, run};
-use model_tests::lock_world::{FaultCount, Percentiles, ProtocolCounts, Report, Requests};
-use model_tests::scenario::{FaultKind, Scenario};
+use model_tests::lock_world::{FaultCount, Percentiles, Report, RunError};
+use model_tests::scenario::Scenario;
+use model_tests::seeds::Summary;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::PathBuf;
+use verbs_trait::Nanos;
 
 /// Most failing seeds that are listed; the number of all of them is told.
 const MOST_LISTED: usize = 20;
@@ -23,24 +25,13 @@ pub struct Sum {
     profile: String,
     first_seed: u64,
     end_seed: u64,
-    /// Seeds that were run to their end.
-    pub runs: u64,
-    /// How many of them violated a check.
-    pub violated: u64,
-    /// The lowest seeds that did.
+    #[serde(flatten)]
+    summary: Summary,
+    /// The lowest seeds that violated a check.
     failing_seeds: BTreeSet<u64>,
-    /// The report of the lowest.
-    first_failure: Option<Box<Report>>,
-    /// The command that makes that run again.
+    /// The command that makes the first of those runs again.
     rerun: Option<String>,
-    /// Runs in which some fault struck an operation in flight.
-    runs_struck: u64,
-    requests: Requests,
     latency: Modes,
-    protocol: ProtocolCounts,
-    #[serde(serialize_with = "values")]
-    faults: BTreeMap<FaultKind, FaultCount>,
-    virtual_ns: u64,
     events: u64,
     packets: u64,
     #[serde(skip)]
@@ -102,17 +93,10 @@ impl Sum {
             profile: scenario.cluster.profile.clone(),
             first_seed: seeds.start,
             end_seed: seeds.end,
-            runs: 0,
-            violated: 0,
+            summary: Summary::default(),
             failing_seeds: BTreeSet::new(),
-            first_failure: None,
             rerun: None,
-            runs_struck: 0,
-            requests: Requests::default(),
             latency: Modes::default(),
-            protocol: ProtocolCounts::default(),
-            faults: BTreeMap::new(),
-            virtual_ns: 0,
             events: 0,
             packets: 0,
             file: args.scenario.clone(),
@@ -121,41 +105,35 @@ impl Sum {
 
     /// Adds one run.
     pub fn add(&mut self, report: Report) {
-        self.runs += 1;
-        self.runs_struck += u64::from(report.faults.iter().any(|fault| fault.struck > 0));
-        self.virtual_ns += report.virtual_ns;
         self.events += report.events;
         self.packets += report.packets;
         self.latency.exclusive.add(&report.latency.exclusive);
         self.latency.shared.add(&report.latency.shared);
-        add_requests(&mut self.requests, &report.requests);
-        add_protocol(&mut self.protocol, &report.protocol);
-        for fault in &report.faults {
-            let sum = self.faults.entry(fault.kind).or_insert(FaultCount {
-                injected: 0,
-                struck: 0,
-                packets_hit: 0,
-                ..*fault
-            });
-            sum.injected += fault.injected;
-            sum.struck += fault.struck;
-            sum.packets_hit += fault.packets_hit;
-        }
-        if !report.held() {
-            self.violate(report);
+        let (seed, held) = (report.seed, report.held());
+        self.summary.add(seed, Ok(report));
+        if !held {
+            self.failing_seeds.insert(seed);
+            if self.failing_seeds.len() > MOST_LISTED {
+                self.failing_seeds.pop_last();
+            }
+            self.rerun = self.summary.first_failure.as_ref().map(|first| run::rerun(&self.file, first));
         }
     }
 
-    fn violate(&mut self, report: Report) {
-        self.violated += 1;
-        self.failing_seeds.insert(report.seed);
-        if self.failing_seeds.len() > MOST_LISTED {
-            self.failing_seeds.pop_last();
-        }
-        if self.failing_seeds.first() == Some(&report.seed) {
-            self.rerun = Some(run::rerun(&self.file, &report));
-            self.first_failure = Some(Box::new(report));
-        }
+    /// Notes a run that could not be made, or that the range was left before its end.
+    pub fn fail(&mut self, seed: u64, error: RunError) {
+        self.summary.stopped |= matches!(error, RunError::Interrupted { .. });
+        self.summary.add(seed, Err(error));
+    }
+
+    /// How many seeds were run to their end.
+    pub fn runs(&self) -> u64 {
+        self.summary.runs
+    }
+
+    /// How many of them violated a check.
+    pub fn violated(&self) -> u64 {
+        self.summary.violated
     }
 
     /// For people.
@@ -163,10 +141,10 @@ impl Sum {
         let mut text = self.verdict();
         report::title(&self.title, &mut text);
         self.runs_table().print(&mut text);
-        report::requests(&self.requests).print(&mut text);
+        report::requests(&self.summary.requests).print(&mut text);
         self.latency_table().print(&mut text);
-        report::protocol(&self.protocol).print(&mut text);
-        let faults: Vec<FaultCount> = self.faults.values().copied().collect();
+        report::protocol(&self.summary.protocol).print(&mut text);
+        let faults: Vec<FaultCount> = self.summary.faults.values().copied().collect();
         if !faults.is_empty() {
             report::faults(&faults).print(&mut text);
         }
@@ -174,32 +152,33 @@ impl Sum {
     }
 
     fn verdict(&self) -> String {
-        let Some(first) = &self.first_failure else {
-            return format!("HELD: all checks, in {} of {} runs\n", count(self.runs), count(self.runs));
+        let (runs, all) = (count(self.runs()), count(self.end_seed - self.first_seed));
+        let Some(first) = &self.summary.first_failure else {
+            return format!("HELD: all checks in {runs} runs of {all}\n");
         };
-        let mut text = format!("VIOLATED: in {} of {} runs\n", count(self.violated), count(self.runs));
+        let violated = self.violated();
+        let mut text = format!("VIOLATED: in {} of {runs} runs\n", count(violated));
         let seeds: Vec<String> = self.failing_seeds.iter().map(u64::to_string).collect();
-        let more = if self.violated > seeds.len() as u64 { ", ..." } else { "" };
+        let more = if violated > seeds.len() as u64 { ", ..." } else { "" };
         let _ = writeln!(text, "  seeds {}{more}", seeds.join(", "));
         if let Some(violation) = first.violations.first() {
             let _ = writeln!(text, "  seed {}: {violation}", first.seed);
         }
         if let Some(rerun) = &self.rerun {
-            let _ = writeln!(text, "The first again: {rerun}");
+            let _ = writeln!(text, "The first of them again: {rerun}");
         }
         text
     }
 
     fn runs_table(&self) -> Table {
         let mut table = Table::facts("Runs");
-        let last = self.end_seed - 1;
-        let struck = format!("{} of {} runs", count(self.runs_struck), count(self.runs));
+        let struck = format!("in {} of {} runs", count(self.summary.runs_struck), count(self.runs()));
         table
             .row(["scheme".into(), self.scheme.clone()])
             .row(["nodes, profile".into(), format!("{}, {}", self.nodes, self.profile)])
-            .row(["seeds".into(), format!("{} to {last}", self.first_seed)])
-            .row(["a fault struck an operation in flight".into(), format!("in {struck}")])
-            .row(["virtual time".into(), verbs_trait::Nanos(self.virtual_ns).to_string()])
+            .row(["seeds".into(), format!("{} to {}", self.first_seed, self.end_seed - 1)])
+            .row(["a fault struck an operation in flight".into(), struck])
+            .row(["longest run in virtual time".into(), Nanos(self.summary.longest_ns).to_string()])
             .row(["packets".into(), count(self.packets)])
             .row(["events".into(), count(self.events)]);
         table
@@ -218,39 +197,4 @@ impl Sum {
         }
         table
     }
-}
-
-fn add_requests(sum: &mut Requests, new: &Requests) {
-    let Requests { made, granted, timed_out, refused, failed, unended } = *new;
-    sum.made += made;
-    sum.granted += granted;
-    sum.timed_out += timed_out;
-    sum.refused += refused;
-    sum.failed += failed;
-    sum.unended += unended;
-}
-
-fn add_protocol(sum: &mut ProtocolCounts, new: &ProtocolCounts) {
-    let ProtocolCounts {
-        messages,
-        atomics,
-        atomic_retries,
-        unknown_fates,
-        rebuilds,
-        reconnects,
-        resent,
-        duplicates,
-    } = *new;
-    sum.messages += messages;
-    sum.atomics += atomics;
-    sum.atomic_retries += atomic_retries;
-    sum.unknown_fates += unknown_fates;
-    sum.rebuilds += rebuilds;
-    sum.reconnects += reconnects;
-    sum.resent += resent;
-    sum.duplicates += duplicates;
-}
-
-fn values<S: serde::Serializer>(of: &BTreeMap<FaultKind, FaultCount>, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(of.values())
 }
