@@ -8,13 +8,18 @@ mod audit;
 mod client;
 mod codec;
 mod config;
+mod daemon;
 mod error;
 mod key;
+mod local;
 mod mode;
 mod ncosed;
+mod net;
 mod queue;
 mod service;
+mod srsl;
 mod stats;
+mod words;
 
 pub use audit::Audit;
 pub use client::{Grant, LockClient};

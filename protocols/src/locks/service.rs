@@ -1,25 +1,25 @@
-//! A node's lock daemon: it takes the applications' requests and the other nodes' messages.
+//! A node's lock service, as its programs see it.
 
-use super::client::{Command, Front};
+use super::client::Front;
+use super::daemon::Daemon;
 use super::stats::Counters;
 use super::{Audit, LockClient, LockConfig, LockError, LockStats};
 use crate::rt::Rt;
-use crate::rt::sync::{Mailbox, mailbox};
+use crate::rt::sync::mailbox;
 use crate::transport::Mesh;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use verbs_trait::Verbs;
 
 /// A node's lock daemon. Clones are the same daemon; it ends with its runtime.
 pub struct LockService<V: Verbs> {
     front: Rc<Front<V>>,
-    #[expect(dead_code, reason = "the daemon's tasks come next")]
-    commands: Rc<RefCell<Mailbox<Command>>>,
+    daemon: Rc<Daemon<V>>,
 }
 
 impl<V: Verbs> Clone for LockService<V> {
     fn clone(&self) -> Self {
-        LockService { front: Rc::clone(&self.front), commands: Rc::clone(&self.commands) }
+        LockService { front: Rc::clone(&self.front), daemon: Rc::clone(&self.daemon) }
     }
 }
 
@@ -27,14 +27,13 @@ impl<V: Verbs> LockService<V> {
     /// Starts the daemon of this node.
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>, config: LockConfig) -> Result<LockService<V>, LockError> {
         config.check(mesh.size())?;
+        let inbox = mesh.open(config.channel)?;
         let (sender, commands) = mailbox();
-        let front = Rc::new(Front {
-            rt: rt.clone(),
-            commands: sender,
-            next_ticket: Cell::new(1),
-            counters: Rc::new(Counters::default()),
-        });
-        Ok(LockService { front, commands: Rc::new(RefCell::new(commands)) })
+        let counters = Rc::new(Counters::default());
+        let daemon = Daemon::start(rt, mesh, config, &counters, commands, inbox);
+        let next_ticket = Cell::new(1);
+        let front = Rc::new(Front { rt: rt.clone(), commands: sender, next_ticket, counters });
+        Ok(LockService { front, daemon })
     }
 
     /// Another application of this node.
@@ -45,7 +44,7 @@ impl<V: Verbs> LockService<V> {
     /// What the service holds at this moment. Meant for moments when nothing is under way: it looks at the
     /// words with the processor's own loads, which say nothing reliable while atomics are in flight.
     pub fn audit(&self) -> Audit {
-        Audit::default()
+        self.daemon.audit()
     }
 
     /// What the service has done since it started.

@@ -377,8 +377,9 @@ impl Serving {
             // Every one of those will release, or be waited for by name.
             was.shared()
         } else {
-            // The exclusive holder may be leaving: its kick, or the next release, tells.
-            spent + 1
+            // Whoever released was sent to an exclusive holder, or is before one: when it leaves it kicks, or a
+            // wait for its successor comes.
+            u32::MAX
         };
         self.kicked = false;
     }

@@ -67,8 +67,9 @@ pub(crate) struct Member {
     pub(crate) phase: Phase,
     pub(crate) role: Role,
     pub(crate) epoch: Epoch,
-    /// Counts this node's exclusive requests.
+    /// Counts this node's exclusive requests, over all epochs: a number is never used again.
     pub(crate) turn: u32,
+    /// The last successor that it passed the lock to.
     pub(crate) passed: Option<Passed>,
     /// An atomic of ours is on its way; a report waits for it.
     pub(crate) atomic_out: bool,
@@ -151,7 +152,6 @@ impl Member {
         }
         self.epoch = epoch;
         self.phase = Phase::Open(word);
-        self.passed = None;
         self.freeze_asked = false;
         self.forget_queue();
         Taken::Well

@@ -46,7 +46,7 @@ pub(crate) struct Report {
     pub(crate) stake: Stake,
     /// Which of its exclusive requests the last one was.
     pub(crate) turn: u32,
-    /// The last successor to whom it passed the lock in this epoch.
+    /// The last successor to whom it passed the lock.
     pub(crate) passed: Option<Passed>,
 }
 

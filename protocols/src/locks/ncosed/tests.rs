@@ -31,6 +31,9 @@ fn check(seeds: std::ops::Range<u64>, plan: impl Fn(u64) -> Plan) -> (u32, u32) 
         if let Err(story) = world.run() {
             panic!("seed {seed}, {plan:?}: {story}");
         }
+        if plan.shared_limit == NO_LIMIT {
+            assert!(world.rebuilds <= world.unknown, "seed {seed}: a word was given up without a reason");
+        }
         rebuilds += world.rebuilds;
         unknown += world.unknown;
     }

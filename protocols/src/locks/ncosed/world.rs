@@ -193,6 +193,7 @@ pub(super) struct World {
     shared: Rc<RefCell<Shared>>,
     words: BTreeMap<u64, Word>,
     choice: Choice,
+    sluggish: Sluggish,
     faults_left: u32,
     /// Exclusive requests whose compare-and-swap took effect, in that order, and that do not hold yet.
     order: VecDeque<Rank>,
@@ -210,6 +211,42 @@ enum Step {
     LetGo(usize),
 }
 
+/// What takes long in a run. Uniform choices alone hardly ever hold one thing back while much else happens.
+#[derive(Clone, Copy, Debug)]
+enum Sluggish {
+    Nothing,
+    Processor(usize),
+    Messages { to: Rank },
+    Path(Rank, Rank),
+    Atomics,
+    Holders,
+}
+
+impl Sluggish {
+    fn of(choice: &mut Choice, nodes: usize) -> Sluggish {
+        let kind = choice.below(6);
+        let mut rank = || Rank::from_index(choice.below(nodes) as u32);
+        match kind {
+            0 => Sluggish::Processor(rank().index()),
+            1 => Sluggish::Messages { to: rank() },
+            2 => Sluggish::Path(rank(), rank()),
+            3 => Sluggish::Atomics,
+            4 => Sluggish::Holders,
+            _ => Sluggish::Nothing,
+        }
+    }
+
+    fn covers(self, step: Step) -> bool {
+        match (self, step) {
+            (Sluggish::Processor(slow), Step::Run(i)) => slow == i,
+            (Sluggish::Messages { to: slow }, Step::Deliver(_, to)) => slow == to,
+            (Sluggish::Path(a, b), Step::Deliver(from, to)) => (a, b) == (from, to),
+            (Sluggish::Atomics, Step::ComeHome(_)) | (Sluggish::Holders, Step::LetGo(_)) => true,
+            _ => false,
+        }
+    }
+}
+
 /// What was violated, and the run that led there.
 pub(super) type Verdict = Result<(), String>;
 
@@ -222,12 +259,14 @@ impl World {
             .enumerate()
             .map(|(i, wishes)| WorldNode::new(Rank::from_index(i as u32), wishes.clone(), plan, &shared))
             .collect();
+        let mut choice = Choice::new(seed);
         World {
             nodes,
             home: Home::new(),
             shared,
             words: BTreeMap::new(),
-            choice: Choice::new(seed),
+            sluggish: Sluggish::of(&mut choice, plan.wishes.len()),
+            choice,
             faults_left: plan.faults,
             order: VecDeque::new(),
             rebuilds: 0,
@@ -247,12 +286,21 @@ impl World {
             if possible.is_empty() {
                 return Ok(());
             }
-            let step = possible[self.choice.below(possible.len())];
+            let step = self.choose(&possible);
             let _ = writeln!(self.shared.borrow_mut().log, "{step:?}");
             self.take(step);
             self.judge()?;
         }
         Err("no end in sight".to_owned())
+    }
+
+    /// Any of them, but what is sluggish in this run only one time in eight.
+    fn choose(&mut self, possible: &[Step]) -> Step {
+        let step = possible[self.choice.below(possible.len())];
+        if self.sluggish.covers(step) && self.choice.below(8) > 0 {
+            return self.choose(possible);
+        }
+        step
     }
 
     fn possible(&self) -> Vec<Step> {

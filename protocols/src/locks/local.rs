@@ -1,0 +1,302 @@
+//! One node's requests for one lock: a state machine without I/O.
+//!
+//! However many applications of a node want a lock, the network sees one request at a time. They are served
+//! first come, first served. What the network grants is used
+//!
+//! - shared: by all shared requests that stand at the head of the queue at that moment. Those that come later
+//!   wait for the next grant, even while this one lasts: they would keep other nodes' writers waiting without
+//!   an end;
+//! - exclusive: by the request at the head, and then handed on to the next one if that is exclusive as well, a
+//!   bounded number of times. (An exclusive grant whose requester has left serves shared requests, too.)
+
+use super::client::{Patience, Reply, Ticket};
+use super::{LockError, Mode, Token};
+use crate::rt::sync::OneshotSender;
+use std::collections::VecDeque;
+
+struct Waiting {
+    ticket: Ticket,
+    mode: Mode,
+    patience: Patience,
+    reply: OneshotSender<Reply>,
+}
+
+/// What the network has granted.
+struct Hold {
+    mode: Mode,
+    token: Option<Token>,
+    hand_overs_left: u32,
+}
+
+/// What the network should be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) ticket: Ticket,
+    pub(crate) mode: Mode,
+    pub(crate) patience: Patience,
+}
+
+/// Who had left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// A holder: it unlocked.
+    Holder,
+    /// A waiting request: it gave up.
+    Waiting,
+    /// Nobody: the request was refused, or its answer never reached it.
+    Nobody,
+}
+
+/// The requests of a node's applications for one lock.
+#[derive(Default)]
+pub(crate) struct LocalQueue {
+    waiting: VecDeque<Waiting>,
+    users: Vec<Ticket>,
+    hold: Option<Hold>,
+}
+
+impl LocalQueue {
+    /// Queues a request. A try that would have to wait for a neighbour is refused.
+    pub(crate) fn enter(
+        &mut self,
+        ticket: Ticket,
+        mode: Mode,
+        patience: Patience,
+        reply: OneshotSender<Reply>,
+    ) {
+        if patience == Patience::Try && (self.hold.is_some() || !self.waiting.is_empty()) {
+            // Whoever does not listen any more needs no refusal.
+            let _ = reply.send(Err(LockError::WouldBlock));
+            return;
+        }
+        self.waiting.push_back(Waiting { ticket, mode, patience, reply });
+    }
+
+    /// Takes a request out, be it waiting or holding.
+    pub(crate) fn leave(&mut self, ticket: Ticket) -> Left {
+        if let Some(at) = self.users.iter().position(|&u| u == ticket) {
+            self.users.swap_remove(at);
+            return Left::Holder;
+        }
+        match self.waiting.iter().position(|w| w.ticket == ticket) {
+            Some(at) => {
+                self.waiting.remove(at);
+                Left::Waiting
+            }
+            None => Left::Nobody,
+        }
+    }
+
+    /// What to ask the network for, while nothing is held.
+    pub(crate) fn wanted(&self) -> Option<Wanted> {
+        let front = self.waiting.front()?;
+        Some(Wanted { ticket: front.ticket, mode: front.mode, patience: front.patience })
+    }
+
+    /// Refuses one request.
+    pub(crate) fn refuse(&mut self, ticket: Ticket, why: LockError) {
+        if let Some(at) = self.waiting.iter().position(|w| w.ticket == ticket)
+            && let Some(refused) = self.waiting.remove(at)
+        {
+            // Whoever does not listen any more needs no refusal.
+            let _ = refused.reply.send(Err(why));
+        }
+    }
+
+    /// Refuses every request.
+    pub(crate) fn refuse_all(&mut self, why: &LockError) {
+        for refused in self.waiting.drain(..) {
+            // Whoever does not listen any more needs no refusal.
+            let _ = refused.reply.send(Err(why.clone()));
+        }
+    }
+
+    /// The network has granted the lock. Says how many applications hold it now.
+    pub(crate) fn granted(&mut self, mode: Mode, token: Option<Token>, hand_overs: u32) -> usize {
+        self.hold = Some(Hold { mode, token, hand_overs_left: hand_overs });
+        self.admit()
+    }
+
+    /// Hands an exclusive hold that nobody uses any more to the next request. Says how many hold it now.
+    pub(crate) fn hand_over(&mut self) -> usize {
+        let Some(hold) = &mut self.hold else { return 0 };
+        let next_is_exclusive = self.waiting.front().is_some_and(|w| w.mode == Mode::Exclusive);
+        if !self.users.is_empty()
+            || hold.mode == Mode::Shared
+            || hold.hand_overs_left == 0
+            || !next_is_exclusive
+        {
+            return 0;
+        }
+        hold.hand_overs_left -= 1;
+        hold.token = hold.token.map(|Token(t)| Token(t + 1));
+        self.admit()
+    }
+
+    /// Admits what may hold now: the first request that still listens, and if that is shared, those behind it.
+    fn admit(&mut self) -> usize {
+        let Some(hold) = &self.hold else { return 0 };
+        let mut admitted = None;
+        while let Some(front) = self.waiting.front() {
+            let fits = match admitted {
+                None => hold.mode == Mode::Exclusive || front.mode == Mode::Shared,
+                Some(before) => front.mode.goes_with(before),
+            };
+            if !fits {
+                break;
+            }
+            if let Some(next) = self.waiting.pop_front()
+                && next.reply.send(Ok(hold.token)).is_ok()
+            {
+                self.users.push(next.ticket);
+                admitted = Some(next.mode);
+            }
+        }
+        self.users.len()
+    }
+
+    /// Whether the network's grant is used up.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.hold.is_some() && self.users.is_empty()
+    }
+
+    /// The grant goes back to the network.
+    pub(crate) fn give_back(&mut self) {
+        self.hold = None;
+    }
+
+    /// How many applications hold.
+    pub(crate) fn holding(&self) -> usize {
+        self.users.len()
+    }
+
+    /// How many requests wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rt::sync::{OneshotReceiver, oneshot};
+
+    struct Node {
+        queue: LocalQueue,
+        answers: Vec<OneshotReceiver<Reply>>,
+    }
+
+    impl Node {
+        fn new(requests: &[Mode]) -> Node {
+            let mut node = Node { queue: LocalQueue::default(), answers: Vec::new() };
+            for &mode in requests {
+                node.ask(mode, Patience::Queue);
+            }
+            node
+        }
+
+        fn ask(&mut self, mode: Mode, patience: Patience) {
+            let (reply, answer) = oneshot();
+            self.queue.enter(Ticket(self.answers.len() as u64), mode, patience, reply);
+            self.answers.push(answer);
+        }
+
+        /// The requests that have been granted since the last look, with their tokens.
+        fn granted(&mut self) -> Vec<(usize, Option<u64>)> {
+            let answers = self.answers.iter_mut().enumerate();
+            answers
+                .filter_map(|(i, a)| match a.try_recv() {
+                    Some(Ok(token)) => Some((i, token.map(|t| t.0))),
+                    _ => None,
+                })
+                .collect()
+        }
+    }
+
+    const S: Mode = Mode::Shared;
+    const X: Mode = Mode::Exclusive;
+
+    #[test]
+    fn a_shared_grant_serves_the_shared_requests_at_the_head_and_no_later_ones() {
+        let mut node = Node::new(&[S, S, X, S]);
+        assert_eq!(node.queue.granted(S, Some(Token(9)), 4), 2);
+        node.ask(S, Patience::Queue);
+        assert_eq!(node.granted(), [(0, Some(9)), (1, Some(9))]);
+        node.queue.leave(Ticket(0));
+        assert!(!node.queue.is_spent());
+        node.queue.leave(Ticket(1));
+        assert_eq!(node.queue.hand_over(), 0);
+        assert!(node.queue.is_spent());
+        node.queue.give_back();
+        assert_eq!(node.queue.wanted().map(|w| w.mode), Some(X));
+    }
+
+    #[test]
+    fn an_exclusive_grant_is_handed_on_a_bounded_number_of_times_with_growing_tokens() {
+        let mut node = Node::new(&[X, X, X, X]);
+        node.queue.granted(X, Some(Token(256)), 2);
+        let mut served = node.granted();
+        for i in 0..2 {
+            node.queue.leave(Ticket(i));
+            assert_eq!(node.queue.hand_over(), 1);
+            served.extend(node.granted());
+        }
+        assert_eq!(served, [(0, Some(256)), (1, Some(257)), (2, Some(258))]);
+        node.queue.leave(Ticket(2));
+        assert_eq!(node.queue.hand_over(), 0);
+        assert!(node.queue.is_spent());
+        assert_eq!(node.queue.waiting(), 1);
+    }
+
+    #[test]
+    fn an_exclusive_hold_is_not_handed_to_those_who_share() {
+        let mut node = Node::new(&[X, S]);
+        node.queue.granted(X, None, 4);
+        node.queue.leave(Ticket(0));
+        assert_eq!(node.queue.hand_over(), 0);
+        assert!(node.queue.is_spent());
+    }
+
+    #[test]
+    fn a_request_that_left_is_not_granted_and_the_next_one_is() {
+        let mut node = Node::new(&[X, X]);
+        assert_eq!(node.queue.leave(Ticket(0)), Left::Waiting);
+        node.queue.granted(X, None, 0);
+        assert_eq!(node.granted(), [(1, None)]);
+        assert_eq!(node.queue.leave(Ticket(1)), Left::Holder);
+        assert_eq!(node.queue.leave(Ticket(1)), Left::Nobody);
+    }
+
+    #[test]
+    fn a_grant_that_nobody_waits_for_is_spent_at_once() {
+        let mut node = Node::new(&[X]);
+        node.answers.clear(); // the application is gone, and its farewell is still on its way
+        assert_eq!(node.queue.granted(X, None, 4), 0);
+        assert!(node.queue.is_spent());
+    }
+
+    #[test]
+    fn a_shared_grant_does_not_serve_an_exclusive_request_and_an_exclusive_one_serves_both() {
+        let mut node = Node::new(&[X]);
+        assert_eq!(node.queue.granted(S, None, 4), 0);
+        let mut node = Node::new(&[S, S, X]);
+        assert_eq!(node.queue.granted(X, None, 4), 2);
+    }
+
+    #[test]
+    fn a_try_does_not_wait_for_a_neighbour() {
+        let mut node = Node::new(&[S]);
+        node.ask(S, Patience::Try);
+        assert!(matches!(node.answers[1].try_recv(), Some(Err(LockError::WouldBlock))));
+        node.queue.granted(S, None, 0);
+        node.ask(S, Patience::Try);
+        assert!(matches!(node.answers[2].try_recv(), Some(Err(LockError::WouldBlock))));
+        node.queue.leave(Ticket(0));
+        node.queue.give_back();
+        node.ask(X, Patience::Try);
+        let wanted = node.queue.wanted().unwrap();
+        assert_eq!((wanted.patience, wanted.mode), (Patience::Try, X));
+        node.queue.refuse(wanted.ticket, LockError::WouldBlock);
+        assert!(matches!(node.answers[3].try_recv(), Some(Err(LockError::WouldBlock))));
+    }
+}

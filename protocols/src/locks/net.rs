@@ -1,0 +1,200 @@
+//! A daemon's network: messages that are never refused, atomics that are never lost without a word.
+
+use super::ncosed::{self, FateUnknown, Word};
+use super::srsl;
+use super::stats::{Counters, bump};
+use super::{LockKey, codec::Encoded};
+use crate::rt::Rt;
+use crate::transport::{Channel, Mesh, NotExecuted, OpError, Rank, SendError};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::pending;
+use std::rc::Rc;
+use verbs_trait::{Nanos, RemoteSlice, Verbs};
+
+/// The pauses before something is tried again that the mesh refused: from, to.
+const PAUSES: (Nanos, Nanos) = (Nanos::from_micros(10), Nanos::from_millis(10));
+
+/// What a daemon's seats and homes send through. Clones are the same network.
+pub(crate) struct Net<V: Verbs> {
+    rt: Rt<V>,
+    mesh: Mesh<V>,
+    channel: Channel,
+    counters: Rc<Counters>,
+    /// Messages that the mesh had no room for, by receiver; a task sends them as room comes.
+    kept: Rc<RefCell<BTreeMap<Rank, VecDeque<Encoded>>>>,
+}
+
+impl<V: Verbs> Clone for Net<V> {
+    fn clone(&self) -> Self {
+        Net {
+            rt: self.rt.clone(),
+            mesh: self.mesh.clone(),
+            channel: self.channel,
+            counters: Rc::clone(&self.counters),
+            kept: Rc::clone(&self.kept),
+        }
+    }
+}
+
+impl<V: Verbs> Net<V> {
+    pub(crate) fn new(rt: &Rt<V>, mesh: &Mesh<V>, channel: Channel, counters: &Rc<Counters>) -> Net<V> {
+        Net {
+            rt: rt.clone(),
+            mesh: mesh.clone(),
+            channel,
+            counters: Rc::clone(counters),
+            kept: Rc::default(),
+        }
+    }
+
+    pub(crate) fn mesh(&self) -> &Mesh<V> {
+        &self.mesh
+    }
+
+    /// How many messages are kept back.
+    pub(crate) fn kept(&self) -> usize {
+        self.kept.borrow().values().map(VecDeque::len).sum()
+    }
+
+    /// Sends, or keeps until the mesh has room; behind what is kept already.
+    fn post(&self, to: Rank, message: Encoded) {
+        bump(&self.counters.messages_sent);
+        if let Some(kept) = self.kept.borrow_mut().get_mut(&to) {
+            kept.push_back(message);
+            return;
+        }
+        match self.mesh.send(to, self.channel, message.bytes()) {
+            Ok(()) => {}
+            Err(SendError::Full { .. } | SendError::Memory(_)) => self.keep(to, message),
+            // A node that ends has nobody to talk to.
+            Err(SendError::Closed) => {}
+            // A rank that a peer made up, or a mesh that cannot carry 40 bytes.
+            Err(SendError::NoSuchPeer(_) | SendError::TooLong { .. }) => bump(&self.counters.out_of_turn),
+        }
+    }
+
+    fn keep(&self, to: Rank, message: Encoded) {
+        self.kept.borrow_mut().insert(to, VecDeque::from([message]));
+        let net = self.clone();
+        self.rt.spawn(async move { net.send_kept(to).await });
+    }
+
+    /// Sends what is kept for one peer, in order. Ends when nothing is left.
+    async fn send_kept(&self, to: Rank) {
+        let mut pause = PAUSES.0;
+        loop {
+            let Some(message) = self.kept.borrow().get(&to).and_then(|kept| kept.front().copied()) else {
+                self.kept.borrow_mut().remove(&to);
+                return;
+            };
+            match self.mesh.send(to, self.channel, message.bytes()) {
+                Ok(()) => {
+                    pause = PAUSES.0;
+                    if let Some(kept) = self.kept.borrow_mut().get_mut(&to) {
+                        kept.pop_front();
+                    }
+                }
+                Err(SendError::Full { .. }) if self.mesh.room(to).await.is_ok() => {}
+                Err(SendError::Memory(_)) => self.pause(&mut pause).await,
+                Err(_) => {
+                    self.kept.borrow_mut().remove(&to);
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn pause(&self, pause: &mut Nanos) {
+        self.rt.sleep(*pause).await;
+        *pause = (*pause * 2).min(PAUSES.1);
+    }
+
+    /// Waits for an atomic's result. One that certainly did not execute is posted again: the mesh waits for the
+    /// connection by itself, so this is for what an adapter refuses for a while. One of unknown fate is settled
+    /// before that is told.
+    async fn see_through<F>(&self, to: Rank, post: impl Fn() -> F) -> Result<Word, FateUnknown>
+    where
+        F: Future<Output = Result<u64, OpError>>,
+    {
+        let mut pause = PAUSES.0;
+        loop {
+            match post().await {
+                Ok(was) => return Ok(Word(was)),
+                Err(OpError::Unknown(_)) => {
+                    bump(&self.counters.unknown_fates);
+                    self.settle(to).await;
+                    return Err(FateUnknown);
+                }
+                Err(OpError::NotExecuted(NotExecuted::Closed)) => return pending().await,
+                Err(OpError::NotExecuted(_)) => {
+                    bump(&self.counters.reposted);
+                    self.pause(&mut pause).await;
+                }
+            }
+        }
+    }
+
+    async fn settle(&self, to: Rank) {
+        let mut pause = PAUSES.0;
+        loop {
+            match self.mesh.settle(to).await {
+                Ok(()) => return,
+                // A node that ends decides nothing any more.
+                Err(NotExecuted::Closed) => return pending().await,
+                Err(_) => self.pause(&mut pause).await,
+            }
+        }
+    }
+
+    /// Compare-and-swap on a word at `home`.
+    pub(crate) async fn swap(
+        &self,
+        home: Rank,
+        at: RemoteSlice,
+        compare: Word,
+        swap: Word,
+    ) -> Result<Word, FateUnknown> {
+        bump(&self.counters.compare_swaps);
+        self.see_through(home, || self.mesh.compare_swap(home, at, compare.0, swap.0)).await
+    }
+}
+
+impl<V: Verbs> srsl::Wire for Net<V> {
+    fn send(&self, to: Rank, key: LockKey, message: srsl::Message) {
+        self.post(to, message.encode(key));
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+impl<V: Verbs> ncosed::Wire for Net<V> {
+    fn me(&self) -> Rank {
+        self.mesh.me()
+    }
+
+    fn send(&self, to: Rank, key: LockKey, message: ncosed::Message) {
+        self.post(to, message.encode(key));
+    }
+
+    async fn compare_swap(
+        &self,
+        home: Rank,
+        at: RemoteSlice,
+        compare: Word,
+        swap: Word,
+    ) -> Result<Word, FateUnknown> {
+        self.swap(home, at, compare, swap).await
+    }
+
+    async fn fetch_add(&self, home: Rank, at: RemoteSlice, add: u64) -> Result<Word, FateUnknown> {
+        bump(&self.counters.fetch_adds);
+        self.see_through(home, || self.mesh.fetch_add(home, at, add)).await
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}

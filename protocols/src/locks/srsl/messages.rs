@@ -1,0 +1,71 @@
+//! What nodes and home say to each other, and the bytes of it.
+
+use crate::locks::client::Patience;
+use crate::locks::codec::{Encoded, Malformed, Reader};
+use crate::locks::{LockKey, Mode, Scheme, Token};
+
+/// A message about one lock. Who sent it is known from the session that carried it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// To the home: put me into the queue, or tell me that I cannot have it now.
+    Request { mode: Mode, patience: Patience },
+    /// From the home: the lock is yours.
+    Grant { token: Token },
+    /// From the home, to a try: somebody else has it.
+    Busy,
+    /// To the home: my hold is over.
+    Release,
+}
+
+mod kind {
+    pub(super) const REQUEST: u8 = 1;
+    pub(super) const GRANT: u8 = 2;
+    pub(super) const BUSY: u8 = 3;
+    pub(super) const RELEASE: u8 = 4;
+}
+
+impl Message {
+    /// Whether it is addressed to the lock's home, and not to a requester.
+    pub(crate) fn is_for_the_home(&self) -> bool {
+        matches!(self, Message::Request { .. } | Message::Release)
+    }
+
+    /// The message's bytes.
+    pub(crate) fn encode(&self, key: LockKey) -> Encoded {
+        let begin = |kind| Encoded::new(Scheme::Srsl, kind, key);
+        match *self {
+            Message::Request { mode, patience } => begin(kind::REQUEST)
+                .u8((mode == Mode::Exclusive).into())
+                .u8((patience == Patience::Try).into()),
+            Message::Grant { token } => begin(kind::GRANT).u64(token.0),
+            Message::Busy => begin(kind::BUSY),
+            Message::Release => begin(kind::RELEASE),
+        }
+    }
+
+    /// The message that bytes stand for. Any bytes are answered.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(LockKey, Message), Malformed> {
+        let (mut from, kind, key) = Reader::open(Scheme::Srsl, bytes)?;
+        let message = match kind {
+            kind::REQUEST => {
+                let mode = match from.u8()? {
+                    0 => Mode::Shared,
+                    1 => Mode::Exclusive,
+                    _ => return Err(Malformed::Value("the mode")),
+                };
+                let patience = match from.u8()? {
+                    0 => Patience::Queue,
+                    1 => Patience::Try,
+                    _ => return Err(Malformed::Value("the patience")),
+                };
+                Message::Request { mode, patience }
+            }
+            kind::GRANT => Message::Grant { token: Token(from.u64()?) },
+            kind::BUSY => Message::Busy,
+            kind::RELEASE => Message::Release,
+            other => return Err(Malformed::Kind(other)),
+        };
+        from.end()?;
+        Ok((key, message))
+    }
+}

@@ -1,0 +1,118 @@
+//! The server's promises, message by message.
+
+use super::{Home, Message};
+use crate::locks::client::Patience;
+use crate::locks::codec::Malformed;
+use crate::locks::queue::OutOfTurn;
+use crate::locks::{LockKey, Mode, Token};
+use crate::transport::Rank;
+use proptest::prelude::*;
+
+fn rank(n: u32) -> Rank {
+    Rank::new(n).unwrap()
+}
+
+fn ask(mode: Mode) -> Message {
+    Message::Request { mode, patience: Patience::Queue }
+}
+
+fn tell(home: &mut Home, from: u32, message: Message) -> Vec<(u32, Message)> {
+    let mut out = Vec::new();
+    home.on_message(rank(from), message, &mut out).unwrap();
+    out.into_iter().map(|(to, message)| (to.get(), message)).collect()
+}
+
+fn granted(sent: &[(u32, Message)]) -> Vec<(u32, Token)> {
+    sent.iter()
+        .map(|&(to, message)| match message {
+            Message::Grant { token } => (to, token),
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+#[test]
+fn tokens_grow_with_room_for_hand_overs_between_them() {
+    let mut home = Home::default();
+    let first = granted(&tell(&mut home, 1, ask(Mode::Exclusive)))[0].1;
+    assert!(tell(&mut home, 2, ask(Mode::Shared)).is_empty());
+    assert!(tell(&mut home, 3, ask(Mode::Shared)).is_empty());
+    assert!(tell(&mut home, 4, ask(Mode::Exclusive)).is_empty());
+    let shared = granted(&tell(&mut home, 1, Message::Release));
+    assert_eq!(shared.iter().map(|g| g.0).collect::<Vec<_>>(), [2, 3]);
+    assert!(tell(&mut home, 2, Message::Release).is_empty());
+    let last = granted(&tell(&mut home, 3, Message::Release));
+    assert_eq!(last[0].0, 4);
+    for (_, token) in shared {
+        assert!(first.0 + 255 < token.0 && token < last[0].1);
+    }
+    assert_eq!(home.entries(), 1);
+    tell(&mut home, 4, Message::Release);
+    assert_eq!(home.entries(), 0);
+}
+
+#[test]
+fn a_try_is_refused_at_once_and_leaves_no_trace() {
+    let mut home = Home::default();
+    let try_for = |mode| Message::Request { mode, patience: Patience::Try };
+    assert_eq!(granted(&tell(&mut home, 1, try_for(Mode::Shared))).len(), 1);
+    assert_eq!(tell(&mut home, 2, try_for(Mode::Exclusive)), [(2, Message::Busy)]);
+    assert_eq!(granted(&tell(&mut home, 3, try_for(Mode::Shared))).len(), 1);
+    assert!(tell(&mut home, 4, ask(Mode::Exclusive)).is_empty());
+    assert_eq!(tell(&mut home, 2, try_for(Mode::Shared)), [(2, Message::Busy)]);
+    assert!(tell(&mut home, 1, Message::Release).is_empty());
+    assert_eq!(granted(&tell(&mut home, 3, Message::Release))[0].0, 4);
+}
+
+#[test]
+fn what_contradicts_the_protocol_changes_nothing() {
+    let mut home = Home::default();
+    tell(&mut home, 1, ask(Mode::Exclusive));
+    let mut out = Vec::new();
+    for (from, message) in [
+        (1, ask(Mode::Exclusive)),
+        (2, Message::Release),
+        (2, Message::Busy),
+        (2, Message::Grant { token: Token(9) }),
+    ] {
+        assert_eq!(home.on_message(rank(from), message, &mut out), Err(OutOfTurn));
+    }
+    assert!(out.is_empty());
+    assert_eq!(home.entries(), 1);
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let mode = prop_oneof![Just(Mode::Shared), Just(Mode::Exclusive)];
+    let patience = prop_oneof![Just(Patience::Queue), Just(Patience::Try)];
+    prop_oneof![
+        (mode, patience).prop_map(|(mode, patience)| Message::Request { mode, patience }),
+        any::<u64>().prop_map(|token| Message::Grant { token: Token(token) }),
+        Just(Message::Busy),
+        Just(Message::Release),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_message_comes_back_from_its_bytes(key: u64, message in message(), cut: u8) {
+        let encoded = message.encode(LockKey(key));
+        let bytes = encoded.bytes();
+        prop_assert_eq!(Message::decode(bytes), Ok((LockKey(key), message)));
+        let short = &bytes[..usize::from(cut) % bytes.len()];
+        prop_assert_eq!(Message::decode(short), Err(Malformed::TooShort));
+    }
+
+    #[test]
+    fn any_bytes_are_answered_and_what_is_accepted_is_canonical(
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..32),
+        kind in 0u8..6,
+    ) {
+        if let [version, scheme, k, zero, ..] = &mut bytes[..] {
+            (*version, *scheme, *k, *zero) = (1, 1, kind, 0);
+        }
+        if let Ok((key, message)) = Message::decode(&bytes) {
+            let encoded = message.encode(key);
+            prop_assert_eq!(encoded.bytes(), &bytes[..]);
+        }
+    }
+}
