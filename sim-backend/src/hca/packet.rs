@@ -188,6 +188,12 @@ impl Body {
             }
     }
 
+    /// Bytes that cross the host's bus for a packet with so much payload: an atomic's old value goes to memory
+    /// too, though it travels in a header.
+    pub const fn moves(&self, payload: u32) -> u32 {
+        if matches!(self, Body::AtomicResponse { .. }) { 8 } else { payload }
+    }
+
     /// The name in the event log.
     pub const fn name(&self) -> &'static str {
         match self {

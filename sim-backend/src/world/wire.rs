@@ -197,9 +197,8 @@ impl World {
         let costs = self.costs;
         let now = self.state.now;
         let (source, target) = (packet.from.hca.0 as usize, packet.to.hca.0 as usize);
-        let len = packet.data.len();
-        let dma = costs.dma(len);
-        let on_cable = costs.on_cable(packet.body.header_bytes() + len);
+        let dma = costs.dma(packet.body.moves(packet.data.len()));
+        let on_cable = costs.on_cable(packet.body.header_bytes() + packet.data.len());
         let port = &mut self.state.ports[source];
         let ready = match packet.body {
             Body::Ack { .. } => now + costs.ack,
