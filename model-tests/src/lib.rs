@@ -14,3 +14,8 @@ pub mod oracle;
 pub mod scenario;
 pub mod seeds;
 pub mod workload;
+
+/// The README's examples are compiled and run with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
