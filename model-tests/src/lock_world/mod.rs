@@ -1,10 +1,23 @@
 //! A lock service on a simulated cluster, with its clients and its faults.
+//!
+//! [`run`] is all that most callers need. A [`World`] can also be built by hand, with other clients than the
+//! scenario's or with other answers to the fabric's choices than a seed's.
+//!
+//! A run has three parts. While clients make their requests, faults strike. When all clients are through, or
+//! at the scenario's limit, faults stop and everything is healed; from then on every request must end within
+//! the scenario's bound. At last, when nothing is under way any more, nothing may be left over.
 
+mod course;
+mod faults;
+mod leftovers;
 mod report;
 mod scribe;
-pub use scribe::Scribe;
+mod summary;
+mod world;
 
 pub use report::*;
+pub use scribe::Scribe;
+pub use world::{Machine, World};
 
 use crate::scenario::Scenario;
 use std::ops::ControlFlow;
@@ -67,6 +80,7 @@ pub enum RunError {
 
 /// Runs `scenario` from `seed` to its end and judges it.
 pub fn run(scenario: &Scenario, seed: u64, options: RunOptions<'_>) -> Result<Report, RunError> {
-    let _ = (scenario, seed, options);
-    Err(RunError::Cluster("the lock service is not there yet".into()))
+    let mut world = World::seeded(scenario, seed)?;
+    world.start_clients();
+    world.run(options)
 }

@@ -73,9 +73,9 @@ impl Judge {
         self.progress.unended()
     }
 
-    /// Judges the end: the requests that are still open `bound` after the last fault.
-    pub fn judge_progress(&mut self, now: Nanos, bound: Nanos) {
-        self.progress.finish(now, bound).into_iter().for_each(|violation| self.verdicts.add(violation));
+    /// Judges the end: the requests that are still open after nothing went wrong for a while.
+    pub fn judge_progress(&mut self, now: Nanos, healthy: Nanos) {
+        self.progress.finish(now, healthy).into_iter().for_each(|violation| self.verdicts.add(violation));
     }
 
     /// Judges what is left at rest.

@@ -29,13 +29,13 @@ impl Progress {
         self.open.len() as u64
     }
 
-    /// The requests that have not ended by `now`, each as a violation; `bound` is how long after the faults
-    /// stopped they had.
-    pub fn finish(&self, now: Nanos, bound: Nanos) -> Vec<Violation> {
+    /// The requests that have not ended by `now`, each as a violation; `healthy` is for how long nothing had
+    /// gone wrong by then.
+    pub fn finish(&self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
         let violation = |(request, open): (&RequestId, &Open)| Violation {
             oracle: self.name(),
             at: now,
-            text: format!("{}, {bound} after the last fault", self.complaint(*request, open)),
+            text: format!("{}; the last fault was over {healthy} ago", self.complaint(*request, open)),
         };
         self.open.iter().map(violation).collect()
     }

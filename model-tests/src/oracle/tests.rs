@@ -162,9 +162,9 @@ fn a_request_that_never_ends_is_told_with_what_it_waits_for() {
         said,
         [
             "progress: at 500.00 ms: n0/c0#0 holds lock 0000000000000001 exclusive since 1.00 us and its client \
-             has not gone on, 100.00 ms after the last fault",
+             has not gone on; the last fault was over 100.00 ms ago",
             "progress: at 500.00 ms: n1/c0#0 waits for lock 0000000000000001 shared since 2.00 us, which \
-             n0/c0#0 holds exclusive since 1.00 us, 100.00 ms after the last fault",
+             n0/c0#0 holds exclusive since 1.00 us; the last fault was over 100.00 ms ago",
         ]
     );
 }

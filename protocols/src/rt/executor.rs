@@ -281,7 +281,3 @@ impl<T> Future for JoinHandle<T> {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "executor_tests.rs"]
-mod tests;

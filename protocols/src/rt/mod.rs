@@ -278,8 +278,3 @@ impl<V: Verbs> Rt<V> {
         self.inner.cqs.borrow_mut().release(index, cqe);
     }
 }
-
-#[cfg(test)]
-mod fake;
-#[cfg(test)]
-mod tests;

@@ -285,7 +285,3 @@ impl Future for Changed {
         Poll::Pending
     }
 }
-
-#[cfg(test)]
-#[path = "sync_tests.rs"]
-mod tests;

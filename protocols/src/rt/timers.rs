@@ -113,7 +113,3 @@ impl Timers {
         self.places.drain(..).filter_map(|p| p.waker).collect()
     }
 }
-
-#[cfg(test)]
-#[path = "timers_tests.rs"]
-mod tests;

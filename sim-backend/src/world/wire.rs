@@ -173,11 +173,6 @@ impl World {
                 let stray = self.state.strays.insert(Stray::Packet(packet));
                 self.schedule(arrival + late, Event::Stray(stray));
             }
-            Verdict::Shorten => {
-                self.log_way(Kind::Disturb, &packet);
-                let data = packet.data.shortened(&mut self.state.buffers);
-                self.queue(Packet { data, ..packet }, flow, arrival);
-            }
             Verdict::Duplicate => {
                 self.log_way(Kind::Disturb, &packet);
                 let data = packet.data.duplicate(&mut self.state.buffers);
@@ -315,7 +310,7 @@ impl World {
                 return;
             }
             Verdict::Delay(late) => late,
-            Verdict::Pass | Verdict::Shorten | Verdict::Duplicate => Nanos::ZERO,
+            Verdict::Pass | Verdict::Duplicate => Nanos::ZERO,
         };
         let costs = self.costs;
         let at = self.local_time(from) + costs.cm + costs.way + costs.on_cable(cm::WIRE_BYTES as u32) + late;

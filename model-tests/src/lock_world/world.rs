@@ -1,0 +1,167 @@
+//! A cluster with a lock service on every machine, and its clients.
+
+use super::faults::FaultPlan;
+use super::{RunError, Scribe};
+use crate::history::ClientId;
+use crate::scenario::{self, Scenario};
+use crate::workload::{self, KeyPicker, Plan, Until};
+use protocols::locks::{LockConfig, LockService};
+use protocols::rt::{JoinHandle, Rt, RtConfig};
+use protocols::transport::{Mesh, MeshConfig, Rank};
+use sim_backend::choice::{Choice, Seeded};
+use sim_backend::profile::Profile;
+use sim_backend::{Config, Fabric, NodeId, Sim, Topology};
+use std::rc::Rc;
+use verbs_trait::{AckTimeout, Device, Nanos, Retries};
+
+/// What one machine runs.
+pub struct Machine {
+    /// Its runtime.
+    pub rt: Rt<Sim>,
+    /// Its connections.
+    pub mesh: Mesh<Sim>,
+    /// Its lock daemon.
+    pub locks: LockService<Sim>,
+}
+
+/// A cluster with a lock service on every machine. Nothing in it is shared with another world.
+pub struct World {
+    pub(super) fabric: Fabric,
+    pub(super) machines: Vec<Machine>,
+    pub(super) scribe: Scribe,
+    pub(super) plan: FaultPlan,
+    pub(super) scenario: Scenario,
+    pub(super) seed: u64,
+    pub(super) clients: Vec<JoinHandle<()>>,
+    /// How many faults have struck.
+    pub(super) struck: u64,
+}
+
+impl World {
+    /// Builds the cluster of `scenario`. What the scenario leaves to chance is drawn from `seed`; the order of
+    /// simultaneous events and what the fabric draws is answered by `choice`.
+    pub fn new(scenario: &Scenario, seed: u64, choice: Box<dyn Choice>) -> Result<World, RunError> {
+        let profile = Profile::builtin(&scenario.cluster.profile).map_err(refused)?;
+        let nodes = scenario.cluster.nodes;
+        let names: Vec<String> = (0..nodes).map(|node| NodeId(node).to_string()).collect();
+        let fabric = Fabric::new(config(scenario, &profile), choice).map_err(refused)?;
+        let build = |node| machine(&fabric, scenario, mesh_config(scenario, &profile, node, &names)?, node);
+        let machines = (0..nodes).map(NodeId).map(build).collect::<Result<_, _>>()?;
+        Ok(World {
+            scribe: Scribe::new(scenario.workload.scheme.has_tokens(), false),
+            plan: FaultPlan::new(scenario, seed),
+            scenario: scenario.clone(),
+            seed,
+            clients: Vec::new(),
+            struck: 0,
+            fabric,
+            machines,
+        })
+    }
+
+    /// The world of one seed, which also answers the fabric's choices.
+    pub fn seeded(scenario: &Scenario, seed: u64) -> Result<World, RunError> {
+        World::new(scenario, seed, Box::new(Seeded::new(seed)))
+    }
+
+    /// The fabric.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// What the machines run, by number.
+    pub fn machines(&self) -> &[Machine] {
+        &self.machines
+    }
+
+    /// The book in which the clients write.
+    pub fn scribe(&self) -> &Scribe {
+        &self.scribe
+    }
+
+    /// Starts the clients of the scenario's workload.
+    pub fn start_clients(&mut self) {
+        let work = Rc::new(self.scenario.workload.clone());
+        let keys = Rc::new(KeyPicker::new(work.keys, work.locks));
+        let until = match (work.requests, work.duration) {
+            (_, Some(duration)) => Until::Time(duration.nanos()),
+            (requests, None) => Until::Requests(requests.unwrap_or(0)),
+        };
+        for (node, machine) in (0..).zip(&self.machines) {
+            for index in 0..work.clients {
+                let id = ClientId { node, index };
+                let plan = Plan::new(&work, &keys, self.seed, id);
+                let Machine { rt, locks, .. } = machine;
+                let client = workload::run(rt.clone(), locks.client(), id, plan, until, self.scribe.clone());
+                self.clients.push(rt.spawn(client));
+            }
+        }
+    }
+
+    /// Adds a task to those that must end before the run does; for clients of a test's own.
+    pub fn start(&mut self, node: usize, task: impl Future<Output = ()> + 'static) {
+        let handle = self.machines[node].rt.spawn(task);
+        self.clients.push(handle);
+    }
+
+    /// Whether all clients are through.
+    pub fn all_through(&self) -> bool {
+        self.clients.iter().all(JoinHandle::is_finished)
+    }
+}
+
+fn config(scenario: &Scenario, profile: &Profile) -> Config {
+    let topology = match scenario.cluster.topology {
+        scenario::Topology::Switch => Topology::Switch,
+    };
+    Config { topology, ..Config::new(scenario.cluster.nodes, profile.clone()) }
+}
+
+fn mesh_config(
+    scenario: &Scenario,
+    profile: &Profile,
+    node: NodeId,
+    names: &[String],
+) -> Result<MeshConfig, RunError> {
+    let me = Rank::new(node.0 + 1).ok_or_else(|| refused("ranks start from one"))?;
+    let timeout =
+        scenario.transport.ack_timeout.map_or(Some(profile.transport.ack_timeout()), AckTimeout::new);
+    let retry = scenario.transport.retries.map_or(Some(profile.transport.retry()), Retries::new);
+    let mut config = MeshConfig::new(me, names.to_vec());
+    config.timeout = timeout.ok_or_else(|| refused("the time-out's exponent is above 31"))?;
+    config.retry = retry.ok_or_else(|| refused("there are more than 7 retries"))?;
+    config.rnr_retry = profile.transport.rnr_retry();
+    config.rnr_timer = profile.transport.min_rnr_timer();
+    Ok(config)
+}
+
+fn machine(
+    fabric: &Fabric,
+    scenario: &Scenario,
+    mesh: MeshConfig,
+    node: NodeId,
+) -> Result<Machine, RunError> {
+    let device = fabric.devices(node).into_iter().next();
+    let device = device.ok_or_else(|| refused(format!("{node} has no device")))?;
+    let context = device.open().map_err(refused)?;
+    let rt = Rt::new(&context, RtConfig { wait: scenario.cluster.wait.wait(), ..RtConfig::default() })
+        .map_err(refused)?;
+    let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
+    let locks = LockConfig::new(scenario.workload.scheme, scenario.cluster.nodes);
+    let locks = LockService::start(&rt, &mesh, locks).map_err(refused)?;
+    fabric.mount(node, Box::new(rt.program()));
+    Ok(Machine { rt, mesh, locks })
+}
+
+fn refused(why: impl std::fmt::Display) -> RunError {
+    RunError::Cluster(why.to_string())
+}
+
+/// How long after the start a world that makes its requests by time stops making them.
+pub(super) fn requests_in_all(scenario: &Scenario) -> Option<u64> {
+    let clients = u64::from(scenario.cluster.nodes) * u64::from(scenario.workload.clients);
+    scenario.workload.requests.map(|requests| clients * u64::from(requests))
+}
+
+/// The granularity at which a run looks up from its work.
+pub(super) const SLICE: Nanos = Nanos::from_millis(1);

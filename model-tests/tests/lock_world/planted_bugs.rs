@@ -1,0 +1,128 @@
+//! The oracles can fail: clients with a bug, planted among sound ones, are caught in a running world.
+
+use crate::scenarios::calm;
+use model_tests::history::{ClientId, Event, RequestId, What};
+use model_tests::lock_world::{Report, RunOptions, World};
+use model_tests::scenario::{Scheme, Span};
+use model_tests::workload::Recorder;
+use protocols::locks::{LockKey, Mode};
+use verbs_trait::Nanos;
+
+/// The lock that everybody wants.
+const KEY: LockKey = LockKey(0);
+
+/// What a rogue client writes in the book.
+struct Pen {
+    book: model_tests::lock_world::Scribe,
+    rt: protocols::rt::Rt<sim_backend::Sim>,
+    client: ClientId,
+}
+
+impl Pen {
+    fn of(world: &World, node: u32) -> Pen {
+        let rt = world.machines()[node as usize].rt.clone();
+        Pen { book: world.scribe().clone(), rt, client: ClientId { node, index: 99 } }
+    }
+
+    fn writes(&self, number: u32, what: What) {
+        let request = RequestId { client: self.client, number };
+        self.book.record(Event { at: self.rt.now(), request, key: KEY, mode: Mode::Exclusive, what });
+    }
+}
+
+/// Runs a world of sound clients, and of what `plant` adds to it.
+fn run_with(scheme: Scheme, plant: impl FnOnce(&mut World)) -> Report {
+    let mut scenario = calm(scheme);
+    scenario.workload.keys = model_tests::scenario::Keys::Single;
+    scenario.workload.hold =
+        "5us".parse().map(|Span(time)| model_tests::scenario::Spread::fixed(time)).unwrap();
+    scenario.run.settle = "50ms".parse().unwrap();
+    let mut world = World::seeded(&scenario, 1).unwrap_or_else(|error| panic!("{error}"));
+    world.start_clients();
+    plant(&mut world);
+    world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn broken(report: &Report) -> Vec<&'static str> {
+    report.checks.iter().filter(|check| !check.held).map(|check| check.oracle).collect()
+}
+
+const ASKS: What = What::Requested { deadline: None };
+const GRANTED: What = What::Granted { token: None };
+
+#[test]
+fn a_client_that_holds_without_a_grant_breaks_mutual_exclusion() {
+    let report = run_with(Scheme::Ncosed, |world| {
+        let pen = Pen::of(world, 1);
+        world.start(1, async move {
+            for number in 0..20 {
+                pen.writes(number, ASKS);
+                // It should have awaited `lock` here.
+                pen.writes(number, GRANTED);
+                pen.rt.sleep(Nanos::from_micros(20)).await;
+                pen.writes(number, What::Released);
+            }
+        });
+    });
+    assert_eq!(broken(&report), ["mutual exclusion"]);
+}
+
+#[test]
+fn a_client_that_takes_its_deadline_for_a_grant_breaks_mutual_exclusion() {
+    for scheme in Scheme::ALL {
+        let report = run_with(scheme, |world| {
+            let pen = Pen::of(world, 2);
+            let locks = world.machines()[2].locks.client();
+            world.start(2, async move {
+                for number in 0..20 {
+                    pen.writes(number, ASKS);
+                    let soon = pen.rt.now() + Nanos::from_micros(30);
+                    let granted = locks.lock_until(KEY, Mode::Exclusive, soon).await;
+                    pen.writes(number, GRANTED);
+                    pen.rt.sleep(Nanos::from_micros(10)).await;
+                    pen.writes(number, What::Released);
+                    if let Ok(grant) = granted {
+                        grant.unlock().await;
+                    }
+                }
+            });
+        });
+        // A made-up grant has no token either, where there are tokens.
+        assert_eq!(broken(&report)[0], "mutual exclusion", "{scheme}");
+    }
+}
+
+#[test]
+fn a_client_that_never_unlocks_stops_progress() {
+    for scheme in Scheme::ALL {
+        let report = run_with(scheme, |world| {
+            let pen = Pen::of(world, 0);
+            let locks = world.machines()[0].locks.client();
+            world.start(0, async move {
+                pen.writes(0, ASKS);
+                if let Ok(grant) = locks.lock(KEY, Mode::Exclusive).await {
+                    pen.writes(0, What::Granted { token: grant.token() });
+                    pen.rt.sleep_until(Nanos::MAX).await;
+                    grant.unlock().await;
+                }
+            });
+        });
+        assert_eq!(broken(&report), ["progress"], "{scheme}");
+        assert!(report.violations.iter().any(|violation| violation.text.contains("waits for lock")));
+    }
+}
+
+#[test]
+fn a_grant_that_is_kept_in_secret_is_a_leak() {
+    for scheme in Scheme::ALL {
+        let report = run_with(scheme, |world| {
+            // A lock that nobody else wants, so that nobody waits for it.
+            let locks = world.machines()[3].locks.client();
+            world.start(3, async move {
+                let grant = locks.lock(LockKey(77), Mode::Exclusive).await;
+                std::mem::forget(grant);
+            });
+        });
+        assert!(broken(&report).contains(&"no leaks"), "{scheme}: {:?}", broken(&report));
+    }
+}

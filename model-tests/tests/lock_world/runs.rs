@@ -1,0 +1,100 @@
+//! The lock service under accidents, over seeds: every promise is kept, and the accidents really happen.
+
+use crate::scenarios::{calm, shipped, stormy};
+use model_tests::lock_world::{self, RunError, RunOptions};
+use model_tests::scenario::{FaultKind, Scenario, Scheme, WaitStyle};
+use model_tests::seeds::{self, Summary};
+use std::ops::{ControlFlow, Range};
+
+/// Runs the seeds and fails with the first violation.
+fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
+    let summary = seeds::run(scenario, seeds, |_, _| ControlFlow::Continue(()));
+    if let Some((seed, error)) = &summary.first_error {
+        panic!("seed {seed}: {error}");
+    }
+    if let Some(report) = &summary.first_failure {
+        let said: Vec<String> = report.violations.iter().take(5).map(ToString::to_string).collect();
+        panic!("{} of {} runs; seed {}:\n{}", summary.violated, summary.runs, report.seed, said.join("\n"));
+    }
+    summary
+}
+
+#[test]
+fn without_accidents_every_patient_request_is_granted() {
+    for scheme in Scheme::ALL {
+        for wait in [WaitStyle::Poll, WaitStyle::Notify] {
+            let mut scenario = calm(scheme);
+            scenario.cluster.wait = wait;
+            scenario.workload.deadline = None;
+            scenario.workload.tries = Default::default();
+            let summary = held(&scenario, 0..4);
+            assert_eq!(summary.requests.made, 4 * 4 * 2 * 20);
+            assert_eq!(summary.requests.granted, summary.requests.made, "{scheme} {wait:?}");
+            assert_eq!(summary.protocol.unknown_fates, 0);
+        }
+    }
+}
+
+#[test]
+fn every_promise_is_kept_under_accidents_by_either_scheme_in_either_wake_up_style() {
+    for scheme in Scheme::ALL {
+        for wait in [WaitStyle::Poll, WaitStyle::Notify] {
+            let mut scenario = stormy(scheme);
+            scenario.cluster.wait = wait;
+            let summary = held(&scenario, 0..25);
+            assert_eq!(summary.requests.unended, 0);
+            assert!(summary.requests.timed_out > 0, "no deadline fired under {scheme} {wait:?}");
+            assert!(summary.protocol.reconnects > 0, "no connection broke under {scheme} {wait:?}");
+        }
+    }
+}
+
+#[test]
+fn the_accidents_strike_operations_in_flight() {
+    let summary = held(&stormy(Scheme::Ncosed), 100..120);
+    let lazy: Vec<FaultKind> =
+        summary.faults.values().filter(|fault| fault.struck == 0).map(|fault| fault.kind).collect();
+    assert_eq!(lazy, [], "these struck nothing in flight");
+    assert_eq!(summary.faults.len(), 9, "every kind of accident was injected");
+    assert!(summary.protocol.unknown_fates > 0, "no atomic's fate was ever unknown");
+    assert!(summary.protocol.rebuilds > 0, "no lock was ever rebuilt");
+}
+
+#[test]
+fn the_shipped_scenarios_hold() {
+    for name in ["lock-service-16.toml", "lock-service-16-srsl.toml", "present-day-16.toml", "quick-3.toml"] {
+        let summary = held(&shipped(name), 0..2);
+        assert!(summary.runs_struck > 0, "{name}: no fault struck an operation in flight");
+    }
+}
+
+#[test]
+fn a_machine_alone_can_lock() {
+    for scheme in Scheme::ALL {
+        let mut scenario = calm(scheme);
+        scenario.cluster.nodes = 1;
+        held(&scenario, 0..2);
+    }
+}
+
+#[test]
+fn a_workload_by_duration_ends() {
+    let mut scenario = calm(Scheme::Ncosed);
+    scenario.workload.requests = None;
+    scenario.workload.duration = Some("2ms".parse().expect("a time"));
+    let summary = held(&scenario, 0..1);
+    assert!(summary.requests.made > 100, "{:?}", summary.requests);
+    assert!(summary.longest_ns >= 2_000_000);
+}
+
+#[test]
+fn a_run_can_be_broken_off() {
+    let mut looks = 0;
+    let mut watch = |_: &lock_world::Progress| {
+        looks += 1;
+        if looks == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = RunOptions { progress: Some(&mut watch), ..RunOptions::default() };
+    let result = lock_world::run(&shipped("quick-3.toml"), 0, options);
+    assert!(matches!(result, Err(RunError::Interrupted { .. })), "{result:?}");
+}
