@@ -24,7 +24,7 @@ pub use buffers::Buffers;
 pub use bytes::{Bytes, PAGE};
 pub use cq::{Channel, Completions, Cq, Cqe, News};
 pub use memory::{MAX_REGIONS, Memory, Region, Target, keys_of};
-pub use packet::{Body, Data, Endpoint, Nak, Packet, Part, Reth, SMALL, Syndrome};
+pub use packet::{Body, Data, Endpoint, Nak, Packet, Packets, Part, Reth, SMALL, Syndrome};
 pub use qp::{NewQp, Qp};
 pub use slab::{Key, Slab};
 pub use wqe::{Atomic, Gather, Op, RecvRequest, Remote, SendRequest, Sge};
@@ -94,8 +94,8 @@ impl Limits {
 pub struct Io<'a> {
     /// The time.
     pub now: Nanos,
-    /// Packets to send, in order.
-    pub out: &'a mut Vec<Packet>,
+    /// Where packets go that are to be sent.
+    pub out: &'a mut Packets,
     /// Payloads.
     pub buffers: &'a mut Buffers,
     /// Accesses to memory.

@@ -34,6 +34,73 @@ pub struct Packet {
     pub op: fault::Op,
 }
 
+/// Packets on their way, by number: a packet is written once, when it is made, and copied once, when it arrives.
+#[derive(Clone, Debug, Default)]
+pub struct Packets {
+    list: Vec<Packet>,
+    free: Vec<u32>,
+    fresh: Vec<u32>,
+}
+
+impl Packets {
+    /// Puts in a packet to be sent.
+    #[inline]
+    pub fn put(&mut self, packet: Packet) {
+        let id = self.keep(packet);
+        self.fresh.push(id);
+    }
+
+    /// Keeps a packet.
+    #[inline]
+    pub fn keep(&mut self, packet: Packet) -> u32 {
+        match self.free.pop() {
+            Some(id) => {
+                self.list[id as usize] = packet;
+                id
+            }
+            None => {
+                self.list.push(packet);
+                (self.list.len() - 1) as u32
+            }
+        }
+    }
+
+    /// Whether nothing was put in that [`Packets::take_fresh`] has not given out.
+    #[inline]
+    pub fn nothing_fresh(&self) -> bool {
+        self.fresh.is_empty()
+    }
+
+    /// Moves the numbers of packets that are to be sent to `out`, in order.
+    #[inline]
+    pub fn take_fresh(&mut self, out: &mut Vec<u32>) {
+        out.append(&mut self.fresh);
+    }
+
+    /// A packet.
+    #[inline]
+    pub fn get(&self, id: u32) -> &Packet {
+        &self.list[id as usize]
+    }
+
+    /// Takes a packet out.
+    #[inline]
+    pub fn take(&mut self, id: u32) -> Packet {
+        self.free.push(id);
+        self.list[id as usize]
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len() - self.free.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// A packet's place in its message (the last part of the opcode's name).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {

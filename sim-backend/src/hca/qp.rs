@@ -350,7 +350,7 @@ impl Qp {
         self.budget = self.budget.saturating_sub(1);
         let Outgoing { psn, ack_req, solicited, body, data, op } = packet;
         match self.peer {
-            Some(to) => io.out.push(Packet { from: self.me, to, psn, ack_req, solicited, body, data, op }),
+            Some(to) => io.out.put(Packet { from: self.me, to, psn, ack_req, solicited, body, data, op }),
             None => data.release(io.buffers),
         }
     }

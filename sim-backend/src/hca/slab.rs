@@ -100,6 +100,13 @@ impl<T> Slab<T> {
         Some((Key { index, generation: entry.generation }, entry.value.as_ref()?))
     }
 
+    /// The object at a place, to change it.
+    #[inline]
+    pub fn at_mut(&mut self, index: u32) -> Option<(Key, &mut T)> {
+        let entry = self.entries.get_mut(index as usize)?;
+        Some((Key { index, generation: entry.generation }, entry.value.as_mut()?))
+    }
+
     /// All objects, by place.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         (0..self.entries.len() as u32).filter_map(|index| self.at(index))

@@ -21,13 +21,14 @@ use crate::access::AccessLog;
 use crate::choice::Choice;
 use crate::config::{Config, Order};
 use crate::fault::Faults;
-use crate::hca::{Buffers, Hardware, Hca, HcaId, Io, Key, Limits, Packet, Slab};
+use crate::hca::{Buffers, Hardware, Hca, HcaId, Io, Key, Limits, Packets, Slab};
 use crate::log::Log;
 use crate::profile::Profile;
 use crate::stats::{Alive, Stats};
 use crate::wheel::Wheel;
 use cpu::Machine;
-pub(crate) use events::{Event, Happened};
+use events::Code;
+pub(crate) use events::Happened;
 use std::rc::Rc;
 use verbs_trait::{Nanos, PinnedMemory, Result, VerbsError};
 use wire::{Costs, Flow, Port, Stray};
@@ -36,9 +37,9 @@ use wire::{Costs, Flow, Port, Stray};
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub now: Nanos,
-    pub events: Wheel<Event>,
+    pub events: Wheel<Code>,
     /// Events of this instant that are still to happen.
-    pub ready: Vec<Event>,
+    pub ready: Vec<Code>,
     pub machines: Vec<Machine>,
     pub hcas: Vec<Hca>,
     /// One a adapter, by its number.
@@ -46,6 +47,9 @@ pub(crate) struct State {
     pub flows: Slab<Flow>,
     /// Packets that left their place in their flow's order.
     pub strays: Slab<Stray>,
+    strays_made: u64,
+    /// Packets on their way.
+    pub packets: Packets,
     pub buffers: Buffers,
     pub faults: Faults,
     pub access: AccessLog,
@@ -62,8 +66,8 @@ pub(crate) struct World {
     pub profile: Rc<Profile>,
     costs: Costs,
     order: Order,
-    /// Packets of the engine's last call; empty between calls.
-    out: Vec<Packet>,
+    /// Room for the numbers of packets that are being sent.
+    fresh: Vec<u32>,
     /// Brought memory that nothing holds any more, until it can be released outside of the world's borrow.
     pub brought: Vec<Rc<dyn PinnedMemory>>,
 }
@@ -86,6 +90,8 @@ impl World {
                 ports: vec![Port::default(); config.nodes as usize],
                 flows: Slab::default(),
                 strays: Slab::default(),
+                strays_made: 0,
+                packets: Packets::default(),
                 buffers: Buffers::default(),
                 faults: Faults::new(),
                 access: AccessLog::new(config.record.access),
@@ -98,7 +104,7 @@ impl World {
             profile: Rc::new(config.profile.clone()),
             costs: Costs::of(&config.profile),
             order: config.order,
-            out: Vec::new(),
+            fresh: Vec::new(),
             brought: Vec::new(),
         }
     }
@@ -119,7 +125,7 @@ impl World {
         let adapter = &mut state.hcas[hca.0 as usize];
         let mut io = Io {
             now: state.now,
-            out: &mut self.out,
+            out: &mut state.packets,
             buffers: &mut state.buffers,
             access: &mut state.access,
             log: &mut self.log,

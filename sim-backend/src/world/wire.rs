@@ -19,17 +19,26 @@ use verbs_trait::Nanos;
 pub(crate) struct Flow {
     /// Its identity among events.
     pub id: u64,
-    queue: VecDeque<(Nanos, Packet)>,
+    queue: VecDeque<(Nanos, u32)>,
     /// When the last packet of the queue arrives.
     last: Nanos,
     /// Whether its queue pair still uses it.
     attached: bool,
 }
 
-/// A packet on its own, or a message of the connection managers.
+/// What travels outside of any flow's order.
 #[derive(Clone, Debug)]
-pub(crate) enum Stray {
-    Packet(Packet),
+pub(crate) struct Stray {
+    /// Its identity among events: how many there were before it.
+    pub id: u64,
+    cargo: Cargo,
+}
+
+#[derive(Clone, Debug)]
+enum Cargo {
+    /// A packet that was delayed.
+    Packet(u32),
+    /// A message of the connection managers.
     Cm { from: NodeId, to: NodeId, message: Box<Message> },
 }
 
@@ -141,59 +150,85 @@ impl World {
     /// Sends what the engine put out for a queue pair.
     #[inline]
     pub(super) fn send_out(&mut self, hca: HcaId, key: Key) {
-        if self.out.is_empty() {
+        if self.state.packets.nothing_fresh() {
             return;
         }
         let flow = self.state.hcas[hca.0 as usize].qps.get(key).and_then(|qp| qp.flow);
-        let mut out = std::mem::take(&mut self.out);
-        for packet in out.drain(..) {
+        let mut fresh = std::mem::take(&mut self.fresh);
+        self.state.packets.take_fresh(&mut fresh);
+        for &id in &fresh {
             match flow {
-                Some(flow) => self.send(packet, flow),
-                None => packet.data.release(&mut self.state.buffers),
+                Some(flow) => self.send(id, flow),
+                None => self.discard(id),
             }
         }
-        self.out = out;
+        fresh.clear();
+        self.fresh = fresh;
     }
 
-    fn send(&mut self, packet: Packet, flow: Key) {
+    #[inline]
+    fn send(&mut self, id: u32, flow: Key) {
         self.state.stats.packets += 1;
         if self.log.is_on() {
-            self.log_way(Kind::Tx, &packet);
+            self.log_way(Kind::Tx, id);
         }
-        let arrival = self.arrival(&packet);
-        match self.judge(&packet) {
-            Verdict::Pass => self.queue(packet, flow, arrival),
-            Verdict::Drop => self.lose(packet),
+        let (arrival, verdict) = (self.arrival(id), self.judge(id));
+        match verdict {
+            Verdict::Pass => self.queue(id, flow, arrival),
+            _ => self.disturb(id, flow, arrival, verdict),
+        }
+    }
+
+    #[cold]
+    fn disturb(&mut self, id: u32, flow: Key, arrival: Nanos, verdict: Verdict) {
+        match verdict {
+            Verdict::Pass => self.queue(id, flow, arrival),
+            Verdict::Drop => self.lose(id),
             Verdict::Corrupt => {
                 self.state.stats.corrupted += 1;
-                self.lose(packet);
+                self.lose(id);
             }
             Verdict::Delay(late) => {
-                self.log_way(Kind::Disturb, &packet);
-                let stray = self.state.strays.insert(Stray::Packet(packet));
-                self.schedule(arrival + late, Event::Stray(stray));
+                self.log_way(Kind::Disturb, id);
+                self.stray(Cargo::Packet(id), arrival + late);
             }
             Verdict::Duplicate => {
-                self.log_way(Kind::Disturb, &packet);
+                self.log_way(Kind::Disturb, id);
+                let packet = *self.state.packets.get(id);
                 let data = packet.data.duplicate(&mut self.state.buffers);
-                self.queue(packet, flow, arrival);
-                self.queue(Packet { data, ..packet }, flow, arrival);
+                let copy = self.state.packets.keep(Packet { data, ..packet });
+                self.queue(id, flow, arrival);
+                self.queue(copy, flow, arrival);
             }
         }
     }
 
-    fn queue(&mut self, packet: Packet, flow: Key, arrival: Nanos) {
-        let Some(open) = self.state.flows.get_mut(flow) else { return };
+    #[inline]
+    fn queue(&mut self, id: u32, flow: Key, arrival: Nanos) {
+        let Some(open) = self.state.flows.get_mut(flow) else { return self.discard(id) };
         let arrival = arrival.max(open.last);
         open.last = arrival;
-        open.queue.push_back((arrival, packet));
+        open.queue.push_back((arrival, id));
         if open.queue.len() == 1 {
-            self.state.events.insert(arrival, Event::Deliver(flow));
+            self.schedule(arrival, Event::Deliver(flow.index));
         }
+    }
+
+    fn stray(&mut self, cargo: Cargo, at: Nanos) {
+        self.state.strays_made += 1;
+        let stray = self.state.strays.insert(Stray { id: self.state.strays_made, cargo });
+        self.schedule(at, Event::Stray(stray.index));
+    }
+
+    fn discard(&mut self, id: u32) {
+        let packet = self.state.packets.take(id);
+        packet.data.release(&mut self.state.buffers);
     }
 
     /// When a packet that the adapter has just made will have its effect.
-    fn arrival(&mut self, packet: &Packet) -> Nanos {
+    #[inline]
+    fn arrival(&mut self, id: u32) -> Nanos {
+        let packet = self.state.packets.get(id);
         let costs = self.costs;
         let now = self.state.now;
         let (source, target) = (packet.from.hca.0 as usize, packet.to.hca.0 as usize);
@@ -228,7 +263,8 @@ impl World {
 
     /// What faults do to a packet. A loopback packet crosses no link, so only rules can name it.
     #[inline]
-    fn judge(&mut self, packet: &Packet) -> Verdict {
+    fn judge(&mut self, id: u32) -> Verdict {
+        let packet = self.state.packets.get(id);
         let faults = &mut self.state.faults;
         if packet.from.hca == packet.to.hca {
             if faults.rules().is_empty() {
@@ -241,49 +277,54 @@ impl World {
     }
 
     #[cold]
-    fn lose(&mut self, packet: Packet) {
+    fn lose(&mut self, id: u32) {
         self.state.stats.dropped += 1;
-        self.log_way(Kind::Drop, &packet);
-        packet.data.release(&mut self.state.buffers);
+        self.log_way(Kind::Drop, id);
+        self.discard(id);
     }
 
     #[cold]
-    fn log_way(&mut self, kind: Kind, packet: &Packet) {
+    fn log_way(&mut self, kind: Kind, id: u32) {
+        let packet = self.state.packets.get(id);
         let (from, to, name) = (packet.from.qp, packet.to, packet.body.name());
         let (node, psn, len) = (NodeId(packet.from.hca.0), packet.psn.get(), packet.data.len());
         let details = format_args!("{from} -> n{}/{} {name} psn={psn} len={len}", to.hca.0, to.qp);
         self.log.line(self.state.now, node, kind, details);
     }
 
-    pub(super) fn deliver(&mut self, key: Key) {
-        let Some(flow) = self.state.flows.get_mut(key) else { return };
-        let Some((_, packet)) = flow.queue.pop_front() else { return };
+    #[inline]
+    pub(super) fn deliver(&mut self, place: u32) {
+        let Some((key, flow)) = self.state.flows.at_mut(place) else { return };
+        let Some((_, id)) = flow.queue.pop_front() else { return };
         match flow.queue.front() {
-            Some(&(at, _)) => self.state.events.insert(at, Event::Deliver(key)),
+            Some(&(at, _)) => self.schedule(at, Event::Deliver(place)),
             None if !flow.attached => drop(self.state.flows.remove(key)),
             None => {}
         }
-        self.arrive(packet);
+        self.arrive(id);
     }
 
-    pub(super) fn deliver_stray(&mut self, key: Key) {
-        match self.state.strays.remove(key) {
-            Some(Stray::Packet(packet)) => self.arrive(packet),
-            Some(Stray::Cm { from, to, message }) => self.arrive_cm(from, to, *message),
+    pub(super) fn deliver_stray(&mut self, place: u32) {
+        let Some((key, _)) = self.state.strays.at(place) else { return };
+        match self.state.strays.remove(key).map(|stray| stray.cargo) {
+            Some(Cargo::Packet(id)) => self.arrive(id),
+            Some(Cargo::Cm { from, to, message }) => self.arrive_cm(from, to, *message),
             None => {}
         }
     }
 
-    fn arrive(&mut self, packet: Packet) {
+    fn arrive(&mut self, id: u32) {
+        let packet = self.state.packets.get(id);
         let to = packet.to.hca;
         let link = packet.from.hca == to || self.state.ports[to.0 as usize].up;
         let hca = &self.state.hcas[to.0 as usize];
         match hca.find(packet.to.qp) {
             Some(key) if link && !hca.gone => {
+                let packet = self.state.packets.take(id);
                 self.engine(to, Some(key), |hca, io| hca.receive(key, &packet, io));
                 packet.data.release(&mut self.state.buffers);
             }
-            _ => self.lose(packet),
+            _ => self.lose(id),
         }
     }
 
@@ -317,8 +358,7 @@ impl World {
         let copies = if verdict == Verdict::Duplicate { 2 } else { 1 };
         for _ in 0..copies {
             let message = Box::new(message.clone());
-            let stray = self.state.strays.insert(Stray::Cm { from, to, message });
-            self.schedule(at, Event::Stray(stray));
+            self.stray(Cargo::Cm { from, to, message }, at);
         }
     }
 }
