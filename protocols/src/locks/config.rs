@@ -1,5 +1,6 @@
 //! How a lock service is set up.
 
+use super::codec::LONGEST;
 use super::{LockError, Scheme};
 use crate::transport::Channel;
 
@@ -27,7 +28,7 @@ impl LockConfig {
         LockConfig { scheme, members, channel: Channel(1), hand_overs: 4, shared_limit: 1 << 31 }
     }
 
-    pub(crate) fn check(&self, mesh_size: u32) -> Result<(), LockError> {
+    pub(crate) fn check(&self, mesh_size: u32, max_message: u32) -> Result<(), LockError> {
         let wrong = |field, value: u32, must| Err(LockError::Config { field, value: value.into(), must });
         if self.members == 0 || self.members > mesh_size {
             return wrong("members", self.members, "between 1 and the number of nodes in the mesh");
@@ -37,6 +38,9 @@ impl LockConfig {
         }
         if self.shared_limit == 0 {
             return wrong("shared_limit", self.shared_limit, "at least 1");
+        }
+        if max_message < LONGEST as u32 {
+            return wrong("the mesh's max_message", max_message, "at least 40");
         }
         Ok(())
     }
@@ -49,17 +53,18 @@ mod tests {
     #[test]
     fn an_impossible_configuration_is_named() {
         let good = LockConfig::new(Scheme::Srsl, 3);
-        assert_eq!(good.check(3), Ok(()));
+        assert_eq!(good.check(3, 40), Ok(()));
         for (bad, expected) in [
             (LockConfig { members: 0, ..good }, "members"),
             (LockConfig { members: 4, ..good }, "members"),
             (LockConfig { hand_overs: 256, ..good }, "hand_overs"),
             (LockConfig { shared_limit: 0, ..good }, "shared_limit"),
         ] {
-            match bad.check(3) {
+            match bad.check(3, 40) {
                 Err(LockError::Config { field, .. }) => assert_eq!(field, expected),
                 other => panic!("{other:?}"),
             }
         }
+        assert!(matches!(good.check(3, 39), Err(LockError::Config { value: 39, .. })));
     }
 }

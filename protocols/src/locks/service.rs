@@ -26,7 +26,7 @@ impl<V: Verbs> Clone for LockService<V> {
 impl<V: Verbs> LockService<V> {
     /// Starts the daemon of this node.
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>, config: LockConfig) -> Result<LockService<V>, LockError> {
-        config.check(mesh.size())?;
+        config.check(mesh.size(), mesh.max_message())?;
         let inbox = mesh.open(config.channel)?;
         let (sender, commands) = mailbox();
         let counters = Rc::new(Counters::default());
