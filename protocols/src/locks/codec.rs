@@ -127,8 +127,11 @@ impl<'a> Reader<'a> {
         Ok(Rank::new(self.u32()?))
     }
 
-    pub(crate) fn slice(&mut self) -> Result<RemoteSlice, Malformed> {
-        Ok(RemoteSlice::from_bytes(self.take()?))
+    /// The place of an aligned 64-bit word.
+    pub(crate) fn word(&mut self) -> Result<RemoteSlice, Malformed> {
+        let slice = RemoteSlice::from_bytes(self.take()?);
+        let is_word = slice.len == 8 && slice.addr.is_multiple_of(8);
+        if is_word { Ok(slice) } else { Err(Malformed::Value("the place of a word")) }
     }
 
     /// Nothing may be left.

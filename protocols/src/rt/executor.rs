@@ -281,3 +281,7 @@ impl<T> Future for JoinHandle<T> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "executor_tests.rs"]
+mod tests;

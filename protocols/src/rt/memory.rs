@@ -5,7 +5,7 @@ use std::rc::Rc;
 use verbs_trait::{AccessFlags, MemoryRegion, ProtectionDomain, Result, Sge, Verbs, VerbsError};
 
 /// How many bytes a pool registers at a time, at the least one block.
-const CHUNK_BYTES: u32 = 64 * 1024;
+const CHUNK_BYTES: u32 = 16 * 1024;
 
 struct PoolState<V: Verbs> {
     chunks: Vec<Rc<V::Mr>>,

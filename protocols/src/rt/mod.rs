@@ -278,3 +278,8 @@ impl<V: Verbs> Rt<V> {
         self.inner.cqs.borrow_mut().release(index, cqe);
     }
 }
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;

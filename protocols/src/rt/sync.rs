@@ -285,3 +285,7 @@ impl Future for Changed {
         Poll::Pending
     }
 }
+
+#[cfg(test)]
+#[path = "sync_tests.rs"]
+mod tests;

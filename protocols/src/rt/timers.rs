@@ -113,3 +113,7 @@ impl Timers {
         self.places.drain(..).filter_map(|p| p.waker).collect()
     }
 }
+
+#[cfg(test)]
+#[path = "timers_tests.rs"]
+mod tests;

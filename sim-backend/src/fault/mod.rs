@@ -50,6 +50,8 @@ pub enum Verdict {
     Duplicate,
     /// It arrives damaged: its receiver drops it, and counts it as damaged.
     Corrupt,
+    /// It arrives without its payload's last byte, and its check is right: a faulty adapter made it so.
+    Shorten,
 }
 
 /// What a packet is.

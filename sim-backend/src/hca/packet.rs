@@ -354,6 +354,13 @@ impl Data {
         }
     }
 
+    /// All but the last byte, in a buffer of its own; the old one is given back.
+    pub fn shortened(self, buffers: &mut Buffers) -> Data {
+        let kept = self.bytes(buffers).split_last().map_or(Vec::new(), |(_, kept)| kept.to_vec());
+        self.release(buffers);
+        Data::new(kept.len(), buffers, |out| out.copy_from_slice(&kept))
+    }
+
     /// A copy that owns a buffer of its own.
     pub fn duplicate(&self, buffers: &mut Buffers) -> Data {
         match *self {

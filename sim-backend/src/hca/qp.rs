@@ -480,6 +480,7 @@ fn check_attributes(change: &Modify, limits: &Limits) -> Result<()> {
         Modify::Rtr(rtr) => {
             lone(rtr.alt.is_some())?;
             port(rtr.path.port)?;
+            within("the index of the GID to send from", rtr.path.sgid_index, 0)?;
             within("the number of reads and atomics served", rtr.max_dest_rd_atomic, limits.max_rd_atomic)
         }
         Modify::Rts(rts) => {

@@ -192,6 +192,13 @@ impl World {
                 self.log_way(Kind::Disturb, id);
                 self.stray(Cargo::Packet(id), arrival + late);
             }
+            Verdict::Shorten => {
+                self.log_way(Kind::Disturb, id);
+                let packet = self.state.packets.take(id);
+                let data = packet.data.shortened(&mut self.state.buffers);
+                let short = self.state.packets.keep(Packet { data, ..packet });
+                self.queue(short, flow, arrival);
+            }
             Verdict::Duplicate => {
                 self.log_way(Kind::Disturb, id);
                 let packet = *self.state.packets.get(id);
@@ -351,7 +358,7 @@ impl World {
                 return;
             }
             Verdict::Delay(late) => late,
-            Verdict::Pass | Verdict::Duplicate => Nanos::ZERO,
+            Verdict::Pass | Verdict::Shorten | Verdict::Duplicate => Nanos::ZERO,
         };
         let costs = self.costs;
         let at = self.local_time(from) + costs.cm + costs.way + costs.on_cable(cm::WIRE_BYTES as u32) + late;

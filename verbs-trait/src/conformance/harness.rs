@@ -168,12 +168,8 @@ pub enum PacketClass {
     Any,
     /// Requests of every kind.
     Request,
-    /// Requests of reads.
-    ReadRequest,
     /// Requests of atomics.
     AtomicRequest,
-    /// Answers of every kind.
-    Response,
     /// Acknowledgements.
     Ack,
     /// Negative acknowledgements, but not receiver-not-ready.

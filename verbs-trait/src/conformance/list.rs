@@ -50,7 +50,7 @@ macro_rules! conformance_cases {
                 inline_data_is_refused_where_nothing_is_sent
                 an_atomic_wants_one_local_range_of_eight_bytes
                 a_range_outside_its_region_is_never_sent
-                another_domains_region_is_foreign
+                another_domains_region_is_never_sent
                 another_contexts_objects_are_foreign
                 a_port_that_is_not_there_is_refused
                 a_gid_index_beyond_the_table_is_refused
@@ -207,6 +207,7 @@ macro_rules! conformance_cases {
                 a_parked_node_that_armed_is_woken_by_the_next_completion
                 a_node_that_armed_and_did_not_poll_again_is_woken_by_nothing_else
                 a_node_that_sleeps_unarmed_is_not_woken_by_completions
+                an_event_that_was_not_taken_ends_the_next_wait
                 a_deadline_wakes_a_node
                 a_node_that_asks_for_another_step_gets_it
                 a_node_that_is_done_is_not_stepped_again

@@ -125,6 +125,14 @@ impl<H: Harness> Lab<'_, H> {
         Ok(pair)
     }
 
+    /// Lets the processors finish what they were asked for, so that the next request leaves when it is posted.
+    pub(super) fn warm(&mut self, Pair { a, b }: &Pair<H::V>) -> Outcome {
+        a.write(0, 0..1, b.remote(0..1)?)?;
+        self.done(&a.sends, 0)?;
+        self.settle();
+        Ok(())
+    }
+
     /// An end with its own domain, queues and memory, the queue pair in Reset.
     pub(super) fn end(&mut self, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
         self.at_least(2.max(node + 1))?;

@@ -123,39 +123,43 @@ impl Home {
         }
         match &mut self.phase {
             Phase::New | Phase::Opening => out.push(Action::OutOfTurn),
-            Phase::Serving(serving) => match message {
-                Message::Report { report, .. } => {
-                    let swap_out = serving.resetting.is_some();
-                    self.freeze(swap_out, out);
-                    self.on_report(from, report, out);
-                }
-                _ => {
-                    serving.take(message, out);
-                    self.serve(out);
-                }
-            },
-            Phase::Freezing { reports, .. } => match message {
-                Message::Report { report, .. } => self.on_report(from, report, out),
-                Message::Release { .. } => {
-                    let at = self.openers.iter().position(|&o| o == from);
-                    match at.and_then(|at| reports[at].as_mut()) {
-                        // A base release, sent before its sender reported.
-                        None => out.push(Action::Stale),
-                        Some(report) => release_reported(report, out),
-                    }
-                }
-                _ => out.push(Action::Stale),
-            },
+            Phase::Serving(_) => self.while_serving(from, message, out),
+            Phase::Freezing { .. } => self.while_freezing(from, message, out),
             Phase::Closing { reports, .. } => match (message, self.openers.iter().position(|&o| o == from)) {
                 (Message::Release { .. }, Some(at)) => release_reported(&mut reports[at], out),
-                (Message::Report { .. } | Message::Release { .. }, _) => out.push(Action::OutOfTurn),
-                _ => out.push(Action::Stale),
+                _ => out.push(Action::OutOfTurn),
             },
             Phase::Draining(queue) => match message {
                 Message::Release { .. } if queue.release(from).is_ok() => self.drain(out),
-                Message::Report { .. } | Message::Release { .. } => out.push(Action::OutOfTurn),
-                _ => out.push(Action::Stale),
+                _ => out.push(Action::OutOfTurn),
             },
+        }
+    }
+
+    fn while_serving(&mut self, from: Rank, message: Message, out: &mut Actions) {
+        let Phase::Serving(serving) = &mut self.phase else { return };
+        if let Message::Report { report, .. } = message {
+            let swap_out = serving.resetting.is_some();
+            self.freeze(swap_out, out);
+            self.on_report(from, report, out);
+        } else {
+            serving.take(message, out);
+            self.serve(out);
+        }
+    }
+
+    fn while_freezing(&mut self, from: Rank, message: Message, out: &mut Actions) {
+        if let Message::Report { report, .. } = message {
+            return self.on_report(from, report, out);
+        }
+        let at = self.openers.iter().position(|&o| o == from);
+        let Phase::Freezing { reports, .. } = &mut self.phase else { return };
+        match (at.and_then(|at| reports[at].as_mut()), message) {
+            // Sent before its sender reported, and counted for an epoch that is over.
+            (None, _) => out.push(Action::Stale),
+            // Sent after it: the end of the hold that was reported.
+            (Some(report), Message::Release { .. }) => release_reported(report, out),
+            (Some(_), _) => out.push(Action::OutOfTurn),
         }
     }
 

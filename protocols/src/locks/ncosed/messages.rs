@@ -130,7 +130,7 @@ impl Message {
         let (mut from, kind, key) = Reader::open(Scheme::Ncosed, bytes)?;
         let message = match kind {
             kind::OPEN => Message::Open,
-            kind::OPENED => Message::Opened { epoch: from.u32()?, word: from.slice()? },
+            kind::OPENED => Message::Opened { epoch: from.u32()?, word: from.word()? },
             kind::REFUSED => Message::Refused,
             kind::QUEUE => Message::Queue { epoch: from.u32()?, readers: from.u32()?, turn: from.u32()? },
             kind::READ => Message::Read { epoch: from.u32()? },

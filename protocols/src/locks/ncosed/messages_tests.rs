@@ -12,8 +12,8 @@ fn rank() -> impl Strategy<Value = Rank> {
     (1..=u32::MAX).prop_map(|n| Rank::new(n).unwrap())
 }
 
-fn slice() -> impl Strategy<Value = RemoteSlice> {
-    any::<[u8; 16]>().prop_map(RemoteSlice::from_bytes)
+fn word() -> impl Strategy<Value = RemoteSlice> {
+    any::<(u64, u32)>().prop_map(|(addr, rkey)| RemoteSlice { addr: addr & !7, len: 8, rkey })
 }
 
 fn stake() -> impl Strategy<Value = Stake> {
@@ -36,7 +36,7 @@ fn message() -> impl Strategy<Value = Message> {
     let n = any::<u32>;
     prop_oneof![
         Just(Message::Open),
-        (n(), slice()).prop_map(|(epoch, word)| Message::Opened { epoch, word }),
+        (n(), word()).prop_map(|(epoch, word)| Message::Opened { epoch, word }),
         Just(Message::Refused),
         (n(), n(), n()).prop_map(|(epoch, readers, turn)| Message::Queue { epoch, readers, turn }),
         n().prop_map(|epoch| Message::Read { epoch }),

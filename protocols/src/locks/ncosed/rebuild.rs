@@ -10,7 +10,8 @@ use crate::transport::Rank;
 ///
 /// Those who want to share come first, as one group: the queue is finite and closed, so they keep nobody
 /// waiting for long, and no order among them is known. Exclusive requests come in the order of their
-/// compare-and-swaps, and those whose compare-and-swap never took effect come last, by rank.
+/// compare-and-swaps, and those whose compare-and-swap never took effect come last, in the order in which the
+/// nodes once opened the lock.
 pub(crate) fn queue(last: Word, reported: &[(Rank, Report)]) -> GrantQueue {
     let mut queue = GrantQueue::default();
     let mut unserved = Vec::new();
@@ -26,7 +27,6 @@ pub(crate) fn queue(last: Word, reported: &[(Rank, Report)]) -> GrantQueue {
             }
         };
     }
-    unserved.sort_unstable();
     for who in in_order(last, reported).into_iter().chain(unserved) {
         // Those in order appear among the unserved again, and are then refused as known.
         let _ = queue.request(who, Mode::Exclusive);

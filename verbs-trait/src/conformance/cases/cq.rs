@@ -53,7 +53,7 @@ fn a_poll_brings_at_most_what_was_asked_for<H: Harness>(lab: &mut Lab<'_, H>) ->
 }
 
 fn a_poll_of_nothing_brings_nothing<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, .. } = lab.pair()?;
+    let Pair { a, b: _b } = lab.pair()?;
     check!(a.poll_sends()?.is_empty() && a.poll_recvs()?.is_empty(), "an unused queue holds completions");
     Ok(())
 }

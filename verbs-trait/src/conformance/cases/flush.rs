@@ -115,7 +115,7 @@ fn posts_to_a_queue_pair_in_error_are_flushed<H: Harness>(lab: &mut Lab<'_, H>) 
 fn flushed_requests_free_their_slots<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     let mut setup = Setup::new(lab);
     (setup.caps.max_send_wr, setup.caps.max_recv_wr) = (4, 4);
-    let Pair { a, .. } = lab.pair_with(&setup)?;
+    let Pair { a, b: _b } = lab.pair_with(&setup)?;
     a.qp.modify(&Modify::Err)?;
     for i in 0..100 {
         a.send(i, 0..64)?;

@@ -103,7 +103,7 @@ fn a_list_is_posted_in_order<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
 }
 
 fn an_empty_list_is_nothing<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, .. } = lab.pair()?;
+    let Pair { a, b: _b } = lab.pair()?;
     a.qp.post_send(&[])?;
     a.qp.post_recv(&[])?;
     lab.settle();
@@ -178,7 +178,7 @@ fn a_full_send_queue_refuses_with_its_depth<H: Harness>(lab: &mut Lab<'_, H>) ->
 fn a_full_receive_queue_refuses_with_its_depth<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     let mut setup = Setup::new(lab);
     setup.caps.max_recv_wr = 8;
-    let Pair { b, .. } = lab.pair_with(&setup)?;
+    let Pair { a: _a, b } = lab.pair_with(&setup)?;
     let granted = b.qp.query()?.caps.max_recv_wr;
     for i in 0..u64::from(granted) {
         b.recv(i, 0..8)?;

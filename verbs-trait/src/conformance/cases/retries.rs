@@ -111,11 +111,12 @@ fn a_time_out_comes_after_one_to_four_times_its_span<H: Harness>(lab: &mut Lab<'
         let mut setup = Setup::new(lab);
         setup.ack = AckTimeout::new(exponent).expect("a small exponent");
         setup.retry = Retries::NONE;
-        let Pair { a, .. } = lab.pair_with(&setup)?;
+        let pair = lab.pair_with(&setup)?;
+        lab.warm(&pair)?;
         let cut = lab.strike((0, 1), PacketClass::Request, u64::MAX, Act::Drop)?;
         let begun = lab.now();
-        a.send(1, 0..64)?;
-        lab.fails(&a.sends, 1, WcError::RetryExc)?;
+        pair.a.send(1, 0..64)?;
+        lab.fails(&pair.a.sends, 1, WcError::RetryExc)?;
         within_spans(setup.ack, 1, lab.now() - begun, lab.pace().round_trip)?;
         lab.heal(cut);
     }
@@ -136,11 +137,12 @@ fn within_spans(ack: AckTimeout, attempts: u64, took: Nanos, round_trip: Nanos) 
 
 fn exhaustion_takes_one_to_four_spans_for_each_attempt<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     for k in [1, 3, 7] {
-        let (Pair { a, .. }, setup) = with_retries(lab, k)?;
+        let (pair, setup) = with_retries(lab, k)?;
+        lab.warm(&pair)?;
         lab.strike((0, 1), PacketClass::Request, u64::MAX, Act::Drop)?;
         let begun = lab.now();
-        a.send(1, 0..64)?;
-        lab.fails(&a.sends, 1, WcError::RetryExc)?;
+        pair.a.send(1, 0..64)?;
+        lab.fails(&pair.a.sends, 1, WcError::RetryExc)?;
         within_spans(setup.ack, u64::from(k) + 1, lab.now() - begun, lab.pace().round_trip)?;
     }
     Ok(())

@@ -74,7 +74,7 @@ fn exhausted_rnr_retries_are_fatal<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome 
 
 fn as_many_rnr_retries_as_allowed_are_made<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     for k in 0..7u8 {
-        let (Pair { a, .. }, _) = with_rnr(lab, k)?;
+        let (Pair { a, b: _b }, _) = with_rnr(lab, k)?;
         let rnrs = lab.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Count)?;
         a.send(1, 0..64)?;
         lab.fails(&a.sends, 1, WcError::RnrRetryExc)?;
@@ -112,6 +112,7 @@ fn seven_rnr_retries_are_without_end<H: Harness>(lab: &mut Lab<'_, H>) -> Outcom
 
 /// A message that may be repeated `k` times, of whose failing each wait is at least the timer's.
 fn fails_after<H: Harness>(lab: &mut Lab<'_, H>, pair: &Pair<H::V>, k: u64, timer: RnrTimer) -> Outcome {
+    lab.warm(pair)?;
     let begun = lab.now();
     pair.a.send(1, 0..64)?;
     lab.fails(&pair.a.sends, 1, WcError::RnrRetryExc)?;

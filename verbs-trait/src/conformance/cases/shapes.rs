@@ -58,7 +58,7 @@ fn a_queue_pair_can_connect_to_itself<H: Harness>(lab: &mut Lab<'_, H>) -> Outco
 fn loopback_keeps_the_transports_rules<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     let mut setup = Setup::new(lab);
     setup.rnr_retry = retries(1);
-    let Pair { a, .. } = lab.pair_between(0, 0, &setup)?;
+    let Pair { a, b: _b } = lab.pair_between(0, 0, &setup)?;
     a.send(1, 0..8)?;
     lab.fails(&a.sends, 1, WcError::RnrRetryExc)?;
     let Pair { a, b } = lab.pair_between(0, 0, &setup)?;

@@ -21,6 +21,7 @@ cases! { "wake":
     a_node_that_armed_and_did_not_poll_again_is_woken_by_nothing_else, "contract, Park; 11.4.2.2",
         with Powers::MOUNT;
     a_node_that_sleeps_unarmed_is_not_woken_by_completions, "contract, Park", with Powers::MOUNT;
+    an_event_that_was_not_taken_ends_the_next_wait, "contract, Park", with Powers::MOUNT;
     a_deadline_wakes_a_node, "contract, Park", with Powers::MOUNT;
     a_node_that_asks_for_another_step_gets_it, "contract, Park", with Powers::MOUNT;
     a_node_that_is_done_is_not_stepped_again, "contract, Park", with Powers::MOUNT;
@@ -202,14 +203,17 @@ fn arming_for_all_outlasts_arming_for_solicited<H: Harness>(lab: &mut Lab<'_, H>
     Ok(())
 }
 
-/// A program in steps: each closure is one step, and says what to wait for.
-struct Script {
+/// A program in steps: each closure is one step, and says what to wait for. An event on the channel that was
+/// not taken would end each wait at once; every step takes them first.
+struct Script<V: Verbs> {
+    channel: Option<V::Channel>,
     steps: Vec<Box<dyn FnMut() -> Park>>,
     taken: Rc<RefCell<usize>>,
 }
 
-impl Node for Script {
+impl<V: Verbs> Node for Script<V> {
     fn step(&mut self) -> Park {
+        while self.channel.as_ref().is_some_and(|channel| channel.event().is_some()) {}
         let at = *self.taken.borrow();
         *self.taken.borrow_mut() += 1;
         match self.steps.get_mut(at) {
@@ -226,10 +230,12 @@ fn park(style: Wait) -> Park {
 /// Mounts a script on node 1, and answers how many steps it has taken.
 fn perform<H: Harness>(
     lab: &mut Lab<'_, H>,
+    channel: Option<&<H::V as Verbs>::Channel>,
     steps: Vec<Box<dyn FnMut() -> Park>>,
 ) -> Outcome<Rc<RefCell<usize>>> {
     let taken = Rc::new(RefCell::new(0));
-    lab.mount(1, Box::new(Script { steps, taken: taken.clone() }))?;
+    let script = Script::<H::V> { channel: channel.cloned(), steps, taken: taken.clone() };
+    lab.mount(1, Box::new(script))?;
     Ok(taken)
 }
 
@@ -241,7 +247,11 @@ fn while_<H: Harness>(lab: &mut Lab<'_, H>) {
 
 fn a_parked_node_that_polls_is_woken_by_a_completion<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     let bell = belled(lab)?;
-    let steps = perform(lab, vec![Box::new(|| park(Wait::Poll)), Box::new(|| park(Wait::Notify))])?;
+    let steps = perform(
+        lab,
+        Some(&bell.channel),
+        vec![Box::new(|| park(Wait::Poll)), Box::new(|| park(Wait::Notify))],
+    )?;
     while_(lab);
     check_eq!(*steps.borrow(), 1, "steps before anything happened");
     bell.ring(lab, 1, PLAIN)?;
@@ -255,6 +265,7 @@ fn a_parked_node_that_armed_is_woken_by_the_next_completion<H: Harness>(lab: &mu
     let cq = bell.b.recvs.clone();
     let steps = perform(
         lab,
+        Some(&bell.channel),
         vec![Box::new(move || {
             cq.arm(Arm::Next).expect("an armed queue");
             park(Wait::Notify)
@@ -280,6 +291,7 @@ fn a_node_that_armed_and_did_not_poll_again_is_woken_by_nothing_else<H: Harness>
     let cq = bell.b.recvs.clone();
     let steps = perform(
         lab,
+        Some(&bell.channel),
         vec![Box::new(move || {
             cq.arm(Arm::Next).expect("an armed queue");
             park(Wait::Notify)
@@ -301,11 +313,34 @@ fn a_node_that_armed_and_did_not_poll_again_is_woken_by_nothing_else<H: Harness>
 
 fn a_node_that_sleeps_unarmed_is_not_woken_by_completions<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     let bell = belled(lab)?;
-    let steps = perform(lab, vec![Box::new(|| park(Wait::Notify))])?;
+    let steps = perform(lab, Some(&bell.channel), vec![Box::new(|| park(Wait::Notify))])?;
     while_(lab);
     bell.ring(lab, 1, PLAIN)?;
     while_(lab);
     check_eq!(*steps.borrow(), 1, "steps after a completion that nobody armed for");
+    Ok(())
+}
+
+/// A channel is readable until its event is taken, as a file descriptor is: an event between a node's last look
+/// and its sleep is not lost.
+fn an_event_that_was_not_taken_ends_the_next_wait<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let bell = belled(lab)?;
+    bell.b.recvs.arm(Arm::Next)?;
+    bell.ring(lab, 1, PLAIN)?;
+    let channel = bell.channel.clone();
+    let steps = perform(
+        lab,
+        None,
+        vec![
+            Box::new(|| park(Wait::Notify)),
+            Box::new(move || {
+                channel.event();
+                park(Wait::Notify)
+            }),
+        ],
+    )?;
+    while_(lab);
+    check_eq!(*steps.borrow(), 2, "steps with an event that came before the first");
     Ok(())
 }
 
@@ -319,6 +354,7 @@ fn a_deadline_wakes_a_node<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
         let seen = woken.clone();
         let steps = perform(
             lab,
+            None,
             vec![
                 Box::new(move || Park::Until { style, deadline: Some(due) }),
                 Box::new(move || {
@@ -343,7 +379,7 @@ fn a_deadline_wakes_a_node<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
 fn a_node_that_asks_for_another_step_gets_it<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     lab.world(2, 0)?;
     let again = |_| Box::new(|| Park::Again) as Box<dyn FnMut() -> Park>;
-    let steps = perform(lab, (0..5).map(again).collect())?;
+    let steps = perform(lab, None, (0..5).map(again).collect())?;
     while_(lab);
     check_eq!(*steps.borrow(), 6, "steps");
     Ok(())
@@ -352,7 +388,7 @@ fn a_node_that_asks_for_another_step_gets_it<H: Harness>(lab: &mut Lab<'_, H>) -
 fn a_node_that_is_done_is_not_stepped_again<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     let bell = belled(lab)?;
     bell.b.recvs.arm(Arm::Next)?;
-    let steps = perform(lab, vec![Box::new(|| Park::Done)])?;
+    let steps = perform(lab, Some(&bell.channel), vec![Box::new(|| Park::Done)])?;
     while_(lab);
     bell.ring(lab, 1, PLAIN)?;
     while_(lab);

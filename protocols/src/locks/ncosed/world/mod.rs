@@ -5,20 +5,19 @@
 //! is a seed's choice. Messages keep their order within a pair of nodes and nowhere else; an atomic whose fate
 //! is unknown may have executed at any moment before that is known.
 
-use super::messages::Message;
-use super::{Action, Event, FateUnknown, Home, Refused, Seat, Wire, Word};
-use crate::locks::stats::Counters;
+mod judge;
+mod node;
+
+use super::messages::{Epoch, Message};
+use super::{Action, Event, FateUnknown, Home, Word};
 use crate::locks::{LockKey, Mode};
 use crate::transport::Rank;
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use node::{Doing, WorldNode};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Waker;
 use verbs_trait::RemoteSlice;
 
 pub(super) const KEY: LockKey = LockKey(77);
@@ -87,103 +86,36 @@ struct Atomic {
 struct Shared {
     channels: BTreeMap<(Rank, Rank), VecDeque<Message>>,
     atomics: Vec<Atomic>,
+    /// Who has reported in which epoch.
+    reported: BTreeSet<(Rank, Epoch)>,
+    /// A node used an epoch that was over for it.
+    late: Option<String>,
     log: String,
 }
 
 impl Shared {
+    /// A member's message. After its report it has one left in that epoch: the release of what it held.
+    fn send_as_member(&mut self, from: Rank, to: Rank, message: Message) {
+        let over = |epoch| self.reported.contains(&(from, epoch));
+        let late = match message {
+            Message::Report { epoch, .. } => !self.reported.insert((from, epoch)),
+            Message::Queue { epoch, .. }
+            | Message::Read { epoch }
+            | Message::Grant { epoch }
+            | Message::Wait { epoch, .. }
+            | Message::Kick { epoch } => over(epoch),
+            _ => false,
+        };
+        if late {
+            self.late = Some(format!("{from} sent {message:?} after its report"));
+        }
+        self.send(from, to, message);
+    }
+
     fn send(&mut self, from: Rank, to: Rank, message: Message) {
         let _ = writeln!(self.log, "  {from} -> {to}: {message:?}");
         self.channels.entry((from, to)).or_default().push_back(message);
     }
-}
-
-struct NodeWire {
-    me: Rank,
-    shared: Rc<RefCell<Shared>>,
-    counters: Counters,
-}
-
-impl NodeWire {
-    async fn atomic(&self, at: RemoteSlice, operation: Operation) -> Result<Word, FateUnknown> {
-        let arrival = Rc::new(RefCell::new(Arrival::default()));
-        let asker = Asker::Seat(self.me, Rc::clone(&arrival));
-        self.shared.borrow_mut().atomics.push(Atomic { asker, at, operation, was: None });
-        std::future::poll_fn(|cx| {
-            let mut arrival = arrival.borrow_mut();
-            match arrival.fate {
-                Some(fate) => Poll::Ready(fate),
-                None => {
-                    arrival.waker = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
-    }
-}
-
-impl Wire for NodeWire {
-    fn me(&self) -> Rank {
-        self.me
-    }
-
-    fn send(&self, to: Rank, key: LockKey, message: Message) {
-        // Through its bytes, as on a real wire.
-        let (read_key, read) = Message::decode(message.encode(key).bytes()).expect("what was encoded");
-        assert_eq!((read_key, read), (KEY, message));
-        self.shared.borrow_mut().send(self.me, to, message);
-    }
-
-    async fn compare_swap(
-        &self,
-        _home: Rank,
-        at: RemoteSlice,
-        compare: Word,
-        swap: Word,
-    ) -> Result<Word, FateUnknown> {
-        self.atomic(at, Operation::Swap { compare, swap }).await
-    }
-
-    async fn fetch_add(&self, _home: Rank, at: RemoteSlice, add: u64) -> Result<Word, FateUnknown> {
-        self.atomic(at, Operation::Add(add)).await
-    }
-
-    fn counters(&self) -> &Counters {
-        &self.counters
-    }
-}
-
-struct Flag(AtomicBool);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Where a node's application stands; the oracles look at this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
-    Thinking,
-    Asking(Wish),
-    Holding(Mode),
-}
-
-struct Application {
-    doing: Cell<Doing>,
-    let_go: Cell<bool>,
-    /// This hold's place in the order has been looked at.
-    judged: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
-}
-
-struct WorldNode {
-    rank: Rank,
-    seat: Rc<Seat<NodeWire>>,
-    wire: Rc<NodeWire>,
-    application: Rc<Application>,
-    task: Option<Pin<Box<dyn Future<Output = ()>>>>,
-    awake: Arc<Flag>,
 }
 
 /// One run.
@@ -201,13 +133,20 @@ pub(super) struct World {
     pub(super) unknown: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Step {
+/// What can happen next. Nodes are counted from zero here, as ranks from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The oldest message from one node to another is handled.
     Deliver(Rank, Rank),
+    /// An atomic executes.
     Execute(usize),
+    /// An atomic's result arrives.
     ComeHome(usize),
+    /// An atomic's fate, whatever it is, becomes unknown.
     Lose(usize),
+    /// A node's task runs.
     Run(usize),
+    /// A holder unlocks.
     LetGo(usize),
 }
 
@@ -280,6 +219,14 @@ impl World {
         verdict.map_err(|violation| format!("{violation}\n{}", self.shared.borrow().log))
     }
 
+    /// Takes steps of the allowed kinds for as long as there are any, the first one each time: for stories that
+    /// are told in order.
+    pub(super) fn advance(&mut self, allowed: impl Fn(Step) -> bool) {
+        while let Some(step) = self.possible().into_iter().find(|&step| allowed(step)) {
+            self.take(step);
+        }
+    }
+
     fn steps(&mut self) -> Verdict {
         for _ in 0..50_000 {
             let possible = self.possible();
@@ -318,7 +265,7 @@ impl World {
             }
         }
         for (i, node) in self.nodes.iter().enumerate() {
-            if node.task.is_some() && node.awake.0.load(Ordering::Relaxed) {
+            if node.is_awake() {
                 steps.push(Step::Run(i));
             }
             if matches!(node.application.doing.get(), Doing::Holding(_)) && !node.application.let_go.get() {
@@ -424,134 +371,6 @@ impl World {
                     }
                 }
             }
-        }
-    }
-
-    /// What must hold after every step.
-    fn judge(&mut self) -> Verdict {
-        let holding: Vec<(Rank, Mode)> = self
-            .nodes
-            .iter()
-            .filter_map(|n| match n.application.doing.get() {
-                Doing::Holding(mode) => Some((n.rank, mode)),
-                _ => None,
-            })
-            .collect();
-        for (i, &(a, mode_a)) in holding.iter().enumerate() {
-            for &(b, mode_b) in &holding[i + 1..] {
-                if !mode_a.goes_with(mode_b) {
-                    return Err(format!("{a} holds {mode_a} and {b} holds {mode_b}"));
-                }
-            }
-        }
-        for node in &self.nodes {
-            if node.wire.counters.out_of_turn.get() > 0 {
-                return Err(format!("a message to {} was out of turn", node.rank));
-            }
-        }
-        self.judge_order()
-    }
-
-    /// Exclusive requests hold in the order of their atomics; those that a freeze overtook before their atomic
-    /// took effect come after all whose did.
-    fn judge_order(&mut self) -> Verdict {
-        for node in &self.nodes {
-            if node.application.doing.get() != Doing::Holding(Mode::Exclusive)
-                || node.application.judged.replace(true)
-            {
-                continue;
-            }
-            match self.order.iter().position(|&r| r == node.rank) {
-                Some(0) => drop(self.order.pop_front()),
-                Some(n) => return Err(format!("{} passed {n} others", node.rank)),
-                None if self.order.is_empty() => {}
-                None => return Err(format!("{} came before its turn", node.rank)),
-            }
-        }
-        Ok(())
-    }
-
-    /// What must hold when nothing can happen any more.
-    fn judge_the_end(&self) -> Verdict {
-        if let Some(node) = self.nodes.iter().find(|n| n.task.is_some()) {
-            return Err(format!("{} waits for ever, {:?}", node.rank, node.application.doing.get()));
-        }
-        if let Some(node) = self.nodes.iter().find(|n| n.seat.is_taken()) {
-            return Err(format!("{} still has something to do with the lock", node.rank));
-        }
-        let word = self.home.word().map(|at| self.words[&at.addr]);
-        if word.is_some_and(|word| word != Word::FREE) {
-            return Err(format!("the word is {word:?} at rest"));
-        }
-        if (self.home.unspent(), self.home.entries(), self.home.is_rebuilding()) != (0, 0, false) {
-            return Err(format!("the home is not at rest: {:?}", self.home));
-        }
-        Ok(())
-    }
-}
-
-impl WorldNode {
-    fn new(rank: Rank, wishes: Vec<Wish>, plan: &Plan, shared: &Rc<RefCell<Shared>>) -> WorldNode {
-        let wire = Rc::new(NodeWire { me: rank, shared: Rc::clone(shared), counters: Counters::default() });
-        let seat = Rc::new(Seat::new(Rc::clone(&wire), KEY, Rank::from_index(0), plan.shared_limit));
-        let application = Rc::new(Application {
-            doing: Cell::new(Doing::Thinking),
-            let_go: Cell::new(false),
-            judged: Cell::new(false),
-            waker: RefCell::new(None),
-        });
-        let task = Box::pin(live(Rc::clone(&seat), Rc::clone(&application), wishes));
-        let awake = Arc::new(Flag(AtomicBool::new(true)));
-        WorldNode { rank, seat, wire, application, task: Some(task), awake }
-    }
-
-    fn run(&mut self) {
-        self.awake.0.store(false, Ordering::Relaxed);
-        let waker = Waker::from(Arc::clone(&self.awake));
-        if let Some(task) = &mut self.task
-            && task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
-        {
-            self.task = None;
-        }
-    }
-
-    fn let_go(&self) {
-        self.application.let_go.set(true);
-        if let Some(waker) = self.application.waker.borrow_mut().take() {
-            waker.wake();
-        }
-    }
-}
-
-/// A node's life: each wish in turn, held until the world lets go.
-async fn live(seat: Rc<Seat<NodeWire>>, application: Rc<Application>, wishes: Vec<Wish>) {
-    for wish in wishes {
-        application.doing.set(Doing::Asking(wish));
-        let mode = match wish {
-            Wish::Lock(mode) => seat.lock(mode).await.map(|()| Some(mode)),
-            Wish::Try(mode) => seat.try_lock(mode).await.map(|taken| taken.then_some(mode)),
-        };
-        let mode = match mode {
-            Ok(mode) => mode,
-            Err(Refused) => unreachable!("this home always has words"),
-        };
-        if let Some(mode) = mode {
-            application.let_go.set(false);
-            // A try queues behind nobody, so it has no place in the order.
-            application.judged.set(matches!(wish, Wish::Try(_)));
-            application.doing.set(Doing::Holding(mode));
-            std::future::poll_fn(|cx| {
-                if application.let_go.get() {
-                    return Poll::Ready(());
-                }
-                *application.waker.borrow_mut() = Some(cx.waker().clone());
-                Poll::Pending
-            })
-            .await;
-        }
-        application.doing.set(Doing::Thinking);
-        if mode.is_some() {
-            seat.unlock().await;
         }
     }
 }

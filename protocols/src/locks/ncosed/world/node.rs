@@ -1,0 +1,176 @@
+//! The nodes of the world: their network, their processors, their applications.
+
+use super::{Arrival, Asker, Atomic, KEY, Operation, Plan, Shared, Wish};
+use crate::locks::ncosed::messages::Message;
+use crate::locks::ncosed::{FateUnknown, Refused, Seat, Wire, Word};
+use crate::locks::stats::Counters;
+use crate::locks::{LockKey, Mode};
+use crate::transport::Rank;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use verbs_trait::RemoteSlice;
+
+pub(super) struct NodeWire {
+    me: Rank,
+    shared: Rc<RefCell<Shared>>,
+    pub(super) counters: Counters,
+}
+
+impl NodeWire {
+    async fn atomic(&self, at: RemoteSlice, operation: Operation) -> Result<Word, FateUnknown> {
+        let arrival = Rc::new(RefCell::new(Arrival::default()));
+        let asker = Asker::Seat(self.me, Rc::clone(&arrival));
+        self.shared.borrow_mut().atomics.push(Atomic { asker, at, operation, was: None });
+        std::future::poll_fn(|cx| {
+            let mut arrival = arrival.borrow_mut();
+            match arrival.fate {
+                Some(fate) => Poll::Ready(fate),
+                None => {
+                    arrival.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl Wire for NodeWire {
+    fn me(&self) -> Rank {
+        self.me
+    }
+
+    fn send(&self, to: Rank, key: LockKey, message: Message) {
+        // Through its bytes, as on a real wire.
+        let (read_key, read) = Message::decode(message.encode(key).bytes()).expect("what was encoded");
+        assert_eq!((read_key, read), (KEY, message));
+        self.shared.borrow_mut().send_as_member(self.me, to, message);
+    }
+
+    async fn compare_swap(
+        &self,
+        _home: Rank,
+        at: RemoteSlice,
+        compare: Word,
+        swap: Word,
+    ) -> Result<Word, FateUnknown> {
+        self.atomic(at, Operation::Swap { compare, swap }).await
+    }
+
+    async fn fetch_add(&self, _home: Rank, at: RemoteSlice, add: u64) -> Result<Word, FateUnknown> {
+        self.atomic(at, Operation::Add(add)).await
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Where a node's application stands; the oracles look at this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    Thinking,
+    Asking(Wish),
+    Holding(Mode),
+}
+
+pub(super) struct Application {
+    pub(super) doing: Cell<Doing>,
+    pub(super) let_go: Cell<bool>,
+    /// This hold's place in the order has been looked at.
+    pub(super) judged: Cell<bool>,
+    pub(super) waker: RefCell<Option<Waker>>,
+}
+
+pub(super) struct WorldNode {
+    pub(super) rank: Rank,
+    pub(super) seat: Rc<Seat<NodeWire>>,
+    pub(super) wire: Rc<NodeWire>,
+    pub(super) application: Rc<Application>,
+    pub(super) task: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    awake: Arc<Flag>,
+}
+
+impl WorldNode {
+    pub(super) fn new(rank: Rank, wishes: Vec<Wish>, plan: &Plan, shared: &Rc<RefCell<Shared>>) -> WorldNode {
+        let wire = Rc::new(NodeWire { me: rank, shared: Rc::clone(shared), counters: Counters::default() });
+        let seat = Rc::new(Seat::new(Rc::clone(&wire), KEY, Rank::from_index(0), plan.shared_limit));
+        let application = Rc::new(Application {
+            doing: Cell::new(Doing::Thinking),
+            let_go: Cell::new(false),
+            judged: Cell::new(false),
+            waker: RefCell::new(None),
+        });
+        let task = Box::pin(live(Rc::clone(&seat), Rc::clone(&application), wishes));
+        let awake = Arc::new(Flag(AtomicBool::new(true)));
+        WorldNode { rank, seat, wire, application, task: Some(task), awake }
+    }
+
+    /// Whether its task has something to do.
+    pub(super) fn is_awake(&self) -> bool {
+        self.task.is_some() && self.awake.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn run(&mut self) {
+        self.awake.0.store(false, Ordering::Relaxed);
+        let waker = Waker::from(Arc::clone(&self.awake));
+        if let Some(task) = &mut self.task
+            && task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
+        {
+            self.task = None;
+        }
+    }
+
+    pub(super) fn let_go(&self) {
+        self.application.let_go.set(true);
+        if let Some(waker) = self.application.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+}
+
+/// A node's life: each wish in turn, held until the world lets go.
+async fn live(seat: Rc<Seat<NodeWire>>, application: Rc<Application>, wishes: Vec<Wish>) {
+    for wish in wishes {
+        application.doing.set(Doing::Asking(wish));
+        let mode = match wish {
+            Wish::Lock(mode) => seat.lock(mode).await.map(|()| Some(mode)),
+            Wish::Try(mode) => seat.try_lock(mode).await.map(|taken| taken.then_some(mode)),
+        };
+        let mode = match mode {
+            Ok(mode) => mode,
+            Err(Refused) => unreachable!("this home always has words"),
+        };
+        if let Some(mode) = mode {
+            application.let_go.set(false);
+            // A try queues behind nobody, so it has no place in the order.
+            application.judged.set(matches!(wish, Wish::Try(_)));
+            application.doing.set(Doing::Holding(mode));
+            std::future::poll_fn(|cx| {
+                if application.let_go.get() {
+                    return Poll::Ready(());
+                }
+                *application.waker.borrow_mut() = Some(cx.waker().clone());
+                Poll::Pending
+            })
+            .await;
+        }
+        application.doing.set(Doing::Thinking);
+        if mode.is_some() {
+            seat.unlock().await;
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! A device for the runtime's own tests: it does nothing by itself, and the test says what completes.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+use std::task::{Context as TaskContext, Poll};
+use verbs_trait::*;
+
+/// What the device remembers.
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) now: Nanos,
+    /// One for each completion queue made.
+    pub(crate) cqs: Vec<VecDeque<WorkCompletion>>,
+    pub(crate) capacities: Vec<u32>,
+    pub(crate) armed: Vec<bool>,
+    pub(crate) channel: VecDeque<CqId>,
+    /// Posts in order: identity, signaled, queue pair.
+    pub(crate) sends: Vec<(u64, bool, QpNum)>,
+    pub(crate) receives: Vec<(u64, QpNum)>,
+    pub(crate) refuse_posts: bool,
+    pub(crate) refuse_polls: bool,
+    pub(crate) modified: Vec<QpNum>,
+    pub(crate) qps_made: u32,
+    pub(crate) qps_destroyed: Vec<QpNum>,
+    pub(crate) cm_events: VecDeque<CmEvent>,
+    pub(crate) rejected: Vec<CmId>,
+    pub(crate) async_events: VecDeque<AsyncEvent>,
+    pub(crate) regions: u32,
+    pub(crate) polls: u32,
+}
+
+impl World {
+    /// A completion reaches the first queue, and raises the event it was armed for.
+    pub(crate) fn complete(&mut self, id: u64, result: std::result::Result<WcOp, WcError>) {
+        let result = result.map(|op| Done { op, len: 0, imm: None, from: None });
+        self.cqs[0].push_back(WorkCompletion { wr_id: id, qp: QpNum(0), result });
+        if std::mem::take(&mut self.armed[0]) {
+            self.channel.push_back(CqId(0));
+        }
+    }
+}
+
+/// Every handle of the device.
+#[derive(Clone, Default)]
+pub(crate) struct Fake {
+    pub(crate) world: Rc<RefCell<World>>,
+    /// Which completion queue or queue pair it is.
+    index: u32,
+    bytes: Rc<RefCell<Vec<u8>>>,
+    /// Of a queue pair: the last handle tells of its destruction.
+    qp: Option<Rc<DropQp>>,
+}
+
+struct DropQp(Rc<RefCell<World>>, QpNum);
+
+impl Drop for DropQp {
+    fn drop(&mut self) {
+        self.0.borrow_mut().qps_destroyed.push(self.1);
+    }
+}
+
+impl Fake {
+    fn with(&self, index: u32) -> Fake {
+        Fake { index, world: Rc::clone(&self.world), bytes: Rc::default(), qp: None }
+    }
+}
+
+/// The backend.
+pub(crate) struct V;
+
+impl Verbs for V {
+    type Device = Fake;
+    type Context = Fake;
+    type Pd = Fake;
+    type Mr = Fake;
+    type Channel = Fake;
+    type Cq = Fake;
+    type Qp = Fake;
+    type Srq = Fake;
+    type Ah = ();
+    type Cm = Fake;
+    type Oob = Fake;
+    type StreamListener = Fake;
+    type Stream = Fake;
+    type Host = Fake;
+}
+
+impl Device<V> for Fake {
+    fn name(&self) -> &str {
+        "fake0"
+    }
+    fn open(&self) -> Result<Fake> {
+        Ok(self.clone())
+    }
+}
+
+impl Context<V> for Fake {
+    fn device_attr(&self) -> DeviceAttr {
+        DeviceAttr {
+            node_guid: 0,
+            model: String::new(),
+            caps: Caps::ATOMICS,
+            ports: 1,
+            max_qp: 100,
+            max_qp_wr: 1_000,
+            max_sge: 1,
+            max_inline: 64,
+            max_cq: 100,
+            max_cqe: 1_000,
+            max_mr: 100,
+            max_mr_size: 1 << 20,
+            max_msg: 1 << 20,
+            max_dest_rd_atomic: 1,
+            max_rd_atomic: 1,
+            max_srq: 0,
+        }
+    }
+    fn port_attr(&self, _port: u8) -> Result<PortAttr> {
+        Err(VerbsError::DeviceGone)
+    }
+    fn gid(&self, _port: u8, _index: u8) -> Result<Gid> {
+        Err(VerbsError::DeviceGone)
+    }
+    fn alloc_pd(&self) -> Result<Fake> {
+        Ok(self.clone())
+    }
+    fn create_channel(&self) -> Result<Fake> {
+        Ok(self.clone())
+    }
+    fn create_cq(&self, cqe: u32, _channel: Option<&Fake>) -> Result<Fake> {
+        let mut world = self.world.borrow_mut();
+        world.cqs.push(VecDeque::new());
+        world.capacities.push(cqe);
+        world.armed.push(false);
+        Ok(self.with(world.cqs.len() as u32 - 1))
+    }
+    fn async_event(&self) -> Option<AsyncEvent> {
+        self.world.borrow_mut().async_events.pop_front()
+    }
+    fn connection_manager(&self) -> Result<Fake> {
+        Ok(self.clone())
+    }
+    fn out_of_band(&self) -> Result<Fake> {
+        Ok(self.clone())
+    }
+    fn host(&self) -> Fake {
+        self.clone()
+    }
+}
+
+impl ProtectionDomain<V> for Fake {
+    fn alloc_mr(&self, len: usize, _access: AccessFlags) -> Result<Fake> {
+        self.world.borrow_mut().regions += 1;
+        let region = self.with(0);
+        region.bytes.borrow_mut().resize(len, 0);
+        Ok(region)
+    }
+    fn register(&self, _memory: Box<dyn PinnedMemory>, _access: AccessFlags) -> Result<Fake> {
+        Err(VerbsError::Unsupported(Caps::BROUGHT_MEMORY))
+    }
+    fn create_qp(&self, _init: &QpInit<'_, V>) -> Result<Fake> {
+        let mut world = self.world.borrow_mut();
+        world.qps_made += 1;
+        let qp = Rc::new(DropQp(Rc::clone(&self.world), QpNum(world.qps_made)));
+        Ok(Fake { qp: Some(qp), ..self.with(world.qps_made) })
+    }
+    fn create_srq(&self, _max_wr: u32, _max_sge: u32) -> Result<Fake> {
+        Err(VerbsError::Unsupported(Caps::SRQ))
+    }
+    fn create_ah(&self, _path: &Path) -> Result<()> {
+        Err(VerbsError::Unsupported(Caps::UD))
+    }
+}
+
+impl MemoryRegion for Fake {
+    fn len(&self) -> usize {
+        self.bytes.borrow().len()
+    }
+    fn addr(&self) -> u64 {
+        0
+    }
+    fn lkey(&self) -> u32 {
+        0
+    }
+    fn rkey(&self) -> u32 {
+        0
+    }
+    fn remote(&self, _range: Range<usize>) -> Result<RemoteSlice> {
+        Ok(RemoteSlice::default())
+    }
+    fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
+        out.copy_from_slice(&self.bytes.borrow()[at..at + out.len()]);
+        Ok(())
+    }
+    fn write(&self, at: usize, bytes: &[u8]) -> Result<()> {
+        self.bytes.borrow_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+    fn load(&self, at: usize) -> Result<u64> {
+        let mut word = [0; 8];
+        self.read(at, &mut word)?;
+        Ok(u64::from_ne_bytes(word))
+    }
+    fn store(&self, at: usize, value: u64) -> Result<()> {
+        self.write(at, &value.to_ne_bytes())
+    }
+    #[allow(unsafe_code, reason = "the contract's signature; nothing is claimed")]
+    unsafe fn claim(&self, _range: Range<usize>) -> Result<std::ptr::NonNull<[u8]>> {
+        Err(VerbsError::DeviceGone)
+    }
+}
+
+impl CompletionChannel for Fake {
+    fn event(&self) -> Option<CqId> {
+        self.world.borrow_mut().channel.pop_front()
+    }
+}
+
+impl CompletionQueue for Fake {
+    fn id(&self) -> CqId {
+        CqId(self.index)
+    }
+    fn poll(&self, out: &mut Vec<WorkCompletion>, max: usize) -> Result<usize> {
+        let mut world = self.world.borrow_mut();
+        world.polls += 1;
+        if world.refuse_polls {
+            return Err(VerbsError::DeviceGone);
+        }
+        let queue = &mut world.cqs[self.index as usize];
+        let count = max.min(queue.len());
+        out.extend(queue.drain(..count));
+        Ok(count)
+    }
+    fn arm(&self, _next: Arm) -> Result<()> {
+        self.world.borrow_mut().armed[self.index as usize] = true;
+        Ok(())
+    }
+    fn capacity(&self) -> u32 {
+        self.world.borrow().capacities[self.index as usize]
+    }
+    fn resize(&self, _cqe: u32) -> Result<()> {
+        Err(VerbsError::Unsupported(Caps::CQ_RESIZE))
+    }
+}
+
+impl QueuePair<V> for Fake {
+    fn num(&self) -> QpNum {
+        QpNum(self.index)
+    }
+    fn state(&self) -> QpState {
+        QpState::Rts
+    }
+    fn query(&self) -> Result<QpAttr> {
+        Err(VerbsError::DeviceGone)
+    }
+    fn modify(&self, _change: &Modify) -> Result<()> {
+        self.world.borrow_mut().modified.push(QpNum(self.index));
+        Ok(())
+    }
+    fn post_send(&self, list: &[SendWr<'_, V>]) -> std::result::Result<(), PostError> {
+        let mut world = self.world.borrow_mut();
+        if world.refuse_posts {
+            return Err(PostError { posted: 0, why: VerbsError::DeviceGone });
+        }
+        let entry =
+            |wr: &SendWr<'_, V>| (wr.wr_id, wr.flags.contains(SendFlags::SIGNALED), QpNum(self.index));
+        world.sends.extend(list.iter().map(entry));
+        Ok(())
+    }
+    fn post_recv(&self, list: &[RecvWr<'_, V>]) -> std::result::Result<(), PostError> {
+        let mut world = self.world.borrow_mut();
+        if world.refuse_posts {
+            return Err(PostError { posted: 0, why: VerbsError::DeviceGone });
+        }
+        world.receives.extend(list.iter().map(|wr| (wr.wr_id, QpNum(self.index))));
+        Ok(())
+    }
+}
+
+impl SharedReceiveQueue<V> for Fake {
+    fn id(&self) -> SrqId {
+        SrqId(0)
+    }
+    fn post_recv(&self, _list: &[RecvWr<'_, V>]) -> std::result::Result<(), PostError> {
+        Err(PostError { posted: 0, why: VerbsError::Unsupported(Caps::SRQ) })
+    }
+    fn arm_limit(&self, _limit: u32) -> Result<()> {
+        Err(VerbsError::Unsupported(Caps::SRQ))
+    }
+}
+
+impl ConnectionManager<V> for Fake {
+    fn listen(&self, _service: Service) -> Result<()> {
+        Ok(())
+    }
+    fn resolve(&self, _node: &str, _service: Service) -> Result<CmId> {
+        Ok(CmId(77))
+    }
+    fn connect(&self, _id: CmId, _qp: &Fake, _params: &ConnParams<'_>) -> Result<()> {
+        Ok(())
+    }
+    fn accept(&self, _id: CmId, _qp: &Fake, _params: &ConnParams<'_>) -> Result<()> {
+        Ok(())
+    }
+    fn reject(&self, id: CmId, _private: &[u8]) -> Result<()> {
+        self.world.borrow_mut().rejected.push(id);
+        Ok(())
+    }
+    fn disconnect(&self, _id: CmId) -> Result<()> {
+        Ok(())
+    }
+    fn event(&self) -> Option<CmEvent> {
+        self.world.borrow_mut().cm_events.pop_front()
+    }
+}
+
+impl OutOfBand<V> for Fake {
+    fn listen(&self, _service: Service) -> Result<Fake> {
+        Err(VerbsError::Unsupported(Caps::OUT_OF_BAND))
+    }
+    fn connect(&self, _node: &str, _service: Service) -> Result<Fake> {
+        Err(VerbsError::Unsupported(Caps::OUT_OF_BAND))
+    }
+}
+
+impl StreamListener<V> for Fake {
+    fn poll_accept(&mut self, _cx: &mut TaskContext<'_>) -> Poll<io::Result<Fake>> {
+        Poll::Pending
+    }
+}
+
+impl Stream for Fake {
+    fn poll_read(&mut self, _cx: &mut TaskContext<'_>, _into: &mut [u8]) -> Poll<io::Result<usize>> {
+        Poll::Pending
+    }
+    fn poll_write(&mut self, _cx: &mut TaskContext<'_>, _bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Pending
+    }
+    fn poll_shutdown(&mut self, _cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+impl Clock for Fake {
+    fn now(&self) -> Nanos {
+        self.world.borrow().now
+    }
+}
+
+impl Host for Fake {
+    fn random(&self) -> u64 {
+        4
+    }
+    fn spend(&self, work: Work) {
+        if let Work::Compute(span) = work {
+            self.world.borrow_mut().now += span;
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! The runtime's promises, on a device that completes what the test says.
+
+use super::fake::{Fake, V, World};
+use super::sync::{mailbox, oneshot};
+use super::*;
+use std::cell::RefMut;
+use std::future::{pending, poll_fn};
+use std::task::Poll;
+use verbs_trait::{AccessFlags, CmId, Modify, Node, Park, QueuePair, SendOp, WcError, WcOp};
+
+struct Bench {
+    fake: Fake,
+    rt: Rt<V>,
+    program: Program<V>,
+}
+
+impl Bench {
+    fn new(wait: Wait) -> Bench {
+        Bench::with(RtConfig { wait, ..RtConfig::default() })
+    }
+
+    fn with(config: RtConfig) -> Bench {
+        let fake = Fake::default();
+        let rt = Rt::new(&fake, config).expect("the fake device obeys");
+        Bench { program: rt.program(), rt, fake }
+    }
+
+    fn world(&self) -> RefMut<'_, World> {
+        self.fake.world.borrow_mut()
+    }
+
+    fn queue(&self, sends: u32, receives: u32) -> Queue<V> {
+        let caps = QpCaps { max_send_wr: sends, max_recv_wr: receives, ..QpCaps::default() };
+        self.rt.create_queue(&self.fake, caps).expect("the fake device obeys")
+    }
+
+    /// Steps until the node waits.
+    fn settle(&mut self) -> Park {
+        for _ in 0..100 {
+            let park = self.program.step();
+            if park != Park::Again {
+                return park;
+            }
+        }
+        panic!("the node never waits");
+    }
+
+    fn complete(&self, post: usize, result: Result<WcOp, WcError>) {
+        let id = self.world().sends[post].0;
+        self.world().complete(id, result);
+    }
+}
+
+const SEND: SendOp<'static, V> = SendOp::Send { imm: None };
+
+fn nothing() -> Local<'static, V> {
+    Local::Lease(Lease::Nothing)
+}
+
+fn until(style: Wait, deadline: Option<u64>) -> Park {
+    Park::Until { style, deadline: deadline.map(Nanos) }
+}
+
+#[test]
+fn a_node_with_nothing_to_do_waits_for_ever() {
+    for wait in [Wait::Poll, Wait::Notify] {
+        assert_eq!(Bench::new(wait).settle(), until(wait, None));
+    }
+}
+
+#[test]
+fn arming_is_preceded_by_a_step_in_which_the_world_moves_and_followed_by_a_poll() {
+    let mut bench = Bench::new(Wait::Notify);
+    let queue = bench.queue(4, 4);
+    let rt = bench.rt.clone();
+    let done = rt.spawn(async move {
+        let pending = queue.post(SEND, nothing()).expect("room");
+        pending.await.0.is_ok()
+    });
+    assert_eq!(bench.program.step(), Park::Again);
+    assert!(!bench.world().armed[0], "not armed in the step of the empty poll");
+    // The completion falls into the gap: no event will tell of it.
+    bench.complete(0, Ok(WcOp::Send));
+    assert!(bench.world().channel.is_empty());
+    let _ = bench.program.step();
+    assert!(done.is_finished(), "the poll after arming found it");
+}
+
+#[test]
+fn a_completion_of_an_armed_queue_wakes_and_it_is_armed_again() {
+    let mut bench = Bench::new(Wait::Notify);
+    let queue = bench.queue(4, 4);
+    let sink = Sink::new();
+    queue.post_recv(&sink, 7, Lease::Nothing).expect("room");
+    assert_eq!(bench.settle(), until(Wait::Notify, None));
+    assert!(bench.world().armed[0]);
+    let id = bench.world().receives[0].0;
+    bench.world().complete(id, Ok(WcOp::Recv));
+    assert_eq!(bench.world().channel.len(), 1);
+    assert_eq!(bench.settle(), until(Wait::Notify, None));
+    assert_eq!(sink.take().map(|c| (c.tag, c.outcome.is_ok())), Some((7, true)));
+    assert!(bench.world().armed[0]);
+}
+
+#[test]
+fn an_armed_queue_is_not_armed_again_for_a_timer() {
+    let mut bench = Bench::new(Wait::Notify);
+    let _queue = bench.queue(4, 4);
+    let rt = bench.rt.clone();
+    let sleeper = bench.rt.clone();
+    let done = rt.spawn(async move { sleeper.sleep(Nanos(10)).await });
+    assert_eq!(bench.settle(), until(Wait::Notify, Some(10)));
+    bench.world().now = Nanos(10);
+    assert_eq!(bench.program.step(), until(Wait::Notify, None), "no further step in between");
+    assert!(done.is_finished());
+}
+
+#[test]
+fn a_polling_node_parks_after_one_round_and_never_arms() {
+    let mut bench = Bench::new(Wait::Poll);
+    let _queue = bench.queue(4, 4);
+    assert_eq!(bench.program.step(), until(Wait::Poll, None));
+    assert_eq!(bench.world().polls, 1);
+    assert!(!bench.world().armed[0]);
+}
+
+#[test]
+fn every_completion_is_taken_before_the_node_waits() {
+    let config = RtConfig { wait: Wait::Poll, poll_batch: 2, ..RtConfig::default() };
+    let mut bench = Bench::with(config);
+    let queue = bench.queue(64, 4);
+    for _ in 0..5 {
+        queue.post_quiet(SEND, nothing()).expect("room");
+    }
+    let last = queue.post(SEND, nothing()).expect("room");
+    for i in 0..6 {
+        bench.complete(i, Ok(WcOp::Send));
+    }
+    assert_eq!(bench.program.step(), until(Wait::Poll, None));
+    assert!(bench.world().cqs[0].is_empty());
+    drop(last);
+    assert_eq!(bench.rt.audit().slots, 0);
+}
+
+#[test]
+fn a_step_ends_though_a_task_never_rests() {
+    let mut bench = Bench::new(Wait::Poll);
+    let _queue = bench.queue(4, 4);
+    bench.rt.spawn(poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        Poll::<()>::Pending
+    }));
+    assert_eq!(bench.program.step(), Park::Again);
+    assert_eq!(bench.world().polls, RtConfig::default().max_rounds);
+}
+
+#[test]
+fn a_yield_lets_the_world_move() {
+    let mut bench = Bench::new(Wait::Poll);
+    let rt = bench.rt.clone();
+    let task = bench.rt.spawn(async move { rt.yield_now().await });
+    assert_eq!(bench.program.step(), Park::Again);
+    assert!(!task.is_finished());
+    assert_eq!(bench.program.step(), until(Wait::Poll, None));
+    assert!(task.is_finished());
+}
+
+#[test]
+fn a_deadline_drops_what_comes_too_late_and_keeps_what_comes_in_time() {
+    let mut bench = Bench::new(Wait::Poll);
+    let rt = bench.rt.clone();
+    let late = bench.rt.spawn(async move { rt.deadline(Nanos(5), pending::<()>()).await });
+    let rt = bench.rt.clone();
+    let (sender, receiver) = oneshot::<u8>();
+    let early = bench.rt.spawn(async move { rt.deadline(Nanos(5), receiver).await });
+    assert_eq!(bench.settle(), until(Wait::Poll, Some(5)));
+    assert_eq!(sender.send(3), Ok(()));
+    bench.world().now = Nanos(5);
+    assert_eq!(bench.settle(), until(Wait::Poll, None));
+    let results = bench.rt.spawn(async move { (late.await, early.await) });
+    bench.settle();
+    assert!(results.is_finished());
+    let (send, mut get) = mailbox();
+    bench.rt.spawn(async move { send.send(results.await).map_err(drop) });
+    bench.settle();
+    assert_eq!(get.try_recv(), Some(Some((Some(Err(Elapsed)), Some(Ok(Ok(3)))))));
+    assert_eq!(bench.rt.audit().timers, 0, "no timer outlives its deadline's future");
+}
+
+#[test]
+fn never_never_comes() {
+    let mut bench = Bench::new(Wait::Poll);
+    let rt = bench.rt.clone();
+    bench.rt.spawn(async move { rt.sleep(Nanos::MAX).await });
+    assert_eq!(bench.settle(), until(Wait::Poll, None));
+    assert_eq!(bench.rt.audit().tasks, 1);
+}
+
+#[test]
+fn a_lease_outlives_the_future_until_the_request_completes() {
+    let mut bench = Bench::new(Wait::Poll);
+    let queue = bench.queue(4, 4);
+    let pool = BufferPool::<V>::new(&bench.fake, 8, 4, AccessFlags::LOCAL_WRITE);
+    let block = pool.alloc().expect("room");
+    let pending = queue.post(SEND, Local::Lease(Lease::Block { block, len: 8 })).expect("room");
+    drop(pending);
+    bench.settle();
+    assert_eq!((pool.in_use(), bench.rt.audit().leases), (1, 1), "the adapter may still write there");
+    bench.complete(0, Ok(WcOp::Send));
+    bench.settle();
+    assert_eq!((pool.in_use(), bench.rt.audit().slots), (0, 0));
+}
+
+#[test]
+fn a_completion_retires_the_unsignaled_requests_before_it() {
+    let mut bench = Bench::new(Wait::Poll);
+    let queue = bench.queue(64, 4);
+    let sink = Sink::new();
+    queue.post_to(&sink, 1, SEND, nothing()).expect("room");
+    queue.post_to(&sink, 2, SEND, nothing()).expect("room");
+    assert!(bench.world().sends.iter().all(|s| !s.1));
+    let audit = bench.rt.audit();
+    assert_eq!((audit.sends, audit.unsignaled), (0, 2));
+    let pending = queue.post(SEND, nothing()).expect("room");
+    assert_eq!(queue.room(), 61);
+    assert_eq!(queue.completing(), 3);
+    bench.complete(2, Ok(WcOp::Send));
+    bench.settle();
+    assert_eq!(queue.room(), 64);
+    assert_eq!(queue.counts(), (3, 3));
+    let told: Vec<_> = std::iter::from_fn(|| sink.take()).map(|c| (c.tag, c.outcome.is_ok())).collect();
+    assert_eq!(told, [(1, true), (2, true)]);
+    drop(pending);
+}
+
+#[test]
+fn quiet_requests_are_signaled_often_enough_to_free_their_places() {
+    let bench = Bench::new(Wait::Poll);
+    let queue = bench.queue(8, 4);
+    for _ in 0..8 {
+        queue.post_quiet(SEND, nothing()).expect("room");
+    }
+    let signaled: Vec<bool> = bench.world().sends.iter().map(|s| s.1).collect();
+    assert_eq!(signaled, [false, true, false, true, false, true, false, true]);
+    let full = VerbsError::QueueFull { queue: "send", depth: 8 };
+    assert_eq!(queue.post_quiet(SEND, nothing()).err(), Some(full));
+}
+
+#[test]
+fn after_a_failure_nothing_more_counts_as_succeeded() {
+    let mut bench = Bench::new(Wait::Poll);
+    let queue = bench.queue(8, 4);
+    let pending: Vec<_> = (0..3).map(|_| queue.post(SEND, nothing()).expect("room")).collect();
+    bench.complete(0, Ok(WcOp::Send));
+    bench.complete(1, Err(WcError::RetryExc));
+    bench.complete(2, Err(WcError::Flush));
+    bench.settle();
+    assert_eq!(queue.counts(), (3, 1));
+    let outcomes = bench.rt.spawn(async move {
+        let mut outcomes = Vec::new();
+        for p in pending {
+            outcomes.push(p.await.0.err());
+        }
+        outcomes
+    });
+    let (send, mut get) = mailbox();
+    bench.rt.spawn(async move { send.send(outcomes.await).map_err(drop) });
+    bench.settle();
+    let failed = |status| Some(Failed::Status(status));
+    let expected = vec![None, failed(WcError::RetryExc), failed(WcError::Flush)];
+    assert_eq!(get.try_recv(), Some(Some(expected)));
+}
+
+#[test]
+fn destroying_a_queue_pair_settles_what_never_completes_and_only_then_frees_its_memory() {
+    let mut bench = Bench::new(Wait::Poll);
+    let queue = bench.queue(8, 4);
+    let pool = BufferPool::<V>::new(&bench.fake, 8, 4, AccessFlags::LOCAL_WRITE);
+    let lease = || Lease::Block { block: pool.alloc().expect("room"), len: 8 };
+    let sink = Sink::new();
+    queue.post_recv(&sink, 9, lease()).expect("room");
+    queue.post_quiet(SEND, Local::Lease(lease())).expect("room");
+    let pending = queue.post(SEND, Local::Lease(lease())).expect("room");
+    assert_eq!(pool.in_use(), 3);
+    drop(queue);
+    assert_eq!(bench.world().qps_destroyed.len(), 1);
+    let told = sink.take().expect("the receive is settled");
+    assert_eq!((told.tag, told.outcome), (9, Err(Failed::Destroyed)));
+    drop(told);
+    let end = bench.rt.spawn(pending);
+    bench.settle();
+    assert!(end.is_finished());
+    drop(end);
+    assert_eq!((pool.in_use(), bench.rt.audit()), (0, RtAudit::default()));
+    // What the adapter had written before is late, and harms nobody.
+    for post in 0..2 {
+        bench.complete(post, Ok(WcOp::Send));
+    }
+    bench.settle();
+    assert_eq!(bench.rt.audit(), RtAudit::default());
+}
+
+#[test]
+fn a_fenced_queue_pair_drains_to_the_last_request() {
+    let mut bench = Bench::new(Wait::Poll);
+    let queue = bench.queue(8, 4);
+    let sink = Sink::new();
+    queue.post_recv(&sink, 1, Lease::Nothing).expect("room");
+    for _ in 0..8 {
+        // Full, and the last of them signaled or not: the marker still has its place.
+        queue.post_quiet(SEND, nothing()).expect("room");
+    }
+    assert!(queue.fence() && queue.fence());
+    assert_eq!(bench.world().modified.len(), 1, "fencing twice is fencing once");
+    assert_eq!(bench.world().sends.len(), 9);
+    let waiting = queue.clone();
+    let drained = bench.rt.spawn(async move { waiting.drained().await });
+    bench.complete(8, Err(WcError::Flush));
+    bench.settle();
+    assert!(!drained.is_finished(), "the receive is still out");
+    assert_eq!((queue.sends(), queue.receives()), (0, 1));
+    let id = bench.world().receives[0].0;
+    bench.world().complete(id, Err(WcError::Flush));
+    bench.settle();
+    assert!(drained.is_finished());
+}
+
+#[test]
+fn a_refused_post_leaves_no_slot_and_gives_its_memory_back() {
+    let bench = Bench::new(Wait::Poll);
+    let queue = bench.queue(8, 4);
+    let pool = BufferPool::<V>::new(&bench.fake, 8, 4, AccessFlags::LOCAL_WRITE);
+    bench.world().refuse_posts = true;
+    let lease = || Lease::Block { block: pool.alloc().expect("room"), len: 8 };
+    assert!(queue.post(SEND, Local::Lease(lease())).is_err());
+    assert!(queue.post_recv(&Sink::new(), 0, lease()).is_err());
+    assert_eq!((bench.rt.audit(), pool.in_use()), (RtAudit::default(), 0));
+}
+
+#[test]
+fn no_completion_queue_is_promised_more_than_it_holds() {
+    let mut bench = Bench::with(RtConfig { cqe: 16, ..RtConfig::default() });
+    let first = bench.queue(7, 4);
+    assert_eq!(bench.world().capacities, [16]);
+    let second = bench.queue(7, 4);
+    assert_eq!(bench.world().capacities, [16, 16]);
+    let large = bench.queue(40, 4);
+    assert_eq!(bench.world().capacities, [16, 16, 45]);
+    drop((first, second, large));
+    // The promises are free again once the queues were found empty.
+    bench.settle();
+    let _third = bench.queue(7, 4);
+    assert_eq!(bench.world().capacities.len(), 3);
+}
+
+#[test]
+fn shutting_down_ends_everything_and_the_program() {
+    let mut bench = Bench::new(Wait::Notify);
+    let queue = bench.queue(8, 4);
+    let rt = bench.rt.clone();
+    bench.rt.spawn(async move {
+        let _held = queue.post(SEND, nothing());
+        rt.sleep(Nanos(5)).await;
+        drop(queue);
+    });
+    bench.settle();
+    assert_eq!(bench.rt.audit().tasks, 1);
+    bench.rt.shutdown();
+    assert!(bench.rt.is_closed());
+    assert_eq!(bench.rt.audit(), RtAudit::default());
+    assert_eq!(bench.world().qps_destroyed.len(), 1);
+    assert_eq!(bench.program.step(), Park::Done);
+}
+
+#[test]
+fn a_device_that_is_gone_ends_the_node() {
+    let mut bench = Bench::new(Wait::Poll);
+    let _queue = bench.queue(8, 4);
+    bench.world().refuse_polls = true;
+    assert_eq!(bench.program.step(), Park::Done);
+    assert_eq!(bench.rt.fatal(), Some(VerbsError::DeviceGone));
+}
+
+#[test]
+fn a_task_that_shuts_the_node_down_ends_the_step() {
+    let mut bench = Bench::new(Wait::Poll);
+    let rt = bench.rt.clone();
+    bench.rt.spawn(async move { rt.shutdown() });
+    assert_eq!(bench.program.step(), Park::Done);
+    assert_eq!(bench.rt.fatal(), None);
+}
+
+#[test]
+fn connection_events_reach_whoever_listens_or_asked() {
+    let mut bench = Bench::new(Wait::Poll);
+    let (own, other) = (Service(1), Service(2));
+    let (connector, mut events) = bench.rt.listen(own).expect("nobody listens yet");
+    assert!(bench.rt.listen(own).is_err(), "one listener a service");
+    let id = connector.resolve("n1").expect("the fake device obeys");
+    let request = |id, service| CmEvent::Request { id: CmId(id), service, private: Vec::new() };
+    bench.world().cm_events.extend([
+        request(1, own),
+        request(2, other),
+        CmEvent::Resolved { id },
+        CmEvent::Disconnected { id: CmId(1) },
+        CmEvent::Established { id: CmId(1), private: Vec::new() },
+    ]);
+    bench.settle();
+    assert_eq!(events.try_recv(), Some(request(1, own)));
+    assert_eq!(events.try_recv(), Some(CmEvent::Resolved { id }));
+    assert_eq!(events.try_recv(), Some(CmEvent::Disconnected { id: CmId(1) }));
+    assert_eq!(events.try_recv(), None, "a connection that is over has no more events");
+    assert_eq!(bench.world().rejected, [CmId(2)], "nobody listens there");
+    connector.disconnect(id);
+    bench.world().cm_events.push_back(CmEvent::Unreachable { id });
+    bench.settle();
+    assert_eq!(events.try_recv(), None, "nor has one that was given up");
+}
+
+#[test]
+fn asynchronous_events_reach_everyone_who_asked() {
+    let mut bench = Bench::new(Wait::Poll);
+    let (mut a, mut b) = (bench.rt.async_events(), bench.rt.async_events());
+    bench.world().async_events.push_back(AsyncEvent::PortError(1));
+    bench.settle();
+    assert_eq!(a.try_recv(), Some(AsyncEvent::PortError(1)));
+    drop(a);
+    bench.world().async_events.push_back(AsyncEvent::DeviceFatal);
+    bench.settle();
+    let got: Vec<_> = std::iter::from_fn(|| b.try_recv()).collect();
+    assert_eq!(got, [AsyncEvent::PortError(1), AsyncEvent::DeviceFatal]);
+}
+
+#[test]
+fn a_configuration_in_which_nothing_could_run_is_refused() {
+    let fake = Fake::default();
+    for (what, config) in [
+        ("cqe", RtConfig { cqe: 0, ..RtConfig::default() }),
+        ("poll_batch", RtConfig { poll_batch: 0, ..RtConfig::default() }),
+        ("max_rounds", RtConfig { max_rounds: 0, ..RtConfig::default() }),
+    ] {
+        assert_eq!(Rt::<V>::new(&fake, config).err(), Some(RtError::Zero(what)));
+    }
+}
+
+#[test]
+fn blocks_do_not_overlap_and_are_used_again() {
+    let fake = Fake::default();
+    let pool = BufferPool::<V>::new(&fake, 12, 3, AccessFlags::LOCAL_WRITE);
+    assert_eq!(pool.block_len(), 16, "whole words");
+    let blocks: Vec<_> = (0..3).map(|_| pool.alloc().expect("room")).collect();
+    let none = pool.alloc().err();
+    assert_eq!(none, Some(VerbsError::Exhausted { what: "buffer", limit: 3 }));
+    for (i, block) in blocks.iter().enumerate() {
+        block.write(0, &[i as u8 + 1; 16]).expect("in bounds");
+    }
+    for (i, block) in blocks.iter().enumerate() {
+        assert_eq!(block.word(), Ok(u64::from_ne_bytes([i as u8 + 1; 8])));
+        let mut out = [0; 4];
+        block.read(12, &mut out).expect("in bounds");
+        assert_eq!(out, [i as u8 + 1; 4]);
+        assert!(block.read(13, &mut out).is_err() && block.write(13, &out).is_err());
+    }
+    let shared = blocks[1].clone();
+    drop(blocks);
+    assert_eq!(pool.in_use(), 1, "a clone shares the lease");
+    drop(shared);
+    assert_eq!(pool.in_use(), 0);
+    assert!(pool.alloc().is_ok());
+    assert_eq!(fake.world.borrow().regions, 1);
+}
+
+#[test]
+fn a_pool_registers_more_when_it_runs_out() {
+    let fake = Fake::default();
+    let pool = BufferPool::<V>::new(&fake, 8 * 1024, u32::MAX, AccessFlags::LOCAL_WRITE);
+    let blocks: Vec<_> = (0..9).map(|_| pool.alloc().expect("room")).collect();
+    assert!(fake.world.borrow().regions > 1);
+    for (i, block) in blocks.iter().enumerate() {
+        block.write(0, &(i as u64).to_ne_bytes()).expect("in bounds");
+    }
+    assert!(blocks.iter().enumerate().all(|(i, b)| b.word() == Ok(i as u64)));
+}
+
+#[test]
+fn the_queue_pair_is_the_callers_to_modify() {
+    let bench = Bench::new(Wait::Poll);
+    let queue = bench.queue(8, 4);
+    assert_eq!(queue.num(), verbs_trait::QpNum(1));
+    assert!(queue.qp().modify(&Modify::Err).is_ok());
+    assert_eq!(bench.world().modified, [queue.num()]);
+}

@@ -1,0 +1,213 @@
+//! The conformance suite's harness over the simulated fabric.
+
+use sim_backend::choice::Seeded;
+use sim_backend::fault::{self, Op, Rule, RuleId, Verdict};
+use sim_backend::profile::Profile;
+use sim_backend::{Config, Fabric, NodeId, RunEnd, Sim};
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use verbs_trait::conformance::{Act, Fault, FaultId, Harness, Machine, Pace, PacketClass, Powers};
+use verbs_trait::{Caps, Nanos, Node, PinnedMemory};
+
+/// A world at a time, and the faults that are in force in it.
+pub struct SimHarness {
+    profile: Profile,
+    pace: Pace,
+    fabric: Fabric,
+    /// Time that passed while nothing was pending: a fabric's own clock stands still then.
+    skipped: Nanos,
+    faults: Vec<Injected>,
+}
+
+/// A fault as the fabric knows it.
+enum Injected {
+    Rules(Vec<RuleId>),
+    Planned,
+    /// Healed, having struck so many packets.
+    Over(u64),
+}
+
+impl SimHarness {
+    /// A harness with the costs of a built-in profile, under which a small message's way there and back takes
+    /// no longer than `round_trip`.
+    pub fn new(profile: &str, round_trip: Nanos, seeds: u64) -> SimHarness {
+        let profile = Profile::builtin(profile).expect("a built-in profile");
+        let pace = Pace { round_trip, patience: Nanos::from_secs(20), seeds };
+        let fabric = world(&profile, 1, 0).expect("a world of one node");
+        SimHarness { profile, pace, fabric, skipped: Nanos::ZERO, faults: Vec::new() }
+    }
+
+    fn install(&mut self, rules: Vec<Rule>) -> Injected {
+        Injected::Rules(self.fabric.rules(|list| rules.into_iter().map(|rule| list.push(rule)).collect()))
+    }
+}
+
+fn world(profile: &Profile, nodes: u32, seed: u64) -> Result<Fabric, String> {
+    Fabric::new(Config::new(nodes, profile.clone()), Box::new(Seeded::new(seed))).map_err(|e| e.to_string())
+}
+
+fn node(index: usize) -> NodeId {
+    NodeId(index as u32)
+}
+
+impl Harness for SimHarness {
+    type V = Sim;
+
+    fn capabilities(&self) -> Caps {
+        Caps::ATOMICS | Caps::BROUGHT_MEMORY | Caps::CQ_RESIZE | Caps::SOLICITED | Caps::SQD
+    }
+
+    fn powers(&self) -> Powers {
+        Powers::all()
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    fn start(&mut self, nodes: usize, seed: u64) -> Result<Vec<Machine<Sim>>, String> {
+        self.fabric = world(&self.profile, nodes as u32, seed)?;
+        self.skipped = Nanos::ZERO;
+        self.faults.clear();
+        let machine = |n: usize| {
+            let device = self.fabric.devices(node(n)).remove(0);
+            Machine { name: format!("n{n}"), device, port: 1, gid_index: 0 }
+        };
+        Ok((0..nodes).map(machine).collect())
+    }
+
+    fn now(&self) -> Nanos {
+        self.fabric.now() + self.skipped
+    }
+
+    fn advance(&mut self, span: Nanos) {
+        let until = self.fabric.now() + span;
+        loop {
+            let before = self.fabric.now();
+            match self.fabric.run_until(until) {
+                RunEnd::Reached => return,
+                // A program has ended just now, and the rest of the world goes on.
+                RunEnd::AllDone if self.fabric.now() > before => {}
+                RunEnd::AllDone | RunEnd::Idle => break,
+            }
+        }
+        self.skipped += until - self.fabric.now();
+    }
+
+    fn inject(&mut self, fault: &Fault) -> Option<FaultId> {
+        let injected = match *fault {
+            Fault::Strike { from, to, class, skip, count, act } => {
+                self.install(strike(from, to, class, skip, count, act)?)
+            }
+            Fault::Cut { a, b } => self.install(both_ways(a, b, |way| vec![way(Verdict::Drop)])),
+            Fault::Noise { a, b, loss, duplicate, delay, at_most, seed: _ } => {
+                self.install(both_ways(a, b, |way| noise(way, loss, duplicate, delay, at_most)))
+            }
+            Fault::PortDown { node: n, port } => {
+                let fault = fault::Fault::PortDown { node: node(n), port, lasts: None };
+                self.fabric.plan(Nanos::ZERO, fault).ok()?;
+                Injected::Planned
+            }
+        };
+        self.faults.push(injected);
+        Some(FaultId(self.faults.len() as u64 - 1))
+    }
+
+    fn struck(&self, fault: FaultId) -> u64 {
+        match &self.faults[fault.0 as usize] {
+            Injected::Rules(rules) => {
+                self.fabric.rules(|list| rules.iter().filter_map(|rule| list.struck(*rule)).sum())
+            }
+            Injected::Planned => self.fabric.faults().iter().map(|record| record.packets_hit).sum(),
+            Injected::Over(struck) => *struck,
+        }
+    }
+
+    fn heal(&mut self, fault: FaultId) {
+        let struck = self.struck(fault);
+        match std::mem::replace(&mut self.faults[fault.0 as usize], Injected::Over(struck)) {
+            Injected::Rules(rules) => self.fabric.rules(|list| {
+                for rule in rules {
+                    list.remove(rule);
+                }
+            }),
+            Injected::Planned => self.fabric.stop_faults(),
+            Injected::Over(_) => {}
+        }
+    }
+
+    fn mount(&mut self, n: usize, program: Box<dyn Node>) -> bool {
+        self.fabric.mount(node(n), program);
+        true
+    }
+
+    fn brought_memory(&mut self, len: usize) -> Option<Box<dyn PinnedMemory>> {
+        Some(Box::new(Pages(vec![0u64; len.div_ceil(8)].into_iter().map(UnsafeCell::new).collect(), len)))
+    }
+}
+
+/// One rule for each class of the fabric that the suite's class stands for. Counting is a rule's own, so several
+/// rules can only strike everything.
+fn strike(from: usize, to: usize, class: PacketClass, skip: u64, count: u64, act: Act) -> Option<Vec<Rule>> {
+    use fault::PacketClass as Fabric;
+    let verdict = match act {
+        Act::Count => Verdict::Pass,
+        Act::Drop => Verdict::Drop,
+        Act::Duplicate => Verdict::Duplicate,
+        Act::Delay(late) => Verdict::Delay(late),
+        Act::Mangle => Verdict::Shorten,
+    };
+    let rule = Rule::new(verdict).src(node(from)).dst(node(to)).after(skip).times(count);
+    let atomic = |op| rule.class(Fabric::Request).op(op);
+    let rules = match class {
+        PacketClass::Any => {
+            let all = [
+                Fabric::Request,
+                Fabric::Ack,
+                Fabric::Nak,
+                Fabric::Rnr,
+                Fabric::ReadResponse,
+                Fabric::AtomicResponse,
+            ];
+            all.map(|class| rule.class(class)).to_vec()
+        }
+        PacketClass::AtomicRequest => vec![atomic(Op::CompareSwap), atomic(Op::FetchAdd)],
+        PacketClass::Request => vec![rule.class(Fabric::Request)],
+        PacketClass::Ack => vec![rule.class(Fabric::Ack)],
+        PacketClass::Nak => vec![rule.class(Fabric::Nak)],
+        PacketClass::Rnr => vec![rule.class(Fabric::Rnr)],
+        PacketClass::ReadResponse => vec![rule.class(Fabric::ReadResponse)],
+        PacketClass::AtomicResponse => vec![rule.class(Fabric::AtomicResponse)],
+        PacketClass::Cm => vec![rule.class(Fabric::Cm)],
+    };
+    (rules.len() == 1 || (skip, count) == (0, u64::MAX)).then_some(rules)
+}
+
+/// Rules for both directions between two nodes.
+fn both_ways(a: usize, b: usize, rules: impl Fn(&dyn Fn(Verdict) -> Rule) -> Vec<Rule>) -> Vec<Rule> {
+    let way = |from, to| rules(&move |verdict| Rule::new(verdict).src(node(from)).dst(node(to)));
+    [way(a, b), way(b, a)].concat()
+}
+
+/// Loss, duplication, and delays of eight lengths.
+fn noise(way: &dyn Fn(Verdict) -> Rule, loss: u32, duplicate: u32, delay: u32, at_most: Nanos) -> Vec<Rule> {
+    let mut rules = vec![way(Verdict::Drop).ppm(loss), way(Verdict::Duplicate).ppm(duplicate)];
+    rules.extend((1..=8).map(|eighth| way(Verdict::Delay(at_most * eighth / 8)).ppm(delay / 8)));
+    rules
+}
+
+/// Memory that an application brings.
+struct Pages(Box<[UnsafeCell<u64>]>, usize);
+
+// SAFETY: the boxed cells do not move while this value lives, are valid for reads and writes, and nothing else
+// refers to them: the box is private and hands out no reference.
+#[allow(unsafe_code, reason = "an application's promise about the memory that it brings")]
+unsafe impl PinnedMemory for Pages {
+    fn ptr(&self) -> NonNull<u8> {
+        NonNull::from(&*self.0).cast()
+    }
+
+    fn len(&self) -> usize {
+        self.1
+    }
+}

@@ -1,0 +1,63 @@
+//! The simulated fabric keeps the verbs contract: the conformance suite, one test a case.
+
+mod harness;
+
+use harness::SimHarness;
+use verbs_trait::conformance::{self, Verdict};
+use verbs_trait::{Caps, Nanos};
+
+/// What the fabric does not have yet. A case that lacks anything else fails.
+const LACKING: Caps =
+    Caps::UD.union(Caps::SRQ).union(Caps::APM).union(Caps::OUT_OF_BAND).union(Caps::MULTI_PORT);
+
+fn present_day() -> SimHarness {
+    SimHarness::new("present-day", Nanos::from_micros(10), 100)
+}
+
+fn judge(verdict: &Verdict) -> Result<(), String> {
+    match verdict {
+        Verdict::Passed => Ok(()),
+        Verdict::Lacking { caps, powers } if powers.is_empty() && LACKING.contains(*caps) => Ok(()),
+        other => Err(other.to_string()),
+    }
+}
+
+fn check(group: &str, name: &str) {
+    let case = conformance::case::<SimHarness>(group, name).expect("a case of the suite");
+    if let Err(why) = judge(&case.run(&mut present_day())) {
+        panic!("{group}::{name} (IBA {}): {why}", case.clause);
+    }
+}
+
+macro_rules! tests {
+    ($($group:ident { $($case:ident)* })*) => {
+        $(mod $group {
+            $(#[test]
+            fn $case() {
+                super::check(stringify!($group), stringify!($case));
+            })*
+        })*
+
+        /// Every case of the list above.
+        const LISTED: &[(&str, &str)] = &[$($((stringify!($group), stringify!($case))),*),*];
+    };
+}
+
+verbs_trait::conformance_cases!(tests);
+
+#[test]
+fn every_case_of_the_suite_has_its_test() {
+    let suite: Vec<_> =
+        conformance::cases::<SimHarness>().iter().map(|case| (case.group, case.name)).collect();
+    assert_eq!(LISTED, suite);
+}
+
+/// The same suite on another adapter's costs; and the table, for `--nocapture`.
+#[test]
+fn the_suite_holds_with_the_costs_of_2007_as_well() {
+    let mut harness = SimHarness::new("ncosed-2007", Nanos::from_micros(100), 10);
+    let report = conformance::run(&mut harness, |_| true, &mut |_| {});
+    println!("{report}");
+    let broken: Vec<_> = report.rows.iter().filter(|row| judge(&row.verdict).is_err()).collect();
+    assert!(broken.is_empty(), "{} cases failed:\n{report}", broken.len());
+}
