@@ -27,7 +27,10 @@ struct Ledger {
     /// Send requests posted ever, and those of them that are known to have succeeded, in order.
     sends_posted: u64,
     sends_succeeded: u64,
+    /// A send request failed: no later one has succeeded.
     failed: bool,
+    /// A request of either queue failed: the queue pair is in error.
+    broken: bool,
     /// Who waits for send requests to end.
     send_watchers: Vec<Waker>,
     /// Who waits for both queues to be empty.
@@ -104,6 +107,7 @@ impl Ledgers {
     /// Notes that a request ended, and says who waits for that.
     pub(super) fn progress(&mut self, queue: QueueId, side: Side, ok: bool) -> Watchers {
         let ledger = &mut self.ledgers[queue.0 as usize];
+        ledger.broken |= !ok;
         if side == Side::Send {
             if ok && !ledger.failed {
                 ledger.sends_succeeded += 1;
@@ -131,6 +135,10 @@ impl Ledgers {
 
     pub(super) fn unsignaled_tail(&self, queue: QueueId) -> u32 {
         self.ledgers[queue.0 as usize].unsignaled_tail
+    }
+
+    pub(super) fn is_broken(&self, queue: QueueId) -> bool {
+        self.ledgers[queue.0 as usize].broken
     }
 
     /// How many sends were posted, and how many of them, from the first on, have succeeded.

@@ -109,6 +109,12 @@ impl<V: Verbs> Queue<V> {
         self.inner.rt.inner.requests.borrow().ledgers.receives(self.inner.id)
     }
 
+    /// Whether a request is known to have failed, which puts a reliable connection's queue pair in error:
+    /// whatever is posted from now on is flushed.
+    pub fn is_broken(&self) -> bool {
+        self.inner.rt.inner.requests.borrow().ledgers.is_broken(self.inner.id)
+    }
+
     /// How many send requests were posted, and how many of them, from the first on without a gap, are known
     /// to have succeeded.
     pub fn counts(&self) -> (u64, u64) {

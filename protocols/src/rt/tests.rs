@@ -251,11 +251,12 @@ fn after_a_failure_nothing_more_counts_as_succeeded() {
     let mut bench = Bench::new(Wait::Poll);
     let queue = bench.queue(8, 4);
     let pending: Vec<_> = (0..3).map(|_| queue.post(SEND, nothing()).expect("room")).collect();
+    assert!(!queue.is_broken());
     bench.complete(0, Ok(WcOp::Send));
     bench.complete(1, Err(WcError::RetryExc));
     bench.complete(2, Err(WcError::Flush));
     bench.settle();
-    assert_eq!(queue.counts(), (3, 1));
+    assert_eq!((queue.counts(), queue.is_broken()), ((3, 1), true));
     let outcomes = bench.rt.spawn(async move {
         let mut outcomes = Vec::new();
         for p in pending {

@@ -80,9 +80,10 @@ impl<V: Verbs> Peer<V> {
         self.session.kept() > 0 || !self.waiters.is_empty() || self.settling > 0
     }
 
-    /// The queue pair, if the connection stands.
+    /// The queue pair, if the connection stands and is not known to be broken: what were posted then would
+    /// be flushed, and its fate unknown for nothing.
     pub(super) fn standing(&self) -> Option<&Queue<V>> {
-        self.queue.as_ref().filter(|_| self.link.is_up())
+        self.queue.as_ref().filter(|queue| self.link.is_up() && !queue.is_broken())
     }
 
     /// Gives up the queue pair; whatever of it is still reported is of no interest.

@@ -1,0 +1,131 @@
+//! A simulated cluster with a mesh on every node.
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use protocols::rt::{Rt, RtConfig};
+use protocols::transport::{Mesh, MeshConfig, Rank};
+use sim_backend::choice::Seeded;
+use sim_backend::fault::Fault;
+use sim_backend::profile::Profile;
+use sim_backend::{Config, Fabric, NodeId, RunEnd, Sim};
+use verbs_trait::{AckTimeout, Device, Nanos, Retries, Wait};
+
+pub const STYLES: [Wait; 2] = [Wait::Poll, Wait::Notify];
+
+/// A node's runtime and mesh, held by the test beside the node's own tasks.
+pub struct Member {
+    pub rt: Rt<Sim>,
+    pub mesh: Mesh<Sim>,
+}
+
+pub struct Cluster {
+    pub fabric: Fabric,
+    pub members: Vec<Member>,
+    wait: Wait,
+}
+
+pub fn ms(n: u64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+pub fn us(n: u64) -> Nanos {
+    Nanos::from_micros(n)
+}
+
+pub fn rank(index: usize) -> Rank {
+    Rank::from_index(index as u32)
+}
+
+impl Member {
+    /// Runs something on the node at a point in time. A node that waits cannot see what a test does from
+    /// outside.
+    pub fn at(&self, time: Nanos, run: impl FnOnce() + 'static) {
+        let sleep = self.rt.sleep_until(time);
+        drop(self.rt.spawn(async move {
+            sleep.await;
+            run();
+        }));
+    }
+
+    /// Leaves the mesh at a point in time.
+    pub fn close_at(&self, time: Nanos) {
+        let mesh = self.mesh.clone();
+        self.at(time, move || mesh.close());
+    }
+}
+
+impl Cluster {
+    pub fn new(nodes: u32, seed: u64, wait: Wait) -> Cluster {
+        let profile = Profile::builtin("present-day").expect("it is built in");
+        let fabric = Fabric::new(Config::new(nodes, profile), Box::new(Seeded::new(seed)));
+        let fabric = fabric.expect("a good configuration");
+        let mut cluster = Cluster { fabric, members: Vec::new(), wait };
+        for node in 0..nodes {
+            let member = cluster.start(node);
+            cluster.members.push(member);
+        }
+        cluster
+    }
+
+    /// Starts a node's program; before the first one, or after a crash.
+    pub fn start(&self, node: u32) -> Member {
+        let device = &self.fabric.devices(NodeId(node))[0];
+        let ctx = device.open().expect("the device opens");
+        let rt = Rt::new(&ctx, RtConfig { wait: self.wait, ..RtConfig::default() }).expect("it starts");
+        let mesh = Mesh::start(&rt, config(self.fabric.nodes(), node)).expect("it starts");
+        self.fabric.mount(NodeId(node), Box::new(rt.program()));
+        Member { rt, mesh }
+    }
+
+    pub fn run(&self, span: Nanos) -> RunEnd {
+        self.fabric.run_until(self.fabric.now() + span)
+    }
+
+    pub fn plan(&self, at: Nanos, fault: Fault) {
+        self.fabric.plan(at, fault).expect("a good fault");
+    }
+
+    /// Everything has ended and nothing is leaked: connections and what they keep posted aside.
+    pub fn assert_at_rest(&self, context: &str) {
+        for (node, member) in self.members.iter().enumerate() {
+            let mesh = member.mesh.audit();
+            assert_eq!((mesh.unacked, mesh.outstanding, mesh.waiting), (0, 0, 0), "{context}: n{node}");
+            let rt = member.rt.audit();
+            assert_eq!(rt.sends, 0, "{context}: n{node}");
+            assert_eq!(rt.slots, rt.unsignaled + rt.receives, "{context}: n{node}");
+            assert_eq!(rt.tasks, 1, "{context}: n{node}: the mesh's driver alone");
+            assert_eq!(rt.timers, 0, "{context}: n{node}");
+        }
+    }
+}
+
+/// Sizes and times that make a cut of a millisecond exhaust the adapter's retries.
+pub fn config(nodes: u32, node: u32) -> MeshConfig {
+    let names = (0..nodes).map(|n| format!("n{n}")).collect();
+    MeshConfig {
+        recv_buffers: 16,
+        send_depth: 16,
+        timeout: AckTimeout::new(4).expect("an exponent"),
+        retry: Retries::new(2).expect("a count"),
+        ack_delay: us(200),
+        reconnect_min: us(100),
+        reconnect_max: ms(5),
+        ..MeshConfig::new(rank(node as usize), names)
+    }
+}
+
+/// A small generator for the test's own decisions, apart from the world's.
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Dice {
+        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        // xorshift64*
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % n
+    }
+}
