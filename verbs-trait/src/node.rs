@@ -52,6 +52,12 @@ pub trait Host: Clock {
     /// In simulation it advances the node's clock by what the calibration profile says; on hardware, where
     /// the work costs what it costs, it is nothing.
     fn spend(&self, work: Work);
+
+    /// Names the task that runs from now on, until the step ends or another is named; 0 is the node's
+    /// runtime itself. For reports of what a program did; a machine that makes none ignores it.
+    fn task(&self, id: u32) {
+        let _ = id;
+    }
 }
 
 /// Kinds of work that cost processor time and are not verbs calls.

@@ -39,6 +39,8 @@ struct TaskId {
 
 struct TaskWaker {
     id: TaskId,
+    /// Its number for reports, which no other task of the node has: from 1, in the order of their starts.
+    number: u32,
     /// In the ready queue already: waking twice runs once.
     queued: AtomicBool,
     ready: Arc<Ready>,
@@ -74,6 +76,7 @@ struct Slab {
     places: Vec<Place>,
     free: Vec<u32>,
     alive: usize,
+    started: u32,
 }
 
 /// Runs the tasks of one node. Deterministic: the order of wake-ups is the order of runs.
@@ -103,14 +106,16 @@ impl Executor {
 
     fn insert(&self, future: BoxedTask) {
         let mut slab = self.slab.borrow_mut();
+        slab.started = slab.started.wrapping_add(1);
+        let number = slab.started;
         let index = slab.free.pop().unwrap_or_else(|| {
             slab.places.push(Place::default());
             (slab.places.len() - 1) as u32
         });
         let place = &mut slab.places[index as usize];
         let id = TaskId { index, generation: place.generation };
-        let header =
-            Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready: Arc::clone(&self.ready) });
+        let (queued, ready) = (AtomicBool::new(true), Arc::clone(&self.ready));
+        let header = Arc::new(TaskWaker { id, number, queued, ready });
         let waker = Waker::from(Arc::clone(&header));
         place.task = Some(Task { future: Some(future), header, waker });
         slab.alive += 1;
@@ -118,18 +123,22 @@ impl Executor {
     }
 
     /// Runs the tasks that are ready now, each once; those that they wake wait for the next round. Says how
-    /// many ran.
-    pub(crate) fn run_round(&self) -> usize {
+    /// many ran. `names` is told whose turn it is, 0 when it is nobody's any more.
+    pub(crate) fn run_round(&self, names: impl Fn(u32)) -> usize {
         let turns = self.ready.len();
         for _ in 0..turns {
             let Some(id) = self.ready.pop() else { break };
-            self.run(id);
+            self.run(id, &names);
+        }
+        if turns > 0 {
+            names(0);
         }
         turns
     }
 
-    fn run(&self, id: TaskId) {
-        let Some((mut future, waker)) = self.take(id) else { return };
+    fn run(&self, id: TaskId, names: impl Fn(u32)) {
+        let Some((mut future, waker, number)) = self.take(id) else { return };
+        names(number);
         let done = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         if done {
             self.remove(id);
@@ -140,7 +149,7 @@ impl Executor {
         }
     }
 
-    fn take(&self, id: TaskId) -> Option<(BoxedTask, Waker)> {
+    fn take(&self, id: TaskId) -> Option<(BoxedTask, Waker, u32)> {
         let mut slab = self.slab.borrow_mut();
         let place = slab.places.get_mut(id.index as usize)?;
         if place.generation != id.generation {
@@ -148,7 +157,7 @@ impl Executor {
         }
         let task = place.task.as_mut()?;
         task.header.queued.store(false, Ordering::Relaxed);
-        Some((task.future.take()?, task.waker.clone()))
+        Some((task.future.take()?, task.waker.clone(), task.header.number))
     }
 
     fn put_back(&self, id: TaskId, future: BoxedTask) {

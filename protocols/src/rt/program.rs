@@ -3,7 +3,7 @@
 use super::cqs::Polled;
 use super::slots::complete;
 use super::{Inner, Rt};
-use verbs_trait::{Clock, CompletionChannel, Nanos, Node, Park, Verbs, VerbsError, Wait};
+use verbs_trait::{Clock, CompletionChannel, Host, Nanos, Node, Park, Verbs, VerbsError, Wait};
 
 /// What a node's driver steps. Dropping it shuts the runtime down, as a crash of the node would.
 pub struct Program<V: Verbs> {
@@ -29,7 +29,7 @@ impl<V: Verbs> Program<V> {
         for _ in 0..inner.config.max_rounds {
             let polled = inner.poll_completions()?;
             let fired = inner.fire_timers();
-            let ran = inner.executor.run_round();
+            let ran = inner.executor.run_round(|task| inner.host.task(task));
             if inner.closed.get() {
                 return Ok(Park::Done);
             }
