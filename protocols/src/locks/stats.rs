@@ -22,6 +22,15 @@ macro_rules! counters {
             }
         }
 
+        /// What was counted since an earlier moment.
+        impl std::ops::Sub for LockStats {
+            type Output = LockStats;
+
+            fn sub(self, earlier: LockStats) -> LockStats {
+                LockStats { $($name: self.$name - earlier.$name,)* }
+            }
+        }
+
         impl std::ops::AddAssign for LockStats {
             fn add_assign(&mut self, other: LockStats) {
                 $(self.$name += other.$name;)*

@@ -1,0 +1,20 @@
+//! Locks on the simulated fabric: both schemes, both wake-up styles.
+
+mod cluster;
+mod cost;
+mod faults;
+mod requests;
+
+use protocols::locks::Scheme;
+use verbs_trait::Wait;
+
+const STYLES: [Wait; 2] = [Wait::Poll, Wait::Notify];
+
+/// Runs a test for each scheme in each style.
+fn each(run: impl Fn(Scheme, Wait)) {
+    for scheme in Scheme::ALL {
+        for wait in STYLES {
+            run(scheme, wait);
+        }
+    }
+}

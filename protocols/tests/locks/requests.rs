@@ -1,0 +1,185 @@
+//! What one application may ask for, and what becomes of it.
+
+use crate::cluster::{Cluster, Job};
+use crate::each;
+use protocols::locks::{LockConfig, LockError, LockKey, LockService, Mode, Scheme};
+use std::cell::Cell;
+use std::rc::Rc;
+use verbs_trait::{Nanos, Wait};
+
+#[test]
+fn a_deadline_that_fires_leaks_nothing() {
+    each(|scheme, wait| {
+        for seed in 0..5 {
+            // The first requests fail while connections are made; later ones are granted now and then.
+            let patience = Some(Nanos::from_micros(150));
+            let job =
+                Job { patience, rounds: 100, keys: 1, shared_percent: 30, ..Job::new(scheme, wait, seed) };
+            let cluster = Cluster::of(&job);
+            cluster.run(Nanos::from_secs(2));
+            cluster.judge();
+            let book = cluster.book.borrow();
+            assert!(book.timeouts > 10 && book.grants > 10, "{}", cluster.story());
+        }
+    });
+}
+
+#[test]
+fn a_try_takes_what_is_free_and_is_refused_what_is_not() {
+    each(|scheme, wait| {
+        let cluster = Cluster::new(scheme, wait, 3, 1);
+        let ended = Rc::new(Cell::new(0));
+        let at = |n: u64| Nanos::from_millis(100 * n);
+        let key = LockKey::named("tried");
+        let busy = Some(LockError::WouldBlock);
+
+        let (rt, client, end) = (cluster.rt(0), cluster.client(0), Rc::clone(&ended));
+        cluster.rt(0).spawn(async move {
+            let grant = client.try_lock(key, Mode::Exclusive).await.expect("it is free");
+            rt.sleep_until(at(2)).await;
+            grant.unlock().await;
+            rt.sleep_until(at(3)).await;
+            let grant = client.try_lock(key, Mode::Shared).await.expect("it is free again");
+            rt.sleep_until(at(5)).await;
+            grant.unlock().await;
+            end.set(end.get() + 1);
+        });
+        let (rt, client, end) = (cluster.rt(1), cluster.client(1), Rc::clone(&ended));
+        cluster.rt(1).spawn(async move {
+            rt.sleep_until(at(1)).await;
+            assert_eq!(client.try_lock(key, Mode::Shared).await.err(), busy);
+            assert_eq!(client.try_lock(key, Mode::Exclusive).await.err(), busy);
+            rt.sleep_until(at(4)).await;
+            assert_eq!(client.try_lock(key, Mode::Exclusive).await.err(), busy);
+            client.try_lock(key, Mode::Shared).await.expect("others share it").unlock().await;
+            end.set(end.get() + 1);
+        });
+        cluster.fabric.run_until(at(10));
+        assert_eq!(ended.get(), 2, "{scheme} {wait:?}");
+        cluster.judge();
+    });
+}
+
+/// Runs a story on one node of a cluster until it ends.
+fn tell(cluster: &Cluster, node: usize, story: impl Future<Output = ()> + 'static) {
+    let ended = Rc::new(Cell::new(false));
+    let end = Rc::clone(&ended);
+    cluster.rt(node).spawn(async move {
+        story.await;
+        end.set(true);
+    });
+    cluster.fabric.run_until(cluster.fabric.now() + Nanos::from_secs(2));
+    assert!(ended.get(), "{}", cluster.story());
+    cluster.judge();
+}
+
+#[test]
+fn a_request_whose_future_is_dropped_is_withdrawn() {
+    each(|scheme, wait| {
+        let cluster = Cluster::new(scheme, wait, 2, 1);
+        let (rt, client) = (cluster.rt(0), cluster.client(0));
+        tell(&cluster, 0, async move {
+            let key = LockKey::named("dropped");
+            let held = client.lock(key, Mode::Exclusive).await.expect("a grant");
+            let soon = rt.now() + Nanos::from_millis(1);
+            assert!(rt.deadline(soon, client.lock(key, Mode::Exclusive)).await.is_err());
+            held.unlock().await;
+            client.lock(key, Mode::Exclusive).await.expect("nobody is before us").unlock().await;
+        });
+        assert_eq!(cluster.stats().abandoned, 1);
+    });
+}
+
+#[test]
+fn a_grant_that_is_dropped_is_given_back() {
+    each(|scheme, wait| {
+        let cluster = Cluster::new(scheme, wait, 2, 1);
+        let client = cluster.client(0);
+        tell(&cluster, 0, async move {
+            let key = LockKey::named("dropped");
+            drop(client.lock(key, Mode::Exclusive).await.expect("a grant"));
+            client.lock(key, Mode::Exclusive).await.expect("it was given back").unlock().await;
+        });
+    });
+}
+
+#[test]
+fn neighbours_share_one_request_in_the_network() {
+    each(|scheme, wait| {
+        let cluster = Cluster::new(scheme, wait, 2, 1);
+        let (rt, client) = (cluster.rt(0), cluster.client(0));
+        tell(&cluster, 0, async move {
+            let key = LockKey::named("shared");
+            let first = client.lock(key, Mode::Exclusive).await.expect("a grant");
+            let waiting: Vec<_> = (0..5)
+                .map(|_| {
+                    let client = client.clone();
+                    rt.spawn(async move {
+                        let grant = client.lock(key, Mode::Shared).await.expect("a grant");
+                        grant.unlock().await;
+                    })
+                })
+                .collect();
+            rt.sleep(Nanos::from_millis(10)).await;
+            first.unlock().await;
+            for one in waiting {
+                one.await;
+            }
+        });
+        assert_eq!((cluster.stats().grants, cluster.stats().local_grants), (6, 4));
+    });
+}
+
+#[test]
+fn a_node_hands_a_lock_around_only_so_often_while_another_waits() {
+    each(|scheme, wait| {
+        let cluster = Cluster::new(scheme, wait, 2, 1);
+        let key = LockKey::named("handed around");
+        let served = Rc::new(Cell::new(0));
+        let before_the_other = Rc::new(Cell::new(0));
+        let (rt, client) = (cluster.rt(0), cluster.client(0));
+        let first = client.clone();
+        cluster.rt(0).spawn(async move {
+            // The first requests of both nodes connect them.
+            first.lock(key, Mode::Exclusive).await.expect("a grant").unlock().await;
+        });
+        for _ in 0..20 {
+            let (rt, client, served) = (rt.clone(), client.clone(), Rc::clone(&served));
+            cluster.rt(0).spawn(async move {
+                rt.sleep_until(Nanos::from_millis(100)).await;
+                let grant = client.lock(key, Mode::Exclusive).await.expect("a grant");
+                served.set(served.get() + 1);
+                // Long enough for the other node to be in the queue when the first hold ends.
+                rt.sleep(Nanos::from_micros(500)).await;
+                grant.unlock().await;
+            });
+        }
+        let (rt, other) = (cluster.rt(1), cluster.client(1));
+        let before = Rc::clone(&before_the_other);
+        tell(&cluster, 1, async move {
+            other.lock(key, Mode::Exclusive).await.expect("a grant").unlock().await;
+            rt.sleep_until(Nanos::from_millis(100) + Nanos::from_micros(200)).await;
+            let grant = other.lock(key, Mode::Exclusive).await.expect("a grant");
+            before.set(served.get());
+            grant.unlock().await;
+        });
+        // One from the network and four handed over, of the twenty that waited.
+        let default = LockConfig::new(scheme, 2).hand_overs;
+        assert_eq!(before_the_other.get(), 1 + default, "{scheme} {wait:?}");
+    });
+}
+
+#[test]
+fn a_misfit_configuration_is_refused() {
+    let cluster = Cluster::new(Scheme::Srsl, Wait::Poll, 2, 1);
+    let (rt, mesh, _) = &cluster.nodes[0];
+    let start = |config| LockService::start(rt, mesh, config).err();
+    assert!(matches!(
+        start(LockConfig::new(Scheme::Srsl, 3)),
+        Some(LockError::Config { field: "members", .. })
+    ));
+    assert!(
+        matches!(start(LockConfig::new(Scheme::Srsl, 2)), Some(LockError::Transport(_))),
+        "channel taken"
+    );
+}
