@@ -29,6 +29,8 @@ bitflags::bitflags! {
         const OUT_OF_BAND = 1 << 8;
         /// A device with more than one port.
         const MULTI_PORT = 1 << 9;
+        /// Asynchronous events about a queue pair's failure and its first message. Software devices lack them.
+        const QP_EVENTS = 1 << 10;
     }
 }
 

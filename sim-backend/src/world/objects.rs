@@ -53,7 +53,12 @@ impl World {
         DeviceAttr {
             node_guid: u64::from_be_bytes([0x00, 0x02, 0xc9, 0x03, 0, 0, 0, 0]) + u64::from(hca.0) + 1,
             model: format!("simulated adapter, profile {}", self.profile.name),
-            caps: Caps::ATOMICS | Caps::BROUGHT_MEMORY | Caps::CQ_RESIZE | Caps::SOLICITED | Caps::SQD,
+            caps: Caps::ATOMICS
+                | Caps::BROUGHT_MEMORY
+                | Caps::CQ_RESIZE
+                | Caps::SOLICITED
+                | Caps::SQD
+                | Caps::QP_EVENTS,
             ports: 1,
             max_qp: limits.max_qp,
             max_qp_wr: limits.max_wr,

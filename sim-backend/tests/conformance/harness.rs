@@ -54,7 +54,7 @@ impl Harness for SimHarness {
     type V = Sim;
 
     fn capabilities(&self) -> Caps {
-        Caps::ATOMICS | Caps::BROUGHT_MEMORY | Caps::CQ_RESIZE | Caps::SOLICITED | Caps::SQD
+        Caps::ATOMICS | Caps::BROUGHT_MEMORY | Caps::CQ_RESIZE | Caps::SOLICITED | Caps::SQD | Caps::QP_EVENTS
     }
 
     fn powers(&self) -> Powers {

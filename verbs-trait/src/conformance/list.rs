@@ -42,6 +42,7 @@ macro_rules! conformance_cases {
                 a_completion_frees_slots_when_it_is_polled_and_not_before
                 an_unsignaled_request_completes_only_in_error
                 with_signal_all_every_request_completes
+                small_queues_carry_a_long_stream
                 a_receive_slot_is_free_once_its_completion_was_polled
             }
             misuse {
@@ -52,6 +53,7 @@ macro_rules! conformance_cases {
                 a_range_outside_its_region_is_never_sent
                 another_domains_region_is_never_sent
                 another_contexts_objects_are_foreign
+                two_contexts_of_one_device_do_not_mix
                 a_port_that_is_not_there_is_refused
                 a_gid_index_beyond_the_table_is_refused
                 sizes_beyond_the_device_are_refused
@@ -73,6 +75,9 @@ macro_rules! conformance_cases {
                 an_atomics_old_value_is_not_put_where_the_adapter_may_not_write
                 nothing_is_checked_where_nothing_is_moved
                 a_refused_request_changes_nothing_and_fails_both_queue_pairs
+                nothing_behind_a_refused_request_is_executed
+                a_region_that_goes_amid_a_write_refuses_the_rest
+                a_region_that_goes_amid_a_read_refuses_the_rest
                 keys_and_addresses_of_living_regions_differ
             }
             data {
@@ -90,6 +95,7 @@ macro_rules! conformance_cases {
                 a_message_that_fits_exactly_arrives
                 a_message_longer_than_its_buffer_fails_on_both_sides
                 a_message_of_several_packets_longer_than_its_buffer_fails_on_both_sides
+                a_receive_without_buffers_takes_an_empty_message
                 both_directions_work_at_once
                 a_completion_names_operation_length_and_queue_pair
             }
@@ -128,6 +134,9 @@ macro_rules! conformance_cases {
                 a_later_packet_reveals_a_lost_one_without_a_time_out
                 a_lost_packet_amid_a_message_is_sent_again
                 a_sequence_error_costs_a_retry
+                a_lost_answer_costs_a_retry
+                a_gap_is_reported_once
+                nothing_is_sent_twice_where_nothing_is_lost
                 a_lost_sequence_nak_is_made_up_for
                 a_lost_read_answer_is_asked_for_again
                 a_lost_first_or_last_part_of_a_read_is_asked_for_again
@@ -158,6 +167,8 @@ macro_rules! conformance_cases {
                 seven_rnr_retries_are_without_end
                 the_rnr_timer_is_respected
                 an_updated_rnr_timer_is_told_from_then_on
+                progress_gives_all_rnr_retries_back
+                what_follows_a_message_that_waits_is_dropped_in_silence
                 rnr_retries_and_transport_retries_count_apart
                 a_message_that_waits_keeps_its_place
                 receives_fed_one_by_one_carry_everything
@@ -234,6 +245,13 @@ macro_rules! conformance_cases {
                 a_drained_queue_pair_still_answers_its_peer
                 a_drained_queue_pair_flushes_what_waits_in_it
                 an_error_while_draining_leads_to_the_error_state
+            }
+            events {
+                a_refused_key_is_an_access_error_at_the_responder
+                a_request_that_cannot_be_executed_is_a_request_error_at_the_responder
+                the_first_message_before_ready_to_send_is_told
+                a_peaceful_life_raises_no_event
+                events_go_to_the_context_of_their_object
             }
             ports {
                 a_device_describes_itself

@@ -17,6 +17,7 @@ cases! { "data":
     a_message_that_fits_exactly_arrives, "9.9.3, table 59";
     a_message_longer_than_its_buffer_fails_on_both_sides, "9.9.3, table 59; 11.6.2";
     a_message_of_several_packets_longer_than_its_buffer_fails_on_both_sides, "9.9.3, table 59; 11.6.2";
+    a_receive_without_buffers_takes_an_empty_message, "10.7.3.2";
     both_directions_work_at_once, "9.7.2";
     a_completion_names_operation_length_and_queue_pair, "11.4.2.1";
 }
@@ -291,6 +292,23 @@ fn a_message_of_several_packets_longer_than_its_buffer_fails_on_both_sides<H: Ha
     lab: &mut Lab<'_, H>,
 ) -> Outcome {
     too_long(lab, 3_000, 3_001)
+}
+
+fn a_receive_without_buffers_takes_an_empty_message<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    for wr_id in 0..3 {
+        b.qp.post_recv(&[RecvWr { wr_id, data: &[] }])?;
+    }
+    let empty =
+        |imm| SendWr { wr_id: 9, op: SendOp::Send { imm }, data: Payload::None, flags: SendFlags::SIGNALED };
+    a.qp.post_send(&[empty(None), empty(Some(4))])?;
+    for (wr_id, imm) in [(0, None), (1, Some(4))] {
+        let done = lab.done(&b.recvs, wr_id)?;
+        check_eq!((done.len, done.imm), (0, imm), "the empty message");
+        lab.done(&a.sends, 9)?;
+    }
+    a.send(10, 0..1)?;
+    lab.fails(&b.recvs, 2, WcError::LocLen)
 }
 
 fn both_directions_work_at_once<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {

@@ -18,6 +18,9 @@ cases! { "keys":
     an_atomics_old_value_is_not_put_where_the_adapter_may_not_write, "10.7.3.2", needs Caps::ATOMICS;
     nothing_is_checked_where_nothing_is_moved, "9.7.4.1.5, C9-88";
     a_refused_request_changes_nothing_and_fails_both_queue_pairs, "9.9.3, table 59";
+    nothing_behind_a_refused_request_is_executed, "9.9.3, table 59";
+    a_region_that_goes_amid_a_write_refuses_the_rest, "10.6.3.1; 10.6.5", with Powers::STRIKE;
+    a_region_that_goes_amid_a_read_refuses_the_rest, "10.6.3.1; 10.6.5", with Powers::STRIKE;
     keys_and_addresses_of_living_regions_differ, "10.6.3";
 }
 
@@ -77,9 +80,11 @@ fn a_key_of_a_deregistered_region_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -
     lab.done(&pair.a.sends, 1)?;
     drop(region);
     // A region made at the same place must not revive the old key.
-    let _next = pair.b.pd.alloc_mr(4096, ALL_RIGHTS)?;
-    for (what, op) in write_and_read(stale) {
-        refused(lab, &pair, op, 64, WcError::RemAccess, &format!("{what} with a stale key"))?;
+    let next = pair.b.pd.alloc_mr(4096, ALL_RIGHTS)?;
+    for addr in [stale.addr, next.addr()] {
+        for (what, op) in write_and_read(RemoteSlice { addr, ..stale }) {
+            refused(lab, &pair, op, 64, WcError::RemAccess, &format!("{what} with a stale key"))?;
+        }
     }
     Ok(())
 }
@@ -288,6 +293,58 @@ fn a_refused_request_changes_nothing_and_fails_both_queue_pairs<H: Harness>(lab:
     check_eq!((a.qp.state(), b.qp.state()), (QpState::Err, QpState::Err), "both states");
     check_eq!(b.bytes(b.mr.len() - 4095..b.mr.len())?, vec![0; 4095], "the responder's memory");
     Ok(())
+}
+
+/// The refusal waits behind a long answer; what comes meanwhile is not executed.
+fn nothing_behind_a_refused_request_is_executed<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    const LEN: u32 = 60_000;
+    let Pair { a, b } = lab.pair()?;
+    a.fill(65_000, &[1; 8])?;
+    let word = b.word(65_000)?;
+    a.read(1, 0..LEN, b.remote(0..LEN as usize)?)?;
+    a.write(2, 65_000..65_008, RemoteSlice { rkey: !word.rkey, ..word })?;
+    for i in 3..20 {
+        a.write(i, 65_000..65_008, word)?;
+    }
+    lab.done(&a.sends, 1)?;
+    lab.fails(&a.sends, 2, WcError::RemAccess)?;
+    for i in 3..20 {
+        lab.fails(&a.sends, i, WcError::Flush)?;
+    }
+    lab.settle();
+    check_eq!(b.mr.load(65_000)?, 0, "the word that later writes were aimed at");
+    Ok(())
+}
+
+/// Deregisters the target of an operation of a megabyte once some of its packets are on their way.
+fn goes_amid<H: Harness>(lab: &mut Lab<'_, H>, reading: bool) -> Outcome {
+    const LEN: u32 = 1 << 20;
+    let mut setup = Setup::new(lab);
+    setup.memory = LEN as usize;
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    let region = b.pd.alloc_mr(LEN as usize, ALL_RIGHTS)?;
+    let there = region.remote(0..LEN as usize)?;
+    let passed = if reading {
+        lab.strike((1, 0), PacketClass::ReadResponse, u64::MAX, Act::Count)?
+    } else {
+        lab.strike((0, 1), PacketClass::Request, u64::MAX, Act::Count)?
+    };
+    let op = if reading { SendOp::Read { from: there } } else { SendOp::Write { to: there, imm: None } };
+    a.post(1, op, 0..LEN)?;
+    lab.until_struck(passed, 5)?;
+    drop(region);
+    lab.fails(&a.sends, 1, WcError::RemAccess)?;
+    lab.settle();
+    check_eq!((a.qp.state(), b.qp.state()), (QpState::Err, QpState::Err), "both states");
+    Ok(())
+}
+
+fn a_region_that_goes_amid_a_write_refuses_the_rest<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    goes_amid(lab, false)
+}
+
+fn a_region_that_goes_amid_a_read_refuses_the_rest<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    goes_amid(lab, true)
 }
 
 fn keys_and_addresses_of_living_regions_differ<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {

@@ -10,6 +10,7 @@ cases! { "misuse":
     a_range_outside_its_region_is_never_sent, "10.7.3.2";
     another_domains_region_is_never_sent, "10.2.3";
     another_contexts_objects_are_foreign, "10.2.3";
+    two_contexts_of_one_device_do_not_mix, "11.2.1";
     a_port_that_is_not_there_is_refused, "11.2.1.2";
     a_gid_index_beyond_the_table_is_refused, "11.2.1.2";
     sizes_beyond_the_device_are_refused, "11.2.5.1";
@@ -192,6 +193,29 @@ fn another_contexts_objects_are_foreign<H: Harness>(lab: &mut Lab<'_, H>) -> Out
         PostError { why: VerbsError::Foreign(_), .. },
         "a receive into another context's region"
     );
+    Ok(())
+}
+
+fn two_contexts_of_one_device_do_not_mix<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let end = lab.end(0, &setup)?;
+    let other = lab.machines[0].device.open()?;
+    let (cq, pd) = (other.create_cq(8, None)?, other.alloc_pd()?);
+    let init = |send_cq| QpInit {
+        kind: QpType::Rc,
+        send_cq,
+        recv_cq: send_cq,
+        srq: None,
+        caps: setup.caps,
+        sq_sig_all: false,
+    };
+    check_refused!(
+        end.pd.create_qp(&init(&cq)),
+        VerbsError::Foreign(_),
+        "another context's completion queue"
+    );
+    check_refused!(pd.create_qp(&init(&end.sends)), VerbsError::Foreign(_), "another context's domain");
+    pd.create_qp(&init(&cq))?;
     Ok(())
 }
 

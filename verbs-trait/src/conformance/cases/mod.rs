@@ -10,6 +10,7 @@ pub use statuses::{CAUSES, Cause};
 mod cq;
 mod data;
 mod duplicates;
+mod events;
 mod flush;
 mod keys;
 mod memory;
@@ -45,6 +46,7 @@ pub(super) fn all<H: Harness>() -> Vec<Case<H>> {
         wake::cases(),
         shapes::cases(),
         sqd::cases(),
+        events::cases(),
         ports::cases(),
         memory::cases(),
         cm::cases(),

@@ -15,6 +15,7 @@ cases! { "posting":
     a_completion_frees_slots_when_it_is_polled_and_not_before, "10.8.6";
     an_unsignaled_request_completes_only_in_error, "10.8.6";
     with_signal_all_every_request_completes, "11.2.5.1";
+    small_queues_carry_a_long_stream, "10.8.2; 10.8.6";
     a_receive_slot_is_free_once_its_completion_was_polled, "10.8.2";
 }
 
@@ -271,6 +272,44 @@ fn with_signal_all_every_request_completes<H: Harness>(lab: &mut Lab<'_, H>) -> 
     }
     for i in 0..4 {
         lab.done(&a.sends, i)?;
+    }
+    Ok(())
+}
+
+/// Thousands of messages through queues of a few places, one in three signaled.
+fn small_queues_carry_a_long_stream<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    const MESSAGES: u64 = 1_500;
+    let mut setup = Setup::new(lab);
+    (setup.caps.max_send_wr, setup.caps.max_recv_wr, setup.cqe) = (7, 5, 16);
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    let depth = u64::from(b.qp.query()?.caps.max_recv_wr);
+    for i in 0..depth {
+        b.recv(i, 0..8)?;
+    }
+    let (mut sent, mut signaled, mut received) = (0, 0, 0);
+    let begun = lab.now();
+    while received < MESSAGES {
+        while sent < MESSAGES {
+            let flags = if sent % 3 == 2 { SendFlags::SIGNALED } else { SendFlags::empty() };
+            match a.post_with(sent, SendOp::Send { imm: Some(sent as u32) }, 0..8, flags) {
+                Ok(()) => sent += 1,
+                Err(PostError { why: VerbsError::QueueFull { .. }, .. }) => break,
+                Err(other) => return Err(other.into()),
+            }
+        }
+        for seen in b.poll_recvs()? {
+            let imm = seen.result.map_or(None, |done| done.imm);
+            check_eq!((seen.wr_id, imm), (received, Some(received as u32)), "the next message");
+            b.recv(received + depth, 0..8)?;
+            received += 1;
+        }
+        for seen in a.poll_sends()? {
+            check_eq!((seen.wr_id, seen.result.is_ok()), (3 * signaled + 2, true), "the next signaled send");
+            signaled += 1;
+        }
+        check!(lab.now() - begun < lab.pace().patience, "stuck after {received} messages of {sent} sent");
+        let span = lab.pace().round_trip / 10;
+        lab.advance(span);
     }
     Ok(())
 }

@@ -14,6 +14,9 @@ cases! { "retries":
     a_later_packet_reveals_a_lost_one_without_a_time_out, "9.7.5.2.3", with Powers::STRIKE;
     a_lost_packet_amid_a_message_is_sent_again, "9.7.5.2.3", with Powers::STRIKE;
     a_sequence_error_costs_a_retry, "9.9.2.1.2", with Powers::STRIKE;
+    a_lost_answer_costs_a_retry, "9.7.6.1.2; 9.9.2.1.2", with Powers::STRIKE;
+    a_gap_is_reported_once, "9.7.5.2.3", with Powers::STRIKE;
+    nothing_is_sent_twice_where_nothing_is_lost, "9.7.6.1.3", with Powers::STRIKE;
     a_lost_sequence_nak_is_made_up_for, "9.7.5.2.3", with Powers::STRIKE;
     a_lost_read_answer_is_asked_for_again, "9.7.6.1.2", with Powers::STRIKE;
     a_lost_first_or_last_part_of_a_read_is_asked_for_again, "9.7.6.1.2", with Powers::STRIKE;
@@ -212,6 +215,65 @@ fn a_sequence_error_costs_a_retry<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     lab.fails(&a.sends, 1, WcError::Flush)?;
     lab.fails(&a.sends, 2, WcError::Flush)?;
     check!(b.poll_recvs()?.is_empty(), "a message arrived out of turn");
+    Ok(())
+}
+
+/// A later acknowledgement that leaves a read unanswered is a sequence error by implication.
+fn a_lost_answer_costs_a_retry<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    for (k, losses) in [(0, 1), (1, 1), (1, 2), (2, 2)] {
+        let (Pair { a, b }, _) = with_retries(lab, k)?;
+        lab.strike((1, 0), PacketClass::ReadResponse, losses, Act::Drop)?;
+        a.read(1, 0..8, b.word(0)?)?;
+        for i in 2..5 {
+            a.write(i, 0..8, b.word(8)?)?;
+        }
+        if losses <= u64::from(k) {
+            lab.done(&a.sends, 1).map_err(|e| e.during(format!("{k} retries, {losses} losses")))?;
+        } else {
+            lab.fails(&a.sends, 1, WcError::RetryExc)?;
+            lab.fails(&a.sends, 2, WcError::Flush)?;
+        }
+    }
+    Ok(())
+}
+
+fn a_gap_is_reported_once<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Pair { a, b } = lab.pair()?;
+    for i in 0..20 {
+        b.recv(i, 0..64)?;
+    }
+    lab.strike((0, 1), PacketClass::Request, 1, Act::Drop)?;
+    let naks = lab.strike((1, 0), PacketClass::Nak, u64::MAX, Act::Count)?;
+    for i in 0..20 {
+        a.send(i, 0..64)?;
+    }
+    for i in 0..20 {
+        lab.done(&a.sends, i)?;
+    }
+    check_eq!(lab.struck(naks), 1, "negative acknowledgements for one lost packet");
+    Ok(())
+}
+
+/// A transfer that takes many time-outs is acknowledged as it goes, and each acknowledgement starts the time-out
+/// again.
+fn nothing_is_sent_twice_where_nothing_is_lost<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    const LEN: u32 = 1 << 20;
+    let mut setup = Setup::new(lab);
+    setup.memory = LEN as usize;
+    setup.mtu = Mtu::B1024;
+    setup.ack = AckTimeout::at_least(lab.pace().round_trip * 2);
+    let Pair { a, b } = lab.pair_with(&setup)?;
+    let sent = lab.strike((0, 1), PacketClass::Request, u64::MAX, Act::Count)?;
+    let answered = lab.strike((1, 0), PacketClass::ReadResponse, u64::MAX, Act::Count)?;
+    for round in 0..4 {
+        a.write(round, 0..LEN, b.remote(0..LEN as usize)?)?;
+    }
+    a.read(4, 0..LEN, b.remote(0..LEN as usize)?)?;
+    for round in 0..5 {
+        lab.done(&a.sends, round)?;
+    }
+    let packets = u64::from(LEN / 1_024);
+    check_eq!((lab.struck(sent), lab.struck(answered)), (4 * packets + 1, packets), "packets sent");
     Ok(())
 }
 

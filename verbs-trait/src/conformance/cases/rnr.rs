@@ -12,6 +12,8 @@ cases! { "rnr":
     seven_rnr_retries_are_without_end, "9.7.5.2.8", with Powers::STRIKE;
     the_rnr_timer_is_respected, "9.7.5.2.8, table 45", with Powers::STRIKE | Powers::EXACT_CLOCK;
     an_updated_rnr_timer_is_told_from_then_on, "11.2.5.2", with Powers::STRIKE | Powers::EXACT_CLOCK;
+    progress_gives_all_rnr_retries_back, "9.9.2.1.2", with Powers::STRIKE;
+    what_follows_a_message_that_waits_is_dropped_in_silence, "9.7.5.2.8", with Powers::STRIKE;
     rnr_retries_and_transport_retries_count_apart, "9.9.2.1.2", with Powers::STRIKE;
     a_message_that_waits_keeps_its_place, "9.5; 9.7.5.2.8";
     receives_fed_one_by_one_carry_everything, "9.7.5.2.8";
@@ -107,6 +109,38 @@ fn seven_rnr_retries_are_without_end<H: Harness>(lab: &mut Lab<'_, H>) -> Outcom
     b.recv(2, 0..64)?;
     lab.done(&a.sends, 1)?;
     lab.done(&b.recvs, 2)?;
+    Ok(())
+}
+
+fn progress_gives_all_rnr_retries_back<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (Pair { a, b }, _) = with_rnr(lab, 2)?;
+    let rnrs = lab.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Count)?;
+    for i in 0..5 {
+        a.send(i, 0..64)?;
+        lab.until_struck(rnrs, 2 * i + 2)?;
+        b.recv(i, 0..64)?;
+        lab.done(&a.sends, i).map_err(|e| e.during(format!("message {i}")))?;
+        lab.done(&b.recvs, i)?;
+    }
+    Ok(())
+}
+
+/// Packets behind the one that found no buffer are no sequence error.
+fn what_follows_a_message_that_waits_is_dropped_in_silence<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (Pair { a, b }, _) = with_rnr(lab, 7)?;
+    let rnrs = lab.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Count)?;
+    let naks = lab.strike((1, 0), PacketClass::Nak, u64::MAX, Act::Count)?;
+    for i in 0..10 {
+        a.send(i, 0..64)?;
+    }
+    lab.until_struck(rnrs, 3)?;
+    for i in 0..10 {
+        b.recv(i, 0..64)?;
+    }
+    for i in 0..10 {
+        lab.done(&a.sends, i)?;
+    }
+    check_eq!(lab.struck(naks), 0, "sequence errors behind a message that waited");
     Ok(())
 }
 
