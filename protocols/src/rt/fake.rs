@@ -51,7 +51,7 @@ pub(crate) struct Fake {
     index: u32,
     bytes: Rc<RefCell<Vec<u8>>>,
     /// Of a queue pair: the last handle tells of its destruction.
-    qp: Option<Rc<DropQp>>,
+    _qp: Option<Rc<DropQp>>,
 }
 
 struct DropQp(Rc<RefCell<World>>, QpNum);
@@ -64,7 +64,7 @@ impl Drop for DropQp {
 
 impl Fake {
     fn with(&self, index: u32) -> Fake {
-        Fake { index, world: Rc::clone(&self.world), bytes: Rc::default(), qp: None }
+        Fake { index, world: Rc::clone(&self.world), bytes: Rc::default(), _qp: None }
     }
 }
 
@@ -165,7 +165,7 @@ impl ProtectionDomain<V> for Fake {
         let mut world = self.world.borrow_mut();
         world.qps_made += 1;
         let qp = Rc::new(DropQp(Rc::clone(&self.world), QpNum(world.qps_made)));
-        Ok(Fake { qp: Some(qp), ..self.with(world.qps_made) })
+        Ok(Fake { _qp: Some(qp), ..self.with(world.qps_made) })
     }
     fn create_srq(&self, _max_wr: u32, _max_sge: u32) -> Result<Fake> {
         Err(VerbsError::Unsupported(Caps::SRQ))
