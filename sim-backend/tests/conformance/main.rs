@@ -10,8 +10,13 @@ use verbs_trait::{Caps, Nanos};
 const LACKING: Caps =
     Caps::UD.union(Caps::SRQ).union(Caps::APM).union(Caps::OUT_OF_BAND).union(Caps::MULTI_PORT);
 
+/// How often cases that draw their faults are repeated; `CONFORMANCE_SEEDS` asks for more.
+fn seeds() -> u64 {
+    std::env::var("CONFORMANCE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(100)
+}
+
 fn present_day() -> SimHarness {
-    SimHarness::new("present-day", Nanos::from_micros(10), 100)
+    SimHarness::new("present-day", Nanos::from_micros(10), seeds())
 }
 
 fn judge(verdict: &Verdict) -> Result<(), String> {

@@ -135,12 +135,14 @@ macro_rules! conformance_cases {
                 a_lost_packet_amid_a_message_is_sent_again
                 a_sequence_error_costs_a_retry
                 a_lost_answer_costs_a_retry
+                a_lost_answer_is_asked_for_once
                 a_gap_is_reported_once
                 nothing_is_sent_twice_where_nothing_is_lost
                 a_lost_sequence_nak_is_made_up_for
                 a_lost_read_answer_is_asked_for_again
                 a_lost_first_or_last_part_of_a_read_is_asked_for_again
                 a_lost_acknowledgement_is_covered_by_the_next
+                an_answer_to_a_read_acknowledges_what_came_before_it
                 a_short_cut_is_survived
                 a_long_cut_exhausts_the_retries_of_what_is_posted
                 a_cut_does_not_touch_an_idle_connection
@@ -155,6 +157,8 @@ macro_rules! conformance_cases {
                 every_packet_may_arrive_much_later
                 a_request_given_up_may_be_executed_yet
                 the_error_state_fences_requests_on_their_way
+                an_acknowledgement_of_an_old_connection_is_ignored
+                a_refusal_of_an_old_connection_is_ignored
                 a_packet_of_an_old_connection_does_not_enter_the_new
             }
             rnr {
@@ -168,6 +172,7 @@ macro_rules! conformance_cases {
                 the_rnr_timer_is_respected
                 an_updated_rnr_timer_is_told_from_then_on
                 progress_gives_all_rnr_retries_back
+                a_doubled_answer_of_not_ready_counts_once
                 what_follows_a_message_that_waits_is_dropped_in_silence
                 rnr_retries_and_transport_retries_count_apart
                 a_message_that_waits_keeps_its_place
@@ -257,6 +262,8 @@ macro_rules! conformance_cases {
                 a_device_describes_itself
                 a_device_has_the_capabilities_that_its_harness_names
                 two_nodes_have_devices_of_their_own
+                a_nodes_clock_never_runs_backwards
+                random_words_differ
                 a_port_that_fails_says_so
                 a_port_that_comes_back_says_so
                 requests_outlive_a_short_port_failure
@@ -283,8 +290,6 @@ macro_rules! conformance_cases {
                 private_data_beyond_its_bound_is_refused
                 the_passive_side_may_reject
                 nobody_listening_is_a_rejection
-                an_unknown_node_is_unreachable
-                a_node_that_is_cut_off_is_unreachable
                 a_disconnected_peer_is_told
                 a_disconnection_does_not_touch_the_queue_pair
                 a_forgotten_identity_is_refused
@@ -293,10 +298,17 @@ macro_rules! conformance_cases {
                 many_connections_can_be_made_to_one_listener
                 both_sides_can_connect_at_once
                 a_node_can_connect_to_itself_through_the_manager
-                lost_messages_are_repeated
-                doubled_messages_make_one_connection
                 receives_posted_before_the_connection_take_its_first_messages
                 agreed_limits_are_the_smaller_of_both
+            }
+            cm_trouble {
+                an_unknown_node_is_unreachable
+                a_node_that_is_cut_off_is_unreachable
+                lost_messages_are_repeated
+                doubled_messages_make_one_connection
+                a_lost_disconnection_is_repeated
+                an_acceptance_that_comes_too_late_ends_unreachable
+                an_attempt_that_was_given_up_leaves_no_connection
             }
             reliability {
                 any_program_runs_as_written_on_a_quiet_fabric

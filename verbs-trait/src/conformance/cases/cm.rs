@@ -8,8 +8,6 @@ cases! { "cm":
     private_data_beyond_its_bound_is_refused, "12.6";
     the_passive_side_may_reject, "12.6.7";
     nobody_listening_is_a_rejection, "12.6.7.2";
-    an_unknown_node_is_unreachable, "12.9";
-    a_node_that_is_cut_off_is_unreachable, "12.9.7.1", with Powers::CUT;
     a_disconnected_peer_is_told, "12.6.10";
     a_disconnection_does_not_touch_the_queue_pair, "contract, CmEvent::Disconnected";
     a_forgotten_identity_is_refused, "contract, disconnect";
@@ -18,25 +16,23 @@ cases! { "cm":
     many_connections_can_be_made_to_one_listener, "12.9.7";
     both_sides_can_connect_at_once, "12.9.7";
     a_node_can_connect_to_itself_through_the_manager, "12.9.7";
-    lost_messages_are_repeated, "12.9.8.5", with Powers::STRIKE;
-    doubled_messages_make_one_connection, "12.9.8", with Powers::STRIKE;
     receives_posted_before_the_connection_take_its_first_messages, "contract, ConnectionManager";
     agreed_limits_are_the_smaller_of_both, "12.7";
 }
 
-const SERVICE: Service = Service(4_791);
+pub(super) const SERVICE: Service = Service(4_791);
 
-type Managers<H> = (<<H as Harness>::V as Verbs>::Cm, <<H as Harness>::V as Verbs>::Cm);
+pub(super) type Managers<H> = (<<H as Harness>::V as Verbs>::Cm, <<H as Harness>::V as Verbs>::Cm);
 
 /// The connection managers of two fresh nodes, the second listening.
-fn managers<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome<Managers<H>> {
+pub(super) fn managers<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome<Managers<H>> {
     lab.at_least(2)?;
     let (active, passive) = (lab.ctx(0).connection_manager()?, lab.ctx(1).connection_manager()?);
     passive.listen(SERVICE)?;
     Ok((active, passive))
 }
 
-fn params<'a>(setup: &Setup, private: &'a [u8]) -> ConnParams<'a> {
+pub(super) fn params<'a>(setup: &Setup, private: &'a [u8]) -> ConnParams<'a> {
     ConnParams {
         private,
         responder_resources: setup.serves,
@@ -50,20 +46,28 @@ fn params<'a>(setup: &Setup, private: &'a [u8]) -> ConnParams<'a> {
 }
 
 /// An end whose queue pair is in Init, as the manager takes it.
-fn ready<H: Harness>(lab: &mut Lab<'_, H>, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
+pub(super) fn ready<H: Harness>(lab: &mut Lab<'_, H>, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
     let end = lab.end(node, setup)?;
     end.qp.modify(&end.to_init(setup))?;
     Ok(end)
 }
 
-fn resolved<H: Harness>(lab: &mut Lab<'_, H>, cm: &<H::V as Verbs>::Cm, node: usize) -> Outcome<CmId> {
+pub(super) fn resolved<H: Harness>(
+    lab: &mut Lab<'_, H>,
+    cm: &<H::V as Verbs>::Cm,
+    node: usize,
+) -> Outcome<CmId> {
     let name = lab.machines[node].name.clone();
     let id = cm.resolve(&name, SERVICE)?;
     check_eq!(lab.cm_event(cm)?, CmEvent::Resolved { id }, "the answer to resolve");
     Ok(id)
 }
 
-fn requested<H: Harness>(lab: &mut Lab<'_, H>, cm: &<H::V as Verbs>::Cm, data: &[u8]) -> Outcome<CmId> {
+pub(super) fn requested<H: Harness>(
+    lab: &mut Lab<'_, H>,
+    cm: &<H::V as Verbs>::Cm,
+    data: &[u8],
+) -> Outcome<CmId> {
     match lab.cm_event(cm)? {
         CmEvent::Request { id, service: SERVICE, private } if private == data => Ok(id),
         other => Err(Failure::new(format!("expected a request with {data:?}, saw {other:?}"))),
@@ -94,13 +98,13 @@ fn join<H: Harness>(
 }
 
 /// A connection that stands: its ends, and its identities on the active and the passive side.
-struct Joined<V: Verbs> {
-    pair: Pair<V>,
-    from: CmId,
-    to: CmId,
+pub(super) struct Joined<V: Verbs> {
+    pub pair: Pair<V>,
+    pub from: CmId,
+    pub to: CmId,
 }
 
-fn joined<H: Harness>(lab: &mut Lab<'_, H>, managers: &Managers<H>) -> Outcome<Joined<H::V>> {
+pub(super) fn joined<H: Harness>(lab: &mut Lab<'_, H>, managers: &Managers<H>) -> Outcome<Joined<H::V>> {
     let setup = Setup::new(lab);
     let pair = Pair { a: ready(lab, 0, &setup)?, b: ready(lab, 1, &setup)? };
     let (from, to) = join(lab, managers, &pair, &setup)?;
@@ -108,7 +112,7 @@ fn joined<H: Harness>(lab: &mut Lab<'_, H>, managers: &Managers<H>) -> Outcome<J
 }
 
 /// A message each way.
-fn talk<H: Harness>(lab: &mut Lab<'_, H>, Pair { a, b }: &Pair<H::V>) -> Outcome {
+pub(super) fn talk<H: Harness>(lab: &mut Lab<'_, H>, Pair { a, b }: &Pair<H::V>) -> Outcome {
     for (from, to) in [(a, b), (b, a)] {
         to.recv(1, 64..128)?;
         from.send(2, 0..64)?;
@@ -118,7 +122,7 @@ fn talk<H: Harness>(lab: &mut Lab<'_, H>, Pair { a, b }: &Pair<H::V>) -> Outcome
     Ok(())
 }
 
-fn no_more_events<H: Harness>(lab: &mut Lab<'_, H>, (active, passive): &Managers<H>) -> Outcome {
+pub(super) fn no_more_events<H: Harness>(lab: &mut Lab<'_, H>, (active, passive): &Managers<H>) -> Outcome {
     lab.settle();
     check_eq!((active.event(), passive.event()), (None, None), "further events");
     Ok(())
@@ -232,28 +236,6 @@ fn nobody_listening_is_a_rejection<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome 
         CmEvent::Rejected { id: seen, reason: RejectReason::NoListener, .. } if seen == id => Ok(()),
         other => Err(Failure::new(format!("expected a rejection for want of a listener, saw {other:?}"))),
     }
-}
-
-fn an_unknown_node_is_unreachable<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let (active, _) = managers(lab)?;
-    let id = active.resolve("no-such-node.invalid", SERVICE)?;
-    check_eq!(lab.cm_event(&active)?, CmEvent::Unreachable { id }, "the answer to resolve");
-    Ok(())
-}
-
-fn a_node_that_is_cut_off_is_unreachable<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let managers = managers(lab)?;
-    let (active, _) = &managers;
-    let setup = Setup::new(lab);
-    let a = ready(lab, 0, &setup)?;
-    let id = resolved(lab, active, 1)?;
-    let cut = lab.inject(Fault::Cut { a: 0, b: 1 })?;
-    active.connect(id, &a.qp, &params(&setup, &[]))?;
-    check_eq!(lab.cm_event(active)?, CmEvent::Unreachable { id }, "the attempt's end");
-    check!(matches!(a.qp.state(), QpState::Init | QpState::Err), "the queue pair is in {}", a.qp.state());
-    lab.heal(cut);
-    joined(lab, &managers)?;
-    Ok(())
 }
 
 fn a_disconnected_peer_is_told<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
@@ -376,45 +358,6 @@ fn a_node_can_connect_to_itself_through_the_manager<H: Harness>(lab: &mut Lab<'_
         check!(matches!(seen, CmEvent::Established { .. }), "expected a connection, saw {seen:?}");
     }
     talk(lab, &Pair { a, b })
-}
-
-fn lost_messages_are_repeated<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    for (way, skip, count) in
-        [((0, 1), 0, 1), ((0, 1), 0, 2), ((1, 0), 0, 1), ((1, 0), 0, 2), ((0, 1), 1, 1), ((1, 0), 1, 1)]
-    {
-        lab.world(2, 0)?;
-        let managers = managers(lab)?;
-        let setup = Setup::new(lab);
-        let pair = Pair { a: ready(lab, 0, &setup)?, b: ready(lab, 1, &setup)? };
-        let (active, passive) = &managers;
-        let from = resolved(lab, active, 1)?;
-        let class = PacketClass::Cm;
-        lab.inject(Fault::Strike { from: way.0, to: way.1, class, skip, count, act: Act::Drop })?;
-        let lost = format!("{count} messages from {} lost after {skip}", way.0);
-        active.connect(from, &pair.a.qp, &params(&setup, b"hi"))?;
-        let to = requested(lab, passive, b"hi").map_err(|e| e.during(&lost))?;
-        passive.accept(to, &pair.b.qp, &params(&setup, b"ho"))?;
-        let established = CmEvent::Established { id: from, private: b"ho".to_vec() };
-        check_eq!(lab.cm_event(active).map_err(|e| e.during(&lost))?, established, "{lost}");
-        let established = CmEvent::Established { id: to, private: Vec::new() };
-        check_eq!(lab.cm_event(passive).map_err(|e| e.during(&lost))?, established, "{lost}");
-        talk(lab, &pair)?;
-        no_more_events(lab, &managers)?;
-    }
-    Ok(())
-}
-
-fn doubled_messages_make_one_connection<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let managers = managers(lab)?;
-    for way in [(0, 1), (1, 0)] {
-        lab.strike(way, PacketClass::Cm, u64::MAX, Act::Duplicate)?;
-    }
-    let Joined { pair, from, to } = joined(lab, &managers)?;
-    talk(lab, &pair)?;
-    no_more_events(lab, &managers)?;
-    managers.0.disconnect(from)?;
-    check_eq!(lab.cm_event(&managers.1)?, CmEvent::Disconnected { id: to }, "the end");
-    no_more_events(lab, &managers)
 }
 
 fn receives_posted_before_the_connection_take_its_first_messages<H: Harness>(

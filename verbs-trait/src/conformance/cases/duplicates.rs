@@ -14,6 +14,8 @@ cases! { "duplicates":
         with Powers::STRIKE | Powers::EXACT_CLOCK;
     the_error_state_fences_requests_on_their_way, "10.3.1.7", needs Caps::ATOMICS,
         with Powers::STRIKE | Powers::EXACT_CLOCK;
+    an_acknowledgement_of_an_old_connection_is_ignored, "9.7.6.1.1; 9.7.1", with Powers::STRIKE;
+    a_refusal_of_an_old_connection_is_ignored, "9.7.6.1.1; 9.7.1", with Powers::STRIKE;
     a_packet_of_an_old_connection_does_not_enter_the_new, "9.6.1; 9.7.1", needs Caps::ATOMICS,
         with Powers::STRIKE | Powers::EXACT_CLOCK;
 }
@@ -205,4 +207,40 @@ fn a_packet_of_an_old_connection_does_not_enter_the_new<H: Harness>(lab: &mut La
     pair.a.fetch_add(3, 0, pair.b.word(0)?, 10)?;
     lab.done(&pair.a.sends, 3)?;
     Ok(())
+}
+
+/// Holds back an answer of one connection until the same queue pairs are connected anew, with packet numbers to
+/// which it does not belong and a message that waits for its receive: the answer must not touch it.
+fn ghost_answer<H: Harness>(lab: &mut Lab<'_, H>, class: PacketClass, bad_key: bool) -> Outcome {
+    // Before what the new connection sends, and behind it.
+    for old in [0x90_0000, 0x90_0064] {
+        lab.world(2, 0)?;
+        let mut setup = Setup::new(lab);
+        setup.psn[0] = Psn::new(old);
+        let pair = lab.pair_with(&setup)?;
+        let Pair { a, b } = &pair;
+        let late = lab.pace().round_trip * 50;
+        let held = lab.strike((1, 0), class, 1, Act::Delay(late))?;
+        let mut to = b.word(0)?;
+        to.rkey ^= if bad_key { u32::MAX } else { 0 };
+        a.write(1, 0..8, to)?;
+        lab.until_struck(held, 1)?;
+        setup.psn[0] = Psn::new(0x90_0032);
+        pair.reconnect(&setup)?;
+        a.send(2, 0..8)?;
+        lab.quiet(&a.sends, late * 2)?;
+        check_eq!(a.qp.state(), QpState::Rts, "the sender's state after the old answer");
+        b.recv(3, 0..8)?;
+        lab.done(&b.recvs, 3)?;
+        lab.done(&a.sends, 2)?;
+    }
+    Ok(())
+}
+
+fn an_acknowledgement_of_an_old_connection_is_ignored<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    ghost_answer(lab, PacketClass::Ack, false)
+}
+
+fn a_refusal_of_an_old_connection_is_ignored<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    ghost_answer(lab, PacketClass::Nak, true)
 }

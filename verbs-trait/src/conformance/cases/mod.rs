@@ -2,6 +2,7 @@
 
 mod atomics;
 mod cm;
+mod cm_trouble;
 mod optional;
 mod reliability;
 mod statuses;
@@ -50,6 +51,7 @@ pub(super) fn all<H: Harness>() -> Vec<Case<H>> {
         ports::cases(),
         memory::cases(),
         cm::cases(),
+        cm_trouble::cases(),
         reliability::cases(),
         optional::cases(),
         statuses::cases(),

@@ -6,6 +6,8 @@ cases! { "ports":
     a_device_describes_itself, "11.2.1.2";
     a_device_has_the_capabilities_that_its_harness_names, "contract, Caps";
     two_nodes_have_devices_of_their_own, "11.2.1.2";
+    a_nodes_clock_never_runs_backwards, "contract, Clock";
+    random_words_differ, "contract, Host::random";
     a_port_that_fails_says_so, "11.6.3.4", with Powers::PORT;
     a_port_that_comes_back_says_so, "11.6.3.4", with Powers::PORT;
     requests_outlive_a_short_port_failure, "9.7.6.1.3", with Powers::PORT;
@@ -50,6 +52,34 @@ fn two_nodes_have_devices_of_their_own<H: Harness>(lab: &mut Lab<'_, H>) -> Outc
     check!(lab.machines[0].name != lab.machines[1].name, "two nodes of one name");
     let guid = |node| lab.ctx(node).device_attr().node_guid;
     check!(guid(0) != guid(1), "two devices of one identifier");
+    Ok(())
+}
+
+fn a_nodes_clock_never_runs_backwards<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let pair = lab.pair()?;
+    let host = pair.a.ctx.host();
+    let mut last = host.now();
+    for i in 0..100 {
+        match i % 4 {
+            0 => lab.advance(Nanos(100)),
+            1 => host.spend(Work::Compute(Nanos(1_000))),
+            2 => pair.a.write(i, 0..8, pair.b.word(0)?)?,
+            _ => drop(lab.completion(&pair.a.sends)?),
+        }
+        let now = host.now();
+        check!(now >= last, "{now} after {last}");
+        last = now;
+    }
+    Ok(())
+}
+
+fn random_words_differ<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    lab.at_least(2)?;
+    let hosts = [lab.ctx(0).host(), lab.ctx(1).host()];
+    let mut seen: Vec<u64> = (0..64).map(|i| hosts[i % 2].random()).collect();
+    seen.sort_unstable();
+    seen.dedup();
+    check_eq!(seen.len(), 64, "different words of 64");
     Ok(())
 }
 

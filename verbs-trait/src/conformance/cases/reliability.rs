@@ -20,16 +20,20 @@ const REQUESTS: u64 = 60;
 const WINDOW: usize = 12;
 /// Receives of each side, each with a buffer of its own.
 const RECEIVES: usize = 8;
-/// Longest message, in bytes: four packets of the smallest kind.
-const LONGEST: u64 = 1_000;
+/// Longest message, in bytes: sixteen packets of the smallest kind.
+const LONGEST: u64 = 4_000;
+/// Room for the longest message.
+const SLOT: usize = 4_096;
 
 // The map of each side's region. The peer adds to COUNTER, writes and reads WRITTEN.
 const COUNTER: usize = 0;
 const WRITTEN: usize = 4_096;
-const WRITTEN_LEN: usize = 4_096;
+const WRITTEN_LEN: usize = 8_192;
 const SOURCE: usize = 16_384;
-const BUFFERS: usize = 32_768;
-const ANSWERS: usize = 49_152;
+const SOURCE_LEN: usize = 16_384;
+const BUFFERS: usize = SOURCE + SOURCE_LEN;
+const ANSWERS: usize = BUFFERS + RECEIVES * SLOT;
+const MEMORY: usize = ANSWERS + WINDOW * SLOT;
 
 /// A small generator (splitmix64), so that a program is told by its seed on every machine.
 struct Draw(u64);
@@ -93,7 +97,7 @@ struct Player<V: Verbs> {
 
 impl<V: Verbs> Player<V> {
     fn new(end: End<V>, seed: u64) -> Outcome<Self> {
-        end.fill(SOURCE, &pattern(8_192, seed))?;
+        end.fill(SOURCE, &pattern(SOURCE_LEN, seed))?;
         Ok(Player {
             end,
             draw: Draw(seed),
@@ -118,8 +122,8 @@ impl<V: Verbs> Player<V> {
                 self.idle_buffers.push(buffer);
                 break;
             }
-            let at = (BUFFERS + buffer * 1_024) as u32;
-            self.end.recv(buffer as u64, at..at + 1_024)?;
+            let at = (BUFFERS + buffer * SLOT) as u32;
+            self.end.recv(buffer as u64, at..at + SLOT as u32)?;
         }
         Ok(())
     }
@@ -133,10 +137,11 @@ impl<V: Verbs> Player<V> {
     }
 
     fn post(&mut self, peer: &End<V>) -> Outcome {
-        let len = if self.draw.one_in(4) { self.draw.below(9) } else { self.draw.below(LONGEST + 1) } as u32;
-        let from = SOURCE as u32 + self.draw.below(8_192 - LONGEST) as u32;
+        let longest = [8, 600, 600, LONGEST][self.draw.below(4) as usize];
+        let len = self.draw.below(longest + 1) as u32;
+        let from = SOURCE as u32 + self.draw.below(SOURCE_LEN as u64 - LONGEST) as u32;
         let at = self.draw.below(WRITTEN_LEN as u64 - LONGEST) as usize;
-        let answer = ANSWERS as u32 + (self.next % WINDOW as u64) as u32 * 1_024;
+        let answer = (ANSWERS + (self.next % WINDOW as u64) as usize * SLOT) as u32;
         let there = peer.remote(WRITTEN + at..WRITTEN + at + len as usize)?;
         let source = from..from + len;
         let imm = self.draw.one_in(2).then(|| self.draw.next() as u32);
@@ -215,7 +220,7 @@ impl<V: Verbs> Player<V> {
             let done = seen.result.map_err(|e| Failure::new(format!("receive {n} failed: {e}")))?;
             let expected = (message.op, message.len, message.imm);
             check_eq!((done.op, done.len, done.imm), expected, "message {n}");
-            let at = BUFFERS + seen.wr_id as usize * 1_024;
+            let at = BUFFERS + seen.wr_id as usize * SLOT;
             check!(self.end.bytes(at..at + message.bytes.len())? == message.bytes, "message {n} changed");
             self.idle_buffers.push(seen.wr_id as usize);
         }
@@ -265,9 +270,16 @@ struct Weather {
 
 const CALM: Weather = Weather { loss: 0, duplicate: 0, delay: 0 };
 
-fn setup_for_noise<H: Harness>(lab: &Lab<'_, H>) -> Setup {
+/// Packet numbers (some about to wrap), packet sizes and depths that differ from seed to seed.
+fn setup_for_noise<H: Harness>(lab: &Lab<'_, H>, seed: u64) -> Setup {
+    let mut draw = Draw(seed ^ 0xca11);
     let mut setup = Setup::new(lab);
-    setup.mtu = Mtu::B256;
+    let mut psn = || Psn::new(if draw.one_in(3) { 0xff_fff0 } else { draw.next() as u32 });
+    setup.psn = [psn(), psn()];
+    setup.mtu = if draw.one_in(4) { Mtu::B1024 } else { Mtu::B256 };
+    setup.depth = 1 + draw.below(4) as u8;
+    setup.serves = setup.depth;
+    setup.memory = MEMORY;
     setup.ack = AckTimeout::at_least(lab.pace().round_trip * 8);
     setup
 }
@@ -283,7 +295,7 @@ fn disturb<H: Harness>(lab: &mut Lab<'_, H>, weather: Weather, setup: &Setup, se
 fn under<H: Harness>(lab: &mut Lab<'_, H>, weather: Option<Weather>) -> Outcome {
     for seed in 0..lab.pace().seeds {
         lab.world(2, seed)?;
-        let setup = setup_for_noise(lab);
+        let setup = setup_for_noise(lab, seed);
         let pair = lab.pair_with(&setup)?;
         if let Some(weather) = weather {
             disturb(lab, weather, &setup, seed)?;
@@ -316,7 +328,7 @@ fn any_program_runs_as_written_under_all_of_them<H: Harness>(lab: &mut Lab<'_, H
 fn any_program_runs_as_written_on_a_loopback<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     for seed in 0..lab.pace().seeds.div_ceil(4) {
         lab.world(2, seed)?;
-        let setup = setup_for_noise(lab);
+        let setup = setup_for_noise(lab, seed);
         let pair = lab.pair_between(0, 0, &setup)?;
         game(lab, pair, seed).map_err(|e| e.during(format!("seed {seed}")))?;
     }
@@ -328,7 +340,7 @@ fn any_program_runs_as_written_on_a_loopback<H: Harness>(lab: &mut Lab<'_, H>) -
 fn a_failure_is_a_clean_cut<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     for seed in 0..lab.pace().seeds {
         lab.world(2, seed)?;
-        let mut setup = setup_for_noise(lab);
+        let mut setup = setup_for_noise(lab, seed);
         setup.retry = retries((seed % 3) as u8);
         let Pair { a, b } = lab.pair_with(&setup)?;
         disturb(lab, Weather { loss: 150_000, duplicate: 20_000, delay: 20_000 }, &setup, seed)?;

@@ -13,6 +13,7 @@ cases! { "rnr":
     the_rnr_timer_is_respected, "9.7.5.2.8, table 45", with Powers::STRIKE | Powers::EXACT_CLOCK;
     an_updated_rnr_timer_is_told_from_then_on, "11.2.5.2", with Powers::STRIKE | Powers::EXACT_CLOCK;
     progress_gives_all_rnr_retries_back, "9.9.2.1.2", with Powers::STRIKE;
+    a_doubled_answer_of_not_ready_counts_once, "9.7.5.2.8", with Powers::STRIKE;
     what_follows_a_message_that_waits_is_dropped_in_silence, "9.7.5.2.8", with Powers::STRIKE;
     rnr_retries_and_transport_retries_count_apart, "9.9.2.1.2", with Powers::STRIKE;
     a_message_that_waits_keeps_its_place, "9.5; 9.7.5.2.8";
@@ -122,6 +123,17 @@ fn progress_gives_all_rnr_retries_back<H: Harness>(lab: &mut Lab<'_, H>) -> Outc
         lab.done(&a.sends, i).map_err(|e| e.during(format!("message {i}")))?;
         lab.done(&b.recvs, i)?;
     }
+    Ok(())
+}
+
+fn a_doubled_answer_of_not_ready_counts_once<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let (Pair { a, b }, _) = with_rnr(lab, 1)?;
+    let doubled = lab.strike((1, 0), PacketClass::Rnr, 1, Act::Duplicate)?;
+    a.send(1, 0..64)?;
+    lab.until_struck(doubled, 1)?;
+    b.recv(2, 0..64)?;
+    lab.done(&a.sends, 1)?;
+    lab.done(&b.recvs, 2)?;
     Ok(())
 }
 

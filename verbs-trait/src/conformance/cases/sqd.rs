@@ -45,6 +45,7 @@ fn what_is_in_flight_ends_and_nothing_new_begins<H: Harness>(lab: &mut Lab<'_, H
     lab.until_struck(held, 1)?;
     a.qp.modify(&Modify::Sqd { notify: true })?;
     check!(a.qp.query()?.draining, "a queue pair with a read in flight does not say that it is draining");
+    check_eq!(a.ctx.async_event(), None, "an event while a read is in flight");
     lab.done(&a.sends, 0)?;
     drained(lab, &a)?;
     lab.settle();
