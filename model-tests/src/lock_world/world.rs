@@ -130,9 +130,22 @@ fn mesh_config(
     let mut config = MeshConfig::new(me, names.to_vec());
     config.timeout = timeout.ok_or_else(|| refused("the time-out's exponent is above 31"))?;
     config.retry = retry.ok_or_else(|| refused("there are more than 7 retries"))?;
+    let limits = &scenario.transport;
+    config.recv_buffers = limits.recv_buffers.unwrap_or(config.recv_buffers);
+    config.send_depth = limits.send_depth.unwrap_or(config.send_depth);
+    config.max_queued = limits.max_queued.unwrap_or(config.max_queued);
+    config.rd_atomic = limits.rd_atomic.unwrap_or(config.rd_atomic);
     config.rnr_retry = profile.transport.rnr_retry();
     config.rnr_timer = profile.transport.min_rnr_timer();
     Ok(config)
+}
+
+fn lock_config(scenario: &Scenario) -> LockConfig {
+    let work = &scenario.workload;
+    let mut config = LockConfig::new(work.scheme, scenario.cluster.nodes);
+    config.hand_overs = work.hand_overs.unwrap_or(config.hand_overs);
+    config.shared_limit = work.shared_limit.unwrap_or(config.shared_limit);
+    config
 }
 
 fn machine(
@@ -147,8 +160,7 @@ fn machine(
     let rt = Rt::new(&context, RtConfig { wait: scenario.cluster.wait.wait(), ..RtConfig::default() })
         .map_err(refused)?;
     let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
-    let locks = LockConfig::new(scenario.workload.scheme, scenario.cluster.nodes);
-    let locks = LockService::start(&rt, &mesh, locks).map_err(refused)?;
+    let locks = LockService::start(&rt, &mesh, lock_config(scenario)).map_err(refused)?;
     fabric.mount(node, Box::new(rt.program()));
     Ok(Machine { rt, mesh, locks })
 }

@@ -16,6 +16,8 @@ const MOST_LOCKS: u32 = 1_000_000;
 const MOST_REQUESTS: u32 = 10_000_000;
 /// The steepest Zipf skew; beyond it all requests ask for one lock, and `keys = "single"` says so.
 const STEEPEST_ZIPF: f64 = 5.0;
+/// The most requests in one queue: what common adapters take.
+const MOST_POSTED: u32 = 16_384;
 /// The longest run in virtual time; timers count nanoseconds.
 const LONGEST: Nanos = Nanos::from_secs(24 * 3600);
 
@@ -48,7 +50,12 @@ fn transport(transport: &Transport) -> Rule {
     if transport.retries.is_some_and(|retries| retries > 7) {
         return broken(at("retries"), "from 0 to 7; 7 is usual".into());
     }
-    Ok(())
+    if transport.rd_atomic.is_some_and(|most| !(1..=16).contains(&most)) {
+        return broken(at("rd_atomic"), "from 1 to 16, the limit of ConnectX adapters".into());
+    }
+    between(at("recv_buffers"), transport.recv_buffers, 8, MOST_POSTED)?;
+    between(at("send_depth"), transport.send_depth, 4, MOST_POSTED)?;
+    between(at("max_queued"), transport.max_queued, 1, 1_000_000)
 }
 
 fn workload(work: &Workload) -> Rule {
@@ -78,6 +85,8 @@ fn workload(work: &Workload) -> Rule {
     if let Some(deadline) = work.deadline {
         positive(at("deadline"), deadline)?;
     }
+    between(at("hand_overs"), work.hand_overs, 0, 255)?;
+    between(at("shared_limit"), work.shared_limit, 1, u32::MAX)?;
     if work.deadline.is_none() && work.hurried != super::Share::ALL {
         return broken(at("hurried"), "there is no deadline to carry; give deadline too".into());
     }
@@ -181,6 +190,13 @@ fn given(spec: &FaultSpec) -> Vec<&'static str> {
 
 fn count(path: Vec<Step>, value: u32, most: u32, advice: &str) -> Rule {
     if (1..=most).contains(&value) { Ok(()) } else { broken(path, format!("from 1 to {most}; {advice}")) }
+}
+
+fn between(path: Vec<Step>, value: Option<u32>, least: u32, most: u32) -> Rule {
+    match value {
+        Some(value) if !(least..=most).contains(&value) => broken(path, format!("from {least} to {most}")),
+        _ => Ok(()),
+    }
 }
 
 fn positive(path: Vec<Step>, span: Span) -> Rule {

@@ -9,6 +9,7 @@ mod error;
 mod locate;
 mod schema;
 mod scheme;
+mod swarm;
 mod targets;
 mod units;
 
@@ -19,6 +20,7 @@ pub use schema::{
     Cluster, FaultKind, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle, WaySpec,
     Workload, WorkloadKind,
 };
+pub use swarm::swarm;
 pub use units::{Rate, Share, Span, Spread};
 
 #[cfg(test)]

@@ -98,6 +98,19 @@ pub struct Transport {
     /// How often the adapter asks again, 0 to 7. Default: the profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u8>,
+    /// Receive buffers of each connection, the credits of its peer, 8 to 16,384. Default: the transport's, 64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recv_buffers: Option<u32>,
+    /// Most requests outstanding on one connection, 4 to 16,384. Default: the transport's, 128.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_depth: Option<u32>,
+    /// Most messages kept for one peer until it acknowledges them, 1 to 1,000,000. Default: the transport's,
+    /// 4,096.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_queued: Option<u32>,
+    /// Reads and atomics in flight on one connection, 1 to 16. Default: the transport's, 16.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rd_atomic: Option<u8>,
 }
 
 /// `[workload]`: what the applications do. `kind` chooses the system under test.
@@ -142,6 +155,15 @@ pub struct Workload {
     /// The share of requests that only try: granted at once or not at all. Default: 0.
     #[serde(default)]
     pub tries: Share,
+    /// How often a machine that holds a lock exclusively may hand it to its own next application before the
+    /// other machines' turn comes, 0 to 255. Default: the lock service's, 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hand_overs: Option<u32>,
+    /// `ncosed`: the count of shared requests in a lock's word from which on the word is given up and rebuilt,
+    /// 1 to 4,294,967,295. Small values exercise the rebuilding. Default: the lock service's, half the range of
+    /// 32 bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_limit: Option<u32>,
 }
 
 fn one() -> u32 {
@@ -270,6 +292,43 @@ impl std::fmt::Display for FaultKind {
             FaultKind::LoseCompletion => "lose-completion",
             FaultKind::SlowNode => "slow-node",
         })
+    }
+}
+
+impl FaultKind {
+    /// Every kind.
+    pub const ALL: [FaultKind; 9] = [
+        FaultKind::Cut,
+        FaultKind::Flap,
+        FaultKind::Loss,
+        FaultKind::Delay,
+        FaultKind::Duplicate,
+        FaultKind::Corrupt,
+        FaultKind::PortDown,
+        FaultKind::LoseCompletion,
+        FaultKind::SlowNode,
+    ];
+}
+
+impl FaultSpec {
+    /// A fault of a kind that says nothing else yet.
+    pub const fn new(kind: FaultKind) -> FaultSpec {
+        FaultSpec {
+            kind,
+            at: None,
+            rate: None,
+            node: None,
+            between: None,
+            way: None,
+            lasts: None,
+            down: None,
+            up: None,
+            times: None,
+            share: None,
+            extra: None,
+            jitter: None,
+            percent: None,
+        }
     }
 }
 
