@@ -55,9 +55,8 @@ impl Node for Station {
         while self.cq.poll(&mut done, 16).expect("no overrun") > 0 {
             let mut received = 0;
             for completion in done.drain(..) {
-                match completion.result.expect("no failure").op {
-                    WcOp::Recv => received += 1,
-                    _ => {}
+                if completion.result.expect("no failure").op == WcOp::Recv {
+                    received += 1;
                 }
             }
             self.receive(received);

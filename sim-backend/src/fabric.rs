@@ -89,8 +89,8 @@ impl Fabric {
 
     /// Lets everything happen that is due by `until`, and moves the time there.
     ///
-    /// Ends early when every mounted program has ended (and at least one was mounted), or when nothing is
-    /// pending; the time stays where it is then. Must not be called from a program's step.
+    /// Ends early when every mounted program has ended (and at least one was mounted); the time stays where it is
+    /// then. Says when nothing is pending any more. Must not be called from a program's step.
     pub fn run_until(&self, until: Nanos) -> RunEnd {
         loop {
             let happened = {
@@ -117,11 +117,15 @@ impl Fabric {
     }
 
     fn pause(&self, world: &mut World, until: Nanos) -> RunEnd {
-        if world.is_idle() {
-            return if world.all_done() { RunEnd::AllDone } else { RunEnd::Idle };
+        let idle = world.is_idle();
+        if idle && world.all_done() {
+            return RunEnd::AllDone;
         }
-        world.state.now = world.state.now.max(until);
-        RunEnd::Reached
+        // Nothing happens until then. To wait for ever for nothing is to stay.
+        if !(idle && until == Nanos::MAX) {
+            world.state.now = world.state.now.max(until);
+        }
+        if idle { RunEnd::Idle } else { RunEnd::Reached }
     }
 
     /// Steps a node's program; whether it has ended with that.

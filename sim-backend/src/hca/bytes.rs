@@ -36,6 +36,11 @@ impl Bytes {
         }
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     fn ptr(&self) -> NonNull<u8> {
         match self {
             Bytes::Own(block) => block.ptr,

@@ -245,7 +245,8 @@ impl Qp {
     pub(super) fn on_response(&mut self, packet: &Packet, hw: &mut Hardware, io: &mut Io<'_>) {
         match packet.body {
             Body::Ack { syndrome: Syndrome::Ack, .. } => {
-                if self.sq.is_open(packet.psn) && !self.acknowledge(packet.psn, hw, io) {
+                let complete = !self.sq.is_open(packet.psn) || self.acknowledge(packet.psn, hw, io);
+                if !complete {
                     self.fetch_was_lost(io);
                 }
             }

@@ -108,14 +108,11 @@ impl Responder {
 
     /// Queues an answer. An acknowledgement covers those before it.
     fn queue_answer(&mut self, answer: Answer) {
-        if let (Answer::Ack { syndrome: Syndrome::Ack, .. }, Some(last)) = (&answer, self.answers.back_mut())
-        {
-            if matches!(last, Answer::Ack { syndrome: Syndrome::Ack, .. }) {
-                *last = answer;
-                return;
-            }
+        let is_ack = |answer: &Answer| matches!(answer, Answer::Ack { syndrome: Syndrome::Ack, .. });
+        match self.answers.back_mut() {
+            Some(last) if is_ack(last) && is_ack(&answer) => *last = answer,
+            _ => self.answers.push_back(answer),
         }
-        self.answers.push_back(answer);
     }
 }
 
@@ -343,7 +340,7 @@ impl Qp {
         io: &mut Io<'_>,
     ) -> Outcome {
         let allowed = self.access().contains(AccessFlags::REMOTE_ATOMIC);
-        let aligned = addr % 8 == 0;
+        let aligned = addr.is_multiple_of(8);
         if !allowed || !aligned || self.rq.most_records == 0 || self.rq.message != Message::None {
             return INVALID;
         }

@@ -123,7 +123,7 @@ impl SimMr {
     }
 
     fn word(&self, at: usize) -> Result<()> {
-        if at % 8 != 0 {
+        if !at.is_multiple_of(8) {
             return Err(VerbsError::Misaligned { at: at as u64, align: 8 });
         }
         self.bounds(at, 8)

@@ -113,9 +113,12 @@ impl World {
             0 => return None,
             1 => 0,
             _ => {
-                let enabled: Vec<EventId> =
-                    self.state.ready.iter().map(|e| self.identity(e.event())).collect();
-                self.choice.schedule(&enabled).min(enabled.len() - 1)
+                let mut enabled = std::mem::take(&mut self.enabled);
+                enabled.clear();
+                enabled.extend(self.state.ready.iter().map(|code| self.identity(code.event())));
+                let index = self.choice.schedule(&enabled).min(enabled.len() - 1);
+                self.enabled = enabled;
+                index
             }
         };
         Some(self.state.ready.remove(index).event())

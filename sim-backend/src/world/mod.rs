@@ -18,7 +18,7 @@ pub(crate) use objects::NewRegion;
 
 use crate::NodeId;
 use crate::access::AccessLog;
-use crate::choice::Choice;
+use crate::choice::{Choice, EventId};
 use crate::config::{Config, Order};
 use crate::fault::Faults;
 use crate::hca::{Buffers, Hardware, Hca, HcaId, Io, Key, Limits, Packets, Slab};
@@ -68,6 +68,8 @@ pub(crate) struct World {
     order: Order,
     /// Room for the numbers of packets that are being sent.
     fresh: Vec<u32>,
+    /// Room for the identities of events that could happen now.
+    enabled: Vec<EventId>,
     /// Brought memory that nothing holds any more, until it can be released outside of the world's borrow.
     pub brought: Vec<Rc<dyn PinnedMemory>>,
 }
@@ -105,6 +107,7 @@ impl World {
             costs: Costs::of(&config.profile),
             order: config.order,
             fresh: Vec::new(),
+            enabled: Vec::new(),
             brought: Vec::new(),
         }
     }

@@ -117,11 +117,11 @@ impl Costs {
     }
 
     fn on_cable(&self, bytes: u32) -> Nanos {
-        Nanos(u64::from(bytes) * self.byte >> SHIFT)
+        Nanos((u64::from(bytes) * self.byte) >> SHIFT)
     }
 
     fn dma(&self, bytes: u32) -> Nanos {
-        Nanos(u64::from(bytes) * self.dma_byte >> SHIFT)
+        Nanos((u64::from(bytes) * self.dma_byte) >> SHIFT)
     }
 }
 
