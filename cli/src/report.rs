@@ -133,10 +133,11 @@ pub fn faults(counts: &[FaultCount]) -> Table {
 }
 
 fn checks(report: &Report) -> Table {
-    let mut table = Table::new("Checks", 3, &["check", "promise", "result"]);
+    let mut table = Table::new("Checks", 3, &["check", "result", "promise"]);
     for check in &report.checks {
-        let result = if check.held { "held".to_string() } else { format!("violated {}x", check.violations) };
-        table.row([check.oracle.to_string(), check.promise.to_string(), result]);
+        let result =
+            if check.held { "held".to_string() } else { format!("broken {}x", count(check.violations)) };
+        table.row([check.oracle.to_string(), result, check.promise.to_string()]);
     }
     table
 }

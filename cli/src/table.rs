@@ -102,7 +102,7 @@ pub fn micros(nanos: u64) -> String {
     let micros = nanos as f64 / 1e3;
     match nanos {
         0..100_000 => format!("{micros:.2}"),
-        100_000..10_000_000 => format!("{micros:.1}"),
+        100_000..1_000_000 => format!("{micros:.1}"),
         _ => count(micros.round() as u64),
     }
 }
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn a_span_keeps_the_digits_that_matter() {
         assert_eq!(
-            [0, 5_780, 99_999, 123_456, 12_345_678].map(micros),
-            ["0.00", "5.78", "100.00", "123.5", "12,346"]
+            [0, 5_780, 99_999, 123_456, 1_234_567].map(micros),
+            ["0.00", "5.78", "100.00", "123.5", "1,235"]
         );
     }
 
