@@ -34,7 +34,7 @@ fn verdict(report: &Report, rerun: &str) -> String {
         false => format!("VIOLATED: {} of {all} checks\n", all - kept),
     };
     for violation in report.violations.iter().take(MOST_VIOLATIONS) {
-        let _ = writeln!(text, "  {violation}");
+        wrap(&violation.to_string(), 2, &mut text);
     }
     let more = report.violations.len().saturating_sub(MOST_VIOLATIONS);
     if more > 0 {

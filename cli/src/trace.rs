@@ -7,7 +7,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-/// Kinds of events that happen for every message. Those that `-v` leaves out and `-vv` shows.
+/// Kinds of events that happen with every message or object: those that `-v` leaves out and `-vv` shows.
 const FREQUENT: [&str; 12] =
     ["step", "post", "tx", "rx", "ignore", "execute", "complete", "poll", "arm", "event", "wake", "timer"];
 

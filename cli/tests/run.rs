@@ -114,3 +114,45 @@ fn an_interrupt_ends_a_run_cleanly() {
     assert_eq!(child.wait().expect("ends").code(), Some(3));
     assert_eq!(scratch.names(), ["long.toml"]);
 }
+
+/// A scenario that asks for more than can be: requests must end as soon as a cut heals.
+const HOPELESS: &str = r#"
+[cluster]
+nodes = 2
+[workload]
+kind = "locks"
+scheme = "srsl"
+locks = 16
+requests = 5
+[run]
+limit = "10ms"
+settle = "1ns"
+[[faults]]
+kind = "cut"
+at = "0us"
+node = 0
+"#;
+
+#[test]
+fn a_violation_is_told_first_exits_with_1_and_can_be_made_again() {
+    let scratch = Scratch::new("violated");
+    let file = scratch.file("hopeless.toml", HOPELESS);
+    let output = run(&["run", &file]);
+    assert_eq!((output.status.code(), err(&output)), (Some(1), ""));
+    assert!(out(&output).starts_with("VIOLATED: 1 of "), "{}", out(&output));
+    let again = out(&output).lines().find_map(|line| line.split_once(": weft ")).expect("a command").1;
+    let again: Vec<&str> = again.split(' ').filter(|word| !["--log", "events.log"].contains(word)).collect();
+    assert_eq!(out(&run(&again)), out(&output));
+}
+
+#[test]
+fn many_seeds_name_those_that_violate_a_check() {
+    let scratch = Scratch::new("violated_seeds");
+    let file = scratch.file("hopeless.toml", HOPELESS);
+    let output = run(&["run", &file, "--seeds", "5..9", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    let sum: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&sum["violated"], &sum["first_failure"]["seed"]), (&Value::from(4), &Value::from(5)));
+    assert_eq!(sum["failing_seeds"], serde_json::json!([5, 6, 7, 8]));
+    assert!(out(&run(&["run", &file, "--seeds", "5..9"])).contains("  seeds 5, 6, 7, 8\n"));
+}

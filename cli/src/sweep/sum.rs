@@ -1,7 +1,7 @@
 //! What many runs came to. It does not depend on the order in which runs end.
 
 use crate::args::RunArgs;
-use crate::table::{Table, count, micros};
+use crate::table::{Table, count, micros, wrap};
 use crate::{report, run};
 use model_tests::lock_world::{FaultCount, Percentiles, Report, RunError};
 use model_tests::scenario::Scenario;
@@ -162,7 +162,7 @@ impl Sum {
         let more = if violated > seeds.len() as u64 { ", ..." } else { "" };
         let _ = writeln!(text, "  seeds {}{more}", seeds.join(", "));
         if let Some(violation) = first.violations.first() {
-            let _ = writeln!(text, "  seed {}: {violation}", first.seed);
+            wrap(&format!("seed {}: {violation}", first.seed), 2, &mut text);
         }
         if let Some(rerun) = &self.rerun {
             let _ = writeln!(text, "The first of them again: {rerun}");
