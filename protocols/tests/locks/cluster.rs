@@ -170,7 +170,7 @@ impl Cluster {
     pub fn run(&self, until: Nanos) {
         let mut now = self.fabric.now();
         while now < until && self.book.borrow().clients_done < self.clients {
-            now = now + Nanos::from_millis(5);
+            now += Nanos::from_millis(5);
             self.fabric.run_until(now);
         }
         assert_eq!(self.book.borrow().clients_done, self.clients, "not done at {}: {}", now, self.story());
