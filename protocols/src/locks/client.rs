@@ -94,11 +94,11 @@ impl<V: Verbs> Clone for LockClient<V> {
 }
 
 impl<V: Verbs> LockClient<V> {
-    /// Takes a lock, however long that takes.
+    /// Takes a lock, by name or by key, however long that takes.
     ///
     /// Dropping the future withdraws the request; a grant that is on its way by then is passed on.
-    pub async fn lock(&self, key: LockKey, mode: Mode) -> Result<Grant<V>, LockError> {
-        self.lock_until(key, mode, Nanos::MAX).await
+    pub async fn lock(&self, key: impl Into<LockKey>, mode: Mode) -> Result<Grant<V>, LockError> {
+        self.request(key.into(), mode, Patience::Queue, Nanos::MAX).await
     }
 
     /// Takes a lock, or gives up at a point in time of this node's clock ([`Rt::now`]).
@@ -108,8 +108,8 @@ impl<V: Verbs> LockClient<V> {
 
     /// Takes a lock if it is free, without waiting for its holders: [`LockError::WouldBlock`] if it is not, or
     /// if too many others were trying at the same moment to be sure.
-    pub async fn try_lock(&self, key: LockKey, mode: Mode) -> Result<Grant<V>, LockError> {
-        self.request(key, mode, Patience::Try, Nanos::MAX).await
+    pub async fn try_lock(&self, key: impl Into<LockKey>, mode: Mode) -> Result<Grant<V>, LockError> {
+        self.request(key.into(), mode, Patience::Try, Nanos::MAX).await
     }
 
     async fn request(

@@ -95,7 +95,7 @@ impl<V: Verbs> Daemon<V> {
                 Command::Leave { ticket, key } => {
                     let lock = self.lock(key);
                     let left = lock.queue.borrow_mut().leave(ticket);
-                    if left == Left::Waiting {
+                    if left != Left::Holder {
                         bump(&self.counters.abandoned);
                     }
                     lock.queue_changed.notify();
@@ -137,7 +137,10 @@ impl<V: Verbs> Daemon<V> {
                     self.answered(1);
                     lock.queue.borrow_mut().refuse(wanted.ticket, LockError::WouldBlock);
                 }
-                Err(NoGrant::HomeFull) => lock.queue.borrow_mut().refuse_all(&LockError::HomeFull),
+                Err(NoGrant::HomeFull) => {
+                    self.answered(lock.queue.borrow().waiting());
+                    lock.queue.borrow_mut().refuse_all(&LockError::HomeFull);
+                }
             }
         }
     }

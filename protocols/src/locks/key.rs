@@ -58,6 +58,12 @@ impl fmt::Display for LockKey {
     }
 }
 
+impl From<u64> for LockKey {
+    fn from(key: u64) -> LockKey {
+        LockKey(key)
+    }
+}
+
 impl From<&str> for LockKey {
     fn from(name: &str) -> LockKey {
         LockKey::named(name)

@@ -43,7 +43,7 @@ pub(crate) enum Left {
     Holder,
     /// A waiting request: it gave up.
     Waiting,
-    /// Nobody: the request was refused, or its answer never reached it.
+    /// Nobody: it gave up at the moment of its grant, which went to the next one.
     Nobody,
 }
 

@@ -1,8 +1,43 @@
 //! Distributed locks: several schemes behind one interface.
 //!
 //! Every node of a cluster runs one [`LockService`], its daemon (ncosed.txt, 3.1); applications of the node
-//! talk to it through [`LockClient`]s. A lock is named by a [`LockKey`], taken in a [`Mode`], and held as long
-//! as its [`Grant`] is kept. Which protocol decides is the service's [`Scheme`].
+//! talk to it through [`LockClient`]s. A lock is named by a [`LockKey`], taken in a [`Mode`], and held for as
+//! long as its [`Grant`] is kept. Which protocol decides is the service's [`Scheme`].
+//!
+//! ```
+//! use protocols::locks::{LockError, LockService, Mode};
+//! use verbs_trait::Verbs;
+//!
+//! async fn transfer<V: Verbs>(service: &LockService<V>) -> Result<(), LockError> {
+//!     let accounts = service.client().lock("accounts", Mode::Exclusive).await?;
+//!     // ... alone with the accounts ...
+//!     accounts.unlock().await;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # What is common to all schemes
+//!
+//! - *One request a lock and node in the network.* The protocols know a requester by its node's rank. Requests
+//!   of one node for one lock queue on the node, first come, first served (`local`): a shared grant serves
+//!   those that stand at the head of that queue, an exclusive one is handed over a bounded number of times
+//!   ([`LockConfig::hand_overs`]).
+//! - *Leaving is always possible.* A deadline or a dropped future takes an application out of the queue; the
+//!   request that its node has in the network goes on, and a grant that nobody waits for is given back at
+//!   once.
+//! - *Costs.* A request is an IPC message to the daemon and one back, bookkeeping once, and what the scheme does
+//!   in the network between them; an unlock, as its application sees it, is the sending of one IPC message
+//!   (ncosed.txt, Table 2).
+//! - *Homes.* A stable hash assigns each key to a node, which keeps the lock's word or its queue.
+//! - *What is not survived*: a node that crashes and comes back. What it held stays held. The paper leaves that
+//!   out (3.1), and neither scheme here adds it.
+//!
+//! # Where things are
+//!
+//! Responders are state machines without I/O (`ncosed::home`, `ncosed::member`, `srsl::home`, `queue`, `local`),
+//! initiators are async functions in which the paper's steps can be read (`ncosed::seat`, `srsl::seat`), and
+//! `daemon` and `net` connect both to the node's runtime and mesh. Every message's bytes are in its scheme's
+//! `messages`.
 
 mod audit;
 mod client;

@@ -47,8 +47,7 @@ counters! {
     /// Grants that served a waiting application without another request in the network: an exclusive hold
     /// handed over, or a shared one used by several.
     local_grants,
-    /// Requests whose application left before the grant: a deadline, a try that found the lock taken, a
-    /// dropped future.
+    /// Requests whose application left before the grant: a deadline that fired, a future that was dropped.
     abandoned,
     /// Grants from the network that nobody waited for any more, and that were passed on.
     late_grants,

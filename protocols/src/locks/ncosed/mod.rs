@@ -25,8 +25,9 @@
 //!    compare-and-swap that the message is on its way.
 //! 6. *The home spends releases anonymously, and one thing at a time.* It counts releases (R); a `Wait(y, s)`
 //!    spends s. When nobody waits it tries `0:R -> 0:0`, and serves nothing else while that compare-and-swap
-//!    is out. Case: it executes, a reader comes and goes (R + 1), y replaces `0:1` and `Wait(y, 1)` arrives
-//!    before the answer: served from the old R, y would hold with R readers counted twice.
+//!    is out. Case: with R = 1 it executes, another reader comes and holds, y replaces `0:1`, and `Wait(y, 1)`
+//!    arrives before the answer: served from the release that the reset has spent, y would hold beside the
+//!    reader.
 //! 7. *A leaving holder that leaves `0:g` with g > 0 kicks the home.* Case: all g have been granted, and their
 //!    releases came while the word still had a tail, so that the home's attempts failed; nobody else would
 //!    make it try again, and the word would never be free.
@@ -82,6 +83,8 @@ mod rebuild;
 mod seat;
 mod word;
 
+#[cfg(test)]
+mod home_tests;
 #[cfg(test)]
 mod messages_tests;
 #[cfg(test)]

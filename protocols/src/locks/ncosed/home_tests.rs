@@ -1,0 +1,228 @@
+//! The home's promises, event by event.
+
+use super::FateUnknown;
+use super::home::{Action, Event, Home};
+use super::messages::{Epoch, Message, Report, Stake};
+use super::word::Word;
+use crate::locks::Mode;
+use crate::transport::Rank;
+use verbs_trait::RemoteSlice;
+
+fn rank(n: u32) -> Rank {
+    Rank::new(n).unwrap()
+}
+
+fn place(addr: u64) -> RemoteSlice {
+    RemoteSlice { addr, len: 8, rkey: 1 }
+}
+
+/// A home with its first word at 8, opened by the nodes 1 to 3.
+struct Scene(Home);
+
+impl Scene {
+    fn new() -> Scene {
+        let mut scene = Scene(Home::new());
+        assert_eq!(scene.hear(1, Message::Open), [Action::FreshWord { retired: None }]);
+        assert_eq!(scene.tell(Event::Word(Some(place(8)))), [opened(1, 1, 8)]);
+        for n in 2..=3 {
+            assert_eq!(scene.hear(n, Message::Open), [opened(n, 1, 8)]);
+        }
+        scene
+    }
+
+    fn tell(&mut self, event: Event) -> Vec<Action> {
+        let mut out = Vec::new();
+        self.0.on_event(event, &mut out);
+        out
+    }
+
+    fn hear(&mut self, from: u32, message: Message) -> Vec<Action> {
+        self.tell(Event::Message(rank(from), message))
+    }
+
+    fn release(&mut self, from: u32) -> Vec<Action> {
+        self.hear(from, Message::Release { epoch: 1 })
+    }
+
+    fn report(&mut self, from: u32, stake: Stake) -> Vec<Action> {
+        let report = Report { stake, turn: 1, passed: None };
+        self.hear(from, Message::Report { epoch: 1, report })
+    }
+
+    fn swapped(&mut self, was: Word) -> Vec<Action> {
+        self.tell(Event::Swapped(Ok(was)))
+    }
+}
+
+fn opened(to: u32, epoch: Epoch, addr: u64) -> Action {
+    Action::Send(rank(to), Message::Opened { epoch, word: place(addr) })
+}
+
+fn swap(compare: Word, swap: Word) -> Action {
+    Action::Swap { at: place(8), compare, swap }
+}
+
+fn reset(readers: u32) -> Action {
+    swap(Word::shared_only(readers), Word::FREE)
+}
+
+fn send(to: u32, message: Message) -> Action {
+    Action::Send(rank(to), message)
+}
+
+const NOTHING: [Action; 0] = [];
+const WAIT: Message = Message::Wait { epoch: 1, who: Rank::from_index(0), readers: 2 };
+const GRANT: Message = Message::Grant { epoch: 1 };
+const KICK: Message = Message::Kick { epoch: 1 };
+const FREEZE: Message = Message::Freeze { epoch: 1 };
+const AWARD: Message = Message::Award { epoch: 1 };
+
+#[test]
+fn it_waits_for_every_shared_holder_that_was_counted() {
+    let mut home = Scene::new();
+    assert_eq!(home.hear(1, WAIT), NOTHING);
+    assert_eq!(home.release(2), NOTHING);
+    assert_eq!(home.release(3), [send(1, GRANT)]);
+    assert_eq!((home.0.unspent(), home.0.entries()), (0, 0));
+}
+
+#[test]
+fn the_count_is_reset_when_all_who_were_counted_have_released() {
+    let mut home = Scene::new();
+    assert_eq!(home.release(2), [reset(1)]);
+    // There were three; with fewer releases another attempt would be in vain.
+    assert_eq!(home.swapped(Word::shared_only(3)), NOTHING);
+    assert_eq!(home.release(3), NOTHING);
+    assert_eq!(home.release(1), [reset(3)]);
+    assert_eq!(home.swapped(Word::shared_only(3)), NOTHING);
+    assert_eq!(home.0.unspent(), 0);
+}
+
+/// Choice 6 of the module's documentation.
+#[test]
+fn while_a_reset_is_out_its_releases_are_not_spent_otherwise() {
+    let mut home = Scene::new();
+    assert_eq!(home.release(2), [reset(1)]);
+    assert_eq!(home.release(3), NOTHING);
+    assert_eq!(home.hear(1, WAIT), NOTHING);
+    // It took effect: one of the two releases is spent, and the wait needs two.
+    assert_eq!(home.swapped(Word::shared_only(1)), NOTHING);
+    assert_eq!(home.release(2), [send(1, GRANT)]);
+}
+
+/// Choice 7.
+#[test]
+fn a_kick_makes_it_try_where_releases_came_too_early() {
+    let mut home = Scene::new();
+    assert_eq!(home.release(2), [reset(1)]);
+    assert_eq!(home.swapped(Word::behind(rank(3), 1)), NOTHING);
+    assert_eq!(home.hear(3, KICK), [reset(1)]);
+}
+
+/// Choice 8.
+#[test]
+fn a_kick_that_overtakes_the_answer_of_a_reset_is_remembered() {
+    let mut home = Scene::new();
+    assert_eq!(home.release(2), [reset(1)]);
+    assert_eq!(home.hear(3, KICK), NOTHING);
+    assert_eq!(home.swapped(Word::behind(rank(3), 1)), [reset(1)]);
+    // And only once.
+    assert_eq!(home.swapped(Word::behind(rank(1), 1)), NOTHING);
+}
+
+#[test]
+fn the_first_report_ends_the_epoch_and_the_last_one_closes_the_word() {
+    let mut home = Scene::new();
+    let begun = home.report(2, Stake::WantsShared);
+    assert_eq!(begun, [Action::Rebuilding, send(1, FREEZE), send(2, FREEZE), send(3, FREEZE)]);
+    assert!(home.0.is_rebuilding());
+    assert_eq!(home.report(1, Stake::Holds(Mode::Exclusive)), NOTHING);
+    assert_eq!(home.report(3, Stake::Nothing), [swap(Word::FREE, Word::POISON)]);
+    let last = Word::behind(rank(1), 1);
+    assert_eq!(home.swapped(last), [swap(last, Word::POISON)]);
+    assert_eq!(home.swapped(last), NOTHING);
+    assert_eq!(home.release(1), [send(2, AWARD)]);
+    assert_eq!(home.release(2), [Action::FreshWord { retired: Some(place(8)) }]);
+    let again = home.tell(Event::Word(Some(place(16))));
+    assert_eq!(again, [opened(1, 2, 16), opened(2, 2, 16), opened(3, 2, 16)]);
+    assert!(!home.0.is_rebuilding());
+}
+
+#[test]
+fn a_hold_that_ends_before_the_others_report_has_ended() {
+    let mut home = Scene::new();
+    home.report(1, Stake::Holds(Mode::Shared));
+    // Node 2 releases what it held in the epoch, and then reports that it has nothing.
+    assert_eq!(home.release(2), [Action::Stale]);
+    home.report(2, Stake::Nothing);
+    assert_eq!(home.release(1), NOTHING);
+    home.report(3, Stake::WantsExclusive { over: Word::shared_only(2) });
+    assert_eq!(home.swapped(Word::FREE), [send(3, AWARD)]);
+}
+
+#[test]
+fn its_own_reset_must_come_home_before_the_word_is_closed() {
+    let mut home = Scene::new();
+    assert_eq!(home.release(2), [reset(1)]);
+    for n in 1..=3 {
+        let out = home.report(n, Stake::Nothing);
+        assert!(!out.iter().any(|action| matches!(action, Action::Swap { .. })));
+    }
+    assert_eq!(home.tell(Event::Swapped(Err(FateUnknown))), [swap(Word::FREE, Word::POISON)]);
+}
+
+#[test]
+fn a_reset_of_unknown_fate_ends_the_epoch() {
+    let mut home = Scene::new();
+    assert_eq!(home.release(2), [reset(1)]);
+    let begun = home.tell(Event::Swapped(Err(FateUnknown)));
+    assert_eq!(begun, [Action::Rebuilding, send(1, FREEZE), send(2, FREEZE), send(3, FREEZE)]);
+}
+
+#[test]
+fn a_poisoning_of_unknown_fate_is_found_out_by_doing_it_again() {
+    for took_effect in [false, true] {
+        let mut home = Scene::new();
+        for n in 1..=3 {
+            home.report(n, Stake::Nothing);
+        }
+        let last = Word::shared_only(5);
+        assert_eq!(home.swapped(last), [swap(last, Word::POISON)]);
+        assert_eq!(home.tell(Event::Swapped(Err(FateUnknown))), [swap(last, Word::POISON)]);
+        let found = if took_effect { Word::POISON } else { last };
+        assert_eq!(home.swapped(found), [Action::FreshWord { retired: Some(place(8)) }]);
+    }
+}
+
+#[test]
+fn who_asks_during_a_rebuild_is_told_the_next_word() {
+    let mut home = Scene::new();
+    for n in 1..=3 {
+        home.report(n, Stake::Nothing);
+    }
+    assert_eq!(home.hear(4, Message::Open), NOTHING);
+    home.swapped(Word::FREE);
+    let again = home.tell(Event::Word(Some(place(16))));
+    assert!(again.contains(&opened(4, 2, 16)));
+}
+
+#[test]
+fn without_memory_those_who_ask_are_refused_and_the_next_one_may_ask_again() {
+    let mut home = Scene(Home::new());
+    home.hear(1, Message::Open);
+    home.hear(2, Message::Open);
+    let refused = [send(1, Message::Refused), send(2, Message::Refused)];
+    assert_eq!(home.tell(Event::Word(None)), refused);
+    assert_eq!(home.hear(1, Message::Open), [Action::FreshWord { retired: None }]);
+}
+
+#[test]
+fn messages_of_other_epochs_and_from_strangers_change_nothing() {
+    let mut home = Scene::new();
+    assert_eq!(home.hear(2, Message::Release { epoch: 0 }), [Action::Stale]);
+    assert_eq!(home.hear(2, Message::Release { epoch: 2 }), [Action::OutOfTurn]);
+    assert_eq!(home.hear(2, GRANT), [Action::OutOfTurn]);
+    assert_eq!(home.hear(1, WAIT), NOTHING);
+    assert_eq!(home.hear(3, WAIT), [Action::OutOfTurn]);
+    assert_eq!(home.0.unspent(), 0);
+}
