@@ -1,8 +1,6 @@
 //! The connection manager in trouble: nobody there, messages lost and doubled (IBA 12.9.7, 12.9.8).
 
-use super::cm::{
-    Joined, Managers, SERVICE, joined, managers, no_more_events, params, ready, requested, resolved, talk,
-};
+use super::cm_kit::*;
 use super::prelude::*;
 
 cases! { "cm_trouble":

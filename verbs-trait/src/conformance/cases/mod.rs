@@ -2,17 +2,18 @@
 
 mod atomics;
 mod cm;
+mod cm_kit;
 mod cm_trouble;
 mod optional;
 mod reliability;
 mod statuses;
 
-pub use statuses::{CAUSES, Cause};
 mod cq;
 mod data;
 mod duplicates;
 mod events;
 mod flush;
+mod gaps;
 mod keys;
 mod memory;
 mod misuse;
@@ -27,6 +28,8 @@ mod sqd;
 mod transitions;
 mod wake;
 
+pub use statuses::{CAUSES, Cause};
+
 use super::{Case, Harness};
 
 /// All cases, in the suite's order.
@@ -40,6 +43,7 @@ pub(super) fn all<H: Harness>() -> Vec<Case<H>> {
         ordering::cases(),
         atomics::cases(),
         retries::cases(),
+        gaps::cases(),
         duplicates::cases(),
         rnr::cases(),
         flush::cases(),
