@@ -22,6 +22,7 @@ fn station(fabric: &Fabric, names: &[String], node: u32, window: u32, left: &Rc<
         recv_buffers: 4 * window,
         send_depth: 8 * window,
         ack_delay: Nanos::MAX,
+        probe_after: Nanos::MAX,
         ..MeshConfig::new(Rank::from_index(node), names.to_vec())
     };
     let mesh: Mesh<Sim> = Mesh::start(&rt, config).expect("a mesh");

@@ -282,6 +282,33 @@ fn a_restarted_peer_is_a_new_one_and_what_it_lost_is_told() {
 }
 
 #[test]
+fn a_peer_that_restarted_in_silence_is_found_out() {
+    for style in STYLES {
+        let mut cluster = Cluster::new(2, 1, style);
+        let mut inbox = cluster.members[0].mesh.open(CHANNEL).expect("nobody opened it");
+        for (time, number) in [(ms(0), 1u32), (ms(50), 2)] {
+            let mesh = cluster.members[0].mesh.clone();
+            cluster.members[0].at(time, move || {
+                mesh.send(rank(1), CHANNEL, &number.to_le_bytes()).expect("room");
+            });
+        }
+        // The adapter takes the second message, and the program is gone before it has acknowledged it.
+        cluster.run(ms(50) + us(20));
+        cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(1) });
+        cluster.run(us(20));
+        cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(1) });
+        cluster.run(us(20));
+        assert_eq!(cluster.members[0].mesh.audit().unacked, 1);
+        cluster.members[1] = cluster.start(1);
+        cluster.run(ms(500));
+        let told = inbox.try_recv();
+        assert!(matches!(told, Some(Incoming::PeerReset { lost: 1, .. })), "{told:?}");
+        assert_eq!(cluster.members[0].mesh.stats().probes, 1);
+        cluster.assert_at_rest("found out");
+    }
+}
+
+#[test]
 fn a_message_to_oneself_does_not_touch_the_network() {
     let cluster = Cluster::new(1, 1, Wait::Notify);
     let got = receive(&cluster.members[0]);

@@ -71,8 +71,12 @@ pub struct MeshConfig {
     /// ConnectX adapters; lowered to the device's.
     pub rd_atomic: u8,
     /// How long a received message may go without acknowledgement when nothing travels back that could carry
-    /// it. Default: 1 ms. [`Nanos::MAX`] for never.
+    /// it. Default: 1 ms. [`Nanos::MAX`] for never; then `probe_after` should be so, too.
     pub ack_delay: Nanos,
+    /// How long messages may go unacknowledged before the peer is probed by an empty write, which finds out
+    /// whether it has restarted. Default: 50 ms, well beyond `ack_delay`. [`Nanos::MAX`] for never: then a
+    /// restarted peer is noticed when something else is sent to it, or by it.
+    pub probe_after: Nanos,
     /// Time-out of the adapter's acknowledgements. Default: exponent 14 (67 ms), `rdma_cm`'s usual choice.
     pub timeout: AckTimeout,
     /// The adapter's retries after a time-out. Default: 7.
@@ -102,6 +106,7 @@ impl MeshConfig {
             max_queued: 4_096,
             rd_atomic: 16,
             ack_delay: Nanos::from_millis(1),
+            probe_after: Nanos::from_millis(50),
             timeout: AckTimeout::new(14).expect("an exponent below 32"),
             retry: Retries::MOST,
             rnr_retry: Retries::FOREVER,

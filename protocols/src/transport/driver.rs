@@ -2,6 +2,7 @@
 //! management out.
 
 use super::connect::drained;
+use super::due::Due;
 use super::inbox::{Incoming, Message, SMALL};
 use super::link::{Action, Event};
 use super::mesh::Shared;
@@ -9,13 +10,11 @@ use super::peer::Peer;
 use super::session::{MIN_BUFFERS, Received};
 use super::wire::{self, HEADER_LEN, Hello, Refusal};
 use crate::rt::sync::Mailbox;
-use crate::rt::{Completed, Lease, Sleep};
-use std::collections::{BTreeMap, VecDeque};
-use std::future::Future;
-use std::pin::Pin;
+use crate::rt::{Completed, Lease};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use verbs_trait::{AsyncEvent, CmEvent, CmId, Nanos, QpNum, Verbs};
+use verbs_trait::{AsyncEvent, CmEvent, CmId, QpNum, Verbs};
 
 /// A frame that fits on the stack.
 const SMALL_FRAME: usize = HEADER_LEN + SMALL;
@@ -35,9 +34,9 @@ pub(super) struct Driver<V: Verbs> {
     device: Mailbox<AsyncEvent>,
     /// Whose an attempt or a connection is.
     pub(super) ids: BTreeMap<CmId, usize>,
-    /// Peers whose acknowledgement is due, and when: in order, since all wait equally long.
-    acks: VecDeque<(Nanos, usize)>,
-    ack_timer: Option<Sleep<V>>,
+    /// Peers that wait for an acknowledgement of ours, and whose we wait for.
+    pub(super) acks: Due<V>,
+    pub(super) probes: Due<V>,
     /// Peers to pump after a batch of completions.
     touched: Vec<usize>,
     actions: Vec<Action>,
@@ -54,8 +53,8 @@ impl<V: Verbs> Driver<V> {
             connections,
             device,
             ids: BTreeMap::new(),
-            acks: VecDeque::new(),
-            ack_timer: None,
+            acks: Due::new(),
+            probes: Due::new(),
             touched: Vec::new(),
             actions: Vec::new(),
         }
@@ -70,7 +69,7 @@ impl<V: Verbs> Driver<V> {
             }
             // Completions first: what a drained queue pair had received counts before the drain is reported.
             let busy = self.completions(cx) | self.connection_events(cx) | self.device_events(cx);
-            let busy = busy | self.own_events() | self.late_acks(cx) | self.feed_starved(cx);
+            let busy = busy | self.own_events() | self.feed_starved(cx) | self.what_is_due(cx);
             if !busy {
                 return Poll::Pending;
             }
@@ -241,35 +240,6 @@ impl<V: Verbs> Driver<V> {
                 self.handle(index, event);
             }
         }
-    }
-
-    fn late_acks(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(&(at, index)) = self.acks.front() else { return false };
-        let timer = self.ack_timer.get_or_insert_with(|| self.shared.rt.sleep_until(at));
-        if Pin::new(timer).poll(cx).is_pending() {
-            return false;
-        }
-        self.ack_timer = None;
-        self.acks.pop_front();
-        let shared = Rc::clone(&self.shared);
-        shared.with_peer(index, |peer| {
-            peer.ack_listed = false;
-            if let Some(header) = peer.session.late_ack() {
-                shared.send_control(index, peer, header);
-            }
-            // Without credit now; credits are due, and then the acknowledgement can go.
-            self.list_ack(index, peer);
-        });
-        true
-    }
-
-    fn list_ack(&mut self, index: usize, peer: &mut Peer<V>) {
-        let delay = self.shared.config.ack_delay;
-        if peer.ack_listed || delay == Nanos::MAX || !peer.session.owes_ack() || !peer.link.is_up() {
-            return;
-        }
-        peer.ack_listed = true;
-        self.acks.push_back((self.shared.rt.now() + delay, index));
     }
 
     /// Pumps peers whose send queue had been full, and watches those where it still is.

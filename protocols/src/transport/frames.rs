@@ -7,11 +7,18 @@ use super::peer::Peer;
 use super::session::Header;
 use super::wire::{HEADER_LEN, encode_header};
 use crate::rt::{Lease, Local, Queue};
-use verbs_trait::{Result, SendOp, Verbs};
+use verbs_trait::{Nanos, Result, SendOp, Verbs};
 
 impl<V: Verbs> Shared<V> {
     /// Sends what can be sent now.
     pub(super) fn pump(&self, index: usize, peer: &mut Peer<V>) {
+        self.post_all(index, peer);
+        if !peer.probe_listed {
+            self.list_probe(index, peer);
+        }
+    }
+
+    fn post_all(&self, index: usize, peer: &mut Peer<V>) {
         while let Some(queue) = peer.standing() {
             if queue.room() == 0 {
                 self.starve(index, peer);
@@ -64,6 +71,17 @@ impl<V: Verbs> Shared<V> {
             self.starved.borrow_mut().push(index);
             self.wake_driver();
         }
+    }
+
+    /// Has the driver look some time from now whether the peer has acknowledged what it was sent.
+    pub(super) fn list_probe(&self, index: usize, peer: &mut Peer<V>) {
+        if peer.session.kept() == 0 || !peer.link.is_up() || self.config.probe_after == Nanos::MAX {
+            return;
+        }
+        peer.probe_listed = true;
+        peer.probe_from = peer.session.first_kept();
+        self.unprobed.borrow_mut().push(index);
+        self.wake_driver();
     }
 
     /// Leaves it to the driver that the queue pair in use broke.

@@ -42,6 +42,8 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) events: RefCell<VecDeque<(usize, u32, Event)>>,
     /// Peers whose messages wait for room in the send queue.
     pub(super) starved: RefCell<Vec<usize>>,
+    /// Peers that were sent messages and are not on the driver's list of those to probe yet.
+    pub(super) unprobed: RefCell<Vec<usize>>,
     pub(super) driver: RefCell<Option<Waker>>,
     pub(super) closed: Cell<bool>,
 }
@@ -128,6 +130,8 @@ pub struct MeshStats {
     pub duplicates: u64,
     /// Frames that only returned credits or acknowledged.
     pub control_frames: u64,
+    /// Empty writes to peers that had not acknowledged for long.
+    pub probes: u64,
     /// One-sided operations posted.
     pub operations: u64,
     /// One-sided operations whose fate was lost.
@@ -170,6 +174,7 @@ impl<V: Verbs> Mesh<V> {
             stats: RefCell::default(),
             events: RefCell::default(),
             starved: RefCell::default(),
+            unprobed: RefCell::default(),
             driver: RefCell::default(),
             closed: Cell::new(false),
             config,
@@ -326,6 +331,9 @@ fn checked(mut config: MeshConfig, device: &DeviceAttr) -> Result<MeshConfig, Tr
     }
     if config.send_depth < 4 {
         return refuse("send_depth", u64::from(config.send_depth), "at least 4");
+    }
+    if config.probe_after.0 == 0 {
+        return refuse("probe_after", 0, "more than zero");
     }
     if config.recv_buffers > device.max_qp_wr || config.send_depth >= device.max_qp_wr {
         let most = u64::from(config.recv_buffers.max(config.send_depth));

@@ -4,6 +4,7 @@
 mod config;
 mod connect;
 mod driver;
+mod due;
 mod error;
 mod frames;
 mod inbox;

@@ -49,6 +49,9 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) senders: Vec<Waker>,
     /// In the driver's list of peers whose acknowledgement is due.
     pub(super) ack_listed: bool,
+    /// In the driver's list of peers to probe, and the first message that was kept when it got there.
+    pub(super) probe_listed: bool,
+    pub(super) probe_from: u64,
     /// In the driver's list of peers with messages that found the send queue full.
     pub(super) starved: bool,
 }
@@ -71,6 +74,8 @@ impl<V: Verbs> Peer<V> {
             settling: 0,
             senders: Vec::new(),
             ack_listed: false,
+            probe_listed: false,
+            probe_from: 0,
             starved: false,
         }
     }

@@ -99,6 +99,11 @@ impl<M> Session<M> {
         self.kept.len()
     }
 
+    /// The number of the first message kept, or of the next one to come.
+    pub(super) fn first_kept(&self) -> u64 {
+        self.first
+    }
+
     /// The last message received in order: what this side reports when it reconnects.
     pub(super) fn received(&self) -> u64 {
         self.received

@@ -107,6 +107,7 @@ pub fn config(nodes: u32, node: u32) -> MeshConfig {
         timeout: AckTimeout::new(4).expect("an exponent"),
         retry: Retries::new(2).expect("a count"),
         ack_delay: us(200),
+        probe_after: ms(2),
         reconnect_min: us(100),
         reconnect_max: ms(5),
         ..MeshConfig::new(rank(node as usize), names)

@@ -1,0 +1,95 @@
+//! What is due when nothing else happens: acknowledgements that no message carried, and probes of peers that
+//! stay silent.
+
+use super::driver::Driver;
+use super::peer::Peer;
+use crate::rt::{Lease, Local, Rt, Sleep};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use verbs_trait::{Nanos, RemoteSlice, SendOp, Verbs};
+
+/// Peers for which something is due, in order: all wait equally long. One timer serves them all.
+pub(super) struct Due<V: Verbs> {
+    list: VecDeque<(Nanos, usize)>,
+    timer: Option<Sleep<V>>,
+}
+
+impl<V: Verbs> Due<V> {
+    pub(super) fn new() -> Due<V> {
+        Due { list: VecDeque::new(), timer: None }
+    }
+
+    fn push(&mut self, at: Nanos, index: usize) {
+        self.list.push_back((at, index));
+    }
+
+    /// The next peer whose time has come.
+    fn poll(&mut self, rt: &Rt<V>, cx: &mut Context<'_>) -> Poll<usize> {
+        let Some(&(at, index)) = self.list.front() else { return Poll::Pending };
+        let timer = self.timer.get_or_insert_with(|| rt.sleep_until(at));
+        if Pin::new(timer).poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.timer = None;
+        self.list.pop_front();
+        Poll::Ready(index)
+    }
+}
+
+impl<V: Verbs> Driver<V> {
+    pub(super) fn what_is_due(&mut self, cx: &mut Context<'_>) -> bool {
+        let shared = Rc::clone(&self.shared);
+        for index in shared.unprobed.take() {
+            self.probes.push(shared.rt.now() + shared.config.probe_after, index);
+        }
+        let mut busy = false;
+        while let Poll::Ready(index) = self.acks.poll(&shared.rt, cx) {
+            shared.with_peer(index, |peer| self.late_ack(index, peer));
+            busy = true;
+        }
+        while let Poll::Ready(index) = self.probes.poll(&shared.rt, cx) {
+            shared.with_peer(index, |peer| self.probe(index, peer));
+            busy = true;
+        }
+        busy
+    }
+
+    /// Notes that an acknowledgement to a peer is due some time from now, unless a message carries it.
+    pub(super) fn list_ack(&mut self, index: usize, peer: &mut Peer<V>) {
+        let delay = self.shared.config.ack_delay;
+        if peer.ack_listed || delay == Nanos::MAX || !peer.session.owes_ack() || !peer.link.is_up() {
+            return;
+        }
+        peer.ack_listed = true;
+        self.acks.push(self.shared.rt.now() + delay, index);
+    }
+
+    fn late_ack(&mut self, index: usize, peer: &mut Peer<V>) {
+        peer.ack_listed = false;
+        if let Some(header) = peer.session.late_ack() {
+            self.shared.send_control(index, peer, header);
+        }
+        // Where there was no credit for it now: credits are due, and then it can go.
+        self.list_ack(index, peer);
+    }
+
+    /// A peer has not acknowledged for long. It may have restarted and know nothing of us: an empty write
+    /// touches nothing there and needs neither key nor credit (IBA 9.7.4.1.5, a length of zero), and fails if
+    /// there is nobody.
+    fn probe(&mut self, index: usize, peer: &mut Peer<V>) {
+        peer.probe_listed = false;
+        let Some(queue) = peer.standing() else { return };
+        if peer.session.first_kept() == peer.probe_from && queue.room() > 0 {
+            let empty = SendOp::Write { to: RemoteSlice::default(), imm: None };
+            let posted = queue.post(empty, Local::Lease(Lease::Nothing));
+            self.shared.stats.borrow_mut().probes += 1;
+            if posted.is_err() {
+                self.shared.broken(index, peer);
+            }
+        }
+        self.shared.list_probe(index, peer);
+    }
+}
