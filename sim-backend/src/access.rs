@@ -1,25 +1,38 @@
 //! One log of every access to registered memory, by processors and adapters.
 //!
-//! A sanitizer reads it for accesses that real adapters punish silently; an explorer reads it for what an
-//! event touched, and so for which events commute. Off, it costs one branch an access.
+//! The [sanitizer](crate::sanitizer) watches it for accesses that real adapters punish silently; an explorer
+//! reads it for what an event touched, and so for which events commute. Off, it costs one branch an access.
 
 use crate::NodeId;
+use crate::hca::Endpoint;
+use crate::sanitizer::Sanitizer;
 use std::ops::Range;
-use verbs_trait::{Nanos, QpNum};
+use verbs_trait::{Nanos, QpNum, WcOp};
 
 /// Who touched the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Who {
     /// The processor of a node.
     Cpu(NodeId),
-    /// An adapter, for a work request.
+    /// An adapter, for a work request of its own node that names the memory.
     Adapter {
+        /// The adapter's node.
+        node: NodeId,
+        /// The adapter's queue pair.
+        qp: QpNum,
+        /// The work request.
+        wr_id: u64,
+    },
+    /// An adapter, for a peer's work request.
+    Peer {
         /// The adapter's node: the memory's own.
         node: NodeId,
         /// The adapter's queue pair.
         qp: QpNum,
-        /// The work request of this node that names the memory; `None` where the adapter serves a peer's.
-        wr_id: Option<u64>,
+        /// The peer's queue pair.
+        from: Endpoint,
+        /// What the peer asked for.
+        op: WcOp,
     },
 }
 
@@ -27,7 +40,7 @@ impl Who {
     /// The node that the access happened on.
     pub const fn node(self) -> NodeId {
         match self {
-            Who::Cpu(node) | Who::Adapter { node, .. } => node,
+            Who::Cpu(node) | Who::Adapter { node, .. } | Who::Peer { node, .. } => node,
         }
     }
 }
@@ -88,35 +101,59 @@ impl Access {
     }
 }
 
-/// Records accesses, or does not.
+/// Records accesses, or does not, and shows them to the sanitizer, if there is one.
 #[derive(Clone, Debug, Default)]
 pub struct AccessLog {
     on: bool,
+    /// Whether anybody wants to know.
+    watched: bool,
     list: Vec<Access>,
+    sanitizer: Option<Box<Sanitizer>>,
 }
 
 impl AccessLog {
     /// A recorder that is on or off.
     pub fn new(on: bool) -> AccessLog {
-        AccessLog { on, list: Vec::new() }
+        AccessLog { on, watched: on, list: Vec::new(), sanitizer: None }
     }
 
-    /// Whether accesses are recorded.
+    /// The same with a sanitizer. It must not have missed anything: only a world without objects gets one.
+    pub fn watched_by(self, sanitizer: Sanitizer) -> AccessLog {
+        AccessLog { watched: true, sanitizer: Some(Box::new(sanitizer)), ..self }
+    }
+
+    /// Whether accesses are to be noted.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.on
+        self.watched
+    }
+
+    /// The sanitizer, to be told of what is no access.
+    #[inline]
+    pub fn sanitizer(&mut self) -> Option<&mut Sanitizer> {
+        self.sanitizer.as_deref_mut()
     }
 
     /// Turns recording on or off. What was recorded stays.
     pub fn set(&mut self, on: bool) {
         self.on = on;
+        self.watched = on || self.sanitizer.is_some();
     }
 
-    /// Records an access. One of no bytes touches nothing and is not recorded.
+    /// Notes an access. One of no bytes touches nothing and is not noted.
     #[inline]
     pub fn note(&mut self, at: Nanos, who: Who, region: RegionId, start: u64, len: u64, what: What) {
-        if self.on && len > 0 {
-            self.list.push(Access { at, who, region, start, len, what });
+        if self.watched && len > 0 {
+            self.take_note(&Access { at, who, region, start, len, what });
+        }
+    }
+
+    fn take_note(&mut self, access: &Access) {
+        if self.on {
+            self.list.push(*access);
+        }
+        if let Some(sanitizer) = &mut self.sanitizer {
+            sanitizer.access(access);
         }
     }
 
@@ -166,7 +203,7 @@ mod tests {
 
     #[test]
     fn off_records_nothing_and_on_everything_but_nothing_touched() {
-        let who = Who::Adapter { node: NodeId(3), qp: QpNum(9), wr_id: Some(4) };
+        let who = Who::Adapter { node: NodeId(3), qp: QpNum(9), wr_id: 4 };
         let mut log = AccessLog::new(false);
         log.note(Nanos(1), who, RegionId(0), 0, 8, What::Write);
         assert!(log.as_slice().is_empty());

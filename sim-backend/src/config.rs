@@ -16,6 +16,8 @@ pub struct Config {
     pub order: Order,
     /// What is written down.
     pub record: Record,
+    /// Whether the [sanitizer](crate::sanitizer) watches. It changes nothing but the time that a run takes.
+    pub sanitize: bool,
 }
 
 impl Config {
@@ -27,6 +29,7 @@ impl Config {
             topology: Topology::default(),
             order: Order::default(),
             record: Record::default(),
+            sanitize: false,
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::config::{Config, ConfigError, MAX_NODES};
 use crate::fault::{Fault, FaultError, FaultId, FaultRecord, Rules};
 use crate::hca::HcaId;
 use crate::log::Log;
+use crate::sanitizer::Violation;
 use crate::stats::Stats;
 use crate::verbs::{SimDevice, WorldRef};
 use crate::world::{Activity, Happened, World};
@@ -198,6 +199,17 @@ impl Fabric {
     /// Takes the accesses to registered memory recorded so far.
     pub fn take_accesses(&self) -> Vec<Access> {
         self.world.borrow_mut().state.access.take()
+    }
+
+    /// What the [sanitizer](crate::sanitizer) found, the first [`KEPT`](crate::sanitizer::KEPT) of it. Nothing
+    /// if it does not [watch](Config::sanitize).
+    pub fn violations(&self) -> Vec<Violation> {
+        self.world.borrow_mut().state.access.sanitizer().map_or(Vec::new(), |s| s.violations().to_vec())
+    }
+
+    /// How many violations the sanitizer found, those that it did not keep included.
+    pub fn violations_found(&self) -> u64 {
+        self.world.borrow_mut().state.access.sanitizer().map_or(0, |s| s.total())
     }
 
     /// The counters, and what is alive.

@@ -29,6 +29,7 @@ pub mod hca;
 mod ids;
 pub mod log;
 pub mod profile;
+pub mod sanitizer;
 mod stats;
 mod verbs;
 pub mod wheel;

@@ -159,13 +159,14 @@ impl Completions {
         }
     }
 
-    /// Takes up to `max` completions; `freed` learns whose send-queue slots are free now.
+    /// Takes up to `max` completions; `taken` learns of each whose it was, and how many slots of its send queue
+    /// are free now: 0 for a receive.
     pub fn poll(
         &mut self,
         cq: Key,
         out: &mut Vec<WorkCompletion>,
         max: usize,
-        mut freed: impl FnMut(Key, u32),
+        mut taken: impl FnMut(Key, u32),
     ) -> Result<usize> {
         let queue = self.cqs.get_mut(cq).ok_or(VerbsError::DeviceGone)?;
         if queue.overrun {
@@ -173,9 +174,7 @@ impl Completions {
         }
         let n = max.min(queue.entries.len());
         for cqe in queue.entries.drain(..n) {
-            if cqe.frees > 0 {
-                freed(cqe.owner, cqe.frees);
-            }
+            taken(cqe.owner, cqe.frees);
             out.push(WorkCompletion { wr_id: cqe.wr_id, qp: cqe.qp, result: cqe.result });
         }
         self.queued -= n as u32;

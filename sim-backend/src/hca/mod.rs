@@ -18,6 +18,7 @@ mod qp;
 mod requester;
 mod responder;
 mod slab;
+mod watch;
 mod wqe;
 
 pub use buffers::Buffers;
@@ -195,7 +196,7 @@ impl Touch<'_> {
         what: What,
     ) {
         if self.log.is_on() {
-            let who = Who::Adapter { node, qp: request.0, wr_id: Some(request.1) };
+            let who = Who::Adapter { node, qp: request.0, wr_id: request.1 };
             self.log.note(self.now, who, region.id, at as u64, len as u64, what);
         }
     }
@@ -294,7 +295,7 @@ impl Hca {
     /// The queue pair of a number.
     #[inline]
     pub fn find(&self, num: QpNum) -> Option<Key> {
-        let (key, qp) = self.qps.at((num.0 & INDEX_MASK).checked_sub(FIRST_NUMBER)?)?;
+        let (key, qp) = self.qps.at(place_of(num)?)?;
         (qp.num == num).then_some(key)
     }
 
@@ -327,6 +328,9 @@ impl Hca {
             qp.vanish(&mut self.hw, io);
         }
         io.brought.extend(self.hw.memory.clear());
+        if let Some(sanitizer) = io.access.sanitizer() {
+            sanitizer.crashed(self.hw.id);
+        }
         self.pds.drain();
         let completions = &mut self.hw.completions;
         completions.cqs.drain();
@@ -348,4 +352,10 @@ const FIRST_NUMBER: u32 = 2;
 /// only after many thousands of others.
 fn number_of(key: Key) -> Option<QpNum> {
     (key.index < MAX_QPS).then(|| QpNum((key.generation & 0x3ff) << 14 | (key.index + FIRST_NUMBER)))
+}
+
+/// The place of the queue pair of a number.
+#[inline]
+pub(crate) fn place_of(num: QpNum) -> Option<u32> {
+    (num.0 & INDEX_MASK).checked_sub(FIRST_NUMBER)
 }

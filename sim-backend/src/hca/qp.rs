@@ -13,7 +13,7 @@ use crate::fault;
 use crate::log::Kind;
 use verbs_trait::{
     AccessFlags, AsyncEvent, Caps, Done, Migration, Modify, Nanos, Psn, QpAttr, QpCaps, QpNum, QpState,
-    QpType, Result, SendFlags, ToInit, ToRtr, ToRts, Update, VerbsError, WcError,
+    QpType, Result, SendFlags, ToInit, ToRtr, ToRts, Update, VerbsError, WcError, WcOp,
 };
 
 /// A queue pair's making.
@@ -240,6 +240,7 @@ impl Qp {
         if len > u64::from(MAX_MESSAGE) {
             wrong = Some(WcError::LocLen);
         }
+        self.watch_send(at, &request, len, hw, io);
         self.sq.slots += 1;
         hw.outstanding += 1;
         hw.memory.lease(&request.data);
@@ -265,8 +266,14 @@ impl Qp {
         Ok(())
     }
 
-    /// Queues a receive request.
-    pub fn post_recv(&mut self, request: RecvRequest, hw: &mut Hardware, io: &mut Io<'_>) -> Result<()> {
+    /// Queues a receive request at the processor's time `at`.
+    pub fn post_recv(
+        &mut self,
+        at: Nanos,
+        request: RecvRequest,
+        hw: &mut Hardware,
+        io: &mut Io<'_>,
+    ) -> Result<()> {
         if !self.state.accepts_receives() {
             return Err(VerbsError::WrongState { call: "posting a receive request", state: self.state });
         }
@@ -274,6 +281,7 @@ impl Qp {
         if self.rq.queue.len() >= depth as usize {
             return Err(VerbsError::QueueFull { queue: "receive", depth });
         }
+        self.watch_recv(at, &request, hw, io);
         hw.outstanding += 1;
         hw.memory.lease(&request.data);
         self.rq.queue.push_back(RecvWqe {
@@ -416,6 +424,9 @@ impl Qp {
         self.attend_at = Nanos::MAX;
         self.sq.stop();
         self.rq.stop();
+        if let Some(sanitizer) = io.access.sanitizer() {
+            sanitizer.failed(hw.id, self.key);
+        }
         self.flush(hw, io);
     }
 
@@ -444,6 +455,9 @@ impl Qp {
         }
         hw.completions.forget(self.new.send_cq, self.key);
         hw.completions.forget(self.new.recv_cq, self.key);
+        if let Some(sanitizer) = io.access.sanitizer() {
+            sanitizer.ended(hw.id, self.key);
+        }
     }
 
     fn reset(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
@@ -456,8 +470,8 @@ impl Qp {
     }
 
     /// This adapter serving a peer's request, in the access log.
-    pub(super) fn as_server(&self, node: NodeId) -> Who {
-        Who::Adapter { node, qp: self.num, wr_id: None }
+    pub(super) fn as_server(&self, node: NodeId, from: Endpoint, op: WcOp) -> Who {
+        Who::Peer { node, qp: self.num, from, op }
     }
 }
 

@@ -6,6 +6,7 @@ use super::wqe::{Atomic, Op, SendWqe};
 use super::{Hardware, Io};
 use crate::fault;
 use crate::log::Kind;
+use crate::sanitizer::Side;
 use std::collections::VecDeque;
 use verbs_trait::{Done, Nanos, Psn, QpState, RnrTimer, SendFlags, ToRts, WcError, WcOp};
 
@@ -315,6 +316,7 @@ impl Qp {
         }
         let touch = &mut Qp::touch(io.now, io.access);
         hw.scatter((self.num, wqe.wr_id), &wqe.data, index * mtu, packet.data.bytes(io.buffers), touch);
+        self.watch_scatter(Side::Requester, part, (wqe.wr_id, &wqe.data), hw, io);
         let done = Done { op: WcOp::Read, len: wqe.len, imm: None, from: None };
         self.sq.unacked = packet.psn.plus(1);
         if last {
@@ -490,12 +492,18 @@ pub(super) fn atomic_class(atomic: &Atomic) -> fault::Op {
     }
 }
 
-fn wc_op(op: &Op) -> WcOp {
+pub(super) fn wc_op(op: &Op) -> WcOp {
     match op {
         Op::Send { .. } => WcOp::Send,
         Op::Write { .. } => WcOp::Write,
         Op::Read { .. } => WcOp::Read,
-        Op::Atomic { atomic: Atomic::CompareSwap { .. }, .. } => WcOp::CompareSwap,
-        Op::Atomic { atomic: Atomic::FetchAdd { .. }, .. } => WcOp::FetchAdd,
+        Op::Atomic { atomic, .. } => atomic_op(atomic),
+    }
+}
+
+pub(super) fn atomic_op(atomic: &Atomic) -> WcOp {
+    match atomic {
+        Atomic::CompareSwap { .. } => WcOp::CompareSwap,
+        Atomic::FetchAdd { .. } => WcOp::FetchAdd,
     }
 }

@@ -2,12 +2,13 @@
 
 use super::packet::{Body, Data, Nak, Packet, Part, Reth, Syndrome};
 use super::qp::{Outgoing, Qp};
-use super::requester::atomic_class;
+use super::requester::{atomic_class, atomic_op};
 use super::wqe::{Atomic, RecvWqe};
 use super::{Hardware, Io, Target};
 use crate::access::What;
 use crate::fault;
 use crate::log::Kind;
+use crate::sanitizer::Side;
 use std::collections::VecDeque;
 use verbs_trait::{AccessFlags, AsyncEvent, Done, Psn, QpState, RnrTimer, ToRtr, WcError, WcOp};
 
@@ -214,6 +215,9 @@ impl Qp {
         }
         let touch = &mut Qp::touch(io.now, io.access);
         hw.scatter((self.num, wqe.wr_id), &wqe.data, received, packet.data.bytes(io.buffers), touch);
+        if part != Part::Only {
+            self.watch_scatter(Side::Responder, part, (wqe.wr_id, &wqe.data), hw, io);
+        }
         let received = received + len;
         self.rq.message = Message::Send { received };
         if part.ends() {
@@ -269,14 +273,9 @@ impl Qp {
             let Some(region) = hw.memory.get_mut(target.region) else { return NO_ACCESS };
             let at = target.at + received as usize;
             region.bytes.write(at, packet.data.bytes(io.buffers));
-            io.access.note(
-                io.now,
-                self.as_server(hw.node),
-                region.id,
-                at as u64,
-                u64::from(len),
-                What::Write,
-            );
+            let (id, who) = (region.id, self.as_server(hw.node, packet.from, WcOp::Write));
+            io.access.note(io.now, who, id, at as u64, u64::from(len), What::Write);
+            self.watch_write(part, packet.from, (id, target.at as u64, u64::from(whole)), hw, io);
         }
         self.rq.message = Message::Write { target, len: whole, received: after };
         if part.ends() {
@@ -351,7 +350,8 @@ impl Qp {
         region.bytes.read(target.at, &mut word);
         let original = u64::from_ne_bytes(word);
         region.bytes.write(target.at, &atomic.apply(original).to_ne_bytes());
-        io.access.note(io.now, self.as_server(hw.node), region.id, target.at as u64, 8, What::Atomic);
+        let who = self.as_server(hw.node, packet.from, atomic_op(&atomic));
+        io.access.note(io.now, who, region.id, target.at as u64, 8, What::Atomic);
         self.rq.expected = packet.psn.plus(1);
         self.end_message(io);
         self.rq.remember(Record { psn: packet.psn, packets: 1, original: Some(original) });
@@ -410,6 +410,7 @@ impl Qp {
         let may = self.access().contains(AccessFlags::REMOTE_READ);
         let source = self.reach(from, AccessFlags::REMOTE_READ, hw);
         let (true, true, true, Ok(source)) = (known, room, may, source) else {
+            self.watch_refusal(packet.from, WcOp::Read, hw, io);
             return self.ignore(packet, "no record of it", hw, io);
         };
         self.note_execution("read again", packet, hw, io);
@@ -428,6 +429,9 @@ impl Qp {
         io: &mut Io<'_>,
     ) {
         self.ignore(packet, "refused", hw, io);
+        if nak == Nak::RemoteAccess {
+            self.watch_refusal(packet.from, request_op(&packet.body), hw, io);
+        }
         let event = match (status, nak) {
             (Some(_), _) => None,
             (None, Nak::RemoteAccess) => Some(AsyncEvent::QpAccessError(self.num)),
@@ -491,7 +495,8 @@ impl Qp {
     /// Sends the next packet of the read's answer at the head. The memory is read now: a long read is no
     /// snapshot. Says whether it was the last.
     fn send_read_packet(&mut self, hw: &mut Hardware, io: &mut Io<'_>) -> bool {
-        let (mtu, who) = (self.mtu, self.as_server(hw.node));
+        let mtu = self.mtu;
+        let who = self.as_server(hw.node, self.peer.unwrap_or(self.me), WcOp::Read);
         let Some(Answer::Read { psn, sent, packets, source, len, msn }) = self.rq.answers.front_mut() else {
             return true;
         };
@@ -518,7 +523,8 @@ impl Qp {
 
     /// The region was deregistered while it was being read: what remains is refused.
     #[cold]
-    fn read_lost_its_region(&mut self, _hw: &mut Hardware, _io: &mut Io<'_>) -> bool {
+    fn read_lost_its_region(&mut self, hw: &mut Hardware, io: &mut Io<'_>) -> bool {
+        self.watch_refusal(self.peer.unwrap_or(self.me), WcOp::Read, hw, io);
         if let Some(&Answer::Read { psn, sent, msn, .. }) = self.rq.answers.front() {
             self.rq.answers.clear();
             let syndrome = Syndrome::Nak(Nak::RemoteAccess);
@@ -528,6 +534,16 @@ impl Qp {
             self.rq.closing = Some(AsyncEvent::QpAccessError(self.num));
         }
         false
+    }
+}
+
+/// What a request packet belongs to.
+fn request_op(body: &Body) -> WcOp {
+    match body {
+        Body::Write { .. } => WcOp::Write,
+        Body::ReadRequest { .. } => WcOp::Read,
+        Body::AtomicRequest { atomic, .. } => atomic_op(atomic),
+        _ => WcOp::Send,
     }
 }
 

@@ -145,6 +145,16 @@ impl Op {
     pub const fn is_fetch(&self) -> bool {
         matches!(self, Op::Read { .. } | Op::Atomic { .. })
     }
+
+    /// The peer's memory that it is aimed at.
+    pub const fn remote(&self) -> Option<Remote> {
+        match *self {
+            Op::Send { .. } => None,
+            Op::Write { to, .. } => Some(to),
+            Op::Read { from } => Some(from),
+            Op::Atomic { at, .. } => Some(at),
+        }
+    }
 }
 
 /// A send request as it is posted.

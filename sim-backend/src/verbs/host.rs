@@ -32,4 +32,10 @@ impl Host for SimHost {
     fn spend(&self, work: Work) {
         self.world.borrow_mut().spend(self.node, work);
     }
+
+    fn task(&self, id: u32) {
+        if let Some(sanitizer) = self.world.borrow_mut().state.access.sanitizer() {
+            sanitizer.task(self.node, id);
+        }
+    }
 }

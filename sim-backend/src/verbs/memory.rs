@@ -108,7 +108,7 @@ impl Drop for MrHandle {
         // Memory that the application brought is released after the world's borrow has ended: its destructor
         // is the application's code.
         let mut brought = None;
-        on_drop(&ctx.world, |w| brought = w.dereg_mr(ctx.hca, self.key));
+        on_drop(&ctx.world, |w| brought = w.dereg_mr(ctx.node, ctx.hca, self.key));
         drop(brought);
     }
 }

@@ -154,6 +154,9 @@ impl World {
         machine.activity = Activity::Running;
         machine.urgent = false;
         self.state.stats.steps += 1;
+        if let Some(sanitizer) = self.state.access.sanitizer() {
+            sanitizer.task(node, 0);
+        }
         self.log.line(now, node, Kind::Step, format_args!(""));
         Happened::Step(node)
     }

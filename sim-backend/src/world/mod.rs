@@ -24,6 +24,7 @@ use crate::fault::Faults;
 use crate::hca::{Buffers, Hardware, Hca, HcaId, Io, Key, Limits, Packets, Slab};
 use crate::log::Log;
 use crate::profile::Profile;
+use crate::sanitizer::Sanitizer;
 use crate::stats::{Alive, Stats};
 use crate::wheel::Wheel;
 use cpu::Machine;
@@ -77,6 +78,14 @@ pub(crate) struct World {
 /// Addresses of a node's adapters begin here, far apart.
 const ADDRESSES: u64 = 1 << 44;
 
+fn access_log(config: &Config) -> AccessLog {
+    let log = AccessLog::new(config.record.access);
+    match config.sanitize {
+        true => log.watched_by(Sanitizer::new((0..config.nodes).map(NodeId))),
+        false => log,
+    }
+}
+
 impl World {
     pub fn new(config: &Config, choice: Box<dyn Choice>) -> World {
         let limits = Limits::of(&config.profile.adapter);
@@ -96,7 +105,7 @@ impl World {
                 packets: Packets::default(),
                 buffers: Buffers::default(),
                 faults: Faults::new(),
-                access: AccessLog::new(config.record.access),
+                access: access_log(config),
                 stats: Stats::default(),
                 cms: (0..config.nodes).map(|n| CmHost::new(NodeId(n), &config.profile, 0)).collect(),
                 next_region: 0,

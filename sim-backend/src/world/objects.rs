@@ -5,6 +5,7 @@ use crate::NodeId;
 use crate::access::{RegionId, What, Who};
 use crate::hca::{Bytes, Channel, Cq, Endpoint, Hca, HcaId, Key, NewQp, RecvRequest, SendRequest, keys_of};
 use crate::log::Kind;
+use crate::sanitizer::Registered;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -182,10 +183,21 @@ impl World {
         let (lkey, rkey) = keys_of(key);
         let details = format_args!("region {} addr={addr:#x} len={len}", id.0);
         self.log.line(self.state.now, node, Kind::Object, details);
+        if let Some(sanitizer) = self.state.access.sanitizer() {
+            let peers = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
+            let rkey = access.intersects(peers).then_some(rkey);
+            sanitizer.registered(Registered { id, hca, addr, len: len as u64, rkey });
+        }
         Ok(NewRegion { key, addr, len, lkey, rkey })
     }
 
-    pub fn dereg_mr(&mut self, hca: HcaId, mr: Key) -> Option<Rc<dyn PinnedMemory>> {
+    pub fn dereg_mr(&mut self, node: NodeId, hca: HcaId, mr: Key) -> Option<Rc<dyn PinnedMemory>> {
+        let at = self.local_time(node);
+        if let (Some(sanitizer), Some(region)) =
+            (self.state.access.sanitizer(), self.state.hcas[hca.0 as usize].hw.memory.get(mr))
+        {
+            sanitizer.given_up(region.id, at);
+        }
         self.state.hcas[hca.0 as usize].hw.memory.drop_handle(mr)
     }
 
@@ -280,9 +292,15 @@ impl World {
         max: usize,
     ) -> Result<usize> {
         let Hca { qps, hw, .. } = &mut self.state.hcas[hca.0 as usize];
+        let mut sanitizer = self.state.access.sanitizer();
         let n = hw.completions.poll(cq, out, max, |owner, slots| {
-            if let Some(qp) = qps.get_mut(owner) {
+            if slots > 0
+                && let Some(qp) = qps.get_mut(owner)
+            {
                 qp.free_slots(slots);
+            }
+            if let Some(sanitizer) = &mut sanitizer {
+                sanitizer.polled(hca, owner, slots);
             }
         })?;
         let cpu = &self.profile.cpu;
@@ -401,7 +419,7 @@ impl World {
         self.log.line(at, node, Kind::Post, format_args!("recv wr={}", request.wr_id));
         self.engine(hca, Some(qp), |hca, io| {
             let Some(qp) = hca.qps.get_mut(qp) else { return Err(VerbsError::DeviceGone) };
-            let answer = qp.post_recv(request, &mut hca.hw, io);
+            let answer = qp.post_recv(at, request, &mut hca.hw, io);
             hca.settle(io);
             answer
         })
