@@ -141,8 +141,9 @@ impl Bench {
     }
 
     pub fn recv(&mut self, n: usize, wr_id: u64, data: Gather) -> Result<()> {
+        let now = self.now;
         self.call(n, |hca, qp, io| {
-            hca.qps.get_mut(qp).unwrap().post_recv(RecvRequest { wr_id, data }, &mut hca.hw, io)
+            hca.qps.get_mut(qp).unwrap().post_recv(now, RecvRequest { wr_id, data }, &mut hca.hw, io)
         })
     }
 
