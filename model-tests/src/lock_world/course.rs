@@ -22,6 +22,7 @@ impl World {
         self.settle(&mut options)?;
         self.come_to_rest(&mut options)?;
         let counted = self.counted();
+        self.judge_conduct();
         self.judge_leaks();
         Ok(self.report(counted))
     }
@@ -82,6 +83,15 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// No node may have had to drop a message.
+    fn judge_conduct(&self) {
+        let now = self.fabric.now();
+        for (node, machine) in (0..).zip(&self.machines) {
+            let stats = machine.locks.stats();
+            self.scribe.judge(|judge| judge.judge_conduct(now, node, stats.out_of_turn, stats.malformed));
+        }
     }
 
     /// Nothing may be left over. After requests that did not end much is, and they have been reported.

@@ -1,7 +1,8 @@
 //! All the oracles of a lock service together.
 
 use super::{
-    AtMostOnce, Bypass, Leaks, Leftover, MostBypassed, MutualExclusion, Oracle, Progress, Tokens, Violation,
+    AtMostOnce, Bypass, Conduct, Leaks, Leftover, MostBypassed, MutualExclusion, Oracle, Progress, Tokens,
+    Violation,
 };
 use crate::history::Event;
 use serde::Serialize;
@@ -83,6 +84,12 @@ impl Judge {
         Leaks::finish(now, leftovers).into_iter().for_each(|violation| self.verdicts.add(violation));
     }
 
+    /// Judges the messages that a node had to drop.
+    pub fn judge_conduct(&mut self, now: Nanos, node: u32, out_of_turn: u64, malformed: u64) {
+        let violations = Conduct::finish(now, node, out_of_turn, malformed);
+        violations.into_iter().for_each(|violation| self.verdicts.add(violation));
+    }
+
     /// Each oracle with its result, always in the same order.
     pub fn checks(&self) -> Vec<Check> {
         let watching: [&dyn Oracle; 4] = [&self.exclusion, &self.once, &self.tokens, &self.progress];
@@ -91,7 +98,10 @@ impl Judge {
             let violations = self.verdicts.by_oracle.get(oracle).copied().unwrap_or(0);
             Check { oracle, promise, held: violations == 0, violations }
         };
-        watching.chain([(Leaks::NAME, Leaks::PROMISE)]).map(check).collect()
+        watching
+            .chain([(Leaks::NAME, Leaks::PROMISE), (Conduct::NAME, Conduct::PROMISE)])
+            .map(check)
+            .collect()
     }
 
     /// The first violations, in the order in which they were noticed.

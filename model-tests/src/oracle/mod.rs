@@ -2,10 +2,12 @@
 //!
 //! An [`Oracle`] sees each event as it is recorded, so that a violation carries its moment and the event log
 //! around that moment can be read. What can only be seen at rest is asked for at the end: requests that never
-//! ended ([`Progress`]) and what the service still keeps ([`Leaks`]). [`Bypass`] gives a figure and no verdict.
+//! ended ([`Progress`]) and what the service still keeps ([`Leaks`]), what its nodes
+//! had to drop ([`Conduct`]). [`Bypass`] gives a figure and no verdict.
 
 mod at_most_once;
 mod bypass;
+mod conduct;
 mod judge;
 mod leaks;
 mod mutual_exclusion;
@@ -19,6 +21,7 @@ mod tests;
 
 pub use at_most_once::AtMostOnce;
 pub use bypass::{Bypass, MostBypassed};
+pub use conduct::Conduct;
 pub use judge::{Check, Judge};
 pub use leaks::{Leaks, Leftover};
 pub use mutual_exclusion::MutualExclusion;

@@ -197,6 +197,19 @@ fn what_is_left_at_rest_is_a_leak() {
 }
 
 #[test]
+fn a_message_that_had_to_be_dropped_is_bad_conduct() {
+    let mut judge = Judge::new(false);
+    judge.judge_conduct(Nanos::ZERO, 1, 0, 0);
+    judge.judge_conduct(Nanos::from_micros(9), 2, 3, 1);
+    let said: Vec<String> = judge.violations().iter().map(ToString::to_string).collect();
+    let both = [
+        "conduct: at 9.00 us: n2 dropped 3 messages out of turn",
+        "conduct: at 9.00 us: n2 dropped 1 messages that it could not read",
+    ];
+    assert_eq!(said, both);
+}
+
+#[test]
 fn checks_name_the_oracle_that_was_violated_and_no_other() {
     let mut judge = Judge::new(false);
     for event in [asks_and_gets(3, 0, Exclusive), asks_and_gets(5, 1, Exclusive)].concat() {
@@ -205,7 +218,7 @@ fn checks_name_the_oracle_that_was_violated_and_no_other() {
     let broken: Vec<_> = judge.checks().into_iter().filter(|check| !check.held).collect();
     assert_eq!(broken.len(), 1);
     assert_eq!((broken[0].oracle, broken[0].violations), ("mutual exclusion", 1));
-    assert_eq!(judge.checks().len(), 5);
+    assert_eq!(judge.checks().len(), 6);
 }
 
 #[test]

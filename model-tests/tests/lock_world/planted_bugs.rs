@@ -55,7 +55,7 @@ fn a_client_that_holds_without_a_grant_breaks_mutual_exclusion() {
     let report = run_with(Scheme::Ncosed, |world| {
         let pen = Pen::of(world, 1);
         world.start(1, async move {
-            for number in 0..20 {
+            for number in 0..200 {
                 pen.writes(number, ASKS);
                 // It should have awaited `lock` here.
                 pen.writes(number, GRANTED);
@@ -74,7 +74,7 @@ fn a_client_that_takes_its_deadline_for_a_grant_breaks_mutual_exclusion() {
             let pen = Pen::of(world, 2);
             let locks = world.machines()[2].locks.client();
             world.start(2, async move {
-                for number in 0..20 {
+                for number in 0..100 {
                     pen.writes(number, ASKS);
                     let soon = pen.rt.now() + Nanos::from_micros(30);
                     let granted = locks.lock_until(KEY, Mode::Exclusive, soon).await;
