@@ -5,6 +5,34 @@
 //! under the timed fabric, under an explorer, under a fuzzer and one day on a real wire. Packets that no
 //! adapter would send are dropped or refused as IBA chapter 9 has it; none of them makes the engine panic.
 //!
+//! # Statuses of a reliable connection, and what provokes them
+//!
+//! | status | cause here |
+//! |---|---|
+//! | local length error | send: a message longer than [`MAX_MESSAGE`]; receive: a message longer than the buffer |
+//! | local queue-pair operation error | a read or an atomic where none may be in flight |
+//! | local protection error | a range outside its region, of another protection domain, or without local rights |
+//! | flushed | the queue pair went to the error state first |
+//! | remote invalid request | the operation is not allowed on the peer's queue pair, a misaligned atomic, no responder resources, a message longer than the receive buffer |
+//! | remote access error | the peer's key, range or rights are wrong |
+//! | remote operation error | the peer's receive request names memory that its adapter may not write |
+//! | retry count exceeded | no answer within the retries |
+//! | receiver-not-ready count exceeded | no receive request within the retries |
+//! | bad response | an answer that does not fit its request: ends that disagree on the MTU, a faulty adapter |
+//!
+//! A memory management error, a fatal and a general error have no cause here: there are no memory windows, and
+//! an adapter fails only with its whole node, which is then not there to be told.
+//!
+//! # What is simplified
+//!
+//! - A message's data is in memory when its packet is delivered, and a completion is there at the same moment:
+//!   an acknowledgement never overtakes the data. (The place to change that is `Hardware::scatter`.)
+//! - Acknowledgements carry no credits (IBA 9.7.7.2); a requester learns of a missing receive request by
+//!   receiver-not-ready alone.
+//! - What a queue pair leaves in a completion queue is removed when it is reset or destroyed, as most adapters do.
+//!
+//! # Use
+//!
 //! An entry point gets an [`Io`]: the time, and where packets, payloads and records go. After it returned,
 //! the caller reads from the queue pair when it wants to be called again ([`Qp::deadline`], [`Qp::attend_at`])
 //! and from [`Completions::news`] what the node may want to know.

@@ -199,3 +199,6 @@ impl World {
         Stats { alive: self.state.hcas.iter().map(alive).collect(), ..self.state.stats.clone() }
     }
 }
+
+#[cfg(test)]
+mod tests;
