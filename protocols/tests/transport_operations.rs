@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Cluster, Dice, STYLES, ms, rank, us};
+use common::{Cluster, Dice, STYLES, ms, rank, seeds, us};
 use protocols::transport::{Lost, Mesh, NotExecuted, OpError};
 use sim_backend::fault::{Fault, Link, Way};
 use sim_backend::{NodeId, Sim, SimMr};
@@ -263,7 +263,7 @@ fn late_copies(seed: u64, style: Wait, settle: bool) -> Rc<Seen> {
 #[test]
 fn no_late_copy_of_an_operation_executes_after_settling() {
     let (mut unknown, mut late) = (0, 0);
-    for seed in 0..150 {
+    for seed in seeds(150) {
         for style in STYLES {
             let seen = late_copies(seed, style, true);
             unknown += seen.unknown.get();
@@ -273,7 +273,7 @@ fn no_late_copy_of_an_operation_executes_after_settling() {
     assert_eq!(late, 0);
     assert!(unknown > 100, "{unknown}");
     // The danger is real: without settling, some word changes after the operation has failed.
-    let late: u32 = (0..150).map(|seed| late_copies(seed, Wait::Poll, false).late.get()).sum();
+    let late: u32 = seeds(150).map(|seed| late_copies(seed, Wait::Poll, false).late.get()).sum();
     assert!(late > 0, "the faults never made a late copy");
 }
 

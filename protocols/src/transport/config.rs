@@ -62,7 +62,8 @@ pub struct MeshConfig {
     pub max_message: u32,
     /// Receive buffers posted for each connection: the credits of its peer. At least 8. Default: 64.
     pub recv_buffers: u32,
-    /// Most requests outstanding on one connection. At least 4. Default: 128.
+    /// Most requests outstanding on one connection. At least 4. Default: 128, twice `recv_buffers`: with less,
+    /// a flood of messages can hold up operations.
     pub send_depth: u32,
     /// Most messages kept for one peer until it acknowledges them, sent or not. Default: 4,096; beyond it
     /// [`Mesh::send`](super::Mesh::send) refuses.

@@ -35,6 +35,12 @@ pub fn rank(index: usize) -> Rank {
     Rank::from_index(index as u32)
 }
 
+/// Which seeds a test runs: so many, or as many as `WEFT_SEEDS` says, for a long search.
+pub fn seeds(default: u64) -> std::ops::Range<u64> {
+    let asked = std::env::var("WEFT_SEEDS").ok().and_then(|text| text.parse().ok());
+    0..asked.unwrap_or(default)
+}
+
 impl Member {
     /// Runs something on the node at a point in time. A node that waits cannot see what a test does from
     /// outside.
