@@ -17,6 +17,9 @@ pub struct SimHarness {
     /// Time that passed while nothing was pending: a fabric's own clock stands still then.
     skipped: Nanos,
     faults: Vec<Injected>,
+    /// Powers that it denies, and whether it loses every packet: to test the suite itself.
+    denied: Powers,
+    dead: bool,
 }
 
 /// A fault as the fabric knows it.
@@ -34,7 +37,25 @@ impl SimHarness {
         let profile = Profile::builtin(profile).expect("a built-in profile");
         let pace = Pace { round_trip, patience: Nanos::from_secs(20), seeds };
         let fabric = world(&profile, 1, 0).expect("a world of one node");
-        SimHarness { profile, pace, fabric, skipped: Nanos::ZERO, faults: Vec::new() }
+        SimHarness {
+            profile,
+            pace,
+            fabric,
+            skipped: Nanos::ZERO,
+            faults: Vec::new(),
+            denied: Powers::empty(),
+            dead: false,
+        }
+    }
+
+    /// The same without some powers.
+    pub fn without(self, denied: Powers) -> SimHarness {
+        SimHarness { denied, ..self }
+    }
+
+    /// The same on a fabric that carries nothing, whatever it says of itself.
+    pub fn dead(self) -> SimHarness {
+        SimHarness { dead: true, ..self }
     }
 
     fn install(&mut self, rules: Vec<Rule>) -> Injected {
@@ -58,7 +79,7 @@ impl Harness for SimHarness {
     }
 
     fn powers(&self) -> Powers {
-        Powers::all()
+        Powers::all() - self.denied
     }
 
     fn pace(&self) -> Pace {
@@ -69,6 +90,9 @@ impl Harness for SimHarness {
         self.fabric = world(&self.profile, nodes as u32, seed)?;
         self.skipped = Nanos::ZERO;
         self.faults.clear();
+        if self.dead {
+            self.fabric.rules(|list| list.push(Rule::new(Verdict::Drop)));
+        }
         let machine = |n: usize| {
             let device = self.fabric.devices(node(n)).remove(0);
             Machine { name: format!("n{n}"), device, port: 1, gid_index: 0 }

@@ -3,7 +3,7 @@
 mod harness;
 
 use harness::SimHarness;
-use verbs_trait::conformance::{self, Verdict};
+use verbs_trait::conformance::{self, Powers, Verdict};
 use verbs_trait::{Caps, Nanos};
 
 /// What the fabric does not have yet. A case that lacks anything else fails.
@@ -65,4 +65,29 @@ fn the_suite_holds_with_the_costs_of_2007_as_well() {
     println!("{report}");
     let broken: Vec<_> = report.rows.iter().filter(|row| judge(&row.verdict).is_err()).collect();
     assert!(broken.is_empty(), "{} cases failed:\n{report}", broken.len());
+}
+
+/// The suite itself: what a harness cannot do is listed, case by case, and nothing else changes.
+#[test]
+fn a_missing_power_shows_in_the_table() {
+    let missing = Powers::STRIKE | Powers::MOUNT;
+    let mut harness = present_day().without(missing);
+    let report = conformance::run(&mut harness, |case| case.group != "reliability", &mut |_| {});
+    for (row, case) in report.rows.iter().zip(conformance::cases::<SimHarness>()) {
+        match &row.verdict {
+            Verdict::Lacking { powers, .. } => assert_eq!(*powers, case.powers & missing, "{}", row.case),
+            Verdict::Passed => assert!(!case.powers.intersects(missing), "{} passed without", row.case),
+            Verdict::Failed(why) => panic!("{}: {why}", row.case),
+        }
+    }
+}
+
+/// The suite itself: a fabric that carries nothing is found out, in words, without a panic or an endless wait.
+#[test]
+fn a_dead_fabric_fails_in_words() {
+    let mut harness = present_day().dead();
+    let groups = ["data", "ordering", "atomics", "rnr", "cm", "reliability"];
+    let report = conformance::run(&mut harness, |case| groups.contains(&case.group), &mut |_| {});
+    let (passed, _, failed) = report.counts();
+    assert!(failed > 10 * passed, "{report}");
 }

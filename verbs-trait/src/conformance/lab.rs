@@ -58,6 +58,11 @@ impl<'h, H: Harness> Lab<'h, H> {
         self.harness.advance(self.pace().round_trip * 20);
     }
 
+    /// The shortest wait between two looks.
+    fn glance(&self) -> Nanos {
+        Nanos((self.pace().round_trip.0 / 50).max(20))
+    }
+
     /// Waits until `ready` answers something. Looks often at first and then ever more rarely, so that a
     /// moment is met within two per cent of the wait (on an exact clock).
     #[track_caller]
@@ -76,8 +81,7 @@ impl<'h, H: Harness> Lab<'h, H> {
             if waited >= self.pace().patience {
                 return Err(stuck);
             }
-            let least = Nanos((self.pace().round_trip.0 / 50).max(20));
-            self.advance(least.max(waited / 50));
+            self.advance(self.glance().max(waited / 50));
         }
     }
 
@@ -182,10 +186,11 @@ impl<'h, H: Harness> Lab<'h, H> {
         let stuck = Failure::new(format!("waited in vain for {packets} packets to be struck"));
         let begun = self.now();
         while self.struck(fault) < packets {
-            if self.now() - begun >= self.pace().patience {
+            let waited = self.now() - begun;
+            if waited >= self.pace().patience {
                 return Err(stuck);
             }
-            self.advance(Nanos((self.pace().round_trip.0 / 50).max(20)));
+            self.advance(self.glance().max(waited / 100));
         }
         Ok(())
     }

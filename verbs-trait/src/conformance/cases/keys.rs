@@ -79,8 +79,13 @@ fn a_key_of_a_deregistered_region_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -
     pair.a.write(1, 0..64, stale)?;
     lab.done(&pair.a.sends, 1)?;
     drop(region);
-    // A region made at the same place must not revive the old key.
-    let next = pair.b.pd.alloc_mr(4096, ALL_RIGHTS)?;
+    // A region made in its place must not revive the old key.
+    let mut next = pair.b.pd.alloc_mr(4096, ALL_RIGHTS)?;
+    for _ in 0..50 {
+        check!(next.rkey() != stale.rkey, "key {:#x} was given out again at once", stale.rkey);
+        drop(next);
+        next = pair.b.pd.alloc_mr(4096, ALL_RIGHTS)?;
+    }
     for addr in [stale.addr, next.addr()] {
         for (what, op) in write_and_read(RemoteSlice { addr, ..stale }) {
             refused(lab, &pair, op, 64, WcError::RemAccess, &format!("{what} with a stale key"))?;
