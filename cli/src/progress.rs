@@ -72,7 +72,7 @@ impl Progress {
 const SCALE: f64 = 1_000.0;
 
 fn new_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:24} {percent:>3} % {wide_msg}")
+    let style = ProgressStyle::with_template("[{bar:16}] {percent:>3} % {wide_msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(SCALE as u64).with_style(style.progress_chars("=> "))
 }

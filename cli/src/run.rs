@@ -4,12 +4,12 @@ use crate::args::RunArgs;
 use crate::exit::{Exit, Failure};
 use crate::logfile::LogFile;
 use crate::progress::Progress;
+use crate::table::count;
 use crate::{interrupt, output, report, sweep, trace};
 use model_tests::lock_world::{self, Phase, Report, RunError, RunOptions};
 use model_tests::scenario::Scenario;
 use std::ops::ControlFlow;
 use std::path::Path;
-use verbs_trait::Nanos;
 
 /// Runs what the command line asks for.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
@@ -80,8 +80,8 @@ fn share(scenario: &Scenario, at: &lock_world::Progress) -> f64 {
 fn words(at: &lock_world::Progress) -> String {
     let phase = match at.phase {
         Phase::Faults => "",
-        Phase::Settling => ", faults have stopped",
+        Phase::Settling => ", faults over",
     };
-    let now: Nanos = at.now;
-    format!("{now} of virtual time, {} requests ended, {} faults{phase}", at.ended, at.faults)
+    let (ended, faults) = (count(at.ended), count(at.faults));
+    format!("{} virtual, {ended} requests, {faults} faults{phase}", at.now)
 }

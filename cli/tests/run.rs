@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{SMALL, Scratch, err, out, run, weft};
+use common::{SMALL, Scratch, err, out, run, scenarios, weft};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -20,6 +20,18 @@ fn a_run_that_held_says_so_first_and_exits_with_0() {
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     assert!(out(&output).starts_with("HELD"), "{}", out(&output));
     assert_eq!(err(&output), "");
+}
+
+#[test]
+fn no_report_on_a_shipped_scenario_is_wider_than_a_terminal() {
+    for scenario in scenarios() {
+        let scenario = scenario.to_str().expect("UTF-8");
+        for args in [&["run", scenario, "--quiet"][..], &["run", scenario, "--quiet", "--seeds", "0..2"]] {
+            for line in out(&run(args)).lines() {
+                assert!(line.chars().count() <= 80, "{scenario}: {line}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -105,7 +117,7 @@ fn an_interrupt_ends_a_run_cleanly() {
     let mut said = BufReader::new(child.stderr.take().expect("piped"));
     let mut line = String::new();
     said.read_line(&mut line).expect("readable");
-    assert!(line.contains("requests ended"), "{line}");
+    assert!(line.contains(" requests, "), "{line}");
     let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(killed.expect("there is a kill").success());
     line.clear();

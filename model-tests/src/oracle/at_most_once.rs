@@ -36,7 +36,7 @@ impl Oracle for AtMostOnce {
     }
 
     fn promise(&self) -> &'static str {
-        "a request is granted once at most, and while it is wanted"
+        "granted at most once, and only while wanted"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
