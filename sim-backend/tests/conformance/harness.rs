@@ -20,6 +20,8 @@ pub struct SimHarness {
     /// Powers that it denies, and whether it loses every packet: to test the suite itself.
     denied: Powers,
     dead: bool,
+    /// Added to every seed: other orders of simultaneous events, other timers.
+    shift: u64,
 }
 
 /// A fault as the fabric knows it.
@@ -45,7 +47,13 @@ impl SimHarness {
             faults: Vec::new(),
             denied: Powers::empty(),
             dead: false,
+            shift: 0,
         }
+    }
+
+    /// The same with other answers to everything that is left open.
+    pub fn shifted(self, shift: u64) -> SimHarness {
+        SimHarness { shift, ..self }
     }
 
     /// The same without some powers.
@@ -87,7 +95,7 @@ impl Harness for SimHarness {
     }
 
     fn start(&mut self, nodes: usize, seed: u64) -> Result<Vec<Machine<Sim>>, String> {
-        self.fabric = world(&self.profile, nodes as u32, seed)?;
+        self.fabric = world(&self.profile, nodes as u32, seed.wrapping_add(self.shift))?;
         self.skipped = Nanos::ZERO;
         self.faults.clear();
         if self.dead {
