@@ -1,5 +1,34 @@
 //! The transport: this node's peers, connections to them on demand, messages in sessions that survive the
 //! connections, and one-sided operations that say honestly what became of them.
+//!
+//! # What is promised
+//!
+//! - **Messages** from one node to another arrive in order and exactly once, across any number of
+//!   reconnections, as long as neither node restarts. A restart is told as [`Incoming::PeerReset`] to every
+//!   channel; what had not been acknowledged is dropped then and counted, never silently.
+//! - **One-sided operations** are posted once. One that failed is [`OpError::NotExecuted`] or
+//!   [`OpError::Unknown`]; the transport never sends it again. After [`Mesh::settle`] its fate is fixed: what
+//!   a protocol reads then, no late copy can change.
+//! - **Connections** are made when something waits for them and again for as long as something does. A mesh at
+//!   rest does nothing, and a connection at rest costs its buffers and nothing else.
+//! - **No receiver is ever not ready**: credits see to it, and a part of them is kept for returning credits,
+//!   so that they cannot deadlock.
+//!
+//! What is not promised: that a call ends. A peer that cannot be reached is waited for; whoever cannot wait
+//! sets a [deadline](crate::rt::Rt::deadline). What a dropped future had posted goes on.
+//!
+//! # How it is built
+//!
+//! | module | idea |
+//! |---|---|
+//! | `session` | order, retention, de-duplication and credits: a state machine without I/O |
+//! | `link` | freeze, fence, report, resume: a state machine without I/O |
+//! | `wire` | frames' headers and the private data of connections |
+//! | `mesh`, `peer` | what a protocol sees; what is kept for each peer |
+//! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
+//! | `frames` | putting frames on a connection |
+//! | `operations` | one-sided operations, and settling them |
+//! | `inbox` | where messages arrive |
 
 mod config;
 mod connect;
