@@ -23,13 +23,13 @@ impl fmt::Debug for SimCm {
 
 impl SimCm {
     pub(super) fn open(context: &SimContext) -> Result<SimCm> {
-        let ctx = &context.0;
+        let ctx = context.place();
         ctx.world.borrow_mut().hca_mut(ctx.hca)?.check_context(ctx.ctx)?;
         Ok(SimCm { context: context.clone() })
     }
 
     fn call<T>(&self, f: impl FnOnce(&mut Manager, Nanos, Owner, &mut Around<'_>) -> Result<T>) -> Result<T> {
-        let ctx = &self.context.0;
+        let ctx = self.context.place();
         let mut world = ctx.world.borrow_mut();
         world.hca_mut(ctx.hca)?.check_context(ctx.ctx)?;
         let answer = world.manager(ctx.node, |manager, now, around| f(manager, now, Owner(ctx.ctx), around));
@@ -38,14 +38,14 @@ impl SimCm {
 
     /// A queue pair that the manager can take: of this context, in state Init.
     fn take(&self, qp: &SimQp, call: &'static str) -> Result<QpRef> {
-        if !qp.context().owns(&self.context) {
+        if !qp.place().is_that_of(self.context.place()) {
             return Err(VerbsError::Foreign("the queue pair"));
         }
         match qp.state() {
             QpState::Init => {}
             state => return Err(VerbsError::WrongState { call, state }),
         }
-        let ctx = &self.context.0;
+        let ctx = self.context.place();
         ctx.world.borrow().qp_ref(ctx.hca, qp.0.key)
     }
 }
@@ -56,7 +56,7 @@ impl ConnectionManager<Sim> for SimCm {
     }
 
     fn resolve(&self, node: &str, service: Service) -> Result<CmId> {
-        let nodes = self.context.0.world.borrow().state.machines.len() as u32;
+        let nodes = self.context.place().world.borrow().state.machines.len() as u32;
         let peer = NodeId::from_name(node).filter(|node| node.0 < nodes).map(address_of);
         self.call(|manager, _, owner, _| Ok(manager.resolve(owner, peer, service)))
     }

@@ -1,6 +1,6 @@
 //! Completion channels and completion queues.
 
-use super::{SimContext, on_drop};
+use super::{Place, SimContext, on_drop};
 use crate::hca::Key;
 use std::fmt;
 use std::rc::Rc;
@@ -11,7 +11,8 @@ use verbs_trait::{Arm, CompletionChannel, CompletionQueue, CqId, Result, VerbsEr
 pub struct SimChannel(Rc<ChannelHandle>);
 
 struct ChannelHandle {
-    context: SimContext,
+    place: Place,
+    _context: SimContext,
     key: Key,
 }
 
@@ -23,21 +24,26 @@ impl fmt::Debug for SimChannel {
 
 impl Drop for ChannelHandle {
     fn drop(&mut self) {
-        let ctx = &self.context.0;
+        let ctx = &self.place;
         on_drop(&ctx.world, |w| w.destroy_channel(ctx.hca, self.key));
     }
 }
 
 impl SimChannel {
     pub(super) fn create(context: &SimContext) -> Result<SimChannel> {
-        let key = context.0.world.borrow_mut().create_channel(context.0.hca, context.0.ctx)?;
-        Ok(SimChannel(Rc::new(ChannelHandle { context: context.clone(), key })))
+        let key =
+            context.place().world.borrow_mut().create_channel(context.place().hca, context.place().ctx)?;
+        Ok(SimChannel(Rc::new(ChannelHandle {
+            place: context.place().clone(),
+            _context: context.clone(),
+            key,
+        })))
     }
 }
 
 impl CompletionChannel for SimChannel {
     fn event(&self) -> Option<CqId> {
-        let ctx = &self.0.context.0;
+        let ctx = &self.0.place;
         ctx.world.borrow_mut().channel_event(ctx.node, ctx.hca, self.0.key)
     }
 }
@@ -47,7 +53,8 @@ impl CompletionChannel for SimChannel {
 pub struct SimCq(pub(super) Rc<CqHandle>);
 
 pub(super) struct CqHandle {
-    pub context: SimContext,
+    pub place: Place,
+    _context: SimContext,
     pub key: Key,
     /// Keeps the channel alive as long as the queue may report to it.
     _channel: Option<SimChannel>,
@@ -61,20 +68,25 @@ impl fmt::Debug for SimCq {
 
 impl Drop for CqHandle {
     fn drop(&mut self) {
-        let ctx = &self.context.0;
+        let ctx = &self.place;
         on_drop(&ctx.world, |w| w.destroy_cq(ctx.hca, self.key));
     }
 }
 
 impl CqHandle {
     pub(super) fn create(context: &SimContext, cqe: u32, channel: Option<&SimChannel>) -> Result<SimCq> {
-        if channel.is_some_and(|c| !c.0.context.owns(context)) {
+        if channel.is_some_and(|c| !c.0.place.is_that_of(context.place())) {
             return Err(VerbsError::Foreign("the completion channel"));
         }
-        let ctx = &context.0;
+        let ctx = context.place();
         let key =
             ctx.world.borrow_mut().create_cq(ctx.node, ctx.hca, ctx.ctx, cqe, channel.map(|c| c.0.key))?;
-        Ok(SimCq(Rc::new(CqHandle { context: context.clone(), key, _channel: channel.cloned() })))
+        Ok(SimCq(Rc::new(CqHandle {
+            place: ctx.clone(),
+            _context: context.clone(),
+            key,
+            _channel: channel.cloned(),
+        })))
     }
 }
 
@@ -84,22 +96,22 @@ impl CompletionQueue for SimCq {
     }
 
     fn poll(&self, out: &mut Vec<WorkCompletion>, max: usize) -> Result<usize> {
-        let ctx = &self.0.context.0;
+        let ctx = &self.0.place;
         ctx.world.borrow_mut().poll_cq(ctx.node, ctx.hca, self.0.key, out, max)
     }
 
     fn arm(&self, next: Arm) -> Result<()> {
-        let ctx = &self.0.context.0;
+        let ctx = &self.0.place;
         ctx.world.borrow_mut().arm_cq(ctx.node, ctx.hca, self.0.key, next)
     }
 
     fn capacity(&self) -> u32 {
-        let ctx = &self.0.context.0;
+        let ctx = &self.0.place;
         ctx.world.borrow().cq_capacity(ctx.hca, self.0.key)
     }
 
     fn resize(&self, cqe: u32) -> Result<()> {
-        let ctx = &self.0.context.0;
+        let ctx = &self.0.place;
         ctx.world.borrow_mut().resize_cq(ctx.hca, self.0.key, cqe)
     }
 }

@@ -1,7 +1,7 @@
 //! Devices and contexts.
 
 use super::cq::CqHandle;
-use super::{Sim, SimChannel, SimCm, SimCq, SimHost, SimOob, SimPd, WorldRef, on_drop, same_context};
+use super::{Place, Sim, SimChannel, SimCm, SimCq, SimHost, SimOob, SimPd, WorldRef, on_drop};
 use crate::NodeId;
 use crate::hca::HcaId;
 use std::fmt;
@@ -30,12 +30,8 @@ impl Device<Sim> for SimDevice {
 
     fn open(&self) -> Result<SimContext> {
         let ctx = self.world.borrow_mut().hca_mut(self.hca)?.open();
-        Ok(SimContext(Rc::new(ContextHandle {
-            world: self.world.clone(),
-            node: self.node,
-            hca: self.hca,
-            ctx,
-        })))
+        let (world, node, hca) = (self.world.clone(), self.node, self.hca);
+        Ok(SimContext(Rc::new(ContextHandle(Place { world, node, hca, ctx }))))
     }
 }
 
@@ -43,46 +39,40 @@ impl Device<Sim> for SimDevice {
 #[derive(Clone)]
 pub struct SimContext(pub(super) Rc<ContextHandle>);
 
-pub(super) struct ContextHandle {
-    pub world: WorldRef,
-    pub node: NodeId,
-    pub hca: HcaId,
-    pub ctx: u32,
-}
+pub(super) struct ContextHandle(Place);
 
 impl Drop for ContextHandle {
     fn drop(&mut self) {
-        on_drop(&self.world, |w| w.close_context(self.node, self.ctx));
+        on_drop(&self.0.world, |w| w.close_context(self.0.node, self.0.ctx));
     }
 }
 
 impl fmt::Debug for SimContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimContext").field("node", &self.0.node).field("ctx", &self.0.ctx).finish()
+        f.debug_struct("SimContext")
+            .field("node", &self.place().node)
+            .field("ctx", &self.place().ctx)
+            .finish()
     }
 }
 
 impl SimContext {
-    pub(super) fn place(&self) -> (&WorldRef, HcaId, u32) {
-        (&self.0.world, self.0.hca, self.0.ctx)
-    }
-
-    pub(super) fn owns(&self, other: &SimContext) -> bool {
-        same_context(self.place(), other.place())
+    pub(super) fn place(&self) -> &Place {
+        &self.0.0
     }
 }
 
 impl Context<Sim> for SimContext {
     fn device_attr(&self) -> DeviceAttr {
-        self.0.world.borrow().device_attr(self.0.hca)
+        self.place().world.borrow().device_attr(self.place().hca)
     }
 
     fn port_attr(&self, port: u8) -> Result<PortAttr> {
-        self.0.world.borrow().port_attr(self.0.hca, port)
+        self.place().world.borrow().port_attr(self.place().hca, port)
     }
 
     fn gid(&self, port: u8, index: u8) -> Result<Gid> {
-        self.0.world.borrow().gid(self.0.hca, port, index)
+        self.place().world.borrow().gid(self.place().hca, port, index)
     }
 
     fn alloc_pd(&self) -> Result<SimPd> {
@@ -98,8 +88,8 @@ impl Context<Sim> for SimContext {
     }
 
     fn async_event(&self) -> Option<AsyncEvent> {
-        let mut world = self.0.world.borrow_mut();
-        world.hca_mut(self.0.hca).ok()?.async_event(self.0.ctx)
+        let mut world = self.place().world.borrow_mut();
+        world.hca_mut(self.place().hca).ok()?.async_event(self.place().ctx)
     }
 
     fn connection_manager(&self) -> Result<SimCm> {
@@ -111,6 +101,6 @@ impl Context<Sim> for SimContext {
     }
 
     fn host(&self) -> SimHost {
-        SimHost { world: self.0.world.clone(), node: self.0.node }
+        SimHost { world: self.place().world.clone(), node: self.place().node }
     }
 }

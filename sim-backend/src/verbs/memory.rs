@@ -1,7 +1,7 @@
 //! Protection domains and memory regions.
 
 use super::qp::QpHandle;
-use super::{Sim, SimAh, SimContext, SimQp, SimSrq, on_drop};
+use super::{Place, Sim, SimAh, SimContext, SimQp, SimSrq, on_drop};
 use crate::hca::Key;
 use std::fmt;
 use std::ops::Range;
@@ -17,7 +17,9 @@ use verbs_trait::{
 pub struct SimPd(pub(super) Rc<PdHandle>);
 
 pub(super) struct PdHandle {
-    pub context: SimContext,
+    pub place: Place,
+    /// Keeps the context open.
+    _context: SimContext,
     pub key: Key,
 }
 
@@ -29,20 +31,22 @@ impl fmt::Debug for SimPd {
 
 impl Drop for PdHandle {
     fn drop(&mut self) {
-        let ctx = &self.context.0;
+        let ctx = &self.place;
         on_drop(&ctx.world, |w| w.free_pd(ctx.hca, self.key));
     }
 }
 
 impl SimPd {
     pub(super) fn alloc(context: &SimContext) -> Result<SimPd> {
-        let key = context.0.world.borrow_mut().alloc_pd(context.0.hca, context.0.ctx)?;
-        Ok(SimPd(Rc::new(PdHandle { context: context.clone(), key })))
+        let place = context.place().clone();
+        let key = place.world.borrow_mut().alloc_pd(place.hca, place.ctx)?;
+        Ok(SimPd(Rc::new(PdHandle { place, _context: context.clone(), key })))
     }
 
     fn region(&self, new: crate::world::NewRegion) -> SimMr {
         SimMr(Rc::new(MrHandle {
-            pd: self.clone(),
+            place: self.0.place.clone(),
+            _pd: self.clone(),
             key: new.key,
             addr: new.addr,
             len: new.len,
@@ -54,13 +58,13 @@ impl SimPd {
 
 impl ProtectionDomain<Sim> for SimPd {
     fn alloc_mr(&self, len: usize, access: AccessFlags) -> Result<SimMr> {
-        let ctx = &self.0.context.0;
+        let ctx = &self.0.place;
         let new = ctx.world.borrow_mut().alloc_mr(ctx.node, ctx.hca, self.0.key, len, access)?;
         Ok(self.region(new))
     }
 
     fn register(&self, memory: Box<dyn PinnedMemory>, access: AccessFlags) -> Result<SimMr> {
-        let ctx = &self.0.context.0;
+        let ctx = &self.0.place;
         let new =
             ctx.world.borrow_mut().register_mr(ctx.node, ctx.hca, self.0.key, Rc::from(memory), access)?;
         Ok(self.region(new))
@@ -84,7 +88,8 @@ impl ProtectionDomain<Sim> for SimPd {
 pub struct SimMr(pub(super) Rc<MrHandle>);
 
 pub(super) struct MrHandle {
-    pub pd: SimPd,
+    pub place: Place,
+    _pd: SimPd,
     pub key: Key,
     addr: u64,
     len: usize,
@@ -104,7 +109,7 @@ impl fmt::Debug for SimMr {
 
 impl Drop for MrHandle {
     fn drop(&mut self) {
-        let ctx = &self.pd.0.context.0;
+        let ctx = &self.place;
         // Memory that the application brought is released after the world's borrow has ended: its destructor
         // is the application's code.
         let mut brought = None;
@@ -164,13 +169,13 @@ impl MemoryRegion for SimMr {
 
     fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
         self.bounds(at, out.len())?;
-        let ctx = &self.0.pd.0.context.0;
+        let ctx = &self.0.place;
         ctx.world.borrow_mut().cpu_read(ctx.node, ctx.hca, self.0.key, at, out)
     }
 
     fn write(&self, at: usize, bytes: &[u8]) -> Result<()> {
         self.bounds(at, bytes.len())?;
-        let ctx = &self.0.pd.0.context.0;
+        let ctx = &self.0.place;
         ctx.world.borrow_mut().cpu_write(ctx.node, ctx.hca, self.0.key, at, bytes)
     }
 
@@ -193,7 +198,7 @@ impl MemoryRegion for SimMr {
             .checked_sub(range.start)
             .ok_or(VerbsError::Invalid("a range that ends before it begins"))?;
         self.bounds(range.start, len)?;
-        let ctx = &self.0.pd.0.context.0;
+        let ctx = &self.0.place;
         ctx.world.borrow_mut().claim(ctx.node, ctx.hca, self.0.key, range)
     }
 }

@@ -20,6 +20,7 @@ pub use host::SimHost;
 pub use memory::{SimMr, SimPd};
 pub use qp::SimQp;
 
+use crate::NodeId;
 use crate::hca::HcaId;
 use crate::world::World;
 use std::cell::RefCell;
@@ -51,9 +52,22 @@ impl Verbs for Sim {
 /// that held its programs would never be freed.
 pub(crate) type WorldRef = Rc<RefCell<World>>;
 
-/// Whether two handles live in the same context of the same world.
-fn same_context(a: (&WorldRef, HcaId, u32), b: (&WorldRef, HcaId, u32)) -> bool {
-    Rc::ptr_eq(a.0, b.0) && a.1 == b.1 && a.2 == b.2
+/// Where a handle's object lives. Every handle has its own copy, so that a call need not ask its object's parents.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub world: WorldRef,
+    pub node: NodeId,
+    pub hca: HcaId,
+    /// The context, by its number.
+    pub ctx: u32,
+}
+
+impl Place {
+    /// Whether two handles live in the same context of the same world.
+    #[inline]
+    fn is_that_of(&self, other: &Place) -> bool {
+        Rc::ptr_eq(&self.world, &other.world) && self.hca == other.hca && self.ctx == other.ctx
+    }
 }
 
 /// Runs a destructor if the world can be borrowed. It always can, unless the code that an application brought

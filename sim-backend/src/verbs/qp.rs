@@ -1,6 +1,6 @@
 //! Queue pairs: from the contract's borrowed work requests to the adapter's own.
 
-use super::{Sim, SimCq, SimMr, SimPd, on_drop, same_context};
+use super::{Place, Sim, SimCq, SimMr, SimPd, on_drop};
 use crate::hca::{self, Atomic, Gather, Key, NewQp, Op, RecvRequest, Remote, SendRequest};
 use crate::world::World;
 use std::fmt;
@@ -15,7 +15,8 @@ use verbs_trait::{
 pub struct SimQp(pub(crate) Rc<QpHandle>);
 
 pub(crate) struct QpHandle {
-    pd: SimPd,
+    place: Place,
+    _pd: SimPd,
     pub(crate) key: Key,
     num: QpNum,
     caps: QpCaps,
@@ -31,7 +32,7 @@ impl fmt::Debug for SimQp {
 
 impl Drop for QpHandle {
     fn drop(&mut self) {
-        let ctx = &self.pd.0.context.0;
+        let ctx = &self.place;
         on_drop(&ctx.world, |w| w.destroy_qp(ctx.hca, self.key));
     }
 }
@@ -44,11 +45,10 @@ impl QpHandle {
         if let Some(srq) = init.srq {
             match *srq {}
         }
-        let context = &pd.0.context;
-        if !init.send_cq.0.context.owns(context) || !init.recv_cq.0.context.owns(context) {
+        let ctx = &pd.0.place;
+        if !init.send_cq.0.place.is_that_of(ctx) || !init.recv_cq.0.place.is_that_of(ctx) {
             return Err(VerbsError::Foreign("the completion queue"));
         }
-        let ctx = &context.0;
         let (key, num) = ctx.world.borrow_mut().create_qp(
             ctx.node,
             ctx.hca,
@@ -62,13 +62,20 @@ impl QpHandle {
             },
         )?;
         let cqs = (init.send_cq.clone(), init.recv_cq.clone());
-        Ok(SimQp(Rc::new(QpHandle { pd: pd.clone(), key, num, caps: init.caps, _cqs: cqs })))
+        Ok(SimQp(Rc::new(QpHandle {
+            place: ctx.clone(),
+            _pd: pd.clone(),
+            key,
+            num,
+            caps: init.caps,
+            _cqs: cqs,
+        })))
     }
 }
 
 impl SimQp {
-    pub(crate) fn context(&self) -> &super::SimContext {
-        &self.0.pd.0.context
+    pub(super) fn place(&self) -> &Place {
+        &self.0.place
     }
 
     /// The adapter's form of a scatter or gather list. Regions of another context are refused here; those of
@@ -81,8 +88,7 @@ impl SimQp {
                 bound: u64::from(most),
             });
         }
-        let here = self.context().place();
-        if list.iter().any(|s| !same_context(s.mr.0.pd.0.context.place(), here)) {
+        if list.iter().any(|sge| !sge.mr.0.place.is_that_of(&self.0.place)) {
             return Err(VerbsError::Foreign("the memory region"));
         }
         Ok(Gather::new(list.iter().map(|s| hca::Sge { mr: s.mr.0.key, at: s.at, len: s.len })))
@@ -126,7 +132,7 @@ impl SimQp {
         list: &'a [W],
         mut one: impl FnMut(&mut World, bool, &'a W) -> Result<()>,
     ) -> std::result::Result<(), PostError> {
-        let mut world = self.context().0.world.borrow_mut();
+        let mut world = self.0.place.world.borrow_mut();
         for (posted, wr) in list.iter().enumerate() {
             one(&mut world, posted == 0, wr).map_err(|why| PostError { posted, why })?;
         }
@@ -153,22 +159,22 @@ impl QueuePair<Sim> for SimQp {
     }
 
     fn state(&self) -> QpState {
-        let ctx = &self.context().0;
+        let ctx = &self.0.place;
         ctx.world.borrow().qp_attr(ctx.hca, self.0.key).map_or(QpState::Err, |attr| attr.state)
     }
 
     fn query(&self) -> Result<QpAttr> {
-        let ctx = &self.context().0;
+        let ctx = &self.0.place;
         ctx.world.borrow().qp_attr(ctx.hca, self.0.key)
     }
 
     fn modify(&self, change: &Modify) -> Result<()> {
-        let ctx = &self.context().0;
+        let ctx = &self.0.place;
         ctx.world.borrow_mut().modify_qp(ctx.node, ctx.hca, self.0.key, change)
     }
 
     fn post_send(&self, list: &[SendWr<'_, Sim>]) -> std::result::Result<(), PostError> {
-        let ctx = &self.context().0;
+        let ctx = &self.0.place;
         let caps = self.0.caps;
         self.post(list, |world, first, wr| {
             let (request, inline) = self.send_request(wr, &caps)?;
@@ -177,7 +183,7 @@ impl QueuePair<Sim> for SimQp {
     }
 
     fn post_recv(&self, list: &[RecvWr<'_, Sim>]) -> std::result::Result<(), PostError> {
-        let ctx = &self.context().0;
+        let ctx = &self.0.place;
         let caps = self.0.caps;
         self.post(list, |world, first, wr| {
             let data = self.gather(wr.data, caps.max_recv_sge)?;
