@@ -86,8 +86,8 @@ struct Place {
 fn place(fabric: &Fabric, node: u32, window: u32) -> Place {
     let ctx = fabric.devices(NodeId(node))[0].open().expect("a device");
     let pd = ctx.alloc_pd().expect("a domain");
-    let cq = ctx.create_cq(16 * window, None).expect("a queue");
-    let caps = QpCaps { max_send_wr: 4 * window, max_recv_wr: 8 * window, ..QpCaps::default() };
+    let cq = ctx.create_cq(8 * window, None).expect("a queue");
+    let caps = QpCaps { max_send_wr: 2 * window, max_recv_wr: 2 * window, ..QpCaps::default() };
     let init = QpInit { kind: QpType::Rc, send_cq: &cq, recv_cq: &cq, srq: None, caps, sq_sig_all: false };
     let (from, to) = (pd.create_qp(&init).expect("a queue pair"), pd.create_qp(&init).expect("a queue pair"));
     let mr = pd.alloc_mr(1 << 16, AccessFlags::LOCAL_WRITE).expect("memory");
@@ -150,7 +150,7 @@ fn main() {
             done: Vec::new(),
             left: left.clone(),
         };
-        station.receive(8 * window);
+        station.receive(2 * window);
         fabric.mount(NodeId(n as u32), Box::new(station));
     }
     let begun = std::time::Instant::now();

@@ -73,7 +73,9 @@ impl Place {
 /// Runs a destructor if the world can be borrowed. It always can, unless the code that an application brought
 /// (the release of its own memory) drops handles while the world is at work; such an object lives on.
 fn on_drop(world: &WorldRef, f: impl FnOnce(&mut World)) {
-    if let Ok(mut world) = world.try_borrow_mut() {
-        f(&mut world);
-    }
+    let Ok(mut borrowed) = world.try_borrow_mut() else { return };
+    f(&mut borrowed);
+    let brought = std::mem::take(&mut borrowed.brought);
+    drop(borrowed);
+    drop(brought);
 }
