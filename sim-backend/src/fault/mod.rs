@@ -365,6 +365,22 @@ impl Fault {
         }
     }
 
+    /// Whether it does something to packets and to nothing else.
+    pub const fn acts_on_packets(&self) -> bool {
+        match self {
+            Fault::Cut { .. }
+            | Fault::Flap { .. }
+            | Fault::Loss { .. }
+            | Fault::Duplicate { .. }
+            | Fault::Corrupt { .. }
+            | Fault::Delay { .. }
+            | Fault::LoseCompletion { .. } => true,
+            Fault::PortDown { .. } | Fault::SlowNode { .. } | Fault::Crash { .. } | Fault::Restart { .. } => {
+                false
+            }
+        }
+    }
+
     /// The links that it lies on; a fault of a node or port is one of its cables.
     pub fn link(&self) -> Option<Link> {
         Some(match *self {

@@ -35,8 +35,9 @@ pub struct FaultRecord {
     pub state: FaultState,
     /// How many packets it lost, delayed, doubled or damaged.
     pub packets_hit: u64,
-    /// Whether it hit a packet of an operation, or began while one was in flight on a path that it affects.
-    /// A fault that struck nothing has tested nothing.
+    /// Whether it struck an operation in flight: it hit a packet of one; or, being a fault of a port or a node
+    /// ([`Fault::acts_on_packets`]), it began while one was in flight on a path that it affects. A fault that
+    /// struck nothing has tested nothing.
     pub struck: bool,
 }
 
@@ -161,9 +162,11 @@ impl Faults {
         id
     }
 
-    /// Notes that an operation was in flight on an affected path when the fault began.
-    pub fn mark_struck(&mut self, id: FaultId) {
-        self.records[id.0 as usize].struck = true;
+    /// Notes that an operation was in flight on an affected path when the fault began. A fault that acts on
+    /// packets alone strikes an operation when it hits one of its packets, and not before.
+    pub fn began_amid_operations(&mut self, id: FaultId) {
+        let record = &mut self.records[id.0 as usize];
+        record.struck |= !record.fault.acts_on_packets();
     }
 
     /// The fault's time has come: it strikes, changes or ends. Effects beyond packets are appended to

@@ -227,7 +227,19 @@ fn connection_set_up_is_hit_but_no_operation_of_it_struck() {
     struck(&mut faults, 0, Fault::Cut { link: Link::Node(N0), way: Way::Both, lasts: None });
     assert_eq!(verdict(&mut faults, 1, packet(N0, N1, PacketClass::Cm, Op::Other)), Verdict::Drop);
     assert_eq!((faults.records()[0].packets_hit, faults.records()[0].struck), (1, false));
-    faults.mark_struck(FaultId(0));
+}
+
+#[test]
+fn a_cut_amid_operations_strikes_none_until_it_hits_a_packet_and_a_slow_node_does_at_once() {
+    let mut faults = Faults::new();
+    let (cut, _, _) =
+        struck(&mut faults, 0, Fault::Cut { link: Link::Node(N0), way: Way::Both, lasts: None });
+    let (slow, _, _) = struck(&mut faults, 0, Fault::SlowNode { node: N0, percent: 300, lasts: None });
+    faults.began_amid_operations(cut);
+    faults.began_amid_operations(slow);
+    let seen: Vec<bool> = faults.records().iter().map(|record| record.struck).collect();
+    assert_eq!(seen, [false, true]);
+    verdict(&mut faults, 1, packet(N0, N1, PacketClass::Request, Op::Send));
     assert!(faults.records()[0].struck);
 }
 

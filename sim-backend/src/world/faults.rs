@@ -31,7 +31,7 @@ impl World {
         if record.state == FaultState::Planned {
             self.log_fault(&record.fault, "strikes");
             if self.is_in_use(&record.fault) {
-                self.state.faults.mark_struck(id);
+                self.state.faults.began_amid_operations(id);
             }
         } else if record.state == FaultState::Active {
             self.log_fault(&record.fault, if next.is_some() { "turns" } else { "ends" });
