@@ -122,8 +122,10 @@ fn fault(dice: &mut Dice, kind: FaultKind, nodes: u32) -> FaultSpec {
         FaultKind::Delay => {
             spec.extra =
                 Some(Span(dice.among(&[Nanos::ZERO, Nanos::from_micros(5), Nanos::from_micros(100)])));
-            spec.jitter =
-                Some(Span(dice.among(&[Nanos(500), Nanos::from_micros(20), Nanos::from_micros(200)])));
+            // The longest outlives a connection: a late copy may be executed when its sender has given up.
+            let jitters =
+                [Nanos(500), Nanos::from_micros(20), Nanos::from_micros(200), Nanos::from_millis(3)];
+            spec.jitter = Some(Span(dice.among(&jitters)));
         }
         FaultKind::Loss | FaultKind::Duplicate | FaultKind::Corrupt => {
             spec.share = Share::new(dice.among(&[0.01, 0.1, 0.5]));

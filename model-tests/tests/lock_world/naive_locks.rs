@@ -6,7 +6,7 @@
 use crate::scenarios::stormy;
 use model_tests::history::{ClientId, Event, RequestId, What};
 use model_tests::lock_world::{Report, RunOptions, Scribe, World};
-use model_tests::scenario::{FaultKind, Scheme};
+use model_tests::scenario::{FaultKind, Scheme, Spread};
 use model_tests::workload::Recorder;
 use protocols::locks::{LockKey, Mode};
 use protocols::rt::Rt;
@@ -79,14 +79,14 @@ impl Spinner {
         }
     }
 
-    /// Whether a swap to `to` was executed, once no late copy of it can be any more. Nobody but this client
-    /// writes its own number into the word or takes it out, so the word tells.
+    /// Whether a swap to `to` was executed. Nobody but this client writes its own number into the word or takes
+    /// it out, so the word tells, once no late copy of the swap can be executed any more.
     async fn look(&self, to: u64) -> bool {
         loop {
-            let settled = self.mesh.settle(self.home).await;
+            let settled = self.mesh.settle(self.home).await.is_ok();
             let mut word = [0; 8];
             let read = self.mesh.read(self.home, self.word, &mut word).await;
-            if settled.is_ok() && read.is_ok() {
+            if settled && read.is_ok() {
                 let now = u64::from_ne_bytes(word);
                 return if to == FREE { now != self.mine() } else { now == self.mine() };
             }
@@ -104,7 +104,13 @@ impl Spinner {
 fn run(creed: Creed, seed: u64) -> Report {
     let mut scenario = stormy(Scheme::Ncosed);
     // Those after which an atomic's fate is unknown.
-    scenario.faults.retain(|fault| matches!(fault.kind, FaultKind::Cut | FaultKind::LoseCompletion));
+    let unsettling = [FaultKind::Cut, FaultKind::LoseCompletion, FaultKind::Delay];
+    scenario.faults.retain(|fault| unsettling.contains(&fault.kind));
+    for delay in scenario.faults.iter_mut().filter(|fault| fault.kind == FaultKind::Delay) {
+        // So late that the sender has given up and asks on another connection.
+        delay.jitter = Some("3ms".parse().unwrap());
+        delay.lasts = Some(Spread::fixed(Nanos::from_millis(2)));
+    }
     scenario.run.settle = "60ms".parse().unwrap();
     let mut world = World::seeded(&scenario, seed).unwrap_or_else(|error| panic!("{error}"));
     let memory = world.machines()[0].mesh.alloc(8, WORD_ACCESS);

@@ -2,7 +2,7 @@
 
 use crate::scenarios::{calm, shipped, stormy};
 use model_tests::lock_world::{self, RunError, RunOptions};
-use model_tests::scenario::{FaultKind, Scenario, Scheme, WaitStyle};
+use model_tests::scenario::{FaultKind, Scenario, Scheme, WaitStyle, swarm};
 use model_tests::seeds::{self, Summary};
 use std::ops::{ControlFlow, Range};
 
@@ -45,6 +45,15 @@ fn every_promise_is_kept_under_accidents_by_either_scheme_in_either_wake_up_styl
             assert_eq!(summary.requests.unended, 0);
             assert!(summary.requests.timed_out > 0, "no deadline fired under {scheme} {wait:?}");
             assert!(summary.protocol.reconnects > 0, "no connection broke under {scheme} {wait:?}");
+        }
+    }
+}
+
+#[test]
+fn scenarios_drawn_at_random_hold() {
+    for seed in 0..150 {
+        for scheme in Scheme::ALL {
+            held(&swarm(seed, scheme), seed..seed + 1);
         }
     }
 }
