@@ -1,50 +1,22 @@
 //! A queue pair: its attributes, its states, its two work queues (IBA 10.2.4, 10.3.1).
 
+mod attributes;
+mod completion;
+
+pub use attributes::NewQp;
+
 use super::requester::Requester;
 use super::responder::Responder;
 use super::wqe::{RecvWqe, SendWqe};
-use super::{
-    Body, Cqe, Data, Endpoint, Hardware, Io, Key, Limits, MAX_MESSAGE, Packet, RecvRequest, SendRequest,
-    Touch,
-};
+use super::{Body, Data, Endpoint, Hardware, Io, Key, MAX_MESSAGE, Packet, RecvRequest, SendRequest, Touch};
 use crate::NodeId;
 use crate::access::{AccessLog, Who};
 use crate::fault;
 use crate::log::Kind;
 use verbs_trait::{
-    AccessFlags, AsyncEvent, Caps, Done, Migration, Modify, Nanos, Psn, QpAttr, QpCaps, QpNum, QpState,
-    QpType, Result, SendFlags, ToInit, ToRtr, ToRts, Update, VerbsError, WcError, WcOp,
+    AccessFlags, Migration, Nanos, Psn, QpAttr, QpNum, QpState, QpType, Result, ToInit, ToRtr, ToRts,
+    VerbsError, WcError, WcOp,
 };
-
-/// A queue pair's making.
-#[derive(Clone, Copy, Debug)]
-pub struct NewQp {
-    /// Its protection domain.
-    pub pd: Key,
-    /// Where send completions go.
-    pub send_cq: Key,
-    /// Where receive completions go.
-    pub recv_cq: Key,
-    /// Its sizes.
-    pub caps: QpCaps,
-    /// Every send request completes, flagged or not.
-    pub sq_sig_all: bool,
-}
-
-impl NewQp {
-    pub(super) fn check(&self, limits: &Limits) -> Result<()> {
-        let within = |what, value: u32, bound: u32| {
-            let (value, bound) = (u64::from(value), u64::from(bound));
-            if value <= bound { Ok(()) } else { Err(VerbsError::TooLarge { what, value, bound }) }
-        };
-        let caps = &self.caps;
-        within("the number of send requests", caps.max_send_wr, limits.max_wr)?;
-        within("the number of receive requests", caps.max_recv_wr, limits.max_wr)?;
-        within("the number of gather entries", caps.max_send_sge, limits.max_sge)?;
-        within("the number of scatter entries", caps.max_recv_sge, limits.max_sge)?;
-        within("the length of inline data", caps.max_inline, limits.max_inline)
-    }
-}
 
 /// A queue pair.
 #[derive(Clone, Debug)]
@@ -157,60 +129,6 @@ impl Qp {
     /// Whether requests of its own are on their way.
     pub fn is_in_flight(&self) -> bool {
         self.sq.is_busy()
-    }
-
-    /// Changes its state or attributes. `ends` are itself and whom its path leads to, where that is ready-to-receive;
-    /// `stretch` is by how much this adapter's timer stretches the time-out of acknowledgements, in percent.
-    pub fn modify(
-        &mut self,
-        change: &Modify,
-        hw: &mut Hardware,
-        ends: Option<(Endpoint, Option<Endpoint>)>,
-        stretch: u64,
-        io: &mut Io<'_>,
-    ) -> Result<()> {
-        let to = change.check(self.state, QpType::Rc)?;
-        check_attributes(change, &hw.limits)?;
-        let from = self.state;
-        match change {
-            Modify::Reset => self.reset(hw, io),
-            Modify::Init(init) => (self.init, self.state) = (Some(*init), to),
-            Modify::Rtr(rtr) => {
-                (self.me, self.peer) = ends.unwrap_or((self.me, None));
-                self.mtu = rtr.mtu.bytes();
-                self.rq.start(rtr);
-                (self.rtr, self.state) = (Some(*rtr), to);
-            }
-            Modify::Rts(rts) => {
-                self.sq.start(rts, stretch);
-                (self.rts, self.state) = (Some(*rts), to);
-            }
-            Modify::Update(update) => self.update(update),
-            Modify::Sqd { notify } => {
-                self.state = to;
-                self.sq.notify_drained = *notify;
-                self.note_drained(hw, io);
-            }
-            Modify::Resume => {
-                self.state = to;
-                self.attend(hw, io);
-            }
-            Modify::Err => self.enter_error(hw, io),
-        }
-        if self.state != from {
-            io.log.line(io.now, hw.node, Kind::State, format_args!("{} {from} -> {}", self.num, self.state));
-        }
-        Ok(())
-    }
-
-    fn update(&mut self, update: &Update) {
-        if let (Some(access), Some(init)) = (update.access, &mut self.init) {
-            init.access = access;
-        }
-        if let (Some(timer), Some(rtr)) = (update.min_rnr_timer, &mut self.rtr) {
-            rtr.min_rnr_timer = timer;
-            self.rq.rnr_timer = Some(timer);
-        }
     }
 
     /// What peers may do through it.
@@ -363,108 +281,6 @@ impl Qp {
         }
     }
 
-    /// Completes the send request at the head of its queue.
-    pub(super) fn complete_send(
-        &mut self,
-        outcome: std::result::Result<Done, WcError>,
-        hw: &mut Hardware,
-        io: &mut Io<'_>,
-    ) {
-        let Some(wqe) = self.sq.pop() else { return };
-        hw.memory.release(&wqe.data, io.brought);
-        if let Some(buffer) = wqe.inline {
-            io.buffers.give_back(buffer);
-        }
-        self.sq.unsignaled += 1;
-        let signaled = self.new.sq_sig_all || wqe.flags.contains(SendFlags::SIGNALED) || outcome.is_err();
-        if !signaled {
-            hw.outstanding -= 1;
-            return;
-        }
-        let frees = std::mem::take(&mut self.sq.unsignaled);
-        let cqe = Cqe { wr_id: wqe.wr_id, qp: self.num, owner: self.key, frees, result: outcome };
-        hw.complete(self.new.send_cq, cqe, false, io);
-    }
-
-    /// Completes the receive request at the head of its queue.
-    pub(super) fn complete_recv(
-        &mut self,
-        outcome: std::result::Result<Done, WcError>,
-        solicited: bool,
-        hw: &mut Hardware,
-        io: &mut Io<'_>,
-    ) {
-        let Some(wqe) = self.rq.queue.pop_front() else { return };
-        hw.memory.release(&wqe.data, io.brought);
-        let cqe = Cqe { wr_id: wqe.wr_id, qp: self.num, owner: self.key, frees: 0, result: outcome };
-        hw.complete(self.new.recv_cq, cqe, solicited, io);
-    }
-
-    /// Raises the event that the send queue has drained, if that was asked for.
-    pub(super) fn note_drained(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
-        if self.state == QpState::Sqd && self.sq.notify_drained && !self.sq.is_busy() {
-            self.sq.notify_drained = false;
-            hw.completions.raise(hw.node, self.ctx, AsyncEvent::SqDrained(self.num), io);
-        }
-    }
-
-    /// The send request at the head of the queue failed: it says why, and everything else is flushed.
-    pub(super) fn fail(&mut self, why: WcError, hw: &mut Hardware, io: &mut Io<'_>) {
-        self.complete_send(Err(why), hw, io);
-        self.enter_error(hw, io);
-    }
-
-    /// Moves it to the error state.
-    pub fn enter_error(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
-        let from = std::mem::replace(&mut self.state, QpState::Err);
-        if from != QpState::Err {
-            io.log.line(io.now, hw.node, Kind::State, format_args!("{} {from} -> ERR", self.num));
-        }
-        self.deadline = Nanos::MAX;
-        self.attend_at = Nanos::MAX;
-        self.sq.stop();
-        self.rq.stop();
-        if let Some(sanitizer) = io.access.sanitizer() {
-            sanitizer.failed(hw.id, self.key);
-        }
-        self.flush(hw, io);
-    }
-
-    /// Flushes both queues, each in order (IBA 10.3.1.7).
-    fn flush(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
-        while !self.sq.queue.is_empty() {
-            self.complete_send(Err(WcError::Flush), hw, io);
-        }
-        while !self.rq.queue.is_empty() {
-            self.complete_recv(Err(WcError::Flush), false, hw, io);
-        }
-    }
-
-    /// Everything posted, and every completion not yet polled, vanishes.
-    pub(super) fn vanish(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
-        while let Some(wqe) = self.sq.pop() {
-            hw.memory.release(&wqe.data, io.brought);
-            if let Some(buffer) = wqe.inline {
-                io.buffers.give_back(buffer);
-            }
-            hw.outstanding -= 1;
-        }
-        while let Some(wqe) = self.rq.queue.pop_front() {
-            hw.memory.release(&wqe.data, io.brought);
-            hw.outstanding -= 1;
-        }
-        hw.completions.forget(self.new.send_cq, self.key);
-        hw.completions.forget(self.new.recv_cq, self.key);
-        if let Some(sanitizer) = io.access.sanitizer() {
-            sanitizer.ended(hw.id, self.key);
-        }
-    }
-
-    fn reset(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
-        self.vanish(hw, io);
-        *self = Qp::new(self.key, self.num, self.ctx, self.new);
-    }
-
     pub(super) fn touch(now: Nanos, log: &mut AccessLog) -> Touch<'_> {
         Touch { now, log }
     }
@@ -479,29 +295,4 @@ impl Qp {
 pub(super) fn log_packet(kind: Kind, hw: &Hardware, packet: &Packet, io: &mut Io<'_>) {
     let (name, psn, len) = (packet.body.name(), packet.psn.get(), packet.data.len());
     io.log.line(io.now, hw.node, kind, format_args!("{} {name} psn={psn} len={len}", packet.to.qp));
-}
-
-/// Attribute values that no adapter takes, whatever the state.
-fn check_attributes(change: &Modify, limits: &Limits) -> Result<()> {
-    let within = |what, value: u8, bound: u8| {
-        let (value, bound) = (u64::from(value), u64::from(bound));
-        if value <= bound { Ok(()) } else { Err(VerbsError::TooLarge { what, value, bound }) }
-    };
-    let port = |port: u8| if port == 1 { Ok(()) } else { Err(VerbsError::Invalid("there is no such port")) };
-    let lone = |alt: bool| if alt { Err(VerbsError::Unsupported(Caps::APM)) } else { Ok(()) };
-    match change {
-        Modify::Init(init) => port(init.port),
-        Modify::Rtr(rtr) => {
-            lone(rtr.alt.is_some())?;
-            port(rtr.path.port)?;
-            within("the index of the GID to send from", rtr.path.sgid_index, 0)?;
-            within("the number of reads and atomics served", rtr.max_dest_rd_atomic, limits.max_rd_atomic)
-        }
-        Modify::Rts(rts) => {
-            lone(rts.alt.is_some() || rts.migration != Migration::Migrated)?;
-            within("the number of reads and atomics in flight", rts.max_rd_atomic, limits.max_rd_atomic)
-        }
-        Modify::Update(update) => lone(update.alt.is_some() || update.migration.is_some()),
-        _ => Ok(()),
-    }
 }

@@ -1,0 +1,117 @@
+//! A queue pair's making, attributes and states (IBA 10.3.1, 11.2.5).
+
+use super::{Endpoint, Qp};
+use crate::hca::{Hardware, Io, Key, Limits};
+use crate::log::Kind;
+use verbs_trait::{Caps, Migration, Modify, QpCaps, QpType, Result, Update, VerbsError};
+
+/// A queue pair's making.
+#[derive(Clone, Copy, Debug)]
+pub struct NewQp {
+    /// Its protection domain.
+    pub pd: Key,
+    /// Where send completions go.
+    pub send_cq: Key,
+    /// Where receive completions go.
+    pub recv_cq: Key,
+    /// Its sizes.
+    pub caps: QpCaps,
+    /// Every send request completes, flagged or not.
+    pub sq_sig_all: bool,
+}
+
+impl NewQp {
+    pub(in crate::hca) fn check(&self, limits: &Limits) -> Result<()> {
+        let within = |what, value: u32, bound: u32| {
+            let (value, bound) = (u64::from(value), u64::from(bound));
+            if value <= bound { Ok(()) } else { Err(VerbsError::TooLarge { what, value, bound }) }
+        };
+        let caps = &self.caps;
+        within("the number of send requests", caps.max_send_wr, limits.max_wr)?;
+        within("the number of receive requests", caps.max_recv_wr, limits.max_wr)?;
+        within("the number of gather entries", caps.max_send_sge, limits.max_sge)?;
+        within("the number of scatter entries", caps.max_recv_sge, limits.max_sge)?;
+        within("the length of inline data", caps.max_inline, limits.max_inline)
+    }
+}
+
+impl Qp {
+    /// Changes its state or attributes. `ends` are itself and whom its path leads to, where that is ready-to-receive;
+    /// `stretch` is by how much this adapter's timer stretches the time-out of acknowledgements, in percent.
+    pub fn modify(
+        &mut self,
+        change: &Modify,
+        hw: &mut Hardware,
+        ends: Option<(Endpoint, Option<Endpoint>)>,
+        stretch: u64,
+        io: &mut Io<'_>,
+    ) -> Result<()> {
+        let to = change.check(self.state, QpType::Rc)?;
+        check_attributes(change, &hw.limits)?;
+        let from = self.state;
+        match change {
+            Modify::Reset => self.reset(hw, io),
+            Modify::Init(init) => (self.init, self.state) = (Some(*init), to),
+            Modify::Rtr(rtr) => {
+                (self.me, self.peer) = ends.unwrap_or((self.me, None));
+                self.mtu = rtr.mtu.bytes();
+                self.rq.start(rtr);
+                (self.rtr, self.state) = (Some(*rtr), to);
+            }
+            Modify::Rts(rts) => {
+                self.sq.start(rts, stretch);
+                (self.rts, self.state) = (Some(*rts), to);
+            }
+            Modify::Update(update) => self.update(update),
+            Modify::Sqd { notify } => {
+                self.state = to;
+                self.sq.notify_drained = *notify;
+                self.note_drained(hw, io);
+            }
+            Modify::Resume => {
+                self.state = to;
+                self.attend(hw, io);
+            }
+            Modify::Err => self.enter_error(hw, io),
+        }
+        if self.state != from {
+            io.log.line(io.now, hw.node, Kind::State, format_args!("{} {from} -> {}", self.num, self.state));
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, update: &Update) {
+        if let (Some(access), Some(init)) = (update.access, &mut self.init) {
+            init.access = access;
+        }
+        if let (Some(timer), Some(rtr)) = (update.min_rnr_timer, &mut self.rtr) {
+            rtr.min_rnr_timer = timer;
+            self.rq.rnr_timer = Some(timer);
+        }
+    }
+}
+
+/// Attribute values that no adapter takes, whatever the state.
+fn check_attributes(change: &Modify, limits: &Limits) -> Result<()> {
+    let within = |what, value: u8, bound: u8| {
+        let (value, bound) = (u64::from(value), u64::from(bound));
+        if value <= bound { Ok(()) } else { Err(VerbsError::TooLarge { what, value, bound }) }
+    };
+    let port = |port: u8| if port == 1 { Ok(()) } else { Err(VerbsError::Invalid("there is no such port")) };
+    let lone = |alt: bool| if alt { Err(VerbsError::Unsupported(Caps::APM)) } else { Ok(()) };
+    match change {
+        Modify::Init(init) => port(init.port),
+        Modify::Rtr(rtr) => {
+            lone(rtr.alt.is_some())?;
+            port(rtr.path.port)?;
+            within("the index of the GID to send from", rtr.path.sgid_index, 0)?;
+            within("the number of reads and atomics served", rtr.max_dest_rd_atomic, limits.max_rd_atomic)
+        }
+        Modify::Rts(rts) => {
+            lone(rts.alt.is_some() || rts.migration != Migration::Migrated)?;
+            within("the number of reads and atomics in flight", rts.max_rd_atomic, limits.max_rd_atomic)
+        }
+        Modify::Update(update) => lone(update.alt.is_some() || update.migration.is_some()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,225 @@
+//! Execution of new requests: sends, writes, reads, atomics (IBA 9.7.4).
+
+use super::Outcome::{self, Answered, NotReady, Refuse};
+use super::{Answer, INVALID, Message, NO_ACCESS, Qp, Record};
+use crate::access::What;
+use crate::hca::packet::{Body, Nak, Packet, Part, Reth};
+use crate::hca::requester::{atomic_class, atomic_op};
+use crate::hca::wqe::Atomic;
+use crate::hca::{Hardware, Io, MAX_MESSAGE, Target};
+use crate::log::Kind;
+use crate::sanitizer::Side;
+use verbs_trait::{AccessFlags, Done, WcError, WcOp};
+
+impl Qp {
+    pub(super) fn execute(&mut self, packet: &Packet, hw: &mut Hardware, io: &mut Io<'_>) -> Outcome {
+        let outcome = match packet.body {
+            Body::Send { part, imm } => self.execute_send(packet, part, imm, hw, io),
+            Body::Write { part, to, imm } => self.execute_write(packet, part, to, imm, hw, io),
+            Body::ReadRequest { from } => self.execute_read(packet, from, hw, io),
+            Body::AtomicRequest { addr, rkey, atomic } => {
+                self.execute_atomic(packet, (addr, rkey), atomic, hw, io)
+            }
+            _ => INVALID,
+        };
+        if matches!(outcome, Outcome::Done) {
+            self.rq.expected = packet.psn.plus(1);
+        }
+        outcome
+    }
+
+    /// Whether a packet's length fits its place in a message (IBA 9.7.4.1.6).
+    fn fits(&self, part: Part, len: u32) -> bool {
+        match part {
+            Part::First | Part::Middle => len == self.mtu,
+            Part::Last => (1..=self.mtu).contains(&len),
+            Part::Only => len <= self.mtu,
+        }
+    }
+
+    fn execute_send(
+        &mut self,
+        packet: &Packet,
+        part: Part,
+        imm: Option<u32>,
+        hw: &mut Hardware,
+        io: &mut Io<'_>,
+    ) -> Outcome {
+        let received = match (part.begins(), self.rq.message) {
+            (true, Message::None) => 0,
+            (false, Message::Send { received }) => received,
+            _ => return INVALID,
+        };
+        let len = packet.data.len();
+        if !self.fits(part, len) {
+            return INVALID;
+        }
+        let Some(wqe) = self.rq.queue.front() else { return NotReady };
+        if let Some(status) = wqe.wrong {
+            return Refuse(Nak::RemoteOperation, Some(status));
+        }
+        if u64::from(received) + u64::from(len) > wqe.len {
+            return Refuse(Nak::InvalidRequest, Some(WcError::LocLen));
+        }
+        let touch = &mut Qp::touch(io.now, io.access);
+        hw.scatter((self.num, wqe.wr_id), &wqe.data, received, packet.data.bytes(io.buffers), touch);
+        if part != Part::Only {
+            self.watch_scatter(Side::Responder, part, (wqe.wr_id, &wqe.data), hw, io);
+        }
+        let received = received + len;
+        self.rq.message = Message::Send { received };
+        if part.ends() {
+            self.end_message(io);
+            let done = Done { op: WcOp::Recv, len: received, imm, from: None };
+            self.complete_recv(Ok(done), packet.solicited, hw, io);
+        }
+        Outcome::Done
+    }
+
+    fn end_message(&mut self, io: &mut Io<'_>) {
+        self.rq.message = Message::None;
+        self.rq.msn = self.rq.msn.wrapping_add(1) & 0xff_ffff;
+        io.stats.messages += 1;
+    }
+
+    fn execute_write(
+        &mut self,
+        packet: &Packet,
+        part: Part,
+        to: Option<Reth>,
+        imm: Option<u32>,
+        hw: &mut Hardware,
+        io: &mut Io<'_>,
+    ) -> Outcome {
+        let len = packet.data.len();
+        let (target, whole, received) = match (part.begins(), self.rq.message, to) {
+            (true, Message::None, Some(to)) => match self.begin_write(part, to, len, hw) {
+                Ok(target) => (target, to.len, 0),
+                Err(refused) => return refused,
+            },
+            (false, Message::Write { target, len, received }, None) => (target, len, received),
+            _ => return INVALID,
+        };
+        let after = received.saturating_add(len);
+        let complete = if part.ends() { after == whole } else { after < whole };
+        if !self.fits(part, len) || !complete {
+            return INVALID;
+        }
+        if part.ends() && imm.is_some() {
+            // The receive request is looked for before anything of the last packet is executed.
+            match self.rq.queue.front() {
+                None => return NotReady,
+                Some(wqe) => {
+                    if let Some(status) = wqe.wrong {
+                        return Refuse(Nak::RemoteOperation, Some(status));
+                    }
+                }
+            }
+        }
+        if let Some(target) = target {
+            // The region may have gone since the first packet.
+            let Some(region) = hw.memory.get_mut(target.region) else { return NO_ACCESS };
+            let at = target.at + received as usize;
+            region.bytes.write(at, packet.data.bytes(io.buffers));
+            let (id, who) = (region.id, self.as_server(hw.node, packet.from, WcOp::Write));
+            io.access.note(io.now, who, id, at as u64, u64::from(len), What::Write);
+            self.watch_write(part, packet.from, (id, target.at as u64, u64::from(whole)), hw, io);
+        }
+        self.rq.message = Message::Write { target, len: whole, received: after };
+        if part.ends() {
+            self.end_message(io);
+            if let Some(imm) = imm {
+                let done = Done { op: WcOp::RecvWriteImm, len: whole, imm: Some(imm), from: None };
+                self.complete_recv(Ok(done), packet.solicited, hw, io);
+            }
+        }
+        Outcome::Done
+    }
+
+    /// Checks the key for the whole message at its first packet (IBA 9.7.4.1.4). A message without bytes has
+    /// no key to check.
+    fn begin_write(&self, part: Part, to: Reth, len: u32, hw: &Hardware) -> Result<Option<Target>, Outcome> {
+        if !self.access().contains(AccessFlags::REMOTE_WRITE) {
+            return Err(INVALID);
+        }
+        if part == Part::First && to.len <= len {
+            return Err(INVALID);
+        }
+        self.reach(to, AccessFlags::REMOTE_WRITE, hw)
+    }
+
+    pub(super) fn reach(
+        &self,
+        to: Reth,
+        right: AccessFlags,
+        hw: &Hardware,
+    ) -> Result<Option<Target>, Outcome> {
+        if to.len == 0 {
+            return Ok(None);
+        }
+        match hw.memory.check_remote(to.rkey, to.addr, to.len, self.new.pd, right) {
+            Some(target) => Ok(Some(target)),
+            None => Err(NO_ACCESS),
+        }
+    }
+
+    fn execute_read(&mut self, packet: &Packet, from: Reth, hw: &mut Hardware, io: &mut Io<'_>) -> Outcome {
+        let allowed = self.access().contains(AccessFlags::REMOTE_READ);
+        let room = self.rq.reads_under_way() < self.rq.most_records;
+        if !allowed || !room || self.rq.message != Message::None || from.len > MAX_MESSAGE {
+            return INVALID;
+        }
+        let source = match self.reach(from, AccessFlags::REMOTE_READ, hw) {
+            Ok(source) => source,
+            Err(refused) => return refused,
+        };
+        let packets = from.len.div_ceil(self.mtu).max(1);
+        self.rq.expected = packet.psn.plus(packets);
+        self.end_message(io);
+        self.rq.remember(Record { psn: packet.psn, packets, original: None });
+        self.note_execution("read", packet, hw, io);
+        let (psn, len, msn) = (packet.psn, from.len, self.rq.msn);
+        self.rq.queue_answer(Answer::Read { psn, sent: 0, packets, source, len, msn });
+        Answered
+    }
+
+    fn execute_atomic(
+        &mut self,
+        packet: &Packet,
+        (addr, rkey): (u64, u32),
+        atomic: Atomic,
+        hw: &mut Hardware,
+        io: &mut Io<'_>,
+    ) -> Outcome {
+        let allowed = self.access().contains(AccessFlags::REMOTE_ATOMIC);
+        let aligned = addr.is_multiple_of(8);
+        if !allowed || !aligned || self.rq.most_records == 0 || self.rq.message != Message::None {
+            return INVALID;
+        }
+        let reth = Reth { addr, rkey, len: 8 };
+        let Ok(Some(target)) = self.reach(reth, AccessFlags::REMOTE_ATOMIC, hw) else { return NO_ACCESS };
+        let Some(region) = hw.memory.get_mut(target.region) else { return NO_ACCESS };
+        let mut word = [0; 8];
+        region.bytes.read(target.at, &mut word);
+        let original = u64::from_ne_bytes(word);
+        region.bytes.write(target.at, &atomic.apply(original).to_ne_bytes());
+        let who = self.as_server(hw.node, packet.from, atomic_op(&atomic));
+        io.access.note(io.now, who, region.id, target.at as u64, 8, What::Atomic);
+        self.rq.expected = packet.psn.plus(1);
+        self.end_message(io);
+        self.rq.remember(Record { psn: packet.psn, packets: 1, original: Some(original) });
+        self.note_execution("atomic", packet, hw, io);
+        let (psn, msn, op) = (packet.psn, self.rq.msn, atomic_class(&atomic));
+        self.answer(Answer::Atomic { psn, original, msn, op }, io);
+        Answered
+    }
+
+    pub(super) fn note_execution(&self, what: &str, packet: &Packet, hw: &Hardware, io: &mut Io<'_>) {
+        io.log.line(
+            io.now,
+            hw.node,
+            Kind::Execute,
+            format_args!("{} {what} psn={}", self.num, packet.psn.get()),
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! Protection domains and memory regions.
+
+use super::NewRegion;
+use crate::NodeId;
+use crate::access::{RegionId, What, Who};
+use crate::hca::{Bytes, HcaId, Key, keys_of};
+use crate::log::Kind;
+use crate::sanitizer::Registered;
+use crate::world::World;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use verbs_trait::{AccessFlags, PinnedMemory, Result, VerbsError};
+
+impl World {
+    pub fn alloc_pd(&mut self, hca: HcaId, ctx: u32) -> Result<Key> {
+        Ok(self.context(hca, ctx)?.pds.insert(ctx))
+    }
+
+    pub fn free_pd(&mut self, hca: HcaId, pd: Key) {
+        self.state.hcas[hca.0 as usize].pds.remove(pd);
+    }
+
+    pub fn alloc_mr(
+        &mut self,
+        node: NodeId,
+        hca: HcaId,
+        pd: Key,
+        len: usize,
+        access: AccessFlags,
+    ) -> Result<NewRegion> {
+        self.check_region(hca, pd, len, access)?;
+        self.insert_mr(node, hca, pd, access, Bytes::zeroed(len))
+    }
+
+    pub fn register_mr(
+        &mut self,
+        node: NodeId,
+        hca: HcaId,
+        pd: Key,
+        memory: Rc<dyn PinnedMemory>,
+        access: AccessFlags,
+    ) -> Result<NewRegion> {
+        if let Err(why) = self.check_region(hca, pd, memory.len(), access) {
+            // Its destructor is the application's code, and must not run inside of the world.
+            self.brought.push(memory);
+            return Err(why);
+        }
+        self.insert_mr(node, hca, pd, access, Bytes::Brought(memory))
+    }
+
+    fn check_region(&mut self, hca: HcaId, pd: Key, len: usize, access: AccessFlags) -> Result<()> {
+        let adapter = self.hca_mut(hca)?;
+        let limits = adapter.hw.limits;
+        adapter.pds.get(pd).ok_or(VerbsError::DeviceGone)?;
+        if len as u64 > limits.max_mr_size {
+            return Err(VerbsError::TooLarge {
+                what: "the length of a memory region",
+                value: len as u64,
+                bound: limits.max_mr_size,
+            });
+        }
+        let remote_change = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
+        if access.intersects(remote_change) && !access.contains(AccessFlags::LOCAL_WRITE) {
+            // IBA 10.6.3.1: who lets peers change memory lets the local adapter change it.
+            return Err(VerbsError::Invalid("remote writing and remote atomics need local writing as well"));
+        }
+        if adapter.hw.memory.len() >= limits.max_mr {
+            return Err(VerbsError::Exhausted { what: "memory region", limit: u64::from(limits.max_mr) });
+        }
+        Ok(())
+    }
+
+    fn insert_mr(
+        &mut self,
+        node: NodeId,
+        hca: HcaId,
+        pd: Key,
+        access: AccessFlags,
+        bytes: Bytes,
+    ) -> Result<NewRegion> {
+        let len = bytes.len();
+        let pages = len.div_ceil(crate::hca::PAGE) as u64;
+        let cpu = &self.profile.cpu;
+        self.charge(node, cpu.register_ns.saturating_add(cpu.register_page_ns.saturating_mul(pages)));
+        let id = RegionId(self.state.next_region);
+        self.state.next_region += 1;
+        let memory = &mut self.hca_mut(hca)?.hw.memory;
+        let key = memory.insert(pd, access, id, bytes);
+        let addr = memory.get(key).map_or(0, |region| region.addr);
+        let (lkey, rkey) = keys_of(key);
+        let details = format_args!("region {} addr={addr:#x} len={len}", id.0);
+        self.log.line(self.state.now, node, Kind::Object, details);
+        if let Some(sanitizer) = self.state.access.sanitizer() {
+            let peers = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
+            let rkey = access.intersects(peers).then_some(rkey);
+            sanitizer.registered(Registered { id, hca, addr, len: len as u64, rkey });
+        }
+        Ok(NewRegion { key, addr, len, lkey, rkey })
+    }
+
+    pub fn dereg_mr(&mut self, node: NodeId, hca: HcaId, mr: Key) -> Option<Rc<dyn PinnedMemory>> {
+        let at = self.local_time(node);
+        if let (Some(sanitizer), Some(region)) =
+            (self.state.access.sanitizer(), self.state.hcas[hca.0 as usize].hw.memory.get(mr))
+        {
+            sanitizer.given_up(region.id, at);
+        }
+        self.state.hcas[hca.0 as usize].hw.memory.drop_handle(mr)
+    }
+
+    #[inline]
+    pub fn cpu_read(&mut self, node: NodeId, hca: HcaId, mr: Key, at: usize, out: &mut [u8]) -> Result<()> {
+        let when = self.local_time(node);
+        let region = self.state.hcas[hca.0 as usize].hw.memory.get(mr).ok_or(VerbsError::DeviceGone)?;
+        region.bytes.read(at, out);
+        self.state.access.note(when, Who::Cpu(node), region.id, at as u64, out.len() as u64, What::Read);
+        Ok(())
+    }
+
+    #[inline]
+    pub fn cpu_write(&mut self, node: NodeId, hca: HcaId, mr: Key, at: usize, bytes: &[u8]) -> Result<()> {
+        let when = self.local_time(node);
+        let memory = &mut self.state.hcas[hca.0 as usize].hw.memory;
+        let region = memory.get_mut(mr).ok_or(VerbsError::DeviceGone)?;
+        region.bytes.write(at, bytes);
+        self.state.access.note(when, Who::Cpu(node), region.id, at as u64, bytes.len() as u64, What::Write);
+        Ok(())
+    }
+
+    pub fn claim(&mut self, node: NodeId, hca: HcaId, mr: Key, range: Range<usize>) -> Result<NonNull<[u8]>> {
+        let when = self.local_time(node);
+        let region = self.state.hcas[hca.0 as usize].hw.memory.get(mr).ok_or(VerbsError::DeviceGone)?;
+        let (at, len) = (range.start as u64, (range.end - range.start) as u64);
+        self.state.access.note(when, Who::Cpu(node), region.id, at, len, What::Claim);
+        Ok(region.bytes.claim(range))
+    }
+}

@@ -1,0 +1,113 @@
+//! Queue pairs, and what is posted to them.
+
+use crate::NodeId;
+use crate::hca::{Endpoint, HcaId, Key, NewQp, RecvRequest, SendRequest};
+use crate::log::Kind;
+use crate::world::World;
+use verbs_trait::{Modify, Nanos, QpAttr, QpNum, Result, ToRtr, VerbsError};
+
+impl World {
+    pub fn create_qp(&mut self, node: NodeId, hca: HcaId, ctx: u32, new: NewQp) -> Result<(Key, QpNum)> {
+        let made = self.context(hca, ctx)?.create_qp(ctx, new)?;
+        self.charge(node, self.profile.cpu.create_ns);
+        Ok(made)
+    }
+
+    pub fn destroy_qp(&mut self, hca: HcaId, qp: Key) {
+        self.close_flow(hca, qp);
+        self.engine(hca, None, |hca, io| hca.destroy_qp(qp, io));
+    }
+
+    pub fn qp_attr(&self, hca: HcaId, qp: Key) -> Result<QpAttr> {
+        let found = self.state.hcas[hca.0 as usize].qps.get(qp);
+        found.map(|qp| qp.attr()).ok_or(VerbsError::DeviceGone)
+    }
+
+    /// Changes a queue pair's state. In the error state and in Reset it takes no packet from this moment on.
+    pub fn modify_qp(&mut self, node: NodeId, hca: HcaId, qp: Key, change: &Modify) -> Result<()> {
+        self.hca_mut(hca)?.qps.get(qp).ok_or(VerbsError::DeviceGone)?;
+        let ends = self.ends_of(hca, qp, change);
+        let stretch = self.timer_stretch(change);
+        let answer = self.engine(hca, Some(qp), |hca, io| {
+            let answer = match hca.qps.get_mut(qp) {
+                Some(qp) => qp.modify(change, &mut hca.hw, ends, stretch, io),
+                None => Err(VerbsError::DeviceGone),
+            };
+            hca.settle(io);
+            answer
+        });
+        answer?;
+        match change {
+            Modify::Rtr(_) => self.open_flow(hca, qp),
+            Modify::Reset => self.close_flow(hca, qp),
+            _ => {}
+        }
+        self.charge(node, self.profile.cpu.modify_qp_ns);
+        Ok(())
+    }
+
+    /// The two ends of a connection that is being made.
+    fn ends_of(&self, hca: HcaId, qp: Key, change: &Modify) -> Option<(Endpoint, Option<Endpoint>)> {
+        let Modify::Rtr(ToRtr { dest_qp, path, .. }) = change else { return None };
+        let num = self.state.hcas[hca.0 as usize].qps.get(qp)?.num;
+        let peer = self.route(path.dgid).map(|hca| Endpoint { hca, qp: *dest_qp });
+        Some((Endpoint { hca, qp: num }, peer))
+    }
+
+    /// By how much an adapter's timer stretches the nominal time-out, in percent: a connection's own constant
+    /// between 100 and 400 (IBA 9.7.6.1.3 allows one to four times).
+    fn timer_stretch(&mut self, change: &Modify) -> u64 {
+        const STEPS: u64 = 13;
+        match change {
+            Modify::Rts(rts) if rts.timeout.span().is_some() => {
+                100 + 25 * self.choice.pick("ack-timeout", STEPS)
+            }
+            _ => 100,
+        }
+    }
+
+    #[inline]
+    pub fn post_send(
+        &mut self,
+        node: NodeId,
+        hca: HcaId,
+        qp: Key,
+        first: bool,
+        request: SendRequest,
+        inline: &[u8],
+    ) -> Result<()> {
+        let at = self.charge_post(node, first);
+        self.log.line(at, node, Kind::Post, format_args!("send wr={} {:?}", request.wr_id, request.op));
+        self.engine(hca, Some(qp), |hca, io| {
+            let Some(qp) = hca.qps.get_mut(qp) else { return Err(VerbsError::DeviceGone) };
+            let answer = qp.post_send(at, request, inline, &mut hca.hw, io);
+            hca.settle(io);
+            answer
+        })
+    }
+
+    #[inline]
+    pub fn post_recv(
+        &mut self,
+        node: NodeId,
+        hca: HcaId,
+        qp: Key,
+        first: bool,
+        request: RecvRequest,
+    ) -> Result<()> {
+        let at = self.charge_post(node, first);
+        self.log.line(at, node, Kind::Post, format_args!("recv wr={}", request.wr_id));
+        self.engine(hca, Some(qp), |hca, io| {
+            let Some(qp) = hca.qps.get_mut(qp) else { return Err(VerbsError::DeviceGone) };
+            let answer = qp.post_recv(at, request, &mut hca.hw, io);
+            hca.settle(io);
+            answer
+        })
+    }
+
+    #[inline]
+    fn charge_post(&mut self, node: NodeId, first: bool) -> Nanos {
+        let cpu = &self.profile.cpu;
+        self.charge(node, if first { cpu.post_ns } else { cpu.post_more_ns })
+    }
+}
