@@ -47,7 +47,7 @@ fn json_is_one_object_and_nothing_else() {
 fn the_scheme_of_the_command_line_wins() {
     let scratch = Scratch::new("scheme");
     let small = scratch.file("small.toml", SMALL);
-    for scheme in ["srsl", "ncosed"] {
+    for scheme in ["srsl", "dqnl", "ncosed"] {
         assert_eq!(json(&["run", &small, "--json", "--scheme", scheme])["scheme"], scheme);
     }
 }

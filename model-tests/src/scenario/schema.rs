@@ -119,7 +119,7 @@ pub struct Transport {
 pub struct Workload {
     /// The system under test. Only `"locks"` exists so far.
     pub kind: WorkloadKind,
-    /// The lock scheme: `"srsl"` or `"ncosed"`. `weft run --scheme` overrides it.
+    /// The lock scheme: `"srsl"`, `"dqnl"` or `"ncosed"`. `weft run --scheme` overrides it.
     #[serde(with = "super::scheme")]
     pub scheme: super::Scheme,
     /// Application processes on each machine, 1 to 1024. Default: 1.

@@ -15,6 +15,6 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Scheme, 
     let name = String::deserialize(from)?;
     name.parse().map_err(|_| {
         let known: Vec<String> = Scheme::ALL.iter().map(|scheme| format!("\"{scheme}\"")).collect();
-        D::Error::custom(format!("no such lock scheme; there are {}", known.join(" and ")))
+        D::Error::custom(format!("no such lock scheme; there are {}", known.join(", ")))
     })
 }

@@ -158,7 +158,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "\"srsl\"",
         "\"paxos\"",
-        "s.toml:12: [workload] scheme = \"paxos\": no such lock scheme; there are \"srsl\" and \"ncosed\"",
+        "s.toml:12: [workload] scheme = \"paxos\": no such lock scheme; there are \"srsl\", \"dqnl\", \"ncosed\"",
     ),
     (
         "shared = 0.5",

@@ -27,6 +27,8 @@ pub(crate) enum Malformed {
     Scheme(u8),
     #[error("no message is of kind {0}")]
     Kind(u8),
+    #[error("about sharing, which its scheme does not know")]
+    Sharing,
     #[error("{0} has a value that it cannot have")]
     Value(&'static str),
 }
@@ -35,6 +37,7 @@ const fn number(scheme: Scheme) -> u8 {
     match scheme {
         Scheme::Srsl => 1,
         Scheme::Ncosed => 2,
+        Scheme::Dqnl => 3,
     }
 }
 

@@ -16,7 +16,7 @@ pub struct LockConfig {
     /// How often a node that holds a lock exclusively may hand it to the next of its own applications before
     /// the other nodes' turn comes. At most 255. Default: 4. Zero sends every request through the network.
     pub hand_overs: u32,
-    /// The count of shared requests in a lock's word from which on the word is given up and rebuilt, so that
+    /// N-CoSED: the count of shared requests in a lock's word from which on the word is given up and rebuilt, so that
     /// the count never overflows into the other half. Default: half the range of 32 bits. Small values are
     /// for tests.
     pub shared_limit: u32,

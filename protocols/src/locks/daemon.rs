@@ -6,11 +6,12 @@
 
 use super::client::Command;
 use super::local::{Left, LocalQueue, Wanted};
+use super::ncosed::{self, Sharing};
 use super::net::Net;
 use super::stats::{Counters, bump};
 use super::words::Words;
 use super::{Audit, LockConfig, LockError, LockKey, Mode, Scheme, Token, client::Patience};
-use super::{ncosed, srsl};
+use super::{dqnl, srsl};
 use crate::rt::Rt;
 use crate::rt::sync::{Mailbox, Signal};
 use crate::transport::{Inbox, Incoming, Mesh, Rank};
@@ -29,12 +30,14 @@ struct Lock<V: Verbs> {
 /// The node's place, by scheme.
 enum Seat<V: Verbs> {
     Srsl(srsl::Seat<Net<V>>),
+    /// N-CoSED's, or DQNL's.
     Ncosed(ncosed::Seat<Net<V>>),
 }
 
 /// A lock of which this node is the home, by scheme.
 enum Home {
     Srsl(srsl::Home),
+    /// N-CoSED's, or DQNL's.
     Ncosed(ncosed::Home),
 }
 
@@ -64,7 +67,7 @@ impl<V: Verbs> Daemon<V> {
         commands: Mailbox<Command>,
         inbox: Inbox,
     ) -> Rc<Daemon<V>> {
-        let net = Rc::new(Net::new(rt, mesh, config.channel, counters));
+        let net = Rc::new(Net::new(rt, mesh, &config, counters));
         let daemon = Rc::new(Daemon {
             rt: rt.clone(),
             words: Words::new(&net),
@@ -113,7 +116,11 @@ impl<V: Verbs> Daemon<V> {
         let wire = Rc::clone(&self.net);
         let seat = match self.config.scheme {
             Scheme::Srsl => Seat::Srsl(srsl::Seat::new(wire, key, home)),
-            Scheme::Ncosed => Seat::Ncosed(ncosed::Seat::new(wire, key, home, self.config.shared_limit)),
+            Scheme::Dqnl => Seat::Ncosed(dqnl::seat(wire, key, home)),
+            Scheme::Ncosed => {
+                let sharing = Sharing::UpTo(self.config.shared_limit);
+                Seat::Ncosed(ncosed::Seat::new(wire, key, home, sharing))
+            }
         };
         let lock = Rc::new(Lock { queue: RefCell::default(), queue_changed: Signal::new(), seat });
         self.locks.borrow_mut().insert(key, Rc::clone(&lock));
@@ -129,8 +136,8 @@ impl<V: Verbs> Daemon<V> {
             lock.queue_changed.until(|| lock.queue.borrow().wanted().is_some()).await;
             let Some(wanted) = lock.queue.borrow().wanted() else { continue };
             match lock.seat.take(wanted).await {
-                Ok(token) => {
-                    self.use_up(&lock, wanted.mode, token).await;
+                Ok((mode, token)) => {
+                    self.use_up(&lock, mode, token).await;
                     lock.seat.give_back().await;
                 }
                 Err(NoGrant::Busy) => {
@@ -185,7 +192,7 @@ impl<V: Verbs> Daemon<V> {
                     bump(&self.counters.messages_received);
                     self.hear(message.from(), message.bytes());
                 }
-                // A peer that restarted has forgotten what it held and wanted. Neither scheme here survives
+                // A peer that restarted has forgotten what it held and wanted. No scheme here survives
                 // that (the paper leaves it out of its scope, 3.1); what it holds stays held.
                 Incoming::PeerReset { .. } => {}
             }
@@ -202,7 +209,7 @@ impl<V: Verbs> Daemon<V> {
                 },
                 Err(_) => bump(&self.counters.malformed),
             },
-            Scheme::Ncosed => match ncosed::Message::decode(bytes) {
+            scheme => match ncosed::Message::decode(scheme, bytes) {
                 Ok((key, message)) if message.is_for_the_home() => {
                     self.ncosed_home(key, ncosed::Event::Message(from, message));
                 }
@@ -311,21 +318,22 @@ impl<V: Verbs> Daemon<V> {
 }
 
 impl<V: Verbs> Seat<V> {
-    /// Takes the lock from the network.
-    async fn take(&self, wanted: Wanted) -> Result<Option<Token>, NoGrant> {
+    /// Takes the lock from the network: in which mode, and with which token.
+    async fn take(&self, wanted: Wanted) -> Result<(Mode, Option<Token>), NoGrant> {
         let full = |ncosed::Refused| NoGrant::HomeFull;
         match (self, wanted.patience) {
             (Seat::Srsl(seat), patience) => {
-                seat.lock(wanted.mode, patience).await.map(Some).ok_or(NoGrant::Busy)
+                let token = seat.lock(wanted.mode, patience).await.ok_or(NoGrant::Busy)?;
+                Ok((wanted.mode, Some(token)))
             }
             (Seat::Ncosed(seat), Patience::Queue) => {
-                seat.lock(wanted.mode).await.map_err(full)?;
-                Ok(None)
+                let mode = seat.lock(wanted.mode).await.map_err(full)?;
+                Ok((mode, None))
             }
-            (Seat::Ncosed(seat), Patience::Try) => match seat.try_lock(wanted.mode).await.map_err(full)? {
-                true => Ok(None),
-                false => Err(NoGrant::Busy),
-            },
+            (Seat::Ncosed(seat), Patience::Try) => {
+                let mode = seat.try_lock(wanted.mode).await.map_err(full)?.ok_or(NoGrant::Busy)?;
+                Ok((mode, None))
+            }
         }
     }
 

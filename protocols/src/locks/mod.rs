@@ -30,7 +30,7 @@
 //!   (ncosed.txt, Table 2).
 //! - *Homes.* A stable hash assigns each key to a node, which keeps the lock's word or its queue.
 //! - *What is not survived*: a node that crashes and comes back. What it held stays held. The paper leaves that
-//!   out (3.1), and neither scheme here adds it.
+//!   out (3.1), and no scheme here adds it.
 //!
 //! # Where things are
 //!
@@ -44,6 +44,7 @@ mod client;
 mod codec;
 mod config;
 mod daemon;
+mod dqnl;
 mod error;
 mod key;
 mod local;

@@ -37,6 +37,9 @@ impl fmt::Display for Mode {
 pub enum Scheme {
     /// A server by send and receive: the lock's home queues requests and grants them (ncosed.txt, 2.2.1).
     Srsl,
+    /// A distributed queue by remote compare-and-swap (ncosed.txt, 2.2.2). Nodes hold exclusively only: a
+    /// request to share takes its turn alone. With the recovery that `Ncosed` has.
+    Dqnl,
     /// Shared and exclusive locks by remote atomics on one word (ncosed.txt, 3.2), with the races that the
     /// paper leaves open repaired and with recovery from atomics whose fate is unknown.
     Ncosed,
@@ -44,12 +47,13 @@ pub enum Scheme {
 
 impl Scheme {
     /// Every scheme that this build has.
-    pub const ALL: [Scheme; 2] = [Scheme::Srsl, Scheme::Ncosed];
+    pub const ALL: [Scheme; 3] = [Scheme::Srsl, Scheme::Dqnl, Scheme::Ncosed];
 
     /// The scheme's name in scenario files and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Scheme::Srsl => "srsl",
+            Scheme::Dqnl => "dqnl",
             Scheme::Ncosed => "ncosed",
         }
     }
@@ -57,6 +61,12 @@ impl Scheme {
     /// Whether its grants carry a [`Token`].
     pub const fn has_tokens(self) -> bool {
         matches!(self, Scheme::Srsl)
+    }
+
+    /// Whether several nodes may hold a lock shared at the same time. Where they may not, a shared request is
+    /// served like an exclusive one, and applications of one node still share.
+    pub const fn shares(self) -> bool {
+        !matches!(self, Scheme::Dqnl)
     }
 }
 
@@ -68,7 +78,7 @@ impl fmt::Display for Scheme {
 
 /// A name that is no scheme's.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no lock scheme is called {0:?}; there are srsl and ncosed")]
+#[error("no lock scheme is called {0:?}; there are srsl, dqnl and ncosed")]
 pub struct UnknownScheme(pub String);
 
 impl FromStr for Scheme {

@@ -3,7 +3,7 @@
 use super::ncosed::{self, FateUnknown, Word};
 use super::srsl;
 use super::stats::{Counters, bump};
-use super::{LockKey, codec::Encoded};
+use super::{LockConfig, LockKey, Scheme, codec::Encoded};
 use crate::rt::Rt;
 use crate::transport::{Channel, Mesh, NotExecuted, OpError, Rank, SendError};
 use std::cell::RefCell;
@@ -20,6 +20,7 @@ pub(crate) struct Net<V: Verbs> {
     rt: Rt<V>,
     mesh: Mesh<V>,
     channel: Channel,
+    scheme: Scheme,
     counters: Rc<Counters>,
     /// Messages that the mesh had no room for, by receiver; a task sends them as room comes.
     kept: Rc<RefCell<BTreeMap<Rank, VecDeque<Encoded>>>>,
@@ -31,6 +32,7 @@ impl<V: Verbs> Clone for Net<V> {
             rt: self.rt.clone(),
             mesh: self.mesh.clone(),
             channel: self.channel,
+            scheme: self.scheme,
             counters: Rc::clone(&self.counters),
             kept: Rc::clone(&self.kept),
         }
@@ -38,11 +40,12 @@ impl<V: Verbs> Clone for Net<V> {
 }
 
 impl<V: Verbs> Net<V> {
-    pub(crate) fn new(rt: &Rt<V>, mesh: &Mesh<V>, channel: Channel, counters: &Rc<Counters>) -> Net<V> {
+    pub(crate) fn new(rt: &Rt<V>, mesh: &Mesh<V>, config: &LockConfig, counters: &Rc<Counters>) -> Net<V> {
         Net {
             rt: rt.clone(),
             mesh: mesh.clone(),
-            channel,
+            channel: config.channel,
+            scheme: config.scheme,
             counters: Rc::clone(counters),
             kept: Rc::default(),
         }
@@ -176,7 +179,7 @@ impl<V: Verbs> ncosed::Wire for Net<V> {
     }
 
     fn send(&self, to: Rank, key: LockKey, message: ncosed::Message) {
-        self.post(to, message.encode(key));
+        self.post(to, message.encode(self.scheme, key));
     }
 
     async fn compare_swap(

@@ -52,8 +52,10 @@ fn cost(scheme: Scheme, wait: Wait, mode: Mode) -> Cost {
 fn serial_locks_cost_about_what_the_paper_measured() {
     let paper = [
         (Scheme::Srsl, Wait::Poll, 16.0),
+        (Scheme::Dqnl, Wait::Poll, 14.02),
         (Scheme::Ncosed, Wait::Poll, 14.02),
         (Scheme::Srsl, Wait::Notify, 27.37),
+        (Scheme::Dqnl, Wait::Notify, 19.6),
         (Scheme::Ncosed, Wait::Notify, 19.6),
     ];
     for (scheme, wait, expected) in paper {
@@ -66,8 +68,8 @@ fn serial_locks_cost_about_what_the_paper_measured() {
     }
 }
 
-/// Table 2: SRSL locks by two messages (and unlocks by one behind the application's back), N-CoSED by one atomic
-/// without troubling the home's processor. Its exclusive unlock is another one.
+/// Table 2: SRSL locks by two messages (and unlocks by one behind the application's back), DQNL and N-CoSED
+/// by one atomic without troubling the home's processor. Their exclusive unlock is another one.
 #[test]
 fn an_uncontended_lock_takes_what_the_cost_model_says() {
     for wait in [Wait::Poll, Wait::Notify] {
@@ -75,8 +77,12 @@ fn an_uncontended_lock_takes_what_the_cost_model_says() {
             let Cost { counts, .. } = cost(Scheme::Srsl, wait, mode);
             assert_eq!((counts.messages_sent, counts.compare_swaps), (3 * ROUNDS, 0));
         }
-        let Cost { counts, .. } = cost(Scheme::Ncosed, wait, Mode::Exclusive);
-        assert_eq!((counts.compare_swaps, counts.fetch_adds, counts.messages_sent), (2 * ROUNDS, 0, 0));
+        for (scheme, mode) in
+            [(Scheme::Dqnl, Mode::Shared), (Scheme::Dqnl, Mode::Exclusive), (Scheme::Ncosed, Mode::Exclusive)]
+        {
+            let Cost { counts, .. } = cost(scheme, wait, mode);
+            assert_eq!((counts.compare_swaps, counts.fetch_adds, counts.messages_sent), (2 * ROUNDS, 0, 0));
+        }
         let Cost { counts, .. } = cost(Scheme::Ncosed, wait, Mode::Shared);
         // The release is a message to the home, which resets the count.
         assert_eq!((counts.fetch_adds, counts.compare_swaps, counts.messages_sent), (ROUNDS, ROUNDS, ROUNDS));
@@ -126,29 +132,33 @@ fn cascade(scheme: Scheme, wait: Wait, mode: Mode) -> (Nanos, Vec<Nanos>, LockSt
     (times.remove(0), times, cluster.stats() - before)
 }
 
-/// Figure 7: N-CoSED hands an exclusive lock over by one message, SRSL by two, and shared waiters are all let in
-/// at once by both, N-CoSED saving the message to the server.
+/// Figure 7: DQNL and N-CoSED hand an exclusive lock over by one message, SRSL by two. Shared waiters are all let
+/// in at once by SRSL and N-CoSED, N-CoSED saving the message to the server; by DQNL one after the other.
 #[test]
 fn a_cascade_of_unlocks_takes_the_messages_that_the_paper_counts() {
     for wait in [Wait::Poll, Wait::Notify] {
         for mode in Mode::ALL {
-            let mut last = [0.0; 2];
-            for (i, scheme) in Scheme::ALL.into_iter().enumerate() {
+            let [srsl, dqnl, ncosed] = Scheme::ALL.map(|scheme| {
                 let (begin, times, counts) = cascade(scheme, wait, mode);
                 let since = |t: Nanos| (t - begin).as_micros_f64();
-                last[i] = since(*times.last().expect("waiters"));
+                let last = since(*times.last().expect("waiters"));
                 let mean = times.iter().map(|&t| since(t)).sum::<f64>() / times.len() as f64;
-                println!("{scheme} {wait:?} {mode}: last grant {:.1} us, mean {mean:.1} us", last[i]);
+                println!("{scheme} {wait:?} {mode}: last grant {last:.1} us, mean {mean:.1} us");
                 let expected = match (scheme, mode) {
                     // A release to the server and a grant, for each holder; the last one has no successor.
                     (Scheme::Srsl, _) => 16 + 17,
-                    (Scheme::Ncosed, Mode::Exclusive) => 16,
+                    (Scheme::Dqnl, _) | (Scheme::Ncosed, Mode::Exclusive) => 16,
                     // A grant and a release each, and one kick.
                     (Scheme::Ncosed, Mode::Shared) => 16 + 16 + 1,
                 };
                 assert_eq!(counts.messages_sent, expected, "{scheme} {wait:?} {mode}");
+                last
+            });
+            assert!(srsl > ncosed, "{wait:?} {mode}: {srsl}, {ncosed}");
+            match mode {
+                Mode::Exclusive => assert!((dqnl / ncosed - 1.0).abs() < 0.01, "{wait:?}: {dqnl}, {ncosed}"),
+                Mode::Shared => assert!(dqnl > 3.0 * ncosed, "{wait:?}: {dqnl}, {ncosed}"),
             }
-            assert!(last[0] > last[1], "{wait:?} {mode}: {last:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Locks on the simulated fabric: both schemes, both wake-up styles.
+//! Locks on the simulated fabric: every scheme, both wake-up styles.
 
 mod cluster;
 mod cost;

@@ -1,4 +1,4 @@
-//! What the nodes say to each other about a lock, and the bytes of it.
+//! What the nodes say to each other about a lock, in N-CoSED and in DQNL, and the bytes of it.
 
 use super::word::Word;
 use crate::locks::codec::{Encoded, Malformed, Reader};
@@ -104,9 +104,21 @@ impl Message {
         }
     }
 
-    /// The message's bytes.
-    pub(crate) fn encode(&self, key: LockKey) -> Encoded {
-        let begin = |kind| Encoded::new(Scheme::Ncosed, kind, key);
+    /// Whether it exists only because nodes may share: DQNL has the others.
+    fn is_about_sharing(&self) -> bool {
+        match self {
+            Message::Read { .. } | Message::Wait { .. } | Message::Kick { .. } => true,
+            Message::Queue { readers, .. } => *readers > 0,
+            Message::Report { report, .. } => {
+                matches!(report.stake, Stake::WantsShared | Stake::Holds(Mode::Shared))
+            }
+            _ => false,
+        }
+    }
+
+    /// The message's bytes in one of the two schemes.
+    pub(crate) fn encode(&self, scheme: Scheme, key: LockKey) -> Encoded {
+        let begin = |kind| Encoded::new(scheme, kind, key);
         match *self {
             Message::Open => begin(kind::OPEN),
             Message::Opened { epoch, word } => begin(kind::OPENED).u32(epoch).slice(word),
@@ -125,9 +137,9 @@ impl Message {
         }
     }
 
-    /// The message that bytes stand for. Any bytes are answered.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<(LockKey, Message), Malformed> {
-        let (mut from, kind, key) = Reader::open(Scheme::Ncosed, bytes)?;
+    /// The message that bytes stand for in one of the two schemes. Any bytes are answered.
+    pub(crate) fn decode(scheme: Scheme, bytes: &[u8]) -> Result<(LockKey, Message), Malformed> {
+        let (mut from, kind, key) = Reader::open(scheme, bytes)?;
         let message = match kind {
             kind::OPEN => Message::Open,
             kind::OPENED => Message::Opened { epoch: from.u32()?, word: from.word()? },
@@ -148,6 +160,9 @@ impl Message {
             other => return Err(Malformed::Kind(other)),
         };
         from.end()?;
+        if !scheme.shares() && message.is_about_sharing() {
+            return Err(Malformed::Sharing);
+        }
         Ok((key, message))
     }
 }

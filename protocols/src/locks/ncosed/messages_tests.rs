@@ -3,7 +3,7 @@
 use super::messages::{Message, Passed, Report, Stake};
 use super::word::Word;
 use crate::locks::codec::{LONGEST, Malformed};
-use crate::locks::{LockKey, Mode};
+use crate::locks::{LockKey, Mode, Scheme};
 use crate::transport::Rank;
 use proptest::prelude::*;
 use verbs_trait::RemoteSlice;
@@ -53,20 +53,20 @@ fn message() -> impl Strategy<Value = Message> {
 proptest! {
     #[test]
     fn a_message_comes_back_from_its_bytes(key: u64, message in message()) {
-        let encoded = message.encode(LockKey(key));
+        let encoded = message.encode(Scheme::Ncosed, LockKey(key));
         prop_assert!(encoded.bytes().len() <= LONGEST);
-        prop_assert_eq!(Message::decode(encoded.bytes()), Ok((LockKey(key), message)));
+        prop_assert_eq!(Message::decode(Scheme::Ncosed, encoded.bytes()), Ok((LockKey(key), message)));
     }
 
     #[test]
     fn a_message_cut_short_or_with_more_behind_it_is_refused(key: u64, message in message(), cut: u8) {
-        let encoded = message.encode(LockKey(key));
+        let encoded = message.encode(Scheme::Ncosed, LockKey(key));
         let bytes = encoded.bytes();
         let short = &bytes[..usize::from(cut) % bytes.len()];
-        prop_assert_eq!(Message::decode(short), Err(Malformed::TooShort));
+        prop_assert_eq!(Message::decode(Scheme::Ncosed, short), Err(Malformed::TooShort));
         let mut long = bytes.to_vec();
         long.push(cut);
-        prop_assert_eq!(Message::decode(&long), Err(Malformed::TooLong(1)));
+        prop_assert_eq!(Message::decode(Scheme::Ncosed, &long), Err(Malformed::TooLong(1)));
     }
 
     #[test]
@@ -77,20 +77,44 @@ proptest! {
         if let [version, scheme, k, zero, ..] = &mut bytes[..] {
             (*version, *scheme, *k, *zero) = (1, 2, kind, 0);
         }
-        if let Ok((key, message)) = Message::decode(&bytes) {
-            let encoded = message.encode(key);
+        if let Ok((key, message)) = Message::decode(Scheme::Ncosed, &bytes) {
+            let encoded = message.encode(Scheme::Ncosed, key);
             prop_assert_eq!(encoded.bytes(), &bytes[..]);
         }
     }
 }
 
+/// Where nobody shares, nobody says so: what only N-CoSED means, DQNL's nodes do not take.
+#[test]
+fn what_is_about_sharing_is_refused_where_nodes_do_not_share() {
+    let key = LockKey(1);
+    let report = |stake| Message::Report { epoch: 1, report: Report { stake, turn: 1, passed: None } };
+    let queue = |readers| Message::Queue { epoch: 1, readers, turn: 1 };
+    let read = |message: Message| Message::decode(Scheme::Dqnl, message.encode(Scheme::Dqnl, key).bytes());
+    for message in [
+        Message::Read { epoch: 1 },
+        Message::Wait { epoch: 1, who: Rank::from_index(0), readers: 1 },
+        Message::Kick { epoch: 1 },
+        queue(1),
+        report(Stake::WantsShared),
+        report(Stake::Holds(Mode::Shared)),
+    ] {
+        assert_eq!(read(message), Err(Malformed::Sharing));
+    }
+    for message in [queue(0), report(Stake::Holds(Mode::Exclusive)), Message::Grant { epoch: 1 }] {
+        assert_eq!(read(message), Ok((key, message)));
+    }
+    let foreign = Message::Open.encode(Scheme::Ncosed, key);
+    assert_eq!(Message::decode(Scheme::Dqnl, foreign.bytes()), Err(Malformed::Scheme(2)));
+}
+
 #[test]
 fn other_versions_schemes_and_kinds_are_refused_by_name() {
-    let bytes = Message::Open.encode(LockKey(1));
+    let bytes = Message::Open.encode(Scheme::Ncosed, LockKey(1));
     let with = |at: usize, value: u8| {
         let mut bytes = bytes.bytes().to_vec();
         bytes[at] = value;
-        Message::decode(&bytes).unwrap_err()
+        Message::decode(Scheme::Ncosed, &bytes).unwrap_err()
     };
     assert_eq!(with(0, 9), Malformed::Version(9));
     assert_eq!(with(1, 1), Malformed::Scheme(1));

@@ -76,6 +76,7 @@
 //! Every message arrives once peers can reach each other again, every atomic comes home or is settled, so all
 //! reports come; the rebuilt queue is finite; and each of its holders releases, or its application holds.
 
+mod exclusive;
 mod home;
 mod member;
 mod messages;
@@ -94,7 +95,7 @@ mod world;
 
 pub(crate) use home::{Action, Event, Home};
 pub(crate) use messages::Message;
-pub(crate) use seat::{Refused, Seat};
+pub(crate) use seat::{Refused, Seat, Sharing};
 pub(crate) use word::Word;
 
 use super::LockKey;

@@ -1,7 +1,8 @@
-//! A node's requests for one lock: the paper's steps, in its order, and the repairs among them.
+//! A node's requests for one lock, and what they have in common. The steps of the exclusive ones are in
+//! [`exclusive`](super::exclusive); those of the shared ones are short, and here.
 
-use super::member::{Member, Phase, Role, Successor, Taken};
-use super::messages::{Epoch, Message, Passed};
+use super::member::{Member, Phase, Role, Taken};
+use super::messages::{Epoch, Message};
 use super::word::Word;
 use super::{FateUnknown, Wire};
 use crate::locks::stats::bump;
@@ -13,11 +14,37 @@ use std::rc::Rc;
 
 /// The epoch ended for this node: it has reported, and the home decides what it reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Frozen;
+pub(super) struct Frozen;
 
 /// The home could not open the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused;
+
+/// Whether nodes may hold a lock together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// A request to share is one to be alone: DQNL.
+    Never,
+    /// A word whose count of shared requests has come that far is given up: N-CoSED.
+    UpTo(u32),
+}
+
+impl Sharing {
+    /// How a request is granted.
+    fn grants(self, mode: Mode) -> Mode {
+        match self {
+            Sharing::Never => Mode::Exclusive,
+            Sharing::UpTo(_) => mode,
+        }
+    }
+
+    fn is_over(self, word: Word) -> bool {
+        match self {
+            Sharing::Never => false,
+            Sharing::UpTo(limit) => word.shared() >= limit,
+        }
+    }
+}
 
 /// How many guesses a try makes at a count of shared holders that others keep changing.
 const TRIES: u32 = 4;
@@ -26,22 +53,23 @@ const TRIES: u32 = 4;
 pub(crate) struct Seat<W: Wire> {
     wire: Rc<W>,
     key: LockKey,
-    home: Rank,
-    me: Rank,
-    shared_limit: u32,
-    member: RefCell<Member>,
+    pub(super) home: Rank,
+    pub(super) me: Rank,
+    sharing: Sharing,
+    pub(super) member: RefCell<Member>,
     changed: Signal,
 }
 
 impl<W: Wire> Seat<W> {
-    pub(crate) fn new(wire: Rc<W>, key: LockKey, home: Rank, shared_limit: u32) -> Seat<W> {
+    pub(crate) fn new(wire: Rc<W>, key: LockKey, home: Rank, sharing: Sharing) -> Seat<W> {
         let me = wire.me();
         let member = RefCell::new(Member::new(home));
-        Seat { wire, key, home, me, shared_limit, member, changed: Signal::new() }
+        Seat { wire, key, home, me, sharing, member, changed: Signal::new() }
     }
 
-    /// Takes the lock, however long that takes.
-    pub(crate) async fn lock(&self, mode: Mode) -> Result<(), Refused> {
+    /// Takes the lock, however long that takes, and says how it is held.
+    pub(crate) async fn lock(&self, mode: Mode) -> Result<Mode, Refused> {
+        let mode = self.sharing.grants(mode);
         self.opened().await?;
         let attempt = match mode {
             Mode::Exclusive => self.lock_exclusive().await,
@@ -51,31 +79,7 @@ impl<W: Wire> Seat<W> {
             // We have reported that we want it, and the home grants what was reported.
             self.until_held().await;
         }
-        Ok(())
-    }
-
-    /// 3.2.1, locking protocol, with the numbers of shared requests that 3.2.3 adds.
-    async fn lock_exclusive(&self) -> Result<(), Frozen> {
-        self.member.borrow_mut().turn += 1;
-        let mut seen = Word::FREE; // step 1: guess that nobody has it
-        loop {
-            self.set_role(Role::WantsExclusive { over: seen });
-            let was = self.compare_swap(seen, Word::behind(self.me, 0)).await?;
-            if was == seen {
-                break;
-            }
-            seen = was; // step 3: guess again with all that was there, the shared count included
-        }
-        let (epoch, turn) = (self.epoch(), self.member.borrow().turn);
-        match (seen.tail(), seen.shared()) {
-            // step 2: nobody had it
-            (None, 0) => self.set_role(Role::Holds(Mode::Exclusive)),
-            // 3.2.3, step 3: that many shared holders must leave first, and the home counts them
-            (None, readers) => self.send(self.home, Message::Wait { epoch, who: self.me, readers }),
-            // step 3: behind the old tail, and behind those who want to share after it
-            (Some(tail), readers) => self.send(tail, Message::Queue { epoch, readers, turn }),
-        }
-        self.granted().await
+        Ok(mode)
     }
 
     /// 3.2.2, locking protocol, and 3.2.4.
@@ -87,17 +91,18 @@ impl<W: Wire> Seat<W> {
             None => self.set_role(Role::Holds(Mode::Shared)), // step 2
             Some(tail) => self.send(tail, Message::Read { epoch }), // 3.2.4, step 2
         }
-        if was.shared() >= self.shared_limit {
+        if self.sharing.is_over(was) {
             // Long before the count can carry into the tail: end the epoch, and begin a word at zero.
             self.report();
         }
         self.granted().await // 3.2.4, step 3
     }
 
-    /// Takes the lock if that needs nobody else: whether it did.
-    pub(crate) async fn try_lock(&self, mode: Mode) -> Result<bool, Refused> {
+    /// Takes the lock if that needs nobody else, and says how it is held.
+    pub(crate) async fn try_lock(&self, mode: Mode) -> Result<Option<Mode>, Refused> {
+        let mode = self.sharing.grants(mode);
         if self.phase() == Phase::Frozen {
-            return Ok(false);
+            return Ok(None);
         }
         self.opened().await?;
         let taken = match mode {
@@ -107,13 +112,7 @@ impl<W: Wire> Seat<W> {
         let taken = taken.unwrap_or(false);
         // What a freeze interrupted was reported as nothing, and is nothing.
         self.set_role(if taken { Role::Holds(mode) } else { Role::Idle });
-        Ok(taken)
-    }
-
-    async fn try_exclusive(&self) -> Result<bool, Frozen> {
-        self.member.borrow_mut().turn += 1;
-        self.set_role(Role::Trying);
-        Ok(self.compare_swap(Word::FREE, Word::behind(self.me, 0)).await? == Word::FREE)
+        Ok(taken.then_some(mode))
     }
 
     /// By compare-and-swap: a fetch-and-add cannot be taken back when it finds an exclusive holder.
@@ -125,7 +124,7 @@ impl<W: Wire> Seat<W> {
             if was == seen {
                 return Ok(true);
             }
-            if was.tail().is_some() || was.shared() >= self.shared_limit {
+            if was.tail().is_some() || self.sharing.is_over(was) {
                 return Ok(false);
             }
             seen = was;
@@ -146,53 +145,6 @@ impl<W: Wire> Seat<W> {
             // Frozen meanwhile: then those behind us have reported, and the home grants them.
             let _ = self.unlock_exclusive().await;
             self.set_role(Role::Idle);
-        }
-    }
-
-    /// 3.2.1, unlocking protocol, repaired: see the module's documentation.
-    async fn unlock_exclusive(&self) -> Result<(), Frozen> {
-        self.grant_arrived(); // and from now on whoever arrives is granted at once
-        let mut shared = self.member.borrow().served;
-        loop {
-            let successor = self.member.borrow().successor;
-            if let Some(next) = successor {
-                // step 1: there is a successor, and those who share before it come first
-                self.until_served(next.readers).await?;
-                self.pass_to(next);
-                return Ok(());
-            }
-            // step 2: as far as we know we are the last
-            let seen = Word::behind(self.me, shared);
-            let was = self.compare_swap(seen, Word::shared_only(shared)).await?;
-            if was == seen {
-                break;
-            }
-            if was.tail() == Some(self.me) {
-                shared = was.shared(); // more who share have come
-            } else {
-                self.until_followed().await?; // a successor has come, and is about to say so
-            }
-        }
-        if shared > 0 {
-            let epoch = self.epoch();
-            self.send(self.home, Message::Kick { epoch });
-            self.until_served(shared).await?;
-        }
-        self.member.borrow_mut().forget_queue();
-        Ok(())
-    }
-
-    /// Hands the lock to the next in the exclusive queue, or to the home if shared holders come before it.
-    fn pass_to(&self, next: Successor) {
-        let epoch = {
-            let mut member = self.member.borrow_mut();
-            member.passed = Some(Passed { who: next.who, turn: next.turn });
-            member.forget_queue();
-            member.epoch
-        };
-        match next.readers {
-            0 => self.send(next.who, Message::Grant { epoch }),
-            readers => self.send(self.home, Message::Wait { epoch, who: next.who, readers }),
         }
     }
 
@@ -229,15 +181,15 @@ impl<W: Wire> Seat<W> {
         self.changed.until(|| matches!(self.role(), Role::Holds(_))).await;
     }
 
-    async fn granted(&self) -> Result<(), Frozen> {
+    pub(super) async fn granted(&self) -> Result<(), Frozen> {
         self.unless_frozen(|member| matches!(member.role, Role::Holds(_))).await
     }
 
-    async fn until_served(&self, readers: u32) -> Result<(), Frozen> {
+    pub(super) async fn until_served(&self, readers: u32) -> Result<(), Frozen> {
         self.unless_frozen(|member| member.served >= readers).await
     }
 
-    async fn until_followed(&self) -> Result<(), Frozen> {
+    pub(super) async fn until_followed(&self) -> Result<(), Frozen> {
         self.unless_frozen(|member| member.successor.is_some()).await
     }
 
@@ -251,7 +203,7 @@ impl<W: Wire> Seat<W> {
 
     // Atomics. The word is used in an open epoch only, and the epoch may end while the atomic is out.
 
-    async fn compare_swap(&self, compare: Word, swap: Word) -> Result<Word, Frozen> {
+    pub(super) async fn compare_swap(&self, compare: Word, swap: Word) -> Result<Word, Frozen> {
         let at = self.begin_atomic()?;
         let fate = self.wire.compare_swap(self.home, at, compare, swap).await;
         let was = self.end_atomic(fate)?;
@@ -283,7 +235,7 @@ impl<W: Wire> Seat<W> {
         was.filter(|_| goes_on).ok_or(Frozen)
     }
 
-    fn grant_arrived(&self) {
+    pub(super) fn grant_arrived(&self) {
         let mut out = Vec::new();
         self.member.borrow_mut().grant_arrived(&mut out);
         self.send_all(out);
@@ -301,7 +253,7 @@ impl<W: Wire> Seat<W> {
         }
     }
 
-    fn send(&self, to: Rank, message: Message) {
+    pub(super) fn send(&self, to: Rank, message: Message) {
         self.wire.send(to, self.key, message);
     }
 
@@ -315,11 +267,11 @@ impl<W: Wire> Seat<W> {
         self.member.borrow().role
     }
 
-    fn set_role(&self, role: Role) {
+    pub(super) fn set_role(&self, role: Role) {
         self.member.borrow_mut().role = role;
     }
 
-    fn epoch(&self) -> Epoch {
+    pub(super) fn epoch(&self) -> Epoch {
         self.member.borrow().epoch
     }
 }

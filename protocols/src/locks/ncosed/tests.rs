@@ -1,10 +1,12 @@
-//! The protocol under every order that a seed can choose.
+//! N-CoSED and DQNL under every order that a seed can choose.
 
 use super::world::{Choice, Plan, Step, Wish, World};
 use crate::locks::Mode::{Exclusive, Shared};
+use crate::locks::Scheme;
 use crate::transport::Rank;
 
 const NO_LIMIT: u32 = 1 << 31;
+const SCHEMES: [Scheme; 2] = [Scheme::Ncosed, Scheme::Dqnl];
 
 fn wish(choice: &mut Choice, tries: bool) -> Wish {
     let mode = if choice.below(2) == 0 { Shared } else { Exclusive };
@@ -12,7 +14,7 @@ fn wish(choice: &mut Choice, tries: bool) -> Wish {
 }
 
 /// A random world: 2 to 5 nodes with 1 to 4 requests each.
-fn plan(seed: u64, faults: u32, shared_limit: u32, tries: bool) -> Plan {
+fn plan(scheme: Scheme, seed: u64, faults: u32, shared_limit: u32, tries: bool) -> Plan {
     let mut choice = Choice::new(seed ^ 0x5eed);
     let nodes = 2 + choice.below(4);
     let wishes = (0..nodes)
@@ -21,7 +23,7 @@ fn plan(seed: u64, faults: u32, shared_limit: u32, tries: bool) -> Plan {
             (0..requests).map(|_| wish(&mut choice, tries)).collect()
         })
         .collect();
-    Plan { wishes, faults, shared_limit }
+    Plan { scheme, wishes, faults, shared_limit }
 }
 
 fn check(seeds: std::ops::Range<u64>, plan: impl Fn(u64) -> Plan) -> (u32, u32) {
@@ -43,32 +45,40 @@ fn check(seeds: std::ops::Range<u64>, plan: impl Fn(u64) -> Plan) -> (u32, u32) 
 
 #[test]
 fn without_faults_it_excludes_progresses_and_leaves_the_word_free() {
-    let (rebuilds, _) = check(0..20_000, |seed| plan(seed, 0, NO_LIMIT, false));
-    assert_eq!(rebuilds, 0);
+    for scheme in SCHEMES {
+        let (rebuilds, _) = check(0..20_000, |seed| plan(scheme, seed, 0, NO_LIMIT, false));
+        assert_eq!(rebuilds, 0);
+    }
 }
 
 #[test]
 fn tries_take_what_is_free_and_leave_nothing_behind() {
-    check(0..10_000, |seed| plan(seed, (seed % 3) as u32, NO_LIMIT, true));
+    for scheme in SCHEMES {
+        check(0..10_000, |seed| plan(scheme, seed, (seed % 3) as u32, NO_LIMIT, true));
+    }
 }
 
 #[test]
 fn one_unknown_fate_is_survived() {
-    let (rebuilds, unknown) = check(0..20_000, |seed| plan(seed, 1, NO_LIMIT, false));
-    assert!(unknown > 10_000, "{unknown}");
-    assert!(rebuilds > 10_000, "{rebuilds}");
+    for scheme in SCHEMES {
+        let (rebuilds, unknown) = check(0..20_000, |seed| plan(scheme, seed, 1, NO_LIMIT, false));
+        assert!(unknown > 10_000, "{unknown}");
+        assert!(rebuilds > 10_000, "{rebuilds}");
+    }
 }
 
 #[test]
 fn many_unknown_fates_are_survived_even_while_rebuilding() {
-    let (rebuilds, unknown) = check(0..10_000, |seed| plan(seed, 8, NO_LIMIT, false));
-    assert!(unknown > 2 * 10_000, "{unknown}");
-    assert!(rebuilds > 10_000, "{rebuilds}");
+    for scheme in SCHEMES {
+        let (rebuilds, unknown) = check(0..10_000, |seed| plan(scheme, seed, 8, NO_LIMIT, false));
+        assert!(unknown > 2 * 10_000, "{unknown}");
+        assert!(rebuilds > 10_000, "{rebuilds}");
+    }
 }
 
 #[test]
 fn a_count_at_its_limit_begins_a_new_word() {
-    let (rebuilds, _) = check(0..10_000, |seed| plan(seed, 0, 2, false));
+    let (rebuilds, _) = check(0..10_000, |seed| plan(Scheme::Ncosed, seed, 0, 2, false));
     assert!(rebuilds > 1_000, "{rebuilds}");
 }
 
@@ -97,7 +107,8 @@ fn a_holder_that_slept_through_a_rebuild_notices_it() {
     let (holder, reader, victim) = (1, 2, 3);
     let lock = |mode| vec![Wish::Lock(mode)];
     let wishes = vec![vec![], lock(Exclusive), lock(Shared), lock(Exclusive)];
-    let mut world = World::new(&Plan { wishes, faults: 1, shared_limit: NO_LIMIT }, 1);
+    let plan = Plan { scheme: Scheme::Ncosed, wishes, faults: 1, shared_limit: NO_LIMIT };
+    let mut world = World::new(&plan, 1);
     world.advance(|step| concerns(holder, step) || is_atomic(step));
     world.advance(|step| concerns(reader, step) || is_atomic(step));
     // The reader's message to the holder stays on its way.

@@ -32,7 +32,16 @@ impl World {
         if let Some(late) = self.shared.borrow_mut().late.take() {
             return Err(late);
         }
+        self.judge_sharing()?;
         self.judge_order()
+    }
+
+    /// Where nodes do not share, nothing is ever counted.
+    fn judge_sharing(&self) -> Verdict {
+        match self.words.values().find(|word| !self.scheme.shares() && word.shared() > 0) {
+            Some(word) => Err(format!("the word {word:?} counts")),
+            None => Ok(()),
+        }
     }
 
     /// Exclusive requests hold in the order of their atomics; those that a freeze overtook before their atomic

@@ -10,7 +10,7 @@ mod node;
 
 use super::messages::{Epoch, Message};
 use super::{Action, Event, FateUnknown, Home, Word};
-use crate::locks::{LockKey, Mode};
+use crate::locks::{LockKey, Mode, Scheme};
 use crate::transport::Rank;
 use node::{Doing, WorldNode};
 use std::cell::RefCell;
@@ -32,6 +32,8 @@ pub(super) enum Wish {
 /// A world's size and rules.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
+    /// N-CoSED, or DQNL.
+    pub(super) scheme: Scheme,
     /// Each node's requests, by rank; the home is rank 1.
     pub(super) wishes: Vec<Vec<Wish>>,
     /// How many atomics may have an unknown fate.
@@ -120,6 +122,7 @@ impl Shared {
 
 /// One run.
 pub(super) struct World {
+    scheme: Scheme,
     nodes: Vec<WorldNode>,
     home: Home,
     shared: Rc<RefCell<Shared>>,
@@ -200,6 +203,7 @@ impl World {
             .collect();
         let mut choice = Choice::new(seed);
         World {
+            scheme: plan.scheme,
             nodes,
             home: Home::new(),
             shared,
@@ -311,8 +315,7 @@ impl World {
                 *word = swap;
                 if let Asker::Seat(who, _) = atomic.asker
                     && swap == Word::behind(who, 0)
-                    && self.nodes[who.index()].application.doing.get()
-                        == Doing::Asking(Wish::Lock(Mode::Exclusive))
+                    && matches!(self.nodes[who.index()].application.doing.get(), Doing::Asking(Wish::Lock(_)))
                 {
                     self.order.push_back(who);
                 }

@@ -2,9 +2,9 @@
 
 use super::{Arrival, Asker, Atomic, KEY, Operation, Plan, Shared, Wish};
 use crate::locks::ncosed::messages::Message;
-use crate::locks::ncosed::{FateUnknown, Refused, Seat, Wire, Word};
+use crate::locks::ncosed::{FateUnknown, Refused, Seat, Sharing, Wire, Word};
 use crate::locks::stats::Counters;
-use crate::locks::{LockKey, Mode};
+use crate::locks::{LockKey, Mode, Scheme, dqnl};
 use crate::transport::Rank;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -17,6 +17,7 @@ use verbs_trait::RemoteSlice;
 
 pub(super) struct NodeWire {
     me: Rank,
+    scheme: Scheme,
     shared: Rc<RefCell<Shared>>,
     pub(super) counters: Counters,
 }
@@ -47,7 +48,8 @@ impl Wire for NodeWire {
 
     fn send(&self, to: Rank, key: LockKey, message: Message) {
         // Through its bytes, as on a real wire.
-        let (read_key, read) = Message::decode(message.encode(key).bytes()).expect("what was encoded");
+        let (read_key, read) =
+            Message::decode(self.scheme, message.encode(self.scheme, key).bytes()).expect("what was encoded");
         assert_eq!((read_key, read), (KEY, message));
         self.shared.borrow_mut().send_as_member(self.me, to, message);
     }
@@ -106,8 +108,13 @@ pub(super) struct WorldNode {
 
 impl WorldNode {
     pub(super) fn new(rank: Rank, wishes: Vec<Wish>, plan: &Plan, shared: &Rc<RefCell<Shared>>) -> WorldNode {
-        let wire = Rc::new(NodeWire { me: rank, shared: Rc::clone(shared), counters: Counters::default() });
-        let seat = Rc::new(Seat::new(Rc::clone(&wire), KEY, Rank::from_index(0), plan.shared_limit));
+        let (shared, counters) = (Rc::clone(shared), Counters::default());
+        let wire = Rc::new(NodeWire { me: rank, scheme: plan.scheme, shared, counters });
+        let home = Rank::from_index(0);
+        let seat = Rc::new(match plan.scheme {
+            Scheme::Dqnl => dqnl::seat(Rc::clone(&wire), KEY, home),
+            _ => Seat::new(Rc::clone(&wire), KEY, home, Sharing::UpTo(plan.shared_limit)),
+        });
         let application = Rc::new(Application {
             doing: Cell::new(Doing::Thinking),
             let_go: Cell::new(false),
@@ -147,8 +154,8 @@ async fn live(seat: Rc<Seat<NodeWire>>, application: Rc<Application>, wishes: Ve
     for wish in wishes {
         application.doing.set(Doing::Asking(wish));
         let mode = match wish {
-            Wish::Lock(mode) => seat.lock(mode).await.map(|()| Some(mode)),
-            Wish::Try(mode) => seat.try_lock(mode).await.map(|taken| taken.then_some(mode)),
+            Wish::Lock(mode) => seat.lock(mode).await.map(Some),
+            Wish::Try(mode) => seat.try_lock(mode).await,
         };
         let mode = match mode {
             Ok(mode) => mode,
