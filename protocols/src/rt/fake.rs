@@ -25,6 +25,8 @@ pub(crate) struct World {
     pub(crate) modified: Vec<QpNum>,
     pub(crate) qps_made: u32,
     pub(crate) qps_destroyed: Vec<QpNum>,
+    /// Called at each destruction.
+    pub(crate) at_destruction: Option<Box<dyn FnMut()>>,
     pub(crate) cm_events: VecDeque<CmEvent>,
     pub(crate) rejected: Vec<CmId>,
     pub(crate) async_events: VecDeque<AsyncEvent>,
@@ -58,7 +60,11 @@ struct DropQp(Rc<RefCell<World>>, QpNum);
 
 impl Drop for DropQp {
     fn drop(&mut self) {
-        self.0.borrow_mut().qps_destroyed.push(self.1);
+        let mut world = self.0.borrow_mut();
+        world.qps_destroyed.push(self.1);
+        if let Some(call) = &mut world.at_destruction {
+            call();
+        }
     }
 }
 

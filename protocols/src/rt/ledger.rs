@@ -27,8 +27,6 @@ struct Ledger {
     /// Send requests posted ever, and those of them that are known to have succeeded, in order.
     sends_posted: u64,
     sends_succeeded: u64,
-    /// A send request failed: no later one has succeeded.
-    failed: bool,
     /// A request of either queue failed: the queue pair is in error.
     broken: bool,
     /// Who waits for send requests to end.
@@ -109,10 +107,9 @@ impl Ledgers {
         let ledger = &mut self.ledgers[queue.0 as usize];
         ledger.broken |= !ok;
         if side == Side::Send {
-            if ok && !ledger.failed {
-                ledger.sends_succeeded += 1;
-            }
-            ledger.failed |= !ok;
+            // Once one has failed, all later ones do (IBA 10.3.1.7): the count has no gap.
+            ledger.sends_succeeded += u64::from(ok);
+            // Unsignaled ones complete by themselves when they fail.
             ledger.unsignaled_tail = ledger.unsignaled_tail.min(ledger.sends.len() as u32);
         }
         let mut watchers = Vec::new();

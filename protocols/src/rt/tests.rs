@@ -273,6 +273,24 @@ fn after_a_failure_nothing_more_counts_as_succeeded() {
 }
 
 #[test]
+fn unsignaled_requests_that_fail_no_longer_wait_for_a_signaled_one() {
+    let mut bench = Bench::new(Wait::Poll);
+    let queue = bench.queue(64, 4);
+    for _ in 0..3 {
+        queue.post_quiet(SEND, nothing()).expect("room");
+    }
+    assert_eq!((queue.completing(), bench.rt.audit().unsignaled), (0, 3));
+    bench.complete(0, Err(WcError::RetryExc));
+    bench.complete(1, Err(WcError::Flush));
+    bench.settle();
+    assert_eq!((queue.completing(), bench.rt.audit().unsignaled), (0, 1));
+    bench.complete(2, Err(WcError::Flush));
+    bench.settle();
+    assert_eq!((queue.room(), queue.counts()), (64, (3, 0)));
+    assert_eq!(bench.rt.audit(), RtAudit::default());
+}
+
+#[test]
 fn destroying_a_queue_pair_settles_what_never_completes_and_only_then_frees_its_memory() {
     let mut bench = Bench::new(Wait::Poll);
     let queue = bench.queue(8, 4);
@@ -282,8 +300,11 @@ fn destroying_a_queue_pair_settles_what_never_completes_and_only_then_frees_its_
     queue.post_recv(&sink, 9, lease()).expect("room");
     queue.post_quiet(SEND, Local::Lease(lease())).expect("room");
     let pending = queue.post(SEND, Local::Lease(lease())).expect("room");
-    assert_eq!(pool.in_use(), 3);
+    let (leased, seen) = (pool.clone(), Rc::new(Cell::new(0)));
+    let at_destruction = Rc::clone(&seen);
+    bench.world().at_destruction = Some(Box::new(move || at_destruction.set(leased.in_use())));
     drop(queue);
+    assert_eq!(seen.get(), 3, "the adapter may have used the memory until then");
     assert_eq!(bench.world().qps_destroyed.len(), 1);
     let told = sink.take().expect("the receive is settled");
     assert_eq!((told.tag, told.outcome), (9, Err(Failed::Destroyed)));
@@ -302,6 +323,22 @@ fn destroying_a_queue_pair_settles_what_never_completes_and_only_then_frees_its_
 }
 
 #[test]
+fn a_late_completion_does_not_end_the_next_tenant_of_its_slot() {
+    let mut bench = Bench::new(Wait::Poll);
+    let first = bench.queue(8, 4);
+    drop(first.post(SEND, nothing()).expect("room"));
+    drop(first);
+    let second = bench.queue(8, 4);
+    let pending = bench.rt.spawn(second.post(SEND, nothing()).expect("room"));
+    bench.complete(0, Ok(WcOp::Send));
+    bench.settle();
+    assert!(!pending.is_finished());
+    bench.complete(1, Ok(WcOp::Send));
+    bench.settle();
+    assert!(pending.is_finished());
+}
+
+#[test]
 fn a_fenced_queue_pair_drains_to_the_last_request() {
     let mut bench = Bench::new(Wait::Poll);
     let queue = bench.queue(8, 4);
@@ -314,6 +351,7 @@ fn a_fenced_queue_pair_drains_to_the_last_request() {
     assert!(queue.fence() && queue.fence());
     assert_eq!(bench.world().modified.len(), 1, "fencing twice is fencing once");
     assert_eq!(bench.world().sends.len(), 9);
+    assert!(bench.world().sends[8].1, "the marker completes whatever happens");
     let waiting = queue.clone();
     let drained = bench.rt.spawn(async move { waiting.drained().await });
     bench.complete(8, Err(WcError::Flush));
@@ -348,10 +386,12 @@ fn no_completion_queue_is_promised_more_than_it_holds() {
     let large = bench.queue(40, 4);
     assert_eq!(bench.world().capacities, [16, 16, 45]);
     drop((first, second, large));
+    let _soon = bench.queue(7, 4);
+    assert_eq!(bench.world().capacities.len(), 4, "old completions may still be in the others");
     // The promises are free again once the queues were found empty.
     bench.settle();
-    let _third = bench.queue(7, 4);
-    assert_eq!(bench.world().capacities.len(), 3);
+    let _later = [bench.queue(7, 4), bench.queue(7, 4), bench.queue(40, 4)];
+    assert_eq!(bench.world().capacities.len(), 4);
 }
 
 #[test]
