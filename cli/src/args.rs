@@ -39,7 +39,7 @@ Exit codes:
 /// The program's command line.
 #[derive(Debug, Parser)]
 #[command(name = "weft", version, about = ABOUT, long_about = LONG_ABOUT, after_help = AFTER_HELP)]
-#[command(max_term_width = 100, disable_help_subcommand = true)]
+#[command(max_term_width = 100)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

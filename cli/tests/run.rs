@@ -75,6 +75,16 @@ fn a_log_takes_the_place_of_an_older_one_and_leaves_no_other_file() {
     assert_eq!(scratch.names(), ["events.log", "small.toml"]);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_lost_a_line_is_a_failure() {
+    let scratch = Scratch::new("full");
+    let output = run(&["run", &scratch.file("small.toml", SMALL), "--log", "/dev/full"]);
+    assert_eq!((output.status.code(), out(&output)), (Some(3), ""));
+    assert!(err(&output).starts_with("weft: ") && err(&output).contains("log"), "{}", err(&output));
+    assert_eq!(err(&output).lines().count(), 1);
+}
+
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let scratch = Scratch::new("pipe");

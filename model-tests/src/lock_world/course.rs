@@ -24,6 +24,8 @@ impl World {
         let counted = self.counted();
         self.judge_conduct();
         self.judge_leaks();
+        // A log that lost a line, to a full disk say, is no log.
+        self.fabric.log(Log::finish)?;
         Ok(self.report(counted))
     }
 
