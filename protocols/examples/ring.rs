@@ -2,7 +2,7 @@
 //!
 //! Every node starts with a window of messages and passes on each that it receives to the next node.
 //!
-//! `cargo run --release -p protocols --example ring [NODES [MESSAGES [WINDOW]]]`
+//! `cargo run --release -p protocols --example ring [NODES [MESSAGES [WINDOW [sanitize]]]]`
 
 use protocols::rt::{Rt, RtConfig};
 use protocols::transport::{Channel, Incoming, Mesh, MeshConfig, Rank};
@@ -53,6 +53,7 @@ fn main() {
     let profile = Profile::builtin("present-day").expect("a profile");
     let mut config = Config::new(nodes, profile);
     config.order = Order::Fifo;
+    config.sanitize = args.next().is_some_and(|text| text == "sanitize");
     let fabric = Fabric::new(config, Box::new(First)).expect("a fabric");
     let names: Vec<String> = (0..nodes).map(|n| format!("n{n}")).collect();
     let left = Rc::new(Cell::new(messages));

@@ -3,7 +3,7 @@
 //! Every node starts with a window of messages and passes on each that it receives. The nodes are state
 //! machines by hand, so that what is measured is the fabric: adapters, wires, event queue, verbs handles.
 //!
-//! `cargo run --release -p sim-backend --example ring [NODES [MESSAGES [WINDOW [PROFILE [BYTES]]]]]`
+//! `cargo run --release -p sim-backend --example ring [NODES [MESSAGES [WINDOW [PROFILE [BYTES [sanitize]]]]]]`
 
 use sim_backend::choice::First;
 use sim_backend::profile::Profile;
@@ -129,6 +129,7 @@ fn main() {
 
     let mut config = Config::new(nodes, Profile::builtin(&profile).expect("a profile"));
     config.order = Order::Fifo;
+    config.sanitize = args.next().is_some_and(|text| text == "sanitize");
     let fabric = Fabric::new(config, Box::new(First)).expect("a fabric");
     let places: Vec<Place> = (0..nodes).map(|n| place(&fabric, n, window)).collect();
     let left = Rc::new(Cell::new(messages));

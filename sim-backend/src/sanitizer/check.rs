@@ -138,7 +138,9 @@ impl Sanitizer {
         let aimed = |request: &Request, gone: &Gone| {
             let at = request.remote.filter(|remote| remote.rkey == gone.rkey).map(|remote| remote.addr);
             let inside = at.is_some_and(|at| (gone.this.addr..gone.this.addr + gone.this.len).contains(&at));
-            inside && request.op == op && request.at <= gone.by.at
+            // By the clocks, and by what had happened: a processor's clock runs ahead within its step.
+            let before = request.at <= gone.by.at && request.order < gone.order;
+            inside && before && request.op == op
         };
         let here = self.gone.iter().rev().filter(|gone| gone.this.hca == hca);
         let met = here.filter_map(|gone| Some((gone, pair.sends.iter().find(|r| aimed(r, gone))?))).next();

@@ -8,6 +8,8 @@ use verbs_trait::{Nanos, WcOp};
 /// A request in flight: posted, and neither its completion polled nor a later one of its queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
+    /// How many posts and deregistrations had been before it, in the whole world.
+    pub order: u64,
     pub wr_id: u64,
     pub at: Nanos,
     pub task: u32,

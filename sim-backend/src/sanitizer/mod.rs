@@ -119,6 +119,8 @@ struct Region {
 struct Gone {
     this: Registered,
     rkey: u32,
+    /// As a request's.
+    order: u64,
     by: Party,
 }
 
@@ -151,6 +153,8 @@ pub struct Sanitizer {
     gone: VecDeque<Gone>,
     /// The task that runs, by node.
     tasks: Vec<u32>,
+    /// Posts and deregistrations so far.
+    order: u64,
     /// Atomics in flight that were not executed, of all queue pairs.
     open: u32,
     kept: Vec<Violation>,
@@ -167,6 +171,7 @@ impl Sanitizer {
             regions: Vec::new(),
             gone: VecDeque::new(),
             tasks: vec![0; nodes],
+            order: 0,
             open: 0,
             kept: Vec::new(),
             total: 0,
@@ -212,7 +217,8 @@ impl Sanitizer {
             self.gone.pop_front();
         }
         let by = Party { node, task, action, addr: this.addr, len: this.len, at };
-        self.gone.push_back(Gone { this, rkey, by });
+        self.order += 1;
+        self.gone.push_back(Gone { this, rkey, order: self.order, by });
     }
 
     /// A node crashed: its regions are nobody's fault.
@@ -262,7 +268,9 @@ impl Sanitizer {
                 region.leases.add(Lease { at, len, request, qp: place as u16, receive, writes });
             }
         }
-        ledger.enter(Request { wr_id, at, task, op, remote, len, open, places });
+        self.order += 1;
+        let order = self.order;
+        ledger.enter(Request { order, wr_id, at, task, op, remote, len, open, places });
         self.open += u32::from(open);
     }
 

@@ -3,7 +3,7 @@
 use sim_backend::choice::Seeded;
 use sim_backend::fault::{self, Op, Rule, RuleId, Verdict};
 use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, RunEnd, Sim};
+use sim_backend::{Config, Fabric, NodeId, RunEnd, Sim, sanitizer};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use verbs_trait::conformance::{Act, Fault, FaultId, Harness, Machine, Pace, PacketClass, Powers};
@@ -22,6 +22,8 @@ pub struct SimHarness {
     dead: bool,
     /// Added to every seed: other orders of simultaneous events, other timers.
     shift: u64,
+    /// Rules of the sanitizer that were broken in earlier worlds.
+    broken: Vec<sanitizer::Rule>,
 }
 
 /// A fault as the fabric knows it.
@@ -48,6 +50,7 @@ impl SimHarness {
             denied: Powers::empty(),
             dead: false,
             shift: 0,
+            broken: Vec::new(),
         }
     }
 
@@ -64,6 +67,18 @@ impl SimHarness {
     /// The same on a fabric that carries nothing, whatever it says of itself.
     pub fn dead(self) -> SimHarness {
         SimHarness { dead: true, ..self }
+    }
+
+    /// The sanitizer's rules that were broken in any of its worlds.
+    pub fn broken(mut self) -> Vec<sanitizer::Rule> {
+        self.broken.append(&mut self.broken_now());
+        self.broken.sort_unstable();
+        self.broken.dedup();
+        self.broken
+    }
+
+    fn broken_now(&self) -> Vec<sanitizer::Rule> {
+        self.fabric.violations().iter().map(|violation| violation.rule).collect()
     }
 
     fn install(&mut self, rules: Vec<Rule>) -> Injected {
@@ -95,6 +110,7 @@ impl Harness for SimHarness {
     }
 
     fn start(&mut self, nodes: usize, seed: u64) -> Result<Vec<Machine<Sim>>, String> {
+        self.broken.append(&mut self.broken_now());
         self.fabric = world(&self.profile, nodes as u32, seed.wrapping_add(self.shift))?;
         self.skipped = Nanos::ZERO;
         self.faults.clear();

@@ -1,0 +1,10 @@
+//! The sanitizer: every violation planted is found with both of its sides, and its lawful neighbours are not.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod deregistered;
+mod pending;
+mod reports;
+mod support;
+mod unfinished;
+mod words;
