@@ -188,6 +188,18 @@ fn a_deadline_drops_what_comes_too_late_and_keeps_what_comes_in_time() {
 }
 
 #[test]
+fn a_deadline_that_was_met_leaves_no_timer() {
+    let mut bench = Bench::new(Wait::Poll);
+    let rt = bench.rt.clone();
+    let (sender, receiver) = oneshot::<u8>();
+    let task = bench.rt.spawn(async move { rt.deadline(Nanos(5), receiver).await });
+    assert_eq!(bench.settle(), until(Wait::Poll, Some(5)));
+    assert_eq!(sender.send(3), Ok(()));
+    assert_eq!(bench.settle(), until(Wait::Poll, None));
+    assert!(task.is_finished());
+}
+
+#[test]
 fn never_never_comes() {
     let mut bench = Bench::new(Wait::Poll);
     let rt = bench.rt.clone();

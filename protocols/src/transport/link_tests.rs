@@ -468,3 +468,97 @@ fn a_request_that_was_overtaken_is_refused_as_stale() {
         [(0, Packet::Reject { refusal: Refusal::Stale { floor: 2 }, .. })]
     ));
 }
+
+/// A hello of the higher rank, to be met by the lower one.
+fn hello_of(life: u64, incarnation: u32) -> Hello {
+    Hello {
+        rank: Rank::from_index(1),
+        session: life,
+        with: 1,
+        incarnation,
+        buffers: BUFFERS,
+        max_message: 0,
+        received: 0,
+    }
+}
+
+fn actions(link: &mut Link, event: Event) -> Vec<Action> {
+    let mut actions = Vec::new();
+    link.on_event(event, true, &mut actions);
+    actions
+}
+
+/// The lower rank's link, connected to a life of the higher one.
+fn met(life: u64, incarnation: u32) -> Link {
+    let mut link = Link::new(Rank::from_index(0), Rank::from_index(1), 1);
+    meet(&mut link, CmId(1), life, incarnation);
+    link
+}
+
+fn meet(link: &mut Link, id: CmId, life: u64, incarnation: u32) {
+    actions(link, Event::Request(id, hello_of(life, incarnation)));
+    if link.is_draining() {
+        actions(link, Event::Drained);
+    }
+    actions(link, Event::Established(id));
+    assert!(link.is_up());
+}
+
+#[test]
+fn an_older_request_does_not_replace_the_one_that_is_being_accepted() {
+    let mut link = met(2, 1);
+    actions(&mut link, Event::Broken);
+    actions(&mut link, Event::Request(CmId(2), hello_of(2, 5)));
+    actions(&mut link, Event::Drained);
+    assert_eq!(link.id(), Some(CmId(2)));
+    let done = actions(&mut link, Event::Request(CmId(3), hello_of(2, 4)));
+    assert_eq!(done, [Action::Reject(CmId(3), Refusal::Stale { floor: 5 })]);
+    assert_eq!(link.id(), Some(CmId(2)));
+}
+
+#[test]
+fn a_late_request_of_an_earlier_life_leaves_the_connection_alone() {
+    let mut link = met(2, 1);
+    meet(&mut link, CmId(2), 3, 1);
+    let done = actions(&mut link, Event::Request(CmId(3), hello_of(2, 9)));
+    assert_eq!(done, [Action::Reject(CmId(3), Refusal::Stale { floor: 0 })]);
+    assert!(link.is_up());
+}
+
+#[test]
+fn only_so_many_earlier_lives_are_remembered() {
+    let mut link = met(100, 1);
+    for life in 101..200 {
+        meet(&mut link, CmId(life), life, 1);
+    }
+    assert_eq!(link.past, (183..199).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_proposal_that_was_too_low_is_made_above_what_the_peer_knows() {
+    let mut link = Link::new(Rank::from_index(0), Rank::from_index(1), 1);
+    assert_eq!(actions(&mut link, Event::Wanted), [Action::Resolve]);
+    actions(&mut link, Event::Begun(CmId(1)));
+    assert_eq!(actions(&mut link, Event::Resolved(CmId(1))), [Action::Connect(CmId(1), 1)]);
+    let stale = Some(Refusal::Stale { floor: 9 });
+    let done = actions(&mut link, Event::Rejected(CmId(1), stale));
+    assert_eq!(done, [Action::Discard, Action::Pause(0, 1)]);
+    assert_eq!(actions(&mut link, Event::Paused(0)), [], "of another pause");
+    assert_eq!(actions(&mut link, Event::Paused(1)), [Action::Resolve]);
+    actions(&mut link, Event::Begun(CmId(2)));
+    assert_eq!(actions(&mut link, Event::Resolved(CmId(2))), [Action::Connect(CmId(2), 10)]);
+}
+
+#[test]
+fn pauses_grow_with_failures_and_begin_anew_after_a_success() {
+    let mut link = Link::new(Rank::from_index(0), Rank::from_index(1), 1);
+    actions(&mut link, Event::Wanted);
+    for failures in 0..5 {
+        assert_eq!(actions(&mut link, Event::NotBegun), [Action::Pause(failures, failures + 1)]);
+        actions(&mut link, Event::Paused(failures + 1));
+    }
+    meet(&mut link, CmId(1), 2, 1);
+    actions(&mut link, Event::Broken);
+    assert_eq!(actions(&mut link, Event::Drained), [Action::Resolve]);
+    assert_eq!(actions(&mut link, Event::NotBegun), [Action::Pause(0, 6)]);
+}

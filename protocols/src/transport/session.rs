@@ -175,9 +175,8 @@ impl<M> Session<M> {
             return Received::Violation;
         }
         self.forget(header.ack);
-        if self.up {
-            self.limit = header.grant;
-        }
+        // Of an incarnation that is gone, the grant means nothing; the next one begins with its own.
+        self.limit = header.grant;
         match header.seq {
             0 => Received::Control,
             seq if seq <= self.received => Received::Duplicate,
