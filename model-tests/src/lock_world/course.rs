@@ -24,6 +24,7 @@ impl World {
         let counted = self.counted();
         self.judge_conduct();
         self.judge_leaks();
+        self.judge_memory();
         // A log that lost a line, to a full disk say, is no log.
         self.fabric.log(Log::finish)?;
         Ok(self.report(counted))
@@ -94,6 +95,12 @@ impl World {
             let stats = machine.locks.stats();
             self.scribe.judge(|judge| judge.judge_conduct(now, node, stats.out_of_turn, stats.malformed));
         }
+    }
+
+    /// No memory may have been touched while it may not be.
+    fn judge_memory(&self) {
+        let (all, first) = (self.fabric.violations_found(), self.fabric.violations());
+        self.scribe.judge(|judge| judge.judge_memory(all, &first));
     }
 
     /// Nothing may be left over. After requests that did not end much is, and they have been reported.

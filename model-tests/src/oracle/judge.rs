@@ -1,11 +1,12 @@
 //! All the oracles of a lock service together.
 
 use super::{
-    AtMostOnce, Bypass, Conduct, Leaks, Leftover, MostBypassed, MutualExclusion, Oracle, Progress, Tokens,
-    Violation,
+    AtMostOnce, Bypass, Conduct, Leaks, Leftover, MostBypassed, MutualExclusion, Oracle, Progress, Sanitizer,
+    Tokens, Violation,
 };
 use crate::history::Event;
 use serde::Serialize;
+use sim_backend::sanitizer;
 use std::collections::BTreeMap;
 use verbs_trait::Nanos;
 
@@ -90,6 +91,15 @@ impl Judge {
         violations.into_iter().for_each(|violation| self.verdicts.add(violation));
     }
 
+    /// Judges what the sanitizer found: `all` by number, the first of them in words.
+    pub fn judge_memory(&mut self, all: u64, first: &[sanitizer::Violation]) {
+        Sanitizer::finish(first).into_iter().for_each(|violation| self.verdicts.add(violation));
+        let more = all.saturating_sub(first.len() as u64);
+        if more > 0 {
+            *self.verdicts.by_oracle.entry(Sanitizer::NAME).or_default() += more;
+        }
+    }
+
     /// Each oracle with its result, always in the same order.
     pub fn checks(&self) -> Vec<Check> {
         let watching: [&dyn Oracle; 4] = [&self.exclusion, &self.once, &self.tokens, &self.progress];
@@ -100,6 +110,7 @@ impl Judge {
         };
         watching
             .chain([(Leaks::NAME, Leaks::PROMISE), (Conduct::NAME, Conduct::PROMISE)])
+            .chain([(Sanitizer::NAME, Sanitizer::PROMISE)])
             .map(check)
             .collect()
     }

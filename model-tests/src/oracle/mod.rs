@@ -3,7 +3,7 @@
 //! An [`Oracle`] sees each event as it is recorded, so that a violation carries its moment and the event log
 //! around that moment can be read. What can only be seen at rest is asked for at the end: requests that never
 //! ended ([`Progress`]) and what the service still keeps ([`Leaks`]), what its nodes
-//! had to drop ([`Conduct`]). [`Bypass`] gives a figure and no verdict.
+//! had to drop ([`Conduct`]), what the fabric saw done to memory ([`Sanitizer`]). [`Bypass`] gives a figure and no verdict.
 
 mod at_most_once;
 mod bypass;
@@ -12,6 +12,7 @@ mod judge;
 mod leaks;
 mod mutual_exclusion;
 mod progress;
+mod sanitizer;
 mod tokens;
 
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use judge::{Check, Judge};
 pub use leaks::{Leaks, Leftover};
 pub use mutual_exclusion::MutualExclusion;
 pub use progress::Progress;
+pub use sanitizer::Sanitizer;
 pub use tokens::Tokens;
 
 use crate::history::Event;

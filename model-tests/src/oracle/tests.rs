@@ -210,6 +210,23 @@ fn a_message_that_had_to_be_dropped_is_bad_conduct() {
 }
 
 #[test]
+fn what_the_sanitizer_found_is_judged_and_counted() {
+    use sim_backend::access::RegionId;
+    use sim_backend::sanitizer::{Action, Party, Rule, Violation};
+    let node = sim_backend::NodeId(1);
+    let party = |action, at| Party { node, task: Some(2), action, addr: 64, len: 8, at: Nanos(at) };
+    let (first, second) = (party(Action::Deregister, 100), party(Action::Write, 900));
+    let found = Violation { rule: Rule::MixedAtomics, memory: node, region: RegionId(0), first, second };
+    let mut judge = Judge::new(false);
+    judge.judge_memory(0, &[]);
+    assert!(judge.checks().iter().all(|check| check.held));
+    judge.judge_memory(5, &[found, found]);
+    assert_eq!(judge.violations()[0].to_string(), format!("sanitizer: at 900 ns: {found}"));
+    let broken: Vec<_> = judge.checks().into_iter().filter(|check| !check.held).collect();
+    assert_eq!((broken[0].oracle, broken[0].violations, judge.violations().len()), ("sanitizer", 5, 2));
+}
+
+#[test]
 fn checks_name_the_oracle_that_was_violated_and_no_other() {
     let mut judge = Judge::new(false);
     for event in [asks_and_gets(3, 0, Exclusive), asks_and_gets(5, 1, Exclusive)].concat() {
@@ -218,7 +235,7 @@ fn checks_name_the_oracle_that_was_violated_and_no_other() {
     let broken: Vec<_> = judge.checks().into_iter().filter(|check| !check.held).collect();
     assert_eq!(broken.len(), 1);
     assert_eq!((broken[0].oracle, broken[0].violations), ("mutual exclusion", 1));
-    assert_eq!(judge.checks().len(), 6);
+    assert_eq!(judge.checks().len(), 7);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use model_tests::lock_world::{Report, RunOptions, World};
 use model_tests::scenario::{Scheme, Span};
 use model_tests::workload::Recorder;
 use protocols::locks::{LockKey, Mode};
-use verbs_trait::Nanos;
+use verbs_trait::*;
 
 /// The lock that everybody wants.
 const KEY: LockKey = LockKey(0);
@@ -125,4 +125,31 @@ fn a_grant_that_is_kept_in_secret_is_a_leak() {
         });
         assert!(broken(&report).contains(&"no leaks"), "{scheme}: {:?}", broken(&report));
     }
+}
+
+/// A receive buffer that is looked at before its message is known to be there.
+fn impatient(ctx: &sim_backend::SimContext) -> Result<()> {
+    let (pd, cq) = (ctx.alloc_pd()?, ctx.create_cq(1, None)?);
+    let (kind, caps) = (QpType::Rc, QpCaps::default());
+    let qp = pd.create_qp(&QpInit { kind, send_cq: &cq, recv_cq: &cq, srq: None, caps, sq_sig_all: true })?;
+    let access = AccessFlags::LOCAL_WRITE;
+    qp.modify(&Modify::Init(ToInit { port: 1, pkey_index: 0, access, qkey: 0 }))?;
+    let mr = pd.alloc_mr(64, access)?;
+    qp.post_recv(&[RecvWr { wr_id: 1, data: &[Sge { mr: &mr, at: 0, len: 64 }] }])
+        .map_err(|refused| refused.why)?;
+    mr.load(0).map(drop)
+}
+
+#[test]
+fn a_look_into_a_posted_buffer_is_reported_with_the_task_that_took_it() {
+    let report = run_with(Scheme::Srsl, |world| {
+        let ctx = world.fabric().devices(sim_backend::NodeId(2))[0].open().unwrap();
+        world.start(2, async move { impatient(&ctx).unwrap() });
+    });
+    assert_eq!(broken(&report), ["sanitizer"]);
+    let [only] = &report.violations[..] else { panic!("{:?}", report.violations) };
+    let text = &only.text;
+    let (second, first) = text.split_once("; ").unwrap();
+    assert!(second.contains("n2 task ") && second.contains(" reads 8 bytes"), "{text}");
+    assert!(first.starts_with("n2 task ") && first.contains(" recv wr=1 of qp"), "{text}");
 }

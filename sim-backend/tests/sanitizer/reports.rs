@@ -69,7 +69,8 @@ fn log_of(sanitize: bool) -> (Vec<u8>, u64) {
         run(&fabric, Nanos::from_micros(wr_id));
         read(&b.mr, 0, 64);
         b.mr.store(16_384, wr_id).unwrap();
-        (a.polled(), b.polled());
+        a.polled();
+        b.polled();
     }
     settle(&fabric);
     (fabric.take_log(), fabric.violations_found())

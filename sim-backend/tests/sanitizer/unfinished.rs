@@ -17,15 +17,15 @@ fn half_written() -> Three {
 #[test]
 fn a_read_of_half_a_write_is_torn() {
     let Three { fabric, a, b, .. } = &half_written();
-    assert_eq!(breaks(&fabric, || read(&b.mr, LEN - 16, 100)), [Rule::Unfinished]);
+    assert_eq!(breaks(fabric, || read(&b.mr, LEN - 16, 100)), [Rule::Unfinished]);
     let found = fabric.violations()[0];
     let plain = Action::Request { op: WcOp::Write, qp: a.qp.num(), wr_id: Some(1) };
     assert_eq!((found.first.node, found.first.action, found.first.len), (NodeId(0), plain, LEN as u64));
     assert_eq!((found.second.action, found.second.addr), (Action::Read, b.mr.addr() + LEN as u64 - 16));
-    assert_eq!(breaks(&fabric, || read(&b.mr, 4, 8)), [Rule::Unfinished], "parts of two words");
-    assert_eq!(breaks(&fabric, || store(&b.mr, 8)), [Rule::Unfinished], "what is written comes in between");
-    settle(&fabric);
-    assert_eq!(breaks(&fabric, || read(&b.mr, 0, LEN)), [], "the last packet has come");
+    assert_eq!(breaks(fabric, || read(&b.mr, 4, 8)), [Rule::Unfinished], "parts of two words");
+    assert_eq!(breaks(fabric, || store(&b.mr, 8)), [Rule::Unfinished], "what is written comes in between");
+    settle(fabric);
+    assert_eq!(breaks(fabric, || read(&b.mr, 0, LEN)), [], "the last packet has come");
 }
 
 #[test]
@@ -37,13 +37,13 @@ fn a_word_is_never_torn() {
         read(&b.mr, 12, 4);
         read(&b.mr, LEN - 1, 1);
     };
-    assert_eq!(breaks(&fabric, flags), []);
+    assert_eq!(breaks(fabric, flags), []);
 }
 
 #[test]
 fn memory_beside_half_a_write_is_whole() {
     let Three { fabric, b, .. } = &half_written();
-    assert_eq!(breaks(&fabric, || (read(&b.mr, LEN, 4096), write(&b.mr, LEN, 4096))), []);
+    assert_eq!(breaks(fabric, || (read(&b.mr, LEN, 4096), write(&b.mr, LEN, 4096))), []);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_flag_behind_the_data_is_the_ordinary_way() {
 fn another_queue_pairs_read_of_half_a_write_is_torn() {
     let Three { fabric, b, c, .. } = &half_written();
     c.post(4, SendOp::Read { from: b.remote(128, 64) }, 0, 64, SendFlags::SIGNALED);
-    assert_eq!(breaks(&fabric, || run_until(&fabric, || !c.polled().is_empty())), [Rule::Unfinished]);
+    assert_eq!(breaks(fabric, || run_until(fabric, || !c.polled().is_empty())), [Rule::Unfinished]);
     let found = fabric.violations()[0];
     let torn = Action::Request { op: WcOp::Read, qp: c.qp.num(), wr_id: Some(4) };
     assert_eq!((found.second.node, found.second.action, found.first.node), (NodeId(1), torn, NodeId(0)));
@@ -86,8 +86,8 @@ fn another_queue_pairs_read_of_a_word_or_beside_is_whole() {
     let Three { fabric, b, c, .. } = &half_written();
     c.post(4, SendOp::Read { from: b.remote(128, 8) }, 0, 8, SendFlags::SIGNALED);
     c.post(5, SendOp::Read { from: b.remote(LEN, 64) }, 8, 64, SendFlags::SIGNALED);
-    settle(&fabric);
-    assert_eq!(rules(&fabric), []);
+    settle(fabric);
+    assert_eq!(rules(fabric), []);
 }
 
 #[test]
@@ -104,10 +104,10 @@ fn a_message_is_unfinished_for_peers_while_it_lands() {
     let Three { fabric, a, b, c, .. } = &three();
     b.recv(7, 0, LEN as u32);
     a.send(1, 0, LEN as u32);
-    after_packets(&fabric, 3);
+    after_packets(fabric, 3);
     c.post(4, SendOp::Read { from: b.remote(128, 64) }, 0, 64, SendFlags::SIGNALED);
-    settle(&fabric);
-    assert_eq!(rules(&fabric), [Rule::Unfinished]);
+    settle(fabric);
+    assert_eq!(rules(fabric), [Rule::Unfinished]);
     let recv = Action::Request { op: WcOp::Recv, qp: b.qp.num(), wr_id: Some(7) };
     assert_eq!(fabric.violations()[0].first.action, recv);
 }
@@ -116,10 +116,10 @@ fn a_message_is_unfinished_for_peers_while_it_lands() {
 fn an_answer_is_unfinished_for_peers_while_it_lands() {
     let Three { fabric, a, b, c, .. } = &three();
     b.post(7, SendOp::Read { from: a.remote(0, LEN) }, 0, LEN as u32, SendFlags::SIGNALED);
-    after_packets(&fabric, 4);
+    after_packets(fabric, 4);
     c.post(4, SendOp::Read { from: b.remote(128, 64) }, 0, 64, SendFlags::SIGNALED);
-    settle(&fabric);
-    assert_eq!(rules(&fabric), [Rule::Unfinished]);
+    settle(fabric);
+    assert_eq!(rules(fabric), [Rule::Unfinished]);
     let own = Action::Request { op: WcOp::Read, qp: b.qp.num(), wr_id: Some(7) };
     assert_eq!(fabric.violations()[0].first.action, own);
 }
@@ -128,9 +128,9 @@ fn an_answer_is_unfinished_for_peers_while_it_lands() {
 fn a_message_that_broke_off_is_over() {
     for change in [Modify::Err, Modify::Reset] {
         let Three { fabric, b, .. } = &half_written();
-        assert_eq!(breaks(&fabric, || read(&b.mr, 0, LEN)), [Rule::Unfinished]);
+        assert_eq!(breaks(fabric, || read(&b.mr, 0, LEN)), [Rule::Unfinished]);
         b.qp.modify(&change).unwrap();
-        assert_eq!(breaks(&fabric, || (read(&b.mr, 0, LEN), write(&b.mr, 0, LEN))), [], "{change:?}");
+        assert_eq!(breaks(fabric, || (read(&b.mr, 0, LEN), write(&b.mr, 0, LEN))), [], "{change:?}");
     }
 }
 

@@ -27,10 +27,10 @@ fn a_word_may_be_prepared_before_the_first_atomic() {
 #[test]
 fn the_processor_may_not_change_a_word_under_atomics() {
     let Three { fabric, a, b, .. } = &under_atomics();
-    assert_eq!(breaks(&fabric, || store(&b.mr, WORD)), [Rule::MixedAtomics]);
-    assert_eq!(breaks(&fabric, || write(&b.mr, 0, WORD + 1)), [Rule::MixedAtomics]);
-    assert_eq!(breaks(&fabric, || write(&b.mr, WORD + 7, 100)), [Rule::MixedAtomics]);
-    assert_eq!(breaks(&fabric, || claim(&b.mr, WORD, 8)), [Rule::MixedAtomics]);
+    assert_eq!(breaks(fabric, || store(&b.mr, WORD)), [Rule::MixedAtomics]);
+    assert_eq!(breaks(fabric, || write(&b.mr, 0, WORD + 1)), [Rule::MixedAtomics]);
+    assert_eq!(breaks(fabric, || write(&b.mr, WORD + 7, 100)), [Rule::MixedAtomics]);
+    assert_eq!(breaks(fabric, || claim(&b.mr, WORD, 8)), [Rule::MixedAtomics]);
     let found = fabric.violations()[0];
     let add = Action::Request { op: WcOp::FetchAdd, qp: a.qp.num(), wr_id: Some(1) };
     assert_eq!((found.first.node, found.first.action, found.first.addr), (NodeId(0), add, b.mr.addr() + 64));
@@ -46,28 +46,28 @@ fn neighbours_of_a_word_under_atomics_are_free() {
         store(&b.mr, WORD - 8);
         store(&b.mr, WORD + 8);
     };
-    assert_eq!(breaks(&fabric, beside), []);
+    assert_eq!(breaks(fabric, beside), []);
 }
 
 #[test]
 fn a_word_under_atomics_may_be_looked_at_when_nothing_can_change_it() {
     let Three { fabric, a, b, .. } = &under_atomics();
-    assert_eq!(breaks(&fabric, || (load(&b.mr, WORD), read(&b.mr, 0, 4096))), [], "at rest");
-    fetch_add(&a, 2, 8, b.remote(WORD, 8));
-    assert_eq!(breaks(&fabric, || load(&b.mr, WORD)), [Rule::MixedAtomics], "posted");
+    assert_eq!(breaks(fabric, || (load(&b.mr, WORD), read(&b.mr, 0, 4096))), [], "at rest");
+    fetch_add(a, 2, 8, b.remote(WORD, 8));
+    assert_eq!(breaks(fabric, || load(&b.mr, WORD)), [Rule::MixedAtomics], "posted");
     let found = *fabric.violations().last().unwrap();
     let add = Action::Request { op: WcOp::FetchAdd, qp: a.qp.num(), wr_id: Some(2) };
     assert_eq!((found.first.action, found.second.action), (add, Action::Read));
-    run_until(&fabric, || fabric.stats().messages == 2);
-    assert_eq!(breaks(&fabric, || load(&b.mr, WORD)), [], "executed, and the answer is on its way");
+    run_until(fabric, || fabric.stats().messages == 2);
+    assert_eq!(breaks(fabric, || load(&b.mr, WORD)), [], "executed, and the answer is on its way");
 }
 
 #[test]
 fn an_atomic_of_a_queue_pair_that_is_gone_changes_nothing_any_more() {
     let Three { fabric, a, b, .. } = &under_atomics();
-    fetch_add(&a, 2, 8, b.remote(WORD, 8));
+    fetch_add(a, 2, 8, b.remote(WORD, 8));
     a.qp.modify(&Modify::Reset).unwrap();
-    assert_eq!(breaks(&fabric, || load(&b.mr, WORD)), []);
+    assert_eq!(breaks(fabric, || load(&b.mr, WORD)), []);
 }
 
 #[test]
@@ -75,13 +75,13 @@ fn a_plain_write_by_another_queue_pair_is_not_in_order_with_the_atomics() {
     let Three { fabric, c, b, .. } = &under_atomics();
     let write = |at, len: u32| {
         c.post(3, SendOp::Write { to: b.remote(at, len as usize), imm: None }, 0, len, SendFlags::SIGNALED);
-        settle(&fabric);
+        settle(fabric);
     };
-    assert_eq!(breaks(&fabric, || write(WORD, 8)), [Rule::MixedAtomics]);
+    assert_eq!(breaks(fabric, || write(WORD, 8)), [Rule::MixedAtomics]);
     let found = fabric.violations()[0];
     let plain = Action::Request { op: WcOp::Write, qp: c.qp.num(), wr_id: Some(3) };
     assert_eq!((found.second.node, found.second.action, found.first.node), (NodeId(1), plain, NodeId(0)));
-    assert_eq!(breaks(&fabric, || (write(0, 64), write(72, 64))), [], "beside it");
+    assert_eq!(breaks(fabric, || (write(0, 64), write(72, 64))), [], "beside it");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_message_that_lands_on_a_word_under_atomics_is_no_better() {
     let Three { fabric, c, b, b_to_c, .. } = &under_atomics();
     b_to_c.post_recv(&[RecvWr { wr_id: 1, data: &b.sge(WORD as u32, 8) }]).unwrap();
     c.send(1, 0, 8);
-    assert_eq!(breaks(&fabric, || settle(&fabric)), [Rule::MixedAtomics]);
+    assert_eq!(breaks(fabric, || settle(fabric)), [Rule::MixedAtomics]);
 }
 
 #[test]
@@ -97,15 +97,15 @@ fn the_queue_pair_of_the_atomics_may_write_plainly() {
     let Three { fabric, a, c, b, .. } = &under_atomics();
     let plain = || {
         a.post(3, SendOp::Write { to: b.remote(WORD, 8), imm: None }, 0, 8, SendFlags::SIGNALED);
-        settle(&fabric);
+        settle(fabric);
     };
-    assert_eq!(breaks(&fabric, plain), [], "the only one");
-    fetch_add(&c, 1, 0, b.remote(WORD, 8));
-    settle(&fabric);
-    assert_eq!(breaks(&fabric, plain), [Rule::MixedAtomics], "one of two");
-    fetch_add(&a, 4, 0, b.remote(WORD, 8));
-    settle(&fabric);
-    assert_eq!(breaks(&fabric, plain), [Rule::MixedAtomics], "one of two, and the last");
+    assert_eq!(breaks(fabric, plain), [], "the only one");
+    fetch_add(c, 1, 0, b.remote(WORD, 8));
+    settle(fabric);
+    assert_eq!(breaks(fabric, plain), [Rule::MixedAtomics], "one of two");
+    fetch_add(a, 4, 0, b.remote(WORD, 8));
+    settle(fabric);
+    assert_eq!(breaks(fabric, plain), [Rule::MixedAtomics], "one of two, and the last");
 }
 
 #[test]
@@ -113,25 +113,25 @@ fn a_plain_write_after_the_other_queue_pair_is_fenced_is_in_order() {
     let Three { fabric, c, b, .. } = &under_atomics();
     b.qp.modify(&Modify::Err).unwrap();
     c.post(3, SendOp::Write { to: b.remote(WORD, 8), imm: None }, 0, 8, SendFlags::SIGNALED);
-    assert_eq!(breaks(&fabric, || settle(&fabric)), []);
+    assert_eq!(breaks(fabric, || settle(fabric)), []);
 }
 
 #[test]
 fn a_remote_read_of_a_word_under_atomics_goes_through_the_adapter() {
     let Three { fabric, a, c, b, .. } = &under_atomics();
-    fetch_add(&a, 2, 0, b.remote(WORD, 8));
+    fetch_add(a, 2, 0, b.remote(WORD, 8));
     c.post(3, SendOp::Read { from: b.remote(WORD, 8) }, 0, 8, SendFlags::SIGNALED);
-    assert_eq!(breaks(&fabric, || settle(&fabric)), []);
+    assert_eq!(breaks(fabric, || settle(fabric)), []);
 }
 
 #[test]
 fn an_atomic_in_the_middle_of_a_plain_write_is_reported() {
     let Three { fabric, a, b, c, .. } = &three();
     a.post(1, SendOp::Write { to: b.remote(0, 32_768), imm: None }, 0, 32_768, SendFlags::SIGNALED);
-    run_until(&fabric, || fabric.stats().delivered >= 2);
-    fetch_add(&c, 2, 0, b.remote(64, 8));
-    settle(&fabric);
-    assert_eq!(rules(&fabric), [Rule::MixedAtomics]);
+    run_until(fabric, || fabric.stats().delivered >= 2);
+    fetch_add(c, 2, 0, b.remote(64, 8));
+    settle(fabric);
+    assert_eq!(rules(fabric), [Rule::MixedAtomics]);
 }
 
 #[test]
