@@ -243,7 +243,9 @@ impl Default for QpCaps {
 /// options what it allows (IBA table 96).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Modify {
-    /// Back to the beginning: every posted request vanishes **without a completion**.
+    /// Back to the beginning: every posted request vanishes **without a completion**. Completions that it had
+    /// already and that were not polled may vanish or not: some adapters' drivers remove them, others leave
+    /// them. A caller that wants them goes to [`Modify::Err`] first and polls.
     Reset,
     /// Reset or Init to Init.
     Init(ToInit),
