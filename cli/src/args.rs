@@ -26,6 +26,8 @@ Examples:
     weft run scenarios/lock-service-16.toml --seeds 0..1000
   The figures behind a simulated cluster
     weft profiles ncosed-2007
+  How fast the simulator is
+    weft bench fabric --nodes 16 --messages 2000000
 
 Scenarios are TOML files. Those that come with Weft are in the directory
 scenarios; docs/scenario.md says what one can contain.
@@ -61,6 +63,100 @@ pub enum Command {
     Devices(ListArgs),
     /// List calibration profiles, or show the figures of one
     Profiles(ProfilesArgs),
+    /// Measure how fast the simulator is on this machine
+    Bench {
+        /// What to measure.
+        #[command(subcommand)]
+        what: Bench,
+    },
+}
+
+const BENCH_FABRIC_EXAMPLES: &str = "\
+Examples:
+  The fabric alone, 16 nodes
+    weft bench fabric --nodes 16 --messages 2000000
+  The same through the runtime's tasks
+    weft bench fabric --nodes 16 --messages 2000000 --tasks
+  A large cluster, for programs
+    weft bench fabric --nodes 1024 --messages 4000000 --json";
+
+const BENCH_LOCKS_EXAMPLES: &str = "\
+Examples:
+  Every scheme, 16 nodes
+    weft bench locks
+  One scheme on 64 nodes, for programs
+    weft bench locks --nodes 64 --requests 100000 --scheme ncosed --json";
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// Messages round a ring of reliable connections, through the full adapter model
+    ///
+    /// Every node begins with a window of messages and passes on each that it receives. The nodes are state
+    /// machines written by hand, so that what is measured is the fabric; --tasks and --sessions put the layers
+    /// above it in their place. Rates are of wall-clock time on this machine, without the building of the
+    /// cluster. The figures in virtual time are the same in every run.
+    #[command(after_help = BENCH_FABRIC_EXAMPLES)]
+    Fabric(BenchFabricArgs),
+    /// Lock requests of every scheme, without faults
+    ///
+    /// Every node has one client that takes one lock after the other, half of them shared, some more popular
+    /// than others (Zipf 0.99). Runs are judged as `weft run` judges them. Rates are of wall-clock time on this
+    /// machine; latencies are in virtual time and the same in every run.
+    #[command(after_help = BENCH_LOCKS_EXAMPLES)]
+    Locks(BenchLocksArgs),
+}
+
+/// `weft bench fabric`.
+#[derive(Debug, Args)]
+pub struct BenchFabricArgs {
+    /// How many nodes, 1 to 16384
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub nodes: u32,
+    /// How many messages in all
+    #[arg(long, value_name = "M", default_value_t = 2_000_000)]
+    pub messages: u64,
+    /// How many messages each node brings into the ring, 1 to 1024
+    #[arg(long, value_name = "W", default_value_t = 32)]
+    pub window: u32,
+    /// How long a message is, 0 to 65536 bytes (with --sessions to 1024)
+    #[arg(long, value_name = "B", default_value_t = 32)]
+    pub bytes: u32,
+    /// Pass messages on by tasks on the runtime, with its queue pairs
+    #[arg(long)]
+    pub tasks: bool,
+    /// Pass messages on by tasks on the transport: sessions, credits, acknowledgements
+    #[arg(long, conflicts_with = "tasks")]
+    pub sessions: bool,
+    /// Let the sanitizer watch, as it does in every other run
+    #[arg(long)]
+    pub sanitize: bool,
+    /// The calibration profile; it decides how many events a message takes
+    #[arg(long, value_name = "NAME", default_value = "ncosed-2007")]
+    pub profile: String,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `weft bench locks`.
+#[derive(Debug, Args)]
+pub struct BenchLocksArgs {
+    /// How many nodes, 1 to 1024
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub nodes: u32,
+    /// How many requests in all
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub requests: u64,
+    /// Measure this scheme only
+    #[arg(long, value_name = "SCHEME", value_parser = scheme)]
+    pub scheme: Option<Scheme>,
+    /// The calibration profile
+    #[arg(long, value_name = "NAME", default_value = "present-day")]
+    pub profile: String,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `weft run`.
@@ -155,10 +251,18 @@ impl Cli {
     }
 }
 
+/// What to say where a command is missing, by the help that clap would show.
+fn missing(help: &str) -> &'static str {
+    match help.contains("Usage: weft bench") {
+        true => "say what to measure: fabric or locks (see `weft bench --help`)",
+        false => "say what to do: run, devices, profiles or bench (see `weft --help`)",
+    }
+}
+
 /// clap's complaint without its usage paragraph, in one line.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "say what to do: run, devices or profiles (see `weft --help`)".to_string();
+        return missing(&error.render().to_string()).to_string();
     }
     let text = error.render().to_string();
     let said = text.split("\nUsage:").next().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The program `weft`: runs scenarios on the simulated fabric and reports.
 
 mod args;
+mod bench;
 mod devices;
 mod exit;
 mod interrupt;
@@ -40,5 +41,6 @@ fn act() -> Result<Exit, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Profiles(args) => profiles::run(&args),
         Command::Devices(args) => devices::run(&args),
+        Command::Bench { what } => bench::run(&what),
     }
 }

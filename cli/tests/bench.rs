@@ -1,0 +1,81 @@
+//! `weft bench`: its figures are complete, and what cannot be measured is refused.
+
+mod common;
+
+use common::{err, out, run};
+use model_tests::scenario::Scheme;
+use serde_json::Value;
+
+fn json(args: &[&str]) -> Value {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", err(&output));
+    serde_json::from_slice(&output.stdout).expect("one JSON value and nothing else")
+}
+
+#[test]
+fn a_ring_is_measured_at_every_layer() {
+    for layer in [None, Some("--tasks"), Some("--sessions")] {
+        let mut args =
+            vec!["bench", "fabric", "--nodes", "3", "--messages", "5000", "--window", "8", "--json"];
+        args.extend(layer);
+        let report = json(&args);
+        for field in ["messages_per_second", "virtual_seconds", "wall_seconds"] {
+            assert!(report[field].as_f64().is_some_and(|n| n > 0.0), "{layer:?} {field}: {report}");
+        }
+        assert!(report["peak_bytes"].is_u64() || report["peak_bytes"].is_null(), "{report}");
+        assert!(report["messages"].as_u64().is_some_and(|n| n >= 5_000), "{report}");
+    }
+}
+
+#[test]
+fn every_scheme_is_measured_and_one_can_be_chosen() {
+    let names = |report: &Value| -> Vec<String> {
+        let schemes = report["schemes"].as_array().expect("a list");
+        schemes.iter().map(|scheme| scheme["scheme"].as_str().expect("a name").to_string()).collect()
+    };
+    let args = ["bench", "locks", "--nodes", "3", "--requests", "60", "--json"];
+    let all = json(&args);
+    assert_eq!(names(&all), Scheme::ALL.map(|scheme| scheme.to_string()));
+    for scheme in all["schemes"].as_array().expect("a list") {
+        assert_eq!(scheme["requests"], 60);
+        assert!(scheme["latency"]["exclusive"]["p50_ns"].as_u64().is_some_and(|ns| ns > 0), "{scheme}");
+        for field in ["requests_per_second", "events_per_second", "virtual_seconds", "wall_seconds"] {
+            assert!(scheme[field].as_f64().is_some_and(|n| n > 0.0), "{field}: {scheme}");
+        }
+    }
+    assert_eq!(names(&json(&[&args[..], &["--scheme", "srsl"]].concat())), ["srsl"]);
+}
+
+#[test]
+fn the_tables_fit_a_terminal() {
+    let ring = run(&["bench", "fabric", "--nodes", "2", "--messages", "1000"]);
+    let locks = run(&["bench", "locks", "--nodes", "2", "--requests", "20"]);
+    for page in [ring, locks, run(&["bench", "fabric", "--help"]), run(&["bench", "locks", "--help"])] {
+        assert_eq!(page.status.code(), Some(0), "{}", err(&page));
+        assert!(out(&page).lines().count() > 5);
+        assert!(out(&page).lines().all(|line| line.chars().count() <= 100), "{}", out(&page));
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_in_one_line() {
+    let wrong: [(&[&str], &str); 10] = [
+        (&["bench"], "fabric"),
+        (&["bench", "fly"], "fly"),
+        (&["bench", "fabric", "--nodes", "0"], "nodes is 0"),
+        (&["bench", "fabric", "--nodes", "x"], "--nodes"),
+        (&["bench", "fabric", "--messages", "0"], "messages is 0"),
+        (&["bench", "fabric", "--window", "0"], "window is 0"),
+        (&["bench", "fabric", "--profile", "abacus"], "abacus"),
+        (&["bench", "fabric", "--tasks", "--sessions"], "--sessions"),
+        (&["bench", "locks", "--nodes", "2000"], "1024"),
+        (&["bench", "locks", "--scheme", "paxos"], "srsl"),
+    ];
+    for (args, says) in wrong {
+        let output = run(args);
+        let line = err(&output);
+        assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{args:?}: {line}");
+        assert!(line.starts_with("weft: ") && line.lines().count() == 1, "{args:?}: {line}");
+        assert!(line.contains(says), "{args:?}: '{says}' is not in: {line}");
+    }
+}

@@ -1,0 +1,68 @@
+//! How fast the simulator is: the only part of this crate that looks at the wall clock.
+//!
+//! [`Ring::run`] measures messages on the fabric and [`LockBench::run`] lock requests, both with the figures
+//! that a run has in virtual time beside them.
+
+mod locks;
+mod memory;
+mod ring;
+mod sessions;
+mod stations;
+mod tasks;
+
+pub use locks::{LockBench, LockFigures};
+pub use ring::{Ring, RingFigures, Stack};
+
+use std::time::Instant;
+
+/// Why nothing was measured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BenchError {
+    /// A number outside of its bounds.
+    #[error("{what} is {value}, and must be from {least} to {most}")]
+    Bounds {
+        /// Which number.
+        what: &'static str,
+        /// What it was.
+        value: u64,
+        /// The smallest allowed.
+        least: u64,
+        /// The largest allowed.
+        most: u64,
+    },
+    /// The simulated cluster could not be built.
+    #[error("the cluster cannot be built: {0}")]
+    Cluster(String),
+    /// The run broke off, or did not do what was to be measured.
+    #[error("nothing was measured: {0}")]
+    Broken(String),
+}
+
+impl BenchError {
+    fn cluster(why: impl std::fmt::Display) -> BenchError {
+        BenchError::Cluster(why.to_string())
+    }
+}
+
+/// Whether a number keeps to its bounds.
+fn within(what: &'static str, value: impl Into<u64>, least: u64, most: u64) -> Result<(), BenchError> {
+    let value = value.into();
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(BenchError::Bounds { what, value, least, most })
+}
+
+/// What something took, in seconds of wall clock, and what it came to.
+fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
+    let begun = Instant::now();
+    let result = work();
+    (begun.elapsed().as_secs_f64(), result)
+}
+
+fn rate(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests;

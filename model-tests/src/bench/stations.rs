@@ -1,0 +1,180 @@
+//! The ring's nodes as state machines by hand, on the contract itself.
+
+use super::BenchError;
+use super::ring::{Ring, Tally};
+use sim_backend::{Fabric, NodeId, SimContext, SimCq, SimMr, SimPd, SimQp};
+use std::rc::Rc;
+use verbs_trait::*;
+
+/// Every so many sends one asks for a completion.
+const SIGNAL_EVERY: u32 = 16;
+
+/// Most completions taken at a time.
+const BATCH: usize = 16;
+
+/// What a node has: a connection from the node before it and one to the node after it.
+pub(super) struct Place {
+    ctx: SimContext,
+    _pd: SimPd,
+    cq: SimCq,
+    from: SimQp,
+    to: SimQp,
+    mr: SimMr,
+}
+
+/// How much a queue pair of the ring takes.
+pub(super) fn caps(ring: &Ring) -> QpCaps {
+    QpCaps { max_send_wr: 2 * ring.window, max_recv_wr: receives(ring), ..QpCaps::default() }
+}
+
+/// How many receives a node keeps posted: two windows, since messages bunch.
+pub(super) fn receives(ring: &Ring) -> u32 {
+    2 * ring.window
+}
+
+/// A node's memory: one message to send, and one place that every message received is written to.
+pub(super) fn memory(ring: &Ring, pd: &SimPd) -> Result<SimMr> {
+    pd.alloc_mr(2 * ring.bytes.max(8) as usize, AccessFlags::LOCAL_WRITE)
+}
+
+/// Makes all queue pairs and connects them to a ring.
+pub(super) fn build(ring: &Ring, fabric: &Fabric) -> std::result::Result<Vec<Place>, BenchError> {
+    let make = |node| place(ring, fabric, NodeId(node));
+    let places: Vec<Place> = (0..ring.nodes).map(make).collect::<Result<_>>().map_err(BenchError::cluster)?;
+    for (here, next) in in_a_ring(&places) {
+        connect((&here.ctx, &here.to), (&next.ctx, &next.from)).map_err(BenchError::cluster)?;
+    }
+    Ok(places)
+}
+
+fn place(ring: &Ring, fabric: &Fabric, node: NodeId) -> Result<Place> {
+    let ctx = fabric.devices(node)[0].open()?;
+    let pd = ctx.alloc_pd()?;
+    let caps = caps(ring);
+    let cq = ctx.create_cq(2 * (caps.max_send_wr + caps.max_recv_wr), None)?;
+    let init = QpInit { kind: QpType::Rc, send_cq: &cq, recv_cq: &cq, srq: None, caps, sq_sig_all: false };
+    let (from, to) = (pd.create_qp(&init)?, pd.create_qp(&init)?);
+    let mr = memory(ring, &pd)?;
+    Ok(Place { ctx, _pd: pd, cq, from, to, mr })
+}
+
+/// Each with the one after it.
+pub(super) fn in_a_ring<T>(all: &[T]) -> impl Iterator<Item = (&T, &T)> {
+    all.iter().zip(all.iter().cycle().skip(1))
+}
+
+/// Connects two queue pairs, each given with its device.
+pub(super) fn connect(a: (&SimContext, &SimQp), b: (&SimContext, &SimQp)) -> Result<()> {
+    join(a.1, b)?;
+    join(b.1, a)
+}
+
+/// Brings a queue pair to the state in which it sends, with time-outs that no healthy fabric reaches.
+fn join(qp: &SimQp, (at, peer): (&SimContext, &SimQp)) -> Result<()> {
+    let init = ToInit { port: 1, pkey_index: 0, access: AccessFlags::empty(), qkey: 0 };
+    let rtr = ToRtr {
+        dest_qp: peer.num(),
+        rq_psn: Psn::new(0),
+        path: Path::to(at.gid(1, 0)?, 1),
+        mtu: Mtu::B2048,
+        min_rnr_timer: RnrTimer::new(1).expect("a code"),
+        max_dest_rd_atomic: 1,
+        alt: None,
+    };
+    let rts = ToRts {
+        sq_psn: Psn::new(0),
+        timeout: AckTimeout::new(14).expect("an exponent"),
+        retry: Retries::MOST,
+        rnr_retry: Retries::FOREVER,
+        max_rd_atomic: 1,
+        alt: None,
+        migration: Migration::Migrated,
+    };
+    [Modify::Init(init), Modify::Rtr(rtr), Modify::Rts(rts)].iter().try_for_each(|change| qp.modify(change))
+}
+
+/// Puts a state machine on every node.
+pub(super) fn start(
+    ring: &Ring,
+    fabric: &Fabric,
+    places: &[Place],
+    tally: &Rc<Tally>,
+) -> std::result::Result<(), BenchError> {
+    for (node, place) in (0..).zip(places) {
+        let station = Station {
+            cq: place.cq.clone(),
+            from: place.from.clone(),
+            to: place.to.clone(),
+            mr: place.mr.clone(),
+            bytes: ring.bytes,
+            held: ring.window,
+            posted: 0,
+            done: Vec::new(),
+            tally: Rc::clone(tally),
+        };
+        station.receive(receives(ring)).map_err(BenchError::cluster)?;
+        fabric.mount(NodeId(node), Box::new(station));
+    }
+    Ok(())
+}
+
+struct Station {
+    cq: SimCq,
+    from: SimQp,
+    to: SimQp,
+    mr: SimMr,
+    bytes: u32,
+    /// Messages to be sent as soon as there is room.
+    held: u32,
+    posted: u32,
+    /// Completions just polled; kept for its allocation.
+    done: Vec<WorkCompletion>,
+    tally: Rc<Tally>,
+}
+
+impl Station {
+    fn receive(&self, n: u32) -> Result<()> {
+        let data = [Sge { mr: &self.mr, at: self.bytes, len: self.bytes }];
+        for _ in 0..n {
+            self.from.post_recv(&[RecvWr { wr_id: 0, data: &data }]).map_err(|refused| refused.why)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a message; whether there was room.
+    fn send(&mut self) -> bool {
+        let data = [Sge { mr: &self.mr, at: 0, len: self.bytes }];
+        let signaled = self.posted % SIGNAL_EVERY == SIGNAL_EVERY - 1;
+        let flags = if signaled { SendFlags::SIGNALED } else { SendFlags::empty() };
+        let wr = SendWr { wr_id: 1, op: SendOp::Send { imm: None }, data: Payload::Sge(&data), flags };
+        let accepted = self.to.post_send(&[wr]).is_ok();
+        self.posted = self.posted.wrapping_add(u32::from(accepted));
+        accepted
+    }
+
+    /// Takes what has completed. An error of a healthy fabric is a bug of ours.
+    fn take(&mut self) {
+        let mut done = std::mem::take(&mut self.done);
+        while self.cq.poll(&mut done, BATCH).expect("a queue with room for everything") > 0 {
+            let is_receive = |c: &WorkCompletion| c.result.expect("a healthy connection").op == WcOp::Recv;
+            let received = done.drain(..).filter(is_receive).count() as u32;
+            self.receive(received).expect("places that were just emptied");
+            self.held += received;
+            self.tally.add(received);
+        }
+        self.done = done;
+    }
+}
+
+impl Node for Station {
+    fn step(&mut self) -> Park {
+        self.take();
+        if self.tally.is_full() {
+            return Park::Done;
+        }
+        while self.held > 0 && self.send() {
+            self.held -= 1;
+        }
+        Park::Until { style: Wait::Poll, deadline: None }
+    }
+}

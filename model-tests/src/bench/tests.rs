@@ -1,0 +1,64 @@
+//! The benches measure what they say. How fast it is is not tested: that is the machine's.
+
+use super::*;
+use protocols::locks::Scheme;
+use sim_backend::profile::Profile;
+
+fn ring(nodes: u32, stack: Stack) -> Ring {
+    let profile = Profile::builtin("ncosed-2007").expect("a shipped profile");
+    Ring { nodes, messages: 2_000, window: 4, stack, ..Ring::new(profile) }
+}
+
+#[test]
+fn as_many_messages_arrive_as_were_asked_for_and_no_packet_is_sent_twice() {
+    for stack in [Stack::Nodes, Stack::Tasks, Stack::Sessions] {
+        for nodes in [1, 2, 9].into_iter().filter(|nodes| *nodes > 1 || stack != Stack::Sessions) {
+            let figures = ring(nodes, stack).run().expect("a ring");
+            let most = 2_000 + u64::from(4 * nodes);
+            assert!((2_000..=most).contains(&figures.messages), "{stack:?} {nodes}: {}", figures.messages);
+            assert_eq!(figures.retransmitted, 0, "{stack:?} {nodes}");
+            assert!(figures.packets >= figures.messages && figures.virtual_seconds > 0.0, "{figures:?}");
+        }
+    }
+}
+
+#[test]
+fn the_virtual_time_of_a_ring_is_the_same_in_every_run() {
+    for stack in [Stack::Nodes, Stack::Tasks, Stack::Sessions] {
+        let seconds = |_| ring(3, stack).run().expect("a ring").virtual_seconds;
+        let [first, second] = [0, 1].map(seconds);
+        assert_eq!(first, second, "{stack:?}");
+    }
+}
+
+#[test]
+fn impossible_rings_are_refused_with_their_bounds() {
+    let good = || ring(2, Stack::Nodes);
+    let bad = [
+        ("nodes", Ring { nodes: 0, ..good() }),
+        ("nodes", Ring { nodes: 1 << 15, ..good() }),
+        ("nodes", Ring { nodes: 1, stack: Stack::Sessions, ..good() }),
+        ("messages", Ring { messages: 0, ..good() }),
+        ("window", Ring { window: 0, ..good() }),
+        ("window", Ring { window: 2_000, ..good() }),
+        ("bytes", Ring { bytes: 100_000, ..good() }),
+        ("bytes", Ring { bytes: 1_025, stack: Stack::Sessions, ..good() }),
+    ];
+    for (name, ring) in bad {
+        match ring.run() {
+            Err(BenchError::Bounds { what, .. }) => assert_eq!(what, name),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_scheme_is_measured_to_the_last_request() {
+    for scheme in Scheme::ALL {
+        let bench = LockBench { nodes: 3, requests: 30, ..LockBench::new() };
+        let figures = bench.run(scheme).expect("a run");
+        let granted = figures.latency.shared.count + figures.latency.exclusive.count;
+        assert_eq!((figures.requests, granted), (30, 30), "{scheme}");
+        assert!(figures.events > 0 && figures.virtual_seconds > 0.0, "{scheme}");
+    }
+}
