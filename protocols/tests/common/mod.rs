@@ -136,3 +136,12 @@ impl Dice {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % n
     }
 }
+
+/// Whatever a test is about, no memory may have been touched while it may not be.
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.fabric.violations_found(), 0, "{}", self.fabric.violations()[0]);
+        }
+    }
+}

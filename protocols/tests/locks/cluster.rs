@@ -219,3 +219,12 @@ async fn round(n: u32, rt: &Rt<Sim>, client: &LockClient<Sim>, book: &Rc<RefCell
         Err(other) => panic!("{other}"),
     }
 }
+
+/// Whatever a test is about, no memory may have been touched while it may not be.
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.fabric.violations_found(), 0, "{}", self.fabric.violations()[0]);
+        }
+    }
+}
