@@ -23,8 +23,15 @@
 //! A memory management error, a fatal and a general error have no cause here: there are no memory windows, and
 //! an adapter fails only with its whole node, which is then not there to be told.
 //!
+//! # Datagrams
+//!
+//! A datagram is one packet, complete at its sender when it leaves. What is lost, too long for its buffer, of
+//! another queue key, or meets no receive request, is dropped in silence; what is longer than a packet never leaves
+//! (IBA C10-93.1.1). A send that fails for a local reason stops the send queue alone (the state SQE).
+//!
 //! # What is simplified
 //!
+//! - A datagram's completion is there when the adapter has read its data, before the port has sent it.
 //! - A message's data is in memory when its packet is delivered, and a completion is there at the same moment:
 //!   an acknowledgement never overtakes the data. (The place to change that is `Hardware::scatter`.)
 //! - Acknowledgements carry no credits (IBA 9.7.7.2); a requester learns of a missing receive request by
@@ -37,9 +44,11 @@
 //! the caller reads from the queue pair when it wants to be called again ([`Qp::deadline`], [`Qp::attend_at`])
 //! and from [`Completions::news`] what the node may want to know.
 
+mod address;
 mod buffers;
 mod bytes;
 mod cq;
+mod datagram;
 mod memory;
 mod packet;
 mod qp;
@@ -49,9 +58,11 @@ mod slab;
 mod watch;
 mod wqe;
 
+pub use address::{Address, Ends, GRH, PortId, Route, Service};
 pub use buffers::Buffers;
 pub use bytes::{Bytes, PAGE};
 pub use cq::{Channel, Completions, Cq, Cqe, News};
+pub use datagram::Deth;
 pub use memory::{MAX_REGIONS, Memory, Region, Target, keys_of};
 pub use packet::{Body, Data, Endpoint, Nak, Packet, Packets, Part, Reth, SMALL, Syndrome};
 pub use qp::{NewQp, Qp};
@@ -61,7 +72,7 @@ pub use wqe::{Atomic, Gather, Op, RecvRequest, Remote, SendRequest, Sge};
 use crate::NodeId;
 use crate::access::{AccessLog, What, Who};
 use crate::log::{Kind, Log};
-use crate::profile;
+use crate::profile::Profile;
 use crate::stats::Stats;
 use std::rc::Rc;
 use verbs_trait::{AsyncEvent, Nanos, PinnedMemory, QpNum, QpState, Result, VerbsError};
@@ -98,11 +109,14 @@ pub struct Limits {
     pub max_mr_size: u64,
     /// Most reads and atomics at a time, either way.
     pub max_rd_atomic: u8,
+    /// Longest datagram in bytes: the MTU of its ports.
+    pub mtu: u32,
 }
 
 impl Limits {
     /// What a profile says, within what this engine can number.
-    pub fn of(adapter: &profile::Adapter) -> Limits {
+    pub fn of(profile: &Profile) -> Limits {
+        let adapter = &profile.adapter;
         let count = |value: u64, most: u32| value.min(u64::from(most)) as u32;
         Limits {
             max_qp: count(adapter.max_qp, MAX_QPS),
@@ -115,6 +129,7 @@ impl Limits {
             // A host's memory, whatever the adapter could address.
             max_mr_size: adapter.max_mr_size.min(1 << 40),
             max_rd_atomic: count(adapter.max_rd_atomic, 255) as u8,
+            mtu: profile.transport.mtu().bytes(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Packets as typed values (IBA chapters 5 and 9).
 
-use super::{Atomic, Buffers, HcaId};
+use super::{Atomic, Buffers, Deth, GRH, HcaId, Route};
 use crate::fault;
 use verbs_trait::{Psn, QpNum, RnrTimer};
 
@@ -13,13 +13,15 @@ pub struct Endpoint {
     pub qp: QpNum,
 }
 
-/// A packet of the reliable connection service.
+/// A packet of a reliable connection, or a datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     /// Who sent it.
     pub from: Endpoint,
     /// Whom it is for.
     pub to: Endpoint,
+    /// By which ports.
+    pub route: Route,
     /// Its sequence number.
     pub psn: Psn,
     /// The responder is asked to acknowledge it (BTH:AckReq).
@@ -225,6 +227,8 @@ pub enum Body {
         /// Message sequence number.
         msn: u32,
     },
+    /// A datagram.
+    Datagram(Deth),
 }
 
 impl Body {
@@ -243,6 +247,7 @@ impl Body {
         const IMM: u32 = 4;
         const RETH: u32 = 16;
         const AETH: u32 = 4;
+        const DETH: u32 = 8;
         PLAIN
             + match self {
                 Body::Send { imm, .. } => IMM * imm.is_some() as u32,
@@ -252,6 +257,7 @@ impl Body {
                 Body::ReadResponse { part, .. } => AETH * !matches!(part, Part::Middle) as u32,
                 Body::AtomicResponse { .. } => AETH + 8,
                 Body::Ack { .. } => AETH,
+                Body::Datagram(deth) => GRH + DETH + IMM * deth.imm.is_some() as u32,
             }
     }
 
@@ -266,6 +272,7 @@ impl Body {
         match self {
             Body::Send { .. } => "send",
             Body::Write { .. } => "write",
+            Body::Datagram(_) => "datagram",
             Body::ReadRequest { .. } => "read",
             Body::AtomicRequest { atomic: Atomic::CompareSwap { .. }, .. } => "compare-swap",
             Body::AtomicRequest { .. } => "fetch-add",

@@ -8,7 +8,9 @@ pub use attributes::NewQp;
 use super::requester::Requester;
 use super::responder::Responder;
 use super::wqe::{RecvWqe, SendWqe};
-use super::{Body, Data, Endpoint, Hardware, Io, Key, MAX_MESSAGE, Packet, RecvRequest, SendRequest, Touch};
+use super::{
+    Body, Data, Endpoint, Hardware, Io, Key, MAX_MESSAGE, Op, Packet, RecvRequest, Route, SendRequest, Touch,
+};
 use crate::NodeId;
 use crate::access::{AccessLog, Who};
 use crate::fault;
@@ -34,6 +36,8 @@ pub struct Qp {
     pub(super) me: Endpoint,
     /// Whom its packets are for. `None` where the path leads nowhere.
     pub(super) peer: Option<Endpoint>,
+    /// The way there.
+    pub(super) route: Route,
     /// Largest payload of a packet.
     pub(super) mtu: u32,
     pub(super) sq: Requester,
@@ -80,6 +84,7 @@ impl Qp {
             rts: None,
             me: Endpoint { hca: super::HcaId(0), qp: num },
             peer: None,
+            route: Route::default(),
             mtu: 256,
             sq: Requester::default(),
             rq: Responder::default(),
@@ -90,6 +95,11 @@ impl Qp {
             flow: None,
             budget: 0,
         }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> QpType {
+        self.new.kind
     }
 
     /// Its state.
@@ -106,7 +116,7 @@ impl Qp {
     pub fn attr(&self) -> QpAttr {
         QpAttr {
             state: self.state,
-            kind: QpType::Rc,
+            kind: self.new.kind,
             caps: self.new.caps,
             init: self.init,
             rtr: self.rtr,
@@ -136,6 +146,15 @@ impl Qp {
         self.init.map_or(AccessFlags::empty(), |init| init.access)
     }
 
+    /// The queue key of its datagrams.
+    pub(super) fn qkey(&self) -> u32 {
+        self.init.map_or(0, |init| init.qkey)
+    }
+
+    fn is_ud(&self) -> bool {
+        self.new.kind == QpType::Ud
+    }
+
     /// Queues a send request at the processor's time `at`.
     pub fn post_send(
         &mut self,
@@ -148,6 +167,9 @@ impl Qp {
         if !self.state.accepts_sends() {
             return Err(VerbsError::WrongState { call: "posting a send request", state: self.state });
         }
+        if self.is_ud() != matches!(request.op, Op::Datagram { .. }) {
+            return Err(VerbsError::Invalid("datagrams, and nothing else, go by datagram queue pairs"));
+        }
         let depth = self.new.caps.max_send_wr;
         if self.sq.slots >= depth {
             return Err(VerbsError::QueueFull { queue: "send", depth });
@@ -155,7 +177,7 @@ impl Qp {
         let len = request.data.len() + inline.len() as u64;
         // Reads and atomics write their answers to local memory.
         let mut wrong = hw.memory.check_local(&request.data, self.new.pd, request.op.is_fetch()).err();
-        if len > u64::from(MAX_MESSAGE) {
+        if len > u64::from(MAX_MESSAGE) && !self.is_ud() {
             wrong = Some(WcError::LocLen);
         }
         self.watch_send(at, &request, len, hw, io);
@@ -176,8 +198,8 @@ impl Qp {
             psn: Psn::new(0),
             packets: 0,
         });
-        if self.state == QpState::Err {
-            self.flush(hw, io);
+        if matches!(self.state, QpState::Err | QpState::Sqe) {
+            self.flush_sends(hw, io);
         } else {
             self.attend_at = self.attend_at.min(at + hw.fetch);
         }
@@ -223,6 +245,9 @@ impl Qp {
     /// A packet has arrived for it.
     #[inline]
     pub fn on_packet(&mut self, packet: &Packet, hw: &mut Hardware, io: &mut Io<'_>) {
+        if self.is_ud() {
+            return self.on_datagram(packet, hw, io);
+        }
         // A packet names the queue pair it is for, not the one it is from: only the path can be checked
         // (IBA 9.6.1.5), and one of an earlier connection between the same ports passes.
         let known = self.peer.is_some_and(|peer| peer.hca == packet.from.hca);
@@ -264,6 +289,9 @@ impl Qp {
     #[inline]
     fn send_more(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
         self.attend_at = Nanos::MAX;
+        if self.is_ud() {
+            return self.send_datagrams(hw, io);
+        }
         if self.rq.has_answers() {
             self.send_answers(hw, io);
         }
@@ -276,7 +304,10 @@ impl Qp {
         self.budget = self.budget.saturating_sub(1);
         let Outgoing { psn, ack_req, solicited, body, data, op } = packet;
         match self.peer {
-            Some(to) => io.out.put(Packet { from: self.me, to, psn, ack_req, solicited, body, data, op }),
+            Some(to) => {
+                let (from, route) = (self.me, self.route);
+                io.out.put(Packet { from, to, route, psn, ack_req, solicited, body, data, op });
+            }
             None => data.release(io.buffers),
         }
     }

@@ -88,6 +88,13 @@ impl Requester {
         Some(wqe)
     }
 
+    /// The number of the next datagram, which nobody compares with anything.
+    pub fn next_number(&mut self) -> Psn {
+        let psn = self.psn;
+        self.psn = psn.plus(1);
+        psn
+    }
+
     /// Everything from the oldest unanswered packet on will be sent again.
     fn go_back(&mut self) {
         self.next = 0;
@@ -248,7 +255,8 @@ fn request_body(wqe: &SendWqe, index: u32, mtu: u32) -> Body {
     let skip = u64::from(index) * u64::from(mtu);
     let rest = wqe.len.saturating_sub(index * mtu);
     match wqe.op {
-        Op::Send { imm } => Body::Send { part, imm: imm.filter(|_| part.ends()) },
+        // A connection's queue takes no datagram: it is refused when it is posted.
+        Op::Send { imm } | Op::Datagram { imm, .. } => Body::Send { part, imm: imm.filter(|_| part.ends()) },
         Op::Write { to, imm } => Body::Write {
             part,
             to: part.begins().then_some(Reth { addr: to.addr, rkey: to.rkey, len: wqe.len }),
@@ -263,7 +271,7 @@ fn request_body(wqe: &SendWqe, index: u32, mtu: u32) -> Body {
 }
 
 /// A packet's part of a request's data, read from memory now: a retransmission reads it again.
-fn payload(
+pub(super) fn payload(
     qp: verbs_trait::QpNum,
     wqe: &SendWqe,
     index: u32,
@@ -284,7 +292,7 @@ fn payload(
 
 fn op_class(op: &Op) -> fault::Op {
     match op {
-        Op::Send { .. } => fault::Op::Send,
+        Op::Send { .. } | Op::Datagram { .. } => fault::Op::Send,
         Op::Write { .. } => fault::Op::Write,
         Op::Read { .. } => fault::Op::Read,
         Op::Atomic { atomic, .. } => atomic_class(atomic),
@@ -300,7 +308,7 @@ pub(super) fn atomic_class(atomic: &Atomic) -> fault::Op {
 
 pub(super) fn wc_op(op: &Op) -> WcOp {
     match op {
-        Op::Send { .. } => WcOp::Send,
+        Op::Send { .. } | Op::Datagram { .. } => WcOp::Send,
         Op::Write { .. } => WcOp::Write,
         Op::Read { .. } => WcOp::Read,
         Op::Atomic { atomic, .. } => atomic_op(atomic),

@@ -1,7 +1,7 @@
 //! Work requests as the adapter keeps them.
 
-use super::Key;
-use verbs_trait::{Nanos, Psn, SendFlags, WcError};
+use super::{Address, Key};
+use verbs_trait::{Nanos, Psn, QpNum, SendFlags, WcError};
 
 /// A range of a memory region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +119,17 @@ pub enum Op {
         /// Immediate data.
         imm: Option<u32>,
     },
+    /// A datagram.
+    Datagram {
+        /// The peer's port.
+        to: Address,
+        /// The peer's queue pair.
+        qp: QpNum,
+        /// The peer's queue key.
+        qkey: u32,
+        /// Immediate data.
+        imm: Option<u32>,
+    },
     /// A write.
     Write {
         /// Where to.
@@ -149,7 +160,7 @@ impl Op {
     /// The peer's memory that it is aimed at.
     pub const fn remote(&self) -> Option<Remote> {
         match *self {
-            Op::Send { .. } => None,
+            Op::Send { .. } | Op::Datagram { .. } => None,
             Op::Write { to, .. } => Some(to),
             Op::Read { from } => Some(from),
             Op::Atomic { at, .. } => Some(at),

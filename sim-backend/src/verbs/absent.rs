@@ -24,10 +24,6 @@ impl SharedReceiveQueue<Sim> for SimSrq {
     }
 }
 
-/// An address handle. Missing: [`Caps::UD`](verbs_trait::Caps::UD).
-#[derive(Clone, Debug)]
-pub enum SimAh {}
-
 /// The machines' ordinary network. Missing: [`Caps::OUT_OF_BAND`](verbs_trait::Caps::OUT_OF_BAND).
 #[derive(Clone, Debug)]
 pub enum SimOob {}

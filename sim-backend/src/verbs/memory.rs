@@ -78,8 +78,8 @@ impl ProtectionDomain<Sim> for SimPd {
         Err(VerbsError::Unsupported(Caps::SRQ))
     }
 
-    fn create_ah(&self, _: &Path) -> Result<SimAh> {
-        Err(VerbsError::Unsupported(Caps::UD))
+    fn create_ah(&self, path: &Path) -> Result<SimAh> {
+        SimAh::create(self, path)
     }
 }
 

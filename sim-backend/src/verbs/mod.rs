@@ -5,6 +5,7 @@
 //! anywhere in the thread: from a node's step, from a test, from another handle's drop.
 
 mod absent;
+mod ah;
 mod cm;
 mod cq;
 mod device;
@@ -12,7 +13,8 @@ mod host;
 mod memory;
 mod qp;
 
-pub use absent::{SimAh, SimOob, SimSrq, SimStream, SimStreamListener};
+pub use absent::{SimOob, SimSrq, SimStream, SimStreamListener};
+pub use ah::SimAh;
 pub use cm::SimCm;
 pub use cq::{SimChannel, SimCq};
 pub use device::{SimContext, SimDevice};

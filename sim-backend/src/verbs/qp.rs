@@ -6,8 +6,8 @@ use crate::world::World;
 use std::fmt;
 use std::rc::Rc;
 use verbs_trait::{
-    Caps, Modify, Payload, PostError, QpAttr, QpCaps, QpInit, QpNum, QpState, QpType, QueuePair, RecvWr,
-    RemoteSlice, Result, SendOp, SendWr, Sge, VerbsError,
+    Modify, Payload, PostError, QpAttr, QpCaps, QpInit, QpNum, QpState, QueuePair, RecvWr, RemoteSlice,
+    Result, SendOp, SendWr, Sge, VerbsError,
 };
 
 /// A queue pair of a simulated adapter.
@@ -16,7 +16,7 @@ pub struct SimQp(pub(crate) Rc<QpHandle>);
 
 pub(crate) struct QpHandle {
     place: Place,
-    _pd: SimPd,
+    pd: SimPd,
     pub(crate) key: Key,
     num: QpNum,
     caps: QpCaps,
@@ -39,9 +39,6 @@ impl Drop for QpHandle {
 
 impl QpHandle {
     pub(super) fn create(pd: &SimPd, init: &QpInit<'_, Sim>) -> Result<SimQp> {
-        if init.kind == QpType::Ud {
-            return Err(VerbsError::Unsupported(Caps::UD));
-        }
         if let Some(srq) = init.srq {
             match *srq {}
         }
@@ -54,6 +51,7 @@ impl QpHandle {
             ctx.hca,
             ctx.ctx,
             NewQp {
+                kind: init.kind,
                 pd: pd.0.key,
                 send_cq: init.send_cq.0.key,
                 recv_cq: init.recv_cq.0.key,
@@ -64,7 +62,7 @@ impl QpHandle {
         let cqs = (init.send_cq.clone(), init.recv_cq.clone());
         Ok(SimQp(Rc::new(QpHandle {
             place: ctx.clone(),
-            _pd: pd.clone(),
+            pd: pd.clone(),
             key,
             num,
             caps: init.caps,
@@ -116,7 +114,10 @@ impl SimQp {
         let aim = |r: RemoteSlice| Remote { addr: r.addr, rkey: r.rkey };
         Ok(match *op {
             SendOp::Send { imm } => Op::Send { imm },
-            SendOp::SendTo { ah, .. } => match *ah {},
+            SendOp::SendTo { ah, .. } if !ah.is_of(&self.0.pd) => {
+                return Err(VerbsError::Foreign("the address handle"));
+            }
+            SendOp::SendTo { imm, ah, qp, qkey } => Op::Datagram { to: ah.address(), qp, qkey, imm },
             SendOp::Write { to, imm } => Op::Write { to: aim(to), imm },
             SendOp::Read { from } => Op::Read { from: aim(from) },
             SendOp::CompareSwap { at, compare, swap } => {

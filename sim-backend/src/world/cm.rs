@@ -2,7 +2,7 @@
 
 use super::World;
 use super::events::Event;
-use super::objects::gid_of;
+use super::objects::port_of;
 use crate::NodeId;
 use crate::cm::{Address, Manager, Message, Owner, QpRef, Settings, Surroundings};
 use crate::hca::{HcaId, Key, News};
@@ -31,7 +31,7 @@ impl CmHost {
 
 /// The address of a node's port.
 pub(crate) fn address_of(node: NodeId) -> Address {
-    Address { node, port: 1, gid: gid_of(HcaId(node.0)) }
+    Address { node, port: 1, gid: port_of(HcaId(node.0), 1).gid() }
 }
 
 /// The world as a manager sees it.

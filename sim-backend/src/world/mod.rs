@@ -88,7 +88,7 @@ fn access_log(config: &Config) -> AccessLog {
 
 impl World {
     pub fn new(config: &Config, choice: Box<dyn Choice>) -> World {
-        let limits = Limits::of(&config.profile.adapter);
+        let limits = Limits::of(&config.profile);
         let fetch = Nanos(config.profile.adapter.tx_ns);
         let hca = |n| Hca::new(NodeId(n), HcaId(n), ADDRESSES, limits, fetch);
         World {

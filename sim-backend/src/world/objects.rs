@@ -5,7 +5,7 @@ mod queue_pairs;
 
 use super::World;
 use crate::NodeId;
-use crate::hca::{Channel, Cq, Hca, HcaId, Key};
+use crate::hca::{Channel, Cq, Hca, HcaId, Key, PortId, Route};
 use crate::log::Kind;
 use verbs_trait::{
     Arm, Caps, CqId, DeviceAttr, Gid, LinkLayer, Mtu, PortAttr, PortState, Result, VerbsError, WorkCompletion,
@@ -20,22 +20,13 @@ pub(crate) struct NewRegion {
     pub rkey: u32,
 }
 
-/// The stable half of every GID: a link-local subnet and a vendor's part of the GUID.
-const GID_PREFIX: [u8; 12] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x00, 0x02, 0xc9, 0x03];
-
-pub(super) fn gid_of(hca: HcaId) -> Gid {
-    let mut gid = [0; 16];
-    gid[..12].copy_from_slice(&GID_PREFIX);
-    gid[12..].copy_from_slice(&(hca.0 + 1).to_be_bytes());
-    Gid(gid)
-}
-
 impl World {
-    /// The adapter whose port has a GID.
-    fn route(&self, gid: Gid) -> Option<HcaId> {
-        let (prefix, rest) = gid.0.split_at(12);
-        let number = u32::from_be_bytes(rest.try_into().ok()?).checked_sub(1)?;
-        (prefix == GID_PREFIX && (number as usize) < self.state.hcas.len()).then_some(HcaId(number))
+    /// The way from an adapter's port, counted from 1, to the port of a GID; `None` where there is no such port.
+    fn route(&self, hca: HcaId, port: u8, gid: Gid) -> Option<(HcaId, Route)> {
+        check_port(port).ok()?;
+        let to = PortId::of_gid(gid)?;
+        let peer = HcaId(to.0);
+        ((peer.0 as usize) < self.state.hcas.len()).then_some((peer, Route { from: port_of(hca, port), to }))
     }
 
     fn context(&mut self, hca: HcaId, ctx: u32) -> Result<&mut Hca> {
@@ -52,6 +43,7 @@ impl World {
             node_guid: u64::from_be_bytes([0x00, 0x02, 0xc9, 0x03, 0, 0, 0, 0]) + u64::from(hca.0) + 1,
             model: format!("simulated adapter, profile {}", self.profile.name),
             caps: Caps::ATOMICS
+                | Caps::UD
                 | Caps::BROUGHT_MEMORY
                 | Caps::CQ_RESIZE
                 | Caps::SOLICITED
@@ -84,7 +76,7 @@ impl World {
             link_layer: LinkLayer::InfiniBand,
             max_mtu: Mtu::B4096,
             active_mtu: self.profile.transport.mtu(),
-            lid: (hca.0 + 1) as u16,
+            lid: port_of(hca, port).lid(),
             gids: 1,
             bits_per_second: self.profile.link.bits_per_second,
         })
@@ -93,7 +85,7 @@ impl World {
     pub fn gid(&self, hca: HcaId, port: u8, index: u8) -> Result<Gid> {
         check_port(port)?;
         match index {
-            0 => Ok(gid_of(hca)),
+            0 => Ok(port_of(hca, port).gid()),
             _ => {
                 Err(VerbsError::TooLarge { what: "the index of the GID", value: u64::from(index), bound: 0 })
             }
@@ -196,6 +188,11 @@ impl World {
         self.log.line(at, node, Kind::Arm, format_args!("cq={} {next:?}", cq.index));
         Ok(())
     }
+}
+
+/// An adapter's port, counted from 1, as the world counts it.
+pub(super) fn port_of(hca: HcaId, port: u8) -> PortId {
+    PortId(hca.0 + u32::from(port) - 1)
 }
 
 fn check_port(port: u8) -> Result<()> {

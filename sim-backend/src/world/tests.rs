@@ -28,7 +28,14 @@ fn pair() -> Pair {
         let ctx = world.hca_mut(hca).unwrap().open();
         let pd = world.alloc_pd(hca, ctx).unwrap();
         let cq = world.create_cq(node, hca, ctx, 64, None).unwrap();
-        let new = NewQp { pd, send_cq: cq, recv_cq: cq, caps: QpCaps::default(), sq_sig_all: true };
+        let new = NewQp {
+            kind: QpType::Rc,
+            pd,
+            send_cq: cq,
+            recv_cq: cq,
+            caps: QpCaps::default(),
+            sq_sig_all: true,
+        };
         let (qp, num) = world.create_qp(node, hca, ctx, new).unwrap();
         let mr = world.alloc_mr(node, hca, pd, 64, AccessFlags::all()).unwrap();
         (cq, qp, num, mr)

@@ -36,7 +36,7 @@ pub(crate) struct Stray {
 
 #[derive(Clone, Debug)]
 enum Cargo {
-    /// A packet that was delayed.
+    /// A packet that was delayed, or a datagram.
     Packet(u32),
     /// A message of the connection managers.
     Cm { from: NodeId, to: NodeId, message: Box<Message> },
@@ -158,8 +158,8 @@ impl World {
         self.state.packets.take_fresh(&mut fresh);
         for &id in &fresh {
             match flow {
-                Some(flow) => self.send(id, flow),
-                None => self.discard(id),
+                None if !self.state.packets.get(id).is_datagram() => self.discard(id),
+                flow => self.send(id, flow),
             }
         }
         fresh.clear();
@@ -167,7 +167,7 @@ impl World {
     }
 
     #[inline]
-    fn send(&mut self, id: u32, flow: Key) {
+    fn send(&mut self, id: u32, flow: Option<Key>) {
         self.state.stats.packets += 1;
         if self.log.is_on() {
             self.log_way(Kind::Tx, id);
@@ -180,7 +180,7 @@ impl World {
     }
 
     #[cold]
-    fn disturb(&mut self, id: u32, flow: Key, arrival: Nanos, verdict: Verdict) {
+    fn disturb(&mut self, id: u32, flow: Option<Key>, arrival: Nanos, verdict: Verdict) {
         match verdict {
             Verdict::Pass => self.queue(id, flow, arrival),
             Verdict::Drop => self.lose(id),
@@ -210,8 +210,10 @@ impl World {
         }
     }
 
+    /// Lets a packet arrive: in its flow's order, or by itself if it belongs to none.
     #[inline]
-    fn queue(&mut self, id: u32, flow: Key, arrival: Nanos) {
+    fn queue(&mut self, id: u32, flow: Option<Key>, arrival: Nanos) {
+        let Some(flow) = flow else { return self.stray(Cargo::Packet(id), arrival) };
         let Some(open) = self.state.flows.get_mut(flow) else { return self.discard(id) };
         let arrival = arrival.max(open.last);
         open.last = arrival;
@@ -375,11 +377,16 @@ impl Packet {
     fn completes(&self) -> bool {
         match self.body {
             Body::Send { part, .. } => part.ends(),
+            Body::Datagram(_) => true,
             Body::Write { imm, .. } => imm.is_some(),
             Body::ReadRequest { .. } | Body::AtomicRequest { .. } => false,
             Body::ReadResponse { part, .. } => part.ends(),
             Body::AtomicResponse { .. } | Body::Ack { .. } => true,
         }
+    }
+
+    fn is_datagram(&self) -> bool {
+        matches!(self.body, Body::Datagram(_))
     }
 
     fn info(&self) -> PacketInfo {
@@ -389,6 +396,7 @@ impl Packet {
             Body::Ack { syndrome: Syndrome::Ack, .. } => PacketClass::Ack,
             Body::Ack { syndrome: Syndrome::Rnr(_), .. } => PacketClass::Rnr,
             Body::Ack { syndrome: Syndrome::Nak(_), .. } => PacketClass::Nak,
+            Body::Datagram(_) => PacketClass::Datagram,
             _ => PacketClass::Request,
         };
         PacketInfo {

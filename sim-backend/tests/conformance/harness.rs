@@ -98,7 +98,13 @@ impl Harness for SimHarness {
     type V = Sim;
 
     fn capabilities(&self) -> Caps {
-        Caps::ATOMICS | Caps::BROUGHT_MEMORY | Caps::CQ_RESIZE | Caps::SOLICITED | Caps::SQD | Caps::QP_EVENTS
+        Caps::ATOMICS
+            | Caps::UD
+            | Caps::BROUGHT_MEMORY
+            | Caps::CQ_RESIZE
+            | Caps::SOLICITED
+            | Caps::SQD
+            | Caps::QP_EVENTS
     }
 
     fn powers(&self) -> Powers {
@@ -216,6 +222,7 @@ fn strike(from: usize, to: usize, class: PacketClass, skip: u64, count: u64, act
                 Fabric::Rnr,
                 Fabric::ReadResponse,
                 Fabric::AtomicResponse,
+                Fabric::Datagram,
             ];
             all.map(|class| rule.class(class)).to_vec()
         }

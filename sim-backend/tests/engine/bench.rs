@@ -38,13 +38,14 @@ pub struct Bench {
 }
 
 fn end(n: u32) -> End {
-    let limits = Limits::of(&Profile::builtin("ncosed-2007").unwrap().adapter);
+    let limits = Limits::of(&Profile::builtin("ncosed-2007").unwrap());
     let mut hca = Hca::new(NodeId(n), HcaId(n), 1 << 20, limits, Nanos::ZERO);
     let ctx = hca.open();
     let pd = hca.pds.insert(ctx);
     let cq = hca.hw.completions.cqs.insert(Cq::new(ctx, None, 4096));
     let mr = hca.hw.memory.insert(pd, AccessFlags::all(), RegionId(n), Bytes::zeroed(LEN));
-    let new = NewQp { pd, send_cq: cq, recv_cq: cq, caps: QpCaps::default(), sq_sig_all: false };
+    let new =
+        NewQp { kind: QpType::Rc, pd, send_cq: cq, recv_cq: cq, caps: QpCaps::default(), sq_sig_all: false };
     let (qp, num) = hca.create_qp(ctx, new).unwrap();
     let (addr, rkey) = (hca.hw.memory.get(mr).unwrap().addr, keys_of(mr).1);
     End { hca, qp, num, cq, mr, addr, rkey }
@@ -63,7 +64,7 @@ impl Bench {
             access: AccessLog::new(false),
         };
         for n in 0..2 {
-            let ends = (bench.endpoint(n), Some(bench.endpoint(1 - n)));
+            let ends = bench.connection(n);
             let init = ToInit { port: 1, pkey_index: 0, access: AccessFlags::all(), qkey: 0 };
             let rtr = ToRtr {
                 dest_qp: bench.ends[1 - n].num,
@@ -90,6 +91,16 @@ impl Bench {
         bench
     }
 
+    /// An end and its peer.
+    pub fn connection(&self, n: usize) -> Ends {
+        Ends { me: self.endpoint(n), peer: Some(self.endpoint(1 - n)), route: self.route(n) }
+    }
+
+    /// The way from an end to the other.
+    pub fn route(&self, n: usize) -> Route {
+        Route { from: PortId(n as u32), to: PortId(1 - n as u32) }
+    }
+
     pub fn endpoint(&self, n: usize) -> Endpoint {
         Endpoint { hca: HcaId(n as u32), qp: self.ends[n].num }
     }
@@ -113,12 +124,7 @@ impl Bench {
         answer
     }
 
-    pub fn modify(
-        &mut self,
-        n: usize,
-        change: &Modify,
-        ends: Option<(Endpoint, Option<Endpoint>)>,
-    ) -> Result<()> {
+    pub fn modify(&mut self, n: usize, change: &Modify, ends: Option<Ends>) -> Result<()> {
         self.call(n, |hca, qp, io| hca.qps.get_mut(qp).unwrap().modify(change, &mut hca.hw, ends, 100, io))
     }
 

@@ -144,6 +144,8 @@ fn any_packet() -> impl Strategy<Value = (Psn, bool, bool, Body, Vec<u8>)> {
     let rkey = prop_oneof![4 => Just(0x8000_0100u32), 1 => any::<u32>()];
     let len = prop_oneof![4 => 0u32..1024, 1 => any::<u32>()];
     let reth = (addr.clone(), rkey.clone(), len).prop_map(|(addr, rkey, len)| Reth { addr, rkey, len });
+    let service = sim_backend::hca::Service { sl: 0, traffic_class: 0, hop_limit: 1 };
+    let deth = (any::<u32>(), imm.clone()).prop_map(move |(qkey, imm)| Deth { qkey, imm, service });
     let atomic = prop_oneof![
         (any::<u64>(), any::<u64>()).prop_map(|(compare, swap)| Atomic::CompareSwap { compare, swap }),
         any::<u64>().prop_map(|add| Atomic::FetchAdd { add }),
@@ -166,6 +168,7 @@ fn any_packet() -> impl Strategy<Value = (Psn, bool, bool, Body, Vec<u8>)> {
         (part, any::<u32>()).prop_map(|(part, msn)| Body::ReadResponse { part, msn }),
         (any::<u64>(), any::<u32>()).prop_map(|(original, msn)| Body::AtomicResponse { original, msn }),
         (syndrome, any::<u32>()).prop_map(|(syndrome, msn)| Body::Ack { syndrome, msn }),
+        deth.prop_map(Body::Datagram),
     ];
     let psn = prop_oneof![8 => (0u32..24).prop_map(|n| PSN.plus(n.wrapping_sub(4))), 1 => any::<u32>().prop_map(Psn::new)];
     let data =
@@ -231,8 +234,8 @@ fn act(bench: &mut Bench, act: Act, posted: &mut u64) {
             let (psn, ack_req, solicited, body, bytes) = *forged;
             let data = Data::new(bytes.len(), &mut bench.buffers, |out| out.copy_from_slice(&bytes));
             let op = sim_backend::fault::Op::Other;
-            let (from, to) = (bench.endpoint(1 - n), bench.endpoint(n));
-            bench.give(n, Packet { from, to, psn, ack_req, solicited, body, data, op });
+            let (from, to, route) = (bench.endpoint(1 - n), bench.endpoint(n), bench.route(1 - n));
+            bench.give(n, Packet { from, to, route, psn, ack_req, solicited, body, data, op });
         }
     }
 }

@@ -271,6 +271,20 @@ macro_rules! conformance_cases {
                 requests_outlive_a_short_port_failure
                 a_failed_port_does_not_change_queue_pairs
             }
+            datagrams {
+                a_datagram_arrives_and_names_its_sender
+                a_datagram_with_another_queue_key_is_dropped
+                a_datagram_that_finds_no_room_is_dropped
+                a_datagram_longer_than_a_packet_never_leaves
+                a_datagram_as_long_as_a_packet_arrives_whole
+                a_lost_datagram_is_not_sent_again
+                one_queue_pair_hears_many_and_answers_each
+                a_send_that_fails_stops_the_send_queue_and_not_the_receives
+                datagram_queue_pairs_take_datagrams_and_connections_do_not
+                an_address_of_another_domain_is_refused
+                an_error_flushes_a_datagram_queue_pair
+                a_queue_key_can_change_in_use
+            }
             memory {
                 a_new_region_is_zeroed_and_named
                 copies_stay_within_the_region
@@ -323,8 +337,6 @@ macro_rules! conformance_cases {
             }
             optional {
                 what_a_device_lacks_it_refuses_by_name
-                a_datagram_arrives_and_names_its_sender
-                a_datagram_with_another_queue_key_is_dropped
                 two_queue_pairs_draw_from_one_shared_queue
                 a_shared_queue_says_once_that_it_runs_low
                 an_error_does_not_flush_a_shared_queue

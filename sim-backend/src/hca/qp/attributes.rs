@@ -1,13 +1,15 @@
 //! A queue pair's making, attributes and states (IBA 10.3.1, 11.2.5).
 
-use super::{Endpoint, Qp};
-use crate::hca::{Hardware, Io, Key, Limits};
+use super::Qp;
+use crate::hca::{Ends, Hardware, Io, Key, Limits};
 use crate::log::Kind;
 use verbs_trait::{Caps, Migration, Modify, QpCaps, QpType, Result, Update, VerbsError};
 
 /// A queue pair's making.
 #[derive(Clone, Copy, Debug)]
 pub struct NewQp {
+    /// Its kind.
+    pub kind: QpType,
     /// Its protection domain.
     pub pd: Key,
     /// Where send completions go.
@@ -42,18 +44,25 @@ impl Qp {
         &mut self,
         change: &Modify,
         hw: &mut Hardware,
-        ends: Option<(Endpoint, Option<Endpoint>)>,
+        ends: Option<Ends>,
         stretch: u64,
         io: &mut Io<'_>,
     ) -> Result<()> {
-        let to = change.check(self.state, QpType::Rc)?;
-        check_attributes(change, &hw.limits)?;
+        let kind = self.new.kind;
+        let to = change.check(self.state, kind)?;
+        check_attributes(change, kind, &hw.limits)?;
         let from = self.state;
         match change {
             Modify::Reset => self.reset(hw, io),
             Modify::Init(init) => (self.init, self.state) = (Some(*init), to),
+            Modify::Rtr(rtr) if kind == QpType::Ud => {
+                self.mtu = hw.limits.mtu;
+                (self.rtr, self.state) = (Some(*rtr), to);
+            }
             Modify::Rtr(rtr) => {
-                (self.me, self.peer) = ends.unwrap_or((self.me, None));
+                if let Some(Ends { me, peer, route }) = ends {
+                    (self.me, self.peer, self.route) = (me, peer, route);
+                }
                 self.mtu = rtr.mtu.bytes();
                 self.rq.start(rtr);
                 (self.rtr, self.state) = (Some(*rtr), to);
@@ -84,6 +93,9 @@ impl Qp {
         if let (Some(access), Some(init)) = (update.access, &mut self.init) {
             init.access = access;
         }
+        if let (Some(qkey), Some(init)) = (update.qkey, &mut self.init) {
+            init.qkey = qkey;
+        }
         if let (Some(timer), Some(rtr)) = (update.min_rnr_timer, &mut self.rtr) {
             rtr.min_rnr_timer = timer;
             self.rq.rnr_timer = Some(timer);
@@ -92,7 +104,7 @@ impl Qp {
 }
 
 /// Attribute values that no adapter takes, whatever the state.
-fn check_attributes(change: &Modify, limits: &Limits) -> Result<()> {
+fn check_attributes(change: &Modify, kind: QpType, limits: &Limits) -> Result<()> {
     let within = |what, value: u8, bound: u8| {
         let (value, bound) = (u64::from(value), u64::from(bound));
         if value <= bound { Ok(()) } else { Err(VerbsError::TooLarge { what, value, bound }) }
@@ -101,6 +113,8 @@ fn check_attributes(change: &Modify, limits: &Limits) -> Result<()> {
     let lone = |alt: bool| if alt { Err(VerbsError::Unsupported(Caps::APM)) } else { Ok(()) };
     match change {
         Modify::Init(init) => port(init.port),
+        // A datagram queue pair uses none of them.
+        Modify::Rtr(_) | Modify::Rts(_) if kind == QpType::Ud => Ok(()),
         Modify::Rtr(rtr) => {
             lone(rtr.alt.is_some())?;
             port(rtr.path.port)?;

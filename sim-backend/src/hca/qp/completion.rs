@@ -75,11 +75,16 @@ impl Qp {
 
     /// Flushes both queues, each in order (IBA 10.3.1.7).
     pub(in crate::hca) fn flush(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
-        while !self.sq.queue.is_empty() {
-            self.complete_send(Err(WcError::Flush), hw, io);
-        }
+        self.flush_sends(hw, io);
         while !self.rq.queue.is_empty() {
             self.complete_recv(Err(WcError::Flush), false, hw, io);
+        }
+    }
+
+    /// Flushes the send queue.
+    pub(in crate::hca) fn flush_sends(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
+        while !self.sq.queue.is_empty() {
+            self.complete_send(Err(WcError::Flush), hw, io);
         }
     }
 

@@ -23,7 +23,7 @@ impl Qp {
             Body::Ack { syndrome: Syndrome::Nak(nak), .. } => self.on_nak(packet.psn, nak, hw, io),
             Body::ReadResponse { part, .. } => self.on_read_response(packet, part, hw, io),
             Body::AtomicResponse { original, .. } => self.on_atomic_response(packet, original, hw, io),
-            _ => {}
+            _ => self.ignore(packet, "of another service", hw, io),
         }
     }
 

@@ -1,10 +1,11 @@
 //! Queue pairs, and what is posted to them.
 
 use crate::NodeId;
-use crate::hca::{Endpoint, HcaId, Key, NewQp, RecvRequest, SendRequest};
+use crate::hca::{Address, Endpoint, Ends, HcaId, Key, NewQp, RecvRequest, Route, SendRequest, Service};
 use crate::log::Kind;
 use crate::world::World;
-use verbs_trait::{Modify, Nanos, QpAttr, QpNum, Result, ToRtr, VerbsError};
+use crate::world::objects::check_port;
+use verbs_trait::{Modify, Nanos, Path, QpAttr, QpNum, QpType, Result, ToRtr, VerbsError};
 
 impl World {
     pub fn create_qp(&mut self, node: NodeId, hca: HcaId, ctx: u32, new: NewQp) -> Result<(Key, QpNum)> {
@@ -25,9 +26,9 @@ impl World {
 
     /// Changes a queue pair's state. In the error state and in Reset it takes no packet from this moment on.
     pub fn modify_qp(&mut self, node: NodeId, hca: HcaId, qp: Key, change: &Modify) -> Result<()> {
-        self.hca_mut(hca)?.qps.get(qp).ok_or(VerbsError::DeviceGone)?;
+        let kind = self.hca_mut(hca)?.qps.get(qp).ok_or(VerbsError::DeviceGone)?.kind();
         let ends = self.ends_of(hca, qp, change);
-        let stretch = self.timer_stretch(change);
+        let stretch = self.timer_stretch(kind, change);
         let answer = self.engine(hca, Some(qp), |hca, io| {
             let answer = match hca.qps.get_mut(qp) {
                 Some(qp) => qp.modify(change, &mut hca.hw, ends, stretch, io),
@@ -38,7 +39,7 @@ impl World {
         });
         answer?;
         match change {
-            Modify::Rtr(_) => self.open_flow(hca, qp),
+            Modify::Rtr(_) if kind == QpType::Rc => self.open_flow(hca, qp),
             Modify::Reset => self.close_flow(hca, qp),
             _ => {}
         }
@@ -47,23 +48,37 @@ impl World {
     }
 
     /// The two ends of a connection that is being made.
-    fn ends_of(&self, hca: HcaId, qp: Key, change: &Modify) -> Option<(Endpoint, Option<Endpoint>)> {
+    fn ends_of(&self, hca: HcaId, qp: Key, change: &Modify) -> Option<Ends> {
         let Modify::Rtr(ToRtr { dest_qp, path, .. }) = change else { return None };
         let num = self.state.hcas[hca.0 as usize].qps.get(qp)?.num;
-        let peer = self.route(path.dgid).map(|hca| Endpoint { hca, qp: *dest_qp });
-        Some((Endpoint { hca, qp: num }, peer))
+        let me = Endpoint { hca, qp: num };
+        let (peer, route) = match self.route(hca, path.port, path.dgid) {
+            Some((hca, route)) => (Some(Endpoint { hca, qp: *dest_qp }), route),
+            None => (None, Route::default()),
+        };
+        Some(Ends { me, peer, route })
     }
 
     /// By how much an adapter's timer stretches the nominal time-out, in percent: a connection's own constant
     /// between 100 and 400 (IBA 9.7.6.1.3 allows one to four times).
-    fn timer_stretch(&mut self, change: &Modify) -> u64 {
+    fn timer_stretch(&mut self, kind: QpType, change: &Modify) -> u64 {
         const STEPS: u64 = 13;
         match change {
-            Modify::Rts(rts) if rts.timeout.span().is_some() => {
+            Modify::Rts(rts) if kind == QpType::Rc && rts.timeout.span().is_some() => {
                 100 + 25 * self.choice.pick("ack-timeout", STEPS)
             }
             _ => 100,
         }
+    }
+
+    /// The address of a peer for datagrams.
+    pub fn address(&mut self, node: NodeId, hca: HcaId, path: &Path) -> Result<Address> {
+        self.hca_mut(hca)?;
+        check_port(path.port)?;
+        self.gid(hca, path.port, path.sgid_index)?;
+        let service = Service { sl: path.sl, traffic_class: path.traffic_class, hop_limit: path.hop_limit };
+        self.charge(node, self.profile.cpu.create_ns);
+        Ok(Address { to: self.route(hca, path.port, path.dgid), service })
     }
 
     #[inline]

@@ -10,6 +10,7 @@ mod statuses;
 
 mod cq;
 mod data;
+mod datagrams;
 mod duplicates;
 mod events;
 mod flush;
@@ -53,6 +54,7 @@ pub(super) fn all<H: Harness>() -> Vec<Case<H>> {
         sqd::cases(),
         events::cases(),
         ports::cases(),
+        datagrams::cases(),
         memory::cases(),
         cm::cases(),
         cm_trouble::cases(),

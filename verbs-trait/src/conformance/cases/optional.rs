@@ -1,12 +1,11 @@
 //! What a backend may lack: it refuses by name what it has not, and keeps its word on what it has.
 
+use super::datagrams::datagram_qp;
 use super::prelude::*;
 use std::task::{Context as TaskContext, Poll, Waker};
 
 cases! { "optional":
     what_a_device_lacks_it_refuses_by_name, "contract, Caps";
-    a_datagram_arrives_and_names_its_sender, "9.8.3; 11.4.2.1", needs Caps::UD;
-    a_datagram_with_another_queue_key_is_dropped, "9.6.1", needs Caps::UD;
     two_queue_pairs_draw_from_one_shared_queue, "10.2.9", needs Caps::SRQ;
     a_shared_queue_says_once_that_it_runs_low, "10.2.9.1", needs Caps::SRQ;
     an_error_does_not_flush_a_shared_queue, "10.2.9", needs Caps::SRQ;
@@ -71,63 +70,6 @@ fn what_a_device_lacks_it_refuses_by_name<H: Harness>(lab: &mut Lab<'_, H>) -> O
     {
         names(a.pd.register(memory, ALL_RIGHTS), Caps::BROUGHT_MEMORY)?;
     }
-    Ok(())
-}
-
-fn datagram_qp<V: Verbs>(end: &End<V>, srq: Option<&V::Srq>, setup: &Setup) -> Result<V::Qp> {
-    end.pd.create_qp(&QpInit {
-        kind: QpType::Ud,
-        send_cq: &end.sends,
-        recv_cq: &end.recvs,
-        srq,
-        caps: setup.caps,
-        sq_sig_all: false,
-    })
-}
-
-const QKEY: u32 = 0x1111_2222;
-
-/// A datagram queue pair, ready to send, in place of an end's connected one.
-fn datagram_end<H: Harness>(lab: &mut Lab<'_, H>, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
-    let mut end = lab.end(node, setup)?;
-    end.qp = datagram_qp(&end, None, setup)?;
-    let init = ToInit { port: end.port, pkey_index: 0, access: AccessFlags::empty(), qkey: QKEY };
-    end.qp.modify(&Modify::Init(init))?;
-    end.qp.modify(&end.to_rtr(&end, setup, 0)?)?;
-    end.qp.modify(&end.to_rts(setup, 0))?;
-    Ok(end)
-}
-
-/// The header that precedes a datagram in its buffer (IBA 11.4.1.2).
-const GRH: u32 = 40;
-
-fn a_datagram_arrives_and_names_its_sender<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let (a, b) = (datagram_end(lab, 0, &setup)?, datagram_end(lab, 1, &setup)?);
-    a.fill(0, &pattern(100, 1))?;
-    b.recv(1, 0..200)?;
-    let ah = a.pd.create_ah(&a.path_to(&b)?)?;
-    a.post(2, SendOp::SendTo { imm: Some(3), ah: &ah, qp: b.qp.num(), qkey: QKEY }, 0..100)?;
-    lab.done(&a.sends, 2)?;
-    let done = lab.done(&b.recvs, 1)?;
-    check_eq!((done.len, done.imm), (100 + GRH, Some(3)), "the receiver's length and immediate data");
-    check_eq!(done.from.map(|f| f.qp), Some(a.qp.num()), "the sender");
-    check!(b.bytes(GRH as usize..GRH as usize + 100)? == pattern(100, 1), "the datagram changed");
-    Ok(())
-}
-
-fn a_datagram_with_another_queue_key_is_dropped<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let (a, b) = (datagram_end(lab, 0, &setup)?, datagram_end(lab, 1, &setup)?);
-    b.recv(1, 0..200)?;
-    let ah = a.pd.create_ah(&a.path_to(&b)?)?;
-    for (wr_id, qkey) in [(2, QKEY + 1), (3, QKEY)] {
-        a.post(wr_id, SendOp::SendTo { imm: Some(wr_id as u32), ah: &ah, qp: b.qp.num(), qkey }, 0..100)?;
-        lab.done(&a.sends, wr_id)?;
-    }
-    check_eq!(lab.done(&b.recvs, 1)?.imm, Some(3), "the datagram that arrived");
-    lab.settle();
-    check!(b.poll_recvs()?.is_empty(), "a second datagram arrived");
     Ok(())
 }
 
