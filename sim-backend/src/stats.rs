@@ -34,6 +34,8 @@ pub struct Alive {
     pub qps: u32,
     /// Completion queues.
     pub cqs: u32,
+    /// Shared receive queues.
+    pub srqs: u32,
     /// Memory regions, those held only by a work request included.
     pub mrs: u32,
     /// Protection domains.

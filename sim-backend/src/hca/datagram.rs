@@ -99,16 +99,20 @@ impl Qp {
     }
 
     fn take_datagram(&mut self, packet: &Packet, deth: &Deth, hw: &mut Hardware, io: &mut Io<'_>) {
-        let Some(wqe) = self.rq.queue.front() else {
+        let Some(room) = self.next_room(hw) else {
             return self.ignore(packet, "no receive request", hw, io);
         };
         let len = packet.data.len();
         if len > self.mtu {
             return self.ignore(packet, "longer than a packet", hw, io);
         }
-        if u64::from(GRH + len) > wqe.len {
+        if u64::from(GRH + len) > room {
             return self.ignore(packet, "longer than the receive request", hw, io);
         }
+        if !self.has_receive(hw, io) {
+            return;
+        }
+        let Some(wqe) = self.rq.queue.front() else { return };
         if let Some(status) = wqe.wrong {
             self.complete_recv(Err(status), false, hw, io);
             return self.enter_error(hw, io);

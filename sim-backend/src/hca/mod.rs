@@ -31,6 +31,7 @@
 //!
 //! # What is simplified
 //!
+//! - The sanitizer knows of a receive request in a shared queue when a queue pair has drawn it, not from its post on.
 //! - A datagram's completion is there when the adapter has read its data, before the port has sent it.
 //! - A message's data is in memory when its packet is delivered, and a completion is there at the same moment:
 //!   an acknowledgement never overtakes the data. (The place to change that is `Hardware::scatter`.)
@@ -55,6 +56,7 @@ mod qp;
 mod requester;
 mod responder;
 mod slab;
+mod srq;
 mod watch;
 mod wqe;
 
@@ -67,6 +69,7 @@ pub use memory::{MAX_REGIONS, Memory, Region, Target, keys_of};
 pub use packet::{Body, Data, Endpoint, Nak, Packet, Packets, Part, Reth, SMALL, Syndrome};
 pub use qp::{NewQp, Qp};
 pub use slab::{Key, Slab};
+pub use srq::Srq;
 pub use wqe::{Atomic, Gather, Op, RecvRequest, Remote, SendRequest, Sge};
 
 use crate::NodeId;
@@ -109,6 +112,8 @@ pub struct Limits {
     pub max_mr_size: u64,
     /// Most reads and atomics at a time, either way.
     pub max_rd_atomic: u8,
+    /// Most shared receive queues.
+    pub max_srq: u32,
     /// Longest datagram in bytes: the MTU of its ports.
     pub mtu: u32,
 }
@@ -129,6 +134,7 @@ impl Limits {
             // A host's memory, whatever the adapter could address.
             max_mr_size: adapter.max_mr_size.min(1 << 40),
             max_rd_atomic: count(adapter.max_rd_atomic, 255) as u8,
+            max_srq: count(adapter.max_srq, u32::MAX),
             mtu: profile.transport.mtu().bytes(),
         }
     }
@@ -164,7 +170,9 @@ pub struct Hardware {
     pub memory: Memory,
     /// Completion queues, channels, asynchronous events.
     pub completions: Completions,
-    /// Work requests posted and not completed, of all queue pairs.
+    /// Shared receive queues.
+    pub srqs: Slab<Srq>,
+    /// Work requests posted and not completed, of all queues.
     pub outstanding: u32,
     /// How much of anything it has.
     pub limits: Limits,
@@ -266,7 +274,16 @@ impl Hca {
         let (memory, completions) = (Memory::new(base), Completions::default());
         Hca {
             qps: Slab::default(),
-            hw: Hardware { node, id, memory, completions, outstanding: 0, limits, fetch },
+            hw: Hardware {
+                node,
+                id,
+                memory,
+                completions,
+                srqs: Slab::default(),
+                outstanding: 0,
+                limits,
+                fetch,
+            },
             pds: Slab::default(),
             gone: false,
             first_ctx: 0,
@@ -370,6 +387,7 @@ impl Hca {
         for mut qp in self.qps.drain() {
             qp.vanish(&mut self.hw, io);
         }
+        self.hw.drop_srqs(io);
         io.brought.extend(self.hw.memory.clear());
         if let Some(sanitizer) = io.access.sanitizer() {
             sanitizer.crashed(self.hw.id);

@@ -217,11 +217,14 @@ impl Qp {
         if !self.state.accepts_receives() {
             return Err(VerbsError::WrongState { call: "posting a receive request", state: self.state });
         }
+        if self.new.srq.is_some() {
+            return Err(VerbsError::Invalid("a queue pair with a shared receive queue has none of its own"));
+        }
         let depth = self.new.caps.max_recv_wr;
         if self.rq.queue.len() >= depth as usize {
             return Err(VerbsError::QueueFull { queue: "receive", depth });
         }
-        self.watch_recv(at, &request, hw, io);
+        self.watch_recv(at, request.wr_id, &request.data, hw, io);
         hw.outstanding += 1;
         hw.memory.lease(&request.data);
         self.rq.queue.push_back(RecvWqe {

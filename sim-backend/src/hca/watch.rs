@@ -3,7 +3,7 @@
 use super::packet::{Endpoint, Part};
 use super::qp::Qp;
 use super::requester::wc_op;
-use super::{Gather, Hardware, Io, RecvRequest, SendRequest, Sge};
+use super::{Gather, Hardware, Io, SendRequest, Sge};
 use crate::access::{Access, RegionId, What, Who};
 use crate::sanitizer::{Posted, Poster, Side};
 use verbs_trait::{Nanos, WcOp};
@@ -36,13 +36,12 @@ impl Qp {
         }
     }
 
-    /// A receive request is accepted.
+    /// A receive request is accepted, or drawn from a shared queue.
     #[inline]
-    pub(super) fn watch_recv(&self, at: Nanos, request: &RecvRequest, hw: &Hardware, io: &mut Io<'_>) {
+    pub(super) fn watch_recv(&self, at: Nanos, wr_id: u64, data: &Gather, hw: &Hardware, io: &mut Io<'_>) {
         if let Some(sanitizer) = io.access.sanitizer() {
-            let len = request.data.len();
-            let posted = Posted { at, wr_id: request.wr_id, op: WcOp::Recv, remote: None, len };
-            sanitizer.posted(self.poster(hw), posted, ranges(&request.data, hw));
+            let posted = Posted { at, wr_id, op: WcOp::Recv, remote: None, len: data.len() };
+            sanitizer.posted(self.poster(hw), posted, ranges(data, hw));
         }
     }
 

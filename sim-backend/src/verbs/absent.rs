@@ -4,25 +4,7 @@
 use super::Sim;
 use std::io;
 use std::task::{Context, Poll};
-use verbs_trait::{
-    OutOfBand, PostError, RecvWr, Result, Service, SharedReceiveQueue, SrqId, Stream, StreamListener,
-};
-
-/// A shared receive queue. Missing: [`Caps::SRQ`](verbs_trait::Caps::SRQ).
-#[derive(Clone, Debug)]
-pub enum SimSrq {}
-
-impl SharedReceiveQueue<Sim> for SimSrq {
-    fn id(&self) -> SrqId {
-        match *self {}
-    }
-    fn post_recv(&self, _: &[RecvWr<'_, Sim>]) -> std::result::Result<(), PostError> {
-        match *self {}
-    }
-    fn arm_limit(&self, _: u32) -> Result<()> {
-        match *self {}
-    }
-}
+use verbs_trait::{OutOfBand, Result, Service, Stream, StreamListener};
 
 /// The machines' ordinary network. Missing: [`Caps::OUT_OF_BAND`](verbs_trait::Caps::OUT_OF_BAND).
 #[derive(Clone, Debug)]

@@ -8,8 +8,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use verbs_trait::{
-    AccessFlags, Caps, MemoryRegion, Path, PinnedMemory, ProtectionDomain, QpInit, RemoteSlice, Result,
-    VerbsError,
+    AccessFlags, MemoryRegion, Path, PinnedMemory, ProtectionDomain, QpInit, RemoteSlice, Result, VerbsError,
 };
 
 /// A protection domain of a simulated adapter.
@@ -74,8 +73,8 @@ impl ProtectionDomain<Sim> for SimPd {
         QpHandle::create(self, init)
     }
 
-    fn create_srq(&self, _: u32, _: u32) -> Result<SimSrq> {
-        Err(VerbsError::Unsupported(Caps::SRQ))
+    fn create_srq(&self, max_wr: u32, max_sge: u32) -> Result<SimSrq> {
+        SimSrq::create(self, max_wr, max_sge)
     }
 
     fn create_ah(&self, path: &Path) -> Result<SimAh> {

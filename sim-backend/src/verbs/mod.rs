@@ -12,8 +12,9 @@ mod device;
 mod host;
 mod memory;
 mod qp;
+mod srq;
 
-pub use absent::{SimOob, SimSrq, SimStream, SimStreamListener};
+pub use absent::{SimOob, SimStream, SimStreamListener};
 pub use ah::SimAh;
 pub use cm::SimCm;
 pub use cq::{SimChannel, SimCq};
@@ -21,6 +22,7 @@ pub use device::{SimContext, SimDevice};
 pub use host::SimHost;
 pub use memory::{SimMr, SimPd};
 pub use qp::SimQp;
+pub use srq::SimSrq;
 
 use crate::NodeId;
 use crate::hca::HcaId;

@@ -1,6 +1,6 @@
 //! Queue pairs: from the contract's borrowed work requests to the adapter's own.
 
-use super::{Place, Sim, SimCq, SimMr, SimPd, on_drop};
+use super::{Place, Sim, SimCq, SimMr, SimPd, SimSrq, on_drop};
 use crate::hca::{self, Atomic, Gather, Key, NewQp, Op, RecvRequest, Remote, SendRequest};
 use crate::world::World;
 use std::fmt;
@@ -22,6 +22,8 @@ pub(crate) struct QpHandle {
     caps: QpCaps,
     /// Keep the completion queues alive as long as the queue pair may report to them.
     _cqs: (SimCq, SimCq),
+    /// The same for the shared receive queue.
+    _srq: Option<SimSrq>,
 }
 
 impl fmt::Debug for SimQp {
@@ -39,10 +41,10 @@ impl Drop for QpHandle {
 
 impl QpHandle {
     pub(super) fn create(pd: &SimPd, init: &QpInit<'_, Sim>) -> Result<SimQp> {
-        if let Some(srq) = init.srq {
-            match *srq {}
-        }
         let ctx = &pd.0.place;
+        if init.srq.is_some_and(|srq| !srq.0.place.is_that_of(ctx)) {
+            return Err(VerbsError::Foreign("the shared receive queue"));
+        }
         if !init.send_cq.0.place.is_that_of(ctx) || !init.recv_cq.0.place.is_that_of(ctx) {
             return Err(VerbsError::Foreign("the completion queue"));
         }
@@ -55,6 +57,7 @@ impl QpHandle {
                 pd: pd.0.key,
                 send_cq: init.send_cq.0.key,
                 recv_cq: init.recv_cq.0.key,
+                srq: init.srq.map(|srq| srq.0.key),
                 caps: init.caps,
                 sq_sig_all: init.sq_sig_all,
             },
@@ -67,6 +70,7 @@ impl QpHandle {
             num,
             caps: init.caps,
             _cqs: cqs,
+            _srq: init.srq.cloned(),
         })))
     }
 }
@@ -76,27 +80,11 @@ impl SimQp {
         &self.0.place
     }
 
-    /// The adapter's form of a scatter or gather list. Regions of another context are refused here; those of
-    /// another protection domain are found by the adapter when it executes the request, as on a real one.
-    fn gather(&self, list: &[Sge<'_, SimMr>], most: u32) -> Result<Gather> {
-        if list.len() > most as usize {
-            return Err(VerbsError::TooLarge {
-                what: "the number of scatter or gather entries",
-                value: list.len() as u64,
-                bound: u64::from(most),
-            });
-        }
-        if list.iter().any(|sge| !sge.mr.0.place.is_that_of(&self.0.place)) {
-            return Err(VerbsError::Foreign("the memory region"));
-        }
-        Ok(Gather::new(list.iter().map(|s| hca::Sge { mr: s.mr.0.key, at: s.at, len: s.len })))
-    }
-
     fn send_request<'a>(&self, wr: &SendWr<'a, Sim>, caps: &QpCaps) -> Result<(SendRequest, &'a [u8])> {
         let op = self.op(&wr.op)?;
         let (data, inline): (Gather, &[u8]) = match wr.data {
             Payload::None => (Gather::None, &[]),
-            Payload::Sge(list) => (self.gather(list, caps.max_send_sge)?, &[]),
+            Payload::Sge(list) => (gather(&self.0.place, list, caps.max_send_sge)?, &[]),
             Payload::Inline(bytes) => (Gather::None, bytes),
         };
         if inline.len() > caps.max_inline as usize {
@@ -139,6 +127,22 @@ impl SimQp {
         }
         Ok(())
     }
+}
+
+/// The adapter's form of a scatter or gather list. Regions of another context are refused here; those of another
+/// protection domain are found by the adapter when it executes the request, as on a real one.
+pub(super) fn gather(place: &Place, list: &[Sge<'_, SimMr>], most: u32) -> Result<Gather> {
+    if list.len() > most as usize {
+        return Err(VerbsError::TooLarge {
+            what: "the number of scatter or gather entries",
+            value: list.len() as u64,
+            bound: u64::from(most),
+        });
+    }
+    if list.iter().any(|sge| !sge.mr.0.place.is_that_of(place)) {
+        return Err(VerbsError::Foreign("the memory region"));
+    }
+    Ok(Gather::new(list.iter().map(|s| hca::Sge { mr: s.mr.0.key, at: s.at, len: s.len })))
 }
 
 /// What no adapter could execute is refused at once: it is a mistake in the program, not an event.
@@ -187,7 +191,7 @@ impl QueuePair<Sim> for SimQp {
         let ctx = &self.0.place;
         let caps = self.0.caps;
         self.post(list, |world, first, wr| {
-            let data = self.gather(wr.data, caps.max_recv_sge)?;
+            let data = gather(ctx, wr.data, caps.max_recv_sge)?;
             world.post_recv(ctx.node, ctx.hca, self.0.key, first, RecvRequest { wr_id: wr.wr_id, data })
         })
     }

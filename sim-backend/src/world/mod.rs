@@ -192,6 +192,7 @@ impl World {
         let alive = |hca: &Hca| Alive {
             qps: hca.qps.len(),
             cqs: hca.hw.completions.cqs.len(),
+            srqs: hca.hw.srqs.len(),
             mrs: hca.hw.memory.len(),
             pds: hca.pds.len(),
             outstanding: hca.hw.outstanding,

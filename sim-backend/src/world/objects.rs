@@ -44,6 +44,7 @@ impl World {
             model: format!("simulated adapter, profile {}", self.profile.name),
             caps: Caps::ATOMICS
                 | Caps::UD
+                | Caps::SRQ
                 | Caps::BROUGHT_MEMORY
                 | Caps::CQ_RESIZE
                 | Caps::SOLICITED
@@ -61,7 +62,7 @@ impl World {
             max_msg: crate::hca::MAX_MESSAGE,
             max_dest_rd_atomic: limits.max_rd_atomic,
             max_rd_atomic: limits.max_rd_atomic,
-            max_srq: 0,
+            max_srq: limits.max_srq,
         }
     }
 

@@ -33,6 +33,7 @@ fn pair() -> Pair {
             pd,
             send_cq: cq,
             recv_cq: cq,
+            srq: None,
             caps: QpCaps::default(),
             sq_sig_all: true,
         };

@@ -100,6 +100,7 @@ impl Harness for SimHarness {
     fn capabilities(&self) -> Caps {
         Caps::ATOMICS
             | Caps::UD
+            | Caps::SRQ
             | Caps::BROUGHT_MEMORY
             | Caps::CQ_RESIZE
             | Caps::SOLICITED

@@ -44,8 +44,15 @@ fn end(n: u32) -> End {
     let pd = hca.pds.insert(ctx);
     let cq = hca.hw.completions.cqs.insert(Cq::new(ctx, None, 4096));
     let mr = hca.hw.memory.insert(pd, AccessFlags::all(), RegionId(n), Bytes::zeroed(LEN));
-    let new =
-        NewQp { kind: QpType::Rc, pd, send_cq: cq, recv_cq: cq, caps: QpCaps::default(), sq_sig_all: false };
+    let new = NewQp {
+        kind: QpType::Rc,
+        pd,
+        send_cq: cq,
+        recv_cq: cq,
+        srq: None,
+        caps: QpCaps::default(),
+        sq_sig_all: false,
+    };
     let (qp, num) = hca.create_qp(ctx, new).unwrap();
     let (addr, rkey) = (hca.hw.memory.get(mr).unwrap().addr, keys_of(mr).1);
     End { hca, qp, num, cq, mr, addr, rkey }

@@ -285,6 +285,19 @@ macro_rules! conformance_cases {
                 an_error_flushes_a_datagram_queue_pair
                 a_queue_key_can_change_in_use
             }
+            shared_receives {
+                two_queue_pairs_draw_from_one_shared_queue
+                a_shared_queue_says_once_that_it_runs_low
+                a_shared_queue_that_is_armed_low_says_so
+                an_error_does_not_flush_a_shared_queue
+                a_queue_pair_in_error_says_that_it_draws_no_more
+                an_empty_shared_queue_is_not_ready
+                a_full_shared_queue_takes_no_more
+                long_messages_at_once_get_a_buffer_each
+                writes_with_immediate_data_draw_too
+                datagrams_draw_from_a_shared_queue
+                a_shared_queue_outlives_the_queue_pairs_that_draw
+            }
             memory {
                 a_new_region_is_zeroed_and_named
                 copies_stay_within_the_region
@@ -337,9 +350,6 @@ macro_rules! conformance_cases {
             }
             optional {
                 what_a_device_lacks_it_refuses_by_name
-                two_queue_pairs_draw_from_one_shared_queue
-                a_shared_queue_says_once_that_it_runs_low
-                an_error_does_not_flush_a_shared_queue
                 a_connection_moves_to_its_alternate_path_when_asked
                 each_port_carries_traffic
                 a_byte_stream_carries_bytes_both_ways

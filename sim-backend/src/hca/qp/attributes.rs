@@ -16,6 +16,8 @@ pub struct NewQp {
     pub send_cq: Key,
     /// Where receive completions go.
     pub recv_cq: Key,
+    /// The queue that its receives come from, if not its own.
+    pub srq: Option<Key>,
     /// Its sizes.
     pub caps: QpCaps,
     /// Every send request completes, flagged or not.

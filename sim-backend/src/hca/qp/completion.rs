@@ -71,6 +71,9 @@ impl Qp {
             sanitizer.failed(hw.id, self.key);
         }
         self.flush(hw, io);
+        if from != QpState::Err {
+            self.note_last_receive(hw, io);
+        }
     }
 
     /// Flushes both queues, each in order (IBA 10.3.1.7).

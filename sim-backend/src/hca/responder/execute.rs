@@ -54,6 +54,9 @@ impl Qp {
         if !self.fits(part, len) {
             return INVALID;
         }
+        if !self.has_receive(hw, io) {
+            return NotReady;
+        }
         let Some(wqe) = self.rq.queue.front() else { return NotReady };
         if let Some(status) = wqe.wrong {
             return Refuse(Nak::RemoteOperation, Some(status));
@@ -107,13 +110,11 @@ impl Qp {
         }
         if part.ends() && imm.is_some() {
             // The receive request is looked for before anything of the last packet is executed.
-            match self.rq.queue.front() {
-                None => return NotReady,
-                Some(wqe) => {
-                    if let Some(status) = wqe.wrong {
-                        return Refuse(Nak::RemoteOperation, Some(status));
-                    }
-                }
+            if !self.has_receive(hw, io) {
+                return NotReady;
+            }
+            if let Some(status) = self.rq.queue.front().and_then(|wqe| wqe.wrong) {
+                return Refuse(Nak::RemoteOperation, Some(status));
             }
         }
         if let Some(target) = target {

@@ -120,9 +120,53 @@ impl World {
         })
     }
 
+    pub fn create_srq(
+        &mut self,
+        node: NodeId,
+        hca: HcaId,
+        ctx: u32,
+        pd: Key,
+        (depth, sges): (u32, u32),
+    ) -> Result<Key> {
+        let hw = &mut self.context(hca, ctx)?.hw;
+        check_most("the number of receive requests", depth, hw.limits.max_wr)?;
+        check_most("the number of scatter entries", sges, hw.limits.max_sge)?;
+        let srq = hw.create_srq(ctx, pd, depth)?;
+        self.charge(node, self.profile.cpu.create_ns);
+        Ok(srq)
+    }
+
+    pub fn destroy_srq(&mut self, hca: HcaId, srq: Key) {
+        self.engine(hca, None, |hca, io| hca.hw.destroy_srq(srq, io));
+    }
+
+    pub fn arm_srq(&mut self, node: NodeId, hca: HcaId, srq: Key, limit: u32) -> Result<()> {
+        self.engine(hca, None, |hca, io| hca.hw.arm_srq(srq, limit, io))?;
+        self.charge(node, self.profile.cpu.arm_ns);
+        Ok(())
+    }
+
+    pub fn post_shared(
+        &mut self,
+        node: NodeId,
+        hca: HcaId,
+        srq: Key,
+        first: bool,
+        request: RecvRequest,
+    ) -> Result<()> {
+        let at = self.charge_post(node, first);
+        self.log.line(at, node, Kind::Post, format_args!("recv srq={} wr={}", srq.index, request.wr_id));
+        self.hca_mut(hca)?.hw.post_shared(srq, request)
+    }
+
     #[inline]
     fn charge_post(&mut self, node: NodeId, first: bool) -> Nanos {
         let cpu = &self.profile.cpu;
         self.charge(node, if first { cpu.post_ns } else { cpu.post_more_ns })
     }
+}
+
+fn check_most(what: &'static str, value: u32, bound: u32) -> Result<()> {
+    let (value, bound) = (u64::from(value), u64::from(bound));
+    if value <= bound { Ok(()) } else { Err(VerbsError::TooLarge { what, value, bound }) }
 }

@@ -28,17 +28,22 @@ pub(super) fn datagram_qp<V: Verbs>(end: &End<V>, srq: Option<&V::Srq>, setup: &
     })
 }
 
-const QKEY: u32 = 0x1111_2222;
+pub(super) const QKEY: u32 = 0x1111_2222;
 
 /// A datagram queue pair, ready to send, in place of an end's connected one.
 fn datagram_end<H: Harness>(lab: &mut Lab<'_, H>, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
     let mut end = lab.end(node, setup)?;
     end.qp = datagram_qp(&end, None, setup)?;
+    ready(&end, setup)?;
+    Ok(end)
+}
+
+/// Reset to ready-to-send.
+pub(super) fn ready<V: Verbs>(end: &End<V>, setup: &Setup) -> Outcome {
     let init = ToInit { port: end.port, pkey_index: 0, access: AccessFlags::empty(), qkey: QKEY };
     end.qp.modify(&Modify::Init(init))?;
-    end.qp.modify(&end.to_rtr(&end, setup, 0)?)?;
-    end.qp.modify(&end.to_rts(setup, 0))?;
-    Ok(end)
+    end.qp.modify(&end.to_rtr(end, setup, 0)?)?;
+    Ok(end.qp.modify(&end.to_rts(setup, 0))?)
 }
 
 /// The header that precedes a datagram in its buffer (IBA 11.4.1.2).

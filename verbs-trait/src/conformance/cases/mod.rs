@@ -25,6 +25,7 @@ mod prelude;
 mod retries;
 mod rnr;
 mod shapes;
+mod shared_receives;
 mod sqd;
 mod transitions;
 mod wake;
@@ -55,6 +56,7 @@ pub(super) fn all<H: Harness>() -> Vec<Case<H>> {
         events::cases(),
         ports::cases(),
         datagrams::cases(),
+        shared_receives::cases(),
         memory::cases(),
         cm::cases(),
         cm_trouble::cases(),

@@ -6,9 +6,6 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 cases! { "optional":
     what_a_device_lacks_it_refuses_by_name, "contract, Caps";
-    two_queue_pairs_draw_from_one_shared_queue, "10.2.9", needs Caps::SRQ;
-    a_shared_queue_says_once_that_it_runs_low, "10.2.9.1", needs Caps::SRQ;
-    an_error_does_not_flush_a_shared_queue, "10.2.9", needs Caps::SRQ;
     a_connection_moves_to_its_alternate_path_when_asked, "17.2.8", needs Caps::APM.union(Caps::MULTI_PORT);
     each_port_carries_traffic, "3.5.1", needs Caps::MULTI_PORT;
     a_byte_stream_carries_bytes_both_ways, "contract, OutOfBand", needs Caps::OUT_OF_BAND;
@@ -70,80 +67,6 @@ fn what_a_device_lacks_it_refuses_by_name<H: Harness>(lab: &mut Lab<'_, H>) -> O
     {
         names(a.pd.register(memory, ALL_RIGHTS), Caps::BROUGHT_MEMORY)?;
     }
-    Ok(())
-}
-
-/// Two connections whose second ends draw from one queue.
-struct Drawing<V: Verbs> {
-    pairs: [Pair<V>; 2],
-    srq: V::Srq,
-}
-
-fn drawing<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome<Drawing<H::V>> {
-    let setup = Setup::new(lab);
-    let home = lab.end(1, &setup)?;
-    let srq = home.pd.create_srq(64, 4)?;
-    let mut make = || -> Outcome<Pair<H::V>> {
-        let a = lab.end(0, &setup)?;
-        let mut b = lab.end_on(1, home.pd.clone(), home.sends.clone(), home.recvs.clone(), &setup)?;
-        b.qp = home.pd.create_qp(&QpInit {
-            kind: QpType::Rc,
-            send_cq: &b.sends,
-            recv_cq: &b.recvs,
-            srq: Some(&srq),
-            caps: setup.caps,
-            sq_sig_all: false,
-        })?;
-        a.connect(&b, &setup, 0)?;
-        b.connect(&a, &setup, 1)?;
-        Ok(Pair { a, b })
-    };
-    let pairs = [make()?, make()?];
-    Ok(Drawing { pairs, srq })
-}
-
-fn two_queue_pairs_draw_from_one_shared_queue<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Drawing { pairs, srq } = drawing(lab)?;
-    let into = [pairs[0].b.sge(0..64)];
-    for i in 0..4 {
-        srq.post_recv(&[RecvWr { wr_id: i, data: &into }])?;
-    }
-    for i in 0..4 {
-        let Pair { a, b } = &pairs[i as usize % 2];
-        a.send(i, 0..64)?;
-        lab.done(&a.sends, i)?;
-        let seen = lab.completion(&b.recvs)?;
-        check_eq!((seen.wr_id, seen.qp), (i, b.qp.num()), "which receive served whom");
-    }
-    check!(pairs[0].b.recv(9, 0..64).is_err(), "a receive was posted past the shared queue");
-    Ok(())
-}
-
-fn a_shared_queue_says_once_that_it_runs_low<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Drawing { pairs, srq } = drawing(lab)?;
-    let into = [pairs[0].b.sge(0..64)];
-    for i in 0..4 {
-        srq.post_recv(&[RecvWr { wr_id: i, data: &into }])?;
-    }
-    srq.arm_limit(3)?;
-    let Pair { a, b } = &pairs[0];
-    for (i, expected) in [(0, None), (1, Some(AsyncEvent::SrqLimit(srq.id()))), (2, None)] {
-        a.send(i, 0..64)?;
-        lab.done(&a.sends, i)?;
-        lab.settle();
-        check_eq!(b.ctx.async_event(), expected, "the event after receive {i}");
-    }
-    Ok(())
-}
-
-fn an_error_does_not_flush_a_shared_queue<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Drawing { pairs, srq } = drawing(lab)?;
-    srq.post_recv(&[RecvWr { wr_id: 7, data: &[pairs[0].b.sge(0..64)] }])?;
-    pairs[0].b.qp.modify(&Modify::Err)?;
-    lab.settle();
-    check!(pairs[0].b.poll_recvs()?.is_empty(), "a shared receive was flushed");
-    pairs[1].a.send(1, 0..64)?;
-    lab.done(&pairs[1].b.recvs, 7)?;
     Ok(())
 }
 
