@@ -6,7 +6,7 @@ use sim_backend::{Fabric, NodeId, SimContext, SimCq, SimMr, SimPd, SimQp};
 use std::rc::Rc;
 use verbs_trait::*;
 
-/// Every so many sends one asks for a completion.
+/// Every so many sends one asks for a completion, at most; and no fewer than four times before the queue is full.
 const SIGNAL_EVERY: u32 = 16;
 
 /// Most completions taken at a time.
@@ -108,6 +108,7 @@ pub(super) fn start(
             mr: place.mr.clone(),
             bytes: ring.bytes,
             held: ring.window,
+            signal_every: (caps(ring).max_send_wr / 4).clamp(1, SIGNAL_EVERY),
             posted: 0,
             done: Vec::new(),
             tally: Rc::clone(tally),
@@ -126,6 +127,7 @@ struct Station {
     bytes: u32,
     /// Messages to be sent as soon as there is room.
     held: u32,
+    signal_every: u32,
     posted: u32,
     /// Completions just polled; kept for its allocation.
     done: Vec<WorkCompletion>,
@@ -144,7 +146,7 @@ impl Station {
     /// Sends a message; whether there was room.
     fn send(&mut self) -> bool {
         let data = [Sge { mr: &self.mr, at: 0, len: self.bytes }];
-        let signaled = self.posted % SIGNAL_EVERY == SIGNAL_EVERY - 1;
+        let signaled = self.posted % self.signal_every == self.signal_every - 1;
         let flags = if signaled { SendFlags::SIGNALED } else { SendFlags::empty() };
         let wr = SendWr { wr_id: 1, op: SendOp::Send { imm: None }, data: Payload::Sge(&data), flags };
         let accepted = self.to.post_send(&[wr]).is_ok();

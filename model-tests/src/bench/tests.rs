@@ -23,6 +23,14 @@ fn as_many_messages_arrive_as_were_asked_for_and_no_packet_is_sent_twice() {
 }
 
 #[test]
+fn the_smallest_window_does_not_stand_still() {
+    for stack in [Stack::Nodes, Stack::Tasks, Stack::Sessions] {
+        let ring = Ring { window: 1, ..ring(2, stack) };
+        assert!(ring.run().is_ok_and(|figures| figures.messages >= 2_000), "{stack:?}");
+    }
+}
+
+#[test]
 fn the_virtual_time_of_a_ring_is_the_same_in_every_run() {
     for stack in [Stack::Nodes, Stack::Tasks, Stack::Sessions] {
         let seconds = |_| ring(3, stack).run().expect("a ring").virtual_seconds;
