@@ -86,7 +86,7 @@ fn workload(work: &Workload) -> Rule {
         positive(at("deadline"), deadline)?;
     }
     between(at("hand_overs"), work.hand_overs, 0, 255)?;
-    between(at("shared_limit"), work.shared_limit, 1, u32::MAX)?;
+    between(at("shared_limit"), work.shared_limit, 1, 1 << 31)?;
     if work.deadline.is_none() && work.hurried != super::Share::ALL {
         return broken(at("hurried"), "there is no deadline to carry; give deadline too".into());
     }

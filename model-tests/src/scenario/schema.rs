@@ -160,7 +160,7 @@ pub struct Workload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hand_overs: Option<u32>,
     /// `ncosed`: the count of shared requests in a lock's word from which on the word is given up and rebuilt,
-    /// 1 to 4,294,967,295. Small values exercise the rebuilding. Default: the lock service's, half the range of
+    /// 1 to 2,147,483,648. Small values exercise the rebuilding. Default: the lock service's, half the range of
     /// 32 bits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_limit: Option<u32>,

@@ -22,6 +22,10 @@ pub struct Audit {
     pub rebuilding: u64,
     /// Messages kept back because the mesh had no room for them.
     pub messages_kept: u64,
+    /// Locks that this node has used: no leftover.
+    pub locks_known: u64,
+    /// Locks of this home that were ever asked for: no leftover.
+    pub locks_kept: u64,
     /// Words of this home in use. One for each lock that was ever opened: no leftover.
     pub words_in_use: u64,
     /// Words of this home that were given up after a rebuild and wait for their next use: no leftover.

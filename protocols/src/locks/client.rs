@@ -1,7 +1,7 @@
 //! What an application sees: requests and grants.
 
 use super::stats::{Counters, bump};
-use super::{LockError, LockKey, Mode, Token};
+use super::{LockError, LockKey, Mode, Scheme, Token};
 use crate::rt::Rt;
 use crate::rt::sync::{MailboxSender, OneshotSender, oneshot};
 use std::cell::Cell;
@@ -26,6 +26,8 @@ pub(crate) enum Patience {
 pub(crate) enum Command {
     /// Queue a request.
     Enter { ticket: Ticket, key: LockKey, mode: Mode, patience: Patience, reply: OneshotSender<Reply> },
+    /// The request's application holds exclusively and goes on sharing.
+    Downgrade { ticket: Ticket, key: LockKey },
     /// The request's application does not want it any more: it unlocks, or it leaves the queue.
     Leave { ticket: Ticket, key: LockKey },
 }
@@ -36,6 +38,7 @@ pub(crate) type Reply = Result<Option<Token>, LockError>;
 /// The applications' end of the way to their daemon.
 pub(crate) struct Front<V: Verbs> {
     pub(crate) rt: Rt<V>,
+    pub(crate) scheme: Scheme,
     pub(crate) commands: MailboxSender<Command>,
     pub(crate) next_ticket: Cell<u64>,
     pub(crate) counters: Rc<Counters>,
@@ -167,6 +170,28 @@ impl<V: Verbs> Grant<V> {
     /// Its fencing token, where the scheme has them ([`Scheme::has_tokens`](super::Scheme::has_tokens)).
     pub fn token(&self) -> Option<Token> {
         self.token
+    }
+
+    /// Goes on holding the lock, shared: nobody else has had it alone in between. Others that wait to share it
+    /// are let in, if they come next. Returns once the daemon has been told. What is held shared already stays
+    /// so.
+    ///
+    /// [`LockError::Unsupported`] where nodes do not share ([`Scheme::shares`]); the grant stays exclusive.
+    pub async fn downgrade(&mut self) -> Result<(), LockError> {
+        if self.mode == Mode::Shared {
+            return Ok(());
+        }
+        let Pending { front, ticket, key, .. } = &self.pending;
+        if !front.scheme.shares() {
+            return Err(LockError::Unsupported { what: "downgrade", scheme: front.scheme });
+        }
+        bump(&front.counters.downgrades);
+        front.rt.spend(Work::IpcSend);
+        let command = Command::Downgrade { ticket: *ticket, key: *key };
+        front.commands.send(command).map_err(|_| LockError::Closed)?;
+        self.mode = Mode::Shared;
+        self.token = self.token.map(Token::of_next_grant);
+        Ok(())
     }
 
     /// Gives the lock back. Returns once the daemon has been told, as the paper's unlock does (4.2): the

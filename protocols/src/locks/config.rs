@@ -4,6 +4,9 @@ use super::codec::LONGEST;
 use super::{LockError, Scheme};
 use crate::transport::Channel;
 
+/// Half the range of the count in a word: the other half is room for all nodes' additions after the limit.
+const SHARED_LIMIT: u32 = 1 << 31;
+
 /// A lock service's settings. Every member needs the same ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockConfig {
@@ -16,16 +19,16 @@ pub struct LockConfig {
     /// How often a node that holds a lock exclusively may hand it to the next of its own applications before
     /// the other nodes' turn comes. At most 255. Default: 4. Zero sends every request through the network.
     pub hand_overs: u32,
-    /// N-CoSED: the count of shared requests in a lock's word from which on the word is given up and rebuilt, so that
-    /// the count never overflows into the other half. Default: half the range of 32 bits. Small values are
-    /// for tests.
+    /// N-CoSED: the count of shared requests in a lock's word from which on the word is given up and rebuilt, so
+    /// that the count never overflows into the other half. At most, and by default, half the range of 32 bits:
+    /// what is added while the word is being given up then fits. Small values are for tests.
     pub shared_limit: u32,
 }
 
 impl LockConfig {
     /// The defaults.
     pub const fn new(scheme: Scheme, members: u32) -> LockConfig {
-        LockConfig { scheme, members, channel: Channel(1), hand_overs: 4, shared_limit: 1 << 31 }
+        LockConfig { scheme, members, channel: Channel(1), hand_overs: 4, shared_limit: SHARED_LIMIT }
     }
 
     pub(crate) fn check(&self, mesh_size: u32, max_message: u32) -> Result<(), LockError> {
@@ -36,8 +39,8 @@ impl LockConfig {
         if self.hand_overs > 255 {
             return wrong("hand_overs", self.hand_overs, "at most 255");
         }
-        if self.shared_limit == 0 {
-            return wrong("shared_limit", self.shared_limit, "at least 1");
+        if self.shared_limit == 0 || self.shared_limit > SHARED_LIMIT {
+            return wrong("shared_limit", self.shared_limit, "between 1 and 2147483648");
         }
         if max_message < LONGEST as u32 {
             return wrong("the mesh's max_message", max_message, "at least 40");
@@ -59,6 +62,7 @@ mod tests {
             (LockConfig { members: 4, ..good }, "members"),
             (LockConfig { hand_overs: 256, ..good }, "hand_overs"),
             (LockConfig { shared_limit: 0, ..good }, "shared_limit"),
+            (LockConfig { shared_limit: (1 << 31) + 1, ..good }, "shared_limit"),
         ] {
             match bad.check(3, 40) {
                 Err(LockError::Config { field, .. }) => assert_eq!(field, expected),

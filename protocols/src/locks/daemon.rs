@@ -2,20 +2,21 @@
 //!
 //! - One takes what applications say (the paper's IPC thread, 3.1) and queues it by lock.
 //! - One takes what other nodes say (its communication thread) and hands it to the seat or home it is for.
-//! - One for each lock that the node has used asks the network for what is queued, and gives it back.
+//! - One for each lock that is wanted at the moment asks the network for what is queued, and gives it back.
 
 use super::client::Command;
+use super::homes::Homes;
 use super::local::{Left, LocalQueue, Wanted};
 use super::ncosed::{self, Sharing};
 use super::net::Net;
+use super::pool::Pool;
 use super::stats::{Counters, bump};
-use super::words::Words;
 use super::{Audit, LockConfig, LockError, LockKey, Mode, Scheme, Token, client::Patience};
 use super::{dqnl, srsl};
 use crate::rt::Rt;
 use crate::rt::sync::{Mailbox, Signal};
 use crate::transport::{Inbox, Incoming, Mesh, Rank};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use verbs_trait::{Verbs, Work};
@@ -24,6 +25,8 @@ use verbs_trait::{Verbs, Work};
 struct Lock<V: Verbs> {
     queue: RefCell<LocalQueue>,
     queue_changed: Signal,
+    /// A task serves it.
+    served: Cell<bool>,
     seat: Seat<V>,
 }
 
@@ -32,13 +35,6 @@ enum Seat<V: Verbs> {
     Srsl(srsl::Seat<Net<V>>),
     /// N-CoSED's, or DQNL's.
     Ncosed(ncosed::Seat<Net<V>>),
-}
-
-/// A lock of which this node is the home, by scheme.
-enum Home {
-    Srsl(srsl::Home),
-    /// N-CoSED's, or DQNL's.
-    Ncosed(ncosed::Home),
 }
 
 /// Why the network granted nothing.
@@ -54,8 +50,9 @@ pub(crate) struct Daemon<V: Verbs> {
     config: LockConfig,
     counters: Rc<Counters>,
     locks: RefCell<BTreeMap<LockKey, Rc<Lock<V>>>>,
-    homes: RefCell<BTreeMap<LockKey, Home>>,
-    words: Words<V>,
+    /// Serve locks.
+    pool: Rc<Pool<Rc<Lock<V>>>>,
+    homes: Rc<Homes<V>>,
 }
 
 impl<V: Verbs> Daemon<V> {
@@ -70,12 +67,12 @@ impl<V: Verbs> Daemon<V> {
         let net = Rc::new(Net::new(rt, mesh, &config, counters));
         let daemon = Rc::new(Daemon {
             rt: rt.clone(),
-            words: Words::new(&net),
+            homes: Homes::new(rt, &net, &config, counters),
             net,
             config,
             counters: Rc::clone(counters),
             locks: RefCell::default(),
-            homes: RefCell::default(),
+            pool: Pool::new(),
         });
         rt.spawn(Rc::clone(&daemon).hear_applications(commands));
         rt.spawn(Rc::clone(&daemon).hear_nodes(inbox));
@@ -93,6 +90,12 @@ impl<V: Verbs> Daemon<V> {
                     self.rt.spend(Work::Bookkeeping);
                     let lock = self.lock(key);
                     lock.queue.borrow_mut().enter(ticket, mode, patience, reply);
+                    self.see_to(&lock);
+                }
+                Command::Downgrade { ticket, key } => {
+                    let lock = self.lock(key);
+                    let admitted = lock.queue.borrow_mut().downgrade(ticket);
+                    self.count_grants(admitted, admitted);
                     lock.queue_changed.notify();
                 }
                 Command::Leave { ticket, key } => {
@@ -122,19 +125,26 @@ impl<V: Verbs> Daemon<V> {
                 Seat::Ncosed(ncosed::Seat::new(wire, key, home, sharing))
             }
         };
-        let lock = Rc::new(Lock { queue: RefCell::default(), queue_changed: Signal::new(), seat });
+        let (queue, queue_changed) = (RefCell::default(), Signal::new());
+        let lock = Rc::new(Lock { queue, queue_changed, served: Cell::new(false), seat });
         self.locks.borrow_mut().insert(key, Rc::clone(&lock));
-        self.rt.spawn(Rc::clone(self).serve(Rc::clone(&lock)));
         lock
+    }
+
+    /// Has a lock served to which a request has come.
+    fn see_to(self: &Rc<Self>, lock: &Rc<Lock<V>>) {
+        if lock.served.replace(true) {
+            return lock.queue_changed.notify();
+        }
+        let daemon = Rc::clone(self);
+        self.pool.give(&self.rt, Rc::clone(lock), move |lock| Rc::clone(&daemon).serve(lock));
     }
 
     // One lock's requests.
 
-    /// Asks for what is wanted, lets it be used, gives it back.
+    /// Asks for what is wanted, lets it be used, gives it back; as long as something is wanted.
     async fn serve(self: Rc<Self>, lock: Rc<Lock<V>>) {
-        loop {
-            lock.queue_changed.until(|| lock.queue.borrow().wanted().is_some()).await;
-            let Some(wanted) = lock.queue.borrow().wanted() else { continue };
+        while let Some(wanted) = lock.wanted() {
             match lock.seat.take(wanted).await {
                 Ok((mode, token)) => {
                     self.use_up(&lock, mode, token).await;
@@ -150,6 +160,7 @@ impl<V: Verbs> Daemon<V> {
                 }
             }
         }
+        lock.served.set(false);
     }
 
     /// Lets the node's applications use what the network granted, until it is theirs no more.
@@ -160,7 +171,12 @@ impl<V: Verbs> Daemon<V> {
             bump(&self.counters.late_grants);
         }
         loop {
-            lock.queue_changed.until(|| lock.queue.borrow().is_spent()).await;
+            let changed = || lock.queue.borrow().is_eased() || lock.queue.borrow().is_spent();
+            lock.queue_changed.until(changed).await;
+            if lock.queue.borrow_mut().tell_eased() {
+                lock.seat.downgrade().await;
+                continue;
+            }
             let admitted = lock.queue.borrow_mut().hand_over();
             self.count_grants(admitted, admitted);
             if admitted == 0 {
@@ -202,7 +218,7 @@ impl<V: Verbs> Daemon<V> {
     fn hear(self: &Rc<Self>, from: Rank, bytes: &[u8]) {
         match self.config.scheme {
             Scheme::Srsl => match srsl::Message::decode(bytes) {
-                Ok((key, message)) if message.is_for_the_home() => self.srsl_home(key, from, message),
+                Ok((key, message)) if message.is_for_the_home() => self.homes.tell_srsl(key, from, message),
                 Ok((key, message)) => match self.known(key).as_deref() {
                     Some(Lock { seat: Seat::Srsl(seat), .. }) => seat.on_message(from, message),
                     _ => bump(&self.counters.out_of_turn),
@@ -211,7 +227,7 @@ impl<V: Verbs> Daemon<V> {
             },
             scheme => match ncosed::Message::decode(scheme, bytes) {
                 Ok((key, message)) if message.is_for_the_home() => {
-                    self.ncosed_home(key, ncosed::Event::Message(from, message));
+                    self.homes.tell_ncosed(key, from, message);
                 }
                 Ok((key, message)) => match self.known(key).as_deref() {
                     Some(Lock { seat: Seat::Ncosed(seat), .. }) => seat.on_message(from, message),
@@ -227,93 +243,24 @@ impl<V: Verbs> Daemon<V> {
         self.locks.borrow().get(&key).map(Rc::clone)
     }
 
-    fn is_home_of(&self, key: LockKey) -> bool {
-        key.home(self.config.members) == self.net.mesh().me()
-    }
-
-    fn srsl_home(&self, key: LockKey, from: Rank, message: srsl::Message) {
-        let mut out = Vec::new();
-        let taken = self.is_home_of(key) && {
-            let mut homes = self.homes.borrow_mut();
-            match homes.entry(key).or_insert_with(|| Home::Srsl(srsl::Home::default())) {
-                Home::Srsl(home) => home.on_message(from, message, &mut out).is_ok(),
-                Home::Ncosed(_) => false,
-            }
-        };
-        if !taken {
-            bump(&self.counters.out_of_turn);
-        }
-        for (to, message) in out {
-            srsl::Wire::send(&*self.net, to, key, message);
-        }
-    }
-
-    fn ncosed_home(self: &Rc<Self>, key: LockKey, event: ncosed::Event) {
-        if !self.is_home_of(key) {
-            return bump(&self.counters.out_of_turn);
-        }
-        let mut out = Vec::new();
-        {
-            let mut homes = self.homes.borrow_mut();
-            match homes.entry(key).or_insert_with(|| Home::Ncosed(ncosed::Home::new())) {
-                Home::Ncosed(home) => home.on_event(event, &mut out),
-                Home::Srsl(_) => out.push(ncosed::Action::OutOfTurn),
-            }
-        }
-        for action in out {
-            self.act(key, action);
-        }
-    }
-
-    /// Does what a home wants done. What takes time becomes a task that comes back with an event.
-    fn act(self: &Rc<Self>, key: LockKey, action: ncosed::Action) {
-        match action {
-            ncosed::Action::Send(to, message) => ncosed::Wire::send(&*self.net, to, key, message),
-            ncosed::Action::Swap { at, compare, swap } => {
-                let daemon = Rc::clone(self);
-                self.rt.spawn(async move {
-                    let me = daemon.net.mesh().me();
-                    let fate = daemon.net.swap(me, at, compare, swap).await;
-                    daemon.ncosed_home(key, ncosed::Event::Swapped(fate));
-                });
-            }
-            ncosed::Action::FreshWord { retired } => {
-                let daemon = Rc::clone(self);
-                self.rt.spawn(async move {
-                    let word = daemon.words.fresh(retired).await;
-                    daemon.ncosed_home(key, ncosed::Event::Word(word));
-                });
-            }
-            ncosed::Action::Rebuilding => bump(&self.counters.rebuilds),
-            ncosed::Action::Stale => bump(&self.counters.stale_messages),
-            ncosed::Action::OutOfTurn => bump(&self.counters.out_of_turn),
-        }
-    }
-
     /// What the daemon holds.
     pub(crate) fn audit(&self) -> Audit {
-        let (words_in_use, words_retired) = self.words.counts();
-        let messages_kept = self.net.kept() as u64;
-        let mut audit = Audit { words_in_use, words_retired, messages_kept, ..Audit::default() };
+        let mut audit = Audit { messages_kept: self.net.kept() as u64, ..Audit::default() };
+        self.homes.audit(&mut audit);
+        audit.locks_known = self.locks.borrow().len() as u64;
         for lock in self.locks.borrow().values() {
             let queue = lock.queue.borrow();
             audit.grants_held += queue.holding() as u64;
             audit.requests_waiting += queue.waiting() as u64;
             audit.seats_taken += u64::from(lock.seat.is_taken());
         }
-        for home in self.homes.borrow().values() {
-            match home {
-                Home::Srsl(home) => audit.home_entries += home.entries() as u64,
-                Home::Ncosed(home) => {
-                    audit.home_entries += home.entries() as u64;
-                    audit.releases_unspent += u64::from(home.unspent());
-                    audit.rebuilding += u64::from(home.is_rebuilding());
-                    let value = home.word().and_then(|at| self.words.look(at));
-                    audit.words_not_free += u64::from(value.is_some_and(|value| value != 0));
-                }
-            }
-        }
         audit
+    }
+}
+
+impl<V: Verbs> Lock<V> {
+    fn wanted(&self) -> Option<Wanted> {
+        self.queue.borrow().wanted()
     }
 }
 
@@ -334,6 +281,14 @@ impl<V: Verbs> Seat<V> {
                 let mode = seat.try_lock(wanted.mode).await.map_err(full)?.ok_or(NoGrant::Busy)?;
                 Ok((mode, None))
             }
+        }
+    }
+
+    /// Shares what was held exclusively.
+    async fn downgrade(&self) {
+        match self {
+            Seat::Srsl(seat) => seat.downgrade(),
+            Seat::Ncosed(seat) => seat.downgrade().await,
         }
     }
 

@@ -5,8 +5,8 @@
 //! replaced is before it in the queue, and is told. A holder passes the lock to whoever has told it so; if
 //! nobody has, it takes itself out of the word, and if that fails a successor is about to tell.
 //!
-//! N-CoSED's exclusive requests are this protocol (3.2.1 repeats it), with a count of shared requests beside the
-//! tail. Where nobody shares, the count stays zero and everything that is about it does not happen. So DQNL is
+//! N-CoSED's exclusive requests are this protocol (3.2.1 repeats it), with a count of shared requests beside
+//! the tail. Where nobody shares, the count stays zero and all that is about it does not happen. So DQNL is
 //! [`ncosed::Seat`](super::ncosed::Seat) under [`Sharing::Never`], step by step:
 //!
 //! | 2.2.2 | here |
@@ -16,14 +16,16 @@
 //! | wait behind the old tail | `Queue` to t, then `Grant` from t |
 //! | leave | `Grant` to the successor, or `me:0 -> 0:0` |
 //!
-//! The rank is in the word's upper half, as N-CoSED has it, and not in its lower bits: nothing else reads a word.
-//! The home's processor has no part in this, beyond telling where the word is. An atomic of unknown fate ends
-//! the word's epoch and the home rebuilds the queue, as N-CoSED's does and by the same machine; the argument for
-//! it there holds for a protocol with fewer moves. Nodes do not accept N-CoSED's messages about sharing.
+//! The rank is in the word's upper half, as N-CoSED has it, and not in its lower bits: nothing else reads a
+//! word. The home's processor has no part in this, beyond telling where the word is. An atomic of unknown fate
+//! ends the word's epoch and the home rebuilds the queue, as N-CoSED's does and by the same machine; the
+//! argument for it there holds for a protocol with fewer moves. Nodes do not accept N-CoSED's messages about
+//! sharing.
 //!
-//! What is lost is sharing between nodes: a shared request waits for its turn, and has the lock alone among the
-//! nodes. (The applications of its own node may share it: that is the daemon's affair.) What is not lost is the
-//! order: every request is served in that of its compare-and-swap.
+//! What is lost is sharing between nodes: a shared request waits for its turn, and has the lock alone among
+//! the nodes. (The applications of its own node may share it: that is the daemon's affair.) A downgrade would
+//! let nobody in, and is refused. What is gained is the order: every request is served in that of its
+//! compare-and-swap.
 
 use super::LockKey;
 use super::ncosed::{Seat, Sharing, Wire};

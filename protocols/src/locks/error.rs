@@ -1,12 +1,13 @@
 //! Why there is no grant, and why there is no service.
 
+use super::Scheme;
 use crate::transport::TransportError;
 use thiserror::Error;
 
 /// Why a lock request ended without a grant, or a lock service did not start.
 ///
-/// After any of them the caller holds nothing, and nothing is left to undo: a grant that arrives later is
-/// passed on.
+/// After any of them the caller holds nothing more than before, and nothing is left to undo: a grant that
+/// arrives later is passed on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LockError {
     /// The deadline passed first.
@@ -19,6 +20,14 @@ pub enum LockError {
     /// The node's lock service has ended.
     #[error("the lock service has ended")]
     Closed,
+    /// The scheme cannot do that; the grant is what it was before.
+    #[error("{scheme} cannot {what}")]
+    Unsupported {
+        /// What was asked for.
+        what: &'static str,
+        /// The service's scheme.
+        scheme: Scheme,
+    },
     /// The lock's home has no memory left for another lock.
     #[error("the home of the lock has no room for another one")]
     HomeFull,

@@ -26,6 +26,8 @@ struct Hold {
     mode: Mode,
     token: Option<Token>,
     hand_overs_left: u32,
+    /// Its user shares from now on, and the network has not been told.
+    eased: bool,
 }
 
 /// What the network should be asked for.
@@ -111,13 +113,13 @@ impl LocalQueue {
         }
     }
 
-    /// The network has granted the lock. Says how many applications hold it now.
+    /// The network has granted the lock. Says how many applications that serves.
     pub(crate) fn granted(&mut self, mode: Mode, token: Option<Token>, hand_overs: u32) -> usize {
-        self.hold = Some(Hold { mode, token, hand_overs_left: hand_overs });
+        self.hold = Some(Hold { mode, token, hand_overs_left: hand_overs, eased: false });
         self.admit()
     }
 
-    /// Hands an exclusive hold that nobody uses any more to the next request. Says how many hold it now.
+    /// Hands an exclusive hold that nobody uses any more to the next request. Says how many that serves.
     pub(crate) fn hand_over(&mut self) -> usize {
         let Some(hold) = &mut self.hold else { return 0 };
         let next_is_exclusive = self.waiting.front().is_some_and(|w| w.mode == Mode::Exclusive);
@@ -133,10 +135,35 @@ impl LocalQueue {
         self.admit()
     }
 
+    /// The one that holds exclusively shares from now on. Says how many of its neighbours do so with it.
+    pub(crate) fn downgrade(&mut self, ticket: Ticket) -> usize {
+        match &mut self.hold {
+            Some(hold) if hold.mode == Mode::Exclusive && self.users == [ticket] => {
+                hold.mode = Mode::Shared;
+                hold.token = hold.token.map(Token::of_next_grant);
+                hold.eased = true;
+                self.admit()
+            }
+            // It has left meanwhile.
+            _ => 0,
+        }
+    }
+
+    /// Whether the network must be told that others may share; it is then asked once.
+    pub(crate) fn is_eased(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.eased)
+    }
+
+    /// The network is being told.
+    pub(crate) fn tell_eased(&mut self) -> bool {
+        self.hold.as_mut().is_some_and(|hold| std::mem::take(&mut hold.eased))
+    }
+
     /// Admits what may hold now: the first request that still listens, and if that is shared, those behind it.
     fn admit(&mut self) -> usize {
         let Some(hold) = &self.hold else { return 0 };
         let mut admitted = None;
+        let before = self.users.len();
         while let Some(front) = self.waiting.front() {
             let fits = match admitted {
                 None => hold.mode == Mode::Exclusive || front.mode == Mode::Shared,
@@ -152,7 +179,7 @@ impl LocalQueue {
                 admitted = Some(next.mode);
             }
         }
-        self.users.len()
+        self.users.len() - before
     }
 
     /// Whether the network's grant is used up.
@@ -255,6 +282,33 @@ mod tests {
         node.queue.leave(Ticket(0));
         assert_eq!(node.queue.hand_over(), 0);
         assert!(node.queue.is_spent());
+    }
+
+    #[test]
+    fn a_downgraded_hold_takes_in_the_neighbours_that_come_next_and_share() {
+        let mut node = Node::new(&[X, S, S, X, S]);
+        node.queue.granted(X, Some(Token(256)), 4);
+        assert_eq!(node.granted(), [(0, Some(256))]);
+        assert_eq!(node.queue.downgrade(Ticket(1)), 0);
+        assert!(!node.queue.is_eased());
+        assert_eq!(node.queue.downgrade(Ticket(0)), 2);
+        assert_eq!(node.granted(), [(1, Some(512)), (2, Some(512))]);
+        assert!(node.queue.tell_eased() && !node.queue.tell_eased());
+        for user in 0..3 {
+            assert!(!node.queue.is_spent());
+            node.queue.leave(Ticket(user));
+            assert_eq!(node.queue.hand_over(), 0);
+        }
+        assert!(node.queue.is_spent());
+    }
+
+    #[test]
+    fn a_downgrade_that_crosses_its_end_changes_nothing() {
+        let mut node = Node::new(&[X, S]);
+        node.queue.granted(X, None, 4);
+        node.queue.leave(Ticket(0));
+        assert_eq!(node.queue.downgrade(Ticket(0)), 0);
+        assert!(node.queue.is_spent() && !node.queue.is_eased());
     }
 
     #[test]

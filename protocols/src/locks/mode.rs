@@ -92,11 +92,23 @@ impl FromStr for Scheme {
 /// A fencing token: whoever guards the locked thing keeps the largest that it has seen and refuses smaller
 /// ones, and so refuses a holder that was superseded without noticing.
 ///
-/// Per lock, every exclusive grant's token is larger than all earlier grants' tokens, and every shared grant's
-/// lies above the exclusive ones before it and below those after it. Shared grants of one group may be equal.
-/// Nothing else is promised: there are gaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Per lock, every exclusive grant's token is larger than all earlier grants' tokens. Shared grants between the
+/// same two exclusive ones have one token, above that of the one before and below that of the one after; an
+/// exclusive hold that is downgraded takes theirs. Nothing else is promised: there are gaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
+
+impl Token {
+    /// Tokens that each grant of the network takes: one for its first holder, and one for each application of
+    /// its node to which an exclusive hold may be handed over.
+    const A_GRANT: u64 = 256;
+
+    /// The token of the network's next grant; for a hold that is downgraded, the one that it shares with those
+    /// who are let in beside it.
+    pub(crate) const fn of_next_grant(self) -> Token {
+        Token((self.0 / Token::A_GRANT + 1) * Token::A_GRANT)
+    }
+}
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -49,6 +49,15 @@ impl GrantQueue {
         Ok(())
     }
 
+    /// An exclusive hold becomes a shared one.
+    pub(crate) fn downgrade(&mut self, who: Rank) -> Result<(), OutOfTurn> {
+        if self.held != Some(Mode::Exclusive) || !self.holders.contains(&who) {
+            return Err(OutOfTurn);
+        }
+        self.held = Some(Mode::Shared);
+        Ok(())
+    }
+
     /// The next grant that is due, if any; call it until there is none. A shared request never passes an
     /// exclusive one that came before it, so nobody starves.
     pub(crate) fn next_grant(&mut self) -> Option<(Rank, Mode)> {
@@ -126,6 +135,24 @@ mod tests {
         assert_eq!(queue.request(rank(1), Mode::Shared), Err(OutOfTurn));
         queue.release(rank(1)).unwrap();
         assert_eq!(queue.release(rank(1)), Err(OutOfTurn));
+    }
+
+    #[test]
+    fn a_downgrade_lets_in_those_who_share_and_come_next() {
+        let mut queue = GrantQueue::default();
+        for (who, mode) in [(1, Mode::Exclusive), (2, Mode::Shared), (3, Mode::Exclusive), (4, Mode::Shared)]
+        {
+            queue.request(rank(who), mode).unwrap();
+        }
+        assert_eq!(grants(&mut queue), [1]);
+        assert_eq!(queue.downgrade(rank(2)), Err(OutOfTurn));
+        queue.downgrade(rank(1)).unwrap();
+        assert_eq!(grants(&mut queue), [2]);
+        assert_eq!(queue.downgrade(rank(1)), Err(OutOfTurn));
+        queue.release(rank(2)).unwrap();
+        assert_eq!(grants(&mut queue), []);
+        queue.release(rank(1)).unwrap();
+        assert_eq!(grants(&mut queue), [3]);
     }
 
     #[test]

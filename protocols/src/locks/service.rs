@@ -32,7 +32,8 @@ impl<V: Verbs> LockService<V> {
         let counters = Rc::new(Counters::default());
         let daemon = Daemon::start(rt, mesh, config, &counters, commands, inbox);
         let next_ticket = Cell::new(1);
-        let front = Rc::new(Front { rt: rt.clone(), commands: sender, next_ticket, counters });
+        let front =
+            Rc::new(Front { rt: rt.clone(), scheme: config.scheme, commands: sender, next_ticket, counters });
         Ok(LockService { front, daemon })
     }
 

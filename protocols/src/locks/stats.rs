@@ -47,6 +47,8 @@ counters! {
     /// Grants that served a waiting application without another request in the network: an exclusive hold
     /// handed over, or a shared one used by several.
     local_grants,
+    /// Exclusive holds that became shared ones.
+    downgrades,
     /// Requests whose application left before the grant: a deadline that fired, a future that was dropped.
     abandoned,
     /// Grants from the network that nobody waited for any more, and that were passed on.

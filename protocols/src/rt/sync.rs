@@ -238,13 +238,18 @@ impl Signal {
 
     /// Wakes everyone who waits, in the order in which they began to.
     pub fn notify(&self) {
-        let waiters = {
+        let mut waiters = {
             let mut state = self.0.borrow_mut();
             state.changes += 1;
             std::mem::take(&mut state.waiters)
         };
-        for waker in waiters {
+        for waker in waiters.drain(..) {
             waker.wake();
+        }
+        // The next waiters find its allocation, unless waking has brought some already.
+        let mut state = self.0.borrow_mut();
+        if state.waiters.is_empty() {
+            state.waiters = waiters;
         }
     }
 

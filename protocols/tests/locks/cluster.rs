@@ -26,6 +26,8 @@ pub struct Job {
     pub keys: u64,
     /// Out of a hundred.
     pub shared_percent: u64,
+    /// Out of a hundred exclusive grants, those that are downgraded half-way, where nodes share.
+    pub downgrade_percent: u64,
     /// The longest hold.
     pub hold: Nanos,
     /// How long an application waits for a grant, if not for ever.
@@ -43,6 +45,7 @@ impl Job {
             rounds: 12,
             keys: 3,
             shared_percent: 50,
+            downgrade_percent: 0,
             hold: Nanos::from_micros(50),
             patience: None,
             seed,
@@ -86,6 +89,12 @@ impl Book {
             Mode::Exclusive => *exclusive = token,
             Mode::Shared => *shared = token.max(*shared),
         }
+    }
+
+    fn downgraded(&mut self, node: u32, key: LockKey, token: Option<u64>) {
+        self.released(node, key, Mode::Exclusive);
+        self.grants -= 1;
+        self.granted(node, key, Mode::Shared, token);
     }
 
     fn released(&mut self, node: u32, key: LockKey, mode: Mode) {
@@ -209,10 +218,15 @@ async fn round(n: u32, rt: &Rt<Sim>, client: &LockClient<Sim>, book: &Rc<RefCell
     rt.sleep(Nanos(rt.random() % (job.hold.0 + 1))).await;
     let deadline = job.patience.map_or(Nanos::MAX, |patience| rt.now() + patience);
     match client.lock_until(key, mode, deadline).await {
-        Ok(grant) => {
+        Ok(mut grant) => {
             book.borrow_mut().granted(n, key, mode, grant.token().map(|t| t.0));
             rt.sleep(Nanos(rt.random() % (job.hold.0 + 1))).await;
-            book.borrow_mut().released(n, key, mode);
+            if mode == Mode::Exclusive && job.scheme.shares() && rt.random() % 100 < job.downgrade_percent {
+                grant.downgrade().await.expect("nodes share");
+                book.borrow_mut().downgraded(n, key, grant.token().map(|t| t.0));
+                rt.sleep(Nanos(rt.random() % (job.hold.0 + 1))).await;
+            }
+            book.borrow_mut().released(n, key, grant.mode());
             grant.unlock().await;
         }
         Err(LockError::Deadline) => book.borrow_mut().timeouts += 1,

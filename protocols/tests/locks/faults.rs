@@ -28,7 +28,7 @@ fn cut_links_and_lost_completions_cost_time_and_nothing_else() {
     for scheme in Scheme::ALL {
         for seed in 0..20 {
             let wait = STYLES[seed as usize % 2];
-            let job = Job { rounds: 40, ..Job::new(scheme, wait, seed) };
+            let job = Job { rounds: 40, downgrade_percent: 20, ..Job::new(scheme, wait, seed) };
             let cluster = Cluster::of(&job);
             plan_faults(&cluster, job.nodes, seed);
             cluster.run(Nanos::from_secs(20));

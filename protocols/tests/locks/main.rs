@@ -2,6 +2,7 @@
 
 mod cluster;
 mod cost;
+mod downgrade;
 mod faults;
 mod requests;
 

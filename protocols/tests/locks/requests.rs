@@ -172,6 +172,44 @@ fn a_node_hands_a_lock_around_only_so_often_while_another_waits() {
     });
 }
 
+/// A lock that is known and not used costs memory, and no task; of the tasks that many locks at once took, few are
+/// kept.
+#[test]
+fn tasks_are_as_many_as_locks_are_in_use() {
+    each(|scheme, wait| {
+        const KEYS: u64 = 300;
+        let cluster = Cluster::new(scheme, wait, 2, 1);
+        let tasks = || cluster.nodes.iter().map(|(rt, _, _)| rt.audit().tasks).collect::<Vec<_>>();
+        let before = tasks();
+        let client = cluster.client(0);
+        tell(&cluster, 0, async move {
+            for key in 0..KEYS {
+                client.lock(LockKey(key), Mode::Shared).await.expect("a grant").unlock().await;
+            }
+        });
+        // A connection's, one that serves, one that answers for a home.
+        assert!(tasks().iter().zip(&before).all(|(now, before)| now <= &(before + 8)), "{:?}", tasks());
+        let audit = cluster.audit();
+        assert_eq!((audit[0].locks_known, audit[1].locks_known), (KEYS, 0));
+        assert_eq!(audit.iter().map(|a| a.locks_kept).sum::<u64>(), KEYS);
+    });
+    let cluster = Cluster::new(Scheme::Ncosed, Wait::Poll, 2, 1);
+    let before = cluster.rt(0).audit().tasks;
+    let (rt, client) = (cluster.rt(0), cluster.client(0));
+    tell(&cluster, 0, async move {
+        let mut grants = Vec::new();
+        for key in 0..200 {
+            grants.push(client.lock(LockKey(key), Mode::Exclusive).await.expect("a grant"));
+        }
+        assert!(rt.audit().tasks >= 200);
+        for grant in grants {
+            grant.unlock().await;
+        }
+    });
+    let kept = cluster.rt(0).audit().tasks - before;
+    assert!((8..=2 * 64 + 8).contains(&kept), "{kept}");
+}
+
 #[test]
 fn a_misfit_configuration_is_refused() {
     let cluster = Cluster::new(Scheme::Srsl, Wait::Poll, 2, 1);

@@ -39,8 +39,9 @@ impl<W: Wire> Seat<W> {
         Ok(self.compare_swap(Word::FREE, Word::behind(self.me, 0)).await? == Word::FREE)
     }
 
-    /// 3.2.1, unlocking protocol, repaired: see the module's documentation.
-    pub(super) async fn unlock_exclusive(&self) -> Result<(), Frozen> {
+    /// 3.2.1, unlocking protocol, repaired: see the module's documentation. `stays` is 1 if this node remains
+    /// as one of those who share, to release to the home as they do, and 0 if it leaves.
+    pub(super) async fn step_aside(&self, stays: u32) -> Result<(), Frozen> {
         self.grant_arrived(); // and from now on whoever arrives is granted at once
         let mut shared = self.member.borrow().served;
         loop {
@@ -48,12 +49,12 @@ impl<W: Wire> Seat<W> {
             if let Some(next) = successor {
                 // step 1: there is a successor, and those who share before it come first
                 self.until_served(next.readers).await?;
-                self.pass_to(next);
+                self.pass_to(next, stays);
                 return Ok(());
             }
             // step 2: as far as we know we are the last
             let seen = Word::behind(self.me, shared);
-            let was = self.compare_swap(seen, Word::shared_only(shared)).await?;
+            let was = self.compare_swap(seen, Word::shared_only(shared + stays)).await?;
             if was == seen {
                 break;
             }
@@ -73,14 +74,14 @@ impl<W: Wire> Seat<W> {
     }
 
     /// Hands the lock to the next in the exclusive queue, or to the home if shared holders come before it.
-    fn pass_to(&self, next: Successor) {
+    fn pass_to(&self, next: Successor, stays: u32) {
         let epoch = {
             let mut member = self.member.borrow_mut();
             member.passed = Some(Passed { who: next.who, turn: next.turn });
             member.forget_queue();
             member.epoch
         };
-        match next.readers {
+        match next.readers + stays {
             0 => self.send(next.who, Message::Grant { epoch }),
             readers => self.send(self.home, Message::Wait { epoch, who: next.who, readers }),
         }

@@ -1,14 +1,15 @@
 //! The home's side of one lock: a state machine without I/O.
 //!
-//! In an epoch the home does two things: it counts the releases of shared holders for whoever must wait for
-//! them (3.2.3, step 4), and it resets the shared count when nobody is left (3.2.2, unlocking, step 2). When
-//! an epoch ends it decides alone until the next one begins.
+//! While an epoch lasts it says where the word is, and serves those who share (`serving`). When an epoch ends it
+//! decides alone until the next one begins.
 
 use super::FateUnknown;
 use super::messages::{Epoch, Message, Report, Stake};
 use super::rebuild;
+use super::serving::Serving;
 use super::word::Word;
-use crate::locks::queue::GrantQueue;
+use crate::locks::Mode;
+use crate::locks::queue::{GrantQueue, OutOfTurn};
 use crate::transport::Rank;
 use verbs_trait::RemoteSlice;
 
@@ -42,21 +43,6 @@ pub(crate) enum Action {
 
 /// The home's actions, in order.
 pub(crate) type Actions = Vec<Action>;
-
-/// While an epoch lasts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Serving {
-    /// Shared holders that released and are not accounted for.
-    released: u32,
-    /// Who comes next, and how many shared holders must release before it.
-    waiting: Option<(Rank, u32)>,
-    /// The compare-and-swap that resets the count is out, with that many releases.
-    resetting: Option<u32>,
-    /// A reset is pointless with fewer releases than that.
-    worth_trying: u32,
-    /// A kick came while the reset was out.
-    kicked: bool,
-}
 
 #[derive(Clone, Debug)]
 enum Phase {
@@ -110,6 +96,7 @@ impl Home {
             Message::Open => return self.on_open(from, out),
             Message::Wait { epoch, .. }
             | Message::Release { epoch }
+            | Message::Downgrade { epoch }
             | Message::Kick { epoch }
             | Message::Report { epoch, .. } => {
                 if epoch < self.epoch {
@@ -125,21 +112,28 @@ impl Home {
             Phase::New | Phase::Opening => out.push(Action::OutOfTurn),
             Phase::Serving(_) => self.while_serving(from, message, out),
             Phase::Freezing { .. } => self.while_freezing(from, message, out),
-            Phase::Closing { reports, .. } => match (message, self.openers.iter().position(|&o| o == from)) {
-                (Message::Release { .. }, Some(at)) => release_reported(&mut reports[at], out),
-                _ => out.push(Action::OutOfTurn),
+            Phase::Closing { reports, .. } => match self.openers.iter().position(|&o| o == from) {
+                Some(at) => after_report(&mut reports[at], message, out),
+                None => out.push(Action::OutOfTurn),
             },
-            Phase::Draining(queue) => match message {
-                Message::Release { .. } if queue.release(from).is_ok() => self.drain(out),
-                _ => out.push(Action::OutOfTurn),
-            },
+            Phase::Draining(queue) => {
+                let taken = match message {
+                    Message::Release { .. } => queue.release(from),
+                    Message::Downgrade { .. } => queue.downgrade(from),
+                    _ => Err(OutOfTurn),
+                };
+                match taken {
+                    Ok(()) => self.drain(out),
+                    Err(OutOfTurn) => out.push(Action::OutOfTurn),
+                }
+            }
         }
     }
 
     fn while_serving(&mut self, from: Rank, message: Message, out: &mut Actions) {
         let Phase::Serving(serving) = &mut self.phase else { return };
         if let Message::Report { report, .. } = message {
-            let swap_out = serving.resetting.is_some();
+            let swap_out = serving.is_resetting();
             self.freeze(swap_out, out);
             self.on_report(from, report, out);
         } else {
@@ -155,11 +149,10 @@ impl Home {
         let at = self.openers.iter().position(|&o| o == from);
         let Phase::Freezing { reports, .. } = &mut self.phase else { return };
         match (at.and_then(|at| reports[at].as_mut()), message) {
+            (None, Message::Downgrade { .. }) => out.push(Action::OutOfTurn),
             // Sent before its sender reported, and counted for an epoch that is over.
             (None, _) => out.push(Action::Stale),
-            // Sent after it: the end of the hold that was reported.
-            (Some(report), Message::Release { .. }) => release_reported(report, out),
-            (Some(_), _) => out.push(Action::OutOfTurn),
+            (Some(report), message) => after_report(report, message, out),
         }
     }
 
@@ -313,7 +306,7 @@ impl Home {
     /// Releases that are not accounted for.
     pub(crate) fn unspent(&self) -> u32 {
         match &self.phase {
-            Phase::Serving(serving) => serving.released,
+            Phase::Serving(serving) => serving.unspent(),
             _ => 0,
         }
     }
@@ -321,70 +314,18 @@ impl Home {
     /// Who holds or waits, as far as the home's books know.
     pub(crate) fn entries(&self) -> usize {
         match &self.phase {
-            Phase::Serving(serving) => usize::from(serving.waiting.is_some()),
+            Phase::Serving(serving) => usize::from(serving.is_waited_for()),
             Phase::Draining(queue) => queue.holding() + queue.waiting(),
             _ => 0,
         }
     }
 }
 
-/// A node that had reported a hold released it before the home had made its queue.
-fn release_reported(report: &mut Report, out: &mut Actions) {
-    match report.stake {
-        Stake::Holds(_) => report.stake = Stake::Nothing,
-        _ => out.push(Action::OutOfTurn),
-    }
-}
-
-impl Serving {
-    fn take(&mut self, message: Message, out: &mut Actions) {
-        match message {
-            Message::Release { .. } => self.released += 1,
-            Message::Kick { .. } if self.resetting.is_some() => self.kicked = true,
-            Message::Kick { .. } => self.worth_trying = 0,
-            Message::Wait { who, readers, .. } if self.waiting.is_none() => {
-                self.waiting = Some((who, readers));
-            }
-            _ => out.push(Action::OutOfTurn),
-        }
-    }
-
-    fn serve(&mut self, epoch: Epoch, at: RemoteSlice, out: &mut Actions) {
-        if self.resetting.is_some() {
-            // Until it is known how many releases it spends, nothing else may spend them.
-            return;
-        }
-        if let Some((who, readers)) = self.waiting {
-            if self.released >= readers {
-                // 3.2.3, step 4
-                self.released -= readers;
-                self.waiting = None;
-                self.worth_trying = 0;
-                out.push(Action::Send(who, Message::Grant { epoch }));
-            }
-        } else if self.released > 0 && self.released >= self.worth_trying {
-            // 3.2.2, unlocking, step 2: right if nobody else is counted, and harmless if somebody is
-            self.resetting = Some(self.released);
-            let compare = Word::shared_only(self.released);
-            out.push(Action::Swap { at, compare, swap: Word::FREE });
-        }
-    }
-
-    fn reset_came_home(&mut self, was: Word) {
-        let Some(spent) = self.resetting.take() else { return };
-        self.worth_trying = if was == Word::shared_only(spent) {
-            self.released -= spent;
-            0
-        } else if self.kicked {
-            0
-        } else if was.tail().is_none() {
-            // Every one of those will release, or be waited for by name.
-            was.shared()
-        } else {
-            // Whoever released was sent to an exclusive holder, or is before one: when it leaves it kicks, or a
-            // wait for its successor comes.
-            u32::MAX
-        };
-        self.kicked = false;
-    }
+/// A node that had reported a hold gave it up, or half of it, before the home had made its queue.
+fn after_report(report: &mut Report, message: Message, out: &mut Actions) {
+    report.stake = match (report.stake, message) {
+        (Stake::Holds(_), Message::Release { .. }) => Stake::Nothing,
+        (Stake::Holds(Mode::Exclusive), Message::Downgrade { .. }) => Stake::Holds(Mode::Shared),
+        _ => return out.push(Action::OutOfTurn),
+    };
 }

@@ -161,6 +161,35 @@ fn a_hold_that_ends_before_the_others_report_has_ended() {
 }
 
 #[test]
+fn a_reported_hold_may_become_a_shared_one_at_any_time() {
+    const DOWNGRADE: Message = Message::Downgrade { epoch: 1 };
+    for when in 0..3 {
+        let mut home = Scene::new();
+        assert_eq!(home.hear(1, DOWNGRADE), [Action::OutOfTurn]);
+        home.report(1, Stake::Holds(Mode::Exclusive));
+        assert_eq!(home.hear(2, DOWNGRADE), [Action::OutOfTurn]);
+        let mut out = Vec::new();
+        let mut downgrade = |home: &mut Scene, now| {
+            if now == when {
+                out = home.hear(1, DOWNGRADE);
+            }
+        };
+        downgrade(&mut home, 0);
+        home.report(2, Stake::WantsShared);
+        home.report(3, Stake::WantsExclusive { over: Word::FREE });
+        downgrade(&mut home, 1);
+        out.extend(home.swapped(Word::FREE));
+        if when == 2 {
+            out.extend(home.hear(1, DOWNGRADE));
+        }
+        assert_eq!(out, [send(2, AWARD)]);
+        assert_eq!(home.hear(1, DOWNGRADE), [Action::OutOfTurn]);
+        assert_eq!(home.release(1), NOTHING);
+        assert_eq!(home.release(2), [send(3, AWARD)]);
+    }
+}
+
+#[test]
 fn its_own_reset_must_come_home_before_the_word_is_closed() {
     let mut home = Scene::new();
     assert_eq!(home.release(2), [reset(1)]);

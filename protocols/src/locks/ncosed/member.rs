@@ -36,6 +36,8 @@ pub(crate) enum Role {
     WantsExclusive { over: Word },
     /// It holds.
     Holds(Mode),
+    /// It held exclusively, and is becoming one of those who share.
+    Easing,
     /// It held exclusively and hands the lock on.
     Leaving,
 }
@@ -136,6 +138,7 @@ impl Member {
             | Message::Open
             | Message::Wait { .. }
             | Message::Release { .. }
+            | Message::Downgrade { .. }
             | Message::Kick { .. }
             | Message::Report { .. } => Taken::OutOfTurn,
         }
@@ -157,13 +160,14 @@ impl Member {
         Taken::Well
     }
 
-    /// A shared request came after ours (3.2.4, step 2). It is granted when we are done.
+    /// A shared request came after ours (3.2.4, step 2). It is granted when we are done, or
+    /// share.
     fn on_read(&mut self, from: Rank, out: &mut Vec<(Rank, Message)>) -> Taken {
         if !self.may_be_tail() {
             return Taken::OutOfTurn;
         }
         self.arrived.push(from);
-        if self.role == Role::Leaving {
+        if matches!(self.role, Role::Easing | Role::Leaving) {
             self.grant_arrived(out);
         }
         Taken::Well
@@ -183,7 +187,9 @@ impl Member {
         self.role = match self.role {
             Role::WantsShared => Role::Holds(Mode::Shared),
             Role::WantsExclusive { .. } => Role::Holds(Mode::Exclusive),
-            Role::Idle | Role::Trying | Role::Holds(_) | Role::Leaving => return Taken::OutOfTurn,
+            Role::Idle | Role::Trying | Role::Holds(_) | Role::Easing | Role::Leaving => {
+                return Taken::OutOfTurn;
+            }
         };
         Taken::Well
     }
@@ -220,6 +226,7 @@ impl Member {
         let stake = match self.role {
             Role::Idle | Role::Trying | Role::Leaving => Stake::Nothing,
             Role::Holds(mode) => Stake::Holds(mode),
+            Role::Easing => Stake::Holds(Mode::Shared),
             Role::WantsShared => Stake::WantsShared,
             Role::WantsExclusive { over } => Stake::WantsExclusive { over },
         };
@@ -247,7 +254,11 @@ impl Member {
     /// Whether others may have found us as the tail of the word.
     fn may_be_tail(&self) -> bool {
         match self.role {
-            Role::Trying | Role::WantsExclusive { .. } | Role::Holds(Mode::Exclusive) | Role::Leaving => true,
+            Role::Trying
+            | Role::WantsExclusive { .. }
+            | Role::Holds(Mode::Exclusive)
+            | Role::Easing
+            | Role::Leaving => true,
             Role::Idle | Role::WantsShared | Role::Holds(Mode::Shared) => false,
         }
     }

@@ -29,6 +29,8 @@ pub(crate) enum Message {
     Wait { epoch: Epoch, who: Rank, readers: u32 },
     /// To the home: my shared hold is over (3.2.2, unlocking, step 1). After a report: any hold of mine is.
     Release { epoch: Epoch },
+    /// To the home, after a report: the exclusive hold that I reported, or that you awarded, is a shared one.
+    Downgrade { epoch: Epoch },
     /// To the home, from an exclusive holder that left shared requests behind: it may be your turn to reset.
     Kick { epoch: Epoch },
     /// From the home: the epoch ends. Let your atomic come home, report, and be still.
@@ -83,6 +85,7 @@ mod kind {
     pub(super) const FREEZE: u8 = 10;
     pub(super) const REPORT: u8 = 11;
     pub(super) const AWARD: u8 = 12;
+    pub(super) const DOWNGRADE: u8 = 13;
 }
 
 impl Message {
@@ -92,6 +95,7 @@ impl Message {
             Message::Open
             | Message::Wait { .. }
             | Message::Release { .. }
+            | Message::Downgrade { .. }
             | Message::Kick { .. }
             | Message::Report { .. } => true,
             Message::Opened { .. }
@@ -107,7 +111,10 @@ impl Message {
     /// Whether it exists only because nodes may share: DQNL has the others.
     fn is_about_sharing(&self) -> bool {
         match self {
-            Message::Read { .. } | Message::Wait { .. } | Message::Kick { .. } => true,
+            Message::Read { .. }
+            | Message::Wait { .. }
+            | Message::Downgrade { .. }
+            | Message::Kick { .. } => true,
             Message::Queue { readers, .. } => *readers > 0,
             Message::Report { report, .. } => {
                 matches!(report.stake, Stake::WantsShared | Stake::Holds(Mode::Shared))
@@ -130,6 +137,7 @@ impl Message {
                 begin(kind::WAIT).u32(epoch).rank(Some(who)).u32(readers)
             }
             Message::Release { epoch } => begin(kind::RELEASE).u32(epoch),
+            Message::Downgrade { epoch } => begin(kind::DOWNGRADE).u32(epoch),
             Message::Kick { epoch } => begin(kind::KICK).u32(epoch),
             Message::Freeze { epoch } => begin(kind::FREEZE).u32(epoch),
             Message::Report { epoch, report } => report.encode(begin(kind::REPORT).u32(epoch)),
@@ -153,6 +161,7 @@ impl Message {
                 readers: from.u32()?,
             },
             kind::RELEASE => Message::Release { epoch: from.u32()? },
+            kind::DOWNGRADE => Message::Downgrade { epoch: from.u32()? },
             kind::KICK => Message::Kick { epoch: from.u32()? },
             kind::FREEZE => Message::Freeze { epoch: from.u32()? },
             kind::REPORT => Message::Report { epoch: from.u32()?, report: Report::decode(&mut from)? },

@@ -43,6 +43,7 @@ fn message() -> impl Strategy<Value = Message> {
         n().prop_map(|epoch| Message::Grant { epoch }),
         (n(), rank(), n()).prop_map(|(epoch, who, readers)| Message::Wait { epoch, who, readers }),
         n().prop_map(|epoch| Message::Release { epoch }),
+        n().prop_map(|epoch| Message::Downgrade { epoch }),
         n().prop_map(|epoch| Message::Kick { epoch }),
         n().prop_map(|epoch| Message::Freeze { epoch }),
         (n(), report()).prop_map(|(epoch, report)| Message::Report { epoch, report }),
@@ -72,7 +73,7 @@ proptest! {
     #[test]
     fn any_bytes_are_answered_and_what_is_accepted_is_canonical(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..64),
-        kind in 0u8..14,
+        kind in 0u8..15,
     ) {
         if let [version, scheme, k, zero, ..] = &mut bytes[..] {
             (*version, *scheme, *k, *zero) = (1, 2, kind, 0);
@@ -95,6 +96,7 @@ fn what_is_about_sharing_is_refused_where_nodes_do_not_share() {
         Message::Read { epoch: 1 },
         Message::Wait { epoch: 1, who: Rank::from_index(0), readers: 1 },
         Message::Kick { epoch: 1 },
+        Message::Downgrade { epoch: 1 },
         queue(1),
         report(Stake::WantsShared),
         report(Stake::Holds(Mode::Shared)),

@@ -35,6 +35,12 @@
 //!    before the holder's, and its failure arrives after the kick.
 //! 9. *A try to share adds by compare-and-swap.* A fetch-and-add that finds an exclusive tail cannot be taken
 //!    back: taking one off again could hit the count of another tail.
+//! 10. *An exclusive holder that goes on sharing leaves as in 3, and is counted*: `me:g -> 0:g+1`, or, in front
+//!     of a successor (y, s), `Wait(y, s+1)` for the home. It grants those who share and were sent to it, from
+//!     that moment on, and its own hold ends as theirs do, by a release to the home. All releases that are
+//!     unspent while it holds are of its own group (who shared before it had released, and were accounted for,
+//!     before it was granted; who shares after y is not granted before y is done), so the home, which does not
+//!     know whose release it spends, has one more of that group to spend and one more to wait for.
 //!
 //! # Atomics of unknown fate: the rebuild
 //!
@@ -64,9 +70,10 @@
 //! atomic that executed and whose result was never received is an answer still in flight, which is a state of
 //! the base protocol like any other. So the cut is a state that the base protocol can reach, and those who
 //! report that they hold are its holders, who exclude each other as the base protocol promises. They hold
-//! until they release to the home, which hears of each from itself, in order; it awards as a lock server
-//! does, to nodes that reported that they wanted, and each of them is granted once. No message of the old
-//! epoch grants anything, since all are frozen. The next epoch begins when nobody holds, with a word at zero.
+//! until they release to the home, or tell it that they share from now on; it hears of each from itself, in
+//! order. It awards as a lock server does, to nodes that reported that they wanted, and each of them is granted
+//! once. No message of the old epoch grants anything, since all are frozen. The next epoch begins when nobody
+//! holds, with a word at zero.
 //!
 //! The word's poison and its fresh address are not needed for that. They are there so that a late atomic,
 //! should a fence ever fail, does no harm and is noticed.
@@ -82,6 +89,7 @@ mod member;
 mod messages;
 mod rebuild;
 mod seat;
+mod serving;
 mod word;
 
 #[cfg(test)]
@@ -93,7 +101,7 @@ mod tests;
 #[cfg(test)]
 mod world;
 
-pub(crate) use home::{Action, Event, Home};
+pub(crate) use home::{Action, Actions, Event, Home};
 pub(crate) use messages::Message;
 pub(crate) use seat::{Refused, Seat, Sharing};
 pub(crate) use word::Word;

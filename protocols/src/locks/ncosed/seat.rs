@@ -143,9 +143,26 @@ impl<W: Wire> Seat<W> {
         } else {
             self.set_role(Role::Leaving);
             // Frozen meanwhile: then those behind us have reported, and the home grants them.
-            let _ = self.unlock_exclusive().await;
+            let _ = self.step_aside(0).await;
             self.set_role(Role::Idle);
         }
+    }
+
+    /// Shares what was held exclusively. Others may share from the beginning of this; it returns when the node
+    /// holds as they do.
+    pub(crate) async fn downgrade(&self) {
+        if self.role() != Role::Holds(Mode::Exclusive) || self.sharing == Sharing::Never {
+            return;
+        }
+        if self.phase() == Phase::Frozen {
+            let epoch = self.epoch();
+            self.send(self.home, Message::Downgrade { epoch });
+        } else {
+            self.set_role(Role::Easing);
+            // Frozen meanwhile: then we have reported that we share.
+            let _ = self.step_aside(1).await;
+        }
+        self.set_role(Role::Holds(Mode::Shared));
     }
 
     /// Takes a message for this seat.

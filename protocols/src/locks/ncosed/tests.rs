@@ -8,19 +8,31 @@ use crate::transport::Rank;
 const NO_LIMIT: u32 = 1 << 31;
 const SCHEMES: [Scheme; 2] = [Scheme::Ncosed, Scheme::Dqnl];
 
-fn wish(choice: &mut Choice, tries: bool) -> Wish {
+/// What else is wished for, beside locks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extra {
+    Nothing,
+    Tries,
+    Downgrades,
+}
+
+fn wish(choice: &mut Choice, extra: Extra) -> Wish {
     let mode = if choice.below(2) == 0 { Shared } else { Exclusive };
-    if tries && choice.below(4) == 0 { Wish::Try(mode) } else { Wish::Lock(mode) }
+    match extra {
+        Extra::Tries if choice.below(4) == 0 => Wish::Try(mode),
+        Extra::Downgrades if choice.below(3) == 0 => Wish::Downgrade,
+        _ => Wish::Lock(mode),
+    }
 }
 
 /// A random world: 2 to 5 nodes with 1 to 4 requests each.
-fn plan(scheme: Scheme, seed: u64, faults: u32, shared_limit: u32, tries: bool) -> Plan {
+fn plan(scheme: Scheme, seed: u64, faults: u32, shared_limit: u32, extra: Extra) -> Plan {
     let mut choice = Choice::new(seed ^ 0x5eed);
     let nodes = 2 + choice.below(4);
     let wishes = (0..nodes)
         .map(|_| {
             let requests = 1 + choice.below(4);
-            (0..requests).map(|_| wish(&mut choice, tries)).collect()
+            (0..requests).map(|_| wish(&mut choice, extra)).collect()
         })
         .collect();
     Plan { scheme, wishes, faults, shared_limit }
@@ -46,7 +58,7 @@ fn check(seeds: std::ops::Range<u64>, plan: impl Fn(u64) -> Plan) -> (u32, u32) 
 #[test]
 fn without_faults_it_excludes_progresses_and_leaves_the_word_free() {
     for scheme in SCHEMES {
-        let (rebuilds, _) = check(0..20_000, |seed| plan(scheme, seed, 0, NO_LIMIT, false));
+        let (rebuilds, _) = check(0..20_000, |seed| plan(scheme, seed, 0, NO_LIMIT, Extra::Nothing));
         assert_eq!(rebuilds, 0);
     }
 }
@@ -54,14 +66,23 @@ fn without_faults_it_excludes_progresses_and_leaves_the_word_free() {
 #[test]
 fn tries_take_what_is_free_and_leave_nothing_behind() {
     for scheme in SCHEMES {
-        check(0..10_000, |seed| plan(scheme, seed, (seed % 3) as u32, NO_LIMIT, true));
+        check(0..10_000, |seed| plan(scheme, seed, (seed % 3) as u32, NO_LIMIT, Extra::Tries));
+    }
+}
+
+#[test]
+fn exclusive_holds_become_shared_ones_with_and_without_unknown_fates() {
+    for (limit, least) in [(NO_LIMIT, 10_000), (2, 15_000)] {
+        let plan = |seed| plan(Scheme::Ncosed, seed, (seed % 4) as u32, limit, Extra::Downgrades);
+        let (rebuilds, _) = check(0..20_000, plan);
+        assert!(rebuilds > least, "{rebuilds}");
     }
 }
 
 #[test]
 fn one_unknown_fate_is_survived() {
     for scheme in SCHEMES {
-        let (rebuilds, unknown) = check(0..20_000, |seed| plan(scheme, seed, 1, NO_LIMIT, false));
+        let (rebuilds, unknown) = check(0..20_000, |seed| plan(scheme, seed, 1, NO_LIMIT, Extra::Nothing));
         assert!(unknown > 10_000, "{unknown}");
         assert!(rebuilds > 10_000, "{rebuilds}");
     }
@@ -70,7 +91,7 @@ fn one_unknown_fate_is_survived() {
 #[test]
 fn many_unknown_fates_are_survived_even_while_rebuilding() {
     for scheme in SCHEMES {
-        let (rebuilds, unknown) = check(0..10_000, |seed| plan(scheme, seed, 8, NO_LIMIT, false));
+        let (rebuilds, unknown) = check(0..10_000, |seed| plan(scheme, seed, 8, NO_LIMIT, Extra::Nothing));
         assert!(unknown > 2 * 10_000, "{unknown}");
         assert!(rebuilds > 10_000, "{rebuilds}");
     }
@@ -78,7 +99,7 @@ fn many_unknown_fates_are_survived_even_while_rebuilding() {
 
 #[test]
 fn a_count_at_its_limit_begins_a_new_word() {
-    let (rebuilds, _) = check(0..10_000, |seed| plan(Scheme::Ncosed, seed, 0, 2, false));
+    let (rebuilds, _) = check(0..10_000, |seed| plan(Scheme::Ncosed, seed, 0, 2, Extra::Nothing));
     assert!(rebuilds > 1_000, "{rebuilds}");
 }
 
@@ -98,6 +119,35 @@ fn concerns(node: usize, step: Step) -> bool {
 
 fn is_atomic(step: Step) -> bool {
     matches!(step, Step::Execute(_) | Step::ComeHome(_))
+}
+
+/// Whoever downgrades lets in those who came next and want to share, while it goes on holding: with a writer
+/// behind them, or without; and also when the home decides, in the middle of a rebuild.
+#[test]
+fn a_downgrade_lets_others_in_while_it_holds() {
+    let others = [Wish::Lock(Shared), Wish::Lock(Shared), Wish::Lock(Exclusive), Wish::Lock(Exclusive)];
+    for (queued, victim) in [(2, None), (3, None), (2, Some(4)), (3, Some(5))] {
+        let holder = [vec![], vec![Wish::Downgrade]];
+        let wishes = holder.into_iter().chain(others.map(|wish| vec![wish])).collect();
+        let plan = Plan { scheme: Scheme::Ncosed, wishes, faults: 1, shared_limit: NO_LIMIT };
+        let mut world = World::new(&plan, 1);
+        for node in 1..2 + queued {
+            world.advance(|step| {
+                concerns(node, step) || is_atomic(step) || step == Step::Deliver(rank(node), rank(1))
+            });
+        }
+        if let Some(victim) = victim {
+            world.advance(|step| concerns(victim, step));
+            world.advance(|step| matches!(step, Step::Lose(_)));
+            world.advance(|step| concerns(1, step) || !matches!(step, Step::LetGo(_) | Step::Run(_)));
+        }
+        assert_eq!(world.holding(), [(rank(1), Exclusive)]);
+        world.advance(|step| step == Step::LetGo(1));
+        world.advance(|step| !matches!(step, Step::LetGo(_) | Step::Lose(_)));
+        assert_eq!(world.holding(), [1, 2, 3].map(|node| (rank(node), Shared)));
+        assert_eq!(world.rebuilds, u32::from(victim.is_some()));
+        world.run().unwrap();
+    }
 }
 
 /// A holder waits for one who was sent to it, the word is given up and opened again, and only then does the

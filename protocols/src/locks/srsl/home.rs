@@ -1,20 +1,19 @@
 //! The home's side of one lock: a state machine without I/O.
 
 use super::messages::Message;
-use crate::locks::Token;
 use crate::locks::client::Patience;
 use crate::locks::queue::{GrantQueue, OutOfTurn};
+use crate::locks::{Mode, Token};
 use crate::transport::Rank;
-
-/// Tokens that each grant takes: one for its first holder, and one for each application of its node to which
-/// an exclusive hold may be handed over.
-const TOKENS_A_GRANT: u64 = 256;
 
 /// The home of one lock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Home {
     queue: GrantQueue,
-    token: u64,
+    /// Of the latest grant.
+    token: Token,
+    /// The latest grant was shared, or has become so.
+    shared: bool,
 }
 
 impl Home {
@@ -31,13 +30,27 @@ impl Home {
             }
             Message::Request { mode, .. } => self.queue.request(from, mode)?,
             Message::Release => self.queue.release(from)?,
+            Message::Downgrade => {
+                self.queue.downgrade(from)?;
+                self.token_for(Mode::Shared);
+            }
             Message::Grant { .. } | Message::Busy => return Err(OutOfTurn),
         }
-        while let Some((who, _)) = self.queue.next_grant() {
-            self.token += TOKENS_A_GRANT;
-            out.push((who, Message::Grant { token: Token(self.token) }));
+        while let Some((who, mode)) = self.queue.next_grant() {
+            let token = self.token_for(mode);
+            out.push((who, Message::Grant { token }));
         }
         Ok(())
+    }
+
+    /// Those who share, one beside the other, have the same token: a guard that has seen it refuses none of
+    /// them.
+    fn token_for(&mut self, mode: Mode) -> Token {
+        if mode == Mode::Exclusive || !self.shared {
+            self.token = self.token.of_next_grant();
+        }
+        self.shared = mode == Mode::Shared;
+        self.token
     }
 
     /// Who holds or waits.

@@ -15,6 +15,8 @@ pub(crate) enum Message {
     Busy,
     /// To the home: my hold is over.
     Release,
+    /// To the home: my exclusive hold is a shared one from now on.
+    Downgrade,
 }
 
 mod kind {
@@ -22,12 +24,13 @@ mod kind {
     pub(super) const GRANT: u8 = 2;
     pub(super) const BUSY: u8 = 3;
     pub(super) const RELEASE: u8 = 4;
+    pub(super) const DOWNGRADE: u8 = 5;
 }
 
 impl Message {
     /// Whether it is addressed to the lock's home, and not to a requester.
     pub(crate) fn is_for_the_home(&self) -> bool {
-        matches!(self, Message::Request { .. } | Message::Release)
+        matches!(self, Message::Request { .. } | Message::Release | Message::Downgrade)
     }
 
     /// The message's bytes.
@@ -40,6 +43,7 @@ impl Message {
             Message::Grant { token } => begin(kind::GRANT).u64(token.0),
             Message::Busy => begin(kind::BUSY),
             Message::Release => begin(kind::RELEASE),
+            Message::Downgrade => begin(kind::DOWNGRADE),
         }
     }
 
@@ -63,6 +67,7 @@ impl Message {
             kind::GRANT => Message::Grant { token: Token(from.u64()?) },
             kind::BUSY => Message::Busy,
             kind::RELEASE => Message::Release,
+            kind::DOWNGRADE => Message::Downgrade,
             other => return Err(Malformed::Kind(other)),
         };
         from.end()?;

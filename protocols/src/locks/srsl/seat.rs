@@ -53,6 +53,13 @@ impl<W: Wire> Seat<W> {
         }
     }
 
+    /// Shares what was held exclusively, from now on.
+    pub(crate) fn downgrade(&self) {
+        if let State::Held(_) = self.state.get() {
+            self.wire.send(self.home, self.key, Message::Downgrade);
+        }
+    }
+
     /// Takes the home's answer.
     pub(crate) fn on_message(&self, from: Rank, message: Message) {
         let next = match (self.state.get(), message) {

@@ -40,6 +40,7 @@ fn tokens_grow_with_room_for_hand_overs_between_them() {
     assert!(tell(&mut home, 4, ask(Mode::Exclusive)).is_empty());
     let shared = granted(&tell(&mut home, 1, Message::Release));
     assert_eq!(shared.iter().map(|g| g.0).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(shared[0].1, shared[1].1);
     assert!(tell(&mut home, 2, Message::Release).is_empty());
     let last = granted(&tell(&mut home, 3, Message::Release));
     assert_eq!(last[0].0, 4);
@@ -49,6 +50,22 @@ fn tokens_grow_with_room_for_hand_overs_between_them() {
     assert_eq!(home.entries(), 1);
     tell(&mut home, 4, Message::Release);
     assert_eq!(home.entries(), 0);
+}
+
+#[test]
+fn a_downgraded_hold_shares_a_token_with_those_who_are_let_in() {
+    let mut home = Home::default();
+    let first = granted(&tell(&mut home, 1, ask(Mode::Exclusive)))[0].1;
+    assert!(tell(&mut home, 2, ask(Mode::Shared)).is_empty());
+    assert!(tell(&mut home, 3, ask(Mode::Exclusive)).is_empty());
+    let handed_over = Token(first.0 + 255);
+    let shared = granted(&tell(&mut home, 1, Message::Downgrade));
+    assert_eq!(shared, [(2, handed_over.of_next_grant())]);
+    assert_eq!(first.of_next_grant(), shared[0].1);
+    assert!(handed_over < shared[0].1);
+    tell(&mut home, 2, Message::Release);
+    let last = granted(&tell(&mut home, 1, Message::Release));
+    assert!(last[0].1 > shared[0].1);
 }
 
 #[test]
@@ -72,6 +89,7 @@ fn what_contradicts_the_protocol_changes_nothing() {
     for (from, message) in [
         (1, ask(Mode::Exclusive)),
         (2, Message::Release),
+        (2, Message::Downgrade),
         (2, Message::Busy),
         (2, Message::Grant { token: Token(9) }),
     ] {
@@ -89,6 +107,7 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u64>().prop_map(|token| Message::Grant { token: Token(token) }),
         Just(Message::Busy),
         Just(Message::Release),
+        Just(Message::Downgrade),
     ]
 }
 
@@ -105,7 +124,7 @@ proptest! {
     #[test]
     fn any_bytes_are_answered_and_what_is_accepted_is_canonical(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..32),
-        kind in 0u8..6,
+        kind in 0u8..7,
     ) {
         if let [version, scheme, k, zero, ..] = &mut bytes[..] {
             (*version, *scheme, *k, *zero) = (1, 1, kind, 0);

@@ -1,22 +1,24 @@
 //! What must hold in the world: after every step, and when nothing can happen any more.
 
-use super::node::Doing;
+use super::node::{Doing, WorldNode};
 use super::{Verdict, World};
 use crate::locks::Mode;
 use crate::locks::ncosed::Word;
 use crate::transport::Rank;
 
 impl World {
+    /// Who holds, and how.
+    pub(in crate::locks::ncosed) fn holding(&self) -> Vec<(Rank, Mode)> {
+        let holds = |node: &WorldNode| match node.application.doing.get() {
+            Doing::Holding(mode) => Some((node.rank, mode)),
+            _ => None,
+        };
+        self.nodes.iter().filter_map(holds).collect()
+    }
+
     /// What must hold after every step.
     pub(super) fn judge(&mut self) -> Verdict {
-        let holding: Vec<(Rank, Mode)> = self
-            .nodes
-            .iter()
-            .filter_map(|n| match n.application.doing.get() {
-                Doing::Holding(mode) => Some((n.rank, mode)),
-                _ => None,
-            })
-            .collect();
+        let holding = self.holding();
         for (i, &(a, mode_a)) in holding.iter().enumerate() {
             for &(b, mode_b) in &holding[i + 1..] {
                 if !mode_a.goes_with(mode_b) {

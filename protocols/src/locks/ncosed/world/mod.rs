@@ -27,6 +27,8 @@ pub(super) const KEY: LockKey = LockKey(77);
 pub(super) enum Wish {
     Lock(Mode),
     Try(Mode),
+    /// Exclusive first, then shared.
+    Downgrade,
 }
 
 /// A world's size and rules.
@@ -228,6 +230,7 @@ impl World {
     pub(super) fn advance(&mut self, allowed: impl Fn(Step) -> bool) {
         while let Some(step) = self.possible().into_iter().find(|&step| allowed(step)) {
             self.take(step);
+            self.judge().expect("what always holds");
         }
     }
 
@@ -315,7 +318,7 @@ impl World {
                 *word = swap;
                 if let Asker::Seat(who, _) = atomic.asker
                     && swap == Word::behind(who, 0)
-                    && matches!(self.nodes[who.index()].application.doing.get(), Doing::Asking(Wish::Lock(_)))
+                    && self.nodes[who.index()].application.queues()
                 {
                     self.order.push_back(who);
                 }

@@ -97,6 +97,27 @@ pub(super) struct Application {
     pub(super) waker: RefCell<Option<Waker>>,
 }
 
+impl Application {
+    /// Whether it has asked to be queued.
+    pub(super) fn queues(&self) -> bool {
+        matches!(self.doing.get(), Doing::Asking(Wish::Lock(_) | Wish::Downgrade))
+    }
+
+    /// Holds until the world lets go.
+    async fn hold(&self, mode: Mode) {
+        self.let_go.set(false);
+        self.doing.set(Doing::Holding(mode));
+        std::future::poll_fn(|cx| {
+            if self.let_go.get() {
+                return Poll::Ready(());
+            }
+            *self.waker.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
 pub(super) struct WorldNode {
     pub(super) rank: Rank,
     pub(super) seat: Rc<Seat<NodeWire>>,
@@ -156,24 +177,21 @@ async fn live(seat: Rc<Seat<NodeWire>>, application: Rc<Application>, wishes: Ve
         let mode = match wish {
             Wish::Lock(mode) => seat.lock(mode).await.map(Some),
             Wish::Try(mode) => seat.try_lock(mode).await,
+            Wish::Downgrade => seat.lock(Mode::Exclusive).await.map(Some),
         };
         let mode = match mode {
             Ok(mode) => mode,
             Err(Refused) => unreachable!("this home always has words"),
         };
         if let Some(mode) = mode {
-            application.let_go.set(false);
             // A try queues behind nobody, so it has no place in the order.
             application.judged.set(matches!(wish, Wish::Try(_)));
-            application.doing.set(Doing::Holding(mode));
-            std::future::poll_fn(|cx| {
-                if application.let_go.get() {
-                    return Poll::Ready(());
-                }
-                *application.waker.borrow_mut() = Some(cx.waker().clone());
-                Poll::Pending
-            })
-            .await;
+            application.hold(mode).await;
+        }
+        if wish == Wish::Downgrade {
+            application.doing.set(Doing::Holding(Mode::Shared));
+            seat.downgrade().await;
+            application.hold(Mode::Shared).await;
         }
         application.doing.set(Doing::Thinking);
         if mode.is_some() {

@@ -1,0 +1,58 @@
+//! Tasks that wait for the next job.
+//!
+//! A daemon has something to do for few of its locks at a time. A task for each lock that it knows would keep
+//! some kilobytes for each; a task for each thing to do would be an allocation for each. So the tasks are as many
+//! as there is to do at one time, and a few of them are kept.
+
+use crate::rt::Rt;
+use crate::rt::sync::{MailboxSender, mailbox};
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use verbs_trait::Verbs;
+
+/// Idle tasks that are kept.
+const KEPT: usize = 64;
+
+/// The idle tasks of one kind.
+pub(crate) struct Pool<J>(RefCell<Vec<MailboxSender<J>>>);
+
+impl<J: 'static> Pool<J> {
+    pub(crate) fn new() -> Rc<Pool<J>> {
+        Rc::new(Pool(RefCell::default()))
+    }
+
+    /// Has a job done, by the task that became idle last or by a new one. `work` is the same for all jobs.
+    pub(crate) fn give<V, F>(self: &Rc<Self>, rt: &Rt<V>, job: J, work: impl Fn(J) -> F + 'static)
+    where
+        V: Verbs,
+        F: Future<Output = ()> + 'static,
+    {
+        let idle = self.0.borrow_mut().pop();
+        if let Some(task) = idle {
+            // It ends with its node only, and then nothing is to be done any more.
+            let _ = task.send(job);
+            return;
+        }
+        let pool = Rc::clone(self);
+        rt.spawn(async move {
+            let (sender, mut jobs) = mailbox();
+            work(job).await;
+            while pool.keep(&sender)
+                && let Ok(job) = jobs.recv().await
+            {
+                work(job).await;
+            }
+        });
+    }
+
+    /// Whether a task that has done its job is kept.
+    fn keep(&self, task: &MailboxSender<J>) -> bool {
+        let mut idle = self.0.borrow_mut();
+        let keep = idle.len() < KEPT;
+        if keep {
+            idle.push(task.clone());
+        }
+        keep
+    }
+}
