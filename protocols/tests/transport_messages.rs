@@ -8,7 +8,7 @@ use sim_backend::fault::{Fault, Link, Way};
 use sim_backend::{NodeId, RunEnd};
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Wait};
+use verbs_trait::{Nanos, Wait, Work};
 
 const CHANNEL: Channel = Channel(3);
 
@@ -306,6 +306,32 @@ fn a_peer_that_restarted_in_silence_is_found_out() {
         assert!(matches!(told, Some(Incoming::PeerReset { lost: 1, .. })), "{told:?}");
         assert_eq!(cluster.members[0].mesh.stats().probes, 1);
         cluster.assert_at_rest("found out");
+    }
+}
+
+#[test]
+fn an_acknowledgement_that_found_no_credit_goes_when_there_is_one() {
+    for style in STYLES {
+        let cluster = Cluster::new(2, 1, style);
+        let [a, b] = [0, 1].map(|i| cluster.members[i].mesh.clone());
+        let (first, flood) = (a.clone(), a.clone());
+        cluster.members[0].at(ms(0), move || first.send(rank(1), CHANNEL, &[]).expect("room"));
+        // The flood uses all credits but the reserve, and crosses the message that is to be acknowledged.
+        cluster.members[0].at(ms(50), move || {
+            (0..14).for_each(|_| flood.send(rank(1), CHANNEL, &[]).expect("room"));
+        });
+        let (answer, busy) = (b.clone(), cluster.members[1].rt.clone());
+        cluster.members[1].at(ms(50), move || {
+            answer.send(rank(0), CHANNEL, &[]).expect("room");
+            // So busy that the other's acknowledgement falls due before the credits come back.
+            busy.spend(Work::Compute(ms(1)));
+        });
+        cluster.run(ms(50) + us(900));
+        assert_eq!((a.audit().unacked, b.audit().unacked), (14, 1), "{style:?}");
+        assert_eq!(a.stats().control_frames, 0, "{style:?}: no credit");
+        cluster.run(ms(200));
+        cluster.assert_at_rest("late");
+        assert_eq!(a.stats().control_frames, 1, "{style:?}");
     }
 }
 

@@ -158,13 +158,38 @@ fn a_future_that_is_dropped_in_line_lets_the_next_one_go() {
 }
 
 #[test]
+fn the_first_in_line_may_give_up_and_the_next_one_takes_its_place() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let (mr, at) = memory(&cluster.members[1].mesh, 8);
+    let member = &cluster.members[0];
+    let add = |start: Nanos, patience: Nanos| {
+        let (mesh, rt) = (member.mesh.clone(), member.rt.clone());
+        drop(member.rt.spawn(async move {
+            rt.sleep_until(start).await;
+            let _ = rt.deadline(rt.now() + patience, mesh.fetch_add(rank(1), at, 1)).await;
+        }));
+    };
+    // The first connects. Then twelve fill the operations' share of the send queue; of the two that wait
+    // behind them, the first gives up at once.
+    add(Nanos::ZERO, ms(50));
+    (0..12).for_each(|_| add(ms(10), ms(50)));
+    add(ms(10), Nanos(1));
+    add(ms(10), ms(50));
+    cluster.run(ms(11));
+    assert_eq!(mr.load(0), Ok(14), "long before its patience ends");
+    cluster.run(ms(100));
+    cluster.assert_at_rest("the next one");
+}
+
+#[test]
 fn a_lost_completion_is_an_unknown_fate_and_settling_fixes_it() {
-    for style in STYLES {
+    // The second silence outlasts many attempts to connect.
+    for (style, silence) in STYLES.into_iter().flat_map(|style| [(style, ms(2)), (style, ms(300))]) {
         let cluster = Cluster::new(2, 1, style);
         let (mr, at) = memory(&cluster.members[1].mesh, 8);
-        let lose = Fault::LoseCompletion { node: NodeId(0), lasts: Some(ms(2)) };
+        let lose = Fault::LoseCompletion { node: NodeId(0), lasts: Some(silence) };
         cluster.plan(Nanos::ZERO, lose);
-        let got = run(&cluster, ms(500), async move |mesh| {
+        let got = run(&cluster, ms(2_000), async move |mesh| {
             let lost = mesh.fetch_add(rank(1), at, 1).await;
             let settled = mesh.settle(rank(1)).await;
             let mut now = [0; 8];
@@ -172,7 +197,7 @@ fn a_lost_completion_is_an_unknown_fate_and_settling_fixes_it() {
             (lost, settled, u64::from_ne_bytes(now))
         });
         let unknown = Err(OpError::Unknown(Lost::Failed(WcError::RetryExc)));
-        assert_eq!(got, Some((unknown, Ok(()), 1)));
+        assert_eq!(got, Some((unknown, Ok(()), 1)), "{style:?}, {silence}");
         assert_eq!(mr.load(0), Ok(1));
         let stats = cluster.members[0].mesh.stats();
         assert_eq!((stats.unknown_fates, stats.reconnects), (1, 1));
@@ -241,7 +266,8 @@ fn late_copies(seed: u64, style: Wait, settle: bool) -> Rc<Seen> {
                     counted.set((sure + 1, maybe));
                 }
                 Err(OpError::NotExecuted(_)) => {}
-                Err(OpError::Unknown(_)) => {
+                Err(OpError::Unknown(lost)) => {
+                    assert_ne!(lost, Lost::Destroyed, "a fenced queue pair is drained, not destroyed");
                     counted.set((sure, maybe + 1));
                     keep.unknown.set(keep.unknown.get() + 1);
                     if settle {

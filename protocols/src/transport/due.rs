@@ -72,8 +72,7 @@ impl<V: Verbs> Driver<V> {
         if let Some(header) = peer.session.late_ack() {
             self.shared.send_control(index, peer, header);
         }
-        // Where there was no credit for it now: credits are due, and then it can go.
-        self.list_ack(index, peer);
+        // Where there was no credit for it, the frame that brings some puts it on the list again.
     }
 
     /// A peer has not acknowledged for long. It may have restarted and know nothing of us: an empty write
