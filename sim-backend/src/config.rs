@@ -8,6 +8,8 @@ use thiserror::Error;
 pub struct Config {
     /// How many nodes, at least 1.
     pub nodes: u32,
+    /// Ports of every node's adapter, each with its own cable to the switch; 1 to [`MAX_PORTS`].
+    pub ports: u8,
     /// What everything costs.
     pub profile: Profile,
     /// How the nodes are wired.
@@ -22,10 +24,11 @@ pub struct Config {
 }
 
 impl Config {
-    /// A world of so many nodes at one switch, in chosen order, watched, with nothing written down.
+    /// A world of so many nodes of one port at one switch, in chosen order, watched, with nothing written down.
     pub fn new(nodes: u32, profile: Profile) -> Config {
         Config {
             nodes,
+            ports: 1,
             profile,
             topology: Topology::default(),
             order: Order::default(),
@@ -38,7 +41,7 @@ impl Config {
 /// How the nodes are wired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Topology {
-    /// Every node has one adapter with one port, on a cable to the one switch.
+    /// Every node has one adapter, each of its ports on a cable to the one switch.
     #[default]
     Switch,
 }
@@ -66,10 +69,16 @@ pub struct Record {
 /// Most nodes of a world.
 pub const MAX_NODES: u32 = 1 << 16;
 
+/// Most ports of an adapter.
+pub const MAX_PORTS: u8 = 8;
+
 /// A configuration that cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// No nodes, or more than a world can hold.
     #[error("nodes is {0}, and must be from 1 to {MAX_NODES}")]
     Nodes(u32),
+    /// No ports, or more than an adapter can have.
+    #[error("ports is {0}, and must be from 1 to {MAX_PORTS}")]
+    Ports(u8),
 }

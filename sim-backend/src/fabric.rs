@@ -3,7 +3,7 @@
 use crate::NodeId;
 use crate::access::Access;
 use crate::choice::Choice;
-use crate::config::{Config, ConfigError, MAX_NODES};
+use crate::config::{Config, ConfigError, MAX_NODES, MAX_PORTS};
 use crate::fault::{Fault, FaultError, FaultId, FaultRecord, Rules};
 use crate::hca::HcaId;
 use crate::log::Log;
@@ -50,6 +50,9 @@ impl Fabric {
     pub fn new(config: Config, choice: Box<dyn Choice>) -> Result<Fabric, ConfigError> {
         if !(1..=MAX_NODES).contains(&config.nodes) {
             return Err(ConfigError::Nodes(config.nodes));
+        }
+        if !(1..=MAX_PORTS).contains(&config.ports) {
+            return Err(ConfigError::Ports(config.ports));
         }
         let programs = (0..config.nodes).map(|_| None).collect();
         Ok(Fabric {

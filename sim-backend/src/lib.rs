@@ -35,7 +35,7 @@ mod verbs;
 pub mod wheel;
 mod world;
 
-pub use config::{Config, ConfigError, MAX_NODES, Order, Record, Topology};
+pub use config::{Config, ConfigError, MAX_NODES, MAX_PORTS, Order, Record, Topology};
 pub use fabric::{Fabric, RunEnd};
 pub use ids::NodeId;
 pub use stats::{Alive, Stats};

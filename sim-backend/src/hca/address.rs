@@ -11,6 +11,22 @@ pub struct PortId(pub u32);
 const GID_PREFIX: [u8; 12] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x00, 0x02, 0xc9, 0x03];
 
 impl PortId {
+    /// An adapter's port, counted from 1, where every adapter has so many.
+    pub const fn of(hca: HcaId, port: u8, ports: u8) -> PortId {
+        PortId(hca.0 * ports as u32 + port as u32 - 1)
+    }
+
+    /// Its adapter, where every adapter has so many.
+    pub const fn hca(self, ports: u8) -> HcaId {
+        HcaId(self.0 / ports as u32)
+    }
+
+    /// Its number within its adapter, counted from 1.
+    pub const fn local(self, ports: u8) -> u8 {
+        // Most worlds have one port an adapter, and a division is slow.
+        if ports == 1 { 1 } else { (self.0 % ports as u32) as u8 + 1 }
+    }
+
     /// Its only global identifier.
     pub fn gid(self) -> Gid {
         let mut gid = [0; 16];

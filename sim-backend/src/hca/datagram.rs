@@ -1,6 +1,6 @@
 //! Unreliable datagrams: one packet a message, nobody answers, what is lost is lost (IBA 9.8.3).
 
-use super::address::{GRH, Service, global_route_header};
+use super::address::{GRH, Route, Service, global_route_header};
 use super::packet::{Body, Packet};
 use super::qp::{Qp, log_packet};
 use super::requester::payload;
@@ -59,7 +59,9 @@ impl Qp {
         let qkey = if qkey & CONTROLLED == 0 { qkey } else { self.qkey() };
         // A message is one packet. What is longer than the port's MTU does not leave, and that is no error
         // (IBA C10-93.1.1).
-        if let Some((hca, route)) = to.to.filter(|_| len <= self.mtu) {
+        if let Some((hca, way)) = to.to.filter(|_| len <= self.mtu) {
+            // A queue pair has one port, whatever the address handle says.
+            let route = Route { from: self.route.from, to: way.to };
             let data = payload(self.num, wqe, 0, self.mtu, hw, io);
             let body = Body::Datagram(Deth { qkey, imm, service: to.service });
             let (from, to) = (Endpoint { hca: hw.id, qp: self.num }, Endpoint { hca, qp });
@@ -87,6 +89,9 @@ impl Qp {
         };
         if !listens {
             return self.ignore(packet, "not ready", hw, io);
+        }
+        if packet.route.to != self.route.from {
+            return self.ignore(packet, "another port", hw, io);
         }
         if deth.qkey != self.qkey() {
             return self.ignore(packet, "another queue key", hw, io);

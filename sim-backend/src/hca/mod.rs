@@ -31,6 +31,7 @@
 //!
 //! # What is simplified
 //!
+//! - A connection takes its peer's packets by whichever port they come; a datagram queue pair only by its own.
 //! - The sanitizer knows of a receive request in a shared queue when a queue pair has drawn it, not from its post on.
 //! - A datagram's completion is there when the adapter has read its data, before the port has sent it.
 //! - A message's data is in memory when its packet is delivered, and a completion is there at the same moment:
@@ -114,12 +115,14 @@ pub struct Limits {
     pub max_rd_atomic: u8,
     /// Most shared receive queues.
     pub max_srq: u32,
+    /// Ports.
+    pub ports: u8,
     /// Longest datagram in bytes: the MTU of its ports.
     pub mtu: u32,
 }
 
 impl Limits {
-    /// What a profile says, within what this engine can number.
+    /// What a profile says of an adapter of one port, within what this engine can number.
     pub fn of(profile: &Profile) -> Limits {
         let adapter = &profile.adapter;
         let count = |value: u64, most: u32| value.min(u64::from(most)) as u32;
@@ -135,6 +138,7 @@ impl Limits {
             max_mr_size: adapter.max_mr_size.min(1 << 40),
             max_rd_atomic: count(adapter.max_rd_atomic, 255) as u8,
             max_srq: count(adapter.max_srq, u32::MAX),
+            ports: 1,
             mtu: profile.transport.mtu().bytes(),
         }
     }

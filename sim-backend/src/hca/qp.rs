@@ -9,7 +9,8 @@ use super::requester::Requester;
 use super::responder::Responder;
 use super::wqe::{RecvWqe, SendWqe};
 use super::{
-    Body, Data, Endpoint, Hardware, Io, Key, MAX_MESSAGE, Op, Packet, RecvRequest, Route, SendRequest, Touch,
+    Body, Data, Endpoint, Hardware, Io, Key, MAX_MESSAGE, Op, Packet, PortId, RecvRequest, Route,
+    SendRequest, Touch,
 };
 use crate::NodeId;
 use crate::access::{AccessLog, Who};
@@ -129,6 +130,16 @@ impl Qp {
     /// The path that it was given at ready-to-receive.
     pub fn to_rtr(&self) -> Option<&ToRtr> {
         self.rtr.as_ref()
+    }
+
+    /// The port that it sends from.
+    pub fn port(&self) -> PortId {
+        self.route.from
+    }
+
+    /// The way that its packets take.
+    pub fn route(&self) -> Route {
+        self.route
     }
 
     /// Where its packets go.

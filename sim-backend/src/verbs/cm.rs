@@ -56,8 +56,11 @@ impl ConnectionManager<Sim> for SimCm {
     }
 
     fn resolve(&self, node: &str, service: Service) -> Result<CmId> {
-        let nodes = self.context.place().world.borrow().state.machines.len() as u32;
-        let peer = NodeId::from_name(node).filter(|node| node.0 < nodes).map(address_of);
+        let (nodes, ports) = {
+            let world = self.context.place().world.borrow();
+            (world.state.machines.len() as u32, world.ports)
+        };
+        let peer = NodeId::from_name(node).filter(|node| node.0 < nodes).map(|node| address_of(node, ports));
         self.call(|manager, _, owner, _| Ok(manager.resolve(owner, peer, service)))
     }
 

@@ -2,10 +2,9 @@
 
 use super::World;
 use super::events::Event;
-use super::objects::port_of;
 use crate::NodeId;
 use crate::cm::{Address, Manager, Message, Owner, QpRef, Settings, Surroundings};
-use crate::hca::{HcaId, Key, News};
+use crate::hca::{HcaId, Key, News, PortId};
 use crate::log::Kind;
 use crate::profile::Profile;
 use verbs_trait::{Modify, Nanos, Psn, QpNum, Result, VerbsError};
@@ -22,16 +21,16 @@ pub(crate) struct CmHost {
 }
 
 impl CmHost {
-    pub fn new(node: NodeId, profile: &Profile, incarnation: u32) -> CmHost {
-        let me = address_of(node);
+    pub fn new(node: NodeId, ports: u8, profile: &Profile, incarnation: u32) -> CmHost {
+        let me = address_of(node, ports);
         let manager = Some(Manager::new(me, Settings::of(profile), incarnation));
         CmHost { manager, timer_set: Nanos::MAX, incarnation }
     }
 }
 
-/// The address of a node's port.
-pub(crate) fn address_of(node: NodeId) -> Address {
-    Address { node, port: 1, gid: port_of(HcaId(node.0), 1).gid() }
+/// The address of a node's first port, where every node has so many: the one that managers use.
+pub(crate) fn address_of(node: NodeId, ports: u8) -> Address {
+    Address { node, port: 1, gid: PortId::of(HcaId(node.0), 1, ports).gid() }
 }
 
 /// The world as a manager sees it.
@@ -93,7 +92,8 @@ impl World {
     }
 
     pub(super) fn arrive_cm(&mut self, from: NodeId, to: NodeId, message: Message) {
-        let link = from == to || self.state.ports[to.index()].up;
+        let port = PortId::of(HcaId(to.0), 1, self.ports);
+        let link = from == to || self.state.ports[port.0 as usize].up;
         if link && !self.state.hcas[to.index()].gone {
             self.manager(to, |manager, now, around| manager.on_message(now, message, around));
         }
@@ -112,7 +112,7 @@ impl World {
     /// A node crashed: its connections are forgotten, and names of its next life differ from those of this.
     pub(super) fn forget_connections(&mut self, node: NodeId) {
         let incarnation = self.state.cms[node.index()].incarnation + 1;
-        self.state.cms[node.index()] = CmHost::new(node, &self.profile, incarnation);
+        self.state.cms[node.index()] = CmHost::new(node, self.ports, &self.profile, incarnation);
     }
 
     /// The queue pair of a handle, as managers name it.

@@ -170,7 +170,7 @@ impl World {
         if qp.attend_at < Nanos::MAX {
             // A turn that was cut short goes on when the port is free.
             let at = if qp.attend_at <= state.now {
-                state.ports[hca.0 as usize].next_turn()
+                state.ports[qp.port().0 as usize].next_turn()
             } else {
                 qp.attend_at
             };

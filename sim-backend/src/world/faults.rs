@@ -5,17 +5,14 @@ use super::cpu::{Activity, Machine};
 use super::events::{Event, Happened};
 use crate::NodeId;
 use crate::fault::{Effect, Fault, FaultError, FaultId, FaultState};
-use crate::hca::HcaId;
+use crate::hca::{HcaId, PortId};
 use crate::log::Kind;
 use verbs_trait::{AsyncEvent, Nanos};
-
-/// Ports of a node.
-const PORTS: u8 = 1;
 
 impl World {
     /// Adds a fault to the plan.
     pub fn plan(&mut self, at: Nanos, fault: Fault) -> Result<FaultId, FaultError> {
-        fault.check(self.state.machines.len() as u32, PORTS)?;
+        fault.check(self.state.machines.len() as u32, self.ports)?;
         let at = at.max(self.state.now);
         let id = self.state.faults.plan(at, fault);
         self.schedule(at, Event::Fault(id));
@@ -63,7 +60,9 @@ impl World {
     fn is_in_use(&self, fault: &Fault) -> bool {
         self.state.hcas.iter().any(|hca| {
             hca.qps.iter().filter(|(_, qp)| qp.is_in_flight()).any(|(_, qp)| {
-                qp.peer().is_some_and(|peer| fault.affects((hca.hw.node, 1), (NodeId(peer.hca.0), 1)))
+                let route = qp.route();
+                let (near, far) = (route.from.local(self.ports), route.to.local(self.ports));
+                qp.peer().is_some_and(|peer| fault.affects((hca.hw.node, near), (NodeId(peer.hca.0), far)))
             })
         })
     }
@@ -86,7 +85,8 @@ impl World {
     }
 
     fn set_port(&mut self, node: NodeId, port: u8, up: bool) {
-        self.state.ports[node.index()].up = up;
+        let id = PortId::of(HcaId(node.0), port, self.ports);
+        self.state.ports[id.0 as usize].up = up;
         let event = if up { AsyncEvent::PortActive(port) } else { AsyncEvent::PortError(port) };
         self.engine(HcaId(node.0), None, |hca, io| hca.hw.completions.raise_all(node, event, io));
     }

@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub ready: Vec<Code>,
     pub machines: Vec<Machine>,
     pub hcas: Vec<Hca>,
-    /// One a adapter, by its number.
+    /// Those of the first adapter, of the second, and so on.
     pub ports: Vec<Port>,
     pub flows: Slab<Flow>,
     /// Packets that left their place in their flow's order.
@@ -67,6 +67,8 @@ pub(crate) struct World {
     pub profile: Rc<Profile>,
     costs: Costs,
     order: Order,
+    /// Ports of every adapter.
+    pub ports: u8,
     /// Room for the numbers of packets that are being sent.
     fresh: Vec<u32>,
     /// Room for the identities of events that could happen now.
@@ -88,7 +90,7 @@ fn access_log(config: &Config) -> AccessLog {
 
 impl World {
     pub fn new(config: &Config, choice: Box<dyn Choice>) -> World {
-        let limits = Limits::of(&config.profile);
+        let limits = Limits { ports: config.ports, ..Limits::of(&config.profile) };
         let fetch = Nanos(config.profile.adapter.tx_ns);
         let hca = |n| Hca::new(NodeId(n), HcaId(n), ADDRESSES, limits, fetch);
         World {
@@ -98,7 +100,7 @@ impl World {
                 ready: Vec::new(),
                 machines: vec![Machine::default(); config.nodes as usize],
                 hcas: (0..config.nodes).map(hca).collect(),
-                ports: vec![Port::default(); config.nodes as usize],
+                ports: vec![Port::default(); config.nodes as usize * usize::from(config.ports)],
                 flows: Slab::default(),
                 strays: Slab::default(),
                 strays_made: 0,
@@ -107,7 +109,9 @@ impl World {
                 faults: Faults::new(),
                 access: access_log(config),
                 stats: Stats::default(),
-                cms: (0..config.nodes).map(|n| CmHost::new(NodeId(n), &config.profile, 0)).collect(),
+                cms: (0..config.nodes)
+                    .map(|n| CmHost::new(NodeId(n), config.ports, &config.profile, 0))
+                    .collect(),
                 next_region: 0,
             },
             choice,
@@ -115,6 +119,7 @@ impl World {
             profile: Rc::new(config.profile.clone()),
             costs: Costs::of(&config.profile),
             order: config.order,
+            ports: config.ports,
             fresh: Vec::new(),
             enabled: Vec::new(),
             brought: Vec::new(),

@@ -23,10 +23,10 @@ pub(crate) struct NewRegion {
 impl World {
     /// The way from an adapter's port, counted from 1, to the port of a GID; `None` where there is no such port.
     fn route(&self, hca: HcaId, port: u8, gid: Gid) -> Option<(HcaId, Route)> {
-        check_port(port).ok()?;
+        self.check_port(port).ok()?;
         let to = PortId::of_gid(gid)?;
-        let peer = HcaId(to.0);
-        ((peer.0 as usize) < self.state.hcas.len()).then_some((peer, Route { from: port_of(hca, port), to }))
+        let route = Route { from: self.port_of(hca, port), to };
+        ((to.0 as usize) < self.state.ports.len()).then(|| (to.hca(self.ports), route))
     }
 
     fn context(&mut self, hca: HcaId, ctx: u32) -> Result<&mut Hca> {
@@ -37,20 +37,35 @@ impl World {
 
     // Devices and ports.
 
+    /// An adapter's port, counted from 1, as the world counts it.
+    pub(super) fn port_of(&self, hca: HcaId, port: u8) -> PortId {
+        PortId::of(hca, port, self.ports)
+    }
+
+    fn check_port(&self, port: u8) -> Result<()> {
+        if (1..=self.ports).contains(&port) {
+            Ok(())
+        } else {
+            Err(VerbsError::Invalid("there is no such port"))
+        }
+    }
+
     pub fn device_attr(&self, hca: HcaId) -> DeviceAttr {
         let limits = self.hardware(hca).limits;
+        let caps = Caps::ATOMICS
+            | Caps::UD
+            | Caps::SRQ
+            | Caps::BROUGHT_MEMORY
+            | Caps::CQ_RESIZE
+            | Caps::SOLICITED
+            | Caps::SQD
+            | Caps::QP_EVENTS;
+        let more = if self.ports > 1 { Caps::MULTI_PORT } else { Caps::empty() };
         DeviceAttr {
             node_guid: u64::from_be_bytes([0x00, 0x02, 0xc9, 0x03, 0, 0, 0, 0]) + u64::from(hca.0) + 1,
             model: format!("simulated adapter, profile {}", self.profile.name),
-            caps: Caps::ATOMICS
-                | Caps::UD
-                | Caps::SRQ
-                | Caps::BROUGHT_MEMORY
-                | Caps::CQ_RESIZE
-                | Caps::SOLICITED
-                | Caps::SQD
-                | Caps::QP_EVENTS,
-            ports: 1,
+            caps: caps | more,
+            ports: self.ports,
             max_qp: limits.max_qp,
             max_qp_wr: limits.max_wr,
             max_sge: limits.max_sge,
@@ -67,26 +82,27 @@ impl World {
     }
 
     pub fn port_attr(&self, hca: HcaId, port: u8) -> Result<PortAttr> {
-        check_port(port)?;
+        self.check_port(port)?;
         if self.state.hcas[hca.0 as usize].gone {
             return Err(VerbsError::DeviceGone);
         }
-        let up = self.state.ports[hca.0 as usize].up;
+        let id = self.port_of(hca, port);
+        let up = self.state.ports[id.0 as usize].up;
         Ok(PortAttr {
             state: if up { PortState::Active } else { PortState::Down },
             link_layer: LinkLayer::InfiniBand,
             max_mtu: Mtu::B4096,
             active_mtu: self.profile.transport.mtu(),
-            lid: port_of(hca, port).lid(),
+            lid: id.lid(),
             gids: 1,
             bits_per_second: self.profile.link.bits_per_second,
         })
     }
 
     pub fn gid(&self, hca: HcaId, port: u8, index: u8) -> Result<Gid> {
-        check_port(port)?;
+        self.check_port(port)?;
         match index {
-            0 => Ok(port_of(hca, port).gid()),
+            0 => Ok(self.port_of(hca, port).gid()),
             _ => {
                 Err(VerbsError::TooLarge { what: "the index of the GID", value: u64::from(index), bound: 0 })
             }
@@ -189,15 +205,6 @@ impl World {
         self.log.line(at, node, Kind::Arm, format_args!("cq={} {next:?}", cq.index));
         Ok(())
     }
-}
-
-/// An adapter's port, counted from 1, as the world counts it.
-pub(super) fn port_of(hca: HcaId, port: u8) -> PortId {
-    PortId(hca.0 + u32::from(port) - 1)
-}
-
-fn check_port(port: u8) -> Result<()> {
-    if port == 1 { Ok(()) } else { Err(VerbsError::Invalid("there is no such port")) }
 }
 
 fn check_cqe(cqe: u32, bound: u32) -> Result<()> {

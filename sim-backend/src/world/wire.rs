@@ -53,7 +53,7 @@ pub(crate) struct Port {
     takes: Nanos,
     /// Until when packets to itself are under way.
     loops: Nanos,
-    /// Until when an atomic is executed.
+    /// Until when an atomic is executed. (The unit is the port's, so that an adapter of two ports has two.)
     atomics: Nanos,
     /// How long before the port is free a queue pair's next turn may begin.
     lead: Nanos,
@@ -240,7 +240,7 @@ impl World {
         let packet = self.state.packets.get(id);
         let costs = self.costs;
         let now = self.state.now;
-        let (source, target) = (packet.from.hca.0 as usize, packet.to.hca.0 as usize);
+        let (source, target) = (packet.route.from.0 as usize, packet.route.to.0 as usize);
         let dma = costs.dma(packet.body.moves(packet.data.len()));
         let on_cable = costs.on_cable(packet.body.header_bytes() + packet.data.len());
         let port = &mut self.state.ports[source];
@@ -275,14 +275,14 @@ impl World {
     fn judge(&mut self, id: u32) -> Verdict {
         let packet = self.state.packets.get(id);
         let faults = &mut self.state.faults;
-        if packet.from.hca == packet.to.hca {
+        if packet.route.from == packet.route.to {
             if faults.rules().is_empty() {
                 return Verdict::Pass;
             }
-            let info = packet.info();
+            let info = packet.info(self.ports);
             return faults.rules().judge(&info, &mut *self.choice);
         }
-        faults.judge(self.state.now, &packet.info(), &mut *self.choice)
+        faults.judge(self.state.now, &packet.info(self.ports), &mut *self.choice)
     }
 
     #[cold]
@@ -325,7 +325,8 @@ impl World {
     fn arrive(&mut self, id: u32) {
         let packet = self.state.packets.get(id);
         let to = packet.to.hca;
-        let link = packet.from.hca == to || self.state.ports[to.0 as usize].up;
+        let route = packet.route;
+        let link = route.from == route.to || self.state.ports[route.to.0 as usize].up;
         let hca = &self.state.hcas[to.0 as usize];
         match hca.find(packet.to.qp) {
             Some(key) if link && !hca.gone => {
@@ -389,7 +390,7 @@ impl Packet {
         matches!(self.body, Body::Datagram(_))
     }
 
-    fn info(&self) -> PacketInfo {
+    fn info(&self, ports: u8) -> PacketInfo {
         let class = match self.body {
             Body::ReadResponse { .. } => PacketClass::ReadResponse,
             Body::AtomicResponse { .. } => PacketClass::AtomicResponse,
@@ -401,9 +402,9 @@ impl Packet {
         };
         PacketInfo {
             src: NodeId(self.from.hca.0),
-            src_port: 1,
+            src_port: self.route.from.local(ports),
             dst: NodeId(self.to.hca.0),
-            dst_port: 1,
+            dst_port: self.route.to.local(ports),
             class,
             op: self.op,
             qp: self.to.qp.0,

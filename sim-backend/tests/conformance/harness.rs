@@ -87,7 +87,8 @@ impl SimHarness {
 }
 
 fn world(profile: &Profile, nodes: u32, seed: u64) -> Result<Fabric, String> {
-    Fabric::new(Config::new(nodes, profile.clone()), Box::new(Seeded::new(seed))).map_err(|e| e.to_string())
+    let config = Config { ports: 2, ..Config::new(nodes, profile.clone()) };
+    Fabric::new(config, Box::new(Seeded::new(seed))).map_err(|e| e.to_string())
 }
 
 fn node(index: usize) -> NodeId {
@@ -101,6 +102,7 @@ impl Harness for SimHarness {
         Caps::ATOMICS
             | Caps::UD
             | Caps::SRQ
+            | Caps::MULTI_PORT
             | Caps::BROUGHT_MEMORY
             | Caps::CQ_RESIZE
             | Caps::SOLICITED

@@ -8,7 +8,7 @@ use verbs_trait::conformance::{self, Powers, Verdict};
 use verbs_trait::{Caps, Nanos};
 
 /// What the fabric does not have yet. A case that lacks anything else fails.
-const LACKING: Caps = Caps::APM.union(Caps::OUT_OF_BAND).union(Caps::MULTI_PORT);
+const LACKING: Caps = Caps::APM.union(Caps::OUT_OF_BAND);
 
 /// How often cases that draw their faults are repeated; `CONFORMANCE_SEEDS` asks for more.
 fn seeds() -> u64 {

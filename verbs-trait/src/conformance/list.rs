@@ -269,6 +269,9 @@ macro_rules! conformance_cases {
                 a_port_that_fails_says_so
                 a_port_that_comes_back_says_so
                 requests_outlive_a_short_port_failure
+                each_port_has_addresses_of_its_own
+                each_port_fails_by_itself
+                two_ports_of_one_device_reach_each_other
                 a_failed_port_does_not_change_queue_pairs
             }
             datagrams {

@@ -58,6 +58,9 @@ impl Qp {
             Modify::Reset => self.reset(hw, io),
             Modify::Init(init) => (self.init, self.state) = (Some(*init), to),
             Modify::Rtr(rtr) if kind == QpType::Ud => {
+                if let Some(ends) = ends {
+                    self.route = ends.route;
+                }
                 self.mtu = hw.limits.mtu;
                 (self.rtr, self.state) = (Some(*rtr), to);
             }
@@ -111,7 +114,11 @@ fn check_attributes(change: &Modify, kind: QpType, limits: &Limits) -> Result<()
         let (value, bound) = (u64::from(value), u64::from(bound));
         if value <= bound { Ok(()) } else { Err(VerbsError::TooLarge { what, value, bound }) }
     };
-    let port = |port: u8| if port == 1 { Ok(()) } else { Err(VerbsError::Invalid("there is no such port")) };
+    let port = |port: u8| match port {
+        0 => Err(VerbsError::Invalid("ports count from 1")),
+        _ if port > limits.ports => Err(VerbsError::Invalid("there is no such port")),
+        _ => Ok(()),
+    };
     let lone = |alt: bool| if alt { Err(VerbsError::Unsupported(Caps::APM)) } else { Ok(()) };
     match change {
         Modify::Init(init) => port(init.port),

@@ -4,7 +4,6 @@ use crate::NodeId;
 use crate::hca::{Address, Endpoint, Ends, HcaId, Key, NewQp, RecvRequest, Route, SendRequest, Service};
 use crate::log::Kind;
 use crate::world::World;
-use crate::world::objects::check_port;
 use verbs_trait::{Modify, Nanos, Path, QpAttr, QpNum, QpType, Result, ToRtr, VerbsError};
 
 impl World {
@@ -50,11 +49,19 @@ impl World {
     /// The two ends of a connection that is being made.
     fn ends_of(&self, hca: HcaId, qp: Key, change: &Modify) -> Option<Ends> {
         let Modify::Rtr(ToRtr { dest_qp, path, .. }) = change else { return None };
-        let num = self.state.hcas[hca.0 as usize].qps.get(qp)?.num;
-        let me = Endpoint { hca, qp: num };
+        let found = self.state.hcas[hca.0 as usize].qps.get(qp)?;
+        let me = Endpoint { hca, qp: found.num };
+        if found.kind() == QpType::Ud {
+            // It has a port, and no peer.
+            let port = self.port_of(hca, found.attr().init?.port);
+            return Some(Ends { me, peer: None, route: Route { from: port, to: port } });
+        }
         let (peer, route) = match self.route(hca, path.port, path.dgid) {
             Some((hca, route)) => (Some(Endpoint { hca, qp: *dest_qp }), route),
-            None => (None, Route::default()),
+            None => {
+                let port = self.port_of(hca, path.port.clamp(1, self.ports));
+                (None, Route { from: port, to: port })
+            }
         };
         Some(Ends { me, peer, route })
     }
@@ -74,7 +81,7 @@ impl World {
     /// The address of a peer for datagrams.
     pub fn address(&mut self, node: NodeId, hca: HcaId, path: &Path) -> Result<Address> {
         self.hca_mut(hca)?;
-        check_port(path.port)?;
+        self.check_port(path.port)?;
         self.gid(hca, path.port, path.sgid_index)?;
         let service = Service { sl: path.sl, traffic_class: path.traffic_class, hop_limit: path.hop_limit };
         self.charge(node, self.profile.cpu.create_ns);

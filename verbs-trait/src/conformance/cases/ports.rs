@@ -11,6 +11,9 @@ cases! { "ports":
     a_port_that_fails_says_so, "11.6.3.4", with Powers::PORT;
     a_port_that_comes_back_says_so, "11.6.3.4", with Powers::PORT;
     requests_outlive_a_short_port_failure, "9.7.6.1.3", with Powers::PORT;
+    each_port_has_addresses_of_its_own, "3.5.1; 4.1.1", needs Caps::MULTI_PORT;
+    each_port_fails_by_itself, "11.6.3.4", needs Caps::MULTI_PORT, with Powers::PORT;
+    two_ports_of_one_device_reach_each_other, "3.5.1", needs Caps::MULTI_PORT;
     a_failed_port_does_not_change_queue_pairs, "11.6.3.4", with Powers::PORT;
 }
 
@@ -135,5 +138,69 @@ fn a_failed_port_does_not_change_queue_pairs<H: Harness>(lab: &mut Lab<'_, H>) -
     lab.settle();
     a.write(1, 0..8, b.word(0)?)?;
     lab.done(&a.sends, 1)?;
+    Ok(())
+}
+
+fn each_port_has_addresses_of_its_own<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    lab.at_least(2)?;
+    let index = lab.machines[0].gid_index;
+    let mut seen = Vec::new();
+    for ctx in [lab.ctx(0), lab.ctx(1)] {
+        let ports = ctx.device_attr().ports;
+        check!(ports >= 2, "a device of several ports has {ports}");
+        for port in 1..=ports {
+            seen.push((ctx.gid(port, index)?, ctx.port_attr(port)?.lid));
+        }
+        check!(ctx.port_attr(0).is_err() && ctx.gid(0, index).is_err(), "port 0 is there");
+        check!(
+            ctx.port_attr(ports + 1).is_err() && ctx.gid(ports + 1, index).is_err(),
+            "a port too many is there"
+        );
+    }
+    for (i, one) in seen.iter().enumerate() {
+        for other in &seen[..i] {
+            check!(one.0 != other.0, "two ports of one GID: {}", one.0);
+            check!(one.1 == 0 || one.1 != other.1, "two ports of one local identifier: {}", one.1);
+        }
+    }
+    Ok(())
+}
+
+/// Two ends connected by their second ports.
+fn by_second_ports<H: Harness>(lab: &mut Lab<'_, H>, setup: &Setup) -> Outcome<Pair<H::V>> {
+    let (mut a, mut b) = (lab.end(0, setup)?, lab.end(1, setup)?);
+    (a.port, b.port) = (2, 2);
+    a.connect(&b, setup, 0)?;
+    b.connect(&a, setup, 1)?;
+    Ok(Pair { a, b })
+}
+
+fn each_port_fails_by_itself<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let first = lab.pair_with(&setup)?;
+    let second = by_second_ports(lab, &setup)?;
+    let fault = lab.inject(Fault::PortDown { node: 0, port: 2 })?;
+    check_eq!(lab.async_event(&first.a.ctx)?, AsyncEvent::PortError(2), "the event");
+    check!(first.a.ctx.port_attr(2)?.state != PortState::Active, "a failed port is active");
+    check_eq!(first.a.ctx.port_attr(1)?.state, PortState::Active, "the other port");
+    second.a.write(1, 0..8, second.b.word(0)?)?;
+    first.a.write(2, 0..8, first.b.word(0)?)?;
+    lab.done(&first.a.sends, 2)?;
+    check!(second.a.poll_sends()?.is_empty(), "a write completed through a failed port");
+    lab.heal(fault);
+    lab.done(&second.a.sends, 1)?;
+    Ok(())
+}
+
+fn two_ports_of_one_device_reach_each_other<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let setup = Setup::new(lab);
+    let (a, mut b) = (lab.end(0, &setup)?, lab.end(0, &setup)?);
+    b.port = 2;
+    a.connect(&b, &setup, 0)?;
+    b.connect(&a, &setup, 1)?;
+    a.write(1, 0..8, b.word(0)?)?;
+    lab.done(&a.sends, 1)?;
+    b.fetch_add(2, 8, a.word(0)?, 1)?;
+    lab.done(&b.sends, 2)?;
     Ok(())
 }
