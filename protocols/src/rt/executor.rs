@@ -86,6 +86,8 @@ pub(crate) struct Executor {
     ready: Arc<Ready>,
     /// Woken for the next step, not this one: see [`Executor::wake_next_step`].
     yielded: RefCell<Vec<Waker>>,
+    /// Woken when nothing else is left to run: see [`Executor::wake_when_idle`].
+    idlers: RefCell<Vec<Waker>>,
     closed: Cell<bool>,
 }
 
@@ -198,6 +200,24 @@ impl Executor {
         }
     }
 
+    /// Wakes once no other task is ready, before the node rests.
+    pub(crate) fn wake_when_idle(&self, waker: &Waker) {
+        let mut idlers = self.idlers.borrow_mut();
+        if !idlers.iter().any(|idler| idler.will_wake(waker)) {
+            idlers.push(waker.clone());
+        }
+    }
+
+    /// Wakes the tasks that let all others go first; whether there were any.
+    pub(crate) fn wake_idlers(&self) -> bool {
+        let mut idlers = self.idlers.borrow_mut();
+        let any = !idlers.is_empty();
+        for waker in idlers.drain(..) {
+            waker.wake();
+        }
+        any
+    }
+
     /// Whether a task could run now.
     pub(crate) fn has_ready(&self) -> bool {
         self.ready.len() > 0
@@ -217,6 +237,7 @@ impl Executor {
     pub(crate) fn close(&self) {
         self.closed.set(true);
         self.yielded.borrow_mut().clear();
+        self.idlers.borrow_mut().clear();
         let slab = self.slab.take();
         // A destructor may wake or try to spawn; neither finds a borrow held.
         drop(slab);

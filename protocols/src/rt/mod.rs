@@ -43,6 +43,7 @@ use slots::Requests;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
+use std::task::Poll;
 use sync::Mailbox;
 use timers::Timers;
 use verbs_trait::{
@@ -213,6 +214,16 @@ impl<V: Verbs> Rt<V> {
     /// Lets every other task run, and the world move, before this one goes on.
     pub fn yield_now(&self) -> Yield<V> {
         Yield::new(self.clone())
+    }
+
+    /// Ready when no other task is ready to run: for work that others need not wait for. The task is woken as
+    /// soon as that is so.
+    pub fn poll_idle(&self, cx: &mut std::task::Context<'_>) -> Poll<()> {
+        if !self.inner.executor.has_ready() {
+            return Poll::Ready(());
+        }
+        self.inner.executor.wake_when_idle(cx.waker());
+        Poll::Pending
     }
 
     /// A queue pair for a reliable connection, in state Reset, on this runtime's completion queues.

@@ -33,10 +33,10 @@ impl<V: Verbs> Program<V> {
             if inner.closed.get() {
                 return Ok(Park::Done);
             }
-            if polled == Polled::Empty && !fired && ran == 0 {
-                return Ok(self.rest());
+            if polled != Polled::Empty || inner.executor.has_ready() || inner.executor.wake_idlers() {
+                continue;
             }
-            if inner.config.wait == Wait::Poll && polled == Polled::Empty && !inner.executor.has_ready() {
+            if inner.config.wait == Wait::Poll || (!fired && ran == 0) {
                 return Ok(self.rest());
             }
         }

@@ -3,8 +3,9 @@
 use super::fake::{Fake, V, World};
 use super::sync::{mailbox, oneshot};
 use super::*;
-use std::cell::RefMut;
+use std::cell::{RefCell, RefMut};
 use std::future::{pending, poll_fn};
+use std::rc::Rc;
 use std::task::Poll;
 use verbs_trait::{AccessFlags, CmId, Modify, Node, Park, QueuePair, SendOp, WcError, WcOp};
 
@@ -163,6 +164,31 @@ fn a_yield_lets_the_world_move() {
     assert!(!task.is_finished());
     assert_eq!(bench.program.step(), until(Wait::Poll, None));
     assert!(task.is_finished());
+}
+
+#[test]
+fn work_that_can_wait_is_done_after_all_other_work_and_before_the_node_rests() {
+    for wait in [Wait::Poll, Wait::Notify] {
+        let mut bench = Bench::new(wait);
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let (rt, book) = (bench.rt.clone(), Rc::clone(&order));
+        let idler = async move {
+            poll_fn(|cx| rt.poll_idle(cx)).await;
+            book.borrow_mut().push("idle");
+        };
+        bench.rt.spawn(idler);
+        // A chain of tasks, each woken by the one before it: a round for each.
+        let (rt, book) = (bench.rt.clone(), Rc::clone(&order));
+        bench.rt.spawn(async move {
+            let next = Rc::clone(&book);
+            let second = rt.spawn(async move { next.borrow_mut().push("second") });
+            book.borrow_mut().push("first");
+            second.await;
+            book.borrow_mut().push("third");
+        });
+        bench.program.step();
+        assert_eq!(*order.borrow(), ["first", "second", "third", "idle"], "{wait:?}");
+    }
 }
 
 #[test]

@@ -19,6 +19,10 @@ use verbs_trait::{AsyncEvent, CmEvent, CmId, QpNum, Verbs};
 /// A frame that fits on the stack.
 const SMALL_FRAME: usize = HEADER_LEN + SMALL;
 
+/// The part of a connection's receive buffers that may wait to be posted again, as a divisor: a peer that sends
+/// without pause must not run out of credits.
+const MOST_SPENT: usize = 4;
+
 /// What a receive is posted with: whose it is, and of which queue pair.
 pub(super) fn tag(index: usize, epoch: u32) -> u64 {
     u64::from(epoch) << 32 | index as u64
@@ -39,6 +43,8 @@ pub(super) struct Driver<V: Verbs> {
     pub(super) probes: Due<V>,
     /// Peers to pump after a batch of completions.
     touched: Vec<usize>,
+    /// Peers with receive buffers to be posted again.
+    spenders: Vec<usize>,
     actions: Vec<Action>,
 }
 
@@ -56,6 +62,7 @@ impl<V: Verbs> Driver<V> {
             acks: Due::new(),
             probes: Due::new(),
             touched: Vec::new(),
+            spenders: Vec::new(),
             actions: Vec::new(),
         }
     }
@@ -70,6 +77,7 @@ impl<V: Verbs> Driver<V> {
             // Completions first: what a drained queue pair had received counts before the drain is reported.
             let busy = self.completions(cx) | self.connection_events(cx) | self.device_events(cx);
             let busy = busy | self.own_events() | self.feed_starved(cx) | self.what_is_due(cx);
+            let busy = busy | self.repost_when_idle(cx);
             if !busy {
                 return Poll::Pending;
             }
@@ -143,16 +151,34 @@ impl<V: Verbs> Driver<V> {
             peer.wake_senders();
         }
         if peer.link.is_up() {
-            if let Some(queue) = &peer.queue
-                && queue.post_recv(&shared.sink, completed.tag, Lease::Block { block, len }).is_ok()
-            {
-                peer.session.reposted();
+            if peer.spent.is_empty() {
+                self.spenders.push(index);
+            }
+            peer.spent.push(Lease::Block { block, len });
+            if peer.spent.len() >= shared.config.recv_buffers as usize / MOST_SPENT {
+                shared.repost(index, peer);
             }
             self.list_ack(index, peer);
             if self.touched.last() != Some(&index) {
                 self.touched.push(index);
             }
         }
+    }
+
+    /// Posts receive buffers again, once those whom their messages were for have had their turn: a post costs
+    /// a doorbell, and an answer must not wait for it.
+    fn repost_when_idle(&mut self, cx: &mut Context<'_>) -> bool {
+        let shared = Rc::clone(&self.shared);
+        if self.spenders.is_empty() || shared.rt.poll_idle(cx).is_pending() {
+            return false;
+        }
+        for index in self.spenders.drain(..) {
+            shared.with_peer(index, |peer| {
+                shared.repost(index, peer);
+                shared.pump(index, peer);
+            });
+        }
+        true
     }
 
     fn connection_events(&mut self, cx: &mut Context<'_>) -> bool {

@@ -1,6 +1,7 @@
 //! Putting frames on a connection: messages as credits and the send queue allow, and what the peer is owed.
 
 use super::Channel;
+use super::driver::tag;
 use super::link::Event;
 use super::mesh::Shared;
 use super::peer::Peer;
@@ -41,6 +42,18 @@ impl<V: Verbs> Shared<V> {
                 // The connection begins anew, and the session with it where it stopped.
                 self.broken(index, peer);
                 return;
+            }
+        }
+    }
+
+    /// Posts spent receive buffers again; the next frame tells the peer so.
+    pub(super) fn repost(&self, index: usize, peer: &mut Peer<V>) {
+        let standing = peer.link.is_up();
+        let Some(queue) = peer.queue.as_ref().filter(|_| standing) else { return peer.spent.clear() };
+        for lease in peer.spent.drain(..) {
+            // Refused only by a device that is gone, which breaks the connection by itself.
+            if queue.post_recv(&self.sink, tag(index, peer.epoch), lease).is_ok() {
+                peer.session.reposted();
             }
         }
     }

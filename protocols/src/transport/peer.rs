@@ -3,7 +3,7 @@
 use super::link::Link;
 use super::session::Session;
 use super::{Channel, MeshConfig, Rank};
-use crate::rt::{Block, Completed, Queue};
+use crate::rt::{Block, Completed, Lease, Queue};
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 use verbs_trait::Verbs;
@@ -31,6 +31,8 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) epoch: u32,
     /// Frames that arrived before the connection was reported to stand.
     pub(super) early: VecDeque<Completed<V>>,
+    /// Receive buffers whose messages were handed on, to be posted again.
+    pub(super) spent: Vec<Lease<V>>,
     /// How often the connection came to stand.
     pub(super) ups: u64,
     /// How often the peer was found to have begun a new life.
@@ -64,6 +66,7 @@ impl<V: Verbs> Peer<V> {
             queue: None,
             epoch: 0,
             early: VecDeque::new(),
+            spent: Vec::new(),
             ups: 0,
             lives: 0,
             last_op: 0,
@@ -95,6 +98,7 @@ impl<V: Verbs> Peer<V> {
     pub(super) fn discard(&mut self) -> Option<Queue<V>> {
         self.epoch = self.epoch.wrapping_add(1);
         self.early.clear();
+        self.spent.clear();
         self.queue.take()
     }
 
