@@ -136,7 +136,7 @@ impl Sanitizer {
     pub fn refused(&mut self, hca: HcaId, from: Endpoint, op: WcOp, at: Nanos) {
         let Some(pair) = self.find(from.hca, from.qp) else { return };
         let aimed = |request: &Request, gone: &Gone| {
-            let at = request.remote.filter(|remote| remote.rkey == gone.rkey).map(|remote| remote.addr);
+            let at = request.remote().filter(|remote| remote.rkey == gone.rkey).map(|remote| remote.addr);
             let inside = at.is_some_and(|at| (gone.this.addr..gone.this.addr + gone.this.len).contains(&at));
             // By the clocks, and by what had happened: a processor's clock runs ahead within its step.
             let before = request.at <= gone.by.at && request.order < gone.order;
@@ -145,7 +145,7 @@ impl Sanitizer {
         let here = self.gone.iter().rev().filter(|gone| gone.this.hca == hca);
         let met = here.filter_map(|gone| Some((gone, pair.sends.iter().find(|r| aimed(r, gone))?))).next();
         let Some((gone, request)) = met else { return };
-        let (addr, len) = (request.remote.map_or(0, |remote| remote.addr), request.len);
+        let (addr, len) = (request.remote().map_or(0, |remote| remote.addr), u64::from(request.len));
         let node = self.adapters[from.hca.0 as usize].node;
         let second = party_of(node, from.qp, request, (addr, len, at));
         let (first, region) = (gone.by, gone.this.id);
@@ -221,8 +221,9 @@ impl Sanitizer {
         let pair = self.find(from.hca, from.qp).filter(|pair| pair.peer == Some(hca))?;
         pair.sends.iter().find(|request| {
             let due = request.op == op && (request.open || !is_atomic(op));
-            due && request.remote.is_some_and(|remote| {
-                Some(remote.rkey) == this.rkey && (remote.addr..remote.addr + request.len).contains(&addr)
+            due && request.remote().is_some_and(|remote| {
+                Some(remote.rkey) == this.rkey
+                    && (remote.addr..remote.addr + u64::from(request.len)).contains(&addr)
             })
         })
     }
@@ -237,7 +238,7 @@ impl Sanitizer {
             return;
         };
         let mut due = pair.sends.iter_mut().filter(|request| {
-            request.open && request.op == op && request.remote.is_some_and(|remote| remote.addr == addr)
+            request.open && request.op == op && request.remote().is_some_and(|remote| remote.addr == addr)
         });
         if let Some(request) = due.next() {
             request.open = false;
@@ -255,7 +256,7 @@ impl Sanitizer {
         self.adapters.iter().find_map(|adapter| {
             adapter.pairs.iter().filter(|pair| pair.peer == Some(this.hca)).find_map(|pair| {
                 let aimed = |request: &&Request| {
-                    let at = request.remote.map(|remote| (remote.addr, Some(remote.rkey)));
+                    let at = request.remote().map(|remote| (remote.addr, Some(remote.rkey)));
                     request.open && at == Some((addr, this.rkey))
                 };
                 let request = pair.sends.iter().find(aimed)?;

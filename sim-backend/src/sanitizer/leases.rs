@@ -42,6 +42,7 @@ pub(super) struct Leases {
 }
 
 impl Leases {
+    #[inline]
     pub fn add(&mut self, lease: Lease) {
         self.count += 1;
         if u64::from(lease.len) > PAGE {
@@ -61,10 +62,14 @@ impl Leases {
             false => self.pages.get_mut((u64::from(at) / PAGE) as usize),
         };
         let Some(list) = list else { return };
-        if let Some(place) = list.iter().position(|lease| lease.is(qp, receive, request)) {
+        if list.front().is_some_and(|lease| lease.is(qp, receive, request)) {
+            list.pop_front();
+        } else if let Some(place) = list.iter().position(|lease| lease.is(qp, receive, request)) {
             list.remove(place);
-            self.count -= 1;
+        } else {
+            return;
         }
+        self.count -= 1;
     }
 
     /// The oldest lease of the first page with one that shares a byte with the range, of those that may write

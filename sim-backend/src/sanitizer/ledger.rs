@@ -5,26 +5,7 @@ use crate::hca::Remote;
 use std::collections::VecDeque;
 use verbs_trait::{Nanos, WcOp};
 
-/// A request in flight: posted, and neither its completion polled nor a later one of its queue.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
-    /// How many posts and deregistrations had been before it, in the whole world.
-    pub order: u64,
-    pub wr_id: u64,
-    pub at: Nanos,
-    pub task: u32,
-    pub op: WcOp,
-    /// The peer's memory that it is aimed at, for one-sided requests.
-    pub remote: Option<Remote>,
-    /// Payload in bytes.
-    pub len: u64,
-    /// Whether it is an atomic that may still change its word.
-    pub open: bool,
-    /// How many ranges it holds.
-    pub places: u32,
-}
-
-/// A range that a request in flight holds.
+/// A range that a request in flight holds; none if it has no bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub region: RegionId,
@@ -32,11 +13,59 @@ pub(super) struct Place {
     pub len: u32,
 }
 
-/// The requests in flight of a queue, oldest first, with their ranges in the same order.
+/// A request in flight: posted, and neither its completion polled nor a later one of its queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub wr_id: u64,
+    pub at: Nanos,
+    /// How many posts and deregistrations had been before it, in the whole world.
+    pub order: u64,
+    pub task: u32,
+    pub op: WcOp,
+    /// Whether it is an atomic that may still change its word.
+    pub open: bool,
+    /// Payload in bytes.
+    pub len: u32,
+    /// The peer's memory that it is aimed at, nothing for two-sided requests.
+    pub aim: Aim,
+    /// The first of the ranges that it holds.
+    pub place: Place,
+    /// How many more there are, in the ledger.
+    pub more: u32,
+}
+
+/// A remote address without padding.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Aim {
+    addr: [u32; 2],
+    rkey: u32,
+}
+
+/// The ledgers of many queue pairs do not fit into a processor's caches: a request is one line of them.
+const _: () = assert!(size_of::<Request>() == 64);
+
+impl From<Option<Remote>> for Aim {
+    fn from(remote: Option<Remote>) -> Aim {
+        let Some(Remote { addr, rkey }) = remote else { return Aim::default() };
+        Aim { addr: [addr as u32, (addr >> 32) as u32], rkey }
+    }
+}
+
+impl Request {
+    /// The peer's memory that it is aimed at.
+    pub fn remote(&self) -> Option<Remote> {
+        let Aim { addr: [low, high], rkey } = self.aim;
+        let one_sided = !matches!(self.op, WcOp::Send | WcOp::Recv | WcOp::RecvWriteImm);
+        one_sided.then_some(Remote { addr: u64::from(high) << 32 | u64::from(low), rkey })
+    }
+}
+
+/// The requests in flight of a queue, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     requests: VecDeque<Request>,
-    places: VecDeque<Place>,
+    /// The ranges of each but its first, in the same order.
+    more: VecDeque<Place>,
     /// The oldest request's number.
     first: u32,
 }
@@ -47,8 +76,8 @@ impl Ledger {
         self.first.wrapping_add(self.requests.len() as u32)
     }
 
-    pub fn hold(&mut self, place: Place) {
-        self.places.push_back(place);
+    pub fn hold_more(&mut self, place: Place) {
+        self.more.push_back(place);
     }
 
     pub fn enter(&mut self, request: Request) {
@@ -67,15 +96,17 @@ impl Ledger {
         self.requests.iter_mut()
     }
 
-    /// Takes the oldest request out; its ranges follow by [`Ledger::release`].
-    pub fn settle(&mut self) -> Option<(u32, Request)> {
+    /// Takes the oldest request out, with its number, and hands each of its ranges to `free`.
+    pub fn settle(&mut self, mut free: impl FnMut(u32, Place)) -> Option<Request> {
         let request = self.requests.pop_front()?;
         let number = self.first;
         self.first = self.first.wrapping_add(1);
-        Some((number, request))
-    }
-
-    pub fn release(&mut self) -> Option<Place> {
-        self.places.pop_front()
+        if request.place.len > 0 {
+            free(number, request.place);
+        }
+        for place in self.more.drain(..request.more as usize) {
+            free(number, place);
+        }
+        Some(request)
     }
 }

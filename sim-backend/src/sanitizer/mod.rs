@@ -260,17 +260,23 @@ impl Sanitizer {
         let pair = &mut pairs[place];
         (pair.num, pair.peer) = (Some(by.num), by.peer);
         let ledger = if receive { &mut pair.receives } else { &mut pair.sends };
-        let (request, mut places) = (ledger.next(), 0);
-        for (id, at, len) in ranges {
-            ledger.hold(Place { region: id, at, len });
-            places += 1;
-            if let (Some(Some(region)), 1..) = (self.regions.get_mut(id.0 as usize), len) {
+        let (request, mut more) = (ledger.next(), 0);
+        let mut first = Place { region: RegionId(0), at: 0, len: 0 };
+        for (id, at, len) in ranges.filter(|range| range.2 > 0) {
+            if let Some(Some(region)) = self.regions.get_mut(id.0 as usize) {
                 region.leases.add(Lease { at, len, request, qp: place as u16, receive, writes });
+            }
+            if first.len == 0 {
+                first = Place { region: id, at, len };
+            } else {
+                ledger.hold_more(Place { region: id, at, len });
+                more += 1;
             }
         }
         self.order += 1;
         let order = self.order;
-        ledger.enter(Request { order, wr_id, at, task, op, remote, len, open, places });
+        let (aim, len, place) = (remote.into(), len.min(u64::from(u32::MAX)) as u32, first);
+        ledger.enter(Request { order, wr_id, at, task, op, open, len, aim, place, more });
         self.open += u32::from(open);
     }
 
@@ -287,14 +293,14 @@ impl Sanitizer {
     fn settle(&mut self, hca: HcaId, place: u32, receive: bool) -> bool {
         let Some(pair) = self.adapters[hca.0 as usize].pairs.get_mut(place as usize) else { return false };
         let ledger = if receive { &mut pair.receives } else { &mut pair.sends };
-        let Some((number, request)) = ledger.settle() else { return false };
-        self.open -= u32::from(request.open);
-        for _ in 0..request.places {
-            let Some(Place { region, at, len }) = ledger.release() else { break };
-            if let Some(Some(region)) = self.regions.get_mut(region.0 as usize) {
+        let regions = &mut self.regions;
+        let settled = ledger.settle(|number, Place { region, at, len }| {
+            if let Some(Some(region)) = regions.get_mut(region.0 as usize) {
                 region.leases.end(at, len, (place as u16, receive, number));
             }
-        }
+        });
+        let Some(request) = settled else { return false };
+        self.open -= u32::from(request.open);
         true
     }
 
