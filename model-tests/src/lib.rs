@@ -5,7 +5,7 @@
 //! [`oracle`]s judge the history while it grows, and what is left over at rest. [`seeds`] does that for a range
 //! of seeds.
 //!
-//! Nothing here is global, and nothing but [`bench`] looks at the wall clock: the same scenario and seed give
+//! Nothing here is global, and nothing but [`mod@bench`] looks at the wall clock: the same scenario and seed give
 //! the same report, to the byte.
 
 pub mod bench;
