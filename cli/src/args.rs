@@ -1,5 +1,6 @@
 //! The command line: what can be said, and how `--help` explains it.
 
+use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, REPLAY_EXAMPLES, ReplayArgs};
 use clap::{ArgAction, Args, Parser, Subcommand};
 use model_tests::scenario::Scheme;
 use std::ops::Range;
@@ -26,6 +27,8 @@ Examples:
     weft run scenarios/lock-service-16.toml --seeds 0..1000
   The figures behind a simulated cluster
     weft profiles ncosed-2007
+  A paper's figures, measured here and laid beside its own
+    weft paper ncosed --report report
   How fast the simulator is
     weft bench fabric --nodes 16 --messages 2000000
 
@@ -59,16 +62,81 @@ pub enum Command {
     /// With --seeds the scenario runs once for each seed, several at a time, and one report sums them up. If a
     /// seed violates a check, the command that runs it again is printed.
     Run(RunArgs),
+    /// Explore a world: every order of its events that matters, with faults at every point
+    ///
+    /// A world is a few nodes that run the shipped code, connected, with a few requests. The explorer runs it again
+    /// and again from its beginning, each time with other choices. A run that breaks a promise is made as short as
+    /// it gets and saved for `weft replay`.
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
+    /// Run a world, or scenarios drawn at random, from many seeds
+    ///
+    /// For what is too large to explore. The report counts, for each kind of fault, in how many seeds it struck an
+    /// operation in flight.
+    #[command(after_help = FUZZ_EXAMPLES)]
+    Fuzz(FuzzArgs),
+    /// Run a saved failure again, to the byte, and draw it
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayArgs),
+    /// Run one node of a scenario on this machine's RDMA device
+    ///
+    /// Started once on each machine, by hand, by `srun weft node SCENARIO` or by `mpirun weft node SCENARIO`: the
+    /// launcher's environment says which node this is and where all meet. Node 0 writes the history down, has it
+    /// judged, and prints the report. SIGTERM makes a node leave cleanly.
+    #[cfg(feature = "hw")]
+    #[command(after_help = NODE_EXAMPLES)]
+    Node(NodeArgs),
     /// List the RDMA devices that a scenario can run on
     Devices(ListArgs),
     /// List calibration profiles, or show the figures of one
     Profiles(ProfilesArgs),
+    /// Repeat a paper's experiments and lay the results beside its own
+    Paper {
+        /// Which paper.
+        #[command(subcommand)]
+        which: Paper,
+    },
     /// Measure how fast the simulator is on this machine
     Bench {
         /// What to measure.
         #[command(subcommand)]
         what: Bench,
     },
+}
+
+const PAPER_NCOSED_EXAMPLES: &str = "\
+Examples:
+  Tables
+    weft paper ncosed
+  Plots as well, and one page with everything: report/ncosed.html
+    weft paper ncosed --report report
+  Rows for a program
+    weft paper ncosed --json";
+
+/// The papers whose figures can be measured.
+#[derive(Debug, Subcommand)]
+pub enum Paper {
+    /// Distributed locks by remote atomics (Narravula et al., 2007): schemes srsl, dqnl and ncosed
+    ///
+    /// Repeats section 4 of OSU-CISRC-4/07-TR29 on simulated machines of profile ncosed-2007: primitives,
+    /// basic latencies and their parts, what an operation uses, cascades of unlocks from 1 to 30 waiters. Says
+    /// which constants were fitted. Everything is in virtual time and the same in every run.
+    #[command(after_help = PAPER_NCOSED_EXAMPLES)]
+    Ncosed(PaperArgs),
+}
+
+/// `weft paper ncosed`.
+#[derive(Debug, Args)]
+pub struct PaperArgs {
+    /// Write plots (SVG) and one page with everything into this directory, which is made if need be
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 const BENCH_FABRIC_EXAMPLES: &str = "\
@@ -164,6 +232,10 @@ pub struct BenchLocksArgs {
 pub struct RunArgs {
     /// The scenario, a TOML file (see `scenarios/` and docs/scenario.md)
     pub scenario: PathBuf,
+    /// Where: on a simulated cluster or on real devices
+    #[cfg(feature = "hw")]
+    #[arg(long, value_name = "BACKEND", default_value = "sim")]
+    pub backend: Backend,
     /// Run with this seed instead of the scenario's own
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -188,6 +260,85 @@ pub struct RunArgs {
     /// Show what happens on the fabric, with virtual times, on stderr (-vv: every packet)
     #[arg(long, short, action = ArgAction::Count)]
     pub verbose: u8,
+}
+
+/// Where a scenario runs.
+#[cfg(feature = "hw")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Backend {
+    /// On a simulated cluster, in this process.
+    Sim,
+    /// On real devices: waits for its nodes, each started by `weft node --driven`.
+    Hw,
+}
+
+#[cfg(feature = "hw")]
+const NODE_EXAMPLES: &str = "\
+Examples:
+  Three machines under Slurm
+    srun -N 3 --ntasks-per-node 1 weft node scenarios/quick-3.toml
+  The same under Open MPI
+    mpirun -N 1 --host a,b,c weft node scenarios/quick-3.toml
+  By hand, on each of them
+    weft node scenarios/quick-3.toml --rank 0 --meet a";
+
+/// `weft node`.
+#[cfg(feature = "hw")]
+#[derive(Debug, Args)]
+pub struct NodeArgs {
+    /// The scenario, a TOML file; the same one on every machine. Its faults are for the simulator
+    pub scenario: PathBuf,
+    /// Which node this is, from 0 [default: SLURM_PROCID or OMPI_COMM_WORLD_RANK]
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u32>,
+    /// How many nodes there are [default: the launcher's number, or the scenario's]
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<u32>,
+    /// The machine of node 0, where all meet [default: the first of Slurm's list, or Open MPI's]
+    #[arg(long, value_name = "HOST")]
+    pub meet: Option<String>,
+    /// The TCP port at which they meet [default: 7471]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// The RDMA device [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// How the node learns of completions, if not as the scenario says
+    #[arg(long, value_name = "STYLE")]
+    pub wait: Option<WaitArg>,
+    /// Run with this seed instead of the scenario's own
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Run with this lock scheme instead of the scenario's own
+    #[arg(long, value_name = "SCHEME", value_parser = scheme)]
+    pub scheme: Option<Scheme>,
+    /// `weft run --backend hw` waits at the meeting place: node 0 does not judge
+    #[arg(long)]
+    pub driven: bool,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a node learns of completions.
+#[cfg(feature = "hw")]
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum WaitArg {
+    /// It spins on its completion queues.
+    Poll,
+    /// It sleeps until it is told.
+    Notify,
+}
+
+#[cfg(feature = "hw")]
+impl WaitArg {
+    /// The contract's word.
+    pub fn wait(self) -> verbs_trait::Wait {
+        match self {
+            WaitArg::Poll => verbs_trait::Wait::Poll,
+            WaitArg::Notify => verbs_trait::Wait::Notify,
+        }
+    }
 }
 
 /// `weft devices`.
@@ -253,10 +404,13 @@ impl Cli {
 
 /// What to say where a command is missing, by the help that clap would show.
 fn missing(help: &str) -> &'static str {
-    match help.contains("Usage: weft bench") {
-        true => "say what to measure: fabric or locks (see `weft bench --help`)",
-        false => "say what to do: run, devices, profiles or bench (see `weft --help`)",
+    if help.contains("Usage: weft bench") {
+        return "say what to measure: fabric or locks (see `weft bench --help`)";
     }
+    if help.contains("Usage: weft paper") {
+        return "say which paper: ncosed (see `weft paper --help`)";
+    }
+    "say what to do: run, check, fuzz, replay, devices, profiles, paper or bench (see `weft --help`)"
 }
 
 /// clap's complaint without its usage paragraph, in one line.

@@ -76,6 +76,10 @@ fn ring_text(figures: &RingFigures) -> String {
     let mut table = Table::facts(&title);
     table
         .row(["messages a second of wall clock".into(), count(figures.messages_per_second as u64)])
+        .row([
+            "messages a second of processor".into(),
+            known(figures.messages_per_cpu_second, |n| count(n as u64)),
+        ])
         .row(["wall clock".into(), seconds(figures.wall_seconds)])
         .row(["  to build the cluster before".into(), seconds(figures.build_seconds)])
         .row(["virtual time".into(), format!("{} (profile {profile})", seconds(figures.virtual_seconds))])
@@ -116,9 +120,21 @@ fn locks_text(bench: &LockBench, schemes: &[LockFigures]) -> String {
         ]);
     }
     let mut text = String::new();
-    speed.print(&mut text);
-    latency.print(&mut text);
+    for table in [speed, latency, costs(schemes)] {
+        table.print(&mut text);
+    }
     text
+}
+
+/// What a request takes of the network.
+fn costs(schemes: &[LockFigures]) -> Table {
+    let mut table =
+        Table::new("For each request, on average", 1, &["scheme", "messages", "atomics", "packets"]);
+    for LockFigures { scheme, requests, protocol, packets, .. } in schemes {
+        let each = |count: u64| format!("{:.2}", count as f64 / (*requests).max(1) as f64);
+        table.row([scheme.clone(), each(protocol.messages), each(protocol.atomics), each(*packets)]);
+    }
+    table
 }
 
 fn seconds(seconds: f64) -> String {
@@ -126,9 +142,13 @@ fn seconds(seconds: f64) -> String {
 }
 
 fn memory(bytes: Option<u64>) -> String {
-    match bytes {
-        None => "not known on this system".to_string(),
-        Some(bytes) if bytes < 10_000 => format!("{} bytes", count(bytes)),
-        Some(bytes) => format!("{} KiB", count(bytes / 1024)),
-    }
+    known(bytes, |bytes| match bytes {
+        0..10_000 => format!("{} bytes", count(bytes)),
+        _ => format!("{} KiB", count(bytes / 1024)),
+    })
+}
+
+/// What a system does not say, or says too coarsely, is left open.
+fn known<T>(value: Option<T>, words: impl Fn(T) -> String) -> String {
+    value.map_or("-".to_string(), words)
 }

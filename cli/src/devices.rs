@@ -12,22 +12,45 @@ use sim_backend::{Config, Fabric, NodeId};
 use verbs_trait::{Context, Device, DeviceAttr, LinkLayer, PortAttr, VerbsError};
 
 /// Why the list holds simulated devices only.
-const NO_HARDWARE: &str = "This build has no hardware backend; real devices will be listed once it has one.";
+#[cfg(not(feature = "hw"))]
+const NO_HARDWARE: &str =
+    "This build has no hardware backend: real devices are listed by one with the feature hw.";
 
 /// Lists them. They are opened and asked through the contract, as any device would be.
 pub fn run(args: &ListArgs) -> Result<Exit, Failure> {
     let profiles = profiles::all()?;
     let rows: Vec<Row> = profiles.iter().map(row).collect::<Result<_, _>>()?;
+    let real = real()?;
     match args.json {
-        true => output::json(&List { hardware_backend: false, devices: rows })?,
-        false => output::text(&text(&rows))?,
+        true => output::json(&List { hardware_backend: cfg!(feature = "hw"), real, devices: rows })?,
+        false => output::text(&text(&real, &rows))?,
     }
     Ok(Exit::Held)
+}
+
+/// The devices of this machine.
+#[cfg(not(feature = "hw"))]
+fn real() -> Result<Vec<Row>, Failure> {
+    Ok(Vec::new())
+}
+
+/// The devices of this machine.
+#[cfg(feature = "hw")]
+fn real() -> Result<Vec<Row>, Failure> {
+    let devices = hw_backend::HwDevice::all().map_err(Failure::unfinished)?;
+    let row = |device: &hw_backend::HwDevice| {
+        let asked = device.open().and_then(|context| Ok((context.device_attr(), context.port_attr(1)?)));
+        let (attr, port) =
+            asked.map_err(|e| Failure::unfinished(format!("device {}: {e}", device.name())))?;
+        Ok(describe("", device.name(), attr, port))
+    };
+    devices.iter().map(row).collect()
 }
 
 #[derive(Serialize)]
 struct List {
     hardware_backend: bool,
+    real: Vec<Row>,
     devices: Vec<Row>,
 }
 
@@ -59,13 +82,13 @@ fn row(profile: &Profile) -> Result<Row, Failure> {
     let asked = device.open().and_then(|context| Ok((context.device_attr(), context.port_attr(1)?)));
     let (attr, port) =
         asked.map_err(|e: VerbsError| Failure::unfinished(format!("device {}: {e}", device.name())))?;
-    Ok(describe(profile, device.name(), attr, port))
+    Ok(describe(&profile.name, device.name(), attr, port))
 }
 
-fn describe(profile: &Profile, name: &str, attr: DeviceAttr, port: PortAttr) -> Row {
+fn describe(profile: &str, name: &str, attr: DeviceAttr, port: PortAttr) -> Row {
     Row {
         name: name.to_string(),
-        profile: profile.name.clone(),
+        profile: profile.to_string(),
         model: attr.model,
         ports: attr.ports,
         link_layer: match port.link_layer {
@@ -84,10 +107,29 @@ fn describe(profile: &Profile, name: &str, attr: DeviceAttr, port: PortAttr) -> 
     }
 }
 
-fn text(rows: &[Row]) -> String {
-    let mut text = format!("{NO_HARDWARE}\n");
-    for row in rows {
-        let title = format!("{} of a machine of profile {} (simulated)", row.name, row.profile);
+/// What is said of this machine's devices before they are listed.
+#[cfg(feature = "hw")]
+fn heading(real: &[Row]) -> &'static str {
+    if real.is_empty() {
+        "This machine has no RDMA device."
+    } else {
+        "Devices of this machine, and simulated ones."
+    }
+}
+
+/// What is said of this machine's devices before they are listed.
+#[cfg(not(feature = "hw"))]
+fn heading(_real: &[Row]) -> &'static str {
+    NO_HARDWARE
+}
+
+fn text(real: &[Row], simulated: &[Row]) -> String {
+    let mut text = format!("{}\n", heading(real));
+    for row in real.iter().chain(simulated) {
+        let title = match row.profile.as_str() {
+            "" => format!("{} of this machine", row.name),
+            profile => format!("{} of a machine of profile {profile} (simulated)", row.name),
+        };
         let gigabits = row.bits_per_second as f64 / 1e9;
         let mut table = Table::facts(&title);
         table

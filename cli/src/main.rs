@@ -4,9 +4,13 @@ mod args;
 mod bench;
 mod devices;
 mod exit;
+mod explore;
 mod interrupt;
 mod logfile;
+#[cfg(feature = "hw")]
+mod node;
 mod output;
+mod paper;
 mod profiles;
 mod progress;
 mod report;
@@ -39,8 +43,14 @@ fn act() -> Result<Exit, Failure> {
     };
     match cli.command {
         Command::Run(args) => run::run(&args),
+        #[cfg(feature = "hw")]
+        Command::Node(args) => node::node(&args),
         Command::Profiles(args) => profiles::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Bench { what } => bench::run(&what),
+        Command::Paper { which } => paper::run(&which),
+        Command::Check(args) => explore::check::run(&args),
+        Command::Fuzz(args) => explore::fuzz::run(&args),
+        Command::Replay(args) => explore::replay::run(&args),
     }
 }

@@ -109,6 +109,7 @@ pub fn protocol(counts: &ProtocolCounts) -> Table {
         ("remote atomics", counts.atomics),
         ("  tried again with another guess", counts.atomic_retries),
         ("  fate unknown after an error", counts.unknown_fates),
+        ("exclusive holds downgraded", counts.downgrades),
         ("lock words rebuilt", counts.rebuilds),
         ("connections made again", counts.reconnects),
         ("messages sent again", counts.resent),

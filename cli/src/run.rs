@@ -19,6 +19,10 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     interrupt::install();
     trace::install(args.verbose);
+    #[cfg(feature = "hw")]
+    if args.backend == crate::args::Backend::Hw {
+        return crate::node::run(args, &scenario);
+    }
     match &args.seeds {
         Some(seeds) => sweep::run(args, &scenario, seeds.0.clone()),
         None => one(args, &scenario, args.seed.unwrap_or(scenario.run.seed)),

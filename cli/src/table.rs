@@ -35,6 +35,12 @@ impl Table {
         self
     }
 
+    /// Adds a row whose length is known only now.
+    pub fn line(&mut self, cells: Vec<String>) -> &mut Table {
+        self.rows.push(cells);
+        self
+    }
+
     /// Whether it has no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()

@@ -51,7 +51,7 @@ pub struct Event {
     pub request: RequestId,
     /// The lock that the request is for.
     pub key: LockKey,
-    /// The mode that it asks for.
+    /// The mode that it asks for. A hold that was downgraded is a shared one from then on.
     pub mode: Mode,
     /// What happened to it.
     pub what: What,
@@ -68,6 +68,11 @@ pub enum What {
     /// The call returned with a grant.
     Granted {
         /// The grant's fencing token.
+        token: Option<Token>,
+    },
+    /// The client calls `downgrade`, and goes on sharing what it held exclusively.
+    Downgraded {
+        /// The token that it has from now on.
         token: Option<Token>,
     },
     /// The client is about to call `unlock`.
@@ -94,6 +99,8 @@ impl fmt::Display for Event {
             What::Requested { deadline: Some(deadline) } => format!("asks, until {deadline}"),
             What::Granted { token: None } => "is granted".to_string(),
             What::Granted { token: Some(token) } => format!("is granted, token {token}"),
+            What::Downgraded { token: None } => "goes on sharing".to_string(),
+            What::Downgraded { token: Some(token) } => format!("goes on sharing, token {token}"),
             What::Released => "releases".to_string(),
             What::TimedOut => "gives up".to_string(),
             What::Refused => "is refused".to_string(),

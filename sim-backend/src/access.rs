@@ -5,6 +5,7 @@
 
 use crate::NodeId;
 use crate::hca::Endpoint;
+use crate::in_place::clone_in_place;
 use crate::sanitizer::Sanitizer;
 use std::ops::Range;
 use verbs_trait::{Nanos, QpNum, WcOp};
@@ -101,20 +102,34 @@ impl Access {
     }
 }
 
+/// An access as the explorer looks at it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub region: RegionId,
+    pub start: u64,
+    pub len: u64,
+    pub what: What,
+}
+
 /// Records accesses, or does not, and shows them to the sanitizer, if there is one.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct AccessLog {
     on: bool,
     /// Whether anybody wants to know.
     watched: bool,
     list: Vec<Access>,
+    /// Whether the explorer wants to know.
+    marking: bool,
+    marks: Vec<Mark>,
     sanitizer: Option<Box<Sanitizer>>,
 }
+
+clone_in_place! { AccessLog { on, watched, list, marking, marks, sanitizer } }
 
 impl AccessLog {
     /// A recorder that is on or off.
     pub fn new(on: bool) -> AccessLog {
-        AccessLog { on, watched: on, list: Vec::new(), sanitizer: None }
+        AccessLog { on, watched: on, ..AccessLog::default() }
     }
 
     /// The same with a sanitizer. It must not have missed anything: only a world without objects gets one.
@@ -137,7 +152,23 @@ impl AccessLog {
     /// Turns recording on or off. What was recorded stays.
     pub fn set(&mut self, on: bool) {
         self.on = on;
-        self.watched = on || self.sanitizer.is_some();
+        self.watched = on || self.marking || self.sanitizer.is_some();
+    }
+
+    /// Turns the explorer's marks on or off.
+    pub(crate) fn mark(&mut self, on: bool) {
+        self.marking = on;
+        self.set(self.on);
+    }
+
+    /// What was touched since marks were turned on. The vector is to be given back.
+    pub(crate) fn take_marks(&mut self) -> Vec<Mark> {
+        std::mem::take(&mut self.marks)
+    }
+
+    pub(crate) fn give_marks(&mut self, mut marks: Vec<Mark>) {
+        marks.clear();
+        self.marks = marks;
     }
 
     /// Notes an access. One of no bytes touches nothing and is not noted.
@@ -151,6 +182,10 @@ impl AccessLog {
     fn take_note(&mut self, access: &Access) {
         if self.on {
             self.list.push(*access);
+        }
+        if self.marking {
+            let &Access { region, start, len, what, .. } = access;
+            self.marks.push(Mark { region, start, len, what });
         }
         if let Some(sanitizer) = &mut self.sanitizer {
             sanitizer.access(access);

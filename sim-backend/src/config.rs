@@ -2,13 +2,16 @@
 
 use crate::profile::Profile;
 use thiserror::Error;
+use verbs_trait::Nanos;
 
 /// A world's making.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// How many nodes, at least 1.
     pub nodes: u32,
-    /// Ports of every node's adapter, each with its own cable to the switch; 1 to [`MAX_PORTS`].
+    /// Adapters of every node, 1 to [`MAX_DEVICES`].
+    pub devices: u8,
+    /// Ports of every adapter, each with its own cable to the switch; 1 to [`MAX_PORTS`].
     pub ports: u8,
     /// What everything costs.
     pub profile: Profile,
@@ -18,21 +21,28 @@ pub struct Config {
     pub order: Order,
     /// What is written down.
     pub record: Record,
+    /// By how much at most the processor may see what an adapter wrote later than the adapter says it is there, where
+    /// no completion says so; zero, the default, is never later. How late each 64 bytes are is asked of the world's
+    /// [`Choice`](crate::choice::Choice). A protocol that polls memory should be tried with some microseconds. Untimed
+    /// worlds ignore it.
+    pub visibility: Nanos,
     /// Whether the [sanitizer](crate::sanitizer) watches, as it does unless speed is what is measured: it changes
     /// nothing but the time that a run takes.
     pub sanitize: bool,
 }
 
 impl Config {
-    /// A world of so many nodes of one port at one switch, in chosen order, watched, with nothing written down.
+    /// A world of so many nodes of one adapter of one port at one switch, in chosen order, watched, with nothing written down.
     pub fn new(nodes: u32, profile: Profile) -> Config {
         Config {
             nodes,
+            devices: 1,
             ports: 1,
             profile,
             topology: Topology::default(),
             order: Order::default(),
             record: Record::default(),
+            visibility: Nanos::ZERO,
             sanitize: true,
         }
     }
@@ -41,7 +51,7 @@ impl Config {
 /// How the nodes are wired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Topology {
-    /// Every node has one adapter, each of its ports on a cable to the one switch.
+    /// Every port of every adapter of every node is on a cable to the one switch.
     #[default]
     Switch,
 }
@@ -54,6 +64,9 @@ pub enum Order {
     Chosen,
     /// In the order in which they came to be. Nothing is asked: for measurements of speed.
     Fifo,
+    /// Without times: whatever could happen next may ([`explore`](crate::explore)). Time stands still, and
+    /// [`Fabric::run_until`](crate::Fabric::run_until) does nothing.
+    Untimed,
 }
 
 /// What is written down during a run. Nothing by default.
@@ -69,6 +82,11 @@ pub struct Record {
 /// Most nodes of a world.
 pub const MAX_NODES: u32 = 1 << 16;
 
+/// Most adapters of a node.
+pub const MAX_DEVICES: u8 = 8;
+/// Most ports of all adapters of an [untimed](Order::Untimed) world.
+pub const MAX_UNTIMED_PORTS: u32 = 1 << 10;
+
 /// Most ports of an adapter.
 pub const MAX_PORTS: u8 = 8;
 
@@ -78,6 +96,12 @@ pub enum ConfigError {
     /// No nodes, or more than a world can hold.
     #[error("nodes is {0}, and must be from 1 to {MAX_NODES}")]
     Nodes(u32),
+    /// No adapters, or more than a node can have.
+    #[error("devices is {0}, and must be from 1 to {MAX_DEVICES}")]
+    Devices(u8),
+    /// More ports in all than an untimed world can hold.
+    #[error("the nodes have {0} ports in all, of which an untimed world can hold {MAX_UNTIMED_PORTS}")]
+    Untimed(u32),
     /// No ports, or more than an adapter can have.
     #[error("ports is {0}, and must be from 1 to {MAX_PORTS}")]
     Ports(u8),

@@ -3,7 +3,9 @@
 use crate::NodeId;
 use crate::access::Access;
 use crate::choice::Choice;
-use crate::config::{Config, ConfigError, MAX_NODES, MAX_PORTS};
+use crate::choice::EventId;
+use crate::config::{Config, ConfigError, MAX_DEVICES, MAX_NODES, MAX_PORTS, MAX_UNTIMED_PORTS, Order};
+use crate::explore::{Enabled, Footprint, NotEnabled, Outcome, Policy, Snapshot, Taken};
 use crate::fault::{Fault, FaultError, FaultId, FaultRecord, Rules};
 use crate::hca::HcaId;
 use crate::log::Log;
@@ -14,7 +16,8 @@ use crate::world::{Activity, Happened, World};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Node, PinnedMemory};
+use std::task::Waker;
+use verbs_trait::{Nanos, Node, PinnedMemory, Wait};
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +54,15 @@ impl Fabric {
         if !(1..=MAX_NODES).contains(&config.nodes) {
             return Err(ConfigError::Nodes(config.nodes));
         }
+        if !(1..=MAX_DEVICES).contains(&config.devices) {
+            return Err(ConfigError::Devices(config.devices));
+        }
         if !(1..=MAX_PORTS).contains(&config.ports) {
             return Err(ConfigError::Ports(config.ports));
+        }
+        let ports = config.nodes * u32::from(config.devices) * u32::from(config.ports);
+        if config.order == Order::Untimed && ports > MAX_UNTIMED_PORTS {
+            return Err(ConfigError::Untimed(ports));
         }
         let programs = (0..config.nodes).map(|_| None).collect();
         Ok(Fabric {
@@ -66,13 +76,19 @@ impl Fabric {
         self.programs.borrow().len() as u32
     }
 
-    /// A node's devices; none for a node that is not there.
+    /// A node's devices, `sim0` and so on; none for a node that is not there.
     pub fn devices(&self, node: NodeId) -> Vec<SimDevice> {
         if node.0 >= self.nodes() {
             return Vec::new();
         }
-        let (world, hca, name) = (self.world.clone(), HcaId(node.0), Rc::from("sim0"));
-        vec![SimDevice { world, node, hca, name }]
+        let shape = self.world.borrow().shape;
+        let device = |(n, hca): (usize, HcaId)| SimDevice {
+            world: self.world.clone(),
+            node,
+            hca,
+            name: Rc::from(format!("sim{n}")),
+        };
+        shape.hcas(node).enumerate().map(device).collect()
     }
 
     /// Puts a program on a node, in place of the one that was there: it is stepped from now on. Ignored for a
@@ -84,6 +100,14 @@ impl Fabric {
         let before = self.programs.borrow_mut()[node.index()].replace(program);
         drop(before);
         self.world.borrow_mut().program_mounted(node);
+    }
+
+    /// Has a node's program stepped although nothing on its machine asks for it: an application of the node has work
+    /// for it, say. Ignored for a node that is not there, has crashed, or whose program has ended.
+    pub fn nudge(&self, node: NodeId) {
+        if node.0 < self.nodes() {
+            self.world.borrow_mut().program_nudged(node);
+        }
     }
 
     /// The virtual time.
@@ -116,8 +140,118 @@ impl Fabric {
                     drop(program);
                 }
             }
-            self.release_brought();
+            self.release();
         }
+    }
+
+    /// What an [untimed](Order::Untimed) world offers from now on: see [`explore`](crate::explore).
+    pub fn set_policy(&self, policy: Policy) {
+        self.world.borrow_mut().state.untimed.policy = policy;
+    }
+
+    /// Lists everything that can happen next in an [untimed](Order::Untimed) world, in a deterministic order, in place
+    /// of what was in the list. Nothing in any other world.
+    pub fn enabled(&self, out: &mut Vec<Enabled>) {
+        let mut world = self.world.borrow_mut();
+        match world.untimed {
+            true => world.enabled(out),
+            false => out.clear(),
+        }
+    }
+
+    /// Lets one of the enabled events happen, in one of the ways that it can, with the program's step if it is one.
+    /// What it touched takes the place of what was in `touched`. Must not be called from a program's step.
+    pub fn take(
+        &self,
+        event: EventId,
+        outcome: Outcome,
+        touched: Option<&mut Footprint>,
+    ) -> Result<Taken, NotEnabled> {
+        let Some(print) = touched else { return self.take_unseen(event, outcome) };
+        self.world.borrow_mut().begin_print(print);
+        let taken = self.take_unseen(event, outcome);
+        self.world.borrow_mut().end_print(print);
+        taken
+    }
+
+    fn take_unseen(&self, event: EventId, outcome: Outcome) -> Result<Taken, NotEnabled> {
+        let happened = {
+            let mut world = self.world.borrow_mut();
+            if !world.untimed {
+                return Err(NotEnabled { event, outcome });
+            }
+            world.take_turns();
+            world.take(event, outcome)?
+        };
+        let mut taken = Taken::default();
+        match happened {
+            Happened::Done => {}
+            Happened::Step(node) => {
+                taken.stepped = Some(node);
+                self.step(node);
+            }
+            Happened::Crashed(node) => {
+                taken.crashed = Some(node);
+                let program = self.programs.borrow_mut()[node.index()].take();
+                drop(program);
+            }
+        }
+        self.world.borrow_mut().take_turns();
+        self.release();
+        Ok(taken)
+    }
+
+    /// The fabric as it is, without its programs.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut world = self.world.borrow_mut();
+        world.take_turns();
+        Snapshot(Box::new(world.state.clone()))
+    }
+
+    /// A number for the state of an [untimed](Order::Untimed) world: the same whenever the same can happen from here on,
+    /// and the same of it. Of a program it takes what that has seen since its last
+    /// [checkpoint](Fabric::checkpoint). Two different states of a world have the same number with a chance of 2^-128.
+    /// 0 for any other world.
+    pub fn fingerprint(&self) -> u128 {
+        let mut sum = 0u128;
+        for (_, part) in self.fingerprint_parts() {
+            sum =
+                sum.rotate_left(1).wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645).wrapping_add(part);
+        }
+        sum
+    }
+
+    /// The parts of the [fingerprint](Fabric::fingerprint), with their names: to see in what two states differ.
+    pub fn fingerprint_parts(&self) -> Vec<(String, u128)> {
+        let mut world = self.world.borrow_mut();
+        let mut parts = Vec::new();
+        if world.untimed {
+            world.take_turns();
+            world.digest(|name, number, digest| parts.push((format!("{name} {number}"), digest)));
+        }
+        parts
+    }
+
+    /// From here on, a node's program depends on this word alone, of all that it has seen: it has summed up in it what it
+    /// still knows. For a [fingerprint](Fabric::fingerprint) that finds more states equal.
+    pub fn checkpoint(&self, node: NodeId, digest: u64) {
+        if node.0 < self.nodes() {
+            self.world.borrow_mut().checkpoint(node, digest);
+        }
+    }
+
+    /// Takes the programs away and puts the fabric back as it was. What the programs' handles stood for is there again;
+    /// their drop destroys nothing. Handles that are still held are good for what they were made for, if it was
+    /// there then.
+    pub fn reset_to(&self, root: &Snapshot) {
+        self.world.borrow_mut().dropping = true;
+        for place in 0..self.nodes() as usize {
+            let program = self.programs.borrow_mut()[place].take();
+            drop(program);
+        }
+        let mut world = self.world.borrow_mut();
+        world.dropping = false;
+        world.put_back(&root.0);
     }
 
     fn pause(&self, world: &mut World, until: Nanos) -> RunEnd {
@@ -155,12 +289,16 @@ impl Fabric {
         self.world.borrow().all_done()
     }
 
-    /// Memory that applications brought is released outside of the world's borrow.
-    fn release_brought(&self) {
-        if self.world.borrow().brought.is_empty() {
+    /// Programs' own code runs outside of the world's borrow: the release of memory that they brought, and wakers.
+    fn release(&self) {
+        let mut world = self.world.borrow_mut();
+        if world.brought.is_empty() && world.woken.is_empty() {
             return;
         }
-        let brought: Vec<Rc<dyn PinnedMemory>> = std::mem::take(&mut self.world.borrow_mut().brought);
+        let brought: Vec<Rc<dyn PinnedMemory>> = std::mem::take(&mut world.brought);
+        let woken = std::mem::take(&mut world.woken);
+        drop(world);
+        woken.into_iter().for_each(Waker::wake);
         drop(brought);
     }
 
@@ -223,6 +361,13 @@ impl Fabric {
     /// Whether a node has crashed and not been restarted.
     pub fn is_crashed(&self, node: NodeId) -> bool {
         self.world.borrow_mut().machine(node).crashed
+    }
+
+    /// Whether completions are queued on a node that its program has not polled.
+    pub fn has_unpolled(&self, node: NodeId) -> bool {
+        let world = self.world.borrow();
+        let mut hcas = world.shape.hcas(node);
+        hcas.any(|hca| world.state.hcas[hca.0 as usize].hw.completions.left(Wait::Poll))
     }
 
     /// Whether a node's program has ended.

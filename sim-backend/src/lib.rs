@@ -23,19 +23,24 @@ pub mod access;
 pub mod choice;
 pub mod cm;
 mod config;
+pub mod explore;
 mod fabric;
 pub mod fault;
 pub mod hca;
 mod ids;
+mod in_place;
 pub mod log;
 pub mod profile;
 pub mod sanitizer;
 mod stats;
+pub mod streams;
 mod verbs;
 pub mod wheel;
 mod world;
 
-pub use config::{Config, ConfigError, MAX_NODES, MAX_PORTS, Order, Record, Topology};
+pub use config::{
+    Config, ConfigError, MAX_DEVICES, MAX_NODES, MAX_PORTS, MAX_UNTIMED_PORTS, Order, Record, Topology,
+};
 pub use fabric::{Fabric, RunEnd};
 pub use ids::NodeId;
 pub use stats::{Alive, Stats};

@@ -7,10 +7,18 @@
 //! ```
 //!
 //! The plain log is the truth; `tracing` events, timelines and captures are made beside it or from it. A
-//! running digest of the lines compares two runs without keeping either.
+//! running digest of the same events compares two runs without keeping either. It is made from values where it can
+//! be: text is what most of a run's time would go into.
+
+mod digest;
+pub(crate) mod entry;
+#[cfg(test)]
+mod tests;
 
 use crate::NodeId;
+use digest::Digest;
 use std::fmt::{self, Write as _};
+use std::hash::Hash;
 use std::io;
 use verbs_trait::Nanos;
 
@@ -51,6 +59,8 @@ pub enum Kind {
     Async,
     /// The connection manager did something.
     Cm,
+    /// A byte stream beside the fabric did something.
+    Stream,
     /// An object was made or destroyed.
     Object,
     /// A fault struck or ended.
@@ -80,6 +90,7 @@ impl Kind {
             Kind::State => "state",
             Kind::Async => "async",
             Kind::Cm => "cm",
+            Kind::Stream => "stream",
             Kind::Object => "object",
             Kind::Fault => "fault",
             Kind::Note => "note",
@@ -100,6 +111,8 @@ pub struct Log {
     /// Whether anything at all is to be done with a line: the one branch of a log that is off.
     on: bool,
     trace: bool,
+    /// Whether anybody reads the text.
+    read: bool,
     sink: Sink,
     line: String,
     lines: u64,
@@ -131,7 +144,8 @@ impl Log {
 
     fn with(sink: Sink) -> Log {
         let trace = tracing::enabled!(target: "weft::fabric", tracing::Level::DEBUG);
-        Log { on: true, trace, sink, line: String::new(), lines: 0, digest: Digest::default(), failed: None }
+        let (read, digest) = (trace || !matches!(sink, Sink::Nowhere), Digest::default());
+        Log { on: true, trace, read, sink, line: String::new(), lines: 0, digest, failed: None }
     }
 
     /// Whether lines go anywhere. Ask before work that only the log needs.
@@ -140,12 +154,48 @@ impl Log {
         self.on
     }
 
-    /// Adds a line. `details` has no line break.
+    /// Adds a line of a kind that is rare. `details` has no line break.
     #[inline]
     pub fn line(&mut self, at: Nanos, node: NodeId, kind: Kind, details: fmt::Arguments<'_>) {
         if self.on {
+            self.say(at, node, kind, details);
+        }
+    }
+
+    /// Adds a line whose details are values. Different values of one kind of line must be different texts, and
+    /// the other way round: the digest is made from the values.
+    #[inline]
+    pub(crate) fn entry(
+        &mut self,
+        at: Nanos,
+        node: NodeId,
+        kind: Kind,
+        details: &(impl fmt::Display + Hash),
+    ) {
+        if self.on {
+            self.begin(at, node, kind);
+            details.hash(&mut self.digest);
+            if self.read {
+                self.write(at, node, kind, format_args!("{details}"));
+            }
+        }
+    }
+
+    #[cold]
+    fn say(&mut self, at: Nanos, node: NodeId, kind: Kind, details: fmt::Arguments<'_>) {
+        self.begin(at, node, kind);
+        // A digest takes any text.
+        let _ = self.digest.write_fmt(details);
+        self.digest.end_text();
+        if self.read {
             self.write(at, node, kind, details);
         }
+    }
+
+    fn begin(&mut self, at: Nanos, node: NodeId, kind: Kind) {
+        self.lines += 1;
+        self.digest.mix(at.0);
+        self.digest.mix(u64::from(node.0) << 8 | kind as u64);
     }
 
     #[cold]
@@ -153,8 +203,6 @@ impl Log {
         self.line.clear();
         // Writing to a string cannot fail.
         let _ = writeln!(self.line, "{:>12} n{:<3} {:<8} {details}", at.0, node.0, kind.name());
-        self.lines += 1;
-        self.digest.add(self.line.as_bytes());
         match &mut self.sink {
             Sink::Nowhere => {}
             Sink::Memory(kept) => kept.extend_from_slice(self.line.as_bytes()),
@@ -174,10 +222,10 @@ impl Log {
         self.lines
     }
 
-    /// A digest of all lines so far. Equal logs have equal digests; that different ones differ is likely,
-    /// not certain.
+    /// A digest of all lines so far, wherever they go. Equal logs have equal digests; that different ones differ
+    /// is likely, not certain.
     pub fn digest(&self) -> u64 {
-        self.digest.0
+        self.digest.value()
     }
 
     /// Takes the lines kept in memory; empty for other logs.
@@ -203,113 +251,5 @@ impl Log {
 impl fmt::Debug for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Log").field("on", &self.on).field("lines", &self.lines).finish_non_exhaustive()
-    }
-}
-
-/// A 64-bit running digest of a sequence of lines: eight bytes a step, a multiplication and a rotation each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Digest(u64);
-
-impl Default for Digest {
-    fn default() -> Digest {
-        Digest(0x9e37_79b9_7f4a_7c15)
-    }
-}
-
-impl Digest {
-    fn add(&mut self, line: &[u8]) {
-        self.mix(line.len() as u64);
-        for chunk in line.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.mix(u64::from_le_bytes(word));
-        }
-    }
-
-    fn mix(&mut self, word: u64) {
-        // The product's two halves folded together, so that high bits reach low ones.
-        let product = u128::from(self.0.rotate_left(23) ^ word) * 0xd6e8_feb8_6659_fd93_u128;
-        self.0 = (product as u64) ^ (product >> 64) as u64 ^ 0x2545_f491_4f6c_dd1d;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn some_lines(log: &mut Log) {
-        log.line(Nanos(4_070), NodeId(1), Kind::Rx, format_args!("qp={} psn={}", 17, 5));
-        log.line(Nanos(1_234_567_890_123_456), NodeId(1_023), Kind::Complete, format_args!("wr=9 ok"));
-    }
-
-    const TEXT: &str = "        4070 n1   rx       qp=17 psn=5\n\
-                        1234567890123456 n1023 complete wr=9 ok\n";
-
-    #[test]
-    fn lines_have_one_form_to_the_byte() {
-        let mut log = Log::memory();
-        some_lines(&mut log);
-        assert_eq!((String::from_utf8(log.take()).unwrap().as_str(), log.lines()), (TEXT, 2));
-        assert!(log.take().is_empty());
-    }
-
-    #[test]
-    fn all_sinks_agree_on_the_digest() {
-        let (mut a, mut b, mut c) = (Log::memory(), Log::digest_only(), Log::to(Box::new(io::sink())));
-        for log in [&mut a, &mut b, &mut c] {
-            some_lines(log);
-        }
-        assert_eq!((a.digest(), b.digest()), (b.digest(), c.digest()));
-        assert_ne!(a.digest(), Log::memory().digest());
-    }
-
-    #[test]
-    fn the_digest_sees_every_byte_and_every_boundary() {
-        let digest = |lines: &[&str]| {
-            let mut d = Digest::default();
-            lines.iter().for_each(|l| d.add(l.as_bytes()));
-            d.0
-        };
-        let all = [
-            digest(&["abc\n", "de\n"]),
-            digest(&["abc\nde\n"]),
-            digest(&["abd\n", "de\n"]),
-            digest(&["de\n", "abc\n"]),
-            digest(&["abc\n"]),
-            digest(&["abc\n", "de\n", ""]),
-            digest(&["abc\0\n", "de\n"]),
-        ];
-        for (i, a) in all.iter().enumerate() {
-            assert!(!all[i + 1..].contains(a), "{i}");
-        }
-    }
-
-    #[test]
-    fn a_log_that_is_off_formats_nothing() {
-        struct Trap;
-        impl fmt::Display for Trap {
-            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-                panic!("formatted")
-            }
-        }
-        let mut log = Log::off();
-        log.line(Nanos(1), NodeId(0), Kind::Note, format_args!("{Trap}"));
-        assert_eq!((log.lines(), log.is_on()), (0, false));
-    }
-
-    #[test]
-    fn a_writer_that_fails_is_told() {
-        struct Full;
-        impl io::Write for Full {
-            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-                Err(io::Error::other("disk full"))
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-        let mut log = Log::to(Box::new(Full));
-        some_lines(&mut log);
-        assert_eq!(log.finish().unwrap_err().to_string(), "disk full");
     }
 }

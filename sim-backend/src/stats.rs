@@ -40,6 +40,8 @@ pub struct Alive {
     pub mrs: u32,
     /// Protection domains.
     pub pds: u32,
+    /// Byte streams and their listeners.
+    pub streams: u32,
     /// Work requests that were posted and have not completed, in both queues.
     pub outstanding: u32,
 }

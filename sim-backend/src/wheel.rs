@@ -90,6 +90,11 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
+    /// A wheel that nothing will be put in: it holds no memory, and is copied in no time.
+    pub(crate) fn unused() -> Wheel<T> {
+        Wheel { near: Vec::new(), far: Vec::new(), earliest: Vec::new(), ..Wheel::new() }
+    }
+
     /// How many events are pending.
     pub fn len(&self) -> usize {
         self.len
@@ -131,7 +136,13 @@ impl<T: Copy> Wheel<T> {
     /// Takes the earliest event; of several at one time, the one inserted first.
     #[inline]
     pub fn pop(&mut self) -> Option<(Nanos, T)> {
-        let slot = self.advance()?;
+        self.pop_by(Nanos::MAX)
+    }
+
+    /// The same if its time is not after `until`.
+    #[inline]
+    pub fn pop_by(&mut self, until: Nanos) -> Option<(Nanos, T)> {
+        let slot = self.advance_by(until)?;
         let id = self.near[slot].head;
         let Entry { time, next, item } = self.entries[id as usize];
         self.near[slot].head = next;
@@ -144,7 +155,7 @@ impl<T: Copy> Wheel<T> {
 
     /// Appends all events of the earliest time to `out`, in the order of their insertion, and says the time.
     pub fn take_earliest(&mut self, out: &mut Vec<T>) -> Option<Nanos> {
-        let slot = self.advance()?;
+        let slot = self.advance_by(Nanos::MAX)?;
         let mut id = self.near[slot].head;
         while id != NIL {
             let Entry { next, item, .. } = self.entries[id as usize];
@@ -253,19 +264,21 @@ impl<T: Copy> Wheel<T> {
         ones(&self.far_bits[level]).next().map(|slot| level * FAR + slot)
     }
 
-    /// Moves the base to the earliest event, and says its slot, which is near then.
+    /// Moves the base to the earliest event, if its time is not after `until`, and says its slot, which is near
+    /// then.
     #[inline]
-    fn advance(&mut self) -> Option<usize> {
-        let slot = match self.first_near() {
-            Some(slot) => {
-                self.base = self.time_of(slot);
-                slot
-            }
+    fn advance_by(&mut self, until: Nanos) -> Option<usize> {
+        let (slot, time) = match self.first_near() {
+            Some(slot) => (slot, self.time_of(slot)),
             None => {
-                self.base = self.earliest[self.first_far()?];
-                self.base as usize % NEAR
+                let time = self.earliest[self.first_far()?];
+                (time as usize % NEAR, time)
             }
         };
+        if time > until.0 {
+            return None;
+        }
+        self.base = time;
         let block = self.base >> BLOCK_BITS;
         if block >= self.horizon {
             self.move_horizon(block);

@@ -10,12 +10,13 @@ pub struct Service(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CmId(pub u64);
 
-/// Most bytes of private data with a request: `rdma_cm`'s 56 (IBA's 92 less its header).
-pub const MAX_PRIVATE_REQUEST: usize = 56;
-/// Most bytes of private data with an acceptance (IBA 12.6.8).
-pub const MAX_PRIVATE_ACCEPT: usize = 196;
-/// Most bytes of private data with a rejection (IBA 12.6.7).
-pub const MAX_PRIVATE_REJECT: usize = 148;
+/// Most bytes of private data with a request: `rdma_cm`'s 56 (IBA's 92 less its header), less 4 in which a backend
+/// says how long the data is and what path MTU it wants. `rdma_cm` pads the one and has no field for the other.
+pub const MAX_PRIVATE_REQUEST: usize = 52;
+/// Most bytes of private data with an acceptance: IBA 12.6.8's 196 less those 4.
+pub const MAX_PRIVATE_ACCEPT: usize = 192;
+/// Most bytes of private data with a rejection: IBA 12.6.7's 148 less those 4.
+pub const MAX_PRIVATE_REJECT: usize = 144;
 
 /// What one side brings into a connection.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +53,7 @@ pub enum RejectReason {
 }
 
 /// Progress of connections. Every identity is the receiving side's own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CmEvent {
     /// The peer's address is known; `connect` may be called.
     Resolved {
@@ -105,7 +106,12 @@ pub trait ConnectionManager<V: Verbs>: Clone + 'static {
     /// Takes requests for a service from now on.
     fn listen(&self, service: Service) -> Result<()>;
     /// Begins an attempt: finds the node of that name. Ends in `Resolved` or `Unreachable`.
+    ///
+    /// A name that stands for one of several ports or devices of a node (an address, on hardware) leads to that one.
     fn resolve(&self, node: &str, service: Service) -> Result<CmId>;
+    /// The port of this device, from 1, by which the peer of a resolved attempt or of a request is reached: the one
+    /// that its queue pair's [`ToInit`](crate::ToInit) must name.
+    fn port(&self, id: CmId) -> Result<u8>;
     /// Asks the resolved peer. Ends in `Established`, `Rejected` or `Unreachable`.
     fn connect(&self, id: CmId, qp: &V::Qp, params: &ConnParams<'_>) -> Result<()>;
     /// Accepts a request. Ends in `Established`, or in `Unreachable` where the peer gave up.

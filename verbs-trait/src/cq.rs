@@ -43,7 +43,7 @@ pub enum Arm {
 
 /// A completion. After an error nothing but the request's identity is defined (`ibv_poll_cq(3)`), so nothing
 /// else is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WorkCompletion {
     /// As given when the request was posted.
     pub wr_id: u64,
@@ -54,7 +54,7 @@ pub struct WorkCompletion {
 }
 
 /// A request that succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Done {
     /// What completed.
     pub op: WcOp,
@@ -86,7 +86,7 @@ pub enum WcOp {
 }
 
 /// The sender of a datagram (IBA 11.4.2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UdSource {
     /// Its queue pair.
     pub qp: QpNum,

@@ -142,9 +142,9 @@ pub enum AsyncEvent {
     CommEstablished(QpNum),
     /// The send queue has drained, as asked for by a move to SQD.
     SqDrained(QpNum),
-    /// The connection moved to its alternate path.
+    /// The connection moved to its alternate path (11.6.3.1).
     PathMigrated(QpNum),
-    /// The move to the alternate path failed.
+    /// The peer moved to a path that is not the alternate one loaded here (11.6.3.3).
     PathMigrationFailed(QpNum),
     /// The last work request of a queue pair in error, attached to a shared receive queue, was consumed.
     LastWqe(QpNum),

@@ -21,8 +21,8 @@ bitflags::bitflags! {
 
 /// A protection domain: keys and queue pairs of different domains do not mix. Clones are the same domain.
 pub trait ProtectionDomain<V: Verbs>: Clone + 'static {
-    /// Memory that the backend allocates (zeroed, page-aligned), so that it can order deregistration before
-    /// freeing.
+    /// Memory that the backend allocates, so that it can order deregistration before freeing: zeroed, and
+    /// page-aligned if it is a page or more.
     fn alloc_mr(&self, len: usize, access: AccessFlags) -> Result<V::Mr>;
     /// Registers memory that the application brings; the region owns it until the last handle is dropped.
     /// Needs [`Caps::BROUGHT_MEMORY`](crate::Caps::BROUGHT_MEMORY).

@@ -181,23 +181,37 @@ impl Path {
     }
 }
 
-/// A second path for a connection, with its own time-out (IBA 17.2.8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A second path for a connection, with its own partition key and time-out (IBA 17.2.8).
+///
+/// Both ends load theirs, each the reverse of the other. The packet size of the primary path holds on it too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AltPath {
     /// The path.
     pub path: Path,
+    /// Partition key, by its index in the table of the path's port.
+    pub pkey_index: u16,
     /// The time-out of acknowledgements on it.
     pub timeout: AckTimeout,
 }
 
 /// Where path migration stands (IBA 17.2.8).
+///
+/// A connection begins in `Migrated`. Its user loads an alternate path and asks for `Rearm`, at both ends and in any
+/// order; each end's adapter goes on to `Armed` by itself, with the first packet of the other end that says that it
+/// has rearmed as well. (An idle connection stays in `Rearm`.) From `Armed` a connection moves to its alternate path,
+/// which is its only one then, when its user asks for `Migrated`, when its retries are used up (which it gets anew), or
+/// when the peer has moved. Each end that moves raises [`AsyncEvent::PathMigrated`](crate::AsyncEvent::PathMigrated).
+/// No request fails or is executed twice because of it.
+///
+/// A peer that moves to another path than the one loaded here is not followed: its packets are dropped, and
+/// [`AsyncEvent::PathMigrationFailed`](crate::AsyncEvent::PathMigrationFailed) tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Migration {
-    /// On the primary path, or just migrated; not armed.
+    /// On the only path that is loaded; not armed.
     Migrated,
-    /// A new alternate path is loaded; the peers agree to arm.
+    /// An alternate path is loaded; the peers agree to arm.
     Rearm,
-    /// Armed: the adapter may move to the alternate path by itself.
+    /// Armed: the adapter may move to the alternate path by itself. Adapters arm, and users cannot ask for it.
     Armed,
 }
 
@@ -219,7 +233,7 @@ pub struct QpInit<'a, V: Verbs> {
 }
 
 /// A queue pair's sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QpCaps {
     /// Most outstanding send requests.
     pub max_send_wr: u32,
@@ -296,7 +310,7 @@ impl Modify {
 }
 
 /// What Init takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ToInit {
     /// The local port, from 1.
     pub port: u8,
@@ -309,7 +323,7 @@ pub struct ToInit {
 }
 
 /// What ready-to-receive takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ToRtr {
     /// The peer's queue pair.
     pub dest_qp: QpNum,
@@ -328,7 +342,7 @@ pub struct ToRtr {
 }
 
 /// What ready-to-send takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ToRts {
     /// The first packet sequence number to send.
     pub sq_psn: Psn,
@@ -342,7 +356,8 @@ pub struct ToRts {
     pub max_rd_atomic: u8,
     /// A second path. Needs [`Caps::APM`](crate::Caps::APM).
     pub alt: Option<AltPath>,
-    /// The migration state to begin in. Needs [`Caps::APM`](crate::Caps::APM) unless `Migrated`.
+    /// The migration state to begin in, `Migrated` or `Rearm`. Needs [`Caps::APM`](crate::Caps::APM) unless
+    /// `Migrated`.
     pub migration: Migration,
 }
 
@@ -357,12 +372,13 @@ pub struct Update {
     pub qkey: Option<u32>,
     /// A second path. Needs [`Caps::APM`](crate::Caps::APM).
     pub alt: Option<AltPath>,
-    /// The migration state. Asking for `Migrated` while armed moves to the alternate path now.
+    /// The migration state. Asking for `Rearm` needs a loaded alternate path; asking for `Migrated` while armed moves
+    /// to it now. Anything else is refused.
     pub migration: Option<Migration>,
 }
 
 /// A queue pair as it is (IBA 11.2.5.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QpAttr {
     /// Its state.
     pub state: QpState,
@@ -372,9 +388,9 @@ pub struct QpAttr {
     pub caps: QpCaps,
     /// What Init was given.
     pub init: Option<ToInit>,
-    /// What ready-to-receive was given.
+    /// What ready-to-receive was given, with the path that is in use and the alternate one that is loaded now.
     pub rtr: Option<ToRtr>,
-    /// What ready-to-send was given.
+    /// What ready-to-send was given, with the time-out that is in use and the alternate path that is loaded now.
     pub rts: Option<ToRts>,
     /// Where path migration stands.
     pub migration: Migration,

@@ -1,6 +1,6 @@
 //! Lock requests: how many the simulator gets through, and what they take in virtual time.
 
-use super::{BenchError, memory, rate, timed, within};
+use super::{BenchError, Took, process, rate, timed, within};
 use crate::lock_world::{self, Latencies, ProtocolCounts, Report, RunOptions};
 use crate::scenario::Scenario;
 use protocols::locks::Scheme;
@@ -31,6 +31,8 @@ pub struct LockFigures {
     pub requests_per_second: f64,
     /// How long the run took in wall-clock time.
     pub wall_seconds: f64,
+    /// For how long of that the thread had a processor; `None` where the system does not say.
+    pub cpu_seconds: Option<f64>,
     /// How long it took in virtual time.
     pub virtual_seconds: f64,
     /// Events that the fabric processed.
@@ -61,12 +63,12 @@ impl LockBench {
         within("requests", self.requests, 1, 100_000_000)?;
         let scenario = self.scenario(scheme)?;
         let seed = scenario.run.seed;
-        let (seconds, run) = timed(|| lock_world::run(&scenario, seed, RunOptions::default()));
+        let (took, run) = timed(|| lock_world::run(&scenario, seed, RunOptions::default()));
         let report = run.map_err(BenchError::cluster)?;
         if !report.held() {
             return Err(BenchError::Broken(format!("{scheme} violated a check")));
         }
-        Ok(figures(&report, seconds))
+        Ok(figures(&report, took))
     }
 
     /// Written as a user would write it.
@@ -89,20 +91,21 @@ impl Default for LockBench {
     }
 }
 
-fn figures(report: &Report, wall_seconds: f64) -> LockFigures {
+fn figures(report: &Report, took: Took) -> LockFigures {
     LockFigures {
         scheme: report.scheme.clone(),
         nodes: report.nodes,
         requests: report.requests.made,
-        requests_per_second: rate(report.requests.made, wall_seconds),
-        wall_seconds,
+        requests_per_second: rate(report.requests.made, took.wall),
+        wall_seconds: took.wall,
+        cpu_seconds: took.cpu,
         virtual_seconds: report.virtual_ns as f64 / 1e9,
         events: report.events,
-        events_per_second: rate(report.events, wall_seconds),
+        events_per_second: rate(report.events, took.wall),
         packets: report.packets,
         grants_per_virtual_second: report.grants_per_second,
         latency: report.latency,
         protocol: report.protocol,
-        peak_bytes: memory::peak(),
+        peak_bytes: process::peak(),
     }
 }

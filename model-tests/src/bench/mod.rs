@@ -4,7 +4,7 @@
 //! that a run has in virtual time beside them.
 
 mod locks;
-mod memory;
+mod process;
 mod ring;
 mod sessions;
 mod stations;
@@ -53,11 +53,22 @@ fn within(what: &'static str, value: impl Into<u64>, least: u64, most: u64) -> R
     Err(BenchError::Bounds { what, value, least, most })
 }
 
-/// What something took, in seconds of wall clock, and what it came to.
-fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
-    let begun = Instant::now();
+/// What something took, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Took {
+    /// Of wall clock.
+    wall: f64,
+    /// Of a processor, where the system says.
+    cpu: Option<f64>,
+}
+
+/// Does something, and says what it took.
+fn timed<T>(work: impl FnOnce() -> T) -> (Took, T) {
+    let (begun, before) = (Instant::now(), process::on_processor());
     let result = work();
-    (begun.elapsed().as_secs_f64(), result)
+    let wall = begun.elapsed().as_secs_f64();
+    let cpu = process::on_processor().zip(before).map(|(after, before)| after - before);
+    (Took { wall, cpu }, result)
 }
 
 fn rate(count: u64, seconds: f64) -> f64 {

@@ -3,7 +3,7 @@
 //! Every node starts with a window of messages and passes on each that it receives to the next node, until so
 //! many have arrived in all.
 
-use super::{BenchError, memory, rate, sessions, stations, tasks, timed, within};
+use super::{BenchError, Took, process, rate, sessions, stations, tasks, timed, within};
 use serde::Serialize;
 use sim_backend::choice::First;
 use sim_backend::profile::Profile;
@@ -67,14 +67,20 @@ pub struct RingFigures {
     pub virtual_seconds: f64,
     /// How long it took in wall-clock time, the building of the cluster aside.
     pub wall_seconds: f64,
+    /// For how long of that the thread had a processor: on a machine with other work the better measure. `None`
+    /// where the system does not say.
+    pub cpu_seconds: Option<f64>,
+    /// Messages a second of that.
+    pub messages_per_cpu_second: Option<f64>,
     /// How long building the cluster took in wall-clock time.
     pub build_seconds: f64,
     /// The most memory that the process has had, in bytes; `None` where the system does not say.
     pub peak_bytes: Option<u64>,
     /// What an idle node added to the process's memory, its device opened and nothing else.
+    /// `None` for fewer than 256.
     pub bytes_per_node: Option<u64>,
     /// What a connection added, both queue pairs with their completion queues, before anything was posted.
-    /// `None` where connections are made in the run.
+    /// `None` for fewer than 256, and where connections are made in the run.
     pub bytes_per_connection: Option<u64>,
     /// Events that the fabric processed.
     pub events: u64,
@@ -134,21 +140,21 @@ impl Ring {
     pub fn run(&self) -> Result<RingFigures, BenchError> {
         self.check()?;
         let tally = Rc::new(Tally { arrived: Cell::new(0), wanted: self.messages });
-        let mut size = [memory::resident(), None, None];
-        let (build_seconds, built) = timed(|| {
+        let mut size = [process::resident(), None, None];
+        let (build, built) = timed(|| {
             let fabric = self.fabric()?;
-            size[1] = memory::resident();
+            size[1] = process::resident();
             let kept = self.populate(&fabric, &tally, &mut size[2])?;
             Ok((fabric, kept))
         });
         let (fabric, _kept) = built?;
-        let (wall_seconds, _) = timed(|| fabric.run_until(Nanos::MAX));
+        let (took, _) = timed(|| fabric.run_until(Nanos::MAX));
         if !tally.is_full() {
             let arrived = tally.arrived.get();
             return Err(BenchError::Broken(format!("{arrived} of {} messages arrived", self.messages)));
         }
-        let each = |from: usize| memory::each(size[from], size[from + 1], self.nodes.into());
-        Ok(self.figures(tally.arrived.get(), (wall_seconds, build_seconds), [each(0), each(1)], &fabric))
+        let each = |from: usize| process::each(size[from], size[from + 1], self.nodes.into());
+        Ok(self.figures(tally.arrived.get(), [build, took], [each(0), each(1)], &fabric))
     }
 
     fn fabric(&self) -> Result<Fabric, BenchError> {
@@ -173,13 +179,13 @@ impl Ring {
         match self.stack {
             Stack::Nodes => {
                 let places = stations::build(self, fabric)?;
-                *size = memory::resident();
+                *size = process::resident();
                 stations::start(self, fabric, &places, tally)?;
                 Ok(Box::new(places))
             }
             Stack::Tasks => {
                 let places = tasks::build(self, fabric)?;
-                *size = memory::resident();
+                *size = process::resident();
                 tasks::start(self, fabric, &places, tally);
                 Ok(Box::new(places))
             }
@@ -190,12 +196,11 @@ impl Ring {
     fn figures(
         &self,
         messages: u64,
-        seconds: (f64, f64),
+        [build, took]: [Took; 2],
         each: [Option<u64>; 2],
         fabric: &Fabric,
     ) -> RingFigures {
         let Stats { events, packets, steps, retransmitted, .. } = fabric.stats();
-        let (wall_seconds, build_seconds) = seconds;
         let [bytes_per_node, bytes_per_connection] = each;
         RingFigures {
             nodes: self.nodes,
@@ -205,11 +210,13 @@ impl Ring {
             sanitize: self.sanitize,
             profile: self.profile.name.clone(),
             messages,
-            messages_per_second: rate(messages, wall_seconds),
+            messages_per_second: rate(messages, took.wall),
             virtual_seconds: fabric.now().as_secs_f64(),
-            wall_seconds,
-            build_seconds,
-            peak_bytes: memory::peak(),
+            wall_seconds: took.wall,
+            cpu_seconds: took.cpu,
+            messages_per_cpu_second: took.cpu.map(|seconds| rate(messages, seconds)),
+            build_seconds: build.wall,
+            peak_bytes: process::peak(),
             bytes_per_node,
             bytes_per_connection,
             events,

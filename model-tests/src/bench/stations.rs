@@ -108,6 +108,7 @@ pub(super) fn start(
             mr: place.mr.clone(),
             bytes: ring.bytes,
             held: ring.window,
+            room: caps(ring).max_send_wr,
             signal_every: (caps(ring).max_send_wr / 4).clamp(1, SIGNAL_EVERY),
             posted: 0,
             done: Vec::new(),
@@ -127,6 +128,8 @@ struct Station {
     bytes: u32,
     /// Messages to be sent as soon as there is room.
     held: u32,
+    /// How many more the send queue takes.
+    room: u32,
     signal_every: u32,
     posted: u32,
     /// Completions just polled; kept for its allocation.
@@ -135,34 +138,48 @@ struct Station {
 }
 
 impl Station {
-    fn receive(&self, n: u32) -> Result<()> {
+    /// Posts receives, as many to a list as there can be.
+    fn receive(&self, mut n: u32) -> Result<()> {
         let data = [Sge { mr: &self.mr, at: self.bytes, len: self.bytes }];
-        for _ in 0..n {
-            self.from.post_recv(&[RecvWr { wr_id: 0, data: &data }]).map_err(|refused| refused.why)?;
+        let list = [RecvWr { wr_id: 0, data: &data }; BATCH];
+        while n > 0 {
+            let now = n.min(BATCH as u32);
+            self.from.post_recv(&list[..now as usize]).map_err(|refused| refused.why)?;
+            n -= now;
         }
         Ok(())
     }
 
-    /// Sends a message; whether there was room.
-    fn send(&mut self) -> bool {
+    /// Sends what is held, as far as there is room.
+    fn send(&mut self) -> Result<()> {
         let data = [Sge { mr: &self.mr, at: 0, len: self.bytes }];
-        let signaled = self.posted % self.signal_every == self.signal_every - 1;
-        let flags = if signaled { SendFlags::SIGNALED } else { SendFlags::empty() };
-        let wr = SendWr { wr_id: 1, op: SendOp::Send { imm: None }, data: Payload::Sge(&data), flags };
-        let accepted = self.to.post_send(&[wr]).is_ok();
-        self.posted = self.posted.wrapping_add(u32::from(accepted));
-        accepted
+        while self.held > 0 && self.room > 0 {
+            let signaled = self.posted % self.signal_every == self.signal_every - 1;
+            let flags = if signaled { SendFlags::SIGNALED } else { SendFlags::empty() };
+            let wr = SendWr { wr_id: 1, op: SendOp::Send { imm: None }, data: Payload::Sge(&data), flags };
+            self.to.post_send(&[wr]).map_err(|refused| refused.why)?;
+            self.posted = self.posted.wrapping_add(1);
+            self.held -= 1;
+            self.room -= 1;
+        }
+        Ok(())
     }
 
     /// Takes what has completed. An error of a healthy fabric is a bug of ours.
     fn take(&mut self) {
         let mut done = std::mem::take(&mut self.done);
-        while self.cq.poll(&mut done, BATCH).expect("a queue with room for everything") > 0 {
+        loop {
+            let polled = self.cq.poll(&mut done, BATCH).expect("a queue with room for everything");
             let is_receive = |c: &WorkCompletion| c.result.expect("a healthy connection").op == WcOp::Recv;
             let received = done.drain(..).filter(is_receive).count() as u32;
             self.receive(received).expect("places that were just emptied");
             self.held += received;
             self.tally.add(received);
+            // A completion of a send tells of the unsignaled ones before it as well.
+            self.room += (polled as u32 - received) * self.signal_every;
+            if polled < BATCH {
+                break;
+            }
         }
         self.done = done;
     }
@@ -174,9 +191,7 @@ impl Node for Station {
         if self.tally.is_full() {
             return Park::Done;
         }
-        while self.held > 0 && self.send() {
-            self.held -= 1;
-        }
+        self.send().expect("as much room as was counted");
         Park::Until { style: Wait::Poll, deadline: None }
     }
 }

@@ -17,7 +17,7 @@ mod world;
 
 pub use report::*;
 pub use scribe::Scribe;
-pub use world::{Machine, World};
+pub use world::{Machine, World, lock_config, mesh_config, until};
 
 use crate::scenario::Scenario;
 use std::ops::ControlFlow;

@@ -122,6 +122,8 @@ pub struct ProtocolCounts {
     pub atomic_retries: u64,
     /// Atomics whose completion said that they may have been executed.
     pub unknown_fates: u64,
+    /// Exclusive holds that became shared ones.
+    pub downgrades: u64,
     /// Lock words that were rebuilt because an atomic's fate stayed unknown.
     pub rebuilds: u64,
     /// Connections that were made anew after one broke.
@@ -164,5 +166,5 @@ macro_rules! sums {
 }
 
 sums!(Requests: made, granted, timed_out, refused, failed, unended);
-sums!(ProtocolCounts: messages, atomics, atomic_retries, unknown_fates, rebuilds, reconnects, resent, duplicates);
+sums!(ProtocolCounts: messages, atomics, atomic_retries, unknown_fates, downgrades, rebuilds, reconnects, resent, duplicates);
 sums!(FaultCount: injected, struck, packets_hit);

@@ -109,7 +109,7 @@ impl Book {
             What::TimedOut => requests.timed_out += 1,
             What::Refused => requests.refused += 1,
             What::Failed => requests.failed += 1,
-            What::Released => {}
+            What::Downgraded { .. } | What::Released => {}
         }
         if event.what.ends() {
             self.asked.remove(&event.request);

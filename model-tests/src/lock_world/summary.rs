@@ -68,6 +68,7 @@ impl Counted {
             atomics: locks.compare_swaps + locks.fetch_adds,
             atomic_retries: locks.swap_misses,
             unknown_fates: locks.unknown_fates,
+            downgrades: locks.downgrades,
             rebuilds: locks.rebuilds,
             reconnects,
             resent,

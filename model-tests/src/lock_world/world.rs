@@ -83,10 +83,7 @@ impl World {
     pub fn start_clients(&mut self) {
         let work = Rc::new(self.scenario.workload.clone());
         let keys = Rc::new(KeyPicker::new(work.keys, work.locks));
-        let until = match (work.requests, work.duration) {
-            (_, Some(duration)) => Until::Time(duration.nanos()),
-            (requests, None) => Until::Requests(requests.unwrap_or(0)),
-        };
+        let until = until(&work);
         for (node, machine) in (0..).zip(&self.machines) {
             for index in 0..work.clients {
                 let id = ClientId { node, index };
@@ -110,6 +107,14 @@ impl World {
     }
 }
 
+/// How many requests each client of a workload makes. Time is that of the node's clock.
+pub fn until(work: &scenario::Workload) -> Until {
+    match (work.requests, work.duration) {
+        (_, Some(duration)) => Until::Time(duration.nanos()),
+        (requests, None) => Until::Requests(requests.unwrap_or(0)),
+    }
+}
+
 fn config(scenario: &Scenario, profile: &Profile) -> Config {
     let topology = match scenario.cluster.topology {
         scenario::Topology::Switch => Topology::Switch,
@@ -117,7 +122,9 @@ fn config(scenario: &Scenario, profile: &Profile) -> Config {
     Config { topology, ..Config::new(scenario.cluster.nodes, profile.clone()) }
 }
 
-fn mesh_config(
+/// The transport's settings for one node of a scenario, on either backend. `names` are those of all nodes in the
+/// network.
+pub fn mesh_config(
     scenario: &Scenario,
     profile: &Profile,
     node: NodeId,
@@ -140,7 +147,8 @@ fn mesh_config(
     Ok(config)
 }
 
-fn lock_config(scenario: &Scenario) -> LockConfig {
+/// The lock service's settings for a scenario, on either backend.
+pub fn lock_config(scenario: &Scenario) -> LockConfig {
     let work = &scenario.workload;
     let mut config = LockConfig::new(work.scheme, scenario.cluster.nodes);
     config.hand_overs = work.hand_overs.unwrap_or(config.hand_overs);

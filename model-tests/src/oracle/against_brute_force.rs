@@ -13,41 +13,64 @@ struct Hold {
     key: LockKey,
     mode: Mode,
     from: u64,
+    /// When it is downgraded, if it is.
+    eased: Option<u64>,
     to: u64,
 }
 
 fn hold(rng: &mut Rng, node: u32) -> Hold {
     let from = 10 * rng.below(20);
-    Hold {
-        request: RequestId { client: ClientId { node, index: 0 }, number: 0 },
-        key: LockKey(rng.below(2)),
-        mode: if rng.below(3) == 0 { Mode::Exclusive } else { Mode::Shared },
-        from,
-        to: from + 5 + rng.below(30),
+    let to = from + 5 + rng.below(30);
+    let mode = if rng.below(3) == 0 { Mode::Exclusive } else { Mode::Shared };
+    let eased = (mode == Mode::Exclusive && rng.below(2) == 0).then(|| from + 1 + rng.below(to - from - 1));
+    let request = RequestId { client: ClientId { node, index: 0 }, number: 0 };
+    Hold { request, key: LockKey(rng.below(2)), mode, from, eased, to }
+}
+
+impl Hold {
+    /// In which mode it is held from when to when.
+    fn spans(&self) -> Vec<(Mode, u64, u64)> {
+        match self.eased {
+            None => vec![(self.mode, self.from, self.to)],
+            Some(at) => vec![(Mode::Exclusive, self.from, at), (Mode::Shared, at, self.to)],
+        }
+    }
+
+    fn clashes(&self, other: &Hold) -> bool {
+        let clash =
+            |a: &(Mode, u64, u64), b: &(Mode, u64, u64)| !a.0.goes_with(b.0) && a.1 < b.2 && b.1 < a.2;
+        let (mine, theirs) = (self.spans(), other.spans());
+        self.key == other.key && mine.iter().any(|a| theirs.iter().any(|b| clash(a, b)))
     }
 }
 
 /// Whether two holds that do not go together overlap.
 fn overlaps(holds: &[Hold]) -> bool {
-    holds.iter().enumerate().any(|(i, a)| {
-        let clash = |b: &Hold| a.key == b.key && !a.mode.goes_with(b.mode) && a.from < b.to && b.from < a.to;
-        holds[i + 1..].iter().any(clash)
-    })
+    holds.iter().enumerate().any(|(i, a)| holds[i + 1..].iter().any(|b| a.clashes(b)))
 }
 
 /// The holds' events in the order of a possible recording: that of the steps' beginnings. A release may lie late
-/// in its step. So may a grant, but what it follows from lies before its step, so that it counts from there.
+/// in its step, and so may a downgrade. So may a grant, but what it follows from lies before its step, so that it
+/// counts from there.
 fn recorded(rng: &mut Rng, holds: &[Hold]) -> Vec<Event> {
     let mut events = Vec::new();
     for hold in holds {
-        let Hold { request, key, mode, from, to } = *hold;
+        let Hold { request, key, mode, from, eased, to } = *hold;
         let event = |at, what| Event { at: Nanos(at), request, key, mode, what };
-        let released_in_the_step_of = (to - rng.below(5)).max(from + 1);
+        let mut before = from + 1;
+        let mut step_of = |at: u64| {
+            before = (at - rng.below(5).min(at)).max(before);
+            before
+        };
         events.push((from, event(from, What::Granted { token: None })));
-        events.push((released_in_the_step_of, event(to, What::Released)));
+        if let Some(at) = eased {
+            events.push((step_of(at), event(at, What::Downgraded { token: None })));
+        }
+        events.push((step_of(to), event(to, What::Released)));
     }
     // What a grant follows from was recorded before it.
-    events.sort_by_key(|(step, event)| (*step, event.what != What::Released, event.request));
+    let is_grant = |event: &Event| matches!(event.what, What::Granted { .. });
+    events.sort_by_key(|(step, event)| (*step, is_grant(event), event.request));
     events.into_iter().map(|(_, event)| event).collect()
 }
 

@@ -44,6 +44,7 @@ impl Oracle for AtMostOnce {
         let (needs, next, verb) = match event.what {
             What::Requested { .. } => (None, Stage::Waiting, "is made"),
             What::Granted { .. } => (Some(Stage::Waiting), Stage::Holding, "is granted"),
+            What::Downgraded { .. } => (Some(Stage::Holding), Stage::Holding, "is downgraded"),
             What::Released => (Some(Stage::Holding), Stage::Over("has released it"), "releases it"),
             What::TimedOut => (Some(Stage::Waiting), Stage::Over("has given up"), "gives up"),
             What::Refused => (Some(Stage::Waiting), Stage::Over("has been refused"), "is refused"),

@@ -45,7 +45,7 @@ impl Bypass {
             What::TimedOut | What::Refused | What::Failed => {
                 self.leave(event);
             }
-            What::Released => {}
+            What::Downgraded { .. } | What::Released => {}
         }
     }
 

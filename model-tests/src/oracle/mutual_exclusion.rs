@@ -6,7 +6,8 @@ use protocols::locks::{LockKey, Mode};
 use std::collections::BTreeMap;
 use verbs_trait::Nanos;
 
-/// An exclusive holder is alone; shared holders exclude exclusive ones.
+/// An exclusive holder is alone; shared holders exclude exclusive ones. A hold that is downgraded is an exclusive
+/// one that ends, and a shared one that takes its place.
 ///
 /// Two things are checked at a grant. No holder may be recorded that the new one does not go with. And the
 /// grant may not be earlier, in virtual time, than the last release of a holder that it does not go with: a
@@ -43,6 +44,10 @@ impl Oracle for MutualExclusion {
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match event.what {
             What::Granted { .. } => self.locks.entry(event.key).or_default().grant(event),
+            What::Downgraded { .. } => {
+                self.locks.entry(event.key).or_default().downgrade(event);
+                Ok(())
+            }
             What::Released => {
                 self.locks.entry(event.key).or_default().release(event);
                 Ok(())
@@ -59,9 +64,23 @@ impl Holders {
         judged
     }
 
+    fn downgrade(&mut self, event: &Event) {
+        if let Some(holder) = self.now.iter_mut().find(|holder| holder.request == event.request) {
+            let was = std::mem::replace(&mut holder.mode, Mode::Shared);
+            self.ended(was, event);
+        }
+    }
+
     fn release(&mut self, event: &Event) {
-        self.now.retain(|holder| holder.request != event.request);
-        let last = match event.mode {
+        if let Some(place) = self.now.iter().position(|holder| holder.request == event.request) {
+            let was = self.now.remove(place);
+            self.ended(was.mode, event);
+        }
+    }
+
+    /// A hold in this mode was over then.
+    fn ended(&mut self, mode: Mode, event: &Event) {
+        let last = match mode {
             Mode::Exclusive => &mut self.last_exclusive,
             Mode::Shared => &mut self.last_shared,
         };

@@ -67,11 +67,16 @@ impl Oracle for Progress {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let Event { at, request, key, mode, what } = *event;
-        if what.ends() {
-            self.open.remove(&request);
-        } else {
-            let holds = matches!(what, What::Granted { .. });
-            self.open.insert(request, Open { key, mode, since: at, holds });
+        match what {
+            _ if what.ends() => drop(self.open.remove(&request)),
+            // It holds as long as it did, and lets others in.
+            What::Downgraded { .. } => {
+                self.open.entry(request).and_modify(|open| open.mode = Mode::Shared);
+            }
+            _ => {
+                let holds = matches!(what, What::Granted { .. });
+                self.open.insert(request, Open { key, mode, since: at, holds });
+            }
         }
         Ok(())
     }

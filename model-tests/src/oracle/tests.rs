@@ -50,6 +50,62 @@ fn a_history_that_keeps_every_promise_is_not_blamed() {
 }
 
 #[test]
+fn a_downgraded_hold_goes_with_shared_ones_and_with_no_exclusive_one() {
+    const DOWNGRADED: What = What::Downgraded { token: None };
+    let begins = |then: u64| {
+        [
+            &asks_and_gets(3, 0, Exclusive)[..],
+            &[event(5, 0, Exclusive, DOWNGRADED)],
+            &asks_and_gets(then, 1, Shared),
+        ]
+        .concat()
+    };
+    assert_eq!(judged(false, &begins(5)), [""; 0]);
+    assert_eq!(
+        judged(false, &begins(4)),
+        ["mutual exclusion: at 4.00 us: n1/c0#0 is granted lock 0000000000000001 shared at 4.00 us, \
+          which n0/c0#0 held until 5.00 us"]
+    );
+    let writer = [begins(5), asks_and_gets(7, 2, Exclusive).to_vec()].concat();
+    assert_eq!(
+        judged(false, &writer),
+        ["mutual exclusion: at 7.00 us: n2/c0#0 is granted lock 0000000000000001 exclusive, \
+          which n0/c0#0 holds shared since 3.00 us"]
+    );
+}
+
+#[test]
+fn a_downgraded_holds_token_lies_between_its_neighbours() {
+    let downgraded = |n| What::Downgraded { token: Some(Token(n)) };
+    let history = |to: u64, next: u64| {
+        [
+            event(1, 0, Exclusive, ASKS),
+            event(2, 0, Exclusive, token(5)),
+            event(3, 0, Exclusive, downgraded(to)),
+            event(4, 0, Exclusive, What::Released),
+            event(5, 1, Exclusive, ASKS),
+            event(6, 1, Exclusive, token(next)),
+        ]
+    };
+    assert_eq!(judged(true, &history(6, 7)), [""; 0]);
+    assert_eq!(
+        judged(true, &history(5, 7)),
+        ["fencing tokens: at 3.00 us: n0/c0#0 holds lock 0000000000000001 shared with token 5, \
+          but n0/c0#0 had 5 before"]
+    );
+    assert_eq!(judged(true, &history(6, 6)).len(), 1);
+}
+
+#[test]
+fn what_is_not_held_cannot_be_downgraded() {
+    let history = [event(1, 0, Exclusive, ASKS), event(2, 0, Exclusive, What::Downgraded { token: None })];
+    assert_eq!(
+        judged(false, &history),
+        ["at most once: at 2.00 us: n0/c0#0 is downgraded on lock 0000000000000001, but waits"]
+    );
+}
+
+#[test]
 fn two_exclusive_holders_are_noticed_at_the_second_grant() {
     let history = [asks_and_gets(3, 0, Exclusive), asks_and_gets(5, 1, Exclusive)].concat();
     assert_eq!(

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Fencing tokens grow: whoever guards what is locked can refuse a holder that was superseded.
 ///
 /// An exclusive grant's token is above all earlier tokens of its lock; a shared grant's is above those of the
-/// exclusive grants before it. A scheme without tokens grants none, and nothing is checked.
+/// exclusive grants before it, and so is the one that a hold has from its downgrade on. A scheme without tokens grants none, and nothing is checked.
 #[derive(Debug, Default)]
 pub struct Tokens {
     expected: bool,
@@ -38,9 +38,13 @@ impl Oracle for Tokens {
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
-        let What::Granted { token } = event.what else { return Ok(()) };
+        let (token, mode) = match event.what {
+            What::Granted { token } => (token, event.mode),
+            What::Downgraded { token } => (token, Mode::Shared),
+            _ => return Ok(()),
+        };
         match token {
-            Some(token) => self.locks.entry(event.key).or_default().grant(event, token),
+            Some(token) => self.locks.entry(event.key).or_default().grant(event, mode, token),
             None if self.expected => Err(format!(
                 "{} is granted lock {} without a token, which its scheme promises",
                 event.request, event.key
@@ -51,8 +55,8 @@ impl Oracle for Tokens {
 }
 
 impl Highest {
-    fn grant(&mut self, event: &Event, token: Token) -> Result<(), String> {
-        let below = match event.mode {
+    fn grant(&mut self, event: &Event, mode: Mode, token: Token) -> Result<(), String> {
+        let below = match mode {
             Mode::Exclusive => self.of_any,
             Mode::Shared => self.of_exclusive,
         };
@@ -60,13 +64,13 @@ impl Highest {
         if self.of_any.is_none_or(|(highest, _)| highest < token) {
             self.of_any = new;
         }
-        if event.mode == Mode::Exclusive && self.of_exclusive.is_none_or(|(highest, _)| highest < token) {
+        if mode == Mode::Exclusive && self.of_exclusive.is_none_or(|(highest, _)| highest < token) {
             self.of_exclusive = new;
         }
         match below {
             Some((highest, other)) if token <= highest => Err(format!(
-                "{} is granted lock {} {} with token {token}, but {other} had {highest} before",
-                event.request, event.key, event.mode
+                "{} holds lock {} {mode} with token {token}, but {other} had {highest} before",
+                event.request, event.key
             )),
             _ => Ok(()),
         }

@@ -20,7 +20,7 @@ pub use schema::{
     Cluster, FaultKind, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle, WaySpec,
     Workload, WorkloadKind,
 };
-pub use swarm::swarm;
+pub use swarm::{swarm, swarm_by, swarm_of};
 pub use units::{Rate, Share, Span, Spread};
 
 #[cfg(test)]

@@ -155,6 +155,10 @@ pub struct Workload {
     /// The share of requests that only try: granted at once or not at all. Default: 0.
     #[serde(default)]
     pub tries: Share,
+    /// The share of exclusive grants that are downgraded half-way through their hold and are shared from then
+    /// on. Where nodes do not share (`dqnl`) the downgrade is refused and the hold stays exclusive. Default: 0.
+    #[serde(default)]
+    pub downgrades: Share,
     /// How often a machine that holds a lock exclusively may hand it to its own next application before the
     /// other machines' turn comes, 0 to 255. Default: the lock service's, 4.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,37 +7,62 @@
 use super::schema::*;
 use super::units::{Rate, Share, Span, Spread};
 use super::{Pair, Scheme};
-use sim_backend::choice::Rng;
+use sim_backend::choice::{Choice, Seeded};
 use verbs_trait::Nanos;
 
 /// The scenario of one seed: small, and different from every other's. It can be written to a file and run from
 /// there.
 pub fn swarm(seed: u64, scheme: Scheme) -> Scenario {
-    let mut dice = Dice(Rng::from_seed(seed ^ 0x5a43_0000_0000_0000));
-    let nodes = dice.among(&[1, 2, 2, 3, 3, 3, 4, 5, 8]);
+    let drawn = swarm_by(&mut Seeded::new(seed ^ 0x5a43_0000_0000_0000), scheme);
+    Scenario { title: format!("swarm, seed {seed}"), run: Run { seed, ..drawn.run }, ..drawn }
+}
+
+/// The same with so many nodes.
+pub fn swarm_of(nodes: u32, seed: u64, scheme: Scheme) -> Scenario {
+    let mut choice = Seeded::new(seed ^ 0x5a43_0000_0000_0000);
+    let drawn = swarm_on(nodes, Dice(&mut choice), scheme);
     Scenario {
-        title: format!("swarm, seed {seed}"),
+        title: format!("swarm of {nodes} nodes, seed {seed}"),
+        run: Run { seed, ..drawn.run },
+        ..drawn
+    }
+}
+
+/// The scenario that some answers make; a fuzzer's bytes, say.
+pub fn swarm_by(choice: &mut dyn Choice, scheme: Scheme) -> Scenario {
+    let mut dice = Dice(choice);
+    let nodes = dice.among(&[1, 2, 2, 3, 3, 3, 4, 5, 8]);
+    swarm_on(nodes, dice, scheme)
+}
+
+fn swarm_on(nodes: u32, mut dice: Dice<'_>, scheme: Scheme) -> Scenario {
+    Scenario {
+        title: "swarm".into(),
         cluster: cluster(&mut dice, nodes),
         transport: transport(&mut dice),
         workload: workload(&mut dice, scheme),
-        run: Run { limit: Span(Nanos::from_millis(30)), seed, ..Run::default() },
+        run: Run { limit: Span(Nanos::from_millis(30)), ..Run::default() },
         faults: faults(&mut dice, nodes),
     }
 }
 
-struct Dice(Rng);
+struct Dice<'a>(&'a mut dyn Choice);
 
-impl Dice {
+impl Dice<'_> {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0.pick("swarm", n)
+    }
+
     fn among<T: Clone>(&mut self, choices: &[T]) -> T {
-        choices[self.0.below(choices.len() as u64) as usize].clone()
+        choices[self.below(choices.len() as u64) as usize].clone()
     }
 
     fn one_in(&mut self, n: u64) -> bool {
-        self.0.below(n) == 0
+        self.below(n) == 0
     }
 
     fn from(&mut self, least: u64, most: u64) -> u64 {
-        least + self.0.below(most - least + 1)
+        least + self.below(most - least + 1)
     }
 
     /// A range of times that ends at about `most`.
@@ -48,7 +73,7 @@ impl Dice {
     }
 }
 
-fn cluster(dice: &mut Dice, nodes: u32) -> Cluster {
+fn cluster(dice: &mut Dice<'_>, nodes: u32) -> Cluster {
     Cluster {
         nodes,
         profile: dice.among(&["present-day", "ncosed-2007"]).into(),
@@ -58,7 +83,7 @@ fn cluster(dice: &mut Dice, nodes: u32) -> Cluster {
 }
 
 /// Connections that are given up after 30 us to 10 ms, with room for few or many requests.
-fn transport(dice: &mut Dice) -> Transport {
+fn transport(dice: &mut Dice<'_>) -> Transport {
     Transport {
         ack_timeout: Some(dice.from(3, 7) as u8),
         retries: Some(dice.from(0, 3) as u8),
@@ -69,9 +94,9 @@ fn transport(dice: &mut Dice) -> Transport {
     }
 }
 
-fn workload(dice: &mut Dice, scheme: Scheme) -> Workload {
+fn workload(dice: &mut Dice<'_>, scheme: Scheme) -> Workload {
     let deadline = dice.among(&[None, Some(Nanos::from_micros(30)), Some(Nanos::from_micros(500))]);
-    let share = |dice: &mut Dice, choices: &[f64]| Share::new(dice.among(choices)).unwrap_or_default();
+    let share = |dice: &mut Dice<'_>, choices: &[f64]| Share::new(dice.among(choices)).unwrap_or_default();
     Workload {
         kind: WorkloadKind::Locks,
         scheme,
@@ -86,26 +111,27 @@ fn workload(dice: &mut Dice, scheme: Scheme) -> Workload {
         deadline: deadline.map(Span),
         hurried: if deadline.is_some() { share(dice, &[0.2, 0.7, 1.0]) } else { Share::ALL },
         tries: share(dice, &[0.0, 0.0, 0.1, 0.5]),
+        downgrades: share(dice, &[0.0, 0.0, 0.3, 1.0]),
         hand_overs: dice.among(&[None, Some(0), Some(1)]),
         shared_limit: dice.among(&[None, None, Some(1), Some(2), Some(5)]),
     }
 }
 
-fn pause(dice: &mut Dice, micros: [u64; 3]) -> Spread {
+fn pause(dice: &mut Dice<'_>, micros: [u64; 3]) -> Spread {
     let most = Nanos::from_micros(dice.among(&micros));
     dice.spread(most)
 }
 
 /// Half of the kinds of faults, each from rare to stormy; now and then none at all.
-fn faults(dice: &mut Dice, nodes: u32) -> Vec<FaultSpec> {
+fn faults(dice: &mut Dice<'_>, nodes: u32) -> Vec<FaultSpec> {
     if dice.one_in(10) {
         return Vec::new();
     }
-    let kinds = FaultKind::ALL.into_iter().filter(|_| dice.0.below(2) == 0).collect::<Vec<_>>();
+    let kinds = FaultKind::ALL.into_iter().filter(|_| dice.below(2) == 0).collect::<Vec<_>>();
     kinds.into_iter().map(|kind| fault(dice, kind, nodes)).collect()
 }
 
-fn fault(dice: &mut Dice, kind: FaultKind, nodes: u32) -> FaultSpec {
+fn fault(dice: &mut Dice<'_>, kind: FaultKind, nodes: u32) -> FaultSpec {
     let mut spec = FaultSpec::new(kind);
     spec.rate = Some(Rate { count: dice.among(&[50, 200, 500, 1_500]), per: Span(Nanos::from_secs(1)) });
     let long = dice.among(&[100, 1_000, 8_000]);

@@ -35,6 +35,7 @@ duration = "20ms"
 deadline = "10ms"
 hurried = 0.25
 tries = 0.125
+downgrades = 0.75
 
 [run]
 limit = "1s"
@@ -205,63 +206,63 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "kind = \"cut\"",
         "kind = \"snip\"",
-        "s.toml:30: [[faults]] 1 kind = \"snip\": no such choice; there are \
+        "s.toml:31: [[faults]] 1 kind = \"snip\": no such choice; there are \
          \"cut\", \"flap\", \"loss\", \"delay\", \"duplicate\", \"corrupt\", \"port-down\", \"lose-completion\", \
          \"slow-node\"",
     ),
     (
         "rate = \"200/s\"",
         "rate = \"200\"",
-        "s.toml:31: [[faults]] 1 rate = \"200\": a rate is a whole number per ns, us, ms, s, min, for example \
+        "s.toml:32: [[faults]] 1 rate = \"200\": a rate is a whole number per ns, us, ms, s, min, for example \
          \"200/s\"",
     ),
     (
         "rate = \"200/s\"",
         "",
-        "s.toml:29: [[faults]] 1 at is missing; say when: at = \"3ms\" for once, rate = \"200/s\" for often",
+        "s.toml:30: [[faults]] 1 at is missing; say when: at = \"3ms\" for once, rate = \"200/s\" for often",
     ),
     (
         "between = [0, 3]",
         "between = [0, 16]",
-        "s.toml:47: [[faults]] 3 between = [0, 16]: there is no machine 16; they are numbered 0 to 15",
+        "s.toml:48: [[faults]] 3 between = [0, 16]: there is no machine 16; they are numbered 0 to 15",
     ),
     (
         "between = [0, 3]",
         "between = [3, 3]",
-        "s.toml:47: [[faults]] 3 between = [3, 3]: a link joins two different machines",
+        "s.toml:48: [[faults]] 3 between = [3, 3]: a link joins two different machines",
     ),
     (
         "between = [0, 3]",
         "between = [0, 1, 2]",
-        "s.toml:47: [[faults]] 3 between = [0, 1, 2]: expected two machines' numbers ([0, 3]) or \"random\"",
+        "s.toml:48: [[faults]] 3 between = [0, 1, 2]: expected two machines' numbers ([0, 3]) or \"random\"",
     ),
     (
         "node = 2",
         "node = 99",
-        "s.toml:39: [[faults]] 2 node = 99: there is no machine 99; they are numbered 0 to 15",
+        "s.toml:40: [[faults]] 2 node = 99: there is no machine 99; they are numbered 0 to 15",
     ),
     (
         "times = 5",
         "",
-        "s.toml:36: [[faults]] 2 times is missing; this kind needs it; it takes at or rate, down, up, times, \
+        "s.toml:37: [[faults]] 2 times is missing; this kind needs it; it takes at or rate, down, up, times, \
          node, between",
     ),
     (
         "times = 5",
         "times = 5\nshare = 0.5",
-        "s.toml:43: [[faults]] 2 share = 0.5: means nothing for this kind, which takes at or rate, down, up, \
+        "s.toml:44: [[faults]] 2 share = 0.5: means nothing for this kind, which takes at or rate, down, up, \
          times, node, between",
     ),
     (
         "lasts = \"20ms\"\n",
         "",
-        "s.toml:57: [[faults]] 5 lasts is missing; this kind needs it; it takes at or \
+        "s.toml:58: [[faults]] 5 lasts is missing; this kind needs it; it takes at or \
          rate, lasts, node",
     ),
     (
         "percent = 300",
         "percent = 50",
-        "s.toml:65: [[faults]] 6 percent = 50: from 101 to 100000; 300 is three times slower",
+        "s.toml:66: [[faults]] 6 percent = 50: from 101 to 100000; 300 is three times slower",
     ),
     (
         "[workload]",
@@ -278,11 +279,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "[transport]\nack_timeout = 300\n[workload]",
         "s.toml:11: [transport] ack_timeout = 300: expected a whole number from 0 to 255",
     ),
-    ("seed = 7", "seed = -7", "s.toml:27: [run] seed = -7: expected a whole number, 0 or more"),
+    ("seed = 7", "seed = -7", "s.toml:28: [run] seed = -7: expected a whole number, 0 or more"),
     (
         "limit = \"1s\"",
         "limit = \"0s\"",
-        "s.toml:25: [run] limit = \"0s\": longer than nothing and at most a day of virtual time",
+        "s.toml:26: [run] limit = \"0s\": longer than nothing and at most a day of virtual time",
     ),
 ];
 

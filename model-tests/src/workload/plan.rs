@@ -21,6 +21,8 @@ pub struct Wish {
     pub manner: Manner,
     /// How long it holds what it is granted.
     pub hold: Nanos,
+    /// Whether it downgrades an exclusive hold half-way.
+    pub downgrade: bool,
 }
 
 /// How long a client is willing to wait.
@@ -41,6 +43,8 @@ pub struct Plan {
     work: Rc<Workload>,
     keys: Rc<KeyPicker>,
     rng: Rng,
+    /// For downgrades alone: a share of them changes nothing else about the requests.
+    downgrades: Rng,
 }
 
 impl Plan {
@@ -50,16 +54,18 @@ impl Plan {
         // the generator, takes care of seeds that are near each other.
         let mut node = Rng::from_seed(seed ^ 0xc11e_4700_0000_0000 ^ (u64::from(client.node) << 16));
         let rng = Rng::from_seed(node.next_u64() ^ u64::from(client.index));
-        Plan { work: Rc::clone(work), keys: Rc::clone(keys), rng }
+        let downgrades = Rng::from_seed(node.next_u64() ^ u64::from(client.index));
+        Plan { work: Rc::clone(work), keys: Rc::clone(keys), rng, downgrades }
     }
 
     /// The next wish.
     pub fn wish(&mut self) -> Wish {
         let think = self.time(self.work.think);
         let key = self.keys.pick(&mut self.rng);
-        let shared = self.whether(self.work.shared);
-        let tries = self.whether(self.work.tries);
-        let hurried = self.whether(self.work.hurried);
+        let shared = whether(&mut self.rng, self.work.shared);
+        let tries = whether(&mut self.rng, self.work.tries);
+        let hurried = whether(&mut self.rng, self.work.hurried);
+        let downgrade = whether(&mut self.downgrades, self.work.downgrades) && !shared;
         let hold = self.time(self.work.hold);
         let manner = match self.work.deadline {
             _ if tries => Manner::Try,
@@ -67,19 +73,19 @@ impl Plan {
             _ => Manner::Patient,
         };
         let mode = if shared { Mode::Shared } else { Mode::Exclusive };
-        Wish { think, key, mode, manner, hold }
+        Wish { think, key, mode, manner, hold, downgrade }
     }
 
     fn time(&mut self, spread: Spread) -> Nanos {
         let (min, max) = (spread.min.nanos(), spread.max.nanos());
         min + Nanos(self.rng.below((max - min).0.saturating_add(1)))
     }
+}
 
-    /// Draws even for a share of nothing or all, so that one share does not shift what is drawn after it.
-    fn whether(&mut self, share: Share) -> bool {
-        const MILLION: u64 = 1_000_000;
-        self.rng.below(MILLION) < u64::from(share.ppm())
-    }
+/// Draws even for a share of nothing or all, so that one share does not shift what is drawn after it.
+fn whether(rng: &mut Rng, share: Share) -> bool {
+    const MILLION: u64 = 1_000_000;
+    rng.below(MILLION) < u64::from(share.ppm())
 }
 
 #[cfg(test)]
@@ -122,6 +128,17 @@ mod tests {
             assert!(count(&|wish| wish.hold == Nanos(hold)) > 250);
         }
         assert_eq!(count(&|wish| wish.think != Nanos::ZERO), 0);
+    }
+
+    #[test]
+    fn a_share_of_downgrades_is_of_exclusive_requests_and_changes_nothing_else() {
+        const MIX: &str = "locks = 50\nshared = 0.5\n";
+        let (without, with) =
+            (wishes(plan(MIX, 0, 1)), wishes(plan(&format!("{MIX}downgrades = 0.5\n"), 0, 1)));
+        let count = with.iter().filter(|wish| wish.downgrade).count();
+        assert!((200..300).contains(&count), "{count}");
+        assert!(with.iter().all(|wish| !wish.downgrade || wish.mode == Mode::Exclusive));
+        assert_eq!(without, with.iter().map(|wish| Wish { downgrade: false, ..*wish }).collect::<Vec<_>>());
     }
 
     #[test]

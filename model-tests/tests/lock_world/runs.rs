@@ -2,7 +2,7 @@
 
 use crate::scenarios::{calm, shipped, stormy};
 use model_tests::lock_world::{self, RunError, RunOptions};
-use model_tests::scenario::{FaultKind, Scenario, Scheme, WaitStyle, swarm};
+use model_tests::scenario::{FaultKind, Scenario, Scheme, Share, WaitStyle, swarm};
 use model_tests::seeds::{self, Summary};
 use std::ops::{ControlFlow, Range};
 
@@ -45,6 +45,23 @@ fn every_promise_is_kept_under_accidents_by_either_scheme_in_either_wake_up_styl
             assert_eq!(summary.requests.unended, 0);
             assert!(summary.requests.timed_out > 0, "no deadline fired under {scheme} {wait:?}");
             assert!(summary.protocol.reconnects > 0, "no connection broke under {scheme} {wait:?}");
+        }
+    }
+}
+
+#[test]
+fn every_promise_is_kept_where_holds_are_downgraded_in_the_middle_of_accidents() {
+    for scheme in Scheme::ALL {
+        for wait in [WaitStyle::Poll, WaitStyle::Notify] {
+            let mut scenario = stormy(scheme);
+            scenario.cluster.wait = wait;
+            scenario.workload.downgrades = Share::new(0.7).expect("a share");
+            let summary = held(&scenario, 0..25);
+            let (granted, downgrades) = (summary.requests.granted, summary.protocol.downgrades);
+            match scheme.shares() {
+                true => assert!(downgrades > granted / 4, "{scheme} {wait:?}: {downgrades} of {granted}"),
+                false => assert_eq!(downgrades, 0, "{scheme}"),
+            }
         }
     }
 }

@@ -21,12 +21,13 @@ impl Ready {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(id);
     }
 
-    fn pop(&self) -> Option<TaskId> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    /// Exchanges the queue for another one.
+    fn swap(&self, other: &mut VecDeque<TaskId>) {
+        std::mem::swap(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), other);
     }
 
-    fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 }
 
@@ -39,8 +40,6 @@ struct TaskId {
 
 struct TaskWaker {
     id: TaskId,
-    /// Its number for reports, which no other task of the node has: from 1, in the order of their starts.
-    number: u32,
     /// In the ready queue already: waking twice runs once.
     queued: AtomicBool,
     ready: Arc<Ready>,
@@ -60,9 +59,16 @@ impl Wake for TaskWaker {
 
 struct Task {
     /// `None` while the task runs.
-    future: Option<BoxedTask>,
+    runnable: Option<Runnable>,
     header: Arc<TaskWaker>,
+}
+
+/// What a run takes out of the slab and puts back.
+struct Runnable {
+    future: BoxedTask,
     waker: Waker,
+    /// For reports; no other task of the node has it. From 1, in the order of their starts.
+    number: u32,
 }
 
 #[derive(Default)]
@@ -84,6 +90,10 @@ struct Slab {
 pub(crate) struct Executor {
     slab: RefCell<Slab>,
     ready: Arc<Ready>,
+    /// The empty queue of the last round, kept for its allocation.
+    round: RefCell<VecDeque<TaskId>>,
+    /// Tasks of this round whose turn is still to come.
+    to_run: Cell<usize>,
     /// Woken for the next step, not this one: see [`Executor::wake_next_step`].
     yielded: RefCell<Vec<Waker>>,
     /// Woken when nothing else is left to run: see [`Executor::wake_when_idle`].
@@ -117,9 +127,9 @@ impl Executor {
         let place = &mut slab.places[index as usize];
         let id = TaskId { index, generation: place.generation };
         let (queued, ready) = (AtomicBool::new(true), Arc::clone(&self.ready));
-        let header = Arc::new(TaskWaker { id, number, queued, ready });
+        let header = Arc::new(TaskWaker { id, queued, ready });
         let waker = Waker::from(Arc::clone(&header));
-        place.task = Some(Task { future: Some(future), header, waker });
+        place.task = Some(Task { runnable: Some(Runnable { future, waker, number }), header });
         slab.alive += 1;
         self.ready.push(id);
     }
@@ -127,11 +137,14 @@ impl Executor {
     /// Runs the tasks that are ready now, each once; those that they wake wait for the next round. Says how
     /// many ran. `names` is told whose turn it is, 0 when it is nobody's any more.
     pub(crate) fn run_round(&self, names: impl Fn(u32)) -> usize {
-        let turns = self.ready.len();
-        for _ in 0..turns {
-            let Some(id) = self.ready.pop() else { break };
+        let mut round = self.round.take();
+        self.ready.swap(&mut round);
+        let turns = round.len();
+        for (turn, id) in round.drain(..).enumerate() {
+            self.to_run.set(turns - turn - 1);
             self.run(id, &names);
         }
+        self.round.replace(round);
         if turns > 0 {
             names(0);
         }
@@ -139,19 +152,19 @@ impl Executor {
     }
 
     fn run(&self, id: TaskId, names: impl Fn(u32)) {
-        let Some((mut future, waker, number)) = self.take(id) else { return };
-        names(number);
-        let done = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        let Some(mut task) = self.take(id) else { return };
+        names(task.number);
+        let done = task.future.as_mut().poll(&mut Context::from_waker(&task.waker)).is_ready();
         if done {
             self.remove(id);
             // Outside of every borrow: a future's destructors may spawn and wake.
-            drop(future);
+            drop(task);
         } else {
-            self.put_back(id, future);
+            self.put_back(id, task);
         }
     }
 
-    fn take(&self, id: TaskId) -> Option<(BoxedTask, Waker, u32)> {
+    fn take(&self, id: TaskId) -> Option<Runnable> {
         let mut slab = self.slab.borrow_mut();
         let place = slab.places.get_mut(id.index as usize)?;
         if place.generation != id.generation {
@@ -159,19 +172,19 @@ impl Executor {
         }
         let task = place.task.as_mut()?;
         task.header.queued.store(false, Ordering::Relaxed);
-        Some((task.future.take()?, task.waker.clone(), task.header.number))
+        task.runnable.take()
     }
 
-    fn put_back(&self, id: TaskId, future: BoxedTask) {
+    fn put_back(&self, id: TaskId, runnable: Runnable) {
         let mut slab = self.slab.borrow_mut();
         // The executor may have been closed while the task ran; then the future is dropped here, after the
         // borrow ends.
         let orphan = match slab.places.get_mut(id.index as usize) {
             Some(Place { generation, task: Some(task) }) if *generation == id.generation => {
-                task.future = Some(future);
+                task.runnable = Some(runnable);
                 None
             }
-            _ => Some(future),
+            _ => Some(runnable),
         };
         drop(slab);
         drop(orphan);
@@ -220,7 +233,7 @@ impl Executor {
 
     /// Whether a task could run now.
     pub(crate) fn has_ready(&self) -> bool {
-        self.ready.len() > 0
+        self.to_run.get() > 0 || !self.ready.is_empty()
     }
 
     /// Whether a task waits for the next step.
@@ -241,7 +254,7 @@ impl Executor {
         let slab = self.slab.take();
         // A destructor may wake or try to spawn; neither finds a borrow held.
         drop(slab);
-        while self.ready.pop().is_some() {}
+        self.ready.swap(&mut VecDeque::new());
     }
 }
 

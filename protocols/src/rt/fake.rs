@@ -305,6 +305,9 @@ impl ConnectionManager<V> for Fake {
     fn resolve(&self, _node: &str, _service: Service) -> Result<CmId> {
         Ok(CmId(77))
     }
+    fn port(&self, _id: CmId) -> Result<u8> {
+        Ok(1)
+    }
     fn connect(&self, _id: CmId, _qp: &Fake, _params: &ConnParams<'_>) -> Result<()> {
         Ok(())
     }

@@ -70,6 +70,10 @@ impl Ledgers {
         (outstanding, Watchers(watchers))
     }
 
+    pub(super) fn reserve_receives(&mut self, queue: QueueId, receives: usize) {
+        self.ledgers[queue.0 as usize].receives.reserve_exact(receives);
+    }
+
     /// Enters a request that was accepted.
     pub(super) fn enter(&mut self, queue: QueueId, side: Side, id: u64, signaled: bool) {
         let ledger = &mut self.ledgers[queue.0 as usize];

@@ -4,9 +4,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use verbs_trait::{AccessFlags, MemoryRegion, ProtectionDomain, Result, Sge, Verbs, VerbsError};
 
-/// How many bytes a pool registers at a time, at the least one block.
-const CHUNK_BYTES: u32 = 16 * 1024;
-
 struct PoolState<V: Verbs> {
     chunks: Vec<Rc<V::Mr>>,
     /// For every block, how many leases share it; 0 for a free one.
@@ -34,14 +31,28 @@ impl<V: Verbs> Clone for BufferPool<V> {
 }
 
 impl<V: Verbs> BufferPool<V> {
+    /// How many bytes a pool registers at a time, unless it is told otherwise; at the least one block.
+    pub const CHUNK_BYTES: u32 = 16 * 1024;
+
     /// A pool of blocks of `block` bytes, rounded up to whole words, at most `max_blocks` of them.
     pub fn new(pd: &V::Pd, block: u32, max_blocks: u32, access: AccessFlags) -> BufferPool<V> {
+        Self::with_chunks(pd, block, max_blocks, access, Self::CHUNK_BYTES)
+    }
+
+    /// The same, registering `chunk` bytes at a time, at the least one block.
+    pub fn with_chunks(
+        pd: &V::Pd,
+        block: u32,
+        max_blocks: u32,
+        access: AccessFlags,
+        chunk: u32,
+    ) -> BufferPool<V> {
         let block = block.max(8).next_multiple_of(8);
         BufferPool(Rc::new(Pool {
             pd: pd.clone(),
             access,
             block,
-            blocks_a_chunk: (CHUNK_BYTES / block).clamp(1, max_blocks.max(1)),
+            blocks_a_chunk: (chunk / block).clamp(1, max_blocks.max(1)),
             max_blocks,
             state: RefCell::new(PoolState { chunks: Vec::new(), leases: Vec::new(), free: Vec::new() }),
         }))
@@ -58,6 +69,15 @@ impl<V: Verbs> BufferPool<V> {
         let mr = Rc::clone(&state.chunks[(index / self.0.blocks_a_chunk) as usize]);
         drop(state);
         Ok(Block { pool: Rc::clone(&self.0), mr, index })
+    }
+
+    /// Registers memory for so many blocks in all, leased ones included, so that none of them waits for that.
+    pub fn reserve(&self, blocks: u32) -> Result<()> {
+        let mut state = self.0.state.borrow_mut();
+        while state.leases.len() < blocks.min(self.0.max_blocks) as usize {
+            self.0.grow(&mut state)?;
+        }
+        Ok(())
     }
 
     /// How many blocks are leased.

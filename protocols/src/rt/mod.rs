@@ -280,6 +280,12 @@ impl<V: Verbs> Rt<V> {
         }
     }
 
+    /// Arms the completion queues that are not armed. The program does so by itself before it waits; this is for
+    /// drivers that do more. Whoever arms polls once more afterwards (IBA 11.4.2.2), which is to step the program.
+    pub fn arm(&self) -> Result<(), VerbsError> {
+        self.inner.cqs.borrow_mut().arm()
+    }
+
     fn reserve_cq(&self, cqe: u32) -> Result<(usize, V::Cq), VerbsError> {
         let channel = self.inner.channel.borrow();
         self.inner.cqs.borrow_mut().reserve(&self.inner.ctx, channel.as_ref(), self.inner.config.cqe, cqe)

@@ -17,6 +17,11 @@ impl<V: Verbs> Program<V> {
         Program { rt, arming: false }
     }
 
+    /// Whether the next step begins by arming the completion queues, the last one having found nothing to do.
+    pub fn is_about_to_arm(&self) -> bool {
+        self.arming
+    }
+
     /// One step, as long as the device obeys.
     fn try_step(&mut self) -> Result<Park, VerbsError> {
         let inner = &*self.rt.inner;

@@ -183,6 +183,13 @@ impl<V: Verbs> Queue<V> {
         Ok(wr_id)
     }
 
+    /// Makes room in the runtime's books for so many receives, so that posting them does not do it in steps.
+    pub fn reserve_receives(&self, receives: u32) {
+        let mut requests = self.inner.rt.inner.requests.borrow_mut();
+        requests.slots.reserve(receives as usize);
+        requests.ledgers.reserve_receives(self.inner.id, receives as usize);
+    }
+
     /// Posts a receive buffer; the sink is told when a message has filled it, or when it is flushed.
     pub fn post_recv(&self, sink: &Sink<V>, tag: u64, lease: Lease<V>) -> Result<()> {
         let requests = &self.inner.rt.inner.requests;
@@ -250,8 +257,13 @@ impl<V: Verbs> Drop for Inner<V> {
         self.qp = None;
         let requests = &self.rt.inner.requests;
         let (outstanding, watchers) = requests.borrow_mut().ledgers.close(self.id);
+        // Once the runtime is closed nobody is left to be told.
+        let closed = self.rt.is_closed();
         for id in outstanding {
-            let effect = requests.borrow_mut().slots.settle(id, Some(Err(super::Failed::Destroyed)));
+            let effect = match closed {
+                true => requests.borrow_mut().slots.abandon(id),
+                false => requests.borrow_mut().slots.settle(id, Some(Err(super::Failed::Destroyed))),
+            };
             effect.apply();
         }
         watchers.wake();

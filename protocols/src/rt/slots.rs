@@ -201,6 +201,13 @@ fn wr_id(index: u32, generation: u32) -> u64 {
 }
 
 impl<V: Verbs> Slots<V> {
+    /// Makes room for so many more requests.
+    pub(super) fn reserve(&mut self, more: usize) {
+        let missing = more.saturating_sub(self.free.len());
+        self.slots.reserve(missing);
+        self.free.reserve(missing);
+    }
+
     /// The identity that the next [`Slots::fill`] gives out. Two steps, because the post needs the identity
     /// and may be refused.
     pub(super) fn next_id(&mut self) -> u64 {
@@ -269,6 +276,17 @@ impl<V: Verbs> Slots<V> {
                 sink.put(completed).map_or(Effect::Nothing, Effect::Wake)
             }
         }
+    }
+
+    /// Ends a pending request of which nobody is to be told, with its lease.
+    pub(super) fn abandon(&mut self, id: u64) -> Effect<V> {
+        if let Some((_, slot)) = self.find(id)
+            && let State::Pending(posted) = &mut slot.state
+            && let Target::Sink(..) = posted.target
+        {
+            posted.target = Target::Nobody;
+        }
+        self.settle(id, Some(Err(Failed::Destroyed)))
     }
 
     /// The outcome for the future that awaits it, or its waker kept.
@@ -340,22 +358,24 @@ impl<V: Verbs> Default for Requests<V> {
 /// it implies (IBA 10.8.5.1: a completion retires all earlier requests of its send queue).
 pub(super) fn complete<V: Verbs>(requests: &RefCell<Requests<V>>, completion: &WorkCompletion) {
     let id = completion.wr_id;
-    let Some((queue, side)) = requests.borrow_mut().slots.owner(id) else {
-        // Of a queue pair that was destroyed; settled then.
-        return;
-    };
     loop {
-        let effect = {
-            let mut requests = requests.borrow_mut();
-            match requests.ledgers.retire_next(queue, side, id) {
-                Some(earlier) => requests.slots.settle(earlier, None),
-                None => break,
+        let (effect, watchers) = {
+            let Requests { slots, ledgers } = &mut *requests.borrow_mut();
+            let Some((queue, side)) = slots.owner(id) else {
+                // Of a queue pair that was destroyed; settled then.
+                return;
+            };
+            match ledgers.retire_next(queue, side, id) {
+                Some(earlier) => (slots.settle(earlier, None), None),
+                None => {
+                    let effect = slots.settle(id, Some(completion.result.map_err(Failed::Status)));
+                    (effect, Some(ledgers.progress(queue, side, completion.result.is_ok())))
+                }
             }
         };
         effect.apply();
+        if let Some(watchers) = watchers {
+            return watchers.wake();
+        }
     }
-    let effect = requests.borrow_mut().slots.settle(id, Some(completion.result.map_err(Failed::Status)));
-    effect.apply();
-    let watchers = requests.borrow_mut().ledgers.progress(queue, side, completion.result.is_ok());
-    watchers.wake();
 }

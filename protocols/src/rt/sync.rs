@@ -102,7 +102,7 @@ impl<T> Drop for OneshotReceiver<T> {
 }
 
 /// Keeps the task's waker, without a new reference count when it is the one kept already.
-pub(super) fn wake_kept(kept: &mut Option<Waker>, cx: &Context<'_>) {
+pub(crate) fn wake_kept(kept: &mut Option<Waker>, cx: &Context<'_>) {
     match kept {
         Some(waker) if waker.will_wake(cx.waker()) => {}
         _ => *kept = Some(cx.waker().clone()),

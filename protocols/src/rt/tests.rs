@@ -562,6 +562,22 @@ fn a_pool_registers_more_when_it_runs_out() {
 }
 
 #[test]
+fn blocks_that_were_reserved_need_no_registration() {
+    let fake = Fake::default();
+    let pool = BufferPool::<V>::new(&fake, 8 * 1024, 9, AccessFlags::LOCAL_WRITE);
+    pool.reserve(5).expect("room");
+    let regions = fake.world.borrow().regions;
+    let blocks: Vec<_> = (0..5).map(|_| pool.alloc().expect("room")).collect();
+    pool.reserve(5).expect("leased ones count");
+    assert_eq!(fake.world.borrow().regions, regions);
+    // Never more than its bound.
+    pool.reserve(100).expect("all that it may have");
+    drop(blocks);
+    let all: Vec<_> = std::iter::from_fn(|| pool.alloc().ok()).collect();
+    assert_eq!(all.len(), 9);
+}
+
+#[test]
 fn the_queue_pair_is_the_callers_to_modify() {
     let bench = Bench::new(Wait::Poll);
     let queue = bench.queue(8, 4);

@@ -68,6 +68,9 @@ pub struct MeshConfig {
     /// Most messages kept for one peer until it acknowledges them, sent or not. Default: 4,096; beyond it
     /// [`Mesh::send`](super::Mesh::send) refuses.
     pub max_queued: u32,
+    /// Bytes of buffers that are registered at a time, for each kind of buffer. Default: 16 KiB; less is for
+    /// worlds that are built thousands of times a second.
+    pub chunk: u32,
     /// Reads and atomics in flight on one connection, and served of the peer's. Default: 16, the limit of
     /// ConnectX adapters; lowered to the device's.
     pub rd_atomic: u8,
@@ -105,6 +108,7 @@ impl MeshConfig {
             recv_buffers: 64,
             send_depth: 128,
             max_queued: 4_096,
+            chunk: 16 * 1024,
             rd_atomic: 16,
             ack_delay: Nanos::from_millis(1),
             probe_after: Nanos::from_millis(50),

@@ -12,6 +12,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use verbs_trait::{AccessFlags, CmId, ConnParams, Modify, Nanos, QpCaps, QueuePair, Result, ToInit, Verbs};
 
+/// Receive buffers for each send buffer that is registered ahead: a send keeps its buffer until a later one
+/// completes, and one in sixteen does (see `Queue`).
+const SENDS_A_RECEIVE: u32 = 4;
+
 impl<V: Verbs> Driver<V> {
     /// Freezes and fences the queue pair in use, and has its drain reported.
     pub(super) fn fence(&mut self, index: usize) {
@@ -83,20 +87,11 @@ impl<V: Verbs> Driver<V> {
     /// What this side reports of itself to a life of the peer: final, because nothing of an old incarnation is
     /// left. Of another life than the known one it has received nothing.
     fn hello(&self, index: usize, with: u64, incarnation: u32) -> Hello {
-        let config = &self.shared.config;
         let received = self.shared.with_peer(index, |peer| match peer.link.life() == with {
             true => peer.session.received(),
             false => 0,
         });
-        Hello {
-            rank: config.me,
-            session: self.shared.session,
-            with,
-            incarnation,
-            buffers: config.recv_buffers,
-            max_message: config.max_message,
-            received,
-        }
+        self.shared.hello(with, incarnation, received)
     }
 
     /// The peer lives another life than the one we knew: what was meant for that one is lost.
@@ -175,6 +170,19 @@ fn tell_reset<V: Verbs>(inboxes: &mut Inboxes, peer: super::Rank, lost: &VecDequ
 }
 
 impl<V: Verbs> Shared<V> {
+    pub(super) fn hello(&self, with: u64, incarnation: u32, received: u64) -> Hello {
+        let config = &self.config;
+        Hello {
+            rank: config.me,
+            session: self.session,
+            with,
+            incarnation,
+            buffers: config.recv_buffers,
+            max_message: config.max_message,
+            received,
+        }
+    }
+
     fn params<'a>(&self, private: &'a [u8]) -> ConnParams<'a> {
         let config = &self.config;
         ConnParams {
@@ -189,13 +197,22 @@ impl<V: Verbs> Shared<V> {
         }
     }
 
-    /// A queue pair in state Init with all its receive buffers posted.
+    /// Gives a peer a new queue pair.
     fn make_queue<'p>(&self, index: usize, peer: &'p mut Peer<V>) -> Result<&'p Queue<V>> {
         drop(peer.discard());
+        let queue = self.new_queue(index, peer.epoch)?;
+        Ok(peer.queue.insert(queue))
+    }
+
+    /// A queue pair in state Init with all its receive buffers posted.
+    pub(super) fn new_queue(&self, index: usize, epoch: u32) -> Result<Queue<V>> {
         let config = &self.config;
+        // No message goes over the connection to oneself. One receive stays there all the same: its flush tells
+        // that the queue pair broke.
+        let receives = if self.rank_at(index) == config.me { 1 } else { config.recv_buffers };
         let caps = QpCaps {
             max_send_wr: config.send_depth,
-            max_recv_wr: config.recv_buffers,
+            max_recv_wr: receives,
             max_send_sge: 1,
             max_recv_sge: 1,
             max_inline: self.max_inline(),
@@ -207,11 +224,15 @@ impl<V: Verbs> Shared<V> {
             access: AccessFlags::all(),
             qkey: 0,
         }))?;
-        for _ in 0..config.recv_buffers {
+        queue.reserve_receives(receives);
+        for _ in 0..receives {
             let block = self.receive_pool.alloc()?;
             let len = block.len();
-            queue.post_recv(&self.sink, tag(index, peer.epoch), Lease::Block { block, len })?;
+            queue.post_recv(&self.sink, tag(index, epoch), Lease::Block { block, len })?;
         }
-        Ok(peer.queue.insert(queue))
+        // Registering takes as long as several messages: a few blocks for each connection now, so that no message
+        // waits for it later. What cannot be had is asked for when it is needed.
+        let _ = self.send_pool.reserve(self.receive_pool.in_use() as u32 / SENDS_A_RECEIVE);
+        Ok(queue)
     }
 }

@@ -9,7 +9,7 @@ use super::mesh::Shared;
 use super::peer::Peer;
 use super::session::{MIN_BUFFERS, Received};
 use super::wire::{self, HEADER_LEN, Hello, Refusal};
-use crate::rt::sync::Mailbox;
+use crate::rt::sync::{Mailbox, wake_kept};
 use crate::rt::{Completed, Lease};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -69,7 +69,7 @@ impl<V: Verbs> Driver<V> {
 
     /// Handles all that has happened; ready once the mesh is closed.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.shared.driver.replace(Some(cx.waker().clone()));
+        wake_kept(&mut self.shared.driver.borrow_mut(), cx);
         loop {
             if self.shared.closed.get() {
                 return Poll::Ready(());
@@ -261,7 +261,7 @@ impl<V: Verbs> Driver<V> {
             let next = self.shared.events.borrow_mut().pop_front();
             let Some((index, epoch, event)) = next else { return busy };
             busy = true;
-            let of_a_queue = matches!(event, Event::Broken | Event::Drained);
+            let of_a_queue = matches!(event, Event::Broken | Event::Drained | Event::Adopted(_));
             if !of_a_queue || self.shared.with_peer(index, |peer| peer.epoch == epoch) {
                 self.handle(index, event);
             }

@@ -2,7 +2,7 @@
 
 use super::{Channel, Rank};
 use thiserror::Error;
-use verbs_trait::{VerbsError, WcError};
+use verbs_trait::{QpState, VerbsError, WcError};
 
 /// Why a mesh could not start or a channel could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -26,6 +26,48 @@ pub enum TransportError {
     /// The device cannot do atomics.
     #[error("the device lacks remote atomics")]
     NoAtomics,
+    /// The mesh has been closed.
+    #[error("the mesh is closed")]
+    Closed,
+}
+
+/// Why a connection made by other means cannot be prepared or adopted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum AdoptError {
+    /// No node has that rank.
+    #[error("there is no node of rank {0}")]
+    NoSuchPeer(Rank),
+    /// A connection to the peer stands or is being made, or one has stood: only the first can be adopted.
+    #[error("rank {0} is connected, or was")]
+    Connected(Rank),
+    /// The queue pair was prepared before another one for the same peer, which took its place.
+    #[error("another connection to rank {0} was prepared or made since")]
+    Superseded(Rank),
+    /// The queue pair is not ready to send.
+    #[error("the queue pair is in state {0} and must be ready to send")]
+    NotReady(QpState),
+    /// The bytes are no introduction that this version can read.
+    #[error("what the peer says of itself cannot be read")]
+    Unreadable,
+    /// The introduction is of another node.
+    #[error("the introduction is of rank {got} and should be of rank {want}")]
+    Stranger {
+        /// Whose it is.
+        got: Rank,
+        /// Whom the queue pair was prepared for.
+        want: Rank,
+    },
+    /// The peer's mesh is configured otherwise, so that the two cannot talk.
+    #[error("the peer's {field} is {value}")]
+    Mismatch {
+        /// The field of [`MeshConfig`](super::MeshConfig).
+        field: &'static str,
+        /// The peer's value.
+        value: u32,
+    },
+    /// The device refused an object.
+    #[error("{0}")]
+    Verbs(#[from] VerbsError),
     /// The mesh has been closed.
     #[error("the mesh is closed")]
     Closed,

@@ -37,6 +37,8 @@ pub(super) enum Event {
     Failed(CmId),
     /// The peer ended the connection.
     Disconnected(CmId),
+    /// A connection that was made by other means than the connection manager stands.
+    Adopted(Hello),
     /// The queue pair broke: a request completed in error, or the peer broke the protocol.
     Broken,
     /// The fenced queue pair has drained.
@@ -83,8 +85,8 @@ enum State {
     Asking(CmId),
     /// Our acceptance is out.
     Accepting(CmId, Hello),
-    /// The connection stands.
-    Up(CmId),
+    /// The connection stands. The connection manager knows it, unless it was adopted.
+    Up(Option<CmId>),
 }
 
 /// The connection to one peer.
@@ -150,8 +152,8 @@ impl Link {
     pub(super) fn id(&self) -> Option<CmId> {
         match self.state {
             State::Idle | State::Pausing => None,
-            State::Resolving(id) => id,
-            State::Asking(id) | State::Accepting(id, _) | State::Up(id) => Some(id),
+            State::Resolving(id) | State::Up(id) => id,
+            State::Asking(id) | State::Accepting(id, _) => Some(id),
         }
     }
 
@@ -171,13 +173,21 @@ impl Link {
                 actions.push(Action::Connect(id, self.proposed));
             }
             Event::Request(id, hello) => self.requested(id, hello, actions),
-            Event::Accepted(id, hello) if self.state == State::Asking(id) => self.stands(id, hello, actions),
+            Event::Accepted(id, hello) if self.state == State::Asking(id) => {
+                self.stands(Some(id), hello, actions);
+            }
             Event::Established(id) => {
                 if let State::Accepting(own, hello) = self.state
                     && own == id
                 {
-                    self.stands(id, hello, actions);
+                    self.stands(Some(id), hello, actions);
                 }
+            }
+            Event::Adopted(hello) if self.takes_adoption() => {
+                if let State::Resolving(own) = self.state {
+                    actions.extend(own.map(Action::Disconnect));
+                }
+                self.stands(None, hello, actions);
             }
             Event::Rejected(id, refusal) if self.state == State::Asking(id) => {
                 self.refused(refusal, actions);
@@ -195,6 +205,7 @@ impl Link {
             // Of attempts and connections that were given up.
             Event::Resolved(_)
             | Event::Accepted(..)
+            | Event::Adopted(_)
             | Event::Rejected(..)
             | Event::Failed(_)
             | Event::Disconnected(_) => {}
@@ -234,10 +245,11 @@ impl Link {
                 actions.push(Action::Discard);
             }
             State::Resolving(own) => actions.extend(own.map(Action::Disconnect)),
-            State::Accepting(own, _) | State::Up(own) => {
+            State::Accepting(..) | State::Up(_) => {
                 // The peer has given up the incarnation that we still held.
+                let own = self.id();
                 self.fence(actions);
-                actions.push(Action::Disconnect(own));
+                actions.extend(own.map(Action::Disconnect));
             }
             State::Idle | State::Pausing => {}
         }
@@ -266,10 +278,17 @@ impl Link {
     }
 
     /// Both ends know that the connection stands.
-    fn stands(&mut self, id: CmId, hello: Hello, actions: &mut Vec<Action>) {
+    fn stands(&mut self, id: Option<CmId>, hello: Hello, actions: &mut Vec<Action>) {
         self.meet(hello.session, actions);
         self.floor = hello.incarnation.max(self.proposed);
         self.up(id, hello, actions);
+    }
+
+    /// Whether a connection made by other means can take its place here: there was none before, so nothing of
+    /// an older incarnation needs a fence.
+    pub(super) fn takes_adoption(&self) -> bool {
+        let free = matches!(self.state, State::Idle | State::Pausing | State::Resolving(_));
+        free && self.life.is_none() && self.waiting.is_none() && !self.draining
     }
 
     /// Notes which life of the peer this is.
@@ -288,7 +307,7 @@ impl Link {
         actions.push(Action::NewLife(known.is_some()));
     }
 
-    fn up(&mut self, id: CmId, hello: Hello, actions: &mut Vec<Action>) {
+    fn up(&mut self, id: Option<CmId>, hello: Hello, actions: &mut Vec<Action>) {
         self.state = State::Up(id);
         self.failures = 0;
         // A position that the peer counted with an earlier life of ours means nothing.
@@ -325,11 +344,10 @@ impl Link {
 
     fn broken(&mut self, tell: bool, actions: &mut Vec<Action>) {
         match self.state {
-            State::Up(id) | State::Accepting(id, _) => {
+            State::Up(_) | State::Accepting(..) => {
+                let own = self.id().filter(|_| tell);
                 self.fence(actions);
-                if tell {
-                    actions.push(Action::Disconnect(id));
-                }
+                actions.extend(own.map(Action::Disconnect));
                 self.state = State::Idle;
             }
             State::Asking(id) => {

@@ -34,6 +34,8 @@ struct End {
     link: Link,
     session: Session<Body>,
     qp: Option<Qp>,
+    /// One that is connected by other means and waits to be adopted.
+    prepared: Option<Qp>,
     /// The manager's connections: own identity, the other's once known, the queue pair.
     ids: Vec<(CmId, Option<CmId>, u64)>,
     /// Manager's events that the node has not looked at.
@@ -54,6 +56,7 @@ impl End {
             link: Link::new(ranks[me], ranks[1 - me], life),
             session: Session::new(BUFFERS),
             qp: None,
+            prepared: None,
             ids: Vec::new(),
             mail: VecDeque::new(),
             pauses: Vec::new(),
@@ -64,7 +67,7 @@ impl End {
     }
 
     fn live(&self, number: u64) -> bool {
-        self.qp.is_some_and(|qp| qp.number == number && !qp.fenced)
+        self.qp.or(self.prepared).is_some_and(|qp| qp.number == number && !qp.fenced)
     }
 }
 
@@ -81,6 +84,37 @@ impl World {
     fn new() -> World {
         let ends = [End::new(0, 1), End::new(1, 2)];
         World { ends, datagrams: Vec::new(), frames: Vec::new(), next: 2 }
+    }
+
+    /// Both ends have a queue pair that is connected to the other's and not adopted yet.
+    fn prepared() -> World {
+        let mut world = World::new();
+        let numbers = [world.fresh(), world.fresh()];
+        for at in 0..2 {
+            let qp = Qp { number: numbers[at], peer: Some(numbers[1 - at]), fenced: false };
+            world.ends[at].prepared = Some(qp);
+        }
+        world
+    }
+
+    /// Adopts what was prepared, unless the connection manager was faster.
+    fn adopt(&mut self, at: usize) {
+        let peer = &self.ends[1 - at];
+        let hello = Hello {
+            rank: Rank::from_index(1 - at as u32),
+            session: peer.life,
+            with: 0,
+            incarnation: 1,
+            buffers: BUFFERS,
+            max_message: 0,
+            received: 0,
+        };
+        let end = &mut self.ends[at];
+        let Some(qp) = end.prepared.take() else { return };
+        if end.link.takes_adoption() && end.qp.is_none() {
+            end.qp = Some(qp);
+            self.handle(at, Event::Adopted(hello));
+        }
     }
 
     fn fresh(&mut self) -> u64 {
@@ -100,7 +134,9 @@ impl World {
         }
     }
 
-    fn hello(&self, at: usize, with: u64, incarnation: u32) -> Hello {
+    fn hello(&mut self, at: usize, with: u64, incarnation: u32) -> Hello {
+        // Whatever was prepared is superseded.
+        self.ends[at].prepared = None;
         let end = &self.ends[at];
         assert!(end.qp.is_none(), "an old queue pair is left while a new one is made");
         Hello {
@@ -128,7 +164,8 @@ impl World {
                 self.ends[at].mail.push_back(Event::Resolved(id));
             }
             Action::Connect(id, incarnation) => {
-                let (hello, queue) = (self.hello(at, self.ends[at].link.life(), incarnation), self.fresh());
+                let life = self.ends[at].link.life();
+                let (hello, queue) = (self.hello(at, life, incarnation), self.fresh());
                 self.ends[at].qp = Some(Qp { number: queue, peer: None, fenced: false });
                 self.ends[at].ids.push((id, None, queue));
                 self.datagrams.push((1 - at, Packet::Request { from: id, hello, queue }));
@@ -312,6 +349,7 @@ impl World {
     fn step(&mut self, kind: u8, pick: usize) {
         let at = pick % 2;
         match kind {
+            0..=9 if self.ends[at].prepared.is_some() => self.adopt(at),
             0..=59 => self.node(at),
             60..=119 => {
                 if !self.datagrams.is_empty() {
@@ -334,6 +372,7 @@ impl World {
 
     /// Faults have stopped: what was lost is noticed, and everything else arrives.
     fn heal(&mut self) {
+        (0..2).for_each(|at| self.adopt(at));
         for round in 0..5_000 {
             for at in 0..2 {
                 self.node(at);
@@ -394,6 +433,23 @@ proptest! {
         }
     }
 
+    /// The same where the first connection was made by other means, whatever comes between the two adoptions.
+    #[test]
+    fn messages_survive_the_adoption_of_a_connection(
+        steps in prop::collection::vec((0u8..250, any::<u16>()), 0..300),
+    ) {
+        let mut world = World::prepared();
+        for (kind, pick) in steps {
+            world.step(kind, usize::from(pick));
+        }
+        world.heal();
+        for from in 0..2 {
+            let sent: Vec<u64> = (1..=world.ends[from].pushed).collect();
+            prop_assert_eq!(world.delivered(from), sent);
+            prop_assert_eq!(world.ends[from].session.kept(), 0);
+        }
+    }
+
     /// With restarts, what is sent after the last one is delivered, and nothing twice.
     #[test]
     fn a_restarted_peer_is_met_anew(
@@ -435,6 +491,25 @@ fn the_lower_ranks_request_wins_when_two_cross() {
     assert!(matches!(world.ends[1].link.state, State::Accepting(..)), "the higher rank gives its own up");
     world.heal();
     assert_eq!((world.delivered(0), world.delivered(1)), (vec![1], vec![1]));
+}
+
+#[test]
+fn an_adopted_connection_carries_messages_without_the_connection_manager() {
+    let mut world = World::prepared();
+    world.adopt(0);
+    world.push(0);
+    world.pump(0);
+    world.heal();
+    world.push(1);
+    world.heal();
+    assert_eq!((world.delivered(0), world.delivered(1)), (vec![1], vec![1]));
+    assert!(world.ends.iter().all(|e| e.link.state == State::Up(None)));
+    assert!(world.datagrams.is_empty() && world.next == 4, "nothing was asked for");
+    world.break_qp(1);
+    world.push(0);
+    world.heal();
+    assert_eq!(world.delivered(0), [1, 2]);
+    assert!(world.ends.iter().all(|e| matches!(e.link.state, State::Up(Some(_)))), "made anew");
 }
 
 #[test]

@@ -153,7 +153,9 @@ impl<V: Verbs> Mesh<V> {
         let pd = ctx.alloc_pd()?;
         let (connector, connections) = rt.listen(config.service)?;
         let frame = HEADER_LEN as u32 + config.max_message;
-        let local = AccessFlags::LOCAL_WRITE;
+        // What is posted, kept or in flight is bounded elsewhere; the pools need no bound of their own.
+        let pool =
+            |block| BufferPool::with_chunks(&pd, block, u32::MAX, AccessFlags::LOCAL_WRITE, config.chunk);
         let mut peers = Vec::new();
         peers.resize_with(config.peers.len() + 1, || None);
         let shared = Rc::new(Shared {
@@ -163,12 +165,11 @@ impl<V: Verbs> Mesh<V> {
             session: rt.random() | 1,
             connector,
             sink: Sink::new(),
-            // What is posted, kept or in flight is bounded elsewhere; the pools need no bound of their own.
-            receive_pool: BufferPool::new(&pd, frame, u32::MAX, local),
-            send_pool: BufferPool::new(&pd, frame, u32::MAX, local),
-            word_pool: BufferPool::new(&pd, 8, u32::MAX, local),
-            bulk_pool: BufferPool::new(&pd, BULK, u32::MAX, local),
-            pd,
+            receive_pool: pool(frame),
+            send_pool: pool(frame),
+            word_pool: pool(8),
+            bulk_pool: pool(BULK),
+            pd: pd.clone(),
             peers: RefCell::new(peers),
             inboxes: RefCell::default(),
             stats: RefCell::default(),

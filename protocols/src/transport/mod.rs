@@ -10,7 +10,8 @@
 //!   [`OpError::Unknown`]; the transport never sends it again. After [`Mesh::settle`] its fate is fixed: what
 //!   a protocol reads then, no late copy can change.
 //! - **Connections** are made when something waits for them and again for as long as something does. A mesh at
-//!   rest does nothing, and a connection at rest costs its buffers and nothing else.
+//!   rest does nothing, and a connection at rest costs its buffers and nothing else. A launcher that connects
+//!   queue pairs by itself can hand them over ([`Mesh::prepare`]); only the first connection is its affair.
 //! - **No receiver is ever not ready**: credits see to it, and a part of them is kept for returning credits,
 //!   so that they cannot deadlock.
 //!
@@ -25,11 +26,13 @@
 //! | `link` | freeze, fence, report, resume: a state machine without I/O |
 //! | `wire` | frames' headers and the private data of connections |
 //! | `mesh`, `peer` | what a protocol sees; what is kept for each peer |
+//! | `adopt` | connections that were made by other means |
 //! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
 //! | `frames` | putting frames on a connection |
 //! | `operations` | one-sided operations, and settling them |
 //! | `inbox` | where messages arrive |
 
+mod adopt;
 mod config;
 mod connect;
 mod driver;
@@ -44,7 +47,8 @@ mod peer;
 mod session;
 mod wire;
 
+pub use adopt::Prepared;
 pub use config::{Channel, MeshConfig, Rank};
-pub use error::{Lost, NotExecuted, OpError, SendError, TransportError};
+pub use error::{AdoptError, Lost, NotExecuted, OpError, SendError, TransportError};
 pub use inbox::{Inbox, Incoming, Message};
 pub use mesh::{Mesh, MeshAudit, MeshStats};

@@ -32,6 +32,8 @@ pub struct Job {
     pub hold: Nanos,
     /// How long an application waits for a grant, if not for ever.
     pub patience: Option<Nanos>,
+    /// By how much at most a processor sees what its adapter wrote later than it could.
+    pub visibility: Nanos,
     pub seed: u64,
 }
 
@@ -48,6 +50,7 @@ impl Job {
             downgrade_percent: 0,
             hold: Nanos::from_micros(50),
             patience: None,
+            visibility: Nanos::ZERO,
             seed,
         }
     }
@@ -120,7 +123,13 @@ impl Cluster {
 
     pub fn with(nodes: u32, wait: Wait, seed: u64, config: impl Fn(u32) -> LockConfig) -> Cluster {
         let profile = Profile::builtin("ncosed-2007").expect("a profile that ships");
-        let fabric = Fabric::new(Config::new(nodes, profile), Box::new(Seeded::new(seed))).expect("a world");
+        Cluster::on(Config::new(nodes, profile), wait, seed, config)
+    }
+
+    /// Nodes without applications in a world of this making.
+    fn on(world: Config, wait: Wait, seed: u64, config: impl Fn(u32) -> LockConfig) -> Cluster {
+        let nodes = world.nodes;
+        let fabric = Fabric::new(world, Box::new(Seeded::new(seed))).expect("a world");
         let peers: Vec<String> = (0..nodes).map(|n| format!("n{n}")).collect();
         let start = |n: u32| {
             let ctx = fabric.devices(NodeId(n))[0].open().expect("a device");
@@ -146,7 +155,9 @@ impl Cluster {
     /// The same, with a limit to the count of shared requests.
     pub fn of_limited(job: &Job, shared_limit: u32) -> Cluster {
         let config = |members| LockConfig { shared_limit, ..LockConfig::new(job.scheme, members) };
-        let mut cluster = Cluster::with(job.nodes, job.wait, job.seed, config);
+        let profile = Profile::builtin("ncosed-2007").expect("a profile that ships");
+        let world = Config { visibility: job.visibility, ..Config::new(job.nodes, profile) };
+        let mut cluster = Cluster::on(world, job.wait, job.seed, config);
         for n in 0..job.nodes {
             for _ in 0..job.clients {
                 cluster.spawn_client(n, job);

@@ -7,6 +7,21 @@ use sim_backend::NodeId;
 use sim_backend::fault::{Fault, Link, Way};
 use verbs_trait::{Nanos, Wait};
 
+/// An adapter may acknowledge what its processor does not see yet. No scheme reads memory that a peer writes without a
+/// completion that says it is there.
+#[test]
+fn locks_hold_where_processors_see_data_late() {
+    each(|scheme, wait| {
+        for seed in 0..10 {
+            let job = Job { visibility: Nanos::from_micros(40), ..Job::new(scheme, wait, seed) };
+            let cluster = Cluster::of(&job);
+            cluster.run(Nanos::from_secs(2));
+            cluster.judge();
+            assert_eq!(cluster.book.borrow().clients_done, job.nodes * job.clients, "{}", cluster.story());
+        }
+    });
+}
+
 #[test]
 fn without_faults_every_request_is_granted_and_nothing_is_left() {
     each(|scheme, wait| {

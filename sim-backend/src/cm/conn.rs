@@ -7,7 +7,7 @@ use verbs_trait::{
 };
 
 /// The application's side of a connection's parameters.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Params {
     pub(super) responder_resources: u8,
     pub(super) initiator_depth: u8,
@@ -18,7 +18,7 @@ pub(super) struct Params {
     pub(super) mtu: Mtu,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) enum State {
     /// The peer is known, nothing was sent.
     Resolved { service: Service },
@@ -37,16 +37,18 @@ pub(super) enum State {
 }
 
 /// This side's queue pair in a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Mine {
     pub(super) qp: QpRef,
     pub(super) psn: Psn,
     pub(super) params: Params,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Conn {
     pub(super) owner: Owner,
+    /// The port of this adapter by which it goes.
+    pub(super) me: Address,
     pub(super) peer: Address,
     /// The peer's name for it, once known.
     pub(super) remote: Option<CommId>,

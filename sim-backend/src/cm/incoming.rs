@@ -5,14 +5,14 @@ use super::{Address, Body, CommId, Conn, Manager, Message, Offer, State, Surroun
 use verbs_trait::{CmEvent, Nanos, QpNum, RejectReason, Service};
 
 impl Manager {
-    /// A message has arrived.
-    pub fn on_message(&mut self, now: Nanos, message: Message, io: &mut dyn Surroundings) {
+    /// A message has arrived at a port of this adapter.
+    pub fn on_message(&mut self, now: Nanos, me: Address, message: Message, io: &mut dyn Surroundings) {
         let Message { from, local, remote, body } = message;
         if let Body::Req { service, offer, private } = body {
-            return self.on_req(now, (from, local), service, offer, private, io);
+            return self.on_req(now, (me, from, local), service, offer, private, io);
         }
         let Some(id) = self.addressee(from, local, remote) else {
-            return self.answer_for_nobody(from, local, remote, &body, io);
+            return self.answer_for_nobody(me, from, (local, remote), &body, io);
         };
         match body {
             Body::Rep { offer, private } => self.on_rep(now, id, (from, local), offer, private, io),
@@ -28,7 +28,7 @@ impl Manager {
     /// this peer's request made, where the peer does not know our name for it yet.
     fn addressee(&self, from: Address, local: CommId, remote: Option<CommId>) -> Option<CommId> {
         let Some(id) = remote else {
-            return self.by_request.get(&(from.node, from.port, local)).copied();
+            return self.by_request.get(&(from.hca, from.port, local)).copied();
         };
         let fits = |conn: &Conn| conn.peer == from && conn.remote.is_none_or(|known| known == local);
         self.conns.get(&id).filter(|conn| fits(conn)).map(|_| id)
@@ -37,9 +37,9 @@ impl Manager {
     /// A message about a connection that is unknown here. Its sender is helped to an end.
     fn answer_for_nobody(
         &mut self,
+        me: Address,
         from: Address,
-        local: CommId,
-        remote: Option<CommId>,
+        (local, remote): (CommId, Option<CommId>),
         body: &Body,
         io: &mut dyn Surroundings,
     ) {
@@ -49,34 +49,34 @@ impl Manager {
             _ => return,
         };
         // Under the name that the sender used for us, which it has to find fitting.
-        let me = remote.unwrap_or(CommId(u32::MAX));
-        io.send(from, Message { from: self.me, local: me, remote: Some(local), body: answer });
+        let name = remote.unwrap_or(CommId(u32::MAX));
+        io.send(from, Message { from: me, local: name, remote: Some(local), body: answer });
     }
 
     fn on_req(
         &mut self,
         now: Nanos,
-        (from, local): (Address, CommId),
+        (me, from, local): (Address, Address, CommId),
         service: Service,
         offer: Offer,
         private: Vec<u8>,
         io: &mut dyn Surroundings,
     ) {
-        if let Some(&id) = self.by_request.get(&(from.node, from.port, local)) {
+        if let Some(&id) = self.by_request.get(&(from.hca, from.port, local)) {
             return self.on_copy_of_req(id, io);
         }
         self.end_forgotten(now, from, offer.qp);
         let Some(&owner) = self.listeners.get(&service) else {
             let body = Body::Rej { reason: RejectReason::NoListener, private: vec![] };
             // Stateless: a copy of the request gets the same answer, and a name is not spent on it.
-            let me = CommId(u32::MAX);
-            return io.send(from, Message { from: self.me, local: me, remote: Some(local), body });
+            let name = CommId(u32::MAX);
+            return io.send(from, Message { from: me, local: name, remote: Some(local), body });
         };
         let id = self.new_name();
-        self.insert(id, owner, from, State::ReqReceived { theirs: offer });
+        self.insert(id, owner, (me, from), State::ReqReceived { theirs: offer });
         let conn = self.conn(id);
         (conn.passive, conn.remote, conn.remote_qp) = (true, Some(local), Some(offer.qp));
-        self.by_request.insert((from.node, from.port, local), id);
+        self.by_request.insert((from.hca, from.port, local), id);
         self.raise(owner, CmEvent::Request { id: public(id), service, private });
     }
 
@@ -96,7 +96,7 @@ impl Manager {
 
     /// The peer asks from a queue pair that we hold for connected: it has forgotten that connection.
     fn end_forgotten(&mut self, now: Nanos, peer: Address, qp: QpNum) {
-        let Some(&id) = self.by_peer_qp.get(&(peer.node, peer.port, qp)) else { return };
+        let Some(&id) = self.by_peer_qp.get(&(peer.hca, peer.port, qp)) else { return };
         let owner = self.conns[&id].owner;
         let was_known = self.conns[&id].is_known();
         self.bury(now, id, STALE, vec![]);
@@ -119,7 +119,7 @@ impl Manager {
                 self.end_forgotten(now, from, offer.qp);
                 let conn = self.conn(id);
                 (conn.remote, conn.remote_qp) = (Some(local), Some(offer.qp));
-                let (owner, me) = (conn.owner, self.me);
+                let (owner, me) = (conn.owner, conn.me);
                 mine.params.agree(&offer);
                 let ready = io
                     .modify(mine.qp, &mine.to_rtr(me, from, &offer))

@@ -1,13 +1,13 @@
 //! The connection managers' messages (IBA 12.6), as typed values.
 
-use crate::NodeId;
+use crate::hca::HcaId;
 use verbs_trait::{Gid, Mtu, Psn, QpNum, RejectReason, Service};
 
-/// Where a manager is: a port of a node.
+/// Where a manager is: a port of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// The node.
-    pub node: NodeId,
+    /// The adapter.
+    pub hca: HcaId,
     /// The port, from 1.
     pub port: u8,
     /// The port's first GID.
@@ -19,7 +19,7 @@ pub struct Address {
 pub struct CommId(pub u32);
 
 /// What one side tells of its queue pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Offer {
     /// Its number.
     pub qp: QpNum,
@@ -34,7 +34,7 @@ pub struct Offer {
 }
 
 /// A message between two managers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Message {
     /// Who sent it.
     pub from: Address,
@@ -47,7 +47,7 @@ pub struct Message {
 }
 
 /// What a message says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     /// Asks to connect (12.6.5).
     Req {

@@ -29,11 +29,12 @@ mod message;
 
 pub use message::{Address, Body, CommId, Message, Offer, WIRE_BYTES};
 
-use crate::NodeId;
+use crate::hca::HcaId;
 use crate::profile::Profile;
 use conn::{Conn, Mine, Params, State};
 use message::STALE;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{Hash, Hasher};
 use verbs_trait::{
     CmEvent, CmId, ConnParams, MAX_PRIVATE_ACCEPT, MAX_PRIVATE_REJECT, MAX_PRIVATE_REQUEST, Modify, Mtu,
     Nanos, Psn, QpNum, RejectReason, Result, Service, VerbsError,
@@ -96,15 +97,14 @@ pub struct Owner(pub u32);
 /// The connection manager of one adapter.
 #[derive(Clone, Debug)]
 pub struct Manager {
-    me: Address,
     settings: Settings,
     next: u32,
     listeners: BTreeMap<Service, Owner>,
     conns: BTreeMap<CommId, Conn>,
     /// Passive connections by the peer's name for them.
-    by_request: BTreeMap<(NodeId, u8, CommId), CommId>,
+    by_request: BTreeMap<(HcaId, u8, CommId), CommId>,
     /// Standing connections by the peer's queue pair.
-    by_peer_qp: BTreeMap<(NodeId, u8, QpNum), CommId>,
+    by_peer_qp: BTreeMap<(HcaId, u8, QpNum), CommId>,
     timers: BTreeSet<(Nanos, CommId)>,
     events: BTreeMap<Owner, VecDeque<CmEvent>>,
 }
@@ -115,9 +115,8 @@ const NAMES_PER_INCARNATION: u32 = 1 << 20;
 impl Manager {
     /// A manager without connections. `incarnation` counts the node's restarts, so that messages to an
     /// earlier life find nobody.
-    pub fn new(me: Address, settings: Settings, incarnation: u32) -> Manager {
+    pub fn new(settings: Settings, incarnation: u32) -> Manager {
         Manager {
-            me,
             settings,
             next: incarnation.wrapping_mul(NAMES_PER_INCARNATION),
             listeners: BTreeMap::new(),
@@ -140,17 +139,23 @@ impl Manager {
         }
     }
 
-    /// Begins an attempt toward a node, or toward none where the name means nothing.
-    pub fn resolve(&mut self, owner: Owner, peer: Option<Address>, service: Service) -> CmId {
+    /// Begins an attempt from a port of this adapter toward a peer's, or toward none where the name means nothing.
+    pub fn resolve(&mut self, owner: Owner, ways: Option<(Address, Address)>, service: Service) -> CmId {
         let id = self.new_name();
-        match peer {
-            Some(peer) => {
-                self.insert(id, owner, peer, State::Resolved { service });
+        match ways {
+            Some((me, peer)) => {
+                self.insert(id, owner, (me, peer), State::Resolved { service });
                 self.raise(owner, CmEvent::Resolved { id: public(id) });
             }
             None => self.raise(owner, CmEvent::Unreachable { id: public(id) }),
         }
         public(id)
+    }
+
+    /// The port of this adapter by which a connection's peer is reached.
+    pub fn port(&self, owner: Owner, id: CmId) -> Result<u8> {
+        let id = self.find(owner, id)?;
+        Ok(self.conns[&id].me.port)
     }
 
     /// Asks the resolved peer.
@@ -193,7 +198,7 @@ impl Manager {
         let mut params_of_both = self.check(params)?;
         params_of_both.agree(&theirs);
         let mine = Mine { qp, psn: io.starting_psn(), params: params_of_both };
-        io.modify(qp, &mine.to_rtr(self.me, self.conns[&id].peer, &theirs))?;
+        io.modify(qp, &mine.to_rtr(self.conns[&id].me, self.conns[&id].peer, &theirs))?;
         self.conn(id).state = State::RepSent { mine };
         self.ask(now, id, Body::Rep { offer: mine.offer(), private: params.private.to_vec() }, io);
         Ok(())
@@ -274,6 +279,32 @@ impl Manager {
         self.timers.first().map(|(at, _)| *at)
     }
 
+    /// All that decides what it does next.
+    pub(crate) fn digest(&self, to: &mut impl Hasher) {
+        (self.next, &self.listeners, &self.conns, &self.events).hash(to);
+        (&self.by_request, &self.by_peer_qp, &self.timers).hash(to);
+    }
+
+    /// Whether it waits for an answer, which it asks for again in time.
+    pub fn asks(&self) -> bool {
+        self.conns.values().any(|conn| conn.unanswered.is_some())
+    }
+
+    /// The ways of the message that is repeated next: from which port to which.
+    pub(crate) fn repeats_next(&self) -> Option<(Address, Address)> {
+        let conn = &self.conns[&self.timers.first()?.1];
+        conn.unanswered.is_some().then_some((conn.me, conn.peer))
+    }
+
+    /// The message that is repeated next has been repeated often enough.
+    pub(crate) fn stop_repeating(&mut self) {
+        if let Some(&(_, id)) = self.timers.first()
+            && let Some((_, left)) = &mut self.conn(id).unanswered
+        {
+            *left = 0;
+        }
+    }
+
     /// Repeats what was not answered, and gives up what was repeated often enough.
     pub fn on_timer(&mut self, now: Nanos, io: &mut dyn Surroundings) {
         while let Some(&(at, id)) = self.timers.first().filter(|(at, _)| *at <= now) {
@@ -349,10 +380,11 @@ impl Manager {
         name
     }
 
-    fn insert(&mut self, id: CommId, owner: Owner, peer: Address, state: State) {
+    fn insert(&mut self, id: CommId, owner: Owner, (me, peer): (Address, Address), state: State) {
         let (remote, remote_qp, unanswered) = (None, None, None);
         let (passive, deadline) = (false, Nanos::MAX);
-        self.conns.insert(id, Conn { owner, peer, remote, remote_qp, passive, state, unanswered, deadline });
+        self.conns
+            .insert(id, Conn { owner, me, peer, remote, remote_qp, passive, state, unanswered, deadline });
     }
 
     fn remove(&mut self, id: CommId) {
@@ -360,7 +392,7 @@ impl Manager {
         if let Some(conn) = self.conns.remove(&id)
             && let (true, Some(remote)) = (conn.passive, conn.remote)
         {
-            self.by_request.remove(&(conn.peer.node, conn.peer.port, remote));
+            self.by_request.remove(&(conn.peer.hca, conn.peer.port, remote));
         }
     }
 
@@ -379,7 +411,7 @@ impl Manager {
     fn link(&mut self, id: CommId) {
         let conn = &self.conns[&id];
         if let Some(qp) = conn.remote_qp {
-            self.by_peer_qp.insert((conn.peer.node, conn.peer.port, qp), id);
+            self.by_peer_qp.insert((conn.peer.hca, conn.peer.port, qp), id);
         }
     }
 
@@ -388,7 +420,7 @@ impl Manager {
         self.quiet(id);
         let conn = &self.conns[&id];
         if let Some(qp) = conn.remote_qp {
-            let key = (conn.peer.node, conn.peer.port, qp);
+            let key = (conn.peer.hca, conn.peer.port, qp);
             if self.by_peer_qp.get(&key) == Some(&id) {
                 self.by_peer_qp.remove(&key);
             }
@@ -402,7 +434,7 @@ impl Manager {
     /// Sends a message that nobody waits for.
     fn tell(&mut self, id: CommId, body: Body, io: &mut dyn Surroundings) {
         let conn = &self.conns[&id];
-        io.send(conn.peer, Message { from: self.me, local: id, remote: conn.remote, body });
+        io.send(conn.peer, Message { from: conn.me, local: id, remote: conn.remote, body });
     }
 
     /// Sends a message that is repeated until it is answered.

@@ -24,7 +24,8 @@
 //! - Congestion, credit starvation and head-of-line blocking in switches; a subnet manager that reroutes.
 //! - An adapter that fails or stalls while its port stays up; firmware that hangs one queue pair.
 //! - Clocks that drift apart or jump.
-//! - A processor that executes its own instructions out of order.
+//! - A processor that executes its own instructions out of order. (That it sees late what its adapter wrote is no fault,
+//!   but [`Config::visibility`](crate::Config::visibility).)
 
 mod plan;
 mod rules;
@@ -73,6 +74,8 @@ pub enum PacketClass {
     Datagram,
     /// A message of the connection managers.
     Cm,
+    /// A segment of a byte stream beside the fabric.
+    Stream,
 }
 
 /// Which operation a packet belongs to: its own as a request, the answered one as an answer.
@@ -104,11 +107,11 @@ impl Op {
 pub struct PacketInfo {
     /// The sender.
     pub src: NodeId,
-    /// The sender's port, from 1.
+    /// The sender's port, counted over all of its node.
     pub src_port: u8,
     /// The receiver.
     pub dst: NodeId,
-    /// The receiver's port, from 1.
+    /// The receiver's port, counted over all of its node.
     pub dst_port: u8,
     /// What it is.
     pub class: PacketClass,
@@ -123,7 +126,7 @@ pub struct PacketInfo {
 impl PacketInfo {
     /// Whether losing it can leave somebody in doubt: a packet of an operation, not of connection set-up.
     pub const fn of_operation(&self) -> bool {
-        !matches!(self.class, PacketClass::Cm)
+        !matches!(self.class, PacketClass::Cm | PacketClass::Stream)
     }
 
     /// Whether it tells a requester that its one-sided operation was executed.
@@ -138,7 +141,8 @@ impl PacketInfo {
 pub enum Link {
     /// Every cable of a node.
     Node(NodeId),
-    /// The cable at one port of a node, from 1.
+    /// The cable at one port of a node. A node's ports count from 1 here: those of its first adapter, then those of the
+    /// next.
     Port(NodeId, u8),
     /// The path between two nodes.
     Pair(NodeId, NodeId),
@@ -244,7 +248,7 @@ pub enum Fault {
     PortDown {
         /// The node.
         node: NodeId,
-        /// The port, from 1.
+        /// The port, counted over all of the node's adapters from 1.
         port: u8,
         /// For how long.
         lasts: Option<Nanos>,

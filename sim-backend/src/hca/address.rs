@@ -1,6 +1,7 @@
 //! Ports, their addresses, and the ways between them (IBA 4.1, 8.3).
 
 use super::{Endpoint, HcaId};
+use crate::NodeId;
 use verbs_trait::Gid;
 
 /// A port of the world, counted from 0 over all adapters.
@@ -11,22 +12,6 @@ pub struct PortId(pub u32);
 const GID_PREFIX: [u8; 12] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x00, 0x02, 0xc9, 0x03];
 
 impl PortId {
-    /// An adapter's port, counted from 1, where every adapter has so many.
-    pub const fn of(hca: HcaId, port: u8, ports: u8) -> PortId {
-        PortId(hca.0 * ports as u32 + port as u32 - 1)
-    }
-
-    /// Its adapter, where every adapter has so many.
-    pub const fn hca(self, ports: u8) -> HcaId {
-        HcaId(self.0 / ports as u32)
-    }
-
-    /// Its number within its adapter, counted from 1.
-    pub const fn local(self, ports: u8) -> u8 {
-        // Most worlds have one port an adapter, and a division is slow.
-        if ports == 1 { 1 } else { (self.0 % ports as u32) as u8 + 1 }
-    }
-
     /// Its only global identifier.
     pub fn gid(self) -> Gid {
         let mut gid = [0; 16];
@@ -48,8 +33,66 @@ impl PortId {
     }
 }
 
+/// How many adapters every node has, and how many ports every adapter.
+///
+/// Adapters and ports are counted over the whole world, a node's one after the other. A node's ports, those of its first
+/// adapter and then those of the next, are also counted from 1 within the node: so faults and names number its *cables*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Adapters of a node.
+    pub devices: u8,
+    /// Ports of an adapter.
+    pub ports: u8,
+}
+
+// Most worlds have one adapter a node and one port an adapter, and a division is slow.
+impl Shape {
+    /// The node of an adapter.
+    #[inline]
+    pub const fn node(self, hca: HcaId) -> NodeId {
+        if self.devices == 1 { NodeId(hca.0) } else { NodeId(hca.0 / self.devices as u32) }
+    }
+
+    /// A node's adapters.
+    pub fn hcas(self, node: NodeId) -> impl Iterator<Item = HcaId> {
+        let first = node.0 * u32::from(self.devices);
+        (first..first + u32::from(self.devices)).map(HcaId)
+    }
+
+    /// An adapter's port, counted from 1.
+    pub const fn port(self, hca: HcaId, port: u8) -> PortId {
+        PortId(hca.0 * self.ports as u32 + port as u32 - 1)
+    }
+
+    /// The adapter of a port.
+    pub const fn hca(self, port: PortId) -> HcaId {
+        if self.ports == 1 { HcaId(port.0) } else { HcaId(port.0 / self.ports as u32) }
+    }
+
+    /// A port's number within its adapter, counted from 1.
+    pub const fn local(self, port: PortId) -> u8 {
+        if self.ports == 1 { 1 } else { (port.0 % self.ports as u32) as u8 + 1 }
+    }
+
+    /// How many cables a node has.
+    pub const fn cables(self) -> u8 {
+        self.devices * self.ports
+    }
+
+    /// The number of a port's cable within its node, counted from 1.
+    #[inline]
+    pub const fn cable(self, port: PortId) -> u8 {
+        if self.cables() == 1 { 1 } else { (port.0 % self.cables() as u32) as u8 + 1 }
+    }
+
+    /// The port of a node's cable.
+    pub const fn at_cable(self, node: NodeId, cable: u8) -> PortId {
+        PortId(node.0 * self.cables() as u32 + cable as u32 - 1)
+    }
+}
+
 /// From which port to which.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Route {
     /// Where packets leave.
     pub from: PortId,
@@ -57,19 +100,35 @@ pub struct Route {
     pub to: PortId,
 }
 
-/// The ends of a connection that is being made.
+impl Route {
+    /// The same way in the other direction.
+    pub const fn back(self) -> Route {
+        Route { from: self.to, to: self.from }
+    }
+}
+
+/// Where a connection's path leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Way {
+    /// The peer. `None` where the path leads nowhere.
+    pub peer: Option<Endpoint>,
+    /// The ports.
+    pub route: Route,
+}
+
+/// A queue pair and where the paths lead that a change of its attributes names.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
     /// The queue pair itself, as packets name it.
     pub me: Endpoint,
-    /// Its peer. `None` where the path leads nowhere.
-    pub peer: Option<Endpoint>,
-    /// The way there.
-    pub route: Route,
+    /// Where its path leads, if that is named.
+    pub primary: Option<Way>,
+    /// Where its alternate path leads, if that is named.
+    pub alternate: Option<Way>,
 }
 
 /// What an address handle stands for (IBA 11.2.2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
     /// The adapter and the way to it. `None` where the path leads nowhere.
     pub to: Option<(HcaId, Route)>,
@@ -78,7 +137,7 @@ pub struct Address {
 }
 
 /// How a datagram asks to be carried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Service {
     /// Service level.
     pub sl: u8,
@@ -116,6 +175,28 @@ mod tests {
         }
         for foreign in [Gid::default(), Gid([0xff; 16])] {
             assert_eq!(PortId::of_gid(foreign), None);
+        }
+    }
+
+    #[test]
+    fn ports_adapters_and_cables_count_alike() {
+        for (devices, ports) in [(1, 1), (1, 3), (2, 1), (3, 2)] {
+            let shape = Shape { devices, ports };
+            let mut all = 0;
+            for node in (0..5).map(NodeId) {
+                let mut cable = 0;
+                for hca in shape.hcas(node) {
+                    assert_eq!(shape.node(hca), node);
+                    for local in 1..=ports {
+                        let port = shape.port(hca, local);
+                        cable += 1;
+                        assert_eq!((port, shape.hca(port), shape.local(port)), (PortId(all), hca, local));
+                        assert_eq!((shape.cable(port), shape.at_cable(node, cable)), (cable, port));
+                        all += 1;
+                    }
+                }
+                assert_eq!(cable, shape.cables());
+            }
         }
     }
 

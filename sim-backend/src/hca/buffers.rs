@@ -1,11 +1,15 @@
 //! Payloads that are too long to travel inside a packet value or a work request.
 
+use crate::in_place::clone_in_place;
+
 /// A pool of byte buffers, by number. Buffers keep their memory when they are given back.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Buffers {
     list: Vec<Vec<u8>>,
     free: Vec<u32>,
 }
+
+clone_in_place! { Buffers { list, free } }
 
 impl Buffers {
     /// Takes a buffer of so many zeroed bytes.

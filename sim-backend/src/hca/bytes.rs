@@ -11,8 +11,11 @@ use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use verbs_trait::PinnedMemory;
 
-/// Registered memory starts at a multiple of this, in the simulation's addresses and in ours.
+/// Registered memory starts at a multiple of this in the simulation's addresses, and from so many bytes on in ours.
 pub const PAGE: usize = 4096;
+
+/// Bytes of a cache line on every machine that matters.
+const LINE: usize = 64;
 
 /// A range of memory that no Rust reference points into.
 pub enum Bytes {
@@ -39,6 +42,14 @@ impl Bytes {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Where they are in the host's memory, if somebody else may have them too.
+    pub fn shared_at(&self) -> Option<usize> {
+        match self {
+            Bytes::Own(_) => None,
+            Bytes::Brought(memory) => Some(memory.ptr().as_ptr().addr()),
+        }
     }
 
     fn ptr(&self) -> NonNull<u8> {
@@ -92,6 +103,16 @@ impl Clone for Bytes {
             Bytes::Brought(memory) => Bytes::Brought(memory.clone()),
         }
     }
+
+    fn clone_from(&mut self, from: &Bytes) {
+        match (&*self, from) {
+            (Bytes::Own(to), Bytes::Own(block)) if to.len == block.len => {
+                // SAFETY: two distinct allocations of the same length: a block is in one value only.
+                unsafe { ptr::copy_nonoverlapping(block.ptr.as_ptr(), to.ptr.as_ptr(), block.len) }
+            }
+            _ => *self = from.clone(),
+        }
+    }
 }
 
 impl fmt::Debug for Bytes {
@@ -101,7 +122,8 @@ impl fmt::Debug for Bytes {
     }
 }
 
-/// Page-aligned memory of our own.
+/// Memory of our own: page-aligned from a page on, and otherwise aligned to a cache line. (A page for each of a
+/// thousand words would put them all into the same few places of every cache.)
 pub struct Block {
     ptr: NonNull<u8>,
     len: usize,
@@ -109,7 +131,8 @@ pub struct Block {
 
 impl Block {
     fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len, PAGE).expect("a region's length is bounded by the device's limit")
+        Layout::from_size_align(len, if len < PAGE { LINE } else { PAGE })
+            .expect("a region's length is bounded by the device's limit")
     }
 
     fn zeroed(len: usize) -> Block {

@@ -3,12 +3,15 @@
 use super::{HcaId, Key, Slab};
 use crate::NodeId;
 use crate::hca::Io;
+use crate::in_place::clone_in_place;
 use crate::log::Kind;
+use crate::log::entry::{Completed, Signaled};
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 use verbs_trait::{Arm, AsyncEvent, CqId, Done, QpNum, Result, VerbsError, Wait, WcError, WorkCompletion};
 
 /// A completion as the adapter keeps it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub struct Cqe {
     /// As given when the request was posted.
     pub wr_id: u64,
@@ -24,7 +27,7 @@ pub struct Cqe {
 }
 
 /// A completion queue.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Cq {
     /// Its context.
     pub ctx: u32,
@@ -39,10 +42,17 @@ pub struct Cq {
     entries: VecDeque<Cqe>,
 }
 
+clone_in_place! { Cq { ctx, channel, capacity, armed, overrun, entries } }
+
 impl Cq {
     /// An empty queue.
     pub fn new(ctx: u32, channel: Option<Key>, capacity: u32) -> Cq {
         Cq { ctx, channel, capacity, armed: None, overrun: false, entries: VecDeque::new() }
+    }
+
+    /// All that decides what it does next.
+    pub fn digest(&self, to: &mut impl Hasher) {
+        (self.capacity, self.armed, self.overrun, &self.entries).hash(to);
     }
 
     /// How many completions it holds.
@@ -57,11 +67,13 @@ impl Cq {
 }
 
 /// A completion channel: the queues that raised an event, oldest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default, Hash)]
 pub struct Channel {
     /// The events not yet taken.
     pub events: VecDeque<CqId>,
 }
+
+clone_in_place! { Channel { events } }
 
 /// What happened at an adapter since its node last looked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,26 +88,43 @@ pub struct News {
     pub established: Option<QpNum>,
 }
 
+impl News {
+    /// Whether there is any.
+    #[inline]
+    pub const fn is_some(&self) -> bool {
+        self.completion | self.channel | self.urgent | self.established.is_some()
+    }
+}
+
 /// The completion side of an adapter: queues, channels, asynchronous events by context.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
+#[repr(C)]
 pub struct Completions {
-    /// The queues.
-    pub cqs: Slab<Cq>,
-    /// The channels.
-    pub channels: Slab<Channel>,
-    /// Asynchronous events not yet taken, by context.
-    pub events: Vec<VecDeque<AsyncEvent>>,
     /// What is new for the node.
     pub news: News,
     /// Completions queued in all queues.
     pub queued: u32,
     /// Channel events not taken, of all channels.
     pub signals: u32,
+    /// The queues.
+    pub cqs: Slab<Cq>,
     /// Queues that overran, whose queue pairs are still to be moved to the error state.
     pub overrun: Vec<Key>,
+    /// The channels.
+    pub channels: Slab<Channel>,
+    /// Asynchronous events not yet taken, by context.
+    pub events: Vec<VecDeque<AsyncEvent>>,
 }
 
+clone_in_place! { Completions { cqs, channels, events, news, queued, signals, overrun } }
+
 impl Completions {
+    /// Whether there is something to pass on: to the node, or to the queue pairs of a queue that overran.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.news.is_some() | !self.overrun.is_empty()
+    }
+
     /// Queues a completion, and raises the event that the queue was armed for.
     #[inline]
     pub fn push(&mut self, place: (NodeId, HcaId), cq: Key, cqe: Cqe, solicited: bool, io: &mut Io<'_>) {
@@ -130,7 +159,7 @@ impl Completions {
             channel.events.push_back(CqId(cq.index));
             self.signals += 1;
             self.news.channel = true;
-            io.log.line(io.now, node, Kind::Event, format_args!("cq={}", cq.index));
+            io.log.entry(io.now, node, Kind::Event, &Signaled { cq: cq.index });
         }
     }
 
@@ -173,9 +202,14 @@ impl Completions {
             return Err(VerbsError::CqOverrun);
         }
         let n = max.min(queue.entries.len());
-        for cqe in queue.entries.drain(..n) {
+        for _ in 0..n {
+            let Some(cqe) = queue.entries.pop_front() else { break };
             taken(cqe.owner, cqe.frees);
             out.push(WorkCompletion { wr_id: cqe.wr_id, qp: cqe.qp, result: cqe.result });
+        }
+        if queue.entries.is_empty() {
+            // Begins again at the front of its memory, the part that the caches hold.
+            queue.entries.clear();
         }
         self.queued -= n as u32;
         Ok(n)
@@ -227,12 +261,7 @@ impl Completions {
 
 #[cold]
 fn log_completion(node: NodeId, cq: Key, cqe: &Cqe, io: &mut Io<'_>) {
-    let (now, cq, wr, qp) = (io.now, cq.index, cqe.wr_id, cqe.qp);
-    match cqe.result {
-        Ok(done) => {
-            let details = format_args!("cq={cq} {qp} wr={wr} {:?} len={}", done.op, done.len);
-            io.log.line(now, node, Kind::Complete, details);
-        }
-        Err(why) => io.log.line(now, node, Kind::Complete, format_args!("cq={cq} {qp} wr={wr} {why:?}")),
-    }
+    let result = cqe.result.map(|done| (done.op, done.len));
+    let details = Completed { cq: cq.index, qp: cqe.qp, wr: cqe.wr_id, result };
+    io.log.entry(io.now, node, Kind::Complete, &details);
 }

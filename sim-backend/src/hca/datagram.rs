@@ -19,7 +19,7 @@ const AROUND: u32 = 24;
 const IMM: u32 = 4;
 
 /// What a datagram's headers say: the datagram extended header (IBA 9.3.2) and the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Deth {
     /// Queue key.
     pub qkey: u32,
@@ -66,7 +66,18 @@ impl Qp {
             let body = Body::Datagram(Deth { qkey, imm, service: to.service });
             let (from, to) = (Endpoint { hca: hw.id, qp: self.num }, Endpoint { hca, qp });
             let op = fault::Op::Send;
-            io.out.put(Packet { from, to, route, psn, ack_req: false, solicited, body, data, op });
+            io.out.put(Packet {
+                from,
+                to,
+                route,
+                psn,
+                ack_req: false,
+                solicited,
+                migrated: true,
+                body,
+                data,
+                op,
+            });
         }
         self.complete_send(Ok(Done { op: WcOp::Send, len, imm: None, from: None }), hw, io);
     }
@@ -103,6 +114,16 @@ impl Qp {
         self.take_datagram(packet, &deth, hw, io);
     }
 
+    /// A datagram is longer than its receive request. One of the queue pair's own waits for the next (IBA 9.9.3.1,
+    /// class D); one of a shared queue is spent on the failure, which nothing else suffers from (class E).
+    #[cold]
+    fn refuse_datagram(&mut self, packet: &Packet, hw: &mut Hardware, io: &mut Io<'_>) {
+        self.ignore(packet, "longer than the receive request", hw, io);
+        if self.has_shared_receives() && self.has_receive(hw, io) {
+            self.complete_recv(Err(WcError::LocLen), false, hw, io);
+        }
+    }
+
     fn take_datagram(&mut self, packet: &Packet, deth: &Deth, hw: &mut Hardware, io: &mut Io<'_>) {
         let Some(room) = self.next_room(hw) else {
             return self.ignore(packet, "no receive request", hw, io);
@@ -112,7 +133,7 @@ impl Qp {
             return self.ignore(packet, "longer than a packet", hw, io);
         }
         if u64::from(GRH + len) > room {
-            return self.ignore(packet, "longer than the receive request", hw, io);
+            return self.refuse_datagram(packet, hw, io);
         }
         if !self.has_receive(hw, io) {
             return;

@@ -1,13 +1,14 @@
 //! Memory regions: keys, bounds, rights.
 
 use super::bytes::{Bytes, PAGE};
-use super::{Gather, Key, Slab};
+use super::{Gather, Key, Late, Slab};
 use crate::access::RegionId;
+use crate::in_place::clone_in_place;
 use std::rc::Rc;
-use verbs_trait::{AccessFlags, PinnedMemory, WcError};
+use verbs_trait::{AccessFlags, PinnedMemory, QpNum, WcError};
 
 /// Registered memory.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Region {
     /// The address of its first byte, unique within the node.
     pub addr: u64,
@@ -25,20 +26,34 @@ pub struct Region {
     held: bool,
 }
 
+clone_in_place! { Region { addr, access, pd, id, bytes, leases, held } }
+
 /// An adapter's memory regions.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Memory {
     regions: Slab<Region>,
     next_addr: u64,
 }
 
+clone_in_place! { Memory { regions, next_addr } }
+
 /// A part of a region that a peer may touch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
     /// The region.
     pub region: Key,
     /// First byte, as an offset into it.
     pub at: usize,
+}
+
+impl Region {
+    /// Keeps from the processor, for a while, what a queue pair is about to write.
+    #[cold]
+    pub(super) fn hide(&self, late: &mut Late, qp: QpNum, key: Key, at: usize, len: usize) {
+        let mut before = vec![0; len];
+        self.bytes.read(at, &mut before);
+        late.hide(qp, key, at, &before);
+    }
 }
 
 impl Memory {
@@ -86,16 +101,6 @@ impl Memory {
         self.reap(key)
     }
 
-    /// A work request takes hold of its regions.
-    #[inline]
-    pub fn lease(&mut self, data: &Gather) {
-        for sge in data.list() {
-            if let Some(region) = self.regions.get_mut(sge.mr) {
-                region.leases += 1;
-            }
-        }
-    }
-
     /// A work request lets its regions go. What the application brought, and is free now, goes to `brought`.
     #[inline]
     pub fn release(&mut self, data: &Gather, brought: &mut Vec<Rc<dyn PinnedMemory>>) {
@@ -121,18 +126,23 @@ impl Memory {
         }
     }
 
-    /// What the adapter would say to a work request with this list (IBA 10.6.3): a range within each region,
-    /// regions of the queue pair's domain, and the right to write where an answer or a message goes.
-    pub fn check_local(&self, data: &Gather, pd: Key, write: bool) -> Result<(), WcError> {
+    /// A work request takes hold of its regions. Says what the adapter will say to its list (IBA 10.6.3), which
+    /// needs ranges within each region, regions of the queue pair's domain, and the right to write where an
+    /// answer or a message goes.
+    #[inline]
+    pub fn take_hold(&mut self, data: &Gather, pd: Key, write: bool) -> Option<WcError> {
+        let mut wrong = false;
         for sge in data.list() {
-            let region = self.regions.get(sge.mr).ok_or(WcError::LocProt)?;
+            let Some(region) = self.regions.get_mut(sge.mr) else {
+                wrong = true;
+                continue;
+            };
+            region.leases += 1;
             let inside = u64::from(sge.at) + u64::from(sge.len) <= region.bytes.len() as u64;
             let right = !write || region.access.contains(AccessFlags::LOCAL_WRITE);
-            if region.pd != pd || !inside || !right {
-                return Err(WcError::LocProt);
-            }
+            wrong |= region.pd != pd || !inside || !right;
         }
-        Ok(())
+        wrong.then_some(WcError::LocProt)
     }
 
     /// The memory that a peer's key, address and length name, if it may do that to it (IBA 10.6.3.2, 9.7.4.1.4).
@@ -175,8 +185,11 @@ pub const MAX_REGIONS: u32 = 1 << 22;
 
 const REMOTE: u32 = 1 << 31;
 
-/// A region's local and remote key: its place, and 8 bits of how often the place was used, so that a key of a
-/// region that is gone is refused for long.
+/// A region's local and remote key: its place, and 8 bits of how often the place was used, the part of a key that its
+/// owner may vary (IBA 10.6.3.3).
+///
+/// So a key comes again after its place was used 256 times, which is at least 4,352 registrations later. What an old one was given out with, the address, does not:
+/// a peer that kept both is refused for ever, and only one that invents an address can be let in by mistake.
 pub const fn keys_of(key: Key) -> (u32, u32) {
     let local = (key.index + 1) << 8 | (key.generation & 0xff);
     (local, local | REMOTE)
@@ -184,4 +197,27 @@ pub const fn keys_of(key: Key) -> (u32, u32) {
 
 const fn index_of(rkey: u32) -> Option<u32> {
     if rkey & REMOTE == 0 { None } else { ((rkey & !REMOTE) >> 8).checked_sub(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_slice_is_refused_even_when_its_key_comes_again() {
+        let mut memory = Memory::new(1 << 20);
+        let pd = crate::hca::Slab::default().insert(0u32);
+        let (all, id) = (AccessFlags::all(), RegionId(0));
+        let first = memory.insert(pd, all, id, Bytes::zeroed(64));
+        let (rkey, addr) = (keys_of(first).1, memory.get(first).unwrap().addr);
+        memory.drop_handle(first);
+        let mut came_again = 0;
+        for _ in 0..10_000 {
+            let key = memory.insert(pd, all, id, Bytes::zeroed(64));
+            came_again += u32::from(keys_of(key).1 == rkey);
+            assert_eq!(memory.check_remote(rkey, addr, 8, pd, AccessFlags::REMOTE_READ), None);
+            memory.drop_handle(key);
+        }
+        assert_eq!(came_again, 2, "once in 4,352 registrations");
+    }
 }

@@ -16,7 +16,7 @@
 //! | remote invalid request | the operation is not allowed on the peer's queue pair, a misaligned atomic, no responder resources, a message longer than the receive buffer |
 //! | remote access error | the peer's key, range or rights are wrong |
 //! | remote operation error | the peer's receive request names memory that its adapter may not write |
-//! | retry count exceeded | no answer within the retries |
+//! | retry count exceeded | no answer within the retries, on the alternate path either if one is armed |
 //! | receiver-not-ready count exceeded | no receive request within the retries |
 //! | bad response | an answer that does not fit its request: ends that disagree on the MTU, a faulty adapter |
 //!
@@ -27,15 +27,14 @@
 //!
 //! A datagram is one packet, complete at its sender when it leaves. What is lost, too long for its buffer, of
 //! another queue key, or meets no receive request, is dropped in silence; what is longer than a packet never leaves
-//! (IBA C10-93.1.1). A send that fails for a local reason stops the send queue alone (the state SQE).
+//! (IBA C10-93.1.1). One that is too long for a buffer of a *shared* queue fails that receive request, and nothing else
+//! (IBA 9.9.3.1, class E). A send that fails for a local reason stops the send queue alone (the state SQE).
 //!
 //! # What is simplified
 //!
-//! - A connection takes its peer's packets by whichever port they come; a datagram queue pair only by its own.
-//! - The sanitizer knows of a receive request in a shared queue when a queue pair has drawn it, not from its post on.
 //! - A datagram's completion is there when the adapter has read its data, before the port has sent it.
-//! - A message's data is in memory when its packet is delivered, and a completion is there at the same moment:
-//!   an acknowledgement never overtakes the data. (The place to change that is `Hardware::scatter`.)
+//! - A message's data is in memory when its packet is delivered, and a completion is there at the same moment. When the
+//!   processor sees data without a completion is [`Late`]'s to say: at once, unless the world wants it otherwise.
 //! - Acknowledgements carry no credits (IBA 9.7.7.2); a requester learns of a missing receive request by
 //!   receiver-not-ready alone.
 //! - What a queue pair leaves in a completion queue is removed when it is reset or destroyed, as most adapters do.
@@ -47,6 +46,7 @@
 //! and from [`Completions::news`] what the node may want to know.
 
 mod address;
+pub mod bench;
 mod buffers;
 mod bytes;
 mod cq;
@@ -58,23 +58,26 @@ mod requester;
 mod responder;
 mod slab;
 mod srq;
+mod visibility;
 mod watch;
 mod wqe;
 
-pub use address::{Address, Ends, GRH, PortId, Route, Service};
+pub use address::{Address, Ends, GRH, PortId, Route, Service, Shape, Way};
 pub use buffers::Buffers;
 pub use bytes::{Bytes, PAGE};
 pub use cq::{Channel, Completions, Cq, Cqe, News};
 pub use datagram::Deth;
 pub use memory::{MAX_REGIONS, Memory, Region, Target, keys_of};
-pub use packet::{Body, Data, Endpoint, Nak, Packet, Packets, Part, Reth, SMALL, Syndrome};
+pub use packet::{Body, Data, Endpoint, Line, Nak, Packet, Packets, Part, Reth, SMALL, Syndrome};
 pub use qp::{NewQp, Qp};
 pub use slab::{Key, Slab};
 pub use srq::Srq;
+pub use visibility::Late;
 pub use wqe::{Atomic, Gather, Op, RecvRequest, Remote, SendRequest, Sge};
 
 use crate::NodeId;
 use crate::access::{AccessLog, What, Who};
+use crate::in_place::clone_in_place;
 use crate::log::{Kind, Log};
 use crate::profile::Profile;
 use crate::stats::Stats;
@@ -163,30 +166,37 @@ pub struct Io<'a> {
     pub brought: &'a mut Vec<Rc<dyn PinnedMemory>>,
 }
 
-/// All of an adapter but its queue pairs.
-#[derive(Clone, Debug)]
+/// All of an adapter but its queue pairs. What every packet needs comes first and close together: with many nodes,
+/// most of a run's time is spent waiting for memory.
+#[derive(Debug)]
+#[repr(C)]
 pub struct Hardware {
     /// Its node.
     pub node: NodeId,
     /// Itself.
     pub id: HcaId,
-    /// Memory regions.
-    pub memory: Memory,
-    /// Completion queues, channels, asynchronous events.
-    pub completions: Completions,
-    /// Shared receive queues.
-    pub srqs: Slab<Srq>,
-    /// Work requests posted and not completed, of all queues.
-    pub outstanding: u32,
-    /// How much of anything it has.
-    pub limits: Limits,
     /// From the doorbell until a request is at hand.
     pub fetch: Nanos,
+    /// Work requests posted and not completed, of all queues.
+    pub outstanding: u32,
+    /// Completion queues, channels, asynchronous events.
+    pub completions: Completions,
+    /// Memory regions.
+    pub memory: Memory,
+    /// Shared receive queues.
+    pub srqs: Slab<Srq>,
+    /// What the processor does not see yet.
+    pub late: Late,
+    /// How much of anything it has.
+    pub limits: Limits,
 }
+
+clone_in_place! { Hardware { node, id, memory, completions, srqs, outstanding, late, limits, fetch } }
 
 impl Hardware {
     fn complete(&mut self, cq: Key, cqe: Cqe, solicited: bool, io: &mut Io<'_>) {
         self.outstanding -= 1;
+        self.late.reveal(cqe.qp);
         self.completions.push((self.node, self.id), cq, cqe, solicited, io);
     }
 
@@ -222,6 +232,9 @@ impl Hardware {
             let n = ((sge.len - skip) as usize).min(bytes.len() - taken);
             if let Some(region) = self.memory.get_mut(sge.mr) {
                 let at = (sge.at + skip) as usize;
+                if self.late.on {
+                    region.hide(&mut self.late, request.0, sge.mr, at, n);
+                }
                 region.bytes.write(at, &bytes[taken..taken + n]);
                 io_at.note(node, request, region, at, n, What::Write);
             }
@@ -258,19 +271,22 @@ impl Touch<'_> {
 }
 
 /// An adapter.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
+#[repr(C)]
 pub struct Hca {
+    /// Whether its node has crashed: every handle's call is refused.
+    pub gone: bool,
     /// Its queue pairs.
     pub qps: Slab<Qp>,
     /// Everything else.
     pub hw: Hardware,
     /// Protection domains, by the context that made them.
     pub pds: Slab<u32>,
-    /// Whether its node has crashed: every handle's call is refused.
-    pub gone: bool,
     /// Contexts below this number died with the node.
     first_ctx: u32,
 }
+
+clone_in_place! { Hca { qps, hw, pds, gone, first_ctx } }
 
 impl Hca {
     /// An adapter without objects. Memory addresses begin at `base`.
@@ -287,6 +303,7 @@ impl Hca {
                 outstanding: 0,
                 limits,
                 fetch,
+                late: Late::default(),
             },
             pds: Slab::default(),
             gone: false,
@@ -352,6 +369,14 @@ impl Hca {
     pub fn on_timer(&mut self, key: Key, io: &mut Io<'_>) {
         if let Some(qp) = self.qps.get_mut(key) {
             qp.on_timer(&mut self.hw, io);
+            self.settle(io);
+        }
+    }
+
+    /// In an untimed world: a queue pair's retries are used up all at once.
+    pub fn run_out(&mut self, key: Key, io: &mut Io<'_>) {
+        if let Some(qp) = self.qps.get_mut(key) {
+            qp.run_out(&mut self.hw, io);
             self.settle(io);
         }
     }

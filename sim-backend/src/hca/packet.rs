@@ -2,7 +2,8 @@
 
 use super::{Atomic, Buffers, Deth, GRH, HcaId, Route};
 use crate::fault;
-use verbs_trait::{Psn, QpNum, RnrTimer};
+use crate::in_place::clone_in_place;
+use verbs_trait::{Nanos, Psn, QpNum, RnrTimer};
 
 /// A queue pair of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +29,8 @@ pub struct Packet {
     pub ack_req: bool,
     /// The receiver is asked to raise a solicited event (BTH:SE).
     pub solicited: bool,
+    /// The sender's connection is on the only path that it has loaded (BTH:MigReq): it has moved, if it was armed.
+    pub migrated: bool,
     /// What it asks or answers.
     pub body: Body,
     /// Its payload.
@@ -36,60 +39,141 @@ pub struct Packet {
     pub op: fault::Op,
 }
 
+/// A packet on its way.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    packet: Packet,
+    /// When it arrives, and the one behind it: see [`Line`].
+    due: Nanos,
+    next: u32,
+}
+
+const NIL: u32 = u32::MAX;
+
+/// Packets that arrive one behind the other. They are linked through [`Packets`], so that a line has no memory of
+/// its own, be it empty or long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl Line {
+    /// No packets.
+    pub const EMPTY: Line = Line { head: NIL, tail: NIL, len: 0 };
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The number of the first packet.
+    pub const fn first(&self) -> Option<u32> {
+        if self.is_empty() { None } else { Some(self.head) }
+    }
+}
+
 /// Packets on their way, by number: a packet is written once, when it is made, and copied once, when it arrives.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Packets {
-    list: Vec<Packet>,
+    list: Vec<Kept>,
     free: Vec<u32>,
     fresh: Vec<u32>,
 }
 
+clone_in_place! { Packets { list, free, fresh } }
+
 impl Packets {
     /// Puts in a packet to be sent.
-    #[inline]
+    #[inline(always)]
     pub fn put(&mut self, packet: Packet) {
         let id = self.keep(packet);
         self.fresh.push(id);
     }
 
     /// Keeps a packet.
-    #[inline]
+    #[inline(always)]
     pub fn keep(&mut self, packet: Packet) -> u32 {
         match self.free.pop() {
             Some(id) => {
-                self.list[id as usize] = packet;
+                self.list[id as usize].packet = packet;
                 id
             }
             None => {
-                self.list.push(packet);
+                self.list.push(Kept { packet, due: Nanos::ZERO, next: NIL });
                 (self.list.len() - 1) as u32
             }
         }
     }
 
-    /// Whether nothing was put in that [`Packets::take_fresh`] has not given out.
+    /// Whether nothing was put in since [`Packets::clear_fresh`].
     #[inline]
     pub fn nothing_fresh(&self) -> bool {
         self.fresh.is_empty()
     }
 
-    /// Moves the numbers of packets that are to be sent to `out`, in order.
+    /// The number of the packet that was put in as the `index`th since [`Packets::clear_fresh`].
     #[inline]
+    pub fn fresh(&self, index: usize) -> Option<u32> {
+        self.fresh.get(index).copied()
+    }
+
+    /// Moves the numbers of the packets that are to be sent to `out`, in order.
     pub fn take_fresh(&mut self, out: &mut Vec<u32>) {
         out.append(&mut self.fresh);
+    }
+
+    /// All that was put in has been sent.
+    #[inline]
+    pub fn clear_fresh(&mut self) {
+        self.fresh.clear();
     }
 
     /// A packet.
     #[inline]
     pub fn get(&self, id: u32) -> &Packet {
-        &self.list[id as usize]
+        &self.list[id as usize].packet
+    }
+
+    /// Puts a packet at the end of a line.
+    #[inline]
+    pub fn join(&mut self, line: &mut Line, id: u32, due: Nanos) {
+        let last = &mut self.list[id as usize];
+        (last.due, last.next) = (due, NIL);
+        match line.is_empty() {
+            true => line.head = id,
+            false => self.list[line.tail as usize].next = id,
+        }
+        line.tail = id;
+        line.len += 1;
+    }
+
+    /// The numbers of a line's packets, in order.
+    pub fn in_line(&self, line: Line) -> impl Iterator<Item = u32> {
+        let behind = |&id: &u32| Some(self.list[id as usize].next);
+        std::iter::successors(line.first(), behind).take(line.len() as usize)
+    }
+
+    /// Takes the first packet's number off a line. With the time at which the next one is due, if there is one.
+    #[inline]
+    pub fn leave(&self, line: &mut Line) -> Option<(u32, Option<Nanos>)> {
+        let id = line.first()?;
+        line.head = self.list[id as usize].next;
+        line.len -= 1;
+        Some((id, line.first().map(|next| self.list[next as usize].due)))
     }
 
     /// Takes a packet out.
     #[inline]
     pub fn take(&mut self, id: u32) -> Packet {
         self.free.push(id);
-        self.list[id as usize]
+        self.list[id as usize].packet
     }
 
     /// How many there are.
@@ -104,7 +188,7 @@ impl Packets {
 }
 
 /// A packet's place in its message (the last part of the opcode's name).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The whole message.
     Only,
@@ -139,7 +223,7 @@ impl Part {
 }
 
 /// Whom a one-sided request is aimed at: the RDMA extended header (IBA 9.3.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reth {
     /// Virtual address.
     pub addr: u64,
@@ -150,7 +234,7 @@ pub struct Reth {
 }
 
 /// Why a responder refused a packet (IBA 9.7.5.2, table 46).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Nak {
     /// The packet is not the one expected next.
     Sequence,
@@ -163,7 +247,7 @@ pub enum Nak {
 }
 
 /// What an acknowledgement says (IBA 9.7.5.2.1, the syndrome).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Syndrome {
     /// Everything up to and including the packet's number was executed.
     Ack,
@@ -174,7 +258,7 @@ pub enum Syndrome {
 }
 
 /// What a packet asks or answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     /// A part of a send.
     Send {
@@ -317,7 +401,7 @@ impl Data {
     pub const NONE: Data = Data::Small { len: 0, bytes: [0; SMALL] };
 
     /// So many bytes, filled in by `fill`.
-    #[inline]
+    #[inline(always)]
     pub fn new(len: usize, buffers: &mut Buffers, fill: impl FnOnce(&mut [u8])) -> Data {
         if len <= SMALL {
             let mut bytes = [0; SMALL];

@@ -2,9 +2,11 @@
 
 mod attributes;
 mod completion;
+mod migration;
 
 pub use attributes::NewQp;
 
+use self::migration::Spare;
 use super::requester::Requester;
 use super::responder::Responder;
 use super::wqe::{RecvWqe, SendWqe};
@@ -15,14 +17,17 @@ use super::{
 use crate::NodeId;
 use crate::access::{AccessLog, Who};
 use crate::fault;
+use crate::in_place::clone_in_place;
 use crate::log::Kind;
+use crate::log::entry::Arrived;
+use std::hash::{Hash, Hasher};
 use verbs_trait::{
     AccessFlags, Migration, Nanos, Psn, QpAttr, QpNum, QpState, QpType, Result, ToInit, ToRtr, ToRts,
     VerbsError, WcError, WcOp,
 };
 
 /// A queue pair.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Qp {
     /// Its number.
     pub num: QpNum,
@@ -39,6 +44,12 @@ pub struct Qp {
     pub(super) peer: Option<Endpoint>,
     /// The way there.
     pub(super) route: Route,
+    /// Where path migration stands.
+    migration: Migration,
+    /// Its other paths, once it was given one.
+    spare: Option<Box<Spare>>,
+    /// For the caller, who clears it: its packets take another way than those before, and must not wait for them.
+    pub moved: bool,
     /// Largest payload of a packet.
     pub(super) mtu: u32,
     pub(super) sq: Requester,
@@ -55,9 +66,13 @@ pub struct Qp {
     pub attend_set: Nanos,
     /// See [`Qp::timer_set`].
     pub flow: Option<Key>,
+    /// See [`Qp::timer_set`]: how many flows it has had, which tell their names apart.
+    pub flows: u8,
     /// Packets that it may still send in this turn.
     pub(super) budget: u32,
 }
+
+clone_in_place! { Qp { num, key, ctx, new, state, init, rtr, rts, me, peer, route, migration, spare, moved, mtu, sq, rq, deadline, attend_at, timer_set, attend_set, flow, flows, budget } }
 
 /// A packet as its queue pair makes it.
 pub(super) struct Outgoing {
@@ -86,6 +101,9 @@ impl Qp {
             me: Endpoint { hca: super::HcaId(0), qp: num },
             peer: None,
             route: Route::default(),
+            migration: Migration::Migrated,
+            spare: None,
+            moved: false,
             mtu: 256,
             sq: Requester::default(),
             rq: Responder::default(),
@@ -94,6 +112,7 @@ impl Qp {
             timer_set: Nanos::MAX,
             attend_set: Nanos::MAX,
             flow: None,
+            flows: 0,
             budget: 0,
         }
     }
@@ -113,6 +132,12 @@ impl Qp {
         self.new.send_cq == cq || self.new.recv_cq == cq
     }
 
+    /// Its attributes, for comparing states.
+    pub(super) fn digest_attributes(&self, to: &mut impl Hasher) {
+        (self.init, self.rtr, self.rts, self.mtu).hash(to);
+        (self.migration, &self.spare, self.moved).hash(to);
+    }
+
     /// Everything about it.
     pub fn attr(&self) -> QpAttr {
         QpAttr {
@@ -122,7 +147,7 @@ impl Qp {
             init: self.init,
             rtr: self.rtr,
             rts: self.rts,
-            migration: Migration::Migrated,
+            migration: self.migration,
             draining: self.state == QpState::Sqd && self.sq.is_busy(),
         }
     }
@@ -167,6 +192,7 @@ impl Qp {
     }
 
     /// Queues a send request at the processor's time `at`.
+    #[inline(always)]
     pub fn post_send(
         &mut self,
         at: Nanos,
@@ -187,14 +213,13 @@ impl Qp {
         }
         let len = request.data.len() + inline.len() as u64;
         // Reads and atomics write their answers to local memory.
-        let mut wrong = hw.memory.check_local(&request.data, self.new.pd, request.op.is_fetch()).err();
+        let mut wrong = hw.memory.take_hold(&request.data, self.new.pd, request.op.is_fetch());
         if len > u64::from(MAX_MESSAGE) && !self.is_ud() {
             wrong = Some(WcError::LocLen);
         }
         self.watch_send(at, &request, len, hw, io);
         self.sq.slots += 1;
         hw.outstanding += 1;
-        hw.memory.lease(&request.data);
         let inline = (!inline.is_empty()).then(|| io.buffers.keep(inline));
         self.sq.queue.push_back(SendWqe {
             wr_id: request.wr_id,
@@ -218,6 +243,7 @@ impl Qp {
     }
 
     /// Queues a receive request at the processor's time `at`.
+    #[inline(always)]
     pub fn post_recv(
         &mut self,
         at: Nanos,
@@ -235,13 +261,12 @@ impl Qp {
         if self.rq.queue.len() >= depth as usize {
             return Err(VerbsError::QueueFull { queue: "receive", depth });
         }
-        self.watch_recv(at, request.wr_id, &request.data, hw, io);
+        self.watch_recv(at, &request, hw, io);
         hw.outstanding += 1;
-        hw.memory.lease(&request.data);
         self.rq.queue.push_back(RecvWqe {
             wr_id: request.wr_id,
             len: request.data.len(),
-            wrong: hw.memory.check_local(&request.data, self.new.pd, true).err(),
+            wrong: hw.memory.take_hold(&request.data, self.new.pd, true),
             data: request.data,
         });
         if self.state == QpState::Err {
@@ -262,16 +287,17 @@ impl Qp {
         if self.is_ud() {
             return self.on_datagram(packet, hw, io);
         }
-        // A packet names the queue pair it is for, not the one it is from: only the path can be checked
-        // (IBA 9.6.1.5), and one of an earlier connection between the same ports passes.
-        let known = self.peer.is_some_and(|peer| peer.hca == packet.from.hca);
         let request = packet.body.is_request();
         let listens = match self.state {
             QpState::Rts | QpState::Sqd => true,
             QpState::Rtr => request,
             _ => false,
         };
-        if !known || !listens {
+        // A packet names the queue pair it is for, not the one it is from: only the path can be checked
+        // (IBA 9.6.1.5), and one of an earlier connection between the same ports passes.
+        let on_path = self.peer.is_some() && packet.route.back() == self.route;
+        let plain = on_path && self.migration == Migration::Migrated;
+        if !listens || !(plain || self.admit(packet, on_path, hw, io)) {
             return self.ignore(packet, "not connected", hw, io);
         }
         io.stats.delivered += 1;
@@ -299,6 +325,13 @@ impl Qp {
         self.send_more(hw, io);
     }
 
+    /// Whether it wants to be called at another time than its entries in the event queue are for. (What it wants at a
+    /// time is never scheduled before that time, so one look tells.)
+    #[inline]
+    pub fn is_to_be_scheduled(&self) -> bool {
+        (self.deadline < self.timer_set) | (self.attend_at < self.attend_set)
+    }
+
     /// Sends what may be sent: answers first, then requests.
     #[inline]
     fn send_more(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
@@ -309,18 +342,23 @@ impl Qp {
         if self.rq.has_answers() {
             self.send_answers(hw, io);
         }
-        self.send_requests(hw, io);
+        if self.sq.has_more() {
+            self.send_requests(hw, io);
+        }
     }
 
     /// Sends a packet to the peer. A path that leads nowhere swallows it.
-    #[inline]
+    ///
+    /// Inlined, as is what it calls: a packet is put together where it stays and is copied nowhere else.
+    #[inline(always)]
     pub(super) fn emit(&mut self, packet: Outgoing, io: &mut Io<'_>) {
         self.budget = self.budget.saturating_sub(1);
         let Outgoing { psn, ack_req, solicited, body, data, op } = packet;
         match self.peer {
             Some(to) => {
                 let (from, route) = (self.me, self.route);
-                io.out.put(Packet { from, to, route, psn, ack_req, solicited, body, data, op });
+                let migrated = self.migration == Migration::Migrated;
+                io.out.put(Packet { from, to, route, psn, ack_req, solicited, migrated, body, data, op });
             }
             None => data.release(io.buffers),
         }
@@ -338,6 +376,5 @@ impl Qp {
 
 #[cold]
 pub(super) fn log_packet(kind: Kind, hw: &Hardware, packet: &Packet, io: &mut Io<'_>) {
-    let (name, psn, len) = (packet.body.name(), packet.psn.get(), packet.data.len());
-    io.log.line(io.now, hw.node, kind, format_args!("{} {name} psn={psn} len={len}", packet.to.qp));
+    io.log.entry(io.now, hw.node, kind, &Arrived::new(packet));
 }

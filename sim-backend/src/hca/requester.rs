@@ -1,5 +1,6 @@
 //! The requester: segmentation, outstanding requests, answers, retries (IBA 9.7.2 to 9.7.5, 9.9.2).
 
+mod outlook;
 mod responses;
 
 use super::packet::{Body, Data, Part, Reth};
@@ -7,8 +8,9 @@ use super::qp::{Outgoing, Qp};
 use super::wqe::{Atomic, Op, SendWqe};
 use super::{Hardware, Io};
 use crate::fault;
+use crate::in_place::clone_in_place;
 use std::collections::VecDeque;
-use verbs_trait::{Nanos, Psn, QpState, SendFlags, ToRts, WcError, WcOp};
+use verbs_trait::{AckTimeout, Nanos, Psn, QpState, SendFlags, ToRts, WcError, WcOp};
 
 /// Packets that may be unacknowledged before the requester waits: enough for any path's delay, few enough that
 /// a long message does not fill the fabric's memory.
@@ -21,7 +23,7 @@ const ACK_EVERY: u32 = 16;
 ///
 /// Requests in `queue` are in four parts: begun and wholly sent, the one at `next` (of which `sent` packets are
 /// out), begun earlier and to be sent again after a loss, and not begun.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default, Hash)]
 pub(super) struct Requester {
     pub queue: VecDeque<SendWqe>,
     /// The request to send from, as an index into `queue`.
@@ -47,6 +49,8 @@ pub(super) struct Requester {
     max_fetches: u32,
     /// How long the timer runs; `MAX` is for ever.
     timeout: Nanos,
+    /// By how much it stretches a nominal time-out, in percent.
+    stretch: u64,
     retries: u8,
     retries_left: u8,
     rnr_retries: u8,
@@ -58,13 +62,27 @@ pub(super) struct Requester {
     gap_known: Option<Psn>,
 }
 
+clone_in_place! { Requester { queue, next, sent, psn, unacked, fresh, fetches, unasked, slots, unsignaled, notify_drained, max_fetches, timeout, stretch, retries, retries_left, rnr_retries, rnr_left, backing_off, gap_known } }
+
 impl Requester {
     pub fn start(&mut self, rts: &ToRts, stretch: u64) {
         (self.psn, self.unacked, self.fresh) = (rts.sq_psn, rts.sq_psn, rts.sq_psn);
         self.max_fetches = u32::from(rts.max_rd_atomic);
-        self.timeout = rts.timeout.span().map_or(Nanos::MAX, |span| span * stretch / 100);
-        (self.retries, self.retries_left) = (rts.retry.count(), rts.retry.count());
+        (self.retries, self.stretch) = (rts.retry.count(), stretch);
+        self.begin_path(rts.timeout);
         (self.rnr_retries, self.rnr_left) = (rts.rnr_retry.count(), rts.rnr_retry.count());
+    }
+
+    /// A path is taken into use, with all retries.
+    pub fn begin_path(&mut self, timeout: AckTimeout) {
+        self.timeout = timeout.span().map_or(Nanos::MAX, |span| span * self.stretch / 100);
+        self.retries_left = self.retries;
+    }
+
+    /// Whether a request is queued that is not wholly sent.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.next < self.queue.len()
     }
 
     pub fn stop(&mut self) {
@@ -80,6 +98,10 @@ impl Requester {
     /// Takes the oldest request out.
     pub fn pop(&mut self) -> Option<SendWqe> {
         let wqe = self.queue.pop_front()?;
+        if self.queue.is_empty() {
+            // Begins again at the front of its memory, the part that the caches hold.
+            self.queue.clear();
+        }
         match self.next.checked_sub(1) {
             Some(next) => self.next = next,
             // It was acknowledged although it was about to be sent again.
@@ -148,7 +170,7 @@ impl Qp {
             return;
         }
         loop {
-            if self.sq.next >= self.sq.queue.len() {
+            if !self.sq.has_more() {
                 return;
             }
             match self.may_send(io.now) {
@@ -207,6 +229,7 @@ impl Qp {
         Ok(())
     }
 
+    #[inline]
     fn send_request_packet(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
         let mtu = self.mtu;
         let sq = &self.sq;
@@ -271,6 +294,7 @@ fn request_body(wqe: &SendWqe, index: u32, mtu: u32) -> Body {
 }
 
 /// A packet's part of a request's data, read from memory now: a retransmission reads it again.
+#[inline(always)]
 pub(super) fn payload(
     qp: verbs_trait::QpNum,
     wqe: &SendWqe,
@@ -282,12 +306,16 @@ pub(super) fn payload(
     let from = index * mtu;
     let len = (wqe.len - from).min(mtu) as usize;
     if let Some(id) = wqe.inline {
-        let mut copy = [0; super::MAX_INLINE as usize];
-        copy[..len].copy_from_slice(&io.buffers.get(id)[from as usize..][..len]);
-        return Data::new(len, io.buffers, |out| out.copy_from_slice(&copy[..len]));
+        return inline_payload(id, from as usize, len, io);
     }
     let touch = &mut Qp::touch(io.now, io.access);
     Data::new(len, io.buffers, |out| hw.gather((qp, wqe.wr_id), &wqe.data, from, out, touch))
+}
+
+fn inline_payload(id: u32, from: usize, len: usize, io: &mut Io<'_>) -> Data {
+    let mut copy = [0; super::MAX_INLINE as usize];
+    copy[..len].copy_from_slice(&io.buffers.get(id)[from..][..len]);
+    Data::new(len, io.buffers, |out| out.copy_from_slice(&copy[..len]))
 }
 
 fn op_class(op: &Op) -> fault::Op {

@@ -8,11 +8,12 @@ use super::qp::Qp;
 use super::wqe::RecvWqe;
 use super::{Hardware, Io, Target};
 use crate::fault;
+use crate::in_place::clone_in_place;
 use std::collections::VecDeque;
 use verbs_trait::{AsyncEvent, Psn, QpState, RnrTimer, ToRtr, WcError};
 
 /// The message that is being received.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Message {
     /// None: the next packet begins one.
     #[default]
@@ -24,7 +25,7 @@ enum Message {
 }
 
 /// A read or an atomic that was executed and may be asked for again (IBA 9.7.4.1.2, responder resources).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Record {
     psn: Psn,
     packets: u32,
@@ -33,7 +34,7 @@ struct Record {
 }
 
 /// An answer that waits behind a read's.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 enum Answer {
     Read { psn: Psn, sent: u32, packets: u32, source: Option<Target>, len: u32, msn: u32 },
     Atomic { psn: Psn, original: u64, msn: u32, op: fault::Op },
@@ -41,7 +42,7 @@ enum Answer {
 }
 
 /// The receive queue and the responder's side of a reliable connection.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default, Hash)]
 pub(super) struct Responder {
     pub queue: VecDeque<RecvWqe>,
     /// The number of the next new packet.
@@ -60,6 +61,8 @@ pub(super) struct Responder {
     answers: VecDeque<Answer>,
     pub rnr_timer: Option<RnrTimer>,
 }
+
+clone_in_place! { Responder { queue, expected, msn, refused, closing, closed, established, message, records, most_records, answers, rnr_timer } }
 
 /// What became of a new request packet.
 enum Outcome {
@@ -117,6 +120,11 @@ impl Responder {
 }
 
 impl Qp {
+    /// Whether it takes no more requests, because of one that it refused.
+    pub(super) fn is_closed(&self) -> bool {
+        self.rq.closed
+    }
+
     /// A request packet has arrived.
     pub(super) fn on_request(&mut self, packet: &Packet, hw: &mut Hardware, io: &mut Io<'_>) {
         if self.rq.closed {

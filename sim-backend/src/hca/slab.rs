@@ -1,5 +1,6 @@
 //! Objects by number: a flat vector whose places are used again late.
 
+use crate::in_place::clone_in_place;
 use std::collections::VecDeque;
 
 /// An object's place and the number of its use: a stale key finds nothing.
@@ -15,29 +16,36 @@ pub struct Key {
 /// dead for long.
 const REST: usize = 16;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Entry<T> {
     generation: u32,
     value: Option<T>,
 }
 
+clone_in_place! { Entry<T> { generation, value } }
+
 /// Objects by [`Key`].
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Slab<T> {
     entries: Vec<Entry<T>>,
-    free: VecDeque<u32>,
+    /// Places given up, oldest first. Apart, since it is looked at when objects come and go, and the rest with
+    /// every packet.
+    #[allow(clippy::box_collection)]
+    free: Option<Box<VecDeque<u32>>>,
 }
+
+clone_in_place! { Slab<T> { entries, free } }
 
 impl<T> Default for Slab<T> {
     fn default() -> Slab<T> {
-        Slab { entries: Vec::new(), free: VecDeque::new() }
+        Slab { entries: Vec::new(), free: None }
     }
 }
 
 impl<T> Slab<T> {
     /// How many objects live.
     pub fn len(&self) -> u32 {
-        (self.entries.len() - self.free.len()) as u32
+        (self.entries.len() - self.free.as_ref().map_or(0, |free| free.len())) as u32
     }
 
     /// Whether no object lives.
@@ -47,8 +55,9 @@ impl<T> Slab<T> {
 
     /// The key that the next insertion will give.
     pub fn next_key(&self) -> Key {
-        match self.free.front() {
-            Some(&index) if self.free.len() > REST => {
+        match &self.free {
+            Some(free) if free.len() > REST => {
+                let index = free[0];
                 Key { index, generation: self.entries[index as usize].generation }
             }
             _ => Key { index: self.entries.len() as u32, generation: 0 },
@@ -61,7 +70,7 @@ impl<T> Slab<T> {
         if key.index as usize == self.entries.len() {
             self.entries.push(Entry { generation: 0, value: Some(value) });
         } else {
-            self.free.pop_front();
+            self.free.as_mut().and_then(|free| free.pop_front());
             self.entries[key.index as usize].value = Some(value);
         }
         key
@@ -75,7 +84,7 @@ impl<T> Slab<T> {
         }
         let value = entry.value.take()?;
         entry.generation += 1;
-        self.free.push_back(key.index);
+        self.free.get_or_insert_default().push_back(key.index);
         Some(value)
     }
 
@@ -105,6 +114,11 @@ impl<T> Slab<T> {
     pub fn at_mut(&mut self, index: u32) -> Option<(Key, &mut T)> {
         let entry = self.entries.get_mut(index as usize)?;
         Some((Key { index, generation: entry.generation }, entry.value.as_mut()?))
+    }
+
+    /// How many places there are, empty ones included.
+    pub fn places(&self) -> u32 {
+        self.entries.len() as u32
     }
 
     /// All objects, by place.

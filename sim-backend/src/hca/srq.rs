@@ -6,11 +6,12 @@
 use super::qp::Qp;
 use super::wqe::RecvWqe;
 use super::{Hardware, Io, Key, RecvRequest};
+use crate::in_place::clone_in_place;
 use std::collections::VecDeque;
-use verbs_trait::{AsyncEvent, Result, SrqId, VerbsError};
+use verbs_trait::{AsyncEvent, Nanos, Result, SrqId, VerbsError};
 
 /// A shared receive queue.
-#[derive(Clone, Debug)]
+#[derive(Debug, Hash)]
 pub struct Srq {
     ctx: u32,
     pd: Key,
@@ -19,6 +20,8 @@ pub struct Srq {
     limit: u32,
     queue: VecDeque<RecvWqe>,
 }
+
+clone_in_place! { Srq { ctx, pd, depth, limit, queue } }
 
 impl Hardware {
     /// A shared receive queue with room for so many requests.
@@ -32,8 +35,9 @@ impl Hardware {
 
     /// Destroys a shared receive queue: what is posted to it vanishes without a completion.
     pub fn destroy_srq(&mut self, srq: Key, io: &mut Io<'_>) {
-        if let Some(srq) = self.srqs.remove(srq) {
-            self.drop_receives(srq, io);
+        if let Some(queue) = self.srqs.remove(srq) {
+            self.watch_shared_end(srq, io);
+            self.drop_receives(queue, io);
         }
     }
 
@@ -51,18 +55,19 @@ impl Hardware {
         }
     }
 
-    /// Queues a receive request.
-    pub fn post_shared(&mut self, srq: Key, request: RecvRequest) -> Result<()> {
+    /// Queues a receive request at the processor's time `at`.
+    pub fn post_shared(&mut self, at: Nanos, srq: Key, request: RecvRequest, io: &mut Io<'_>) -> Result<()> {
         let queue = self.srqs.get_mut(srq).ok_or(VerbsError::DeviceGone)?;
         if queue.queue.len() >= queue.depth as usize {
             return Err(VerbsError::QueueFull { queue: "shared receive", depth: queue.depth });
         }
-        self.memory.lease(&request.data);
+        self.watch_shared(at, srq, &request, io);
         self.outstanding += 1;
+        let queue = self.srqs.get_mut(srq).ok_or(VerbsError::DeviceGone)?;
         queue.queue.push_back(RecvWqe {
             wr_id: request.wr_id,
             len: request.data.len(),
-            wrong: self.memory.check_local(&request.data, queue.pd, true).err(),
+            wrong: self.memory.take_hold(&request.data, queue.pd, true),
             data: request.data,
         });
         Ok(())
@@ -91,6 +96,11 @@ impl Hardware {
 }
 
 impl Qp {
+    /// Whether its receives come from a shared queue.
+    pub(super) fn has_shared_receives(&self) -> bool {
+        self.new.srq.is_some()
+    }
+
     /// Whether a receive request is at hand, of its own or drawn now.
     #[inline]
     pub(super) fn has_receive(&mut self, hw: &mut Hardware, io: &mut Io<'_>) -> bool {
@@ -100,7 +110,7 @@ impl Qp {
     fn draw(&mut self, hw: &mut Hardware, io: &mut Io<'_>) -> bool {
         let Some(srq) = self.new.srq else { return false };
         let Some(wqe) = hw.srqs.get_mut(srq).and_then(|srq| srq.queue.pop_front()) else { return false };
-        self.watch_recv(io.now, wqe.wr_id, &wqe.data, hw, io);
+        self.watch_draw(srq, hw, io);
         self.rq.queue.push_back(wqe);
         hw.note_limit(srq, io);
         true

@@ -3,7 +3,7 @@
 use super::packet::{Endpoint, Part};
 use super::qp::Qp;
 use super::requester::wc_op;
-use super::{Gather, Hardware, Io, SendRequest, Sge};
+use super::{Gather, Hardware, Io, Key, RecvRequest, SendRequest, Sge};
 use crate::access::{Access, RegionId, What, Who};
 use crate::sanitizer::{Posted, Poster, Side};
 use verbs_trait::{Nanos, WcOp};
@@ -12,6 +12,27 @@ use verbs_trait::{Nanos, WcOp};
 fn ranges(data: &Gather, hw: &Hardware) -> impl Iterator<Item = (RegionId, u32, u32)> {
     let range = |sge: &Sge| Some((hw.memory.get(sge.mr)?.id, sge.at, sge.len));
     data.list().iter().filter_map(range)
+}
+
+fn receive(at: Nanos, request: &RecvRequest) -> Posted {
+    Posted { at, wr_id: request.wr_id, op: WcOp::Recv, remote: None, len: request.data.len() }
+}
+
+impl Hardware {
+    /// A receive request is accepted by a shared queue.
+    #[inline]
+    pub(super) fn watch_shared(&self, at: Nanos, srq: Key, request: &RecvRequest, io: &mut Io<'_>) {
+        if let Some(sanitizer) = io.access.sanitizer() {
+            sanitizer.shared(self.id, srq, receive(at, request), ranges(&request.data, self));
+        }
+    }
+
+    /// A shared queue is gone.
+    pub(super) fn watch_shared_end(&self, srq: Key, io: &mut Io<'_>) {
+        if let Some(sanitizer) = io.access.sanitizer() {
+            sanitizer.shared_ended(self.id, srq);
+        }
+    }
 }
 
 impl Qp {
@@ -36,12 +57,19 @@ impl Qp {
         }
     }
 
-    /// A receive request is accepted, or drawn from a shared queue.
+    /// A receive request is accepted.
     #[inline]
-    pub(super) fn watch_recv(&self, at: Nanos, wr_id: u64, data: &Gather, hw: &Hardware, io: &mut Io<'_>) {
+    pub(super) fn watch_recv(&self, at: Nanos, request: &RecvRequest, hw: &Hardware, io: &mut Io<'_>) {
         if let Some(sanitizer) = io.access.sanitizer() {
-            let posted = Posted { at, wr_id, op: WcOp::Recv, remote: None, len: data.len() };
-            sanitizer.posted(self.poster(hw), posted, ranges(data, hw));
+            sanitizer.posted(self.poster(hw), receive(at, request), ranges(&request.data, hw));
+        }
+    }
+
+    /// The oldest receive request of a shared queue is drawn.
+    #[inline]
+    pub(super) fn watch_draw(&self, srq: Key, hw: &Hardware, io: &mut Io<'_>) {
+        if let Some(sanitizer) = io.access.sanitizer() {
+            sanitizer.drawn(srq, self.poster(hw));
         }
     }
 

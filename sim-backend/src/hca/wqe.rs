@@ -1,10 +1,11 @@
 //! Work requests as the adapter keeps them.
 
 use super::{Address, Key};
+use std::hash::{Hash, Hasher};
 use verbs_trait::{Nanos, Psn, QpNum, SendFlags, WcError};
 
 /// A range of a memory region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sge {
     /// The region.
     pub mr: Key,
@@ -15,7 +16,7 @@ pub struct Sge {
 }
 
 /// A scatter or gather list. One entry, by far the most common, needs no memory of its own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub enum Gather {
     /// No memory.
     #[default]
@@ -75,7 +76,7 @@ impl Gather {
 }
 
 /// Whom a one-sided request is aimed at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Remote {
     /// Virtual address.
     pub addr: u64,
@@ -84,7 +85,7 @@ pub struct Remote {
 }
 
 /// An atomic operation on a 64-bit word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Atomic {
     /// Replaces the word if it has the value expected.
     CompareSwap {
@@ -112,7 +113,7 @@ impl Atomic {
 }
 
 /// What a send request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// A message.
     Send {
@@ -219,8 +220,17 @@ impl SendWqe {
     }
 }
 
+impl Hash for SendWqe {
+    /// What may happen with it depends on; inline data is not at hand here.
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        let SendWqe { wr_id, op, data, inline, flags, len, posted_at, wrong, begun, psn, packets } = self;
+        (wr_id, op, data, inline.is_some(), flags, len).hash(to);
+        (posted_at, wrong, begun, psn, packets).hash(to);
+    }
+}
+
 /// A receive request in its queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct RecvWqe {
     pub wr_id: u64,
     pub data: Gather,

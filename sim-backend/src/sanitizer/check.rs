@@ -1,6 +1,6 @@
 //! The rules, applied to one access at a time.
 
-use super::leases::Lease;
+use super::leases::{Holder, Lease, Queue};
 use super::ledger::Request;
 use super::words::{Executed, Word};
 use super::{Action, Gone, Landing, Party, Region, Rule, Sanitizer, Side, Violation, is_atomic};
@@ -106,9 +106,22 @@ impl Sanitizer {
         let Some(region) = self.region(access.region) else { return };
         region.words.touch(access.start, Executed { qp: place as u16, life, party });
         let landing = region.landings.iter().find(|l| !l.is_of(Some(place)) && meets(&l.range, access));
-        if let Some(first) = landing.map(|landing| landing.party) {
+        let landing = landing.map(|landing| landing.party);
+        if let Some(first) = landing.or_else(|| self.other_devices_atomic(access)) {
             self.conflict(Rule::MixedAtomics, access, first, party);
         }
+    }
+
+    /// An atomic on the same bytes by another device, which knows nothing of this one's.
+    fn other_devices_atomic(&self, access: &Access) -> Option<Party> {
+        let region = |id: RegionId| self.regions.get(id.0 as usize).and_then(Option::as_deref);
+        region(access.region)?.aliases.iter().find_map(|&(id, shift)| {
+            let other = region(id)?;
+            let start = u64::try_from(access.start as i64 + shift).ok()?;
+            let words = other.words.within(start..start + access.len).iter();
+            let mut by = words.flat_map(|word| [Some(word.last), word.other]).flatten();
+            by.find(|by| self.lives(other.this.hca, by)).map(|by| by.party)
+        })
     }
 
     fn by_peers_read(&mut self, qp: QpNum, access: &Access) {
@@ -147,7 +160,7 @@ impl Sanitizer {
         let Some((gone, request)) = met else { return };
         let (addr, len) = (request.remote().map_or(0, |remote| remote.addr), u64::from(request.len));
         let node = self.adapters[from.hca.0 as usize].node;
-        let second = party_of(node, from.qp, request, (addr, len, at));
+        let second = party_of(node, Some(from.qp), request, (addr, len, at));
         let (first, region) = (gone.by, gone.this.id);
         let memory = self.adapters[hca.0 as usize].node;
         self.report(Violation { rule: Rule::Deregistered, memory, region, first, second });
@@ -182,11 +195,13 @@ impl Sanitizer {
     fn holder(&self, id: RegionId, lease: Lease) -> Option<Party> {
         let hca = self.regions.get(id.0 as usize)?.as_ref()?.this.hca;
         let adapter = &self.adapters[hca.0 as usize];
-        let pair = adapter.pairs.get(lease.qp as usize)?;
-        let ledger = if lease.receive { &pair.receives } else { &pair.sends };
-        let request = ledger.get(lease.request)?;
-        let addr = self.addr(id, u64::from(lease.at));
-        Some(party_of(adapter.node, pair.num?, request, (addr, u64::from(lease.len), request.at)))
+        let Holder { queue, request } = lease.by;
+        let request = adapter.ledger(queue)?.get(request)?;
+        let place = (self.addr(id, u64::from(lease.at)), u64::from(lease.len), request.at);
+        let (Queue::Send(qp) | Queue::Receive(qp)) = queue else {
+            return Some(party_of(adapter.node, None, request, place));
+        };
+        Some(party_of(adapter.node, Some(adapter.pairs.get(qp as usize)?.num?), request, place))
     }
 
     /// The request for which an adapter made an access.
@@ -204,10 +219,10 @@ impl Sanitizer {
         };
         let node = self.adapters[hca.0 as usize].node;
         match request {
-            Some(request) => party_of(node, qp, request, place),
+            Some(request) => party_of(node, Some(qp), request, place),
             None => {
                 let (addr, len, at) = place;
-                let action = Action::Request { op, qp, wr_id: None };
+                let action = Action::Request { op, qp: Some(qp), wr_id: None };
                 Party { node, task: None, action, addr, len, at }
             }
         }
@@ -260,13 +275,13 @@ impl Sanitizer {
                     request.open && at == Some((addr, this.rkey))
                 };
                 let request = pair.sends.iter().find(aimed)?;
-                Some(party_of(adapter.node, pair.num?, request, (addr, 8, request.at)))
+                Some(party_of(adapter.node, Some(pair.num?), request, (addr, 8, request.at)))
             })
         })
     }
 }
 
-fn party_of(node: NodeId, qp: QpNum, request: &Request, (addr, len, at): (u64, u64, Nanos)) -> Party {
+fn party_of(node: NodeId, qp: Option<QpNum>, request: &Request, (addr, len, at): (u64, u64, Nanos)) -> Party {
     let action = Action::Request { op: request.op, qp, wr_id: Some(request.wr_id) };
     Party { node, task: Some(request.task).filter(|&task| task > 0), action, addr, len, at }
 }

@@ -6,17 +6,30 @@ use std::ops::Range;
 /// Ranges are looked up by the page that they begin in.
 const PAGE: u64 = 4096;
 
+/// A queue with a ledger of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queue {
+    /// A queue pair's, by its place.
+    Send(u32),
+    /// A queue pair's.
+    Receive(u32),
+    /// A shared receive queue, by its place.
+    Shared(u32),
+}
+
+/// A request, by its queue and its number in that queue's ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Holder {
+    pub queue: Queue,
+    pub request: u32,
+}
+
 /// A range of a region that a request holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lease {
     pub at: u32,
     pub len: u32,
-    /// The request, as the ledger of its queue numbers it.
-    pub request: u32,
-    /// The place of its queue pair.
-    pub qp: u16,
-    /// Whether it is in the receive queue.
-    pub receive: bool,
+    pub by: Holder,
     /// Whether the request may write there, or else read.
     pub writes: bool,
 }
@@ -24,10 +37,6 @@ pub(super) struct Lease {
 impl Lease {
     fn covers(&self, range: &Range<u64>) -> bool {
         u64::from(self.at) < range.end && range.start < u64::from(self.at) + u64::from(self.len)
-    }
-
-    fn is(&self, qp: u16, receive: bool, request: u32) -> bool {
-        (self.request, self.qp, self.receive) == (request, qp, receive)
     }
 }
 
@@ -56,15 +65,16 @@ impl Leases {
     }
 
     /// Ends a lease of a request, that begins at `at` and is `len` long.
-    pub fn end(&mut self, at: u32, len: u32, (qp, receive, request): (u16, bool, u32)) {
+    #[inline]
+    pub fn end(&mut self, at: u32, len: u32, by: Holder) {
         let list = match u64::from(len) > PAGE {
             true => Some(&mut self.long),
             false => self.pages.get_mut((u64::from(at) / PAGE) as usize),
         };
         let Some(list) = list else { return };
-        if list.front().is_some_and(|lease| lease.is(qp, receive, request)) {
+        if list.front().is_some_and(|lease| lease.by == by) {
             list.pop_front();
-        } else if let Some(place) = list.iter().position(|lease| lease.is(qp, receive, request)) {
+        } else if let Some(place) = list.iter().position(|lease| lease.by == by) {
             list.remove(place);
         } else {
             return;
@@ -93,8 +103,12 @@ impl Leases {
 mod tests {
     use super::*;
 
+    fn sent(request: u32) -> Holder {
+        Holder { queue: Queue::Send(0), request }
+    }
+
     fn lease(at: u32, len: u32, request: u32, writes: bool) -> Lease {
-        Lease { at, len, request, qp: 0, receive: writes, writes }
+        Lease { at, len, by: sent(request), writes }
     }
 
     /// Every lease is found by exactly the accesses that share a byte with it, be it short, long or across
@@ -111,7 +125,7 @@ mod tests {
                     assert_eq!(leases.find(start..start + size, false).is_some(), expected, "{at} {start}");
                 }
             }
-            leases.end(at, len, (0, true, 7));
+            leases.end(at, len, sent(7));
             assert!(leases.find(0..100_000, true).is_none());
         }
     }
@@ -120,12 +134,12 @@ mod tests {
     fn of_two_leases_of_the_same_bytes_each_ends_alone() {
         let mut leases = Leases::default();
         (1..=3).for_each(|request| leases.add(lease(64, 8, request, request == 2)));
-        leases.end(64, 8, (0, false, 1));
-        assert_eq!(leases.find(64..65, true).map(|l| l.request), Some(2));
-        leases.end(64, 8, (0, true, 2));
+        leases.end(64, 8, sent(1));
+        assert_eq!(leases.find(64..65, true).map(|l| l.by), Some(sent(2)));
+        leases.end(64, 8, sent(2));
         assert_eq!(leases.find(64..65, false), None);
-        assert_eq!(leases.find(64..65, true).map(|l| l.request), Some(3));
-        leases.end(64, 8, (0, true, 3));
-        assert_eq!(leases.find(64..65, true).map(|l| l.request), Some(3), "another queue's request 3");
+        assert_eq!(leases.find(64..65, true).map(|l| l.by), Some(sent(3)));
+        leases.end(64, 8, Holder { queue: Queue::Receive(0), request: 3 });
+        assert_eq!(leases.find(64..65, true).map(|l| l.by), Some(sent(3)), "another queue's request 3");
     }
 }

@@ -13,6 +13,10 @@ pub(super) struct Place {
     pub len: u32,
 }
 
+impl Place {
+    pub const NONE: Place = Place { region: RegionId(0), at: 0, len: 0 };
+}
+
 /// A request in flight: posted, and neither its completion polled nor a later one of its queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
@@ -76,8 +80,15 @@ impl Ledger {
         self.first.wrapping_add(self.requests.len() as u32)
     }
 
-    pub fn hold_more(&mut self, place: Place) {
-        self.more.push_back(place);
+    /// Adds a range to a request that is about to be entered.
+    #[inline]
+    pub fn add(&mut self, request: &mut Request, place: Place) {
+        if request.place.len == 0 {
+            request.place = place;
+        } else {
+            self.more.push_back(place);
+            request.more += 1;
+        }
     }
 
     pub fn enter(&mut self, request: Request) {
@@ -97,6 +108,7 @@ impl Ledger {
     }
 
     /// Takes the oldest request out, with its number, and hands each of its ranges to `free`.
+    #[inline]
     pub fn settle(&mut self, mut free: impl FnMut(u32, Place)) -> Option<Request> {
         let request = self.requests.pop_front()?;
         let number = self.first;

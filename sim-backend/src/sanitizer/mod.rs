@@ -5,14 +5,14 @@
 //! a run with it and one without are the same to the byte.
 //!
 //! A request is **in flight** from its post until its completion, or a later one of the same queue, was
-//! *polled*, or its queue pair was reset or destroyed: the adapter's acknowledgement is not the program's
+//! *polled*, or its queue was reset or destroyed: the adapter's acknowledgement is not the program's
 //! knowledge, and a retransmission reads memory again. Inline data is copied by the post and holds nothing.
 //!
 //! | rule | reported | not reported |
 //! |---|---|---|
 //! | [`Rule::PendingResult`] | the processor reads, writes or claims a byte of a receive buffer, or of the target of a read or an atomic, of a request in flight | |
 //! | [`Rule::PendingSource`] | the processor writes or claims a byte that a send or write in flight reads | reading it; posting it again |
-//! | [`Rule::MixedAtomics`] | the processor writes or claims a word that was ever the target of an atomic; reads it while an atomic on it is in flight and not executed; an adapter writes over it plainly by another living queue pair than an atomic came by, or an atomic comes in the middle of such a write | writing it before the first atomic; reading it at rest (a load is whole, and nothing can change it); any remote read; a plain write by the one queue pair of its atomics, or after the others are gone or in error, since these are in order |
+//! | [`Rule::MixedAtomics`] | the processor writes or claims a word that was ever the target of an atomic; reads it while an atomic on it is in flight and not executed; an adapter writes over it plainly by another living queue pair than an atomic came by, or an atomic comes in the middle of such a write; an atomic comes by another device of the node than an earlier one of a living queue pair did (memory that is registered with both) | writing it before the first atomic; reading it at rest (a load is whole, and nothing can change it); any remote read; a plain write by the one queue pair of its atomics, or after the others are gone or in error, since these are in order |
 //! | [`Rule::Unfinished`] | the processor, or a peer's read by another queue pair, touches bytes of a message of several packets (a peer's write, or a message or a read's answer that lands) between its first packet and its last | reading within one aligned word, which is never torn: that is how a flag is polled; messages that broke off with their queue pair |
 //! | [`Rule::Deregistered`] | a peer's operation meets a region that was given up after the operation was posted | one that was posted afterwards, with a stale key: the adapter refuses that aloud, every time |
 //!
@@ -25,16 +25,18 @@
 mod check;
 mod leases;
 mod ledger;
+mod requests;
 mod violation;
 mod words;
 
+pub use requests::{Posted, Poster};
 pub use violation::{Action, Party, Rule, Violation};
 
 use crate::NodeId;
 use crate::access::RegionId;
-use crate::hca::{HcaId, Key, Remote, place_of};
-use leases::{Lease, Leases};
-use ledger::{Ledger, Place, Request};
+use crate::hca::{HcaId, Key, place_of};
+use leases::Leases;
+use ledger::{Ledger, Place};
 use std::collections::VecDeque;
 use std::ops::Range;
 use verbs_trait::{Nanos, QpNum, WcOp};
@@ -58,34 +60,9 @@ pub struct Registered {
     pub len: u64,
     /// Its key for peers. `None` where they have no right to it.
     pub rkey: Option<u32>,
-}
-
-/// A queue pair that posts.
-#[derive(Clone, Copy, Debug)]
-pub struct Poster {
-    /// Its adapter.
-    pub hca: HcaId,
-    /// Where it is.
-    pub key: Key,
-    /// Its number.
-    pub num: QpNum,
-    /// The adapter that it is connected with.
-    pub peer: Option<HcaId>,
-}
-
-/// A request as it is posted.
-#[derive(Clone, Copy, Debug)]
-pub struct Posted {
-    /// By the posting node's clock.
-    pub at: Nanos,
-    /// The poster's name for it.
-    pub wr_id: u64,
-    /// What it does.
-    pub op: WcOp,
-    /// The peer's memory that it is aimed at, for one-sided requests.
-    pub remote: Option<Remote>,
-    /// Payload in bytes.
-    pub len: u64,
+    /// Where its first byte is in the host's memory, if other regions can have the same bytes. It is compared with
+    /// those of others and shows nowhere: it differs from run to run.
+    pub host: Option<usize>,
 }
 
 /// Which side of a queue pair a message lands by.
@@ -112,6 +89,8 @@ struct Region {
     leases: Leases,
     words: Words,
     landings: Vec<Landing>,
+    /// Regions of other adapters of the node that have bytes of this one, and what to add to an offset in this one.
+    aliases: Vec<(RegionId, i64)>,
 }
 
 /// A region that was given up, and by whom.
@@ -142,6 +121,8 @@ struct Adapter {
     node: NodeId,
     /// Queue pairs by place.
     pairs: Vec<Pair>,
+    /// Shared receive queues by place.
+    shared: Vec<Ledger>,
 }
 
 /// The sanitizer of a world, as plain data.
@@ -150,7 +131,11 @@ pub struct Sanitizer {
     adapters: Vec<Adapter>,
     /// Regions by identity, which is never used again. Those without are gone.
     regions: Vec<Option<Box<Region>>>,
+    /// Those of them that can share bytes with others.
+    shared: Vec<RegionId>,
     gone: VecDeque<Gone>,
+    /// Ranges on their way from one ledger to another; empty between calls.
+    moving: Vec<Place>,
     /// The task that runs, by node.
     tasks: Vec<u32>,
     /// Posts and deregistrations so far.
@@ -164,12 +149,15 @@ pub struct Sanitizer {
 impl Sanitizer {
     /// The sanitizer of a world with adapters on these nodes.
     pub fn new(adapters: impl Iterator<Item = NodeId>) -> Sanitizer {
-        let adapters: Vec<Adapter> = adapters.map(|node| Adapter { node, pairs: Vec::new() }).collect();
+        let adapters: Vec<Adapter> =
+            adapters.map(|node| Adapter { node, pairs: Vec::new(), shared: Vec::new() }).collect();
         let nodes = adapters.iter().map(|adapter| adapter.node.index() + 1).max().unwrap_or(0);
         Sanitizer {
             adapters,
             regions: Vec::new(),
+            shared: Vec::new(),
             gone: VecDeque::new(),
+            moving: Vec::new(),
             tasks: vec![0; nodes],
             order: 0,
             open: 0,
@@ -203,7 +191,28 @@ impl Sanitizer {
             self.regions.resize_with(place + 1, || None);
         }
         let (leases, words, landings) = (Leases::default(), Words::default(), Vec::new());
-        self.regions[place] = Some(Box::new(Region { this, leases, words, landings }));
+        let aliases = if this.host.is_some() { self.link_aliases(&this) } else { Vec::new() };
+        self.regions[place] = Some(Box::new(Region { this, leases, words, landings, aliases }));
+    }
+
+    /// Finds the regions of other adapters that share bytes with a new one, and tells them of it.
+    fn link_aliases(&mut self, this: &Registered) -> Vec<(RegionId, i64)> {
+        let Some(host) = this.host else { return Vec::new() };
+        let mut aliases = Vec::new();
+        let mut shared = std::mem::take(&mut self.shared);
+        shared.retain(|&id| {
+            let Some(other) = self.region(id) else { return false };
+            let Some(its) = other.this.host.filter(|_| other.this.hca != this.hca) else { return true };
+            let shift = host as i64 - its as i64;
+            if shift < other.this.len as i64 && -shift < this.len as i64 {
+                aliases.push((id, shift));
+                other.aliases.push((this.id, -shift));
+            }
+            true
+        });
+        shared.push(this.id);
+        self.shared = shared;
+        aliases
     }
 
     /// A program dropped its last handle on a region, at this time of its node.
@@ -228,87 +237,17 @@ impl Sanitizer {
                 *region = None;
             }
         }
-        self.tasks[self.adapters[hca.0 as usize].node.index()] = 0;
+        let adapter = &mut self.adapters[hca.0 as usize];
+        adapter.shared.clear();
+        self.tasks[adapter.node.index()] = 0;
     }
 
     fn region(&mut self, id: RegionId) -> Option<&mut Region> {
         self.regions.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
-    // Requests.
-
     fn pair(&mut self, hca: HcaId, place: u32) -> &mut Pair {
-        let pairs = &mut self.adapters[hca.0 as usize].pairs;
-        if place as usize >= pairs.len() {
-            pairs.resize_with(place as usize + 1, Pair::default);
-        }
-        &mut pairs[place as usize]
-    }
-
-    /// A request was accepted, with these ranges (region, first byte, length) of its own node's memory.
-    #[inline]
-    pub fn posted(&mut self, by: Poster, posted: Posted, ranges: impl Iterator<Item = (RegionId, u32, u32)>) {
-        let Posted { at, wr_id, op, remote, len } = posted;
-        let (receive, open) = (op == WcOp::Recv, is_atomic(op));
-        let writes = receive || open || op == WcOp::Read;
-        let task = self.tasks[self.adapters[by.hca.0 as usize].node.index()];
-        let pairs = &mut self.adapters[by.hca.0 as usize].pairs;
-        let place = by.key.index as usize;
-        if place >= pairs.len() {
-            pairs.resize_with(place + 1, Pair::default);
-        }
-        let pair = &mut pairs[place];
-        (pair.num, pair.peer) = (Some(by.num), by.peer);
-        let ledger = if receive { &mut pair.receives } else { &mut pair.sends };
-        let (request, mut more) = (ledger.next(), 0);
-        let mut first = Place { region: RegionId(0), at: 0, len: 0 };
-        for (id, at, len) in ranges.filter(|range| range.2 > 0) {
-            if let Some(Some(region)) = self.regions.get_mut(id.0 as usize) {
-                region.leases.add(Lease { at, len, request, qp: place as u16, receive, writes });
-            }
-            if first.len == 0 {
-                first = Place { region: id, at, len };
-            } else {
-                ledger.hold_more(Place { region: id, at, len });
-                more += 1;
-            }
-        }
-        self.order += 1;
-        let order = self.order;
-        let (aim, len, place) = (remote.into(), len.min(u64::from(u32::MAX)) as u32, first);
-        ledger.enter(Request { order, wr_id, at, task, op, open, len, aim, place, more });
-        self.open += u32::from(open);
-    }
-
-    /// A completion was polled that settles `sends` send requests, or one receive if that is 0.
-    #[inline]
-    pub fn polled(&mut self, hca: HcaId, key: Key, sends: u32) {
-        for _ in 0..sends.max(1) {
-            self.settle(hca, key.index, sends == 0);
-        }
-    }
-
-    /// Settles the oldest request of a queue, if there is one.
-    #[inline]
-    fn settle(&mut self, hca: HcaId, place: u32, receive: bool) -> bool {
-        let Some(pair) = self.adapters[hca.0 as usize].pairs.get_mut(place as usize) else { return false };
-        let ledger = if receive { &mut pair.receives } else { &mut pair.sends };
-        let regions = &mut self.regions;
-        let settled = ledger.settle(|number, Place { region, at, len }| {
-            if let Some(Some(region)) = regions.get_mut(region.0 as usize) {
-                region.leases.end(at, len, (place as u16, receive, number));
-            }
-        });
-        let Some(request) = settled else { return false };
-        self.open -= u32::from(request.open);
-        true
-    }
-
-    /// A queue pair was reset or destroyed: all that it held is free.
-    pub fn ended(&mut self, hca: HcaId, key: Key) {
-        while self.settle(hca, key.index, false) {}
-        while self.settle(hca, key.index, true) {}
-        self.failed(hca, key);
+        self.adapters[hca.0 as usize].pair(place)
     }
 
     /// A queue pair is in the error state: nothing lands by it any more, and what it brought is in order with

@@ -53,8 +53,8 @@ pub enum Action {
     Request {
         /// What kind of request.
         op: WcOp,
-        /// The queue pair that it was posted to.
-        qp: QpNum,
+        /// The queue pair that it was posted to. `None` for a receive that waits in a shared queue.
+        qp: Option<QpNum>,
         /// The poster's name for it. `None` where its queue pair was gone before it had its effect.
         wr_id: Option<u64>,
     },
@@ -76,9 +76,13 @@ impl fmt::Display for Action {
                     WcOp::FetchAdd => "fetch-add",
                     WcOp::Recv | WcOp::RecvWriteImm => "recv",
                 };
-                match wr_id {
-                    Some(wr_id) => write!(f, "{name} wr={wr_id} of {qp}:"),
-                    None => write!(f, "{name} of {qp}:"),
+                write!(f, "{name}")?;
+                if let Some(wr_id) = wr_id {
+                    write!(f, " wr={wr_id}")?;
+                }
+                match qp {
+                    Some(qp) => write!(f, " of {qp}:"),
+                    None => f.write_str(" of a shared queue:"),
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! The connection manager's handle.
 
 use super::{Sim, SimContext, SimQp};
-use crate::NodeId;
 use crate::cm::{Manager, Owner, QpRef};
-use crate::world::{Around, address_of};
+use crate::world::Around;
 use std::fmt;
+use std::hash::Hash;
 use verbs_trait::{
     CmEvent, CmId, ConnParams, ConnectionManager, Nanos, QpState, QueuePair, Result, Service, VerbsError,
 };
@@ -28,12 +28,17 @@ impl SimCm {
         Ok(SimCm { context: context.clone() })
     }
 
-    fn call<T>(&self, f: impl FnOnce(&mut Manager, Nanos, Owner, &mut Around<'_>) -> Result<T>) -> Result<T> {
+    fn call<T: Hash>(
+        &self,
+        f: impl FnOnce(&mut Manager, Nanos, Owner, &mut Around<'_>) -> Result<T>,
+    ) -> Result<T> {
         let ctx = self.context.place();
         let mut world = ctx.world.borrow_mut();
         world.hca_mut(ctx.hca)?.check_context(ctx.ctx)?;
-        let answer = world.manager(ctx.node, |manager, now, around| f(manager, now, Owner(ctx.ctx), around));
-        answer.ok_or(VerbsError::DeviceGone)?
+        let answer = world.manager(ctx.hca, |manager, now, around| f(manager, now, Owner(ctx.ctx), around));
+        let answer = answer.ok_or(VerbsError::DeviceGone)?;
+        world.saw(ctx.node, &answer.as_ref().ok());
+        answer
     }
 
     /// A queue pair that the manager can take: of this context, in state Init.
@@ -56,12 +61,13 @@ impl ConnectionManager<Sim> for SimCm {
     }
 
     fn resolve(&self, node: &str, service: Service) -> Result<CmId> {
-        let (nodes, ports) = {
-            let world = self.context.place().world.borrow();
-            (world.state.machines.len() as u32, world.ports)
-        };
-        let peer = NodeId::from_name(node).filter(|node| node.0 < nodes).map(|node| address_of(node, ports));
-        self.call(|manager, _, owner, _| Ok(manager.resolve(owner, peer, service)))
+        let ctx = self.context.place();
+        let ways = ctx.world.borrow().find_peer(ctx.hca, node);
+        self.call(|manager, _, owner, _| Ok(manager.resolve(owner, ways, service)))
+    }
+
+    fn port(&self, id: CmId) -> Result<u8> {
+        self.call(|manager, _, owner, _| manager.port(owner, id))
     }
 
     fn connect(&self, id: CmId, qp: &SimQp, params: &ConnParams<'_>) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::NodeId;
 use crate::hca::HcaId;
 use std::fmt;
 use std::rc::Rc;
-use verbs_trait::{AsyncEvent, Caps, Context, Device, DeviceAttr, Gid, PortAttr, Result, VerbsError};
+use verbs_trait::{AsyncEvent, Context, Device, DeviceAttr, Gid, PortAttr, Result};
 
 /// A simulated adapter that can be opened.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ pub(super) struct ContextHandle(Place);
 
 impl Drop for ContextHandle {
     fn drop(&mut self) {
-        on_drop(&self.0.world, |w| w.close_context(self.0.node, self.0.ctx));
+        on_drop(&self.0.world, |w| w.close_context(self.0.hca, self.0.ctx));
     }
 }
 
@@ -89,7 +89,9 @@ impl Context<Sim> for SimContext {
 
     fn async_event(&self) -> Option<AsyncEvent> {
         let mut world = self.place().world.borrow_mut();
-        world.hca_mut(self.place().hca).ok()?.async_event(self.place().ctx)
+        let event = world.hca_mut(self.place().hca).ok()?.async_event(self.place().ctx)?;
+        world.saw(self.place().node, &event);
+        Some(event)
     }
 
     fn connection_manager(&self) -> Result<SimCm> {
@@ -97,7 +99,7 @@ impl Context<Sim> for SimContext {
     }
 
     fn out_of_band(&self) -> Result<SimOob> {
-        Err(VerbsError::Unsupported(Caps::OUT_OF_BAND))
+        SimOob::open(self)
     }
 
     fn host(&self) -> SimHost {

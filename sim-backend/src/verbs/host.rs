@@ -26,7 +26,7 @@ impl Clock for SimHost {
 
 impl Host for SimHost {
     fn random(&self) -> u64 {
-        self.world.borrow_mut().random()
+        self.world.borrow_mut().random(self.node)
     }
 
     fn spend(&self, work: Work) {

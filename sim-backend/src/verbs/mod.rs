@@ -4,23 +4,23 @@
 //! world is borrowed for the length of one call and never while a node runs, so handles can be used from
 //! anywhere in the thread: from a node's step, from a test, from another handle's drop.
 
-mod absent;
 mod ah;
 mod cm;
 mod cq;
 mod device;
 mod host;
 mod memory;
+mod oob;
 mod qp;
 mod srq;
 
-pub use absent::{SimOob, SimStream, SimStreamListener};
 pub use ah::SimAh;
 pub use cm::SimCm;
 pub use cq::{SimChannel, SimCq};
 pub use device::{SimContext, SimDevice};
 pub use host::SimHost;
 pub use memory::{SimMr, SimPd};
+pub use oob::{SimOob, SimStream, SimStreamListener};
 pub use qp::SimQp;
 pub use srq::SimSrq;
 
@@ -78,8 +78,11 @@ impl Place {
 /// (the release of its own memory) drops handles while the world is at work; such an object lives on.
 fn on_drop(world: &WorldRef, f: impl FnOnce(&mut World)) {
     let Ok(mut borrowed) = world.try_borrow_mut() else { return };
+    if borrowed.dropping {
+        return;
+    }
     f(&mut borrowed);
-    let brought = std::mem::take(&mut borrowed.brought);
+    let (brought, woken) = (std::mem::take(&mut borrowed.brought), std::mem::take(&mut borrowed.woken));
     drop(borrowed);
-    drop(brought);
+    drop((brought, woken));
 }

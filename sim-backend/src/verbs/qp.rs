@@ -123,7 +123,9 @@ impl SimQp {
     ) -> std::result::Result<(), PostError> {
         let mut world = self.0.place.world.borrow_mut();
         for (posted, wr) in list.iter().enumerate() {
-            one(&mut world, posted == 0, wr).map_err(|why| PostError { posted, why })?;
+            let answer = one(&mut world, posted == 0, wr);
+            world.saw(self.0.place.node, &answer.is_ok());
+            answer.map_err(|why| PostError { posted, why })?;
         }
         Ok(())
     }
@@ -165,12 +167,12 @@ impl QueuePair<Sim> for SimQp {
 
     fn state(&self) -> QpState {
         let ctx = &self.0.place;
-        ctx.world.borrow().qp_attr(ctx.hca, self.0.key).map_or(QpState::Err, |attr| attr.state)
+        ctx.world.borrow_mut().qp_attr(ctx.hca, self.0.key).map_or(QpState::Err, |attr| attr.state)
     }
 
     fn query(&self) -> Result<QpAttr> {
         let ctx = &self.0.place;
-        ctx.world.borrow().qp_attr(ctx.hca, self.0.key)
+        ctx.world.borrow_mut().qp_attr(ctx.hca, self.0.key)
     }
 
     fn modify(&self, change: &Modify) -> Result<()> {

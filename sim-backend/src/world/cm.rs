@@ -4,12 +4,13 @@ use super::World;
 use super::events::Event;
 use crate::NodeId;
 use crate::cm::{Address, Manager, Message, Owner, QpRef, Settings, Surroundings};
-use crate::hca::{HcaId, Key, News, PortId};
+use crate::hca::{HcaId, Key, News};
 use crate::log::Kind;
 use crate::profile::Profile;
+use std::hash::Hasher;
 use verbs_trait::{Modify, Nanos, Psn, QpNum, Result, VerbsError};
 
-/// A node's connection manager.
+/// An adapter's connection manager.
 #[derive(Clone, Debug)]
 pub(crate) struct CmHost {
     /// Taken out while it is called.
@@ -21,36 +22,43 @@ pub(crate) struct CmHost {
 }
 
 impl CmHost {
-    pub fn new(node: NodeId, ports: u8, profile: &Profile, incarnation: u32) -> CmHost {
-        let me = address_of(node, ports);
-        let manager = Some(Manager::new(me, Settings::of(profile), incarnation));
+    pub fn new(profile: &Profile, incarnation: u32) -> CmHost {
+        let manager = Some(Manager::new(Settings::of(profile), incarnation));
         CmHost { manager, timer_set: Nanos::MAX, incarnation }
     }
-}
 
-/// The address of a node's first port, where every node has so many: the one that managers use.
-pub(crate) fn address_of(node: NodeId, ports: u8) -> Address {
-    Address { node, port: 1, gid: PortId::of(HcaId(node.0), 1, ports).gid() }
+    /// Its manager, for comparing states.
+    pub fn digest(&self, to: &mut impl Hasher) {
+        if let Some(manager) = &self.manager {
+            manager.digest(to);
+        }
+    }
+
+    /// Whether it waits for an answer.
+    pub fn asks(&self) -> bool {
+        self.manager.as_ref().is_some_and(Manager::asks)
+    }
 }
 
 /// The world as a manager sees it.
 pub(crate) struct Around<'a> {
     world: &'a mut World,
-    node: NodeId,
+    hca: HcaId,
 }
 
 impl Surroundings for Around<'_> {
     fn send(&mut self, to: Address, message: Message) {
         let (now, name) = (self.world.state.now, message.name());
-        self.world.log.line(now, self.node, Kind::Cm, format_args!("{name} to {}", to.node));
-        self.world.send_cm(self.node, to.node, message);
+        let (node, peer) = (self.world.shape.node(self.hca), self.world.shape.node(to.hca));
+        self.world.log.line(now, node, Kind::Cm, format_args!("{name} to {peer}"));
+        self.world.send_cm(to, message);
     }
 
     fn modify(&mut self, qp: QpRef, change: &Modify) -> Result<()> {
-        let hca = HcaId(self.node.0);
+        let hca = self.hca;
         let found = self.world.state.hcas[hca.0 as usize].find(qp.num);
         let key = found.filter(|key| key.generation == qp.generation).ok_or(VerbsError::DeviceGone)?;
-        self.world.modify_qp(self.node, hca, key, change)
+        self.world.modify_qp(self.world.shape.node(hca), hca, key, change)
     }
 
     fn starting_psn(&mut self) -> Psn {
@@ -59,22 +67,41 @@ impl Surroundings for Around<'_> {
 }
 
 impl World {
-    /// Calls a node's manager, and sees to its timer and to the events that it raised.
+    /// The address of an adapter's port.
+    fn address_of(&self, hca: HcaId, port: u8) -> Address {
+        Address { hca, port, gid: self.shape.port(hca, port).gid() }
+    }
+
+    /// The port that a network name stands for, and the port of this adapter to reach it by: its own of the same
+    /// number. `n3` is a node's first port, `n3.2` that at its second cable.
+    pub fn find_peer(&self, hca: HcaId, name: &str) -> Option<(Address, Address)> {
+        let (node, cable) = NodeId::and_cable_from_name(name)?;
+        let there = node.0 < self.state.machines.len() as u32 && cable <= self.shape.cables();
+        let port = there.then(|| self.shape.at_cable(node, cable))?;
+        let local = self.shape.local(port);
+        Some((self.address_of(hca, local), self.address_of(self.shape.hca(port), local)))
+    }
+
+    /// Calls an adapter's manager, and sees to its timer and to the events that it raised.
     pub fn manager<T>(
         &mut self,
-        node: NodeId,
+        hca: HcaId,
         call: impl FnOnce(&mut Manager, Nanos, &mut Around<'_>) -> T,
     ) -> Option<T> {
-        let mut manager = self.state.cms[node.index()].manager.take()?;
+        let node = self.shape.node(hca);
+        let mut manager = self.state.cms[hca.0 as usize].manager.take()?;
+        if self.printing {
+            self.touch_manager(hca);
+        }
         let before = manager.pending_events();
         let now = self.local_time(node);
-        let answer = call(&mut manager, now, &mut Around { world: self, node });
+        let answer = call(&mut manager, now, &mut Around { world: self, hca });
         let (after, deadline) = (manager.pending_events(), manager.deadline().unwrap_or(Nanos::MAX));
-        let host = &mut self.state.cms[node.index()];
+        let host = &mut self.state.cms[hca.0 as usize];
         host.manager = Some(manager);
         if deadline < host.timer_set {
             host.timer_set = deadline;
-            self.schedule(deadline, Event::CmTimer(node));
+            self.schedule(deadline, Event::CmTimer(hca));
         }
         if after > before {
             self.wake(node, News { urgent: true, ..News::default() });
@@ -82,37 +109,52 @@ impl World {
         Some(answer)
     }
 
-    pub(super) fn cm_timer(&mut self, node: NodeId) {
+    pub(super) fn cm_timer(&mut self, hca: HcaId) {
         let now = self.state.now;
-        let host = &mut self.state.cms[node.index()];
+        let host = &mut self.state.cms[hca.0 as usize];
         if now >= host.timer_set {
             host.timer_set = Nanos::MAX;
         }
-        self.manager(node, |manager, _, around| manager.on_timer(now, around));
+        self.manager(hca, |manager, _, around| manager.on_timer(now, around));
     }
 
-    pub(super) fn arrive_cm(&mut self, from: NodeId, to: NodeId, message: Message) {
-        let port = PortId::of(HcaId(to.0), 1, self.ports);
-        let link = from == to || self.state.ports[port.0 as usize].up;
-        if link && !self.state.hcas[to.index()].gone {
-            self.manager(to, |manager, now, around| manager.on_message(now, message, around));
+    pub(super) fn arrive_cm(&mut self, to: Address, message: Message) {
+        let port = self.shape.port(to.hca, to.port);
+        let link = message.from == to || self.state.ports[port.0 as usize].up;
+        if link && !self.state.hcas[to.hca.0 as usize].gone {
+            self.manager(to.hca, |manager, now, around| manager.on_message(now, to, message, around));
         }
     }
 
     /// The first packet has come on a queue pair that cannot send yet.
-    pub(super) fn established(&mut self, node: NodeId, qp: QpNum) {
-        self.manager(node, |manager, now, around| manager.communication_established(now, qp, around));
+    pub(super) fn established(&mut self, hca: HcaId, qp: QpNum) {
+        self.manager(hca, |manager, now, around| manager.communication_established(now, qp, around));
     }
 
     /// An application closed its device.
-    pub fn close_context(&mut self, node: NodeId, ctx: u32) {
-        self.manager(node, |manager, now, around| manager.close(now, Owner(ctx), around));
+    pub fn close_context(&mut self, hca: HcaId, ctx: u32) {
+        self.manager(hca, |manager, now, around| manager.close(now, Owner(ctx), around));
+    }
+
+    /// In an untimed world: the next time-out of an adapter's manager has come. Where nobody would hear the message
+    /// again, it is the last.
+    pub(super) fn cm_time_out(&mut self, hca: HcaId) -> Option<()> {
+        let manager = self.state.cms[hca.0 as usize].manager.as_ref()?;
+        let at = manager.deadline()?;
+        if let Some((me, peer)) = manager.repeats_next()
+            && !self.is_through(self.way_between(me, peer))
+        {
+            self.state.cms[hca.0 as usize].manager.as_mut()?.stop_repeating();
+        }
+        let machine = self.machine(self.shape.node(hca));
+        machine.clock = machine.clock.max(at);
+        self.manager(hca, |manager, now, around| manager.on_timer(now, around))
     }
 
     /// A node crashed: its connections are forgotten, and names of its next life differ from those of this.
-    pub(super) fn forget_connections(&mut self, node: NodeId) {
-        let incarnation = self.state.cms[node.index()].incarnation + 1;
-        self.state.cms[node.index()] = CmHost::new(node, self.ports, &self.profile, incarnation);
+    pub(super) fn forget_connections(&mut self, hca: HcaId) {
+        let incarnation = self.state.cms[hca.0 as usize].incarnation + 1;
+        self.state.cms[hca.0 as usize] = CmHost::new(&self.profile, incarnation);
     }
 
     /// The queue pair of a handle, as managers name it.

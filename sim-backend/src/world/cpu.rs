@@ -5,6 +5,7 @@ use super::events::{Event, Happened};
 use crate::NodeId;
 use crate::hca::News;
 use crate::log::Kind;
+use crate::log::entry::Stepped;
 use verbs_trait::{Nanos, Park, Wait, Work};
 
 /// What a node's processor is doing.
@@ -105,6 +106,15 @@ impl World {
         self.step_by(node, at);
     }
 
+    /// A node's program has something to do that nothing on its machine tells it.
+    pub fn program_nudged(&mut self, node: NodeId) {
+        let machine = self.machine(node);
+        if !machine.crashed && !matches!(machine.activity, Activity::Idle | Activity::Done) {
+            let at = self.local_time(node);
+            self.step_by(node, at);
+        }
+    }
+
     /// Sees to it that a node is stepped at a time or before.
     fn step_by(&mut self, node: NodeId, at: Nanos) {
         let machine = &mut self.state.machines[node.index()];
@@ -121,7 +131,7 @@ impl World {
         let machine = &mut self.state.machines[node.index()];
         let Activity::Parked(style) = machine.activity else {
             machine.urgent |= news.urgent;
-            return;
+            return self.touch_news(node, false);
         };
         let wanted = match style {
             Wait::Poll => news.completion,
@@ -129,8 +139,12 @@ impl World {
         };
         if wanted || news.urgent {
             machine.urgent |= news.urgent;
+            let woken = machine.step_at == Nanos::MAX;
             let at = self.state.now + self.notice(style);
             self.step_by(node, at);
+            self.touch_news(node, woken);
+        } else {
+            self.touch_news(node, false);
         }
     }
 
@@ -157,7 +171,7 @@ impl World {
         if let Some(sanitizer) = self.state.access.sanitizer() {
             sanitizer.task(node, 0);
         }
-        self.log.line(now, node, Kind::Step, format_args!(""));
+        self.log.entry(now, node, Kind::Step, &Stepped);
         Happened::Step(node)
     }
 
@@ -179,7 +193,9 @@ impl World {
             Park::Until { style, deadline } => {
                 machine.activity = Activity::Parked(style);
                 machine.style = style;
-                if let Some(at) = deadline {
+                if self.untimed {
+                    self.park_until(node, deadline);
+                } else if let Some(at) = deadline {
                     self.step_by(node, at.max(now + Nanos(1)));
                 }
                 self.look_once(node, style);
@@ -192,7 +208,8 @@ impl World {
     fn look_once(&mut self, node: NodeId, style: Wait) {
         let machine = &self.state.machines[node.index()];
         let (clock, urgent) = (machine.clock, machine.urgent);
-        let left = self.state.hcas[node.index()].hw.completions.left(style);
+        let mut hcas = self.shape.hcas(node);
+        let left = hcas.any(|hca| self.state.hcas[hca.0 as usize].hw.completions.left(style));
         if left || urgent {
             let at = clock + self.notice(style).max(Nanos(1));
             self.step_by(node, at.max(self.state.now + Nanos(1)));

@@ -5,7 +5,8 @@ use crate::NodeId;
 use crate::choice::EventId;
 use crate::config::Order;
 use crate::fault::FaultId;
-use crate::hca::{HcaId, Key};
+use crate::hca::{HcaId, Key, Qp};
+use crate::streams::EndId;
 use verbs_trait::Nanos;
 
 /// Something that will happen.
@@ -23,8 +24,12 @@ pub(crate) enum Event {
     Step(NodeId),
     /// A planned fault strikes, changes or ends.
     Fault(FaultId),
-    /// A timer of a connection manager.
-    CmTimer(NodeId),
+    /// A timer of an adapter's connection manager.
+    CmTimer(HcaId),
+    /// A segment of a byte stream arrives.
+    Segment(u32),
+    /// A timer of a byte stream.
+    StreamTimer(EndId),
 }
 
 /// An event as the queue keeps it: one word, since a value that is put together from pieces and moved as a whole
@@ -49,7 +54,9 @@ impl Code {
             4 => Event::Timer(HcaId(unit), place),
             5 => Event::Step(NodeId(unit)),
             6 => Event::Fault(FaultId(place)),
-            _ => Event::CmTimer(NodeId(unit)),
+            8 => Event::StreamTimer(EndId(place)),
+            9 => Event::Segment(place),
+            _ => Event::CmTimer(HcaId(unit)),
         }
     }
 }
@@ -63,7 +70,9 @@ impl Event {
             Event::Timer(hca, qp) => Code::new(4, hca.0, qp),
             Event::Step(node) => Code::new(5, node.0, 0),
             Event::Fault(id) => Code::new(6, 0, id.0),
-            Event::CmTimer(node) => Code::new(7, node.0, 0),
+            Event::CmTimer(hca) => Code::new(7, hca.0, 0),
+            Event::StreamTimer(id) => Code::new(8, 0, id.0),
+            Event::Segment(place) => Code::new(9, 0, place),
         }
     }
 }
@@ -82,6 +91,9 @@ pub(crate) enum Happened {
 impl World {
     #[inline]
     pub fn schedule(&mut self, at: Nanos, event: Event) {
+        if self.untimed {
+            return;
+        }
         self.state.events.insert(at.max(self.state.now), event.code());
     }
 
@@ -89,14 +101,12 @@ impl World {
     pub fn next_event(&mut self, until: Nanos) -> Option<Event> {
         match self.order {
             Order::Fifo => {
-                if self.state.events.peek_time()? > until {
-                    return None;
-                }
-                let (at, event) = self.state.events.pop()?;
+                let (at, event) = self.state.events.pop_by(until)?;
                 self.state.now = at;
                 Some(event.event())
             }
             Order::Chosen => self.choose_event(until),
+            Order::Untimed => None,
         }
     }
 
@@ -137,7 +147,9 @@ impl World {
             Event::Timer(hca, key) => (4, qp(hca, key)),
             Event::Step(node) => (5, u64::from(node.0)),
             Event::Fault(id) => (6, u64::from(id.0)),
-            Event::CmTimer(node) => (7, u64::from(node.0)),
+            Event::CmTimer(hca) => (7, u64::from(hca.0)),
+            Event::StreamTimer(id) => (8, u64::from(id.0)),
+            Event::Segment(place) => (9, self.state.segments.at(place).map_or(0, |(_, segment)| segment.0)),
         };
         EventId(kind << 60 | (what & ((1 << 60) - 1)))
     }
@@ -152,7 +164,9 @@ impl World {
             Event::Timer(hca, place) => self.timer(hca, place),
             Event::Step(node) => return self.begin_step(node),
             Event::Fault(id) => return self.fault_due(id),
-            Event::CmTimer(node) => self.cm_timer(node),
+            Event::CmTimer(hca) => self.cm_timer(hca),
+            Event::StreamTimer(id) => self.stream_timer(id),
+            Event::Segment(place) => self.deliver_segment(place),
         }
         Happened::Done
     }
@@ -161,6 +175,9 @@ impl World {
     /// overtaken stays and finds nothing to do.
     #[inline]
     pub(super) fn schedule_qp(&mut self, hca: HcaId, key: Key) {
+        if self.untimed {
+            return self.wants_turn(hca, key);
+        }
         let state = &mut self.state;
         let Some(qp) = state.hcas[hca.0 as usize].qps.get_mut(key) else { return };
         if qp.deadline < qp.timer_set {
@@ -189,7 +206,7 @@ impl World {
             qp.attend_set = Nanos::MAX;
         }
         if qp.attend_at <= now {
-            self.engine(hca, Some(key), |hca, io| hca.attend(key, io));
+            self.engine_of(hca, key, Qp::attend);
         } else {
             self.schedule_qp(hca, key);
         }
@@ -202,7 +219,7 @@ impl World {
             qp.timer_set = Nanos::MAX;
         }
         if qp.deadline <= now {
-            self.engine(hca, Some(key), |hca, io| hca.on_timer(key, io));
+            self.engine_of(hca, key, Qp::on_timer);
         } else {
             self.schedule_qp(hca, key);
         }

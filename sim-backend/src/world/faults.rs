@@ -5,14 +5,13 @@ use super::cpu::{Activity, Machine};
 use super::events::{Event, Happened};
 use crate::NodeId;
 use crate::fault::{Effect, Fault, FaultError, FaultId, FaultState};
-use crate::hca::{HcaId, PortId};
 use crate::log::Kind;
 use verbs_trait::{AsyncEvent, Nanos};
 
 impl World {
     /// Adds a fault to the plan.
     pub fn plan(&mut self, at: Nanos, fault: Fault) -> Result<FaultId, FaultError> {
-        fault.check(self.state.machines.len() as u32, self.ports)?;
+        fault.check(self.state.machines.len() as u32, self.shape.cables())?;
         let at = at.max(self.state.now);
         let id = self.state.faults.plan(at, fault);
         self.schedule(at, Event::Fault(id));
@@ -61,8 +60,9 @@ impl World {
         self.state.hcas.iter().any(|hca| {
             hca.qps.iter().filter(|(_, qp)| qp.is_in_flight()).any(|(_, qp)| {
                 let route = qp.route();
-                let (near, far) = (route.from.local(self.ports), route.to.local(self.ports));
-                qp.peer().is_some_and(|peer| fault.affects((hca.hw.node, near), (NodeId(peer.hca.0), far)))
+                let (near, far) = (self.shape.cable(route.from), self.shape.cable(route.to));
+                let affects = |peer| fault.affects((hca.hw.node, near), (self.shape.node(peer), far));
+                qp.peer().is_some_and(|peer| affects(peer.hca))
             })
         })
     }
@@ -84,22 +84,25 @@ impl World {
         happened
     }
 
-    fn set_port(&mut self, node: NodeId, port: u8, up: bool) {
-        let id = PortId::of(HcaId(node.0), port, self.ports);
+    pub(super) fn set_port(&mut self, node: NodeId, cable: u8, up: bool) {
+        let id = self.shape.at_cable(node, cable);
         self.state.ports[id.0 as usize].up = up;
+        let port = self.shape.local(id);
         let event = if up { AsyncEvent::PortActive(port) } else { AsyncEvent::PortError(port) };
-        self.engine(HcaId(node.0), None, |hca, io| hca.hw.completions.raise_all(node, event, io));
+        self.engine(self.shape.hca(id), None, |hca, io| hca.hw.completions.raise_all(node, event, io));
     }
 
-    /// A node stops dead: its adapter forgets everything, its processor never runs again.
-    fn crash(&mut self, node: NodeId) {
-        let hca = HcaId(node.0);
-        let keys: Vec<_> = self.state.hcas[node.index()].qps.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            self.close_flow(hca, key);
+    /// A node stops dead: its adapters forget everything, its processor never runs again.
+    pub(super) fn crash(&mut self, node: NodeId) {
+        for hca in self.shape.hcas(node) {
+            let keys: Vec<_> = self.state.hcas[hca.0 as usize].qps.iter().map(|(key, _)| key).collect();
+            for key in keys {
+                self.close_flow(hca, key);
+            }
+            self.engine(hca, None, |hca, io| hca.crash(io));
+            self.forget_connections(hca);
         }
-        self.engine(hca, None, |hca, io| hca.crash(io));
-        self.forget_connections(node);
+        self.state.streams.crash(node);
         *self.machine(node) = Machine { crashed: true, ..Machine::default() };
     }
 
@@ -108,7 +111,9 @@ impl World {
         if !self.machine(node).crashed {
             return;
         }
-        self.state.hcas[node.index()].gone = false;
+        for hca in self.shape.hcas(node) {
+            self.state.hcas[hca.0 as usize].gone = false;
+        }
         let now = self.state.now;
         *self.machine(node) = Machine { clock: now, activity: Activity::Idle, ..Machine::default() };
     }

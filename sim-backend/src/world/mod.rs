@@ -9,10 +9,13 @@ mod cpu;
 mod events;
 mod faults;
 mod objects;
+mod streams;
+mod untimed;
 mod wire;
 
+use crate::in_place::clone_in_place;
+pub(crate) use cm::Around;
 use cm::CmHost;
-pub(crate) use cm::{Around, address_of};
 pub(crate) use cpu::Activity;
 pub(crate) use objects::NewRegion;
 
@@ -20,22 +23,27 @@ use crate::NodeId;
 use crate::access::AccessLog;
 use crate::choice::{Choice, EventId};
 use crate::config::{Config, Order};
+use crate::explore::Footprint;
 use crate::fault::Faults;
-use crate::hca::{Buffers, Hardware, Hca, HcaId, Io, Key, Limits, Packets, Slab};
+use crate::hca::{Buffers, Hardware, Hca, HcaId, Io, Key, Limits, Packets, Qp, Shape, Slab};
 use crate::log::Log;
 use crate::profile::Profile;
 use crate::sanitizer::Sanitizer;
 use crate::stats::{Alive, Stats};
+use crate::streams::{Actions, EndId, Ready, Segment, Streams};
 use crate::wheel::Wheel;
 use cpu::Machine;
 use events::Code;
 pub(crate) use events::Happened;
+use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::task::Waker;
+use untimed::Untimed;
 use verbs_trait::{Nanos, PinnedMemory, Result, VerbsError};
 use wire::{Costs, Flow, Port, Stray};
 
 /// Everything of a world that changes, as plain data.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct State {
     pub now: Nanos,
     pub events: Wheel<Code>,
@@ -56,8 +64,16 @@ pub(crate) struct State {
     pub access: AccessLog,
     pub stats: Stats,
     pub cms: Vec<CmHost>,
+    pub streams: Streams,
+    /// Segments on their way, and how many were sent before each.
+    pub segments: Slab<(u64, Segment)>,
+    segments_sent: u64,
     next_region: u32,
+    /// What there is besides in an untimed world.
+    pub untimed: Untimed,
 }
+
+clone_in_place! { State { now, events, ready, machines, hcas, ports, flows, strays, strays_made, packets, buffers, faults, access, stats, cms, streams, segments, segments_sent, next_region, untimed } }
 
 /// A world with what drives and watches it.
 pub(crate) struct World {
@@ -67,23 +83,37 @@ pub(crate) struct World {
     pub profile: Rc<Profile>,
     costs: Costs,
     order: Order,
-    /// Ports of every adapter.
-    pub ports: u8,
-    /// Room for the numbers of packets that are being sent.
-    fresh: Vec<u32>,
+    /// By how much at most the processor sees later what an adapter wrote.
+    visibility: Nanos,
+    pub shape: Shape,
+    /// Whether the order is that of an untimed world.
+    pub untimed: bool,
+    /// Queue pairs that have more to send, in an untimed world, until the transition ends.
+    turns: Vec<(HcaId, Key)>,
+    /// What the present transition touched, if that is recorded.
+    print: Footprint,
+    printing: bool,
+    /// Programs are dropped to be made anew: what their handles stand for stays.
+    pub dropping: bool,
     /// Room for the identities of events that could happen now.
     enabled: Vec<EventId>,
+    /// Room for what streams want done.
+    actions: Actions,
+    /// Whom to wake when a stream is ready. Beside the state: they are the programs'.
+    wakers: BTreeMap<(EndId, Ready), Waker>,
+    /// Wakers to be woken outside of the world's borrow.
+    pub woken: Vec<Waker>,
     /// Brought memory that nothing holds any more, until it can be released outside of the world's borrow.
     pub brought: Vec<Rc<dyn PinnedMemory>>,
 }
 
-/// Addresses of a node's adapters begin here, far apart.
+/// Memory addresses of a node's first adapter begin here, those of its second at twice that, and so on.
 const ADDRESSES: u64 = 1 << 44;
 
-fn access_log(config: &Config) -> AccessLog {
+fn access_log(config: &Config, hcas: impl Iterator<Item = NodeId>) -> AccessLog {
     let log = AccessLog::new(config.record.access);
     match config.sanitize {
-        true => log.watched_by(Sanitizer::new((0..config.nodes).map(NodeId))),
+        true => log.watched_by(Sanitizer::new(hcas)),
         false => log,
     }
 }
@@ -91,37 +121,57 @@ fn access_log(config: &Config) -> AccessLog {
 impl World {
     pub fn new(config: &Config, choice: Box<dyn Choice>) -> World {
         let limits = Limits { ports: config.ports, ..Limits::of(&config.profile) };
-        let fetch = Nanos(config.profile.adapter.tx_ns);
-        let hca = |n| Hca::new(NodeId(n), HcaId(n), ADDRESSES, limits, fetch);
+        let untimed = config.order == Order::Untimed;
+        // A request of an untimed world is at hand at once.
+        let fetch = Nanos(if untimed { 0 } else { config.profile.adapter.tx_ns });
+        let shape = Shape { devices: config.devices, ports: config.ports };
+        let ids = || (0..config.nodes).flat_map(|n| shape.hcas(NodeId(n)));
+        let base = |id: HcaId| ADDRESSES * (u64::from(id.0 % u32::from(config.devices)) + 1);
+        let visibility = if untimed { Nanos::ZERO } else { config.visibility };
+        let hca = |id| {
+            let mut hca = Hca::new(shape.node(id), id, base(id), limits, fetch);
+            hca.hw.late.on = visibility > Nanos::ZERO;
+            hca
+        };
         World {
             state: State {
                 now: Nanos::ZERO,
-                events: Wheel::new(),
+                events: if untimed { Wheel::unused() } else { Wheel::new() },
                 ready: Vec::new(),
                 machines: vec![Machine::default(); config.nodes as usize],
-                hcas: (0..config.nodes).map(hca).collect(),
-                ports: vec![Port::default(); config.nodes as usize * usize::from(config.ports)],
+                hcas: ids().map(hca).collect(),
+                ports: vec![Port::default(); config.nodes as usize * usize::from(shape.cables())],
                 flows: Slab::default(),
                 strays: Slab::default(),
                 strays_made: 0,
                 packets: Packets::default(),
                 buffers: Buffers::default(),
                 faults: Faults::new(),
-                access: access_log(config),
+                access: access_log(config, ids().map(|id| shape.node(id))),
                 stats: Stats::default(),
-                cms: (0..config.nodes)
-                    .map(|n| CmHost::new(NodeId(n), config.ports, &config.profile, 0))
-                    .collect(),
+                cms: ids().map(|_| CmHost::new(&config.profile, 0)).collect(),
+                streams: Streams::new(streams::settings(&config.profile)),
+                segments: Slab::default(),
+                segments_sent: 0,
                 next_region: 0,
+                untimed: if untimed { Untimed::new(config.nodes, ids().count()) } else { Untimed::default() },
             },
             choice,
             log: if config.record.log { Log::memory() } else { Log::off() },
             profile: Rc::new(config.profile.clone()),
             costs: Costs::of(&config.profile),
             order: config.order,
-            ports: config.ports,
-            fresh: Vec::new(),
+            visibility,
+            shape,
+            untimed,
+            turns: Vec::new(),
+            print: Footprint::new(),
+            printing: false,
+            dropping: false,
             enabled: Vec::new(),
+            actions: Actions::default(),
+            wakers: BTreeMap::new(),
+            woken: Vec::new(),
             brought: Vec::new(),
         }
     }
@@ -138,9 +188,37 @@ impl World {
     /// what the queue pair and the node want.
     #[inline]
     fn engine<T>(&mut self, hca: HcaId, qp: Option<Key>, call: impl FnOnce(&mut Hca, &mut Io<'_>) -> T) -> T {
+        let (adapter, mut io) = self.split(hca);
+        let answer = call(adapter, &mut io);
+        self.carry_out(hca, qp);
+        answer
+    }
+
+    /// The same for one queue pair, which is looked up once: posts, packets and timers come by here. `None` if
+    /// there is no such queue pair.
+    #[inline(always)]
+    fn engine_of<T>(
+        &mut self,
+        hca: HcaId,
+        key: Key,
+        call: impl FnOnce(&mut Qp, &mut Hardware, &mut Io<'_>) -> T,
+    ) -> Option<T> {
+        let untimed = self.untimed;
+        let (adapter, mut io) = self.split(hca);
+        let qp = adapter.qps.get_mut(key)?;
+        let answer = call(qp, &mut adapter.hw, &mut io);
+        // Most posts, and every other packet, leave nothing to do.
+        if qp.is_to_be_scheduled() | adapter.hw.completions.has_news() | !io.out.nothing_fresh() | untimed {
+            adapter.settle(&mut io);
+            self.carry_out(hca, Some(key));
+        }
+        Some(answer)
+    }
+
+    #[inline]
+    fn split(&mut self, hca: HcaId) -> (&mut Hca, Io<'_>) {
         let state = &mut self.state;
-        let adapter = &mut state.hcas[hca.0 as usize];
-        let mut io = Io {
+        let io = Io {
             now: state.now,
             out: &mut state.packets,
             buffers: &mut state.buffers,
@@ -149,25 +227,47 @@ impl World {
             stats: &mut state.stats,
             brought: &mut self.brought,
         };
-        let answer = call(adapter, &mut io);
-        self.carry_out(hca, qp);
-        answer
+        (&mut state.hcas[hca.0 as usize], io)
     }
 
     /// Schedules what a queue pair asked for, sends its packets, and wakes the node if there is news for it.
     fn carry_out(&mut self, hca: HcaId, qp: Option<Key>) {
         if let Some(key) = qp {
-            self.send_out(hca, key);
+            if !self.state.packets.nothing_fresh() {
+                self.send_out(hca, key);
+            }
             self.schedule_qp(hca, key);
+            if self.untimed {
+                self.after_engine(hca, key);
+            }
         }
+        if self.state.hcas[hca.0 as usize].hw.completions.news.is_some() {
+            self.pass_on_news(hca);
+        }
+        if self.visibility > Nanos::ZERO {
+            self.draw_visibility(hca);
+        }
+    }
+
+    /// Asks how late the processor sees what an adapter has just written.
+    #[cold]
+    fn draw_visibility(&mut self, hca: HcaId) {
+        const STEPS: u64 = 8;
+        let (now, most, choice) = (self.state.now, self.visibility, &mut self.choice);
+        let late = &mut self.state.hcas[hca.0 as usize].hw.late;
+        if late.has_fresh() {
+            late.draw(now, || Nanos(most.0 * choice.pick("visible", STEPS + 1) / STEPS));
+        }
+    }
+
+    #[inline(never)]
+    fn pass_on_news(&mut self, hca: HcaId) {
         let adapter = &mut self.state.hcas[hca.0 as usize];
         let node = adapter.hw.node;
         let news = std::mem::take(&mut adapter.hw.completions.news);
-        if news != Default::default() {
-            self.wake(node, news);
-            if let Some(qp) = news.established {
-                self.established(node, qp);
-            }
+        self.wake(node, news);
+        if let Some(qp) = news.established {
+            self.established(hca, qp);
         }
     }
 
@@ -175,9 +275,17 @@ impl World {
         &self.state.hcas[hca.0 as usize].hw
     }
 
+    /// Puts a kept state back.
+    pub fn put_back(&mut self, state: &State) {
+        self.turns.clear();
+        self.state.clone_from(state);
+    }
+
     /// A random word for a node's program.
-    pub fn random(&mut self) -> u64 {
-        self.choice.word("random")
+    pub fn random(&mut self, node: NodeId) -> u64 {
+        let word = self.choice.word("random");
+        self.saw(node, &word);
+        word
     }
 
     /// Whether nothing is pending.
@@ -194,15 +302,19 @@ impl World {
 
     /// The counters, with what is alive now.
     pub fn stats(&self) -> Stats {
-        let alive = |hca: &Hca| Alive {
-            qps: hca.qps.len(),
-            cqs: hca.hw.completions.cqs.len(),
-            srqs: hca.hw.srqs.len(),
-            mrs: hca.hw.memory.len(),
-            pds: hca.pds.len(),
-            outstanding: hca.hw.outstanding,
+        let add = |sum: Alive, hca: &Hca| Alive {
+            qps: sum.qps + hca.qps.len(),
+            cqs: sum.cqs + hca.hw.completions.cqs.len(),
+            srqs: sum.srqs + hca.hw.srqs.len(),
+            mrs: sum.mrs + hca.hw.memory.len(),
+            pds: sum.pds + hca.pds.len(),
+            outstanding: sum.outstanding + hca.hw.outstanding,
+            ..sum
         };
-        Stats { alive: self.state.hcas.iter().map(alive).collect(), ..self.state.stats.clone() }
+        let streams = |node| Alive { streams: self.state.streams.alive(NodeId(node)), ..Alive::default() };
+        let nodes = (0..).zip(self.state.hcas.chunks(usize::from(self.shape.devices)));
+        let alive = nodes.map(|(node, hcas)| hcas.iter().fold(streams(node), add)).collect();
+        Stats { alive, ..self.state.stats.clone() }
     }
 }
 

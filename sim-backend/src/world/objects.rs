@@ -7,6 +7,7 @@ use super::World;
 use crate::NodeId;
 use crate::hca::{Channel, Cq, Hca, HcaId, Key, PortId, Route};
 use crate::log::Kind;
+use crate::log::entry::{Armed, Polled};
 use verbs_trait::{
     Arm, Caps, CqId, DeviceAttr, Gid, LinkLayer, Mtu, PortAttr, PortState, Result, VerbsError, WorkCompletion,
 };
@@ -26,7 +27,7 @@ impl World {
         self.check_port(port).ok()?;
         let to = PortId::of_gid(gid)?;
         let route = Route { from: self.port_of(hca, port), to };
-        ((to.0 as usize) < self.state.ports.len()).then(|| (to.hca(self.ports), route))
+        ((to.0 as usize) < self.state.ports.len()).then(|| (self.shape.hca(to), route))
     }
 
     fn context(&mut self, hca: HcaId, ctx: u32) -> Result<&mut Hca> {
@@ -39,11 +40,11 @@ impl World {
 
     /// An adapter's port, counted from 1, as the world counts it.
     pub(super) fn port_of(&self, hca: HcaId, port: u8) -> PortId {
-        PortId::of(hca, port, self.ports)
+        self.shape.port(hca, port)
     }
 
     fn check_port(&self, port: u8) -> Result<()> {
-        if (1..=self.ports).contains(&port) {
+        if (1..=self.shape.ports).contains(&port) {
             Ok(())
         } else {
             Err(VerbsError::Invalid("there is no such port"))
@@ -55,17 +56,20 @@ impl World {
         let caps = Caps::ATOMICS
             | Caps::UD
             | Caps::SRQ
+            | Caps::APM
             | Caps::BROUGHT_MEMORY
             | Caps::CQ_RESIZE
             | Caps::SOLICITED
             | Caps::SQD
             | Caps::QP_EVENTS;
-        let more = if self.ports > 1 { Caps::MULTI_PORT } else { Caps::empty() };
+        let ports = if self.shape.ports > 1 { Caps::MULTI_PORT } else { Caps::empty() };
+        // An explorer's choices are about the fabric.
+        let streams = if self.untimed { Caps::empty() } else { Caps::OUT_OF_BAND };
         DeviceAttr {
             node_guid: u64::from_be_bytes([0x00, 0x02, 0xc9, 0x03, 0, 0, 0, 0]) + u64::from(hca.0) + 1,
             model: format!("simulated adapter, profile {}", self.profile.name),
-            caps: caps | more,
-            ports: self.ports,
+            caps: caps | ports | streams,
+            ports: self.shape.ports,
             max_qp: limits.max_qp,
             max_qp_wr: limits.max_wr,
             max_sge: limits.max_sge,
@@ -120,9 +124,12 @@ impl World {
     }
 
     pub fn channel_event(&mut self, node: NodeId, hca: HcaId, channel: Key) -> Option<CqId> {
-        let event = self.state.hcas[hca.0 as usize].hw.completions.take_signal(channel)?;
-        self.charge(node, self.profile.cpu.event_ns);
-        Some(event)
+        let event = self.state.hcas[hca.0 as usize].hw.completions.take_signal(channel);
+        self.saw(node, &event);
+        if event.is_some() {
+            self.charge(node, self.profile.cpu.event_ns);
+        }
+        event
     }
 
     pub fn create_cq(
@@ -184,10 +191,11 @@ impl World {
                 sanitizer.polled(hca, owner, slots);
             }
         })?;
+        self.saw(node, &out[out.len() - n..]);
         let cpu = &self.profile.cpu;
         let at = self.charge(node, if n == 0 { cpu.poll_empty_ns } else { cpu.poll_hit_ns });
         if n > 0 {
-            self.log.line(at, node, Kind::Poll, format_args!("cq={} n={n}", cq.index));
+            self.log.entry(at, node, Kind::Poll, &Polled { cq: cq.index, n });
         }
         Ok(n)
     }
@@ -202,7 +210,7 @@ impl World {
             queue.armed = Some(next);
         }
         let at = self.charge(node, self.profile.cpu.arm_ns);
-        self.log.line(at, node, Kind::Arm, format_args!("cq={} {next:?}", cq.index));
+        self.log.entry(at, node, Kind::Arm, &Armed { cq: cq.index, next });
         Ok(())
     }
 }

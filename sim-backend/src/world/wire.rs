@@ -5,25 +5,43 @@
 
 use super::World;
 use super::events::Event;
-use crate::NodeId;
-use crate::cm::{self, Message};
+use crate::choice::EventId;
+use crate::cm::{self, Address, Message};
+use crate::explore::identity;
 use crate::fault::{Op, PacketClass, PacketInfo, Verdict};
-use crate::hca::{Body, HcaId, Key, Packet, Syndrome};
+use crate::hca::{Body, HcaId, Key, Line, Packet, Shape, Syndrome};
 use crate::log::Kind;
+use crate::log::entry::OnItsWay;
 use crate::profile::Profile;
-use std::collections::VecDeque;
 use verbs_trait::Nanos;
 
 /// A directed pair of queue pairs: order holds within it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     /// Its identity among events.
     pub id: u64,
-    queue: VecDeque<(Nanos, u32)>,
-    /// When the last packet of the queue arrives.
+    pub line: Line,
+    /// When the last packet of the line arrives.
     last: Nanos,
     /// Whether its queue pair still uses it.
-    attached: bool,
+    pub attached: bool,
+    /// In an untimed world: how many packets have left it.
+    pub number: u32,
+    /// In an untimed world: the requester of the packet at the head has given up.
+    pub stranded: bool,
+}
+
+impl Flow {
+    /// In an untimed world: the delivery of the packet at its head.
+    pub fn next(&self) -> EventId {
+        let stranded = if self.stranded { identity::STRANDED } else { 0 };
+        identity::delivery(self.name(), self.number | stranded)
+    }
+
+    /// In an untimed world: its name within identities.
+    pub fn name(&self) -> u64 {
+        identity::flow((self.id >> 52) as u8, (self.id >> 24) as u32 & 0xfff_ffff, self.id as u32 & 0xff_ffff)
+    }
 }
 
 /// What travels outside of any flow's order.
@@ -31,15 +49,15 @@ pub(crate) struct Flow {
 pub(crate) struct Stray {
     /// Its identity among events: how many there were before it.
     pub id: u64,
-    cargo: Cargo,
+    pub cargo: Cargo,
 }
 
 #[derive(Clone, Debug)]
-enum Cargo {
+pub(crate) enum Cargo {
     /// A packet that was delayed, or a datagram.
     Packet(u32),
     /// A message of the connection managers.
-    Cm { from: NodeId, to: NodeId, message: Box<Message> },
+    Cm { to: Address, message: Box<Message> },
 }
 
 /// An adapter's port, and the units behind it that do one thing at a time.
@@ -48,9 +66,9 @@ pub(crate) struct Port {
     /// Whether it has its link.
     pub up: bool,
     /// Until when it sends.
-    sends: Nanos,
+    pub(super) sends: Nanos,
     /// Until when it takes in.
-    takes: Nanos,
+    pub(super) takes: Nanos,
     /// Until when packets to itself are under way.
     loops: Nanos,
     /// Until when an atomic is executed. (The unit is the port's, so that an adapter of two ports has two.)
@@ -81,18 +99,24 @@ pub(crate) struct Costs {
     /// Nanoseconds a byte between adapter and memory, times 2^20.
     dma_byte: u64,
     /// Cable, switch, cable.
-    way: Nanos,
-    rx: Nanos,
+    pub(super) way: Nanos,
+    pub(super) rx: Nanos,
     ack: Nanos,
     read: Nanos,
     compare_swap: Nanos,
     fetch_add: Nanos,
     completion: Nanos,
-    tx_gap: Nanos,
-    rx_gap: Nanos,
+    pub(super) tx_gap: Nanos,
+    pub(super) rx_gap: Nanos,
     /// From a connection manager's call to the other's, wire excluded.
     cm: Nanos,
+    /// From a machine's call to its adapter, for a segment of a byte stream.
+    pub(super) stream: Nanos,
 }
+
+/// Bytes of a segment's headers and checks: those of a datagram's packet, four of IP over InfiniBand (RFC 4391), 40 of
+/// IP and TCP.
+pub(crate) const SEGMENT_HEADERS: u32 = 26 + 8 + 4 + 40;
 
 const SHIFT: u32 = 20;
 
@@ -113,10 +137,11 @@ impl Costs {
             tx_gap: Nanos(a.tx_gap_ns),
             rx_gap: Nanos(a.rx_gap_ns),
             cm: Nanos(a.tx_ns + a.rx_ns + profile.cpu.cm_ns),
+            stream: Nanos(a.tx_ns + profile.cpu.syscall_ns + profile.cpu.interrupt_ns),
         }
     }
 
-    fn on_cable(&self, bytes: u32) -> Nanos {
+    pub(super) fn on_cable(&self, bytes: u32) -> Nanos {
         Nanos((u64::from(bytes) * self.byte) >> SHIFT)
     }
 
@@ -126,13 +151,23 @@ impl Costs {
 }
 
 impl World {
-    /// The flow of a queue pair that has just been connected.
+    /// A new flow for a queue pair that has just been connected, or has moved to another path.
+    #[cold]
     pub(super) fn open_flow(&mut self, hca: HcaId, key: Key) {
         self.close_flow(hca, key);
         let Some(qp) = self.state.hcas[hca.0 as usize].qps.get_mut(key) else { return };
-        let id = u64::from(hca.0) << 24 | u64::from(qp.num.0);
-        let last = Nanos::ZERO;
-        qp.flow = Some(self.state.flows.insert(Flow { id, queue: VecDeque::new(), last, attached: true }));
+        // One of an earlier path or connection may still have packets under way.
+        let id = u64::from(qp.flows) << 52 | u64::from(hca.0) << 24 | u64::from(qp.num.0);
+        (qp.flows, qp.moved) = (qp.flows.wrapping_add(1), false);
+        let (line, last) = (Line::EMPTY, Nanos::ZERO);
+        qp.flow = Some(self.state.flows.insert(Flow {
+            id,
+            line,
+            last,
+            attached: true,
+            number: 0,
+            stranded: false,
+        }));
     }
 
     /// A queue pair leaves its flow; what is under way in it arrives yet.
@@ -141,29 +176,28 @@ impl World {
         let Some(flow) = qp.and_then(|qp| qp.flow.take()) else { return };
         if let Some(open) = self.state.flows.get_mut(flow) {
             open.attached = false;
-            if open.queue.is_empty() {
+            if open.line.is_empty() {
                 self.state.flows.remove(flow);
             }
         }
     }
 
     /// Sends what the engine put out for a queue pair.
-    #[inline]
+    #[inline(never)]
     pub(super) fn send_out(&mut self, hca: HcaId, key: Key) {
-        if self.state.packets.nothing_fresh() {
-            return;
+        if self.state.hcas[hca.0 as usize].qps.get(key).is_some_and(|qp| qp.moved) {
+            self.open_flow(hca, key);
         }
         let flow = self.state.hcas[hca.0 as usize].qps.get(key).and_then(|qp| qp.flow);
-        let mut fresh = std::mem::take(&mut self.fresh);
-        self.state.packets.take_fresh(&mut fresh);
-        for &id in &fresh {
+        let mut sent = 0;
+        while let Some(id) = self.state.packets.fresh(sent) {
+            sent += 1;
             match flow {
                 None if !self.state.packets.get(id).is_datagram() => self.discard(id),
                 flow => self.send(id, flow),
             }
         }
-        fresh.clear();
-        self.fresh = fresh;
+        self.state.packets.clear_fresh();
     }
 
     #[inline]
@@ -172,10 +206,16 @@ impl World {
         if self.log.is_on() {
             self.log_way(Kind::Tx, id);
         }
-        let (arrival, verdict) = (self.arrival(id), self.judge(id));
-        match verdict {
+        if self.untimed {
+            return self.send_untimed(id, flow);
+        }
+        let arrival = self.arrival(id);
+        if self.state.faults.are_none() {
+            return self.queue(id, flow, arrival);
+        }
+        match self.judge(id) {
             Verdict::Pass => self.queue(id, flow, arrival),
-            _ => self.disturb(id, flow, arrival, verdict),
+            verdict => self.disturb(id, flow, arrival, verdict),
         }
     }
 
@@ -217,19 +257,20 @@ impl World {
         let Some(open) = self.state.flows.get_mut(flow) else { return self.discard(id) };
         let arrival = arrival.max(open.last);
         open.last = arrival;
-        open.queue.push_back((arrival, id));
-        if open.queue.len() == 1 {
+        let first = open.line.is_empty();
+        self.state.packets.join(&mut open.line, id, arrival);
+        if first {
             self.schedule(arrival, Event::Deliver(flow.index));
         }
     }
 
-    fn stray(&mut self, cargo: Cargo, at: Nanos) {
+    pub(super) fn stray(&mut self, cargo: Cargo, at: Nanos) {
         self.state.strays_made += 1;
         let stray = self.state.strays.insert(Stray { id: self.state.strays_made, cargo });
         self.schedule(at, Event::Stray(stray.index));
     }
 
-    fn discard(&mut self, id: u32) {
+    pub(super) fn discard(&mut self, id: u32) {
         let packet = self.state.packets.take(id);
         packet.data.release(&mut self.state.buffers);
     }
@@ -271,7 +312,7 @@ impl World {
     }
 
     /// What faults do to a packet. A loopback packet crosses no link, so only rules can name it.
-    #[inline]
+    #[cold]
     fn judge(&mut self, id: u32) -> Verdict {
         let packet = self.state.packets.get(id);
         let faults = &mut self.state.faults;
@@ -279,14 +320,14 @@ impl World {
             if faults.rules().is_empty() {
                 return Verdict::Pass;
             }
-            let info = packet.info(self.ports);
+            let info = packet.info(self.shape);
             return faults.rules().judge(&info, &mut *self.choice);
         }
-        faults.judge(self.state.now, &packet.info(self.ports), &mut *self.choice)
+        faults.judge(self.state.now, &packet.info(self.shape), &mut *self.choice)
     }
 
     #[cold]
-    fn lose(&mut self, id: u32) {
+    pub(super) fn lose(&mut self, id: u32) {
         self.state.stats.dropped += 1;
         self.log_way(Kind::Drop, id);
         self.discard(id);
@@ -295,18 +336,16 @@ impl World {
     #[cold]
     fn log_way(&mut self, kind: Kind, id: u32) {
         let packet = self.state.packets.get(id);
-        let (from, to, name) = (packet.from.qp, packet.to, packet.body.name());
-        let (node, psn, len) = (NodeId(packet.from.hca.0), packet.psn.get(), packet.data.len());
-        let details = format_args!("{from} -> n{}/{} {name} psn={psn} len={len}", to.hca.0, to.qp);
-        self.log.line(self.state.now, node, kind, details);
+        let (node, peer) = (self.shape.node(packet.from.hca), self.shape.node(packet.to.hca));
+        self.log.entry(self.state.now, node, kind, &OnItsWay::new(packet, peer));
     }
 
     #[inline]
     pub(super) fn deliver(&mut self, place: u32) {
         let Some((key, flow)) = self.state.flows.at_mut(place) else { return };
-        let Some((_, id)) = flow.queue.pop_front() else { return };
-        match flow.queue.front() {
-            Some(&(at, _)) => self.schedule(at, Event::Deliver(place)),
+        let Some((id, next)) = self.state.packets.leave(&mut flow.line) else { return };
+        match next {
+            Some(at) => self.schedule(at, Event::Deliver(place)),
             None if !flow.attached => drop(self.state.flows.remove(key)),
             None => {}
         }
@@ -317,7 +356,7 @@ impl World {
         let Some((key, _)) = self.state.strays.at(place) else { return };
         match self.state.strays.remove(key).map(|stray| stray.cargo) {
             Some(Cargo::Packet(id)) => self.arrive(id),
-            Some(Cargo::Cm { from, to, message }) => self.arrive_cm(from, to, *message),
+            Some(Cargo::Cm { to, message }) => self.arrive_cm(to, *message),
             None => {}
         }
     }
@@ -331,7 +370,7 @@ impl World {
         match hca.find(packet.to.qp) {
             Some(key) if link && !hca.gone => {
                 let packet = self.state.packets.take(id);
-                self.engine(to, Some(key), |hca, io| hca.receive(key, &packet, io));
+                self.engine_of(to, key, |qp, hw, io| qp.on_packet(&packet, hw, io));
                 packet.data.release(&mut self.state.buffers);
             }
             _ => self.lose(id),
@@ -339,12 +378,17 @@ impl World {
     }
 
     /// Sends a message of the connection managers: a datagram that can be lost.
-    pub(crate) fn send_cm(&mut self, from: NodeId, to: NodeId, message: Message) {
+    pub(crate) fn send_cm(&mut self, to: Address, message: Message) {
+        if self.untimed {
+            return self.send_cm_untimed(to, message);
+        }
+        let (from, shape) = (message.from, self.shape);
+        let (sender, receiver) = (shape.node(from.hca), shape.node(to.hca));
         let info = PacketInfo {
-            src: from,
-            src_port: 1,
-            dst: to,
-            dst_port: 1,
+            src: sender,
+            src_port: shape.cable(shape.port(from.hca, from.port)),
+            dst: receiver,
+            dst_port: shape.cable(shape.port(to.hca, to.port)),
             class: PacketClass::Cm,
             op: Op::Other,
             qp: 0,
@@ -357,18 +401,19 @@ impl World {
         let late = match verdict {
             Verdict::Drop | Verdict::Corrupt => {
                 self.state.stats.dropped += 1;
-                self.log.line(self.state.now, from, Kind::Drop, format_args!("cm to {to}"));
+                self.log.line(self.state.now, sender, Kind::Drop, format_args!("cm to {receiver}"));
                 return;
             }
             Verdict::Delay(late) => late,
             Verdict::Pass | Verdict::Shorten | Verdict::Duplicate => Nanos::ZERO,
         };
         let costs = self.costs;
-        let at = self.local_time(from) + costs.cm + costs.way + costs.on_cable(cm::WIRE_BYTES as u32) + late;
+        let at =
+            self.local_time(sender) + costs.cm + costs.way + costs.on_cable(cm::WIRE_BYTES as u32) + late;
         let copies = if verdict == Verdict::Duplicate { 2 } else { 1 };
         for _ in 0..copies {
             let message = Box::new(message.clone());
-            self.stray(Cargo::Cm { from, to, message }, at);
+            self.stray(Cargo::Cm { to, message }, at);
         }
     }
 }
@@ -390,7 +435,7 @@ impl Packet {
         matches!(self.body, Body::Datagram(_))
     }
 
-    fn info(&self, ports: u8) -> PacketInfo {
+    fn info(&self, shape: Shape) -> PacketInfo {
         let class = match self.body {
             Body::ReadResponse { .. } => PacketClass::ReadResponse,
             Body::AtomicResponse { .. } => PacketClass::AtomicResponse,
@@ -401,10 +446,10 @@ impl Packet {
             _ => PacketClass::Request,
         };
         PacketInfo {
-            src: NodeId(self.from.hca.0),
-            src_port: self.route.from.local(ports),
-            dst: NodeId(self.to.hca.0),
-            dst_port: self.route.to.local(ports),
+            src: shape.node(self.from.hca),
+            src_port: shape.cable(self.route.from),
+            dst: shape.node(self.to.hca),
+            dst_port: shape.cable(self.route.to),
             class,
             op: self.op,
             qp: self.to.qp.0,

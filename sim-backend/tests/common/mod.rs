@@ -66,8 +66,13 @@ impl Side {
     }
 
     pub fn sized(fabric: &Fabric, node: u32, caps: QpCaps, cqe: u32) -> Side {
+        Side::on(fabric, (node, 0), caps, cqe)
+    }
+
+    /// A side on one of a node's devices.
+    pub fn on(fabric: &Fabric, (node, device): (u32, usize), caps: QpCaps, cqe: u32) -> Side {
         let node = NodeId(node);
-        let ctx = fabric.devices(node)[0].open().unwrap();
+        let ctx = fabric.devices(node)[device].open().unwrap();
         let pd = ctx.alloc_pd().unwrap();
         let channel = ctx.create_channel().unwrap();
         let cq = ctx.create_cq(cqe, Some(&channel)).unwrap();

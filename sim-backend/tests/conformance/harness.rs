@@ -86,8 +86,11 @@ impl SimHarness {
     }
 }
 
+/// Ports of each of a node's two adapters.
+const PORTS: u8 = 2;
+
 fn world(profile: &Profile, nodes: u32, seed: u64) -> Result<Fabric, String> {
-    let config = Config { ports: 2, ..Config::new(nodes, profile.clone()) };
+    let config = Config { devices: 2, ports: PORTS, ..Config::new(nodes, profile.clone()) };
     Fabric::new(config, Box::new(Seeded::new(seed))).map_err(|e| e.to_string())
 }
 
@@ -102,11 +105,13 @@ impl Harness for SimHarness {
         Caps::ATOMICS
             | Caps::UD
             | Caps::SRQ
+            | Caps::APM
             | Caps::MULTI_PORT
             | Caps::BROUGHT_MEMORY
             | Caps::CQ_RESIZE
             | Caps::SOLICITED
             | Caps::SQD
+            | Caps::OUT_OF_BAND
             | Caps::QP_EVENTS
     }
 
@@ -127,8 +132,10 @@ impl Harness for SimHarness {
             self.fabric.rules(|list| list.push(Rule::new(Verdict::Drop)));
         }
         let machine = |n: usize| {
-            let device = self.fabric.devices(node(n)).remove(0);
-            Machine { name: format!("n{n}"), device, port: 1, gid_index: 0 }
+            let [device, other] = self.fabric.devices(node(n)).try_into().expect("two devices");
+            let name = format!("n{n}.{}", PORTS + 1);
+            let second = Some(Box::new(Machine { name, device: other, port: 1, gid_index: 0, second: None }));
+            Machine { name: format!("n{n}"), device, port: 1, gid_index: 0, second }
         };
         Ok((0..nodes).map(machine).collect())
     }
@@ -160,7 +167,8 @@ impl Harness for SimHarness {
             Fault::Noise { a, b, loss, duplicate, delay, at_most, seed: _ } => {
                 self.install(both_ways(a, b, |way| noise(way, loss, duplicate, delay, at_most)))
             }
-            Fault::PortDown { node: n, port } => {
+            Fault::PortDown { node: n, device, port } => {
+                let port = device as u8 * PORTS + port;
                 let fault = fault::Fault::PortDown { node: node(n), port, lasts: None };
                 self.fabric.plan(Nanos::ZERO, fault).ok()?;
                 Injected::Planned

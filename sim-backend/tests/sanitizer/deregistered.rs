@@ -30,7 +30,7 @@ fn a_write_that_finds_its_region_gone_is_reported() {
     let Party { node, action, addr, len, .. } = found.first;
     assert_eq!((node, action, addr, len), (NodeId(1), Action::Deregister, to.addr, 64));
     let Party { node, action, addr, len, at, .. } = found.second;
-    let write = Action::Request { op: WcOp::Write, qp: a.qp.num(), wr_id: Some(6) };
+    let write = Action::Request { op: WcOp::Write, qp: Some(a.qp.num()), wr_id: Some(6) };
     assert_eq!((node, action, addr, len), (NodeId(0), write, to.addr, 64));
     assert!(at > found.first.at, "it came afterwards");
 }

@@ -5,6 +5,7 @@ mod common;
 mod deregistered;
 mod pending;
 mod reports;
+mod shared;
 mod support;
 mod unfinished;
 mod words;

@@ -16,7 +16,7 @@ fn a_report_is_one_line_with_both_sides() {
     let [found] = fabric.violations()[..] else { panic!("{:?}", fabric.violations()) };
     let addr = b.mr.addr();
     let qp = b.qp.num();
-    assert_eq!(found.first.action, Action::Request { op: WcOp::Recv, qp, wr_id: Some(9) });
+    assert_eq!(found.first.action, Action::Request { op: WcOp::Recv, qp: Some(qp), wr_id: Some(9) });
     assert_eq!((found.first.task, found.second.task), (Some(3), Some(4)));
     assert_eq!((found.first.addr, found.first.len), (addr + 4096, 64));
     assert_eq!((found.second.addr, found.second.len), (addr + 4100, 10));

@@ -19,7 +19,7 @@ fn a_read_of_half_a_write_is_torn() {
     let Three { fabric, a, b, .. } = &half_written();
     assert_eq!(breaks(fabric, || read(&b.mr, LEN - 16, 100)), [Rule::Unfinished]);
     let found = fabric.violations()[0];
-    let plain = Action::Request { op: WcOp::Write, qp: a.qp.num(), wr_id: Some(1) };
+    let plain = Action::Request { op: WcOp::Write, qp: Some(a.qp.num()), wr_id: Some(1) };
     assert_eq!((found.first.node, found.first.action, found.first.len), (NodeId(0), plain, LEN as u64));
     assert_eq!((found.second.action, found.second.addr), (Action::Read, b.mr.addr() + LEN as u64 - 16));
     assert_eq!(breaks(fabric, || read(&b.mr, 4, 8)), [Rule::Unfinished], "parts of two words");
@@ -77,7 +77,7 @@ fn another_queue_pairs_read_of_half_a_write_is_torn() {
     c.post(4, SendOp::Read { from: b.remote(128, 64) }, 0, 64, SendFlags::SIGNALED);
     assert_eq!(breaks(fabric, || run_until(fabric, || !c.polled().is_empty())), [Rule::Unfinished]);
     let found = fabric.violations()[0];
-    let torn = Action::Request { op: WcOp::Read, qp: c.qp.num(), wr_id: Some(4) };
+    let torn = Action::Request { op: WcOp::Read, qp: Some(c.qp.num()), wr_id: Some(4) };
     assert_eq!((found.second.node, found.second.action, found.first.node), (NodeId(1), torn, NodeId(0)));
 }
 
@@ -108,7 +108,7 @@ fn a_message_is_unfinished_for_peers_while_it_lands() {
     c.post(4, SendOp::Read { from: b.remote(128, 64) }, 0, 64, SendFlags::SIGNALED);
     settle(fabric);
     assert_eq!(rules(fabric), [Rule::Unfinished]);
-    let recv = Action::Request { op: WcOp::Recv, qp: b.qp.num(), wr_id: Some(7) };
+    let recv = Action::Request { op: WcOp::Recv, qp: Some(b.qp.num()), wr_id: Some(7) };
     assert_eq!(fabric.violations()[0].first.action, recv);
 }
 
@@ -120,7 +120,7 @@ fn an_answer_is_unfinished_for_peers_while_it_lands() {
     c.post(4, SendOp::Read { from: b.remote(128, 64) }, 0, 64, SendFlags::SIGNALED);
     settle(fabric);
     assert_eq!(rules(fabric), [Rule::Unfinished]);
-    let own = Action::Request { op: WcOp::Read, qp: b.qp.num(), wr_id: Some(7) };
+    let own = Action::Request { op: WcOp::Read, qp: Some(b.qp.num()), wr_id: Some(7) };
     assert_eq!(fabric.violations()[0].first.action, own);
 }
 

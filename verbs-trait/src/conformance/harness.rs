@@ -50,6 +50,8 @@ pub struct Machine<V: Verbs> {
     pub port: u8,
     /// The entry of the port's GID table to use (0 on InfiniBand, 1 for RoCE over IPv4).
     pub gid_index: u8,
+    /// Its second device, with the name by which connection managers find that one. Needs [`Powers::SECOND_DEVICE`].
+    pub second: Option<Box<Machine<V>>>,
 }
 
 /// How fast things go on a backend. The suite derives its time-outs from it.
@@ -81,6 +83,8 @@ bitflags::bitflags! {
         const PORT = 1 << 5;
         /// [`Harness::mount`].
         const MOUNT = 1 << 6;
+        /// Machines of two devices.
+        const SECOND_DEVICE = 1 << 7;
     }
 }
 
@@ -141,7 +145,9 @@ pub enum Fault {
     PortDown {
         /// The node.
         node: usize,
-        /// The port.
+        /// Its device, from 0.
+        device: usize,
+        /// The device's port.
         port: u8,
     },
 }

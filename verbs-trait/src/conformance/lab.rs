@@ -12,21 +12,27 @@ pub struct Lab<'h, H: Harness> {
     pub(super) harness: &'h mut H,
     pub(super) machines: Vec<Machine<H::V>>,
     contexts: Vec<<H::V as Verbs>::Context>,
+    /// Of the second devices, where there are any.
+    seconds: Vec<<H::V as Verbs>::Context>,
 }
 
 impl<'h, H: Harness> Lab<'h, H> {
     pub(super) fn new(harness: &'h mut H) -> Self {
-        Lab { harness, machines: Vec::new(), contexts: Vec::new() }
+        Lab { harness, machines: Vec::new(), contexts: Vec::new(), seconds: Vec::new() }
     }
 
     /// A fresh world; everything of the one before is dropped first.
     pub(super) fn world(&mut self, nodes: usize, seed: u64) -> Outcome {
         self.contexts.clear();
+        self.seconds.clear();
         self.machines.clear();
         self.machines = self.harness.start(nodes, seed).map_err(Failure::new)?;
         check!(self.machines.len() == nodes, "the harness was asked for {nodes} machines");
         for machine in &self.machines {
             self.contexts.push(machine.device.open()?);
+            if let Some(second) = &machine.second {
+                self.seconds.push(second.device.open()?);
+            }
         }
         Ok(())
     }
@@ -39,6 +45,11 @@ impl<'h, H: Harness> Lab<'h, H> {
     /// A node's open device. The world must hold the node.
     pub(super) fn ctx(&self, node: usize) -> <H::V as Verbs>::Context {
         self.contexts[node].clone()
+    }
+
+    /// A node's open second device. The world must hold the node, and its machines two devices.
+    pub(super) fn second(&self, node: usize) -> <H::V as Verbs>::Context {
+        self.seconds[node].clone()
     }
 
     pub(super) fn pace(&self) -> Pace {

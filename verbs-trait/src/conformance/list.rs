@@ -118,6 +118,7 @@ macro_rules! conformance_cases {
                 a_fetch_and_add_wraps_at_two_to_the_64
                 an_atomic_touches_no_byte_beside_its_word
                 more_atomics_than_may_be_in_flight_wait_their_turn
+                more_in_flight_than_the_peer_serves_is_never_done_twice
                 atomics_of_one_queue_pair_execute_in_order
                 additions_of_many_nodes_are_each_counted_once
                 swaps_of_many_nodes_each_win_once
@@ -269,10 +270,36 @@ macro_rules! conformance_cases {
                 a_port_that_fails_says_so
                 a_port_that_comes_back_says_so
                 requests_outlive_a_short_port_failure
+                requests_outlive_a_port_that_fails_at_any_moment
                 each_port_has_addresses_of_its_own
                 each_port_fails_by_itself
                 two_ports_of_one_device_reach_each_other
                 a_failed_port_does_not_change_queue_pairs
+            }
+            devices {
+                devices_of_one_node_have_names_and_addresses_of_their_own
+                objects_of_another_device_are_foreign
+                each_device_carries_traffic
+                devices_of_one_node_reach_each_other
+                a_device_keeps_running_when_the_others_port_fails
+                each_device_has_a_connection_manager_of_its_own
+                a_completion_on_any_device_wakes_the_node
+                additions_by_two_devices_to_two_words_are_all_counted
+            }
+            migration {
+                both_ends_arm_once_both_have_rearmed
+                alternate_paths_may_be_given_with_the_connection
+                a_state_of_migration_is_refused_out_of_turn
+                a_connection_moves_to_its_alternate_path_when_asked
+                a_moved_connection_no_longer_needs_its_first_path
+                a_connection_whose_retries_are_used_up_moves
+                a_connection_that_is_not_armed_does_not_move
+                retries_begin_anew_on_the_alternate_path
+                the_alternate_paths_time_out_holds_on_it
+                a_moved_connection_can_be_armed_again
+                a_peer_that_moves_elsewhere_is_not_followed
+                packets_left_on_the_old_path_do_no_harm
+                a_cut_cable_moves_a_busy_connection_without_a_trace
             }
             datagrams {
                 a_datagram_arrives_and_names_its_sender
@@ -299,6 +326,7 @@ macro_rules! conformance_cases {
                 long_messages_at_once_get_a_buffer_each
                 writes_with_immediate_data_draw_too
                 datagrams_draw_from_a_shared_queue
+                a_datagram_too_long_costs_a_shared_receive_and_no_more
                 a_shared_queue_outlives_the_queue_pairs_that_draw
             }
             memory {
@@ -353,9 +381,23 @@ macro_rules! conformance_cases {
             }
             optional {
                 what_a_device_lacks_it_refuses_by_name
-                a_connection_moves_to_its_alternate_path_when_asked
                 each_port_carries_traffic
+            }
+            streams {
                 a_byte_stream_carries_bytes_both_ways
+                a_stream_keeps_its_bytes_in_order_whatever_happens_to_packets
+                a_stream_outlives_a_short_cut
+                a_stream_that_was_shut_down_still_reads
+                a_writer_waits_for_its_reader
+                what_was_written_arrives_although_the_writer_is_gone
+                a_stream_dropped_with_bytes_unread_is_reset
+                writing_to_a_peer_that_is_gone_fails
+                a_service_that_nobody_listens_on_refuses
+                a_second_listener_on_a_service_of_streams_is_refused
+                a_machine_that_is_not_there_is_not_reached
+                many_streams_to_one_listener_do_not_mix
+                a_machine_can_stream_to_itself
+                readiness_steps_the_node_and_wakes_the_task
             }
             statuses {
                 a_response_that_does_not_fit_its_request_is_bad

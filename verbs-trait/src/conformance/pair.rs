@@ -1,6 +1,6 @@
 //! Two connected queue pairs with memory and completion queues: what most cases are about.
 
-use super::{Harness, Lab, Outcome};
+use super::{Failure, Harness, Lab, Outcome, Powers};
 use crate::{
     AccessFlags, AckTimeout, CompletionQueue, Context, MemoryRegion, Migration, Modify, Mtu, Nanos, Path,
     Payload, PostError, ProtectionDomain, Psn, QpCaps, QpInit, QpType, QueuePair, RecvWr, RemoteSlice,
@@ -153,7 +153,30 @@ impl<H: Harness> Lab<'_, H> {
         setup: &Setup,
     ) -> Outcome<End<H::V>> {
         let machine = &self.machines[node];
-        let (port, gid_index) = (machine.port, machine.gid_index);
+        let place = (self.ctx(node), machine.port, machine.gid_index);
+        self.end_at(node, place, pd, (sends, recvs), setup)
+    }
+
+    /// An end of a node's second device, with its own domain, queues and memory.
+    pub(super) fn second_end(&mut self, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
+        self.at_least(2.max(node + 1))?;
+        let Some(machine) = &self.machines[node].second else {
+            return Err(Failure::lacks(Powers::SECOND_DEVICE));
+        };
+        let place = (self.second(node), machine.port, machine.gid_index);
+        let ctx = &place.0;
+        let (pd, cqs) = (ctx.alloc_pd()?, (ctx.create_cq(setup.cqe, None)?, ctx.create_cq(setup.cqe, None)?));
+        self.end_at(node, place, pd, cqs, setup)
+    }
+
+    fn end_at(
+        &mut self,
+        node: usize,
+        (ctx, port, gid_index): (<H::V as Verbs>::Context, u8, u8),
+        pd: <H::V as Verbs>::Pd,
+        (sends, recvs): (<H::V as Verbs>::Cq, <H::V as Verbs>::Cq),
+        setup: &Setup,
+    ) -> Outcome<End<H::V>> {
         let mr = pd.alloc_mr(setup.memory, setup.rights)?;
         let qp = pd.create_qp(&QpInit {
             kind: QpType::Rc,
@@ -163,7 +186,7 @@ impl<H: Harness> Lab<'_, H> {
             caps: setup.caps,
             sq_sig_all: setup.sq_sig_all,
         })?;
-        Ok(End { node, port, gid_index, ctx: self.ctx(node), pd, sends, recvs, qp, mr })
+        Ok(End { node, port, gid_index, ctx, pd, sends, recvs, qp, mr })
     }
 }
 

@@ -42,7 +42,7 @@ fn accepting_with_a_wrong_queue_pair_leaves_the_request_open() {
 #[test]
 fn a_peer_that_crashed_and_asks_anew_has_forgotten_the_old_connection() {
     let (mut net, _, b) = Net::connected();
-    net.sides[0].manager = Manager::new(address(0), SETTINGS, 1);
+    net.sides[0].manager = Manager::new(SETTINGS, 1);
     net.sides[0].around.qps.clear();
     let a = net.resolved(0, 1);
     net.connect(0, a, qp(10));
@@ -64,7 +64,7 @@ fn messages_to_an_earlier_life_find_nobody() {
     net.deliver_all();
     let b = net.request();
     net.accept(1, b, qp(20)).unwrap();
-    net.sides[0].manager = Manager::new(address(0), SETTINGS, 1);
+    net.sides[0].manager = Manager::new(SETTINGS, 1);
     let other = net.resolved(0, 1);
     net.connect(0, other, qp(10));
     net.deliver(0);

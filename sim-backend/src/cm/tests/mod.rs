@@ -81,7 +81,7 @@ const SETTINGS: Settings =
 fn address(node: u32) -> Address {
     let mut gid = [0; 16];
     gid[15] = node as u8;
-    Address { node: NodeId(node), port: 1, gid: Gid(gid) }
+    Address { hca: HcaId(node), port: 1, gid: Gid(gid) }
 }
 
 fn qp(n: u32) -> QpRef {
@@ -104,7 +104,7 @@ fn params(private: &[u8]) -> ConnParams<'_> {
 impl Net {
     fn new(nodes: u32) -> Net {
         let side = |node| Side {
-            manager: Manager::new(address(node), SETTINGS, 0),
+            manager: Manager::new(SETTINGS, 0),
             around: Around { psn: node * 77, ..Around::default() },
             events: vec![],
         };
@@ -120,7 +120,7 @@ impl Net {
     }
 
     fn resolved(&mut self, from: usize, to: u32) -> CmId {
-        let id = self.sides[from].manager.resolve(APP, Some(address(to)), PORT);
+        let id = self.sides[from].manager.resolve(APP, Some((address(from as u32), address(to))), PORT);
         self.collect();
         assert_eq!(self.sides[from].events.pop(), Some(CmEvent::Resolved { id }));
         id
@@ -159,7 +159,7 @@ impl Net {
 
     fn deliver(&mut self, at: usize) {
         let (to, message) = self.flying.remove(at);
-        self.act(to.node.index(), |m, now, io| m.on_message(now, message, io));
+        self.act(to.hca.0 as usize, |m, now, io| m.on_message(now, to, message, io));
     }
 
     fn deliver_all(&mut self) {

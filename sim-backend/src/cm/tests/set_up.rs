@@ -40,13 +40,22 @@ fn private_data_that_is_too_long_is_refused_with_its_bound() {
         Err(VerbsError::TooLarge { bound: b, value, .. }) => assert_eq!((b, value), (bound, bound + 1)),
         other => panic!("{other:?}"),
     };
-    refused(net.act(0, |m, now, io| m.connect(now, APP, a, qp(10), &params(&long[..57]), io)), 56);
+    refused(
+        net.act(0, |m, now, io| m.connect(now, APP, a, qp(10), &params(&long[..=MAX_PRIVATE_REQUEST]), io)),
+        MAX_PRIVATE_REQUEST as u64,
+    );
     assert!(net.flying.is_empty());
     net.connect(0, a, qp(10));
     net.deliver_all();
     let b = net.request();
-    refused(net.act(1, |m, now, io| m.accept(now, APP, b, qp(20), &params(&long), io)), 196);
-    refused(net.act(1, |m, now, io| m.reject(now, APP, b, &long[..149], io)), 148);
+    refused(
+        net.act(1, |m, now, io| m.accept(now, APP, b, qp(20), &params(&long[..=MAX_PRIVATE_ACCEPT]), io)),
+        MAX_PRIVATE_ACCEPT as u64,
+    );
+    refused(
+        net.act(1, |m, now, io| m.reject(now, APP, b, &long[..=MAX_PRIVATE_REJECT], io)),
+        MAX_PRIVATE_REJECT as u64,
+    );
     net.accept(1, b, qp(20)).expect("refused calls changed nothing");
 }
 

@@ -1,9 +1,9 @@
 //! A queue pair's making, attributes and states (IBA 10.3.1, 11.2.5).
 
 use super::Qp;
-use crate::hca::{Ends, Hardware, Io, Key, Limits};
+use crate::hca::{Ends, Hardware, Io, Key, Limits, Way};
 use crate::log::Kind;
-use verbs_trait::{Caps, Migration, Modify, QpCaps, QpType, Result, Update, VerbsError};
+use verbs_trait::{AltPath, Modify, Path, QpCaps, QpType, Result, Update, VerbsError};
 
 /// A queue pair's making.
 #[derive(Clone, Copy, Debug)]
@@ -40,43 +40,47 @@ impl NewQp {
 }
 
 impl Qp {
-    /// Changes its state or attributes. `ends` are itself and whom its path leads to, where that is ready-to-receive;
-    /// `stretch` is by how much this adapter's timer stretches the time-out of acknowledgements, in percent.
+    /// Changes its state or attributes. `ends` are itself and where the paths lead that the change names; `stretch` is by how much this adapter's timer stretches the time-out of acknowledgements, in percent.
     pub fn modify(
         &mut self,
         change: &Modify,
         hw: &mut Hardware,
-        ends: Option<Ends>,
+        ends: Ends,
         stretch: u64,
         io: &mut Io<'_>,
     ) -> Result<()> {
         let kind = self.new.kind;
         let to = change.check(self.state, kind)?;
         check_attributes(change, kind, &hw.limits)?;
+        self.check_migration(change)?;
         let from = self.state;
         match change {
             Modify::Reset => self.reset(hw, io),
             Modify::Init(init) => (self.init, self.state) = (Some(*init), to),
             Modify::Rtr(rtr) if kind == QpType::Ud => {
-                if let Some(ends) = ends {
-                    self.route = ends.route;
+                if let Some(way) = ends.primary {
+                    self.route = way.route;
                 }
                 self.mtu = hw.limits.mtu;
                 (self.rtr, self.state) = (Some(*rtr), to);
             }
             Modify::Rtr(rtr) => {
-                if let Some(Ends { me, peer, route }) = ends {
-                    (self.me, self.peer, self.route) = (me, peer, route);
+                self.me = ends.me;
+                if let Some(way) = ends.primary {
+                    (self.peer, self.route) = (way.peer, way.route);
                 }
                 self.mtu = rtr.mtu.bytes();
                 self.rq.start(rtr);
                 (self.rtr, self.state) = (Some(*rtr), to);
+                self.load_alternate(rtr.alt, ends.alternate);
             }
             Modify::Rts(rts) => {
                 self.sq.start(rts, stretch);
                 (self.rts, self.state) = (Some(*rts), to);
+                self.load_alternate(rts.alt, ends.alternate);
+                self.set_migration(rts.migration, hw, io);
             }
-            Modify::Update(update) => self.update(update),
+            Modify::Update(update) => self.update(update, ends.alternate, hw, io),
             Modify::Sqd { notify } => {
                 self.state = to;
                 self.sq.notify_drained = *notify;
@@ -94,7 +98,7 @@ impl Qp {
         Ok(())
     }
 
-    fn update(&mut self, update: &Update) {
+    fn update(&mut self, update: &Update, alternate: Option<Way>, hw: &mut Hardware, io: &mut Io<'_>) {
         if let (Some(access), Some(init)) = (update.access, &mut self.init) {
             init.access = access;
         }
@@ -104,6 +108,10 @@ impl Qp {
         if let (Some(timer), Some(rtr)) = (update.min_rnr_timer, &mut self.rtr) {
             rtr.min_rnr_timer = timer;
             self.rq.rnr_timer = Some(timer);
+        }
+        self.load_alternate(update.alt, alternate);
+        if let Some(migration) = update.migration {
+            self.set_migration(migration, hw, io);
         }
     }
 }
@@ -119,22 +127,25 @@ fn check_attributes(change: &Modify, kind: QpType, limits: &Limits) -> Result<()
         _ if port > limits.ports => Err(VerbsError::Invalid("there is no such port")),
         _ => Ok(()),
     };
-    let lone = |alt: bool| if alt { Err(VerbsError::Unsupported(Caps::APM)) } else { Ok(()) };
+    let path = |path: &Path| {
+        port(path.port)?;
+        within("the index of the GID to send from", path.sgid_index, 0)
+    };
+    let alternate = |alt: &Option<AltPath>| alt.map_or(Ok(()), |alt| path(&alt.path));
     match change {
         Modify::Init(init) => port(init.port),
         // A datagram queue pair uses none of them.
         Modify::Rtr(_) | Modify::Rts(_) if kind == QpType::Ud => Ok(()),
         Modify::Rtr(rtr) => {
-            lone(rtr.alt.is_some())?;
-            port(rtr.path.port)?;
-            within("the index of the GID to send from", rtr.path.sgid_index, 0)?;
+            path(&rtr.path)?;
+            alternate(&rtr.alt)?;
             within("the number of reads and atomics served", rtr.max_dest_rd_atomic, limits.max_rd_atomic)
         }
         Modify::Rts(rts) => {
-            lone(rts.alt.is_some() || rts.migration != Migration::Migrated)?;
+            alternate(&rts.alt)?;
             within("the number of reads and atomics in flight", rts.max_rd_atomic, limits.max_rd_atomic)
         }
-        Modify::Update(update) => lone(update.alt.is_some() || update.migration.is_some()),
+        Modify::Update(update) => alternate(&update.alt),
         _ => Ok(()),
     }
 }

@@ -104,6 +104,7 @@ impl Qp {
             hw.memory.release(&wqe.data, io.brought);
             hw.outstanding -= 1;
         }
+        hw.late.reveal(self.num);
         hw.completions.forget(self.new.send_cq, self.key);
         hw.completions.forget(self.new.recv_cq, self.key);
         if let Some(sanitizer) = io.access.sanitizer() {
@@ -113,6 +114,8 @@ impl Qp {
 
     pub(in crate::hca) fn reset(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
         self.vanish(hw, io);
-        *self = Qp::new(self.key, self.num, self.ctx, self.new);
+        let (timer_set, attend_set, flow, flows) = (self.timer_set, self.attend_set, self.flow, self.flows);
+        // What is the caller's stays as it is.
+        *self = Qp { timer_set, attend_set, flow, flows, ..Qp::new(self.key, self.num, self.ctx, self.new) };
     }
 }

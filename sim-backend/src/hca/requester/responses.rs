@@ -157,7 +157,7 @@ impl Qp {
             return;
         }
         match nak {
-            Nak::Sequence if self.sq.retries_left == 0 => self.fail(WcError::RetryExc, hw, io),
+            Nak::Sequence if self.sq.retries_left == 0 => self.exhausted(hw, io),
             Nak::Sequence => self.try_again(io),
             Nak::InvalidRequest => self.fail(WcError::RemInvReq, hw, io),
             Nak::RemoteAccess => self.fail(WcError::RemAccess, hw, io),
@@ -187,6 +187,19 @@ impl Qp {
         self.deadline = io.now + self.sq.timeout;
     }
 
+    /// The retries are used up: an armed connection begins them anew on its alternate path (IBA 17.2.8.1.2), any other
+    /// fails.
+    #[cold]
+    pub(super) fn exhausted(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
+        if !self.is_armed() {
+            return self.fail(WcError::RetryExc, hw, io);
+        }
+        self.migrate(hw, io);
+        self.sq.gap_known = None;
+        self.sq.go_back();
+        self.deadline = io.now + self.sq.timeout;
+    }
+
     /// The deadline has come.
     pub fn on_timer(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
         self.deadline = Nanos::MAX;
@@ -197,10 +210,11 @@ impl Qp {
         io.stats.timeouts += 1;
         io.log.line(io.now, hw.node, Kind::Timer, format_args!("{} psn={}", self.num, self.sq.unacked.get()));
         if self.sq.retries_left == 0 {
-            return self.fail(WcError::RetryExc, hw, io);
+            self.exhausted(hw, io);
+        } else {
+            self.sq.gap_known = None;
+            self.try_again(io);
         }
-        self.sq.gap_known = None;
-        self.try_again(io);
         self.attend(hw, io);
     }
 }

@@ -8,6 +8,7 @@ use crate::hca::requester::{atomic_class, atomic_op};
 use crate::hca::wqe::Atomic;
 use crate::hca::{Hardware, Io, MAX_MESSAGE, Target};
 use crate::log::Kind;
+use crate::log::entry::Executed;
 use crate::sanitizer::Side;
 use verbs_trait::{AccessFlags, Done, WcError, WcOp};
 
@@ -121,6 +122,9 @@ impl Qp {
             // The region may have gone since the first packet.
             let Some(region) = hw.memory.get_mut(target.region) else { return NO_ACCESS };
             let at = target.at + received as usize;
+            if hw.late.on {
+                region.hide(&mut hw.late, self.num, target.region, at, len as usize);
+            }
             region.bytes.write(at, packet.data.bytes(io.buffers));
             let (id, who) = (region.id, self.as_server(hw.node, packet.from, WcOp::Write));
             io.access.note(io.now, who, id, at as u64, u64::from(len), What::Write);
@@ -204,6 +208,7 @@ impl Qp {
         region.bytes.read(target.at, &mut word);
         let original = u64::from_ne_bytes(word);
         region.bytes.write(target.at, &atomic.apply(original).to_ne_bytes());
+        hw.late.reveal(self.num);
         let who = self.as_server(hw.node, packet.from, atomic_op(&atomic));
         io.access.note(io.now, who, region.id, target.at as u64, 8, What::Atomic);
         self.rq.expected = packet.psn.plus(1);
@@ -215,12 +220,8 @@ impl Qp {
         Answered
     }
 
-    pub(super) fn note_execution(&self, what: &str, packet: &Packet, hw: &Hardware, io: &mut Io<'_>) {
-        io.log.line(
-            io.now,
-            hw.node,
-            Kind::Execute,
-            format_args!("{} {what} psn={}", self.num, packet.psn.get()),
-        );
+    pub(super) fn note_execution(&self, what: &'static str, packet: &Packet, hw: &Hardware, io: &mut Io<'_>) {
+        let executed = Executed { qp: self.num, what, psn: packet.psn.get() };
+        io.log.entry(io.now, hw.node, Kind::Execute, &executed);
     }
 }

@@ -3,6 +3,8 @@
 use super::NewRegion;
 use crate::NodeId;
 use crate::access::{RegionId, What, Who};
+use crate::explore::How;
+use crate::explore::identity::object;
 use crate::hca::{Bytes, HcaId, Key, keys_of};
 use crate::log::Kind;
 use crate::sanitizer::Registered;
@@ -83,8 +85,9 @@ impl World {
         let pages = len.div_ceil(crate::hca::PAGE) as u64;
         let cpu = &self.profile.cpu;
         self.charge(node, cpu.register_ns.saturating_add(cpu.register_page_ns.saturating_mul(pages)));
-        let id = RegionId(self.state.next_region);
-        self.state.next_region += 1;
+        let id = RegionId(self.next_region(node));
+        self.touch(object::regions(hca), How::Write);
+        let host = bytes.shared_at();
         let memory = &mut self.hca_mut(hca)?.hw.memory;
         let key = memory.insert(pd, access, id, bytes);
         let addr = memory.get(key).map_or(0, |region| region.addr);
@@ -94,13 +97,14 @@ impl World {
         if let Some(sanitizer) = self.state.access.sanitizer() {
             let peers = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
             let rkey = access.intersects(peers).then_some(rkey);
-            sanitizer.registered(Registered { id, hca, addr, len: len as u64, rkey });
+            sanitizer.registered(Registered { id, hca, addr, len: len as u64, rkey, host });
         }
         Ok(NewRegion { key, addr, len, lkey, rkey })
     }
 
     pub fn dereg_mr(&mut self, node: NodeId, hca: HcaId, mr: Key) -> Option<Rc<dyn PinnedMemory>> {
         let at = self.local_time(node);
+        self.touch(object::regions(hca), How::Write);
         if let (Some(sanitizer), Some(region)) =
             (self.state.access.sanitizer(), self.state.hcas[hca.0 as usize].hw.memory.get(mr))
         {
@@ -112,17 +116,21 @@ impl World {
     #[inline]
     pub fn cpu_read(&mut self, node: NodeId, hca: HcaId, mr: Key, at: usize, out: &mut [u8]) -> Result<()> {
         let when = self.local_time(node);
-        let region = self.state.hcas[hca.0 as usize].hw.memory.get(mr).ok_or(VerbsError::DeviceGone)?;
+        let hw = &self.state.hcas[hca.0 as usize].hw;
+        let region = hw.memory.get(mr).ok_or(VerbsError::DeviceGone)?;
         region.bytes.read(at, out);
+        hw.late.mask(mr, at, out, when);
         self.state.access.note(when, Who::Cpu(node), region.id, at as u64, out.len() as u64, What::Read);
+        self.saw(node, out);
         Ok(())
     }
 
     #[inline]
     pub fn cpu_write(&mut self, node: NodeId, hca: HcaId, mr: Key, at: usize, bytes: &[u8]) -> Result<()> {
         let when = self.local_time(node);
-        let memory = &mut self.state.hcas[hca.0 as usize].hw.memory;
-        let region = memory.get_mut(mr).ok_or(VerbsError::DeviceGone)?;
+        let hw = &mut self.state.hcas[hca.0 as usize].hw;
+        let region = hw.memory.get_mut(mr).ok_or(VerbsError::DeviceGone)?;
+        hw.late.overwrite(mr, at, bytes.len());
         region.bytes.write(at, bytes);
         self.state.access.note(when, Who::Cpu(node), region.id, at as u64, bytes.len() as u64, What::Write);
         Ok(())
@@ -130,7 +138,9 @@ impl World {
 
     pub fn claim(&mut self, node: NodeId, hca: HcaId, mr: Key, range: Range<usize>) -> Result<NonNull<[u8]>> {
         let when = self.local_time(node);
-        let region = self.state.hcas[hca.0 as usize].hw.memory.get(mr).ok_or(VerbsError::DeviceGone)?;
+        let hw = &mut self.state.hcas[hca.0 as usize].hw;
+        let region = hw.memory.get(mr).ok_or(VerbsError::DeviceGone)?;
+        hw.late.overwrite(mr, range.start, range.len());
         let (at, len) = (range.start as u64, (range.end - range.start) as u64);
         self.state.access.note(when, Who::Cpu(node), region.id, at, len, What::Claim);
         Ok(region.bytes.claim(range))

@@ -1,32 +1,45 @@
 //! Queue pairs, and what is posted to them.
 
 use crate::NodeId;
-use crate::hca::{Address, Endpoint, Ends, HcaId, Key, NewQp, RecvRequest, Route, SendRequest, Service};
+use crate::explore::How;
+use crate::explore::identity::object;
+use crate::hca::{
+    Address, Endpoint, Ends, Hardware, HcaId, Io, Key, NewQp, Qp, RecvRequest, Route, SendRequest, Service,
+    Way,
+};
 use crate::log::Kind;
+use crate::log::entry::Posted;
 use crate::world::World;
-use verbs_trait::{Modify, Nanos, Path, QpAttr, QpNum, QpType, Result, ToRtr, VerbsError};
+use verbs_trait::{Modify, Nanos, Path, QpAttr, QpNum, QpType, Result, ToInit, ToRts, Update, VerbsError};
 
 impl World {
     pub fn create_qp(&mut self, node: NodeId, hca: HcaId, ctx: u32, new: NewQp) -> Result<(Key, QpNum)> {
         let made = self.context(hca, ctx)?.create_qp(ctx, new)?;
+        if self.untimed {
+            self.begin_pair(hca, made.0);
+        }
         self.charge(node, self.profile.cpu.create_ns);
         Ok(made)
     }
 
     pub fn destroy_qp(&mut self, hca: HcaId, qp: Key) {
         self.close_flow(hca, qp);
+        self.touch(object::mode(hca.0, qp.index), How::Write);
         self.engine(hca, None, |hca, io| hca.destroy_qp(qp, io));
     }
 
-    pub fn qp_attr(&self, hca: HcaId, qp: Key) -> Result<QpAttr> {
+    pub fn qp_attr(&mut self, hca: HcaId, qp: Key) -> Result<QpAttr> {
         let found = self.state.hcas[hca.0 as usize].qps.get(qp);
-        found.map(|qp| qp.attr()).ok_or(VerbsError::DeviceGone)
+        let attr = found.map(|qp| qp.attr()).ok_or(VerbsError::DeviceGone);
+        self.touch(object::mode(hca.0, qp.index), How::Read);
+        self.saw(self.shape.node(hca), &attr.ok());
+        attr
     }
 
     /// Changes a queue pair's state. In the error state and in Reset it takes no packet from this moment on.
     pub fn modify_qp(&mut self, node: NodeId, hca: HcaId, qp: Key, change: &Modify) -> Result<()> {
         let kind = self.hca_mut(hca)?.qps.get(qp).ok_or(VerbsError::DeviceGone)?.kind();
-        let ends = self.ends_of(hca, qp, change);
+        let ends = self.ends_of(hca, qp, change)?;
         let stretch = self.timer_stretch(kind, change);
         let answer = self.engine(hca, Some(qp), |hca, io| {
             let answer = match hca.qps.get_mut(qp) {
@@ -36,6 +49,7 @@ impl World {
             hca.settle(io);
             answer
         });
+        self.saw(node, &answer.is_ok());
         answer?;
         match change {
             Modify::Rtr(_) if kind == QpType::Rc => self.open_flow(hca, qp),
@@ -46,24 +60,40 @@ impl World {
         Ok(())
     }
 
-    /// The two ends of a connection that is being made.
-    fn ends_of(&self, hca: HcaId, qp: Key, change: &Modify) -> Option<Ends> {
-        let Modify::Rtr(ToRtr { dest_qp, path, .. }) = change else { return None };
-        let found = self.state.hcas[hca.0 as usize].qps.get(qp)?;
+    /// A queue pair and where the paths lead that a change names.
+    fn ends_of(&self, hca: HcaId, qp: Key, change: &Modify) -> Result<Ends> {
+        let found = self.state.hcas[hca.0 as usize].qps.get(qp).ok_or(VerbsError::DeviceGone)?;
         let me = Endpoint { hca, qp: found.num };
-        if found.kind() == QpType::Ud {
-            // It has a port, and no peer.
-            let port = self.port_of(hca, found.attr().init?.port);
-            return Some(Ends { me, peer: None, route: Route { from: port, to: port } });
-        }
-        let (peer, route) = match self.route(hca, path.port, path.dgid) {
-            Some((hca, route)) => (Some(Endpoint { hca, qp: *dest_qp }), route),
-            None => {
-                let port = self.port_of(hca, path.port.clamp(1, self.ports));
-                (None, Route { from: port, to: port })
+        let (primary, alternate) = match change {
+            Modify::Rtr(_) if found.kind() == QpType::Ud => (self.port_alone(hca, found.attr().init), None),
+            Modify::Rtr(rtr) => {
+                let way = |path: &Path| self.way(hca, path, rtr.dest_qp);
+                (Some(way(&rtr.path)), rtr.alt.map(|alt| way(&alt.path)))
             }
+            Modify::Rts(ToRts { alt, .. }) | Modify::Update(Update { alt, .. }) => {
+                let way = |path: &Path| Some(self.way(hca, path, found.to_rtr()?.dest_qp));
+                (None, alt.and_then(|alt| way(&alt.path)))
+            }
+            _ => (None, None),
         };
-        Some(Ends { me, peer, route })
+        Ok(Ends { me, primary, alternate })
+    }
+
+    /// A datagram queue pair has a port, and no peer.
+    fn port_alone(&self, hca: HcaId, init: Option<ToInit>) -> Option<Way> {
+        let port = self.port_of(hca, init?.port);
+        Some(Way { peer: None, route: Route { from: port, to: port } })
+    }
+
+    /// Where a path leads.
+    fn way(&self, hca: HcaId, path: &Path, dest_qp: QpNum) -> Way {
+        match self.route(hca, path.port, path.dgid) {
+            Some((hca, route)) => Way { peer: Some(Endpoint { hca, qp: dest_qp }), route },
+            None => {
+                let port = self.port_of(hca, path.port.clamp(1, self.shape.ports));
+                Way { peer: None, route: Route { from: port, to: port } }
+            }
+        }
     }
 
     /// By how much an adapter's timer stretches the nominal time-out, in percent: a connection's own constant
@@ -88,7 +118,7 @@ impl World {
         Ok(Address { to: self.route(hca, path.port, path.dgid), service })
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn post_send(
         &mut self,
         node: NodeId,
@@ -99,16 +129,16 @@ impl World {
         inline: &[u8],
     ) -> Result<()> {
         let at = self.charge_post(node, first);
-        self.log.line(at, node, Kind::Post, format_args!("send wr={} {:?}", request.wr_id, request.op));
-        self.engine(hca, Some(qp), |hca, io| {
-            let Some(qp) = hca.qps.get_mut(qp) else { return Err(VerbsError::DeviceGone) };
-            let answer = qp.post_send(at, request, inline, &mut hca.hw, io);
-            hca.settle(io);
-            answer
-        })
+        self.log.entry(at, node, Kind::Post, &Posted::Send { wr: request.wr_id, op: request.op });
+        if self.printing {
+            self.touch(object::mode(hca.0, qp.index), How::Read);
+        }
+        let post =
+            |qp: &mut Qp, hw: &mut Hardware, io: &mut Io<'_>| qp.post_send(at, request, inline, hw, io);
+        self.engine_of(hca, qp, post).unwrap_or(Err(VerbsError::DeviceGone))
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn post_recv(
         &mut self,
         node: NodeId,
@@ -118,13 +148,16 @@ impl World {
         request: RecvRequest,
     ) -> Result<()> {
         let at = self.charge_post(node, first);
-        self.log.line(at, node, Kind::Post, format_args!("recv wr={}", request.wr_id));
-        self.engine(hca, Some(qp), |hca, io| {
-            let Some(qp) = hca.qps.get_mut(qp) else { return Err(VerbsError::DeviceGone) };
-            let answer = qp.post_recv(at, request, &mut hca.hw, io);
-            hca.settle(io);
-            answer
-        })
+        self.log.entry(at, node, Kind::Post, &Posted::Recv { wr: request.wr_id });
+        if self.printing {
+            self.touch_post_recv(hca, qp);
+        }
+        let post = |qp: &mut Qp, hw: &mut Hardware, io: &mut Io<'_>| qp.post_recv(at, request, hw, io);
+        let answer = self.engine_of(hca, qp, post).unwrap_or(Err(VerbsError::DeviceGone));
+        if self.untimed && answer.is_ok() {
+            self.count_receive(hca, qp);
+        }
+        answer
     }
 
     pub fn create_srq(
@@ -148,6 +181,7 @@ impl World {
     }
 
     pub fn arm_srq(&mut self, node: NodeId, hca: HcaId, srq: Key, limit: u32) -> Result<()> {
+        self.touch(object::shared(hca.0, srq.index), How::Write);
         self.engine(hca, None, |hca, io| hca.hw.arm_srq(srq, limit, io))?;
         self.charge(node, self.profile.cpu.arm_ns);
         Ok(())
@@ -162,14 +196,18 @@ impl World {
         request: RecvRequest,
     ) -> Result<()> {
         let at = self.charge_post(node, first);
-        self.log.line(at, node, Kind::Post, format_args!("recv srq={} wr={}", srq.index, request.wr_id));
-        self.hca_mut(hca)?.hw.post_shared(srq, request)
+        self.log.entry(at, node, Kind::Post, &Posted::Shared { srq: srq.index, wr: request.wr_id });
+        self.hca_mut(hca)?;
+        self.touch(object::shared(hca.0, srq.index), How::Write);
+        self.engine(hca, None, |hca, io| hca.hw.post_shared(at, srq, request, io))
     }
 
     #[inline]
     fn charge_post(&mut self, node: NodeId, first: bool) -> Nanos {
         let cpu = &self.profile.cpu;
-        self.charge(node, if first { cpu.post_ns } else { cpu.post_more_ns })
+        let at = self.charge(node, if first { cpu.post_ns } else { cpu.post_more_ns });
+        // In an untimed world the adapter has it at once.
+        if self.untimed { Nanos::ZERO } else { at }
     }
 }
 

@@ -9,6 +9,8 @@ cases! { "atomics":
     a_fetch_and_add_wraps_at_two_to_the_64, "9.4.5", needs Caps::ATOMICS;
     an_atomic_touches_no_byte_beside_its_word, "9.4.5", needs Caps::ATOMICS;
     more_atomics_than_may_be_in_flight_wait_their_turn, "9.7.3; 11.2.5.2", needs Caps::ATOMICS;
+    more_in_flight_than_the_peer_serves_is_never_done_twice, "9.7.4.1.2; 9.7.5.1.5", needs Caps::ATOMICS,
+        with Powers::STRIKE;
     atomics_of_one_queue_pair_execute_in_order, "9.5", needs Caps::ATOMICS;
     additions_of_many_nodes_are_each_counted_once, "9.4.5", needs Caps::ATOMICS;
     swaps_of_many_nodes_each_win_once, "9.4.5", needs Caps::ATOMICS;
@@ -95,6 +97,54 @@ fn more_atomics_than_may_be_in_flight_wait_their_turn<H: Harness>(lab: &mut Lab<
             lab.done(&a.sends, i)?;
             check_eq!(a.mr.load(i as usize * 8)?, i, "old value {i} with {depth} in flight");
         }
+    }
+    Ok(())
+}
+
+/// A requester that was told wrong has more in flight than the responder keeps records of. Some responders refuse
+/// what is too much, and some serve it and cannot answer it again; none does anything twice.
+fn more_in_flight_than_the_peer_serves_is_never_done_twice<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    const COUNT: u64 = 8;
+    for (lost, reads) in [(0, false), (1, false), (0, true), (1, true)] {
+        lab.world(2, lost)?;
+        let depth = lab.ctx(0).device_attr().max_rd_atomic.min(8);
+        let setup = Setup { depth, serves: 1, retry: retries(2), ..Setup::new(lab) };
+        let Pair { a, b } = lab.pair_with(&setup)?;
+        b.fill(8_192, &pattern(32_768, 9))?;
+        if lost > 0 {
+            let class = if reads { PacketClass::ReadResponse } else { PacketClass::AtomicResponse };
+            lab.strike((1, 0), class, lost, Act::Drop)?;
+        }
+        for i in 0..COUNT {
+            match reads {
+                true => {
+                    a.read(i, 8_192 + 4_096 * i as u32..12_288 + 4_096 * i as u32, b.remote(8_192..12_288)?)?
+                }
+                false => a.fetch_add(i, 8 * i as u32, b.word(1_024)?, 1)?,
+            }
+        }
+        let seen = lab.completions(&a.sends, COUNT as usize)?;
+        let good = seen.iter().take_while(|completion| completion.result.is_ok()).count() as u64;
+        let failure = seen.get(good as usize).map(|completion| completion.result);
+        check!(
+            matches!(failure, None | Some(Err(WcError::RemInvReq | WcError::RetryExc))),
+            "more requests than the peer serves failed with {failure:?}"
+        );
+        for i in 0..good {
+            match reads {
+                true => {
+                    let at = 8_192 + 4_096 * i as usize;
+                    check!(a.bytes(at..at + 4_096)? == pattern(32_768, 9)[..4_096], "what read {i} brought");
+                }
+                false => check_eq!(a.mr.load(8 * i as usize)?, i, "the value before addition {i}"),
+            }
+        }
+        lab.settle();
+        let word = b.mr.load(1_024)?;
+        check!(
+            reads || (good..=COUNT).contains(&word),
+            "{good} additions were answered, and {word} executed"
+        );
     }
     Ok(())
 }

@@ -7,16 +7,19 @@ mod cm_trouble;
 mod optional;
 mod reliability;
 mod statuses;
+mod streams;
 
 mod cq;
 mod data;
 mod datagrams;
+mod devices;
 mod duplicates;
 mod events;
 mod flush;
 mod gaps;
 mod keys;
 mod memory;
+mod migration;
 mod misuse;
 mod ordering;
 mod ports;
@@ -55,6 +58,8 @@ pub(super) fn all<H: Harness>() -> Vec<Case<H>> {
         sqd::cases(),
         events::cases(),
         ports::cases(),
+        devices::cases(),
+        migration::cases(),
         datagrams::cases(),
         shared_receives::cases(),
         memory::cases(),
@@ -62,6 +67,7 @@ pub(super) fn all<H: Harness>() -> Vec<Case<H>> {
         cm_trouble::cases(),
         reliability::cases(),
         optional::cases(),
+        streams::cases(),
         statuses::cases(),
     ];
     groups.into_iter().flatten().collect()

@@ -2,13 +2,10 @@
 
 use super::datagrams::datagram_qp;
 use super::prelude::*;
-use std::task::{Context as TaskContext, Poll, Waker};
 
 cases! { "optional":
     what_a_device_lacks_it_refuses_by_name, "contract, Caps";
-    a_connection_moves_to_its_alternate_path_when_asked, "17.2.8", needs Caps::APM.union(Caps::MULTI_PORT);
     each_port_carries_traffic, "3.5.1", needs Caps::MULTI_PORT;
-    a_byte_stream_carries_bytes_both_ways, "contract, OutOfBand", needs Caps::OUT_OF_BAND;
 }
 
 /// Checks that a call answers "unsupported" and names the capability.
@@ -33,7 +30,7 @@ fn what_a_device_lacks_it_refuses_by_name<H: Harness>(lab: &mut Lab<'_, H>) -> O
         names(a.pd.create_srq(8, 1), Caps::SRQ)?;
     }
     if lacking.contains(Caps::APM) {
-        let alt = Some(AltPath { path, timeout: setup.ack });
+        let alt = Some(AltPath { path, pkey_index: 0, timeout: setup.ack });
         let migration = Some(Migration::Rearm);
         names(a.qp.modify(&Modify::Update(Update { alt, ..Update::default() })), Caps::APM)?;
         names(a.qp.modify(&Modify::Update(Update { migration, ..Update::default() })), Caps::APM)?;
@@ -70,35 +67,6 @@ fn what_a_device_lacks_it_refuses_by_name<H: Harness>(lab: &mut Lab<'_, H>) -> O
     Ok(())
 }
 
-/// The way between two ends by their second ports.
-fn second_path<V: Verbs>(from: &End<V>, to: &End<V>) -> Outcome<Path> {
-    let mut path = Path::to(to.ctx.gid(2, to.gid_index)?, 2);
-    path.dlid = to.ctx.port_attr(2)?.lid;
-    path.sgid_index = from.gid_index;
-    Ok(path)
-}
-
-fn a_connection_moves_to_its_alternate_path_when_asked<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let Pair { a, b } = lab.pair_with(&setup)?;
-    for (end, peer) in [(&a, &b), (&b, &a)] {
-        let alt = Some(AltPath { path: second_path(end, peer)?, timeout: setup.ack });
-        let migration = Some(Migration::Rearm);
-        end.qp.modify(&Modify::Update(Update { alt, migration, ..Update::default() }))?;
-    }
-    a.write(1, 0..8, b.word(0)?)?;
-    lab.done(&a.sends, 1)?;
-    b.write(2, 0..8, a.word(0)?)?;
-    lab.done(&b.sends, 2)?;
-    check_eq!(a.qp.query()?.migration, Migration::Armed, "migration after both sides rearmed");
-    let migration = Some(Migration::Migrated);
-    a.qp.modify(&Modify::Update(Update { migration, ..Update::default() }))?;
-    a.write(3, 0..8, b.word(0)?)?;
-    lab.done(&a.sends, 3)?;
-    check_eq!(lab.async_event(&b.ctx)?, AsyncEvent::PathMigrated(b.qp.num()), "the peer's event");
-    Ok(())
-}
-
 fn each_port_carries_traffic<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     let setup = Setup::new(lab);
     let (mut a, mut b) = (lab.end(0, &setup)?, lab.end(1, &setup)?);
@@ -107,40 +75,5 @@ fn each_port_carries_traffic<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     b.connect(&a, &setup, 1)?;
     a.write(1, 0..8, b.word(0)?)?;
     lab.done(&a.sends, 1)?;
-    Ok(())
-}
-
-fn a_byte_stream_carries_bytes_both_ways<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    const PORT: Service = Service(7_000);
-    lab.at_least(2)?;
-    let mut cx = TaskContext::from_waker(Waker::noop());
-    let io = |e: std::io::Error| Failure::new(format!("a stream failed: {e}"));
-    let mut listener = lab.ctx(1).out_of_band()?.listen(PORT)?;
-    let name = lab.machines[1].name.clone();
-    let mut near = lab.ctx(0).out_of_band()?.connect(&name, PORT)?;
-    let mut far = lab.until("a stream to arrive", || match listener.poll_accept(&mut cx) {
-        Poll::Ready(stream) => Ok(Some(stream.map_err(io)?)),
-        Poll::Pending => Ok(None),
-    })?;
-    let data = pattern(50_000, 1);
-    for back in [false, true] {
-        let (from, to) = if back { (&mut far, &mut near) } else { (&mut near, &mut far) };
-        let (mut sent, mut seen) = (0, Vec::new());
-        lab.until("a stream's bytes", || {
-            if sent < data.len()
-                && let Poll::Ready(n) = from.poll_write(&mut cx, &data[sent..])
-            {
-                sent += n.map_err(io)?;
-            }
-            let mut chunk = [0; 4_096];
-            while let Poll::Ready(n) = to.poll_read(&mut cx, &mut chunk) {
-                let n = n.map_err(io)?;
-                check!(n > 0, "the stream ended after {} bytes", seen.len());
-                seen.extend_from_slice(&chunk[..n]);
-            }
-            Ok((seen.len() == data.len()).then_some(()))
-        })?;
-        check!(seen == data, "the stream changed");
-    }
     Ok(())
 }

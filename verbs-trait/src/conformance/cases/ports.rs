@@ -11,6 +11,7 @@ cases! { "ports":
     a_port_that_fails_says_so, "11.6.3.4", with Powers::PORT;
     a_port_that_comes_back_says_so, "11.6.3.4", with Powers::PORT;
     requests_outlive_a_short_port_failure, "9.7.6.1.3", with Powers::PORT;
+    requests_outlive_a_port_that_fails_at_any_moment, "9.7.6.1.3; 9.7.5.1.5", needs Caps::ATOMICS, with Powers::PORT;
     each_port_has_addresses_of_its_own, "3.5.1; 4.1.1", needs Caps::MULTI_PORT;
     each_port_fails_by_itself, "11.6.3.4", needs Caps::MULTI_PORT, with Powers::PORT;
     two_ports_of_one_device_reach_each_other, "3.5.1", needs Caps::MULTI_PORT;
@@ -88,7 +89,7 @@ fn random_words_differ<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
 
 fn fail_port<H: Harness>(lab: &mut Lab<'_, H>, node: usize) -> Outcome<crate::conformance::FaultId> {
     let port = lab.machines[node].port;
-    lab.inject(Fault::PortDown { node, port })
+    lab.inject(Fault::PortDown { node, device: 0, port })
 }
 
 fn a_port_that_fails_says_so<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
@@ -125,6 +126,36 @@ fn requests_outlive_a_short_port_failure<H: Harness>(lab: &mut Lab<'_, H>) -> Ou
         check!(a.poll_sends()?.is_empty(), "a write completed through a failed port");
         lab.heal(fault);
         lab.done(&a.sends, 1)?;
+    }
+    Ok(())
+}
+
+/// A port fails while packets are on their way to it, from it, and just arriving.
+fn requests_outlive_a_port_that_fails_at_any_moment<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    const MOMENTS: u64 = 24;
+    for moment in 0..MOMENTS {
+        lab.world(2, moment)?;
+        let setup = Setup::new(lab);
+        let pair = lab.pair_with(&setup)?;
+        lab.warm(&pair)?;
+        let Pair { a, b } = &pair;
+        for i in 0..4 {
+            b.recv(i, 64 + 8 * i as u32..72 + 8 * i as u32)?;
+            a.fetch_add(2 * i, 512 + 8 * i as u32, b.word(1_024)?, 1)?;
+            a.send(2 * i + 1, 0..8)?;
+        }
+        lab.advance(Nanos(lab.pace().round_trip.0 * moment / MOMENTS));
+        let fault = fail_port(lab, (moment % 2) as usize)?;
+        lab.settle();
+        lab.heal(fault);
+        for i in 0..8 {
+            lab.done(&a.sends, i)?;
+        }
+        for i in 0..4 {
+            check_eq!(a.mr.load(512 + 8 * i as usize)?, i, "the value before addition {i}");
+            lab.done(&b.recvs, i)?;
+        }
+        check_eq!(b.mr.load(1_024)?, 4, "the word");
     }
     Ok(())
 }
@@ -179,7 +210,7 @@ fn each_port_fails_by_itself<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     let setup = Setup::new(lab);
     let first = lab.pair_with(&setup)?;
     let second = by_second_ports(lab, &setup)?;
-    let fault = lab.inject(Fault::PortDown { node: 0, port: 2 })?;
+    let fault = lab.inject(Fault::PortDown { node: 0, device: 0, port: 2 })?;
     check_eq!(lab.async_event(&first.a.ctx)?, AsyncEvent::PortError(2), "the event");
     check!(first.a.ctx.port_attr(2)?.state != PortState::Active, "a failed port is active");
     check_eq!(first.a.ctx.port_attr(1)?.state, PortState::Active, "the other port");

@@ -14,6 +14,7 @@ cases! { "shared_receives":
     long_messages_at_once_get_a_buffer_each, "10.2.9", needs Caps::SRQ;
     writes_with_immediate_data_draw_too, "10.2.9; 9.7.4.1.2", needs Caps::SRQ;
     datagrams_draw_from_a_shared_queue, "10.2.9; 9.8.3", needs Caps::SRQ | Caps::UD;
+    a_datagram_too_long_costs_a_shared_receive_and_no_more, "9.9.3.1 (class E)", needs Caps::SRQ | Caps::UD;
     a_shared_queue_outlives_the_queue_pairs_that_draw, "10.2.9", needs Caps::SRQ;
 }
 
@@ -187,7 +188,14 @@ fn writes_with_immediate_data_draw_too<H: Harness>(lab: &mut Lab<'_, H>) -> Outc
     Ok(())
 }
 
-fn datagrams_draw_from_a_shared_queue<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+/// A datagram queue pair, and another one that draws from a shared queue.
+struct Drawn<V: Verbs> {
+    a: End<V>,
+    b: End<V>,
+    srq: V::Srq,
+}
+
+fn drawn<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome<Drawn<H::V>> {
     let setup = Setup::new(lab);
     let mut a = lab.end(0, &setup)?;
     a.qp = datagram_qp(&a, None, &setup)?;
@@ -196,6 +204,33 @@ fn datagrams_draw_from_a_shared_queue<H: Harness>(lab: &mut Lab<'_, H>) -> Outco
     let srq = b.pd.create_srq(8, 1)?;
     b.qp = datagram_qp(&b, Some(&srq), &setup)?;
     ready(&b, &setup)?;
+    Ok(Drawn { a, b, srq })
+}
+
+fn a_datagram_too_long_costs_a_shared_receive_and_no_more<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    const GRH: u32 = 40;
+    let Drawn { a, b, srq } = drawn(lab)?;
+    let ah = a.pd.create_ah(&a.path_to(&b)?)?;
+    b.fill(0, &[0xee; 400])?;
+    for i in 0..2 {
+        post_shared(&b, &srq, i, 200 * i as u32..200 * i as u32 + GRH + 100)?;
+    }
+    for (wr_id, len) in [(5, 101), (6, 100)] {
+        a.post(wr_id, SendOp::SendTo { imm: None, ah: &ah, qp: b.qp.num(), qkey: QKEY }, 0..len)?;
+        lab.done(&a.sends, wr_id)?;
+    }
+    let first = lab.completion(&b.recvs)?;
+    // Soft-RoCE calls it a remote invalid request.
+    let told = matches!(first.result, Err(WcError::LocLen | WcError::RemInvReq));
+    check!(first.wr_id == 0 && told, "the receive that was too short completed as {first:?}");
+    check_eq!(lab.done(&b.recvs, 1)?.len, GRH + 100, "the datagram that fitted the next");
+    check_eq!(b.qp.state(), QpState::Rts, "the state afterwards");
+    check_eq!(b.bytes(140..200)?, vec![0xee; 60], "bytes behind the receive that was too short");
+    Ok(())
+}
+
+fn datagrams_draw_from_a_shared_queue<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+    let Drawn { a, b, srq } = drawn(lab)?;
     let ah = a.pd.create_ah(&a.path_to(&b)?)?;
     for i in 0..2 {
         post_shared(&b, &srq, i, 0..200)?;

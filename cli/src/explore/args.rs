@@ -1,0 +1,190 @@
+//! The command lines of `weft check`, `weft fuzz` and `weft replay`.
+
+use crate::args::Seeds;
+use clap::Args;
+use model_tests::explore::{Params, Reduction, Strategy};
+use sim_backend::explore::{FaultSet, Outcome};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Examples of `weft check`.
+pub const CHECK_EXAMPLES: &str = "\
+Examples:
+  What there is to check
+    weft check --list
+  A bug that was planted: found, made short, and saved
+    weft check toy-mcs-links-first
+  A world with up to one fault of any kind at any point, for at most ten minutes
+    weft check toy-blind-resend --faults 1 --max-seconds 600
+
+Exit codes:
+  0  everything was explored, and every promise was kept
+  1  a promise was broken; the run is saved
+  2  bad input
+  3  a limit ended it before everything was explored, or it was interrupted";
+
+/// Examples of `weft fuzz`.
+pub const FUZZ_EXAMPLES: &str = "\
+Examples:
+  Scenarios of 16 nodes drawn at random, every kind of fault, in each lock scheme in turn
+    weft fuzz swarm-16 --seeds 0..1000
+  A minute of random runs of a world of `weft check`
+    weft fuzz toy-blind-resend --faults 1 --seconds 60";
+
+/// Examples of `weft replay`.
+pub const REPLAY_EXAMPLES: &str = "\
+Examples:
+  What happened, step by step
+    weft replay toy-mcs-links-first.failure.toml
+  The same as a diagram, in a page for a browser (or .svg)
+    weft replay toy-mcs-links-first.failure.toml --diagram run.html";
+
+/// A world, and how large it is.
+#[derive(Debug, Args)]
+pub struct Size {
+    /// How many nodes [default: the world's own]
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<u32>,
+    /// How many requests each node makes [default: the world's own]
+    #[arg(long, value_name = "K")]
+    pub requests: Option<u32>,
+    /// What the nodes ask for, in the world's own words [default: the world's own]
+    #[arg(long, value_name = "MODES")]
+    pub modes: Option<String>,
+}
+
+impl Size {
+    /// The same as a world takes it.
+    pub fn params(&self) -> Params {
+        Params { nodes: self.nodes, requests: self.requests, modes: self.modes.clone() }
+    }
+}
+
+/// `weft check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The world (see --list)
+    #[arg(required_unless_present = "list")]
+    pub world: Option<String>,
+    /// List the worlds, and what must come of each
+    #[arg(long, exclusive = false, conflicts_with = "world")]
+    pub list: bool,
+    #[command(flatten)]
+    pub size: Size,
+    /// The most faults in one execution
+    #[arg(long, value_name = "F", default_value_t = 0)]
+    pub faults: u32,
+    /// The kinds of faults, as in drop,crash [default: every kind that the world has]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind)]
+    pub kinds: Vec<Outcome>,
+    /// Which orders are left out because they differ in nothing that matters: none, sleep, dpor or cache
+    #[arg(long, value_name = "HOW", default_value = "dpor")]
+    pub reduction: Reduction,
+    /// End after so many seconds
+    #[arg(long, value_name = "T", value_parser = seconds)]
+    pub max_seconds: Option<Duration>,
+    /// The most events in one execution; more are a possible livelock
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub max_depth: u32,
+    /// The most memory for cached states, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 4_096)]
+    pub max_cache: u64,
+    /// Where a failure is saved [default: WORLD.failure.toml]
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `weft fuzz`.
+#[derive(Debug, Args)]
+pub struct FuzzArgs {
+    /// A world of `weft check --list`, or swarm-16, swarm-16-srsl, swarm-16-dqnl, swarm-16-ncosed
+    pub world: String,
+    /// Run each seed from A up to, not including, B [default: 0..1000]
+    #[arg(long, value_name = "A..B", conflicts_with = "seconds")]
+    pub seeds: Option<Seeds>,
+    /// Run seeds from 0 on, for so many seconds
+    #[arg(long, value_name = "T", value_parser = seconds)]
+    pub seconds: Option<Duration>,
+    /// How many seeds run at a time [default: as many as there are processors]
+    #[arg(long, value_name = "J")]
+    pub jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub size: Size,
+    /// The most faults in one run (of the swarm: its scenarios' own)
+    #[arg(long, value_name = "F", default_value_t = 2)]
+    pub faults: u32,
+    /// How runs choose: random, pct or swarm
+    #[arg(long, value_name = "HOW", default_value = "swarm")]
+    pub strategy: Strategy,
+    /// Where a failure is saved [default: WORLD.failure.toml]
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `weft replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// What `weft check` or `weft fuzz` has saved
+    pub file: PathBuf,
+    /// Draw the run as a space-time diagram: a page for a browser, or the drawing alone if OUT ends in .svg
+    #[arg(long, value_name = "OUT")]
+    pub diagram: Option<PathBuf>,
+    /// Print one JSON object instead of the log
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl CheckArgs {
+    /// The kinds of faults.
+    pub fn fault_kinds(&self) -> FaultSet {
+        if self.kinds.is_empty() { FaultSet::ALL } else { self.kinds.iter().copied().collect() }
+    }
+}
+
+fn kind(name: &str) -> Result<Outcome, String> {
+    let known = || Outcome::ALL.into_iter().filter(|outcome| outcome.is_fault()).map(Outcome::name);
+    let found = Outcome::from_name(name).filter(|outcome| outcome.is_fault());
+    found.ok_or_else(|| format!("there are: {}", known().collect::<Vec<_>>().join(", ")))
+}
+
+/// A span of at most a year, so that it can be added to any clock.
+fn seconds(text: &str) -> Result<Duration, String> {
+    const YEAR: f64 = 366.0 * 86_400.0;
+    let seconds: f64 = text.parse().map_err(|_| "it is no number of seconds".to_string())?;
+    match seconds > 0.0 && seconds <= YEAR {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err("it must be above 0 and at most a year".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_positive_and_finite() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["", "x", "0", "-1", "inf", "nan", "1e12"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_faults_are_kinds_of_faults() {
+        assert_eq!(kind("lose-completion"), Ok(Outcome::LoseCompletion));
+        assert!(kind("done").is_err() && kind("").is_err());
+    }
+}

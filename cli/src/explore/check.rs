@@ -1,0 +1,203 @@
+//! `weft check`: every order that matters, or as many as a limit allows.
+
+use super::args::CheckArgs;
+use super::{all, build, files, find};
+use crate::exit::{Exit, Failure};
+use crate::progress::Progress;
+use crate::table::{Table, count, wrap};
+use crate::{interrupt, output};
+use model_tests::explore::{Entry, Expected, Options, Report, Stopped, Subject};
+use serde::Serialize;
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// Explores, reports, saves what failed.
+pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
+    let Some(world) = &args.world else { return list(args.json) };
+    let entry = find(world)?;
+    let mut subject = build(&entry, &args.size.params())?;
+    interrupt::install();
+    let mut report = explore(args, subject.as_mut())?;
+    let saved = save(args, subject.as_mut(), &mut report)?;
+    let checked = Checked { report: &report, expected: entry.expected, file: saved };
+    match args.json {
+        true => output::json(&checked)?,
+        false => output::text(&checked.text())?,
+    }
+    Ok(match (report.held(), report.exhaustive) {
+        (false, _) => Exit::Violated,
+        (true, true) => Exit::Held,
+        (true, false) => Exit::Unfinished,
+    })
+}
+
+fn explore(args: &CheckArgs, subject: &mut dyn Subject) -> Result<Report, Failure> {
+    let options = Options {
+        reduction: args.reduction,
+        faults: args.faults,
+        kinds: args.fault_kinds(),
+        max_depth: args.max_depth,
+        max_time: args.max_seconds,
+        max_cache: args.max_cache << 20,
+        ..Options::default()
+    };
+    let mut progress = Progress::begin(args.quiet);
+    let mut watch = |at: &model_tests::explore::Progress| {
+        let words = || {
+            format!(
+                "{} executions, {} events (a guess of the share)",
+                count(at.executions),
+                count(at.transitions)
+            )
+        };
+        progress.at(at.share, words);
+        if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let result = subject.explore(&options, &mut watch);
+    progress.end();
+    result.map_err(Failure::unfinished)
+}
+
+/// Makes a failure short and saves it; the report then has the short one.
+fn save(
+    args: &CheckArgs,
+    subject: &mut dyn Subject,
+    report: &mut Report,
+) -> Result<Option<PathBuf>, Failure> {
+    let Some(found) = &mut report.counterexample else { return Ok(None) };
+    let choices = subject.minimise(found, args.max_depth).map_err(Failure::unfinished)?;
+    let failure = files::failure(subject, &args.size.params(), choices, args.max_depth)?;
+    (found.choices, found.violation) = (failure.choices.clone(), failure.violation.clone());
+    let path = files::place(args.save.as_deref(), subject.name());
+    files::save(&path, &failure)?;
+    Ok(Some(path))
+}
+
+/// A report with what was expected and where the failure went.
+#[derive(Serialize)]
+struct Checked<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    expected: Expected,
+    file: Option<PathBuf>,
+}
+
+impl Checked<'_> {
+    fn text(&self) -> String {
+        let mut text = self.verdict();
+        self.table().print(&mut text);
+        if !self.report.coverage.is_empty() {
+            self.coverage().print(&mut text);
+        }
+        text
+    }
+
+    fn verdict(&self) -> String {
+        let Report { world, exhaustive, stopped, .. } = self.report;
+        let mut text = String::new();
+        match (&self.report.counterexample, exhaustive) {
+            (Some(found), _) => {
+                let _ = writeln!(text, "VIOLATED: {world}");
+                wrap(&found.violation.to_string(), 2, &mut text);
+                let faults = match found.choices.faults() {
+                    0 => String::new(),
+                    1 => ", one of them a fault".to_string(),
+                    n => format!(", {n} of them faults"),
+                };
+                let _ = writeln!(text, "  {} choices lead to it{faults}", found.choices.0.len());
+                if self.expected != Expected::Held {
+                    text.push_str("  It was to be found: the world has a planted or literal bug.\n");
+                }
+            }
+            (None, true) => {
+                let _ = writeln!(text, "HELD: every execution of {world}");
+            }
+            (None, false) => {
+                let why = stopped.map_or("", why);
+                let _ = writeln!(text, "HELD SO FAR: not everything of {world} was explored: {why}");
+            }
+        }
+        if let Some(file) = &self.file {
+            text.push_str(&again(file));
+        }
+        text
+    }
+
+    fn table(&self) -> Table {
+        let report = self.report;
+        let mut table = Table::facts("Exploration");
+        let rate = |n: u64| count((n as f64 / report.seconds.max(1e-9)) as u64);
+        table
+            .row(["reduction".into(), report.reduction.to_string()])
+            .row(["faults in an execution, at most".into(), report.faults.to_string()])
+            .row(["executions".into(), count(report.executions)])
+            .row(["  more that were redundant".into(), count(report.redundant)])
+            .row(["events".into(), count(report.transitions)])
+            .row(["states".into(), count(report.states)])
+            .row(["events of the longest execution".into(), count(report.deepest)])
+            .row(["seconds".into(), format!("{:.2}", report.seconds)])
+            .row(["executions a second".into(), rate(report.executions)])
+            .row(["events a second".into(), rate(report.transitions)]);
+        if report.imprecise > 0 {
+            table.row(["races with imprecise footprints".into(), count(report.imprecise)]);
+        }
+        table
+    }
+
+    fn coverage(&self) -> Table {
+        let mut table = Table::new("Branches", 1, &["branch", "executions that reached it"]);
+        for (branch, reached) in &self.report.coverage {
+            let reached = if *reached == 0 { "NOT REACHED".to_string() } else { count(*reached) };
+            table.row([branch.to_string(), reached]);
+        }
+        table
+    }
+}
+
+/// How to see a saved failure again.
+pub fn again(file: &Path) -> String {
+    format!("The same run again: weft replay {}\n", file.display())
+}
+
+fn why(stopped: Stopped) -> &'static str {
+    match stopped {
+        Stopped::Violation => "a promise was broken",
+        Stopped::Time => "its time was over",
+        Stopped::Executions => "enough executions were run",
+        Stopped::Memory => "its states no longer fit into memory",
+        Stopped::Asked => "it was interrupted",
+    }
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    about: &'static str,
+    expected: Expected,
+}
+
+fn list(json: bool) -> Result<Exit, Failure> {
+    let listed: Vec<Listed> =
+        all().iter().map(|&Entry { name, about, expected, .. }| Listed { name, about, expected }).collect();
+    if json {
+        #[derive(Serialize)]
+        struct Worlds {
+            worlds: Vec<Listed>,
+        }
+        output::json(&Worlds { worlds: listed })?;
+        return Ok(Exit::Held);
+    }
+    let mut table = Table::new("Worlds", 3, &["world", "must", "what it is"]);
+    for Listed { name, about, expected } in listed {
+        let must = match expected {
+            Expected::Held => "hold",
+            Expected::Violated => "fail",
+            Expected::ViolatedUnderFaults => "fail under a fault",
+        };
+        table.row([name.to_string(), must.to_string(), about.to_string()]);
+    }
+    let mut text = String::new();
+    table.print(&mut text);
+    output::text(text.trim_start_matches('\n')).map(|()| Exit::Held)
+}

@@ -1,0 +1,177 @@
+//! What goes where: columns, lines, and what begins and ends on which.
+
+use model_tests::explore::{BandState, Run, Tale};
+use sim_backend::explore::Outcome;
+use std::collections::BTreeMap;
+
+/// A diagram in columns and lines, both counted from 0.
+#[derive(Debug, Default)]
+pub struct Layout {
+    /// The columns' names.
+    pub columns: Vec<String>,
+    /// How many lines there are.
+    pub lines: usize,
+    /// The choices.
+    pub choices: Vec<Choice>,
+    /// What is said beside a node.
+    pub notes: Vec<Note>,
+    /// What went from node to node.
+    pub packets: Vec<Packet>,
+    /// How nodes stood to locks.
+    pub bands: Vec<Band>,
+    /// The bands' names: each has a lane beside every node.
+    pub lanes: Vec<String>,
+    /// The longest text of a line.
+    pub longest: usize,
+}
+
+/// One choice: its number, the lines that tell of it, and the fault that it was.
+#[derive(Debug)]
+pub struct Choice {
+    pub number: usize,
+    pub from: usize,
+    pub to: usize,
+    pub fault: Option<Outcome>,
+}
+
+/// What is said beside a node.
+#[derive(Debug)]
+pub struct Note {
+    pub line: usize,
+    pub column: usize,
+    pub kind: Kind,
+    pub text: String,
+}
+
+/// What kind of thing a note tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Step,
+    Completion,
+    Fault,
+    /// What a packet did where it arrived.
+    Effect,
+}
+
+/// A packet: from where and when, to where, until when.
+#[derive(Debug)]
+pub struct Packet {
+    pub from: (usize, usize),
+    pub to: usize,
+    pub text: String,
+    pub end: End,
+}
+
+/// What became of a packet, and on which line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Arrived(usize),
+    Lost(usize),
+    /// It was still under way when the run ended.
+    UnderWay,
+}
+
+/// How a node stood to a lock, from a line to another.
+#[derive(Debug)]
+pub struct Band {
+    pub column: usize,
+    pub lane: usize,
+    pub state: BandState,
+    pub from: usize,
+    pub to: usize,
+}
+
+/// No text is longer than this many characters; the whole of it is shown when it is pointed at.
+pub const MOST: usize = 52;
+
+impl Layout {
+    /// Places a run.
+    pub fn of(run: &Run) -> Layout {
+        let mut layout = Layout { columns: run.columns.clone(), ..Layout::default() };
+        let mut open = Open::default();
+        for (number, tales) in run.tales.iter().enumerate() {
+            let from = layout.lines;
+            for tale in tales {
+                layout.add(tale, &mut open);
+            }
+            if let Some(step) = run.choices.0.get(number) {
+                layout.lines = layout.lines.max(from + 1);
+                let fault = Some(step.outcome).filter(|outcome| outcome.is_fault());
+                layout.choices.push(Choice { number: number + 1, from, to: layout.lines, fault });
+            }
+        }
+        let end = layout.lines;
+        open.bands.into_values().for_each(|band| layout.bands.push(Band { to: end, ..band }));
+        layout.bands.retain(|band| band.state != BandState::Nothing);
+        layout
+    }
+
+    fn add(&mut self, tale: &Tale, open: &mut Open) {
+        let line = self.lines;
+        match tale {
+            Tale::Note { node, text } => self.note(line, *node, Kind::Step, text),
+            Tale::Completion { node, text } => self.note(line, *node, Kind::Completion, text),
+            Tale::Fault { nodes, text } => {
+                nodes.iter().for_each(|node| self.note(line, *node, Kind::Fault, text));
+            }
+            Tale::Send { packet, from, to, text } => {
+                self.grow(*from);
+                self.grow(*to);
+                self.measure(text);
+                open.packets.insert(*packet, self.packets.len());
+                let from = (line, *from as usize);
+                self.packets.push(Packet { from, to: *to as usize, text: text.clone(), end: End::UnderWay });
+            }
+            Tale::Arrive { packet, text } => {
+                let Some(index) = open.packets.remove(packet) else { return };
+                self.packets[index].end = End::Arrived(line);
+                let to = self.packets[index].to as u32;
+                if !text.is_empty() {
+                    self.note(line, to, Kind::Effect, text);
+                }
+            }
+            Tale::Lost { packet } => {
+                let Some(index) = open.packets.remove(packet) else { return };
+                self.packets[index].end = End::Lost(line);
+            }
+            Tale::Band { node, of, state } => self.band(line, *node, of, state, open),
+        }
+        self.lines += 1;
+    }
+
+    fn note(&mut self, line: usize, node: u32, kind: Kind, text: &str) {
+        self.grow(node);
+        self.measure(text);
+        self.notes.push(Note { line, column: node as usize, kind, text: text.to_string() });
+    }
+
+    fn band(&mut self, line: usize, node: u32, of: &str, state: &BandState, open: &mut Open) {
+        self.grow(node);
+        let lane = self.lanes.iter().position(|lane| lane == of).unwrap_or_else(|| {
+            self.lanes.push(of.to_string());
+            self.lanes.len() - 1
+        });
+        let column = node as usize;
+        let band = Band { column, lane, state: state.clone(), from: line, to: line };
+        if let Some(before) = open.bands.insert((column, lane), band) {
+            self.bands.push(Band { to: line, ..before });
+        }
+    }
+
+    fn grow(&mut self, node: u32) {
+        for more in self.columns.len()..=node as usize {
+            self.columns.push(format!("n{more}"));
+        }
+    }
+
+    fn measure(&mut self, text: &str) {
+        self.longest = self.longest.max(text.chars().count().min(MOST));
+    }
+}
+
+/// What has begun and not ended.
+#[derive(Default)]
+struct Open {
+    packets: BTreeMap<u64, usize>,
+    bands: BTreeMap<(usize, usize), Band>,
+}

@@ -1,0 +1,259 @@
+//! `weft fuzz`: runs from many seeds, several at a time.
+
+use super::args::FuzzArgs;
+use super::check::again;
+use super::{find, swarm, walks};
+use crate::exit::{Exit, Failure};
+use crate::progress::Progress;
+use crate::table::{Table, count, wrap};
+use crate::{interrupt, output};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What one seed came to.
+#[derive(Debug)]
+pub struct Seed {
+    /// The seed.
+    pub seed: u64,
+    /// What it broke.
+    pub violation: Option<String>,
+    /// The kinds of its faults: how many there were, and how many struck an operation in flight.
+    pub faults: Vec<(String, u64, u64)>,
+}
+
+/// Runs seeds, on a thread of its own.
+pub type Runner<'a> = Box<dyn FnMut(u64) -> Result<Seed, Failure> + 'a>;
+
+/// Something to fuzz.
+pub trait Target: Sync {
+    /// Its name.
+    fn name(&self) -> String;
+
+    /// Somebody who runs its seeds; each thread has its own.
+    fn runner(&self) -> Result<Runner<'_>, Failure>;
+
+    /// Saves the failure of a seed: the file, and how to see it again.
+    fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure>;
+}
+
+/// Most failing seeds that are listed; the number of all of them is told.
+const MOST_LISTED: usize = 20;
+
+/// Fuzzes, reports, saves the first failure.
+pub fn run(args: &FuzzArgs) -> Result<Exit, Failure> {
+    interrupt::install();
+    let target: Box<dyn Target> = match swarm::target(args)? {
+        Some(swarm) => Box::new(swarm),
+        None => Box::new(walks::Walks::new(find(&args.world)?, args)?),
+    };
+    let mut fuzzed = sweep(args, target.as_ref())?;
+    if let Some(&first) = fuzzed.failing_seeds.first() {
+        let (file, rerun) = target.save(first)?;
+        (fuzzed.file, fuzzed.rerun) = (Some(file), Some(rerun));
+    }
+    match args.json {
+        true => output::json(&fuzzed)?,
+        false => output::text(&fuzzed.text())?,
+    }
+    match (fuzzed.violated, interrupt::requested()) {
+        (1.., _) => Ok(Exit::Violated),
+        (0, true) => Err(Failure::unfinished(format!("interrupted after {} seeds", fuzzed.seeds))),
+        (0, false) => Ok(Exit::Held),
+    }
+}
+
+/// The seeds if nobody says which.
+const DEFAULT: Range<u64> = 0..1_000;
+
+fn sweep(args: &FuzzArgs, target: &dyn Target) -> Result<Fuzzed, Failure> {
+    let seeds = match (&args.seeds, args.seconds) {
+        (Some(seeds), _) => seeds.0.clone(),
+        (None, Some(_)) => 0..u64::MAX,
+        (None, None) => DEFAULT,
+    };
+    let began = Instant::now();
+    let share = |done: u64| match args.seconds {
+        Some(all) => began.elapsed().as_secs_f64() / all.as_secs_f64(),
+        None => done as f64 / (seeds.end - seeds.start) as f64,
+    };
+    let jobs = args.jobs.or_else(|| thread::available_parallelism().ok()).map_or(1, |jobs| jobs.get());
+    let mut fuzzed = Fuzzed::new(target.name());
+    let mut progress = Progress::begin(args.quiet);
+    let mut failed = None;
+    let over = || interrupt::requested() || args.seconds.is_some_and(|all| began.elapsed() >= all);
+    each(target, seeds.clone(), jobs, over, |result| {
+        match result {
+            Some(Ok(seed)) => fuzzed.add(seed),
+            Some(Err(failure)) => drop(failed.get_or_insert(failure)),
+            None => {}
+        }
+        let words = || format!("{} seeds, {} violated", count(fuzzed.seeds), count(fuzzed.violated));
+        progress.at(share(fuzzed.seeds), words);
+    });
+    progress.end();
+    fuzzed.seconds = began.elapsed().as_secs_f64();
+    match failed {
+        // A violation that was found counts more than a run that could not be made.
+        Some(failure) if fuzzed.violated == 0 => Err(failure),
+        _ => Ok(fuzzed),
+    }
+}
+
+/// Runs seeds on `jobs` threads until they are through or it is `over`, and tells `told` of each on this thread; and
+/// of nothing now and then, so that progress shows.
+fn each(
+    target: &dyn Target,
+    seeds: Range<u64>,
+    jobs: usize,
+    over: impl Fn() -> bool + Sync,
+    mut told: impl FnMut(Option<Result<Seed, Failure>>),
+) {
+    let next = AtomicU64::new(seeds.start);
+    let (send, receive) = mpsc::sync_channel(1_024);
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            let (send, next, seeds, over) = (send.clone(), &next, &seeds, &over);
+            scope.spawn(move || {
+                let mut runner = match target.runner() {
+                    Ok(runner) => runner,
+                    Err(failure) => return drop(send.send(Err(failure))),
+                };
+                while !over() {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if !seeds.contains(&seed) {
+                        return;
+                    }
+                    let result = runner(seed);
+                    let stop = result.is_err();
+                    if stop {
+                        next.store(seeds.end, Ordering::Relaxed);
+                    }
+                    if send.send(result).is_err() || stop {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(send);
+        loop {
+            match receive.recv_timeout(Duration::from_millis(200)) {
+                Ok(result) => told(Some(result)),
+                Err(RecvTimeoutError::Timeout) => told(None),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    });
+}
+
+/// What many seeds came to.
+#[derive(Debug, Serialize)]
+struct Fuzzed {
+    world: String,
+    verdict: &'static str,
+    seeds: u64,
+    violated: u64,
+    /// The lowest seeds that violated a promise.
+    failing_seeds: BTreeSet<u64>,
+    /// What the first of them broke.
+    violation: Option<String>,
+    seconds: f64,
+    faults: BTreeMap<String, Faults>,
+    file: Option<PathBuf>,
+    rerun: Option<String>,
+}
+
+/// The faults of one kind.
+#[derive(Debug, Default, Serialize)]
+struct Faults {
+    /// How many there were.
+    injected: u64,
+    /// How many struck an operation in flight. A fault that hits nothing tests nothing.
+    struck: u64,
+    /// How many seeds had one.
+    seeds_injected: u64,
+    /// How many seeds had one that struck.
+    seeds_struck: u64,
+}
+
+impl Fuzzed {
+    fn new(world: String) -> Fuzzed {
+        Fuzzed {
+            world,
+            verdict: "held",
+            seeds: 0,
+            violated: 0,
+            failing_seeds: BTreeSet::new(),
+            violation: None,
+            seconds: 0.0,
+            faults: BTreeMap::new(),
+            file: None,
+            rerun: None,
+        }
+    }
+
+    fn add(&mut self, seed: Seed) {
+        self.seeds += 1;
+        for (kind, injected, struck) in seed.faults {
+            let faults = self.faults.entry(kind).or_default();
+            faults.injected += injected;
+            faults.struck += struck;
+            faults.seeds_injected += u64::from(injected > 0);
+            faults.seeds_struck += u64::from(struck > 0);
+        }
+        let Some(violation) = seed.violation else { return };
+        self.verdict = "violated";
+        self.violated += 1;
+        if self.failing_seeds.first().is_none_or(|first| seed.seed < *first) {
+            self.violation = Some(violation);
+        }
+        self.failing_seeds.insert(seed.seed);
+        if self.failing_seeds.len() > MOST_LISTED {
+            self.failing_seeds.pop_last();
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let seeds = count(self.seeds);
+        match &self.violation {
+            None => {
+                let _ = writeln!(text, "HELD: {} from {seeds} seeds in {:.1} s", self.world, self.seconds);
+            }
+            Some(violation) => {
+                let _ =
+                    writeln!(text, "VIOLATED: {} from {} of {seeds} seeds", self.world, count(self.violated));
+                let listed: Vec<String> = self.failing_seeds.iter().map(u64::to_string).collect();
+                let _ = writeln!(text, "  seeds {}", listed.join(", "));
+                wrap(violation, 2, &mut text);
+            }
+        }
+        if let Some(rerun) = &self.rerun {
+            text.push_str(rerun);
+        }
+        let heads = ["kind", "injected", "struck", "seeds with one", "seeds where one struck"];
+        let mut table = Table::new("Faults that struck an operation in flight", 1, &heads);
+        for (kind, faults) in &self.faults {
+            let Faults { injected, struck, seeds_injected, seeds_struck } = faults;
+            let mut cells = vec![kind.clone()];
+            cells.extend([injected, struck, seeds_injected, seeds_struck].map(|n| count(*n)));
+            table.line(cells);
+        }
+        if !table.is_empty() {
+            table.print(&mut text);
+        }
+        text
+    }
+}
+
+/// How to see a run of the explorer's again.
+pub fn replay(file: PathBuf) -> (PathBuf, String) {
+    let rerun = again(&file);
+    (file, rerun)
+}

@@ -1,0 +1,33 @@
+//! `weft check`, `weft fuzz` and `weft replay`: the explorer's worlds, explored, fuzzed and run again.
+
+pub mod args;
+pub mod check;
+mod diagram;
+mod files;
+pub mod fuzz;
+mod page;
+pub mod replay;
+mod swarm;
+mod walks;
+
+use crate::exit::Failure;
+use model_tests::explore::{Entry, Params, Subject, toy};
+use model_tests::worlds;
+
+/// Every world, in the order of the list.
+fn all() -> Vec<Entry> {
+    let mut all = worlds::all();
+    all.extend(toy::all());
+    all
+}
+
+/// The world of a name.
+fn find(name: &str) -> Result<Entry, Failure> {
+    let unknown = || Failure::bad_input(format!("there is no world '{name}' (see `weft check --list`)"));
+    all().into_iter().find(|world| world.name == name).ok_or_else(unknown)
+}
+
+/// Builds a world.
+fn build(entry: &Entry, params: &Params) -> Result<Box<dyn Subject>, Failure> {
+    (entry.build)(params).map_err(|error| Failure::bad_input(format!("{}: {error}", entry.name)))
+}

@@ -1,0 +1,84 @@
+//! `weft replay`: a saved failure once more.
+
+use super::args::ReplayArgs;
+use super::{build, diagram, files, find, page};
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::table::wrap;
+use model_tests::explore::{Failure as Saved, Run, Violation};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Runs it again, prints what happens, draws it.
+pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
+    let saved = files::load(&args.file)?;
+    let entry = find(&saved.world).map_err(|error| error.at(args.file.display()))?;
+    let mut subject = build(&entry, &saved.params)?;
+    let run = subject.replay(&saved.choices, saved.max_depth, true).map_err(Failure::unfinished)?;
+    if let Some(out) = &args.diagram {
+        draw(out, &saved, &run)?;
+    }
+    let same = run.digest() == saved.digest;
+    match args.json {
+        true => output::json(&Replayed::new(&saved, &run, same))?,
+        false => output::text(&text(&saved, &run, same))?,
+    }
+    match &run.violation {
+        Some(_) if same => Ok(Exit::Violated),
+        _ => Err(Failure::unfinished(other(&saved))),
+    }
+}
+
+/// Why a run may be another one.
+fn other(saved: &Saved) -> String {
+    let by = match saved.weft == Saved::VERSION {
+        true => "the code has changed since".to_string(),
+        false => format!("it was saved by version {}, and this is {}", saved.weft, Saved::VERSION),
+    };
+    format!("this is not the run that was saved: {by}")
+}
+
+fn draw(out: &Path, saved: &Saved, run: &Run) -> Result<(), Failure> {
+    let svg = diagram::svg(&saved.world, run);
+    let text = match out.extension().is_some_and(|extension| extension == "svg") {
+        true => svg,
+        false => page::html(saved, run, &svg),
+    };
+    files::put(out, &text)
+}
+
+fn text(saved: &Saved, run: &Run, same: bool) -> String {
+    let mut text = run.log();
+    text.push('\n');
+    match &run.violation {
+        Some(violation) => {
+            let _ = writeln!(text, "VIOLATED: {}", saved.world);
+            wrap(&violation.to_string(), 2, &mut text);
+        }
+        None => {
+            let _ = writeln!(text, "HELD: {}, which is not what was saved", saved.world);
+        }
+    }
+    let like = if same { "the same as when it was saved" } else { "not as when it was saved" };
+    let _ = writeln!(text, "  digest {}, {like}", run.digest());
+    text
+}
+
+#[derive(Serialize)]
+struct Replayed<'a> {
+    world: &'a str,
+    same: bool,
+    digest: String,
+    violation: Option<&'a Violation>,
+    choices: usize,
+    log: Vec<String>,
+}
+
+impl<'a> Replayed<'a> {
+    fn new(saved: &'a Saved, run: &'a Run, same: bool) -> Replayed<'a> {
+        let log = run.log().lines().map(str::to_string).collect();
+        let (violation, choices) = (run.violation.as_ref(), run.choices.0.len());
+        Replayed { world: &saved.world, same, digest: run.digest(), violation, choices, log }
+    }
+}

@@ -1,0 +1,76 @@
+//! Random runs of the explorer's worlds.
+
+use super::args::FuzzArgs;
+use super::fuzz::{Runner, Seed, Target, replay};
+use super::{build, files};
+use crate::exit::Failure;
+use model_tests::explore::{Counterexample, Entry, Options, Params, Strategy, Subject, Walk};
+use sim_backend::explore::Outcome;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+/// A world that is run at random.
+pub struct Walks {
+    entry: Entry,
+    params: Params,
+    strategy: Strategy,
+    options: Options,
+    save: Option<PathBuf>,
+}
+
+impl Walks {
+    /// What a command line asks for.
+    pub fn new(entry: Entry, args: &FuzzArgs) -> Result<Walks, Failure> {
+        let params = args.size.params();
+        // What cannot be built is told before any thread begins.
+        build(&entry, &params)?;
+        let options = Options { faults: args.faults, ..Options::default() };
+        Ok(Walks { entry, params, strategy: args.strategy, options, save: args.save.clone() })
+    }
+
+    fn walk(&self, subject: &mut dyn Subject, seed: u64) -> Result<Walk, Failure> {
+        let mut walk = None;
+        let mut keep = |_, one| {
+            walk = Some(one);
+            ControlFlow::Break(())
+        };
+        let walked = subject.walks(self.strategy, &mut std::iter::once(seed), &self.options, &mut keep);
+        walked.map_err(Failure::unfinished)?;
+        walk.ok_or_else(|| Failure::unfinished("a seed made no run"))
+    }
+}
+
+impl Target for Walks {
+    fn name(&self) -> String {
+        self.entry.name.to_string()
+    }
+
+    fn runner(&self) -> Result<Runner<'_>, Failure> {
+        let mut subject = build(&self.entry, &self.params)?;
+        Ok(Box::new(move |seed| {
+            let walk = self.walk(subject.as_mut(), seed)?;
+            let violation = walk.violation.as_ref().map(ToString::to_string);
+            Ok(Seed { seed, violation, faults: faults(&walk) })
+        }))
+    }
+
+    fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure> {
+        let mut subject = build(&self.entry, &self.params)?;
+        let Walk { choices, violation } = self.walk(subject.as_mut(), seed)?;
+        let violation = violation.ok_or_else(|| Failure::unfinished("a failing seed did not fail again"))?;
+        let found = Counterexample { violation, choices };
+        let least = subject.minimise(&found, self.options.max_depth).map_err(Failure::unfinished)?;
+        let mut failure = files::failure(subject.as_mut(), &self.params, least, self.options.max_depth)?;
+        failure.seed = Some(seed);
+        let path = files::place(self.save.as_deref(), self.entry.name);
+        files::save(&path, &failure)?;
+        Ok(replay(path))
+    }
+}
+
+/// The faults of a run by kind. Each is an outcome of the event that it hits, so each struck something.
+fn faults(walk: &Walk) -> Vec<(String, u64, u64)> {
+    let of = |kind: Outcome| walk.choices.0.iter().filter(|step| step.outcome == kind).count() as u64;
+    let kinds = Outcome::ALL.into_iter().filter(|kind| kind.is_fault()).map(|kind| (kind.name(), of(kind)));
+    kinds.filter(|(_, n)| *n > 0).map(|(kind, n)| (kind.to_string(), n, n)).collect()
+}

@@ -1,0 +1,339 @@
+//! Where the nodes of a run meet: addresses are exchanged, the history is written down, the oracles judge it.
+//!
+//! A client tells what it saw before it goes on with it, and waits until that is written: a grant before it uses it, a
+//! release before it makes it. So the order in which events arrive here is one in which they happened, whatever the
+//! machines' clocks say, and two holders of one lock cannot hide behind them.
+
+use super::wire::{Counts, Down, Seen, Up, leftover};
+use model_tests::lock_world::Scribe;
+use model_tests::oracle::Leftover;
+use model_tests::workload::Recorder;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+use verbs_trait::Nanos;
+
+/// What a run is, as far as its coordinator has to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// How many nodes.
+    pub nodes: u32,
+    /// Whether grants carry tokens.
+    pub tokens: bool,
+    /// How long all may take to meet.
+    pub patience: Duration,
+    /// After which silence a node counts as lost.
+    pub silence: Duration,
+    /// How long requests may take to end once no node was lost any more.
+    pub settle: Duration,
+    /// How long the run may last in all.
+    pub limit: Duration,
+}
+
+/// How a run went.
+pub struct Outcome {
+    /// The book, judged.
+    pub scribe: Scribe,
+    /// What all nodes counted.
+    pub counts: Counts,
+    /// Nodes that were lost, with how.
+    pub lost: Vec<(u32, String)>,
+    /// Requests that were granted after the last loss.
+    pub granted_after_loss: u64,
+    /// What nodes could not reach.
+    pub troubles: Vec<String>,
+    /// Why the run did not come to its end, if so.
+    pub unfinished: Option<String>,
+}
+
+enum News {
+    From(usize, Box<Up>),
+    Gone(usize, String),
+    Came(TcpStream),
+}
+
+/// One connection.
+struct Line {
+    writer: TcpStream,
+    rank: Option<u32>,
+    heard: Instant,
+    ready: bool,
+    through: bool,
+    rested: bool,
+    over: bool,
+    written: u64,
+}
+
+/// Takes the nodes of a run, and returns when it is over.
+pub fn run(listener: &TcpListener, terms: &Terms, stop: &dyn Fn() -> bool) -> io::Result<Outcome> {
+    let (tell, news) = mpsc::channel();
+    let doors = listener.try_clone()?;
+    let came = tell.clone();
+    thread::spawn(move || {
+        while let Ok((stream, _)) = doors.accept() {
+            if came.send(News::Came(stream)).is_err() {
+                return;
+            }
+        }
+    });
+    let mut coordinator = Coordinator::new(*terms, tell);
+    coordinator.drive(&news, stop);
+    Ok(coordinator.outcome())
+}
+
+struct Coordinator {
+    terms: Terms,
+    tell: Sender<News>,
+    lines: Vec<Line>,
+    addresses: Vec<Option<IpAddr>>,
+    began: Instant,
+    /// When all had met.
+    met: Option<Instant>,
+    /// When the last node was lost, or the clients were all through.
+    quiet_since: Instant,
+    scribe: Scribe,
+    left: Vec<Leftover>,
+    counts: Counts,
+    lost: Vec<(u32, String)>,
+    granted_before_loss: u64,
+    troubles: Vec<String>,
+    unfinished: Option<String>,
+}
+
+const GLANCE: Duration = Duration::from_millis(50);
+
+impl Coordinator {
+    fn new(terms: Terms, tell: Sender<News>) -> Coordinator {
+        let now = Instant::now();
+        Coordinator {
+            terms,
+            tell,
+            lines: Vec::new(),
+            addresses: vec![None; terms.nodes as usize],
+            began: now,
+            met: None,
+            quiet_since: now,
+            scribe: Scribe::new(terms.tokens, false),
+            left: Vec::new(),
+            counts: Counts::default(),
+            lost: Vec::new(),
+            granted_before_loss: 0,
+            troubles: Vec::new(),
+            unfinished: None,
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos(self.began.elapsed().as_nanos() as u64)
+    }
+
+    fn drive(&mut self, news: &Receiver<News>, stop: &dyn Fn() -> bool) {
+        while self.unfinished.is_none() && !self.is_over() {
+            match news.recv_timeout(GLANCE) {
+                Ok(News::Came(stream)) => self.take(stream),
+                Ok(News::From(line, up)) => self.hear(line, *up),
+                Ok(News::Gone(line, why)) => self.lose(line, &why),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.look_at_clocks();
+            if stop() {
+                self.unfinished = Some("it was interrupted".to_string());
+            }
+        }
+        for line in 0..self.lines.len() {
+            self.say(line, &Down::End);
+        }
+    }
+
+    /// All nodes that are alive have come to rest.
+    fn is_over(&self) -> bool {
+        let all = self.met.is_some() && self.alive().all(|line| line.rested);
+        all && (self.alive().count() > 0 || !self.lost.is_empty())
+    }
+
+    fn alive(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.rank.is_some() && !line.over)
+    }
+
+    fn take(&mut self, stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let Ok(reader) = stream.try_clone() else { return };
+        let (number, tell) = (self.lines.len(), self.tell.clone());
+        thread::spawn(move || read(number, reader, &tell));
+        self.lines.push(Line {
+            writer: stream,
+            rank: None,
+            heard: Instant::now(),
+            ready: false,
+            through: false,
+            rested: false,
+            over: false,
+            written: 0,
+        });
+    }
+
+    fn say(&mut self, line: usize, down: &Down) {
+        // Whoever cannot be written to is heard of by the reader.
+        let _ = self.lines[line].writer.write_all(&super::wire::line(down));
+    }
+
+    fn say_to_all(&mut self, down: &Down) {
+        for line in 0..self.lines.len() {
+            self.say(line, down);
+        }
+    }
+
+    fn hear(&mut self, line: usize, up: Up) {
+        self.lines[line].heard = Instant::now();
+        match up {
+            Up::Hello { rank, address, device } => self.meet(line, rank, address, &device),
+            Up::Ready => {
+                self.lines[line].ready = true;
+                if self.lines.iter().filter(|line| line.ready).count() == self.terms.nodes as usize {
+                    self.met = Some(Instant::now());
+                    self.quiet_since = Instant::now();
+                    self.say_to_all(&Down::Begin);
+                }
+            }
+            Up::Saw(seen) => self.write_down(line, seen),
+            Up::Alive => {}
+            Up::Trouble(text) => self.troubles.push(self.of(line, &text)),
+            Up::Through => {
+                self.lines[line].through = true;
+                self.rest_when_through();
+            }
+            Up::Rest { left, counts } => {
+                let rank = self.lines[line].rank.unwrap_or(0);
+                self.lines[line].rested = true;
+                self.counts += counts;
+                self.left.extend(left.into_iter().map(|left| leftover(rank, left)));
+            }
+        }
+    }
+
+    fn of(&self, line: usize, text: &str) -> String {
+        self.lines[line].rank.map_or_else(|| text.to_string(), |rank| format!("n{rank}: {text}"))
+    }
+
+    fn meet(&mut self, line: usize, rank: u32, address: IpAddr, device: &str) {
+        match self.addresses.get_mut(rank as usize) {
+            Some(place @ None) => *place = Some(address),
+            Some(Some(_)) => {
+                self.unfinished = Some(format!("two nodes say that they are node {rank}"));
+                return;
+            }
+            None => {
+                self.unfinished = Some(format!("there is no node {rank} among {}", self.terms.nodes));
+                return;
+            }
+        }
+        self.lines[line].rank = Some(rank);
+        self.troubles
+            .extend(address.is_loopback().then(|| format!("n{rank}: {device} has a loopback address")));
+        if let Some(book) = self.addresses.iter().copied().collect::<Option<Vec<_>>>() {
+            self.say_to_all(&Down::Book(book));
+        }
+    }
+
+    fn write_down(&mut self, line: usize, seen: Seen) {
+        self.scribe.record(seen.event(self.now()));
+        self.lines[line].written += 1;
+        let written = self.lines[line].written;
+        self.say(line, &Down::Written(written));
+    }
+
+    fn rest_when_through(&mut self) {
+        if self.met.is_some() && self.alive().all(|line| line.through) {
+            self.quiet_since = Instant::now();
+            self.say_to_all(&Down::ComeToRest);
+        }
+    }
+
+    fn lose(&mut self, line: usize, why: &str) {
+        if std::mem::replace(&mut self.lines[line].over, true) || self.lines[line].rested {
+            return;
+        }
+        let Some(rank) = self.lines[line].rank else { return };
+        if self.met.is_none() {
+            self.unfinished = Some(format!("node {rank} was lost before all had met: {why}"));
+            return;
+        }
+        self.lost.push((rank, why.to_string()));
+        self.granted_before_loss = self.scribe.requests().granted;
+        self.quiet_since = Instant::now();
+        self.rest_when_through();
+    }
+
+    fn look_at_clocks(&mut self) {
+        let silent: Vec<usize> = (0..self.lines.len())
+            .filter(|n| !self.lines[*n].over && self.lines[*n].rank.is_some())
+            .filter(|n| self.lines[*n].heard.elapsed() > self.terms.silence)
+            .collect();
+        for line in silent {
+            let why = format!("it was silent for {} s", self.terms.silence.as_secs());
+            self.lose(line, &why);
+        }
+        if self.met.is_none() && self.began.elapsed() > self.terms.patience {
+            let missing: Vec<_> =
+                (0..self.terms.nodes).filter(|n| self.addresses[*n as usize].is_none()).collect();
+            self.unfinished = Some(format!("nodes that did not come: {missing:?}"));
+        }
+        let Some(met) = self.met else { return };
+        let all_through = self.alive().all(|line| line.through);
+        if all_through && self.quiet_since.elapsed() > self.terms.settle {
+            // They had their time; what is left will be judged.
+            self.unfinished = Some("nodes do not come to rest".to_string());
+        }
+        if met.elapsed() > self.terms.limit + self.terms.settle {
+            let open = self.scribe.requests().unended;
+            self.unfinished = Some(format!("the time is over and {open} requests are open"));
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let now = self.now();
+        let healthy = Nanos(self.quiet_since.elapsed().as_nanos() as u64);
+        // No scheme here survives the loss of a node: what it held stays held, and what it was home to is gone. What
+        // the survivors have open then is no violation, and what they keep is no leak.
+        if self.lost.is_empty() {
+            self.scribe.judge(|judge| judge.judge_progress(now, healthy));
+            if self.unfinished.is_none() {
+                self.scribe.judge(|judge| judge.judge_leaks(now, &self.left));
+            }
+        }
+        let counts = self.counts;
+        self.scribe.judge(|judge| judge.judge_conduct(now, 0, counts.out_of_turn, counts.malformed));
+        Outcome {
+            granted_after_loss: self.scribe.requests().granted - self.granted_before_loss,
+            scribe: self.scribe,
+            counts,
+            lost: self.lost,
+            troubles: self.troubles,
+            unfinished: self.unfinished,
+        }
+    }
+}
+
+fn read(number: usize, stream: TcpStream, tell: &Sender<News>) {
+    let mut reader = BufReader::new(stream);
+    let mut text = String::new();
+    let why = loop {
+        text.clear();
+        match reader.read_line(&mut text) {
+            Ok(0) => break "its connection closed".to_string(),
+            Err(error) => break error.to_string(),
+            Ok(_) => match serde_json::from_str(&text) {
+                Ok(up) => drop(tell.send(News::From(number, Box::new(up)))),
+                Err(error) => break format!("it speaks another language: {error}"),
+            },
+        }
+    };
+    let _ = tell.send(News::Gone(number, why));
+}
+
+#[cfg(test)]
+#[path = "coordinator_tests.rs"]
+mod tests;

@@ -1,0 +1,392 @@
+//! One node of a run: its device, its daemons, its clients, and its line to the coordinator.
+
+use super::place::Place;
+use super::wire::{Counts, Down, Up, line};
+use crate::exit::Failure;
+use crate::interrupt;
+use hw_backend::{Driver, Ended, Hw, HwContext, HwDevice, HwStream};
+use model_tests::history::{ClientId, Event};
+use model_tests::lock_world::{lock_config, mesh_config, until};
+use model_tests::scenario::Scenario;
+use model_tests::workload::{self, KeyPicker, Plan, Recorder};
+use protocols::locks::LockService;
+use protocols::rt::{JoinHandle, Rt, RtConfig};
+use protocols::transport::Mesh;
+use sim_backend::NodeId;
+use sim_backend::profile::Profile;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+use verbs_trait::{Context, Device, Nanos, Stream, Wait};
+
+/// What a node is told beside its scenario.
+pub struct Options<'a> {
+    /// Its place.
+    pub place: &'a Place,
+    /// The port at which nodes meet.
+    pub port: u16,
+    /// Its device, or the first.
+    pub device: Option<&'a str>,
+    /// How it learns of completions, if not as the scenario says.
+    pub wait: Option<Wait>,
+    /// How long it tries to reach the coordinator.
+    pub patience: Duration,
+    /// The run's seed: what clients ask for.
+    pub seed: u64,
+}
+
+/// How long a node's services may take to come to rest.
+const REST: Nanos = Nanos::from_secs(10);
+/// How often it says that it is alive.
+const BEAT: Nanos = Nanos::from_millis(500);
+
+/// Runs a node to its end.
+pub fn run(scenario: &Scenario, options: &Options<'_>) -> Result<(), Failure> {
+    let context = open(options.device)?;
+    let address = context.address().ok_or_else(|| {
+        Failure::unfinished(format!("{} has no IP address, by which peers find it", context.device_name()))
+    })?;
+    let mut meeting = Meeting::reach(options)?;
+    let rank = options.place.rank;
+    meeting.say(&Up::Hello { rank, address, device: context.device_name().to_string() })?;
+    let names: Vec<String> = (0..options.place.nodes).map(|n| NodeId(n).to_string()).collect();
+    for (name, address) in names.iter().zip(meeting.book()?) {
+        context.name_peer(name, address);
+    }
+    let member = Member::start(scenario, options, &context, &names).map_err(Failure::unfinished)?;
+    meeting.say(&Up::Ready)?;
+    meeting.begin()?;
+    member.live(meeting, &context)
+}
+
+fn open(name: Option<&str>) -> Result<HwContext, Failure> {
+    let device = HwDevice::find(name).map_err(Failure::unfinished)?;
+    let device = device.ok_or_else(|| match name {
+        Some(name) => Failure::bad_input(format!("this machine has no RDMA device {name}")),
+        None => Failure::unfinished("this machine has no RDMA device"),
+    })?;
+    device.open().map_err(|error| Failure::unfinished(format!("device {}: {error}", device.name())))
+}
+
+/// The line to the coordinator before the node runs: it may block.
+struct Meeting {
+    to: TcpStream,
+    from: BufReader<TcpStream>,
+}
+
+impl Meeting {
+    /// Tries until the coordinator listens; nodes start in any order.
+    fn reach(options: &Options<'_>) -> Result<Meeting, Failure> {
+        let place = (options.place.meeting.as_str(), options.port);
+        let began = Instant::now();
+        loop {
+            let connected = place.to_socket_addrs().and_then(|addresses| {
+                let refused = std::io::Error::other("the name has no address");
+                addresses.map(TcpStream::connect).reduce(Result::or).unwrap_or(Err(refused))
+            });
+            match connected {
+                Ok(to) => {
+                    let from = BufReader::new(to.try_clone().map_err(Failure::unfinished)?);
+                    return Ok(Meeting { to, from });
+                }
+                Err(why) if began.elapsed() > options.patience || interrupt::requested() => {
+                    let (host, port) = place;
+                    return Err(Failure::unfinished(format!("the coordinator at {host}:{port}: {why}")));
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    }
+
+    fn say(&mut self, up: &Up) -> Result<(), Failure> {
+        self.to.write_all(&line(up)).map_err(|why| Failure::unfinished(why).at("the coordinator"))
+    }
+
+    fn hear(&mut self) -> Result<Down, Failure> {
+        let mut text = String::new();
+        let lost = |why: String| Failure::unfinished(format!("the coordinator: {why}"));
+        match self.from.read_line(&mut text) {
+            Ok(0) => Err(lost("it ended the run".to_string())),
+            Ok(_) => serde_json::from_str(&text).map_err(|why| lost(why.to_string())),
+            Err(why) => Err(lost(why.to_string())),
+        }
+    }
+
+    fn book(&mut self) -> Result<Vec<IpAddr>, Failure> {
+        loop {
+            match self.hear()? {
+                Down::Book(book) => return Ok(book),
+                Down::End => return Err(Failure::unfinished("the coordinator ended the run")),
+                _ => {}
+            }
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
+        loop {
+            match self.hear()? {
+                Down::Begin => return Ok(()),
+                Down::End => return Err(Failure::unfinished("the coordinator ended the run")),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What a node runs.
+struct Member {
+    rt: Rt<Hw>,
+    mesh: Mesh<Hw>,
+    locks: LockService<Hw>,
+    post: Post,
+    clients: RefCell<Vec<JoinHandle<()>>>,
+    work: Rc<model_tests::scenario::Workload>,
+    rank: u32,
+    seed: u64,
+}
+
+impl Member {
+    fn start(
+        scenario: &Scenario,
+        options: &Options<'_>,
+        context: &HwContext,
+        names: &[String],
+    ) -> Result<Member, String> {
+        let profile = Profile::builtin(&scenario.cluster.profile).map_err(|e| e.to_string())?;
+        let rank = options.place.rank;
+        let mesh = mesh_config(scenario, &profile, NodeId(rank), names).map_err(|e| e.to_string())?;
+        let wait = options.wait.unwrap_or(scenario.cluster.wait.wait());
+        let rt = Rt::new(context, RtConfig { wait, ..RtConfig::default() }).map_err(|e| e.to_string())?;
+        let mesh = Mesh::start(&rt, mesh).map_err(|e| e.to_string())?;
+        let locks = LockService::start(&rt, &mesh, lock_config(scenario)).map_err(|e| e.to_string())?;
+        let work = Rc::new(scenario.workload.clone());
+        let (post, clients) = (Post::new(), RefCell::default());
+        Ok(Member { rt, mesh, locks, post, clients, work, rank, seed: options.seed })
+    }
+
+    /// Runs clients and daemons until the coordinator ends it or the user does.
+    fn live(self, meeting: Meeting, context: &HwContext) -> Result<(), Failure> {
+        let oob = context.out_of_band().map_err(Failure::unfinished)?;
+        let early = meeting.from.buffer().to_vec();
+        let stream = oob.adopt(meeting.to).map_err(Failure::unfinished)?;
+        let member = Rc::new(self);
+        let rt = member.rt.clone();
+        let mut program = rt.program();
+        rt.spawn(Rc::clone(&member).talk(stream, early));
+        rt.spawn(Rc::clone(&member).beat(context.clone()));
+        member.start_clients();
+        rt.spawn(Rc::clone(&member).conclude());
+        let mut driver = Driver::new(std::slice::from_ref(context)).map_err(Failure::unfinished)?;
+        let ended = driver.run(&mut program, interrupt::requested);
+        rt.shutdown();
+        match (ended, member.post.0.failed.take()) {
+            (Ended::Stopped, _) => Err(Failure::unfinished("left on request")),
+            (Ended::Done, Some(why)) => Err(Failure::unfinished(why)),
+            (Ended::Done, None) => Ok(()),
+        }
+    }
+
+    fn start_clients(&self) {
+        let keys = Rc::new(KeyPicker::new(self.work.keys, self.work.locks));
+        // A workload by time begins now; in simulation it begins with the world.
+        let until = match until(&self.work) {
+            workload::Until::Time(span) => workload::Until::Time(self.rt.now() + span),
+            requests => requests,
+        };
+        for index in 0..self.work.clients {
+            let id = ClientId { node: self.rank, index };
+            let plan = Plan::new(&self.work, &keys, self.seed, id);
+            let post = self.post.clone();
+            let client = workload::run(self.rt.clone(), self.locks.client(), id, plan, until, post);
+            self.clients.borrow_mut().push(self.rt.spawn(client));
+        }
+    }
+
+    /// Says when the clients are through, and what is left when the services are at rest.
+    async fn conclude(self: Rc<Self>) {
+        for client in self.clients.take() {
+            client.await;
+        }
+        self.post.say(&Up::Through);
+        self.post.resting().await;
+        let end = self.rt.now() + REST;
+        while self.rt.now() < end && self.left().iter().any(|(_, count)| *count > 0) {
+            self.rt.sleep(Nanos::from_millis(20)).await;
+        }
+        self.post.say(&Up::Rest { left: self.left(), counts: self.counts() });
+    }
+
+    /// What the services keep. Words are looked at only while no operation is in flight.
+    fn left(&self) -> Vec<(String, u64)> {
+        let mesh = self.mesh.audit();
+        let mut left = vec![
+            ("messages not acknowledged".to_string(), mesh.unacked),
+            ("requests outstanding".to_string(), mesh.outstanding),
+            ("operations waiting to be posted".to_string(), mesh.waiting),
+        ];
+        if mesh.outstanding + mesh.waiting == 0 {
+            let locks = self.locks.audit().leftovers();
+            left.extend(locks.into_iter().map(|(what, count)| (what.to_string(), count)));
+        }
+        left
+    }
+
+    fn counts(&self) -> Counts {
+        let (locks, mesh) = (self.locks.stats(), self.mesh.stats());
+        Counts {
+            messages: locks.messages_sent,
+            atomics: locks.compare_swaps + locks.fetch_adds,
+            reconnects: mesh.reconnects,
+            resent: mesh.messages_repeated,
+            out_of_turn: locks.out_of_turn,
+            malformed: locks.malformed,
+        }
+    }
+
+    /// Says that the node is alive, and whom it cannot reach.
+    async fn beat(self: Rc<Self>, context: HwContext) {
+        loop {
+            self.post.say(&Up::Alive);
+            for trouble in context.take_troubles() {
+                self.post.say(&Up::Trouble(trouble));
+            }
+            self.rt.sleep(BEAT).await;
+        }
+    }
+
+    /// Writes what is to be said and reads what is told, until the coordinator ends the run.
+    async fn talk(self: Rc<Self>, mut stream: HwStream, mut heard: Vec<u8>) {
+        let why = poll_fn(|cx| {
+            self.post.0.talker.replace(Some(cx.waker().clone()));
+            loop {
+                let mut idle = true;
+                let mut outgoing = self.post.0.outgoing.borrow_mut();
+                if !outgoing.is_empty() {
+                    match stream.poll_write(cx, &outgoing) {
+                        Poll::Ready(Ok(n)) => {
+                            outgoing.drain(..n);
+                            idle = false;
+                        }
+                        Poll::Ready(Err(why)) => return Poll::Ready(Some(why.to_string())),
+                        Poll::Pending => {}
+                    }
+                }
+                drop(outgoing);
+                let mut bytes = [0; 4_096];
+                match stream.poll_read(cx, &mut bytes) {
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Some("it closed the line".to_string())),
+                    Poll::Ready(Ok(n)) => {
+                        heard.extend_from_slice(&bytes[..n]);
+                        idle = false;
+                    }
+                    Poll::Ready(Err(why)) => return Poll::Ready(Some(why.to_string())),
+                    Poll::Pending => {}
+                }
+                if self.obey(&mut heard) {
+                    return Poll::Ready(None);
+                }
+                if idle {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await;
+        self.post.0.failed.replace(why.map(|why| format!("the coordinator was lost: {why}")));
+        self.rt.shutdown();
+    }
+
+    /// Does what whole lines say; whether the run is over.
+    fn obey(&self, heard: &mut Vec<u8>) -> bool {
+        while let Some(end) = heard.iter().position(|byte| *byte == b'\n') {
+            let text: Vec<u8> = heard.drain(..=end).collect();
+            match serde_json::from_slice(&text) {
+                Ok(Down::Written(count)) => self.post.written(count),
+                Ok(Down::ComeToRest) => self.post.rest(),
+                Ok(Down::End) => return true,
+                Ok(Down::Book(_) | Down::Begin) | Err(_) => {}
+            }
+        }
+        false
+    }
+}
+
+/// What is on its way to the coordinator, and who waits for its answers. Clones are the same.
+#[derive(Clone)]
+struct Post(Rc<PostState>);
+
+struct PostState {
+    outgoing: RefCell<Vec<u8>>,
+    /// Events said, and those that the coordinator has written down.
+    said: Cell<u64>,
+    written: Cell<u64>,
+    resting: Cell<bool>,
+    waiting: RefCell<Vec<Waker>>,
+    talker: RefCell<Option<Waker>>,
+    failed: RefCell<Option<String>>,
+}
+
+impl Post {
+    fn new() -> Post {
+        Post(Rc::new(PostState {
+            outgoing: RefCell::default(),
+            said: Cell::new(0),
+            written: Cell::new(0),
+            resting: Cell::new(false),
+            waiting: RefCell::default(),
+            talker: RefCell::default(),
+            failed: RefCell::default(),
+        }))
+    }
+
+    fn say(&self, up: &Up) {
+        self.0.outgoing.borrow_mut().extend(line(up));
+        if let Some(talker) = self.0.talker.take() {
+            talker.wake();
+        }
+    }
+
+    fn written(&self, count: u64) {
+        self.0.written.set(count);
+        self.wake();
+    }
+
+    fn rest(&self) {
+        self.0.resting.set(true);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        self.0.waiting.take().into_iter().for_each(Waker::wake);
+    }
+
+    async fn until(&self, ready: impl Fn(&PostState) -> bool) {
+        poll_fn(|cx| {
+            if ready(&self.0) {
+                return Poll::Ready(());
+            }
+            self.0.waiting.borrow_mut().push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    async fn resting(&self) {
+        self.until(|post| post.resting.get()).await;
+    }
+}
+
+impl Recorder for Post {
+    fn record(&self, event: Event) {
+        self.0.said.set(self.0.said.get() + 1);
+        self.say(&Up::Saw(event.into()));
+    }
+
+    async fn written(&self) {
+        let mine = self.0.said.get();
+        self.until(|post| post.written.get() >= mine).await;
+    }
+}

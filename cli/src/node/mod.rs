@@ -1,0 +1,110 @@
+//! `weft node` and `weft run --backend hw`: a scenario on real machines.
+//!
+//! Each machine runs [`member`]: the same daemons and clients that the simulator runs, on its device. They meet at a
+//! [`coordinator`], which exchanges addresses and writes the history down. Started by `srun` or `mpirun`, node 0's
+//! process is the coordinator as well.
+
+mod coordinator;
+mod member;
+mod place;
+mod report;
+mod wire;
+
+use crate::args::{NodeArgs, RunArgs};
+use crate::exit::{Exit, Failure};
+use crate::interrupt;
+use coordinator::Terms;
+use member::Options;
+use model_tests::scenario::Scenario;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::thread;
+use std::time::Duration;
+
+/// How long nodes may take to meet.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// `weft node`: one node of a scenario, on this machine.
+pub fn node(args: &NodeArgs) -> Result<Exit, Failure> {
+    let mut scenario = Scenario::load(&args.scenario).map_err(Failure::bad_input)?;
+    if let Some(scheme) = args.scheme {
+        scenario.workload.scheme = scheme;
+    }
+    let given = place::Given {
+        rank: args.rank,
+        nodes: args.nodes,
+        meet: args.meet.clone(),
+        of_scenario: scenario.cluster.nodes,
+    };
+    let environment = std::env::vars().collect();
+    let place = place::find(&given, &environment).map_err(Failure::bad_input)?;
+    interrupt::install();
+    let port = args.port.unwrap_or(wire::PORT);
+    let seed = args.seed.unwrap_or(scenario.run.seed);
+    // Where `weft run --backend hw` drives, it is the coordinator; otherwise node 0's process is.
+    let coordinator = (place.rank == 0 && !args.driven).then(|| {
+        let (scenario, listener) = (scenario.clone(), listen(port));
+        thread::spawn(move || coordinate(&scenario, listener?, seed))
+    });
+    let wait = args.wait.map(crate::args::WaitArg::wait);
+    let device = args.device.as_deref();
+    let options = Options { place: &place, port, device, wait, patience: PATIENCE, seed };
+    let lived = member::run(&scenario, &options).map_err(|why| why.at(format_args!("node {}", place.rank)));
+    match coordinator {
+        None => lived.map(|()| Exit::Held),
+        Some(thread) => {
+            let judged =
+                thread.join().unwrap_or_else(|_| Err(Failure::unfinished("the coordinator failed")))?;
+            show(&judged, args.json)?;
+            lived.map(|()| judged.exit())
+        }
+    }
+}
+
+/// `weft run --backend hw`: waits for the nodes of a scenario, and judges what they do.
+pub fn run(args: &RunArgs, scenario: &Scenario) -> Result<Exit, Failure> {
+    let listener = listen(wire::PORT)?;
+    let nodes = scenario.cluster.nodes;
+    let file = args.scenario.display();
+    let _ = writeln!(
+        std::io::stderr(),
+        "waiting for {nodes} nodes at port {}: start on each machine\n  weft node {file} --driven --rank N --meet {}",
+        wire::PORT,
+        hostname()
+    );
+    let seed = args.seed.unwrap_or(scenario.run.seed);
+    let judged = coordinate(scenario, listener, seed)?;
+    show(&judged, args.json)?;
+    Ok(judged.exit())
+}
+
+fn listen(port: u16) -> Result<TcpListener, Failure> {
+    TcpListener::bind((IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
+        .map_err(|why| Failure::unfinished(format!("port {port}: {why}")))
+}
+
+fn coordinate(scenario: &Scenario, listener: TcpListener, seed: u64) -> Result<report::Judged, Failure> {
+    let span = |nanos: verbs_trait::Nanos| Duration::from_nanos(nanos.0);
+    let terms = Terms {
+        nodes: scenario.cluster.nodes,
+        tokens: scenario.workload.scheme.has_tokens(),
+        patience: PATIENCE,
+        silence: Duration::from_secs(15),
+        settle: span(scenario.run.settle.nanos()) + Duration::from_secs(20),
+        limit: span(scenario.run.limit.nanos()),
+    };
+    let outcome = coordinator::run(&listener, &terms, &interrupt::requested).map_err(Failure::unfinished)?;
+    Ok(report::judge(scenario, seed, outcome))
+}
+
+fn show(judged: &report::Judged, json: bool) -> Result<(), Failure> {
+    match json {
+        true => crate::output::json(judged),
+        false => crate::output::text(&judged.text()),
+    }
+}
+
+fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "HOST".to_string() } else { name.trim().to_string() }
+}

@@ -1,0 +1,157 @@
+//! A node's place in its cluster: its rank, how many there are, and where they meet.
+//!
+//! Flags come first. Otherwise the launcher's environment says it: Slurm's `srun`, or Open MPI's `mpirun`.
+
+use std::collections::BTreeMap;
+
+/// A node's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which node, from 0.
+    pub rank: u32,
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// The machine at which all meet.
+    pub meeting: String,
+}
+
+/// What the command line says; the rest is the launcher's to say.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// `--rank`.
+    pub rank: Option<u32>,
+    /// `--nodes`.
+    pub nodes: Option<u32>,
+    /// `--meet`.
+    pub meet: Option<String>,
+    /// How many nodes the scenario has.
+    pub of_scenario: u32,
+}
+
+/// Environment variables of this process.
+pub type Environment = BTreeMap<String, String>;
+
+/// Finds a node's place.
+pub fn find(given: &Given, environment: &Environment) -> Result<Place, String> {
+    let number = |name: &str| environment.get(name).and_then(|text| text.parse().ok());
+    let launched_rank = || number("SLURM_PROCID").or(number("OMPI_COMM_WORLD_RANK"));
+    let launched_nodes = || number("SLURM_NTASKS").or(number("OMPI_COMM_WORLD_SIZE"));
+    let rank = given
+        .rank
+        .or_else(launched_rank)
+        .ok_or("which node this is, nobody says: give --rank, or start it with srun or mpirun")?;
+    let nodes = given.nodes.or_else(launched_nodes).unwrap_or(given.of_scenario);
+    let meeting = given
+        .meet
+        .clone()
+        .or_else(|| meeting_place(environment))
+        .ok_or("where the nodes meet, nobody says: give --meet with the machine of node 0")?;
+    if nodes != given.of_scenario {
+        return Err(format!("the scenario has {} nodes, and {nodes} were started", given.of_scenario));
+    }
+    if rank >= nodes {
+        return Err(format!("there is no node {rank} among {nodes}"));
+    }
+    Ok(Place { rank, nodes, meeting })
+}
+
+/// The machine of node 0, as the launcher names it.
+fn meeting_place(environment: &Environment) -> Option<String> {
+    let slurm = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"];
+    let list = slurm.iter().find_map(|name| environment.get(*name));
+    if let Some(list) = list {
+        return first_host(list);
+    }
+    // Open MPI does not list its machines; its own daemon's address is that of the machine on which it was started,
+    // where rank 0 is by default.
+    let uris = ["OMPI_MCA_orte_hnp_uri", "OMPI_MCA_prte_hnp_uri", "PMIX_SERVER_URI41", "PMIX_SERVER_URI4"];
+    uris.iter().find_map(|name| host_of_uri(environment.get(*name)?))
+}
+
+/// The first machine of a Slurm list: `rack1-n[03-05,9],login` begins with `rack1-n03`.
+fn first_host(list: &str) -> Option<String> {
+    let end = list.find([',', '[']).unwrap_or(list.len());
+    let (name, rest) = list.split_at(end);
+    let Some(ranges) = rest.strip_prefix('[') else {
+        return (!name.is_empty()).then(|| name.to_string());
+    };
+    let digits: String = ranges.chars().take_while(char::is_ascii_digit).collect();
+    let (_, tail) = ranges.split_once(']')?;
+    let tail: String = tail.chars().take_while(|c| !",[".contains(*c)).collect();
+    (!digits.is_empty()).then(|| format!("{name}{digits}{tail}"))
+}
+
+/// The first address of `3424256.0;tcp://192.168.1.1,10.0.0.1:39217`.
+fn host_of_uri(uri: &str) -> Option<String> {
+    let (_, address) = uri.split_once("://")?;
+    let host: String = address.chars().take_while(|c| !",:;".contains(*c)).collect();
+    (!host.is_empty()).then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> Environment {
+        pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    }
+
+    fn place(rank: u32, meeting: &str) -> Result<Place, String> {
+        Ok(Place { rank, nodes: 3, meeting: meeting.to_string() })
+    }
+
+    const SCENARIO: Given = Given { rank: None, nodes: None, meet: None, of_scenario: 3 };
+
+    #[test]
+    fn slurm_says_everything() {
+        let lists = [
+            ("rack1-n[03-05]", "rack1-n03"),
+            ("n[1,7-9],login", "n1"),
+            ("a,b,c", "a"),
+            ("one", "one"),
+            ("r[2-4]-eth", "r2-eth"),
+        ];
+        for (list, first) in lists {
+            let seen =
+                environment(&[("SLURM_PROCID", "2"), ("SLURM_NTASKS", "3"), ("SLURM_JOB_NODELIST", list)]);
+            assert_eq!(find(&SCENARIO, &seen), place(2, first), "{list}");
+        }
+    }
+
+    #[test]
+    fn open_mpi_says_everything() {
+        let seen = environment(&[
+            ("OMPI_COMM_WORLD_RANK", "1"),
+            ("OMPI_COMM_WORLD_SIZE", "3"),
+            ("OMPI_MCA_orte_hnp_uri", "3424256.0;tcp://192.168.1.1,10.0.0.1:39217"),
+        ]);
+        assert_eq!(find(&SCENARIO, &seen), place(1, "192.168.1.1"));
+    }
+
+    #[test]
+    fn flags_come_first() {
+        let seen = environment(&[("SLURM_PROCID", "2"), ("SLURM_JOB_NODELIST", "a")]);
+        let given = Given { rank: Some(0), nodes: Some(3), meet: Some("b".into()), ..SCENARIO };
+        assert_eq!(find(&given, &seen), place(0, "b"));
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_said() {
+        let none = environment(&[]);
+        assert!(find(&SCENARIO, &none).unwrap_err().contains("--rank"));
+        let given = Given { rank: Some(0), ..SCENARIO };
+        assert!(find(&given, &none).unwrap_err().contains("--meet"));
+        let given = Given { rank: Some(3), meet: Some("b".into()), ..SCENARIO };
+        assert!(find(&given, &none).unwrap_err().contains("no node 3"));
+        let given = Given { rank: Some(0), nodes: Some(4), meet: Some("b".into()), ..SCENARIO };
+        assert!(find(&given, &none).unwrap_err().contains("the scenario has 3 nodes"));
+    }
+
+    #[test]
+    fn nonsense_in_the_environment_is_nothing() {
+        for list in ["", "[", "n[", "n[]", "n[x]"] {
+            assert_eq!(first_host(list), None, "{list}");
+        }
+        assert_eq!(host_of_uri("no address"), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! One page with every table and plot, which needs nothing beside itself.
+
+use super::groups::{Group, groups};
+use super::plot::Plot;
+use super::{Results, TITLE};
+use std::fmt::Write;
+
+const STYLE: &str = "\
+body { font: 15px/1.5 'Helvetica Neue', Arial, sans-serif; color: #222; max-width: 54em; margin: 2em auto; padding: 0 1em; }
+h1 { font-size: 1.6em; margin-bottom: .2em; } h2 { font-size: 1.1em; margin: 2.2em 0 .6em; }
+figure { margin: 0 0 1em; } svg { max-width: 100%; height: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .2em .9em; text-align: right; white-space: nowrap; } th { border-bottom: 1px solid #888; }
+tr:nth-child(odd) td { background: #f6f6f6; }
+td:first-child, th:first-child, td.words, th.words { text-align: left; }
+td.words { white-space: normal; } td.met { color: #00714f; } td.missed { color: #b22; font-weight: bold; }
+p.note { color: #444; border-left: 3px solid #ddd; padding-left: 1em; }";
+
+/// The page.
+pub(super) fn html(results: &Results, plots: &[Plot]) -> String {
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <title>The lock paper's figures, repeated</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n\
+         <h1>The lock paper's figures, repeated</h1>\n<p>{}. Repeated on simulated machines of profile \
+         ncosed-2007; times are virtual, in microseconds.</p>\n",
+        escaped(TITLE)
+    );
+    goals(results, &mut page);
+    let mut shown = "";
+    for group in groups(results) {
+        let _ = writeln!(page, "<h2>{}</h2>", escaped(&group.title));
+        if group.figure != shown {
+            draw(plots, group.figure, &mut page);
+            shown = group.figure;
+        }
+        table(&group, &mut page);
+        if let Some(note) = group.note {
+            let _ = writeln!(page, "<p class=\"note\">{}</p>", escaped(note));
+        }
+    }
+    let _ = writeln!(page, "<h2>Fitted, and nothing else</h2>\n<ul>");
+    for fitted in &results.fitted {
+        let text = format!("{} = {} ns ({})", fitted.name, fitted.value_ns, fitted.source);
+        let _ = writeln!(page, "<li>{}</li>", escaped(&text));
+    }
+    page.push_str("</ul>\n");
+    page.push_str("</body>\n</html>\n");
+    page
+}
+
+/// The figure's plot, if it has one.
+fn draw(plots: &[Plot], figure: &str, page: &mut String) {
+    if let Some(plot) = plots.iter().find(|plot| plot.figure == figure) {
+        // Without the XML declaration: the drawing stands inside of a page.
+        let svg = plot.svg.find("<svg").map_or(plot.svg.as_str(), |at| &plot.svg[at..]);
+        let _ = writeln!(page, "<figure>{svg}</figure>");
+    }
+}
+
+fn goals(results: &Results, page: &mut String) {
+    let _ = writeln!(
+        page,
+        "<h2>Goals, by the worst deviation</h2>\n<table>\n<tr><th></th><th>bound</th><th>worst</th>\
+         <th class=\"words\">result</th><th class=\"words\">which</th></tr>"
+    );
+    for goal in &results.goals {
+        let word = if goal.met { "met" } else { "missed" };
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td>{:.0} %</td><td>{:.1} %</td><td class=\"words {word}\">{word}</td>\
+             <td class=\"words\">{}</td></tr>",
+            escaped(&goal.what),
+            goal.bound_percent,
+            goal.worst_percent,
+            escaped(&goal.worst),
+        );
+    }
+    let _ = writeln!(page, "</table>");
+}
+
+fn table(group: &Group<'_>, page: &mut String) {
+    let row = |tag: &str, cells: &[String]| {
+        let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    page.push_str("<table>\n");
+    page.push_str(&row("th", &group.heads));
+    for cells in &group.cells {
+        page.push_str(&row("td", cells));
+    }
+    page.push_str("</table>\n");
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

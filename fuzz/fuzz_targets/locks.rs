@@ -1,0 +1,5 @@
+//! Lock worlds: cluster, workload, faults and order from the bytes.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| model_tests::fuzz::locks(data));

@@ -1,0 +1,151 @@
+//! What `rdma_cm` tells, and what follows from it.
+
+use super::header::{self, Header};
+use super::{Connection, Manager, RESOLVE_MS, Stage, Wanted};
+use crate::ffi::{CmMessage, EventKind};
+use verbs_trait::{CmEvent, CmId, Device, Modify, Mtu, QueuePair, RejectReason};
+
+/// Reasons of IBA 12.6.7.2 as `rdma_cm` passes them on.
+mod reason {
+    pub const TIMEOUT: i32 = 4;
+    pub const INVALID_SERVICE_ID: i32 = 8;
+    pub const CONSUMER_DEFINED: i32 = 28;
+}
+
+impl Manager {
+    pub(super) fn handle(&self, message: CmMessage) {
+        if message.request.is_some() {
+            return self.on_request(message);
+        }
+        let key = message.key;
+        match message.kind {
+            EventKind::AddrResolved => self.on_address(key),
+            EventKind::RouteResolved => self.on_route(key),
+            EventKind::ConnectResponse => self.on_answer(key, &message),
+            EventKind::Established => self.on_established(key),
+            EventKind::Rejected => self.on_rejected(key, &message),
+            EventKind::Unreachable | EventKind::ConnectError => {
+                self.on_failure(key, &format!("{:?}, error {}", message.kind, message.status));
+            }
+            EventKind::Disconnected => self.on_disconnected(key),
+            EventKind::DeviceRemoval => self.on_failure(key, "the device was removed"),
+            // Address changes, ends of time-wait: nothing to do. A request is dealt with above.
+            EventKind::ConnectRequest | EventKind::Other(_) => {}
+        }
+    }
+
+    fn on_request(&self, message: CmMessage) {
+        let Some(identity) = message.request else { return };
+        let service = self.listeners.borrow().get(&message.key).map(|listener| listener.service);
+        let (Some(service), Some((header, private))) = (service, header::decode(&message.private)) else {
+            // Nobody listens any more, or the peer speaks something else.
+            let _ = identity.reject(&header::encode(Header { mtu: Mtu::B256 }, &[]));
+            return;
+        };
+        let key = self.fresh();
+        identity.rename(key);
+        let wanted = Wanted { header, depth: message.initiator_depth };
+        let connection = Connection {
+            stage: Stage::Requested,
+            identity,
+            peer: format!("a peer's queue pair {}", message.qp),
+            qp: None,
+            terms: None,
+            wanted: Some(wanted),
+            until: None,
+        };
+        self.connections.borrow_mut().insert(key, connection);
+        self.raise(CmEvent::Request { id: CmId(key), service, private });
+    }
+
+    /// Takes a connection out where it is at one of these stages.
+    fn take(&self, key: u64, stages: &[Stage]) -> Option<Connection> {
+        let mut connections = self.connections.borrow_mut();
+        let at = connections.get(&key)?.stage;
+        if stages.contains(&at) { connections.remove(&key) } else { None }
+    }
+
+    fn put_back(&self, key: u64, connection: Connection) {
+        self.connections.borrow_mut().insert(key, connection);
+    }
+
+    fn on_address(&self, key: u64) {
+        let Some(connection) = self.take(key, &[Stage::Resolving]) else { return };
+        let (found, ours) = (connection.identity.device(), self.context.device.name());
+        if found.as_deref() != Some(ours) {
+            let via = found.unwrap_or_else(|| "no RDMA device".to_string());
+            return self.give_up(key, &connection.peer, &format!("the way leads through {via}, not {ours}"));
+        }
+        match connection.identity.resolve_route(RESOLVE_MS) {
+            Ok(()) => self.put_back(key, connection),
+            Err(error) => self.give_up(key, &connection.peer, &error.to_string()),
+        }
+    }
+
+    fn on_route(&self, key: u64) {
+        let Some(connection) = self.take(key, &[Stage::Resolving]) else { return };
+        self.put_back(key, Connection { stage: Stage::Resolved, ..connection });
+        self.raise(CmEvent::Resolved { id: CmId(key) });
+    }
+
+    /// The passive side has accepted: the active side's queue pair follows.
+    fn on_answer(&self, key: u64, message: &CmMessage) {
+        let Some(connection) = self.take(key, &[Stage::Asked]) else { return };
+        let (Some(qp), Some(terms)) = (&connection.qp, connection.terms) else { return };
+        let Some((header, private)) = header::decode(&message.private) else {
+            let _ = connection.identity.reject(&[]);
+            return self.give_up(key, &connection.peer, "it speaks another protocol");
+        };
+        let wanted = Wanted { header, depth: message.initiator_depth };
+        let made = self
+            .ready(&connection.identity, qp, &terms, &wanted)
+            .and_then(|()| connection.identity.establish());
+        match made {
+            Ok(()) => {
+                self.put_back(key, Connection { stage: Stage::Established, until: None, ..connection });
+                self.raise(CmEvent::Established { id: CmId(key), private });
+            }
+            Err(error) => {
+                let _ = qp.modify(&Modify::Err);
+                self.give_up(key, &connection.peer, &error.to_string());
+            }
+        }
+    }
+
+    fn on_established(&self, key: u64) {
+        let Some(connection) = self.take(key, &[Stage::Accepted]) else { return };
+        self.put_back(key, Connection { stage: Stage::Established, until: None, ..connection });
+        self.raise(CmEvent::Established { id: CmId(key), private: Vec::new() });
+    }
+
+    fn on_rejected(&self, key: u64, message: &CmMessage) {
+        let Some(_over) = self.take(key, &[Stage::Asked, Stage::Accepted]) else { return };
+        let private = header::decode(&message.private).map_or(Vec::new(), |(_, private)| private);
+        let reason = match message.status.abs() {
+            reason::INVALID_SERVICE_ID => RejectReason::NoListener,
+            reason::CONSUMER_DEFINED => RejectReason::Consumer,
+            reason::TIMEOUT => RejectReason::Timeout,
+            other => RejectReason::Other(other as u16),
+        };
+        self.raise(CmEvent::Rejected { id: CmId(key), reason, private });
+    }
+
+    fn on_failure(&self, key: u64, why: &str) {
+        let pending = [Stage::Resolving, Stage::Resolved, Stage::Asked, Stage::Requested, Stage::Accepted];
+        if let Some(over) = self.take(key, &pending) {
+            return self.give_up(key, &over.peer, why);
+        }
+        self.on_disconnected(key);
+    }
+
+    fn on_disconnected(&self, key: u64) {
+        let ended = [Stage::Established, Stage::Accepted, Stage::Leaving];
+        let Some(connection) = self.take(key, &ended) else { return };
+        if connection.stage == Stage::Leaving {
+            return;
+        }
+        // Answers the peer, which waits for it before it forgets the connection.
+        let _ = connection.identity.disconnect();
+        self.raise(CmEvent::Disconnected { id: CmId(key) });
+    }
+}

@@ -1,0 +1,409 @@
+//! Connections by `rdma_cm`, with the caller's own queue pairs.
+//!
+//! `rdma_cm` opens devices of its own, so a queue pair of ours cannot be its. It resolves addresses and carries the
+//! handshake; this module moves the queue pair by the attributes that it found (`rdma_init_qp_attr(3)`).
+//!
+//! | side | call or event | queue pair |
+//! |---|---|---|
+//! | active | `connect` | stays in Init, so that receives can be posted |
+//! | passive | `accept` | to RTR and RTS, then the answer leaves |
+//! | active | answer | to RTR and RTS, then `rdma_establish` |
+//! | passive | established | |
+
+mod events;
+mod header;
+
+use crate::device::{ContextInner, HwContext};
+use crate::ffi::{Alarm, CmChannel, CmIdentity, ConnectionOffer};
+use crate::queue_pair::HwQp;
+use crate::{Hw, convert};
+use header::Header;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use verbs_trait::{
+    CmEvent, CmId, ConnParams, ConnectionManager, Gid, MAX_PRIVATE_ACCEPT, MAX_PRIVATE_REJECT,
+    MAX_PRIVATE_REQUEST, Migration, Modify, Mtu, Nanos, Path, Psn, QpNum, QpState, QueuePair, Result, Retries,
+    RnrTimer, Service, ToRtr, ToRts, VerbsError,
+};
+
+/// How long address and route may take to be found, in milliseconds each. The kernel asks several times within it.
+const RESOLVE_MS: i32 = 2_000;
+/// How long an answer may take: the kernel would go on asking for a minute and more, at intervals of four seconds.
+const ANSWER: Nanos = Nanos::from_secs(20);
+/// Requests that may wait for an answer at a listener.
+const BACKLOG: i32 = 1_024;
+
+/// The connection manager of a device.
+#[derive(Clone)]
+pub struct HwCm(Rc<Manager>);
+
+impl fmt::Debug for HwCm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HwCm").finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct Manager {
+    next: Cell<u64>,
+    listeners: RefCell<BTreeMap<u64, Listener>>,
+    connections: RefCell<BTreeMap<u64, Connection>>,
+    events: RefCell<VecDeque<CmEvent>>,
+    /// Rings when the first unanswered attempt is given up.
+    alarm: Alarm,
+    context: Rc<ContextInner>,
+    /// Last, for identities hold it.
+    channel: Rc<CmChannel>,
+}
+
+struct Listener {
+    service: Service,
+    _identity: CmIdentity,
+}
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Active: its address or route is being looked for.
+    Resolving,
+    /// Active: ready for `connect`.
+    Resolved,
+    /// Active: asked, not answered.
+    Asked,
+    /// Passive: asked, not answered.
+    Requested,
+    /// Passive: accepted, not confirmed.
+    Accepted,
+    /// Both.
+    Established,
+    /// Ended by us, and nobody is to hear of it: kept until the peer has answered.
+    Leaving,
+}
+
+struct Connection {
+    stage: Stage,
+    identity: CmIdentity,
+    /// Whom it is about, for people.
+    peer: String,
+    qp: Option<HwQp>,
+    terms: Option<Terms>,
+    /// What the peer wants, of a request.
+    wanted: Option<Wanted>,
+    /// When it is given up, if the peer has not answered.
+    until: Option<Nanos>,
+}
+
+/// What our side brought in.
+#[derive(Clone, Copy)]
+struct Terms {
+    serves: u8,
+    depth: u8,
+    timeout: verbs_trait::AckTimeout,
+    retry: Retries,
+    rnr_retry: Retries,
+    min_rnr_timer: RnrTimer,
+    mtu: Mtu,
+}
+
+/// What the peer brought in, as seen from our side.
+#[derive(Clone, Copy)]
+struct Wanted {
+    header: Header,
+    /// The most that we may have in flight.
+    depth: u8,
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        self.context.reactor.forget(self.channel.fd());
+        self.context.reactor.forget(self.alarm.fd());
+        // Identities first, or their channel would be destroyed under them.
+        self.connections.borrow_mut().clear();
+        self.listeners.borrow_mut().clear();
+    }
+}
+
+impl HwCm {
+    pub(crate) fn create(context: &HwContext) -> Result<HwCm> {
+        let channel = Rc::new(CmChannel::create()?);
+        context.0.reactor.watch(channel.fd())?;
+        let alarm = Alarm::new()?;
+        context.0.reactor.watch(alarm.fd())?;
+        let manager = Rc::new(Manager {
+            next: Cell::new(1),
+            listeners: RefCell::default(),
+            connections: RefCell::default(),
+            events: RefCell::default(),
+            alarm,
+            context: Rc::clone(&context.0),
+            channel,
+        });
+        let mut managers = context.0.managers.borrow_mut();
+        managers.retain(|other| other.strong_count() > 0);
+        managers.push(Rc::downgrade(&manager));
+        Ok(HwCm(manager))
+    }
+}
+
+impl Manager {
+    fn fresh(&self) -> u64 {
+        let key = self.next.get();
+        self.next.set(key + 1);
+        key
+    }
+
+    /// Deals with what has arrived; events are kept for whoever asks for them.
+    pub(crate) fn make_progress(&self) {
+        while let Some(message) = self.channel.event() {
+            self.handle(message);
+        }
+        self.give_up_overdue();
+    }
+
+    /// Our own address on a service.
+    fn own(&self, service: Service) -> SocketAddr {
+        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        SocketAddr::new(self.context.address().unwrap_or(any), service.0)
+    }
+
+    fn raise(&self, event: CmEvent) {
+        self.events.borrow_mut().push_back(event);
+    }
+
+    /// An attempt is over; says why to whoever asks the context.
+    fn give_up(&self, key: u64, peer: &str, why: &str) {
+        self.context.trouble(format!("{peer} cannot be reached: {why}"));
+        self.raise(CmEvent::Unreachable { id: CmId(key) });
+    }
+
+    /// Sets the alarm for the attempt that is to be given up first.
+    fn set_alarm(&self, connections: &BTreeMap<u64, Connection>) {
+        let first = connections.values().filter_map(|connection| connection.until).min();
+        self.alarm.set(first.map_or(0, |at| (at - crate::now()).0.max(1)));
+    }
+
+    /// Gives up the attempts whose time is over; whether there were any.
+    fn give_up_overdue(&self) -> bool {
+        let now = crate::now();
+        let mut connections = self.connections.borrow_mut();
+        let overdue = |(key, c): (&u64, &Connection)| c.until.filter(|at| *at <= now).map(|_| *key);
+        let keys: Vec<u64> = connections.iter().filter_map(overdue).collect();
+        if keys.is_empty() {
+            return false;
+        }
+        let over: Vec<_> = keys.iter().filter_map(|key| Some((*key, connections.remove(key)?))).collect();
+        self.set_alarm(&connections);
+        drop(connections);
+        for (key, connection) in over {
+            // The passive side's queue pair is ready already, for a connection that never came to be.
+            if let (Stage::Accepted, Some(qp)) = (connection.stage, &connection.qp) {
+                let _ = qp.modify(&Modify::Err);
+            }
+            self.give_up(key, &connection.peer, "it does not answer");
+        }
+        true
+    }
+
+    fn begin_resolve(&self, key: u64, node: &str, service: Service) -> std::result::Result<Connection, String> {
+        let to = SocketAddr::new(self.context.lookup(node)?, service.0);
+        let from = self.context.address().map(|own| SocketAddr::new(own, 0));
+        let identity = CmIdentity::create(&self.channel, key).map_err(|e| e.to_string())?;
+        identity.resolve_addr(from, to, RESOLVE_MS).map_err(|e| e.to_string())?;
+        let (stage, peer) = (Stage::Resolving, format!("{node} ({to})"));
+        Ok(Connection { stage, identity, peer, qp: None, terms: None, wanted: None, until: None })
+    }
+
+    /// What both sides need of a queue pair before it may be connected.
+    fn check(&self, call: &'static str, qp: &HwQp, private: usize, most: usize) -> Result<()> {
+        if !qp.is_in(&self.context) {
+            return Err(VerbsError::Foreign("the queue pair"));
+        }
+        let state = qp.state();
+        if state != QpState::Init {
+            return Err(VerbsError::WrongState { call, state });
+        }
+        check_private(private, most)
+    }
+
+    /// Our side's terms for a queue pair's connection.
+    fn terms(&self, qp: &HwQp, params: &ConnParams<'_>) -> Result<Terms> {
+        let limits = &self.context.limits;
+        let port = qp.given_init().map_or(1, |init| init.port);
+        let active = convert::mtu_of(self.context.raw.port(port)?.active_mtu);
+        let within = |n: u8, most: u32| n.min(u8::try_from(most).unwrap_or(u8::MAX));
+        Ok(Terms {
+            serves: within(params.responder_resources, limits.max_dest_rd_atomic),
+            depth: within(params.initiator_depth, limits.max_rd_atomic),
+            timeout: params.timeout,
+            retry: params.retry,
+            rnr_retry: params.rnr_retry,
+            min_rnr_timer: params.min_rnr_timer,
+            mtu: params.mtu.map_or(active, |mtu| mtu.min(active)),
+        })
+    }
+
+    /// Brings a connection's queue pair from Init to ready-to-send, by both sides' terms.
+    fn ready(&self, identity: &CmIdentity, qp: &HwQp, terms: &Terms, peer: &Wanted) -> Result<()> {
+        let found = identity.path(convert::qp_state(QpState::Rtr))?;
+        let path = Path {
+            dgid: Gid(found.dgid),
+            dlid: found.dlid,
+            sgid_index: found.sgid_index,
+            port: found.port,
+            sl: found.sl,
+            traffic_class: found.traffic_class,
+            hop_limit: found.hop_limit,
+        };
+        qp.modify(&Modify::Rtr(ToRtr {
+            dest_qp: QpNum(found.dest_qp),
+            rq_psn: Psn::new(found.rq_psn),
+            path,
+            mtu: terms.mtu.min(peer.header.mtu).min(convert::mtu_of(found.mtu)),
+            min_rnr_timer: terms.min_rnr_timer,
+            max_dest_rd_atomic: terms.serves,
+            alt: None,
+        }))?;
+        let numbers = identity.path(convert::qp_state(QpState::Rts))?;
+        qp.modify(&Modify::Rts(ToRts {
+            sq_psn: Psn::new(numbers.sq_psn),
+            timeout: terms.timeout,
+            retry: terms.retry,
+            rnr_retry: terms.rnr_retry,
+            max_rd_atomic: terms.depth.min(peer.depth),
+            alt: None,
+            migration: Migration::Migrated,
+        }))
+    }
+}
+
+fn check_private(len: usize, most: usize) -> Result<()> {
+    if len > most {
+        let (value, bound) = (len as u64, most as u64);
+        return Err(VerbsError::TooLarge { what: "the length of the private data", value, bound });
+    }
+    Ok(())
+}
+
+fn offer<'a>(terms: &Terms, qp: &HwQp, private: &'a [u8]) -> ConnectionOffer<'a> {
+    ConnectionOffer {
+        private,
+        responder_resources: terms.serves,
+        initiator_depth: terms.depth,
+        retry: terms.retry.count(),
+        rnr_retry: terms.rnr_retry.count(),
+        qp: qp.num().0,
+    }
+}
+
+const UNKNOWN: VerbsError = VerbsError::Invalid("no connection has this identity, or it is not at that stage");
+
+impl ConnectionManager<Hw> for HwCm {
+    fn listen(&self, service: Service) -> Result<()> {
+        let this = &*self.0;
+        if this.listeners.borrow().values().any(|listener| listener.service == service) {
+            return Err(VerbsError::Busy("the service"));
+        }
+        let key = this.fresh();
+        let identity = CmIdentity::create(&this.channel, key)?;
+        identity.bind(this.own(service))?;
+        identity.listen(BACKLOG)?;
+        this.listeners.borrow_mut().insert(key, Listener { service, _identity: identity });
+        Ok(())
+    }
+
+    fn resolve(&self, node: &str, service: Service) -> Result<CmId> {
+        let this = &*self.0;
+        let key = this.fresh();
+        match this.begin_resolve(key, node, service) {
+            Ok(connection) => drop(this.connections.borrow_mut().insert(key, connection)),
+            Err(why) => this.give_up(key, node, &why),
+        }
+        Ok(CmId(key))
+    }
+
+    fn port(&self, id: CmId) -> Result<u8> {
+        let connections = self.0.connections.borrow();
+        let connection = connections.get(&id.0).filter(|c| c.stage != Stage::Resolving).ok_or(UNKNOWN)?;
+        Ok(connection.identity.port())
+    }
+
+    fn connect(&self, id: CmId, qp: &HwQp, params: &ConnParams<'_>) -> Result<()> {
+        let this = &*self.0;
+        let mut connections = this.connections.borrow_mut();
+        let connection = connections.get_mut(&id.0).filter(|c| c.stage == Stage::Resolved).ok_or(UNKNOWN)?;
+        this.check("connect", qp, params.private.len(), MAX_PRIVATE_REQUEST)?;
+        let terms = this.terms(qp, params)?;
+        let private = header::encode(Header { mtu: terms.mtu }, params.private);
+        connection.identity.connect(&offer(&terms, qp, &private))?;
+        connection.stage = Stage::Asked;
+        connection.until = Some(crate::now() + ANSWER);
+        (connection.qp, connection.terms) = (Some(qp.clone()), Some(terms));
+        this.set_alarm(&connections);
+        Ok(())
+    }
+
+    fn accept(&self, id: CmId, qp: &HwQp, params: &ConnParams<'_>) -> Result<()> {
+        let this = &*self.0;
+        let mut connections = this.connections.borrow_mut();
+        let connection = connections.get_mut(&id.0).filter(|c| c.stage == Stage::Requested).ok_or(UNKNOWN)?;
+        let wanted = connection.wanted.ok_or(UNKNOWN)?;
+        this.check("accept", qp, params.private.len(), MAX_PRIVATE_ACCEPT)?;
+        let terms = this.terms(qp, params)?;
+        // What is granted is what both can: the active side takes it from the answer.
+        let depth = terms.depth.min(wanted.depth);
+        let terms = Terms { depth, ..terms };
+        let private = header::encode(Header { mtu: terms.mtu.min(wanted.header.mtu) }, params.private);
+        let made = this
+            .ready(&connection.identity, qp, &terms, &wanted)
+            .and_then(|()| connection.identity.accept(&offer(&terms, qp, &private)));
+        if made.is_err() {
+            // Half-way to ready is no state for a queue pair whose attempt failed.
+            let _ = qp.modify(&Modify::Err);
+            return made;
+        }
+        connection.stage = Stage::Accepted;
+        connection.until = Some(crate::now() + ANSWER);
+        (connection.qp, connection.terms) = (Some(qp.clone()), Some(terms));
+        this.set_alarm(&connections);
+        Ok(())
+    }
+
+    fn reject(&self, id: CmId, private: &[u8]) -> Result<()> {
+        check_private(private.len(), MAX_PRIVATE_REJECT)?;
+        let mut connections = self.0.connections.borrow_mut();
+        if connections.get(&id.0).is_none_or(|c| c.stage != Stage::Requested) {
+            return Err(UNKNOWN);
+        }
+        let Some(connection) = connections.remove(&id.0) else { return Err(UNKNOWN) };
+        connection.identity.reject(&header::encode(Header { mtu: Mtu::B256 }, private))
+    }
+
+    fn disconnect(&self, id: CmId) -> Result<()> {
+        let mut connections = self.0.connections.borrow_mut();
+        let connection = connections.get_mut(&id.0).filter(|c| c.stage != Stage::Leaving).ok_or(UNKNOWN)?;
+        connection.qp = None;
+        let stands = matches!(connection.stage, Stage::Established | Stage::Accepted);
+        if stands && connection.identity.disconnect().is_ok() {
+            // Destroyed at once, the kernel would not repeat the message if it were lost.
+            connection.stage = Stage::Leaving;
+        } else {
+            drop(connections.remove(&id.0));
+        }
+        Ok(())
+    }
+
+    fn event(&self) -> Option<CmEvent> {
+        loop {
+            if let Some(event) = self.0.events.borrow_mut().pop_front() {
+                return Some(event);
+            }
+            match self.0.channel.event() {
+                Some(message) => self.0.handle(message),
+                None if self.0.give_up_overdue() => {}
+                None => return None,
+            }
+        }
+    }
+}

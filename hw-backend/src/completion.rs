@@ -1,0 +1,215 @@
+//! Completion channels and completion queues.
+
+use crate::device::{ContextInner, HwContext};
+use crate::ffi::{self, RawWc, WcBatch};
+use crate::ledger::Hold;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+use verbs_trait::{Arm, CompletionChannel, CompletionQueue, CqId, Result, VerbsError, WorkCompletion};
+
+/// A completion channel.
+#[derive(Clone)]
+pub struct HwChannel(Rc<ChannelHandle>);
+
+struct ChannelHandle {
+    raw: Rc<ffi::Channel>,
+    context: Rc<ContextInner>,
+}
+
+impl fmt::Debug for HwChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HwChannel").field(&self.0.raw.fd()).finish()
+    }
+}
+
+impl Drop for ChannelHandle {
+    fn drop(&mut self) {
+        self.context.reactor.forget(self.raw.fd());
+    }
+}
+
+impl HwChannel {
+    pub(crate) fn create(context: &HwContext) -> Result<HwChannel> {
+        let raw = Rc::new(ffi::Channel::create(&context.0.raw)?);
+        context.0.reactor.watch(raw.fd())?;
+        Ok(HwChannel(Rc::new(ChannelHandle { raw, context: Rc::clone(&context.0) })))
+    }
+}
+
+impl CompletionChannel for HwChannel {
+    fn event(&self) -> Option<CqId> {
+        self.0.raw.event().map(CqId)
+    }
+}
+
+/// A completion queue.
+#[derive(Clone)]
+pub struct HwCq(pub(crate) Rc<CqHandle>);
+
+pub(crate) struct CqHandle {
+    id: u32,
+    /// Completions were lost: no more are delivered.
+    overrun: Cell<bool>,
+    /// A completion that a look has taken out, and no poll yet; and whether there is one.
+    ahead: Cell<Option<RawWc>>,
+    is_ahead: Cell<bool>,
+    /// What a poll has released; kept for its allocation. Dropped outside of every borrow, for memory that an
+    /// application brought may run the application's code.
+    released: RefCell<Vec<Hold>>,
+    context: Rc<ContextInner>,
+    pub(crate) raw: Rc<ffi::Cq>,
+    _channel: Option<HwChannel>,
+}
+
+impl fmt::Debug for HwCq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HwCq").field(&self.0.id).finish()
+    }
+}
+
+impl Drop for CqHandle {
+    fn drop(&mut self) {
+        self.context.delist_cq(self.id);
+    }
+}
+
+impl CqHandle {
+    /// Whether a poll would bring something. The adapter's queue cannot be looked at without taking from it, so what
+    /// is taken waits for the next poll; its request's place stays taken until then.
+    pub(crate) fn has_completions(&self) -> bool {
+        let mut ahead = self.ahead.get();
+        if ahead.is_none() {
+            let mut batch = WcBatch::new();
+            // An error is for the poll to report.
+            ahead = match self.raw.poll(&mut batch, 1) {
+                Ok(()) => batch.completions().first().copied(),
+                Err(_) => return true,
+            };
+            self.ahead.set(ahead);
+            self.is_ahead.set(ahead.is_some());
+        }
+        ahead.is_some()
+    }
+
+    /// Ends the requests of these completions: how many there were to tell of.
+    #[inline]
+    fn settle(&self, seen: &[RawWc], out: &mut Vec<WorkCompletion>) -> usize {
+        let before = out.len();
+        if let [wc] = seen {
+            let mut released = Vec::new();
+            let done = self.context.ledgers.borrow_mut().complete(wc, &mut released);
+            if let Some((completion, hold)) = done {
+                out.push(completion);
+                drop(hold);
+            }
+        } else {
+            self.settle_many(seen, out);
+        }
+        out.len() - before
+    }
+
+    fn settle_many(&self, seen: &[RawWc], out: &mut Vec<WorkCompletion>) {
+        let mut released = self.released.take();
+        {
+            let mut ledgers = self.context.ledgers.borrow_mut();
+            for wc in seen {
+                if let Some((completion, hold)) = ledgers.complete(wc, &mut released) {
+                    out.push(completion);
+                    released.push(hold);
+                }
+            }
+        }
+        released.clear();
+        self.released.replace(released);
+    }
+
+    /// The adapter said so.
+    pub(crate) fn overran(&self) {
+        self.overrun.set(true);
+    }
+}
+
+impl HwCq {
+    pub(crate) fn create(context: &HwContext, cqe: u32, channel: Option<&HwChannel>) -> Result<HwCq> {
+        let context = &context.0;
+        check_cqe(cqe, context.limits.max_cqe)?;
+        if channel.is_some_and(|c| !c.0.raw.is_in(&context.raw)) {
+            return Err(VerbsError::Foreign("the completion channel"));
+        }
+        let id = context.fresh_id();
+        let raw = ffi::Cq::create(&context.raw, cqe, id, channel.map(|c| &c.0.raw))?;
+        let handle = Rc::new(CqHandle {
+            id,
+            overrun: Cell::new(false),
+            ahead: Cell::new(None),
+            is_ahead: Cell::new(false),
+            released: RefCell::default(),
+            context: Rc::clone(context),
+            raw: Rc::new(raw),
+            _channel: channel.cloned(),
+        });
+        context.enlist_cq(id, &handle);
+        Ok(HwCq(handle))
+    }
+}
+
+fn check_cqe(cqe: u32, bound: u32) -> Result<()> {
+    let what = "the number of completions";
+    match cqe {
+        0 => Err(VerbsError::Invalid("a completion queue needs room for one completion at least")),
+        _ if cqe > bound => Err(VerbsError::TooLarge { what, value: cqe.into(), bound: bound.into() }),
+        _ => Ok(()),
+    }
+}
+
+impl CompletionQueue for HwCq {
+    fn id(&self) -> CqId {
+        CqId(self.0.id)
+    }
+
+    #[inline]
+    fn poll(&self, out: &mut Vec<WorkCompletion>, max: usize) -> Result<usize> {
+        let this = &*self.0;
+        if this.overrun.get() {
+            return Err(VerbsError::CqOverrun);
+        }
+        let mut count = 0;
+        if max > 0
+            && this.is_ahead.take()
+            && let Some(wc) = this.ahead.take()
+        {
+            count += this.settle(&[wc], out);
+        }
+        let mut batch = WcBatch::new();
+        while count < max {
+            let wanted = (max - count).min(WcBatch::MOST);
+            this.raw.poll(&mut batch, wanted)?;
+            let seen = batch.completions();
+            if seen.is_empty() {
+                break;
+            }
+            count += this.settle(seen, out);
+            if seen.len() < wanted {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
+    fn arm(&self, next: Arm) -> Result<()> {
+        if !self.0.raw.has_channel() {
+            return Err(VerbsError::Invalid("a completion queue without a channel cannot be armed"));
+        }
+        self.0.raw.arm(next == Arm::Solicited)
+    }
+
+    fn capacity(&self) -> u32 {
+        self.0.raw.capacity()
+    }
+
+    fn resize(&self, cqe: u32) -> Result<()> {
+        check_cqe(cqe, self.0.context.limits.max_cqe)?;
+        self.0.raw.resize(cqe)
+    }
+}

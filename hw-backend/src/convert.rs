@@ -1,0 +1,193 @@
+//! Numbers of `libibverbs` as the contract's types, and back.
+
+use crate::ffi::Vector;
+use rdma_sys as sys;
+use verbs_trait::{
+    AccessFlags, AsyncEvent, CqId, LinkLayer, Migration, Mtu, Path, PortState, QpNum, QpState, SendFlags,
+    SrqId, WcError,
+};
+
+/// Rights as `ibv_reg_mr` and `ibv_modify_qp` take them.
+pub(crate) fn access(flags: AccessFlags) -> u32 {
+    let map = [
+        (AccessFlags::LOCAL_WRITE, sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0),
+        (AccessFlags::REMOTE_WRITE, sys::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0),
+        (AccessFlags::REMOTE_READ, sys::ibv_access_flags::IBV_ACCESS_REMOTE_READ.0),
+        (AccessFlags::REMOTE_ATOMIC, sys::ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0),
+    ];
+    map.iter().filter(|(flag, _)| flags.contains(*flag)).fold(0, |sum, (_, bit)| sum | bit)
+}
+
+/// `ibv_send_flags`.
+#[inline]
+pub(crate) fn send_flags(flags: SendFlags, inline: bool) -> u32 {
+    const FENCE: u32 = sys::ibv_send_flags::IBV_SEND_FENCE.0;
+    const SIGNALED: u32 = sys::ibv_send_flags::IBV_SEND_SIGNALED.0;
+    const SOLICITED: u32 = sys::ibv_send_flags::IBV_SEND_SOLICITED.0;
+    const INLINE: u32 = sys::ibv_send_flags::IBV_SEND_INLINE.0;
+    let bit = |set: bool, bit: u32| if set { bit } else { 0 };
+    bit(flags.contains(SendFlags::SIGNALED), SIGNALED)
+        | bit(flags.contains(SendFlags::SOLICITED), SOLICITED)
+        | bit(flags.contains(SendFlags::FENCE), FENCE)
+        | bit(inline, INLINE)
+}
+
+/// `ibv_mtu`.
+pub(crate) fn mtu(mtu: Mtu) -> u32 {
+    match mtu {
+        Mtu::B256 => sys::ibv_mtu::IBV_MTU_256,
+        Mtu::B512 => sys::ibv_mtu::IBV_MTU_512,
+        Mtu::B1024 => sys::ibv_mtu::IBV_MTU_1024,
+        Mtu::B2048 => sys::ibv_mtu::IBV_MTU_2048,
+        Mtu::B4096 => sys::ibv_mtu::IBV_MTU_4096,
+    }
+}
+
+/// The MTU of a number of `ibv_mtu`; of an unknown one the smallest.
+pub(crate) fn mtu_of(raw: u32) -> Mtu {
+    let all = [Mtu::B4096, Mtu::B2048, Mtu::B1024, Mtu::B512];
+    all.into_iter().find(|m| mtu(*m) == raw).unwrap_or(Mtu::B256)
+}
+
+/// `ibv_qp_state`.
+pub(crate) fn qp_state(state: QpState) -> u32 {
+    match state {
+        QpState::Reset => sys::ibv_qp_state::IBV_QPS_RESET,
+        QpState::Init => sys::ibv_qp_state::IBV_QPS_INIT,
+        QpState::Rtr => sys::ibv_qp_state::IBV_QPS_RTR,
+        QpState::Rts => sys::ibv_qp_state::IBV_QPS_RTS,
+        QpState::Sqd => sys::ibv_qp_state::IBV_QPS_SQD,
+        QpState::Sqe => sys::ibv_qp_state::IBV_QPS_SQE,
+        QpState::Err => sys::ibv_qp_state::IBV_QPS_ERR,
+    }
+}
+
+/// The state of a number of `ibv_qp_state`; an unknown one is no state in which anything works.
+pub(crate) fn qp_state_of(raw: u32) -> QpState {
+    QpState::ALL.into_iter().find(|s| qp_state(*s) == raw).unwrap_or(QpState::Err)
+}
+
+/// `ibv_mig_state`.
+pub(crate) fn migration(state: Migration) -> u32 {
+    match state {
+        Migration::Migrated => sys::ibv_mig_state::IBV_MIG_MIGRATED,
+        Migration::Rearm => sys::ibv_mig_state::IBV_MIG_REARM,
+        Migration::Armed => sys::ibv_mig_state::IBV_MIG_ARMED,
+    }
+}
+
+/// The migration state of a number of `ibv_mig_state`.
+pub(crate) fn migration_of(raw: u32) -> Migration {
+    match raw {
+        sys::ibv_mig_state::IBV_MIG_REARM => Migration::Rearm,
+        sys::ibv_mig_state::IBV_MIG_ARMED => Migration::Armed,
+        _ => Migration::Migrated,
+    }
+}
+
+/// The state of a number of `ibv_port_state`.
+pub(crate) fn port_state_of(raw: u32) -> PortState {
+    match raw {
+        sys::ibv_port_state::IBV_PORT_INIT => PortState::Init,
+        sys::ibv_port_state::IBV_PORT_ARMED => PortState::Armed,
+        sys::ibv_port_state::IBV_PORT_ACTIVE | sys::ibv_port_state::IBV_PORT_ACTIVE_DEFER => PortState::Active,
+        _ => PortState::Down,
+    }
+}
+
+/// `IBV_LINK_LAYER_ETHERNET`; the constants of that anonymous enumeration are not in the bindings.
+const LINK_LAYER_ETHERNET: u8 = 2;
+
+/// The link layer of a number of `ibv_port_attr::link_layer`.
+pub(crate) fn link_layer_of(raw: u8) -> LinkLayer {
+    if raw == LINK_LAYER_ETHERNET { LinkLayer::Ethernet } else { LinkLayer::InfiniBand }
+}
+
+/// A port's data rate, from the codes of its width and speed (IBA 14.2.5.6; `ibv_query_port(3)`), after line coding:
+/// 8b/10b up to QDR, 64b/66b from FDR on.
+pub(crate) fn bits_per_second(width: u8, speed: u8) -> u64 {
+    let lanes = match width {
+        1 => 1,
+        2 => 4,
+        4 => 8,
+        8 => 12,
+        16 => 2,
+        _ => 0,
+    };
+    let lane = match speed {
+        1 => 2_000_000_000,
+        2 => 4_000_000_000,
+        4 => 8_000_000_000,
+        8 => 10_000_000_000,
+        16 => 13_636_000_000,
+        32 => 25_000_000_000,
+        64 => 50_000_000_000,
+        128 => 100_000_000_000,
+        _ => 0,
+    };
+    lanes * lane
+}
+
+/// An address vector.
+pub(crate) fn vector(path: &Path, link: LinkLayer) -> Vector {
+    Vector {
+        dgid: path.dgid.0,
+        dlid: path.dlid,
+        sgid_index: path.sgid_index,
+        port: path.port,
+        sl: path.sl,
+        traffic_class: path.traffic_class,
+        hop_limit: path.hop_limit,
+        // Within an InfiniBand subnet the local identifier is enough, and the header would be waste.
+        global: link == LinkLayer::Ethernet || path.dlid == 0,
+    }
+}
+
+/// What a status other than success means.
+pub(crate) fn wc_error(status: u32) -> WcError {
+    use sys::ibv_wc_status::*;
+    match status {
+        IBV_WC_LOC_LEN_ERR => WcError::LocLen,
+        IBV_WC_LOC_QP_OP_ERR => WcError::LocQpOp,
+        // A local access error is a protection error that an incoming write with immediate data meets.
+        IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR => WcError::LocProt,
+        IBV_WC_WR_FLUSH_ERR => WcError::Flush,
+        IBV_WC_MW_BIND_ERR => WcError::MwBind,
+        IBV_WC_BAD_RESP_ERR => WcError::BadResp,
+        IBV_WC_REM_INV_REQ_ERR => WcError::RemInvReq,
+        IBV_WC_REM_ACCESS_ERR => WcError::RemAccess,
+        IBV_WC_REM_OP_ERR => WcError::RemOp,
+        IBV_WC_RETRY_EXC_ERR => WcError::RetryExc,
+        IBV_WC_RNR_RETRY_EXC_ERR => WcError::RnrRetryExc,
+        IBV_WC_FATAL_ERR => WcError::Fatal,
+        _ => WcError::General,
+    }
+}
+
+/// An asynchronous event, by its number and its object's identity.
+pub(crate) fn async_event(event: u32, object: u32) -> AsyncEvent {
+    use sys::ibv_event_type as E;
+    const fn n(event: E) -> u32 {
+        event as u32
+    }
+    let (qp, port) = (QpNum(object), object as u8);
+    match event {
+        e if e == n(E::IBV_EVENT_CQ_ERR) => AsyncEvent::CqError(CqId(object)),
+        e if e == n(E::IBV_EVENT_QP_FATAL) => AsyncEvent::QpFatal(qp),
+        e if e == n(E::IBV_EVENT_QP_REQ_ERR) => AsyncEvent::QpRequestError(qp),
+        e if e == n(E::IBV_EVENT_QP_ACCESS_ERR) => AsyncEvent::QpAccessError(qp),
+        e if e == n(E::IBV_EVENT_COMM_EST) => AsyncEvent::CommEstablished(qp),
+        e if e == n(E::IBV_EVENT_SQ_DRAINED) => AsyncEvent::SqDrained(qp),
+        e if e == n(E::IBV_EVENT_PATH_MIG) => AsyncEvent::PathMigrated(qp),
+        e if e == n(E::IBV_EVENT_PATH_MIG_ERR) => AsyncEvent::PathMigrationFailed(qp),
+        e if e == n(E::IBV_EVENT_QP_LAST_WQE_REACHED) => AsyncEvent::LastWqe(qp),
+        e if e == n(E::IBV_EVENT_SRQ_ERR) => AsyncEvent::SrqError(SrqId(object)),
+        e if e == n(E::IBV_EVENT_SRQ_LIMIT_REACHED) => AsyncEvent::SrqLimit(SrqId(object)),
+        e if e == n(E::IBV_EVENT_PORT_ACTIVE) => AsyncEvent::PortActive(port),
+        e if e == n(E::IBV_EVENT_PORT_ERR) => AsyncEvent::PortError(port),
+        e if e == n(E::IBV_EVENT_LID_CHANGE) => AsyncEvent::LidChange(port),
+        e if e == n(E::IBV_EVENT_GID_CHANGE) => AsyncEvent::GidChange(port),
+        e if e == n(E::IBV_EVENT_DEVICE_FATAL) => AsyncEvent::DeviceFatal,
+        other => AsyncEvent::Unknown(other),
+    }
+}

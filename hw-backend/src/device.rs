@@ -1,0 +1,394 @@
+//! Devices, their ports and addresses, and the context in which a device is open.
+
+use crate::cm::{HwCm, Manager};
+use crate::completion::{CqHandle, HwChannel, HwCq};
+use crate::convert::{async_event, bits_per_second, link_layer_of, mtu_of, port_state_of};
+use crate::ffi::{self, DeviceLimits, SendBatch};
+use crate::host::HwHost;
+use crate::ledger::Ledgers;
+use crate::memory::HwPd;
+use crate::oob::HwOob;
+use crate::reactor::Reactor;
+use crate::Hw;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::{Rc, Weak};
+use verbs_trait::{
+    AsyncEvent, Caps, Context, CqId, Device, DeviceAttr, Gid, LinkLayer, PortAttr, Result, VerbsError,
+};
+
+/// A real device.
+#[derive(Clone)]
+pub struct HwDevice {
+    raw: ffi::Device,
+    /// The contexts in which it is open, of this handle and its clones.
+    open: Rc<RefCell<Vec<Weak<ContextInner>>>>,
+}
+
+impl fmt::Debug for HwDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HwDevice").field(&self.raw.name()).finish()
+    }
+}
+
+impl HwDevice {
+    /// The machine's RDMA devices, in `libibverbs`' order. None is no error: a machine without an adapter, or whose
+    /// kernel has no `ib_uverbs`, has none.
+    pub fn all() -> Result<Vec<HwDevice>> {
+        Ok(ffi::devices()?.into_iter().map(|raw| HwDevice { raw, open: Rc::default() }).collect())
+    }
+
+    /// The device of a name, or the first one.
+    pub fn find(name: Option<&str>) -> Result<Option<HwDevice>> {
+        Ok(HwDevice::all()?.into_iter().find(|device| name.is_none_or(|n| device.name() == n)))
+    }
+
+    /// The device's globally unique identifier.
+    pub fn guid(&self) -> u64 {
+        self.raw.guid()
+    }
+
+    /// The contexts in which this handle or a clone of it opened the device, and that are alive.
+    pub fn open_contexts(&self) -> Vec<HwContext> {
+        self.open.borrow().iter().filter_map(Weak::upgrade).map(HwContext).collect()
+    }
+
+    /// What the kernel has of the device: the driver's kind. Soft-RoCE devices have a parent interface.
+    fn model(&self, limits: &DeviceLimits) -> Model {
+        let class = format!("/sys/class/infiniband/{}", self.raw.name());
+        if std::fs::exists(format!("{class}/parent")).unwrap_or(false) {
+            return Model::SoftRoce;
+        }
+        let driver = std::fs::read_link(format!("{class}/device/driver")).ok();
+        let driver = driver.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        Model::Adapter(driver.unwrap_or_else(|| format!("vendor {:#x}", limits.vendor_id)))
+    }
+}
+
+/// Where a device departs from the specification in a way that a backend can make up for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Quirks {
+    /// Soft-RoCE.
+    pub software: bool,
+    /// A transport retry count of 7 is for ever: six is the most that ends (`rxe_comp.c` of Linux 6.1).
+    pub seven_retries_are_endless: bool,
+    /// Receives posted to a queue pair in error are flushed only once it is moved to the error state again: the post
+    /// does not reach the driver.
+    pub late_receives_need_a_push: bool,
+}
+
+/// What is known of a device beyond what it says of itself.
+enum Model {
+    SoftRoce,
+    Adapter(String),
+}
+
+impl Model {
+    fn quirks(&self) -> Quirks {
+        match self {
+            Model::SoftRoce => Quirks {
+                software: true,
+                seven_retries_are_endless: true,
+                late_receives_need_a_push: true,
+            },
+            Model::Adapter(_) => Quirks::default(),
+        }
+    }
+}
+
+impl Device<Hw> for HwDevice {
+    fn name(&self) -> &str {
+        self.raw.name()
+    }
+
+    fn open(&self) -> Result<HwContext> {
+        let raw = Rc::new(self.raw.open()?);
+        let limits = raw.limits()?;
+        let reactor = Reactor::new()?;
+        reactor.watch(raw.async_fd())?;
+        let model = self.model(&limits);
+        let links = (1..=limits.ports).map(|port| Ok(link_layer_of(raw.port(port)?.link_layer)));
+        let inner = ContextInner {
+            device: self.clone(),
+            limits,
+            quirks: model.quirks(),
+            model,
+            links: links.collect::<Result<_>>()?,
+            ledgers: RefCell::default(),
+            cqs: RefCell::default(),
+            next_id: Cell::new(1),
+            managers: RefCell::default(),
+            peers: RefCell::default(),
+            troubles: RefCell::default(),
+            host: HwHost::new(),
+            reactor,
+            raw,
+        };
+        let inner = Rc::new(inner);
+        let mut open = self.open.borrow_mut();
+        open.retain(|context| context.strong_count() > 0);
+        open.push(Rc::downgrade(&inner));
+        Ok(HwContext(inner))
+    }
+}
+
+/// An open device.
+#[derive(Clone)]
+pub struct HwContext(pub(crate) Rc<ContextInner>);
+
+impl fmt::Debug for HwContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HwContext").field(&self.0.device.name()).finish()
+    }
+}
+
+pub(crate) struct ContextInner {
+    pub device: HwDevice,
+    pub limits: DeviceLimits,
+    model: Model,
+    pub quirks: Quirks,
+    /// Each port's link layer.
+    links: Vec<LinkLayer>,
+    pub ledgers: RefCell<Ledgers>,
+    /// For events about them.
+    cqs: RefCell<BTreeMap<u32, Weak<CqHandle>>>,
+    next_id: Cell<u32>,
+    pub managers: RefCell<Vec<Weak<Manager>>>,
+    /// Machines by the names that protocols use.
+    peers: RefCell<BTreeMap<String, IpAddr>>,
+    /// Why peers could not be reached: what the contract's events have no room for.
+    troubles: RefCell<Vec<String>>,
+    host: HwHost,
+    pub reactor: Reactor,
+    /// Last, so that it is dropped last.
+    pub raw: Rc<ffi::Context>,
+}
+
+/// Most inline bytes that this backend offers. `ibverbs` does not say what a device can take; all drivers that are
+/// known to work here grant this much.
+const MAX_INLINE: u32 = 220;
+
+impl ContextInner {
+    /// A number for an object that events name.
+    pub(crate) fn fresh_id(&self) -> u32 {
+        let id = self.next_id.get();
+        self.next_id.set(id.wrapping_add(1));
+        id
+    }
+
+    pub(crate) fn enlist_cq(&self, id: u32, cq: &Rc<CqHandle>) {
+        self.cqs.borrow_mut().insert(id, Rc::downgrade(cq));
+    }
+
+    pub(crate) fn delist_cq(&self, id: u32) {
+        self.cqs.borrow_mut().remove(&id);
+    }
+
+    /// Whether any completion queue holds something that was not polled.
+    pub(crate) fn has_completions(&self) -> bool {
+        let cqs = self.cqs.borrow();
+        cqs.values().filter_map(Weak::upgrade).any(|cq| cq.has_completions())
+    }
+
+    /// A port's link layer; a port that is not there is refused.
+    pub(crate) fn link(&self, port: u8) -> Result<LinkLayer> {
+        let index = usize::from(port).checked_sub(1);
+        let link = index.and_then(|index| self.links.get(index));
+        link.copied().ok_or(VerbsError::Invalid("there is no such port"))
+    }
+
+    pub(crate) fn caps(&self) -> Caps {
+        let mut caps = Caps::BROUGHT_MEMORY
+            | Caps::UD
+            | Caps::CQ_RESIZE
+            | Caps::SOLICITED
+            | Caps::SQD
+            | Caps::OUT_OF_BAND
+            | Caps::QP_EVENTS;
+        caps.set(Caps::ATOMICS, self.limits.atomics);
+        caps.set(Caps::SRQ, self.limits.max_srq > 0);
+        caps.set(Caps::MULTI_PORT, self.limits.ports > 1);
+        // Ethernet carries no migration request: whatever a RoCE device advertises, it does not migrate.
+        let infiniband = self.links.iter().all(|link| *link == LinkLayer::InfiniBand);
+        caps.set(Caps::APM, infiniband && self.limits.says_apm());
+        if self.quirks.software {
+            // It raises no such event, and never says that it has drained (Linux 6.1).
+            caps -= Caps::QP_EVENTS | Caps::SQD;
+        }
+        caps
+    }
+
+    /// The address by which peers reach this device: that of the first GID that maps an IPv4 address, or `None`.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        let port = self.raw.port(1).ok()?;
+        let gids = (0..port.gid_tbl_len.clamp(0, 32) as u8).filter_map(|index| self.raw.gid(1, index).ok());
+        gids.map(std::net::Ipv6Addr::from).find_map(|gid| gid.to_ipv4_mapped()).map(IpAddr::V4)
+    }
+
+    /// The address of a machine: a name that was given, an address in digits, or a name that the resolver knows.
+    pub(crate) fn lookup(&self, node: &str) -> std::result::Result<IpAddr, String> {
+        if let Some(known) = self.peers.borrow().get(node) {
+            return Ok(*known);
+        }
+        if let Ok(digits) = node.parse() {
+            return Ok(digits);
+        }
+        let found = std::net::ToSocketAddrs::to_socket_addrs(&(node, 0)).map_err(|e| e.to_string())?;
+        let found: Vec<IpAddr> = found.map(|a| a.ip()).collect();
+        let v4 = found.iter().find(|a| a.is_ipv4() && **a != IpAddr::V4(Ipv4Addr::LOCALHOST));
+        v4.or(found.first()).copied().ok_or_else(|| "the name has no address".to_string())
+    }
+
+    pub(crate) fn attr(&self) -> DeviceAttr {
+        let limits = &self.limits;
+        let byte = |n: u32| u8::try_from(n).unwrap_or(u8::MAX);
+        DeviceAttr {
+            node_guid: self.device.guid(),
+            model: match &self.model {
+                Model::SoftRoce => "Soft-RoCE (rdma_rxe)".to_string(),
+                Model::Adapter(driver) => driver.clone(),
+            },
+            caps: self.caps(),
+            ports: limits.ports,
+            max_qp: limits.max_qp,
+            max_qp_wr: limits.max_qp_wr,
+            max_sge: limits.max_sge.min(SendBatch::MAX_SGE),
+            max_inline: MAX_INLINE,
+            max_cq: limits.max_cq,
+            max_cqe: limits.max_cqe,
+            max_mr: limits.max_mr,
+            max_mr_size: limits.max_mr_size,
+            max_msg: self.raw.port(1).map_or(0, |port| port.max_msg_sz),
+            max_dest_rd_atomic: byte(limits.max_dest_rd_atomic),
+            max_rd_atomic: byte(limits.max_rd_atomic),
+            max_srq: limits.max_srq,
+        }
+    }
+
+    pub(crate) fn trouble(&self, text: String) {
+        self.troubles.borrow_mut().push(text);
+    }
+}
+
+impl HwContext {
+    /// Tells the context the address of a machine by the name that protocols use. Other names are looked up as the
+    /// operating system does it, which may block.
+    pub fn name_peer(&self, name: &str, address: IpAddr) {
+        self.0.peers.borrow_mut().insert(name.to_string(), address);
+    }
+
+    /// Takes what is known about peers that could not be reached: who and why, a sentence each.
+    pub fn take_troubles(&self) -> Vec<String> {
+        self.0.troubles.take()
+    }
+
+    /// The GID to use on a port: over Ethernet the first that maps an IPv4 address under RoCE version 2, or else the
+    /// first that is not empty; over InfiniBand the first.
+    pub fn usable_gid(&self, port: u8) -> Result<u8> {
+        if self.0.link(port)? == LinkLayer::InfiniBand {
+            return Ok(0);
+        }
+        let gids = self.port_attr(port)?.gids;
+        let mapped = |index: &u8| {
+            let gid = self.0.raw.gid(port, *index).unwrap_or_default();
+            std::net::Ipv6Addr::from(gid).to_ipv4_mapped().is_some() && self.is_roce_v2(port, *index)
+        };
+        let filled = |index: &u8| self.0.raw.gid(port, *index).is_ok_and(|gid| gid != [0; 16]);
+        Ok((0..gids).find(mapped).or_else(|| (0..gids).find(filled)).unwrap_or(0))
+    }
+
+    fn is_roce_v2(&self, port: u8, index: u8) -> bool {
+        let name = self.0.device.name();
+        let path = format!("/sys/class/infiniband/{name}/ports/{port}/gid_attrs/types/{index}");
+        // Where the kernel does not say, the address decides.
+        std::fs::read_to_string(path).map_or(true, |text| text.contains("v2"))
+    }
+
+    /// Whether the device still answers.
+    pub fn alive(&self) -> Result<()> {
+        self.0.raw.alive()
+    }
+
+    /// Takes what connection managers have to do by themselves a step further: the answer of a peer is answered. A node
+    /// does so whenever it asks for events; this is for those who wait for something else.
+    pub fn make_progress(&self) {
+        let managers: Vec<_> = self.0.managers.borrow().iter().filter_map(Weak::upgrade).collect();
+        managers.iter().for_each(|manager| manager.make_progress());
+    }
+
+    /// The device's name.
+    pub fn device_name(&self) -> &str {
+        self.0.device.name()
+    }
+
+    /// The address by which peers find this device, where it has one.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.0.address()
+    }
+}
+
+impl Context<Hw> for HwContext {
+    fn device_attr(&self) -> DeviceAttr {
+        self.0.attr()
+    }
+
+    fn port_attr(&self, port: u8) -> Result<PortAttr> {
+        let link_layer = self.0.link(port)?;
+        let raw = self.0.raw.port(port)?;
+        Ok(PortAttr {
+            state: port_state_of(raw.state),
+            link_layer,
+            max_mtu: mtu_of(raw.max_mtu),
+            active_mtu: mtu_of(raw.active_mtu),
+            lid: raw.lid,
+            gids: u8::try_from(raw.gid_tbl_len).unwrap_or(u8::MAX),
+            bits_per_second: bits_per_second(raw.active_width, raw.active_speed),
+        })
+    }
+
+    fn gid(&self, port: u8, index: u8) -> Result<Gid> {
+        let gids = self.port_attr(port)?.gids;
+        if index >= gids {
+            let bound = u64::from(gids.saturating_sub(1));
+            return Err(VerbsError::TooLarge { what: "the index of the GID", value: index.into(), bound });
+        }
+        Ok(Gid(self.0.raw.gid(port, index)?))
+    }
+
+    fn alloc_pd(&self) -> Result<HwPd> {
+        HwPd::alloc(self)
+    }
+
+    fn create_channel(&self) -> Result<HwChannel> {
+        HwChannel::create(self)
+    }
+
+    fn create_cq(&self, cqe: u32, channel: Option<&HwChannel>) -> Result<HwCq> {
+        HwCq::create(self, cqe, channel)
+    }
+
+    fn async_event(&self) -> Option<AsyncEvent> {
+        let raw = self.0.raw.async_event()?;
+        let event = async_event(raw.event, raw.object);
+        if let AsyncEvent::CqError(CqId(id)) = event
+            && let Some(cq) = self.0.cqs.borrow().get(&id).and_then(Weak::upgrade)
+        {
+            cq.overran();
+        }
+        Some(event)
+    }
+
+    fn connection_manager(&self) -> Result<HwCm> {
+        HwCm::create(self)
+    }
+
+    fn out_of_band(&self) -> Result<HwOob> {
+        Ok(HwOob::new(self))
+    }
+
+    fn host(&self) -> HwHost {
+        self.0.host.clone()
+    }
+}

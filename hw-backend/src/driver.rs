@@ -1,0 +1,122 @@
+//! The main loop of a node on hardware: the same `Node::step` that the simulator calls.
+
+use crate::device::{ContextInner, HwContext};
+use crate::ffi::Epoll;
+use crate::host;
+use std::rc::Rc;
+use verbs_trait::{Nanos, Node, Park, Result, Wait};
+
+/// Steps a node, and waits for what it waits for.
+pub struct Driver {
+    contexts: Vec<Rc<ContextInner>>,
+    /// All contexts' descriptors at once, where there are several.
+    all: Option<Epoll>,
+    parked: Park,
+    /// Looks at completion queues since the descriptors were looked at.
+    spins: u32,
+}
+
+/// Why a driver returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The node has ended, and is not to be stepped again.
+    Done,
+    /// The time that was given is over, or the caller asked to stop.
+    Stopped,
+}
+
+/// A node that spins on its completion queues looks at descriptors once in so many looks: a look costs a system call,
+/// a hundred times an empty poll.
+const SPINS_A_LOOK: u32 = 128;
+
+/// How long a driver runs before it asks whether it is to stop.
+const SLICE: Nanos = Nanos::from_millis(50);
+
+impl Driver {
+    /// A driver for a node whose objects belong to these contexts.
+    pub fn new(contexts: &[HwContext]) -> Result<Driver> {
+        let contexts: Vec<_> = contexts.iter().map(|context| Rc::clone(&context.0)).collect();
+        let all = if contexts.len() == 1 { None } else { Some(Epoll::new()?) };
+        if let Some(all) = &all {
+            for (token, context) in contexts.iter().enumerate() {
+                all.add(context.reactor.fd(), token as u64)?;
+            }
+        }
+        Ok(Driver { contexts, all, parked: Park::Again, spins: 0 })
+    }
+
+    /// Steps the node until it is done or `stop` says so, which is asked several times a second.
+    pub fn run(&mut self, node: &mut dyn Node, mut stop: impl FnMut() -> bool) -> Ended {
+        while !stop() {
+            if self.run_until(node, host::now() + SLICE) == Ended::Done {
+                return Ended::Done;
+            }
+        }
+        Ended::Stopped
+    }
+
+    /// Steps the node until it is done or the time has come.
+    pub fn run_until(&mut self, node: &mut dyn Node, until: Nanos) -> Ended {
+        loop {
+            match self.parked {
+                Park::Done => return Ended::Done,
+                Park::Again => drop(self.look_now_and_then()),
+                Park::Until { style, deadline } => {
+                    let deadline = deadline.unwrap_or(Nanos::MAX);
+                    if !self.wait(style, deadline, until) {
+                        return Ended::Stopped;
+                    }
+                }
+            }
+            self.parked = node.step();
+            if self.parked == Park::Again && host::now() >= until {
+                return Ended::Stopped;
+            }
+        }
+    }
+
+    /// Waits for what ends a wait of this style: `false` when the time is over first.
+    fn wait(&mut self, style: Wait, deadline: Nanos, until: Nanos) -> bool {
+        loop {
+            let now = host::now();
+            if now >= deadline {
+                return true;
+            }
+            if now >= until {
+                return false;
+            }
+            let woken = match style {
+                Wait::Notify => self.look(deadline.min(until) - now),
+                Wait::Poll => self.contexts.iter().any(|c| c.has_completions()) || self.look_now_and_then(),
+            };
+            if woken {
+                return true;
+            }
+        }
+    }
+
+    fn look_now_and_then(&mut self) -> bool {
+        self.spins += 1;
+        if self.spins < SPINS_A_LOOK {
+            std::hint::spin_loop();
+            return false;
+        }
+        self.spins = 0;
+        self.look(Nanos::ZERO)
+    }
+
+    /// Waits for a descriptor, at most so long, and wakes the tasks of byte streams. Whether anything is ready.
+    fn look(&self, span: Nanos) -> bool {
+        let span = if span == Nanos::MAX { None } else { Some(span.0) };
+        match (&self.all, &self.contexts[..]) {
+            (None, [one]) => one.reactor.wait(span),
+            (all, many) => {
+                if let Some(all) = all {
+                    all.wait(span, &mut Vec::new());
+                }
+                // Every context, for each wakes tasks of its own.
+                many.iter().filter(|context| context.reactor.wait(Some(0))).count() > 0
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Protection domains and registered memory.
+
+use super::{Context, errno, refused};
+use crate::census::{self, Counted, Kind};
+use rdma_sys as sys;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use verbs_trait::{PinnedMemory, Result};
+
+/// A protection domain.
+pub(crate) struct Pd {
+    pub(super) ptr: NonNull<sys::ibv_pd>,
+    pub(super) context: Rc<Context>,
+    _counted: Counted,
+}
+
+impl Pd {
+    pub(crate) fn alloc(context: &Rc<Context>) -> Result<Pd> {
+        // SAFETY: the context is open.
+        let ptr = unsafe { sys::ibv_alloc_pd(context.ptr.as_ptr()) };
+        let ptr = NonNull::new(ptr).ok_or_else(|| refused("ibv_alloc_pd", errno()))?;
+        Ok(Pd { ptr, context: Rc::clone(context), _counted: Counted::new(Kind::Pd) })
+    }
+}
+
+impl Drop for Pd {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `alloc`, freed once; every object made in it holds this value and is gone.
+        unsafe { sys::ibv_dealloc_pd(self.ptr.as_ptr()) };
+    }
+}
+
+/// Where a region's bytes are.
+enum Backing {
+    /// Allocated here.
+    Own(Pages),
+    /// The application's. The box is the owner that keeps it in place.
+    Brought(Box<dyn PinnedMemory>),
+}
+
+impl Backing {
+    fn start(&self) -> NonNull<u8> {
+        match self {
+            Backing::Own(pages) => pages.ptr,
+            Backing::Brought(memory) => memory.ptr(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Backing::Own(pages) => pages.len,
+            Backing::Brought(memory) => memory.len(),
+        }
+    }
+}
+
+/// Page-aligned zeroed memory.
+struct Pages {
+    ptr: NonNull<u8>,
+    len: usize,
+    layout: Layout,
+}
+
+const PAGE: usize = 4_096;
+
+impl Pages {
+    fn new(len: usize) -> Option<Pages> {
+        let layout = Layout::from_size_align(len.max(1).checked_next_multiple_of(PAGE)?, PAGE).ok()?;
+        // SAFETY: the layout's size is not zero.
+        let ptr = unsafe { alloc_zeroed(layout) };
+        let ptr = NonNull::new(ptr).unwrap_or_else(|| handle_alloc_error(layout));
+        Some(Pages { ptr, len, layout })
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` with this layout, freed once.
+        unsafe { dealloc(self.ptr.as_ptr(), self.layout) }
+    }
+}
+
+/// A registered region. Its bytes are reached by copies and single words: adapters touch them at any moment, so there
+/// is never a reference to them.
+pub(crate) struct Mr {
+    ptr: NonNull<sys::ibv_mr>,
+    /// `None` only while it is being destroyed.
+    backing: Option<Backing>,
+    start: NonNull<u8>,
+    len: usize,
+    lkey: u32,
+    rkey: u32,
+    pd: Rc<Pd>,
+    _counted: Counted,
+}
+
+impl Mr {
+    /// Registers memory of this crate's own. `None` where no address space has that much.
+    pub(crate) fn alloc(pd: &Rc<Pd>, len: usize, access: u32) -> Option<Result<Mr>> {
+        Some(Mr::register(pd, Backing::Own(Pages::new(len)?), access))
+    }
+
+    /// Registers memory that the application brings.
+    pub(crate) fn brought(pd: &Rc<Pd>, memory: Box<dyn PinnedMemory>, access: u32) -> Result<Mr> {
+        Mr::register(pd, Backing::Brought(memory), access)
+    }
+
+    fn register(pd: &Rc<Pd>, backing: Backing, access: u32) -> Result<Mr> {
+        let (start, len) = (backing.start(), backing.len());
+        // SAFETY: the domain is alive. The range is valid for reads and writes and stays where it is until it is
+        // deregistered: own pages by construction, brought memory by the promise of `PinnedMemory`.
+        let ptr = unsafe { sys::ibv_reg_mr(pd.ptr.as_ptr(), start.as_ptr().cast(), len, access as i32) };
+        let ptr = NonNull::new(ptr).ok_or_else(|| refused("ibv_reg_mr", errno()))?;
+        // SAFETY: the region was just registered; its keys do not change.
+        let (lkey, rkey) = unsafe { ((*ptr.as_ptr()).lkey, (*ptr.as_ptr()).rkey) };
+        let counted = Counted::new(Kind::Mr);
+        Ok(Mr { ptr, backing: Some(backing), start, len, lkey, rkey, pd: Rc::clone(pd), _counted: counted })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn addr(&self) -> u64 {
+        self.start.as_ptr() as u64
+    }
+
+    pub(crate) fn lkey(&self) -> u32 {
+        self.lkey
+    }
+
+    pub(crate) fn rkey(&self) -> u32 {
+        self.rkey
+    }
+
+    pub(crate) fn is_of(&self, pd: &Rc<Pd>) -> bool {
+        Rc::ptr_eq(&self.pd, pd)
+    }
+
+    fn inside(&self, at: usize, len: usize) -> bool {
+        at.checked_add(len).is_some_and(|end| end <= self.len)
+    }
+
+    /// The byte at an offset.
+    ///
+    /// Panics where a range from there on would leave the region: the callers have refused that with an error.
+    fn at(&self, at: usize, len: usize) -> *mut u8 {
+        assert!(self.inside(at, len), "checked by the caller");
+        // SAFETY: within the region, as just asserted.
+        unsafe { self.start.as_ptr().add(at) }
+    }
+
+    /// Copies bytes out. Whole words are loaded in one access each, so that none of them is torn.
+    pub(crate) fn read(&self, at: usize, out: &mut [u8]) {
+        let from = self.at(at, out.len());
+        let head = from.align_offset(8).min(out.len());
+        let (head, rest) = out.split_at_mut(head);
+        let mut words = rest.chunks_exact_mut(8);
+        let mut cursor = from;
+        // SAFETY: the cursor stays within the range asserted above. Volatile, because an adapter may write at the
+        // same moment: each access is made once, and nothing is concluded from an earlier one. Word accesses are
+        // aligned: the head was cut for that.
+        unsafe {
+            for byte in head {
+                *byte = cursor.read_volatile();
+                cursor = cursor.add(1);
+            }
+            for word in &mut words {
+                word.copy_from_slice(&cursor.cast::<u64>().read_volatile().to_ne_bytes());
+                cursor = cursor.add(8);
+            }
+            for byte in words.into_remainder() {
+                *byte = cursor.read_volatile();
+                cursor = cursor.add(1);
+            }
+        }
+    }
+
+    /// Copies bytes in, whole words in one access each.
+    pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
+        let to = self.at(at, bytes.len());
+        let (head, rest) = bytes.split_at(to.align_offset(8).min(bytes.len()));
+        let words = rest.chunks_exact(8);
+        let tail = words.remainder();
+        let mut cursor = to;
+        // SAFETY: as in `read`.
+        unsafe {
+            for byte in head {
+                cursor.write_volatile(*byte);
+                cursor = cursor.add(1);
+            }
+            for word in words {
+                cursor.cast::<u64>().write_volatile(u64::from_ne_bytes(word.try_into().expect("8 bytes")));
+                cursor = cursor.add(8);
+            }
+            for byte in tail {
+                cursor.write_volatile(*byte);
+                cursor = cursor.add(1);
+            }
+        }
+    }
+
+    /// The word at an offset that is a multiple of 8.
+    fn word(&self, at: usize) -> &AtomicU64 {
+        let place = self.at(at, 8).cast::<u64>();
+        assert!(place.is_aligned(), "checked by the caller");
+        // SAFETY: valid, aligned, and only ever accessed atomically or volatilely through this type and by the
+        // adapter; it lives as long as `self`.
+        unsafe { AtomicU64::from_ptr(place) }
+    }
+
+    pub(crate) fn load(&self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    pub(crate) fn store(&self, at: usize, value: u64) {
+        self.word(at).store(value, Ordering::Release);
+    }
+
+    /// Whether a word may be accessed at an offset: brought memory may begin anywhere.
+    pub(crate) fn is_word(&self, at: usize) -> bool {
+        (self.start.as_ptr() as usize).wrapping_add(at).is_multiple_of(8)
+    }
+
+    pub(crate) fn claim(&self, at: usize, len: usize) -> NonNull<[u8]> {
+        let place = NonNull::new(self.at(at, len)).expect("within an allocation");
+        NonNull::slice_from_raw_parts(place, len)
+    }
+}
+
+impl Drop for Mr {
+    fn drop(&mut self) {
+        // SAFETY: registered by `register`, deregistered once.
+        let answer = unsafe { sys::ibv_dereg_mr(self.ptr.as_ptr()) };
+        let backing = self.backing.take();
+        if answer != 0 {
+            // The adapter may still write there: memory that it holds is never given back.
+            census::leaked();
+            std::mem::forget(backing);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The little that is needed of the operating system beside verbs.
+
+use super::{errno, refused};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{FromRawFd, RawFd};
+use verbs_trait::Result;
+
+pub(super) fn set_nonblocking(fd: RawFd) -> Result<()> {
+    // SAFETY: `fcntl` on a descriptor touches no memory of ours.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    // SAFETY: as above.
+    if flags < 0 || unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) } < 0 {
+        return Err(refused("fcntl", errno()));
+    }
+    Ok(())
+}
+
+/// The processor's cycle counter, where it has one that programs may read: what `perftest` measures with.
+pub fn cycles() -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction, and Linux lets programs use it.
+    return Some(unsafe { core::arch::x86_64::_rdtsc() });
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}
+
+/// Begins a TCP connection: the stream can be written once it stands.
+pub(crate) fn connect_without_waiting(to: SocketAddr) -> Result<TcpStream> {
+    let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    // SAFETY: touches no memory of ours.
+    let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(refused("socket", errno()));
+    }
+    // SAFETY: a socket that was just made and is nobody else's; the stream closes it.
+    let stream = unsafe { TcpStream::from_raw_fd(fd) };
+    let mut raw = RawAddress::new(to);
+    // SAFETY: the address is whole, by its family, and lives for the call.
+    let answer = unsafe { libc::connect(fd, raw.as_ptr().cast(), raw.len(to)) };
+    if answer < 0 && errno() != libc::EINPROGRESS {
+        return Err(refused("connect", errno()));
+    }
+    Ok(stream)
+}
+
+/// A socket address as C takes it.
+#[repr(C)]
+pub(super) union RawAddress {
+    v4: libc::sockaddr_in,
+    v6: libc::sockaddr_in6,
+}
+
+impl RawAddress {
+    pub(super) fn new(address: SocketAddr) -> RawAddress {
+        match address {
+            SocketAddr::V4(a) => RawAddress {
+                v4: libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: a.port().to_be(),
+                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(a.ip().octets()) },
+                    sin_zero: [0; 8],
+                },
+            },
+            SocketAddr::V6(a) => RawAddress {
+                v6: libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: a.port().to_be(),
+                    sin6_flowinfo: a.flowinfo(),
+                    sin6_addr: libc::in6_addr { s6_addr: a.ip().octets() },
+                    sin6_scope_id: a.scope_id(),
+                },
+            },
+        }
+    }
+
+    pub(super) fn as_ptr(&mut self) -> *mut libc::sockaddr {
+        (&raw mut *self).cast()
+    }
+
+    fn len(&self, of: SocketAddr) -> libc::socklen_t {
+        let len = if of.is_ipv4() { size_of::<libc::sockaddr_in>() } else { size_of::<libc::sockaddr_in6>() };
+        len as libc::socklen_t
+    }
+}
+
+/// A word that differs from process to process.
+pub(crate) fn random_seed() -> u64 {
+    let mut word = 0u64;
+    // SAFETY: the place has 8 bytes. A failure leaves the zero, and the caller mixes in the time.
+    unsafe { libc::getrandom((&raw mut word).cast(), 8, 0) };
+    word
+}
+
+/// A descriptor that becomes ready at a moment.
+pub(crate) struct Alarm(RawFd);
+
+impl Alarm {
+    pub(crate) fn new() -> Result<Alarm> {
+        // SAFETY: touches no memory of ours.
+        let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+        if fd < 0 { Err(refused("timerfd_create", errno())) } else { Ok(Alarm(fd)) }
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.0
+    }
+
+    /// Sets it off after a span, which clears what it has rung before; 0 never.
+    pub(crate) fn set(&self, nanos: u64) {
+        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = libc::timespec {
+            tv_sec: (nanos / 1_000_000_000) as libc::time_t,
+            tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
+        };
+        let when = libc::itimerspec { it_interval: zero, it_value: value };
+        // SAFETY: the structure lives for the call; no old value is asked for.
+        unsafe { libc::timerfd_settime(self.0, 0, &when, std::ptr::null_mut()) };
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        // SAFETY: opened by `new`, closed once.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+/// Waits for any of several descriptors.
+pub(crate) struct Epoll(RawFd);
+
+/// What a descriptor is ready for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Readiness {
+    /// As it was given to [`Epoll::add`].
+    pub token: u64,
+    pub read: bool,
+    pub write: bool,
+}
+
+impl Epoll {
+    pub(crate) fn new() -> Result<Epoll> {
+        // SAFETY: touches no memory of ours.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 { Err(refused("epoll_create1", errno())) } else { Ok(Epoll(fd)) }
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.0
+    }
+
+    fn control(&self, what: i32, fd: RawFd, events: i32, token: u64) -> Result<()> {
+        let mut event = libc::epoll_event { events: events as u32, u64: token };
+        // SAFETY: the event is valid for the call; a descriptor that is closed already is refused with an errno.
+        if unsafe { libc::epoll_ctl(self.0, what, fd, &mut event) } < 0 {
+            return Err(refused("epoll_ctl", errno()));
+        }
+        Ok(())
+    }
+
+    /// Watches a descriptor for reading, as long as it is ready.
+    pub(crate) fn add(&self, fd: RawFd, token: u64) -> Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, token)
+    }
+
+    /// Watches a descriptor for reading and writing, at each change.
+    pub(crate) fn add_edges(&self, fd: RawFd, token: u64) -> Result<()> {
+        let edges = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        self.control(libc::EPOLL_CTL_ADD, fd, edges, token)
+    }
+
+    /// Forgets a descriptor, before it is closed.
+    pub(crate) fn remove(&self, fd: RawFd) {
+        let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
+    }
+
+    /// Waits until a descriptor is ready or the time is over; `None` is for ever. A signal ends the wait.
+    pub(crate) fn wait(&self, nanos: Option<u64>, ready: &mut Vec<Readiness>) {
+        const MOST: usize = 32;
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
+        ready.clear();
+        if nanos != Some(0) {
+            self.sleep(nanos);
+        }
+        // SAFETY: the array has `MOST` places.
+        let n = unsafe { libc::epoll_wait(self.0, events.as_mut_ptr(), MOST as i32, 0) };
+        for event in &events[..usize::try_from(n).unwrap_or(0)] {
+            let (flags, token) = (event.events, event.u64);
+            let has = |what: i32| flags & what as u32 != 0;
+            let broken = has(libc::EPOLLERR) || has(libc::EPOLLHUP);
+            let read = broken || has(libc::EPOLLIN) || has(libc::EPOLLRDHUP);
+            ready.push(Readiness { token, read, write: broken || has(libc::EPOLLOUT) });
+        }
+    }
+}
+
+impl Epoll {
+    /// `epoll_wait` counts in milliseconds, a thousand round trips: `ppoll` on the epoll descriptor counts finer.
+    fn sleep(&self, nanos: Option<u64>) {
+        let mut on = libc::pollfd { fd: self.0, events: libc::POLLIN, revents: 0 };
+        let span = nanos.map(|n| libc::timespec {
+            tv_sec: (n / 1_000_000_000).min(i32::MAX as u64) as libc::time_t,
+            tv_nsec: (n % 1_000_000_000) as libc::c_long,
+        });
+        let span = span.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: one descriptor's record; the span, if any, lives for the call; no signal mask.
+        unsafe { libc::ppoll(&mut on, 1, span, std::ptr::null()) };
+    }
+}
+
+impl Drop for Epoll {
+    fn drop(&mut self) {
+        // SAFETY: opened by `new`, closed once.
+        unsafe { libc::close(self.0) };
+    }
+}

@@ -1,0 +1,50 @@
+//! The machine under a node: its clock and its random numbers.
+
+use crate::ffi::random_seed;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::time::Instant;
+use verbs_trait::{Clock, Host, Nanos, Work};
+
+/// A real machine. Work that a node names costs what it costs.
+#[derive(Clone, Debug)]
+pub struct HwHost(Rc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    state: Cell<u64>,
+}
+
+/// Time since the process first asked: the clock of every [`HwHost`].
+pub fn now() -> Nanos {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    let span = BEGAN.get_or_init(Instant::now).elapsed();
+    Nanos(span.as_nanos().try_into().unwrap_or(u64::MAX))
+}
+
+impl HwHost {
+    pub(crate) fn new() -> HwHost {
+        HwHost(Rc::new(Inner { state: Cell::new(random_seed() ^ now().0) }))
+    }
+}
+
+impl Clock for HwHost {
+    fn now(&self) -> Nanos {
+        now()
+    }
+}
+
+impl Host for HwHost {
+    /// SplitMix64 (Steele, Lea and Flood, 2014), seeded by the operating system: protocols draw back-offs and
+    /// incarnations from it, nothing secret.
+    fn random(&self) -> u64 {
+        let state = self.0.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0.state.set(state);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn spend(&self, _work: Work) {}
+}

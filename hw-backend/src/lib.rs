@@ -1,0 +1,89 @@
+//! The verbs contract of Weft over real `ibverbs`: InfiniBand, RoCE and Soft-RoCE devices.
+//!
+//! With the feature `ibverbs` this crate is the backend [`Hw`] of [`verbs_trait`]. Without it there is nothing in
+//! it, so that the workspace builds on a machine that has no `libibverbs`.
+//!
+//! | module | idea |
+//! |---|---|
+//! | `ffi` | the unsafe layer: types that own the C objects |
+//! | `device` | devices, ports, GIDs, what they can do |
+//! | `ledger` | what is posted, and the memory that it holds |
+//! | `queue_pair`, `completion`, `shared_receive`, `memory` | the contract's objects |
+//! | `cm` | connections by `rdma_cm` |
+//! | `reactor`, [`Driver`] | what wakes a node: one `epoll` a context |
+//! | `oob` | byte streams |
+//! | [`Census`] | how many objects are alive |
+//!
+//! Everything is of one thread: a node is one [`verbs_trait::Node`], and its [`Driver`] steps it.
+
+#![cfg_attr(not(feature = "ibverbs"), allow(rustdoc::broken_intra_doc_links))]
+
+#[cfg(feature = "ibverbs")]
+mod backend {
+    use crate::*;
+    use verbs_trait::Verbs;
+
+    /// The backend: real `ibverbs`.
+    pub enum Hw {}
+
+    impl Verbs for Hw {
+        type Device = HwDevice;
+        type Context = HwContext;
+        type Pd = HwPd;
+        type Mr = HwMr;
+        type Channel = HwChannel;
+        type Cq = HwCq;
+        type Qp = HwQp;
+        type Srq = HwSrq;
+        type Ah = HwAh;
+        type Cm = HwCm;
+        type Oob = HwOob;
+        type StreamListener = HwListener;
+        type Stream = HwStream;
+        type Host = HwHost;
+    }
+}
+
+macro_rules! with_ibverbs {
+    ($(mod $module:ident;)* $(pub use $path:path;)*) => {
+        $(#[cfg(feature = "ibverbs")] mod $module;)*
+        $(#[cfg(feature = "ibverbs")] pub use $path;)*
+    };
+}
+
+with_ibverbs! {
+    mod census;
+    mod cm;
+    mod completion;
+    mod convert;
+    mod device;
+    mod driver;
+    mod ffi;
+    mod host;
+    mod ledger;
+    mod memory;
+    mod oob;
+    mod queue_pair;
+    mod reactor;
+    mod shared_receive;
+    pub use backend::Hw;
+    pub use census::Census;
+    pub use cm::HwCm;
+    pub use completion::HwChannel;
+    pub use completion::HwCq;
+    pub use device::HwContext;
+    pub use device::HwDevice;
+    pub use driver::Driver;
+    pub use driver::Ended;
+    pub use ffi::cycles;
+    pub use host::HwHost;
+    pub use host::now;
+    pub use memory::HwMr;
+    pub use memory::HwPd;
+    pub use oob::HwListener;
+    pub use oob::HwOob;
+    pub use oob::HwStream;
+    pub use queue_pair::HwAh;
+    pub use queue_pair::HwQp;
+    pub use shared_receive::HwSrq;
+}

@@ -1,0 +1,172 @@
+//! Protection domains and memory regions.
+
+use crate::device::{ContextInner, HwContext};
+use crate::queue_pair::{HwAh, HwQp};
+use crate::shared_receive::HwSrq;
+use crate::{Hw, convert, ffi};
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use verbs_trait::{
+    AccessFlags, MemoryRegion, Path, PinnedMemory, ProtectionDomain, QpInit, RemoteSlice, Result, VerbsError,
+};
+
+/// A protection domain.
+#[derive(Clone)]
+pub struct HwPd {
+    pub(crate) raw: Rc<ffi::Pd>,
+    pub(crate) context: Rc<ContextInner>,
+}
+
+impl fmt::Debug for HwPd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HwPd").finish_non_exhaustive()
+    }
+}
+
+impl HwPd {
+    pub(crate) fn alloc(context: &HwContext) -> Result<HwPd> {
+        Ok(HwPd { raw: Rc::new(ffi::Pd::alloc(&context.0.raw)?), context: Rc::clone(&context.0) })
+    }
+
+    fn check_len(&self, len: usize) -> Result<()> {
+        let (value, bound) = (len as u64, self.context.limits.max_mr_size);
+        if value > bound {
+            return Err(VerbsError::TooLarge { what: "the region's length", value, bound });
+        }
+        Ok(())
+    }
+}
+
+/// Rights as the adapter accepts them: remote writing and remote atomics need local writing as well (IBA 10.6.3.1).
+fn check_access(access: AccessFlags) -> Result<u32> {
+    let writing = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
+    if access.intersects(writing) && !access.contains(AccessFlags::LOCAL_WRITE) {
+        return Err(VerbsError::Invalid("remote writing and remote atomics need local writing"));
+    }
+    Ok(convert::access(access))
+}
+
+impl ProtectionDomain<Hw> for HwPd {
+    fn alloc_mr(&self, len: usize, access: AccessFlags) -> Result<HwMr> {
+        self.check_len(len)?;
+        let access = check_access(access)?;
+        let too_large = || VerbsError::TooLarge {
+            what: "the region's length",
+            value: len as u64,
+            bound: isize::MAX as u64,
+        };
+        let raw = ffi::Mr::alloc(&self.raw, len, access).ok_or_else(too_large)??;
+        Ok(HwMr(Rc::new(raw)))
+    }
+
+    fn register(&self, memory: Box<dyn PinnedMemory>, access: AccessFlags) -> Result<HwMr> {
+        self.check_len(memory.len())?;
+        Ok(HwMr(Rc::new(ffi::Mr::brought(&self.raw, memory, check_access(access)?)?)))
+    }
+
+    fn create_qp(&self, init: &QpInit<'_, Hw>) -> Result<HwQp> {
+        HwQp::create(self, init)
+    }
+
+    fn create_srq(&self, max_wr: u32, max_sge: u32) -> Result<HwSrq> {
+        HwSrq::create(self, max_wr, max_sge)
+    }
+
+    fn create_ah(&self, path: &Path) -> Result<HwAh> {
+        HwAh::create(self, path)
+    }
+}
+
+/// A memory region.
+#[derive(Clone)]
+pub struct HwMr(pub(crate) Rc<ffi::Mr>);
+
+impl fmt::Debug for HwMr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HwMr")
+            .field("addr", &format_args!("{:#x}", self.0.addr()))
+            .field("len", &self.0.len())
+            .field("rkey", &format_args!("{:#x}", self.0.rkey()))
+            .finish()
+    }
+}
+
+impl HwMr {
+    fn bounds(&self, at: usize, len: usize) -> Result<()> {
+        if at.checked_add(len).is_some_and(|end| end <= self.0.len()) {
+            return Ok(());
+        }
+        Err(VerbsError::OutOfRange { at: at as u64, len: len as u64, size: self.0.len() as u64 })
+    }
+
+    fn span(&self, range: &Range<usize>) -> Result<usize> {
+        let backwards = VerbsError::Invalid("a range that ends before it begins");
+        let len = range.end.checked_sub(range.start).ok_or(backwards)?;
+        self.bounds(range.start, len)?;
+        Ok(len)
+    }
+
+    fn word(&self, at: usize) -> Result<()> {
+        if !at.is_multiple_of(8) || !self.0.is_word(at) {
+            return Err(VerbsError::Misaligned { at: at as u64, align: 8 });
+        }
+        self.bounds(at, 8)
+    }
+}
+
+impl MemoryRegion for HwMr {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn addr(&self) -> u64 {
+        self.0.addr()
+    }
+
+    fn lkey(&self) -> u32 {
+        self.0.lkey()
+    }
+
+    fn rkey(&self) -> u32 {
+        self.0.rkey()
+    }
+
+    fn remote(&self, range: Range<usize>) -> Result<RemoteSlice> {
+        let len = self.span(&range)?;
+        let bound = u64::from(u32::MAX);
+        let too_large = || VerbsError::TooLarge { what: "the range's length", value: len as u64, bound };
+        let len = u32::try_from(len).map_err(|_| too_large())?;
+        Ok(RemoteSlice { addr: self.0.addr() + range.start as u64, len, rkey: self.0.rkey() })
+    }
+
+    fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
+        self.bounds(at, out.len())?;
+        self.0.read(at, out);
+        Ok(())
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) -> Result<()> {
+        self.bounds(at, bytes.len())?;
+        self.0.write(at, bytes);
+        Ok(())
+    }
+
+    fn load(&self, at: usize) -> Result<u64> {
+        self.word(at)?;
+        Ok(self.0.load(at))
+    }
+
+    fn store(&self, at: usize, value: u64) -> Result<()> {
+        self.word(at)?;
+        self.0.store(at, value);
+        Ok(())
+    }
+
+    #[allow(unsafe_code, reason = "the contract's own unsafe claim; nothing unsafe is done here")]
+    unsafe fn claim(&self, range: Range<usize>) -> Result<NonNull<[u8]>> {
+        let len = self.span(&range)?;
+        Ok(self.0.claim(range.start, len))
+    }
+}

@@ -1,0 +1,95 @@
+//! What wakes a node: one `epoll` a context, with its channels, its events and its byte streams.
+
+use crate::ffi::{Epoll, Readiness};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::os::fd::RawFd;
+use std::task::Waker;
+use verbs_trait::Result;
+
+/// The token of descriptors whose readiness ends a wait and wakes no task: the node looks for itself.
+const VERBS: u64 = 0;
+
+/// Tasks that wait for a byte stream.
+#[derive(Default)]
+struct Waiting {
+    read: Option<Waker>,
+    write: Option<Waker>,
+}
+
+pub(crate) struct Reactor {
+    epoll: Epoll,
+    next: Cell<u64>,
+    waiting: RefCell<BTreeMap<u64, Waiting>>,
+    ready: RefCell<Vec<Readiness>>,
+}
+
+impl Reactor {
+    pub(crate) fn new() -> Result<Reactor> {
+        Ok(Reactor {
+            epoll: Epoll::new()?,
+            next: Cell::new(VERBS + 1),
+            waiting: RefCell::default(),
+            ready: RefCell::default(),
+        })
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.epoll.fd()
+    }
+
+    /// Watches a descriptor of verbs objects, which is closed before the reactor or removes itself.
+    pub(crate) fn watch(&self, fd: RawFd) -> Result<()> {
+        self.epoll.add(fd, VERBS)
+    }
+
+    pub(crate) fn forget(&self, fd: RawFd) {
+        self.epoll.remove(fd);
+    }
+
+    /// Watches a byte stream: its token.
+    pub(crate) fn watch_stream(&self, fd: RawFd) -> Result<u64> {
+        let token = self.next.get();
+        self.next.set(token + 1);
+        self.epoll.add_edges(fd, token)?;
+        self.waiting.borrow_mut().insert(token, Waiting::default());
+        Ok(token)
+    }
+
+    pub(crate) fn forget_stream(&self, fd: RawFd, token: u64) {
+        self.epoll.remove(fd);
+        self.waiting.borrow_mut().remove(&token);
+    }
+
+    /// Wakes a task once the stream can be read.
+    pub(crate) fn when_readable(&self, token: u64, waker: &Waker) {
+        if let Some(waiting) = self.waiting.borrow_mut().get_mut(&token) {
+            waiting.read = Some(waker.clone());
+        }
+    }
+
+    /// Wakes a task once the stream can be written.
+    pub(crate) fn when_writable(&self, token: u64, waker: &Waker) {
+        if let Some(waiting) = self.waiting.borrow_mut().get_mut(&token) {
+            waiting.write = Some(waker.clone());
+        }
+    }
+
+    /// Waits until something is ready or the time is over, and wakes the tasks whose streams are ready. Whether
+    /// anything was.
+    pub(crate) fn wait(&self, nanos: Option<u64>) -> bool {
+        let mut ready = self.ready.take();
+        self.epoll.wait(nanos, &mut ready);
+        let any = !ready.is_empty();
+        for Readiness { token, read, write } in ready.drain(..) {
+            let (mut to_read, mut to_write) = (None, None);
+            if let Some(waiting) = self.waiting.borrow_mut().get_mut(&token) {
+                to_read = if read { waiting.read.take() } else { None };
+                to_write = if write { waiting.write.take() } else { None };
+            }
+            to_read.into_iter().chain(to_write).for_each(Waker::wake);
+        }
+        self.ready.replace(ready);
+        any
+    }
+}

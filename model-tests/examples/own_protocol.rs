@@ -1,0 +1,82 @@
+//! A protocol of one's own, explored: a node writes a token into another's memory, and tells it so by a message.
+//!
+//! `cargo run --release -p model-tests --example own_protocol`, and with `-- --bug` to see it fail: then the message
+//! that says "the token is there" leaves before the write, and the receiver believes it.
+
+use model_tests::explore::{Options, Subject, Violation};
+use model_tests::worlds::book::Book;
+use model_tests::worlds::cluster::{Member, Shape};
+use model_tests::worlds::stage::{Play, Stage};
+use protocols::transport::{Channel, Incoming, Mesh, Rank};
+use sim_backend::{Sim, SimMr};
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use verbs_trait::{AccessFlags, MemoryRegion, RemoteSlice, Wait};
+
+/// The world: how it is built, and whether it has the bug.
+struct Relay {
+    bug: bool,
+}
+
+/// Node 0: writes the token into the other's memory, and then says so.
+async fn give(mesh: Mesh<Sim>, to: Rank, at: RemoteSlice, bug: bool) {
+    let token = 7u64.to_ne_bytes();
+    if bug {
+        mesh.send(to, Channel(1), &[]).expect("there is room");
+    }
+    mesh.write(to, at, &token).await.expect("this world has no faults");
+    if !bug {
+        mesh.send(to, Channel(1), &[]).expect("there is room");
+    }
+}
+
+/// Node 1: looks for the token once it is told.
+async fn take(mesh: Mesh<Sim>, memory: SimMr, got: Rc<Cell<Option<u64>>>) {
+    let mut inbox = mesh.open(Channel(1)).expect("nobody else opened it");
+    if let Some(Incoming::Message(_)) = inbox.recv().await {
+        got.set(memory.load(0).ok());
+    }
+}
+
+impl Play for Relay {
+    /// What is kept for the end: the memory, and what the second node found in it.
+    type Cast = (SimMr, Rc<Cell<Option<u64>>>);
+
+    fn name(&self) -> &str {
+        "relay"
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { nodes: 2, wait: Wait::Poll, home: None }
+    }
+
+    fn start(&self, _: usize, members: &[Member], _: &Book) -> Self::Cast {
+        let [near, far] = members else { unreachable!("the shape says two") };
+        let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
+        let memory = far.mesh.alloc(8, access).expect("eight bytes");
+        let at = memory.remote(0..8).expect("all of it");
+        let got = Rc::new(Cell::new(None));
+        near.rt.spawn(give(near.mesh.clone(), far.mesh.me(), at, self.bug));
+        far.rt.spawn(take(far.mesh.clone(), memory.clone(), Rc::clone(&got)));
+        (memory, got)
+    }
+
+    fn finish(&self, (_, got): &Self::Cast, _: &[Member], _: &Book) -> Result<(), Violation> {
+        match got.get() {
+            Some(7) => Ok(()),
+            other => Err(Violation::new("relay", format!("the second node has found {other:?}"))),
+        }
+    }
+}
+
+fn main() {
+    let bug = std::env::args().any(|argument| argument == "--bug");
+    let mut go_on = |_: &_| ControlFlow::Continue(());
+    let mut world = Stage::new(Relay { bug });
+    let report = world.explore(&Options::default(), &mut go_on).expect("the world is deterministic");
+    println!("{:?}: {} executions, all of them: {}", report.verdict, report.executions, report.exhaustive);
+    if let Some(found) = report.counterexample {
+        println!("{}, after {} choices", found.violation, found.choices.0.len());
+    }
+}

@@ -1,0 +1,101 @@
+//! What an exploration is to do, and within which limits.
+
+use serde::{Deserialize, Serialize};
+use sim_backend::explore::FaultSet;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Which of the orders that differ in nothing that matters are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reduction {
+    /// None: every order of every event. The measure of the others, for the smallest worlds.
+    None,
+    /// Sleep sets: each trace (orders that differ only in what commutes are one trace) is run to its end once, but
+    /// many runs begin in vain.
+    Sleep,
+    /// Source-set dynamic partial-order reduction with sleep sets: the same traces, few begun in vain.
+    #[default]
+    Dpor,
+    /// Depth-first, leaving out what follows on a state that was seen before, known by its fingerprint.
+    Cache,
+}
+
+impl Reduction {
+    /// Every reduction.
+    pub const ALL: [Reduction; 4] = [Reduction::None, Reduction::Sleep, Reduction::Dpor, Reduction::Cache];
+
+    /// Its name, as the command line has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reduction::None => "none",
+            Reduction::Sleep => "sleep",
+            Reduction::Dpor => "dpor",
+            Reduction::Cache => "cache",
+        }
+    }
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Reduction {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Reduction, String> {
+        Reduction::ALL
+            .into_iter()
+            .find(|reduction| reduction.name() == name)
+            .ok_or_else(|| format!("there are: {}", Reduction::ALL.map(Reduction::name).join(", ")))
+    }
+}
+
+/// How to explore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What is left out.
+    pub reduction: Reduction,
+    /// The most faults in one execution.
+    pub faults: u32,
+    /// The kinds of faults.
+    pub kinds: FaultSet,
+    /// The most events in one execution. One that goes on is reported as a possible livelock.
+    pub max_depth: u32,
+    /// The most time for all of it; `None` is no limit.
+    pub max_time: Option<Duration>,
+    /// The most executions; `None` is no limit.
+    pub max_executions: Option<u64>,
+    /// The most memory for the states that a caching exploration remembers, in bytes.
+    pub max_cache: u64,
+    /// Whether to go on after a violation; only the first is kept.
+    pub go_on: bool,
+    /// Whether to collect the fingerprints of all end states.
+    pub collect_ends: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            reduction: Reduction::default(),
+            faults: 0,
+            kinds: FaultSet::ALL,
+            max_depth: 10_000,
+            max_time: None,
+            max_executions: None,
+            max_cache: 4 << 30,
+            go_on: false,
+            collect_ends: false,
+        }
+    }
+}
+
+impl Options {
+    /// The faults that an event could end in while `left` more are allowed.
+    pub(super) fn faults_of(&self, faults: FaultSet, left: u32) -> FaultSet {
+        if left == 0 { FaultSet::NONE } else { faults.and(self.kinds) }
+    }
+}

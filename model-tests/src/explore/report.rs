@@ -1,0 +1,124 @@
+//! What an exploration came to.
+
+use super::choices::Choices;
+use super::options::Reduction;
+use super::world::{Coverage, Fingerprint, Violation};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whether the world kept its promises, as far as it was explored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// No promise was broken.
+    Held,
+    /// A promise was broken.
+    Violated,
+}
+
+/// What an exploration came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The world.
+    pub world: String,
+    /// Whether promises were kept.
+    pub verdict: Verdict,
+    /// Whether everything was explored: nothing was cut off by a limit or left out after a violation.
+    pub exhaustive: bool,
+    /// How it was explored.
+    pub reduction: Reduction,
+    /// The most faults in one execution.
+    pub faults: u32,
+    /// How many executions were run to their end.
+    pub executions: u64,
+    /// How many more were given up because all that could happen had been explored elsewhere.
+    pub redundant: u64,
+    /// How many events were executed, those that repeat the beginning of an execution included.
+    pub transitions: u64,
+    /// The states: different ones if states are cached, else the nodes of the search tree.
+    pub states: u64,
+    /// The events of the longest execution.
+    pub deepest: u64,
+    /// How often a footprint did not say what had enabled an event, so that everything was tried instead. A world
+    /// whose footprints are right has none.
+    pub imprecise: u64,
+    /// How long it took on the wall clock, in seconds.
+    pub seconds: f64,
+    /// How many executions reached each interesting branch.
+    pub coverage: BTreeMap<&'static str, u64>,
+    /// What stopped it before its end.
+    pub stopped: Option<Stopped>,
+    /// The first violation.
+    pub counterexample: Option<Counterexample>,
+    /// The fingerprints of all end states, if they were collected.
+    #[serde(skip)]
+    pub ends: BTreeSet<Fingerprint>,
+}
+
+/// Why an exploration ended before everything was explored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stopped {
+    /// A violation was found.
+    Violation,
+    /// Its time was over.
+    Time,
+    /// Enough executions were run.
+    Executions,
+    /// The states no longer fit into the memory that it was given.
+    Memory,
+    /// The caller asked for it.
+    Asked,
+}
+
+/// A run that broke a promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Counterexample {
+    /// The promise.
+    pub violation: Violation,
+    /// What happened.
+    pub choices: Choices,
+}
+
+impl Report {
+    /// A report of nothing yet.
+    pub(super) fn new(world: &str, reduction: Reduction, faults: u32) -> Report {
+        Report {
+            world: world.to_string(),
+            verdict: Verdict::Held,
+            exhaustive: false,
+            reduction,
+            faults,
+            executions: 0,
+            redundant: 0,
+            transitions: 0,
+            states: 0,
+            deepest: 0,
+            imprecise: 0,
+            seconds: 0.0,
+            coverage: BTreeMap::new(),
+            stopped: None,
+            counterexample: None,
+            ends: BTreeSet::new(),
+        }
+    }
+
+    /// Whether no promise was broken.
+    pub fn held(&self) -> bool {
+        self.verdict == Verdict::Held
+    }
+
+    /// The branches that no execution reached.
+    pub fn unreached(&self) -> impl Iterator<Item = &'static str> {
+        self.coverage.iter().filter(|(_, reached)| **reached == 0).map(|(name, _)| *name)
+    }
+
+    pub(super) fn violated(&mut self, violation: Violation, choices: Choices) {
+        self.verdict = Verdict::Violated;
+        self.counterexample.get_or_insert(Counterexample { violation, choices });
+    }
+
+    pub(super) fn cover(&mut self, coverage: &Coverage) {
+        self.coverage = coverage.branches().collect();
+    }
+}

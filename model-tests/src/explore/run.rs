@@ -1,0 +1,142 @@
+//! One execution from the root to its end, by somebody's choices.
+
+use super::choices::{Choices, Step};
+use super::tale::Tale;
+use super::world::{Blueprint, Stuck, Violation, World};
+use sim_backend::explore::{Enabled, FaultSet, Outcome};
+
+/// One execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// All its choices.
+    pub choices: Choices,
+    /// The promise that it broke.
+    pub violation: Option<Violation>,
+    /// The columns of its diagram.
+    pub columns: Vec<String>,
+    /// What happened at each choice; and, last, what happened after them. Empty unless somebody asked.
+    pub tales: Vec<Vec<Tale>>,
+}
+
+impl Run {
+    /// What happened, one line for each thing: the same for the same choices, to the byte.
+    pub fn log(&self) -> String {
+        use std::fmt::Write;
+        let mut text = String::new();
+        for (number, tales) in self.tales.iter().enumerate() {
+            if let Some(step) = self.choices.0.get(number) {
+                let _ = writeln!(text, "{:4} {:x} {}", number + 1, step.event.0, step.outcome);
+            }
+            for tale in tales {
+                let _ = writeln!(text, "       {tale}");
+            }
+        }
+        if let Some(violation) = &self.violation {
+            let _ = writeln!(text, "violated: {violation}");
+        }
+        text
+    }
+
+    /// A digest of the log: sixteen hexadecimal digits.
+    pub fn digest(&self) -> String {
+        // FNV-1a, which is the same on every machine.
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        format!("{:016x}", self.log().bytes().fold(0xcbf2_9ce4_8422_2325, step))
+    }
+}
+
+/// Runs a world by a list of choices. Of those that were not taken yet, the first that is possible is taken; where none
+/// is, the run goes on quietly: the first event in the world's order, and no fault. The whole list of a run's choices
+/// therefore repeats the run, and a part of it makes another one.
+///
+/// # Errors
+///
+/// The world does not let an event happen that it called enabled.
+pub fn replay<B: Blueprint>(
+    blueprint: &mut B,
+    choices: &Choices,
+    max_depth: u32,
+    narrate: bool,
+) -> Result<Run, Stuck> {
+    blueprint.allow(FaultSet::ALL);
+    let mut world = blueprint.root();
+    if narrate {
+        world.narrate();
+    }
+    let mut wanted = Wanted::new(choices);
+    let mut tales = Vec::new();
+    let pick = |enabled: &[Enabled]| wanted.pick(enabled);
+    let seen = |world: &mut B::World| {
+        if narrate {
+            tales.push(world.told())
+        }
+    };
+    let (choices, violation) = drive(&mut world, max_depth, pick, seen)?;
+    if narrate {
+        tales.push(world.told());
+    }
+    Ok(Run { choices, violation, columns: world.columns(), tales })
+}
+
+/// Runs a world to its end, by the choices of `pick`, which says which event and how.
+pub(super) fn drive<W: World>(
+    world: &mut W,
+    max_depth: u32,
+    mut pick: impl FnMut(&[Enabled]) -> (usize, Outcome),
+    mut seen: impl FnMut(&mut W),
+) -> Result<(Choices, Option<Violation>), Stuck> {
+    let mut taken = Choices::default();
+    let mut enabled = Vec::new();
+    loop {
+        if let Some(violation) = world.violation() {
+            return Ok((taken, Some(violation)));
+        }
+        enabled.clear();
+        world.enabled(&mut enabled);
+        if enabled.is_empty() {
+            return Ok((taken, world.finish().err()));
+        }
+        if taken.0.len() >= max_depth as usize {
+            return Ok((taken, Some(Violation::endless(format!("{max_depth} events and no end")))));
+        }
+        let (index, outcome) = pick(&enabled);
+        let event = enabled[index].event;
+        world.take(event, outcome, None)?;
+        taken.0.push(Step { event, outcome });
+        seen(world);
+    }
+}
+
+/// Choices that wait to become possible.
+struct Wanted<'a> {
+    choices: &'a [Step],
+    taken: Vec<bool>,
+    /// All before it were taken.
+    first: usize,
+}
+
+impl Wanted<'_> {
+    fn new(choices: &Choices) -> Wanted<'_> {
+        Wanted { choices: &choices.0, taken: vec![false; choices.0.len()], first: 0 }
+    }
+
+    fn pick(&mut self, enabled: &[Enabled]) -> (usize, Outcome) {
+        for index in self.first..self.choices.len() {
+            let Step { event, outcome } = self.choices[index];
+            let possible = |candidate: &Enabled| {
+                candidate.event == event && (!outcome.is_fault() || candidate.faults.contains(outcome))
+            };
+            if self.taken[index] {
+                continue;
+            }
+            if let Some(found) = enabled.iter().position(possible) {
+                self.taken[index] = true;
+                while self.taken.get(self.first) == Some(&true) {
+                    self.first += 1;
+                }
+                return (found, outcome);
+            }
+        }
+        (0, Outcome::Done)
+    }
+}

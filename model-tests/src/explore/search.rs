@@ -1,0 +1,276 @@
+//! The search itself: depth first, every execution from the root.
+
+use super::cache::Cache;
+use super::choices::Choices;
+use super::options::{Options, Reduction};
+use super::report::{Report, Stopped};
+use super::subject::Watch;
+use super::trace::Trace;
+use super::tree::{Entered, Tree};
+use super::world::{Blueprint, Coverage, Stuck, Violation, World};
+use sim_backend::explore::{Enabled, FaultSet, Footprint, Outcome};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// How far an exploration has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Executions that were run to their end.
+    pub executions: u64,
+    /// Events that were executed.
+    pub transitions: u64,
+    /// Time since it began.
+    pub elapsed: Duration,
+    /// How much of the search tree is done, from 0 to 1: a guess, since what is behind a choice is known when it was
+    /// tried.
+    pub share: f64,
+}
+
+/// Why a world could not be explored.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ExploreError {
+    /// A choice that was possible once is no longer, after the same choices.
+    #[error("the world is not deterministic: after the same {after} choices, {stuck}")]
+    NotDeterministic {
+        /// What could not be repeated.
+        stuck: Stuck,
+        /// How many choices went before.
+        after: usize,
+    },
+    /// States were to be cached, and the world cannot tell them apart.
+    #[error("states of '{0}' cannot be cached: the world gives no fingerprints")]
+    NoFingerprint(String),
+}
+
+/// Explores every execution of a world that the options allow.
+///
+/// # Errors
+///
+/// The world is not deterministic, or its states cannot be told apart and were to be cached.
+pub fn explore<B: Blueprint>(
+    blueprint: &mut B,
+    options: &Options,
+    watch: Watch<'_>,
+) -> Result<Report, ExploreError> {
+    let report = Report::new(blueprint.name(), options.reduction, options.faults);
+    blueprint.allow(options.faults_of(FaultSet::ALL, options.faults));
+    let world = blueprint.root();
+    let mut search = Search {
+        blueprint,
+        options,
+        world,
+        report,
+        trace: Trace::new(),
+        tree: Tree::new(),
+        cache: Cache::new(options.max_cache),
+        enabled: Vec::new(),
+        footprint: Footprint::new(),
+        races: Vec::new(),
+        coverage: Coverage::default(),
+        began: Instant::now(),
+    };
+    search.run(watch)?;
+    Ok(search.finish())
+}
+
+struct Search<'a, B: Blueprint> {
+    blueprint: &'a mut B,
+    options: &'a Options,
+    world: B::World,
+    report: Report,
+    trace: Trace,
+    tree: Tree,
+    cache: Cache,
+    enabled: Vec<Enabled>,
+    footprint: Footprint,
+    races: Vec<u32>,
+    coverage: Coverage,
+    began: Instant,
+}
+
+impl<B: Blueprint> Search<'_, B> {
+    fn run(&mut self, watch: Watch<'_>) -> Result<(), ExploreError> {
+        loop {
+            self.descend()?;
+            self.report.stopped = self.must_stop(watch);
+            if self.report.stopped.is_some() {
+                return Ok(());
+            }
+            let Some((enabled, outcome)) = self.retreat() else {
+                // Going on after a violation still sees everything: what follows on one is cut off on purpose.
+                self.report.exhaustive = true;
+                return Ok(());
+            };
+            self.repeat()?;
+            self.take(&enabled, outcome)?;
+        }
+    }
+
+    /// Goes on from the present state, choosing what is to be tried first, until the execution ends.
+    fn descend(&mut self) -> Result<(), ExploreError> {
+        loop {
+            if let Some(violation) = self.world.violation() {
+                self.end(Err(violation));
+                return Ok(());
+            }
+            self.enabled.clear();
+            self.world.enabled(&mut self.enabled);
+            if !self.enabled.is_empty() && (self.is_too_deep() || self.is_known()?) {
+                return Ok(());
+            }
+            self.report.states += 1;
+            match self.tree.enter(&self.enabled, &mut self.trace, self.options) {
+                Entered::Open => {}
+                Entered::Asleep => {
+                    self.report.redundant += 1;
+                    return Ok(());
+                }
+                Entered::End => {
+                    let verdict = self.world.finish();
+                    self.end(verdict);
+                    return Ok(());
+                }
+            }
+            let Some((enabled, outcome)) = self.tree.choose() else { return Ok(()) };
+            self.take(&enabled, outcome)?;
+        }
+    }
+
+    fn is_too_deep(&mut self) -> bool {
+        let deep = self.trace.len() >= self.options.max_depth as usize;
+        if deep {
+            self.end(Err(Violation::endless(format!("{} events and no end", self.trace.len()))));
+        }
+        deep
+    }
+
+    /// Whether what follows on this state is known, and if so, whether it follows on itself.
+    fn is_known(&mut self) -> Result<bool, ExploreError> {
+        if self.options.reduction != Reduction::Cache {
+            return Ok(false);
+        }
+        let name = || ExploreError::NoFingerprint(self.blueprint.name().to_string());
+        let state = self.world.fingerprint().ok_or_else(name)?;
+        let faults = self.tree.faults_left(&self.trace, self.options);
+        let depth = self.trace.len();
+        if self.cache.is_new(state, faults, depth) {
+            return Ok(false);
+        }
+        match self.cache.on_path(state, faults, depth) {
+            Some(first) => {
+                let text = format!("the state after {depth} events is the one after {first}");
+                self.end(Err(Violation::endless(text)));
+            }
+            None => self.report.redundant += 1,
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, enabled: &Enabled, outcome: Outcome) -> Result<(), ExploreError> {
+        let reduces = matches!(self.options.reduction, Reduction::Sleep | Reduction::Dpor);
+        self.footprint.clear();
+        let touched = reduces.then_some(&mut self.footprint);
+        self.report.transitions += 1;
+        let after = self.trace.len();
+        let not_now = |stuck| ExploreError::NotDeterministic { stuck, after };
+        self.world.take(enabled.event, outcome, touched).map_err(not_now)?;
+        match self.options.reduction {
+            Reduction::None | Reduction::Cache => self.trace.push_plain(enabled, outcome),
+            Reduction::Sleep => self.trace.push_touches(enabled, outcome, &self.footprint),
+            Reduction::Dpor => {
+                self.trace.push(enabled, outcome, &self.footprint);
+                self.reverse_races();
+            }
+        }
+        Ok(())
+    }
+
+    fn reverse_races(&mut self) {
+        let Some(last) = self.trace.last() else { return };
+        self.races.clear();
+        self.races.extend_from_slice(self.trace.races());
+        for &earlier in &self.races {
+            let reversal = self.trace.reversal(earlier as usize);
+            self.tree.reverse(earlier as usize, last, &reversal);
+        }
+    }
+
+    /// Goes back to the last state where something is left to be tried, and chooses it.
+    fn retreat(&mut self) -> Option<(Enabled, Outcome)> {
+        loop {
+            if self.trace.len() == self.tree.len() {
+                self.step_back();
+            }
+            if let Some(choice) = self.tree.choose() {
+                return Some(choice);
+            }
+            self.tree.leave();
+            if self.tree.len() == 0 {
+                return None;
+            }
+        }
+    }
+
+    fn step_back(&mut self) {
+        match self.options.reduction {
+            Reduction::None | Reduction::Cache => drop(self.trace.pop_plain()),
+            Reduction::Sleep => self.trace.pop_plain().into_iter().for_each(|slept| self.tree.sleep(slept)),
+            Reduction::Dpor => self.trace.pop().into_iter().for_each(|slept| self.tree.sleep(slept)),
+        }
+    }
+
+    /// Repeats the present path from the root. What its steps touched is known.
+    fn repeat(&mut self) -> Result<(), ExploreError> {
+        self.blueprint.reset(&mut self.world);
+        self.report.transitions += self.trace.len() as u64;
+        for (after, step) in self.trace.choices().enumerate() {
+            let not_now = |stuck| ExploreError::NotDeterministic { stuck, after };
+            self.world.take(step.event, step.outcome, None).map_err(not_now)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, verdict: Result<(), Violation>) {
+        self.report.executions += 1;
+        self.report.deepest = self.report.deepest.max(self.trace.len() as u64);
+        self.coverage.rewind();
+        self.world.coverage(&mut self.coverage);
+        if self.options.collect_ends {
+            self.report.ends.extend(self.world.fingerprint());
+        }
+        if let Err(violation) = verdict {
+            self.report.violated(violation, Choices(self.trace.choices().collect()));
+        }
+    }
+
+    fn must_stop(&self, watch: Watch<'_>) -> Option<Stopped> {
+        let Report { executions, redundant, transitions, .. } = self.report;
+        if self.report.counterexample.is_some() && !self.options.go_on {
+            return Some(Stopped::Violation);
+        }
+        if self.options.max_executions.is_some_and(|most| executions >= most) {
+            return Some(Stopped::Executions);
+        }
+        if self.cache.is_full() {
+            return Some(Stopped::Memory);
+        }
+        // Looking at the clock takes as long as some steps do.
+        let ended = executions + redundant;
+        if ended != 1 && !ended.is_multiple_of(16) {
+            return None;
+        }
+        let elapsed = self.began.elapsed();
+        if self.options.max_time.is_some_and(|most| elapsed >= most) {
+            return Some(Stopped::Time);
+        }
+        let progress = Progress { executions, transitions, elapsed, share: self.tree.share() };
+        watch(&progress).is_break().then_some(Stopped::Asked)
+    }
+
+    fn finish(mut self) -> Report {
+        self.report.seconds = self.began.elapsed().as_secs_f64();
+        self.report.imprecise = self.tree.imprecise();
+        self.report.cover(&self.coverage);
+        self.report
+    }
+}

@@ -1,0 +1,125 @@
+//! Walks, failures, their files and their minimising, and limits.
+
+use super::{options, planted_bugs, run};
+use crate::explore::toy::{Op, Program, Test, Toy, Value, planted};
+use crate::explore::{
+    Blueprint, Choices, Failure, Options, Params, Reduction, Stopped, Strategy, Subject, Walk, explore,
+    minimise, replay, walk,
+};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+#[test]
+fn a_minimised_run_fails_alike_and_has_no_choice_that_can_be_left_out() {
+    for (mut toy, faults) in planted_bugs() {
+        let found = run(&mut toy, &options(Reduction::Dpor, faults)).counterexample.expect("a violation");
+        let least = minimise(&mut toy, &found.choices, &found.violation, 1_000).expect("runs");
+        assert!(least.0.len() < found.choices.0.len() && least.faults() == faults as usize);
+        let fails = |toy: &mut Toy, choices: &Choices| {
+            let run = replay(toy, choices, 1_000, false).expect("runs");
+            run.violation.is_some_and(|violation| violation.oracle == found.violation.oracle)
+        };
+        assert!(fails(&mut toy, &least), "{}", Blueprint::name(&toy));
+        for index in 0..least.0.len() {
+            let mut without = least.clone();
+            without.0.remove(index);
+            assert!(!fails(&mut toy, &without), "{}: {index}", Blueprint::name(&toy));
+        }
+    }
+}
+
+#[test]
+fn a_failure_file_gives_the_same_run_to_the_byte() {
+    let mut toy = planted::mcs_links_first();
+    let found = run(&mut toy, &options(Reduction::Dpor, 0)).counterexample.expect("a violation");
+    let first = replay(&mut toy, &found.choices, 1_000, true).expect("runs");
+    assert_eq!((&first.choices, first.violation.as_ref()), (&found.choices, Some(&found.violation)));
+    let params = Params { nodes: Some(2), ..Params::default() };
+    let failure = Failure::new("mcs", &params, found.choices, &first, 1_000).expect("a failure");
+    let read = Failure::parse(&failure.text().expect("a text")).expect("a failure");
+    assert_eq!(read, failure);
+    let again = replay(&mut toy, &read.choices, read.max_depth, true).expect("runs");
+    assert_eq!((again.log(), again.digest()), (first.log(), read.digest));
+    assert!(first.log().lines().count() > first.choices.0.len());
+    for wrong in ["", "weft = 1", "[choices]"] {
+        assert!(Failure::parse(wrong).is_err());
+    }
+}
+
+#[test]
+fn every_planted_bug_is_found_by_every_kind_of_walk() {
+    for (mut toy, faults) in planted_bugs() {
+        for strategy in Strategy::ALL {
+            let mut found = false;
+            let mut look = |_, walk: Walk| {
+                found = walk.violation.is_some();
+                if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            let options = Options { faults, ..Options::default() };
+            toy.walks(strategy, &mut (0..5_000), &options, &mut look).expect("walks");
+            assert!(found, "{}, {strategy}", Blueprint::name(&toy));
+        }
+    }
+}
+
+#[test]
+fn a_seed_walks_the_same_way_twice_and_within_its_faults() {
+    let mut toy = planted::blind_resend();
+    let mut world = toy.root();
+    let options = Options { faults: 1, ..Options::default() };
+    for strategy in Strategy::ALL {
+        for seed in 0..200 {
+            let first = walk(&mut toy, &mut world, strategy, seed, &options).expect("walks");
+            let again = walk(&mut toy, &mut world, strategy, seed, &options).expect("walks");
+            assert_eq!(first, again);
+            assert!(first.choices.faults() <= 1);
+        }
+    }
+}
+
+/// Two processes that hand a word to and fro for ever.
+fn endless() -> Toy {
+    let process = |mine: u8, other: u8| {
+        let go_on = Op::Branch(Test::Equals(Value::Is(mine)), 0);
+        vec![Op::Await(0, Test::Equals(Value::Is(mine))), Op::Write(0, Value::Is(other)), go_on]
+    };
+    Toy::new(
+        "endless",
+        Program { processes: vec![process(0, 1), process(1, 0)], words: 1, ..Program::default() },
+    )
+}
+
+#[test]
+fn an_execution_without_end_is_reported_and_not_cut_off_in_silence() {
+    for reduction in Reduction::ALL {
+        let options = Options { max_depth: 100, ..options(reduction, 0) };
+        let report = run(&mut endless(), &options);
+        assert_eq!(
+            report.counterexample.expect("found").violation.oracle,
+            "possible livelock",
+            "{reduction}"
+        );
+    }
+}
+
+#[test]
+fn limits_end_an_exploration_cleanly() {
+    let wide = Program {
+        processes: vec![vec![Op::FetchAdd(0, Value::Is(1)); 4]; 4],
+        words: 1,
+        ..Program::default()
+    };
+    let mut toy = Toy::new("wide", wide);
+    let limited = [
+        (Options { max_executions: Some(7), ..options(Reduction::Dpor, 0) }, Stopped::Executions),
+        (Options { max_time: Some(Duration::ZERO), ..options(Reduction::Sleep, 0) }, Stopped::Time),
+        (Options { max_cache: 1_000, ..options(Reduction::Cache, 0) }, Stopped::Memory),
+    ];
+    for (options, why) in limited {
+        let report = run(&mut toy, &options);
+        assert_eq!((report.stopped, report.exhaustive, report.held()), (Some(why), false, true));
+        assert!(report.executions > 0 && report.transitions >= report.executions);
+    }
+    let stopped = explore(&mut toy, &options(Reduction::None, 0), &mut |_| ControlFlow::Break(()));
+    assert_eq!(stopped.expect("explores").stopped, Some(Stopped::Asked));
+}

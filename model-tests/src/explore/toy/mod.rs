@@ -1,0 +1,83 @@
+//! Toy worlds: small programs over shared words and channels, as pure data.
+//!
+//! They are what the explorer itself is tested by, since all their executions can be listed by other means; and
+//! classic bugs that every reduction must find are [programs](planted) of this kind.
+
+mod machine;
+mod op;
+pub mod planted;
+
+pub use machine::Machine;
+pub use op::{Op, Program, Test, Value};
+
+use super::subject::{Entry, Expected, ParamError, Params, Subject};
+use super::world::Blueprint;
+
+/// A program as a world to explore.
+#[derive(Clone, Debug)]
+pub struct Toy {
+    name: &'static str,
+    root: Machine,
+}
+
+impl Toy {
+    /// The world of a program.
+    pub fn new(name: &'static str, program: Program) -> Toy {
+        Toy { name, root: Machine::new(program) }
+    }
+}
+
+/// The planted bugs, and one world without, as a list of worlds has them.
+pub fn all() -> Vec<Entry> {
+    use planted::{blind_resend, lost_update, mcs_links_first, sound_lock, ticket_wraps};
+    let entry = |name, expected, about, build| Entry { name, about, expected, build };
+    vec![
+        entry("toy-sound-lock", Expected::Held, "a test-and-set lock of two processes", |params| {
+            listed(params, sound_lock)
+        }),
+        entry("toy-lost-update", Expected::Violated, "an increment by reading and writing back", |params| {
+            listed(params, lost_update)
+        }),
+        entry(
+            "toy-mcs-links-first",
+            Expected::Violated,
+            "an MCS lock that links before it sets its flag",
+            |params| listed(params, mcs_links_first),
+        ),
+        entry(
+            "toy-ticket-wraps",
+            Expected::Violated,
+            "a ticket lock with fewer tickets than processes",
+            |params| listed(params, ticket_wraps),
+        ),
+        entry(
+            "toy-blind-resend",
+            Expected::ViolatedUnderFaults,
+            "a request that is sent again though it may yet be executed",
+            |params| listed(params, blind_resend),
+        ),
+    ]
+}
+
+fn listed(params: &Params, toy: fn() -> Toy) -> Result<Box<dyn Subject>, ParamError> {
+    match *params == Params::default() {
+        true => Ok(Box::new(toy())),
+        false => Err(ParamError("a toy world has one size only".to_string())),
+    }
+}
+
+impl Blueprint for Toy {
+    type World = Machine;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn root(&mut self) -> Machine {
+        self.root.clone()
+    }
+
+    fn reset(&mut self, world: &mut Machine) {
+        world.clone_from(&self.root);
+    }
+}

@@ -1,0 +1,93 @@
+use super::*;
+use sim_backend::choice::EventId;
+use sim_backend::explore::{FaultSet, Object};
+
+fn enabled(actor: u64, event: u64) -> Enabled {
+    Enabled { event: EventId(event), actor: Actor(actor), faults: FaultSet::NONE, at_rest: false }
+}
+
+fn print(touches: &[(u64, How)]) -> Footprint {
+    let mut footprint = Footprint::new();
+    touches.iter().for_each(|&(object, how)| footprint.push(Object(object), how));
+    footprint
+}
+
+/// Each step an event of an actor that touches objects.
+fn trace(steps: &[(u64, &[(u64, How)])]) -> Trace {
+    let mut trace = Trace::new();
+    for (event, (actor, touches)) in (0..).zip(steps) {
+        trace.push(&enabled(*actor, event), Outcome::Done, &print(touches));
+    }
+    trace
+}
+
+#[test]
+fn a_race_is_with_the_latest_that_conflicts_and_not_with_what_lies_behind_it() {
+    let write: &[_] = &[(7, How::Write)];
+    assert_eq!(trace(&[(1, write), (2, write), (3, write)]).races(), [1]);
+    let reads = trace(&[(1, write), (2, &[(7, How::Read)]), (3, &[(7, How::Read)]), (4, write)]);
+    assert_eq!(reads.races(), [2, 1]);
+}
+
+#[test]
+fn a_cause_orders_and_is_no_race_by_itself() {
+    let (sent, delivered): (&[_], &[_]) = (&[(7, How::Cause)], &[(7, How::Cause), (8, How::Write)]);
+    let trace = trace(&[(1, sent), (2, delivered), (3, &[(8, How::Write)])]);
+    assert_eq!(trace.races(), [1]);
+    assert!(
+        trace.before[2 * trace.row] & 1 != 0,
+        "what was sent came before what conflicts with its delivery"
+    );
+}
+
+#[test]
+fn a_step_that_is_its_own_cause_is_before_no_other() {
+    let own: &[_] = &[(7, How::Cause), (7, How::Cause), (8, How::Write), (8, How::Write), (8, How::Read)];
+    assert!(trace(&[(1, own)]).races().is_empty());
+    assert_eq!(trace(&[(2, &[(8, How::Read)]), (1, own)]).races(), [0]);
+}
+
+#[test]
+fn rows_grow_with_the_execution_and_undo_what_was_taken_back() {
+    let mut trace = Trace::new();
+    let chain = |i: u64| print(&[(i, How::Write), (i + 1, How::Write)]);
+    for i in 0..400 {
+        trace.push(&enabled(i, i), Outcome::Done, &chain(i));
+        assert_eq!(trace.races().len(), usize::from(i > 0));
+    }
+    for i in (130..400).rev() {
+        assert_eq!(trace.pop().map(|slept| slept.step.event.0), Some(i));
+    }
+    // A reader of an object that only steps taken back have touched races with nobody.
+    trace.push(&enabled(900, 900), Outcome::Done, &print(&[(300, How::Read)]));
+    assert!(trace.races().is_empty());
+    trace.push(&enabled(901, 901), Outcome::Done, &print(&[(130, How::Read)]));
+    assert_eq!(trace.races(), [129]);
+    let row = &trace.before[131 * trace.row..][..3];
+    assert_eq!(row, [u64::MAX, u64::MAX, 0b11], "all of the chain, and not the reader in between");
+}
+
+#[test]
+fn the_steps_that_could_come_instead_need_none_of_the_others() {
+    let write = |object| vec![(object, How::Write)];
+    // 0 and 4 race; 1 needs 0; 2 needs nobody; 3 needs 2 and is needed by 4.
+    let steps = [
+        write(1),
+        write(1),
+        write(2),
+        vec![(2, How::Write), (3, How::Write)],
+        vec![(9, How::Write), (3, How::Write)],
+    ];
+    let mut trace = Trace::new();
+    for (number, touches) in (0..).zip(&steps) {
+        let mut touches = touches.clone();
+        if number == 0 {
+            touches.push((9, How::Write));
+        }
+        trace.push(&enabled(number, number), Outcome::Done, &print(&touches));
+    }
+    assert_eq!(trace.races(), [3, 0]);
+    let reversal = trace.reversal(0);
+    assert_eq!(reversal.initials().map(|step| step.event.0).collect::<Vec<_>>(), [2]);
+    assert!(reversal.is_prepared());
+}

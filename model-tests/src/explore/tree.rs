@@ -1,0 +1,254 @@
+//! The choice points on the way from the root to the present state: what could happen at each, what of it is wanted,
+//! what was explored, what sleeps.
+
+use super::choices::Step;
+use super::options::{Options, Reduction};
+use super::trace::{Reversal, Sleeper, Trace};
+use sim_backend::choice::EventId;
+use sim_backend::explore::{Enabled, Outcome};
+use std::ops::Range;
+
+/// The branch of the search tree that is being explored. All its tables are stacks, reused from one execution to the
+/// next.
+#[derive(Debug)]
+pub(super) struct Tree {
+    nodes: Vec<Node>,
+    candidates: Vec<Candidate>,
+    sleepers: Vec<Sleeper>,
+    imprecise: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// Where its candidates and its sleepers begin; they end where the next node's begin.
+    candidates: usize,
+    sleepers: usize,
+    /// How many faults there may be from here on.
+    faults: u32,
+    /// The candidate that was taken last.
+    taken: usize,
+}
+
+/// Something that could happen at a node.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    enabled: Enabled,
+    /// Its outcomes that are neither asleep nor explored, a bit for each.
+    left: u8,
+    /// Whether some of its outcomes were asleep when the node was entered.
+    slept: bool,
+    /// Whether it is in the node's backtrack set.
+    wanted: bool,
+}
+
+const DONE: u8 = 1 << Outcome::Done as u8;
+
+/// What a node offers when it is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entered {
+    /// Something is to be tried.
+    Open,
+    /// Something could happen, and all of it was explored elsewhere.
+    Asleep,
+    /// Nothing can happen any more.
+    End,
+}
+
+impl Tree {
+    pub(super) fn new() -> Tree {
+        Tree { nodes: Vec::new(), candidates: Vec::new(), sleepers: Vec::new(), imprecise: 0 }
+    }
+
+    /// How many nodes lie on the branch.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// How many faults there may be behind the step that `trace` ends with.
+    pub(super) fn faults_left(&self, trace: &Trace, options: &Options) -> u32 {
+        let before = self.nodes.last().map_or(options.faults, |node| node.faults);
+        before - u32::from(trace.last().is_some_and(|step| step.outcome.is_fault()))
+    }
+
+    /// Adds the node behind the step that `trace` ends with.
+    pub(super) fn enter(&mut self, enabled: &[Enabled], trace: &mut Trace, options: &Options) -> Entered {
+        let faults = self.faults_left(trace, options);
+        if options.reduction == Reduction::Dpor {
+            self.want_disabled(enabled);
+        }
+        let sleepers = self.fall_asleep(trace, options.reduction);
+        let candidates = self.candidates.len();
+        let dpor = options.reduction == Reduction::Dpor;
+        for event in enabled {
+            let kinds = options.faults_of(event.faults, faults);
+            let all = kinds.iter().fold(DONE, |bits, fault| bits | 1 << fault as u8);
+            let asleep = all & self.asleep(sleepers..self.sleepers.len(), event.event);
+            let candidate =
+                Candidate { enabled: *event, left: all & !asleep, slept: asleep != 0, wanted: !dpor };
+            self.candidates.push(candidate);
+        }
+        self.nodes.push(Node { candidates, sleepers, faults, taken: candidates });
+        if dpor {
+            self.want_first(candidates);
+        }
+        match &self.candidates[candidates..] {
+            [] => Entered::End,
+            all if all.iter().all(|candidate| candidate.left == 0) => Entered::Asleep,
+            _ => Entered::Open,
+        }
+    }
+
+    /// The next step to try at the last node, if there is one.
+    pub(super) fn choose(&mut self) -> Option<(Enabled, Outcome)> {
+        let node = self.nodes.last_mut()?;
+        let next = |candidate: &Candidate| candidate.wanted && candidate.left != 0;
+        let offset = self.candidates[node.candidates..].iter().position(next)?;
+        node.taken = node.candidates + offset;
+        let candidate = &mut self.candidates[node.taken];
+        let outcome = Outcome::from_number(candidate.left.trailing_zeros() as u8)?;
+        candidate.left &= candidate.left - 1;
+        Some((candidate.enabled, outcome))
+    }
+
+    /// A step that was explored at the last node need not be taken again behind it, until something wakes it.
+    pub(super) fn sleep(&mut self, sleeper: Sleeper) {
+        self.sleepers.push(sleeper);
+    }
+
+    /// Leaves the last node.
+    pub(super) fn leave(&mut self) {
+        if let Some(node) = self.nodes.pop() {
+            self.candidates.truncate(node.candidates);
+            self.sleepers.truncate(node.sleepers);
+        }
+    }
+
+    /// Sees to it that the last step's race with an earlier one is explored the other way round: a step with which that
+    /// could begin is tried at the earlier one's node, unless one is already, or sleeps there.
+    ///
+    /// Abdulla, Aronis, Jonsson and Sagonas, "Optimal dynamic partial order reduction" (2014), algorithm 1. A step is
+    /// found by its event alone: a candidate that is wanted is tried with all its outcomes.
+    pub(super) fn reverse(&mut self, earlier: usize, last: Step, reversal: &Reversal<'_>) {
+        let place = self.candidates_of(earlier);
+        if !reversal.is_prepared() && self.find(&place, last.event).is_none() {
+            // It could only happen because of the earlier one, so there is no other way round.
+            return;
+        }
+        let sleepers = self.sleepers_of(earlier);
+        let mut first = None;
+        for step in reversal.initials() {
+            if self.sleepers[sleepers.clone()].iter().any(|sleeper| sleeper.step == step) {
+                return;
+            }
+            let Some(found) = self.find(&place, step.event) else { continue };
+            if self.candidates[found].wanted {
+                return;
+            }
+            first.get_or_insert(found);
+        }
+        match first {
+            Some(found) => self.candidates[found].wanted = true,
+            // The world's footprints do not say all that enables an event: all that can happen is tried.
+            None => {
+                self.imprecise += 1;
+                self.want_all(place);
+            }
+        }
+    }
+
+    /// How often a race could not be turned around because footprints did not say what had enabled a step.
+    pub(super) fn imprecise(&self) -> u64 {
+        self.imprecise
+    }
+
+    /// How much of what is known of the tree is done: each node's choices are taken to be of equal weight.
+    pub(super) fn share(&self) -> f64 {
+        let (mut share, mut weight) = (0.0, 1.0);
+        for (number, _) in self.nodes.iter().enumerate().take(40) {
+            let wanted = self.candidates[self.candidates_of(number)].iter().filter(|one| one.wanted);
+            let (mut left, mut known) = (0.0, 0.0);
+            for candidate in wanted {
+                left += f64::from(candidate.left.count_ones());
+                known += f64::from(candidate.enabled.faults.len() + 1);
+            }
+            if known > 0.0 {
+                share += weight * ((known - left - 1.0) / known).max(0.0);
+                weight /= known;
+            }
+        }
+        share
+    }
+
+    /// Whatever the last step has disabled was in a race with it that no later step will show, so it is tried instead.
+    /// What else it races with is found then; but not if it sleeps, and what would wake it might come between:
+    /// so everything is tried.
+    fn want_disabled(&mut self, enabled: &[Enabled]) {
+        let Some(node) = self.nodes.last() else { return };
+        let taken = self.candidates[node.taken].enabled.event;
+        let place = node.candidates..self.candidates.len();
+        for index in place.clone() {
+            let Candidate { enabled: before, slept, .. } = self.candidates[index];
+            if before.event == taken || enabled.iter().any(|still| still.event == before.event) {
+                continue;
+            }
+            self.candidates[index].wanted = true;
+            if slept {
+                return self.want_all(place);
+            }
+        }
+    }
+
+    /// What slept at the last node, or was explored there, and does not depend on the last step, sleeps on.
+    fn fall_asleep(&mut self, trace: &mut Trace, reduction: Reduction) -> usize {
+        let here = self.sleepers.len();
+        let Some(node) = self.nodes.last() else { return here };
+        if here > node.sleepers && matches!(reduction, Reduction::Sleep | Reduction::Dpor) {
+            trace.mark_last();
+            for index in node.sleepers..here {
+                let sleeper = self.sleepers[index];
+                if !trace.wakes(&sleeper) {
+                    self.sleepers.push(sleeper);
+                }
+            }
+        }
+        here
+    }
+
+    /// The outcomes with which an event sleeps.
+    fn asleep(&self, sleepers: Range<usize>, event: EventId) -> u8 {
+        let same = self.sleepers[sleepers].iter().filter(|sleeper| sleeper.step.event == event);
+        same.fold(0, |bits, sleeper| bits | 1 << sleeper.step.outcome as u8)
+    }
+
+    /// Begins a node's backtrack set: with one event that can be done, since it is by what conflicts with its being
+    /// done that all others are found. Where there is none, and at rest, where each event excludes the others, with
+    /// all.
+    fn want_first(&mut self, first: usize) {
+        let all = &mut self.candidates[first..];
+        let rests = all.first().is_some_and(|candidate| candidate.enabled.at_rest);
+        match all.iter_mut().find(|candidate| candidate.left & DONE != 0) {
+            Some(candidate) if !rests => candidate.wanted = true,
+            _ => all.iter_mut().for_each(|candidate| candidate.wanted = true),
+        }
+    }
+
+    fn want_all(&mut self, place: Range<usize>) {
+        self.candidates[place].iter_mut().for_each(|candidate| candidate.wanted = true);
+    }
+
+    fn find(&self, place: &Range<usize>, event: EventId) -> Option<usize> {
+        let offset =
+            self.candidates[place.clone()].iter().position(|candidate| candidate.enabled.event == event)?;
+        Some(place.start + offset)
+    }
+
+    fn candidates_of(&self, number: usize) -> Range<usize> {
+        let end = self.nodes.get(number + 1).map_or(self.candidates.len(), |next| next.candidates);
+        self.nodes[number].candidates..end
+    }
+
+    fn sleepers_of(&self, number: usize) -> Range<usize> {
+        let end = self.nodes.get(number + 1).map_or(self.sleepers.len(), |next| next.sleepers);
+        self.nodes[number].sleepers..end
+    }
+}

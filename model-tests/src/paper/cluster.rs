@@ -1,0 +1,90 @@
+//! The paper's cluster with a lock service on every node.
+
+use super::PaperError;
+use protocols::locks::{Audit, LockClient, LockConfig, LockKey, LockService, LockStats, Scheme};
+use protocols::rt::{Rt, RtConfig};
+use protocols::transport::{Mesh, MeshConfig, Rank};
+use sim_backend::choice::Seeded;
+use sim_backend::profile::Profile;
+use sim_backend::{Config, Fabric, NodeId, Sim};
+use std::fmt::Display;
+use verbs_trait::{Device, Nanos, Wait};
+
+/// A cluster. Nothing goes wrong on it, so that the seed decides nothing but the order of coincidences.
+pub(super) struct Cluster {
+    pub(super) fabric: Fabric,
+    nodes: Vec<(Rt<Sim>, LockService<Sim>)>,
+}
+
+impl Cluster {
+    pub(super) fn new(
+        profile: &Profile,
+        scheme: Scheme,
+        wait: Wait,
+        nodes: u32,
+    ) -> Result<Cluster, PaperError> {
+        let config = Config::new(nodes, profile.clone());
+        let fabric = Fabric::new(config, Box::new(Seeded::new(1))).map_err(refused)?;
+        let names: Vec<String> = (0..nodes).map(|node| NodeId(node).to_string()).collect();
+        let start = |node: u32| -> Result<_, PaperError> {
+            let ctx = fabric.devices(NodeId(node))[0].open().map_err(refused)?;
+            let rt = Rt::<Sim>::new(&ctx, RtConfig { wait, ..RtConfig::default() }).map_err(refused)?;
+            let mesh = MeshConfig::new(Rank::from_index(node), names.clone());
+            let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
+            let locks = LockService::start(&rt, &mesh, LockConfig::new(scheme, nodes)).map_err(refused)?;
+            fabric.mount(NodeId(node), Box::new(rt.program()));
+            Ok((rt, locks))
+        };
+        let nodes = (0..nodes).map(start).collect::<Result<_, _>>()?;
+        Ok(Cluster { fabric, nodes })
+    }
+
+    /// A node's runtime and an application on it.
+    pub(super) fn application(&self, node: u32) -> (Rt<Sim>, LockClient<Sim>) {
+        let (rt, locks) = &self.nodes[node as usize];
+        (rt.clone(), locks.client())
+    }
+
+    /// A lock whose home is this node.
+    pub(super) fn key_of(&self, home: u32) -> LockKey {
+        let nodes = self.nodes.len() as u32;
+        (0..).map(LockKey).find(|key| key.home(nodes).index() == home as usize).expect("a hash reaches all")
+    }
+
+    /// What all services did so far.
+    pub(super) fn stats(&self) -> LockStats {
+        let mut sum = LockStats::default();
+        for (_, locks) in &self.nodes {
+            sum += locks.stats();
+        }
+        sum
+    }
+
+    /// Runs until everything is over, and makes sure that nothing is left.
+    pub(super) fn finish(&self, until: Nanos) -> Result<(), PaperError> {
+        self.fabric.run_until(until);
+        match self.nodes.iter().all(|(_, locks)| Audit::is_clean(&locks.audit())) {
+            true => Ok(()),
+            false => Err(PaperError::Unfinished(format!("locks are still held or wanted at {until}"))),
+        }
+    }
+}
+
+pub(super) fn refused(why: impl Display) -> PaperError {
+    PaperError::Cluster(why.to_string())
+}
+
+/// The profile with some figures set to zero: what is left of a latency is what the others make up.
+pub(super) fn without(profile: &Profile, figures: &[&str]) -> Result<Profile, PaperError> {
+    let mut changed = profile.clone();
+    for figure in figures {
+        changed.set(figure, 0, "left out of this run, to see its share")?;
+    }
+    Ok(changed)
+}
+
+/// What IPC costs.
+pub(super) const IPC: [&str; 2] = ["cpu.ipc_send_ns", "cpu.ipc_receive_ns"];
+
+/// What a daemon's bookkeeping costs.
+pub(super) const BOOKKEEPING: [&str; 2] = ["cpu.bookkeeping_poll_ns", "cpu.bookkeeping_notify_ns"];

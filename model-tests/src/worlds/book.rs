@@ -1,0 +1,105 @@
+//! What the clients of a world see, shown to the oracles as it happens.
+
+use crate::explore::{BandState, Tale, Violation};
+use crate::history::{ClientId, Event, RequestId, What};
+use crate::oracle::Judge;
+use protocols::locks::{LockKey, Mode, Token};
+use protocols::rt::Rt;
+use std::cell::RefCell;
+use std::rc::Rc;
+use verbs_trait::{Nanos, Verbs};
+
+/// The book in which all clients of one execution write. Clones are the same book.
+#[derive(Clone)]
+pub struct Book(Rc<RefCell<Pages>>);
+
+struct Pages {
+    judge: Judge,
+    /// What happened since it was last asked for, if somebody asks.
+    tales: Option<Vec<Tale>>,
+}
+
+impl Book {
+    /// An empty book. `tokens` says whether every grant must carry a fencing token.
+    pub fn new(tokens: bool) -> Book {
+        Book(Rc::new(RefCell::new(Pages { judge: Judge::new(tokens), tales: None })))
+    }
+
+    /// Takes an event down.
+    pub fn record(&self, event: Event) {
+        let mut pages = self.0.borrow_mut();
+        pages.judge.observe(&event);
+        if let Some(tales) = &mut pages.tales {
+            tales.push(band(&event));
+        }
+    }
+
+    /// The first promise that was broken.
+    pub fn violation(&self) -> Option<Violation> {
+        self.0.borrow().judge.violations().first().cloned().map(Violation::from)
+    }
+
+    /// Looks at the oracles, or has them judge.
+    pub fn judge<T>(&self, look: impl FnOnce(&mut Judge) -> T) -> T {
+        look(&mut self.0.borrow_mut().judge)
+    }
+
+    /// Takes down what happens in words, too, from now on.
+    pub fn narrate(&self) {
+        self.0.borrow_mut().tales.get_or_insert_default();
+    }
+
+    /// What happened since the last call, in words.
+    pub fn told(&self) -> Vec<Tale> {
+        self.0.borrow_mut().tales.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+fn band(event: &Event) -> Tale {
+    let state = match (event.what, event.mode) {
+        (What::Requested { .. }, mode) => BandState::Waiting(format!("asks {mode}")),
+        (What::Granted { .. }, Mode::Shared) => BandState::Shared("shares".into()),
+        (What::Granted { .. }, Mode::Exclusive) => BandState::Exclusive("holds".into()),
+        _ => BandState::Nothing,
+    };
+    Tale::Band { node: event.request.client.node, of: format!("lock {}", event.key.0), state }
+}
+
+/// A lock as a client uses it, whoever made it.
+pub trait Locker {
+    /// What is held.
+    type Held;
+
+    /// Takes the lock.
+    fn lock(&self, mode: Mode) -> impl Future<Output = Self::Held>;
+
+    /// Gives it back.
+    fn unlock(&self, held: Self::Held) -> impl Future<Output = ()>;
+
+    /// The fencing token of a hold, if it has one.
+    fn token(_held: &Self::Held) -> Option<Token> {
+        None
+    }
+}
+
+/// A client: takes a lock in these modes, one after the other, and holds it each time until its node's next step, so
+/// that whatever should not happen meanwhile can happen.
+pub async fn client<V: Verbs, L: Locker>(
+    rt: Rt<V>,
+    book: Book,
+    node: u32,
+    key: LockKey,
+    modes: Vec<Mode>,
+    lock: L,
+) {
+    for (number, mode) in (0..).zip(modes) {
+        let request = RequestId { client: ClientId { node, index: 0 }, number };
+        let record = |what| book.record(Event { at: Nanos::ZERO, request, key, mode, what });
+        record(What::Requested { deadline: None });
+        let held = lock.lock(mode).await;
+        record(What::Granted { token: L::token(&held) });
+        rt.yield_now().await;
+        record(What::Released);
+        lock.unlock(held).await;
+    }
+}

@@ -1,0 +1,104 @@
+//! Nodes that are connected with each other from the start: the root of a world for the explorer.
+//!
+//! Making connections is not what the lock worlds are about (the transport's own tests are), and it would make
+//! every execution several times as long. So the meshes adopt connections that stand.
+
+use protocols::rt::{Rt, RtConfig};
+use protocols::transport::{Mesh, MeshConfig, Prepared, Rank};
+use sim_backend::{Fabric, NodeId, Sim};
+use verbs_trait::{
+    AckTimeout, Context, Device, Gid, Migration, Modify, Mtu, Nanos, Path, Psn, QueuePair, RnrTimer, ToRtr,
+    ToRts, Wait,
+};
+
+/// A node's runtime and connections.
+pub struct Member {
+    /// Its runtime.
+    pub rt: Rt<Sim>,
+    /// Its connections.
+    pub mesh: Mesh<Sim>,
+}
+
+/// What a world's cluster looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// How many nodes it has.
+    pub nodes: u32,
+    /// How they learn of completions.
+    pub wait: Wait,
+    /// The node that needs a connection to itself, for its own atomics on its own words.
+    pub home: Option<u32>,
+}
+
+/// Starts a runtime and a mesh on every node of a new fabric, and connects each with each.
+pub fn connected(fabric: &Fabric, shape: Shape) -> Vec<Member> {
+    let Shape { nodes, wait, home } = shape;
+    let names: Vec<String> = (0..nodes).map(|node| NodeId(node).to_string()).collect();
+    let (members, gids): (Vec<Member>, Vec<Gid>) = (0..nodes)
+        .map(|node| {
+            let ctx = fabric.devices(NodeId(node))[0].open().expect("a node's device opens");
+            let config = RtConfig { wait, cqe: 64, ..RtConfig::default() };
+            let rt = Rt::new(&ctx, config).expect("sizes are good");
+            let mesh = Mesh::start(&rt, mesh_config(Rank::from_index(node), &names)).expect("sizes are good");
+            (Member { rt, mesh }, ctx.gid(1, 0).expect("port 1 has a GID"))
+        })
+        .unzip();
+    for (near, member) in members.iter().enumerate() {
+        if home == Some(near as u32) {
+            join(member.mesh.prepare_loopback().expect("nothing is connected"), [gids[near]; 2]);
+        }
+        for (far, other) in members.iter().enumerate().skip(near + 1) {
+            let a = member.mesh.prepare(other.mesh.me()).expect("nothing is connected");
+            let b = other.mesh.prepare(member.mesh.me()).expect("nothing is connected");
+            join([a, b], [gids[near], gids[far]]);
+        }
+    }
+    members
+}
+
+/// As small as the protocols allow, and without the transport's timers: what they are for is tested elsewhere,
+/// and every timer is one more event to be ordered.
+fn mesh_config(me: Rank, names: &[String]) -> MeshConfig {
+    MeshConfig {
+        recv_buffers: 8,
+        send_depth: 8,
+        max_message: 64,
+        chunk: 1024,
+        rd_atomic: 4,
+        ack_delay: Nanos::MAX,
+        probe_after: Nanos::MAX,
+        ..MeshConfig::new(me, names.to_vec())
+    }
+}
+
+fn join([a, b]: [Prepared<Sim>; 2], [of_a, of_b]: [Gid; 2]) {
+    connect(&a, &b, of_b);
+    connect(&b, &a, of_a);
+    let (from_a, from_b) = (a.introduction(), b.introduction());
+    a.adopt(&from_b).expect("both are ready");
+    b.adopt(&from_a).expect("both are ready");
+}
+
+fn connect(near: &Prepared<Sim>, far: &Prepared<Sim>, at: Gid) {
+    let rtr = ToRtr {
+        dest_qp: far.qp().num(),
+        rq_psn: Psn::new(0),
+        path: Path::to(at, 1),
+        mtu: Mtu::B1024,
+        min_rnr_timer: RnrTimer::new(12).expect("a code"),
+        max_dest_rd_atomic: 4,
+        alt: None,
+    };
+    let rts = ToRts {
+        sq_psn: Psn::new(0),
+        timeout: AckTimeout::new(14).expect("an exponent"),
+        retry: verbs_trait::Retries::MOST,
+        rnr_retry: verbs_trait::Retries::FOREVER,
+        max_rd_atomic: 4,
+        alt: None,
+        migration: Migration::Migrated,
+    };
+    for change in [Modify::Rtr(rtr), Modify::Rts(rts)] {
+        near.qp().modify(&change).expect("a new queue pair goes this way");
+    }
+}

@@ -1,0 +1,181 @@
+//! Every world, by name.
+
+use super::literal::{Literal, Reading};
+use super::locks::Locks;
+use super::modes::Requests;
+use super::planted::{Adding, Counter, Forgetful, Mcs, Tickets};
+use super::stage::{Play, Stage};
+use crate::explore::{Entry, Expected, ParamError, Params, Subject};
+use protocols::locks::Scheme;
+use verbs_trait::Wait;
+
+type Built = Result<Box<dyn Subject>, ParamError>;
+
+/// Every world: the shipped locks first, then what must be refuted.
+pub fn all() -> Vec<Entry> {
+    let mut all = vec![
+        held("srsl", "the lock server", |p| locks("srsl", Scheme::Srsl, Wait::Notify, p)),
+        held("dqnl", "the distributed queue", |p| locks("dqnl", Scheme::Dqnl, Wait::Notify, p)),
+        held("ncosed", "N-CoSED, repaired", |p| locks("ncosed", Scheme::Ncosed, Wait::Notify, p)),
+        held("srsl-polling", "the same, nodes that poll", |p| {
+            locks("srsl-polling", Scheme::Srsl, Wait::Poll, p)
+        }),
+        held("dqnl-polling", "the same, nodes that poll", |p| {
+            locks("dqnl-polling", Scheme::Dqnl, Wait::Poll, p)
+        }),
+        held("ncosed-polling", "the same, nodes that poll", |p| {
+            locks("ncosed-polling", Scheme::Ncosed, Wait::Poll, p)
+        }),
+        held("dqnl-cold", "polling, and nobody knows where the lock's word is", |p| {
+            locks("dqnl-cold", Scheme::Dqnl, Wait::Poll, p)
+        }),
+        held("ncosed-cold", "polling, and nobody knows where the lock's word is", |p| {
+            locks("ncosed-cold", Scheme::Ncosed, Wait::Poll, p)
+        }),
+        held("counter", "each node adds one to a word by fetch-and-add", |p| {
+            counter("counter", Adding::Atomically, p)
+        }),
+        held("mcs", "an MCS lock by one-sided operations", |p| mcs("mcs", false, p)),
+        held("tickets", "a ticket lock in one word", |p| tickets("tickets", false, p)),
+        broken("planted-lost-update", "each node reads a word and writes it plus one", |p| {
+            counter("planted-lost-update", Adding::ByReadAndWrite, p)
+        }),
+        under_faults("planted-resend", "a fetch-and-add whose completion was lost is sent again", |p| {
+            counter("planted-resend", Adding::UntilItCompletes, p)
+        }),
+        broken("planted-mcs", "an MCS lock that links before it sets its flag", |p| {
+            mcs("planted-mcs", true, p)
+        }),
+        broken("planted-tickets", "a ticket lock whose tickets wrap", |p| {
+            tickets("planted-tickets", true, p)
+        }),
+        broken("planted-forgetful", "an executor that does not poll after arming", forgetful),
+    ];
+    all.extend(literal());
+    all
+}
+
+const fn entry(
+    name: &'static str,
+    about: &'static str,
+    expected: Expected,
+    build: fn(&Params) -> Built,
+) -> Entry {
+    Entry { name, about, expected, build }
+}
+
+const fn held(name: &'static str, about: &'static str, build: fn(&Params) -> Built) -> Entry {
+    entry(name, about, Expected::Held, build)
+}
+
+const fn broken(name: &'static str, about: &'static str, build: fn(&Params) -> Built) -> Entry {
+    entry(name, about, Expected::Violated, build)
+}
+
+const fn under_faults(name: &'static str, about: &'static str, build: fn(&Params) -> Built) -> Entry {
+    entry(name, about, Expected::ViolatedUnderFaults, build)
+}
+
+fn staged<P: Play + 'static>(play: P) -> Built {
+    Ok(Box::new(Stage::new(play)))
+}
+
+/// A lock world; warm unless its name says that it is cold.
+fn locks(name: &str, scheme: Scheme, wait: Wait, params: &Params) -> Built {
+    let requests = Requests::of(params, "*,*,*")?;
+    let warm = scheme != Scheme::Srsl && !name.ends_with("-cold");
+    staged(Locks { name: name.to_owned(), scheme, requests, home: 0, wait, warm, shared_limit: None })
+}
+
+/// Worlds that ask for nothing but how many nodes there are.
+fn nodes(params: &Params, default: u32) -> Result<u32, ParamError> {
+    if params.requests.is_some() || params.modes.is_some() {
+        return Err(ParamError(
+            "the nodes of this world do one thing each: requests and modes say nothing".into(),
+        ));
+    }
+    match params.nodes.unwrap_or(default) {
+        nodes @ 2..=8 => Ok(nodes),
+        nodes => Err(ParamError(format!("a world has 2 to 8 nodes, not {nodes}"))),
+    }
+}
+
+fn counter(name: &'static str, adding: Adding, params: &Params) -> Built {
+    staged(Counter { name, nodes: nodes(params, 2)?, adding })
+}
+
+fn mcs(name: &'static str, links_first: bool, params: &Params) -> Built {
+    staged(Mcs { name, nodes: nodes(params, 2)?, links_first })
+}
+
+fn tickets(name: &'static str, carries: bool, params: &Params) -> Built {
+    staged(Tickets { name, nodes: nodes(params, 2)?, carries })
+}
+
+fn forgetful(params: &Params) -> Built {
+    let (scheme, wait) = (Scheme::Srsl, Wait::Notify);
+    let requests = Requests::of(params, "x,x")?;
+    let name = "planted-forgetful".to_owned();
+    staged(Forgetful(Locks { name, scheme, requests, home: 0, wait, warm: false, shared_limit: None }))
+}
+
+macro_rules! literal {
+    ($($name:literal $reading:ident $modes:literal,)*) => {
+        /// The lock paper, read in each way: what the nodes ask for is the smallest that refutes it.
+        fn literal() -> Vec<Entry> {
+            vec![$({
+                let build: fn(&Params) -> Built = |params| {
+                    let requests = Requests::of(params, $modes)?;
+                    let (name, reading) = ($name.to_owned(), Reading::$reading);
+                    staged(Literal { name, reading, requests, wait: Wait::Poll })
+                };
+                entry($name, Reading::$reading.about(), Reading::$reading.expected(), build)
+            }),*]
+        }
+    };
+}
+
+literal! {
+    "literal-repaired" Repaired "*,*,*",
+    "literal-zero-tail-holds" ZeroTailHolds "x,s",
+    "literal-zero-tail-holds-unswapped" ZeroTailHoldsUnswapped "x,s",
+    "literal-resets-both" ResetsBoth "xx,s",
+    "literal-resets-by-write" ResetsByWrite "x,x",
+    "literal-successor-first" SuccessorFirst "s,x,x",
+    "literal-home-resets-blindly" HomeResetsBlindly "s,x",
+    "literal-home-subtracts" HomeSubtracts "x,s",
+    "literal-count-carries" CountCarries "s,s",
+    "literal-resends-atomics" ResendsAtomics "x,s",
+    "literal-ignores-failed-reset" IgnoresFailedReset "x,x",
+    "literal-asks-too-soon" AsksTooSoon "s,xx,s",
+    "literal-serves-while-resetting" ServesWhileResetting "s,x,s",
+    "literal-no-kick" NoKick "x,s,s",
+    "literal-forgets-kick" ForgetsKick "s,x,s",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_world_has_a_name_of_its_own_and_can_be_built() {
+        let mut names: Vec<&str> = all().iter().map(|entry| entry.name).collect();
+        for entry in all() {
+            let built =
+                (entry.build)(&Params::default()).unwrap_or_else(|why| panic!("{}: {why}", entry.name));
+            assert_eq!(built.name(), entry.name);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all().len());
+        let literal = names.iter().filter(|name| name.starts_with("literal-")).count();
+        assert_eq!(literal, Reading::ALL.len());
+    }
+
+    #[test]
+    fn a_world_that_takes_no_modes_says_so() {
+        let params = Params { modes: Some("x,x".into()), ..Params::default() };
+        let mcs = all().into_iter().find(|entry| entry.name == "mcs").unwrap();
+        assert!((mcs.build)(&params).is_err());
+    }
+}

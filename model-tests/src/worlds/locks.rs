@@ -1,0 +1,182 @@
+//! Lock worlds on the shipped code: its runtime, its transport, its lock service.
+
+use super::book::{Book, Locker, client};
+use super::cluster::{Member, Shape};
+use super::modes::{self, Requests};
+use super::stage::Play;
+use crate::explore::{Coverage, Violation};
+use crate::oracle::{Conduct, Leaks, Leftover};
+use protocols::locks::{Grant, LockClient, LockConfig, LockKey, LockService, LockStats, Mode, Scheme, Token};
+use sim_backend::Sim;
+use verbs_trait::{Nanos, Wait};
+
+/// One lock, and what each node asks of it.
+pub struct Locks {
+    /// The world's name.
+    pub name: String,
+    /// The protocol.
+    pub scheme: Scheme,
+    /// What each node asks for, one after the other.
+    pub requests: Requests,
+    /// The node that is the lock's home, from 0.
+    pub home: u32,
+    /// How the nodes learn of completions.
+    pub wait: Wait,
+    /// Whether every node has used the lock once before, and knows where its word is.
+    pub warm: bool,
+    /// The count of shared requests from which on the word is given up; `None` for the default.
+    pub shared_limit: Option<u32>,
+}
+
+impl Locks {
+    fn nodes(&self) -> u32 {
+        self.requests.nodes()
+    }
+
+    /// The first key whose home is the wanted one.
+    fn key(&self) -> LockKey {
+        let at_home = |key: &LockKey| key.home(self.nodes()).index() == self.home as usize;
+        (0..).map(LockKey).find(at_home).expect("every node is a home")
+    }
+
+    /// Every node tries once to take the lock, and gives it back.
+    fn warm_up(&self, services: &[LockService<Sim>], members: &[Member]) {
+        for (service, member) in services.iter().zip(members) {
+            let (client, key) = (service.client(), self.key());
+            member.rt.spawn(async move {
+                if let Ok(grant) = client.try_lock(key, Mode::Exclusive).await {
+                    grant.unlock().await;
+                }
+            });
+        }
+    }
+}
+
+/// A client of the lock service, as the worlds' clients use it.
+struct Client(LockClient<Sim>, LockKey);
+
+impl Locker for Client {
+    type Held = Grant<Sim>;
+
+    async fn lock(&self, mode: Mode) -> Grant<Sim> {
+        match self.0.lock(self.1, mode).await {
+            Ok(grant) => grant,
+            // Refused for good: this client waits for ever, and the oracle of progress says so.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    async fn unlock(&self, held: Grant<Sim>) {
+        held.unlock().await;
+    }
+
+    fn token(held: &Grant<Sim>) -> Option<Token> {
+        held.token()
+    }
+}
+
+/// What an execution keeps.
+pub struct Cast {
+    services: Vec<LockService<Sim>>,
+    /// What had been done when the clients began.
+    before: LockStats,
+}
+
+impl Cast {
+    fn stats(&self) -> LockStats {
+        let mut all = LockStats::default();
+        self.services.iter().for_each(|service| all += service.stats());
+        all
+    }
+}
+
+impl Play for Locks {
+    type Cast = Cast;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn shape(&self) -> Shape {
+        let home = (self.scheme != Scheme::Srsl).then_some(self.home);
+        Shape { nodes: self.nodes(), wait: self.wait, home }
+    }
+
+    fn book(&self) -> Book {
+        Book::new(self.scheme.has_tokens())
+    }
+
+    fn scripts(&self) -> usize {
+        self.requests.mixes()
+    }
+
+    fn script(&self, number: usize) -> String {
+        format!("the nodes ask for {}", modes::text(&self.requests.mix(number)))
+    }
+
+    fn start(&self, script: usize, members: &[Member], book: &Book) -> Cast {
+        let mut config = LockConfig::new(self.scheme, self.nodes());
+        config.shared_limit = self.shared_limit.unwrap_or(config.shared_limit);
+        let start = |member: &Member| {
+            LockService::start(&member.rt, &member.mesh, config).expect("a good configuration")
+        };
+        let mut cast = Cast { services: members.iter().map(start).collect(), before: LockStats::default() };
+        match self.warm {
+            true => self.warm_up(&cast.services, members),
+            false => self.begin(script, &mut cast, members, book),
+        }
+        cast
+    }
+
+    fn is_rehearsed(&self) -> bool {
+        self.warm
+    }
+
+    fn begin(&self, script: usize, cast: &mut Cast, members: &[Member], book: &Book) {
+        cast.before = cast.stats();
+        let key = self.key();
+        let modes = self.requests.mix(script);
+        for (node, ((service, Member { rt, .. }), modes)) in
+            (0..).zip(cast.services.iter().zip(members).zip(modes))
+        {
+            let lock = Client(service.client(), key);
+            rt.spawn(client(rt.clone(), book.clone(), node, key, modes, lock));
+        }
+    }
+
+    fn finish(&self, cast: &Cast, members: &[Member], _: &Book) -> Result<(), Violation> {
+        for (node, (service, member)) in (0..).zip(cast.services.iter().zip(members)) {
+            let stats = service.stats();
+            let mut broken = Conduct::finish(Nanos::ZERO, node, stats.out_of_turn, stats.malformed);
+            broken.extend(Leaks::finish(Nanos::ZERO, &left(node, service, member)));
+            if let Some(first) = broken.into_iter().next() {
+                return Err(first.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn coverage(&self, cast: &Cast, members: &[Member], sink: &mut Coverage) {
+        let all = cast.stats() - cast.before;
+        if self.scheme != Scheme::Srsl {
+            sink.sometimes("a compare-and-swap failed and was repeated", all.swap_misses > 0);
+            sink.sometimes("an atomic's fate was unknown", all.unknown_fates > 0);
+            sink.sometimes("a word was given up and rebuilt", all.rebuilds > 0);
+            sink.sometimes("a message came after its epoch", all.stale_messages > 0);
+        }
+        let mesh = |of: fn(&protocols::transport::MeshStats) -> u64| {
+            members.iter().any(|member| of(&member.mesh.stats()) > 0)
+        };
+        sink.sometimes("a connection was made again", mesh(|stats| stats.reconnects));
+        sink.sometimes("a message was sent again", mesh(|stats| stats.messages_repeated));
+    }
+}
+
+/// What a node keeps although nobody asks for anything. Messages may be unacknowledged: the worlds have no timer
+/// that would tell the sender.
+fn left(node: u32, service: &LockService<Sim>, member: &Member) -> Vec<Leftover> {
+    let audit = member.mesh.audit();
+    let mesh = [("operations outstanding", audit.outstanding), ("operations waiting", audit.waiting)];
+    let named = service.audit().leftovers().into_iter().chain(mesh);
+    named.map(|(what, count)| Leftover { node: Some(node), what: what.to_owned(), count }).collect()
+}

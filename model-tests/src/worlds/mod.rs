@@ -1,0 +1,15 @@
+//! Worlds for the explorer: the shipped locks, the lock paper read to the letter, and planted bugs.
+//!
+//! Every world is a [`stage::Play`] on connected nodes of the simulated fabric. [`all()`] lists them.
+
+pub mod book;
+pub mod chronicle;
+pub mod cluster;
+mod list;
+pub mod literal;
+pub mod locks;
+pub mod modes;
+pub mod planted;
+pub mod stage;
+
+pub use list::all;

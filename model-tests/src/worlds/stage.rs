@@ -1,0 +1,298 @@
+//! What all worlds on the simulated fabric have in common: connected nodes, programs on them, a book.
+
+use super::book::Book;
+use super::chronicle::Chronicle;
+use super::cluster::{Member, Shape, connected};
+use crate::explore::{Blueprint, Coverage, Fingerprint, Stuck, Tale, Violation, World};
+use sim_backend::choice::{EventId, First};
+use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, Outcome, Policy, Snapshot, Timers};
+use sim_backend::log::Log;
+use sim_backend::profile::Profile;
+use sim_backend::{Config, Fabric, NodeId, Order};
+use std::rc::Rc;
+use verbs_trait::{Nanos, Node};
+
+/// A world's programs and its judgement: the fabric is the stage, and this is what is played on it.
+pub trait Play {
+    /// What one execution keeps for its end: services, words, counters.
+    type Cast;
+
+    /// The world's name.
+    fn name(&self) -> &str;
+
+    /// The cluster that it wants.
+    fn shape(&self) -> Shape;
+
+    /// The faults that it promises to survive. Not a crash, unless it says so: what a node held is then gone.
+    fn survives(&self) -> FaultSet {
+        FaultSet::ALL.iter().filter(|fault| *fault != Outcome::Crash).collect()
+    }
+
+    /// An empty book for an execution.
+    fn book(&self) -> Book {
+        Book::new(false)
+    }
+
+    /// How many scripts it has. If there are several, the first choice of an execution is which one is played.
+    fn scripts(&self) -> usize {
+        1
+    }
+
+    /// What a script is, for people.
+    fn script(&self, number: usize) -> String {
+        let _ = number;
+        String::new()
+    }
+
+    /// Starts what runs on the nodes, by one of the scripts; or what is to run before that, if the play has a
+    /// [rehearsal](Play::is_rehearsed).
+    fn start(&self, script: usize, members: &[Member], book: &Book) -> Self::Cast;
+
+    /// Whether something runs before the first choice: in one fixed order, to its rest. What is explored begins in the
+    /// state that this leads to.
+    fn is_rehearsed(&self) -> bool {
+        false
+    }
+
+    /// Starts what runs on the nodes after the rehearsal.
+    fn begin(&self, script: usize, cast: &mut Self::Cast, members: &[Member], book: &Book) {
+        let _ = (script, cast, members, book);
+    }
+
+    /// What a node's driver steps.
+    fn program(&self, member: &Member) -> Box<dyn Node> {
+        Box::new(member.rt.program())
+    }
+
+    /// Judges an end at which every request has ended: what is left over, and what the play itself promises.
+    ///
+    /// # Errors
+    ///
+    /// The promise that was broken.
+    fn finish(&self, cast: &Self::Cast, members: &[Member], book: &Book) -> Result<(), Violation>;
+
+    /// Names the interesting branches and says which were taken.
+    fn coverage(&self, cast: &Self::Cast, members: &[Member], sink: &mut Coverage) {
+        let _ = (cast, members, sink);
+    }
+}
+
+/// Makes the executions of a play.
+pub struct Stage<P: Play> {
+    play: Rc<P>,
+    faults: FaultSet,
+}
+
+impl<P: Play> Stage<P> {
+    /// A stage for a play.
+    pub fn new(play: P) -> Stage<P> {
+        Stage { play: Rc::new(play), faults: FaultSet::NONE }
+    }
+}
+
+impl<P: Play> Blueprint for Stage<P> {
+    type World = Scene<P>;
+
+    fn name(&self) -> &str {
+        self.play.name()
+    }
+
+    fn allow(&mut self, faults: FaultSet) {
+        self.faults = faults.and(self.play.survives());
+    }
+
+    fn root(&mut self) -> Scene<P> {
+        let nodes = self.play.shape().nodes;
+        let profile = Profile::builtin("ncosed-2007").expect("it is built in");
+        let config = Config { order: Order::Untimed, sanitize: false, ..Config::new(nodes, profile) };
+        let fabric = Fabric::new(config, Box::new(First)).expect("a small world can be built");
+        fabric.set_policy(Policy { timers: Timers::AtRest, faults: self.faults });
+        let empty = fabric.snapshot();
+        let mut scene = Scene {
+            play: Rc::clone(&self.play),
+            fabric,
+            empty,
+            acts: None,
+            tales: None,
+            chronicle: Chronicle::default(),
+        };
+        scene.begin();
+        scene
+    }
+
+    fn reset(&mut self, scene: &mut Scene<P>) {
+        // What is held outside of the programs goes first: then the programs hold the last of everything, and what
+        // they drop is dropped without a call to the fabric.
+        scene.acts = None;
+        scene.fabric.reset_to(&scene.empty);
+        scene.tales = None;
+        scene.begin();
+    }
+}
+
+/// What is on the stage once the script is known.
+struct Acts<P: Play> {
+    script: usize,
+    cast: P::Cast,
+    book: Book,
+    members: Vec<Member>,
+}
+
+/// One execution of a play.
+pub struct Scene<P: Play> {
+    play: Rc<P>,
+    fabric: Fabric,
+    empty: Snapshot,
+    /// Absent until a script is chosen.
+    acts: Option<Acts<P>>,
+    /// What happened, if somebody asks.
+    tales: Option<Vec<Tale>>,
+    chronicle: Chronicle,
+}
+
+/// The choice of a script, as an event: of a kind that the fabric does not have.
+const SCRIPT: u64 = 0xf << 60;
+
+impl<P: Play> Scene<P> {
+    fn begin(&mut self) {
+        if self.play.scripts() == 1 {
+            self.perform(0);
+        }
+    }
+
+    /// The fabric that it is played on.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    fn perform(&mut self, script: usize) {
+        let members = connected(&self.fabric, self.play.shape());
+        let book = self.play.book();
+        let mut cast = self.play.start(script, &members, &book);
+        for (node, member) in (0..).zip(&members) {
+            self.fabric.mount(NodeId(node), self.play.program(member));
+        }
+        if self.play.is_rehearsed() {
+            self.rehearse();
+            self.play.begin(script, &mut cast, &members, &book);
+            (0..self.fabric.nodes()).for_each(|node| self.fabric.nudge(NodeId(node)));
+        }
+        if let Some(tales) = &mut self.tales {
+            // What the rehearsal did is not of interest.
+            self.fabric.take_log();
+            book.narrate();
+            tales.push(Tale::Note { node: 0, text: self.play.script(script) });
+        }
+        self.acts = Some(Acts { script, cast, book, members });
+    }
+
+    /// Lets happen what is first among what can happen, until nothing can.
+    fn rehearse(&self) {
+        let mut enabled = Vec::new();
+        loop {
+            self.fabric.enabled(&mut enabled);
+            let Some(first) = enabled.first() else { return };
+            self.fabric.take(first.event, Outcome::Done, None).expect("it is enabled");
+        }
+    }
+
+    /// The requests that did not end, and why nothing will end them.
+    fn stuck(&self, book: &Book) -> Option<Violation> {
+        let open = book.judge(|judge| {
+            if judge.unended() > 0 {
+                judge.judge_progress(Nanos::ZERO, Nanos::ZERO);
+            }
+            judge.unended()
+        });
+        if open == 0 {
+            return None;
+        }
+        let asleep = (0..self.fabric.nodes()).map(NodeId).find(|&node| self.fabric.has_unpolled(node));
+        let text = book.violation().map(|violation| violation.text).unwrap_or_default();
+        Some(match asleep {
+            Some(node) => Violation::new("lost wake-up", format!("{node} sleeps on a completion; {text}")),
+            None => Violation::new("deadlock", text),
+        })
+    }
+}
+
+impl<P: Play> World for Scene<P> {
+    fn enabled(&mut self, out: &mut Vec<Enabled>) {
+        match self.acts {
+            Some(_) => self.fabric.enabled(out),
+            None => out.extend((0..self.play.scripts() as u64).map(|script| Enabled {
+                event: EventId(SCRIPT | script),
+                actor: Actor(SCRIPT | script),
+                faults: FaultSet::NONE,
+                at_rest: true,
+            })),
+        }
+    }
+
+    fn take(
+        &mut self,
+        event: EventId,
+        outcome: Outcome,
+        touched: Option<&mut Footprint>,
+    ) -> Result<(), Stuck> {
+        if self.acts.is_some() {
+            self.fabric.take(event, outcome, touched)?;
+            return Ok(());
+        }
+        let script = (event.0 ^ SCRIPT) as usize;
+        if script >= self.play.scripts() || outcome != Outcome::Done {
+            return Err(Stuck { event, outcome });
+        }
+        self.perform(script);
+        Ok(())
+    }
+
+    fn violation(&mut self) -> Option<Violation> {
+        self.acts.as_ref()?.book.violation()
+    }
+
+    fn finish(&mut self) -> Result<(), Violation> {
+        let Some(Acts { cast, book, members, .. }) = &self.acts else { return Ok(()) };
+        match self.stuck(book) {
+            Some(stuck) => Err(stuck),
+            None => self.play.finish(cast, members, book),
+        }
+    }
+
+    /// The fabric's, in which each program counts by all that it has seen: programs are deterministic, and what the book
+    /// says of a node is a function of what its program saw. (Of what was said *in which order across nodes* only the
+    /// holders matter to what comes, and they follow from what each node has done.) The script is part of it, since
+    /// it is what programs were started with.
+    fn fingerprint(&mut self) -> Option<Fingerprint> {
+        let Some(acts) = &self.acts else { return Some(Fingerprint(SCRIPT.into())) };
+        let script = (acts.script as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        Some(Fingerprint(self.fabric.fingerprint() ^ script))
+    }
+
+    fn coverage(&mut self, sink: &mut Coverage) {
+        if let Some(Acts { cast, members, .. }) = &self.acts {
+            self.play.coverage(cast, members, sink);
+        }
+    }
+
+    fn columns(&self) -> Vec<String> {
+        (0..self.fabric.nodes()).map(|node| NodeId(node).to_string()).collect()
+    }
+
+    fn narrate(&mut self) {
+        self.tales = Some(Vec::new());
+        self.fabric.set_log(Log::memory());
+        if let Some(acts) = &self.acts {
+            acts.book.narrate();
+        }
+    }
+
+    fn told(&mut self) -> Vec<Tale> {
+        let mut told = self.tales.as_mut().map(std::mem::take).unwrap_or_default();
+        self.chronicle.read(&self.fabric.take_log(), &mut told);
+        if let Some(acts) = &self.acts {
+            told.extend(acts.book.told());
+        }
+        told
+    }
+}

@@ -1,0 +1,123 @@
+//! The shipped lock code under the promise that reduction rests on: what does not conflict commutes.
+//!
+//! `sim-backend/tests/explore/commute.rs` holds small scripts to it; here it is the runtime, the transport with its
+//! reconnections, and the locks. `COMMUTE_SEEDS` looks longer.
+
+use model_tests::explore::{Blueprint, World};
+use model_tests::worlds::locks::Locks;
+use model_tests::worlds::modes::Requests;
+use model_tests::worlds::stage::{Scene, Stage};
+use protocols::locks::Scheme;
+use sim_backend::choice::Rng;
+use sim_backend::explore::{Enabled, FaultSet, Footprint, Outcome};
+use verbs_trait::Wait;
+
+struct Taken {
+    enabled: Enabled,
+    outcome: Outcome,
+    print: Footprint,
+}
+
+#[derive(PartialEq)]
+struct State {
+    parts: Vec<(String, u128)>,
+    enabled: Vec<Enabled>,
+}
+
+fn state(scene: &mut Scene<Locks>) -> State {
+    let mut enabled = vec![];
+    scene.enabled(&mut enabled);
+    enabled.sort_unstable_by_key(|enabled| enabled.event);
+    State { parts: scene.fabric().fingerprint_parts(), enabled }
+}
+
+fn walk(scene: &mut Scene<Locks>, rng: &mut Rng, mut faults: u32) -> (Vec<Taken>, Vec<State>) {
+    let (mut path, mut states) = (vec![], vec![]);
+    loop {
+        let now = state(scene);
+        let enabled = match now.enabled.len() {
+            n @ 1.. if path.len() < 400 => now.enabled[rng.below(n as u64) as usize],
+            _ => {
+                states.push(now);
+                return (path, states);
+            }
+        };
+        states.push(now);
+        let kinds: Vec<Outcome> = enabled.faults.iter().collect();
+        let mut outcome = Outcome::Done;
+        if faults > 0 && !kinds.is_empty() && rng.below(15) == 0 {
+            outcome = kinds[rng.below(kinds.len() as u64) as usize];
+            faults -= 1;
+        }
+        let mut print = Footprint::new();
+        scene.take(enabled.event, outcome, Some(&mut print)).unwrap();
+        path.push(Taken { enabled, outcome, print });
+    }
+}
+
+fn check(stage: &mut Stage<Locks>, scene: &mut Scene<Locks>, path: &[Taken], states: &[State]) -> usize {
+    let mut pairs = 0;
+    for i in 0..path.len().saturating_sub(1) {
+        let (first, second) = (&path[i], &path[i + 1]);
+        let at_rest = first.enabled.at_rest || second.enabled.at_rest;
+        if at_rest || first.enabled.actor == second.enabled.actor || first.print.conflicts(&second.print) {
+            continue;
+        }
+        stage.reset(scene);
+        let swapped = path[..i].iter().chain([second, first]);
+        let name =
+            |taken: &Taken| format!("{:x} {}\n  {}", taken.enabled.event.0, taken.outcome, taken.print);
+        for taken in swapped {
+            let took = scene.take(taken.enabled.event, taken.outcome, None);
+            assert!(
+                took.is_ok(),
+                "at {i}, {} is not enabled:\n{}\n{}",
+                name(taken),
+                name(first),
+                name(second)
+            );
+        }
+        let (there, here) = (&states[i + 2], state(scene));
+        let differ = |(a, b): &(&(String, u128), &(String, u128))| a != b;
+        let parts: Vec<_> = there.parts.iter().zip(&here.parts).filter(differ).map(|(a, _)| &a.0).collect();
+        assert!(
+            parts.is_empty(),
+            "{parts:?} depend on the order, at {i}:\n{}\n{}",
+            name(first),
+            name(second)
+        );
+        assert!(
+            there.enabled == here.enabled,
+            "what follows depends, at {i}:\n{}\n{}",
+            name(first),
+            name(second)
+        );
+        pairs += 1;
+    }
+    pairs
+}
+
+#[test]
+fn transitions_of_the_shipped_locks_that_do_not_conflict_commute() {
+    let seeds = std::env::var("COMMUTE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
+    let mut pairs = 0;
+    for scheme in [Scheme::Srsl, Scheme::Dqnl, Scheme::Ncosed] {
+        for wait in [Wait::Notify, Wait::Poll] {
+            let requests = Requests::read("x,s,x").unwrap();
+            let name = format!("{scheme:?}");
+            let mut stage =
+                Stage::new(Locks { name, scheme, requests, home: 0, wait, warm: false, shared_limit: None });
+            stage.allow(FaultSet::ALL);
+            let mut scene = stage.root();
+            for seed in 0..seeds {
+                for faults in [0, 1, 2] {
+                    stage.reset(&mut scene);
+                    let (path, states) = walk(&mut scene, &mut Rng::from_seed(seed), faults);
+                    println!("{scheme:?} {wait:?} seed {seed}, {faults} faults: {} transitions", path.len());
+                    pairs += check(&mut stage, &mut scene, &path, &states);
+                }
+            }
+        }
+    }
+    assert!(pairs > 100, "{pairs} pairs");
+}

@@ -1,0 +1,108 @@
+//! The explorer on the worlds: what is broken is found, what is shipped holds, as far as a test can go.
+
+use model_tests::explore::{Expected, Options, Params, Reduction, Report, Verdict};
+use model_tests::worlds::all;
+use sim_backend::explore::{FaultSet, Outcome};
+use std::ops::ControlFlow;
+
+/// Explores a world of the list.
+fn explore(name: &str, modes: Option<&str>, options: &Options) -> Report {
+    let entry = all().into_iter().find(|entry| entry.name == name).expect("it is in the list");
+    let params = Params { modes: modes.map(str::to_owned), ..Params::default() };
+    let mut world = (entry.build)(&params).unwrap_or_else(|why| panic!("{name}: {why}"));
+    let mut go_on = |_: &_| ControlFlow::Continue(());
+    world.explore(options, &mut go_on).unwrap_or_else(|why| panic!("{name}: {why}"))
+}
+
+/// An end of 400 events is far beyond what these worlds need.
+fn options(reduction: Reduction, faults: u32) -> Options {
+    let kinds = FaultSet::one(Outcome::LoseCompletion).with(Outcome::Strand);
+    Options { reduction, faults, kinds, max_depth: 400, ..Options::default() }
+}
+
+#[test]
+fn every_planted_bug_and_every_literal_reading_is_found() {
+    for entry in all().iter().filter(|entry| entry.expected != Expected::Held) {
+        let faults = u32::from(entry.expected == Expected::ViolatedUnderFaults);
+        let report = explore(entry.name, None, &options(Reduction::Dpor, faults));
+        assert_eq!(report.verdict, Verdict::Violated, "{}: {}", entry.name, entry.about);
+        if faults == 1 {
+            let calm = explore(entry.name, None, &options(Reduction::Dpor, 0));
+            assert!(calm.held() && calm.exhaustive, "{}: it takes a fault", entry.name);
+        }
+    }
+}
+
+#[test]
+fn planted_bugs_are_found_by_every_reduction() {
+    for name in
+        ["planted-lost-update", "planted-resend", "planted-mcs", "planted-tickets", "planted-forgetful"]
+    {
+        for reduction in [Reduction::None, Reduction::Sleep, Reduction::Dpor, Reduction::Cache] {
+            let report = explore(name, None, &options(reduction, u32::from(name == "planted-resend")));
+            assert_eq!(report.verdict, Verdict::Violated, "{name} by {reduction}");
+        }
+    }
+}
+
+#[test]
+fn what_a_planted_bug_stands_beside_holds() {
+    for name in ["counter", "mcs", "tickets"] {
+        let report = explore(name, None, &options(Reduction::Dpor, 0));
+        assert!(report.held() && report.exhaustive, "{name}");
+    }
+}
+
+/// No reduction loses an end, none sees a trace twice that the other does not, and a state that was seen leads
+/// nowhere else the second time.
+#[test]
+fn every_reduction_reaches_the_same_ends() {
+    for (name, modes) in [("counter", None), ("srsl-polling", Some("x,s"))] {
+        let all = [Reduction::None, Reduction::Sleep, Reduction::Dpor, Reduction::Cache].map(|reduction| {
+            let report = explore(name, modes, &Options { collect_ends: true, ..options(reduction, 0) });
+            assert!(report.held() && report.exhaustive, "{name} by {reduction}");
+            report
+        });
+        assert!(all.iter().all(|report| report.ends == all[0].ends), "{name}");
+        assert_eq!(all[1].executions, all[2].executions, "{name}: traces by sleep sets and by source sets");
+    }
+}
+
+/// Shipped schemes, every mix of modes, every order: what fits in a few seconds.
+#[test]
+fn the_shipped_locks_hold_in_every_order_of_small_worlds() {
+    for (name, modes) in [
+        ("srsl", "*,*"),
+        ("srsl-polling", "*,*,*"),
+        ("srsl-polling", "**,*"),
+        ("dqnl-cold", "x,x"),
+        ("dqnl-polling", "x,x,x"),
+        ("dqnl", "x,x"),
+        ("ncosed-cold", "*,*"),
+        ("ncosed-polling", "x,x,x"),
+        ("ncosed-polling", "s,s,s"),
+    ] {
+        let report = explore(name, Some(modes), &options(Reduction::Dpor, 0));
+        assert!(report.held() && report.exhaustive, "{name} {modes}: {:?}", report.counterexample);
+    }
+}
+
+/// The same with one atomic whose completion is lost, or that is stranded, at every point.
+#[test]
+fn the_shipped_locks_hold_with_one_unknown_fate() {
+    for (name, modes) in [("dqnl-polling", "x,x"), ("ncosed-polling", "s,x")] {
+        let limited = Options { max_executions: Some(20_000), ..options(Reduction::Dpor, 1) };
+        let report = explore(name, Some(modes), &limited);
+        assert!(report.held(), "{name} {modes}: {:?}", report.counterexample);
+    }
+}
+
+#[test]
+fn the_paper_s_protocol_holds_with_every_repair() {
+    for modes in ["*,*", "x,sx"] {
+        let report = explore("literal-repaired", Some(modes), &options(Reduction::Dpor, 0));
+        assert!(report.held() && report.exhaustive, "{modes}: {:?}", report.counterexample);
+        let unreached: Vec<_> = report.unreached().collect();
+        assert!(unreached.is_empty() || modes == "*,*", "{modes}: never {unreached:?}");
+    }
+}

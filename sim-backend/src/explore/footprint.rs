@@ -1,0 +1,152 @@
+//! What a transition touched, and so which transitions commute.
+
+use std::fmt;
+
+/// Something that a transition can touch, by an identity that is stable from run to run: 4 bits of kind, and what the
+/// kind needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Object(pub u64);
+
+/// How something was touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum How {
+    /// It was looked at.
+    Read,
+    /// It was changed.
+    Write,
+    /// One transition made it, and another one could happen only because of it: the packet that was sent, the
+    /// wake-up. The two are ordered, and cannot be reversed, even if they conflict elsewhere.
+    Cause,
+}
+
+/// One object touched in one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Touch {
+    /// What.
+    pub object: Object,
+    /// How.
+    pub how: How,
+}
+
+/// What one transition touched. An object may be in it several times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    touches: Vec<Touch>,
+}
+
+impl Footprint {
+    /// Nothing touched yet.
+    pub const fn new() -> Footprint {
+        Footprint { touches: Vec::new() }
+    }
+
+    /// Forgets everything, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.touches.clear();
+    }
+
+    /// Adds a touch.
+    #[inline]
+    pub fn push(&mut self, object: Object, how: How) {
+        self.touches.push(Touch { object, how });
+    }
+
+    /// Everything touched, in no particular order.
+    pub fn touches(&self) -> &[Touch] {
+        &self.touches
+    }
+
+    /// Whether both touched something in a way that makes their order matter, or one made the other possible.
+    pub fn conflicts(&self, other: &Footprint) -> bool {
+        self.meets(other, |a, b| match (a, b) {
+            (How::Cause, b) => b == How::Cause,
+            (a, How::Cause) => a == How::Cause,
+            (a, b) => a == How::Write || b == How::Write,
+        })
+    }
+
+    /// Whether one made the other possible.
+    pub fn is_cause_of(&self, other: &Footprint) -> bool {
+        self.meets(other, |a, b| (a, b) == (How::Cause, How::Cause))
+    }
+
+    fn meets(&self, other: &Footprint, how: impl Fn(How, How) -> bool) -> bool {
+        self.touches.iter().any(|a| other.touches.iter().any(|b| a.object == b.object && how(a.how, b.how)))
+    }
+}
+
+impl fmt::Display for Object {
+    /// What it is, and three numbers, of which a kind may use fewer: the adapter, node or port; the queue pair's place
+    /// or number; a count.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, middle, count) = (self.0 >> 42 & 0x3ff, self.0 >> 18 & 0xff_ffff, self.0 & 0x3_ffff);
+        let kind = match (self.0 >> 60, self.0 >> 56 & 0xf) {
+            (1, _) => {
+                return write!(f, "word {}+{}", self.0 >> 36 & 0xff_ffff, (self.0 & ((1 << 36) - 1)) * 8);
+            }
+            (2, _) => "mode",
+            (3, _) => "sends",
+            (4, _) => "receives",
+            (5, _) => "receive",
+            (6, _) => "tail",
+            (7, _) => "packet",
+            (8, _) => "late packet",
+            (9, _) => "datagram",
+            (10, _) => "message",
+            (11, _) => "node",
+            (12, _) => "wake-up",
+            (13, _) => "loss",
+            (14, _) => "link",
+            (15, 0) => "rest",
+            (15, 1) => "regions",
+            (15, 2) => "shared receives",
+            (15, 3) => "manager",
+            (15, 4) => "lost message",
+            (15, 5) => "awaited receive",
+            (15, 8) => "refusal",
+            (15, _) => "breakage",
+            _ => "object",
+        };
+        write!(f, "{kind} {unit}/{middle}/{count}")
+    }
+}
+
+impl fmt::Display for Footprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, touch) in self.touches.iter().enumerate() {
+            let how = match touch.how {
+                How::Read => "reads",
+                How::Write => "writes",
+                How::Cause => "cause",
+            };
+            write!(f, "{}{how} {}", if i == 0 { "" } else { ", " }, touch.object)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn print(list: &[(u64, How)]) -> Footprint {
+        let mut footprint = Footprint::new();
+        list.iter().for_each(|&(object, how)| footprint.push(Object(object), how));
+        footprint
+    }
+
+    #[test]
+    fn transitions_conflict_when_one_changes_what_the_other_touches() {
+        let reader = print(&[(1, How::Read), (2, How::Read)]);
+        assert!(!reader.conflicts(&reader));
+        assert!(reader.conflicts(&print(&[(2, How::Write)])) && print(&[(2, How::Write)]).conflicts(&reader));
+        assert!(!reader.conflicts(&print(&[(3, How::Write)])));
+    }
+
+    #[test]
+    fn a_cause_orders_its_effect_and_nothing_else() {
+        let (sent, delivered) = (print(&[(7, How::Cause)]), print(&[(7, How::Cause), (1, How::Write)]));
+        assert!(sent.conflicts(&delivered) && sent.is_cause_of(&delivered));
+        assert!(!sent.conflicts(&print(&[(7, How::Write)])));
+    }
+}

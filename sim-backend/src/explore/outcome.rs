@@ -1,0 +1,157 @@
+//! How an event can end.
+
+use std::fmt;
+
+/// How an event ends: as it should, or with a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(u8)]
+pub enum Outcome {
+    /// As it should.
+    #[default]
+    Done = 0,
+    /// The packet is lost. The timer of the queue pair that waits for it, or for its answer, may run out from now on.
+    Drop = 1,
+    /// The packet leaves its order and arrives at any time later; the same timer may run out before.
+    Delay = 2,
+    /// The request is executed, and its requester is never told: its operation ends with
+    /// [`RetryExc`](verbs_trait::WcError::RetryExc) and its queue pair is in error at once. Hits a request that ends
+    /// with this packet, or an answer.
+    LoseCompletion = 3,
+    /// The requester gives up ([`RetryExc`](verbs_trait::WcError::RetryExc)) while the request is still under way: it
+    /// may be executed any time later, until the responder's queue pair is in error.
+    Strand = 4,
+    /// The link between the packet's two nodes is cut. Everything on it is lost, and everything that is sent over it
+    /// until it is repaired, which can happen at any time.
+    Cut = 5,
+    /// The receiving port loses its link, and its adapter knows. Until it is repaired, which can happen at any time,
+    /// everything is lost that comes or leaves by it.
+    PortDown = 6,
+    /// The receiving node crashes, or the node that was to take its step. It does not come back.
+    Crash = 7,
+}
+
+impl Outcome {
+    /// All of them, by number.
+    pub const ALL: [Outcome; 8] = [
+        Outcome::Done,
+        Outcome::Drop,
+        Outcome::Delay,
+        Outcome::LoseCompletion,
+        Outcome::Strand,
+        Outcome::Cut,
+        Outcome::PortDown,
+        Outcome::Crash,
+    ];
+
+    /// The outcome of a number.
+    pub const fn from_number(number: u8) -> Option<Outcome> {
+        if (number as usize) < Outcome::ALL.len() { Some(Outcome::ALL[number as usize]) } else { None }
+    }
+
+    /// Whether something went wrong.
+    pub const fn is_fault(self) -> bool {
+        !matches!(self, Outcome::Done)
+    }
+
+    /// The name, as users write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Done => "done",
+            Outcome::Drop => "drop",
+            Outcome::Delay => "delay",
+            Outcome::LoseCompletion => "lose-completion",
+            Outcome::Strand => "strand",
+            Outcome::Cut => "cut",
+            Outcome::PortDown => "port-down",
+            Outcome::Crash => "crash",
+        }
+    }
+
+    /// The outcome of a name.
+    pub fn from_name(name: &str) -> Option<Outcome> {
+        Outcome::ALL.into_iter().find(|outcome| outcome.name() == name)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of outcomes that are faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct FaultSet(u8);
+
+impl FaultSet {
+    /// No fault.
+    pub const NONE: FaultSet = FaultSet(0);
+    /// Every fault.
+    pub const ALL: FaultSet = FaultSet(0xfe);
+
+    /// One fault. [`Outcome::Done`] is none.
+    pub const fn one(fault: Outcome) -> FaultSet {
+        FaultSet((1 << fault as u8) & FaultSet::ALL.0)
+    }
+
+    /// The same with one more.
+    #[must_use]
+    pub const fn with(self, fault: Outcome) -> FaultSet {
+        FaultSet(self.0 | FaultSet::one(fault).0)
+    }
+
+    /// Those that both have.
+    #[must_use]
+    pub const fn and(self, other: FaultSet) -> FaultSet {
+        FaultSet(self.0 & other.0)
+    }
+
+    /// Whether a fault is among them.
+    pub const fn contains(self, fault: Outcome) -> bool {
+        self.0 & FaultSet::one(fault).0 != 0
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// How many.
+    pub const fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// Each of them, by number.
+    pub fn iter(self) -> impl Iterator<Item = Outcome> {
+        Outcome::ALL.into_iter().filter(move |&fault| self.contains(fault))
+    }
+}
+
+impl FromIterator<Outcome> for FaultSet {
+    fn from_iter<I: IntoIterator<Item = Outcome>>(faults: I) -> FaultSet {
+        faults.into_iter().fold(FaultSet::NONE, FaultSet::with)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_one_to_one() {
+        for (number, outcome) in Outcome::ALL.into_iter().enumerate() {
+            assert_eq!(Outcome::from_number(number as u8), Some(outcome));
+            assert_eq!(Outcome::from_name(outcome.name()), Some(outcome));
+        }
+        assert_eq!((Outcome::from_number(8), Outcome::from_name("Done")), (None, None));
+    }
+
+    #[test]
+    fn a_set_of_faults_never_holds_the_good_outcome() {
+        let all: FaultSet = Outcome::ALL.into_iter().collect();
+        assert_eq!((all, all.len(), all.contains(Outcome::Done)), (FaultSet::ALL, 7, false));
+        let two = FaultSet::one(Outcome::Drop).with(Outcome::Cut).with(Outcome::Done);
+        assert_eq!(two.iter().collect::<Vec<_>>(), [Outcome::Drop, Outcome::Cut]);
+        assert!(two.and(FaultSet::one(Outcome::Delay)).is_empty());
+    }
+}

@@ -1,0 +1,82 @@
+//! What an untimed world asks of a queue pair: what it waits for, and what its next step depends on.
+
+use crate::explore::mix::Mix;
+use crate::hca::qp::Qp;
+use crate::hca::{Buffers, Hardware, Io, Key, Route};
+use std::hash::Hash;
+use verbs_trait::{Nanos, Psn, QpState, Retries};
+
+impl Qp {
+    /// All that decides what it does next.
+    pub(crate) fn digest(&self, buffers: &Buffers, mix: &mut Mix) {
+        (self.num, self.state(), self.new.caps.max_inline, self.peer(), self.route()).hash(mix);
+        self.digest_attributes(mix);
+        (&self.sq, &self.rq, self.deadline != Nanos::MAX).hash(mix);
+        for wqe in &self.sq.queue {
+            wqe.inline.map(|id| buffers.get(id)).hash(mix);
+        }
+    }
+
+    /// Whether the requester waits until its receiver is ready.
+    pub fn backs_off(&self) -> bool {
+        self.sq.backing_off
+    }
+
+    /// Whether it asks a receiver that is not ready without end.
+    pub fn asks_for_ever(&self) -> bool {
+        self.sq.rnr_retries == Retries::FOREVER.count()
+    }
+
+    /// How often it may still send again.
+    pub fn retries_left(&self) -> u8 {
+        self.sq.retries_left
+    }
+
+    /// The oldest number that is neither acknowledged nor answered.
+    pub fn unacked(&self) -> Psn {
+        self.sq.unacked
+    }
+
+    /// Whether the requester waits for an answer to a packet.
+    pub fn waits_for(&self, psn: Psn) -> bool {
+        self.sq.is_open(psn) && self.sq.is_busy() && matches!(self.state(), QpState::Rts | QpState::Sqd)
+    }
+
+    /// Whether answers decide what it sends: something is held back, or the window is half full.
+    pub fn is_held(&self) -> bool {
+        self.sq.next < self.sq.queue.len() || self.sq.psn.since(self.sq.unacked) >= super::WINDOW / 2
+    }
+
+    /// Whether a request that comes by this way would be looked at.
+    pub fn hears(&self, way: Route) -> bool {
+        let listens = matches!(self.state(), QpState::Rtr | QpState::Rts | QpState::Sqd);
+        listens && !self.is_closed() && self.is_reached_by(way)
+    }
+
+    /// Receive requests in its own queue.
+    pub fn receives_queued(&self) -> u32 {
+        self.rq.queue.len() as u32
+    }
+
+    /// How many its own queue can hold.
+    pub fn receive_depth(&self) -> u32 {
+        self.new.caps.max_recv_wr
+    }
+
+    /// The shared receive queue that it draws from.
+    pub fn shared(&self) -> Option<Key> {
+        self.new.srq
+    }
+
+    /// Whether a message that needs a receive request would find one.
+    pub fn has_receives(&self, hw: &Hardware) -> bool {
+        self.next_room(hw).is_some()
+    }
+
+    /// No answer came, however often it asked.
+    pub fn run_out(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
+        self.deadline = Nanos::MAX;
+        self.exhausted(hw, io);
+        self.attend(hw, io);
+    }
+}

@@ -1,0 +1,399 @@
+//! Faults as alternative outcomes, what they leave behind, and how that is repaired.
+
+use super::super::World;
+use super::super::events::Happened;
+use super::super::wire::{Cargo, Stray};
+use crate::NodeId;
+use crate::choice::EventId;
+use crate::explore::identity::{self, object};
+use crate::explore::{Enabled, FaultSet, How, Outcome};
+use crate::hca::{Body, HcaId, Key, Packet, PortId, Qp, Route, Syndrome, place_of};
+use verbs_trait::{Nanos, Psn};
+
+/// What is broken until it is repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Broken {
+    pub what: What,
+    repair: EventId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum What {
+    Link(PortId, PortId),
+    Port(PortId),
+}
+
+/// The faults after which nothing comes through for a while, or for ever.
+const SILENT: FaultSet = FaultSet::one(Outcome::Cut).with(Outcome::PortDown).with(Outcome::Crash);
+
+impl World {
+    // What may happen.
+
+    /// Whether any link could fail.
+    pub(super) fn links_can_fail(&self) -> bool {
+        !self.state.untimed.policy.faults.and(SILENT).is_empty()
+    }
+
+    pub(super) fn crash_fault(&self) -> FaultSet {
+        self.state.untimed.policy.faults.and(FaultSet::one(Outcome::Crash))
+    }
+
+    /// The ways in which a packet's delivery can fail, within its flow's order or outside of it.
+    pub(super) fn packet_faults(&self, id: u32, in_order: bool) -> FaultSet {
+        let packet = self.state.packets.get(id);
+        let offered = self.state.untimed.policy.faults;
+        let mut faults = FaultSet::NONE;
+        if packet.route.from != packet.route.to {
+            faults = faults.with(Outcome::Drop).with(Outcome::Cut).with(Outcome::PortDown);
+        }
+        faults = faults.with(Outcome::Crash);
+        if matches!(packet.body, Body::Datagram(_)) {
+            return faults.and(offered);
+        }
+        let waits = self.requester_of(packet).is_some_and(|(_, _, qp)| qp.deadline != Nanos::MAX);
+        if !waits {
+            // Nobody would notice, or nobody would ever ask again.
+            faults = faults.and(SILENT);
+        } else if in_order && faults.contains(Outcome::Drop) {
+            faults = faults.with(Outcome::Delay);
+            faults =
+                faults.with(if packet.body.is_request() { Outcome::Strand } else { Outcome::LoseCompletion });
+        }
+        faults.and(offered)
+    }
+
+    pub(super) fn stray_faults(&self, stray: &Stray) -> FaultSet {
+        match &stray.cargo {
+            Cargo::Packet(packet) => self.packet_faults(*packet, false),
+            Cargo::Cm { to, message } if message.from == *to => self.crash_fault(),
+            Cargo::Cm { .. } => SILENT.with(Outcome::Drop).and(self.state.untimed.policy.faults),
+        }
+    }
+
+    /// The queue pair that waits for an answer, if a packet is, or brings, one that it still waits for.
+    fn requester_of(&self, packet: &Packet) -> Option<(HcaId, Key, &Qp)> {
+        let end = if packet.body.is_request() { packet.from } else { packet.to };
+        let adapter = &self.state.hcas[end.hca.0 as usize];
+        let key = adapter.find(end.qp)?;
+        let qp = adapter.qps.get(key)?;
+        let informs = !matches!(packet.body, Body::Ack { syndrome: Syndrome::Rnr(_), .. });
+        (informs && qp.waits_for(packet.psn)).then_some((end.hca, key, qp))
+    }
+
+    // What happens.
+
+    /// Something goes wrong with the delivery of the packet at a flow's head.
+    pub(super) fn hit_packet(&mut self, place: u32, outcome: Outcome) -> Option<Happened> {
+        let (_, flow) = self.state.flows.at(place)?;
+        let id = flow.line.first()?;
+        if !self.packet_faults(id, true).contains(outcome) {
+            return None;
+        }
+        let (event, flow_name, number) = (flow.next(), flow.name(), flow.number);
+        self.touch(object::sent(event), How::Cause);
+        self.touch_arrival(id);
+        match outcome {
+            Outcome::Strand => self.strand(place, id),
+            Outcome::Crash => {
+                return Some(self.crash_now(self.shape.node(self.state.packets.get(id).to.hca)));
+            }
+            Outcome::Cut => self.cut(self.state.packets.get(id).route),
+            Outcome::PortDown => self.port_down(self.state.packets.get(id).route.to),
+            _ => {
+                self.pop(place);
+                match outcome {
+                    Outcome::Delay => {
+                        self.lost(id);
+                        let late = identity::late(flow_name, number);
+                        self.touch(object::stray(late), How::Cause);
+                        self.stray_of(Cargo::Packet(id), late);
+                    }
+                    Outcome::LoseCompletion => {
+                        let requester = self.requester_of(self.state.packets.get(id));
+                        let requester = requester.map(|(hca, key, _)| (hca, key));
+                        self.lose(id);
+                        if let Some((hca, key)) = requester {
+                            self.give_up(hca, key);
+                        }
+                    }
+                    _ => {
+                        self.lost(id);
+                        self.lose(id);
+                    }
+                }
+            }
+        }
+        Some(Happened::Done)
+    }
+
+    /// Something goes wrong with what is in no order.
+    pub(super) fn hit_stray(&mut self, key: Key, outcome: Outcome) -> Option<Happened> {
+        let stray = self.state.strays.get(key)?;
+        if !self.stray_faults(stray).contains(outcome) {
+            return None;
+        }
+        let id = EventId(stray.id);
+        self.touch(object::stray(id), How::Cause);
+        let (route, packet) = match &self.state.strays.get(key)?.cargo {
+            Cargo::Packet(id) => (self.state.packets.get(*id).route, Some(*id)),
+            Cargo::Cm { to, message } => (self.message_route(*to, message), None),
+        };
+        match packet {
+            Some(packet) => self.touch_arrival(packet),
+            None => self.touch_message(key),
+        }
+        match outcome {
+            Outcome::Crash => return Some(self.crash_now(self.node_at(route.to))),
+            Outcome::Cut => self.cut(route),
+            Outcome::PortDown => self.port_down(route.to),
+            _ => self.lose_stray(key),
+        }
+        Some(Happened::Done)
+    }
+
+    fn pop(&mut self, place: u32) {
+        let Some((key, flow)) = self.state.flows.at_mut(place) else { return };
+        self.state.packets.leave(&mut flow.line);
+        flow.number += 1;
+        flow.stranded = false;
+        if flow.line.is_empty() && !flow.attached {
+            self.state.flows.remove(key);
+        }
+    }
+
+    /// The requester gives up; its packet goes on.
+    fn strand(&mut self, place: u32, id: u32) {
+        if let Some((_, flow)) = self.state.flows.at_mut(place) {
+            flow.stranded = true;
+        }
+        let requester = self.requester_of(self.state.packets.get(id)).map(|(hca, key, _)| (hca, key));
+        if let Some((hca, key)) = requester {
+            self.touch(object::sends(hca.0, key.index), How::Write);
+            self.give_up(hca, key);
+        }
+    }
+
+    fn node_at(&self, port: PortId) -> NodeId {
+        self.shape.node(self.shape.hca(port))
+    }
+
+    fn cut(&mut self, way: Route) {
+        let link = (way.from.min(way.to), way.from.max(way.to));
+        let what = What::Link(link.0, link.1);
+        let repair = identity::repair_link(link, self.count_breakage(what));
+        self.break_down(what, repair);
+        self.clear(|under_way| under_way == way || under_way.back() == way);
+    }
+
+    fn port_down(&mut self, port: PortId) {
+        let node = self.node_at(port);
+        let repair = identity::repair_port(port, self.count_breakage(What::Port(port)));
+        self.break_down(What::Port(port), repair);
+        self.set_port(node, self.shape.cable(port), false);
+        // What an adapter sends to itself crosses no link.
+        self.clear(|under_way| under_way.to == port && under_way.from != port);
+    }
+
+    fn count_breakage(&mut self, what: What) -> u32 {
+        let breakages = &mut self.state.untimed.breakages;
+        let place = breakages.iter().position(|(known, _)| *known == what).unwrap_or_else(|| {
+            breakages.push((what, 0));
+            breakages.len() - 1
+        });
+        breakages[place].1 += 1;
+        breakages[place].1
+    }
+
+    fn break_down(&mut self, what: What, repair: EventId) {
+        self.state.untimed.broken.push(Broken { what, repair });
+        self.touch(object::broken(repair), How::Cause);
+        self.touch_links_of(what);
+    }
+
+    fn touch_links_of(&mut self, what: What) {
+        match what {
+            What::Link(a, b) => self.touch(object::link(a, b), How::Write),
+            What::Port(port) => self.touch_links(port),
+        }
+    }
+
+    /// All links of a port.
+    fn touch_links(&mut self, port: PortId) {
+        for other in 0..self.state.ports.len() as u32 {
+            if other != port.0 {
+                self.touch(object::link(port, PortId(other)), How::Write);
+            }
+        }
+    }
+
+    pub(super) fn crash_now(&mut self, node: NodeId) -> Happened {
+        self.touch(object::node(node), How::Write);
+        for hca in self.shape.hcas(node) {
+            self.touch_manager(hca);
+            self.touch(object::regions(hca), How::Write);
+            let pairs: Vec<Key> = self.state.hcas[hca.0 as usize].qps.iter().map(|(key, _)| key).collect();
+            pairs.into_iter().for_each(|key| self.touch_mode(hca, key));
+            self.state.untimed.cms[hca.0 as usize].lost = false;
+        }
+        let cables = 1..=self.shape.cables();
+        cables.for_each(|cable| self.touch_links(self.shape.at_cable(node, cable)));
+        self.crash(node);
+        self.state.untimed.nodes[node.index()].deadline = None;
+        let shape = self.shape;
+        self.clear(|under_way| shape.node(shape.hca(under_way.to)) == node);
+        Happened::Crashed(node)
+    }
+
+    pub(super) fn repairs(&self, out: &mut Vec<Enabled>) {
+        for broken in &self.state.untimed.broken {
+            self.offer(broken.repair, FaultSet::NONE, out);
+        }
+    }
+
+    pub(super) fn repair(&mut self, event: EventId) -> Option<()> {
+        let broken = &mut self.state.untimed.broken;
+        let place = broken.iter().position(|broken| broken.repair == event)?;
+        let Broken { what, repair } = broken.remove(place);
+        self.touch(object::broken(repair), How::Cause);
+        self.touch_links_of(what);
+        if let What::Port(port) = what {
+            self.set_port(self.node_at(port), self.shape.cable(port), true);
+        }
+        Some(())
+    }
+
+    // What is lost.
+
+    /// Everything that is under way on these ways is lost.
+    fn clear(&mut self, hit: impl Fn(Route) -> bool) {
+        for place in 0..self.state.flows.places() {
+            while let Some((_, flow)) = self.state.flows.at(place) {
+                // A flow has one way: what holds for its head holds for the rest.
+                let Some(id) = flow.line.first() else { break };
+                if !hit(self.state.packets.get(id).route) {
+                    break;
+                }
+                self.pop(place);
+                self.lost(id);
+                self.lose(id);
+            }
+        }
+        let strays: Vec<Key> = self.state.strays.iter().map(|(key, _)| key).collect();
+        for key in strays {
+            let route = match self.state.strays.get(key).map(|stray| &stray.cargo) {
+                Some(Cargo::Packet(id)) => self.state.packets.get(*id).route,
+                Some(Cargo::Cm { to, message }) => self.message_route(*to, message),
+                None => continue,
+            };
+            if hit(route) {
+                self.lose_stray(key);
+            }
+        }
+    }
+
+    fn lose_stray(&mut self, key: Key) {
+        match self.state.strays.remove(key).map(|stray| stray.cargo) {
+            Some(Cargo::Packet(id)) => {
+                self.lost(id);
+                self.lose(id);
+            }
+            Some(Cargo::Cm { to, message }) => {
+                self.state.stats.dropped += 1;
+                self.message_lost(message.from.hca);
+                self.message_lost(to.hca);
+            }
+            None => {}
+        }
+    }
+
+    /// Whoever waits for a message, or for the answer to one, may ask again.
+    pub(super) fn message_lost(&mut self, hca: HcaId) {
+        self.touch_manager(hca);
+        let kept = &mut self.state.untimed.cms[hca.0 as usize];
+        if !std::mem::replace(&mut kept.lost, true) {
+            kept.losses += 1;
+            let losses = kept.losses;
+            self.touch(object::cm_timer(hca, losses), How::Cause);
+        }
+    }
+
+    /// A packet is lost, or will be late: whoever waits for it, or for its answer, may ask again.
+    pub(in crate::world) fn lost(&mut self, id: u32) {
+        let packet = self.state.packets.get(id);
+        let psn = packet.psn;
+        let end = if packet.body.is_request() { packet.from } else { packet.to };
+        if let Some(place) = place_of(end.qp) {
+            self.touch(object::mode(end.hca.0, place), How::Read);
+            self.touch(object::sends(end.hca.0, place), How::Write);
+        }
+        let Some((hca, key, _)) = self.requester_of(self.state.packets.get(id)) else { return };
+        self.mark_lost(hca, key, psn);
+    }
+
+    fn mark_lost(&mut self, hca: HcaId, key: Key, psn: Psn) {
+        self.state.untimed.timers = true;
+        let kept = self.state.untimed.pair(hca, key.index);
+        match kept.lost {
+            None => {
+                kept.lost = Some(psn);
+                kept.losses += 1;
+                let losses = kept.losses;
+                self.touch(object::timer(hca.0, key.index, losses), How::Cause);
+            }
+            Some(before) if psn.since(before) > 0 => kept.lost = Some(psn),
+            Some(_) => {}
+        }
+    }
+
+    /// A request arrives where nobody listens to it: it is as good as lost.
+    pub(super) fn note_unheard(&mut self, id: u32) {
+        let packet = self.state.packets.get(id);
+        if packet.body.is_request() && self.listener(packet.to, packet.route).is_none() {
+            self.lost(id);
+        }
+    }
+
+    /// Whether anything comes through by a way.
+    pub(in crate::world) fn is_through(&mut self, way: Route) -> bool {
+        if way.from == way.to {
+            return true;
+        }
+        self.touch_link(way);
+        let up = |port: PortId| {
+            let there = self.state.ports.get(port.0 as usize).is_some_and(|port| port.up);
+            there && !self.state.hcas[self.shape.hca(port).0 as usize].gone
+        };
+        let link = What::Link(way.from.min(way.to), way.from.max(way.to));
+        up(way.from) && up(way.to) && !self.state.untimed.broken.iter().any(|broken| broken.what == link)
+    }
+
+    /// Whether a packet that is being sent is lost at once.
+    pub(super) fn is_swallowed(&mut self, id: u32) -> bool {
+        let through = self.is_through(self.state.packets.get(id).route);
+        if !through {
+            self.lost(id);
+        }
+        !through
+    }
+
+    // Connection managers.
+
+    /// A manager's time has run out.
+    pub(super) fn ask_again(&mut self, event: EventId) -> Option<()> {
+        let hca = identity::hca(event);
+        let asks = self.state.cms.get(hca.0 as usize)?.asks();
+        let kept = &mut self.state.untimed.cms[hca.0 as usize];
+        if !asks || event != identity::cm_timer(hca, kept.fired) {
+            return None;
+        }
+        kept.fired += 1;
+        let (losses, lost) = (kept.losses, std::mem::take(&mut kept.lost));
+        self.touch_manager(hca);
+        self.touch(object::node(self.shape.node(hca)), How::Write);
+        match lost {
+            true => self.touch(object::cm_timer(hca, losses), How::Cause),
+            false => self.touch(object::REST, How::Write),
+        }
+        self.cm_time_out(hca)
+    }
+}

@@ -1,0 +1,384 @@
+//! The untimed fabric (see [`explore`](crate::explore)): what can happen next is read from the state.
+
+mod digest;
+mod faults;
+mod record;
+mod take;
+
+use super::World;
+use super::cpu::Activity;
+use super::wire::{Cargo, Stray};
+use crate::NodeId;
+use crate::choice::EventId;
+use crate::cm::{Address, Message};
+use crate::explore::identity::{self, Kind, object};
+use crate::explore::mix::Mix;
+use crate::explore::{Enabled, FaultSet, How, Policy, Timers};
+use crate::hca::{Endpoint, HcaId, Key, Qp, Route, place_of};
+use crate::in_place::clone_in_place;
+use faults::{Broken, What};
+use record::Shadow;
+use verbs_trait::{Nanos, Psn};
+
+/// What an untimed world keeps besides, as plain data.
+#[derive(Debug, Default)]
+pub(crate) struct Untimed {
+    pub policy: Policy,
+    /// By adapter, by place.
+    pairs: Vec<Vec<Pair>>,
+    nodes: Vec<Machine>,
+    /// By adapter.
+    cms: Vec<Cm>,
+    broken: Vec<Broken>,
+    /// How often each was broken of what ever was.
+    breakages: Vec<(What, u32)>,
+    /// A queue pair's timer may want to run out; if not, none is looked for.
+    timers: bool,
+}
+
+clone_in_place! { Untimed { policy, pairs, nodes, cms, broken, breakages, timers } }
+
+/// What is kept for a queue pair.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pair {
+    /// The newest packet that was lost of those that it waits for: its timer may run out until that is answered.
+    lost: Option<Psn>,
+    /// How often a loss made its timer run.
+    losses: u32,
+    /// How often its receiver was not ready.
+    refusals: u32,
+    /// How often its timer ran out.
+    fired: u32,
+    /// Datagrams sent.
+    datagrams: u32,
+    /// Receive requests that were posted to it.
+    receives: u32,
+    shadow: Shadow,
+}
+
+/// What is kept for a node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Machine {
+    /// Steps taken.
+    steps: u32,
+    /// Everything that its program saw.
+    seen: Mix,
+    /// Until when it is parked at most.
+    deadline: Option<Nanos>,
+    /// Regions registered.
+    regions: u32,
+}
+
+/// What is kept for a connection manager.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cm {
+    /// Messages that it sent.
+    messages: u32,
+    /// One of them, or one to it, was lost since its timer ran out last.
+    lost: bool,
+    /// How often that happened.
+    losses: u32,
+    /// How often its timer ran out.
+    fired: u32,
+}
+
+impl Untimed {
+    pub fn new(nodes: u32, hcas: usize) -> Untimed {
+        Untimed {
+            pairs: vec![Vec::new(); hcas],
+            nodes: vec![Machine::default(); nodes as usize],
+            cms: vec![Cm::default(); hcas],
+            ..Untimed::default()
+        }
+    }
+
+    fn pair(&mut self, hca: HcaId, place: u32) -> &mut Pair {
+        let pairs = &mut self.pairs[hca.0 as usize];
+        if place as usize >= pairs.len() {
+            pairs.resize(place as usize + 1, Pair::default());
+        }
+        &mut pairs[place as usize]
+    }
+}
+
+impl World {
+    /// The next region's number, which must not depend on what other nodes register.
+    pub(super) fn next_region(&mut self, node: NodeId) -> u32 {
+        if self.untimed {
+            let nodes = self.state.untimed.nodes.len() as u32;
+            let regions = &mut self.state.untimed.nodes[node.index()].regions;
+            *regions += 1;
+            return (*regions - 1) * nodes + node.0;
+        }
+        self.state.next_region += 1;
+        self.state.next_region - 1
+    }
+
+    /// Lists what can happen.
+    pub fn enabled(&mut self, out: &mut Vec<Enabled>) {
+        out.clear();
+        self.take_turns();
+        self.packets(out);
+        self.steps(out);
+        if self.state.untimed.timers {
+            self.qp_timers(out);
+        }
+        self.lost_messages(out);
+        if !self.state.untimed.broken.is_empty() {
+            self.repairs(out);
+        }
+        let timers = self.state.untimed.policy.timers;
+        if timers == Timers::Any || out.is_empty() {
+            let at_rest = timers == Timers::AtRest;
+            self.deadlines(at_rest, out);
+            self.unanswered(at_rest, out);
+            if out.is_empty() && self.state.untimed.timers {
+                self.refused_again(out);
+            }
+        }
+    }
+
+    fn offer(&self, event: EventId, faults: FaultSet, out: &mut Vec<Enabled>) {
+        out.push(Enabled { event, actor: identity::actor(event), faults, at_rest: false });
+    }
+
+    fn packets(&self, out: &mut Vec<Enabled>) {
+        let faulty = !self.state.untimed.policy.faults.is_empty();
+        for (_, flow) in self.state.flows.iter() {
+            let Some(packet) = flow.line.first() else { continue };
+            let faults = if faulty { self.packet_faults(packet, true) } else { FaultSet::NONE };
+            self.offer(flow.next(), faults, out);
+        }
+        for (_, stray) in self.state.strays.iter() {
+            let faults = if faulty { self.stray_faults(stray) } else { FaultSet::NONE };
+            self.offer(EventId(stray.id), faults, out);
+        }
+    }
+
+    fn steps(&self, out: &mut Vec<Enabled>) {
+        for node in self.all_nodes() {
+            if self.is_awake(node) {
+                let steps = self.state.untimed.nodes[node.index()].steps;
+                self.offer(identity::step(node, steps), self.crash_fault(), out);
+            }
+        }
+    }
+
+    fn all_nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.state.machines.len() as u32).map(NodeId)
+    }
+
+    fn is_awake(&self, node: NodeId) -> bool {
+        let machine = &self.state.machines[node.index()];
+        machine.step_at < Nanos::MAX && !machine.crashed
+    }
+
+    /// Programs whose deadline may come.
+    fn deadlines(&self, at_rest: bool, out: &mut Vec<Enabled>) {
+        for node in self.all_nodes() {
+            let kept = &self.state.untimed.nodes[node.index()];
+            let parked = matches!(self.state.machines[node.index()].activity, Activity::Parked(_));
+            if parked && kept.deadline.is_some() {
+                let event = identity::node_timer(node, kept.steps);
+                let actor = identity::actor(event);
+                out.push(Enabled { event, actor, faults: FaultSet::NONE, at_rest });
+            }
+        }
+    }
+
+    /// Timers of queue pairs that something provoked.
+    fn qp_timers(&mut self, out: &mut Vec<Enabled>) {
+        let mut wanted = false;
+        for (hca, pairs) in self.state.untimed.pairs.iter().enumerate() {
+            for (place, kept) in pairs.iter().enumerate() {
+                let Some((_, qp)) = self.state.hcas[hca].qps.at(place as u32) else { continue };
+                if !(kept.lost.is_some() || qp.backs_off()) || qp.deadline == Nanos::MAX {
+                    continue;
+                }
+                wanted = true;
+                if !qp.backs_off() || self.will_be_received(qp) {
+                    self.offer(timer_of(hca as u32, qp, kept), FaultSet::NONE, out);
+                }
+            }
+        }
+        self.state.untimed.timers = wanted;
+    }
+
+    /// At rest, a requester whose receiver is not ready asks again in vain, if it does so a limited number of times.
+    fn refused_again(&self, out: &mut Vec<Enabled>) {
+        for (hca, pairs) in self.state.untimed.pairs.iter().enumerate() {
+            for (place, kept) in pairs.iter().enumerate() {
+                let Some((_, qp)) = self.state.hcas[hca].qps.at(place as u32) else { continue };
+                if qp.backs_off() && qp.deadline != Nanos::MAX && !qp.asks_for_ever() {
+                    let event = timer_of(hca as u32, qp, kept);
+                    let actor = identity::actor(event);
+                    out.push(Enabled { event, actor, faults: FaultSet::NONE, at_rest: true });
+                }
+            }
+        }
+    }
+
+    /// Whether a request that was refused for want of a receive request would be taken now, or lost.
+    fn will_be_received(&self, qp: &Qp) -> bool {
+        self.peer_of(qp).is_none_or(|(hca, key)| {
+            let adapter = &self.state.hcas[hca.0 as usize];
+            adapter.qps.get(key).is_none_or(|peer| peer.has_receives(&adapter.hw))
+        })
+    }
+
+    /// The queue pair that a connection leads to, if it listens.
+    fn peer_of(&self, qp: &Qp) -> Option<(HcaId, Key)> {
+        self.listener(qp.peer()?, qp.route())
+    }
+
+    /// A queue pair, if it listens to requests that come by this way.
+    fn listener(&self, end: Endpoint, way: Route) -> Option<(HcaId, Key)> {
+        let adapter = &self.state.hcas[end.hca.0 as usize];
+        let key = adapter.find(end.qp)?;
+        let listens = adapter.qps.get(key).is_some_and(|qp| qp.hears(way));
+        (listens && !adapter.gone).then_some((end.hca, key))
+    }
+
+    /// Connection managers of whose messages some were lost.
+    fn lost_messages(&self, out: &mut Vec<Enabled>) {
+        for (hca, kept) in self.state.untimed.cms.iter().enumerate() {
+            if kept.lost && self.state.cms[hca].asks() {
+                self.offer(identity::cm_timer(HcaId(hca as u32), kept.fired), FaultSet::NONE, out);
+            }
+        }
+    }
+
+    /// Connection managers whose messages nobody answers.
+    fn unanswered(&self, at_rest: bool, out: &mut Vec<Enabled>) {
+        for (hca, kept) in self.state.untimed.cms.iter().enumerate() {
+            if !kept.lost && self.state.cms[hca].asks() {
+                let event = identity::cm_timer(HcaId(hca as u32), kept.fired);
+                let actor = identity::actor(event);
+                out.push(Enabled { event, actor, faults: FaultSet::NONE, at_rest });
+            }
+        }
+    }
+
+    /// A packet enters the fabric.
+    pub(super) fn send_untimed(&mut self, id: u32, flow: Option<Key>) {
+        if self.is_swallowed(id) {
+            return self.lose(id);
+        }
+        match flow {
+            None => {
+                let packet = self.state.packets.get(id);
+                let (hca, num) = (packet.from.hca, packet.from.qp);
+                let Some(place) = place_of(num) else { return };
+                let kept = self.state.untimed.pair(hca, place);
+                kept.datagrams += 1;
+                let event = identity::datagram(identity::flow(0, hca.0, num.0), kept.datagrams);
+                self.stray_of(Cargo::Packet(id), event);
+            }
+            Some(key) => {
+                let Some(open) = self.state.flows.get_mut(key) else { return self.discard(id) };
+                let number = open.number + open.line.len();
+                let name = open.name();
+                self.state.packets.join(&mut open.line, id, Nanos::ZERO);
+                self.touch_sent(name, identity::delivery(name, number));
+            }
+        }
+    }
+
+    /// A connection manager's message enters the fabric.
+    pub(super) fn send_cm_untimed(&mut self, to: Address, message: Message) {
+        let from = message.from;
+        if !self.is_through(self.message_route(to, &message)) {
+            self.state.stats.dropped += 1;
+            self.message_lost(from.hca);
+            return self.message_lost(to.hca);
+        }
+        let kept = &mut self.state.untimed.cms[from.hca.0 as usize];
+        kept.messages += 1;
+        let event = identity::message(from.hca, kept.messages);
+        self.stray_of(Cargo::Cm { to, message: Box::new(message) }, event);
+    }
+
+    /// The way that a connection manager's message takes.
+    fn message_route(&self, to: Address, message: &Message) -> Route {
+        self.way_between(message.from, to)
+    }
+
+    pub(super) fn way_between(&self, from: Address, to: Address) -> Route {
+        let port = |address: Address| self.shape.port(address.hca, address.port);
+        Route { from: port(from), to: port(to) }
+    }
+
+    /// Something is under way that is in no order.
+    fn stray_of(&mut self, cargo: Cargo, event: EventId) {
+        self.touch(object::stray(event), How::Cause);
+        self.state.strays.insert(Stray { id: event.0, cargo });
+    }
+
+    /// A queue pair is made.
+    pub(super) fn begin_pair(&mut self, hca: HcaId, key: Key) {
+        *self.state.untimed.pair(hca, key.index) = Pair::default();
+        self.touch_mode(hca, key);
+    }
+
+    /// A program waits.
+    pub(super) fn park_until(&mut self, node: NodeId, deadline: Option<Nanos>) {
+        self.state.untimed.nodes[node.index()].deadline = deadline;
+    }
+
+    /// Marks a queue pair as one that has more to send: it does when the transition ends.
+    pub(super) fn wants_turn(&mut self, hca: HcaId, key: Key) {
+        let Some(qp) = self.state.hcas[hca.0 as usize].qps.get_mut(key) else { return };
+        if qp.attend_at < Nanos::MAX && qp.attend_set == Nanos::MAX {
+            qp.attend_set = Nanos::ZERO;
+            self.turns.push((hca, key));
+        }
+    }
+
+    /// Every queue pair sends what it may.
+    pub fn take_turns(&mut self) {
+        let mut next = 0;
+        while let Some(&(hca, key)) = self.turns.get(next) {
+            next += 1;
+            if let Some(qp) = self.state.hcas[hca.0 as usize].qps.get_mut(key) {
+                qp.attend_set = Nanos::MAX;
+                if qp.attend_at < Nanos::MAX {
+                    self.engine(hca, Some(key), |hca, io| hca.attend(key, io));
+                    self.touch_held(hca, key);
+                }
+            }
+        }
+        self.turns.clear();
+    }
+
+    /// After every call of the engine: what a queue pair's change means for timers, and for the footprint.
+    pub(super) fn after_engine(&mut self, hca: HcaId, key: Key) {
+        let Some(qp) = self.state.hcas[hca.0 as usize].qps.get(key) else { return };
+        let now = Shadow::of(qp);
+        let (backs_off, answered) = (qp.backs_off(), qp.unacked());
+        let kept = self.state.untimed.pair(hca, key.index);
+        if kept.lost.is_some_and(|lost| answered.since(lost) > 0) {
+            kept.lost = None;
+        }
+        let before = std::mem::replace(&mut kept.shadow, now);
+        let refused = now.is_refused_since(&before);
+        kept.refusals += u32::from(refused);
+        let refusals = kept.refusals;
+        if refused {
+            self.touch(object::refused(hca.0, key.index, refusals), How::Cause);
+        }
+        self.state.untimed.timers |= backs_off;
+        if before.went_back(&now) {
+            self.touch_mode(hca, key);
+        }
+    }
+}
+
+fn timer_of(hca: u32, qp: &Qp, kept: &Pair) -> EventId {
+    identity::qp_timer(identity::flow(0, hca, qp.num.0), kept.fired)
+}
+
+/// The queue pair of a timer's event.
+fn place_of_timer(event: EventId) -> Option<(HcaId, u32)> {
+    let place = place_of(verbs_trait::QpNum(identity::num(event)))?;
+    (Kind::of(event) == Some(Kind::QpTimer)).then_some((HcaId(identity::node(event).0), place))
+}

@@ -1,0 +1,207 @@
+//! What a transition touches, as it touches it.
+
+use super::super::World;
+use super::super::wire::Cargo;
+use crate::NodeId;
+use crate::access::What;
+use crate::choice::EventId;
+use crate::explore::identity::object;
+use crate::explore::{Footprint, How, Object};
+use crate::hca::{Body, Endpoint, HcaId, Key, Qp, Route, place_of};
+use verbs_trait::QpState;
+
+/// What of a queue pair says how its requester goes on: whoever posts depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shadow {
+    state: Option<QpState>,
+    backs_off: bool,
+    retries: u8,
+    route: Route,
+}
+
+impl Shadow {
+    pub fn of(qp: &Qp) -> Shadow {
+        let (backs_off, retries) = (qp.backs_off(), qp.retries_left());
+        Shadow { state: Some(qp.state()), backs_off, retries, route: qp.route() }
+    }
+
+    /// Whether its receiver was found not to be ready.
+    pub fn is_refused_since(&self, before: &Shadow) -> bool {
+        self.backs_off && !before.backs_off
+    }
+
+    /// Whether it is in another state now, or sends again what it had sent before. (Retries that are given back
+    /// change nothing.)
+    pub fn went_back(&self, now: &Shadow) -> bool {
+        let same = (self.state, self.backs_off, self.route) == (now.state, now.backs_off, now.route);
+        !same || now.retries < self.retries
+    }
+}
+
+impl World {
+    /// From now on everything that is touched is recorded.
+    pub fn begin_print(&mut self, print: &mut Footprint) {
+        print.clear();
+        std::mem::swap(&mut self.print, print);
+        self.printing = true;
+        self.state.access.mark(true);
+    }
+
+    /// The record is handed back.
+    pub fn end_print(&mut self, print: &mut Footprint) {
+        self.printing = false;
+        let marks = self.state.access.take_marks();
+        for mark in &marks {
+            let how = if mark.what == What::Read { How::Read } else { How::Write };
+            let (first, last) = (mark.start / 8, (mark.start + mark.len - 1) / 8);
+            for index in first..=last {
+                self.print.push(object::word(mark.region, index), how);
+            }
+        }
+        self.state.access.give_marks(marks);
+        self.state.access.mark(false);
+        std::mem::swap(&mut self.print, print);
+    }
+
+    #[inline]
+    pub(in crate::world) fn touch(&mut self, object: Object, how: How) {
+        if self.printing {
+            self.print.push(object, how);
+        }
+    }
+
+    pub(super) fn touch_mode(&mut self, hca: HcaId, key: Key) {
+        self.touch(object::mode(hca.0, key.index), How::Write);
+    }
+
+    /// A packet arrives: it is taken in by one half of its queue pair.
+    pub(super) fn touch_arrival(&mut self, packet: u32) {
+        if !self.printing {
+            return;
+        }
+        let packet = self.state.packets.get(packet);
+        let (route, to) = (packet.route, packet.to);
+        let Some(place) = place_of(to.qp) else { return };
+        let hca = to.hca.0;
+        let half = match packet.body {
+            Body::Ack { .. } | Body::AtomicResponse { .. } | Body::ReadResponse { .. } => {
+                object::sends(hca, place)
+            }
+            _ => object::receives(hca, place),
+        };
+        let wants =
+            matches!(packet.body, Body::Send { .. } | Body::Write { imm: Some(_), .. } | Body::Datagram(_));
+        let looks_up = !matches!(packet.body, Body::Ack { .. } | Body::Send { .. });
+        self.touch(object::mode(hca, place), How::Read);
+        self.touch(half, How::Write);
+        self.touch_link(route);
+        if looks_up {
+            self.touch(object::regions(to.hca), How::Read);
+        }
+        if wants {
+            self.touch_receive(to.hca, place);
+        }
+    }
+
+    /// A message takes the oldest receive request, or finds none.
+    fn touch_receive(&mut self, hca: HcaId, place: u32) {
+        let Some((_, qp)) = self.state.hcas[hca.0 as usize].qps.at(place) else { return };
+        let (queued, shared) = (qp.receives_queued(), qp.shared());
+        if let (0, Some(srq)) = (queued, shared) {
+            self.touch(object::shared(hca.0, srq.index), How::Write);
+        }
+        let posted = self.state.untimed.pair(hca, place).receives;
+        self.touch(object::receive(hca.0, place, posted.wrapping_sub(queued)), How::Write);
+    }
+
+    /// A receive request is posted.
+    pub(in crate::world) fn touch_post_recv(&mut self, hca: HcaId, key: Key) {
+        let Some(qp) = self.state.hcas[hca.0 as usize].qps.get(key) else { return };
+        let (depth, empty) = (qp.receive_depth(), qp.receives_queued() == 0);
+        let kept = self.state.untimed.pair(hca, key.index);
+        let number = kept.receives;
+        self.touch(object::mode(hca.0, key.index), How::Read);
+        self.touch(object::receive(hca.0, key.index, number), How::Write);
+        // It has room because of the one that was taken so many before.
+        if let Some(taken) = number.checked_sub(depth) {
+            self.touch(object::receive(hca.0, key.index, taken), How::Read);
+        }
+        if empty {
+            self.touch(object::ready(hca.0, key.index, number), How::Cause);
+        }
+    }
+
+    /// A receive request was accepted.
+    pub(in crate::world) fn count_receive(&mut self, hca: HcaId, key: Key) {
+        self.state.untimed.pair(hca, key.index).receives += 1;
+    }
+
+    /// A requester asks again because a receiver is ready now.
+    pub(super) fn touch_receiver(&mut self, heard: Option<(HcaId, Key)>) {
+        let Some((hca, key)) = heard else { return };
+        let Some(qp) = self.state.hcas[hca.0 as usize].qps.get(key) else { return };
+        let (queued, shared) = (qp.receives_queued(), qp.shared());
+        let number = self.state.untimed.pair(hca, key.index).receives.wrapping_sub(queued);
+        self.touch(object::ready(hca.0, key.index, number), How::Cause);
+        if let Some(srq) = shared {
+            self.touch(object::shared(hca.0, srq.index), How::Read);
+        }
+    }
+
+    pub(super) fn touch_peer_mode(&mut self, peer: Endpoint) {
+        if let Some(place) = place_of(peer.qp) {
+            self.touch(object::mode(peer.hca.0, place), How::Read);
+        }
+    }
+
+    /// A message of a connection manager arrives.
+    pub(super) fn touch_message(&mut self, stray: Key) {
+        if !self.printing {
+            return;
+        }
+        let Some(Cargo::Cm { to, message }) = self.state.strays.get(stray).map(|stray| &stray.cargo) else {
+            return;
+        };
+        let (route, hca) = (self.message_route(*to, message), to.hca);
+        self.touch_link(route);
+        self.touch_manager(hca);
+        // It works by its node's clock.
+        self.touch(object::node(self.shape.node(hca)), How::Write);
+    }
+
+    pub(in crate::world) fn touch_manager(&mut self, hca: HcaId) {
+        self.touch(object::cm(hca), How::Write);
+    }
+
+    /// A packet goes to the end of a flow.
+    pub(in crate::world) fn touch_sent(&mut self, flow: u64, delivery: EventId) {
+        self.touch(object::tail(flow), How::Write);
+        self.touch(object::sent(delivery), How::Cause);
+    }
+
+    /// News for a node, which may wake it.
+    pub(in crate::world) fn touch_news(&mut self, node: NodeId, woken: bool) {
+        if !self.printing {
+            return;
+        }
+        self.touch(object::node(node), How::Write);
+        if woken {
+            let step = self.state.untimed.nodes[node.index()].steps;
+            self.touch(object::wake(node, step), How::Cause);
+        }
+    }
+
+    /// Something was posted: answers decide when it leaves if it does not at once.
+    pub(super) fn touch_held(&mut self, hca: HcaId, key: Key) {
+        if self.printing && self.state.hcas[hca.0 as usize].qps.get(key).is_some_and(Qp::is_held) {
+            self.touch(object::sends(hca.0, key.index), How::Read);
+        }
+    }
+
+    /// Something goes over a link, or would.
+    pub(super) fn touch_link(&mut self, way: Route) {
+        if way.from != way.to && (self.links_can_fail() || !self.state.untimed.broken.is_empty()) {
+            self.touch(object::link(way.from, way.to), How::Read);
+        }
+    }
+}

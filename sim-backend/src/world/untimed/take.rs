@@ -1,0 +1,160 @@
+//! Letting one chosen event happen.
+
+use super::super::World;
+use super::super::events::Happened;
+use super::super::wire::Cargo;
+use super::{place_of_timer, timer_of};
+use crate::NodeId;
+use crate::choice::EventId;
+use crate::explore::identity::{self, Kind, count, object};
+use crate::explore::{How, NotEnabled, Outcome};
+use crate::hca::{HcaId, Key};
+use verbs_trait::Nanos;
+
+impl World {
+    /// Lets an event happen in a way. A step is only begun: the caller runs the program.
+    pub fn take(&mut self, event: EventId, outcome: Outcome) -> Result<Happened, NotEnabled> {
+        let no = NotEnabled { event, outcome };
+        let fault = outcome.is_fault();
+        let node = identity::node(event);
+        let known = node.index() < self.state.machines.len();
+        match Kind::of(event).ok_or(no)? {
+            Kind::Deliver => {
+                let place = self.flow_at(event).ok_or(no)?;
+                if fault {
+                    return self.hit_packet(place, outcome).ok_or(no);
+                }
+                self.take_packet(place);
+            }
+            Kind::Late | Kind::Datagram | Kind::Cm => {
+                let key = self.stray_at(event).ok_or(no)?;
+                if fault {
+                    return self.hit_stray(key, outcome).ok_or(no);
+                }
+                self.take_stray(key);
+            }
+            Kind::Step if known => {
+                let due = self.is_awake(node) && self.state.untimed.nodes[node.index()].steps == count(event);
+                if !due || (fault && !self.crash_fault().contains(outcome)) {
+                    return Err(no);
+                }
+                if fault {
+                    return Ok(self.crash_now(node));
+                }
+                return Ok(self.begin_untimed_step(node));
+            }
+            Kind::NodeTimer if known && !fault => return self.wait_until_deadline(event, node).ok_or(no),
+            Kind::QpTimer if known && !fault => self.run_out(event).ok_or(no)?,
+            Kind::CmTimer if !fault => self.ask_again(event).ok_or(no)?,
+            Kind::RepairLink | Kind::RepairPort if !fault => self.repair(event).ok_or(no)?,
+            _ => return Err(no),
+        }
+        Ok(Happened::Done)
+    }
+
+    fn flow_at(&self, event: EventId) -> Option<u32> {
+        let mut flows = self.state.flows.iter();
+        flows.find(|(_, flow)| flow.next() == event && !flow.line.is_empty()).map(|(key, _)| key.index)
+    }
+
+    fn stray_at(&self, event: EventId) -> Option<Key> {
+        self.state.strays.iter().find(|(_, stray)| stray.id == event.0).map(|(key, _)| key)
+    }
+
+    /// The packet at a flow's head arrives.
+    pub(super) fn take_packet(&mut self, place: u32) {
+        let Some((_, flow)) = self.state.flows.at_mut(place) else { return };
+        let Some(packet) = flow.line.first() else { return };
+        let event = flow.next();
+        flow.number += 1;
+        flow.stranded = false;
+        self.touch(object::sent(event), How::Cause);
+        self.touch_arrival(packet);
+        self.note_unheard(packet);
+        self.deliver(place);
+    }
+
+    pub(super) fn take_stray(&mut self, key: Key) {
+        let Some(stray) = self.state.strays.get(key) else { return };
+        let id = EventId(stray.id);
+        let packet = match &stray.cargo {
+            Cargo::Packet(packet) => Some(*packet),
+            Cargo::Cm { .. } => None,
+        };
+        self.touch(object::stray(id), How::Cause);
+        match packet {
+            Some(packet) => {
+                self.touch_arrival(packet);
+                self.note_unheard(packet);
+            }
+            None => self.touch_message(key),
+        }
+        self.deliver_stray(key.index);
+    }
+
+    fn begin_untimed_step(&mut self, node: NodeId) -> Happened {
+        let kept = &mut self.state.untimed.nodes[node.index()];
+        let number = kept.steps;
+        kept.steps += 1;
+        kept.deadline = None;
+        self.touch(object::node(node), How::Write);
+        self.touch(object::wake(node, number), How::Cause);
+        let clock = self.state.machines[node.index()].clock;
+        self.saw(node, &clock);
+        self.state.machines[node.index()].step_at = self.state.now;
+        self.begin_step(node)
+    }
+
+    /// A parked program's deadline comes.
+    fn wait_until_deadline(&mut self, event: EventId, node: NodeId) -> Option<Happened> {
+        let kept = &self.state.untimed.nodes[node.index()];
+        let deadline = kept.deadline.filter(|_| kept.steps == count(event))?;
+        let machine = &mut self.state.machines[node.index()];
+        if machine.crashed {
+            return None;
+        }
+        machine.clock = machine.clock.max(deadline);
+        self.touch(object::REST, How::Write);
+        Some(self.begin_untimed_step(node))
+    }
+
+    /// A queue pair's timer runs out: it sends again, or, where nobody would hear it, gives up at once.
+    fn run_out(&mut self, event: EventId) -> Option<()> {
+        let (hca, place) = place_of_timer(event)?;
+        let kept = *self.state.untimed.pairs[hca.0 as usize].get(place as usize)?;
+        let (key, qp) = self.state.hcas[hca.0 as usize].qps.at(place)?;
+        if timer_of(hca.0, qp, &kept) != event || qp.deadline == Nanos::MAX {
+            return None;
+        }
+        let (refused, peer, heard, route) = (qp.backs_off(), qp.peer(), self.peer_of(qp), qp.route());
+        if !refused && kept.lost.is_none() {
+            return None;
+        }
+        self.touch_mode(hca, key);
+        self.touch(object::sends(hca.0, place), How::Write);
+        if refused {
+            self.touch(object::refused(hca.0, place, kept.refusals), How::Cause);
+            self.touch_receiver(heard);
+        } else {
+            self.touch(object::timer(hca.0, place, kept.losses), How::Cause);
+        }
+        let linked = self.is_through(route);
+        if let Some(peer) = peer {
+            self.touch_peer_mode(peer);
+        }
+        let kept = self.state.untimed.pair(hca, place);
+        kept.fired += 1;
+        kept.lost = None;
+        if refused || (linked && heard.is_some()) {
+            self.engine(hca, Some(key), |hca, io| hca.on_timer(key, io));
+        } else {
+            self.give_up(hca, key);
+        }
+        Some(())
+    }
+
+    /// A requester's retries are all used up at once.
+    pub(super) fn give_up(&mut self, hca: HcaId, key: Key) {
+        self.engine(hca, Some(key), |hca, io| hca.run_out(key, io));
+    }
+}

@@ -1,0 +1,6 @@
+//! The untimed fabric: what can happen in it, and what it promises to an explorer.
+
+mod commute;
+mod outcomes;
+mod walks;
+mod world;
