@@ -1,0 +1,419 @@
+//! Two ends of a link and all that lies between them: a connection manager that loses, delays and reorders, queue
+//! pairs that break at any moment, and nodes that restart.
+
+use super::super::*;
+use crate::transport::session::{Header, Received, Session};
+use std::collections::VecDeque;
+
+pub const BUFFERS: u32 = 8;
+
+/// A message: who sent it, in which life, and its number.
+type Body = (usize, u64, u64);
+
+#[derive(Clone, Copy, Debug)]
+pub enum Packet {
+    Request { from: CmId, hello: Hello, queue: u64 },
+    Accept { to: CmId, from: CmId, hello: Hello, queue: u64 },
+    Ready { to: CmId },
+    Reject { to: CmId, refusal: Refusal },
+    End { to: CmId },
+}
+
+/// A queue pair as the other end's packets find it.
+#[derive(Clone, Copy, Debug)]
+struct Qp {
+    number: u64,
+    peer: Option<u64>,
+    fenced: bool,
+}
+
+#[derive(Debug)]
+pub struct End {
+    life: u64,
+    pub link: Link,
+    pub session: Session<Body>,
+    qp: Option<Qp>,
+    /// One that is connected by other means and waits to be adopted.
+    prepared: Option<Qp>,
+    /// The manager's connections: own identity, the other's once known, the queue pair.
+    ids: Vec<(CmId, Option<CmId>, u64)>,
+    /// Manager's events that the node has not looked at.
+    mail: VecDeque<Event>,
+    pauses: Vec<u32>,
+    pub pushed: u64,
+    /// By sender's life, the numbers delivered to this life.
+    delivered: Vec<(u64, u64)>,
+    /// Queue pairs that operations of ours were aimed at.
+    aimed: Vec<u64>,
+}
+
+impl End {
+    fn new(me: usize, life: u64) -> End {
+        let ranks = [Rank::from_index(0), Rank::from_index(1)];
+        End {
+            life,
+            link: Link::new(ranks[me], ranks[1 - me], life),
+            session: Session::new(BUFFERS),
+            qp: None,
+            prepared: None,
+            ids: Vec::new(),
+            mail: VecDeque::new(),
+            pauses: Vec::new(),
+            pushed: 0,
+            delivered: Vec::new(),
+            aimed: Vec::new(),
+        }
+    }
+
+    fn live(&self, number: u64) -> bool {
+        self.qp.or(self.prepared).is_some_and(|qp| qp.number == number && !qp.fenced)
+    }
+}
+
+pub struct World {
+    pub ends: [End; 2],
+    /// The manager's datagrams, by destination.
+    pub datagrams: Vec<(usize, Packet)>,
+    /// Frames on their way: destination, its queue pair, what. In order for each queue pair.
+    frames: Vec<(usize, u64, Header, Body)>,
+    pub next: u64,
+}
+
+impl World {
+    pub fn new() -> World {
+        let ends = [End::new(0, 1), End::new(1, 2)];
+        World { ends, datagrams: Vec::new(), frames: Vec::new(), next: 2 }
+    }
+
+    /// Both ends have a queue pair that is connected to the other's and not adopted yet.
+    pub fn prepared() -> World {
+        let mut world = World::new();
+        let numbers = [world.fresh(), world.fresh()];
+        for at in 0..2 {
+            let qp = Qp { number: numbers[at], peer: Some(numbers[1 - at]), fenced: false };
+            world.ends[at].prepared = Some(qp);
+        }
+        world
+    }
+
+    /// Adopts what was prepared, unless the connection manager was faster.
+    pub fn adopt(&mut self, at: usize) {
+        let peer = &self.ends[1 - at];
+        let hello = Hello {
+            rank: Rank::from_index(1 - at as u32),
+            session: peer.life,
+            with: 0,
+            incarnation: 1,
+            buffers: BUFFERS,
+            max_message: 0,
+            received: 0,
+        };
+        let end = &mut self.ends[at];
+        let Some(qp) = end.prepared.take() else { return };
+        if end.link.takes_adoption() && end.qp.is_none() {
+            end.qp = Some(qp);
+            self.handle(at, Event::Adopted(hello));
+        }
+    }
+
+    fn fresh(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn handle(&mut self, at: usize, event: Event) {
+        let end = &mut self.ends[at];
+        let mut actions = Vec::new();
+        end.link.on_event(event, end.session.kept() > 0, &mut actions);
+        if event == Event::Drained {
+            end.qp = None;
+        }
+        for action in actions {
+            self.act(at, action);
+        }
+    }
+
+    fn hello(&mut self, at: usize, with: u64, incarnation: u32) -> Hello {
+        // Whatever was prepared is superseded.
+        self.ends[at].prepared = None;
+        let end = &self.ends[at];
+        assert!(end.qp.is_none(), "an old queue pair is left while a new one is made");
+        Hello {
+            rank: Rank::from_index(at as u32),
+            session: end.life,
+            with,
+            incarnation,
+            buffers: BUFFERS,
+            max_message: 0,
+            received: if with == end.link.life() { end.session.received() } else { 0 },
+        }
+    }
+
+    fn act(&mut self, at: usize, action: Action) {
+        match action {
+            Action::Fence => {
+                self.ends[at].session.disconnected();
+                self.ends[at].qp.as_mut().expect("there is one to fence").fenced = true;
+            }
+            Action::Disconnect(id) => self.forget(at, id),
+            Action::Discard => self.ends[at].qp = None,
+            Action::Resolve => {
+                let id = CmId(self.fresh());
+                self.handle(at, Event::Begun(id));
+                self.ends[at].mail.push_back(Event::Resolved(id));
+            }
+            Action::Connect(id, incarnation) => {
+                let life = self.ends[at].link.life();
+                let (hello, queue) = (self.hello(at, life, incarnation), self.fresh());
+                self.ends[at].qp = Some(Qp { number: queue, peer: None, fenced: false });
+                self.ends[at].ids.push((id, None, queue));
+                self.datagrams.push((1 - at, Packet::Request { from: id, hello, queue }));
+            }
+            Action::Accept(id, request) => {
+                let hello = self.hello(at, request.session, request.incarnation);
+                let queue = self.fresh();
+                let end = &mut self.ends[at];
+                let entry = end.ids.iter_mut().find(|e| e.0 == id).expect("a request that arrived");
+                let (to, theirs) = (entry.1.expect("it came from somewhere"), entry.2);
+                entry.2 = queue;
+                end.qp = Some(Qp { number: queue, peer: Some(theirs), fenced: false });
+                self.datagrams.push((1 - at, Packet::Accept { to, from: id, hello, queue }));
+            }
+            Action::Reject(id, refusal) => {
+                if let Some(to) = self.take_id(at, id) {
+                    self.datagrams.push((1 - at, Packet::Reject { to, refusal }));
+                }
+            }
+            Action::NewLife(again) => {
+                if again {
+                    self.ends[at].session.reset();
+                }
+            }
+            Action::Resume(hello) => self.resume(at, hello),
+            Action::Pause(_, number) => self.ends[at].pauses.push(number),
+        }
+    }
+
+    fn resume(&mut self, at: usize, hello: Hello) {
+        let aimed = std::mem::take(&mut self.ends[at].aimed);
+        for number in aimed {
+            assert!(!self.ends[1 - at].live(number), "an old operation could still execute");
+        }
+        assert!(self.ends[at].session.connected(hello.received, hello.buffers), "an impossible position");
+    }
+
+    fn take_id(&mut self, at: usize, id: CmId) -> Option<CmId> {
+        let index = self.ends[at].ids.iter().position(|e| e.0 == id)?;
+        self.ends[at].ids.remove(index).1
+    }
+
+    fn forget(&mut self, at: usize, id: CmId) {
+        if let Some(to) = self.take_id(at, id) {
+            self.datagrams.push((1 - at, Packet::End { to }));
+        }
+    }
+
+    /// A datagram reaches the manager of its destination.
+    pub fn arrive(&mut self, at: usize, packet: Packet) {
+        match packet {
+            Packet::Request { from, hello, queue } => {
+                let id = CmId(self.fresh());
+                self.ends[at].ids.push((id, Some(from), queue));
+                self.ends[at].mail.push_back(Event::Request(id, hello));
+            }
+            Packet::Accept { to, from, hello, queue } => {
+                let end = &mut self.ends[at];
+                let Some(entry) = end.ids.iter_mut().find(|e| e.0 == to) else {
+                    self.datagrams.push((1 - at, Packet::End { to: from }));
+                    return;
+                };
+                entry.1 = Some(from);
+                let own = entry.2;
+                if let Some(qp) = end.qp.as_mut().filter(|qp| qp.number == own) {
+                    qp.peer = Some(queue);
+                }
+                end.mail.push_back(Event::Accepted(to, hello));
+                self.datagrams.push((1 - at, Packet::Ready { to: from }));
+            }
+            Packet::Ready { to } => {
+                if self.ends[at].ids.iter().any(|e| e.0 == to) {
+                    self.ends[at].mail.push_back(Event::Established(to));
+                }
+            }
+            Packet::Reject { to, refusal } => {
+                if self.take_id(at, to).is_some() || self.ends[at].link.id() == Some(to) {
+                    self.ends[at].mail.push_back(Event::Rejected(to, Some(refusal)));
+                }
+            }
+            Packet::End { to } => {
+                if self.ends[at].ids.iter().any(|e| e.0 == to) {
+                    self.take_id(at, to);
+                    self.ends[at].mail.push_back(Event::Disconnected(to));
+                }
+            }
+        }
+    }
+
+    pub fn push(&mut self, from: usize) {
+        let end = &mut self.ends[from];
+        end.pushed += 1;
+        let body = (from, end.life, end.pushed);
+        end.session.push(body);
+        self.handle(from, Event::Wanted);
+    }
+
+    pub fn pump(&mut self, from: usize) {
+        let end = &mut self.ends[from];
+        let Some(peer) = end.qp.filter(|_| end.link.is_up()).and_then(|qp| qp.peer) else { return };
+        loop {
+            let frame = match end.session.next_message() {
+                Some((header, body)) => (header, *body),
+                None => match end.session.credit_return() {
+                    Some(header) => (header, (from, 0, 0)),
+                    None => break,
+                },
+            };
+            self.frames.push((1 - from, peer, frame.0, frame.1));
+        }
+        end.aimed.push(peer);
+    }
+
+    /// The oldest frame of some queue pair arrives; where its queue pair does not take it, it is lost.
+    fn deliver(&mut self, pick: usize) {
+        if self.frames.is_empty() {
+            return;
+        }
+        let (at, queue, ..) = self.frames[pick % self.frames.len()];
+        let first = self.frames.iter().position(|f| f.1 == queue).expect("this one at least");
+        let (_, _, header, body) = self.frames[first];
+        let end = &mut self.ends[at];
+        if !end.live(queue) {
+            self.frames.remove(first);
+            return;
+        }
+        if !end.link.is_up() {
+            // Held until the connection is reported to stand.
+            return;
+        }
+        self.frames.remove(first);
+        match end.session.on_frame(header) {
+            Received::Deliver => {
+                let last = end.delivered.iter().rev().find(|d| d.0 == body.1).map_or(0, |d| d.1);
+                assert!(body.1 != 0 && body.2 > last, "out of order, or twice");
+                end.delivered.push((body.1, body.2));
+            }
+            Received::Violation => panic!("an honest peer was accused"),
+            Received::Duplicate | Received::Control => {}
+        }
+        end.session.reposted();
+    }
+
+    /// The queue pairs at both ends break, or one that the other end does not notice.
+    pub fn break_qp(&mut self, at: usize) {
+        if self.ends[at].link.is_up() {
+            self.frames.clear();
+            self.handle(at, Event::Broken);
+        }
+    }
+
+    fn time_out(&mut self, at: usize) {
+        if let Some(id) = self.ends[at].link.id()
+            && !self.ends[at].link.is_up()
+            && self.ends[at].ids.iter().any(|e| e.0 == id)
+        {
+            self.take_id(at, id);
+            self.handle(at, Event::Failed(id));
+        }
+    }
+
+    fn restart(&mut self, at: usize) {
+        let life = self.fresh();
+        self.frames.retain(|f| f.0 != at);
+        self.ends[at] = End::new(at, life);
+    }
+
+    /// The node takes its oldest event, or something local happens.
+    pub fn node(&mut self, at: usize) {
+        if let Some(event) = self.ends[at].mail.pop_front() {
+            self.handle(at, event);
+        } else if self.ends[at].link.is_draining() {
+            self.handle(at, Event::Drained);
+        } else if let Some(number) = self.ends[at].pauses.pop() {
+            self.handle(at, Event::Paused(number));
+        }
+        self.pump(at);
+    }
+
+    /// One step of the world, as the numbers say.
+    fn step(&mut self, kind: u8, pick: usize) {
+        let at = pick % 2;
+        match kind {
+            0..=9 if self.ends[at].prepared.is_some() => self.adopt(at),
+            0..=59 => self.node(at),
+            60..=119 => {
+                if !self.datagrams.is_empty() {
+                    let (to, packet) = self.datagrams.remove(pick % self.datagrams.len());
+                    self.arrive(to, packet);
+                }
+            }
+            120..=139 => {
+                if !self.datagrams.is_empty() {
+                    self.datagrams.remove(pick % self.datagrams.len());
+                }
+            }
+            140..=189 => self.deliver(pick),
+            190..=219 => self.push(at),
+            220..=234 => self.break_qp(at),
+            235..=249 => self.time_out(at),
+            _ => self.restart(at),
+        }
+    }
+
+    /// What the numbers say, one step after the other.
+    pub fn run(&mut self, steps: Vec<(u8, u16)>) {
+        for (kind, pick) in steps {
+            self.step(kind, usize::from(pick));
+        }
+    }
+
+    /// Faults have stopped: what was lost is noticed, and everything else arrives.
+    pub fn heal(&mut self) {
+        (0..2).for_each(|at| self.adopt(at));
+        for round in 0..5_000 {
+            for at in 0..2 {
+                self.node(at);
+                let end = &self.ends[at];
+                let peer = &self.ends[1 - at];
+                // A queue pair whose far end is gone fails, if it is used.
+                let gone = end.qp.and_then(|qp| qp.peer).is_some_and(|number| !peer.live(number));
+                if gone && end.link.is_up() && end.session.kept() > 0 {
+                    self.handle(at, Event::Broken);
+                }
+                // The manager's retries end, after the pauses of the others.
+                if self.datagrams.is_empty() && round % 7 == 0 {
+                    self.time_out(at);
+                }
+            }
+            if !self.datagrams.is_empty() {
+                let (to, packet) = self.datagrams.remove(0);
+                self.arrive(to, packet);
+            }
+            for _ in 0..4 {
+                self.deliver(0);
+            }
+            for at in 0..2 {
+                if self.ends[at].link.is_up()
+                    && let Some(peer) = self.ends[at].qp.and_then(|qp| qp.peer)
+                    && let Some(header) = self.ends[at].session.late_ack()
+                {
+                    self.frames.push((1 - at, peer, header, (at, 0, 0)));
+                }
+            }
+        }
+    }
+
+    pub fn delivered(&self, from: usize) -> Vec<u64> {
+        let life = self.ends[from].life;
+        self.ends[1 - from].delivered.iter().filter(|d| d.0 == life).map(|d| d.1).collect()
+    }
+}
