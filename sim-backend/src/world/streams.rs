@@ -133,21 +133,14 @@ impl World {
             qp: 0,
             psn: 0,
         };
-        let verdict = match from == to {
-            true => Verdict::Pass,
-            false => self.state.faults.judge(self.state.now, &info, &mut *self.choice),
-        };
-        match verdict {
-            Verdict::Drop | Verdict::Corrupt => {
-                self.state.stats.dropped += 1;
-                self.log.line(self.state.now, from, Kind::Drop, format_args!("segment to {to}"));
-            }
-            Verdict::Delay(late) => self.fly(segment, arrival + late),
-            Verdict::Duplicate => {
+        match self.judge_foreign(&info, "segment") {
+            None => {}
+            Some(Verdict::Delay(late)) => self.fly(segment, arrival + late),
+            Some(Verdict::Duplicate) => {
                 self.fly(segment.clone(), arrival);
                 self.fly(segment, arrival);
             }
-            Verdict::Pass | Verdict::Shorten => self.fly(segment, arrival),
+            Some(_) => self.fly(segment, arrival),
         }
     }
 

@@ -377,6 +377,23 @@ impl World {
         }
     }
 
+    /// What faults do to what no queue pair sent; nothing if it is lost, and the log then tells `what`. From a port to
+    /// itself it crosses no link, and no rule names it.
+    pub(super) fn judge_foreign(&mut self, info: &PacketInfo, what: &str) -> Option<Verdict> {
+        if (info.src, info.src_port) == (info.dst, info.dst_port) {
+            return Some(Verdict::Pass);
+        }
+        match self.state.faults.judge(self.state.now, info, &mut *self.choice) {
+            Verdict::Drop | Verdict::Corrupt => {
+                self.state.stats.dropped += 1;
+                let now = self.state.now;
+                self.log.line(now, info.src, Kind::Drop, format_args!("{what} to {}", info.dst));
+                None
+            }
+            verdict => Some(verdict),
+        }
+    }
+
     /// Sends a message of the connection managers: a datagram that can be lost.
     pub(crate) fn send_cm(&mut self, to: Address, message: Message) {
         if self.untimed {
@@ -394,18 +411,10 @@ impl World {
             qp: 0,
             psn: 0,
         };
-        let verdict = match from == to {
-            true => Verdict::Pass,
-            false => self.state.faults.judge(self.state.now, &info, &mut *self.choice),
-        };
+        let Some(verdict) = self.judge_foreign(&info, "cm") else { return };
         let late = match verdict {
-            Verdict::Drop | Verdict::Corrupt => {
-                self.state.stats.dropped += 1;
-                self.log.line(self.state.now, sender, Kind::Drop, format_args!("cm to {receiver}"));
-                return;
-            }
             Verdict::Delay(late) => late,
-            Verdict::Pass | Verdict::Shorten | Verdict::Duplicate => Nanos::ZERO,
+            _ => Nanos::ZERO,
         };
         let costs = self.costs;
         let at =
