@@ -1,7 +1,7 @@
-//! One log of every access to registered memory, by processors and adapters.
+//! Every access to registered memory, by processors and adapters.
 //!
-//! The [sanitizer](crate::sanitizer) watches it for accesses that real adapters punish silently; an explorer
-//! reads it for what an event touched, and so for which events commute. Off, it costs one branch an access.
+//! The [sanitizer](crate::sanitizer) watches them for those that real adapters punish silently; the explorer
+//! asks for what an event touched, and so for which events commute. Watched by nobody, an access costs one branch.
 
 use crate::NodeId;
 use crate::hca::Endpoint;
@@ -92,14 +92,6 @@ impl Access {
     pub const fn range(&self) -> Range<u64> {
         self.start..self.start + self.len
     }
-
-    /// Whether two accesses touch a byte in common, one of them changing it: the order of such two matters.
-    pub fn conflicts(&self, other: &Access) -> bool {
-        self.region == other.region
-            && self.start < other.start + other.len
-            && other.start < self.start + self.len
-            && (self.what.changes() || other.what.changes())
-    }
 }
 
 /// An access as the explorer looks at it.
@@ -111,30 +103,23 @@ pub(crate) struct Mark {
     pub what: What,
 }
 
-/// Records accesses, or does not, and shows them to the sanitizer, if there is one.
+/// Shows accesses to those who want to know of them.
 #[derive(Debug, Default)]
 pub struct AccessLog {
-    on: bool,
     /// Whether anybody wants to know.
     watched: bool,
-    list: Vec<Access>,
     /// Whether the explorer wants to know.
     marking: bool,
     marks: Vec<Mark>,
     sanitizer: Option<Box<Sanitizer>>,
 }
 
-clone_in_place! { AccessLog { on, watched, list, marking, marks, sanitizer } }
+clone_in_place! { AccessLog { watched, marking, marks, sanitizer } }
 
 impl AccessLog {
-    /// A recorder that is on or off.
-    pub fn new(on: bool) -> AccessLog {
-        AccessLog { on, watched: on, ..AccessLog::default() }
-    }
-
-    /// The same with a sanitizer. It must not have missed anything: only a world without objects gets one.
-    pub fn watched_by(self, sanitizer: Sanitizer) -> AccessLog {
-        AccessLog { watched: true, sanitizer: Some(Box::new(sanitizer)), ..self }
+    /// One that a sanitizer watches. It must not have missed anything: only a world without objects gets one.
+    pub fn watched_by(sanitizer: Sanitizer) -> AccessLog {
+        AccessLog { watched: true, sanitizer: Some(Box::new(sanitizer)), ..AccessLog::default() }
     }
 
     /// Whether accesses are to be noted.
@@ -149,16 +134,10 @@ impl AccessLog {
         self.sanitizer.as_deref_mut()
     }
 
-    /// Turns recording on or off. What was recorded stays.
-    pub fn set(&mut self, on: bool) {
-        self.on = on;
-        self.watched = on || self.marking || self.sanitizer.is_some();
-    }
-
     /// Turns the explorer's marks on or off.
     pub(crate) fn mark(&mut self, on: bool) {
         self.marking = on;
-        self.set(self.on);
+        self.watched = on || self.sanitizer.is_some();
     }
 
     /// What was touched since marks were turned on. The vector is to be given back.
@@ -180,9 +159,6 @@ impl AccessLog {
     }
 
     fn take_note(&mut self, access: &Access) {
-        if self.on {
-            self.list.push(*access);
-        }
         if self.marking {
             let &Access { region, start, len, what, .. } = access;
             self.marks.push(Mark { region, start, len, what });
@@ -191,63 +167,23 @@ impl AccessLog {
             sanitizer.access(access);
         }
     }
-
-    /// Everything recorded and not yet taken, in the order in which it happened.
-    pub fn as_slice(&self) -> &[Access] {
-        &self.list
-    }
-
-    /// Takes everything recorded.
-    pub fn take(&mut self) -> Vec<Access> {
-        std::mem::take(&mut self.list)
-    }
-
-    /// Moves everything recorded to the end of `out`, and keeps the memory for what comes.
-    pub fn drain_into(&mut self, out: &mut Vec<Access>) {
-        out.append(&mut self.list);
-    }
-
-    /// Forgets everything recorded, and keeps the memory.
-    pub fn clear(&mut self) {
-        self.list.clear();
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn access(region: u32, start: u64, len: u64, what: What) -> Access {
-        Access { at: Nanos(1), who: Who::Cpu(NodeId(0)), region: RegionId(region), start, len, what }
-    }
-
     #[test]
-    fn accesses_conflict_when_a_shared_byte_changes() {
-        let write = access(1, 8, 8, What::Write);
-        assert!(write.conflicts(&access(1, 15, 1, What::Read)));
-        assert!(access(1, 0, 64, What::Read).conflicts(&write));
-        assert!(access(1, 8, 8, What::Atomic).conflicts(&access(1, 8, 8, What::Atomic)));
-        assert!(access(1, 8, 8, What::Claim).conflicts(&access(1, 8, 8, What::Read)));
-        for apart in
-            [access(1, 16, 8, What::Write), access(1, 0, 8, What::Write), access(2, 8, 8, What::Write)]
-        {
-            assert!(!write.conflicts(&apart) && !apart.conflicts(&write), "{apart:?}");
-        }
-        assert!(!access(1, 8, 8, What::Read).conflicts(&access(1, 8, 8, What::Read)));
-    }
-
-    #[test]
-    fn off_records_nothing_and_on_everything_but_nothing_touched() {
+    fn marks_are_made_while_they_are_asked_for_and_of_what_was_touched() {
         let who = Who::Adapter { node: NodeId(3), qp: QpNum(9), wr_id: 4 };
-        let mut log = AccessLog::new(false);
+        let mut log = AccessLog::default();
         log.note(Nanos(1), who, RegionId(0), 0, 8, What::Write);
-        assert!(log.as_slice().is_empty());
-        log.set(true);
-        log.note(Nanos(2), who, RegionId(0), 0, 8, What::Write);
+        log.mark(true);
+        log.note(Nanos(2), who, RegionId(1), 8, 16, What::Read);
         log.note(Nanos(3), who, RegionId(0), 8, 0, What::Write);
-        let mut out = vec![];
-        log.drain_into(&mut out);
-        assert_eq!((out.len(), out[0].range(), out[0].who.node()), (1, 0..8, NodeId(3)));
-        assert!(log.take().is_empty());
+        log.mark(false);
+        log.note(Nanos(4), who, RegionId(0), 0, 8, What::Write);
+        let marks = log.take_marks();
+        assert!(matches!(marks[..], [Mark { region: RegionId(1), start: 8, len: 16, what: What::Read }]));
     }
 }

@@ -19,8 +19,9 @@ pub struct Config {
     pub topology: Topology,
     /// In which order events of the same instant happen.
     pub order: Order,
-    /// What is written down.
-    pub record: Record,
+    /// Whether the event log is kept, in memory until it is taken. For a log in a file see
+    /// [`Fabric::set_log`](crate::Fabric::set_log).
+    pub log: bool,
     /// By how much at most the processor may see what an adapter wrote later than the adapter says it is there, where
     /// no completion says so; zero, the default, is never later. How late each 64 bytes are is asked of the world's
     /// [`Choice`](crate::choice::Choice). A protocol that polls memory should be tried with some microseconds. Untimed
@@ -41,7 +42,7 @@ impl Config {
             profile,
             topology: Topology::default(),
             order: Order::default(),
-            record: Record::default(),
+            log: false,
             visibility: Nanos::ZERO,
             sanitize: true,
         }
@@ -67,16 +68,6 @@ pub enum Order {
     /// Without times: whatever could happen next may ([`explore`](crate::explore)). Time stands still, and
     /// [`Fabric::run_until`](crate::Fabric::run_until) does nothing.
     Untimed,
-}
-
-/// What is written down during a run. Nothing by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Record {
-    /// The event log, kept in memory until it is taken. For a log in a file see
-    /// [`Fabric::set_log`](crate::Fabric::set_log).
-    pub log: bool,
-    /// Every access to registered memory.
-    pub access: bool,
 }
 
 /// Most nodes of a world.

@@ -1,7 +1,6 @@
 //! The fabric: one world and the programs that run in it.
 
 use crate::NodeId;
-use crate::access::Access;
 use crate::choice::Choice;
 use crate::choice::EventId;
 use crate::config::{Config, ConfigError, MAX_DEVICES, MAX_NODES, MAX_PORTS, MAX_UNTIMED_PORTS, Order};
@@ -12,7 +11,7 @@ use crate::log::Log;
 use crate::sanitizer::Violation;
 use crate::stats::Stats;
 use crate::verbs::{SimDevice, WorldRef};
-use crate::world::{Activity, Happened, World};
+use crate::world::{Happened, World};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -337,11 +336,6 @@ impl Fabric {
         self.log(Log::take)
     }
 
-    /// Takes the accesses to registered memory recorded so far.
-    pub fn take_accesses(&self) -> Vec<Access> {
-        self.world.borrow_mut().state.access.take()
-    }
-
     /// What the [sanitizer](crate::sanitizer) found, the first [`KEPT`](crate::sanitizer::KEPT) of it. Nothing
     /// if it does not [watch](Config::sanitize).
     pub fn violations(&self) -> Vec<Violation> {
@@ -368,11 +362,6 @@ impl Fabric {
         let world = self.world.borrow();
         let mut hcas = world.shape.hcas(node);
         hcas.any(|hca| world.state.hcas[hca.0 as usize].hw.completions.left(Wait::Poll))
-    }
-
-    /// Whether a node's program has ended.
-    pub fn is_done(&self, node: NodeId) -> bool {
-        self.world.borrow_mut().machine(node).activity == Activity::Done
     }
 }
 

@@ -39,7 +39,7 @@ pub mod wheel;
 mod world;
 
 pub use config::{
-    Config, ConfigError, MAX_DEVICES, MAX_NODES, MAX_PORTS, MAX_UNTIMED_PORTS, Order, Record, Topology,
+    Config, ConfigError, MAX_DEVICES, MAX_NODES, MAX_PORTS, MAX_UNTIMED_PORTS, Order, Topology,
 };
 pub use fabric::{Fabric, RunEnd};
 pub use ids::NodeId;

@@ -3,7 +3,7 @@
 use sim_backend::choice::Seeded;
 use sim_backend::fault::{Fault, Link, PacketClass, Rule, Verdict, Way};
 use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Record, SimCm, SimContext, SimCq, SimMr, SimPd, SimQp};
+use sim_backend::{Config, Fabric, NodeId, SimCm, SimContext, SimCq, SimMr, SimPd, SimQp};
 use verbs_trait::*;
 
 const N0: NodeId = NodeId(0);
@@ -68,7 +68,7 @@ fn params(private: &[u8]) -> ConnParams<'_> {
 
 fn world(nodes: u32, seed: u64) -> Fabric {
     let mut config = Config::new(nodes, Profile::builtin("present-day").unwrap());
-    config.record = Record { log: true, access: false };
+    config.log = true;
     Fabric::new(config, Box::new(Seeded::new(seed))).unwrap()
 }
 

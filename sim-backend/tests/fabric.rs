@@ -13,7 +13,7 @@ use verbs_trait::*;
 /// A run with something of everything, and its log.
 fn busy_run(choice: Box<dyn sim_backend::choice::Choice>) -> (Vec<u8>, u64) {
     let mut config = Config::new(3, profile());
-    config.record.log = true;
+    config.log = true;
     let fabric = fabric_with(config, choice);
     let (a, b) = connected_with(&fabric, |r| r, |r| ToRts { retry: Retries::MOST, ..r });
     let loss = Fault::Loss { link: Link::Node(b.node), way: Way::Both, ppm: 100_000, lasts: None };

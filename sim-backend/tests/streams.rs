@@ -3,7 +3,7 @@
 use sim_backend::choice::Seeded;
 use sim_backend::fault::{Fault, Link, PacketClass, Rule, Verdict, Way};
 use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Record, SimOob, SimStream, SimStreamListener};
+use sim_backend::{Config, Fabric, NodeId, SimOob, SimStream, SimStreamListener};
 use std::io::{self, ErrorKind};
 use std::task::{Context as Cx, Poll, Waker};
 use verbs_trait::*;
@@ -15,7 +15,7 @@ const SERVICE: Service = Service(40);
 fn world(seed: u64) -> Fabric {
     let mut config = Config::new(2, Profile::builtin("present-day").unwrap());
     config.ports = 2;
-    config.record = Record { log: true, access: false };
+    config.log = true;
     Fabric::new(config, Box::new(Seeded::new(seed))).unwrap()
 }
 

@@ -264,11 +264,6 @@ impl Manager {
         self.events.get_mut(&owner)?.pop_front()
     }
 
-    /// Whether an application has an event to take.
-    pub fn has_event(&self, owner: Owner) -> bool {
-        self.events.get(&owner).is_some_and(|events| !events.is_empty())
-    }
-
     /// How many events wait to be taken, of all applications.
     pub fn pending_events(&self) -> usize {
         self.events.values().map(VecDeque::len).sum()

@@ -84,7 +84,7 @@ impl Bench {
             buffers: Buffers::default(),
             stats: Stats::default(),
             log: Log::off(),
-            access: AccessLog::new(false),
+            access: AccessLog::default(),
         };
         for n in 0..2 {
             let ends = bench.connection(n);

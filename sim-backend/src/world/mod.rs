@@ -111,10 +111,9 @@ pub(crate) struct World {
 const ADDRESSES: u64 = 1 << 44;
 
 fn access_log(config: &Config, hcas: impl Iterator<Item = NodeId>) -> AccessLog {
-    let log = AccessLog::new(config.record.access);
     match config.sanitize {
-        true => log.watched_by(Sanitizer::new(hcas)),
-        false => log,
+        true => AccessLog::watched_by(Sanitizer::new(hcas)),
+        false => AccessLog::default(),
     }
 }
 
@@ -157,7 +156,7 @@ impl World {
                 untimed: if untimed { Untimed::new(config.nodes, ids().count()) } else { Untimed::default() },
             },
             choice,
-            log: if config.record.log { Log::memory() } else { Log::off() },
+            log: if config.log { Log::memory() } else { Log::off() },
             profile: Rc::new(config.profile.clone()),
             costs: Costs::of(&config.profile),
             order: config.order,

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use sim_backend::choice::Seeded;
-use sim_backend::{Record, sanitizer};
+use sim_backend::sanitizer;
 
 #[test]
 fn a_report_is_one_line_with_both_sides() {
@@ -57,8 +57,7 @@ fn all_are_counted_and_the_first_are_kept() {
 
 /// The same traffic, with violations in it, watched or not.
 fn log_of(sanitize: bool) -> (Vec<u8>, u64) {
-    let record = Record { log: true, access: true };
-    let config = Config { sanitize, record, ..Config::new(2, profile()) };
+    let config = Config { sanitize, log: true, ..Config::new(2, profile()) };
     let fabric = fabric_with(config, Box::new(Seeded::new(5)));
     let (a, b) = connected(&fabric);
     for wr_id in 0..20 {
