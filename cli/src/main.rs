@@ -15,6 +15,7 @@ mod profiles;
 mod progress;
 mod report;
 mod run;
+mod seeds;
 mod sweep;
 mod table;
 mod trace;

@@ -5,6 +5,7 @@ use super::check::again;
 use super::{find, swarm, walks};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
+use crate::seeds::{each, jobs};
 use crate::table::{Table, count, wrap};
 use crate::{interrupt, output};
 use serde::Serialize;
@@ -12,10 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What one seed came to.
 #[derive(Debug)]
@@ -83,20 +81,25 @@ fn sweep(args: &FuzzArgs, target: &dyn Target) -> Result<Fuzzed, Failure> {
         Some(all) => began.elapsed().as_secs_f64() / all.as_secs_f64(),
         None => done as f64 / (seeds.end - seeds.start) as f64,
     };
-    let jobs = args.jobs.or_else(|| thread::available_parallelism().ok()).map_or(1, |jobs| jobs.get());
     let mut fuzzed = Fuzzed::new(target.name());
     let mut progress = Progress::begin(args.quiet);
     let mut failed = None;
     let over = || interrupt::requested() || args.seconds.is_some_and(|all| began.elapsed() >= all);
-    each(target, seeds.clone(), jobs, over, |result| {
-        match result {
-            Some(Ok(seed)) => fuzzed.add(seed),
-            Some(Err(failure)) => drop(failed.get_or_insert(failure)),
-            None => {}
-        }
-        let words = || format!("{} seeds, {} violated", count(fuzzed.seeds), count(fuzzed.violated));
-        progress.at(share(fuzzed.seeds), words);
-    });
+    each(
+        seeds.clone(),
+        jobs(args.jobs),
+        over,
+        || target.runner(),
+        |result| {
+            match result {
+                Some(Ok(seed)) => fuzzed.add(seed),
+                Some(Err(failure)) => drop(failed.get_or_insert(failure)),
+                None => {}
+            }
+            let words = || format!("{} seeds, {} violated", count(fuzzed.seeds), count(fuzzed.violated));
+            progress.at(share(fuzzed.seeds), words);
+        },
+    );
     progress.end();
     fuzzed.seconds = began.elapsed().as_secs_f64();
     match failed {
@@ -104,52 +107,6 @@ fn sweep(args: &FuzzArgs, target: &dyn Target) -> Result<Fuzzed, Failure> {
         Some(failure) if fuzzed.violated == 0 => Err(failure),
         _ => Ok(fuzzed),
     }
-}
-
-/// Runs seeds on `jobs` threads until they are through or it is `over`, and tells `told` of each on this thread; and
-/// of nothing now and then, so that progress shows.
-fn each(
-    target: &dyn Target,
-    seeds: Range<u64>,
-    jobs: usize,
-    over: impl Fn() -> bool + Sync,
-    mut told: impl FnMut(Option<Result<Seed, Failure>>),
-) {
-    let next = AtomicU64::new(seeds.start);
-    let (send, receive) = mpsc::sync_channel(1_024);
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            let (send, next, seeds, over) = (send.clone(), &next, &seeds, &over);
-            scope.spawn(move || {
-                let mut runner = match target.runner() {
-                    Ok(runner) => runner,
-                    Err(failure) => return drop(send.send(Err(failure))),
-                };
-                while !over() {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if !seeds.contains(&seed) {
-                        return;
-                    }
-                    let result = runner(seed);
-                    let stop = result.is_err();
-                    if stop {
-                        next.store(seeds.end, Ordering::Relaxed);
-                    }
-                    if send.send(result).is_err() || stop {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(send);
-        loop {
-            match receive.recv_timeout(Duration::from_millis(200)) {
-                Ok(result) => told(Some(result)),
-                Err(RecvTimeoutError::Timeout) => told(None),
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
-    });
 }
 
 /// What many seeds came to.

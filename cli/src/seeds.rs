@@ -1,0 +1,106 @@
+//! Runs from many seeds, several at a time.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// How many run at a time: as many as were asked for, or as there are processors.
+pub fn jobs(asked: Option<NonZeroUsize>) -> NonZeroUsize {
+    asked.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
+}
+
+/// Most results that wait to be told.
+const WAITING: usize = 1_024;
+
+/// Runs seeds on `jobs` threads, each with a `runner` of its own, until they are through or it is `over`. Tells `told` of
+/// each, on this thread, in the order in which runs end; and of nothing now and then, so that progress shows. Runners
+/// share nothing, so runs do not depend on how many there are at a time. An error ends it after the runs that have
+/// begun.
+pub fn each<R, T, E>(
+    seeds: Range<u64>,
+    jobs: NonZeroUsize,
+    over: impl Fn() -> bool + Sync,
+    runner: impl Fn() -> Result<R, E> + Sync,
+    mut told: impl FnMut(Option<Result<T, E>>),
+) where
+    R: FnMut(u64) -> Result<T, E>,
+    T: Send,
+    E: Send,
+{
+    let next = AtomicU64::new(seeds.start);
+    let (send, receive) = mpsc::sync_channel(WAITING);
+    thread::scope(|scope| {
+        for _ in 0..jobs.get() {
+            let (send, next, seeds, over, runner) = (send.clone(), &next, &seeds, &over, &runner);
+            scope.spawn(move || {
+                let mut runner = match runner() {
+                    Ok(runner) => runner,
+                    Err(error) => return drop(send.send(Err(error))),
+                };
+                while !over() {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if !seeds.contains(&seed) {
+                        return;
+                    }
+                    let result = runner(seed);
+                    let stop = result.is_err();
+                    if stop {
+                        next.store(seeds.end, Ordering::Relaxed);
+                    }
+                    if send.send(result).is_err() || stop {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(send);
+        loop {
+            match receive.recv_timeout(Duration::from_millis(200)) {
+                Ok(result) => told(Some(result)),
+                Err(RecvTimeoutError::Timeout) => told(None),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told of the seeds, each of which is its own answer unless `wrong` is it.
+    fn told(seeds: Range<u64>, jobs: usize, over: bool, wrong: u64) -> (Vec<u64>, Vec<u64>) {
+        let (mut right, mut errors) = (Vec::new(), Vec::new());
+        let answer = |seed| if seed == wrong { Err(seed) } else { Ok(seed) };
+        let jobs = NonZeroUsize::new(jobs).expect("some");
+        each(
+            seeds,
+            jobs,
+            || over,
+            || Ok(answer),
+            |result| match result {
+                Some(Ok(seed)) => right.push(seed),
+                Some(Err(seed)) => errors.push(seed),
+                None => {}
+            },
+        );
+        right.sort_unstable();
+        (right, errors)
+    }
+
+    #[test]
+    fn every_seed_is_run_once_however_many_run_at_a_time() {
+        for jobs in [1, 3, 16] {
+            assert_eq!(told(5..3_000, jobs, false, 0), ((5..3_000).collect(), vec![]));
+        }
+    }
+
+    #[test]
+    fn an_error_ends_it_and_what_is_over_does_not_begin() {
+        assert_eq!(told(0..u64::MAX, 1, false, 7), ((0..7).collect(), vec![7]));
+        assert_eq!(told(0..u64::MAX, 2, true, 7), (vec![], vec![]));
+    }
+}
