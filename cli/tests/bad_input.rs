@@ -2,20 +2,7 @@
 
 mod common;
 
-use common::{SMALL, Scratch, err, out, run};
-
-/// Runs the program and checks the refusal; `says` must be in the line.
-fn refused(args: &[&str], says: &[&str]) {
-    let output = run(args);
-    let line = err(&output);
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {line}");
-    assert_eq!(out(&output), "", "{args:?}");
-    assert!(line.starts_with("weft: ") && line.ends_with('\n'), "{args:?}: {line}");
-    assert_eq!(line.lines().count(), 1, "{args:?}: {line}");
-    for part in says {
-        assert!(line.contains(part), "{args:?}: '{part}' is not in: {line}");
-    }
-}
+use common::{SMALL, Scratch, refused};
 
 #[test]
 fn a_scenario_that_cannot_be_run_is_refused() {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{err, out, run};
+use common::{err, out, refused, run};
 use model_tests::scenario::Scheme;
 use serde_json::Value;
 
@@ -72,10 +72,6 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
         (&["bench", "locks", "--scheme", "paxos"], "srsl"),
     ];
     for (args, says) in wrong {
-        let output = run(args);
-        let line = err(&output);
-        assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{args:?}: {line}");
-        assert!(line.starts_with("weft: ") && line.lines().count() == 1, "{args:?}: {line}");
-        assert!(line.contains(says), "{args:?}: '{says}' is not in: {line}");
+        refused(args, &[says]);
     }
 }

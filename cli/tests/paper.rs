@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Scratch, err, out, run};
+use common::{Scratch, err, out, refused, run};
 use model_tests::scenario::Scheme;
 use serde_json::Value;
 use std::fs;
@@ -82,10 +82,6 @@ fn what_cannot_be_repeated_is_refused_in_one_line() {
         (&["paper", "ncosed", "--report", &file], "file"),
     ];
     for (args, says) in wrong {
-        let output = run(args);
-        let line = err(&output);
-        assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{args:?}: {line}");
-        assert!(line.starts_with("weft: ") && line.lines().count() == 1, "{args:?}: {line}");
-        assert!(line.contains(says), "{args:?}: '{says}' is not in: {line}");
+        refused(args, &[says]);
     }
 }

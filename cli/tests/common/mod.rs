@@ -92,3 +92,16 @@ pub fn out(output: &Output) -> &str {
 pub fn err(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).expect("UTF-8")
 }
+
+/// Runs the program and checks the refusal: one line, in which `says` must be, and exit code 2.
+pub fn refused(args: &[&str], says: &[&str]) {
+    let output = run(args);
+    let line = err(&output);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {line}");
+    assert_eq!(out(&output), "", "{args:?}");
+    assert!(line.starts_with("weft: ") && line.ends_with('\n'), "{args:?}: {line}");
+    assert_eq!(line.lines().count(), 1, "{args:?}: {line}");
+    for part in says {
+        assert!(line.contains(part), "{args:?}: '{part}' is not in: {line}");
+    }
+}
