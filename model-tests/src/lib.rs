@@ -11,6 +11,7 @@
 //! same scenario and seed give the same report, to the byte.
 
 pub mod bench;
+mod by_hand;
 pub mod explore;
 pub mod fuzz;
 pub mod history;

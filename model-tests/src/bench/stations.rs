@@ -2,6 +2,7 @@
 
 use super::BenchError;
 use super::ring::{Ring, Tally};
+use crate::by_hand::connect;
 use sim_backend::{Fabric, NodeId, SimContext, SimCq, SimMr, SimPd, SimQp};
 use std::rc::Rc;
 use verbs_trait::*;
@@ -42,7 +43,8 @@ pub(super) fn build(ring: &Ring, fabric: &Fabric) -> std::result::Result<Vec<Pla
     let make = |node| place(ring, fabric, NodeId(node));
     let places: Vec<Place> = (0..ring.nodes).map(make).collect::<Result<_>>().map_err(BenchError::cluster)?;
     for (here, next) in in_a_ring(&places) {
-        connect((&here.ctx, &here.to), (&next.ctx, &next.from)).map_err(BenchError::cluster)?;
+        connect((&here.ctx, &here.to), (&next.ctx, &next.from), AccessFlags::empty())
+            .map_err(BenchError::cluster)?;
     }
     Ok(places)
 }
@@ -61,36 +63,6 @@ fn place(ring: &Ring, fabric: &Fabric, node: NodeId) -> Result<Place> {
 /// Each with the one after it.
 pub(super) fn in_a_ring<T>(all: &[T]) -> impl Iterator<Item = (&T, &T)> {
     all.iter().zip(all.iter().cycle().skip(1))
-}
-
-/// Connects two queue pairs, each given with its device.
-pub(super) fn connect(a: (&SimContext, &SimQp), b: (&SimContext, &SimQp)) -> Result<()> {
-    join(a.1, b)?;
-    join(b.1, a)
-}
-
-/// Brings a queue pair to the state in which it sends, with time-outs that no healthy fabric reaches.
-fn join(qp: &SimQp, (at, peer): (&SimContext, &SimQp)) -> Result<()> {
-    let init = ToInit { port: 1, pkey_index: 0, access: AccessFlags::empty(), qkey: 0 };
-    let rtr = ToRtr {
-        dest_qp: peer.num(),
-        rq_psn: Psn::new(0),
-        path: Path::to(at.gid(1, 0)?, 1),
-        mtu: Mtu::B2048,
-        min_rnr_timer: RnrTimer::new(1).expect("a code"),
-        max_dest_rd_atomic: 1,
-        alt: None,
-    };
-    let rts = ToRts {
-        sq_psn: Psn::new(0),
-        timeout: AckTimeout::new(14).expect("an exponent"),
-        retry: Retries::MOST,
-        rnr_retry: Retries::FOREVER,
-        max_rd_atomic: 1,
-        alt: None,
-        migration: Migration::Migrated,
-    };
-    [Modify::Init(init), Modify::Rtr(rtr), Modify::Rts(rts)].iter().try_for_each(|change| qp.modify(change))
 }
 
 /// Puts a state machine on every node.

@@ -2,13 +2,14 @@
 
 use super::BenchError;
 use super::ring::{Ring, Tally};
-use super::stations::{caps, connect, in_a_ring, memory, receives};
+use super::stations::{caps, in_a_ring, memory, receives};
+use crate::by_hand::connect;
 use protocols::rt::{Lease, Local, Queue, Rt, RtConfig, Sink};
 use sim_backend::{Fabric, NodeId, Sim, SimMr};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll};
-use verbs_trait::{Context, Device, Result, SendOp, VerbsError, Wait};
+use verbs_trait::{AccessFlags, Context, Device, Result, SendOp, VerbsError, Wait};
 
 /// What a node has: a connection from the node before it and one to the node after it.
 pub(super) struct Place {
@@ -24,7 +25,8 @@ pub(super) fn build(ring: &Ring, fabric: &Fabric) -> std::result::Result<Vec<Pla
     let places: Vec<Place> = (0..ring.nodes).map(make).collect::<std::result::Result<_, _>>()?;
     for (here, next) in in_a_ring(&places) {
         let ends = (here.rt.context(), here.to.qp());
-        connect(ends, (next.rt.context(), next.from.qp())).map_err(BenchError::cluster)?;
+        connect(ends, (next.rt.context(), next.from.qp()), AccessFlags::empty())
+            .map_err(BenchError::cluster)?;
     }
     Ok(places)
 }

@@ -3,6 +3,7 @@
 use super::cluster::refused;
 use super::rows::{Row, X};
 use super::{PaperError, style};
+use crate::by_hand::connect;
 use sim_backend::choice::First;
 use sim_backend::profile::Profile;
 use sim_backend::{Config, Fabric, NodeId, Sim, SimChannel, SimContext, SimCq, SimHost, SimMr, SimPd, SimQp};
@@ -64,7 +65,7 @@ fn measure(profile: &Profile, primitive: Primitive, wait: Wait) -> Result<f64, P
     let sides = [0, 1].map(|node| side(&fabric, node).map_err(refused));
     let [a, b] = sides;
     let (a, b) = (a?, b?);
-    join(&a, &b).and_then(|()| join(&b, &a)).map_err(refused)?;
+    connect((&a.ctx, &a.qp), (&b.ctx, &b.qp), AccessFlags::REMOTE_ATOMIC).map_err(refused)?;
     let at = b.mr.remote(0..8).map_err(refused)?;
     let times: Rc<RefCell<Vec<Nanos>>> = Rc::default();
     let is_send = primitive == Primitive::Send;
@@ -110,31 +111,6 @@ fn side(fabric: &Fabric, node: u32) -> Result<Side, VerbsError> {
     let qp = pd.create_qp(&init)?;
     let mr = pd.alloc_mr(BYTES as usize, AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_ATOMIC)?;
     Ok(Side { ctx, _pd: pd, channel, cq, qp, mr, host })
-}
-
-fn join(here: &Side, peer: &Side) -> Result<(), VerbsError> {
-    let init = ToInit { port: 1, pkey_index: 0, access: AccessFlags::REMOTE_ATOMIC, qkey: 0 };
-    let rtr = ToRtr {
-        dest_qp: peer.qp.num(),
-        rq_psn: Psn::new(0),
-        path: Path::to(peer.ctx.gid(1, 0)?, 1),
-        mtu: Mtu::B2048,
-        min_rnr_timer: RnrTimer::new(1).expect("a code"),
-        max_dest_rd_atomic: 1,
-        alt: None,
-    };
-    let rts = ToRts {
-        sq_psn: Psn::new(0),
-        timeout: AckTimeout::new(14).expect("an exponent"),
-        retry: Retries::MOST,
-        rnr_retry: Retries::FOREVER,
-        max_rd_atomic: 1,
-        alt: None,
-        migration: Migration::Migrated,
-    };
-    [Modify::Init(init), Modify::Rtr(rtr), Modify::Rts(rts)]
-        .iter()
-        .try_for_each(|change| here.qp.modify(change))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
