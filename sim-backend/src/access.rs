@@ -158,6 +158,17 @@ impl AccessLog {
         }
     }
 
+    /// Notes an atomic. One that changes nothing, as a compare-and-swap that fails, is to an explorer a read.
+    pub fn note_atomic(&mut self, at: Nanos, who: Who, region: RegionId, start: u64, changes: bool) {
+        self.note(at, who, region, start, 8, What::Atomic);
+        if self.marking
+            && !changes
+            && let Some(mark) = self.marks.last_mut()
+        {
+            mark.what = What::Read;
+        }
+    }
+
     fn take_note(&mut self, access: &Access) {
         if self.marking {
             let &Access { region, start, len, what, .. } = access;

@@ -27,6 +27,8 @@ pub(super) struct Trace {
     row: usize,
     conflicts: Vec<u64>,
     ordered: Vec<u64>,
+    /// The steps without which the latest one could not be.
+    origins: Vec<u64>,
     /// The steps that a reversal leaves in place.
     free: Vec<u64>,
     races: Vec<u32>,
@@ -61,6 +63,7 @@ struct Last {
     /// The last read since that write; the reads before it follow in `Touched::shadows`.
     read: u32,
     cause: u32,
+    origin: u32,
 }
 
 /// A step that was explored here and need not be taken again until something dependent has happened.
@@ -82,13 +85,15 @@ impl Taken {
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 const CAUSE: u32 = 4;
-const WAYS: u32 = 3;
+const ORIGIN: u32 = 8;
+const WAYS: u32 = 4;
 
 const fn bit(how: How) -> u32 {
     match how {
         How::Read => READ,
         How::Write => WRITE,
         How::Cause => CAUSE,
+        How::Origin => ORIGIN,
     }
 }
 
@@ -98,6 +103,7 @@ const fn against(how: How) -> u32 {
         How::Read => WRITE,
         How::Write => READ | WRITE,
         How::Cause => CAUSE,
+        How::Origin => ORIGIN,
     }
 }
 
@@ -116,6 +122,7 @@ impl Trace {
             row: 1,
             conflicts: Vec::new(),
             ordered: Vec::new(),
+            origins: Vec::new(),
             free: Vec::new(),
             races: Vec::new(),
         }
@@ -177,6 +184,7 @@ impl Trace {
         let words = number / 64 + 1;
         self.conflicts[..words].fill(0);
         self.ordered[..words].fill(0);
+        self.origins[..words].fill(0);
         let acts = self.acts(enabled.actor, number);
         let rested = self.rests(enabled.at_rest, number);
         let first = self.top();
@@ -206,6 +214,7 @@ impl Trace {
                 How::Read => last.read = touched.shadows.0,
                 How::Write => (last.write, last.read) = touched.shadows,
                 How::Cause => last.cause = touched.shadows.0,
+                How::Origin => last.origin = touched.shadows.0,
             }
         }
         self.acted[taken.acts.0 as usize] = taken.acts.1;
@@ -307,12 +316,14 @@ impl Trace {
             How::Read => (last.read, 0),
             How::Write => (last.write, last.read),
             How::Cause => (last.cause, 0),
+            How::Origin => (last.origin, 0),
         };
-        let (write, read, cause) = (last.write, last.read, last.cause);
+        let (write, read, cause, origin) = (last.write, last.read, last.cause, last.origin);
         match how {
             How::Read => last.read = index,
             How::Write => (last.write, last.read) = (index, 0),
             How::Cause => last.cause = index,
+            How::Origin => last.origin = index,
         }
         self.touches.push(Touched { object, how, step, shadows });
         match how {
@@ -326,14 +337,23 @@ impl Trace {
                 }
             }
             How::Cause => {
-                // A step can be the cause of what it does next itself.
-                let earlier = cause.checked_sub(1).map(|index| self.touches[index as usize].step);
-                earlier
-                    .filter(|earlier| *earlier != step)
-                    .into_iter()
-                    .for_each(|by| set(&mut self.ordered, by));
+                if let Some(by) = self.maker(cause, step) {
+                    set(&mut self.ordered, by);
+                }
+            }
+            How::Origin => {
+                if let Some(by) = self.maker(origin, step) {
+                    set(&mut self.ordered, by);
+                    set(&mut self.origins, by);
+                }
             }
         }
+    }
+
+    /// Who made what a step came of. A step can make what it does next itself.
+    fn maker(&self, index: u32, step: u32) -> Option<u32> {
+        let earlier = self.touches[index.checked_sub(1)? as usize].step;
+        (earlier != step).then_some(earlier)
     }
 
     fn conflict(&mut self, index: u32, step: u32) {
@@ -367,7 +387,7 @@ impl Trace {
                 let from = &earlier[step * self.row..];
                 row[..=word].iter_mut().zip(&from[..=word]).for_each(|(to, from)| *to |= from);
                 row[word] |= 1 << high;
-                let conflict = self.conflicts[word] >> high & 1 != 0;
+                let conflict = self.conflicts[word] & !self.origins[word] & 1 << high != 0;
                 if conflict && !taken.at_rest && self.steps[step].actor != taken.actor {
                     self.races.push(step as u32);
                 }
@@ -383,6 +403,7 @@ impl Trace {
         if self.conflicts.len() < self.row {
             self.conflicts.resize(self.row, 0);
             self.ordered.resize(self.row, 0);
+            self.origins.resize(self.row, 0);
             self.free.resize(self.row, 0);
         }
         if self.before.len() < (number + 1) * self.row {

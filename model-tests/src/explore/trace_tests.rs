@@ -41,6 +41,22 @@ fn a_cause_orders_and_is_no_race_by_itself() {
 }
 
 #[test]
+fn what_could_not_be_without_an_earlier_step_does_not_race_with_it() {
+    let queued: &[_] = &[(7, How::Origin), (8, How::Write)];
+    let taken: &[_] = &[(7, How::Origin), (8, How::Read)];
+    assert!(
+        trace(&[(1, queued), (2, taken)]).races().is_empty(),
+        "it has the other way round in no execution"
+    );
+    let write: &[_] = &[(8, How::Write)];
+    assert_eq!(
+        trace(&[(1, queued), (2, taken), (3, write)]).races(),
+        [1],
+        "and what came of it is in order with it"
+    );
+}
+
+#[test]
 fn a_step_that_is_its_own_cause_is_before_no_other() {
     let own: &[_] = &[(7, How::Cause), (7, How::Cause), (8, How::Write), (8, How::Write), (8, How::Read)];
     assert!(trace(&[(1, own)]).races().is_empty());

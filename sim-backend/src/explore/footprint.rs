@@ -17,6 +17,8 @@ pub enum How {
     /// One transition made it, and another one could happen only because of it: the packet that was sent, the
     /// wake-up. The two are ordered, and cannot be reversed, even if they conflict elsewhere.
     Cause,
+    /// The same, where nothing else could have made it: the two are no race, whatever else they share.
+    Origin,
 }
 
 /// One object touched in one way.
@@ -59,15 +61,15 @@ impl Footprint {
     /// Whether both touched something in a way that makes their order matter, or one made the other possible.
     pub fn conflicts(&self, other: &Footprint) -> bool {
         self.meets(other, |a, b| match (a, b) {
-            (How::Cause, b) => b == How::Cause,
-            (a, How::Cause) => a == How::Cause,
+            (How::Cause | How::Origin, b) => a == b,
+            (a, How::Cause | How::Origin) => a == b,
             (a, b) => a == How::Write || b == How::Write,
         })
     }
 
     /// Whether one made the other possible.
     pub fn is_cause_of(&self, other: &Footprint) -> bool {
-        self.meets(other, |a, b| (a, b) == (How::Cause, How::Cause))
+        self.meets(other, |a, b| a == b && matches!(a, How::Cause | How::Origin))
     }
 
     fn meets(&self, other: &Footprint, how: impl Fn(How, How) -> bool) -> bool {
@@ -104,6 +106,10 @@ impl fmt::Display for Object {
             (15, 4) => "lost message",
             (15, 5) => "awaited receive",
             (15, 8) => "refusal",
+            (15, 9) => "completion",
+            (15, 10) => "last completion",
+            (15, 11) => "armed",
+            (15, 12) => "room",
             (15, _) => "breakage",
             _ => "object",
         };
@@ -118,6 +124,7 @@ impl fmt::Display for Footprint {
                 How::Read => "reads",
                 How::Write => "writes",
                 How::Cause => "cause",
+                How::Origin => "origin",
             };
             write!(f, "{}{how} {}", if i == 0 { "" } else { ", " }, touch.object)?;
         }

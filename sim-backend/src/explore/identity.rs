@@ -261,6 +261,26 @@ pub(crate) mod object {
         rest(5, pair(hca, place) | (number as u64 & COUNT))
     }
 
+    /// A completion, by how many were queued in its queue before.
+    pub const fn completion(hca: u32, cq: u32, number: u32) -> Object {
+        rest(9, pair(hca, cq) | (number as u64 & COUNT))
+    }
+
+    /// The end of a completion queue.
+    pub const fn last(hca: u32, cq: u32) -> Object {
+        rest(10, pair(hca, cq))
+    }
+
+    /// What a completion queue is armed for.
+    pub const fn armed(hca: u32, cq: u32) -> Object {
+        rest(11, pair(hca, cq))
+    }
+
+    /// Whether a completion queue is nearly full.
+    pub const fn room(hca: u32, cq: u32) -> Object {
+        rest(12, pair(hca, cq))
+    }
+
     /// What is to be repaired.
     pub const fn broken(repair: EventId) -> Object {
         rest(6 + ((repair.0 >> KIND) & 1), repair.0 & ((1 << 56) - 1))

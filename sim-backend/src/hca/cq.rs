@@ -39,15 +39,28 @@ pub struct Cq {
     pub armed: Option<Arm>,
     /// It had no room for a completion, and delivers no more (IBA 11.6.3.1).
     pub overrun: bool,
+    /// How many completions were ever queued, and of how many of those footprints have told.
+    pub pushed: u32,
+    /// See [`Cq::pushed`].
+    pub told: u32,
     entries: VecDeque<Cqe>,
 }
 
-clone_in_place! { Cq { ctx, channel, capacity, armed, overrun, entries } }
+clone_in_place! { Cq { ctx, channel, capacity, armed, overrun, pushed, told, entries } }
 
 impl Cq {
     /// An empty queue.
     pub fn new(ctx: u32, channel: Option<Key>, capacity: u32) -> Cq {
-        Cq { ctx, channel, capacity, armed: None, overrun: false, entries: VecDeque::new() }
+        Cq {
+            ctx,
+            channel,
+            capacity,
+            armed: None,
+            overrun: false,
+            pushed: 0,
+            told: 0,
+            entries: VecDeque::new(),
+        }
     }
 
     /// All that decides what it does next.
@@ -58,6 +71,11 @@ impl Cq {
     /// How many completions it holds.
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// The number of the oldest completion that it holds, or of the next to come.
+    pub fn oldest(&self) -> u32 {
+        self.pushed.wrapping_sub(self.entries.len() as u32)
     }
 
     /// Whether it holds none.
@@ -139,6 +157,7 @@ impl Completions {
             log_completion(place.0, cq, &cqe, io);
         }
         queue.entries.push_back(cqe);
+        queue.pushed = queue.pushed.wrapping_add(1);
         self.queued += 1;
         self.news.completion = true;
         let wanted = match queue.armed {

@@ -110,6 +110,7 @@ impl World {
     pub fn program_nudged(&mut self, node: NodeId) {
         let machine = self.machine(node);
         if !machine.crashed && !matches!(machine.activity, Activity::Idle | Activity::Done) {
+            machine.urgent = true;
             let at = self.local_time(node);
             self.step_by(node, at);
         }
@@ -131,7 +132,7 @@ impl World {
         let machine = &mut self.state.machines[node.index()];
         let Activity::Parked(style) = machine.activity else {
             machine.urgent |= news.urgent;
-            return self.touch_news(node, false);
+            return self.touch_news(node, news, false);
         };
         let wanted = match style {
             Wait::Poll => news.completion,
@@ -142,9 +143,9 @@ impl World {
             let woken = machine.step_at == Nanos::MAX;
             let at = self.state.now + self.notice(style);
             self.step_by(node, at);
-            self.touch_news(node, woken);
+            self.touch_news(node, news, woken);
         } else {
-            self.touch_news(node, false);
+            self.touch_news(node, news, false);
         }
     }
 

@@ -23,7 +23,7 @@ use crate::NodeId;
 use crate::access::AccessLog;
 use crate::choice::{Choice, EventId};
 use crate::config::{Config, Order};
-use crate::explore::Footprint;
+use crate::explore::{Footprint, Object};
 use crate::fault::Faults;
 use crate::hca::{Buffers, Hardware, Hca, HcaId, Io, Key, Limits, Packets, Qp, Shape, Slab};
 use crate::log::Log;
@@ -93,6 +93,8 @@ pub(crate) struct World {
     /// What the present transition touched, if that is recorded.
     print: Footprint,
     printing: bool,
+    /// The completion without which the present step would not be.
+    reason: Option<Object>,
     /// Programs are dropped to be made anew: what their handles stand for stays.
     pub dropping: bool,
     /// Room for the identities of events that could happen now.
@@ -166,6 +168,7 @@ impl World {
             turns: Vec::new(),
             print: Footprint::new(),
             printing: false,
+            reason: None,
             dropping: false,
             enabled: Vec::new(),
             actions: Actions::default(),
@@ -264,6 +267,9 @@ impl World {
         let adapter = &mut self.state.hcas[hca.0 as usize];
         let node = adapter.hw.node;
         let news = std::mem::take(&mut adapter.hw.completions.news);
+        if self.untimed && news.completion {
+            self.touch_queued(hca, news.channel);
+        }
         self.wake(node, news);
         if let Some(qp) = news.established {
             self.established(hca, qp);

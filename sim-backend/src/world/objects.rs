@@ -5,6 +5,8 @@ mod queue_pairs;
 
 use super::World;
 use crate::NodeId;
+use crate::explore::How;
+use crate::explore::identity::object;
 use crate::hca::{Channel, Cq, Hca, HcaId, Key, PortId, Route};
 use crate::log::Kind;
 use crate::log::entry::{Armed, Polled};
@@ -168,6 +170,7 @@ impl World {
             return Err(VerbsError::Busy("the completion queue's present size"));
         }
         queue.capacity = cqe;
+        self.touch(object::room(hca.0, cq.index), How::Write);
         Ok(())
     }
 
@@ -179,6 +182,9 @@ impl World {
         out: &mut Vec<WorkCompletion>,
         max: usize,
     ) -> Result<usize> {
+        if self.printing {
+            self.touch_poll(hca, cq, max);
+        }
         let Hca { qps, hw, .. } = &mut self.state.hcas[hca.0 as usize];
         let mut sanitizer = self.state.access.sanitizer();
         let n = hw.completions.poll(cq, out, max, |owner, slots| {
@@ -201,6 +207,7 @@ impl World {
     }
 
     pub fn arm_cq(&mut self, node: NodeId, hca: HcaId, cq: Key, next: Arm) -> Result<()> {
+        self.touch(object::armed(hca.0, cq.index), How::Write);
         let queue = self.hca_mut(hca)?.hw.completions.cqs.get_mut(cq).ok_or(VerbsError::DeviceGone)?;
         if queue.channel.is_none() {
             return Err(VerbsError::Invalid("a completion queue without a channel cannot be armed"));

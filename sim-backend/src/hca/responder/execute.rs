@@ -207,10 +207,11 @@ impl Qp {
         let mut word = [0; 8];
         region.bytes.read(target.at, &mut word);
         let original = u64::from_ne_bytes(word);
-        region.bytes.write(target.at, &atomic.apply(original).to_ne_bytes());
+        let now = atomic.apply(original);
+        region.bytes.write(target.at, &now.to_ne_bytes());
         hw.late.reveal(self.num);
         let who = self.as_server(hw.node, packet.from, atomic_op(&atomic));
-        io.access.note(io.now, who, region.id, target.at as u64, 8, What::Atomic);
+        io.access.note_atomic(io.now, who, region.id, target.at as u64, now != original);
         self.rq.expected = packet.psn.plus(1);
         self.end_message(io);
         self.rq.remember(Record { psn: packet.psn, packets: 1, original: Some(original) });

@@ -25,6 +25,7 @@ impl World {
     pub fn destroy_qp(&mut self, hca: HcaId, qp: Key) {
         self.close_flow(hca, qp);
         self.touch(object::mode(hca.0, qp.index), How::Write);
+        self.touch_forgotten(hca, qp);
         self.engine(hca, None, |hca, io| hca.destroy_qp(qp, io));
     }
 
@@ -39,6 +40,9 @@ impl World {
     /// Changes a queue pair's state. In the error state and in Reset it takes no packet from this moment on.
     pub fn modify_qp(&mut self, node: NodeId, hca: HcaId, qp: Key, change: &Modify) -> Result<()> {
         let kind = self.hca_mut(hca)?.qps.get(qp).ok_or(VerbsError::DeviceGone)?.kind();
+        if matches!(change, Modify::Reset) {
+            self.touch_forgotten(hca, qp);
+        }
         let ends = self.ends_of(hca, qp, change)?;
         let stretch = self.timer_stretch(kind, change);
         let answer = self.engine(hca, Some(qp), |hca, io| {

@@ -1,5 +1,6 @@
 //! The untimed fabric (see [`explore`](crate::explore)): what can happen next is read from the state.
 
+mod completions;
 mod digest;
 mod faults;
 mod record;

@@ -7,7 +7,7 @@ use crate::access::What;
 use crate::choice::EventId;
 use crate::explore::identity::object;
 use crate::explore::{Footprint, How, Object};
-use crate::hca::{Body, Endpoint, HcaId, Key, Qp, Route, place_of};
+use crate::hca::{Body, Endpoint, HcaId, Key, News, Qp, Route, place_of};
 use verbs_trait::QpState;
 
 /// What of a queue pair says how its requester goes on: whoever posts depends on it.
@@ -179,12 +179,15 @@ impl World {
         self.touch(object::sent(delivery), How::Cause);
     }
 
-    /// News for a node, which may wake it.
-    pub(in crate::world) fn touch_news(&mut self, node: NodeId, woken: bool) {
+    /// News for a node, which may wake it. Completions have objects of their own; what else is news is in order with
+    /// all that the node does.
+    pub(in crate::world) fn touch_news(&mut self, node: NodeId, news: News, woken: bool) {
         if !self.printing {
             return;
         }
-        self.touch(object::node(node), How::Write);
+        if news.urgent || news.channel || news.established.is_some() {
+            self.touch(object::node(node), How::Write);
+        }
         if woken {
             let step = self.state.untimed.nodes[node.index()].steps;
             self.touch(object::wake(node, step), How::Cause);

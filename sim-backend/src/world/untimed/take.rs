@@ -41,7 +41,7 @@ impl World {
                 if fault {
                     return Ok(self.crash_now(node));
                 }
-                return Ok(self.begin_untimed_step(node));
+                return Ok(self.begin_untimed_step(node, false));
             }
             Kind::NodeTimer if known && !fault => return self.wait_until_deadline(event, node).ok_or(no),
             Kind::QpTimer if known && !fault => self.run_out(event).ok_or(no)?,
@@ -92,7 +92,10 @@ impl World {
         self.deliver_stray(key.index);
     }
 
-    fn begin_untimed_step(&mut self, node: NodeId) -> Happened {
+    fn begin_untimed_step(&mut self, node: NodeId, due: bool) -> Happened {
+        if self.printing {
+            self.touch_reason(node, due);
+        }
         let kept = &mut self.state.untimed.nodes[node.index()];
         let number = kept.steps;
         kept.steps += 1;
@@ -115,7 +118,7 @@ impl World {
         }
         machine.clock = machine.clock.max(deadline);
         self.touch(object::REST, How::Write);
-        Some(self.begin_untimed_step(node))
+        Some(self.begin_untimed_step(node, true))
     }
 
     /// A queue pair's timer runs out: it sends again, or, where nobody would hear it, gives up at once.
