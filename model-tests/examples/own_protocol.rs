@@ -48,7 +48,7 @@ impl Play for Relay {
     }
 
     fn shape(&self) -> Shape {
-        Shape { nodes: 2, wait: Wait::Poll, home: None }
+        Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
     }
 
     fn start(&self, _: usize, members: &[Member], _: &Book) -> Self::Cast {

@@ -102,11 +102,19 @@ fn transitions_of_the_shipped_locks_that_do_not_conflict_commute() {
     let seeds = std::env::var("COMMUTE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
     let mut pairs = 0;
     for scheme in [Scheme::Srsl, Scheme::Dqnl, Scheme::Ncosed] {
-        for wait in [Wait::Notify, Wait::Poll] {
+        for (wait, one_by_one) in [(Wait::Notify, false), (Wait::Poll, false), (Wait::Poll, true)] {
             let requests = Requests::read("x,s,x").unwrap();
             let name = format!("{scheme:?}");
-            let mut stage =
-                Stage::new(Locks { name, scheme, requests, home: 0, wait, warm: false, shared_limit: None });
+            let mut stage = Stage::new(Locks {
+                name,
+                scheme,
+                requests,
+                home: 0,
+                wait,
+                one_by_one,
+                warm: false,
+                shared_limit: None,
+            });
             stage.allow(FaultSet::ALL);
             let mut scene = stage.root();
             for seed in 0..seeds {

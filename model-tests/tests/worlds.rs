@@ -57,7 +57,7 @@ fn what_a_planted_bug_stands_beside_holds() {
 /// nowhere else the second time.
 #[test]
 fn every_reduction_reaches_the_same_ends() {
-    for (name, modes) in [("counter", None), ("srsl-polling", Some("x,s"))] {
+    for (name, modes) in [("counter", None), ("srsl", Some("x,s")), ("srsl-polling", Some("x,s"))] {
         let all = [Reduction::None, Reduction::Sleep, Reduction::Dpor, Reduction::Cache].map(|reduction| {
             let report = explore(name, modes, &Options { collect_ends: true, ..options(reduction, 0) });
             assert!(report.held() && report.exhaustive, "{name} by {reduction}");
@@ -68,19 +68,37 @@ fn every_reduction_reaches_the_same_ends() {
     }
 }
 
+/// The same for worlds that are too large for every order.
+#[test]
+fn traces_by_sleep_sets_and_by_source_sets_are_the_same_and_lead_to_the_same_ends() {
+    for (name, modes) in [("srsl", "*,*,*"), ("dqnl", "x,x,x"), ("ncosed", "s,s,s"), ("srsl-notified", "x,s")]
+    {
+        let all = [Reduction::Sleep, Reduction::Dpor, Reduction::Cache].map(|reduction| {
+            let report = explore(name, Some(modes), &Options { collect_ends: true, ..options(reduction, 0) });
+            assert!(report.held() && report.exhaustive, "{name} by {reduction}");
+            report
+        });
+        assert!(all.iter().all(|report| report.ends == all[0].ends), "{name}");
+        assert_eq!(all[0].executions, all[1].executions, "{name}");
+    }
+}
+
 /// Shipped schemes, every mix of modes, every order: what fits in a few seconds.
 #[test]
 fn the_shipped_locks_hold_in_every_order_of_small_worlds() {
     for (name, modes) in [
-        ("srsl", "*,*"),
+        ("srsl", "**,*,*"),
         ("srsl-polling", "*,*,*"),
-        ("srsl-polling", "**,*"),
-        ("dqnl-cold", "x,x"),
+        ("srsl-notified", "*,*"),
+        ("dqnl", "x,x,x"),
         ("dqnl-polling", "x,x,x"),
-        ("dqnl", "x,x"),
-        ("ncosed-cold", "*,*"),
+        ("dqnl-notified", "x,x"),
+        ("dqnl-cold", "x,x"),
+        ("ncosed", "x,*,x"),
+        ("ncosed", "s,*,s"),
         ("ncosed-polling", "x,x,x"),
         ("ncosed-polling", "s,s,s"),
+        ("ncosed-cold", "*,*"),
     ] {
         let report = explore(name, Some(modes), &options(Reduction::Dpor, 0));
         assert!(report.held() && report.exhaustive, "{name} {modes}: {:?}", report.counterexample);
@@ -90,7 +108,7 @@ fn the_shipped_locks_hold_in_every_order_of_small_worlds() {
 /// The same with one atomic whose completion is lost, or that is stranded, at every point.
 #[test]
 fn the_shipped_locks_hold_with_one_unknown_fate() {
-    for (name, modes) in [("dqnl-polling", "x,x"), ("ncosed-polling", "s,x")] {
+    for (name, modes) in [("dqnl", "x,x"), ("ncosed", "s,x"), ("ncosed-polling", "s,x")] {
         let limited = Options { max_executions: Some(20_000), ..options(Reduction::Dpor, 1) };
         let report = explore(name, Some(modes), &limited);
         assert!(report.held(), "{name} {modes}: {:?}", report.counterexample);

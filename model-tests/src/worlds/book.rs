@@ -5,6 +5,7 @@ use crate::history::{ClientId, Event, RequestId, What};
 use crate::oracle::Judge;
 use protocols::locks::{LockKey, Mode, Token};
 use protocols::rt::Rt;
+use sim_backend::explore::How;
 use std::cell::RefCell;
 use std::rc::Rc;
 use verbs_trait::{Nanos, Verbs};
@@ -17,21 +18,34 @@ struct Pages {
     judge: Judge,
     /// What happened since it was last asked for, if somebody asks.
     tales: Option<Vec<Tale>>,
+    /// How the holders have changed since it was last asked for.
+    changed: Option<How>,
 }
 
 impl Book {
     /// An empty book. `tokens` says whether every grant must carry a fencing token.
     pub fn new(tokens: bool) -> Book {
-        Book(Rc::new(RefCell::new(Pages { judge: Judge::new(tokens), tales: None })))
+        Book(Rc::new(RefCell::new(Pages { judge: Judge::new(tokens), tales: None, changed: None })))
     }
 
     /// Takes an event down.
     pub fn record(&self, event: Event) {
         let mut pages = self.0.borrow_mut();
         pages.judge.observe(&event);
+        match (event.what, event.mode) {
+            (What::Requested { .. }, _) => {}
+            (_, Mode::Exclusive) => pages.changed = Some(How::Write),
+            (_, Mode::Shared) => pages.changed = pages.changed.max(Some(How::Read)),
+        }
         if let Some(tales) = &mut pages.tales {
             tales.push(band(&event));
         }
+    }
+
+    /// How what happened since the last call changed what the oracles judge holders by: those who share come and go in any
+    /// order, one that excludes does not.
+    pub fn take_change(&self) -> Option<How> {
+        self.0.borrow_mut().changed.take()
     }
 
     /// The first promise that was broken.

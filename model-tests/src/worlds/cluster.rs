@@ -28,16 +28,20 @@ pub struct Shape {
     pub wait: Wait,
     /// The node that needs a connection to itself, for its own atomics on its own words.
     pub home: Option<u32>,
+    /// Whether they take completions one by one. Then nothing depends on whether a completion comes before its node has
+    /// taken the one before it or after that, which saves nearly all orders of deliveries and steps. What is left out:
+    /// that a program learns of two completions at once.
+    pub one_by_one: bool,
 }
 
 /// Starts a runtime and a mesh on every node of a new fabric, and connects each with each.
 pub fn connected(fabric: &Fabric, shape: Shape) -> Vec<Member> {
-    let Shape { nodes, wait, home } = shape;
+    let Shape { nodes, wait, home, one_by_one } = shape;
     let names: Vec<String> = (0..nodes).map(|node| NodeId(node).to_string()).collect();
     let (members, gids): (Vec<Member>, Vec<Gid>) = (0..nodes)
         .map(|node| {
             let ctx = fabric.devices(NodeId(node))[0].open().expect("a node's device opens");
-            let config = RtConfig { wait, cqe: 64, ..RtConfig::default() };
+            let config = RtConfig { wait, cqe: 1024, one_by_one, ..RtConfig::default() };
             let rt = Rt::new(&ctx, config).expect("sizes are good");
             let mesh = Mesh::start(&rt, mesh_config(Rank::from_index(node), &names)).expect("sizes are good");
             (Member { rt, mesh }, ctx.gid(1, 0).expect("port 1 has a GID"))
@@ -56,12 +60,13 @@ pub fn connected(fabric: &Fabric, shape: Shape) -> Vec<Member> {
     members
 }
 
-/// As small as the protocols allow, and without the transport's timers: what they are for is tested elsewhere,
-/// and every timer is one more event to be ordered.
+/// Without the transport's timers: what they are for is tested elsewhere, and every timer is one more event to be
+/// ordered. For the same reason queues are so deep that no message needs to be signaled for the sake of the place that it
+/// takes, nor a frame to be sent for the sake of credits.
 fn mesh_config(me: Rank, names: &[String]) -> MeshConfig {
     MeshConfig {
-        recv_buffers: 8,
-        send_depth: 8,
+        recv_buffers: 16,
+        send_depth: 64,
         max_message: 64,
         chunk: 1024,
         rd_atomic: 4,

@@ -14,23 +14,32 @@ type Built = Result<Box<dyn Subject>, ParamError>;
 /// Every world: the shipped locks first, then what must be refuted.
 pub fn all() -> Vec<Entry> {
     let mut all = vec![
-        held("srsl", "the lock server", |p| locks("srsl", Scheme::Srsl, Wait::Notify, p)),
-        held("dqnl", "the distributed queue", |p| locks("dqnl", Scheme::Dqnl, Wait::Notify, p)),
-        held("ncosed", "N-CoSED, repaired", |p| locks("ncosed", Scheme::Ncosed, Wait::Notify, p)),
-        held("srsl-polling", "the same, nodes that poll", |p| {
-            locks("srsl-polling", Scheme::Srsl, Wait::Poll, p)
+        held("srsl", "the lock server", |p| locks("srsl", Scheme::Srsl, Manner::OneByOne, p)),
+        held("dqnl", "the distributed queue", |p| locks("dqnl", Scheme::Dqnl, Manner::OneByOne, p)),
+        held("ncosed", "N-CoSED, repaired", |p| locks("ncosed", Scheme::Ncosed, Manner::OneByOne, p)),
+        held("srsl-polling", "the same, nodes that take all completions at once", |p| {
+            locks("srsl-polling", Scheme::Srsl, Manner::Polling, p)
         }),
-        held("dqnl-polling", "the same, nodes that poll", |p| {
-            locks("dqnl-polling", Scheme::Dqnl, Wait::Poll, p)
+        held("dqnl-polling", "the same, nodes that take all completions at once", |p| {
+            locks("dqnl-polling", Scheme::Dqnl, Manner::Polling, p)
         }),
-        held("ncosed-polling", "the same, nodes that poll", |p| {
-            locks("ncosed-polling", Scheme::Ncosed, Wait::Poll, p)
+        held("ncosed-polling", "the same, nodes that take all completions at once", |p| {
+            locks("ncosed-polling", Scheme::Ncosed, Manner::Polling, p)
         }),
-        held("dqnl-cold", "polling, and nobody knows where the lock's word is", |p| {
-            locks("dqnl-cold", Scheme::Dqnl, Wait::Poll, p)
+        held("srsl-notified", "the same, nodes that sleep until they are notified", |p| {
+            locks("srsl-notified", Scheme::Srsl, Manner::Notified, p)
         }),
-        held("ncosed-cold", "polling, and nobody knows where the lock's word is", |p| {
-            locks("ncosed-cold", Scheme::Ncosed, Wait::Poll, p)
+        held("dqnl-notified", "the same, nodes that sleep until they are notified", |p| {
+            locks("dqnl-notified", Scheme::Dqnl, Manner::Notified, p)
+        }),
+        held("ncosed-notified", "the same, nodes that sleep until they are notified", |p| {
+            locks("ncosed-notified", Scheme::Ncosed, Manner::Notified, p)
+        }),
+        held("dqnl-cold", "the same, and nobody knows where the lock's word is", |p| {
+            locks("dqnl-cold", Scheme::Dqnl, Manner::OneByOne, p)
+        }),
+        held("ncosed-cold", "the same, and nobody knows where the lock's word is", |p| {
+            locks("ncosed-cold", Scheme::Ncosed, Manner::OneByOne, p)
         }),
         held("counter", "each node adds one to a word by fetch-and-add", |p| {
             counter("counter", Adding::Atomically, p)
@@ -80,11 +89,26 @@ fn staged<P: Play + 'static>(play: P) -> Built {
     Ok(Box::new(Stage::new(play)))
 }
 
+/// How the nodes of a lock world learn of completions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// They spin, and take one completion a step.
+    OneByOne,
+    /// They spin, and take all that are there.
+    Polling,
+    /// They sleep until they are notified. Arming is an event of its own, and each completion comes before it or after
+    /// it: these worlds are for the executor, and tens of times as large.
+    Notified,
+}
+
 /// A lock world; warm unless its name says that it is cold.
-fn locks(name: &str, scheme: Scheme, wait: Wait, params: &Params) -> Built {
+fn locks(name: &str, scheme: Scheme, manner: Manner, params: &Params) -> Built {
     let requests = Requests::of(params, "*,*,*")?;
     let warm = scheme != Scheme::Srsl && !name.ends_with("-cold");
-    staged(Locks { name: name.to_owned(), scheme, requests, home: 0, wait, warm, shared_limit: None })
+    let wait = if manner == Manner::Notified { Wait::Notify } else { Wait::Poll };
+    let one_by_one = manner == Manner::OneByOne;
+    let name = name.to_owned();
+    staged(Locks { name, scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
 }
 
 /// Worlds that ask for nothing but how many nodes there are.
@@ -116,7 +140,8 @@ fn forgetful(params: &Params) -> Built {
     let (scheme, wait) = (Scheme::Srsl, Wait::Notify);
     let requests = Requests::of(params, "x,x")?;
     let name = "planted-forgetful".to_owned();
-    staged(Forgetful(Locks { name, scheme, requests, home: 0, wait, warm: false, shared_limit: None }))
+    let (warm, one_by_one) = (false, false);
+    staged(Forgetful(Locks { name, scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None }))
 }
 
 macro_rules! literal {

@@ -22,6 +22,8 @@ pub struct Locks {
     pub home: u32,
     /// How the nodes learn of completions.
     pub wait: Wait,
+    /// Whether they take completions one by one.
+    pub one_by_one: bool,
     /// Whether every node has used the lock once before, and knows where its word is.
     pub warm: bool,
     /// The count of shared requests from which on the word is given up; `None` for the default.
@@ -99,7 +101,7 @@ impl Play for Locks {
 
     fn shape(&self) -> Shape {
         let home = (self.scheme != Scheme::Srsl).then_some(self.home);
-        Shape { nodes: self.nodes(), wait: self.wait, home }
+        Shape { nodes: self.nodes(), wait: self.wait, home, one_by_one: self.one_by_one }
     }
 
     fn book(&self) -> Book {

@@ -5,7 +5,7 @@ use super::chronicle::Chronicle;
 use super::cluster::{Member, Shape, connected};
 use crate::explore::{Blueprint, Coverage, Fingerprint, Stuck, Tale, Violation, World};
 use sim_backend::choice::{EventId, First};
-use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, Outcome, Policy, Snapshot, Timers};
+use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, Object, Outcome, Policy, Snapshot, Timers};
 use sim_backend::log::Log;
 use sim_backend::profile::Profile;
 use sim_backend::{Config, Fabric, NodeId, Order};
@@ -150,6 +150,9 @@ pub struct Scene<P: Play> {
     chronicle: Chronicle,
 }
 
+/// Who holds locks, as an object: of a kind that the fabric does not have.
+const HOLDERS: Object = Object(SCRIPT | 0xf << 56);
+
 /// The choice of a script, as an event: of a kind that the fabric does not have.
 const SCRIPT: u64 = 0xf << 60;
 
@@ -163,6 +166,27 @@ impl<P: Play> Scene<P> {
     /// The fabric that it is played on.
     pub fn fabric(&self) -> &Fabric {
         &self.fabric
+    }
+
+    /// What oracles judge by belongs to the footprint: two grants that exclude each other, on nodes that have not heard of
+    /// each other, overlap in one order and not in the other.
+    fn take_and_tell(
+        &mut self,
+        event: EventId,
+        outcome: Outcome,
+        touched: Option<&mut Footprint>,
+    ) -> Result<(), Stuck> {
+        let Some(touched) = touched else {
+            self.fabric.take(event, outcome, None)?;
+            return Ok(());
+        };
+        let change = || self.acts.as_ref().and_then(|acts| acts.book.take_change());
+        change();
+        self.fabric.take(event, outcome, Some(touched))?;
+        if let Some(how) = change() {
+            touched.push(HOLDERS, how);
+        }
+        Ok(())
     }
 
     fn perform(&mut self, script: usize) {
@@ -236,8 +260,7 @@ impl<P: Play> World for Scene<P> {
         touched: Option<&mut Footprint>,
     ) -> Result<(), Stuck> {
         if self.acts.is_some() {
-            self.fabric.take(event, outcome, touched)?;
-            return Ok(());
+            return self.take_and_tell(event, outcome, touched);
         }
         let script = (event.0 ^ SCRIPT) as usize;
         if script >= self.play.scripts() || outcome != Outcome::Done {

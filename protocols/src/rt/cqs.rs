@@ -24,6 +24,8 @@ pub(super) enum Polled {
     Empty,
     /// Some queue may hold more.
     More,
+    /// Nobody looked.
+    Nothing,
 }
 
 impl<V: Verbs> Cqs<V> {

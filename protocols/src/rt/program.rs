@@ -10,11 +10,13 @@ pub struct Program<V: Verbs> {
     rt: Rt<V>,
     /// The last step found nothing to do and said so; this one arms.
     arming: bool,
+    /// A poll has found nothing since the queues were armed last.
+    looked: bool,
 }
 
 impl<V: Verbs> Program<V> {
     pub(super) fn new(rt: Rt<V>) -> Program<V> {
-        Program { rt, arming: false }
+        Program { rt, arming: false, looked: true }
     }
 
     /// Whether the next step begins by arming the completion queues, the last one having found nothing to do.
@@ -30,15 +32,23 @@ impl<V: Verbs> Program<V> {
         if std::mem::take(&mut self.arming) {
             // Poll, arm, poll: the rounds below are the second poll (IBA 11.4.2.2).
             inner.cqs.borrow_mut().arm()?;
+            self.looked = false;
         }
+        let one = inner.config.one_by_one;
+        let mut polls = !(one && inner.executor.has_ready());
         for _ in 0..inner.config.max_rounds {
-            let polled = inner.poll_completions()?;
+            let polled = if polls { inner.poll_completions()? } else { Polled::Nothing };
+            self.looked |= polled == Polled::Empty;
+            polls &= !one;
             let fired = inner.fire_timers();
             let ran = inner.executor.run_round(|task| inner.host.task(task));
             if inner.closed.get() {
                 return Ok(Park::Done);
             }
-            if polled != Polled::Empty || inner.executor.has_ready() || inner.executor.wake_idlers() {
+            if (polls && polled != Polled::Empty)
+                || inner.executor.has_ready()
+                || inner.executor.wake_idlers()
+            {
                 continue;
             }
             if inner.config.wait == Wait::Poll || (!fired && ran == 0) {
@@ -60,6 +70,9 @@ impl<V: Verbs> Program<V> {
             self.arming = true;
             return Park::Again;
         }
+        if style == Wait::Notify && !self.looked {
+            return Park::Again;
+        }
         Park::Until { style, deadline: inner.next_deadline() }
     }
 }
@@ -77,7 +90,8 @@ impl<V: Verbs> Inner<V> {
     /// Polls every completion queue once and settles what it found.
     fn poll_completions(&self) -> Result<Polled, VerbsError> {
         let mut batch = self.batch.take();
-        let polled = self.cqs.borrow_mut().poll(&mut batch, self.config.poll_batch);
+        let most = if self.config.one_by_one { 1 } else { self.config.poll_batch };
+        let polled = self.cqs.borrow_mut().poll(&mut batch, most);
         for completion in batch.drain(..) {
             complete(&self.requests, &completion);
         }

@@ -9,6 +9,8 @@ use std::rc::Rc;
 use std::task::Poll;
 use verbs_trait::{AccessFlags, CmId, Modify, Node, Park, QueuePair, SendOp, WcError, WcOp};
 
+mod one_by_one;
+
 struct Bench {
     fake: Fake,
     rt: Rt<V>,

@@ -45,7 +45,7 @@ impl Play for Literal {
     }
 
     fn shape(&self) -> Shape {
-        Shape { nodes: self.requests.nodes(), wait: self.wait, home: Some(0) }
+        Shape { nodes: self.requests.nodes(), wait: self.wait, home: Some(0), one_by_one: false }
     }
 
     fn scripts(&self) -> usize {

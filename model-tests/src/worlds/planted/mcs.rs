@@ -113,7 +113,7 @@ impl Play for Mcs {
     }
 
     fn shape(&self) -> Shape {
-        Shape { nodes: self.nodes, wait: Wait::Poll, home: Some(0) }
+        Shape { nodes: self.nodes, wait: Wait::Poll, home: Some(0), one_by_one: false }
     }
 
     fn start(&self, _: usize, members: &[Member], book: &Book) -> Vec<SimMr> {
