@@ -8,7 +8,7 @@ use protocols::transport::{Mesh, MeshConfig, Rank};
 use sim_backend::choice::Seeded;
 use sim_backend::profile::Profile;
 use sim_backend::{Config, Fabric, NodeId, Sim};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use verbs_trait::{AckTimeout, Device, Nanos, Retries, Wait};
@@ -195,6 +195,19 @@ impl Cluster {
         }
         assert_eq!(self.book.borrow().clients_done, self.clients, "not done at {}: {}", now, self.story());
         self.fabric.run_until(now + Nanos::from_millis(500));
+    }
+
+    /// Runs a story on one node until it ends, and judges.
+    pub fn tell(&self, node: usize, story: impl Future<Output = ()> + 'static) {
+        let ended = Rc::new(Cell::new(false));
+        let end = Rc::clone(&ended);
+        self.rt(node).spawn(async move {
+            story.await;
+            end.set(true);
+        });
+        self.fabric.run_until(self.fabric.now() + Nanos::from_secs(2));
+        assert!(ended.get(), "{}", self.story());
+        self.judge();
     }
 
     pub fn audit(&self) -> Vec<Audit> {

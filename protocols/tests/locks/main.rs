@@ -1,5 +1,6 @@
 //! Locks on the simulated fabric: every scheme, both wake-up styles.
 
+mod audits;
 mod cluster;
 mod cost;
 mod downgrade;

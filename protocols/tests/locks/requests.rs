@@ -63,25 +63,12 @@ fn a_try_takes_what_is_free_and_is_refused_what_is_not() {
     });
 }
 
-/// Runs a story on one node of a cluster until it ends.
-fn tell(cluster: &Cluster, node: usize, story: impl Future<Output = ()> + 'static) {
-    let ended = Rc::new(Cell::new(false));
-    let end = Rc::clone(&ended);
-    cluster.rt(node).spawn(async move {
-        story.await;
-        end.set(true);
-    });
-    cluster.fabric.run_until(cluster.fabric.now() + Nanos::from_secs(2));
-    assert!(ended.get(), "{}", cluster.story());
-    cluster.judge();
-}
-
 #[test]
 fn a_request_whose_future_is_dropped_is_withdrawn() {
     each(|scheme, wait| {
         let cluster = Cluster::new(scheme, wait, 2, 1);
         let (rt, client) = (cluster.rt(0), cluster.client(0));
-        tell(&cluster, 0, async move {
+        cluster.tell(0, async move {
             let key = LockKey::named("dropped");
             let held = client.lock(key, Mode::Exclusive).await.expect("a grant");
             let soon = rt.now() + Nanos::from_millis(1);
@@ -98,7 +85,7 @@ fn a_grant_that_is_dropped_is_given_back() {
     each(|scheme, wait| {
         let cluster = Cluster::new(scheme, wait, 2, 1);
         let client = cluster.client(0);
-        tell(&cluster, 0, async move {
+        cluster.tell(0, async move {
             let key = LockKey::named("dropped");
             drop(client.lock(key, Mode::Exclusive).await.expect("a grant"));
             client.lock(key, Mode::Exclusive).await.expect("it was given back").unlock().await;
@@ -111,7 +98,7 @@ fn neighbours_share_one_request_in_the_network() {
     each(|scheme, wait| {
         let cluster = Cluster::new(scheme, wait, 2, 1);
         let (rt, client) = (cluster.rt(0), cluster.client(0));
-        tell(&cluster, 0, async move {
+        cluster.tell(0, async move {
             let key = LockKey::named("shared");
             let first = client.lock(key, Mode::Exclusive).await.expect("a grant");
             let waiting: Vec<_> = (0..5)
@@ -159,7 +146,7 @@ fn a_node_hands_a_lock_around_only_so_often_while_another_waits() {
         }
         let (rt, other) = (cluster.rt(1), cluster.client(1));
         let before = Rc::clone(&before_the_other);
-        tell(&cluster, 1, async move {
+        cluster.tell(1, async move {
             other.lock(key, Mode::Exclusive).await.expect("a grant").unlock().await;
             rt.sleep_until(Nanos::from_millis(100) + Nanos::from_micros(200)).await;
             let grant = other.lock(key, Mode::Exclusive).await.expect("a grant");
@@ -182,7 +169,7 @@ fn tasks_are_as_many_as_locks_are_in_use() {
         let tasks = || cluster.nodes.iter().map(|(rt, _, _)| rt.audit().tasks).collect::<Vec<_>>();
         let before = tasks();
         let client = cluster.client(0);
-        tell(&cluster, 0, async move {
+        cluster.tell(0, async move {
             for key in 0..KEYS {
                 client.lock(LockKey(key), Mode::Shared).await.expect("a grant").unlock().await;
             }
@@ -196,7 +183,7 @@ fn tasks_are_as_many_as_locks_are_in_use() {
     let cluster = Cluster::new(Scheme::Ncosed, Wait::Poll, 2, 1);
     let before = cluster.rt(0).audit().tasks;
     let (rt, client) = (cluster.rt(0), cluster.client(0));
-    tell(&cluster, 0, async move {
+    cluster.tell(0, async move {
         let mut grants = Vec::new();
         for key in 0..200 {
             grants.push(client.lock(LockKey(key), Mode::Exclusive).await.expect("a grant"));

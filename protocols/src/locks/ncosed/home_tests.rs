@@ -224,6 +224,23 @@ fn a_poisoning_of_unknown_fate_is_found_out_by_doing_it_again() {
 }
 
 #[test]
+fn its_books_name_everyone_who_holds_or_waits() {
+    let mut home = Scene::new();
+    assert_eq!(home.0.entries(), 0);
+    home.hear(1, WAIT);
+    assert_eq!(home.0.entries(), 1);
+    home.report(1, Stake::Holds(Mode::Exclusive));
+    home.report(2, Stake::WantsShared);
+    home.report(3, Stake::WantsExclusive { over: Word::FREE });
+    home.swapped(Word::FREE);
+    for (releases, left) in [(1, 3), (2, 2), (3, 1)] {
+        assert_eq!(home.0.entries(), left);
+        home.release(releases);
+    }
+    assert_eq!(home.0.entries(), 0);
+}
+
+#[test]
 fn who_asks_during_a_rebuild_is_told_the_next_word() {
     let mut home = Scene::new();
     for n in 1..=3 {
