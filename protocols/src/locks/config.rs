@@ -57,6 +57,7 @@ mod tests {
     fn an_impossible_configuration_is_named() {
         let good = LockConfig::new(Scheme::Srsl, 3);
         assert_eq!(good.check(3, 40), Ok(()));
+        assert_eq!(LockConfig { hand_overs: 255, ..good }.check(3, 40), Ok(()));
         for (bad, expected) in [
             (LockConfig { members: 0, ..good }, "members"),
             (LockConfig { members: 4, ..good }, "members"),

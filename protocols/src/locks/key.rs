@@ -82,6 +82,12 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_written_as_sixteen_digits_and_made_of_a_number_or_a_name() {
+        assert_eq!(LockKey::from(0xbeef).to_string(), "000000000000beef");
+        assert_eq!(LockKey::from("foobar"), LockKey::named("foobar"));
+    }
+
+    #[test]
     fn small_keys_spread_evenly_over_the_homes() {
         let mut at = [0u32; 16];
         for key in 0..16_000 {

@@ -132,6 +132,15 @@ mod tests {
     }
 
     #[test]
+    fn modes_are_written_as_words_and_tokens_as_numbers_as_wide_as_asked_for() {
+        assert_eq!(
+            format!("{:>7} {:<10}|{:>4}", Mode::Shared, Mode::Exclusive, Token(7)),
+            " shared exclusive |   7"
+        );
+        assert_eq!(format!("{:>5}", Scheme::Srsl), " srsl");
+    }
+
+    #[test]
     fn only_shared_goes_with_shared() {
         assert!(Mode::Shared.goes_with(Mode::Shared));
         assert!(!Mode::Shared.goes_with(Mode::Exclusive));

@@ -530,6 +530,7 @@ fn blocks_do_not_overlap_and_are_used_again() {
     let pool = BufferPool::<V>::new(&fake, 12, 3, AccessFlags::LOCAL_WRITE);
     assert_eq!(pool.block_len(), 16, "whole words");
     let blocks: Vec<_> = (0..3).map(|_| pool.alloc().expect("room")).collect();
+    assert!(blocks.iter().all(|block| block.len() == 16 && !block.is_empty()));
     let none = pool.alloc().err();
     assert_eq!(none, Some(VerbsError::Exhausted { what: "buffer", limit: 3 }));
     for (i, block) in blocks.iter().enumerate() {
