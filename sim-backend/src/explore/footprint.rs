@@ -110,6 +110,8 @@ impl fmt::Display for Object {
             (15, 10) => "last completion",
             (15, 11) => "armed",
             (15, 12) => "room",
+            (15, 13) => "connection",
+            (15, 15) => "holders",
             (15, _) => "breakage",
             _ => "object",
         };

@@ -87,9 +87,9 @@ pub(crate) const fn datagram(flow: u64, number: u32) -> EventId {
     Kind::Datagram.event(flow, number)
 }
 
-/// The delivery of a message of an adapter's connection manager.
-pub(crate) const fn message(from: HcaId, number: u32) -> EventId {
-    Kind::Cm.event(hca_of(from), number)
+/// The delivery of a message of an adapter's connection manager about one of its connections.
+pub(crate) const fn message(from: HcaId, name: u32, number: u32) -> EventId {
+    Kind::Cm.event(hca_of(from) | ((name as u64) & 0xff_ffff) << NUM, number)
 }
 
 /// A node's step.
@@ -244,6 +244,11 @@ pub(crate) mod object {
     /// An adapter's connection manager.
     pub const fn cm(hca: HcaId) -> Object {
         rest(3, hca_of(hca))
+    }
+
+    /// A connection of an adapter's connection manager, by the manager's name for it.
+    pub const fn connection(hca: HcaId, name: u32) -> Object {
+        rest(13, pair(hca.0, name & 0xff_ffff))
     }
 
     /// That a requester waits for its receiver to be ready.

@@ -90,7 +90,8 @@ pub struct NotEnabled {
 #[derive(Clone, Debug)]
 pub struct Snapshot(pub(crate) Box<State>);
 
-/// When time-outs that nothing provoked may happen: those of programs, and those of connection managers.
+/// When something may happen that only time brings: time-outs that nothing provoked, those of programs and those of
+/// connection managers; and repairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Timers {
     /// When nothing else can happen: for protocols whose correctness does not depend on time.
@@ -105,6 +106,8 @@ pub enum Timers {
 pub struct Policy {
     /// When unprovoked time-outs may happen.
     pub timers: Timers,
+    /// When what is broken may be repaired. At rest it is repaired before any time-out that nothing provoked.
+    pub repairs: Timers,
     /// The kinds of faults that [`Enabled::faults`] offers where they make sense. None at first.
     pub faults: FaultSet,
 }

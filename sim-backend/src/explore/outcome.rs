@@ -21,9 +21,10 @@ pub enum Outcome {
     /// may be executed any time later, until the responder's queue pair is in error.
     Strand = 4,
     /// The link between the packet's two nodes is cut. Everything on it is lost, and everything that is sent over it
-    /// until it is repaired, which can happen at any time.
+    /// until it is repaired: see [`Policy::repairs`](super::Policy::repairs).
     Cut = 5,
-    /// The receiving port loses its link, and its adapter knows. Until it is repaired, which can happen at any time,
+    /// The receiving port loses its link, and its adapter knows. Until it is repaired
+    /// (see [`Policy::repairs`](super::Policy::repairs)),
     /// everything is lost that comes or leaves by it.
     PortDown = 6,
     /// The receiving node crashes, or the node that was to take its step. It does not come back.

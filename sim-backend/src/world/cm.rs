@@ -8,7 +8,7 @@ use crate::hca::{HcaId, Key, News};
 use crate::log::Kind;
 use crate::profile::Profile;
 use std::hash::Hasher;
-use verbs_trait::{Modify, Nanos, Psn, QpNum, Result, VerbsError};
+use verbs_trait::{CmEvent, Modify, Nanos, Psn, QpNum, Result, VerbsError};
 
 /// An adapter's connection manager.
 #[derive(Clone, Debug)]
@@ -58,7 +58,13 @@ impl Surroundings for Around<'_> {
         let hca = self.hca;
         let found = self.world.state.hcas[hca.0 as usize].find(qp.num);
         let key = found.filter(|key| key.generation == qp.generation).ok_or(VerbsError::DeviceGone)?;
-        self.world.modify_qp(self.world.shape.node(hca), hca, key, change)
+        let node = self.world.shape.node(hca);
+        // Where there is no time, a message that comes does nothing to the node's clock.
+        if self.world.untimed {
+            self.world.change_qp(hca, key, change)
+        } else {
+            self.world.modify_qp(node, hca, key, change)
+        }
     }
 
     fn starting_psn(&mut self) -> Psn {
@@ -88,13 +94,22 @@ impl World {
         hca: HcaId,
         call: impl FnOnce(&mut Manager, Nanos, &mut Around<'_>) -> T,
     ) -> Option<T> {
-        let node = self.shape.node(hca);
-        let mut manager = self.state.cms[hca.0 as usize].manager.take()?;
         if self.printing {
             self.touch_manager(hca);
         }
+        self.manager_seen(hca, call)
+    }
+
+    /// The same, where the footprint says already what is touched.
+    fn manager_seen<T>(
+        &mut self,
+        hca: HcaId,
+        call: impl FnOnce(&mut Manager, Nanos, &mut Around<'_>) -> T,
+    ) -> Option<T> {
+        let node = self.shape.node(hca);
+        let mut manager = self.state.cms[hca.0 as usize].manager.take()?;
         let before = manager.pending_events();
-        let now = self.local_time(node);
+        let now = if self.untimed { self.manager_time(hca) } else { self.local_time(node) };
         let answer = call(&mut manager, now, &mut Around { world: self, hca });
         let (after, deadline) = (manager.pending_events(), manager.deadline().unwrap_or(Nanos::MAX));
         let host = &mut self.state.cms[hca.0 as usize];
@@ -107,6 +122,12 @@ impl World {
             self.wake(node, News { urgent: true, ..News::default() });
         }
         Some(answer)
+    }
+
+    /// Takes an application's oldest event. Where there is one, there was news for the node, which is in order with all
+    /// that the node does.
+    pub fn manager_event(&mut self, hca: HcaId, owner: Owner) -> Option<CmEvent> {
+        self.state.cms[hca.0 as usize].manager.as_mut()?.event(owner)
     }
 
     pub(super) fn cm_timer(&mut self, hca: HcaId) {
@@ -122,7 +143,7 @@ impl World {
         let port = self.shape.port(to.hca, to.port);
         let link = message.from == to || self.state.ports[port.0 as usize].up;
         if link && !self.state.hcas[to.hca.0 as usize].gone {
-            self.manager(to.hca, |manager, now, around| manager.on_message(now, to, message, around));
+            self.manager_seen(to.hca, |manager, now, around| manager.on_message(now, to, message, around));
         }
     }
 
@@ -146,8 +167,7 @@ impl World {
         {
             self.state.cms[hca.0 as usize].manager.as_mut()?.stop_repeating();
         }
-        let machine = self.machine(self.shape.node(hca));
-        machine.clock = machine.clock.max(at);
+        self.move_manager_time(hca, at);
         self.manager(hca, |manager, now, around| manager.on_timer(now, around))
     }
 

@@ -440,7 +440,7 @@ impl World {
                 }
             }
         }
-        fabric.set_policy(Policy { timers: plan.timers, faults: plan.faults });
+        fabric.set_policy(Policy { timers: plan.timers, repairs: Timers::Any, faults: plan.faults });
         let root = fabric.snapshot();
         let mut world = World { fabric, places, root, plan, seen: vec![] };
         world.begin();

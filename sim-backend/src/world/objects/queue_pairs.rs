@@ -39,6 +39,15 @@ impl World {
 
     /// Changes a queue pair's state. In the error state and in Reset it takes no packet from this moment on.
     pub fn modify_qp(&mut self, node: NodeId, hca: HcaId, qp: Key, change: &Modify) -> Result<()> {
+        let answer = self.change_qp(hca, qp, change);
+        self.saw(node, &answer.is_ok());
+        answer?;
+        self.charge(node, self.profile.cpu.modify_qp_ns);
+        Ok(())
+    }
+
+    /// The same, whoever asks for it.
+    pub(in crate::world) fn change_qp(&mut self, hca: HcaId, qp: Key, change: &Modify) -> Result<()> {
         let kind = self.hca_mut(hca)?.qps.get(qp).ok_or(VerbsError::DeviceGone)?.kind();
         if matches!(change, Modify::Reset) {
             self.touch_forgotten(hca, qp);
@@ -53,14 +62,12 @@ impl World {
             hca.settle(io);
             answer
         });
-        self.saw(node, &answer.is_ok());
         answer?;
         match change {
             Modify::Rtr(_) if kind == QpType::Rc => self.open_flow(hca, qp),
             Modify::Reset => self.close_flow(hca, qp),
             _ => {}
         }
-        self.charge(node, self.profile.cpu.modify_qp_ns);
         Ok(())
     }
 

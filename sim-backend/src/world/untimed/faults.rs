@@ -244,9 +244,11 @@ impl World {
         Happened::Crashed(node)
     }
 
-    pub(super) fn repairs(&self, out: &mut Vec<Enabled>) {
+    pub(super) fn repairs(&self, at_rest: bool, out: &mut Vec<Enabled>) {
         for broken in &self.state.untimed.broken {
-            self.offer(broken.repair, FaultSet::NONE, out);
+            let event = broken.repair;
+            let actor = identity::actor(event);
+            out.push(Enabled { event, actor, faults: FaultSet::NONE, at_rest });
         }
     }
 
@@ -389,7 +391,6 @@ impl World {
         kept.fired += 1;
         let (losses, lost) = (kept.losses, std::mem::take(&mut kept.lost));
         self.touch_manager(hca);
-        self.touch(object::node(self.shape.node(hca)), How::Write);
         match lost {
             true => self.touch(object::cm_timer(hca, losses), How::Cause),
             false => self.touch(object::REST, How::Write),

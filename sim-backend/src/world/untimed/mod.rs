@@ -33,11 +33,13 @@ pub(crate) struct Untimed {
     broken: Vec<Broken>,
     /// How often each was broken of what ever was.
     breakages: Vec<(What, u32)>,
+    /// How many messages of connection managers there were about each connection.
+    messages: Vec<((HcaId, u32), u32)>,
     /// A queue pair's timer may want to run out; if not, none is looked for.
     timers: bool,
 }
 
-clone_in_place! { Untimed { policy, pairs, nodes, cms, broken, breakages, timers } }
+clone_in_place! { Untimed { policy, pairs, nodes, cms, broken, breakages, messages, timers } }
 
 /// What is kept for a queue pair.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,14 +75,14 @@ struct Machine {
 /// What is kept for a connection manager.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cm {
-    /// Messages that it sent.
-    messages: u32,
     /// One of them, or one to it, was lost since its timer ran out last.
     lost: bool,
     /// How often that happened.
     losses: u32,
     /// How often its timer ran out.
     fired: u32,
+    /// Its own time, which moves with its time-outs alone: it couples the manager with no program.
+    time: Nanos,
 }
 
 impl Untimed {
@@ -125,8 +127,9 @@ impl World {
             self.qp_timers(out);
         }
         self.lost_messages(out);
-        if !self.state.untimed.broken.is_empty() {
-            self.repairs(out);
+        let repairs = self.state.untimed.policy.repairs;
+        if repairs == Timers::Any || out.is_empty() {
+            self.repairs(repairs == Timers::AtRest, out);
         }
         let timers = self.state.untimed.policy.timers;
         if timers == Timers::Any || out.is_empty() {
@@ -293,10 +296,30 @@ impl World {
             self.message_lost(from.hca);
             return self.message_lost(to.hca);
         }
-        let kept = &mut self.state.untimed.cms[from.hca.0 as usize];
-        kept.messages += 1;
-        let event = identity::message(from.hca, kept.messages);
+        let name = message.local.0;
+        let number = self.count_message(from.hca, name);
+        let event = identity::message(from.hca, name, number);
         self.stray_of(Cargo::Cm { to, message: Box::new(message) }, event);
+    }
+
+    fn count_message(&mut self, hca: HcaId, name: u32) -> u32 {
+        let messages = &mut self.state.untimed.messages;
+        let place = messages.iter().position(|(of, _)| *of == (hca, name)).unwrap_or_else(|| {
+            messages.push(((hca, name), 0));
+            messages.len() - 1
+        });
+        messages[place].1 += 1;
+        messages[place].1
+    }
+
+    /// The time by which a connection manager works.
+    pub(super) fn manager_time(&self, hca: HcaId) -> Nanos {
+        self.state.untimed.cms[hca.0 as usize].time
+    }
+
+    pub(super) fn move_manager_time(&mut self, hca: HcaId, to: Nanos) {
+        let time = &mut self.state.untimed.cms[hca.0 as usize].time;
+        *time = to.max(*time);
     }
 
     /// The way that a connection manager's message takes.

@@ -5,6 +5,7 @@ use super::super::wire::Cargo;
 use crate::NodeId;
 use crate::access::What;
 use crate::choice::EventId;
+use crate::cm;
 use crate::explore::identity::object;
 use crate::explore::{Footprint, How, Object};
 use crate::hca::{Body, Endpoint, HcaId, Key, News, Qp, Route, place_of};
@@ -154,7 +155,8 @@ impl World {
         }
     }
 
-    /// A message of a connection manager arrives.
+    /// A message of a connection manager arrives. One that can only end the connection that it names touches nothing of
+    /// the others; what else a manager is asked for, by messages and by programs, may touch all.
     pub(super) fn touch_message(&mut self, stray: Key) {
         if !self.printing {
             return;
@@ -162,11 +164,16 @@ impl World {
         let Some(Cargo::Cm { to, message }) = self.state.strays.get(stray).map(|stray| &stray.cargo) else {
             return;
         };
-        let (route, hca) = (self.message_route(*to, message), to.hca);
+        let ends = matches!(message.body, cm::Body::Rej { .. } | cm::Body::Dreq | cm::Body::Drep);
+        let (route, hca, name) = (self.message_route(*to, message), to.hca, message.remote.filter(|_| ends));
         self.touch_link(route);
-        self.touch_manager(hca);
-        // It works by its node's clock.
-        self.touch(object::node(self.shape.node(hca)), How::Write);
+        match name {
+            Some(name) => {
+                self.touch(object::cm(hca), How::Read);
+                self.touch(object::connection(hca, name.0), How::Write);
+            }
+            None => self.touch_manager(hca),
+        }
     }
 
     pub(in crate::world) fn touch_manager(&mut self, hca: HcaId) {
