@@ -80,6 +80,39 @@ fn a_failure_of_the_fabrics_replays_in_another_process_with_its_packets() {
 }
 
 #[test]
+fn a_failure_file_says_all_that_a_replay_needs_and_how_it_was_found() {
+    let scratch = Scratch::new("whole");
+    let file = scratch.path("failure.toml");
+    let line =
+        ["check", "planted-resend", "--nodes", "3", "--faults", "1", "--kinds", "strand,lose-completion"];
+    let found = run(&[&line[..], &["--oracle", "linearizability", "--save", &file]].concat());
+    assert_eq!(found.status.code(), Some(1), "{}", err(&found));
+    let saved: toml::Table = fs::read_to_string(&file).expect("saved").parse().expect("TOML");
+    assert_eq!(saved["kinds"].to_string(), r#"["lose-completion", "strand"]"#);
+    assert_eq!(saved["params"]["nodes"].as_integer(), Some(2), "two nodes show it");
+    let how = saved["found"].as_table().expect("how it was found");
+    assert_eq!((how["by"].as_str(), how["faults"].as_integer()), (Some("dpor"), Some(1)));
+    assert_eq!(
+        (how["oracle"].as_str(), how["params"]["nodes"].as_integer()),
+        (Some("linearizability"), Some(3))
+    );
+    assert_eq!(run(&["replay", &file]).status.code(), Some(1));
+}
+
+#[test]
+fn a_promise_is_looked_for_past_those_that_are_broken_before() {
+    let scratch = Scratch::new("oracle");
+    let file = scratch.path("failure.toml");
+    let line = ["check", "literal-resets-both", "--max-depth", "400", "--save", &file, "--json"];
+    let found = json(&run(&[&line[..], &["--oracle", "mutual exclusion"]].concat()));
+    assert_eq!(found["counterexample"]["violation"]["oracle"], "mutual exclusion");
+    let none = run(&["check", "toy-lost-update", "--oracle", "mutual exclusion", "--json"]);
+    let report = json(&none);
+    assert_eq!((none.status.code(), &report["exhaustive"]), (Some(3), &false.into()));
+    assert!(report["passed_over"].as_u64().expect("a number") > 0);
+}
+
+#[test]
 fn a_run_is_drawn_as_a_picture_and_as_a_page() {
     let scratch = Scratch::new("diagram");
     let file = scratch.path("failure.toml");
@@ -172,12 +205,16 @@ fn the_swarm_of_sixteen_holds_in_every_scheme() {
 fn what_cannot_be_explored_is_told_in_one_line() {
     let scratch = Scratch::new("wrong");
     let empty = scratch.file("empty.toml", "");
-    let wrong: [&[&str]; 8] = [
+    let wrong: [&[&str]; 12] = [
         &["check"],
         &["check", "nowhere"],
         &["check", "toy-sound-lock", "--nodes", "9"],
         &["check", "toy-sound-lock", "--reduction", "magic"],
         &["check", "toy-sound-lock", "--kinds", "drop,bang"],
+        &["check", "mcs", "--faults", "1"],
+        &["check", "counter", "--kinds", "cut"],
+        &["fuzz", "tickets", "--faults", "1"],
+        &["fuzz", "swarm-16", "--kinds", "drop"],
         &["fuzz", "swarm-16-magic"],
         &["replay", &empty],
         &["replay", "no such file"],

@@ -35,9 +35,14 @@ fn every_planted_bug_and_every_literal_reading_is_found() {
 
 #[test]
 fn planted_bugs_are_found_by_every_reduction() {
-    for name in
-        ["planted-lost-update", "planted-resend", "planted-mcs", "planted-tickets", "planted-forgetful"]
-    {
+    for name in [
+        "planted-lost-update",
+        "planted-resend",
+        "planted-mcs",
+        "planted-tickets",
+        "planted-open",
+        "planted-forgetful",
+    ] {
         for reduction in [Reduction::None, Reduction::Sleep, Reduction::Dpor, Reduction::Cache] {
             let report = explore(name, None, &options(reduction, u32::from(name == "planted-resend")));
             assert_eq!(report.verdict, Verdict::Violated, "{name} by {reduction}");
@@ -90,6 +95,7 @@ fn the_shipped_locks_hold_in_every_order_of_small_worlds() {
         ("srsl-polling", "*,*,*"),
         ("srsl-notified", "*,*"),
         ("dqnl", "x,x,x"),
+        ("srsl-history", "*,*,*"),
         ("dqnl-polling", "x,x,x"),
         ("dqnl-notified", "x,x"),
         ("dqnl-cold", "x,x"),
@@ -109,6 +115,18 @@ fn the_shipped_locks_hold_in_every_order_of_small_worlds() {
 fn the_shipped_locks_hold_with_one_unknown_fate() {
     for (name, modes) in [("dqnl", "x,x"), ("ncosed", "s,x")] {
         let limited = Options { max_executions: Some(5_000), ..options(Reduction::Dpor, 1) };
+        let report = explore(name, Some(modes), &limited);
+        assert!(report.held(), "{name} {modes}: {:?}", report.counterexample);
+    }
+}
+
+/// A node crashes at any point: nobody holds who must not, and those who do not need it go on. The third node asks for
+/// nothing, so that it is needed by nobody.
+#[test]
+fn the_shipped_locks_hold_with_one_crash() {
+    for (name, modes) in [("srsl", "x,s,"), ("dqnl", "x,x,"), ("ncosed", "x,s,")] {
+        let kinds = FaultSet::one(Outcome::Crash);
+        let limited = Options { max_executions: Some(10_000), kinds, ..options(Reduction::Dpor, 1) };
         let report = explore(name, Some(modes), &limited);
         assert!(report.held(), "{name} {modes}: {:?}", report.counterexample);
     }

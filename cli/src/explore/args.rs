@@ -1,8 +1,9 @@
 //! The command lines of `weft check`, `weft fuzz` and `weft replay`.
 
 use crate::args::Seeds;
+use crate::exit::Failure;
 use clap::Args;
-use model_tests::explore::{Params, Reduction, Strategy};
+use model_tests::explore::{Params, Reduction, Strategy, Subject};
 use sim_backend::explore::{FaultSet, Outcome};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -75,9 +76,11 @@ pub struct CheckArgs {
     /// The most faults in one execution
     #[arg(long, value_name = "F", default_value_t = 0)]
     pub faults: u32,
-    /// The kinds of faults, as in drop,crash [default: every kind that the world has]
-    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind)]
-    pub kinds: Vec<Outcome>,
+    #[command(flatten)]
+    pub kinds: Kinds,
+    /// Look for what breaks this promise only, as in 'mutual exclusion' (see a failure's report)
+    #[arg(long, value_name = "NAME")]
+    pub oracle: Option<String>,
     /// Which orders are left out because they differ in nothing that matters: none, sleep, dpor or cache
     #[arg(long, value_name = "HOW", default_value = "dpor")]
     pub reduction: Reduction,
@@ -117,9 +120,11 @@ pub struct FuzzArgs {
     pub jobs: Option<NonZeroUsize>,
     #[command(flatten)]
     pub size: Size,
-    /// The most faults in one run (of the swarm: its scenarios' own)
-    #[arg(long, value_name = "F", default_value_t = 2)]
-    pub faults: u32,
+    /// The most faults in one run (of the swarm: its scenarios' own) [default: 2, or 0 if the world has no kind]
+    #[arg(long, value_name = "F")]
+    pub faults: Option<u32>,
+    #[command(flatten)]
+    pub kinds: Kinds,
     /// How runs choose: random, pct or swarm
     #[arg(long, value_name = "HOW", default_value = "swarm")]
     pub strategy: Strategy,
@@ -147,10 +152,31 @@ pub struct ReplayArgs {
     pub json: bool,
 }
 
-impl CheckArgs {
-    /// The kinds of faults.
-    pub fn fault_kinds(&self) -> FaultSet {
-        if self.kinds.is_empty() { FaultSet::ALL } else { self.kinds.iter().copied().collect() }
+/// Kinds of faults.
+#[derive(Debug, Args)]
+pub struct Kinds {
+    /// The kinds of faults, as in drop,cut [default: every kind that the world survives]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind)]
+    pub kinds: Vec<Outcome>,
+}
+
+impl Kinds {
+    /// The same as a set, for a world under up to so many faults.
+    ///
+    /// # Errors
+    ///
+    /// The world does not have one of them, or none at all.
+    pub fn of(&self, subject: &dyn Subject, faults: u32) -> Result<FaultSet, Failure> {
+        let (name, has) = (subject.name(), subject.faults());
+        if faults > 0 && has.is_empty() {
+            return Err(Failure::bad_input(format!("{name} is a world without faults: leave out --faults")));
+        }
+        if let Some(strange) = self.kinds.iter().find(|kind| !has.contains(**kind)) {
+            let known = has.iter().map(Outcome::name).collect::<Vec<_>>().join(", ");
+            let text = format!("{name} has no fault '{strange}'; it has: {known}");
+            return Err(Failure::bad_input(text));
+        }
+        Ok(if self.kinds.is_empty() { subject.usual_faults() } else { self.kinds.iter().copied().collect() })
     }
 }
 

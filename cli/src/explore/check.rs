@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::table::{Table, count, wrap};
 use crate::{interrupt, output};
-use model_tests::explore::{Entry, Expected, Options, Report, Stopped, Subject};
+use model_tests::explore::{Case, Entry, Expected, Found, Hunt, Options, Report, Stopped, Subject};
 use serde::Serialize;
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -18,8 +18,9 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let entry = find(world)?;
     let mut subject = build(&entry, &args.size.params())?;
     interrupt::install();
-    let mut report = explore(args, subject.as_mut())?;
-    let saved = save(args, subject.as_mut(), &mut report)?;
+    let options = options(args, subject.as_ref())?;
+    let mut report = explore(args, &options, subject.as_mut())?;
+    let saved = save(args, &options, &entry, subject.as_mut(), &mut report)?;
     let checked = Checked { report: &report, expected: entry.expected, file: saved };
     match args.json {
         true => output::json(&checked)?,
@@ -32,16 +33,20 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     })
 }
 
-fn explore(args: &CheckArgs, subject: &mut dyn Subject) -> Result<Report, Failure> {
-    let options = Options {
+fn options(args: &CheckArgs, subject: &dyn Subject) -> Result<Options, Failure> {
+    Ok(Options {
         reduction: args.reduction,
         faults: args.faults,
-        kinds: args.fault_kinds(),
+        kinds: args.kinds.of(subject, args.faults)?,
+        oracle: args.oracle.clone(),
         max_depth: args.max_depth,
         max_time: args.max_seconds,
         max_cache: args.max_cache << 20,
         ..Options::default()
-    };
+    })
+}
+
+fn explore(args: &CheckArgs, options: &Options, subject: &mut dyn Subject) -> Result<Report, Failure> {
     let mut progress = Progress::begin(args.quiet);
     let mut watch = |at: &model_tests::explore::Progress| {
         let words = || {
@@ -54,20 +59,29 @@ fn explore(args: &CheckArgs, subject: &mut dyn Subject) -> Result<Report, Failur
         progress.at(at.share, words);
         if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let result = subject.explore(&options, &mut watch);
+    let result = subject.explore(options, &mut watch);
     progress.end();
     result.map_err(Failure::unfinished)
 }
 
-/// Makes a failure short and saves it; the report then has the short one.
+/// Makes a failure small and saves it; the report then has the small one.
 fn save(
     args: &CheckArgs,
+    options: &Options,
+    entry: &Entry,
     subject: &mut dyn Subject,
     report: &mut Report,
 ) -> Result<Option<PathBuf>, Failure> {
     let Some(found) = &mut report.counterexample else { return Ok(None) };
-    let choices = subject.minimise(found, args.max_depth).map_err(Failure::unfinished)?;
-    let failure = files::failure(subject, &args.size.params(), choices, args.max_depth)?;
+    let case = Case { params: subject.params(), run: found.clone() };
+    let how = Found {
+        by: args.reduction.to_string(),
+        faults: args.faults,
+        oracle: args.oracle.clone(),
+        seed: None,
+        params: None,
+    };
+    let failure = files::smallest(entry, case, Hunt::explored(report.executions), options, how)?;
     (found.choices, found.violation) = (failure.choices.clone(), failure.violation.clone());
     let path = files::place(args.save.as_deref(), subject.name());
     files::save(&path, &failure)?;
@@ -114,7 +128,7 @@ impl Checked<'_> {
                 let _ = writeln!(text, "HELD: every execution of {world}");
             }
             (None, false) => {
-                let why = stopped.map_or("", why);
+                let why = stopped.map_or("what broke another promise was not followed further", why);
                 let _ = writeln!(text, "HELD SO FAR: not everything of {world} was explored: {why}");
             }
         }
@@ -139,6 +153,9 @@ impl Checked<'_> {
             .row(["seconds".into(), format!("{:.2}", report.seconds)])
             .row(["executions a second".into(), rate(report.executions)])
             .row(["events a second".into(), rate(report.transitions)]);
+        if report.passed_over > 0 {
+            table.row(["executions that broke another promise".into(), count(report.passed_over)]);
+        }
         if report.imprecise > 0 {
             table.row(["races with imprecise footprints".into(), count(report.imprecise)]);
         }

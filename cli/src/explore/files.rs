@@ -1,9 +1,12 @@
 //! Failures as files.
 
+use super::build;
 use crate::exit::Failure as Exit;
+use crate::interrupt;
 use crate::logfile::LogFile;
-use model_tests::explore::{Choices, Failure, Params, Subject};
+use model_tests::explore::{self, Case, Entry, Failure, Found, Hunt, Options, Progress};
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// Where a failure of a world is saved if nobody says otherwise.
@@ -11,17 +14,28 @@ pub fn place(asked: Option<&Path>, world: &str) -> PathBuf {
     asked.map_or_else(|| PathBuf::from(format!("{world}.failure.toml")), Path::to_path_buf)
 }
 
-/// Runs a failure's choices once more, and makes a file's content of it.
-pub fn failure(
-    subject: &mut dyn Subject,
-    params: &Params,
-    choices: Choices,
-    max_depth: u32,
+/// Makes a failure small, runs it once more, and makes a file's content of it.
+pub fn smallest(
+    entry: &Entry,
+    case: Case,
+    hunt: Hunt,
+    options: &Options,
+    found: Found,
 ) -> Result<Failure, Exit> {
-    let run = subject.replay(&choices, max_depth, true).map_err(Exit::unfinished)?;
-    let failure = Failure::new(subject.name(), params, choices, &run, max_depth);
-    failure
-        .ok_or_else(|| Exit::unfinished("the failing run did not fail again: the world is not deterministic"))
+    let before = case.params.clone();
+    let mut watch = |_: &Progress| match interrupt::requested() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    let Case { params, run } =
+        explore::smallest(entry, case, hunt, options, &mut watch).map_err(Exit::unfinished)?;
+    let mut subject = build(entry, &params)?;
+    let again = subject.replay(&run.choices, options, true).map_err(Exit::unfinished)?;
+    let larger = (params != before).then_some(before);
+    let failure = Failure::new(entry.name, params, run.choices, &again, options).ok_or_else(|| {
+        Exit::unfinished("the failing run did not fail again: the world is not deterministic")
+    })?;
+    Ok(Failure { found: Some(Found { params: larger, ..found }), ..failure })
 }
 
 /// Writes a file, whole or not at all.

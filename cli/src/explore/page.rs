@@ -2,6 +2,7 @@
 
 use super::diagram::escaped;
 use model_tests::explore::{Failure, Run};
+use sim_backend::explore::Outcome;
 use std::fmt::Write;
 
 const STYLE: &str = "\
@@ -44,7 +45,12 @@ fn facts(saved: &Failure, run: &Run) -> Vec<(&'static str, String)> {
     facts.extend(params.nodes.map(|nodes| ("Nodes", nodes.to_string())));
     facts.extend(params.requests.map(|requests| ("Requests of each node", requests.to_string())));
     facts.extend(params.modes.clone().map(|modes| ("Modes", modes)));
-    facts.extend(saved.seed.map(|seed| ("Seed", seed.to_string())));
+    let kinds: Vec<&str> = saved.kinds.iter().map(Outcome::name).collect();
+    facts.push(("Kinds of faults", kinds.join(", ")));
+    if let Some(found) = &saved.found {
+        facts.push(("Found by", found.by.clone()));
+        facts.extend(found.seed.map(|seed| ("Seed", seed.to_string())));
+    }
     facts.extend([("Weft", saved.weft.clone()), ("Digest of the log", run.digest())]);
     facts
 }

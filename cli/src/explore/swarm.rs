@@ -5,6 +5,7 @@ use super::files;
 use super::fuzz::{Runner, Seed, Target};
 use crate::exit::Failure;
 use crate::run;
+use model_tests::explore::Params;
 use model_tests::lock_world::{self, RunOptions};
 use model_tests::scenario::{Scenario, Scheme, swarm_of};
 use std::path::PathBuf;
@@ -22,9 +23,10 @@ pub struct Swarm {
 /// The swarm that a command line asks for, if it asks for one.
 pub fn target(args: &FuzzArgs) -> Result<Option<Swarm>, Failure> {
     let Some(rest) = args.world.strip_prefix(NAME) else { return Ok(None) };
-    if args.size.nodes.is_some() || args.size.requests.is_some() || args.size.modes.is_some() {
+    let sized = args.size.params() != Params::default();
+    if sized || args.faults.is_some() || !args.kinds.kinds.is_empty() {
         return Err(Failure::bad_input(format!(
-            "{NAME} draws its own requests: leave out --requests and the like"
+            "{NAME} draws its own requests and faults: leave out --requests, --faults and the like"
         )));
     }
     let scheme = match rest.strip_prefix('-') {

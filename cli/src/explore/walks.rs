@@ -4,7 +4,9 @@ use super::args::FuzzArgs;
 use super::fuzz::{Runner, Seed, Target, replay};
 use super::{build, files};
 use crate::exit::Failure;
-use model_tests::explore::{Counterexample, Entry, Options, Params, Strategy, Subject, Walk};
+use model_tests::explore::{
+    Case, Counterexample, Entry, Found, Hunt, Options, Params, Strategy, Subject, Walk,
+};
 use sim_backend::explore::Outcome;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -21,10 +23,13 @@ pub struct Walks {
 impl Walks {
     /// What a command line asks for.
     pub fn new(entry: Entry, args: &FuzzArgs) -> Result<Walks, Failure> {
-        let params = args.size.params();
         // What cannot be built is told before any thread begins.
-        build(&entry, &params)?;
-        let options = Options { faults: args.faults, ..Options::default() };
+        let subject = build(&entry, &args.size.params())?;
+        let usual = if subject.faults().is_empty() { 0 } else { 2 };
+        let faults = args.faults.unwrap_or(usual);
+        let options =
+            Options { faults, kinds: args.kinds.of(subject.as_ref(), faults)?, ..Options::default() };
+        let params = subject.params();
         Ok(Walks { entry, params, strategy: args.strategy, options, save: args.save.clone() })
     }
 
@@ -59,9 +64,11 @@ impl Target for Walks {
         let Walk { choices, violation } = self.walk(subject.as_mut(), seed)?;
         let violation = violation.ok_or_else(|| Failure::unfinished("a failing seed did not fail again"))?;
         let found = Counterexample { violation, choices };
-        let least = subject.minimise(&found, self.options.max_depth).map_err(Failure::unfinished)?;
-        let mut failure = files::failure(subject.as_mut(), &self.params, least, self.options.max_depth)?;
-        failure.seed = Some(seed);
+        let case = Case { params: self.params.clone(), run: found };
+        let hunt = Hunt::walked(self.strategy);
+        let (by, faults) = (self.strategy.to_string(), self.options.faults);
+        let how = Found { by, faults, oracle: None, seed: Some(seed), params: None };
+        let failure = files::smallest(&self.entry, case, hunt, &self.options, how)?;
         let path = files::place(self.save.as_deref(), self.entry.name);
         files::save(&path, &failure)?;
         Ok(replay(path))

@@ -1,10 +1,12 @@
 //! The file that a failure leaves: all that it takes to see it again.
 
 use super::choices::Choices;
+use super::options::Options;
 use super::run::Run;
 use super::subject::Params;
 use super::world::Violation;
 use serde::{Deserialize, Serialize};
+use sim_backend::explore::{FaultSet, Outcome};
 use thiserror::Error;
 
 /// A failure, as a file keeps it.
@@ -15,43 +17,83 @@ pub struct Failure {
     pub weft: String,
     /// The world.
     pub world: String,
-    /// The seed, if a seed led to it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
     /// The most events of a run.
     pub max_depth: u32,
+    /// The kinds of faults that the run might have had.
+    #[serde(default = "any", with = "names")]
+    pub kinds: FaultSet,
     /// The digest of the run's log.
     pub digest: String,
     /// The choices that lead to it; where none of them is possible, the run goes on quietly.
     pub choices: Choices,
     /// The promise that is broken.
     pub violation: Violation,
-    /// The world's size.
+    /// The world's whole size.
     #[serde(default)]
     pub params: Params,
+    /// How it was found, which a replay has no need of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Found>,
 }
 
-/// Why a text is no failure.
+/// How a failure was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Found {
+    /// The reduction of an exploration, or the strategy of a walk.
+    pub by: String,
+    /// The most faults in one execution.
+    pub faults: u32,
+    /// The only oracle whose violations counted, if not all did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oracle: Option<String>,
+    /// The seed, if a seed led to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The size of the world that it was found in, if that was larger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<Params>,
+}
+
+/// Why a text is no failure that can be seen again.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("this is no failure that weft has written: {0}")]
-pub struct FailureError(String);
+pub enum FailureError {
+    /// It is none.
+    #[error("this is no failure that weft has written: {0}")]
+    Wrong(String),
+    /// It is one, and another version has to replay it.
+    #[error("weft {0} has written it in a form of its own: replay it with that, or find the failure again")]
+    OtherVersion(String),
+}
 
 impl Failure {
     /// The version of this code.
     pub const VERSION: &'static str = env!("CARGO_PKG_VERSION");
 
-    /// The failure of a run that these choices lead to.
-    pub fn new(world: &str, params: &Params, choices: Choices, run: &Run, max_depth: u32) -> Option<Failure> {
+    /// The failure of a run that these choices lead to in a world of this size.
+    pub fn new(
+        world: &str,
+        params: Params,
+        choices: Choices,
+        run: &Run,
+        options: &Options,
+    ) -> Option<Failure> {
         Some(Failure {
             weft: Failure::VERSION.to_string(),
             world: world.to_string(),
-            seed: None,
-            max_depth,
+            max_depth: options.max_depth,
+            kinds: options.kinds,
             digest: run.digest(),
             choices,
             violation: run.violation.clone()?,
-            params: params.clone(),
+            params,
+            found: None,
         })
+    }
+
+    /// The options that its run depends on.
+    pub fn options(&self) -> Options {
+        Options { max_depth: self.max_depth, kinds: self.kinds, ..Options::default() }
     }
 
     /// Its text, in TOML.
@@ -60,7 +102,7 @@ impl Failure {
     ///
     /// It does not fit into TOML, which cannot be.
     pub fn text(&self) -> Result<String, FailureError> {
-        let text = toml::to_string(self).map_err(|error| FailureError(error.to_string()))?;
+        let text = toml::to_string(self).map_err(|error| FailureError::Wrong(error.to_string()))?;
         Ok(format!(
             "# See it again: weft replay FILE. As a diagram: weft replay FILE --diagram run.html\n{text}"
         ))
@@ -70,8 +112,40 @@ impl Failure {
     ///
     /// # Errors
     ///
-    /// It is no failure's text.
+    /// It is no failure's text, or that of a version whose files this one does not know.
     pub fn parse(text: &str) -> Result<Failure, FailureError> {
-        toml::from_str(text).map_err(|error| FailureError(error.message().to_string()))
+        /// What every version's files have.
+        #[derive(Deserialize)]
+        struct AnyVersion {
+            weft: String,
+        }
+        toml::from_str(text).map_err(|error| match toml::from_str(text) {
+            Ok(AnyVersion { weft }) if weft != Failure::VERSION => FailureError::OtherVersion(weft),
+            _ => FailureError::Wrong(error.message().to_string()),
+        })
+    }
+}
+
+/// What files say that do not name kinds: they were written before kinds were kept.
+fn any() -> FaultSet {
+    FaultSet::ALL
+}
+
+/// Kinds of faults by their names.
+mod names {
+    use super::{FaultSet, Outcome};
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(kinds: &FaultSet, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(kinds.iter().map(Outcome::name))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<FaultSet, D::Error> {
+        let kind = |name: &String| {
+            let fault = Outcome::from_name(name).filter(|outcome| outcome.is_fault());
+            fault.ok_or_else(|| D::Error::custom(format!("'{name}' is no kind of fault")))
+        };
+        Vec::<String>::deserialize(from)?.iter().map(kind).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! Makes a failing run's list of choices as short as it gets.
 
 use super::choices::Choices;
+use super::options::Options;
 use super::run::replay;
 use super::world::{Blueprint, Stuck, Violation};
 use sim_backend::explore::Outcome;
@@ -18,9 +19,9 @@ pub fn minimise<B: Blueprint>(
     blueprint: &mut B,
     choices: &Choices,
     violation: &Violation,
-    max_depth: u32,
+    options: &Options,
 ) -> Result<Choices, Stuck> {
-    let mut shrink = Shrink { blueprint, oracle: &violation.oracle, max_depth };
+    let mut shrink = Shrink { blueprint, oracle: &violation.oracle, options };
     let mut best = choices.clone();
     loop {
         let before = best.clone();
@@ -36,12 +37,12 @@ pub fn minimise<B: Blueprint>(
 struct Shrink<'a, B> {
     blueprint: &'a mut B,
     oracle: &'a str,
-    max_depth: u32,
+    options: &'a Options,
 }
 
 impl<B: Blueprint> Shrink<'_, B> {
     fn fails(&mut self, choices: &Choices) -> Result<bool, Stuck> {
-        let run = replay(self.blueprint, choices, self.max_depth, false)?;
+        let run = replay(self.blueprint, choices, self.options, false)?;
         Ok(run.violation.is_some_and(|violation| violation.oracle == self.oracle))
     }
 

@@ -13,6 +13,7 @@ mod options;
 mod report;
 mod run;
 mod search;
+mod smaller;
 mod subject;
 mod tale;
 #[cfg(test)]
@@ -24,12 +25,13 @@ mod walk;
 mod world;
 
 pub use choices::{Choices, Step};
-pub use failure::{Failure, FailureError};
+pub use failure::{Failure, FailureError, Found};
 pub use minimise::minimise;
 pub use options::{Options, Reduction};
 pub use report::{Counterexample, Report, Stopped, Verdict};
 pub use run::{Run, replay};
 pub use search::{ExploreError, Progress, explore};
+pub use smaller::{Case, Hunt, SmallerError, smallest};
 pub use subject::{Entry, Expected, ParamError, Params, Subject, Watch};
 pub use tale::{BandState, Tale};
 pub use walk::{Strategy, Walk, walk};

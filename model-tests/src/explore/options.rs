@@ -1,5 +1,6 @@
 //! What an exploration is to do, and within which limits.
 
+use super::world::Violation;
 use serde::{Deserialize, Serialize};
 use sim_backend::explore::FaultSet;
 use std::fmt;
@@ -63,6 +64,9 @@ pub struct Options {
     pub faults: u32,
     /// The kinds of faults.
     pub kinds: FaultSet,
+    /// The oracle whose violation is looked for; `None` is any. What breaks another promise ends its execution, and is
+    /// counted.
+    pub oracle: Option<String>,
     /// The most events in one execution. One that goes on is reported as a possible livelock.
     pub max_depth: u32,
     /// The most time for all of it; `None` is no limit.
@@ -83,6 +87,7 @@ impl Default for Options {
             reduction: Reduction::default(),
             faults: 0,
             kinds: FaultSet::ALL,
+            oracle: None,
             max_depth: 10_000,
             max_time: None,
             max_executions: None,
@@ -94,6 +99,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Whether a violation is one that is looked for.
+    pub fn wants(&self, violation: &Violation) -> bool {
+        self.oracle.as_ref().is_none_or(|oracle| *oracle == violation.oracle)
+    }
+
     /// The faults that an event could end in while `left` more are allowed.
     pub(super) fn faults_of(&self, faults: FaultSet, left: u32) -> FaultSet {
         if left == 0 { FaultSet::NONE } else { faults.and(self.kinds) }

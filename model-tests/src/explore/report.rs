@@ -31,6 +31,8 @@ pub struct Report {
     pub faults: u32,
     /// How many executions were run to their end.
     pub executions: u64,
+    /// How many of them broke another promise than the one that is looked for, and were not followed further.
+    pub passed_over: u64,
     /// How many more were given up because all that could happen had been explored elsewhere.
     pub redundant: u64,
     /// How many events were executed, those that repeat the beginning of an execution included.
@@ -90,6 +92,7 @@ impl Report {
             reduction,
             faults,
             executions: 0,
+            passed_over: 0,
             redundant: 0,
             transitions: 0,
             states: 0,

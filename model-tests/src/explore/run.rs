@@ -1,9 +1,10 @@
 //! One execution from the root to its end, by somebody's choices.
 
 use super::choices::{Choices, Step};
+use super::options::Options;
 use super::tale::Tale;
 use super::world::{Blueprint, Stuck, Violation, World};
-use sim_backend::explore::{Enabled, FaultSet, Outcome};
+use sim_backend::explore::{Enabled, Outcome};
 
 /// One execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +48,8 @@ impl Run {
 
 /// Runs a world by a list of choices. Of those that were not taken yet, the first that is possible is taken; where none
 /// is, the run goes on quietly: the first event in the world's order, and no fault. The whole list of a run's choices
-/// therefore repeats the run, and a part of it makes another one.
+/// therefore repeats the run, and a part of it makes another one. Of the options, the kinds of faults and the depth
+/// matter.
 ///
 /// # Errors
 ///
@@ -55,10 +57,10 @@ impl Run {
 pub fn replay<B: Blueprint>(
     blueprint: &mut B,
     choices: &Choices,
-    max_depth: u32,
+    options: &Options,
     narrate: bool,
 ) -> Result<Run, Stuck> {
-    blueprint.allow(FaultSet::ALL);
+    blueprint.allow(options.kinds);
     let mut world = blueprint.root();
     if narrate {
         world.narrate();
@@ -71,7 +73,7 @@ pub fn replay<B: Blueprint>(
             tales.push(world.told())
         }
     };
-    let (choices, violation) = drive(&mut world, max_depth, pick, seen)?;
+    let (choices, violation) = drive(&mut world, options.max_depth, pick, seen)?;
     if narrate {
         tales.push(world.told());
     }

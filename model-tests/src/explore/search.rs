@@ -98,7 +98,7 @@ impl<B: Blueprint> Search<'_, B> {
             }
             let Some((enabled, outcome)) = self.retreat() else {
                 // Going on after a violation still sees everything: what follows on one is cut off on purpose.
-                self.report.exhaustive = true;
+                self.report.exhaustive = self.report.passed_over == 0;
                 return Ok(());
             };
             self.repeat()?;
@@ -238,8 +238,11 @@ impl<B: Blueprint> Search<'_, B> {
         if self.options.collect_ends {
             self.report.ends.extend(self.world.fingerprint());
         }
-        if let Err(violation) = verdict {
+        let Err(violation) = verdict else { return };
+        if self.options.wants(&violation) {
             self.report.violated(violation, Choices(self.trace.choices().collect()));
+        } else {
+            self.report.passed_over += 1;
         }
     }
 

@@ -5,6 +5,7 @@ use super::{
     Choices, Counterexample, ExploreError, Options, Progress, Report, Run, Strategy, Walk, explore, minimise,
     replay, walk,
 };
+use crate::worlds::modes::Requests;
 use sim_backend::explore::FaultSet;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -13,6 +14,15 @@ use std::ops::ControlFlow;
 pub trait Subject {
     /// The world's name.
     fn name(&self) -> &str;
+
+    /// Its whole size, what is a default included.
+    fn params(&self) -> Params;
+
+    /// The kinds of faults that it can be explored under.
+    fn faults(&self) -> FaultSet;
+
+    /// Those of them that it is explored under unless somebody says which.
+    fn usual_faults(&self) -> FaultSet;
 
     /// Explores it; see [`explore()`].
     ///
@@ -26,14 +36,14 @@ pub trait Subject {
     /// # Errors
     ///
     /// The world does not let an event happen that it called enabled.
-    fn replay(&mut self, choices: &Choices, max_depth: u32, narrate: bool) -> Result<Run, Stuck>;
+    fn replay(&mut self, choices: &Choices, options: &Options, narrate: bool) -> Result<Run, Stuck>;
 
     /// Makes a failing run shorter; see [`minimise()`].
     ///
     /// # Errors
     ///
     /// The world does not let an event happen that it called enabled.
-    fn minimise(&mut self, counterexample: &Counterexample, max_depth: u32) -> Result<Choices, Stuck>;
+    fn minimise(&mut self, counterexample: &Counterexample, options: &Options) -> Result<Choices, Stuck>;
 
     /// Walks through it from each of `seeds`, and tells `each` of every walk until that breaks it off; see [`walk()`].
     ///
@@ -57,16 +67,28 @@ impl<B: Blueprint> Subject for B {
         Blueprint::name(self)
     }
 
+    fn params(&self) -> Params {
+        Blueprint::params(self)
+    }
+
+    fn faults(&self) -> FaultSet {
+        Blueprint::faults(self)
+    }
+
+    fn usual_faults(&self) -> FaultSet {
+        Blueprint::usual_faults(self)
+    }
+
     fn explore(&mut self, options: &Options, watch: Watch<'_>) -> Result<Report, ExploreError> {
         explore(self, options, watch)
     }
 
-    fn replay(&mut self, choices: &Choices, max_depth: u32, narrate: bool) -> Result<Run, Stuck> {
-        replay(self, choices, max_depth, narrate)
+    fn replay(&mut self, choices: &Choices, options: &Options, narrate: bool) -> Result<Run, Stuck> {
+        replay(self, choices, options, narrate)
     }
 
-    fn minimise(&mut self, counterexample: &Counterexample, max_depth: u32) -> Result<Choices, Stuck> {
-        minimise(self, &counterexample.choices, &counterexample.violation, max_depth)
+    fn minimise(&mut self, counterexample: &Counterexample, options: &Options) -> Result<Choices, Stuck> {
+        minimise(self, &counterexample.choices, &counterexample.violation, options)
     }
 
     fn walks(
@@ -120,14 +142,33 @@ pub enum Expected {
 
 /// What a user may say about a world's size. What is not said is the world's own choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// How many nodes there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
     /// How many requests each node makes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
     /// What each node asks for, in the world's own words, such as `xs,s,x`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub modes: Option<String>,
+}
+
+impl Params {
+    /// The sizes that are smaller by one thing: first by a node, then by a request, then by an open mode. Some of them
+    /// may be too small for a world.
+    pub fn smaller(&self) -> Vec<Params> {
+        if let Some(modes) = &self.modes {
+            let smaller = Requests::read(modes).map(|requests| requests.smaller()).unwrap_or_default();
+            return smaller.iter().map(Requests::params).collect();
+        }
+        let fewer = |n: Option<u32>| n.and_then(|n| n.checked_sub(1)).filter(|n| *n > 0);
+        let nodes = fewer(self.nodes).map(|nodes| Params { nodes: Some(nodes), ..self.clone() });
+        let requests =
+            fewer(self.requests).map(|requests| Params { requests: Some(requests), ..self.clone() });
+        nodes.into_iter().chain(requests).collect()
+    }
 }
 
 /// A world cannot be built like that.

@@ -1,5 +1,6 @@
 //! What the explorer asks of a world, and what a world may rely on.
 
+use super::subject::Params;
 use super::tale::Tale;
 use sim_backend::choice::EventId;
 use sim_backend::explore::{Enabled, FaultSet, Footprint, NotEnabled, Outcome};
@@ -91,6 +92,21 @@ pub trait Blueprint {
 
     /// The world's name, as reports and files have it.
     fn name(&self) -> &str;
+
+    /// Its whole size as a user would write it, what is a default included. Empty if it has one size only.
+    fn params(&self) -> Params {
+        Params::default()
+    }
+
+    /// The kinds of faults that it can be explored under.
+    fn faults(&self) -> FaultSet {
+        FaultSet::ALL
+    }
+
+    /// Those of them that it is explored under unless somebody says which.
+    fn usual_faults(&self) -> FaultSet {
+        self.faults()
+    }
 
     /// Told before the first root: which kinds of faults the exploration may choose. What else a world could offer
     /// is not worth the offer.

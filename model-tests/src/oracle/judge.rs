@@ -12,7 +12,7 @@ use verbs_trait::Nanos;
 
 /// All the oracles of a lock service together: they watch one history, and their verdicts are kept in the
 /// order in which they were given.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Judge {
     exclusion: MutualExclusion,
     once: AtMostOnce,

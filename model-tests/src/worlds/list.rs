@@ -1,9 +1,10 @@
 //! Every world, by name.
 
+use super::historic::Historic;
 use super::literal::{Literal, Reading};
 use super::locks::Locks;
 use super::modes::Requests;
-use super::planted::{Adding, Counter, Forgetful, Mcs, Tickets};
+use super::planted::{Adding, Counter, Forgetful, Mcs, Open, Tickets};
 use super::stage::{Play, Stage};
 use crate::explore::{Entry, Expected, ParamError, Params, Subject};
 use protocols::locks::Scheme;
@@ -41,6 +42,10 @@ pub fn all() -> Vec<Entry> {
         held("ncosed-cold", "the same, and nobody knows where the lock's word is", |p| {
             locks("ncosed-cold", Scheme::Ncosed, Manner::OneByOne, p)
         }),
+        held("srsl-history", "srsl, its histories judged as a whole, too", |p| {
+            let play = plain_locks("srsl-history", Scheme::Srsl, Manner::OneByOne, p)?;
+            staged(Historic { name: "srsl-history", play })
+        }),
         held("counter", "each node adds one to a word by fetch-and-add", |p| {
             counter("counter", Adding::Atomically, p)
         }),
@@ -57,6 +62,9 @@ pub fn all() -> Vec<Entry> {
         }),
         broken("planted-tickets", "a ticket lock whose tickets wrap", |p| {
             tickets("planted-tickets", true, p)
+        }),
+        broken("planted-open", "a lock that lets everybody in, on nodes that share nothing", |p| {
+            staged(Open { name: "planted-open", nodes: nodes(p, 2)? })
         }),
         broken("planted-forgetful", "an executor that does not poll after arming", forgetful),
     ];
@@ -103,12 +111,16 @@ enum Manner {
 
 /// A lock world; warm unless its name says that it is cold.
 fn locks(name: &str, scheme: Scheme, manner: Manner, params: &Params) -> Built {
+    staged(plain_locks(name, scheme, manner, params)?)
+}
+
+fn plain_locks(name: &str, scheme: Scheme, manner: Manner, params: &Params) -> Result<Locks, ParamError> {
     let requests = Requests::of(params, "*,*,*")?;
     let warm = scheme != Scheme::Srsl && !name.ends_with("-cold");
     let wait = if manner == Manner::Notified { Wait::Notify } else { Wait::Poll };
     let one_by_one = manner == Manner::OneByOne;
     let name = name.to_owned();
-    staged(Locks { name, scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
+    Ok(Locks { name, scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
 }
 
 /// Worlds that ask for nothing but how many nodes there are.

@@ -4,10 +4,11 @@ use super::book::{Book, Locker, client};
 use super::cluster::{Member, Shape};
 use super::modes::{self, Requests};
 use super::stage::Play;
-use crate::explore::{Coverage, Violation};
+use crate::explore::{Coverage, Params, Violation};
 use crate::oracle::{Conduct, Leaks, Leftover};
 use protocols::locks::{Grant, LockClient, LockConfig, LockKey, LockService, LockStats, Mode, Scheme, Token};
-use sim_backend::Sim;
+use sim_backend::explore::FaultSet;
+use sim_backend::{NodeId, Sim};
 use verbs_trait::{Nanos, Wait};
 
 /// One lock, and what each node asks of it.
@@ -99,9 +100,24 @@ impl Play for Locks {
         &self.name
     }
 
+    fn params(&self) -> Params {
+        self.requests.params()
+    }
+
     fn shape(&self) -> Shape {
         let home = (self.scheme != Scheme::Srsl).then_some(self.home);
         Shape { nodes: self.nodes(), wait: self.wait, home, one_by_one: self.one_by_one }
+    }
+
+    /// A crash, too: then nobody may hold who must not, and who does not need the dead node goes on.
+    fn bears(&self) -> FaultSet {
+        FaultSet::ALL
+    }
+
+    /// The home is needed by all; and whoever has asked may be in the queue, or hold, or have been about to pass the
+    /// lock on: the schemes wait for such a node for ever.
+    fn needs(&self, _: &Cast, node: NodeId, book: &Book) -> bool {
+        node.0 == self.home || book.has_asked(node.0)
     }
 
     fn book(&self) -> Book {

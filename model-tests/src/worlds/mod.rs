@@ -5,6 +5,7 @@
 pub mod book;
 pub mod chronicle;
 pub mod cluster;
+pub mod historic;
 mod list;
 pub mod literal;
 pub mod locks;

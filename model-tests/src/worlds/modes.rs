@@ -2,6 +2,7 @@
 
 use crate::explore::{ParamError, Params};
 use protocols::locks::Mode;
+use std::fmt;
 
 /// What each node asks for, one request after the other; `None` stands for either mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,40 @@ impl Requests {
         }
     }
 
+    /// The parameters that say the same.
+    pub fn params(&self) -> Params {
+        Params { modes: Some(self.to_string()), ..Params::default() }
+    }
+
+    /// What is smaller by one thing: without one node, without one request, or with one open mode chosen.
+    pub fn smaller(&self) -> Vec<Requests> {
+        let nodes = 0..self.0.len();
+        let without_node = |node| Requests([&self.0[..node], &self.0[node + 1..]].concat());
+        let with = |node: usize, change: &dyn Fn(&mut Vec<Option<Mode>>)| {
+            let mut smaller = self.clone();
+            change(&mut smaller.0[node]);
+            smaller
+        };
+        let mut all = Vec::new();
+        if self.0.len() > 2 {
+            all.extend(nodes.clone().map(without_node));
+        }
+        for node in nodes.clone() {
+            // Of equal requests in a row, any one: the last.
+            let of = &self.0[node];
+            let last = |at: &usize| of.get(at + 1) != Some(&of[*at]);
+            let without = |at: usize| with(node, &|modes| modes.splice(at..=at, []).for_each(drop));
+            all.extend((0..of.len()).filter(last).map(without));
+        }
+        for node in nodes {
+            let Some(open) = self.0[node].iter().position(Option::is_none) else { continue };
+            all.extend(
+                [Mode::Shared, Mode::Exclusive].map(|mode| with(node, &|modes| modes[open] = Some(mode))),
+            );
+        }
+        all
+    }
+
     /// How many nodes there are.
     pub fn nodes(&self) -> u32 {
         self.0.len() as u32
@@ -79,10 +114,23 @@ impl Requests {
     }
 }
 
+impl fmt::Display for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let node = |node: &Vec<Option<Mode>>| node.iter().map(|mode| mode.map_or('*', letter)).collect();
+        f.write_str(&self.0.iter().map(node).collect::<Vec<String>>().join(","))
+    }
+}
+
+const fn letter(mode: Mode) -> char {
+    match mode {
+        Mode::Shared => 's',
+        Mode::Exclusive => 'x',
+    }
+}
+
 /// The same text for modes that are chosen.
 pub fn text(modes: &[Vec<Mode>]) -> String {
-    let letter = |mode: &Mode| if *mode == Mode::Shared { 's' } else { 'x' };
-    modes.iter().map(|node| node.iter().map(letter).collect()).collect::<Vec<String>>().join(",")
+    modes.iter().map(|node| node.iter().copied().map(letter).collect()).collect::<Vec<String>>().join(",")
 }
 
 #[cfg(test)]
@@ -94,6 +142,14 @@ mod tests {
         let requests = Requests::read("*x,s,*").unwrap();
         let mixes: Vec<String> = (0..requests.mixes()).map(|mix| text(&requests.mix(mix))).collect();
         assert_eq!(mixes, ["sx,s,s", "xx,s,s", "sx,s,x", "xx,s,x"]);
+    }
+
+    #[test]
+    fn what_is_smaller_lacks_one_thing() {
+        let smaller = |text| Requests::read(text).unwrap().smaller();
+        let text = |text| smaller(text).iter().map(Requests::to_string).collect::<Vec<_>>();
+        assert_eq!(text("x,s*,"), ["s*,", "x,", "x,s*", ",s*,", "x,*,", "x,s,", "x,ss,", "x,sx,"]);
+        assert_eq!((text("x,s"), text(",")), (vec![",s".into(), "x,".into()], vec![]));
     }
 
     #[test]

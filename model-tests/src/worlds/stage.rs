@@ -3,7 +3,7 @@
 use super::book::Book;
 use super::chronicle::Chronicle;
 use super::cluster::{Member, Shape, connected};
-use crate::explore::{Blueprint, Coverage, Fingerprint, Stuck, Tale, Violation, World};
+use crate::explore::{Blueprint, Coverage, Fingerprint, Params, Stuck, Tale, Violation, World};
 use sim_backend::choice::{EventId, First};
 use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, Object, Outcome, Policy, Snapshot, Timers};
 use sim_backend::log::Log;
@@ -23,9 +23,26 @@ pub trait Play {
     /// The cluster that it wants.
     fn shape(&self) -> Shape;
 
+    /// Its whole size, as a user would write it; empty if it has one size only.
+    fn params(&self) -> Params {
+        Params::default()
+    }
+
+    /// Whether a node that has crashed takes others with it: if so, nobody's request need end.
+    fn needs(&self, cast: &Self::Cast, node: NodeId, book: &Book) -> bool {
+        let _ = (cast, node, book);
+        true
+    }
+
+    /// The faults that it can be explored under: those that it promises to survive, and a crash if it says what that
+    /// may cost.
+    fn bears(&self) -> FaultSet {
+        self.survives()
+    }
+
     /// The faults that it promises to survive. Not a crash, unless it says so: what a node held is then gone.
     fn survives(&self) -> FaultSet {
-        FaultSet::ALL.iter().filter(|fault| *fault != Outcome::Crash).collect()
+        FaultSet::ALL.without(Outcome::Crash)
     }
 
     /// An empty book for an execution.
@@ -97,8 +114,20 @@ impl<P: Play> Blueprint for Stage<P> {
         self.play.name()
     }
 
+    fn params(&self) -> Params {
+        self.play.params()
+    }
+
+    fn faults(&self) -> FaultSet {
+        self.play.bears()
+    }
+
+    fn usual_faults(&self) -> FaultSet {
+        self.play.survives()
+    }
+
     fn allow(&mut self, faults: FaultSet) {
-        self.faults = faults.and(self.play.survives());
+        self.faults = faults.and(self.play.bears());
     }
 
     fn root(&mut self) -> Scene<P> {
@@ -118,6 +147,7 @@ impl<P: Play> Blueprint for Stage<P> {
             acts: None,
             tales: None,
             chronicle: Chronicle::default(),
+            losses: Losses::default(),
         };
         scene.begin();
         scene
@@ -129,6 +159,7 @@ impl<P: Play> Blueprint for Stage<P> {
         scene.acts = None;
         scene.fabric.reset_to(&scene.empty);
         scene.tales = None;
+        scene.losses = Losses::default();
         scene.begin();
     }
 }
@@ -151,6 +182,15 @@ pub struct Scene<P: Play> {
     /// What happened, if somebody asks.
     tales: Option<Vec<Tale>>,
     chronicle: Chronicle,
+    losses: Losses,
+}
+
+/// What an execution has lost for good.
+#[derive(Default)]
+struct Losses {
+    crashed: Vec<NodeId>,
+    /// Another fault struck besides: then those who are left may wait for time-outs that no longer come.
+    other: bool,
 }
 
 /// Who holds locks, as an object: of a kind that the fabric does not have.
@@ -172,24 +212,23 @@ impl<P: Play> Scene<P> {
     }
 
     /// What oracles judge by belongs to the footprint: two grants that exclude each other, on nodes that have not heard of
-    /// each other, overlap in one order and not in the other.
+    /// each other, overlap in one order and not in the other. Says which node crashed.
     fn take_and_tell(
         &mut self,
         event: EventId,
         outcome: Outcome,
         touched: Option<&mut Footprint>,
-    ) -> Result<(), Stuck> {
+    ) -> Result<Option<NodeId>, Stuck> {
         let Some(touched) = touched else {
-            self.fabric.take(event, outcome, None)?;
-            return Ok(());
+            return Ok(self.fabric.take(event, outcome, None)?.crashed);
         };
         let change = || self.acts.as_ref().and_then(|acts| acts.book.take_change());
         change();
-        self.fabric.take(event, outcome, Some(touched))?;
+        let taken = self.fabric.take(event, outcome, Some(touched))?;
         if let Some(how) = change() {
             touched.push(HOLDERS, how);
         }
-        Ok(())
+        Ok(taken.crashed)
     }
 
     fn perform(&mut self, script: usize) {
@@ -246,7 +285,13 @@ impl<P: Play> Scene<P> {
 impl<P: Play> World for Scene<P> {
     fn enabled(&mut self, out: &mut Vec<Enabled>) {
         match self.acts {
-            Some(_) => self.fabric.enabled(out),
+            Some(_) => {
+                self.fabric.enabled(out);
+                // Those who are left ask a dead node for a connection for ever, later and later: at rest it is over.
+                if !self.losses.crashed.is_empty() && out.first().is_some_and(|event| event.at_rest) {
+                    out.clear();
+                }
+            }
             None => out.extend((0..self.play.scripts() as u64).map(|script| Enabled {
                 event: EventId(SCRIPT | script),
                 actor: Actor(SCRIPT | script),
@@ -263,7 +308,10 @@ impl<P: Play> World for Scene<P> {
         touched: Option<&mut Footprint>,
     ) -> Result<(), Stuck> {
         if self.acts.is_some() {
-            return self.take_and_tell(event, outcome, touched);
+            let crashed = self.take_and_tell(event, outcome, touched)?;
+            self.losses.other |= outcome.is_fault() && crashed.is_none();
+            self.losses.crashed.extend(crashed);
+            return Ok(());
         }
         let script = (event.0 ^ SCRIPT) as usize;
         if script >= self.play.scripts() || outcome != Outcome::Done {
@@ -279,20 +327,25 @@ impl<P: Play> World for Scene<P> {
 
     fn finish(&mut self) -> Result<(), Violation> {
         let Some(Acts { cast, book, members, .. }) = &self.acts else { return Ok(()) };
+        let Losses { crashed, other } = &self.losses;
+        let excused = *other || crashed.iter().any(|&node| self.play.needs(cast, node, book));
         match self.stuck(book) {
+            _ if excused && !crashed.is_empty() => Ok(()),
             Some(stuck) => Err(stuck),
+            // A dead node's connections, and what was meant for it, are left over.
+            None if !crashed.is_empty() => Ok(()),
             None => self.play.finish(cast, members, book),
         }
     }
 
     /// The fabric's, in which each program counts by all that it has seen: programs are deterministic, and what the book
     /// says of a node is a function of what its program saw. (Of what was said *in which order across nodes* only the
-    /// holders matter to what comes, and they follow from what each node has done.) The script is part of it, since
+    /// holders matter to what comes, and they follow from what each node has done; where more matters, the book counts.) The script is part of it, since
     /// it is what programs were started with.
     fn fingerprint(&mut self) -> Option<Fingerprint> {
         let Some(acts) = &self.acts else { return Some(Fingerprint(SCRIPT.into())) };
         let script = (acts.script as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        Some(Fingerprint(self.fabric.fingerprint() ^ script))
+        Some(Fingerprint(self.fabric.fingerprint() ^ script ^ acts.book.past()))
     }
 
     fn coverage(&mut self, sink: &mut Coverage) {

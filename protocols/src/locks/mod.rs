@@ -56,6 +56,8 @@ mod homes;
 mod key;
 mod local;
 mod mode;
+#[cfg(test)]
+mod model_tests;
 mod ncosed;
 mod net;
 mod pool;

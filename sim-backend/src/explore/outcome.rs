@@ -101,6 +101,12 @@ impl FaultSet {
         FaultSet(self.0 | FaultSet::one(fault).0)
     }
 
+    /// The same without one of them.
+    #[must_use]
+    pub const fn without(self, fault: Outcome) -> FaultSet {
+        FaultSet(self.0 & !(1 << fault as u8))
+    }
+
     /// Those that both have.
     #[must_use]
     pub const fn and(self, other: FaultSet) -> FaultSet {
@@ -154,5 +160,6 @@ mod tests {
         let two = FaultSet::one(Outcome::Drop).with(Outcome::Cut).with(Outcome::Done);
         assert_eq!(two.iter().collect::<Vec<_>>(), [Outcome::Drop, Outcome::Cut]);
         assert!(two.and(FaultSet::one(Outcome::Delay)).is_empty());
+        assert_eq!(two.without(Outcome::Drop), FaultSet::one(Outcome::Cut));
     }
 }

@@ -72,8 +72,11 @@ struct Draw<'a> {
 impl Draw<'_> {
     fn new(layout: &Layout) -> Draw<'_> {
         let lanes = layout.lanes.len() * LANE;
-        let apart = (layout.longest * CHARACTER + 50 + lanes).clamp(190, 460);
-        let width = (GUTTER + lanes + apart * layout.columns.len() + 40).max(860);
+        let margins = GUTTER + lanes + 40;
+        // At least as wide as the legend; then the columns have that much more room.
+        let legend = (860 - margins) / layout.columns.len().max(1);
+        let apart = (layout.longest * CHARACTER + 50 + lanes).clamp(190, 460).max(legend.min(330));
+        let width = (margins + apart * layout.columns.len()).max(860);
         Draw { layout, svg: String::new(), apart, width, bottom: HEAD + layout.lines * LINE + 10 }
     }
 

@@ -91,8 +91,8 @@ impl Layout {
         let mut open = Open::default();
         for (number, tales) in run.tales.iter().enumerate() {
             let from = layout.lines;
-            for tale in tales {
-                layout.add(tale, &mut open);
+            for same in tales.chunk_by(alike) {
+                layout.add(&together(same), &mut open);
             }
             if let Some(step) = run.choices.0.get(number) {
                 layout.lines = layout.lines.max(from + 1);
@@ -166,6 +166,21 @@ impl Layout {
 
     fn measure(&mut self, text: &str) {
         self.longest = self.longest.max(text.chars().count().min(MOST));
+    }
+}
+
+/// Whether two completions say the same, as those of a queue that is flushed do.
+fn alike(a: &Tale, b: &Tale) -> bool {
+    matches!(a, Tale::Completion { .. }) && a == b
+}
+
+/// Things that say the same, as one.
+fn together(same: &[Tale]) -> Tale {
+    match &same[0] {
+        Tale::Completion { node, text } if same.len() > 1 => {
+            Tale::Completion { node: *node, text: format!("{text}, {} times", same.len()) }
+        }
+        one => one.clone(),
     }
 }
 

@@ -3,20 +3,25 @@
 use super::{options, planted_bugs, run};
 use crate::explore::toy::{Op, Program, Test, Toy, Value, planted};
 use crate::explore::{
-    Blueprint, Choices, Failure, Options, Params, Reduction, Stopped, Strategy, Subject, Walk, explore,
-    minimise, replay, walk,
+    Blueprint, Choices, Failure, FailureError, Found, Options, Params, Reduction, Stopped, Strategy, Subject,
+    Walk, explore, minimise, replay, walk,
 };
+use sim_backend::explore::{FaultSet, Outcome};
 use std::ops::ControlFlow;
 use std::time::Duration;
+
+fn shallow() -> Options {
+    Options { max_depth: 1_000, ..Options::default() }
+}
 
 #[test]
 fn a_minimised_run_fails_alike_and_has_no_choice_that_can_be_left_out() {
     for (mut toy, faults) in planted_bugs() {
         let found = run(&mut toy, &options(Reduction::Dpor, faults)).counterexample.expect("a violation");
-        let least = minimise(&mut toy, &found.choices, &found.violation, 1_000).expect("runs");
+        let least = minimise(&mut toy, &found.choices, &found.violation, &shallow()).expect("runs");
         assert!(least.0.len() < found.choices.0.len() && least.faults() == faults as usize);
         let fails = |toy: &mut Toy, choices: &Choices| {
-            let run = replay(toy, choices, 1_000, false).expect("runs");
+            let run = replay(toy, choices, &shallow(), false).expect("runs");
             run.violation.is_some_and(|violation| violation.oracle == found.violation.oracle)
         };
         assert!(fails(&mut toy, &least), "{}", Blueprint::name(&toy));
@@ -32,18 +37,36 @@ fn a_minimised_run_fails_alike_and_has_no_choice_that_can_be_left_out() {
 fn a_failure_file_gives_the_same_run_to_the_byte() {
     let mut toy = planted::mcs_links_first();
     let found = run(&mut toy, &options(Reduction::Dpor, 0)).counterexample.expect("a violation");
-    let first = replay(&mut toy, &found.choices, 1_000, true).expect("runs");
+    let first = replay(&mut toy, &found.choices, &shallow(), true).expect("runs");
     assert_eq!((&first.choices, first.violation.as_ref()), (&found.choices, Some(&found.violation)));
     let params = Params { nodes: Some(2), ..Params::default() };
-    let failure = Failure::new("mcs", &params, found.choices, &first, 1_000).expect("a failure");
+    let mut failure = Failure::new("mcs", params, found.choices, &first, &shallow()).expect("a failure");
+    failure.kinds = FaultSet::one(Outcome::Drop).with(Outcome::Cut);
+    let oracle = Some("sum".to_string());
+    failure.found = Some(Found { by: "dpor".into(), faults: 1, oracle, seed: Some(7), params: None });
     let read = Failure::parse(&failure.text().expect("a text")).expect("a failure");
     assert_eq!(read, failure);
-    let again = replay(&mut toy, &read.choices, read.max_depth, true).expect("runs");
+    let again = replay(&mut toy, &read.choices, &read.options(), true).expect("runs");
     assert_eq!((again.log(), again.digest()), (first.log(), read.digest));
     assert!(first.log().lines().count() > first.choices.0.len());
     for wrong in ["", "weft = 1", "[choices]"] {
         assert!(Failure::parse(wrong).is_err());
     }
+}
+
+#[test]
+fn files_of_other_versions_are_read_or_refused_by_their_version() {
+    let found = run(&mut planted::lost_update(), &options(Reduction::Dpor, 0)).counterexample.expect("found");
+    let first = replay(&mut planted::lost_update(), &found.choices, &shallow(), true).expect("runs");
+    let failure = Failure::new("x", Params::default(), found.choices, &first, &shallow()).expect("a failure");
+    let text = failure.text().expect("a text");
+    let kinds = text.lines().find(|line| line.starts_with("kinds")).expect("kinds");
+    let older = Failure::parse(&text.replace(kinds, "")).expect("it is read");
+    assert_eq!(older.kinds, FaultSet::ALL, "kinds were not kept then: any could have been");
+    let other = text.replace(&format!("weft = \"{}\"", Failure::VERSION), "weft = \"9.1.0\"\ncolour = 3");
+    assert_eq!(Failure::parse(&other), Err(FailureError::OtherVersion("9.1.0".into())));
+    let bang = text.replace(kinds, "kinds = [\"bang\"]");
+    assert!(Failure::parse(&bang).unwrap_err().to_string().contains("'bang' is no kind of fault"));
 }
 
 #[test]

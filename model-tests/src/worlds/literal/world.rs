@@ -1,13 +1,14 @@
 //! The worlds in which the readings are refuted.
 
 use super::{CHANNEL, Node, Reading};
-use crate::explore::{Coverage, Violation};
+use crate::explore::{Coverage, Params, Violation};
 use crate::worlds::book::{Book, client};
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::modes::{self, Requests};
 use crate::worlds::stage::Play;
 use protocols::locks::{LockKey, Mode};
 use sim_backend::SimMr;
+use sim_backend::explore::{FaultSet, Outcome};
 use verbs_trait::{AccessFlags, MemoryRegion, Wait};
 
 /// One lock, read in one way, and what each node asks of it. The word is at the first node.
@@ -42,6 +43,18 @@ impl Play for Literal {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn params(&self) -> Params {
+        self.requests.params()
+    }
+
+    /// None, but for the reading that is about one: what the paper has nothing to say about breaks it in any case.
+    fn survives(&self) -> FaultSet {
+        match self.reading {
+            Reading::ResendsAtomics => FaultSet::one(Outcome::LoseCompletion).with(Outcome::Strand),
+            _ => FaultSet::NONE,
+        }
     }
 
     fn shape(&self) -> Shape {

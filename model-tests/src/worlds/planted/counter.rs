@@ -1,13 +1,17 @@
 //! Every node adds one to a word. Ways of doing so that lose an addition, or do one twice.
 
-use crate::explore::Violation;
+use crate::explore::{Params, Violation};
 use crate::history::{ClientId, Event, RequestId, What};
+use crate::oracle::Linearizability;
+use crate::oracle::linearizability::{self, Call, CounterOp};
 use crate::worlds::book::Book;
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;
 use protocols::locks::{LockKey, Mode};
 use protocols::transport::{Mesh, OpError, Rank};
 use sim_backend::{Sim, SimMr};
+use std::cell::RefCell;
+use std::rc::Rc;
 use verbs_trait::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait};
 
 /// How a node adds.
@@ -31,63 +35,104 @@ pub struct Counter {
     pub adding: Adding,
 }
 
-async fn add(mesh: &Mesh<Sim>, home: Rank, at: RemoteSlice, adding: Adding) -> Result<(), OpError> {
+/// Adds one, and returns what was there before.
+async fn add(mesh: &Mesh<Sim>, home: Rank, at: RemoteSlice, adding: Adding) -> Result<u64, OpError> {
     if adding == Adding::ByReadAndWrite {
         let mut word = [0; 8];
         mesh.read(home, at, &mut word).await?;
-        return mesh.write(home, at, &(u64::from_ne_bytes(word) + 1).to_ne_bytes()).await;
+        let was = u64::from_ne_bytes(word);
+        return mesh.write(home, at, &(was + 1).to_ne_bytes()).await.map(|()| was);
     }
-    while let Err(why) = mesh.fetch_add(home, at, 1).await {
-        if adding != Adding::UntilItCompletes {
-            return Err(why);
+    loop {
+        match mesh.fetch_add(home, at, 1).await {
+            Err(_) if adding == Adding::UntilItCompletes => {}
+            ended => return ended,
         }
     }
-    Ok(())
+}
+
+/// What the nodes did to the word, as it happened.
+#[derive(Clone)]
+struct Told {
+    calls: Rc<RefCell<Vec<Call<CounterOp, u64>>>>,
+    book: Book,
+}
+
+impl Told {
+    fn called(&self, node: u32) {
+        self.calls.borrow_mut().push(Call::Invoked(node, CounterOp::Add(1)));
+        self.book.note(u64::from(node) << 1);
+    }
+
+    /// What was surely not executed was no call; what may have been is one that never returned.
+    fn ended(&self, node: u32, how: &Result<u64, OpError>) {
+        let mut calls = self.calls.borrow_mut();
+        match how {
+            Ok(was) => {
+                calls.push(Call::Returned(node, *was));
+                self.book.note(u64::from(node) << 1 | 1);
+            }
+            Err(OpError::Unknown(_)) => {}
+            Err(_) => calls.retain(|call| *call != Call::Invoked(node, CounterOp::Add(1))),
+        }
+    }
+}
+
+/// What an execution keeps.
+pub struct Cast {
+    word: SimMr,
+    told: Told,
 }
 
 impl Play for Counter {
-    type Cast = SimMr;
+    type Cast = Cast;
 
     fn name(&self) -> &str {
         self.name
+    }
+
+    fn params(&self) -> Params {
+        Params { nodes: Some(self.nodes), ..Params::default() }
     }
 
     fn shape(&self) -> Shape {
         Shape { nodes: self.nodes, wait: Wait::Poll, home: Some(0), one_by_one: false }
     }
 
-    fn start(&self, _: usize, members: &[Member], book: &Book) -> SimMr {
+    fn start(&self, _: usize, members: &[Member], book: &Book) -> Cast {
         let access = AccessFlags::LOCAL_WRITE
             | AccessFlags::REMOTE_ATOMIC
             | AccessFlags::REMOTE_READ
             | AccessFlags::REMOTE_WRITE;
         let word = members[0].mesh.alloc(8, access).expect("eight bytes");
         let (home, at) = (members[0].mesh.me(), word.remote(0..8).expect("a word"));
+        let told = Told { calls: Rc::default(), book: book.clone() };
         for (node, member) in (0..).zip(members) {
+            let told = told.clone();
             let (mesh, book, adding) = (member.mesh.clone(), book.clone(), self.adding);
             member.rt.spawn(async move {
                 let request = RequestId { client: ClientId { node, index: 0 }, number: 0 };
                 let (key, mode) = (LockKey(0), Mode::Shared);
                 let record = |what| book.record(Event { at: Nanos::ZERO, request, key, mode, what });
                 record(What::Requested { deadline: None });
-                // What did not come about is not counted, and the word must not have it either.
+                told.called(node);
                 let added = add(&mesh, home, at, adding).await;
+                told.ended(node, &added);
                 record(if added.is_ok() { What::Granted { token: None } } else { What::Failed });
                 if added.is_ok() {
                     record(What::Released);
                 }
             });
         }
-        word
+        Cast { word, told }
     }
 
-    fn finish(&self, word: &SimMr, _: &[Member], _: &Book) -> Result<(), Violation> {
-        match word.load(0) {
-            Ok(sum) if sum == u64::from(self.nodes) => Ok(()),
-            other => {
-                let text = format!("{} nodes have added one each, and the word is {other:?}", self.nodes);
-                Err(Violation::new("sum", text))
-            }
-        }
+    /// Whoever looks at the end is one more client.
+    fn finish(&self, cast: &Cast, _: &[Member], _: &Book) -> Result<(), Violation> {
+        let mut calls = cast.told.calls.borrow().clone();
+        let sum = cast.word.load(0).unwrap_or(u64::MAX);
+        calls.extend([Call::Invoked(self.nodes, CounterOp::Read), Call::Returned(self.nodes, sum)]);
+        let judged = Linearizability::judge(linearizability::Counter(0), &calls);
+        judged.map_err(|text| Violation::new(Linearizability::NAME, text))
     }
 }

@@ -1,12 +1,13 @@
 //! An executor that forgets to poll after arming: what completes between its last empty poll and the arming wakes
 //! nobody (IBA 11.4.2.2).
 
-use crate::explore::{Coverage, Violation};
+use crate::explore::{Coverage, Params, Violation};
 use crate::worlds::book::Book;
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;
 use protocols::rt::{Program, Rt};
 use sim_backend::Sim;
+use sim_backend::explore::FaultSet;
 use verbs_trait::{Node, Park, Wait};
 
 /// A play whose nodes' executors forget to poll after arming.
@@ -36,6 +37,14 @@ impl<P: Play> Play for Forgetful<P> {
 
     fn name(&self) -> &str {
         self.0.name()
+    }
+
+    fn params(&self) -> Params {
+        self.0.params()
+    }
+
+    fn survives(&self) -> FaultSet {
+        self.0.survives()
     }
 
     fn shape(&self) -> Shape {

@@ -2,13 +2,14 @@
 //! with a link to the next in the queue and a flag that says that it waits. The flag has to be set before the
 //! predecessor can find the place.
 
-use crate::explore::Violation;
+use crate::explore::{Params, Violation};
 use crate::worlds::book::{Book, Locker, client};
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;
 use protocols::locks::{LockKey, Mode};
 use protocols::rt::sync::Signal;
 use protocols::transport::{Channel, Mesh, Rank};
+use sim_backend::explore::FaultSet;
 use sim_backend::{Sim, SimMr};
 use std::rc::Rc;
 use verbs_trait::{AccessFlags, MemoryRegion, RemoteSlice, Wait};
@@ -112,6 +113,15 @@ impl Play for Mcs {
         self.name
     }
 
+    fn params(&self) -> Params {
+        Params { nodes: Some(self.nodes), ..Params::default() }
+    }
+
+    /// None: its nodes take every operation to succeed.
+    fn survives(&self) -> FaultSet {
+        FaultSet::NONE
+    }
+
     fn shape(&self) -> Shape {
         Shape { nodes: self.nodes, wait: Wait::Poll, home: Some(0), one_by_one: false }
     }
@@ -123,14 +133,7 @@ impl Play for Mcs {
         let places = memory.iter().map(|memory| memory.remote(0..24).expect("all of it")).collect();
         let places: Rc<Vec<RemoteSlice>> = Rc::new(places);
         for ((node, Member { rt, mesh }), memory) in (0..).zip(members).zip(memory.clone()) {
-            let heard = Signal::new();
-            let mut inbox = mesh.open(CHANNEL).expect("nobody opened it");
-            let told = heard.clone();
-            rt.spawn(async move {
-                while inbox.recv().await.is_some() {
-                    told.notify();
-                }
-            });
+            let heard = super::bell(rt, mesh, CHANNEL);
             let (places, links_first) = (Rc::clone(&places), self.links_first);
             let lock = Place { mesh: mesh.clone(), memory, places, links_first, heard };
             let modes = vec![Mode::Exclusive];

@@ -3,9 +3,29 @@
 mod counter;
 mod forgetful;
 mod mcs;
+mod open;
 mod ticket;
 
 pub use counter::{Adding, Counter};
 pub use forgetful::Forgetful;
 pub use mcs::Mcs;
+pub use open::Open;
 pub use ticket::Tickets;
+
+use protocols::rt::Rt;
+use protocols::rt::sync::Signal;
+use protocols::transport::{Channel, Mesh};
+use sim_backend::Sim;
+
+/// A signal that every message on a channel gives, whatever it says.
+fn bell(rt: &Rt<Sim>, mesh: &Mesh<Sim>, channel: Channel) -> Signal {
+    let mut inbox = mesh.open(channel).expect("nobody opened it");
+    let bell = Signal::new();
+    let ring = bell.clone();
+    rt.spawn(async move {
+        while inbox.recv().await.is_some() {
+            ring.notify();
+        }
+    });
+    bell
+}

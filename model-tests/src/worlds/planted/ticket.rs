@@ -1,13 +1,14 @@
 //! A ticket lock in one word: whoever adds one to one part of it draws a ticket, and waits until the other part says
 //! that number. Tickets wrap; if the carry goes into the other part, two nodes are served at once.
 
-use crate::explore::Violation;
+use crate::explore::{Params, Violation};
 use crate::worlds::book::{Book, Locker, client};
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;
 use protocols::locks::{LockKey, Mode};
 use protocols::rt::sync::Signal;
 use protocols::transport::{Channel, Mesh, Rank};
+use sim_backend::explore::FaultSet;
 use sim_backend::{Sim, SimMr};
 use verbs_trait::{AccessFlags, MemoryRegion, RemoteSlice, Wait};
 
@@ -99,6 +100,15 @@ impl Play for Tickets {
         self.name
     }
 
+    fn params(&self) -> Params {
+        Params { nodes: Some(self.nodes), ..Params::default() }
+    }
+
+    /// None: its nodes take every operation to succeed.
+    fn survives(&self) -> FaultSet {
+        FaultSet::NONE
+    }
+
     fn shape(&self) -> Shape {
         Shape { nodes: self.nodes, wait: Wait::Poll, home: Some(0), one_by_one: false }
     }
@@ -110,14 +120,7 @@ impl Play for Tickets {
         let parts = if self.carries { Parts::SIDE_BY_SIDE } else { Parts::APART };
         memory.store(0, parts.about_to_wrap()).expect("its own memory");
         for (node, Member { rt, mesh }) in (0..).zip(members) {
-            let heard = Signal::new();
-            let mut inbox = mesh.open(CHANNEL).expect("nobody opened it");
-            let told = heard.clone();
-            rt.spawn(async move {
-                while inbox.recv().await.is_some() {
-                    told.notify();
-                }
-            });
+            let heard = super::bell(rt, mesh, CHANNEL);
             let nodes = self.nodes;
             let lock = Queue { mesh: mesh.clone(), home, word, parts, nodes, heard };
             let modes = vec![Mode::Exclusive];

@@ -1,0 +1,129 @@
+//! Finds a failure again in a smaller world: with fewer nodes, with fewer requests.
+
+use super::search::ExploreError;
+use super::subject::{Entry, Params, Subject, Watch};
+use super::walk::{Strategy, Walk};
+use super::world::{Stuck, Violation};
+use super::{Counterexample, Options};
+use std::ops::ControlFlow;
+use thiserror::Error;
+
+/// A failing run, and the world in which it fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The world's whole size.
+    pub params: Params,
+    /// The run.
+    pub run: Counterexample,
+}
+
+/// How a failure is looked for in each smaller world: as it was found in the large one, and within a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hunt {
+    /// By exploring it, for at most so many executions.
+    Explore(u64),
+    /// By walks from seed 0 on, at most so many.
+    Walk(Strategy, u64),
+}
+
+impl Hunt {
+    /// After an exploration that took so many executions: a smaller world gets as many and a thousand, up to 20,000.
+    pub fn explored(executions: u64) -> Hunt {
+        Hunt::Explore(executions.saturating_add(1_000).min(20_000))
+    }
+
+    /// After walks: a smaller world gets two thousand.
+    pub const fn walked(strategy: Strategy) -> Hunt {
+        Hunt::Walk(strategy, 2_000)
+    }
+}
+
+/// Why a smaller world could not be searched.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SmallerError {
+    /// It could not be explored.
+    #[error(transparent)]
+    Explore(#[from] ExploreError),
+    /// A run of it could not be made.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
+}
+
+/// The failure in the smallest world in which this finds the same promise broken: as long as a world that is smaller by
+/// one thing shows it, that one. The run is made as short as it gets, with as few faults.
+///
+/// # Errors
+///
+/// A world is not deterministic.
+pub fn smallest(
+    entry: &Entry,
+    case: Case,
+    hunt: Hunt,
+    options: &Options,
+    watch: Watch<'_>,
+) -> Result<Case, SmallerError> {
+    let Ok(mut subject) = (entry.build)(&case.params) else { return Ok(case) };
+    let oracle = Some(case.run.violation.oracle.clone());
+    let mut best = shortest(subject.as_mut(), case.run, options)?;
+    let mut params = case.params;
+    // A smaller world need not show it with more faults than it takes.
+    let mut options = Options { oracle, faults: best.choices.faults() as u32, ..options.clone() };
+    while let Some((smaller, found)) = one_smaller(entry, &params, hunt, &options, watch)? {
+        (params, best) = (smaller, found);
+        options.faults = best.choices.faults() as u32;
+    }
+    Ok(Case { params, run: best })
+}
+
+/// The first world that is smaller by one thing and shows the failure, with its shortest run.
+fn one_smaller(
+    entry: &Entry,
+    params: &Params,
+    hunt: Hunt,
+    options: &Options,
+    watch: Watch<'_>,
+) -> Result<Option<(Params, Counterexample)>, SmallerError> {
+    for smaller in params.smaller() {
+        let Ok(mut subject) = (entry.build)(&smaller) else { continue };
+        if let Some(found) = find(subject.as_mut(), hunt, options, watch)? {
+            return Ok(Some((smaller, shortest(subject.as_mut(), found, options)?)));
+        }
+    }
+    Ok(None)
+}
+
+fn find(
+    subject: &mut dyn Subject,
+    hunt: Hunt,
+    options: &Options,
+    watch: Watch<'_>,
+) -> Result<Option<Counterexample>, SmallerError> {
+    match hunt {
+        Hunt::Explore(most) => {
+            let options = Options { max_executions: Some(most), max_time: None, ..options.clone() };
+            Ok(subject.explore(&options, watch)?.counterexample)
+        }
+        Hunt::Walk(strategy, most) => {
+            let mut found = None;
+            let mut look = |_, Walk { choices, violation }: Walk| {
+                let wanted = violation.filter(|violation| options.wants(violation));
+                found = wanted.map(|violation| Counterexample { violation, choices });
+                if found.is_some() { ControlFlow::Break(()) } else { watch(&super::Progress::default()) }
+            };
+            subject.walks(strategy, &mut (0..most), options, &mut look)?;
+            Ok(found)
+        }
+    }
+}
+
+/// The same failure by fewer faults and choices.
+fn shortest(
+    subject: &mut dyn Subject,
+    found: Counterexample,
+    options: &Options,
+) -> Result<Counterexample, Stuck> {
+    let choices = subject.minimise(&found, options)?;
+    let run = subject.replay(&choices, options, false)?;
+    let violation: Violation = run.violation.unwrap_or(found.violation);
+    Ok(Counterexample { violation, choices })
+}
