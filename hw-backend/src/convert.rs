@@ -3,7 +3,7 @@
 use crate::ffi::Vector;
 use rdma_sys as sys;
 use verbs_trait::{
-    AccessFlags, AsyncEvent, CqId, LinkLayer, Migration, Mtu, Path, PortState, QpNum, QpState, SendFlags,
+    AccessFlags, AsyncEvent, CqId, Gid, LinkLayer, Migration, Mtu, Path, PortState, QpNum, QpState, SendFlags,
     SrqId, WcError,
 };
 
@@ -140,6 +140,19 @@ pub(crate) fn vector(path: &Path, link: LinkLayer) -> Vector {
         hop_limit: path.hop_limit,
         // Within an InfiniBand subnet the local identifier is enough, and the header would be waste.
         global: link == LinkLayer::Ethernet || path.dlid == 0,
+    }
+}
+
+/// The path of an address vector.
+pub(crate) fn path(to: &Vector) -> Path {
+    Path {
+        dgid: Gid(to.dgid),
+        dlid: to.dlid,
+        sgid_index: to.sgid_index,
+        port: to.port,
+        sl: to.sl,
+        traffic_class: to.traffic_class,
+        hop_limit: to.hop_limit,
     }
 }
 

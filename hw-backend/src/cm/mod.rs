@@ -24,8 +24,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use verbs_trait::{
-    CmEvent, CmId, ConnParams, ConnectionManager, Gid, MAX_PRIVATE_ACCEPT, MAX_PRIVATE_REJECT,
-    MAX_PRIVATE_REQUEST, Migration, Modify, Mtu, Nanos, Path, Psn, QpNum, QpState, QueuePair, Result, Retries,
+    CmEvent, CmId, ConnParams, ConnectionManager, MAX_PRIVATE_ACCEPT, MAX_PRIVATE_REJECT,
+    MAX_PRIVATE_REQUEST, Migration, Modify, Mtu, Nanos, Psn, QpNum, QpState, QueuePair, Result, Retries,
     RnrTimer, Service, ToRtr, ToRts, VerbsError,
 };
 
@@ -247,19 +247,10 @@ impl Manager {
     /// Brings a connection's queue pair from Init to ready-to-send, by both sides' terms.
     fn ready(&self, identity: &CmIdentity, qp: &HwQp, terms: &Terms, peer: &Wanted) -> Result<()> {
         let found = identity.path(convert::qp_state(QpState::Rtr))?;
-        let path = Path {
-            dgid: Gid(found.dgid),
-            dlid: found.dlid,
-            sgid_index: found.sgid_index,
-            port: found.port,
-            sl: found.sl,
-            traffic_class: found.traffic_class,
-            hop_limit: found.hop_limit,
-        };
         qp.modify(&Modify::Rtr(ToRtr {
             dest_qp: QpNum(found.dest_qp),
             rq_psn: Psn::new(found.rq_psn),
-            path,
+            path: convert::path(&found.to),
             mtu: terms.mtu.min(peer.header.mtu).min(convert::mtu_of(found.mtu)),
             min_rnr_timer: terms.min_rnr_timer,
             max_dest_rd_atomic: terms.serves,

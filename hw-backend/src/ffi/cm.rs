@@ -2,6 +2,7 @@
 //! queue pair of ours cannot be made in them.
 
 use super::os::{RawAddress, set_nonblocking};
+use super::qp::Vector;
 use super::{errno, refused};
 use crate::census::{Counted, Kind};
 use rdma_sys as sys;
@@ -232,7 +233,7 @@ impl CmIdentity {
         let a = unsafe { attr.assume_init() };
         // SAFETY: 16 bytes under every view of the union.
         let dgid = unsafe { a.ah_attr.grh.dgid.raw };
-        Ok(RawPath {
+        let to = Vector {
             dgid,
             dlid: a.ah_attr.dlid,
             sgid_index: a.ah_attr.grh.sgid_index,
@@ -240,6 +241,10 @@ impl CmIdentity {
             sl: a.ah_attr.sl,
             traffic_class: a.ah_attr.grh.traffic_class,
             hop_limit: a.ah_attr.grh.hop_limit,
+            global: a.ah_attr.is_global != 0,
+        };
+        Ok(RawPath {
+            to,
             mtu: a.path_mtu,
             dest_qp: a.dest_qp_num,
             rq_psn: a.rq_psn,
@@ -251,13 +256,7 @@ impl CmIdentity {
 /// What the connection manager found out about a connection's path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawPath {
-    pub dgid: [u8; 16],
-    pub dlid: u16,
-    pub sgid_index: u8,
-    pub port: u8,
-    pub sl: u8,
-    pub traffic_class: u8,
-    pub hop_limit: u8,
+    pub to: Vector,
     pub mtu: u32,
     pub dest_qp: u32,
     pub rq_psn: u32,

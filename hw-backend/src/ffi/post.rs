@@ -29,12 +29,48 @@ const WRS: usize = 16;
 /// Most scatter or gather entries of one batch.
 const SGES: usize = 64;
 
-/// Send requests that are posted with one doorbell.
-pub(crate) struct SendBatch<'a> {
-    wrs: [MaybeUninit<sys::ibv_send_wr>; WRS],
+/// The requests of a batch and their scatter or gather entries, request by request.
+struct List<W> {
+    wrs: [MaybeUninit<W>; WRS],
     sges: [MaybeUninit<sys::ibv_sge>; SGES],
     wr_count: usize,
     sge_count: usize,
+}
+
+impl<W> List<W> {
+    #[inline]
+    fn new() -> Self {
+        List {
+            wrs: [const { MaybeUninit::uninit() }; WRS],
+            sges: [const { MaybeUninit::uninit() }; SGES],
+            wr_count: 0,
+            sge_count: 0,
+        }
+    }
+
+    /// Whether a request with so many entries fits.
+    #[inline]
+    fn fits(&self, sges: usize) -> bool {
+        self.wr_count < WRS && self.sge_count + sges <= SGES
+    }
+
+    #[inline]
+    fn entry(&mut self, RawSge { addr, len, lkey }: RawSge) {
+        self.sges[self.sge_count].write(sys::ibv_sge { addr, length: len, lkey });
+        self.sge_count += 1;
+    }
+
+    /// Empties the list: how many requests it had.
+    #[inline]
+    fn take(&mut self) -> usize {
+        self.sge_count = 0;
+        std::mem::take(&mut self.wr_count)
+    }
+}
+
+/// Send requests that are posted with one doorbell.
+pub(crate) struct SendBatch<'a> {
+    list: List<sys::ibv_send_wr>,
     /// Inline data and address handles that the requests point to.
     _borrowed: PhantomData<&'a [u8]>,
 }
@@ -45,31 +81,24 @@ impl<'a> SendBatch<'a> {
 
     #[inline]
     pub(crate) fn new() -> Self {
-        SendBatch {
-            wrs: [const { MaybeUninit::uninit() }; WRS],
-            sges: [const { MaybeUninit::uninit() }; SGES],
-            wr_count: 0,
-            sge_count: 0,
-            _borrowed: PhantomData,
-        }
+        SendBatch { list: List::new(), _borrowed: PhantomData }
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.wr_count
+        self.list.wr_count
     }
 
     /// Whether a request with so many entries fits.
     #[inline]
     pub(crate) fn fits(&self, sges: usize) -> bool {
-        self.wr_count < WRS && self.sge_count + sges <= SGES
+        self.list.fits(sges)
     }
 
     /// An entry of the request that [`SendBatch::push`] adds next.
     #[inline]
-    pub(crate) fn entry(&mut self, RawSge { addr, len, lkey }: RawSge) {
-        self.sges[self.sge_count].write(sys::ibv_sge { addr, length: len, lkey });
-        self.sge_count += 1;
+    pub(crate) fn entry(&mut self, entry: RawSge) {
+        self.list.entry(entry);
     }
 
     /// The next request's inline data: copied by the post.
@@ -82,7 +111,6 @@ impl<'a> SendBatch<'a> {
     #[inline]
     pub(crate) fn push(&mut self, wr_id: u64, op: RawOp<'a>, flags: u32, sges: usize) {
         use sys::ibv_wr_opcode::*;
-        let first = self.sge_count - sges;
         let (opcode, imm, wr) = match op {
             RawOp::Send { imm } => (
                 if imm.is_some() { IBV_WR_SEND_WITH_IMM } else { IBV_WR_SEND },
@@ -105,15 +133,13 @@ impl<'a> SendBatch<'a> {
             }
             RawOp::FetchAdd { addr, rkey, add } => (IBV_WR_ATOMIC_FETCH_AND_ADD, None, atomic(addr, rkey, add, 0)),
         };
-        let place = self.wrs[self.wr_count].as_mut_ptr();
-        let list = self.sges[first..].as_mut_ptr().cast();
+        let place = self.list.wrs[self.list.wr_count].as_mut_ptr();
         // SAFETY: the place is a request's. Every field is written that providers read for these operations; those
         // of extended connections, memory windows and segmentation stay unwritten and are never read as Rust values.
-        // `sg_list` is only a mark here: `post` sets it once the batch no longer moves.
+        // `post` sets `sg_list` once the batch no longer moves.
         unsafe {
             (&raw mut (*place).wr_id).write(wr_id);
             (&raw mut (*place).next).write(std::ptr::null_mut());
-            (&raw mut (*place).sg_list).write(list);
             (&raw mut (*place).num_sge).write(sges as i32);
             (&raw mut (*place).opcode).write(opcode);
             (&raw mut (*place).send_flags).write(flags);
@@ -121,16 +147,15 @@ impl<'a> SendBatch<'a> {
                 .write(sys::imm_data_invalidated_rkey_union_t { imm_data: imm.unwrap_or(0).to_be() });
             (&raw mut (*place).wr).write(wr);
         }
-        self.wr_count += 1;
+        self.list.wr_count += 1;
     }
 
     /// Posts the batch and empties it. Otherwise: how many requests were accepted, and the errno.
     #[inline]
     pub(crate) fn post(&mut self, qp: &Qp) -> Result<(), (usize, i32)> {
-        let count = std::mem::take(&mut self.wr_count);
-        let mut sge = self.sges.as_mut_ptr();
-        self.sge_count = 0;
-        let first = self.wrs.as_mut_ptr().cast::<sys::ibv_send_wr>();
+        let count = self.list.take();
+        let mut sge = self.list.sges.as_mut_ptr();
+        let first = self.list.wrs.as_mut_ptr().cast::<sys::ibv_send_wr>();
         // SAFETY: the first `count` requests were written by `push`, with their entries one after the other from
         // the first on. The batch does not move from here to the call's end.
         unsafe {
@@ -169,55 +194,41 @@ fn accepted<T>(first: *const T, bad: *const T, count: usize) -> usize {
 }
 
 /// Receive requests that are posted with one doorbell.
-pub(crate) struct RecvBatch {
-    wrs: [MaybeUninit<sys::ibv_recv_wr>; WRS],
-    sges: [MaybeUninit<sys::ibv_sge>; SGES],
-    wr_count: usize,
-    sge_count: usize,
-}
+pub(crate) struct RecvBatch(List<sys::ibv_recv_wr>);
 
 impl RecvBatch {
     #[inline]
     pub(crate) fn new() -> Self {
-        RecvBatch {
-            wrs: [const { MaybeUninit::uninit() }; WRS],
-            sges: [const { MaybeUninit::uninit() }; SGES],
-            wr_count: 0,
-            sge_count: 0,
-        }
+        RecvBatch(List::new())
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.wr_count
+        self.0.wr_count
     }
 
     /// Whether a request with so many entries fits.
     #[inline]
     pub(crate) fn fits(&self, sges: usize) -> bool {
-        self.wr_count < WRS && self.sge_count + sges <= SGES
+        self.0.fits(sges)
     }
 
     /// Adds a request.
     #[inline]
     pub(crate) fn push(&mut self, wr_id: u64, list: impl Iterator<Item = RawSge>) {
-        let first = self.sge_count;
-        for RawSge { addr, len, lkey } in list {
-            self.sges[self.sge_count].write(sys::ibv_sge { addr, length: len, lkey });
-            self.sge_count += 1;
-        }
-        let null = std::ptr::null_mut();
-        let num_sge = (self.sge_count - first) as i32;
-        self.wrs[self.wr_count].write(sys::ibv_recv_wr { wr_id, next: null, sg_list: std::ptr::null_mut(), num_sge });
-        self.wr_count += 1;
+        let before = self.0.sge_count;
+        list.for_each(|entry| self.0.entry(entry));
+        let (next, sg_list) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let num_sge = (self.0.sge_count - before) as i32;
+        self.0.wrs[self.0.wr_count].write(sys::ibv_recv_wr { wr_id, next, sg_list, num_sge });
+        self.0.wr_count += 1;
     }
 
     #[inline]
     fn link(&mut self) -> (*mut sys::ibv_recv_wr, usize) {
-        let count = std::mem::take(&mut self.wr_count);
-        let mut sge = self.sges.as_mut_ptr();
-        self.sge_count = 0;
-        let first = self.wrs.as_mut_ptr().cast::<sys::ibv_recv_wr>();
+        let count = self.0.take();
+        let mut sge = self.0.sges.as_mut_ptr();
+        let first = self.0.wrs.as_mut_ptr().cast::<sys::ibv_recv_wr>();
         // SAFETY: the first `count` requests were written by `push`, with their entries one after the other from
         // the first on; the caller posts them before the batch moves.
         unsafe {
