@@ -27,12 +27,14 @@
 //! | `wire` | frames' headers and the private data of connections |
 //! | `mesh`, `peer` | what a protocol sees; what is kept for each peer |
 //! | `adopt` | connections that were made by other means |
+//! | `bootstrap` | such a means: what queue pairs must know, exchanged over byte streams |
 //! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
 //! | `frames` | putting frames on a connection |
 //! | `operations` | one-sided operations, and settling them |
 //! | `inbox` | where messages arrive |
 
 mod adopt;
+mod bootstrap;
 mod config;
 mod connect;
 mod driver;
@@ -48,6 +50,7 @@ mod session;
 mod wire;
 
 pub use adopt::Prepared;
+pub use bootstrap::{Bootstrap, BootstrapError};
 pub use config::{Channel, MeshConfig, Rank};
 pub use error::{AdoptError, Lost, NotExecuted, OpError, SendError, TransportError};
 pub use inbox::{Inbox, Incoming, Message};
