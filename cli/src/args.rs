@@ -306,6 +306,9 @@ pub struct NodeArgs {
     /// How the node learns of completions, if not as the scenario says
     #[arg(long, value_name = "STYLE")]
     pub wait: Option<WaitArg>,
+    /// How the first connections are made; the same on every machine
+    #[arg(long, value_name = "WAY", default_value = "cm")]
+    pub connect: ConnectArg,
     /// Run with this seed instead of the scenario's own
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -318,6 +321,16 @@ pub struct NodeArgs {
     /// Print one JSON object instead of tables
     #[arg(long)]
     pub json: bool,
+}
+
+/// How a node's first connections are made. Those that replace broken ones are the connection manager's.
+#[cfg(feature = "hw")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ConnectArg {
+    /// By the connection manager, when they are needed.
+    Cm,
+    /// All at the start: the nodes tell each other their queue pairs over TCP (port 7472).
+    Oob,
 }
 
 /// How a node learns of completions.

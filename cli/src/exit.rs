@@ -40,6 +40,12 @@ impl Failure {
         Failure::new(Exit::Unfinished, line)
     }
 
+    /// A promise was broken, and there is no report to show it in.
+    #[cfg(feature = "hw")]
+    pub fn violated(line: impl fmt::Display) -> Failure {
+        Failure::new(Exit::Violated, line)
+    }
+
     /// An error's text may span lines (a TOML parser draws the place); it is told in one.
     fn new(exit: Exit, line: impl fmt::Display) -> Failure {
         let line = line.to_string();

@@ -4,7 +4,8 @@
 //! release before it makes it. So the order in which events arrive here is one in which they happened, whatever the
 //! machines' clocks say, and two holders of one lock cannot hide behind them.
 
-use super::wire::{Counts, Down, Seen, Up, leftover};
+use super::wire::{BEAT, Counts, Down, Seen, Up, leftover};
+use model_tests::history::What;
 use model_tests::lock_world::Scribe;
 use model_tests::oracle::Leftover;
 use model_tests::workload::Recorder;
@@ -40,12 +41,29 @@ pub struct Outcome {
     pub counts: Counts,
     /// Nodes that were lost, with how.
     pub lost: Vec<(u32, String)>,
-    /// Requests that were granted after the last loss.
-    pub granted_after_loss: u64,
+    /// What survivors did without them.
+    pub after_loss: AfterLoss,
     /// What nodes could not reach.
     pub troubles: Vec<String>,
     /// Why the run did not come to its end, if so.
     pub unfinished: Option<String>,
+}
+
+/// What the survivors' clients did since the last lost node was last heard of. It counts as lost only later, when quick
+/// survivors may be through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct AfterLoss {
+    /// Requests made.
+    pub asked: u64,
+    /// Requests granted.
+    pub granted: u64,
+}
+
+impl AfterLoss {
+    /// Whether survivors went on: something was granted, or nothing asked for.
+    pub fn went_on(self) -> bool {
+        self.granted > 0 || self.asked == 0
+    }
 }
 
 enum News {
@@ -97,7 +115,11 @@ struct Coordinator {
     left: Vec<Leftover>,
     counts: Counts,
     lost: Vec<(u32, String)>,
-    granted_before_loss: u64,
+    /// When the last lost node fell silent.
+    silent_since: Nanos,
+    /// Requests that were made, and granted: when, and to which node.
+    asked: Vec<(Nanos, u32)>,
+    granted: Vec<(Nanos, u32)>,
     troubles: Vec<String>,
     unfinished: Option<String>,
 }
@@ -119,7 +141,9 @@ impl Coordinator {
             left: Vec::new(),
             counts: Counts::default(),
             lost: Vec::new(),
-            granted_before_loss: 0,
+            silent_since: Nanos::ZERO,
+            asked: Vec::new(),
+            granted: Vec::new(),
             troubles: Vec::new(),
             unfinished: None,
         }
@@ -196,10 +220,12 @@ impl Coordinator {
                     self.met = Some(Instant::now());
                     self.quiet_since = Instant::now();
                     self.say_to_all(&Down::Begin);
+                    let _ = writeln!(io::stderr(), "all {} nodes have met", self.terms.nodes);
                 }
             }
             Up::Saw(seen) => self.write_down(line, seen),
             Up::Alive => {}
+            Up::Leaving => self.lose(line, "it left on request"),
             Up::Trouble(text) => self.troubles.push(self.of(line, &text)),
             Up::Through => {
                 self.lines[line].through = true;
@@ -239,7 +265,14 @@ impl Coordinator {
     }
 
     fn write_down(&mut self, line: usize, seen: Seen) {
-        self.scribe.record(seen.event(self.now()));
+        let event = seen.event(self.now());
+        let entry = (event.at, event.request.client.node);
+        match event.what {
+            What::Requested { .. } => self.asked.push(entry),
+            What::Granted { .. } => self.granted.push(entry),
+            _ => {}
+        }
+        self.scribe.record(event);
         self.lines[line].written += 1;
         let written = self.lines[line].written;
         self.say(line, &Down::Written(written));
@@ -262,7 +295,9 @@ impl Coordinator {
             return;
         }
         self.lost.push((rank, why.to_string()));
-        self.granted_before_loss = self.scribe.requests().granted;
+        // It said that it was alive once a beat, so at the latest one beat after its last word it was not.
+        let silent = (self.lines[line].heard + BEAT).min(Instant::now());
+        self.silent_since = self.silent_since.max(Nanos(silent.duration_since(self.began).as_nanos() as u64));
         self.quiet_since = Instant::now();
         self.rest_when_through();
     }
@@ -293,6 +328,14 @@ impl Coordinator {
         }
     }
 
+    fn after_loss(&self) -> AfterLoss {
+        let survivors = |list: &[(Nanos, u32)]| {
+            let lost = |rank: u32| self.lost.iter().any(|(lost, _)| *lost == rank);
+            list.iter().filter(|(at, rank)| *at >= self.silent_since && !lost(*rank)).count() as u64
+        };
+        AfterLoss { asked: survivors(&self.asked), granted: survivors(&self.granted) }
+    }
+
     fn outcome(self) -> Outcome {
         let now = self.now();
         let healthy = Nanos(self.quiet_since.elapsed().as_nanos() as u64);
@@ -307,7 +350,7 @@ impl Coordinator {
         let counts = self.counts;
         self.scribe.judge(|judge| judge.judge_conduct(now, 0, counts.out_of_turn, counts.malformed));
         Outcome {
-            granted_after_loss: self.scribe.requests().granted - self.granted_before_loss,
+            after_loss: self.after_loss(),
             scribe: self.scribe,
             counts,
             lost: self.lost,

@@ -5,9 +5,10 @@ use super::*;
 use model_tests::history::{ClientId, Event, RequestId, What};
 use protocols::locks::{LockKey, Mode};
 
-fn terms(nodes: u32) -> Terms {
-    let second = Duration::from_secs(1);
-    let (patience, silence, settle, limit) = (second * 5, second * 5, second * 5, second * 30);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn terms(nodes: u32, silence: Duration) -> Terms {
+    let (patience, settle, limit) = (SECOND * 5, SECOND * 5, SECOND * 30);
     Terms { nodes, tokens: false, patience, silence, settle, limit }
 }
 
@@ -15,13 +16,14 @@ struct Node {
     to: TcpStream,
     from: BufReader<TcpStream>,
     rank: u32,
+    asked: u32,
 }
 
 impl Node {
     fn join(at: std::net::SocketAddr, rank: u32) -> Node {
         let to = TcpStream::connect(at).expect("the coordinator listens");
         let from = BufReader::new(to.try_clone().expect("a handle"));
-        let mut node = Node { to, from, rank };
+        let mut node = Node { to, from, rank, asked: 0 };
         let address = IpAddr::from([10, 0, 0, rank as u8]);
         node.say(&Up::Hello { rank, address, device: "rxe0".into() });
         node
@@ -39,7 +41,8 @@ impl Node {
 
     fn sees(&mut self, what: What) {
         let client = ClientId { node: self.rank, index: 0 };
-        let request = RequestId { client, number: 0 };
+        self.asked += u32::from(matches!(what, What::Requested { .. }));
+        let request = RequestId { client, number: self.asked };
         let event = Event { at: Nanos(1), request, key: LockKey(1), mode: Mode::Exclusive, what };
         self.say(&Up::Saw(event.into()));
         assert!(matches!(self.hear(), Down::Written(_)));
@@ -51,17 +54,17 @@ impl Node {
     }
 }
 
-/// Nodes lost, grants after that, whether all checks held, and why it did not finish.
-type Ended = (Vec<(u32, String)>, u64, bool, Option<String>);
+/// Nodes lost, what survivors did after that, whether all checks held, and why it did not finish.
+type Ended = (Vec<(u32, String)>, AfterLoss, bool, Option<String>);
 
 /// Two nodes that have begun, and the coordinator's thread.
-fn two() -> (Node, Node, thread::JoinHandle<Ended>) {
+fn two(silence: Duration) -> (Node, Node, thread::JoinHandle<Ended>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = listener.local_addr().expect("an address");
     let coordinator = thread::spawn(move || {
-        let outcome = run(&listener, &terms(2), &|| false).expect("a run");
+        let outcome = run(&listener, &terms(2, silence), &|| false).expect("a run");
         let held = outcome.scribe.judge(|judge| judge.checks()).iter().all(|check| check.held);
-        (outcome.lost, outcome.granted_after_loss, held, outcome.unfinished)
+        (outcome.lost, outcome.after_loss, held, outcome.unfinished)
     });
     let (mut a, mut b) = (Node::join(at, 0), Node::join(at, 1));
     a.begin();
@@ -80,7 +83,7 @@ const GRANTED: What = What::Granted { token: None };
 
 #[test]
 fn a_run_in_which_holders_take_turns_holds() {
-    let (mut a, mut b, coordinator) = two();
+    let (mut a, mut b, coordinator) = two(SECOND * 5);
     for node in [&mut a, &mut b] {
         [ASKS, GRANTED, What::Released].into_iter().for_each(|what| node.sees(what));
     }
@@ -88,12 +91,15 @@ fn a_run_in_which_holders_take_turns_holds() {
     b.say(&Up::Through);
     rest(&mut a);
     rest(&mut b);
-    assert_eq!(coordinator.join().expect("no panic"), (vec![], 2, true, None));
+    assert_eq!(
+        coordinator.join().expect("no panic"),
+        (vec![], AfterLoss { asked: 2, granted: 2 }, true, None)
+    );
 }
 
 #[test]
 fn two_holders_at_once_are_found_out() {
-    let (mut a, mut b, coordinator) = two();
+    let (mut a, mut b, coordinator) = two(SECOND * 5);
     for node in [&mut a, &mut b] {
         [ASKS, GRANTED].into_iter().for_each(|what| node.sees(what));
     }
@@ -109,12 +115,45 @@ fn two_holders_at_once_are_found_out() {
 
 #[test]
 fn survivors_of_a_lost_node_come_to_the_end() {
-    let (mut a, b, coordinator) = two();
+    let (mut a, b, coordinator) = two(SECOND * 5);
     drop(b);
     thread::sleep(Duration::from_millis(200));
     [ASKS, GRANTED, What::Released].into_iter().for_each(|what| a.sees(what));
     a.say(&Up::Through);
     rest(&mut a);
     let (lost, after, held, unfinished) = coordinator.join().expect("no panic");
-    assert_eq!((lost.len(), after, held, unfinished), (1, 1, true, None));
+    assert_eq!((lost.len(), after, held, unfinished), (1, AfterLoss { asked: 1, granted: 1 }, true, None));
+    assert!(after.went_on());
+}
+
+/// A node may count as lost only when the survivors are through: what they were granted while it was silent counts.
+#[test]
+fn survivors_that_are_quicker_than_the_time_out_have_gone_on() {
+    let (mut a, b, coordinator) = two(SECOND);
+    thread::sleep(BEAT + Duration::from_millis(100));
+    [ASKS, GRANTED, What::Released].into_iter().for_each(|what| a.sees(what));
+    a.say(&Up::Through);
+    for _ in 0..5 {
+        a.say(&Up::Alive);
+        thread::sleep(SECOND / 5);
+    }
+    rest(&mut a);
+    let (lost, after, held, unfinished) = coordinator.join().expect("no panic");
+    assert_eq!((lost.len(), after, held, unfinished), (1, AfterLoss { asked: 1, granted: 1 }, true, None));
+    drop(b);
+}
+
+#[test]
+fn survivors_that_ask_and_are_never_granted_have_not_gone_on() {
+    let (mut a, b, coordinator) = two(SECOND * 5);
+    [ASKS, GRANTED, What::Released].into_iter().for_each(|what| a.sees(what));
+    drop(b);
+    thread::sleep(Duration::from_millis(200));
+    [ASKS, What::TimedOut].into_iter().for_each(|what| a.sees(what));
+    a.say(&Up::Through);
+    rest(&mut a);
+    let (_, after, ..) = coordinator.join().expect("no panic");
+    assert_eq!(after, AfterLoss { asked: 1, granted: 0 });
+    assert!(!after.went_on());
+    assert!(AfterLoss::default().went_on(), "who asked for nothing was denied nothing");
 }

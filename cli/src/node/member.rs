@@ -1,7 +1,7 @@
 //! One node of a run: its device, its daemons, its clients, and its line to the coordinator.
 
 use super::place::Place;
-use super::wire::{Counts, Down, Up, line};
+use super::wire::{BEAT, Counts, Down, STREAMS, Up, line};
 use crate::exit::Failure;
 use crate::interrupt;
 use hw_backend::{Driver, Ended, Hw, HwContext, HwDevice, HwStream};
@@ -10,8 +10,8 @@ use model_tests::lock_world::{lock_config, mesh_config, until};
 use model_tests::scenario::Scenario;
 use model_tests::workload::{self, KeyPicker, Plan, Recorder};
 use protocols::locks::LockService;
-use protocols::rt::{JoinHandle, Rt, RtConfig};
-use protocols::transport::Mesh;
+use protocols::rt::{JoinHandle, Program, Rt, RtConfig};
+use protocols::transport::{Bootstrap, Mesh};
 use sim_backend::NodeId;
 use sim_backend::profile::Profile;
 use std::cell::{Cell, RefCell};
@@ -37,12 +37,14 @@ pub struct Options<'a> {
     pub patience: Duration,
     /// The run's seed: what clients ask for.
     pub seed: u64,
+    /// The first connections are made over byte streams.
+    pub by_streams: bool,
 }
 
+/// How long a node that leaves tries to say so.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// How long a node's services may take to come to rest.
 const REST: Nanos = Nanos::from_secs(10);
-/// How often it says that it is alive.
-const BEAT: Nanos = Nanos::from_millis(500);
 
 /// Runs a node to its end.
 pub fn run(scenario: &Scenario, options: &Options<'_>) -> Result<(), Failure> {
@@ -58,9 +60,14 @@ pub fn run(scenario: &Scenario, options: &Options<'_>) -> Result<(), Failure> {
         context.name_peer(name, address);
     }
     let member = Member::start(scenario, options, &context, &names).map_err(Failure::unfinished)?;
+    let driver = Driver::new(std::slice::from_ref(&context)).map_err(Failure::unfinished)?;
+    let mut engine = (driver, member.rt.program());
+    if options.by_streams {
+        member.connect(&mut engine, &context, options.patience).map_err(Failure::unfinished)?;
+    }
     meeting.say(&Up::Ready)?;
     meeting.begin()?;
-    member.live(meeting, &context)
+    member.live(meeting, &context, engine)
 }
 
 fn open(name: Option<&str>) -> Result<HwContext, Failure> {
@@ -137,6 +144,9 @@ impl Meeting {
     }
 }
 
+/// The main loop, and what it steps.
+type Engine = (Driver, Program<Hw>);
+
 /// What a node runs.
 struct Member {
     rt: Rt<Hw>,
@@ -168,20 +178,44 @@ impl Member {
         Ok(Member { rt, mesh, locks, post, clients, work, rank, seed: options.seed })
     }
 
+    /// Makes all connections before anything runs on them.
+    fn connect(
+        &self,
+        (driver, program): &mut Engine,
+        context: &HwContext,
+        patience: Duration,
+    ) -> Result<(), String> {
+        let gid_index = context.usable_gid(1).map_err(|error| error.to_string())?;
+        let patience = Nanos(patience.as_nanos() as u64);
+        let how = Bootstrap { service: STREAMS, gid_index, patience };
+        let (mesh, made) = (self.mesh.clone(), Rc::new(RefCell::new(None)));
+        let told = Rc::clone(&made);
+        drop(self.rt.spawn(async move { drop(told.replace(Some(mesh.bootstrap(how).await))) }));
+        driver.run(program, || made.borrow().is_some() || interrupt::requested());
+        match made.take() {
+            Some(made) => made.map_err(|why| why.to_string()),
+            None => Err("left on request".to_string()),
+        }
+    }
+
     /// Runs clients and daemons until the coordinator ends it or the user does.
-    fn live(self, meeting: Meeting, context: &HwContext) -> Result<(), Failure> {
+    fn live(
+        self,
+        meeting: Meeting,
+        context: &HwContext,
+        (mut driver, mut program): Engine,
+    ) -> Result<(), Failure> {
         let oob = context.out_of_band().map_err(Failure::unfinished)?;
         let early = meeting.from.buffer().to_vec();
         let stream = oob.adopt(meeting.to).map_err(Failure::unfinished)?;
         let member = Rc::new(self);
         let rt = member.rt.clone();
-        let mut program = rt.program();
         rt.spawn(Rc::clone(&member).talk(stream, early));
         rt.spawn(Rc::clone(&member).beat(context.clone()));
         member.start_clients();
         rt.spawn(Rc::clone(&member).conclude());
-        let mut driver = Driver::new(std::slice::from_ref(context)).map_err(Failure::unfinished)?;
-        let ended = driver.run(&mut program, interrupt::requested);
+        let _ = writeln!(std::io::stderr(), "node {}: the run has begun", member.rank);
+        let ended = driver.run(&mut program, || interrupt::requested() && member.post.has_left());
         rt.shutdown();
         match (ended, member.post.0.failed.take()) {
             (Ended::Stopped, _) => Err(Failure::unfinished("left on request")),
@@ -254,7 +288,7 @@ impl Member {
             for trouble in context.take_troubles() {
                 self.post.say(&Up::Trouble(trouble));
             }
-            self.rt.sleep(BEAT).await;
+            self.rt.sleep(Nanos(BEAT.as_nanos() as u64)).await;
         }
     }
 
@@ -327,6 +361,8 @@ struct PostState {
     waiting: RefCell<Vec<Waker>>,
     talker: RefCell<Option<Waker>>,
     failed: RefCell<Option<String>>,
+    /// Since when the node is leaving on request.
+    leaving: Cell<Option<Instant>>,
 }
 
 impl Post {
@@ -339,6 +375,7 @@ impl Post {
             waiting: RefCell::default(),
             talker: RefCell::default(),
             failed: RefCell::default(),
+            leaving: Cell::new(None),
         }))
     }
 
@@ -347,6 +384,16 @@ impl Post {
         if let Some(talker) = self.0.talker.take() {
             talker.wake();
         }
+    }
+
+    /// Leaves: whether the coordinator has been told, or does not listen.
+    fn has_left(&self) -> bool {
+        let since = self.0.leaving.get().unwrap_or_else(|| {
+            self.say(&Up::Leaving);
+            Instant::now()
+        });
+        self.0.leaving.set(Some(since));
+        self.0.outgoing.borrow().is_empty() || since.elapsed() > FAREWELL
     }
 
     fn written(&self, count: u64) {

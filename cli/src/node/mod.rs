@@ -48,8 +48,11 @@ pub fn node(args: &NodeArgs) -> Result<Exit, Failure> {
     });
     let wait = args.wait.map(crate::args::WaitArg::wait);
     let device = args.device.as_deref();
-    let options = Options { place: &place, port, device, wait, patience: PATIENCE, seed };
-    let lived = member::run(&scenario, &options).map_err(|why| why.at(format_args!("node {}", place.rank)));
+    let by_streams = args.connect == crate::args::ConnectArg::Oob;
+    let options = Options { place: &place, port, device, wait, patience: PATIENCE, seed, by_streams };
+    let lived = member::run(&scenario, &options);
+    let lived = left_nothing().and(lived);
+    let lived = lived.map_err(|why| why.at(format_args!("node {}", place.rank)));
     match coordinator {
         None => lived.map(|()| Exit::Held),
         Some(thread) => {
@@ -58,6 +61,15 @@ pub fn node(args: &NodeArgs) -> Result<Exit, Failure> {
             show(&judged, args.json)?;
             lived.map(|()| judged.exit())
         }
+    }
+}
+
+/// A node that has ended holds no verbs object any more.
+fn left_nothing() -> Result<(), Failure> {
+    let left = hw_backend::Census::now();
+    match left == hw_backend::Census::default() {
+        true => Ok(()),
+        false => Err(Failure::violated(format!("left behind: {left}"))),
     }
 }
 

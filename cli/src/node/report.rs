@@ -1,6 +1,6 @@
 //! What a run on real machines came to.
 
-use super::coordinator::Outcome;
+use super::coordinator::{AfterLoss, Outcome};
 use crate::exit::Exit;
 use crate::table::{Table, count};
 use model_tests::lock_world::{Latencies, Percentiles, Requests};
@@ -27,13 +27,13 @@ pub struct Judged {
     reconnects: u64,
     resent: u64,
     lost: Vec<(u32, String)>,
-    granted_after_loss: u64,
+    after_loss: AfterLoss,
     troubles: Vec<String>,
 }
 
 /// Puts a run's outcome together.
 pub fn judge(scenario: &Scenario, seed: u64, outcome: Outcome) -> Judged {
-    let Outcome { scribe, counts, lost, granted_after_loss, troubles, unfinished } = outcome;
+    let Outcome { scribe, counts, lost, after_loss, troubles, unfinished } = outcome;
     // The simulator's sanitizer sees every access of memory; nobody does here.
     let checks = scribe.judge(|judge| judge.checks()).into_iter();
     let checks: Vec<_> = checks.filter(|check| check.oracle != "sanitizer").collect();
@@ -54,18 +54,19 @@ pub fn judge(scenario: &Scenario, seed: u64, outcome: Outcome) -> Judged {
         reconnects: counts.reconnects,
         resent: counts.resent,
         lost,
-        granted_after_loss,
+        after_loss,
         troubles,
     }
 }
 
 impl Judged {
-    /// The exit code that it asks for. Survivors of a lost node must have been granted something after it.
+    /// The exit code that it asks for. Survivors of a lost node must have gone on without it: their requests end, or the
+    /// run would be unfinished, and of those that they made after its last word some are granted.
     pub fn exit(&self) -> Exit {
         match (self.held, &self.unfinished) {
             (false, _) => Exit::Violated,
             (true, Some(_)) => Exit::Unfinished,
-            (true, None) if !self.lost.is_empty() && self.granted_after_loss == 0 => Exit::Violated,
+            (true, None) if !self.lost.is_empty() && !self.after_loss.went_on() => Exit::Violated,
             (true, None) => Exit::Held,
         }
     }
@@ -83,8 +84,11 @@ impl Judged {
             text.push_str(&format!("  node {rank} was lost: {why}\n"));
         }
         if !self.lost.is_empty() {
-            let after = count(self.granted_after_loss);
-            text.push_str(&format!("  {after} requests of survivors were granted after that\n"));
+            let AfterLoss { asked, granted } = self.after_loss;
+            let (asked, granted) = (count(asked), count(granted));
+            text.push_str(&format!(
+                "  since it fell silent, survivors made {asked} requests and were granted {granted}\n"
+            ));
         }
         self.facts().print(&mut text);
         for check in &self.checks {

@@ -5,10 +5,17 @@ use model_tests::oracle::Leftover;
 use protocols::locks::{LockKey, Mode, Token};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
-use verbs_trait::Nanos;
+use std::time::Duration;
+use verbs_trait::{Nanos, Service};
 
 /// The port at which nodes meet, unless another one is given.
 pub const PORT: u16 = 7_471;
+
+/// The port at which nodes tell each other their queue pairs, where they connect without the connection manager.
+pub const STREAMS: Service = Service(7_472);
+
+/// How often a node says that it is alive.
+pub const BEAT: Duration = Duration::from_millis(500);
 
 /// From a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -23,6 +30,8 @@ pub enum Up {
     Alive,
     /// What I could not reach, and why.
     Trouble(String),
+    /// I was asked to leave, and do.
+    Leaving,
     /// My clients are through.
     Through,
     /// What is left at my end, and what I counted.
