@@ -60,8 +60,30 @@ impl Draw {
 enum Promise {
     /// Nothing that this side can see.
     Nothing,
-    /// These bytes stand at an offset of this side's region.
-    Bytes(usize, Vec<u8>),
+    /// It is answered.
+    Answer(Answer),
+}
+
+/// Bytes that are to stand in this side's region.
+struct Answer {
+    to: &'static str,
+    at: usize,
+    bytes: Vec<u8>,
+    /// What stood there when it was asked for.
+    before: Vec<u8>,
+}
+
+impl Answer {
+    /// How another answer differs: what was asked for and where they part, and whether anything came at all.
+    fn unlike(&self, seen: &[u8]) -> String {
+        let Answer { to, bytes, before, .. } = self;
+        let parts = |as_much: &[u8]| seen.iter().zip(as_much).take_while(|(a, b)| a == b).count();
+        let (len, same, untouched) = (bytes.len(), parts(bytes), seen.len() - parts(before));
+        match untouched {
+            0 => format!("with other bytes: {to} of {len} completed and brought nothing"),
+            _ => format!("with other bytes: {to} of {len}, the first at {same}"),
+        }
+    }
 }
 
 struct Posted {
@@ -161,11 +183,11 @@ impl<V: Verbs> Player<V> {
             }
             4 => {
                 let seen = self.written[at..at + len as usize].to_vec();
-                let promise = Promise::Bytes(answer as usize, seen);
+                let promise = self.answer("a read", answer, seen)?;
                 self.request(SendOp::Read { from: there }, answer..answer + len, promise)
             }
             _ => {
-                let promise = Promise::Bytes(answer as usize, self.added.to_ne_bytes().to_vec());
+                let promise = self.answer("a fetch-and-add", answer, self.added.to_ne_bytes().to_vec())?;
                 self.added += 1;
                 let op = SendOp::FetchAdd { at: peer.word(COUNTER)?, add: 1 };
                 self.request(op, answer..answer + 8, promise)
@@ -173,12 +195,18 @@ impl<V: Verbs> Player<V> {
         }
     }
 
+    fn answer(&self, to: &'static str, at: u32, bytes: Vec<u8>) -> Outcome<Promise> {
+        let at = at as usize;
+        let before = self.end.bytes(at..at + bytes.len())?;
+        Ok(Promise::Answer(Answer { to, at, bytes, before }))
+    }
+
     fn request(&mut self, op: SendOp<'_, V>, local: std::ops::Range<u32>, promise: Promise) -> Outcome {
         let wr_id = self.next;
         // What has an answer is signaled, and so is the last, so that everything is known to be complete.
         // A window of unsignaled requests alone would never move.
         let last = self.posted.len() + 1 == WINDOW || wr_id + 1 == REQUESTS;
-        let signaled = matches!(promise, Promise::Bytes(..)) || last || self.draw.one_in(2);
+        let signaled = matches!(promise, Promise::Answer(_)) || last || self.draw.one_in(2);
         // A read that is executed again must not see writes behind it: those are fenced.
         let mut flags =
             if matches!(op, SendOp::Write { .. }) { SendFlags::FENCE } else { SendFlags::empty() };
@@ -201,9 +229,14 @@ impl<V: Verbs> Player<V> {
             };
             check_eq!(seen.wr_id, request.wr_id, "the next request to complete");
             check!(seen.result.is_ok(), "request {} failed: {:?}", seen.wr_id, seen.result);
-            if let Promise::Bytes(at, bytes) = request.promise {
-                let seen = self.end.bytes(at..at + bytes.len())?;
-                check!(seen == bytes, "request {} was answered with other bytes", request.wr_id);
+            if let Promise::Answer(answer) = request.promise {
+                let seen = self.end.bytes(answer.at..answer.at + answer.bytes.len())?;
+                check!(
+                    seen == answer.bytes,
+                    "request {} was answered {}",
+                    request.wr_id,
+                    answer.unlike(&seen)
+                );
             }
         }
         Ok(())
