@@ -27,8 +27,11 @@ pub struct Plan {
     pub memory: u32,
     /// What they contain and run.
     pub content: Content,
-    /// What happens to them, by the time since all of them were up.
+    /// What happens to them, and when: by the time since all of them were up, or since [`Plan::since`].
     pub events: Vec<(Duration, Event)>,
+    /// The moments of events count from the first line of output that contains this: a slow machine is disturbed at
+    /// the same point of its program as a quick one.
+    pub since: Option<String>,
     /// How long everything may take, boot included.
     pub timeout: Duration,
     /// Where images and consoles are written.
@@ -77,7 +80,13 @@ pub fn run(
     fs::write(&image, build(kernel, &plan.content)?)?;
     let hub = Hub::start(plan.machines * plan.content.nics)?;
     let (tell, news) = mpsc::channel();
-    let mut cluster = Cluster { machines: Vec::new(), rules: hub.rules(), events: plan.events.clone() };
+    let mut cluster = Cluster {
+        machines: Vec::new(),
+        rules: hub.rules(),
+        events: plan.events.clone(),
+        since: plan.since.clone(),
+        zero: None,
+    };
     for number in 0..plan.machines {
         let machine = Machine::boot(kernel, plan, &image, &hub, number, &tell)?;
         cluster.machines.push(machine);
@@ -270,6 +279,9 @@ struct Cluster {
     rules: Arc<Mutex<Rules>>,
     /// What is to happen still.
     events: Vec<(Duration, Event)>,
+    /// The line from which on it is to happen, and when that was.
+    since: Option<String>,
+    zero: Option<Instant>,
 }
 
 /// How often deadlines, processes and requests to stop are looked at.
@@ -285,7 +297,7 @@ impl Cluster {
         stop: &AtomicBool,
         output: &mut dyn FnMut(usize, &str),
     ) -> Result<Vec<Ending>> {
-        let mut up: Option<Instant> = None;
+        let mut begun = false;
         let mut healing: Vec<(Instant, RuleId)> = Vec::new();
         while self.machines.iter().any(|machine| machine.ending.is_none()) {
             if stop.load(Ordering::Relaxed) {
@@ -294,12 +306,13 @@ impl Cluster {
             if Instant::now() > deadline {
                 self.timed_out()?;
             }
-            if up.is_none() && self.machines.iter().all(|machine| machine.up) {
-                up = Some(Instant::now());
+            if !begun && self.machines.iter().all(|machine| machine.up) {
+                begun = true;
+                self.zero = self.since.is_none().then(Instant::now);
                 self.machines.iter().for_each(Machine::begin);
             }
-            if let Some(up) = up {
-                self.strike(up, &mut healing);
+            if let Some(zero) = self.zero {
+                self.strike(zero, &mut healing);
             }
             match news.recv_timeout(GLANCE) {
                 Ok(item) => self.hear(item, output),
@@ -326,7 +339,13 @@ impl Cluster {
     fn hear(&mut self, item: News, output: &mut dyn FnMut(usize, &str)) {
         match item {
             News::Up(number) => self.machines[number].up = true,
-            News::Line(number, line) => output(number, &line),
+            News::Line(number, line) => {
+                if self.zero.is_none() && self.since.as_ref().is_some_and(|text| line.contains(text.as_str()))
+                {
+                    self.zero = Some(Instant::now());
+                }
+                output(number, &line);
+            }
             News::Ended(number, code) => {
                 let machine = &mut self.machines[number];
                 machine.ending.get_or_insert(Ending::Exit(code));
@@ -348,7 +367,7 @@ impl Cluster {
     }
 
     /// Makes the planned events happen whose time has come.
-    fn strike(&mut self, up: Instant, healing: &mut Vec<(Instant, RuleId)>) {
+    fn strike(&mut self, zero: Instant, healing: &mut Vec<(Instant, RuleId)>) {
         let now = Instant::now();
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         healing.retain(|(until, id)| {
@@ -359,7 +378,7 @@ impl Cluster {
         });
         let machines = &mut self.machines;
         self.events.retain(|(at, event)| {
-            if now < up + *at {
+            if now < zero + *at {
                 return true;
             }
             match *event {
@@ -379,14 +398,18 @@ impl Cluster {
     }
 }
 
-/// One code for a cluster's run: the largest of its programs'; 1 where a machine was lost.
+/// The code of a run that came to no end: a machine did not boot, or stopped without a word, or the time was over.
+pub const UNFINISHED: i32 = 3;
+
+/// One code for a cluster's run: 1 where a program ended with 1, as one that found something wrong does; otherwise the
+/// largest of its programs'. A machine that was lost counts as [`UNFINISHED`].
 pub fn code(endings: &[Ending]) -> i32 {
-    let each = endings.iter().map(|ending| match ending {
+    let codes = endings.iter().map(|ending| match ending {
         Ending::Exit(code) => *code,
         Ending::Killed => 0,
-        Ending::Lost => 1,
+        Ending::Lost => UNFINISHED,
     });
-    each.max().unwrap_or(0)
+    if codes.clone().any(|code| code == 1) { 1 } else { codes.max().unwrap_or(0) }
 }
 
 /// A folder for a run's files, which is removed with this value.
@@ -409,5 +432,19 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_wrong_is_not_hidden_by_what_came_to_no_end() {
+        use Ending::{Exit, Killed, Lost};
+        assert_eq!(code(&[Exit(0), Exit(1), Lost, Exit(101)]), 1);
+        assert_eq!(code(&[Exit(0), Exit(101), Lost]), 101);
+        assert_eq!(code(&[Exit(0), Killed]), 0);
+        assert_eq!(code(&[Exit(0), Lost]), UNFINISHED);
     }
 }

@@ -63,6 +63,9 @@ struct Run {
     /// Takes a machine's power away at a moment: `2@5` in seconds since all machines were up.
     #[arg(long, value_name = "MACHINE@AT")]
     kill: Vec<String>,
+    /// Moments count from the first line of output that contains this, not from when all machines were up.
+    #[arg(long, value_name = "TEXT")]
+    since: Option<String>,
     /// Where losses and delays begin their draws.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -86,7 +89,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         Err(error) => {
             eprintln!("softroce: {error:#}");
-            ExitCode::from(3)
+            ExitCode::from(cluster::UNFINISHED as u8)
         }
     }
 }
@@ -136,6 +139,7 @@ impl Run {
             memory: self.memory,
             content,
             events: self.events()?,
+            since: self.since.clone(),
             timeout: Duration::from_secs(self.timeout),
             folder: folder.to_path_buf(),
         })
