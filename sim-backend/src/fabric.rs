@@ -1,5 +1,9 @@
 //! The fabric: one world and the programs that run in it.
 
+mod root;
+
+pub use root::Root;
+
 use crate::NodeId;
 use crate::choice::Choice;
 use crate::choice::EventId;
@@ -11,12 +15,12 @@ use crate::log::Log;
 use crate::sanitizer::Violation;
 use crate::stats::Stats;
 use crate::verbs::{SimDevice, WorldRef};
-use crate::world::{Happened, World};
+use crate::world::{Answer, Happened, World};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::task::Waker;
-use verbs_trait::{Nanos, Node, PinnedMemory, Wait};
+use verbs_trait::{Nanos, Node, Park, PinnedMemory, Wait};
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,14 +102,18 @@ impl Fabric {
         }
         let before = self.programs.borrow_mut()[node.index()].replace(program);
         drop(before);
-        self.world.borrow_mut().program_mounted(node);
+        let mut world = self.world.borrow_mut();
+        if !world.is_playing() {
+            world.program_mounted(node);
+        }
     }
 
     /// Has a node's program stepped although nothing on its machine asks for it: an application of the node has work
     /// for it, say. Ignored for a node that is not there, has crashed, or whose program has ended.
     pub fn nudge(&self, node: NodeId) {
-        if node.0 < self.nodes() {
-            self.world.borrow_mut().program_nudged(node);
+        let mut world = self.world.borrow_mut();
+        if node.index() < world.state.machines.len() && !world.is_playing() {
+            world.program_nudged(node);
         }
     }
 
@@ -187,6 +195,7 @@ impl Fabric {
             Happened::Done => {}
             Happened::Step(node) => {
                 taken.stepped = Some(node);
+                self.world.borrow_mut().keep(|| Some(Answer::Stepped(node)));
                 self.step(node);
             }
             Happened::Crashed(node) => {
@@ -243,14 +252,18 @@ impl Fabric {
     /// their drop destroys nothing. Handles that are still held are good for what they were made for, if it was
     /// there then.
     pub fn reset_to(&self, root: &Snapshot) {
+        self.drop_programs();
+        self.world.borrow_mut().put_back(&root.0);
+    }
+
+    /// Takes the programs away, whose handles destroy nothing.
+    fn drop_programs(&self) {
         self.world.borrow_mut().dropping = true;
         for place in 0..self.nodes() as usize {
             let program = self.programs.borrow_mut()[place].take();
             drop(program);
         }
-        let mut world = self.world.borrow_mut();
-        world.dropping = false;
-        world.put_back(&root.0);
+        self.world.borrow_mut().dropping = false;
     }
 
     fn pause(&self, world: &mut World, until: Nanos) -> RunEnd {
@@ -267,11 +280,17 @@ impl Fabric {
 
     /// Steps a node's program; whether it has ended with that.
     fn step(&self, node: NodeId) -> bool {
+        let Some(park) = self.run_program(node) else { return false };
+        self.world.borrow_mut().end_step(node, park);
+        park == Park::Done
+    }
+
+    /// Runs a node's program for one step, if it has one.
+    fn run_program(&self, node: NodeId) -> Option<Park> {
         // Taken out for the step: the program may mount another one, and drop handles, while it runs.
-        let Some(mut program) = self.programs.borrow_mut()[node.index()].take() else { return false };
+        let mut program = self.programs.borrow_mut()[node.index()].take()?;
         let park = program.step();
-        let done = park == verbs_trait::Park::Done;
-        if done {
+        if park == Park::Done {
             drop(program);
         } else {
             let mut programs = self.programs.borrow_mut();
@@ -280,8 +299,7 @@ impl Fabric {
                 *place = Some(program);
             }
         }
-        self.world.borrow_mut().end_step(node, park);
-        done
+        Some(park)
     }
 
     fn all_done(&self) -> bool {

@@ -5,10 +5,10 @@ use super::chronicle::Chronicle;
 use super::cluster::{Member, Shape, connected};
 use crate::explore::{Blueprint, Coverage, Fingerprint, Params, Stuck, Tale, Violation, World};
 use sim_backend::choice::{EventId, First};
-use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, Object, Outcome, Policy, Snapshot, Timers};
+use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, Object, Outcome, Policy, Timers};
 use sim_backend::log::Log;
 use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Order};
+use sim_backend::{Config, Fabric, NodeId, Order, Root};
 use std::rc::Rc;
 use verbs_trait::{Nanos, Node};
 
@@ -139,11 +139,11 @@ impl<P: Play> Blueprint for Stage<P> {
         // other kinds of faults bring about, too.
         let (timers, repairs) = (Timers::AtRest, Timers::AtRest);
         fabric.set_policy(Policy { timers, repairs, faults: self.faults });
-        let empty = fabric.snapshot();
+        let roots = (0..self.play.scripts()).map(|_| Root::new(&fabric)).collect();
         let mut scene = Scene {
             play: Rc::clone(&self.play),
             fabric,
-            empty,
+            roots,
             acts: None,
             tales: None,
             chronicle: Chronicle::default(),
@@ -157,7 +157,6 @@ impl<P: Play> Blueprint for Stage<P> {
         // What is held outside of the programs goes first: then the programs hold the last of everything, and what
         // they drop is dropped without a call to the fabric.
         scene.acts = None;
-        scene.fabric.reset_to(&scene.empty);
         scene.tales = None;
         scene.losses = Losses::default();
         scene.begin();
@@ -176,7 +175,8 @@ struct Acts<P: Play> {
 pub struct Scene<P: Play> {
     play: Rc<P>,
     fabric: Fabric,
-    empty: Snapshot,
+    /// Where each script begins.
+    roots: Vec<Root>,
     /// Absent until a script is chosen.
     acts: Option<Acts<P>>,
     /// What happened, if somebody asks.
@@ -195,6 +195,22 @@ struct Losses {
 
 /// Who holds locks, as an object: of a kind that the fabric does not have.
 const HOLDERS: Object = Object(SCRIPT | 0xf << 56);
+
+/// Puts a script on an empty fabric.
+fn set_up<P: Play>(play: &P, fabric: &Fabric, script: usize) -> Acts<P> {
+    let members = connected(fabric, play.shape());
+    let book = play.book();
+    let mut cast = play.start(script, &members, &book);
+    for (node, member) in (0..).zip(&members) {
+        fabric.mount(NodeId(node), play.program(member));
+    }
+    if play.is_rehearsed() {
+        fabric.settle();
+        play.begin(script, &mut cast, &members, &book);
+        (0..fabric.nodes()).for_each(|node| fabric.nudge(NodeId(node)));
+    }
+    Acts { script, cast, book, members }
+}
 
 /// The choice of a script, as an event: of a kind that the fabric does not have.
 const SCRIPT: u64 = 0xf << 60;
@@ -232,34 +248,15 @@ impl<P: Play> Scene<P> {
     }
 
     fn perform(&mut self, script: usize) {
-        let members = connected(&self.fabric, self.play.shape());
-        let book = self.play.book();
-        let mut cast = self.play.start(script, &members, &book);
-        for (node, member) in (0..).zip(&members) {
-            self.fabric.mount(NodeId(node), self.play.program(member));
-        }
-        if self.play.is_rehearsed() {
-            self.rehearse();
-            self.play.begin(script, &mut cast, &members, &book);
-            (0..self.fabric.nodes()).for_each(|node| self.fabric.nudge(NodeId(node)));
-        }
+        let Scene { play, fabric, roots, .. } = self;
+        let acts = fabric.begin(&mut roots[script], || set_up(&**play, fabric, script));
         if let Some(tales) = &mut self.tales {
             // What the rehearsal did is not of interest.
             self.fabric.take_log();
-            book.narrate();
+            acts.book.narrate();
             tales.push(Tale::Note { node: 0, text: self.play.script(script) });
         }
-        self.acts = Some(Acts { script, cast, book, members });
-    }
-
-    /// Lets happen what is first among what can happen, until nothing can.
-    fn rehearse(&self) {
-        let mut enabled = Vec::new();
-        loop {
-            self.fabric.enabled(&mut enabled);
-            let Some(first) = enabled.first() else { return };
-            self.fabric.take(first.event, Outcome::Done, None).expect("it is enabled");
-        }
+        self.acts = Some(acts);
     }
 
     /// The requests that did not end, and why nothing will end them.
@@ -373,5 +370,45 @@ impl<P: Play> World for Scene<P> {
             told.extend(acts.book.told());
         }
         told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worlds::locks::Locks;
+    use crate::worlds::modes::Requests;
+    use protocols::locks::Scheme;
+    use verbs_trait::Wait;
+
+    fn stage(scheme: Scheme, wait: Wait, one_by_one: bool, warm: bool) -> Stage<Locks> {
+        let requests = Requests::read("x,s,x").expect("modes");
+        let name = String::from("locks");
+        Stage::new(Locks { name, scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
+    }
+
+    /// Every execution begins in the same state, and none but the first sets it up for real.
+    #[test]
+    fn a_lock_world_is_set_up_once() {
+        for (scheme, wait, one_by_one, warm) in [
+            (Scheme::Srsl, Wait::Notify, false, false),
+            (Scheme::Dqnl, Wait::Poll, true, true),
+            (Scheme::Ncosed, Wait::Notify, false, true),
+            (Scheme::Ncosed, Wait::Poll, true, false),
+        ] {
+            let mut stage = stage(scheme, wait, one_by_one, warm);
+            let mut scene = stage.root();
+            let first = scene.fabric.fingerprint_parts();
+            let mut ends = Vec::new();
+            for _ in 0..3 {
+                stage.reset(&mut scene);
+                assert!(scene.roots[0].is_kept(), "{scheme:?}");
+                assert_eq!(scene.fabric.fingerprint_parts(), first, "{scheme:?}");
+                scene.fabric.settle();
+                assert_eq!(scene.finish(), Ok(()), "{scheme:?}");
+                ends.push(scene.fabric.fingerprint_parts());
+            }
+            assert!(ends.windows(2).all(|pair| pair[0] == pair[1]), "{scheme:?}");
+        }
     }
 }

@@ -24,7 +24,11 @@ impl fmt::Debug for SimAh {
 impl SimAh {
     pub(super) fn create(pd: &SimPd, path: &Path) -> Result<SimAh> {
         let place = &pd.0.place;
-        let address = place.world.borrow_mut().address(place.node, place.hca, path)?;
+        let address = {
+            let mut world = place.world.borrow_mut();
+            world.spoil();
+            world.address(place.node, place.hca, path)?
+        };
         Ok(SimAh(Rc::new(AhHandle { pd: pd.clone(), address })))
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Sim, SimContext, SimQp};
 use crate::cm::{Manager, Owner, QpRef};
-use crate::world::Around;
+use crate::world::{Around, Recorded};
 use std::fmt;
 use std::hash::Hash;
 use verbs_trait::{
@@ -28,17 +28,20 @@ impl SimCm {
         Ok(SimCm { context: context.clone() })
     }
 
-    fn call<T: Hash>(
+    fn call<T: Hash + Recorded>(
         &self,
         f: impl FnOnce(&mut Manager, Nanos, Owner, &mut Around<'_>) -> Result<T>,
     ) -> Result<T> {
         let ctx = self.context.place();
         let mut world = ctx.world.borrow_mut();
-        world.hca_mut(ctx.hca)?.check_context(ctx.ctx)?;
-        let answer = world.manager(ctx.hca, |manager, now, around| f(manager, now, Owner(ctx.ctx), around));
-        let answer = answer.ok_or(VerbsError::DeviceGone)?;
-        world.saw(ctx.node, &answer.as_ref().ok());
-        answer
+        world.answer(|world| {
+            world.hca_mut(ctx.hca)?.check_context(ctx.ctx)?;
+            let answer =
+                world.manager(ctx.hca, |manager, now, around| f(manager, now, Owner(ctx.ctx), around));
+            let answer = answer.ok_or(VerbsError::DeviceGone)?;
+            world.saw(ctx.node, &answer.as_ref().ok());
+            answer
+        })
     }
 
     /// A queue pair that the manager can take: of this context, in state Init.

@@ -2,6 +2,7 @@
 
 use super::{Place, SimContext, on_drop};
 use crate::hca::Key;
+use crate::world::World;
 use std::fmt;
 use std::rc::Rc;
 use verbs_trait::{Arm, CompletionChannel, CompletionQueue, CqId, Result, VerbsError, WorkCompletion};
@@ -31,20 +32,16 @@ impl Drop for ChannelHandle {
 
 impl SimChannel {
     pub(super) fn create(context: &SimContext) -> Result<SimChannel> {
-        let key =
-            context.place().world.borrow_mut().create_channel(context.place().hca, context.place().ctx)?;
-        Ok(SimChannel(Rc::new(ChannelHandle {
-            place: context.place().clone(),
-            _context: context.clone(),
-            key,
-        })))
+        let place = context.place().clone();
+        let key = place.world.borrow_mut().answer(|world| world.create_channel(place.hca, place.ctx))?;
+        Ok(SimChannel(Rc::new(ChannelHandle { place, _context: context.clone(), key })))
     }
 }
 
 impl CompletionChannel for SimChannel {
     fn event(&self) -> Option<CqId> {
         let ctx = &self.0.place;
-        ctx.world.borrow_mut().channel_event(ctx.node, ctx.hca, self.0.key)
+        ctx.world.borrow_mut().answer(|world| world.channel_event(ctx.node, ctx.hca, self.0.key))
     }
 }
 
@@ -79,8 +76,10 @@ impl CqHandle {
             return Err(VerbsError::Foreign("the completion channel"));
         }
         let ctx = context.place();
-        let key =
-            ctx.world.borrow_mut().create_cq(ctx.node, ctx.hca, ctx.ctx, cqe, channel.map(|c| c.0.key))?;
+        let reports_to = channel.map(|c| c.0.key);
+        let mut world = ctx.world.borrow_mut();
+        let key = world.answer(|world| world.create_cq(ctx.node, ctx.hca, ctx.ctx, cqe, reports_to))?;
+        drop(world);
         Ok(SimCq(Rc::new(CqHandle {
             place: ctx.clone(),
             _context: context.clone(),
@@ -97,21 +96,22 @@ impl CompletionQueue for SimCq {
 
     fn poll(&self, out: &mut Vec<WorkCompletion>, max: usize) -> Result<usize> {
         let ctx = &self.0.place;
-        ctx.world.borrow_mut().poll_cq(ctx.node, ctx.hca, self.0.key, out, max)
+        let poll = |world: &mut World, out: &mut _| world.poll_cq(ctx.node, ctx.hca, self.0.key, out, max);
+        ctx.world.borrow_mut().poll_taped(out, poll)
     }
 
     fn arm(&self, next: Arm) -> Result<()> {
         let ctx = &self.0.place;
-        ctx.world.borrow_mut().arm_cq(ctx.node, ctx.hca, self.0.key, next)
+        ctx.world.borrow_mut().answer(|world| world.arm_cq(ctx.node, ctx.hca, self.0.key, next))
     }
 
     fn capacity(&self) -> u32 {
         let ctx = &self.0.place;
-        ctx.world.borrow().cq_capacity(ctx.hca, self.0.key)
+        ctx.world.borrow_mut().answer(|world| world.cq_capacity(ctx.hca, self.0.key))
     }
 
     fn resize(&self, cqe: u32) -> Result<()> {
         let ctx = &self.0.place;
-        ctx.world.borrow_mut().resize_cq(ctx.hca, self.0.key, cqe)
+        ctx.world.borrow_mut().answer(|world| world.resize_cq(ctx.hca, self.0.key, cqe))
     }
 }

@@ -29,7 +29,7 @@ impl Device<Sim> for SimDevice {
     }
 
     fn open(&self) -> Result<SimContext> {
-        let ctx = self.world.borrow_mut().hca_mut(self.hca)?.open();
+        let ctx = self.world.borrow_mut().answer(|world| Ok(world.hca_mut(self.hca)?.open()))?;
         let (world, node, hca) = (self.world.clone(), self.node, self.hca);
         Ok(SimContext(Rc::new(ContextHandle(Place { world, node, hca, ctx }))))
     }
@@ -88,10 +88,12 @@ impl Context<Sim> for SimContext {
     }
 
     fn async_event(&self) -> Option<AsyncEvent> {
-        let mut world = self.place().world.borrow_mut();
-        let event = world.hca_mut(self.place().hca).ok()?.async_event(self.place().ctx)?;
-        world.saw(self.place().node, &event);
-        Some(event)
+        let Place { world, node, hca, ctx } = self.place();
+        world.borrow_mut().answer(|world| {
+            let event = world.hca_mut(*hca).ok()?.async_event(*ctx)?;
+            world.saw(*node, &event);
+            Some(event)
+        })
     }
 
     fn connection_manager(&self) -> Result<SimCm> {

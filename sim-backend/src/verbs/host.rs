@@ -20,17 +20,17 @@ impl fmt::Debug for SimHost {
 
 impl Clock for SimHost {
     fn now(&self) -> Nanos {
-        self.world.borrow().local_time(self.node)
+        self.world.borrow_mut().answer(|world| world.local_time(self.node))
     }
 }
 
 impl Host for SimHost {
     fn random(&self) -> u64 {
-        self.world.borrow_mut().random(self.node)
+        self.world.borrow_mut().answer(|world| world.random(self.node))
     }
 
     fn spend(&self, work: Work) {
-        self.world.borrow_mut().spend(self.node, work);
+        self.world.borrow_mut().answer(|world| world.spend(self.node, work));
     }
 
     fn task(&self, id: u32) {

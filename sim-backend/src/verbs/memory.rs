@@ -3,6 +3,7 @@
 use super::qp::QpHandle;
 use super::{Place, Sim, SimAh, SimContext, SimQp, SimSrq, on_drop};
 use crate::hca::Key;
+use crate::world::World;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -38,7 +39,7 @@ impl Drop for PdHandle {
 impl SimPd {
     pub(super) fn alloc(context: &SimContext) -> Result<SimPd> {
         let place = context.place().clone();
-        let key = place.world.borrow_mut().alloc_pd(place.hca, place.ctx)?;
+        let key = place.world.borrow_mut().answer(|world| world.alloc_pd(place.hca, place.ctx))?;
         Ok(SimPd(Rc::new(PdHandle { place, _context: context.clone(), key })))
     }
 
@@ -58,14 +59,19 @@ impl SimPd {
 impl ProtectionDomain<Sim> for SimPd {
     fn alloc_mr(&self, len: usize, access: AccessFlags) -> Result<SimMr> {
         let ctx = &self.0.place;
-        let new = ctx.world.borrow_mut().alloc_mr(ctx.node, ctx.hca, self.0.key, len, access)?;
+        let mut world = ctx.world.borrow_mut();
+        let new = world.answer(|world| world.alloc_mr(ctx.node, ctx.hca, self.0.key, len, access))?;
+        drop(world);
         Ok(self.region(new))
     }
 
     fn register(&self, memory: Box<dyn PinnedMemory>, access: AccessFlags) -> Result<SimMr> {
         let ctx = &self.0.place;
-        let new =
-            ctx.world.borrow_mut().register_mr(ctx.node, ctx.hca, self.0.key, Rc::from(memory), access)?;
+        let mut world = ctx.world.borrow_mut();
+        // The state that is kept holds on to this memory, and the next set-up brings other.
+        world.spoil();
+        let new = world.register_mr(ctx.node, ctx.hca, self.0.key, Rc::from(memory), access)?;
+        drop(world);
         Ok(self.region(new))
     }
 
@@ -169,13 +175,14 @@ impl MemoryRegion for SimMr {
     fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
         self.bounds(at, out.len())?;
         let ctx = &self.0.place;
-        ctx.world.borrow_mut().cpu_read(ctx.node, ctx.hca, self.0.key, at, out)
+        let read = |world: &mut World, out: &mut [u8]| world.cpu_read(ctx.node, ctx.hca, self.0.key, at, out);
+        ctx.world.borrow_mut().read_taped(out, read)
     }
 
     fn write(&self, at: usize, bytes: &[u8]) -> Result<()> {
         self.bounds(at, bytes.len())?;
         let ctx = &self.0.place;
-        ctx.world.borrow_mut().cpu_write(ctx.node, ctx.hca, self.0.key, at, bytes)
+        ctx.world.borrow_mut().answer(|world| world.cpu_write(ctx.node, ctx.hca, self.0.key, at, bytes))
     }
 
     fn load(&self, at: usize) -> Result<u64> {
@@ -198,6 +205,8 @@ impl MemoryRegion for SimMr {
             .ok_or(VerbsError::Invalid("a range that ends before it begins"))?;
         self.bounds(range.start, len)?;
         let ctx = &self.0.place;
-        ctx.world.borrow_mut().claim(ctx.node, ctx.hca, self.0.key, range)
+        let mut world = ctx.world.borrow_mut();
+        world.spoil();
+        world.claim(ctx.node, ctx.hca, self.0.key, range)
     }
 }

@@ -78,7 +78,7 @@ impl Place {
 /// (the release of its own memory) drops handles while the world is at work; such an object lives on.
 fn on_drop(world: &WorldRef, f: impl FnOnce(&mut World)) {
     let Ok(mut borrowed) = world.try_borrow_mut() else { return };
-    if borrowed.dropping {
+    if borrowed.dropping || borrowed.is_playing() {
         return;
     }
     f(&mut borrowed);

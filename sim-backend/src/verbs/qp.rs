@@ -48,20 +48,18 @@ impl QpHandle {
         if !init.send_cq.0.place.is_that_of(ctx) || !init.recv_cq.0.place.is_that_of(ctx) {
             return Err(VerbsError::Foreign("the completion queue"));
         }
-        let (key, num) = ctx.world.borrow_mut().create_qp(
-            ctx.node,
-            ctx.hca,
-            ctx.ctx,
-            NewQp {
-                kind: init.kind,
-                pd: pd.0.key,
-                send_cq: init.send_cq.0.key,
-                recv_cq: init.recv_cq.0.key,
-                srq: init.srq.map(|srq| srq.0.key),
-                caps: init.caps,
-                sq_sig_all: init.sq_sig_all,
-            },
-        )?;
+        let new = NewQp {
+            kind: init.kind,
+            pd: pd.0.key,
+            send_cq: init.send_cq.0.key,
+            recv_cq: init.recv_cq.0.key,
+            srq: init.srq.map(|srq| srq.0.key),
+            caps: init.caps,
+            sq_sig_all: init.sq_sig_all,
+        };
+        let mut world = ctx.world.borrow_mut();
+        let (key, num) = world.answer(|world| world.create_qp(ctx.node, ctx.hca, ctx.ctx, new))?;
+        drop(world);
         let cqs = (init.send_cq.clone(), init.recv_cq.clone());
         Ok(SimQp(Rc::new(QpHandle {
             place: ctx.clone(),
@@ -123,8 +121,11 @@ impl SimQp {
     ) -> std::result::Result<(), PostError> {
         let mut world = self.0.place.world.borrow_mut();
         for (posted, wr) in list.iter().enumerate() {
-            let answer = one(&mut world, posted == 0, wr);
-            world.saw(self.0.place.node, &answer.is_ok());
+            let answer = world.answer(|world| {
+                let answer = one(world, posted == 0, wr);
+                world.saw(self.0.place.node, &answer.is_ok());
+                answer
+            });
             answer.map_err(|why| PostError { posted, why })?;
         }
         Ok(())
@@ -166,18 +167,17 @@ impl QueuePair<Sim> for SimQp {
     }
 
     fn state(&self) -> QpState {
-        let ctx = &self.0.place;
-        ctx.world.borrow_mut().qp_attr(ctx.hca, self.0.key).map_or(QpState::Err, |attr| attr.state)
+        self.query().map_or(QpState::Err, |attr| attr.state)
     }
 
     fn query(&self) -> Result<QpAttr> {
         let ctx = &self.0.place;
-        ctx.world.borrow_mut().qp_attr(ctx.hca, self.0.key)
+        ctx.world.borrow_mut().answer(|world| world.qp_attr(ctx.hca, self.0.key))
     }
 
     fn modify(&self, change: &Modify) -> Result<()> {
         let ctx = &self.0.place;
-        ctx.world.borrow_mut().modify_qp(ctx.node, ctx.hca, self.0.key, change)
+        ctx.world.borrow_mut().answer(|world| world.modify_qp(ctx.node, ctx.hca, self.0.key, change))
     }
 
     fn post_send(&self, list: &[SendWr<'_, Sim>]) -> std::result::Result<(), PostError> {

@@ -3,6 +3,7 @@
 use super::qp::gather;
 use super::{Place, Sim, SimPd, on_drop};
 use crate::hca::{Key, RecvRequest};
+use crate::world::World;
 use std::fmt;
 use std::rc::Rc;
 use verbs_trait::{PostError, RecvWr, Result, SharedReceiveQueue, SrqId};
@@ -34,7 +35,10 @@ impl SimSrq {
     pub(super) fn create(pd: &SimPd, depth: u32, sges: u32) -> Result<SimSrq> {
         let place = pd.0.place.clone();
         let sizes = (depth, sges);
-        let key = place.world.borrow_mut().create_srq(place.node, place.hca, place.ctx, pd.0.key, sizes)?;
+        let mut world = place.world.borrow_mut();
+        let make = |world: &mut World| world.create_srq(place.node, place.hca, place.ctx, pd.0.key, sizes);
+        let key = world.answer(make)?;
+        drop(world);
         Ok(SimSrq(Rc::new(SrqHandle { place, _pd: pd.clone(), key, sges })))
     }
 }
@@ -51,7 +55,7 @@ impl SharedReceiveQueue<Sim> for SimSrq {
             gather(place, wr.data, *sges)
                 .and_then(|data| {
                     let request = RecvRequest { wr_id: wr.wr_id, data };
-                    world.post_shared(place.node, place.hca, *key, posted == 0, request)
+                    world.answer(|world| world.post_shared(place.node, place.hca, *key, posted == 0, request))
                 })
                 .map_err(|why| PostError { posted, why })?;
         }
@@ -60,6 +64,6 @@ impl SharedReceiveQueue<Sim> for SimSrq {
 
     fn arm_limit(&self, limit: u32) -> Result<()> {
         let place = &self.0.place;
-        place.world.borrow_mut().arm_srq(place.node, place.hca, self.0.key, limit)
+        place.world.borrow_mut().answer(|world| world.arm_srq(place.node, place.hca, self.0.key, limit))
     }
 }

@@ -10,6 +10,7 @@ mod events;
 mod faults;
 mod objects;
 mod streams;
+mod tape;
 mod untimed;
 mod wire;
 
@@ -18,6 +19,7 @@ pub(crate) use cm::Around;
 use cm::CmHost;
 pub(crate) use cpu::Activity;
 pub(crate) use objects::NewRegion;
+pub(crate) use tape::{Answer, Recorded, Tape};
 
 use crate::NodeId;
 use crate::access::AccessLog;
@@ -97,6 +99,8 @@ pub(crate) struct World {
     reason: Option<Object>,
     /// Programs are dropped to be made anew: what their handles stand for stays.
     pub dropping: bool,
+    /// What becomes of the answers to handles' calls.
+    pub tape: Tape,
     /// Room for the identities of events that could happen now.
     enabled: Vec<EventId>,
     /// Room for what streams want done.
@@ -170,6 +174,7 @@ impl World {
             printing: false,
             reason: None,
             dropping: false,
+            tape: Tape::Off,
             enabled: Vec::new(),
             actions: Actions::default(),
             wakers: BTreeMap::new(),

@@ -2,5 +2,6 @@
 
 mod commute;
 mod outcomes;
+mod root;
 mod walks;
 mod world;
