@@ -25,6 +25,10 @@ use exit::{Exit, Failure};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+/// The explorer makes and drops the programs of a world tens of thousands of times a second.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match act() {
         Ok(exit) => exit.into(),

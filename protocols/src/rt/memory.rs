@@ -102,6 +102,8 @@ impl<V: Verbs> Pool<V> {
         let bytes = self.blocks_a_chunk as usize * self.block as usize;
         state.chunks.push(Rc::new(self.pd.alloc_mr(bytes, self.access)?));
         state.leases.resize((have + more) as usize, 0);
+        // All of them may be free at once.
+        state.free.reserve(state.leases.len() - state.free.len());
         // Lowest first out, for whoever reads a trace.
         state.free.extend((have..have + more).rev());
         Ok(())

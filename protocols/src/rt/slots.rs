@@ -205,7 +205,8 @@ impl<V: Verbs> Slots<V> {
     pub(super) fn reserve(&mut self, more: usize) {
         let missing = more.saturating_sub(self.free.len());
         self.slots.reserve(missing);
-        self.free.reserve(missing);
+        // All of them may be free at once.
+        self.free.reserve(self.slots.len() + missing - self.free.len());
     }
 
     /// The identity that the next [`Slots::fill`] gives out. Two steps, because the post needs the identity
