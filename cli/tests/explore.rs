@@ -212,7 +212,7 @@ fn what_cannot_be_explored_is_told_in_one_line() {
         &["check", "toy-sound-lock", "--reduction", "magic"],
         &["check", "toy-sound-lock", "--kinds", "drop,bang"],
         &["check", "mcs", "--faults", "1"],
-        &["check", "counter", "--kinds", "cut"],
+        &["check", "counter", "--kinds", "crash"],
         &["fuzz", "tickets", "--faults", "1"],
         &["fuzz", "swarm-16", "--kinds", "drop"],
         &["fuzz", "swarm-16-magic"],
