@@ -87,6 +87,23 @@ fn traces_by_sleep_sets_and_by_source_sets_are_the_same_and_lead_to_the_same_end
     }
 }
 
+/// What is left out because its state was seen has the ends that were seen: where nodes count by what they still know, too.
+/// (Without faults: a node that is not at rest counts by its history, and an end's fingerprint is then that of the way.)
+#[test]
+fn caching_states_reaches_the_ends_of_all_traces() {
+    for (name, modes) in [("srsl", "x,s"), ("dqnl-polling", "x,x"), ("ncosed-polling", "s,x")] {
+        let [traces, states] = [Reduction::Dpor, Reduction::Cache].map(|reduction| {
+            let report = explore(name, Some(modes), &Options { collect_ends: true, ..options(reduction, 0) });
+            assert!(report.held() && report.exhaustive, "{name} by {reduction}");
+            report
+        });
+        assert_eq!(traces.ends, states.ends, "{name} {modes}");
+        assert!(states.executions <= traces.executions, "{name}");
+    }
+    let report = explore("srsl-polling", Some("x,s"), &options(Reduction::Cache, 1));
+    assert!(report.held() && report.exhaustive, "with a fault");
+}
+
 /// Shipped schemes, every mix of modes, every order: what fits in a few seconds.
 #[test]
 fn the_shipped_locks_hold_in_every_order_of_small_worlds() {

@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::task::Waker;
-use verbs_trait::{Nanos, Node, Park, PinnedMemory, Wait};
+use verbs_trait::{Nanos, Node, Park, PinnedMemory, QpNum, Wait};
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,22 +221,49 @@ impl Fabric {
     /// [checkpoint](Fabric::checkpoint). Two different states of a world have the same number with a chance of 2^-128.
     /// 0 for any other world.
     pub fn fingerprint(&self) -> u128 {
+        self.fingerprint_of(&[])
+    }
+
+    /// The same, where programs say what they still know: a number for each node, `None` for one that cannot say and
+    /// counts by what it has seen. Whoever says it takes it upon himself that the same number means the same from here
+    /// on, whatever the node's clock says and whatever names it has given to requests. What it has in memory that no
+    /// peer may touch is then for it to tell, but for what posted requests read there.
+    pub fn fingerprint_of(&self, contents: &[Option<u128>]) -> u128 {
         let mut sum = 0u128;
-        for (_, part) in self.fingerprint_parts() {
+        self.digest(contents, |_, _, part| {
             sum =
                 sum.rotate_left(1).wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645).wrapping_add(part);
-        }
+        });
         sum
+    }
+
+    fn digest(&self, contents: &[Option<u128>], each: impl FnMut(&'static str, u32, u128)) {
+        let mut world = self.world.borrow_mut();
+        if world.untimed {
+            world.take_turns();
+            world.digest(contents, each);
+        }
+    }
+
+    /// Send requests of a queue pair that have not ended, whatever its program has learned of it.
+    pub fn unended_sends(&self, node: NodeId, qp: QpNum) -> u32 {
+        self.world.borrow().unended_sends(node, qp)
+    }
+
+    /// How many bytes the n-th message has, from 0, that a queue pair has received and its program has not polled.
+    pub fn arrived(&self, node: NodeId, qp: QpNum, n: usize) -> Option<u32> {
+        self.world.borrow().arrived(node, qp, n)
     }
 
     /// The parts of the [fingerprint](Fabric::fingerprint), with their names: to see in what two states differ.
     pub fn fingerprint_parts(&self) -> Vec<(String, u128)> {
-        let mut world = self.world.borrow_mut();
+        self.fingerprint_parts_of(&[])
+    }
+
+    /// The parts of [`Fabric::fingerprint_of`].
+    pub fn fingerprint_parts_of(&self, contents: &[Option<u128>]) -> Vec<(String, u128)> {
         let mut parts = Vec::new();
-        if world.untimed {
-            world.take_turns();
-            world.digest(|name, number, digest| parts.push((format!("{name} {number}"), digest)));
-        }
+        self.digest(contents, |name, number, digest| parts.push((format!("{name} {number}"), digest)));
         parts
     }
 

@@ -1,27 +1,81 @@
-//! The states that a caching exploration has seen.
+//! The states that a caching exploration has seen, and what of each was not explored because it slept.
+//!
+//! Godefroid, "Partial-order methods for the verification of concurrent systems" (1996), 5.4: a state that is met again is
+//! explored again only in what slept there every time before and does not sleep now.
 
+use super::intern::Interner;
 use super::world::Fingerprint;
+use sim_backend::explore::{Actor, Outcome};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// States by fingerprint, each with the most faults that were left when it was seen: what follows on it with fewer is
-/// part of what was explored. Nothing iterates over it.
+/// Ways to go on from a state: actors with an outcome. An actor has one next event at most, so this names what may happen
+/// the same in equal states, whatever had happened before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ways(u128);
+
+impl Ways {
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(super) fn has(self, way: Ways) -> bool {
+        self.0 & way.0 != 0
+    }
+
+    pub(super) fn add(&mut self, way: Ways) {
+        self.0 |= way.0;
+    }
+
+    fn without(self, other: Ways) -> Ways {
+        Ways(self.0 & !other.0)
+    }
+}
+
+/// What is to be done with a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Visit {
+    /// It is new: all that does not sleep.
+    New,
+    /// These, which slept before.
+    Again(Ways),
+    /// It is on the present path, after so many steps.
+    Circle(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// The most faults that were left when it was seen: what follows with fewer is part of what was explored.
+    faults: u32,
+    /// What was not explored.
+    slept: Ways,
+}
+
+/// States by fingerprint. Nothing iterates over it.
 #[derive(Debug)]
 pub(super) struct Cache {
-    seen: HashMap<u128, u32, BuildHasherDefault<Half>>,
+    seen: HashMap<u128, Seen, BuildHasherDefault<Half>>,
     /// The states on the present path, with the faults left.
     path: Vec<(u128, u32)>,
+    actors: Interner,
+    ways: Interner,
     most: usize,
 }
 
 /// What one state takes: its entry, its byte of control, and the share of the table that is free.
-const BYTES_A_STATE: u64 = 2 * (size_of::<(u128, u32)>() as u64 + 1);
+const BYTES_A_STATE: u64 = 2 * (size_of::<(u128, Seen)>() as u64 + 1);
 
 impl Cache {
     /// A cache that holds as many states as fit into `bytes`.
     pub(super) fn new(bytes: u64) -> Cache {
         let most = usize::try_from(bytes / BYTES_A_STATE).unwrap_or(usize::MAX);
-        Cache { seen: HashMap::default(), path: Vec::new(), most }
+        Cache {
+            seen: HashMap::default(),
+            path: Vec::new(),
+            actors: Interner::new(),
+            ways: Interner::new(),
+            most,
+        }
     }
 
     /// Whether no more states fit in.
@@ -29,24 +83,34 @@ impl Cache {
         self.seen.len() >= self.most
     }
 
-    /// Notes the state after `depth` steps; whether what follows on it is to be explored.
-    pub(super) fn is_new(&mut self, state: Fingerprint, faults: u32, depth: usize) -> bool {
-        self.path.truncate(depth);
-        let known = self.seen.get_mut(&state.0);
-        let new = known.as_ref().is_none_or(|before| **before < faults);
-        match known {
-            Some(before) => *before = faults.max(*before),
-            None => drop(self.seen.insert(state.0, faults)),
-        }
-        if new {
-            self.path.push((state.0, faults));
-        }
-        new
+    /// A way to go on; none if there are more than can be told apart, and then it must not sleep.
+    pub(super) fn way(&mut self, actor: Actor, outcome: Outcome) -> Option<Ways> {
+        let (actor, _) = self.actors.number(actor.0);
+        let (way, _) = self.ways.number(u64::from(actor) << 3 | outcome as u64);
+        1u128.checked_shl(way).map(Ways)
     }
 
-    /// After how many steps of the present path, before `depth`, the same state was reached, if it was.
-    pub(super) fn on_path(&self, state: Fingerprint, faults: u32, depth: usize) -> Option<usize> {
-        self.path.iter().take(depth).position(|before| *before == (state.0, faults))
+    /// Notes the state after `depth` steps, of which `slept` is not to be explored now.
+    pub(super) fn visit(&mut self, state: Fingerprint, faults: u32, slept: Ways, depth: usize) -> Visit {
+        self.path.truncate(depth);
+        if let Some(first) = self.path.iter().position(|before| *before == (state.0, faults)) {
+            return Visit::Circle(first);
+        }
+        self.path.push((state.0, faults));
+        let now = Seen { faults, slept };
+        let Some(seen) = self.seen.get_mut(&state.0) else {
+            self.seen.insert(state.0, now);
+            return Visit::New;
+        };
+        if seen.faults < faults {
+            *seen = now;
+            return Visit::New;
+        }
+        let again = seen.slept.without(slept);
+        if seen.faults == faults {
+            seen.slept = seen.slept.without(again);
+        }
+        Visit::Again(again)
     }
 }
 
@@ -76,26 +140,47 @@ impl Hasher for Half {
 mod tests {
     use super::*;
 
+    fn visit(cache: &mut Cache, state: u128, faults: u32, slept: u128, depth: usize) -> Visit {
+        cache.visit(Fingerprint(state), faults, Ways(slept), depth)
+    }
+
+    const NOTHING: Visit = Visit::Again(Ways(0));
+
     #[test]
     fn a_state_is_explored_again_only_with_more_faults_left() {
         let mut cache = Cache::new(1 << 20);
-        let state = Fingerprint(7);
-        assert!(cache.is_new(state, 1, 0));
-        assert!(!cache.is_new(state, 1, 1) && !cache.is_new(state, 0, 1));
-        assert!(cache.is_new(state, 2, 1));
-        assert!(!cache.is_new(state, 2, 5));
+        assert_eq!(visit(&mut cache, 7, 1, 0, 0), Visit::New);
+        assert_eq!(visit(&mut cache, 7, 1, 0, 0), NOTHING);
+        assert_eq!(visit(&mut cache, 7, 0, 0, 0), NOTHING);
+        assert_eq!(visit(&mut cache, 7, 2, 0, 0), Visit::New);
+        assert_eq!(visit(&mut cache, 7, 1, 0, 0), NOTHING);
+    }
+
+    #[test]
+    fn what_slept_every_time_before_is_explored_when_it_is_awake() {
+        let mut cache = Cache::new(1 << 20);
+        assert_eq!(visit(&mut cache, 7, 0, 0b110, 0), Visit::New);
+        assert_eq!(visit(&mut cache, 7, 0, 0b011, 0), Visit::Again(Ways(0b100)));
+        assert_eq!(visit(&mut cache, 7, 0, 0, 0), Visit::Again(Ways(0b010)));
+        assert_eq!(visit(&mut cache, 7, 0, 0, 0), NOTHING);
+    }
+
+    /// With fewer faults left, what slept is explored with that many only: it is still to be explored with more.
+    #[test]
+    fn what_is_explored_with_fewer_faults_counts_for_no_more() {
+        let mut cache = Cache::new(1 << 20);
+        assert_eq!(visit(&mut cache, 7, 1, 0b1, 0), Visit::New);
+        assert_eq!(visit(&mut cache, 7, 0, 0, 0), Visit::Again(Ways(1)));
+        assert_eq!(visit(&mut cache, 7, 1, 0, 0), Visit::Again(Ways(1)));
     }
 
     #[test]
     fn a_state_on_its_own_path_is_noticed() {
         let mut cache = Cache::new(1 << 20);
-        assert!(cache.is_new(Fingerprint(1), 0, 0) && cache.is_new(Fingerprint(2), 0, 1));
-        assert_eq!(
-            (cache.is_new(Fingerprint(1), 0, 2), cache.on_path(Fingerprint(1), 0, 2)),
-            (false, Some(0))
-        );
+        assert_eq!(visit(&mut cache, 1, 0, 0, 0), Visit::New);
+        assert_eq!(visit(&mut cache, 2, 0, 0, 1), Visit::New);
+        assert_eq!(visit(&mut cache, 1, 0, 0, 2), Visit::Circle(0));
         // Another branch from the root on: 2 was left behind.
-        assert!(!cache.is_new(Fingerprint(2), 0, 1));
-        assert_eq!(cache.on_path(Fingerprint(2), 0, 1), None);
+        assert_eq!(visit(&mut cache, 2, 0, 0, 1), NOTHING);
     }
 }

@@ -1,6 +1,6 @@
 //! The search itself: depth first, every execution from the root.
 
-use super::cache::Cache;
+use super::cache::{Cache, Visit};
 use super::choices::Choices;
 use super::options::{Options, Reduction};
 use super::report::{Report, Stopped};
@@ -115,12 +115,20 @@ impl<B: Blueprint> Search<'_, B> {
             }
             self.enabled.clear();
             self.world.enabled(&mut self.enabled);
-            if !self.enabled.is_empty() && (self.is_too_deep() || self.is_known()?) {
+            if !self.enabled.is_empty() && self.is_too_deep() {
+                return Ok(());
+            }
+            let entered = self.tree.enter(&self.enabled, &mut self.trace, self.options);
+            if entered != Entered::End && !self.is_to_be_explored()? {
+                self.report.redundant += 1;
+                self.tree.leave();
                 return Ok(());
             }
             self.report.states += 1;
-            match self.tree.enter(&self.enabled, &mut self.trace, self.options) {
+            match entered {
                 Entered::Open => {}
+                // A state that is cached is explored in what does not sleep, and that may be nothing.
+                Entered::Asleep if self.tree.is_open() => {}
                 Entered::Asleep => {
                     self.report.redundant += 1;
                     return Ok(());
@@ -144,30 +152,38 @@ impl<B: Blueprint> Search<'_, B> {
         deep
     }
 
-    /// Whether what follows on this state is known, and if so, whether it follows on itself.
-    fn is_known(&mut self) -> Result<bool, ExploreError> {
+    /// Looks up the state whose node was just entered, and leaves of it only what is to be explored. False if that is
+    /// nothing.
+    fn is_to_be_explored(&mut self) -> Result<bool, ExploreError> {
         if self.options.reduction != Reduction::Cache {
-            return Ok(false);
+            return Ok(true);
         }
         let name = || ExploreError::NoFingerprint(self.blueprint.name().to_string());
         let state = self.world.fingerprint().ok_or_else(name)?;
-        let faults = self.tree.faults_left(&self.trace, self.options);
+        let Search { world, cache, tree, .. } = self;
+        let slept = tree.slept(|actor, outcome| {
+            let lasting = world.is_lasting(actor);
+            if lasting { cache.way(actor, outcome) } else { None }
+        });
         let depth = self.trace.len();
-        if self.cache.is_new(state, faults, depth) {
-            return Ok(false);
-        }
-        match self.cache.on_path(state, faults, depth) {
-            Some(first) => {
+        match cache.visit(state, tree.faults(), slept, depth) {
+            Visit::New => Ok(true),
+            Visit::Circle(first) => {
                 let text = format!("the state after {depth} events is the one after {first}");
                 self.end(Err(Violation::endless(text)));
+                Ok(false)
             }
-            None => self.report.redundant += 1,
+            Visit::Again(ways) => {
+                tree.narrow(|actor, outcome| cache.way(actor, outcome).is_some_and(|way| ways.has(way)));
+                // What it leads to has reached what it has reached, and so does this.
+                self.note_coverage();
+                Ok(!ways.is_empty())
+            }
         }
-        Ok(true)
     }
 
     fn take(&mut self, enabled: &Enabled, outcome: Outcome) -> Result<(), ExploreError> {
-        let reduces = matches!(self.options.reduction, Reduction::Sleep | Reduction::Dpor);
+        let reduces = self.options.reduction != Reduction::None;
         self.footprint.clear();
         let touched = reduces.then_some(&mut self.footprint);
         self.report.transitions += 1;
@@ -175,8 +191,8 @@ impl<B: Blueprint> Search<'_, B> {
         let not_now = |stuck| ExploreError::NotDeterministic { stuck, after };
         self.world.take(enabled.event, outcome, touched).map_err(not_now)?;
         match self.options.reduction {
-            Reduction::None | Reduction::Cache => self.trace.push_plain(enabled, outcome),
-            Reduction::Sleep => self.trace.push_touches(enabled, outcome, &self.footprint),
+            Reduction::None => self.trace.push_plain(enabled, outcome),
+            Reduction::Sleep | Reduction::Cache => self.trace.push_touches(enabled, outcome, &self.footprint),
             Reduction::Dpor => {
                 self.trace.push(enabled, outcome, &self.footprint);
                 self.reverse_races();
@@ -213,8 +229,10 @@ impl<B: Blueprint> Search<'_, B> {
 
     fn step_back(&mut self) {
         match self.options.reduction {
-            Reduction::None | Reduction::Cache => drop(self.trace.pop_plain()),
-            Reduction::Sleep => self.trace.pop_plain().into_iter().for_each(|slept| self.tree.sleep(slept)),
+            Reduction::None => drop(self.trace.pop_plain()),
+            Reduction::Sleep | Reduction::Cache => {
+                self.trace.pop_plain().into_iter().for_each(|slept| self.tree.sleep(slept))
+            }
             Reduction::Dpor => self.trace.pop().into_iter().for_each(|slept| self.tree.sleep(slept)),
         }
     }
@@ -233,8 +251,7 @@ impl<B: Blueprint> Search<'_, B> {
     fn end(&mut self, verdict: Result<(), Violation>) {
         self.report.executions += 1;
         self.report.deepest = self.report.deepest.max(self.trace.len() as u64);
-        self.coverage.rewind();
-        self.world.coverage(&mut self.coverage);
+        self.note_coverage();
         if self.options.collect_ends {
             self.report.ends.extend(self.world.fingerprint());
         }
@@ -244,6 +261,11 @@ impl<B: Blueprint> Search<'_, B> {
         } else {
             self.report.passed_over += 1;
         }
+    }
+
+    fn note_coverage(&mut self) {
+        self.coverage.rewind();
+        self.world.coverage(&mut self.coverage);
     }
 
     fn must_stop(&self, watch: Watch<'_>) -> Option<Stopped> {

@@ -1,11 +1,12 @@
 //! The choice points on the way from the root to the present state: what could happen at each, what of it is wanted,
 //! what was explored, what sleeps.
 
+use super::cache::Ways;
 use super::choices::Step;
 use super::options::{Options, Reduction};
 use super::trace::{Reversal, Sleeper, Trace};
 use sim_backend::choice::EventId;
-use sim_backend::explore::{Enabled, Outcome};
+use sim_backend::explore::{Actor, Enabled, Outcome};
 use std::ops::Range;
 
 /// The branch of the search tree that is being explored. All its tables are stacks, reused from one execution to the
@@ -33,12 +34,17 @@ struct Node {
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     enabled: Enabled,
-    /// Its outcomes that are neither asleep nor explored, a bit for each.
+    /// Its outcomes, a bit for each; and those that are neither asleep nor explored.
+    all: u8,
     left: u8,
     /// Whether some of its outcomes were asleep when the node was entered.
     slept: bool,
     /// Whether it is in the node's backtrack set.
     wanted: bool,
+}
+
+fn outcomes(bits: u8) -> impl Iterator<Item = Outcome> {
+    Outcome::ALL.into_iter().filter(move |&outcome| bits & 1 << outcome as u8 != 0)
 }
 
 const DONE: u8 = 1 << Outcome::Done as u8;
@@ -84,7 +90,7 @@ impl Tree {
             let all = kinds.iter().fold(DONE, |bits, fault| bits | 1 << fault as u8);
             let asleep = all & self.asleep(sleepers..self.sleepers.len(), event.event);
             let candidate =
-                Candidate { enabled: *event, left: all & !asleep, slept: asleep != 0, wanted: !dpor };
+                Candidate { enabled: *event, all, left: all & !asleep, slept: asleep != 0, wanted: !dpor };
             self.candidates.push(candidate);
         }
         self.nodes.push(Node { candidates, sleepers, faults, taken: candidates });
@@ -96,6 +102,48 @@ impl Tree {
             all if all.iter().all(|candidate| candidate.left == 0) => Entered::Asleep,
             _ => Entered::Open,
         }
+    }
+
+    /// How many faults there may be from the last node on.
+    pub(super) fn faults(&self) -> u32 {
+        self.nodes.last().map_or(0, |node| node.faults)
+    }
+
+    /// Whether something is to be tried at the last node.
+    pub(super) fn is_open(&self) -> bool {
+        self.last_candidates().iter().any(|candidate| candidate.left != 0)
+    }
+
+    /// What sleeps at the last node of what could happen there, by names that last. What has no such name is woken.
+    pub(super) fn slept(&mut self, mut way: impl FnMut(Actor, Outcome) -> Option<Ways>) -> Ways {
+        let first = self.nodes.last().map_or(0, |node| node.candidates);
+        let mut slept = Ways::default();
+        for candidate in &mut self.candidates[first..] {
+            for outcome in outcomes(candidate.all & !candidate.left) {
+                match way(candidate.enabled.actor, outcome) {
+                    Some(way) => slept.add(way),
+                    None => candidate.left |= 1 << outcome as u8,
+                }
+            }
+        }
+        slept
+    }
+
+    /// Leaves to be tried at the last node only what slept there before, of which `slept` knows.
+    pub(super) fn narrow(&mut self, mut slept: impl FnMut(Actor, Outcome) -> bool) {
+        let first = self.nodes.last().map_or(0, |node| node.candidates);
+        for candidate in &mut self.candidates[first..] {
+            for outcome in outcomes(candidate.left) {
+                if !slept(candidate.enabled.actor, outcome) {
+                    candidate.left &= !(1 << outcome as u8);
+                }
+            }
+        }
+    }
+
+    fn last_candidates(&self) -> &[Candidate] {
+        let first = self.nodes.last().map_or(0, |node| node.candidates);
+        &self.candidates[first..]
     }
 
     /// The next step to try at the last node, if there is one.
@@ -202,7 +250,7 @@ impl Tree {
     fn fall_asleep(&mut self, trace: &mut Trace, reduction: Reduction) -> usize {
         let here = self.sleepers.len();
         let Some(node) = self.nodes.last() else { return here };
-        if here > node.sleepers && matches!(reduction, Reduction::Sleep | Reduction::Dpor) {
+        if here > node.sleepers && reduction != Reduction::None {
             trace.mark_last();
             for index in node.sleepers..here {
                 let sleeper = self.sleepers[index];

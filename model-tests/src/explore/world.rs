@@ -3,7 +3,7 @@
 use super::subject::Params;
 use super::tale::Tale;
 use sim_backend::choice::EventId;
-use sim_backend::explore::{Enabled, FaultSet, Footprint, NotEnabled, Outcome};
+use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, NotEnabled, Outcome};
 use std::fmt;
 use thiserror::Error;
 
@@ -63,6 +63,13 @@ pub trait World {
     /// different ones but for chance. State caching needs it.
     fn fingerprint(&mut self) -> Option<Fingerprint> {
         None
+    }
+
+    /// Whether this actor's next event is the same one in all states that have the same fingerprint. If it is not (it is
+    /// named by what happened before), state caching never leaves it out because it sleeps.
+    fn is_lasting(&self, actor: Actor) -> bool {
+        let _ = actor;
+        true
     }
 
     /// Says which interesting branches this execution has reached. Asked once, at its end; in every execution all

@@ -3,6 +3,7 @@
 use super::Oracle;
 use crate::history::{Event, RequestId, What};
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 /// A request is granted at most once, and only if it was made and is still wanted.
 ///
@@ -13,7 +14,7 @@ pub struct AtMostOnce {
     requests: BTreeMap<RequestId, Stage>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     Waiting,
     Holding,
@@ -27,6 +28,13 @@ impl Stage {
             Stage::Holding => "holds the lock already",
             Stage::Over(how) => how,
         }
+    }
+}
+
+impl AtMostOnce {
+    /// Adds to a hash where each request stands.
+    pub(super) fn content(&self, to: &mut impl Hasher) {
+        self.requests.hash(to);
     }
 }
 

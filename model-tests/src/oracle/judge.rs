@@ -8,6 +8,7 @@ use crate::history::Event;
 use serde::Serialize;
 use sim_backend::sanitizer;
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use verbs_trait::Nanos;
 
 /// All the oracles of a lock service together: they watch one history, and their verdicts are kept in the
@@ -68,6 +69,14 @@ impl Judge {
             }
         }
         bypass.observe(event);
+    }
+
+    /// Adds to a hash all that a verdict to come may depend on, where no time passes: where each request stands, and the
+    /// highest tokens. Who holds follows from the former.
+    pub fn content(&self, to: &mut impl Hasher) {
+        self.once.content(to);
+        self.tokens.content(to);
+        self.verdicts.violations.len().hash(to);
     }
 
     /// How many requests have not ended.

@@ -4,6 +4,7 @@ use super::Oracle;
 use crate::history::{Event, RequestId, What};
 use protocols::locks::{LockKey, Mode, Token};
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 /// Fencing tokens grow: whoever guards what is locked can refuse a holder that was superseded.
 ///
@@ -25,6 +26,15 @@ impl Tokens {
     /// Watches a scheme's tokens; `expected` says whether every grant must have one.
     pub fn new(expected: bool) -> Tokens {
         Tokens { expected, locks: BTreeMap::new() }
+    }
+}
+
+impl Tokens {
+    /// Adds to a hash the highest tokens. Who had them is for reports.
+    pub(super) fn content(&self, to: &mut impl Hasher) {
+        for (key, Highest { of_any, of_exclusive }) in &self.locks {
+            (key, of_any.map(|(token, _)| token), of_exclusive.map(|(token, _)| token)).hash(to);
+        }
     }
 }
 

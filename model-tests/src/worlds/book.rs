@@ -163,9 +163,15 @@ pub async fn client<V: Verbs, L: Locker>(
         let request = RequestId { client: ClientId { node, index: 0 }, number };
         let record = |what| book.record(Event { at: Nanos::ZERO, request, key, mode, what });
         record(What::Requested { deadline: None });
+        let frame = rt.frame();
+        frame.knows((number, "asks"));
         let held = lock.lock(mode).await;
         record(What::Granted { token: L::token(&held) });
+        frame.knows((number, "holds"));
+        let rest = rt.rest();
         rt.yield_now().await;
+        drop(rest);
+        drop(frame);
         record(What::Released);
         lock.unlock(held).await;
     }

@@ -3,10 +3,11 @@
 use super::book::{Book, Locker, client};
 use super::cluster::{Member, Shape};
 use super::modes::{self, Requests};
-use super::stage::Play;
+use super::stage::{Play, Unseen};
 use crate::explore::{Coverage, Params, Violation};
 use crate::oracle::{Conduct, Leaks, Leftover};
 use protocols::locks::{Grant, LockClient, LockConfig, LockKey, LockService, LockStats, Mode, Scheme, Token};
+use protocols::rt::Digest;
 use sim_backend::explore::FaultSet;
 use sim_backend::{NodeId, Sim};
 use verbs_trait::{Nanos, Wait};
@@ -86,6 +87,11 @@ pub struct Cast {
 }
 
 impl Cast {
+    /// A node's service.
+    pub fn service(&self, node: usize) -> &LockService<Sim> {
+        &self.services[node]
+    }
+
     fn stats(&self) -> LockStats {
         let mut all = LockStats::default();
         self.services.iter().for_each(|service| all += service.stats());
@@ -136,6 +142,7 @@ impl Play for Locks {
         let mut config = LockConfig::new(self.scheme, self.nodes());
         config.shared_limit = self.shared_limit.unwrap_or(config.shared_limit);
         let start = |member: &Member| {
+            member.rt.tell_content();
             LockService::start(&member.rt, &member.mesh, config).expect("a good configuration")
         };
         let mut cast = Cast { services: members.iter().map(start).collect(), before: LockStats::default() };
@@ -172,6 +179,17 @@ impl Play for Locks {
             }
         }
         Ok(())
+    }
+
+    fn content(
+        &self,
+        cast: &Cast,
+        node: usize,
+        member: &Member,
+        unseen: &Unseen<'_>,
+        to: &mut Digest,
+    ) -> bool {
+        member.mesh.content(unseen, to) && cast.services[node].content(to)
     }
 
     fn coverage(&self, cast: &Cast, members: &[Member], sink: &mut Coverage) {

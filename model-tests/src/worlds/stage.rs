@@ -4,13 +4,15 @@ use super::book::Book;
 use super::chronicle::Chronicle;
 use super::cluster::{Member, Shape, connected};
 use crate::explore::{Blueprint, Coverage, Fingerprint, Params, Stuck, Tale, Violation, World};
+use protocols::rt::Digest;
 use sim_backend::choice::{EventId, First};
 use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, Object, Outcome, Policy, Timers};
 use sim_backend::log::Log;
 use sim_backend::profile::Profile;
 use sim_backend::{Config, Fabric, NodeId, Order, Root};
+use std::hash::Hash;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Node};
+use verbs_trait::{Nanos, Node, QpNum};
 
 /// A world's programs and its judgement: the fabric is the stage, and this is what is played on it.
 pub trait Play {
@@ -88,9 +90,39 @@ pub trait Play {
     /// The promise that was broken.
     fn finish(&self, cast: &Self::Cast, members: &[Member], book: &Book) -> Result<(), Violation>;
 
+    /// Adds to a hash what a node still knows, between two steps, and says whether that is all. If it is not, the node
+    /// counts by all that it has seen.
+    fn content(
+        &self,
+        cast: &Self::Cast,
+        node: usize,
+        member: &Member,
+        unseen: &Unseen<'_>,
+        to: &mut Digest,
+    ) -> bool {
+        let _ = (cast, node, member, unseen, to);
+        false
+    }
+
     /// Names the interesting branches and says which were taken.
     fn coverage(&self, cast: &Self::Cast, members: &[Member], sink: &mut Coverage) {
         let _ = (cast, members, sink);
+    }
+}
+
+/// What a node's adapters hold of its requests, and its program cannot know.
+pub struct Unseen<'a> {
+    fabric: &'a Fabric,
+    node: NodeId,
+}
+
+impl protocols::rt::Unseen for Unseen<'_> {
+    fn unended_sends(&self, qp: QpNum) -> u32 {
+        self.fabric.unended_sends(self.node, qp)
+    }
+
+    fn arrived(&self, qp: QpNum, n: usize) -> Option<u32> {
+        self.fabric.arrived(self.node, qp, n)
     }
 }
 
@@ -259,6 +291,28 @@ impl<P: Play> Scene<P> {
         self.acts = Some(acts);
     }
 
+    /// What each node still knows.
+    fn contents(&self, acts: &Acts<P>) -> Vec<Option<u128>> {
+        let Acts { cast, members, .. } = acts;
+        let of = |(node, member): (usize, &Member)| {
+            let unseen = Unseen { fabric: &self.fabric, node: NodeId(node as u32) };
+            let mut digest = Digest::default();
+            self.play.content(cast, node, member, &unseen, &mut digest).then(|| digest.whole())
+        };
+        members.iter().enumerate().map(of).collect()
+    }
+
+    /// Whether every node says what it still knows. One that cannot counts by its history, and then two states may be
+    /// equal and have different fingerprints.
+    pub fn is_told(&self) -> bool {
+        self.acts.as_ref().is_none_or(|acts| self.contents(acts).iter().all(Option::is_some))
+    }
+
+    /// The parts of the fabric's fingerprint, with their names: to see in what two states differ.
+    pub fn parts(&self) -> Vec<(String, u128)> {
+        self.acts.as_ref().map_or(Vec::new(), |acts| self.fabric.fingerprint_parts_of(&self.contents(acts)))
+    }
+
     /// The requests that did not end, and why nothing will end them.
     fn stuck(&self, book: &Book) -> Option<Violation> {
         let open = book.judge(|judge| {
@@ -335,14 +389,20 @@ impl<P: Play> World for Scene<P> {
         }
     }
 
-    /// The fabric's, in which each program counts by all that it has seen: programs are deterministic, and what the book
-    /// says of a node is a function of what its program saw. (Of what was said *in which order across nodes* only the
-    /// holders matter to what comes, and they follow from what each node has done; where more matters, the book counts.) The script is part of it, since
-    /// it is what programs were started with.
+    /// The fabric's and the book's. A program counts by what it still knows, if the play can say it, and otherwise by
+    /// all that it has seen: programs are deterministic. The script is part of it, since it is what programs were
+    /// started with; and so is the order of what was said across nodes, where the book says that it matters.
     fn fingerprint(&mut self) -> Option<Fingerprint> {
         let Some(acts) = &self.acts else { return Some(Fingerprint(SCRIPT.into())) };
-        let script = (acts.script as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        Some(Fingerprint(self.fabric.fingerprint() ^ script ^ acts.book.past()))
+        let mut rest = Digest::default();
+        acts.script.hash(&mut rest);
+        acts.book.judge(|judge| judge.content(&mut rest));
+        acts.book.past().hash(&mut rest);
+        Some(Fingerprint(self.fabric.fingerprint_of(&self.contents(acts)) ^ rest.whole()))
+    }
+
+    fn is_lasting(&self, actor: Actor) -> bool {
+        actor.is_lasting()
     }
 
     fn coverage(&mut self, sink: &mut Coverage) {

@@ -9,11 +9,11 @@ use std::rc::Rc;
 use verbs_trait::{Nanos, Verbs, Work};
 
 /// A request's number on its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ticket(pub(crate) u64);
 
 /// How long a request may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Patience {
     /// It waits in the queue until it is granted or its application leaves.
     Queue,
@@ -126,7 +126,12 @@ impl<V: Verbs> LockClient<V> {
         let (reply, answer) = oneshot();
         let mut pending = self.front.enter(key, mode, patience, reply)?;
         let answer = match deadline {
-            Nanos::MAX => answer.await,
+            Nanos::MAX => {
+                let frame = rt.frame();
+                frame.knows((pending.ticket, key, mode));
+                let _rest = rt.rest();
+                answer.await
+            }
             at => rt.deadline(at, answer).await.map_err(|_| LockError::Deadline)?,
         };
         let token = match answer {

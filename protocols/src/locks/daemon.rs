@@ -18,11 +18,13 @@ use crate::rt::sync::{Mailbox, Signal};
 use crate::transport::{Inbox, Incoming, Mesh, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 use std::rc::Rc;
 use verbs_trait::{Verbs, Work};
 
 /// A node's requests for one lock, and its place among the other nodes.
 struct Lock<V: Verbs> {
+    key: LockKey,
     queue: RefCell<LocalQueue>,
     queue_changed: Signal,
     /// A task serves it.
@@ -31,7 +33,7 @@ struct Lock<V: Verbs> {
 }
 
 /// The node's place, by scheme.
-enum Seat<V: Verbs> {
+pub(super) enum Seat<V: Verbs> {
     Srsl(srsl::Seat<Net<V>>),
     /// N-CoSED's, or DQNL's.
     Ncosed(ncosed::Seat<Net<V>>),
@@ -82,7 +84,10 @@ impl<V: Verbs> Daemon<V> {
     // What applications say.
 
     async fn hear_applications(self: Rc<Self>, mut commands: Mailbox<Command>) {
-        while let Ok(command) = commands.recv().await {
+        while let Ok(command) = {
+            let _rest = self.rt.rest();
+            commands.recv().await
+        } {
             self.rt.spend(Work::IpcReceive);
             match command {
                 Command::Enter { ticket, key, mode, patience, reply } => {
@@ -126,7 +131,7 @@ impl<V: Verbs> Daemon<V> {
             }
         };
         let (queue, queue_changed) = (RefCell::default(), Signal::new());
-        let lock = Rc::new(Lock { queue, queue_changed, served: Cell::new(false), seat });
+        let lock = Rc::new(Lock { key, queue, queue_changed, served: Cell::new(false), seat });
         self.locks.borrow_mut().insert(key, Rc::clone(&lock));
         lock
     }
@@ -144,10 +149,14 @@ impl<V: Verbs> Daemon<V> {
 
     /// Asks for what is wanted, lets it be used, gives it back; as long as something is wanted.
     async fn serve(self: Rc<Self>, lock: Rc<Lock<V>>) {
+        let frame = self.rt.frame();
         while let Some(wanted) = lock.wanted() {
+            frame.knows((lock.key, wanted));
             match lock.seat.take(wanted).await {
                 Ok((mode, token)) => {
+                    frame.knows((lock.key, "used"));
                     self.use_up(&lock, mode, token).await;
+                    frame.knows((lock.key, "given back"));
                     lock.seat.give_back().await;
                 }
                 Err(NoGrant::Busy) => {
@@ -172,8 +181,12 @@ impl<V: Verbs> Daemon<V> {
         }
         loop {
             let changed = || lock.queue.borrow().is_eased() || lock.queue.borrow().is_spent();
+            let rest = self.rt.rest();
             lock.queue_changed.until(changed).await;
+            drop(rest);
             if lock.queue.borrow_mut().tell_eased() {
+                let frame = self.rt.frame();
+                frame.knows("downgraded");
                 lock.seat.downgrade().await;
                 continue;
             }
@@ -202,7 +215,10 @@ impl<V: Verbs> Daemon<V> {
     // What other nodes say.
 
     async fn hear_nodes(self: Rc<Self>, mut inbox: Inbox) {
-        while let Some(incoming) = inbox.recv().await {
+        while let Some(incoming) = {
+            let _rest = self.rt.rest();
+            inbox.recv().await
+        } {
             match incoming {
                 Incoming::Message(message) => {
                     bump(&self.counters.messages_received);
@@ -241,6 +257,22 @@ impl<V: Verbs> Daemon<V> {
     /// A lock that this node has used: nobody else has reason to write to it about others.
     fn known(&self, key: LockKey) -> Option<Rc<Lock<V>>> {
         self.locks.borrow().get(&key).map(Rc::clone)
+    }
+
+    /// Tells of each lock that this node has used: whether a task serves it, who waits for it here, and its place among
+    /// the nodes.
+    pub(super) fn each_lock(&self, mut tell: impl FnMut(LockKey, bool, &LocalQueue, &Seat<V>)) {
+        for (key, lock) in self.locks.borrow().iter() {
+            tell(*key, lock.served.get(), &lock.queue.borrow(), &lock.seat);
+        }
+    }
+
+    pub(super) fn homes(&self) -> &Homes<V> {
+        &self.homes
+    }
+
+    pub(super) fn keeps_nothing_back(&self) -> bool {
+        self.net.kept() == 0
     }
 
     /// What the daemon holds.
@@ -297,6 +329,14 @@ impl<V: Verbs> Seat<V> {
         match self {
             Seat::Srsl(seat) => seat.unlock(),
             Seat::Ncosed(seat) => seat.unlock().await,
+        }
+    }
+
+    /// What it knows, for explorers.
+    pub(super) fn content(&self, to: &mut impl Hasher) {
+        match self {
+            Seat::Srsl(seat) => seat.content(to),
+            Seat::Ncosed(seat) => seat.content(to),
         }
     }
 

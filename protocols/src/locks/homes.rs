@@ -11,6 +11,7 @@ use crate::transport::Rank;
 use ncosed::{Action, Event, Word};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use verbs_trait::{RemoteSlice, Verbs};
 
@@ -30,6 +31,7 @@ struct Keeper {
 }
 
 /// What takes time. A home has one under way at a time.
+#[derive(Clone, Copy, Hash)]
 enum Deed {
     Swap { at: RemoteSlice, compare: Word, swap: Word },
     FreshWord { retired: Option<RemoteSlice> },
@@ -114,6 +116,8 @@ impl<V: Verbs> Homes<V> {
 
     /// Does what takes time, and comes back with an event.
     async fn perform(self: Rc<Self>, keeper: Rc<Keeper>, deed: Deed) {
+        let frame = self.rt.frame();
+        frame.knows((keeper.key, deed));
         let event = match deed {
             Deed::Swap { at, compare, swap } => {
                 let me = self.net.mesh().me();
@@ -121,6 +125,7 @@ impl<V: Verbs> Homes<V> {
             }
             Deed::FreshWord { retired } => Event::Word(self.words.fresh(retired).await),
         };
+        drop(frame);
         self.tell(&keeper, event);
     }
 
@@ -147,6 +152,20 @@ impl<V: Verbs> Homes<V> {
         let homes = Rc::clone(self);
         let work = move |(keeper, deed)| Rc::clone(&homes).perform(keeper, deed);
         self.pool.give(&self.rt, (Rc::clone(keeper), deed), work);
+    }
+
+    pub(super) fn words(&self) -> &Words<V> {
+        &self.words
+    }
+
+    /// What each home knows, for explorers.
+    pub(super) fn each_home(&self, to: &mut impl Hasher) {
+        for (key, home) in self.homes.borrow().iter() {
+            match home {
+                Home::Srsl(home) => (key, home).hash(to),
+                Home::Ncosed(keeper) => (key, &*keeper.home.borrow()).hash(to),
+            }
+        }
     }
 
     /// What the homes hold.

@@ -13,6 +13,7 @@ use super::client::{Patience, Reply, Ticket};
 use super::{LockError, Mode, Token};
 use crate::rt::sync::OneshotSender;
 use std::collections::VecDeque;
+use std::hash::Hash;
 
 struct Waiting {
     ticket: Ticket,
@@ -31,7 +32,7 @@ struct Hold {
 }
 
 /// What the network should be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wanted {
     pub(crate) ticket: Ticket,
     pub(crate) mode: Mode,
@@ -87,6 +88,20 @@ impl LocalQueue {
             }
             None => Left::Nobody,
         }
+    }
+
+    /// Tells of each request that waits, and whether it still listens.
+    pub(super) fn each_waiting(&self, mut tell: impl FnMut(Ticket, Mode, Patience, bool)) {
+        for Waiting { ticket, mode, patience, reply } in &self.waiting {
+            tell(*ticket, *mode, *patience, !reply.is_closed());
+        }
+    }
+
+    /// Who holds, and what.
+    pub(super) fn held(&self) -> impl Hash {
+        let hold =
+            |Hold { mode, token, hand_overs_left, eased }: &Hold| (*mode, *token, *hand_overs_left, *eased);
+        (&self.users, self.hold.as_ref().map(hold))
     }
 
     /// What to ask the network for, while nothing is held.

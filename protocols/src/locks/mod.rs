@@ -49,6 +49,7 @@ mod audit;
 mod client;
 mod codec;
 mod config;
+mod content;
 mod daemon;
 mod dqnl;
 mod error;

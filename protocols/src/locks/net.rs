@@ -1,10 +1,11 @@
 //! A daemon's network: messages that are never refused, atomics that are never lost without a word.
 
+use super::content::Telling;
 use super::ncosed::{self, FateUnknown, Word};
 use super::srsl;
 use super::stats::{Counters, bump};
 use super::{LockConfig, LockKey, Scheme, codec::Encoded};
-use crate::rt::Rt;
+use crate::rt::{Frame, Rt};
 use crate::transport::{Channel, Mesh, NotExecuted, OpError, Rank, SendError};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -120,9 +121,14 @@ impl<V: Verbs> Net<V> {
     where
         F: Future<Output = Result<u64, OpError>>,
     {
+        let frame = self.rt.frame();
         let mut pause = PAUSES.0;
         loop {
-            match post().await {
+            frame.knows(pause);
+            let rest = self.rt.rest();
+            let end = post().await;
+            drop(rest);
+            match end {
                 Ok(was) => return Ok(Word(was)),
                 Err(OpError::Unknown(_)) => {
                     bump(&self.counters.unknown_fates);
@@ -160,6 +166,16 @@ impl<V: Verbs> Net<V> {
     ) -> Result<Word, FateUnknown> {
         bump(&self.counters.compare_swaps);
         self.see_through(home, || self.mesh.compare_swap(home, at, compare.0, swap.0)).await
+    }
+}
+
+impl<V: Verbs> Telling for Net<V> {
+    fn rest(&self) -> Frame<'_> {
+        self.rt.rest()
+    }
+
+    fn frame(&self) -> Frame<'_> {
+        self.rt.frame()
     }
 }
 

@@ -34,12 +34,15 @@ impl<J: 'static> Pool<J> {
             let _ = task.send(job);
             return;
         }
-        let pool = Rc::clone(self);
+        let (pool, own) = (Rc::clone(self), rt.clone());
         rt.spawn(async move {
             let (sender, mut jobs) = mailbox();
             work(job).await;
             while pool.keep(&sender)
-                && let Ok(job) = jobs.recv().await
+                && let Ok(job) = {
+                    let _rest = own.rest();
+                    jobs.recv().await
+                }
             {
                 work(job).await;
             }

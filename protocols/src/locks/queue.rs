@@ -5,6 +5,7 @@
 use super::Mode;
 use crate::transport::Rank;
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 
 /// Who holds a lock and who waits for it. A node appears at most once: it has one request a lock in the
 /// network (see [`super::local`]).
@@ -13,6 +14,15 @@ pub(crate) struct GrantQueue {
     holders: Vec<Rank>,
     held: Option<Mode>,
     waiting: VecDeque<(Rank, Mode)>,
+}
+
+impl Hash for GrantQueue {
+    /// Those who hold are in no order.
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        let mut holders = self.holders.clone();
+        holders.sort_unstable();
+        (holders, self.held, &self.waiting).hash(to);
+    }
 }
 
 /// A message that contradicts what the queue knows; its sender is at fault.

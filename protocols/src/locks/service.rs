@@ -37,6 +37,14 @@ impl<V: Verbs> LockService<V> {
         Ok(LockService { front, daemon })
     }
 
+    pub(super) fn daemon(&self) -> &Daemon<V> {
+        &self.daemon
+    }
+
+    pub(super) fn next_ticket(&self) -> u64 {
+        self.front.next_ticket.get()
+    }
+
     /// Another application of this node.
     pub fn client(&self) -> LockClient<V> {
         LockClient { front: Rc::clone(&self.front) }

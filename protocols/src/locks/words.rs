@@ -1,5 +1,6 @@
 //! A home's words: registered memory, eight bytes for each lock.
 
+use super::content::Telling;
 use super::ncosed::Word;
 use super::net::Net;
 use std::cell::RefCell;
@@ -79,9 +80,11 @@ impl<V: Verbs> Words<V> {
 
     /// Sets a word that nobody else uses to zero: by the adapter, as everything is done to words.
     async fn scrub(&self, at: RemoteSlice) {
+        let frame = self.net.frame();
         let mut seen = Word::POISON;
         // Ends after one wrong guess for each unknown fate.
         loop {
+            frame.knows((at, seen));
             match self.net.swap(self.net.mesh().me(), at, seen, Word::FREE).await {
                 Ok(was) if was == seen => return,
                 Ok(was) => seen = was,
@@ -98,6 +101,12 @@ impl<V: Verbs> Words<V> {
                 && (region.addr()..region.addr() + region.len() as u64).contains(&at.addr)
         })?;
         region.load((at.addr - region.addr()) as usize).ok()
+    }
+
+    /// All that decides which word is the next one.
+    pub(super) fn numbers(&self) -> impl std::hash::Hash {
+        let memory = self.memory.borrow();
+        (memory.regions.len(), memory.used_of_last, memory.retired.clone(), memory.in_use)
     }
 
     /// Words in use, and words that were given up.

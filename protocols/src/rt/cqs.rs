@@ -1,5 +1,6 @@
 //! The node's completion queues: as many as its queue pairs need, so that none can overrun.
 
+use std::hash::{Hash, Hasher};
 use verbs_trait::{Arm, CompletionQueue, Context, CqId, Result, Verbs, WorkCompletion};
 
 struct Entry<V: Verbs> {
@@ -93,6 +94,13 @@ impl<V: Verbs> Cqs<V> {
     pub(super) fn event(&mut self, id: CqId) {
         if let Some(entry) = self.entries.iter_mut().find(|e| e.cq.id() == id) {
             entry.armed = false;
+        }
+    }
+
+    /// Adds to a hash what is armed and what is promised.
+    pub(super) fn content(&self, to: &mut impl Hasher) {
+        for entry in &self.entries {
+            (entry.armed, entry.reserved, entry.leaving).hash(to);
         }
     }
 

@@ -126,6 +126,21 @@ impl Ledgers {
         Watchers(watchers)
     }
 
+    /// What is outstanding in a queue, oldest first.
+    pub(super) fn outstanding(&self, queue: QueueId, side: Side) -> &VecDeque<u64> {
+        let ledger = &self.ledgers[queue.0 as usize];
+        match side {
+            Side::Send => &ledger.sends,
+            Side::Receive => &ledger.receives,
+        }
+    }
+
+    /// How many tasks watch a queue pair's requests end.
+    pub(super) fn watchers(&self, queue: QueueId) -> usize {
+        let ledger = &self.ledgers[queue.0 as usize];
+        ledger.send_watchers.len() + ledger.drain_watchers.len()
+    }
+
     pub(super) fn sends(&self, queue: QueueId) -> usize {
         self.ledgers[queue.0 as usize].sends.len()
     }

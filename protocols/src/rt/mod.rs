@@ -13,9 +13,11 @@
 //! | `cqs` | completion queues that cannot overrun |
 //! | `events` | connection management and asynchronous events, routed |
 //! | `memory` | registered memory in blocks |
+//! | `content` | what a node still knows, for explorers |
 //! | `program` | the node's step |
 //! | [`sync`] | waiting for one another |
 
+mod content;
 mod cqs;
 mod events;
 mod executor;
@@ -28,6 +30,7 @@ pub mod sync;
 mod timers;
 mod wait;
 
+pub use content::{Digest, Frame, Unseen};
 pub use events::Connector;
 pub use executor::JoinHandle;
 pub use memory::{Block, BufferPool};
@@ -121,6 +124,10 @@ struct Inner<V: Verbs> {
     routes: RefCell<Routes<V>>,
     /// Completions just polled; kept for its allocation.
     batch: RefCell<Vec<WorkCompletion>>,
+    /// The last step found nothing to do and said so; the next one arms.
+    arming: Cell<bool>,
+    /// A poll has found nothing since the queues were armed last.
+    looked: Cell<bool>,
     closed: Cell<bool>,
     fatal: Cell<Option<VerbsError>>,
 }
@@ -163,6 +170,8 @@ impl<V: Verbs> Rt<V> {
             channel: RefCell::new(channel),
             routes: RefCell::new(Routes::new()),
             batch: RefCell::default(),
+            arming: Cell::new(false),
+            looked: Cell::new(true),
             closed: Cell::new(false),
             fatal: Cell::new(None),
         };

@@ -8,37 +8,33 @@ use verbs_trait::{Clock, CompletionChannel, Host, Nanos, Node, Park, Verbs, Verb
 /// What a node's driver steps. Dropping it shuts the runtime down, as a crash of the node would.
 pub struct Program<V: Verbs> {
     rt: Rt<V>,
-    /// The last step found nothing to do and said so; this one arms.
-    arming: bool,
-    /// A poll has found nothing since the queues were armed last.
-    looked: bool,
 }
 
 impl<V: Verbs> Program<V> {
     pub(super) fn new(rt: Rt<V>) -> Program<V> {
-        Program { rt, arming: false, looked: true }
+        Program { rt }
     }
 
     /// Whether the next step begins by arming the completion queues, the last one having found nothing to do.
     pub fn is_about_to_arm(&self) -> bool {
-        self.arming
+        self.rt.inner.arming.get()
     }
 
     /// One step, as long as the device obeys.
-    fn try_step(&mut self) -> Result<Park, VerbsError> {
+    fn try_step(&self) -> Result<Park, VerbsError> {
         let inner = &*self.rt.inner;
         inner.executor.begin_step();
         inner.drain_events();
-        if std::mem::take(&mut self.arming) {
+        if inner.arming.take() {
             // Poll, arm, poll: the rounds below are the second poll (IBA 11.4.2.2).
             inner.cqs.borrow_mut().arm()?;
-            self.looked = false;
+            inner.looked.set(false);
         }
         let one = inner.config.one_by_one;
         let mut polls = !(one && inner.executor.has_ready());
         for _ in 0..inner.config.max_rounds {
             let polled = if polls { inner.poll_completions()? } else { Polled::Nothing };
-            self.looked |= polled == Polled::Empty;
+            inner.looked.set(inner.looked.get() | (polled == Polled::Empty));
             polls &= !one;
             let fired = inner.fire_timers();
             let ran = inner.executor.run_round(|task| inner.host.task(task));
@@ -59,7 +55,7 @@ impl<V: Verbs> Program<V> {
     }
 
     /// Nothing is left to do now: says what to wait for, arming first where completions are notified.
-    fn rest(&mut self) -> Park {
+    fn rest(&self) -> Park {
         let inner = &*self.rt.inner;
         if inner.executor.has_yielded() {
             return Park::Again;
@@ -67,10 +63,10 @@ impl<V: Verbs> Program<V> {
         let style = inner.config.wait;
         if style == Wait::Notify && !inner.cqs.borrow().all_armed() {
             // Not in this step: a completion may come between the empty poll and the arming.
-            self.arming = true;
+            inner.arming.set(true);
             return Park::Again;
         }
-        if style == Wait::Notify && !self.looked {
+        if style == Wait::Notify && !inner.looked.get() {
             return Park::Again;
         }
         Park::Until { style, deadline: inner.next_deadline() }

@@ -82,6 +82,19 @@ impl<V: Verbs> Queue<V> {
         self.inner.qp.as_ref().expect("present until the destructor")
     }
 
+    pub(super) fn rt(&self) -> &Rt<V> {
+        &self.inner.rt
+    }
+
+    pub(super) fn id(&self) -> QueueId {
+        self.inner.id
+    }
+
+    /// Whether it was [fenced](Queue::fence).
+    pub(super) fn is_fenced(&self) -> bool {
+        self.inner.fenced.get()
+    }
+
     /// The queue pair's number.
     pub fn num(&self) -> QpNum {
         self.qp().num()

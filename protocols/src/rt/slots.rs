@@ -11,6 +11,7 @@ use super::memory::Block;
 use super::sync::wake_kept;
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use thiserror::Error;
@@ -117,6 +118,11 @@ impl<V: Verbs> Sink<V> {
     /// Takes the oldest completion, if there is one.
     pub fn take(&self) -> Option<Completed<V>> {
         self.0.borrow_mut().queue.pop_front()
+    }
+
+    /// Whether there is none to take.
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().queue.is_empty()
     }
 
     /// Ready as soon as there is a completion to take.
@@ -327,6 +333,19 @@ impl<V: Verbs> Slots<V> {
             }
             State::Free => Effect::Nothing,
         }
+    }
+
+    /// Adds a request to a hash, with as many bytes of its memory as `bytes` says.
+    pub(super) fn tell(&mut self, id: u64, to: &mut impl Hasher, bytes: impl FnOnce(WcOp, &Lease<V>) -> u32) {
+        let Some((_, Slot { state: State::Pending(posted), .. })) = self.find(id) else { return };
+        let Posted { op, lease, target, .. } = posted;
+        match target {
+            Target::Nobody => 0u64.hash(to),
+            Target::Future(waker) => (1u64, waker.is_some()).hash(to),
+            Target::Sink(_, tag) => (2u64, tag).hash(to),
+        }
+        (*op, lease.len()).hash(to);
+        lease.content(0..bytes(*op, lease), to);
     }
 
     pub(super) fn in_use(&self) -> usize {

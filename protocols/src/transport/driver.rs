@@ -79,9 +79,16 @@ impl<V: Verbs> Driver<V> {
             let busy = busy | self.own_events() | self.feed_starved(cx) | self.what_is_due(cx);
             let busy = busy | self.repost_when_idle(cx);
             if !busy {
+                self.rests();
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Whether nothing is to be done, now or later.
+    pub(super) fn is_idle(&self) -> bool {
+        let listed = self.touched.is_empty() && self.spenders.is_empty() && self.actions.is_empty();
+        listed && self.acks.is_empty() && self.probes.is_empty()
     }
 
     fn completions(&mut self, cx: &mut Context<'_>) -> bool {

@@ -22,6 +22,10 @@ impl<V: Verbs> Due<V> {
         Due { list: VecDeque::new(), timer: None }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty() && self.timer.is_none()
+    }
+
     fn push(&mut self, at: Nanos, index: usize) {
         self.list.push_back((at, index));
     }

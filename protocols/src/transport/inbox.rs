@@ -147,6 +147,12 @@ impl Inboxes {
         }
     }
 
+    /// Whether no channel that nobody opened has messages.
+    pub(super) fn is_idle(&self) -> bool {
+        let unopened = self.entries.iter().flatten().filter_map(|entry| entry.unopened.as_ref());
+        unopened.fold(!self.closed, |idle, mailbox| idle && mailbox.is_empty())
+    }
+
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.entries.clear();

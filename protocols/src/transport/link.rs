@@ -73,7 +73,7 @@ pub(super) enum Action {
     Pause(u32, u32),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     /// No connection, and nothing under way.
     Idle,
@@ -90,7 +90,7 @@ enum State {
 }
 
 /// The connection to one peer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Link {
     me: Rank,
     peer: Rank,

@@ -37,6 +37,7 @@ mod adopt;
 mod bootstrap;
 mod config;
 mod connect;
+mod content;
 mod driver;
 mod due;
 mod error;

@@ -15,6 +15,7 @@
 //!   deadlock, and no receiver is ever not ready.
 
 use std::collections::VecDeque;
+use std::hash::Hash;
 
 /// Credits that only control frames may use.
 const RESERVE: u32 = 2;
@@ -112,6 +113,18 @@ impl<M> Session<M> {
     /// Frames that the peer has used credits for and not got back.
     pub(super) fn owed(&self) -> u32 {
         self.granted.wrapping_sub(self.grant_told)
+    }
+
+    /// Every number that it keeps.
+    pub(super) fn counts(&self) -> impl Hash + use<M> {
+        let Session { up, kept: _, first, next, sent, limit, received, ack_told, granted, .. } = *self;
+        let Session { grant_told, buffers, .. } = *self;
+        (up, first, next, sent, limit, received, ack_told, granted, grant_told, buffers)
+    }
+
+    /// The messages kept, oldest first.
+    pub(super) fn kept_messages(&self) -> impl Iterator<Item = &M> {
+        self.kept.iter()
     }
 
     /// Whether received messages wait to be acknowledged.

@@ -25,7 +25,7 @@ pub(super) fn decode_header(frame: &[u8]) -> Option<(Header, Channel)> {
 }
 
 /// What each side tells the other when they connect, in the private data of request and acceptance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hello {
     /// Who speaks.
     pub(super) rank: Rank,

@@ -280,6 +280,18 @@ impl Manager {
         (&self.by_request, &self.by_peer_qp, &self.timers).hash(to);
     }
 
+    /// The same with times as seen from its node's clock: they are compared with it, and with each other.
+    pub(crate) fn digest_meaning(&self, clock: Nanos, to: &mut impl Hasher) {
+        let from_now = |at: Nanos| (at != Nanos::MAX).then(|| at.0.wrapping_sub(clock.0));
+        (self.next, &self.listeners, &self.events, &self.by_request, &self.by_peer_qp).hash(to);
+        for (id, conn) in &self.conns {
+            let Conn { owner, me, peer, remote, remote_qp, passive, state, unanswered, deadline } = conn;
+            (id, owner, me, peer, remote, remote_qp, passive, state, unanswered).hash(to);
+            from_now(*deadline).hash(to);
+        }
+        self.timers.iter().for_each(|&(at, id)| (from_now(at), id).hash(to));
+    }
+
     /// Whether it waits for an answer, which it asks for again in time.
     pub fn asks(&self) -> bool {
         self.conns.values().any(|conn| conn.unanswered.is_some())

@@ -150,6 +150,10 @@ pub(crate) const fn actor(event: EventId) -> Actor {
     }
 }
 
+pub(crate) const fn is_lasting(actor: Actor) -> bool {
+    !matches!(actor.0 >> KIND, 2..=4)
+}
+
 /// The objects of footprints.
 pub(crate) mod object {
     use super::*;

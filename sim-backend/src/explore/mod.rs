@@ -52,6 +52,13 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Actor(pub u64);
 
+impl Actor {
+    /// Whether its name says nothing of what happened before. That of a stray, which is an actor of its own, does.
+    pub const fn is_lasting(self) -> bool {
+        identity::is_lasting(self)
+    }
+}
+
 /// Something that can happen next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Enabled {

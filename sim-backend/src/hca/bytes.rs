@@ -4,8 +4,10 @@
 //! so no Rust reference to the bytes is ever made here: they are copied in and out through the pointer.
 #![allow(unsafe_code)]
 
+use crate::explore::mix::Mix;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
+use std::hash::Hasher;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
@@ -81,6 +83,16 @@ impl Bytes {
         let to = self.at(at, bytes.len());
         // SAFETY: as in `read`, with the directions swapped.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+    }
+
+    /// Adds a range to a hash.
+    pub(crate) fn digest(&self, from: usize, len: usize, mix: &mut Mix) {
+        let mut piece = [0; 256];
+        for at in (from..from + len).step_by(piece.len()) {
+            let piece = &mut piece[..(from + len - at).min(256)];
+            self.read(at, piece);
+            mix.write(piece);
+        }
     }
 
     /// A raw pointer to a range, for a program that claims it.

@@ -68,6 +68,20 @@ impl Cq {
         (self.capacity, self.armed, self.overrun, &self.entries).hash(to);
     }
 
+    /// The same without the identities that its program gave to requests.
+    pub fn digest_meaning(&self, to: &mut impl Hasher) {
+        (self.capacity, self.armed, self.overrun, self.entries.len()).hash(to);
+        for Cqe { wr_id: _, qp, owner, frees, result } in &self.entries {
+            (qp, owner, frees, result).hash(to);
+        }
+    }
+
+    /// How many bytes the messages brought that a queue pair received and that were not polled, oldest first.
+    pub fn arrived(&self, qp: QpNum) -> impl Iterator<Item = u32> {
+        let of = move |cqe: &&Cqe| cqe.qp == qp && cqe.frees == 0;
+        self.entries.iter().filter(of).map(|cqe| cqe.result.map_or(0, |done| done.len))
+    }
+
     /// How many completions it holds.
     pub fn len(&self) -> usize {
         self.entries.len()

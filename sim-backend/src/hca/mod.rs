@@ -70,6 +70,7 @@ pub use datagram::Deth;
 pub use memory::{MAX_REGIONS, Memory, Region, Target, keys_of};
 pub use packet::{Body, Data, Endpoint, Line, Nak, Packet, Packets, Part, Reth, SMALL, Syndrome};
 pub use qp::{NewQp, Qp};
+pub(crate) use requester::meaning::Telling;
 pub use slab::{Key, Slab};
 pub use srq::Srq;
 pub use visibility::Late;

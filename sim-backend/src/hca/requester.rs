@@ -1,5 +1,6 @@
 //! The requester: segmentation, outstanding requests, answers, retries (IBA 9.7.2 to 9.7.5, 9.9.2).
 
+pub(crate) mod meaning;
 mod outlook;
 mod responses;
 

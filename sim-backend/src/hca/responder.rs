@@ -2,6 +2,7 @@
 
 mod answers;
 mod execute;
+mod meaning;
 
 use super::packet::{Nak, Packet, Syndrome};
 use super::qp::Qp;

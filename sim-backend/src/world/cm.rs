@@ -34,6 +34,13 @@ impl CmHost {
         }
     }
 
+    /// The same with times as seen from its node's clock.
+    pub fn digest_meaning(&self, clock: Nanos, to: &mut impl Hasher) {
+        if let Some(manager) = &self.manager {
+            manager.digest_meaning(clock, to);
+        }
+    }
+
     /// Whether it waits for an answer.
     pub fn asks(&self) -> bool {
         self.manager.as_ref().is_some_and(Manager::asks)

@@ -44,7 +44,7 @@ pub(crate) enum Action {
 /// The home's actions, in order.
 pub(crate) type Actions = Vec<Action>;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 enum Phase {
     /// Nobody has asked for the lock.
     New,
@@ -66,7 +66,7 @@ enum Phase {
 }
 
 /// The home of one lock.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Home {
     epoch: Epoch,
     word: Option<RemoteSlice>,

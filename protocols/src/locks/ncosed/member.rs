@@ -10,7 +10,7 @@ use crate::transport::Rank;
 use verbs_trait::RemoteSlice;
 
 /// Where this node stands with the lock's word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     /// It does not know the word and has not asked.
     Unknown,
@@ -23,7 +23,7 @@ pub(crate) enum Phase {
 }
 
 /// What the node's request has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     /// There is no request.
     Idle,
@@ -43,7 +43,7 @@ pub(crate) enum Role {
 }
 
 /// The next node in the exclusive queue, as it told us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Successor {
     pub(crate) who: Rank,
     /// How many shared requests came between us and it, all of them sent to us.
@@ -63,7 +63,7 @@ pub(crate) enum Taken {
 }
 
 /// A node's side of one lock.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Member {
     home: Rank,
     pub(crate) phase: Phase,

@@ -42,7 +42,7 @@ pub(crate) enum Message {
 }
 
 /// What a node had at the end of an epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Report {
     /// What it has or wants.
     pub(crate) stake: Stake,
@@ -53,14 +53,14 @@ pub(crate) struct Report {
 }
 
 /// A successor, and which of its requests was served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Passed {
     pub(crate) who: Rank,
     pub(crate) turn: u32,
 }
 
 /// What a node has of a lock, or wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Stake {
     /// Nothing, or nothing any more.
     Nothing,

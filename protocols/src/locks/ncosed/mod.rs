@@ -107,6 +107,7 @@ pub(crate) use seat::{Refused, Seat, Sharing};
 pub(crate) use word::Word;
 
 use super::LockKey;
+use super::content::Telling;
 use super::stats::Counters;
 use crate::transport::Rank;
 use std::future::Future;
@@ -120,7 +121,7 @@ pub(crate) struct FateUnknown;
 ///
 /// Atomics are settled before they are answered: with [`FateUnknown`], no late copy can execute any more. An
 /// atomic that certainly did not execute is posted again until it has an answer.
-pub(crate) trait Wire: 'static {
+pub(crate) trait Wire: Telling + 'static {
     /// This node.
     fn me(&self) -> Rank;
     /// Sends a message: in order with the others to that node, exactly once.

@@ -1,16 +1,19 @@
 //! A node's requests for one lock, and what they have in common. The steps of the exclusive ones are in
 //! [`exclusive`](super::exclusive); those of the shared ones are short, and here.
 
-use super::member::{Member, Phase, Role, Taken};
+use super::member::{Member, Phase, Role, Successor, Taken};
 use super::messages::{Epoch, Message};
 use super::word::Word;
 use super::{FateUnknown, Wire};
 use crate::locks::stats::bump;
 use crate::locks::{LockKey, Mode};
+use crate::rt::Frame;
 use crate::rt::sync::Signal;
 use crate::transport::Rank;
 use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
+use verbs_trait::RemoteSlice;
 
 /// The epoch ended for this node: it has reported, and the home decides what it reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,54 @@ impl Sharing {
     }
 }
 
+/// Where a request waits, and what it still knows there besides the member's state: for explorers.
+#[derive(Clone, Copy, Hash)]
+pub(super) enum At {
+    Opening(Mode),
+    Locking(Mode),
+    Reported(Mode),
+    Adding,
+    Queued,
+    OpeningToTry(Mode),
+    Trying(Mode),
+    Guessing {
+        seen: Word,
+        tried: u32,
+    },
+    Alone,
+    Leaving,
+    Easing,
+    /// A compare-and-swap of the word seen, by which an exclusive request enters the queue.
+    Entering {
+        seen: Word,
+    },
+    ServingBefore {
+        next: Successor,
+        stays: u32,
+    },
+    Passing {
+        shared: u32,
+        stays: u32,
+    },
+    Following {
+        shared: u32,
+        stays: u32,
+    },
+    Kicked {
+        shared: u32,
+    },
+    Epoch(Epoch),
+    Swap {
+        at: RemoteSlice,
+        compare: Word,
+        swap: Word,
+    },
+    Add {
+        at: RemoteSlice,
+        add: u64,
+    },
+}
+
 /// How many guesses a try makes at a count of shared holders that others keep changing.
 const TRIES: u32 = 4;
 
@@ -70,13 +121,17 @@ impl<W: Wire> Seat<W> {
     /// Takes the lock, however long that takes, and says how it is held.
     pub(crate) async fn lock(&self, mode: Mode) -> Result<Mode, Refused> {
         let mode = self.sharing.grants(mode);
+        let frame = self.wire.frame();
+        frame.knows(At::Opening(mode));
         self.opened().await?;
+        frame.knows(At::Locking(mode));
         let attempt = match mode {
             Mode::Exclusive => self.lock_exclusive().await,
             Mode::Shared => self.lock_shared().await,
         };
         if attempt == Err(Frozen) {
             // We have reported that we want it, and the home grants what was reported.
+            frame.knows(At::Reported(mode));
             self.until_held().await;
         }
         Ok(mode)
@@ -85,6 +140,8 @@ impl<W: Wire> Seat<W> {
     /// 3.2.2, locking protocol, and 3.2.4.
     async fn lock_shared(&self) -> Result<(), Frozen> {
         self.set_role(Role::WantsShared);
+        let frame = self.wire.frame();
+        frame.knows(At::Adding);
         let was = self.fetch_add(Word::ONE_SHARED).await?; // step 1
         let epoch = self.epoch();
         match was.tail() {
@@ -95,6 +152,7 @@ impl<W: Wire> Seat<W> {
             // Long before the count can carry into the tail: end the epoch, and begin a word at zero.
             self.report();
         }
+        frame.knows(At::Queued);
         self.granted().await // 3.2.4, step 3
     }
 
@@ -104,7 +162,10 @@ impl<W: Wire> Seat<W> {
         if self.phase() == Phase::Frozen {
             return Ok(None);
         }
+        let frame = self.wire.frame();
+        frame.knows(At::OpeningToTry(mode));
         self.opened().await?;
+        frame.knows(At::Trying(mode));
         let taken = match mode {
             Mode::Exclusive => self.try_exclusive().await,
             Mode::Shared => self.try_shared().await,
@@ -118,8 +179,10 @@ impl<W: Wire> Seat<W> {
     /// By compare-and-swap: a fetch-and-add cannot be taken back when it finds an exclusive holder.
     async fn try_shared(&self) -> Result<bool, Frozen> {
         self.set_role(Role::Trying);
+        let frame = self.wire.frame();
         let mut seen = Word::FREE;
-        for _ in 0..TRIES {
+        for tried in 0..TRIES {
+            frame.knows(At::Guessing { seen, tried });
             let was = self.compare_swap(seen, Word::shared_only(seen.shared() + 1)).await?;
             if was == seen {
                 return Ok(true);
@@ -143,6 +206,8 @@ impl<W: Wire> Seat<W> {
         } else {
             self.set_role(Role::Leaving);
             // Frozen meanwhile: then those behind us have reported, and the home grants them.
+            let frame = self.wire.frame();
+            frame.knows(At::Leaving);
             let _ = self.step_aside(0).await;
             self.set_role(Role::Idle);
         }
@@ -160,6 +225,8 @@ impl<W: Wire> Seat<W> {
         } else {
             self.set_role(Role::Easing);
             // Frozen meanwhile: then we have reported that we share.
+            let frame = self.wire.frame();
+            frame.knows(At::Easing);
             let _ = self.step_aside(1).await;
         }
         self.set_role(Role::Holds(Mode::Shared));
@@ -177,6 +244,16 @@ impl<W: Wire> Seat<W> {
         self.send_all(out);
     }
 
+    /// What it knows, for explorers; where its request stands is told by the task that makes it.
+    pub(crate) fn content(&self, to: &mut impl Hasher) {
+        self.member.borrow().hash(to);
+    }
+
+    /// See [`Rt::frame`](crate::rt::Rt::frame); it says an [`At`].
+    pub(super) fn frame(&self) -> Frame<'_> {
+        self.wire.frame()
+    }
+
     /// Whether the node has anything to do with the lock.
     pub(crate) fn is_taken(&self) -> bool {
         let member = self.member.borrow();
@@ -190,11 +267,14 @@ impl<W: Wire> Seat<W> {
             self.member.borrow_mut().phase = Phase::Asked;
             self.send(self.home, Message::Open);
         }
+        let rest = self.wire.rest();
         self.changed.until(|| matches!(self.phase(), Phase::Open(_) | Phase::Unknown)).await;
+        drop(rest);
         if self.phase() == Phase::Unknown { Err(Refused) } else { Ok(()) }
     }
 
     async fn until_held(&self) {
+        let _rest = self.wire.rest();
         self.changed.until(|| matches!(self.role(), Role::Holds(_))).await;
     }
 
@@ -214,7 +294,11 @@ impl<W: Wire> Seat<W> {
     async fn unless_frozen(&self, holds: impl Fn(&Member) -> bool) -> Result<(), Frozen> {
         let epoch = self.epoch();
         let over = |member: &Member| member.phase == Phase::Frozen || member.epoch != epoch;
+        let frame = self.wire.frame();
+        frame.knows(At::Epoch(epoch));
+        let rest = self.wire.rest();
         self.changed.until(|| holds(&self.member.borrow()) || over(&self.member.borrow())).await;
+        drop(rest);
         if holds(&self.member.borrow()) { Ok(()) } else { Err(Frozen) }
     }
 
@@ -222,7 +306,10 @@ impl<W: Wire> Seat<W> {
 
     pub(super) async fn compare_swap(&self, compare: Word, swap: Word) -> Result<Word, Frozen> {
         let at = self.begin_atomic()?;
+        let frame = self.wire.frame();
+        frame.knows(At::Swap { at, compare, swap });
         let fate = self.wire.compare_swap(self.home, at, compare, swap).await;
+        drop(frame);
         let was = self.end_atomic(fate)?;
         if was != compare {
             bump(&self.wire.counters().swap_misses);
@@ -232,11 +319,14 @@ impl<W: Wire> Seat<W> {
 
     async fn fetch_add(&self, add: u64) -> Result<Word, Frozen> {
         let at = self.begin_atomic()?;
+        let frame = self.wire.frame();
+        frame.knows(At::Add { at, add });
         let fate = self.wire.fetch_add(self.home, at, add).await;
+        drop(frame);
         self.end_atomic(fate)
     }
 
-    fn begin_atomic(&self) -> Result<verbs_trait::RemoteSlice, Frozen> {
+    fn begin_atomic(&self) -> Result<RemoteSlice, Frozen> {
         let mut member = self.member.borrow_mut();
         let Phase::Open(at) = member.phase else { return Err(Frozen) };
         member.atomic_out = true;

@@ -10,7 +10,7 @@ use crate::transport::Rank;
 use verbs_trait::RemoteSlice;
 
 /// While an epoch lasts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Serving {
     /// Shared holders that released and are not accounted for.
     released: u32,

@@ -7,7 +7,7 @@ use std::fmt;
 ///
 /// The upper half is the rank of the last node in the exclusive queue, or zero; the lower half counts the
 /// shared requests since that node entered (or since the home last reset the word).
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Word(pub(crate) u64);
 
 impl Word {

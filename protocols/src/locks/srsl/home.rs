@@ -7,7 +7,7 @@ use crate::locks::{Mode, Token};
 use crate::transport::Rank;
 
 /// The home of one lock.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Home {
     queue: GrantQueue,
     /// Of the latest grant.

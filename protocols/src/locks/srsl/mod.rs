@@ -16,11 +16,12 @@ pub(crate) use messages::Message;
 pub(crate) use seat::Seat;
 
 use super::LockKey;
+use super::content::Telling;
 use super::stats::Counters;
 use crate::transport::Rank;
 
 /// What a seat needs of its node's network.
-pub(crate) trait Wire: 'static {
+pub(crate) trait Wire: Telling + 'static {
     /// Sends a message: in order with the others to that node, exactly once.
     fn send(&self, to: Rank, key: LockKey, message: Message);
     /// Where to count.

@@ -7,10 +7,11 @@ use crate::locks::{LockKey, Mode, Token};
 use crate::rt::sync::Signal;
 use crate::transport::Rank;
 use std::cell::Cell;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 /// What the node's request has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     Idle,
     Asked(Patience),
@@ -36,7 +37,9 @@ impl<W: Wire> Seat<W> {
     pub(crate) async fn lock(&self, mode: Mode, patience: Patience) -> Option<Token> {
         self.state.set(State::Asked(patience));
         self.wire.send(self.home, self.key, Message::Request { mode, patience });
+        let rest = self.wire.rest();
         self.changed.until(|| !matches!(self.state.get(), State::Asked(_))).await;
+        drop(rest);
         match self.state.get() {
             State::Held(token) => Some(token),
             _ => {
@@ -69,6 +72,11 @@ impl<W: Wire> Seat<W> {
         };
         self.state.set(next);
         self.changed.notify();
+    }
+
+    /// What it knows, for explorers.
+    pub(crate) fn content(&self, to: &mut impl Hasher) {
+        self.state.get().hash(to);
     }
 
     /// Whether the node has anything to do with the lock.

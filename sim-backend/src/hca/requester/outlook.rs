@@ -53,6 +53,11 @@ impl Qp {
         listens && !self.is_closed() && self.is_reached_by(way)
     }
 
+    /// Requests in its send queue.
+    pub fn sends_queued(&self) -> u32 {
+        self.sq.queue.len() as u32
+    }
+
     /// Receive requests in its own queue.
     pub fn receives_queued(&self) -> u32 {
         self.rq.queue.len() as u32

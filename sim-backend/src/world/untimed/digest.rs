@@ -1,13 +1,21 @@
 //! A state as a number: what happened in another order, with the same result, has the same one.
+//!
+//! It is told in one of two ways. By *history*, a program counts by all that it has seen, and everything has the name that it
+//! was given: the strongest, for tests of what commutes. By *content*, programs say what they still know, and names
+//! that only history gave are left out: the fewest states.
 
 use super::super::World;
 use super::super::cpu::Activity;
 use super::super::wire::Cargo;
 use crate::NodeId;
 use crate::explore::mix::Mix;
-use crate::hca::{Bytes, Hca, Packet};
-use std::hash::{Hash, Hasher};
-use verbs_trait::Nanos;
+use crate::hca::{Body, Endpoint, Hca, HcaId, Packet, Telling};
+use std::hash::Hash;
+use verbs_trait::{AccessFlags, Nanos, Psn, QpNum};
+
+/// What each node's program still knows, as numbers: `None` for one that cannot say, and counts by its history.
+/// An empty list is a telling by history.
+pub type Contents<'a> = &'a [Option<u128>];
 
 impl World {
     /// Something that a node's program learns, and that what it does next may depend on.
@@ -28,28 +36,39 @@ impl World {
     }
 
     /// The state, each part with its name.
-    pub fn digest(&self, mut part: impl FnMut(&'static str, u32, u128)) {
+    pub fn digest(&self, contents: Contents<'_>, mut part: impl FnMut(&'static str, u32, u128)) {
         for node in self.all_nodes() {
             let mut mix = Mix::default();
-            self.digest_node(node, &mut mix);
+            self.digest_node(node, content_of(contents, node), &mut mix);
             part("node", node.0, mix.whole());
         }
+        let repeats = !contents.is_empty() && self.has_repeats();
         for hca in &self.state.hcas {
+            let content = content_of(contents, hca.hw.node);
             let mut mix = Mix::default();
-            self.digest_adapter(hca, &mut mix);
+            if contents.is_empty() {
+                self.digest_adapter(hca, &mut mix);
+            } else {
+                self.digest_meaning(hca, content.is_none(), repeats, &mut mix);
+            }
             part("adapter", hca.hw.id.0, mix.whole());
             let mut mix = Mix::default();
-            self.state.cms[hca.hw.id.0 as usize].digest(&mut mix);
+            let manager = &self.state.cms[hca.hw.id.0 as usize];
+            match content {
+                Some(_) => manager.digest_meaning(self.state.machines[hca.hw.node.index()].clock, &mut mix),
+                None => manager.digest(&mut mix),
+            }
             mix.value(&self.state.untimed.cms[hca.hw.id.0 as usize].lost);
             part("manager", hca.hw.id.0, mix.whole());
-            part("memory", hca.hw.id.0, digest_memory(hca));
+            part("memory", hca.hw.id.0, digest_memory(hca, content.is_none()));
         }
-        part("fabric", 0, self.digest_under_way());
+        part("fabric", 0, self.digest_under_way(!contents.is_empty()));
     }
 
-    fn digest_node(&self, node: NodeId, mix: &mut Mix) {
+    /// A program that says what it knows is not asked for its history, nor for its clock: nothing in it waits for a
+    /// time, or it would not say so.
+    fn digest_node(&self, node: NodeId, content: Option<u128>, mix: &mut Mix) {
         let (machine, kept) = (&self.state.machines[node.index()], &self.state.untimed.nodes[node.index()]);
-        mix.value(&kept.seen.whole());
         let activity = match machine.activity {
             Activity::Idle => 0,
             Activity::Running => 1,
@@ -58,46 +77,104 @@ impl World {
             Activity::Done => 5,
         };
         let awake = machine.step_at < Nanos::MAX;
-        (activity, machine.clock, awake, machine.urgent, machine.percent, machine.crashed).hash(mix);
+        match content {
+            Some(content) => mix.value(&content),
+            None => mix.value(&(kept.seen.whole(), machine.clock)),
+        }
+        (activity, awake, machine.urgent, machine.percent, machine.crashed).hash(mix);
         kept.deadline.hash(mix);
     }
 
     fn digest_adapter(&self, hca: &Hca, mix: &mut Mix) {
         let id = hca.hw.id.0 as usize;
-        (hca.gone, hca.hw.outstanding).hash(mix);
         for (key, qp) in hca.qps.iter() {
             key.hash(mix);
             qp.digest(&self.state.buffers, mix);
             self.state.untimed.pairs[id].get(key.index as usize).and_then(|kept| kept.lost).hash(mix);
         }
-        let completions = &hca.hw.completions;
-        for (key, cq) in completions.cqs.iter() {
+        for (key, cq) in hca.hw.completions.cqs.iter() {
             key.hash(mix);
             cq.digest(mix);
         }
-        completions.channels.iter().for_each(|pair| pair.hash(mix));
-        completions.events.hash(mix);
+        self.digest_rest(hca, mix);
+    }
+
+    fn digest_meaning(&self, hca: &Hca, named: bool, repeats: bool, mix: &mut Mix) {
+        let id = hca.hw.id.0 as usize;
+        for (key, qp) in hca.qps.iter() {
+            key.hash(mix);
+            let me = Endpoint { hca: hca.hw.id, qp: qp.num };
+            let peer = qp.peer().map_or(Psn::new(0), |peer| self.base(peer, me));
+            let telling = Telling { hw: &hca.hw, buffers: &self.state.buffers, named, peer, repeats };
+            qp.digest_meaning(telling, mix);
+            let lost = self.state.untimed.pairs[id].get(key.index as usize).and_then(|kept| kept.lost);
+            lost.map(|lost| lost.since(qp.unacked())).hash(mix);
+        }
+        // What the next one is called.
+        hca.qps.next_key().hash(mix);
+        for (key, cq) in hca.hw.completions.cqs.iter() {
+            key.hash(mix);
+            if named { cq.digest(mix) } else { cq.digest_meaning(mix) }
+        }
+        self.digest_rest(hca, mix);
+    }
+
+    fn digest_rest(&self, hca: &Hca, mix: &mut Mix) {
+        (hca.gone, hca.hw.outstanding).hash(mix);
+        hca.hw.completions.channels.iter().for_each(|pair| pair.hash(mix));
+        hca.hw.completions.events.hash(mix);
         hca.hw.srqs.iter().for_each(|pair| pair.hash(mix));
         for port in 1..=self.shape.ports {
             self.state.ports[self.shape.port(hca.hw.id, port).0 as usize].up.hash(mix);
         }
     }
 
+    /// The number by which the sequence numbers of a connection's one direction are told: the oldest that the requester
+    /// has no answer to. Zero where it is not there any more, and the numbers are told as they are.
+    fn base(&self, requester: Endpoint, responder: Endpoint) -> Psn {
+        let hca = &self.state.hcas[requester.hca.0 as usize];
+        let qp = hca.find(requester.qp).and_then(|key| hca.qps.get(key));
+        qp.filter(|qp| qp.peer() == Some(responder)).map_or(Psn::new(0), |qp| qp.unacked())
+    }
+
+    fn base_of(&self, packet: &Packet) -> Psn {
+        match packet.body.is_request() {
+            true => self.base(packet.from, packet.to),
+            false => self.base(packet.to, packet.from),
+        }
+    }
+
+    fn packets_under_way(&self) -> impl Iterator<Item = &Packet> {
+        let packets = &self.state.packets;
+        let in_order = self.state.flows.iter().flat_map(|(_, flow)| packets.in_line(flow.line));
+        let strays = self.state.strays.iter().filter_map(|(_, stray)| match &stray.cargo {
+            Cargo::Packet(id) => Some(*id),
+            Cargo::Cm { .. } => None,
+        });
+        in_order.chain(strays).map(|id| packets.get(id))
+    }
+
+    /// Whether a request is under way that its requester has the answer to.
+    fn has_repeats(&self) -> bool {
+        let old = |packet: &Packet| packet.body.is_request() && packet.psn.since(self.base_of(packet)) < 0;
+        self.packets_under_way().any(old)
+    }
+
     /// What is under way, and what is broken: in no order but that within a flow.
-    fn digest_under_way(&self) -> u128 {
+    fn digest_under_way(&self, meaning: bool) -> u128 {
         let mut sum = 0u128;
         let mut add = |mix: Mix| sum = sum.wrapping_add(mix.whole());
         for (_, flow) in self.state.flows.iter() {
             let mut mix = Mix::default();
             (flow.id, flow.attached, flow.stranded).hash(&mut mix);
             let packets = &self.state.packets;
-            packets.in_line(flow.line).for_each(|id| self.digest_packet(packets.get(id), &mut mix));
+            packets.in_line(flow.line).for_each(|id| self.digest_packet(packets.get(id), meaning, &mut mix));
             add(mix);
         }
         for (_, stray) in self.state.strays.iter() {
             let mut mix = Mix::default();
             match &stray.cargo {
-                Cargo::Packet(id) => self.digest_packet(self.state.packets.get(*id), &mut mix),
+                Cargo::Packet(id) => self.digest_packet(self.state.packets.get(*id), meaning, &mut mix),
                 Cargo::Cm { to, message } => (to, message).hash(&mut mix),
             }
             add(mix);
@@ -110,27 +187,57 @@ impl World {
         sum
     }
 
-    fn digest_packet(&self, packet: &Packet, mix: &mut Mix) {
+    fn digest_packet(&self, packet: &Packet, meaning: bool, mix: &mut Mix) {
         let Packet { from, to, route, psn, ack_req, solicited, migrated, body, data, op } = packet;
-        (from, to, route, psn, ack_req, solicited, migrated).hash(mix);
-        (body, op, data.bytes(&self.state.buffers)).hash(mix);
+        (from, to, route, ack_req, solicited, migrated).hash(mix);
+        (op, data.bytes(&self.state.buffers)).hash(mix);
+        if !meaning {
+            return (psn, body).hash(mix);
+        }
+        psn.since(self.base_of(packet)).hash(mix);
+        // A message's sequence number is told and never looked at.
+        match *body {
+            Body::ReadResponse { part, msn: _ } => Body::ReadResponse { part, msn: 0 },
+            Body::AtomicResponse { original, msn: _ } => Body::AtomicResponse { original, msn: 0 },
+            Body::Ack { syndrome, msn: _ } => Body::Ack { syndrome, msn: 0 },
+            other => other,
+        }
+        .hash(mix);
+    }
+
+    /// Send requests of a queue pair that have not ended.
+    pub fn unended_sends(&self, node: NodeId, qp: QpNum) -> u32 {
+        self.pair_of(node, qp).map_or(0, |(hca, key)| {
+            self.state.hcas[hca.0 as usize].qps.get(key).map_or(0, |qp| qp.sends_queued())
+        })
+    }
+
+    /// Bytes of the n-th message that a queue pair has received and that was not polled.
+    pub fn arrived(&self, node: NodeId, qp: QpNum, n: usize) -> Option<u32> {
+        let (hca, _) = self.pair_of(node, qp)?;
+        let cqs = &self.state.hcas[hca.0 as usize].hw.completions.cqs;
+        cqs.iter().flat_map(|(_, cq)| cq.arrived(qp)).nth(n)
+    }
+
+    fn pair_of(&self, node: NodeId, qp: QpNum) -> Option<(HcaId, crate::hca::Key)> {
+        self.shape.hcas(node).find_map(|hca| Some((hca, self.state.hcas[hca.0 as usize].find(qp)?)))
     }
 }
 
-fn digest_memory(hca: &Hca) -> u128 {
+fn content_of(contents: Contents<'_>, node: NodeId) -> Option<u128> {
+    contents.get(node.index()).copied().flatten()
+}
+
+/// All memory; or that which a peer may touch, where a program says itself what it keeps in its own. (What of that an
+/// adapter is to read is told with the request.)
+fn digest_memory(hca: &Hca, all: bool) -> u128 {
+    let remote = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
     let mut mix = Mix::default();
     for (key, region) in hca.hw.memory.iter() {
-        (key, region.addr, region.access, region.pd).hash(&mut mix);
-        digest_bytes(&region.bytes, &mut mix);
+        if all || region.access.intersects(remote) {
+            (key, region.addr, region.access, region.pd).hash(&mut mix);
+            region.bytes.digest(0, region.bytes.len(), &mut mix);
+        }
     }
     mix.whole()
-}
-
-fn digest_bytes(bytes: &Bytes, mix: &mut Mix) {
-    let mut piece = [0; 256];
-    for at in (0..bytes.len()).step_by(piece.len()) {
-        let piece = &mut piece[..(bytes.len() - at).min(256)];
-        bytes.read(at, piece);
-        mix.write(piece);
-    }
 }

@@ -1,6 +1,7 @@
 //! The nodes of the world: their network, their processors, their applications.
 
 use super::{Arrival, Asker, Atomic, KEY, Operation, Plan, Shared, Wish};
+use crate::locks::content::Telling;
 use crate::locks::ncosed::messages::Message;
 use crate::locks::ncosed::{FateUnknown, Refused, Seat, Sharing, Wire, Word};
 use crate::locks::stats::Counters;
@@ -40,6 +41,8 @@ impl NodeWire {
         .await
     }
 }
+
+impl Telling for NodeWire {}
 
 impl Wire for NodeWire {
     fn me(&self) -> Rank {

@@ -1,0 +1,228 @@
+//! What state caching rests on: two states that have the same fingerprint go on in the same way.
+//!
+//! Random walks meet states again on other ways. From there both go on, by the same random choices, and must offer the
+//! same, come to the same fingerprints, and end with the same verdict. `MERGE_SEEDS` looks longer.
+
+use model_tests::explore::{Blueprint, Coverage, Violation, World};
+use model_tests::worlds::book::Book;
+use model_tests::worlds::cluster::{Member, Shape};
+use model_tests::worlds::locks::{Cast, Locks};
+use model_tests::worlds::modes::Requests;
+use model_tests::worlds::stage::{Play, Scene, Stage, Unseen};
+use protocols::locks::Scheme;
+use protocols::rt::Digest;
+use sim_backend::choice::Rng;
+use sim_backend::explore::{Enabled, FaultSet, Outcome};
+use std::collections::HashMap;
+use verbs_trait::Wait;
+
+/// A way from the root: which of the enabled events was taken, and how.
+type Way = Vec<(usize, Outcome)>;
+
+/// What a state offers: events by their kind and, where that lasts, their actor; with the places at which they were.
+fn offers(scene: &mut Scene<impl Play>) -> Vec<(u64, u64, FaultSet, bool, usize)> {
+    let mut enabled = vec![];
+    scene.enabled(&mut enabled);
+    let tell = |(place, one): (usize, &Enabled)| {
+        let name = if one.actor.is_lasting() { one.actor.0 } else { u64::MAX };
+        (one.actor.0 >> 60, name, one.faults, one.at_rest, place)
+    };
+    let mut offers: Vec<_> = enabled.iter().enumerate().map(tell).collect();
+    offers.sort_unstable_by_key(|&(kind, name, ..)| (kind, name));
+    offers
+}
+
+fn take(scene: &mut Scene<impl Play>, (place, outcome): (usize, Outcome)) {
+    let mut enabled = vec![];
+    scene.enabled(&mut enabled);
+    scene.take(enabled[place].event, outcome, None).expect("it is enabled");
+}
+
+/// Draws one of the offers, and how it goes.
+fn draw(offers: &[(u64, u64, FaultSet, bool, usize)], faults: &mut u32, rng: &mut Rng) -> (usize, Outcome) {
+    let at = rng.below(offers.len() as u64) as usize;
+    let kinds: Vec<Outcome> = offers[at].2.iter().collect();
+    if *faults == 0 || kinds.is_empty() || rng.below(12) != 0 {
+        return (at, Outcome::Done);
+    }
+    *faults -= 1;
+    (at, kinds[rng.below(kinds.len() as u64) as usize])
+}
+
+/// Two scenes of one stage, and the ways by which states were reached.
+struct Pair<P: Play> {
+    stage: Stage<P>,
+    scenes: [Scene<P>; 2],
+    ways: HashMap<u128, (Way, u32)>,
+    merges: usize,
+    /// States that were met, and those of them in which every node could say what it knows.
+    states: usize,
+    told: usize,
+    /// How many merges there are for one that is looked at.
+    one_in: u64,
+}
+
+impl<P: Play> Pair<P> {
+    fn new(play: P, faults: FaultSet) -> Pair<P> {
+        let mut stage = Stage::new(play);
+        stage.allow(faults);
+        let scenes = [stage.root(), stage.root()];
+        Pair { stage, scenes, ways: HashMap::new(), merges: 0, states: 0, told: 0, one_in: 8 }
+    }
+
+    /// Walks once through the world. Says in what two states of one fingerprint differ, if it finds that.
+    fn walk(&mut self, seed: u64, most_faults: u32) -> Result<(), String> {
+        let mut rng = Rng::from_seed(seed);
+        let (mut way, mut faults) = (Way::new(), most_faults);
+        self.stage.reset(&mut self.scenes[0]);
+        while way.len() < 400 && self.scenes[0].violation().is_none() {
+            let offers = offers(&mut self.scenes[0]);
+            if offers.is_empty() {
+                break;
+            }
+            let (at, outcome) = draw(&offers, &mut faults, &mut rng);
+            way.push((offers[at].4, outcome));
+            take(&mut self.scenes[0], (offers[at].4, outcome));
+            let print = self.scenes[0].fingerprint().expect("it has one").0;
+            let known = self.ways.entry(print).or_insert_with(|| (way.clone(), faults)).clone();
+            self.told += usize::from(self.scenes[0].is_told());
+            self.states += 1;
+            if known.0 != way && rng.below(self.one_in) == 0 {
+                let left = known.1.min(faults);
+                self.go_on(&known.0, left, &mut rng).map_err(|why| format!("seed {seed}: {why}"))?;
+                self.merges += 1;
+                self.stage.reset(&mut self.scenes[0]);
+                way.iter().for_each(|&step| take(&mut self.scenes[0], step));
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on from where the first scene is and from where `other` leads, in the same way.
+    fn go_on(&mut self, other: &Way, mut faults: u32, rng: &mut Rng) -> Result<(), String> {
+        let Pair { stage, scenes: [a, b], .. } = self;
+        stage.reset(b);
+        other.iter().for_each(|&step| take(b, step));
+        for after in 0..400 {
+            if a.violation() != b.violation() {
+                return Err(format!("{:?} and {:?}", a.violation(), b.violation()));
+            }
+            if a.is_told() != b.is_told() {
+                return Err(format!("after {after} events, only one can be told"));
+            }
+            if a.is_told() && a.fingerprint() != b.fingerprint() {
+                let (of_a, of_b) = (a.parts(), b.parts());
+                let parts: Vec<_> =
+                    of_a.iter().zip(&of_b).filter(|(a, b)| a != b).map(|(a, _)| &a.0).collect();
+                return Err(format!("after {after} events, {parts:?} are not the same any more"));
+            }
+            let (of_a, of_b) = (offers(a), offers(b));
+            let names = |all: &[(u64, u64, FaultSet, bool, usize)]| -> Vec<_> {
+                all.iter().map(|&(kind, name, faults, at_rest, _)| (kind, name, faults, at_rest)).collect()
+            };
+            if names(&of_a) != names(&of_b) {
+                return Err(format!("after {after} events, {:x?} and {:x?}", names(&of_a), names(&of_b)));
+            }
+            if of_a.is_empty() {
+                let verdicts = (a.finish(), b.finish());
+                return if verdicts.0 == verdicts.1 { Ok(()) } else { Err(format!("{verdicts:?}")) };
+            }
+            let (at, outcome) = draw(&of_a, &mut faults, rng);
+            // Of several strays it cannot be told which is which.
+            if of_a.iter().filter(|offer| (offer.0, offer.1) == (of_a[at].0, of_a[at].1)).count() > 1 {
+                return Ok(());
+            }
+            take(a, (of_a[at].4, outcome));
+            take(b, (of_b[at].4, outcome));
+        }
+        Ok(())
+    }
+}
+
+fn locks(scheme: Scheme, wait: Wait, modes: &str) -> Locks {
+    let (requests, name) = (Requests::read(modes).unwrap(), format!("{scheme:?}"));
+    Locks {
+        name,
+        scheme,
+        requests,
+        home: 0,
+        wait,
+        warm: scheme != Scheme::Srsl,
+        shared_limit: None,
+        one_by_one: true,
+    }
+}
+
+#[test]
+fn states_of_the_shipped_locks_with_one_fingerprint_go_on_in_the_same_way() {
+    let seeds = std::env::var("MERGE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
+    for scheme in [Scheme::Srsl, Scheme::Dqnl, Scheme::Ncosed] {
+        for wait in [Wait::Notify, Wait::Poll] {
+            for (faults, modes) in [(0, "xs,s,x"), (1, "x,s"), (2, "s,xs,x")] {
+                let mut pair = Pair::new(locks(scheme, wait, modes), FaultSet::ALL);
+                for seed in 0..seeds {
+                    let walked = pair.walk(seed, faults);
+                    assert_eq!(walked, Ok(()), "{scheme:?} {wait:?} {modes} with {faults} faults");
+                }
+                println!(
+                    "{scheme:?} {wait:?} {modes}, {faults} faults: {} merges; {} of {} told",
+                    pair.merges, pair.told, pair.states
+                );
+                assert!(faults > 0 || pair.merges > 10, "{scheme:?}: {} merges", pair.merges);
+            }
+        }
+    }
+}
+
+/// The locks with a content that forgets a part of what a node knows.
+struct Forgetting(Locks, fn(&Member, &Cast, usize, &Unseen<'_>, &mut Digest) -> bool);
+
+impl Play for Forgetting {
+    type Cast = Cast;
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+
+    fn book(&self) -> Book {
+        self.0.book()
+    }
+
+    fn start(&self, script: usize, members: &[Member], book: &Book) -> Cast {
+        self.0.start(script, members, book)
+    }
+
+    fn is_rehearsed(&self) -> bool {
+        self.0.is_rehearsed()
+    }
+
+    fn begin(&self, script: usize, cast: &mut Cast, members: &[Member], book: &Book) {
+        self.0.begin(script, cast, members, book);
+    }
+
+    fn finish(&self, cast: &Cast, members: &[Member], book: &Book) -> Result<(), Violation> {
+        self.0.finish(cast, members, book)
+    }
+
+    fn coverage(&self, _: &Cast, _: &[Member], _: &mut Coverage) {}
+
+    fn content(&self, cast: &Cast, node: usize, of: &Member, unseen: &Unseen<'_>, to: &mut Digest) -> bool {
+        self.1(of, cast, node, unseen, to)
+    }
+}
+
+/// With four nodes, two may wait for a third: who comes first is known to the lock's home alone.
+fn is_found(forgets: fn(&Member, &Cast, usize, &Unseen<'_>, &mut Digest) -> bool) -> bool {
+    let mut pair = Pair::new(Forgetting(locks(Scheme::Srsl, Wait::Poll, "x,x,x,x"), forgets), FaultSet::ALL);
+    pair.one_in = 2;
+    (0..60).any(|seed| pair.walk(seed, 0).is_err())
+}
+
+#[test]
+fn a_content_that_forgets_something_is_found() {
+    assert!(is_found(|of, _, _, unseen, to| of.mesh.content(unseen, to)), "what the service knows");
+}

@@ -1,0 +1,78 @@
+//! What of a queue pair decides what can still happen, without the names that only its history gave.
+//!
+//! Sequence numbers are told by their distance from the oldest that the requester has no answer to, since the engine
+//! compares them by their distance and in no other way. An identity of a work request, and where its data lies, are
+//! names that the program gave: one that says its own content says what it does with them.
+
+use super::Requester;
+use crate::explore::mix::Mix;
+use crate::hca::qp::Qp;
+use crate::hca::wqe::{Gather, SendWqe};
+use crate::hca::{Buffers, Hardware};
+use std::hash::Hash;
+use verbs_trait::{Nanos, Psn};
+
+/// How a queue pair is told.
+#[derive(Clone, Copy)]
+pub(crate) struct Telling<'a> {
+    pub hw: &'a Hardware,
+    pub buffers: &'a Buffers,
+    /// With the names that its program gave.
+    pub named: bool,
+    /// The number by which its peer's requests are told.
+    pub peer: Psn,
+    /// A request that was answered may still come again: the records of answers count.
+    pub repeats: bool,
+}
+
+impl Qp {
+    /// All that decides what it does next, up to names.
+    pub(crate) fn digest_meaning(&self, telling: Telling<'_>, mix: &mut Mix) {
+        (self.num, self.state(), self.new.caps.max_inline, self.peer(), self.route()).hash(mix);
+        self.digest_attributes(mix);
+        (self.deadline != Nanos::MAX).hash(mix);
+        self.sq.digest_meaning(telling, mix);
+        self.digest_responder(telling, mix);
+    }
+}
+
+impl Requester {
+    fn digest_meaning(&self, telling: Telling<'_>, mix: &mut Mix) {
+        let Requester { queue, next, sent, psn, unacked, fresh, fetches, unasked, slots, unsignaled, .. } =
+            self;
+        let Requester { notify_drained, max_fetches, timeout, stretch, retries, retries_left, .. } = self;
+        let Requester { rnr_retries, rnr_left, backing_off, gap_known, .. } = self;
+        let base = *unacked;
+        (queue.len(), next, sent, psn.since(base), fresh.since(base), fetches, unasked).hash(mix);
+        (slots, unsignaled, notify_drained, max_fetches, timeout, stretch, retries, retries_left).hash(mix);
+        (rnr_retries, rnr_left, backing_off, gap_known.map(|gap| gap.since(base))).hash(mix);
+        queue.iter().for_each(|wqe| digest_request(wqe, base, telling, mix));
+    }
+}
+
+fn digest_request(wqe: &SendWqe, base: Psn, telling: Telling<'_>, mix: &mut Mix) {
+    let SendWqe { wr_id, op, data, inline, flags, len, posted_at, wrong, begun, psn, packets } = wqe;
+    (op, flags, len, wrong, begun.then(|| (psn.since(base), packets))).hash(mix);
+    (!begun).then_some(posted_at).hash(mix);
+    inline.map(|id| telling.buffers.get(id)).hash(mix);
+    if telling.named {
+        (wr_id, data).hash(mix);
+    } else if wrong.is_some() {
+        // It fails in its turn, and nobody looks.
+    } else if !op.is_fetch() || (*begun && *packets > 1) {
+        // What will be read from there; or what of an answer in several packets is there already.
+        digest_data(data, u64::MAX, telling.hw, mix);
+    }
+}
+
+/// The first bytes of a list's memory.
+pub(in crate::hca) fn digest_data(data: &Gather, most: u64, hw: &Hardware, mix: &mut Mix) {
+    let mut left = most;
+    for sge in data.list() {
+        let len = u64::from(sge.len).min(left) as u32;
+        left -= u64::from(len);
+        if let Some(region) = hw.memory.get(sge.mr) {
+            region.bytes.digest(sge.at as usize, len as usize, mix);
+        }
+    }
+}
