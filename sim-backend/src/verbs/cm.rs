@@ -93,10 +93,11 @@ impl ConnectionManager<Sim> for SimCm {
 
     fn event(&self) -> Option<CmEvent> {
         let ctx = self.context.place();
-        let mut world = ctx.world.borrow_mut();
-        world.hca_mut(ctx.hca).ok()?.check_context(ctx.ctx).ok()?;
-        let event = world.manager_event(ctx.hca, Owner(ctx.ctx));
-        world.saw(ctx.node, &event);
-        event
+        ctx.world.borrow_mut().answer(|world| {
+            world.hca_mut(ctx.hca).ok()?.check_context(ctx.ctx).ok()?;
+            let event = world.manager_event(ctx.hca, Owner(ctx.ctx));
+            world.saw(ctx.node, &event);
+            event
+        })
     }
 }
