@@ -280,7 +280,7 @@ impl Manager {
         (&self.by_request, &self.by_peer_qp, &self.timers).hash(to);
     }
 
-    /// The same with times as seen from its node's clock: they are compared with it, and with each other.
+    /// The same with times as seen from its own clock: they are compared with it, and with each other.
     pub(crate) fn digest_meaning(&self, clock: Nanos, to: &mut impl Hasher) {
         let from_now = |at: Nanos| (at != Nanos::MAX).then(|| at.0.wrapping_sub(clock.0));
         (self.next, &self.listeners, &self.events, &self.by_request, &self.by_peer_qp).hash(to);

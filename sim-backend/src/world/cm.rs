@@ -34,7 +34,7 @@ impl CmHost {
         }
     }
 
-    /// The same with times as seen from its node's clock.
+    /// The same with times as seen from its own clock.
     pub fn digest_meaning(&self, clock: Nanos, to: &mut impl Hasher) {
         if let Some(manager) = &self.manager {
             manager.digest_meaning(clock, to);

@@ -54,9 +54,13 @@ impl World {
             part("adapter", hca.hw.id.0, mix.whole());
             let mut mix = Mix::default();
             let manager = &self.state.cms[hca.hw.id.0 as usize];
+            let time = self.manager_time(hca.hw.id);
             match content {
-                Some(_) => manager.digest_meaning(self.state.machines[hca.hw.node.index()].clock, &mut mix),
-                None => manager.digest(&mut mix),
+                Some(_) => manager.digest_meaning(time, &mut mix),
+                None => {
+                    manager.digest(&mut mix);
+                    time.hash(&mut mix);
+                }
             }
             mix.value(&self.state.untimed.cms[hca.hw.id.0 as usize].lost);
             part("manager", hca.hw.id.0, mix.whole());
