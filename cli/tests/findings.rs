@@ -4,7 +4,7 @@ mod common;
 
 use common::{Scratch, err, out, root, run};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn files(extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join("docs/findings")).expect("there are findings");
@@ -14,7 +14,7 @@ fn files(extension: &str) -> Vec<PathBuf> {
     files
 }
 
-fn name(file: &PathBuf) -> String {
+fn name(file: &Path) -> String {
     file.file_stem().and_then(|stem| stem.to_str()).expect("a name").to_string()
 }
 
