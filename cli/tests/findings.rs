@@ -10,7 +10,7 @@ fn files(extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join("docs/findings")).expect("there are findings");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
     files.retain(|file| file.extension().is_some_and(|found| found == extension));
-    files.sort();
+    files.sort_by_key(|file| name(file));
     files
 }
 
