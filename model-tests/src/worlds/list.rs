@@ -14,36 +14,10 @@ type Built = Result<Box<dyn Subject>, ParamError>;
 
 /// Every world: the shipped locks first, then what must be refuted.
 pub fn all() -> Vec<Entry> {
-    let mut all = vec![
-        held("srsl", "the lock server", |p| locks("srsl", Scheme::Srsl, Manner::OneByOne, p)),
-        held("dqnl", "the distributed queue", |p| locks("dqnl", Scheme::Dqnl, Manner::OneByOne, p)),
-        held("ncosed", "N-CoSED, repaired", |p| locks("ncosed", Scheme::Ncosed, Manner::OneByOne, p)),
-        held("srsl-polling", "the same, nodes that take all completions at once", |p| {
-            locks("srsl-polling", Scheme::Srsl, Manner::Polling, p)
-        }),
-        held("dqnl-polling", "the same, nodes that take all completions at once", |p| {
-            locks("dqnl-polling", Scheme::Dqnl, Manner::Polling, p)
-        }),
-        held("ncosed-polling", "the same, nodes that take all completions at once", |p| {
-            locks("ncosed-polling", Scheme::Ncosed, Manner::Polling, p)
-        }),
-        held("srsl-notified", "the same, nodes that sleep until they are notified", |p| {
-            locks("srsl-notified", Scheme::Srsl, Manner::Notified, p)
-        }),
-        held("dqnl-notified", "the same, nodes that sleep until they are notified", |p| {
-            locks("dqnl-notified", Scheme::Dqnl, Manner::Notified, p)
-        }),
-        held("ncosed-notified", "the same, nodes that sleep until they are notified", |p| {
-            locks("ncosed-notified", Scheme::Ncosed, Manner::Notified, p)
-        }),
-        held("dqnl-cold", "the same, and nobody knows where the lock's word is", |p| {
-            locks("dqnl-cold", Scheme::Dqnl, Manner::OneByOne, p)
-        }),
-        held("ncosed-cold", "the same, and nobody knows where the lock's word is", |p| {
-            locks("ncosed-cold", Scheme::Ncosed, Manner::OneByOne, p)
-        }),
+    let mut all = shipped();
+    all.extend([
         held("srsl-history", "srsl, its histories judged as a whole, too", |p| {
-            let play = plain_locks("srsl-history", Scheme::Srsl, Manner::OneByOne, p)?;
+            let play = locks("srsl-history", Scheme::Srsl, Manner::OneByOne, p)?;
             staged(Historic { name: "srsl-history", play })
         }),
         held("counter", "each node adds one to a word by fetch-and-add", |p| {
@@ -67,7 +41,7 @@ pub fn all() -> Vec<Entry> {
             staged(Open { name: "planted-open", nodes: nodes(p, 2)? })
         }),
         broken("planted-forgetful", "an executor that does not poll after arming", forgetful),
-    ];
+    ]);
     all.extend(literal());
     all
 }
@@ -97,11 +71,13 @@ fn staged<P: Play + 'static>(play: P) -> Built {
     Ok(Box::new(Stage::new(play)))
 }
 
-/// How the nodes of a lock world learn of completions.
+/// How the nodes of a lock world learn of completions, and whether they have used the lock before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     /// They spin, and take one completion a step.
     OneByOne,
+    /// The same, and none of them knows where the lock's word is.
+    Cold,
     /// They spin, and take all that are there.
     Polling,
     /// They sleep until they are notified. Arming is an event of its own, and each completion comes before it or after
@@ -109,18 +85,36 @@ enum Manner {
     Notified,
 }
 
-/// A lock world; warm unless its name says that it is cold.
-fn locks(name: &str, scheme: Scheme, manner: Manner, params: &Params) -> Built {
-    staged(plain_locks(name, scheme, manner, params)?)
-}
-
-fn plain_locks(name: &str, scheme: Scheme, manner: Manner, params: &Params) -> Result<Locks, ParamError> {
+fn locks(name: &str, scheme: Scheme, manner: Manner, params: &Params) -> Result<Locks, ParamError> {
     let requests = Requests::of(params, "*,*,*")?;
-    let warm = scheme != Scheme::Srsl && !name.ends_with("-cold");
+    let warm = scheme != Scheme::Srsl && manner != Manner::Cold;
     let wait = if manner == Manner::Notified { Wait::Notify } else { Wait::Poll };
-    let one_by_one = manner == Manner::OneByOne;
+    let one_by_one = matches!(manner, Manner::OneByOne | Manner::Cold);
     let name = name.to_owned();
     Ok(Locks { name, scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
+}
+
+macro_rules! shipped {
+    ($($name:literal $scheme:ident $manner:ident $about:literal,)*) => {
+        /// The shipped locks.
+        fn shipped() -> Vec<Entry> {
+            vec![$(held($name, $about, |p| staged(locks($name, Scheme::$scheme, Manner::$manner, p)?))),*]
+        }
+    };
+}
+
+shipped! {
+    "srsl" Srsl OneByOne "the lock server",
+    "dqnl" Dqnl OneByOne "the distributed queue",
+    "ncosed" Ncosed OneByOne "N-CoSED, repaired",
+    "srsl-polling" Srsl Polling "the same, nodes that take all completions at once",
+    "dqnl-polling" Dqnl Polling "the same, nodes that take all completions at once",
+    "ncosed-polling" Ncosed Polling "the same, nodes that take all completions at once",
+    "srsl-notified" Srsl Notified "the same, nodes that sleep until they are notified",
+    "dqnl-notified" Dqnl Notified "the same, nodes that sleep until they are notified",
+    "ncosed-notified" Ncosed Notified "the same, nodes that sleep until they are notified",
+    "dqnl-cold" Dqnl Cold "the same, and nobody knows where the lock's word is",
+    "ncosed-cold" Ncosed Cold "the same, and nobody knows where the lock's word is",
 }
 
 /// Worlds that ask for nothing but how many nodes there are.
