@@ -217,9 +217,8 @@ impl Fabric {
     }
 
     /// A number for the state of an [untimed](Order::Untimed) world: the same whenever the same can happen from here on,
-    /// and the same of it. Of a program it takes what that has seen since its last
-    /// [checkpoint](Fabric::checkpoint). Two different states of a world have the same number with a chance of 2^-128.
-    /// 0 for any other world.
+    /// and the same of it. Of a program it takes all that it has seen. Two different states of a world have the same number
+    /// with a chance of 2^-128. 0 for any other world.
     pub fn fingerprint(&self) -> u128 {
         self.fingerprint_of(&[])
     }
@@ -265,14 +264,6 @@ impl Fabric {
         let mut parts = Vec::new();
         self.digest(contents, |name, number, digest| parts.push((format!("{name} {number}"), digest)));
         parts
-    }
-
-    /// From here on, a node's program depends on this word alone, of all that it has seen: it has summed up in it what it
-    /// still knows. For a [fingerprint](Fabric::fingerprint) that finds more states equal.
-    pub fn checkpoint(&self, node: NodeId, digest: u64) {
-        if node.0 < self.nodes() {
-            self.world.borrow_mut().checkpoint(node, digest);
-        }
     }
 
     /// Takes the programs away and puts the fabric back as it was. What the programs' handles stood for is there again;

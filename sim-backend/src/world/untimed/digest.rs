@@ -26,15 +26,6 @@ impl World {
         }
     }
 
-    /// From here on a program depends on this word alone, of all that it has seen.
-    pub fn checkpoint(&mut self, node: NodeId, digest: u64) {
-        if self.untimed {
-            let mut seen = Mix::default();
-            seen.word(digest);
-            self.state.untimed.nodes[node.index()].seen = seen;
-        }
-    }
-
     /// The state, each part with its name.
     pub fn digest(&self, contents: Contents<'_>, mut part: impl FnMut(&'static str, u32, u128)) {
         for node in self.all_nodes() {
