@@ -62,6 +62,20 @@ impl Size {
     }
 }
 
+/// What a search leaves on the disk and on the terminal.
+#[derive(Debug, Args)]
+pub struct Leaves {
+    /// Where a failure is saved [default: WORLD.failure.toml]
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
 /// `weft check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
@@ -93,15 +107,8 @@ pub struct CheckArgs {
     /// The most memory for cached states, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 4_096)]
     pub max_cache: u64,
-    /// Where a failure is saved [default: WORLD.failure.toml]
-    #[arg(long, value_name = "FILE")]
-    pub save: Option<PathBuf>,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    pub json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    pub quiet: bool,
+    #[command(flatten)]
+    pub leaves: Leaves,
 }
 
 /// `weft fuzz`.
@@ -128,15 +135,8 @@ pub struct FuzzArgs {
     /// How runs choose: random, pct or swarm
     #[arg(long, value_name = "HOW", default_value = "swarm")]
     pub strategy: Strategy,
-    /// Where a failure is saved [default: WORLD.failure.toml]
-    #[arg(long, value_name = "FILE")]
-    pub save: Option<PathBuf>,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    pub json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    pub quiet: bool,
+    #[command(flatten)]
+    pub leaves: Leaves,
 }
 
 /// `weft replay`.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Explores, reports, saves what failed.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
-    let Some(world) = &args.world else { return list(args.json) };
+    let Some(world) = &args.world else { return list(args.leaves.json) };
     let entry = find(world)?;
     let mut subject = build(&entry, &args.size.params())?;
     interrupt::install();
@@ -22,7 +22,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let mut report = explore(args, &options, subject.as_mut())?;
     let saved = save(args, &options, &entry, subject.as_mut(), &mut report)?;
     let checked = Checked { report: &report, expected: entry.expected, file: saved };
-    match args.json {
+    match args.leaves.json {
         true => output::json(&checked)?,
         false => output::text(&checked.text())?,
     }
@@ -47,7 +47,7 @@ fn options(args: &CheckArgs, subject: &dyn Subject) -> Result<Options, Failure> 
 }
 
 fn explore(args: &CheckArgs, options: &Options, subject: &mut dyn Subject) -> Result<Report, Failure> {
-    let mut progress = Progress::begin(args.quiet);
+    let mut progress = Progress::begin(args.leaves.quiet);
     let mut watch = |at: &model_tests::explore::Progress| {
         let words = || {
             format!(
@@ -83,7 +83,7 @@ fn save(
     };
     let failure = files::smallest(entry, case, Hunt::explored(report.executions), options, how)?;
     (found.choices, found.violation) = (failure.choices.clone(), failure.violation.clone());
-    let path = files::place(args.save.as_deref(), subject.name());
+    let path = files::place(args.leaves.save.as_deref(), subject.name());
     files::save(&path, &failure)?;
     Ok(Some(path))
 }

@@ -56,7 +56,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, Failure> {
         let (file, rerun) = target.save(first)?;
         (fuzzed.file, fuzzed.rerun) = (Some(file), Some(rerun));
     }
-    match args.json {
+    match args.leaves.json {
         true => output::json(&fuzzed)?,
         false => output::text(&fuzzed.text())?,
     }
@@ -82,7 +82,7 @@ fn sweep(args: &FuzzArgs, target: &dyn Target) -> Result<Fuzzed, Failure> {
         None => done as f64 / (seeds.end - seeds.start) as f64,
     };
     let mut fuzzed = Fuzzed::new(target.name());
-    let mut progress = Progress::begin(args.quiet);
+    let mut progress = Progress::begin(args.leaves.quiet);
     let mut failed = None;
     let over = || interrupt::requested() || args.seconds.is_some_and(|all| began.elapsed() >= all);
     each(

@@ -34,7 +34,7 @@ pub fn target(args: &FuzzArgs) -> Result<Option<Swarm>, Failure> {
         Some(name) => Some(name.parse().map_err(|_| no_such(&args.world))?),
         None => return Err(no_such(&args.world)),
     };
-    Ok(Some(Swarm { scheme, save: args.save.clone() }))
+    Ok(Some(Swarm { scheme, save: args.leaves.save.clone() }))
 }
 
 fn no_such(world: &str) -> Failure {

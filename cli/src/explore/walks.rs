@@ -30,7 +30,7 @@ impl Walks {
         let options =
             Options { faults, kinds: args.kinds.of(subject.as_ref(), faults)?, ..Options::default() };
         let params = subject.params();
-        Ok(Walks { entry, params, strategy: args.strategy, options, save: args.save.clone() })
+        Ok(Walks { entry, params, strategy: args.strategy, options, save: args.leaves.save.clone() })
     }
 
     fn walk(&self, subject: &mut dyn Subject, seed: u64) -> Result<Walk, Failure> {
