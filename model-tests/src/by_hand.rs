@@ -1,4 +1,4 @@
-//! Connections that are made by hand, where making them is not what is measured.
+//! Connections that are made by hand, where making them is not what is measured or explored.
 
 use sim_backend::{SimContext, SimQp};
 use verbs_trait::*;
@@ -6,22 +6,35 @@ use verbs_trait::*;
 /// A queue pair with its device.
 pub(crate) type End<'a> = (&'a SimContext, &'a SimQp);
 
-/// Connects two queue pairs; what each lets its peer do is `access`.
-pub(crate) fn connect(a: End<'_>, b: End<'_>, access: AccessFlags) -> Result<()> {
-    join(a.1, b, access)?;
-    join(b.1, a, access)
+/// What the two ends of a connection agree on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub mtu: Mtu,
+    pub rnr_timer: RnrTimer,
+    pub rd_atomic: u8,
 }
 
-/// Brings a queue pair to the state in which it sends, with time-outs that no healthy fabric reaches.
-fn join(qp: &SimQp, (at, peer): End<'_>, access: AccessFlags) -> Result<()> {
+/// Connects two new queue pairs; what each lets its peer do is `access`.
+pub(crate) fn connect(a: End<'_>, b: End<'_>, access: AccessFlags) -> Result<()> {
     let init = ToInit { port: 1, pkey_index: 0, access, qkey: 0 };
+    let terms = Terms { mtu: Mtu::B2048, rnr_timer: RnrTimer::new(1).expect("a code"), rd_atomic: 1 };
+    for ((_, qp), (at, peer)) in [(a, b), (b, a)] {
+        qp.modify(&Modify::Init(init))?;
+        join(qp, peer.num(), at.gid(1, 0)?, terms)?;
+    }
+    Ok(())
+}
+
+/// Brings an initialised queue pair to the state in which it sends, with time-outs that no healthy fabric reaches.
+pub(crate) fn join(qp: &SimQp, peer: QpNum, at: Gid, terms: Terms) -> Result<()> {
+    let Terms { mtu, rnr_timer, rd_atomic } = terms;
     let rtr = ToRtr {
-        dest_qp: peer.num(),
+        dest_qp: peer,
         rq_psn: Psn::new(0),
-        path: Path::to(at.gid(1, 0)?, 1),
-        mtu: Mtu::B2048,
-        min_rnr_timer: RnrTimer::new(1).expect("a code"),
-        max_dest_rd_atomic: 1,
+        path: Path::to(at, 1),
+        mtu,
+        min_rnr_timer: rnr_timer,
+        max_dest_rd_atomic: rd_atomic,
         alt: None,
     };
     let rts = ToRts {
@@ -29,9 +42,9 @@ fn join(qp: &SimQp, (at, peer): End<'_>, access: AccessFlags) -> Result<()> {
         timeout: AckTimeout::new(14).expect("an exponent"),
         retry: Retries::MOST,
         rnr_retry: Retries::FOREVER,
-        max_rd_atomic: 1,
+        max_rd_atomic: rd_atomic,
         alt: None,
         migration: Migration::Migrated,
     };
-    [Modify::Init(init), Modify::Rtr(rtr), Modify::Rts(rts)].iter().try_for_each(|change| qp.modify(change))
+    [Modify::Rtr(rtr), Modify::Rts(rts)].iter().try_for_each(|change| qp.modify(change))
 }

@@ -3,13 +3,11 @@
 //! Making connections is not what the lock worlds are about (the transport's own tests are), and it would make
 //! every execution several times as long. So the meshes adopt connections that stand.
 
+use crate::by_hand::{self, Terms};
 use protocols::rt::{Rt, RtConfig};
 use protocols::transport::{Mesh, MeshConfig, Prepared, Rank};
 use sim_backend::{Fabric, NodeId, Sim};
-use verbs_trait::{
-    AckTimeout, Context, Device, Gid, Migration, Modify, Mtu, Nanos, Path, Psn, QueuePair, RnrTimer, ToRtr,
-    ToRts, Wait,
-};
+use verbs_trait::{Context, Device, Gid, Mtu, Nanos, QueuePair, RnrTimer, Wait};
 
 /// A node's runtime and connections.
 pub struct Member {
@@ -77,33 +75,11 @@ fn mesh_config(me: Rank, names: &[String]) -> MeshConfig {
 }
 
 fn join([a, b]: [Prepared<Sim>; 2], [of_a, of_b]: [Gid; 2]) {
-    connect(&a, &b, of_b);
-    connect(&b, &a, of_a);
+    let terms = Terms { mtu: Mtu::B1024, rnr_timer: RnrTimer::new(12).expect("a code"), rd_atomic: 4 };
+    for (near, far, at) in [(&a, &b, of_b), (&b, &a, of_a)] {
+        by_hand::join(near.qp(), far.qp().num(), at, terms).expect("a new queue pair goes this way");
+    }
     let (from_a, from_b) = (a.introduction(), b.introduction());
     a.adopt(&from_b).expect("both are ready");
     b.adopt(&from_a).expect("both are ready");
-}
-
-fn connect(near: &Prepared<Sim>, far: &Prepared<Sim>, at: Gid) {
-    let rtr = ToRtr {
-        dest_qp: far.qp().num(),
-        rq_psn: Psn::new(0),
-        path: Path::to(at, 1),
-        mtu: Mtu::B1024,
-        min_rnr_timer: RnrTimer::new(12).expect("a code"),
-        max_dest_rd_atomic: 4,
-        alt: None,
-    };
-    let rts = ToRts {
-        sq_psn: Psn::new(0),
-        timeout: AckTimeout::new(14).expect("an exponent"),
-        retry: verbs_trait::Retries::MOST,
-        rnr_retry: verbs_trait::Retries::FOREVER,
-        max_rd_atomic: 4,
-        alt: None,
-        migration: Migration::Migrated,
-    };
-    for change in [Modify::Rtr(rtr), Modify::Rts(rts)] {
-        near.qp().modify(&change).expect("a new queue pair goes this way");
-    }
 }
