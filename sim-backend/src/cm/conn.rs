@@ -61,6 +61,19 @@ pub(super) struct Conn {
     pub(super) unanswered: Option<(Body, u8)>,
     /// When to repeat, or to forget.
     pub(super) deadline: Nanos,
+    /// Where there is no time: what became of its messages.
+    pub(super) untimed: Untimed,
+}
+
+/// What lets a connection's timer run out where there is no time.
+#[derive(Clone, Copy, Debug, Default, Hash)]
+pub(super) struct Untimed {
+    /// A message about it was lost since it began to ask, or since its timer ran out: it may ask again.
+    pub(super) lost: bool,
+    /// How often that happened.
+    pub(super) losses: u32,
+    /// How often its timer ran out.
+    pub(super) fired: u32,
 }
 
 impl Conn {

@@ -1,7 +1,8 @@
 //! What a manager does with a message (IBA 12.9).
 
 use super::message::{INVALID_ID, STALE};
-use super::{Address, Body, CommId, Conn, Manager, Message, Offer, State, Surroundings, public};
+use super::{Address, Body, CommId, Conn, Manager, Message, Offer, Part, State, Surroundings, public};
+use crate::explore::How;
 use verbs_trait::{CmEvent, Nanos, QpNum, RejectReason, Service};
 
 impl Manager {
@@ -26,7 +27,13 @@ impl Manager {
 
     /// The connection that a message is about: the one it names, if the peer is the same; or the one that
     /// this peer's request made, where the peer does not know our name for it yet.
-    fn addressee(&self, from: Address, local: CommId, remote: Option<CommId>) -> Option<CommId> {
+    pub(super) fn addressee(
+        &mut self,
+        from: Address,
+        local: CommId,
+        remote: Option<CommId>,
+    ) -> Option<CommId> {
+        self.touched.push((remote.map_or(Part::Theirs(from.hca, local), Part::Ours), How::Read));
         let Some(id) = remote else {
             return self.by_request.get(&(from.hca, from.port, local)).copied();
         };
@@ -48,6 +55,8 @@ impl Manager {
             Body::Dreq => Body::Drep,
             _ => return,
         };
+        // Messages are counted by connection.
+        self.touched.push((remote.map_or(Part::Everything, Part::Ours), How::Write));
         // Under the name that the sender used for us, which it has to find fitting.
         let name = remote.unwrap_or(CommId(u32::MAX));
         io.send(from, Message { from: me, local: name, remote: Some(local), body: answer });
@@ -62,6 +71,7 @@ impl Manager {
         private: Vec<u8>,
         io: &mut dyn Surroundings,
     ) {
+        self.touched.push((Part::Theirs(from.hca, local), How::Read));
         if let Some(&id) = self.by_request.get(&(from.hca, from.port, local)) {
             return self.on_copy_of_req(id, io);
         }
@@ -70,13 +80,16 @@ impl Manager {
             let body = Body::Rej { reason: RejectReason::NoListener, private: vec![] };
             // Stateless: a copy of the request gets the same answer, and a name is not spent on it.
             let name = CommId(u32::MAX);
-            return io.send(from, Message { from: me, local: name, remote: Some(local), body });
+            self.touched.push((Part::Everything, How::Write));
+            io.send(from, Message { from: me, local: name, remote: Some(local), body });
+            return;
         };
         let id = self.new_name();
         self.insert(id, owner, (me, from), State::ReqReceived { theirs: offer });
         let conn = self.conn(id);
         (conn.passive, conn.remote, conn.remote_qp) = (true, Some(local), Some(offer.qp));
         self.by_request.insert((from.hca, from.port, local), id);
+        self.mark(id);
         self.raise(owner, CmEvent::Request { id: public(id), service, private });
     }
 
@@ -96,6 +109,7 @@ impl Manager {
 
     /// The peer asks from a queue pair that we hold for connected: it has forgotten that connection.
     fn end_forgotten(&mut self, now: Nanos, peer: Address, qp: QpNum) {
+        self.touched.push((Part::Standing(peer.hca, qp), How::Read));
         let Some(&id) = self.by_peer_qp.get(&(peer.hca, peer.port, qp)) else { return };
         let owner = self.conns[&id].owner;
         let was_known = self.conns[&id].is_known();

@@ -26,15 +26,18 @@
 mod conn;
 mod incoming;
 mod message;
+mod untimed;
 
 pub use message::{Address, Body, CommId, Message, Offer, WIRE_BYTES};
 
+use crate::explore::How;
 use crate::hca::HcaId;
 use crate::profile::Profile;
-use conn::{Conn, Mine, Params, State};
+use conn::{Conn, Mine, Params, State, Untimed};
 use message::STALE;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
+pub(crate) use untimed::{Asking, Part};
 use verbs_trait::{
     CmEvent, CmId, ConnParams, MAX_PRIVATE_ACCEPT, MAX_PRIVATE_REJECT, MAX_PRIVATE_REQUEST, Modify, Mtu,
     Nanos, Psn, QpNum, RejectReason, Result, Service, VerbsError,
@@ -51,8 +54,8 @@ pub struct QpRef {
 
 /// What a manager asks of the world around it.
 pub trait Surroundings {
-    /// Sends a datagram.
-    fn send(&mut self, to: Address, message: Message);
+    /// Sends a datagram. False if it is known already that it does not arrive.
+    fn send(&mut self, to: Address, message: Message) -> bool;
     /// Changes a queue pair's state.
     fn modify(&mut self, qp: QpRef, change: &Modify) -> Result<()>;
     /// The sequence number that a queue pair begins to send with.
@@ -107,6 +110,8 @@ pub struct Manager {
     by_peer_qp: BTreeMap<(HcaId, u8, QpNum), CommId>,
     timers: BTreeSet<(Nanos, CommId)>,
     events: BTreeMap<Owner, VecDeque<CmEvent>>,
+    /// What the present call has looked at and changed.
+    touched: Vec<(Part, How)>,
 }
 
 /// Names of one incarnation of a node; a node that restarts counts on from the next block.
@@ -125,11 +130,13 @@ impl Manager {
             by_peer_qp: BTreeMap::new(),
             timers: BTreeSet::new(),
             events: BTreeMap::new(),
+            touched: Vec::new(),
         }
     }
 
     /// Takes requests for a service from now on.
     pub fn listen(&mut self, owner: Owner, service: Service) -> Result<()> {
+        self.touched.push((Part::Everything, How::Write));
         match self.listeners.insert(service, owner) {
             None => Ok(()),
             Some(before) => {
@@ -153,7 +160,7 @@ impl Manager {
     }
 
     /// The port of this adapter by which a connection's peer is reached.
-    pub fn port(&self, owner: Owner, id: CmId) -> Result<u8> {
+    pub fn port(&mut self, owner: Owner, id: CmId) -> Result<u8> {
         let id = self.find(owner, id)?;
         Ok(self.conns[&id].me.port)
     }
@@ -249,6 +256,7 @@ impl Manager {
     /// The application has closed its device: its listeners end, its connections are disconnected, its
     /// events forgotten.
     pub fn close(&mut self, now: Nanos, owner: Owner, io: &mut dyn Surroundings) {
+        self.touched.push((Part::Everything, How::Write));
         self.listeners.retain(|_, of| *of != owner);
         let known = |c: &Conn| c.owner == owner && c.is_known();
         let ids: Vec<CommId> = self.conns.iter().filter(|(_, c)| known(c)).map(|(id, _)| *id).collect();
@@ -280,35 +288,14 @@ impl Manager {
         (&self.by_request, &self.by_peer_qp, &self.timers).hash(to);
     }
 
-    /// The same with times as seen from its own clock: they are compared with it, and with each other.
-    pub(crate) fn digest_meaning(&self, clock: Nanos, to: &mut impl Hasher) {
-        let from_now = |at: Nanos| (at != Nanos::MAX).then(|| at.0.wrapping_sub(clock.0));
+    /// The same where there is no time, without what only names events.
+    pub(crate) fn digest_meaning(&self, to: &mut impl Hasher) {
         (self.next, &self.listeners, &self.events, &self.by_request, &self.by_peer_qp).hash(to);
         for (id, conn) in &self.conns {
-            let Conn { owner, me, peer, remote, remote_qp, passive, state, unanswered, deadline } = conn;
-            (id, owner, me, peer, remote, remote_qp, passive, state, unanswered).hash(to);
-            from_now(*deadline).hash(to);
-        }
-        self.timers.iter().for_each(|&(at, id)| (from_now(at), id).hash(to));
-    }
-
-    /// Whether it waits for an answer, which it asks for again in time.
-    pub fn asks(&self) -> bool {
-        self.conns.values().any(|conn| conn.unanswered.is_some())
-    }
-
-    /// The ways of the message that is repeated next: from which port to which.
-    pub(crate) fn repeats_next(&self) -> Option<(Address, Address)> {
-        let conn = &self.conns[&self.timers.first()?.1];
-        conn.unanswered.is_some().then_some((conn.me, conn.peer))
-    }
-
-    /// The message that is repeated next has been repeated often enough.
-    pub(crate) fn stop_repeating(&mut self) {
-        if let Some(&(_, id)) = self.timers.first()
-            && let Some((_, left)) = &mut self.conn(id).unanswered
-        {
-            *left = 0;
+            let Conn { owner, me, peer, remote, remote_qp, passive, state, unanswered, deadline, untimed } =
+                conn;
+            (id, owner, me, peer, remote, remote_qp, passive, state, unanswered, untimed.lost).hash(to);
+            deadline.hash(to);
         }
     }
 
@@ -316,11 +303,15 @@ impl Manager {
     pub fn on_timer(&mut self, now: Nanos, io: &mut dyn Surroundings) {
         while let Some(&(at, id)) = self.timers.first().filter(|(at, _)| *at <= now) {
             self.timers.remove(&(at, id));
-            self.conn(id).deadline = Nanos::MAX;
-            match self.conn(id).unanswered.take() {
-                Some((body, left @ 1..)) => self.ask_again(now, id, body, left - 1, io),
-                _ => self.give_up(now, id, io),
-            }
+            self.run_out(now, id, io);
+        }
+    }
+
+    fn run_out(&mut self, now: Nanos, id: CommId, io: &mut dyn Surroundings) {
+        self.conn(id).deadline = Nanos::MAX;
+        match self.conn(id).unanswered.take() {
+            Some((body, left @ 1..)) => self.ask_again(now, id, body, left - 1, io),
+            _ => self.give_up(now, id, io),
         }
     }
 
@@ -328,8 +319,10 @@ impl Manager {
     /// the confirmation has come or not.
     pub fn communication_established(&mut self, now: Nanos, qp: QpNum, io: &mut dyn Surroundings) {
         let waits = |c: &Conn| matches!(c.state, State::RepSent { mine } if mine.qp.num == qp);
-        if let Some(id) = self.conns.iter().find(|(_, c)| waits(c)).map(|(id, _)| *id) {
-            self.confirmed(now, id, io);
+        match self.conns.iter().find(|(_, c)| waits(c)).map(|(id, _)| *id) {
+            Some(id) => self.confirmed(now, id, io),
+            // It has looked at all of them.
+            None => self.touched.push((Part::Everything, How::Write)),
         }
     }
 
@@ -370,18 +363,22 @@ impl Manager {
     }
 
     /// The application's connection of this name.
-    fn find(&self, owner: Owner, id: CmId) -> Result<CommId> {
+    fn find(&mut self, owner: Owner, id: CmId) -> Result<CommId> {
         let unknown = VerbsError::Invalid("no such connection, or it is over");
         let name = CommId(u32::try_from(id.0).map_err(|_| unknown)?);
+        self.touched.push((Part::Ours(name), How::Read));
         let known = self.conns.get(&name).is_some_and(|conn| conn.owner == owner && conn.is_known());
         if known { Ok(name) } else { Err(unknown) }
     }
 
+    /// A connection, to change it.
     fn conn(&mut self, id: CommId) -> &mut Conn {
+        self.mark(id);
         self.conns.get_mut(&id).expect("a name that was just looked up")
     }
 
     fn new_name(&mut self) -> CommId {
+        self.touched.push((Part::Names, How::Write));
         let name = CommId(self.next);
         self.next = self.next.wrapping_add(1);
         name
@@ -389,9 +386,10 @@ impl Manager {
 
     fn insert(&mut self, id: CommId, owner: Owner, (me, peer): (Address, Address), state: State) {
         let (remote, remote_qp, unanswered) = (None, None, None);
-        let (passive, deadline) = (false, Nanos::MAX);
-        self.conns
-            .insert(id, Conn { owner, me, peer, remote, remote_qp, passive, state, unanswered, deadline });
+        let (passive, deadline, untimed) = (false, Nanos::MAX, Untimed::default());
+        let conn = Conn { owner, me, peer, remote, remote_qp, passive, state, unanswered, deadline, untimed };
+        self.conns.insert(id, conn);
+        self.mark(id);
     }
 
     fn remove(&mut self, id: CommId) {
@@ -418,6 +416,7 @@ impl Manager {
     fn link(&mut self, id: CommId) {
         let conn = &self.conns[&id];
         if let Some(qp) = conn.remote_qp {
+            self.touched.push((Part::Standing(conn.peer.hca, qp), How::Write));
             self.by_peer_qp.insert((conn.peer.hca, conn.peer.port, qp), id);
         }
     }
@@ -428,6 +427,7 @@ impl Manager {
         let conn = &self.conns[&id];
         if let Some(qp) = conn.remote_qp {
             let key = (conn.peer.hca, conn.peer.port, qp);
+            self.touched.push((Part::Standing(conn.peer.hca, qp), How::Write));
             if self.by_peer_qp.get(&key) == Some(&id) {
                 self.by_peer_qp.remove(&key);
             }
@@ -440,8 +440,11 @@ impl Manager {
 
     /// Sends a message that nobody waits for.
     fn tell(&mut self, id: CommId, body: Body, io: &mut dyn Surroundings) {
+        self.mark(id);
         let conn = &self.conns[&id];
-        io.send(conn.peer, Message { from: conn.me, local: id, remote: conn.remote, body });
+        if !io.send(conn.peer, Message { from: conn.me, local: id, remote: conn.remote, body }) {
+            self.miss(id);
+        }
     }
 
     /// Sends a message that is repeated until it is answered.
@@ -452,10 +455,10 @@ impl Manager {
     }
 
     fn ask_again(&mut self, now: Nanos, id: CommId, body: Body, left: u8, io: &mut dyn Surroundings) {
-        self.tell(id, body.clone(), io);
-        self.conn(id).unanswered = Some((body, left));
+        self.conn(id).unanswered = Some((body.clone(), left));
         let at = now + self.settings.response;
         self.set_timer(id, at);
+        self.tell(id, body, io);
     }
 
     fn set_timer(&mut self, id: CommId, at: Nanos) {
@@ -467,6 +470,7 @@ impl Manager {
     fn quiet(&mut self, id: CommId) {
         let conn = self.conn(id);
         conn.unanswered = None;
+        conn.untimed.lost = false;
         let at = std::mem::replace(&mut conn.deadline, Nanos::MAX);
         self.timers.remove(&(at, id));
     }

@@ -86,6 +86,7 @@ impl fmt::Display for Object {
             (1, _) => {
                 return write!(f, "word {}+{}", self.0 >> 36 & 0xff_ffff, (self.0 & ((1 << 36) - 1)) * 8);
             }
+            (0, 1) => "standing",
             (2, _) => "mode",
             (3, _) => "sends",
             (4, _) => "receives",
@@ -111,6 +112,7 @@ impl fmt::Display for Object {
             (15, 11) => "armed",
             (15, 12) => "room",
             (15, 13) => "connection",
+            (15, 14) => "names",
             (15, 15) => "holders",
             (15, _) => "breakage",
             _ => "object",

@@ -107,9 +107,9 @@ pub(crate) const fn qp_timer(flow: u64, number: u32) -> EventId {
     Kind::QpTimer.event(flow, number)
 }
 
-/// A connection manager's time-out.
-pub(crate) const fn cm_timer(hca: HcaId, number: u32) -> EventId {
-    Kind::CmTimer.event(hca_of(hca), number)
+/// The time-out of a connection of an adapter's connection manager.
+pub(crate) const fn cm_timer(hca: HcaId, name: u32, number: u32) -> EventId {
+    Kind::CmTimer.event(hca_of(hca) | ((name as u64) & 0xff_ffff) << NUM, number)
 }
 
 /// The repair of a link between two ports.
@@ -245,14 +245,24 @@ pub(crate) mod object {
         rest(2, pair(hca, place))
     }
 
-    /// An adapter's connection manager.
+    /// An adapter's connection manager, but for its connections.
     pub const fn cm(hca: HcaId) -> Object {
         rest(3, hca_of(hca))
     }
 
-    /// A connection of an adapter's connection manager, by the manager's name for it.
-    pub const fn connection(hca: HcaId, name: u32) -> Object {
-        rest(13, pair(hca.0, name & 0xff_ffff))
+    /// A connection as an adapter's connection manager keeps it, by the name that a manager has for it.
+    pub const fn connection(hca: HcaId, of: HcaId, name: u32) -> Object {
+        rest(13, pair(hca.0, name & 0xff_ffff) | (of.0 as u64 & COUNT))
+    }
+
+    /// The names that an adapter's connection manager has given.
+    pub const fn names(hca: HcaId) -> Object {
+        rest(14, hca_of(hca))
+    }
+
+    /// Whether an adapter has a connection that stands with a queue pair of another one.
+    pub const fn standing(hca: HcaId, peer: HcaId, num: u32) -> Object {
+        make(0, 1 << 56 | pair(hca.0, num & 0xff_ffff) | (peer.0 as u64 & COUNT))
     }
 
     /// That a requester waits for its receiver to be ready.
@@ -260,9 +270,9 @@ pub(crate) mod object {
         rest(8, pair(hca, place) | (number as u64 & COUNT))
     }
 
-    /// What lets a connection manager's timer run out.
-    pub const fn cm_timer(hca: HcaId, number: u32) -> Object {
-        rest(4, hca_of(hca) | (number as u64 & COUNT))
+    /// What lets the timer of a connection manager's connection run out.
+    pub const fn cm_timer(hca: HcaId, name: u32, number: u32) -> Object {
+        rest(4, pair(hca.0, name & 0xff_ffff) | (number as u64 & COUNT))
     }
 
     /// A receive request that a requester waits for.

@@ -11,7 +11,7 @@
 //! | a node | its program's step | it was woken, or its last step asked for another |
 //! | a node's timer | its clock jumps to the deadline that it is parked with, and it steps | see [`Timers`] |
 //! | a queue pair's timer | it sends again, or gives up | a packet of its connection was lost; receiver-not-ready: the receiver is ready again |
-//! | a connection manager's timer | it sends again, or gives up | a message was lost; or unprovoked, see [`Timers`] |
+//! | the timer of a connection manager's connection | it sends again, or gives up | the connection waits for an answer, and a message about it was lost since it asked; or unprovoked, see [`Timers`] |
 //! | a repair | a link or a port is there again | it is not |
 //!
 //! A time-out after which nobody would hear what is repeated, because of a cut, a crash or a queue pair in error, uses up all

@@ -3,7 +3,9 @@
 use super::World;
 use super::events::Event;
 use crate::NodeId;
-use crate::cm::{Address, Manager, Message, Owner, QpRef, Settings, Surroundings};
+use crate::cm::{Address, Asking, Manager, Message, Owner, Part, QpRef, Settings, Surroundings};
+use crate::explore::How;
+use crate::explore::identity::object;
 use crate::hca::{HcaId, Key, News};
 use crate::log::Kind;
 use crate::profile::Profile;
@@ -34,16 +36,16 @@ impl CmHost {
         }
     }
 
-    /// The same with times as seen from its own clock.
-    pub fn digest_meaning(&self, clock: Nanos, to: &mut impl Hasher) {
+    /// The same without what only names events.
+    pub fn digest_meaning(&self, to: &mut impl Hasher) {
         if let Some(manager) = &self.manager {
-            manager.digest_meaning(clock, to);
+            manager.digest_meaning(to);
         }
     }
 
-    /// Whether it waits for an answer.
-    pub fn asks(&self) -> bool {
-        self.manager.as_ref().is_some_and(Manager::asks)
+    /// Its connections that wait for an answer.
+    pub fn asking(&self) -> impl Iterator<Item = Asking> {
+        self.manager.iter().flat_map(Manager::asking)
     }
 }
 
@@ -54,11 +56,11 @@ pub(crate) struct Around<'a> {
 }
 
 impl Surroundings for Around<'_> {
-    fn send(&mut self, to: Address, message: Message) {
+    fn send(&mut self, to: Address, message: Message) -> bool {
         let (now, name) = (self.world.state.now, message.name());
         let (node, peer) = (self.world.shape.node(self.hca), self.world.shape.node(to.hca));
         self.world.log.line(now, node, Kind::Cm, format_args!("{name} to {peer}"));
-        self.world.send_cm(to, message);
+        self.world.send_cm(to, message)
     }
 
     fn modify(&mut self, qp: QpRef, change: &Modify) -> Result<()> {
@@ -101,23 +103,13 @@ impl World {
         hca: HcaId,
         call: impl FnOnce(&mut Manager, Nanos, &mut Around<'_>) -> T,
     ) -> Option<T> {
-        if self.printing {
-            self.touch_manager(hca);
-        }
-        self.manager_seen(hca, call)
-    }
-
-    /// The same, where the footprint says already what is touched.
-    fn manager_seen<T>(
-        &mut self,
-        hca: HcaId,
-        call: impl FnOnce(&mut Manager, Nanos, &mut Around<'_>) -> T,
-    ) -> Option<T> {
         let node = self.shape.node(hca);
         let mut manager = self.state.cms[hca.0 as usize].manager.take()?;
         let before = manager.pending_events();
-        let now = if self.untimed { self.manager_time(hca) } else { self.local_time(node) };
+        // Where there is no time, its timers run out when a message was lost.
+        let now = if self.untimed { Nanos::ZERO } else { self.local_time(node) };
         let answer = call(&mut manager, now, &mut Around { world: self, hca });
+        self.touch_manager(hca, &mut manager);
         let (after, deadline) = (manager.pending_events(), manager.deadline().unwrap_or(Nanos::MAX));
         let host = &mut self.state.cms[hca.0 as usize];
         host.manager = Some(manager);
@@ -150,7 +142,7 @@ impl World {
         let port = self.shape.port(to.hca, to.port);
         let link = message.from == to || self.state.ports[port.0 as usize].up;
         if link && !self.state.hcas[to.hca.0 as usize].gone {
-            self.manager_seen(to.hca, |manager, now, around| manager.on_message(now, to, message, around));
+            self.manager(to.hca, |manager, now, around| manager.on_message(now, to, message, around));
         }
     }
 
@@ -164,18 +156,41 @@ impl World {
         self.manager(hca, |manager, now, around| manager.close(now, Owner(ctx), around));
     }
 
-    /// In an untimed world: the next time-out of an adapter's manager has come. Where nobody would hear the message
-    /// again, it is the last.
-    pub(super) fn cm_time_out(&mut self, hca: HcaId) -> Option<()> {
-        let manager = self.state.cms[hca.0 as usize].manager.as_ref()?;
-        let at = manager.deadline()?;
-        if let Some((me, peer)) = manager.repeats_next()
-            && !self.is_through(self.way_between(me, peer))
-        {
-            self.state.cms[hca.0 as usize].manager.as_mut()?.stop_repeating();
+    /// In an untimed world: the time-out of a connection has come. Where nobody would hear the message again, it is the
+    /// last.
+    pub(super) fn cm_time_out(&mut self, hca: HcaId, asking: Asking) -> Option<()> {
+        let (me, peer) = asking.way;
+        let last = !self.is_through(self.way_between(me, peer));
+        self.manager(hca, |manager, now, around| manager.time_out(now, asking.id, last, around))
+    }
+
+    /// In an untimed world: a message that was under way is lost. Whoever waits for it, or for the answer to it, may ask
+    /// again. (A manager that is being called is told by its call.)
+    pub(super) fn message_lost(&mut self, to: Address, message: &Message) {
+        self.manager(message.from.hca, |manager, _, _| manager.sent_in_vain(message));
+        self.manager(to.hca, |manager, _, _| manager.not_received(message));
+    }
+
+    /// What a call of a manager has touched.
+    fn touch_manager(&mut self, hca: HcaId, manager: &mut Manager) {
+        let mut parts = std::mem::take(&mut self.parts);
+        manager.take_touched(&mut parts);
+        if self.printing {
+            self.touch(object::cm(hca), How::Read);
+            for (part, how) in parts.iter().copied() {
+                let object = match part {
+                    Part::Everything => object::cm(hca),
+                    Part::Names => object::names(hca),
+                    Part::Ours(name) => object::connection(hca, hca, name.0),
+                    Part::Theirs(peer, name) => object::connection(hca, peer, name.0),
+                    Part::Standing(peer, qp) => object::standing(hca, peer, qp.0),
+                    Part::Loss(name, number) => object::cm_timer(hca, name.0, number),
+                };
+                self.touch(object, how);
+            }
         }
-        self.move_manager_time(hca, at);
-        self.manager(hca, |manager, now, around| manager.on_timer(now, around))
+        parts.clear();
+        self.parts = parts;
     }
 
     /// A node crashed: its connections are forgotten, and names of its next life differ from those of this.

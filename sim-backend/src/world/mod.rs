@@ -25,7 +25,7 @@ use crate::NodeId;
 use crate::access::AccessLog;
 use crate::choice::{Choice, EventId};
 use crate::config::{Config, Order};
-use crate::explore::{Footprint, Object};
+use crate::explore::{Footprint, How, Object};
 use crate::fault::Faults;
 use crate::hca::{Buffers, Hardware, Hca, HcaId, Io, Key, Limits, Packets, Qp, Shape, Slab};
 use crate::log::Log;
@@ -95,6 +95,8 @@ pub(crate) struct World {
     /// What the present transition touched, if that is recorded.
     print: Footprint,
     printing: bool,
+    /// What a connection manager has touched; empty between its calls.
+    parts: Vec<(crate::cm::Part, How)>,
     /// The completion without which the present step would not be.
     reason: Option<Object>,
     /// Programs are dropped to be made anew: what their handles stand for stays.
@@ -172,6 +174,7 @@ impl World {
             turns: Vec::new(),
             print: Footprint::new(),
             printing: false,
+            parts: Vec::new(),
             reason: None,
             dropping: false,
             tape: Tape::Off,

@@ -395,7 +395,7 @@ impl World {
     }
 
     /// Sends a message of the connection managers: a datagram that can be lost.
-    pub(crate) fn send_cm(&mut self, to: Address, message: Message) {
+    pub(crate) fn send_cm(&mut self, to: Address, message: Message) -> bool {
         if self.untimed {
             return self.send_cm_untimed(to, message);
         }
@@ -411,7 +411,7 @@ impl World {
             qp: 0,
             psn: 0,
         };
-        let Some(verdict) = self.judge_foreign(&info, "cm") else { return };
+        let Some(verdict) = self.judge_foreign(&info, "cm") else { return true };
         let late = match verdict {
             Verdict::Delay(late) => late,
             _ => Nanos::ZERO,
@@ -424,6 +424,7 @@ impl World {
             let message = Box::new(message.clone());
             self.stray(Cargo::Cm { to, message }, at);
         }
+        true
     }
 }
 

@@ -4,6 +4,7 @@ mod agreement;
 mod lives;
 mod set_up;
 mod trouble;
+mod untimed;
 
 use super::*;
 use crate::choice::{Choice, Seeded};
@@ -42,8 +43,9 @@ struct Around {
 }
 
 impl Surroundings for Around {
-    fn send(&mut self, to: Address, message: Message) {
+    fn send(&mut self, to: Address, message: Message) -> bool {
         self.sent.push((to, message));
+        true
     }
     fn modify(&mut self, qp: QpRef, change: &Modify) -> Result<()> {
         let fake = self.qps.entry(qp.num.0).or_default();

@@ -45,15 +45,10 @@ impl World {
             part("adapter", hca.hw.id.0, mix.whole());
             let mut mix = Mix::default();
             let manager = &self.state.cms[hca.hw.id.0 as usize];
-            let time = self.manager_time(hca.hw.id);
             match content {
-                Some(_) => manager.digest_meaning(time, &mut mix),
-                None => {
-                    manager.digest(&mut mix);
-                    time.hash(&mut mix);
-                }
+                Some(_) => manager.digest_meaning(&mut mix),
+                None => manager.digest(&mut mix),
             }
-            mix.value(&self.state.untimed.cms[hca.hw.id.0 as usize].lost);
             part("manager", hca.hw.id.0, mix.whole());
             part("memory", hca.hw.id.0, digest_memory(hca, content.is_none()));
         }

@@ -3,8 +3,10 @@
 use super::super::World;
 use super::super::events::Happened;
 use super::super::wire::{Cargo, Stray};
+use super::cm_timer_of;
 use crate::NodeId;
 use crate::choice::EventId;
+use crate::cm::Asking;
 use crate::explore::identity::{self, object};
 use crate::explore::{Enabled, FaultSet, How, Outcome};
 use crate::hca::{Body, HcaId, Key, Packet, PortId, Qp, Route, Syndrome, place_of};
@@ -229,11 +231,10 @@ impl World {
     pub(super) fn crash_now(&mut self, node: NodeId) -> Happened {
         self.touch(object::node(node), How::Write);
         for hca in self.shape.hcas(node) {
-            self.touch_manager(hca);
+            self.touch(object::cm(hca), How::Write);
             self.touch(object::regions(hca), How::Write);
             let pairs: Vec<Key> = self.state.hcas[hca.0 as usize].qps.iter().map(|(key, _)| key).collect();
             pairs.into_iter().for_each(|key| self.touch_mode(hca, key));
-            self.state.untimed.cms[hca.0 as usize].lost = false;
         }
         let cables = 1..=self.shape.cables();
         cables.for_each(|cable| self.touch_links(self.shape.at_cable(node, cable)));
@@ -301,21 +302,9 @@ impl World {
             }
             Some(Cargo::Cm { to, message }) => {
                 self.state.stats.dropped += 1;
-                self.message_lost(message.from.hca);
-                self.message_lost(to.hca);
+                self.message_lost(to, &message);
             }
             None => {}
-        }
-    }
-
-    /// Whoever waits for a message, or for the answer to one, may ask again.
-    pub(super) fn message_lost(&mut self, hca: HcaId) {
-        self.touch_manager(hca);
-        let kept = &mut self.state.untimed.cms[hca.0 as usize];
-        if !std::mem::replace(&mut kept.lost, true) {
-            kept.losses += 1;
-            let losses = kept.losses;
-            self.touch(object::cm_timer(hca, losses), How::Cause);
         }
     }
 
@@ -380,21 +369,15 @@ impl World {
 
     // Connection managers.
 
-    /// A manager's time has run out.
+    /// A connection's time has run out.
     pub(super) fn ask_again(&mut self, event: EventId) -> Option<()> {
         let hca = identity::hca(event);
-        let asks = self.state.cms.get(hca.0 as usize)?.asks();
-        let kept = &mut self.state.untimed.cms[hca.0 as usize];
-        if !asks || event != identity::cm_timer(hca, kept.fired) {
-            return None;
-        }
-        kept.fired += 1;
-        let (losses, lost) = (kept.losses, std::mem::take(&mut kept.lost));
-        self.touch_manager(hca);
-        match lost {
-            true => self.touch(object::cm_timer(hca, losses), How::Cause),
+        let is_meant = |asking: &Asking| cm_timer_of(hca, asking) == event;
+        let asking = self.state.cms.get(hca.0 as usize)?.asking().find(is_meant)?;
+        match asking.lost {
+            true => self.touch(object::cm_timer(hca, asking.id.0, asking.losses), How::Cause),
             false => self.touch(object::REST, How::Write),
         }
-        self.cm_time_out(hca)
+        self.cm_time_out(hca, asking)
     }
 }

@@ -11,7 +11,7 @@ use super::cpu::Activity;
 use super::wire::{Cargo, Stray};
 use crate::NodeId;
 use crate::choice::EventId;
-use crate::cm::{Address, Message};
+use crate::cm::{Address, Asking, Message};
 use crate::explore::identity::{self, Kind, object};
 use crate::explore::mix::Mix;
 use crate::explore::{Enabled, FaultSet, How, Policy, Timers};
@@ -28,8 +28,6 @@ pub(crate) struct Untimed {
     /// By adapter, by place.
     pairs: Vec<Vec<Pair>>,
     nodes: Vec<Machine>,
-    /// By adapter.
-    cms: Vec<Cm>,
     broken: Vec<Broken>,
     /// How often each was broken of what ever was.
     breakages: Vec<(What, u32)>,
@@ -39,7 +37,7 @@ pub(crate) struct Untimed {
     timers: bool,
 }
 
-clone_in_place! { Untimed { policy, pairs, nodes, cms, broken, breakages, messages, timers } }
+clone_in_place! { Untimed { policy, pairs, nodes, broken, breakages, messages, timers } }
 
 /// What is kept for a queue pair.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,25 +70,11 @@ struct Machine {
     regions: u32,
 }
 
-/// What is kept for a connection manager.
-#[derive(Clone, Copy, Debug, Default)]
-struct Cm {
-    /// One of them, or one to it, was lost since its timer ran out last.
-    lost: bool,
-    /// How often that happened.
-    losses: u32,
-    /// How often its timer ran out.
-    fired: u32,
-    /// Its own time, which moves with its time-outs alone: it couples the manager with no program.
-    time: Nanos,
-}
-
 impl Untimed {
     pub fn new(nodes: u32, hcas: usize) -> Untimed {
         Untimed {
             pairs: vec![Vec::new(); hcas],
             nodes: vec![Machine::default(); nodes as usize],
-            cms: vec![Cm::default(); hcas],
             ..Untimed::default()
         }
     }
@@ -243,20 +227,20 @@ impl World {
         (listens && !adapter.gone).then_some((end.hca, key))
     }
 
-    /// Connection managers of whose messages some were lost.
+    /// Connections that are being made or ended, and of whose messages some were lost.
     fn lost_messages(&self, out: &mut Vec<Enabled>) {
-        for (hca, kept) in self.state.untimed.cms.iter().enumerate() {
-            if kept.lost && self.state.cms[hca].asks() {
-                self.offer(identity::cm_timer(HcaId(hca as u32), kept.fired), FaultSet::NONE, out);
+        for (hca, cm) in (0..).zip(&self.state.cms) {
+            for asking in cm.asking().filter(|asking| asking.lost) {
+                self.offer(cm_timer_of(HcaId(hca), &asking), FaultSet::NONE, out);
             }
         }
     }
 
-    /// Connection managers whose messages nobody answers.
+    /// Connections that are being made or ended, and whose messages nobody answers.
     fn unanswered(&self, at_rest: bool, out: &mut Vec<Enabled>) {
-        for (hca, kept) in self.state.untimed.cms.iter().enumerate() {
-            if !kept.lost && self.state.cms[hca].asks() {
-                let event = identity::cm_timer(HcaId(hca as u32), kept.fired);
+        for (hca, cm) in (0..).zip(&self.state.cms) {
+            for asking in cm.asking().filter(|asking| !asking.lost) {
+                let event = cm_timer_of(HcaId(hca), &asking);
                 let actor = identity::actor(event);
                 out.push(Enabled { event, actor, faults: FaultSet::NONE, at_rest });
             }
@@ -288,18 +272,19 @@ impl World {
         }
     }
 
-    /// A connection manager's message enters the fabric.
-    pub(super) fn send_cm_untimed(&mut self, to: Address, message: Message) {
+    /// A connection manager's message enters the fabric. False if it is lost at once.
+    pub(super) fn send_cm_untimed(&mut self, to: Address, message: Message) -> bool {
         let from = message.from;
         if !self.is_through(self.message_route(to, &message)) {
             self.state.stats.dropped += 1;
-            self.message_lost(from.hca);
-            return self.message_lost(to.hca);
+            self.message_lost(to, &message);
+            return false;
         }
         let name = message.local.0;
         let number = self.count_message(from.hca, name);
         let event = identity::message(from.hca, name, number);
         self.stray_of(Cargo::Cm { to, message: Box::new(message) }, event);
+        true
     }
 
     fn count_message(&mut self, hca: HcaId, name: u32) -> u32 {
@@ -310,16 +295,6 @@ impl World {
         });
         messages[place].1 += 1;
         messages[place].1
-    }
-
-    /// The time by which a connection manager works.
-    pub(super) fn manager_time(&self, hca: HcaId) -> Nanos {
-        self.state.untimed.cms[hca.0 as usize].time
-    }
-
-    pub(super) fn move_manager_time(&mut self, hca: HcaId, to: Nanos) {
-        let time = &mut self.state.untimed.cms[hca.0 as usize].time;
-        *time = to.max(*time);
     }
 
     /// The way that a connection manager's message takes.
@@ -399,6 +374,10 @@ impl World {
 
 fn timer_of(hca: u32, qp: &Qp, kept: &Pair) -> EventId {
     identity::qp_timer(identity::flow(0, hca, qp.num.0), kept.fired)
+}
+
+fn cm_timer_of(hca: HcaId, asking: &Asking) -> EventId {
+    identity::cm_timer(hca, asking.id.0, asking.fired)
 }
 
 /// The queue pair of a timer's event.

@@ -5,7 +5,6 @@ use super::super::wire::Cargo;
 use crate::NodeId;
 use crate::access::What;
 use crate::choice::EventId;
-use crate::cm;
 use crate::explore::identity::object;
 use crate::explore::{Footprint, How, Object};
 use crate::hca::{Body, Endpoint, HcaId, Key, News, Qp, Route, place_of};
@@ -155,8 +154,7 @@ impl World {
         }
     }
 
-    /// A message of a connection manager arrives. One that can only end the connection that it names touches nothing of
-    /// the others; what else a manager is asked for, by messages and by programs, may touch all.
+    /// A message of a connection manager arrives. What it does there the manager says itself.
     pub(super) fn touch_message(&mut self, stray: Key) {
         if !self.printing {
             return;
@@ -164,20 +162,9 @@ impl World {
         let Some(Cargo::Cm { to, message }) = self.state.strays.get(stray).map(|stray| &stray.cargo) else {
             return;
         };
-        let ends = matches!(message.body, cm::Body::Rej { .. } | cm::Body::Dreq | cm::Body::Drep);
-        let (route, hca, name) = (self.message_route(*to, message), to.hca, message.remote.filter(|_| ends));
+        let (route, hca) = (self.message_route(*to, message), to.hca);
         self.touch_link(route);
-        match name {
-            Some(name) => {
-                self.touch(object::cm(hca), How::Read);
-                self.touch(object::connection(hca, name.0), How::Write);
-            }
-            None => self.touch_manager(hca),
-        }
-    }
-
-    pub(in crate::world) fn touch_manager(&mut self, hca: HcaId) {
-        self.touch(object::cm(hca), How::Write);
+        self.touch(object::cm(hca), How::Read);
     }
 
     /// A packet goes to the end of a flow.
