@@ -137,6 +137,30 @@ fn the_shipped_locks_hold_with_one_unknown_fate() {
     }
 }
 
+/// One fault of every kind but a crash.
+fn one_fault(reduction: Reduction) -> Options {
+    Options { kinds: FaultSet::ALL.without(Outcome::Crash), ..options(reduction, 1) }
+}
+
+#[test]
+fn the_shipped_locks_hold_with_one_fault_of_every_kind_at_every_point() {
+    for (name, modes) in [("srsl", "x,s"), ("dqnl", "x,x")] {
+        let report = explore(name, Some(modes), &one_fault(Reduction::Dpor));
+        assert!(report.held() && report.exhaustive, "{name} {modes}: {:?}", report.counterexample);
+        assert_eq!(report.imprecise, 0, "{name} {modes}");
+    }
+}
+
+/// Sleep sets alone do not depend on a race being noticed: connections that break and are made again have as many traces
+/// by them.
+#[test]
+fn no_trace_with_a_fault_is_missed_by_source_sets() {
+    let [by_sleep, by_source] = [Reduction::Sleep, Reduction::Dpor]
+        .map(|reduction| explore("srsl", Some("x,x"), &one_fault(reduction)));
+    assert!(by_sleep.held() && by_sleep.exhaustive && by_source.held() && by_source.exhaustive);
+    assert_eq!(by_sleep.executions, by_source.executions);
+}
+
 /// A node crashes at any point: nobody holds who must not, and those who do not need it go on. The third node asks for
 /// nothing, so that it is needed by nobody.
 #[test]

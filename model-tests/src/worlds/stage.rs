@@ -163,14 +163,14 @@ impl<P: Play> Blueprint for Stage<P> {
     }
 
     fn root(&mut self) -> Scene<P> {
-        let nodes = self.play.shape().nodes;
+        let Shape { nodes, one_by_one, .. } = self.play.shape();
         let profile = Profile::builtin("ncosed-2007").expect("it is built in");
         let config = Config { order: Order::Untimed, sanitize: false, ..Config::new(nodes, profile) };
         let fabric = Fabric::new(config, Box::new(First)).expect("a small world can be built");
         // A repair that comes sooner leaves less broken: connections that lost a packet, or that one end has given up, which
         // other kinds of faults bring about, too.
         let (timers, repairs) = (Timers::AtRest, Timers::AtRest);
-        fabric.set_policy(Policy { timers, repairs, faults: self.faults });
+        fabric.set_policy(Policy { timers, repairs, faults: self.faults, in_order: one_by_one });
         let roots = (0..self.play.scripts()).map(|_| Root::new(&fabric)).collect();
         let mut scene = Scene {
             play: Rc::clone(&self.play),

@@ -48,14 +48,22 @@ impl<V: Verbs> Routes<V> {
         }
     }
 
-    /// Takes all events that are there and routes them.
-    pub(super) fn drain(&mut self, ctx: &V::Context) {
-        while let Some(event) = self.cm.as_ref().and_then(|cm| cm.event()) {
+    /// Takes all events that are there, or one, and routes them. Says whether there was any.
+    pub(super) fn drain(&mut self, ctx: &V::Context, one: bool) -> bool {
+        let mut any = false;
+        while !(one && any)
+            && let Some(event) = self.cm.as_ref().and_then(|cm| cm.event())
+        {
             self.route(event);
+            any = true;
         }
-        while let Some(event) = ctx.async_event() {
+        while !(one && any)
+            && let Some(event) = ctx.async_event()
+        {
             self.watchers.retain(|watcher| watcher.send(event).is_ok());
+            any = true;
         }
+        any
     }
 
     pub(super) fn watch(&mut self) -> Mailbox<AsyncEvent> {

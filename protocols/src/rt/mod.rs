@@ -68,8 +68,8 @@ pub struct RtConfig {
     /// Most rounds of polling and running within one step, so that a busy node returns to its driver.
     /// Default: 64.
     pub max_rounds: u32,
-    /// Whether a step takes one completion only, and none if a task is ready when it begins. Default: no. For
-    /// explorers: to such a node it makes no difference whether a completion comes while another one waits to be
+    /// Whether a step takes one completion or one event only, and none if a task is ready when it begins. Default: no.
+    /// For explorers: to such a node it makes no difference whether a completion comes while another one waits to be
     /// taken, or after that.
     pub one_by_one: bool,
 }

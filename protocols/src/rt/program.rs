@@ -24,14 +24,19 @@ impl<V: Verbs> Program<V> {
     fn try_step(&self) -> Result<Park, VerbsError> {
         let inner = &*self.rt.inner;
         inner.executor.begin_step();
-        inner.drain_events();
+        let one = inner.config.one_by_one;
+        inner.drain_signals();
+        let mut takes = !(one && inner.executor.has_ready());
+        if takes {
+            // An event instead of a completion, if they come one by one.
+            takes = !inner.routes.borrow_mut().drain(&inner.ctx, one) || !one;
+        }
         if inner.arming.take() {
             // Poll, arm, poll: the rounds below are the second poll (IBA 11.4.2.2).
             inner.cqs.borrow_mut().arm()?;
             inner.looked.set(false);
         }
-        let one = inner.config.one_by_one;
-        let mut polls = !(one && inner.executor.has_ready());
+        let mut polls = takes;
         for _ in 0..inner.config.max_rounds {
             let polled = if polls { inner.poll_completions()? } else { Polled::Nothing };
             inner.looked.set(inner.looked.get() | (polled == Polled::Empty));
@@ -74,13 +79,12 @@ impl<V: Verbs> Program<V> {
 }
 
 impl<V: Verbs> Inner<V> {
-    fn drain_events(&self) {
+    fn drain_signals(&self) {
         if let Some(channel) = &*self.channel.borrow() {
             while let Some(id) = channel.event() {
                 self.cqs.borrow_mut().event(id);
             }
         }
-        self.routes.borrow_mut().drain(&self.ctx);
     }
 
     /// Polls every completion queue once and settles what it found.

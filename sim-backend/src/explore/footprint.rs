@@ -87,6 +87,7 @@ impl fmt::Display for Object {
                 return write!(f, "word {}+{}", self.0 >> 36 & 0xff_ffff, (self.0 & ((1 << 36) - 1)) * 8);
             }
             (0, 1) => "standing",
+            (0, 2) => "event",
             (2, _) => "mode",
             (3, _) => "sends",
             (4, _) => "receives",

@@ -265,6 +265,11 @@ pub(crate) mod object {
         make(0, 1 << 56 | pair(hca.0, num & 0xff_ffff) | (peer.0 as u64 & COUNT))
     }
 
+    /// An event of connections or of the device, by how many came before.
+    pub const fn event(hca: HcaId, number: u32) -> Object {
+        make(0, 2 << 56 | hca_of(hca) | (number as u64 & COUNT))
+    }
+
     /// That a requester waits for its receiver to be ready.
     pub const fn refused(hca: u32, place: u32, number: u32) -> Object {
         rest(8, pair(hca, place) | (number as u64 & COUNT))

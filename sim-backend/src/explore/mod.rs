@@ -117,4 +117,7 @@ pub struct Policy {
     pub repairs: Timers,
     /// The kinds of faults that [`Enabled::faults`] offers where they make sense. None at first.
     pub faults: FaultSet,
+    /// Whether an adapter shows its node completions, connections' events and asynchronous events in the one order in
+    /// which they came. Otherwise whatever is there can be seen.
+    pub in_order: bool,
 }

@@ -90,7 +90,8 @@ impl Context<Sim> for SimContext {
     fn async_event(&self) -> Option<AsyncEvent> {
         let Place { world, node, hca, ctx } = self.place();
         world.borrow_mut().answer(|world| {
-            let event = world.hca_mut(*hca).ok()?.async_event(*ctx)?;
+            world.hca_mut(*hca).ok()?;
+            let event = world.device_event(*hca, *ctx)?;
             world.saw(*node, &event);
             Some(event)
         })

@@ -1,7 +1,7 @@
 //! The connection managers in their world: what they send, change, and whom they wake.
 
-use super::World;
 use super::events::Event;
+use super::{Source, World};
 use crate::NodeId;
 use crate::cm::{Address, Asking, Manager, Message, Owner, Part, QpRef, Settings, Surroundings};
 use crate::explore::How;
@@ -10,7 +10,7 @@ use crate::hca::{HcaId, Key, News};
 use crate::log::Kind;
 use crate::profile::Profile;
 use std::hash::Hasher;
-use verbs_trait::{CmEvent, Modify, Nanos, Psn, QpNum, Result, VerbsError};
+use verbs_trait::{AsyncEvent, CmEvent, Modify, Nanos, Psn, QpNum, Result, VerbsError};
 
 /// An adapter's connection manager.
 #[derive(Clone, Debug)]
@@ -41,6 +41,11 @@ impl CmHost {
         if let Some(manager) = &self.manager {
             manager.digest_meaning(to);
         }
+    }
+
+    /// How many events wait to be taken.
+    pub fn pending_events(&self) -> usize {
+        self.manager.as_ref().map_or(0, Manager::pending_events)
     }
 
     /// Its connections that wait for an answer.
@@ -118,6 +123,9 @@ impl World {
             self.schedule(deadline, Event::CmTimer(hca));
         }
         if after > before {
+            if self.in_order() {
+                self.note_arrivals(hca);
+            }
             self.wake(node, News { urgent: true, ..News::default() });
         }
         Some(answer)
@@ -126,7 +134,22 @@ impl World {
     /// Takes an application's oldest event. Where there is one, there was news for the node, which is in order with all
     /// that the node does.
     pub fn manager_event(&mut self, hca: HcaId, owner: Owner) -> Option<CmEvent> {
-        self.state.cms[hca.0 as usize].manager.as_mut()?.event(owner)
+        if !self.may_take(hca, Source::Connections) {
+            return None;
+        }
+        let event = self.state.cms[hca.0 as usize].manager.as_mut()?.event(owner)?;
+        self.note_taken(hca);
+        Some(event)
+    }
+
+    /// Takes a context's oldest asynchronous event.
+    pub fn device_event(&mut self, hca: HcaId, ctx: u32) -> Option<AsyncEvent> {
+        if !self.may_take(hca, Source::Device) {
+            return None;
+        }
+        let event = self.state.hcas[hca.0 as usize].async_event(ctx)?;
+        self.note_taken(hca);
+        Some(event)
     }
 
     pub(super) fn cm_timer(&mut self, hca: HcaId) {
@@ -154,6 +177,7 @@ impl World {
     /// An application closed its device.
     pub fn close_context(&mut self, hca: HcaId, ctx: u32) {
         self.manager(hca, |manager, now, around| manager.close(now, Owner(ctx), around));
+        self.forget_arrivals(hca);
     }
 
     /// In an untimed world: the time-out of a connection has come. Where nobody would hear the message again, it is the

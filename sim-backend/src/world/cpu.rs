@@ -129,9 +129,11 @@ impl World {
     /// There is news for a node: wakes it if it waits for such.
     #[inline]
     pub(super) fn wake(&mut self, node: NodeId, news: News) {
+        // Where events have an order, it is they that are left: see `look_once`.
+        let urgent = news.urgent && !self.in_order();
         let machine = &mut self.state.machines[node.index()];
         let Activity::Parked(style) = machine.activity else {
-            machine.urgent |= news.urgent;
+            machine.urgent |= urgent;
             return self.touch_news(node, news, false);
         };
         let wanted = match style {
@@ -139,7 +141,7 @@ impl World {
             Wait::Notify => news.channel,
         };
         if wanted || news.urgent {
-            machine.urgent |= news.urgent;
+            machine.urgent |= urgent;
             let woken = machine.step_at == Nanos::MAX;
             let at = self.state.now + self.notice(style);
             self.step_by(node, at);
@@ -210,7 +212,10 @@ impl World {
         let machine = &self.state.machines[node.index()];
         let (clock, urgent) = (machine.clock, machine.urgent);
         let mut hcas = self.shape.hcas(node);
-        let left = hcas.any(|hca| self.state.hcas[hca.0 as usize].hw.completions.left(style));
+        let left = hcas.any(|hca| {
+            let completions = self.state.hcas[hca.0 as usize].hw.completions.left(style);
+            completions || (self.untimed && self.has_arrivals(hca))
+        });
         if left || urgent {
             let at = clock + self.notice(style).max(Nanos(1));
             self.step_by(node, at.max(self.state.now + Nanos(1)));

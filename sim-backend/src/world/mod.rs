@@ -40,6 +40,7 @@ pub(crate) use events::Happened;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::Waker;
+pub(crate) use untimed::Source;
 use untimed::Untimed;
 use verbs_trait::{Nanos, PinnedMemory, Result, VerbsError};
 use wire::{Costs, Flow, Port, Stray};
@@ -277,6 +278,9 @@ impl World {
         let news = std::mem::take(&mut adapter.hw.completions.news);
         if self.untimed && news.completion {
             self.touch_queued(hca, news.channel);
+        }
+        if news.urgent && self.in_order() {
+            self.note_arrivals(hca);
         }
         self.wake(node, news);
         if let Some(qp) = news.established {

@@ -183,6 +183,7 @@ impl World {
         out: &mut Vec<WorkCompletion>,
         max: usize,
     ) -> Result<usize> {
+        let max = if self.in_order() { self.shown(hca, max) } else { max };
         if self.printing {
             self.touch_poll(hca, cq, max);
         }

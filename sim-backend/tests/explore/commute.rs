@@ -120,7 +120,8 @@ fn random_plan(rng: &mut Rng) -> Plan {
     let style = if rng.below(2) == 0 { Wait::Poll } else { Wait::Notify };
     let timers = if rng.below(3) == 0 { Timers::Any } else { Timers::AtRest };
     let faults = FaultSet::ALL;
-    Plan { acts, style, timers, faults, sanitize: false, forgets: false }
+    let in_order = rng.below(2) == 0;
+    Plan { acts, style, timers, faults, sanitize: false, in_order, forgets: false }
 }
 
 fn seeds() -> u64 {

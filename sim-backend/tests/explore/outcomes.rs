@@ -18,6 +18,7 @@ fn of(acts: Vec<Vec<Act>>, style: Wait) -> World {
         timers: Timers::AtRest,
         faults: FaultSet::ALL,
         sanitize: true,
+        in_order: false,
         forgets: false,
     })
 }
@@ -216,7 +217,8 @@ fn what_wakes_a_node_is_a_cause_of_its_step() {
 fn sleeps_for_ever(forgets: bool) -> bool {
     let acts = vec![vec![Act::Add { peer: 1, word: 0 }, Act::Await, Act::Look { word: 3 }], vec![]];
     let (style, timers, faults) = (Wait::Notify, Timers::AtRest, FaultSet::NONE);
-    let mut world = World::new(Plan { acts, style, timers, faults, sanitize: true, forgets });
+    let mut world =
+        World::new(Plan { acts, style, timers, faults, sanitize: true, in_order: false, forgets });
     (0..200).any(|seed| {
         let mut rng = Rng::from_seed(seed);
         world.begin();

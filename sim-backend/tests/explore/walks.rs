@@ -27,7 +27,8 @@ pub fn busy(style: Wait) -> Plan {
             Act::Await,
         ],
     ];
-    Plan { acts, style, timers: Timers::AtRest, faults: FaultSet::NONE, sanitize: false, forgets: false }
+    let (timers, faults) = (Timers::AtRest, FaultSet::NONE);
+    Plan { acts, style, timers, faults, sanitize: false, in_order: false, forgets: false }
 }
 
 fn walk(world: &mut World, rng: &mut Rng) -> Vec<(Enabled, Outcome)> {

@@ -351,6 +351,8 @@ pub struct Plan {
     pub timers: Timers,
     pub faults: FaultSet,
     pub sanitize: bool,
+    /// Completions and events are seen in the one order in which they came.
+    pub in_order: bool,
     /// It does not poll after arming, as it must.
     pub forgets: bool,
 }
@@ -440,7 +442,12 @@ impl World {
                 }
             }
         }
-        fabric.set_policy(Policy { timers: plan.timers, repairs: Timers::Any, faults: plan.faults });
+        fabric.set_policy(Policy {
+            timers: plan.timers,
+            repairs: Timers::Any,
+            faults: plan.faults,
+            in_order: plan.in_order,
+        });
         let root = fabric.snapshot();
         let mut world = World { fabric, places, root, plan, seen: vec![] };
         world.begin();

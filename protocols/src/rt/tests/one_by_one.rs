@@ -39,3 +39,25 @@ fn one_by_one_a_node_sleeps_only_after_an_empty_poll_that_follows_the_arming() {
     while bench.program.step() == Park::Again {}
     assert!(bench.world().cqs[0].is_empty() && bench.world().armed[0]);
 }
+
+#[test]
+fn one_by_one_a_step_takes_one_event_and_no_completion_beside_it() {
+    let mut bench = one_by_one(Wait::Poll);
+    let mut events = bench.rt.async_events();
+    bench.world().async_events.extend([AsyncEvent::PortError(1), AsyncEvent::PortActive(1)]);
+    for (events, completions) in [(1, 3), (0, 3), (0, 2)] {
+        assert_eq!(bench.program.step(), until(Wait::Poll, None));
+        let left = bench.world().async_events.len();
+        assert_eq!((left, bench.world().cqs[0].len()), (events, completions));
+    }
+    assert!(events.try_recv().is_some() && events.try_recv().is_some());
+}
+
+#[test]
+fn one_by_one_a_ready_task_comes_before_any_event() {
+    let mut bench = one_by_one(Wait::Poll);
+    bench.world().async_events.push_back(AsyncEvent::PortError(1));
+    bench.rt.spawn(async {});
+    assert_eq!(bench.program.step(), until(Wait::Poll, None));
+    assert_eq!(bench.world().async_events.len(), 1);
+}

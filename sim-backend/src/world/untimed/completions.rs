@@ -67,6 +67,13 @@ impl World {
             return;
         }
         let alone = !due && !machine.urgent;
+        if alone && self.in_order() {
+            let event = self.shape.hcas(node).find_map(|hca| self.event_shown(hca));
+            if let Some(event) = event {
+                self.reason = Some(event);
+                return self.touch(event, How::Origin);
+            }
+        }
         let mut held = self.shape.hcas(node).flat_map(|hca| {
             let queues = self.state.hcas[hca.0 as usize].hw.completions.cqs.iter();
             let held = queues.filter(|(_, cq)| !cq.is_empty());

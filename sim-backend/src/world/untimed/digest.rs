@@ -113,6 +113,7 @@ impl World {
         (hca.gone, hca.hw.outstanding).hash(mix);
         hca.hw.completions.channels.iter().for_each(|pair| pair.hash(mix));
         hca.hw.completions.events.hash(mix);
+        self.digest_arrivals(hca.hw.id, mix);
         hca.hw.srqs.iter().for_each(|pair| pair.hash(mix));
         for port in 1..=self.shape.ports {
             self.state.ports[self.shape.port(hca.hw.id, port).0 as usize].up.hash(mix);

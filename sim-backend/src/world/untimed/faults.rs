@@ -232,6 +232,7 @@ impl World {
         self.touch(object::node(node), How::Write);
         for hca in self.shape.hcas(node) {
             self.touch(object::cm(hca), How::Write);
+            self.forget_arrivals(hca);
             self.touch(object::regions(hca), How::Write);
             let pairs: Vec<Key> = self.state.hcas[hca.0 as usize].qps.iter().map(|(key, _)| key).collect();
             pairs.into_iter().for_each(|key| self.touch_mode(hca, key));

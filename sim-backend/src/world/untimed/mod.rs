@@ -1,5 +1,6 @@
 //! The untimed fabric (see [`explore`](crate::explore)): what can happen next is read from the state.
 
+mod arrivals;
 mod completions;
 mod digest;
 mod faults;
@@ -17,6 +18,8 @@ use crate::explore::mix::Mix;
 use crate::explore::{Enabled, FaultSet, How, Policy, Timers};
 use crate::hca::{Endpoint, HcaId, Key, Qp, Route, place_of};
 use crate::in_place::clone_in_place;
+use arrivals::Arrivals;
+pub(crate) use arrivals::Source;
 use faults::{Broken, What};
 use record::Shadow;
 use verbs_trait::{Nanos, Psn};
@@ -28,6 +31,8 @@ pub(crate) struct Untimed {
     /// By adapter, by place.
     pairs: Vec<Vec<Pair>>,
     nodes: Vec<Machine>,
+    /// By adapter.
+    arrivals: Vec<Arrivals>,
     broken: Vec<Broken>,
     /// How often each was broken of what ever was.
     breakages: Vec<(What, u32)>,
@@ -37,7 +42,7 @@ pub(crate) struct Untimed {
     timers: bool,
 }
 
-clone_in_place! { Untimed { policy, pairs, nodes, broken, breakages, messages, timers } }
+clone_in_place! { Untimed { policy, pairs, nodes, arrivals, broken, breakages, messages, timers } }
 
 /// What is kept for a queue pair.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,6 +80,7 @@ impl Untimed {
         Untimed {
             pairs: vec![Vec::new(); hcas],
             nodes: vec![Machine::default(); nodes as usize],
+            arrivals: (0..hcas).map(|_| Arrivals::default()).collect(),
             ..Untimed::default()
         }
     }

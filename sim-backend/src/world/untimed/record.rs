@@ -179,7 +179,9 @@ impl World {
         if !self.printing {
             return;
         }
-        if news.urgent || news.channel || news.established.is_some() {
+        // So have events, where they are in one order with completions.
+        let events = !self.in_order() && (news.urgent || news.established.is_some());
+        if events || news.channel {
             self.touch(object::node(node), How::Write);
         }
         if woken {
