@@ -5,11 +5,12 @@
 
 use model_tests::explore::{Blueprint, World};
 use model_tests::worlds::locks::Locks;
+use model_tests::worlds::messages::Messages;
 use model_tests::worlds::modes::Requests;
-use model_tests::worlds::stage::{Scene, Stage};
+use model_tests::worlds::stage::{Play, Scene, Stage};
 use protocols::locks::Scheme;
 use sim_backend::choice::Rng;
-use sim_backend::explore::{Enabled, FaultSet, Footprint, Outcome};
+use sim_backend::explore::{Enabled, Footprint, Outcome};
 use verbs_trait::Wait;
 
 struct Taken {
@@ -24,14 +25,14 @@ struct State {
     enabled: Vec<Enabled>,
 }
 
-fn state(scene: &mut Scene<Locks>) -> State {
+fn state<P: Play>(scene: &mut Scene<P>) -> State {
     let mut enabled = vec![];
     scene.enabled(&mut enabled);
     enabled.sort_unstable_by_key(|enabled| enabled.event);
     State { parts: scene.fabric().fingerprint_parts(), enabled }
 }
 
-fn walk(scene: &mut Scene<Locks>, rng: &mut Rng, mut faults: u32) -> (Vec<Taken>, Vec<State>) {
+fn walk<P: Play>(scene: &mut Scene<P>, rng: &mut Rng, mut faults: u32) -> (Vec<Taken>, Vec<State>) {
     let (mut path, mut states) = (vec![], vec![]);
     loop {
         let now = state(scene);
@@ -55,7 +56,7 @@ fn walk(scene: &mut Scene<Locks>, rng: &mut Rng, mut faults: u32) -> (Vec<Taken>
     }
 }
 
-fn check(stage: &mut Stage<Locks>, scene: &mut Scene<Locks>, path: &[Taken], states: &[State]) -> usize {
+fn check<P: Play>(stage: &mut Stage<P>, scene: &mut Scene<P>, path: &[Taken], states: &[State]) -> usize {
     let mut pairs = 0;
     for i in 0..path.len().saturating_sub(1) {
         let (first, second) = (&path[i], &path[i + 1]);
@@ -97,9 +98,28 @@ fn check(stage: &mut Stage<Locks>, scene: &mut Scene<Locks>, path: &[Taken], sta
     pairs
 }
 
+fn seeds() -> u64 {
+    std::env::var("COMMUTE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(8)
+}
+
+/// Walks through a play with none, one and two faults, and says how many pairs were swapped.
+fn swap<P: Play>(stage: &mut Stage<P>, what: &str) -> usize {
+    stage.allow(stage.faults().without(Outcome::Crash));
+    let mut scene = stage.root();
+    let mut pairs = 0;
+    for seed in 0..seeds() {
+        for faults in [0, 1, 2] {
+            stage.reset(&mut scene);
+            let (path, states) = walk(&mut scene, &mut Rng::from_seed(seed), faults);
+            println!("{what} seed {seed}, {faults} faults: {} transitions", path.len());
+            pairs += check(stage, &mut scene, &path, &states);
+        }
+    }
+    pairs
+}
+
 #[test]
 fn transitions_of_the_shipped_locks_that_do_not_conflict_commute() {
-    let seeds = std::env::var("COMMUTE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
     let mut pairs = 0;
     for scheme in [Scheme::Srsl, Scheme::Dqnl, Scheme::Ncosed] {
         for (wait, one_by_one) in [(Wait::Notify, false), (Wait::Poll, false), (Wait::Poll, true)] {
@@ -115,17 +135,19 @@ fn transitions_of_the_shipped_locks_that_do_not_conflict_commute() {
                 warm: false,
                 shared_limit: None,
             });
-            stage.allow(FaultSet::ALL.without(Outcome::Crash));
-            let mut scene = stage.root();
-            for seed in 0..seeds {
-                for faults in [0, 1, 2] {
-                    stage.reset(&mut scene);
-                    let (path, states) = walk(&mut scene, &mut Rng::from_seed(seed), faults);
-                    println!("{scheme:?} {wait:?} seed {seed}, {faults} faults: {} transitions", path.len());
-                    pairs += check(&mut stage, &mut scene, &path, &states);
-                }
-            }
+            pairs += swap(&mut stage, &format!("{scheme:?} {wait:?}"));
         }
+    }
+    assert!(pairs > 100, "{pairs} pairs");
+}
+
+/// With nodes that restart.
+#[test]
+fn transitions_of_the_transport_that_do_not_conflict_commute() {
+    let mut pairs = 0;
+    for (nodes, messages) in [(2, 2), (3, 1)] {
+        let mut stage = Stage::new(Messages { name: "messages", nodes, messages });
+        pairs += swap(&mut stage, &format!("{nodes} nodes"));
     }
     assert!(pairs > 100, "{pairs} pairs");
 }

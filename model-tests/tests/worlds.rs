@@ -173,6 +173,22 @@ fn the_shipped_locks_hold_with_one_crash() {
     }
 }
 
+/// Whatever breaks between two nodes, and if one of them restarts, wherever it strikes: messages arrive in order, each
+/// once, and none is lost without a word.
+#[test]
+fn messages_arrive_once_and_in_order_whatever_fails_once() {
+    for kind in FaultSet::ALL.without(Outcome::Crash).iter() {
+        let report =
+            explore("messages", None, &Options { kinds: FaultSet::one(kind), ..options(Reduction::Dpor, 1) });
+        assert!(report.held() && report.exhaustive, "{kind}: {:?}", report.counterexample);
+        let reached =
+            |branch: &str| report.coverage.iter().any(|(name, times)| *name == branch && *times > 0);
+        assert_eq!(reached("a peer was found to be new"), kind == Outcome::Restart, "{kind}");
+        let breaks = !matches!(kind, Outcome::Drop | Outcome::Delay);
+        assert_eq!(reached("a connection was made again"), breaks, "{kind}");
+    }
+}
+
 #[test]
 fn the_paper_s_protocol_holds_with_every_repair() {
     for modes in ["*,*", "x,sx"] {

@@ -142,10 +142,7 @@ impl Fabric {
                         return RunEnd::AllDone;
                     }
                 }
-                Happened::Crashed(node) => {
-                    let program = self.programs.borrow_mut()[node.index()].take();
-                    drop(program);
-                }
+                Happened::Crashed(node) | Happened::Restarted(node) => self.drop_program(node),
             }
             self.release();
         }
@@ -200,8 +197,11 @@ impl Fabric {
             }
             Happened::Crashed(node) => {
                 taken.crashed = Some(node);
-                let program = self.programs.borrow_mut()[node.index()].take();
-                drop(program);
+                self.drop_program(node);
+            }
+            Happened::Restarted(node) => {
+                taken.restarted = Some(node);
+                self.drop_program(node);
             }
         }
         self.world.borrow_mut().take_turns();
@@ -274,13 +274,15 @@ impl Fabric {
         self.world.borrow_mut().put_back(&root.0);
     }
 
+    fn drop_program(&self, node: NodeId) {
+        let program = self.programs.borrow_mut()[node.index()].take();
+        drop(program);
+    }
+
     /// Takes the programs away, whose handles destroy nothing.
     fn drop_programs(&self) {
         self.world.borrow_mut().dropping = true;
-        for place in 0..self.nodes() as usize {
-            let program = self.programs.borrow_mut()[place].take();
-            drop(program);
-        }
+        (0..self.nodes()).for_each(|node| self.drop_program(NodeId(node)));
         self.world.borrow_mut().dropping = false;
     }
 

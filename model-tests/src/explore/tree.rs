@@ -34,20 +34,27 @@ struct Node {
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     enabled: Enabled,
-    /// Its outcomes, a bit for each; and those that are neither asleep nor explored.
-    all: u8,
-    left: u8,
+    /// Its outcomes; and those that are neither asleep nor explored.
+    all: Bits,
+    left: Bits,
     /// Whether some of its outcomes were asleep when the node was entered.
     slept: bool,
     /// Whether it is in the node's backtrack set.
     wanted: bool,
 }
 
-fn outcomes(bits: u8) -> impl Iterator<Item = Outcome> {
-    Outcome::ALL.into_iter().filter(move |&outcome| bits & 1 << outcome as u8 != 0)
+/// Outcomes, a bit for each.
+type Bits = u16;
+
+const _: () = assert!(Outcome::ALL.len() <= Bits::BITS as usize);
+
+const fn bit(outcome: Outcome) -> Bits {
+    1 << outcome as u8
 }
 
-const DONE: u8 = 1 << Outcome::Done as u8;
+fn outcomes(bits: Bits) -> impl Iterator<Item = Outcome> {
+    Outcome::ALL.into_iter().filter(move |&outcome| bits & bit(outcome) != 0)
+}
 
 /// What a node offers when it is entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +94,7 @@ impl Tree {
         let dpor = options.reduction == Reduction::Dpor;
         for event in enabled {
             let kinds = options.faults_of(event.faults, faults);
-            let all = kinds.iter().fold(DONE, |bits, fault| bits | 1 << fault as u8);
+            let all = kinds.iter().fold(bit(Outcome::Done), |bits, fault| bits | bit(fault));
             let asleep = all & self.asleep(sleepers..self.sleepers.len(), event.event);
             let candidate =
                 Candidate { enabled: *event, all, left: all & !asleep, slept: asleep != 0, wanted: !dpor };
@@ -122,7 +129,7 @@ impl Tree {
             for outcome in outcomes(candidate.all & !candidate.left) {
                 match way(candidate.enabled.actor, outcome) {
                     Some(way) => slept.add(way),
-                    None => candidate.left |= 1 << outcome as u8,
+                    None => candidate.left |= bit(outcome),
                 }
             }
         }
@@ -135,7 +142,7 @@ impl Tree {
         for candidate in &mut self.candidates[first..] {
             for outcome in outcomes(candidate.left) {
                 if !slept(candidate.enabled.actor, outcome) {
-                    candidate.left &= !(1 << outcome as u8);
+                    candidate.left &= !bit(outcome);
                 }
             }
         }
@@ -263,9 +270,9 @@ impl Tree {
     }
 
     /// The outcomes with which an event sleeps.
-    fn asleep(&self, sleepers: Range<usize>, event: EventId) -> u8 {
+    fn asleep(&self, sleepers: Range<usize>, event: EventId) -> Bits {
         let same = self.sleepers[sleepers].iter().filter(|sleeper| sleeper.step.event == event);
-        same.fold(0, |bits, sleeper| bits | 1 << sleeper.step.outcome as u8)
+        same.fold(0, |bits, sleeper| bits | bit(sleeper.step.outcome))
     }
 
     /// Begins a node's backtrack set: with one event that can be done, since it is by what conflicts with its being
@@ -274,7 +281,7 @@ impl Tree {
     fn want_first(&mut self, first: usize) {
         let all = &mut self.candidates[first..];
         let rests = all.first().is_some_and(|candidate| candidate.enabled.at_rest);
-        match all.iter_mut().find(|candidate| candidate.left & DONE != 0) {
+        match all.iter_mut().find(|candidate| candidate.left & bit(Outcome::Done) != 0) {
             Some(candidate) if !rests => candidate.wanted = true,
             _ => all.iter_mut().for_each(|candidate| candidate.wanted = true),
         }

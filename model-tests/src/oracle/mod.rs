@@ -3,12 +3,13 @@
 //! An [`Oracle`] sees each event as it is recorded, so that a violation carries its moment and the event log
 //! around that moment can be read. What can only be seen at rest is asked for at the end: requests that never
 //! ended ([`Progress`]) and what the service still keeps ([`Leaks`]), what its nodes
-//! had to drop ([`Conduct`]), what the fabric saw done to memory ([`Sanitizer`]).
+//! had to drop ([`Conduct`]), what became of messages ([`Delivery`]), what the fabric saw done to memory ([`Sanitizer`]).
 //! An object's history as a whole is judged by [`Linearizability`]. [`Bypass`] gives a figure and no verdict.
 
 mod at_most_once;
 mod bypass;
 mod conduct;
+mod delivery;
 mod judge;
 mod leaks;
 pub mod linearizability;
@@ -25,6 +26,7 @@ mod tests;
 pub use at_most_once::AtMostOnce;
 pub use bypass::{Bypass, MostBypassed};
 pub use conduct::Conduct;
+pub use delivery::{Correspondence, Delivery, Sent};
 pub use judge::{Check, Judge};
 pub use leaks::{Leaks, Leftover};
 pub use linearizability::Linearizability;

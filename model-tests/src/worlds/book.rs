@@ -100,6 +100,13 @@ impl Book {
         look(&mut self.0.borrow_mut().judge)
     }
 
+    /// Takes down in words what happens on a node, if somebody asks for words.
+    pub fn say(&self, node: u32, what: impl FnOnce() -> String) {
+        if let Some(tales) = &mut self.0.borrow_mut().tales {
+            tales.push(Tale::Note { node, text: what() });
+        }
+    }
+
     /// Takes down what happens in words, too, from now on.
     pub fn narrate(&self) {
         self.0.borrow_mut().tales.get_or_insert_default();

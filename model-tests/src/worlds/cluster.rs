@@ -34,17 +34,10 @@ pub struct Shape {
 
 /// Starts a runtime and a mesh on every node of a new fabric, and connects each with each.
 pub fn connected(fabric: &Fabric, shape: Shape) -> Vec<Member> {
-    let Shape { nodes, wait, home, one_by_one } = shape;
-    let names: Vec<String> = (0..nodes).map(|node| NodeId(node).to_string()).collect();
-    let (members, gids): (Vec<Member>, Vec<Gid>) = (0..nodes)
-        .map(|node| {
-            let ctx = fabric.devices(NodeId(node))[0].open().expect("a node's device opens");
-            let config = RtConfig { wait, cqe: 1024, one_by_one, ..RtConfig::default() };
-            let rt = Rt::new(&ctx, config).expect("sizes are good");
-            let mesh = Mesh::start(&rt, mesh_config(Rank::from_index(node), &names)).expect("sizes are good");
-            (Member { rt, mesh }, ctx.gid(1, 0).expect("port 1 has a GID"))
-        })
-        .unzip();
+    let Shape { nodes, home, .. } = shape;
+    let names = names(nodes);
+    let (members, gids): (Vec<Member>, Vec<Gid>) =
+        (0..nodes).map(|node| alone(fabric, shape, node, &names)).unzip();
     for (near, member) in members.iter().enumerate() {
         if home == Some(near as u32) {
             join(member.mesh.prepare_loopback().expect("nothing is connected"), [gids[near]; 2]);
@@ -56,6 +49,24 @@ pub fn connected(fabric: &Fabric, shape: Shape) -> Vec<Member> {
         }
     }
     members
+}
+
+/// Starts a runtime and a mesh on a node that has restarted. Its connections are its own to make.
+pub fn restarted(fabric: &Fabric, shape: Shape, node: NodeId) -> Member {
+    alone(fabric, shape, node.0, &names(shape.nodes)).0
+}
+
+fn names(nodes: u32) -> Vec<String> {
+    (0..nodes).map(|node| NodeId(node).to_string()).collect()
+}
+
+fn alone(fabric: &Fabric, shape: Shape, node: u32, names: &[String]) -> (Member, Gid) {
+    let Shape { wait, one_by_one, .. } = shape;
+    let ctx = fabric.devices(NodeId(node))[0].open().expect("a node's device opens");
+    let config = RtConfig { wait, cqe: 1024, one_by_one, ..RtConfig::default() };
+    let rt = Rt::new(&ctx, config).expect("sizes are good");
+    let mesh = Mesh::start(&rt, mesh_config(Rank::from_index(node), names)).expect("sizes are good");
+    (Member { rt, mesh }, ctx.gid(1, 0).expect("port 1 has a GID"))
 }
 
 /// Without the transport's timers: what they are for is tested elsewhere, and every timer is one more event to be

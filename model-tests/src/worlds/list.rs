@@ -3,6 +3,7 @@
 use super::historic::Historic;
 use super::literal::{Literal, Reading};
 use super::locks::Locks;
+use super::messages::Messages;
 use super::modes::Requests;
 use super::planted::{Adding, Counter, Forgetful, Mcs, Open, Tickets};
 use super::stage::{Play, Stage};
@@ -20,6 +21,7 @@ pub fn all() -> Vec<Entry> {
             let play = locks("srsl-history", Scheme::Srsl, Manner::OneByOne, p)?;
             staged(Historic { name: "srsl-history", play })
         }),
+        held("messages", "the transport: each node sends a message to each other one", messages),
         held("counter", "each node adds one to a word by fetch-and-add", |p| {
             counter("counter", Adding::Atomically, p)
         }),
@@ -128,6 +130,15 @@ fn nodes(params: &Params, default: u32) -> Result<u32, ParamError> {
         nodes @ 2..=8 => Ok(nodes),
         nodes => Err(ParamError(format!("a world has 2 to 8 nodes, not {nodes}"))),
     }
+}
+
+fn messages(params: &Params) -> Built {
+    let size = Params { requests: None, ..params.clone() };
+    let messages = params.requests.unwrap_or(1);
+    if messages == 0 || messages > 8 {
+        return Err(ParamError(format!("each node sends 1 to 8 messages to each other one, not {messages}")));
+    }
+    staged(Messages { name: "messages", nodes: nodes(&size, 2)?, messages })
 }
 
 fn counter(name: &'static str, adding: Adding, params: &Params) -> Built {

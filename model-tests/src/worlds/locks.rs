@@ -8,7 +8,7 @@ use crate::explore::{Coverage, Params, Violation};
 use crate::oracle::{Conduct, Leaks, Leftover};
 use protocols::locks::{Grant, LockClient, LockConfig, LockKey, LockService, LockStats, Mode, Scheme, Token};
 use protocols::rt::Digest;
-use sim_backend::explore::FaultSet;
+use sim_backend::explore::{FaultSet, Outcome};
 use sim_backend::{NodeId, Sim};
 use verbs_trait::{Nanos, Wait};
 
@@ -117,7 +117,7 @@ impl Play for Locks {
 
     /// A crash, too: then nobody may hold who must not, and who does not need the dead node goes on.
     fn bears(&self) -> FaultSet {
-        FaultSet::ALL
+        FaultSet::ALL.without(Outcome::Restart)
     }
 
     /// The home is needed by all; and whoever has asked may be in the queue, or hold, or have been about to pass the

@@ -1,4 +1,4 @@
-//! Worlds for the explorer: the shipped locks, the lock paper read to the letter, and planted bugs.
+//! Worlds for the explorer: the shipped locks and the transport below them, the lock paper read to the letter, and planted bugs.
 //!
 //! Every world is a [`stage::Play`] on connected nodes of the simulated fabric. [`all()`] lists them.
 
@@ -9,6 +9,7 @@ pub mod historic;
 mod list;
 pub mod literal;
 pub mod locks;
+pub mod messages;
 pub mod modes;
 pub mod planted;
 pub mod stage;

@@ -2,11 +2,11 @@
 
 use super::book::Book;
 use super::chronicle::Chronicle;
-use super::cluster::{Member, Shape, connected};
+use super::cluster::{self, Member, Shape, connected};
 use crate::explore::{Blueprint, Coverage, Fingerprint, Params, Stuck, Tale, Violation, World};
 use protocols::rt::Digest;
 use sim_backend::choice::{EventId, First};
-use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, Object, Outcome, Policy, Timers};
+use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, Object, Outcome, Policy, Taken, Timers};
 use sim_backend::log::Log;
 use sim_backend::profile::Profile;
 use sim_backend::{Config, Fabric, NodeId, Order, Root};
@@ -42,9 +42,10 @@ pub trait Play {
         self.survives()
     }
 
-    /// The faults that it promises to survive. Not a crash, unless it says so: what a node held is then gone.
+    /// The faults that it promises to survive. Neither a crash nor a restart, unless it says so: what a node held is then
+    /// gone.
     fn survives(&self) -> FaultSet {
-        FaultSet::ALL.without(Outcome::Crash)
+        FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart)
     }
 
     /// An empty book for an execution.
@@ -76,6 +77,12 @@ pub trait Play {
     /// Starts what runs on the nodes after the rehearsal.
     fn begin(&self, script: usize, cast: &mut Self::Cast, members: &[Member], book: &Book) {
         let _ = (script, cast, members, book);
+    }
+
+    /// A node has crashed and is there again: starts what runs on it in its next life. Of plays that bear
+    /// [`Outcome::Restart`].
+    fn restart(&self, cast: &mut Self::Cast, node: NodeId, member: &Member, book: &Book) {
+        let _ = (cast, node, member, book);
     }
 
     /// What a node's driver steps.
@@ -264,15 +271,15 @@ impl<P: Play> Scene<P> {
     }
 
     /// What oracles judge by belongs to the footprint: two grants that exclude each other, on nodes that have not heard of
-    /// each other, overlap in one order and not in the other. Says which node crashed.
+    /// each other, overlap in one order and not in the other.
     fn take_and_tell(
         &mut self,
         event: EventId,
         outcome: Outcome,
         touched: Option<&mut Footprint>,
-    ) -> Result<Option<NodeId>, Stuck> {
+    ) -> Result<Taken, Stuck> {
         let Some(touched) = touched else {
-            return Ok(self.fabric.take(event, outcome, None)?.crashed);
+            return Ok(self.fabric.take(event, outcome, None)?);
         };
         let change = || self.acts.as_ref().and_then(|acts| acts.book.take_change());
         change();
@@ -280,7 +287,16 @@ impl<P: Play> Scene<P> {
         if let Some(how) = change() {
             touched.push(HOLDERS, how);
         }
-        Ok(taken.crashed)
+        Ok(taken)
+    }
+
+    /// A node begins its next life. All that this touches, the restart has touched.
+    fn restart(&mut self, node: NodeId) {
+        let Some(Acts { cast, book, members, .. }) = &mut self.acts else { return };
+        let member = cluster::restarted(&self.fabric, self.play.shape(), node);
+        self.play.restart(cast, node, &member, book);
+        self.fabric.mount(node, self.play.program(&member));
+        members[node.index()] = member;
     }
 
     fn perform(&mut self, script: usize) {
@@ -367,9 +383,12 @@ impl<P: Play> World for Scene<P> {
         touched: Option<&mut Footprint>,
     ) -> Result<(), Stuck> {
         if self.acts.is_some() {
-            let crashed = self.take_and_tell(event, outcome, touched)?;
+            let Taken { crashed, restarted, .. } = self.take_and_tell(event, outcome, touched)?;
             self.losses.other |= outcome.is_fault() && crashed.is_none();
             self.losses.crashed.extend(crashed);
+            if let Some(node) = restarted {
+                self.restart(node);
+            }
             return Ok(());
         }
         let script = (event.0 ^ SCRIPT) as usize;

@@ -81,6 +81,9 @@ pub struct Taken {
     pub stepped: Option<NodeId>,
     /// The node that crashed.
     pub crashed: Option<NodeId>,
+    /// The node that crashed and is there again, without a program. Its next step belongs to the one that is
+    /// [mounted](crate::Fabric::mount) before anything else happens.
+    pub restarted: Option<NodeId>,
 }
 
 /// The event cannot happen now, or not in this way.

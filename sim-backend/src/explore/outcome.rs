@@ -29,11 +29,14 @@ pub enum Outcome {
     PortDown = 6,
     /// The receiving node crashes, or the node that was to take its step. It does not come back.
     Crash = 7,
+    /// The same, but the node is there again at once, empty: whoever drives the world
+    /// [mounts](crate::Fabric::mount) what runs on it then (see [`Taken::restarted`](super::Taken::restarted)).
+    Restart = 8,
 }
 
 impl Outcome {
     /// All of them, by number.
-    pub const ALL: [Outcome; 8] = [
+    pub const ALL: [Outcome; 9] = [
         Outcome::Done,
         Outcome::Drop,
         Outcome::Delay,
@@ -42,6 +45,7 @@ impl Outcome {
         Outcome::Cut,
         Outcome::PortDown,
         Outcome::Crash,
+        Outcome::Restart,
     ];
 
     /// The outcome of a number.
@@ -65,6 +69,7 @@ impl Outcome {
             Outcome::Cut => "cut",
             Outcome::PortDown => "port-down",
             Outcome::Crash => "crash",
+            Outcome::Restart => "restart",
         }
     }
 
@@ -82,17 +87,17 @@ impl fmt::Display for Outcome {
 
 /// A set of outcomes that are faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub struct FaultSet(u8);
+pub struct FaultSet(u16);
 
 impl FaultSet {
     /// No fault.
     pub const NONE: FaultSet = FaultSet(0);
     /// Every fault.
-    pub const ALL: FaultSet = FaultSet(0xfe);
+    pub const ALL: FaultSet = FaultSet(0x1fe);
 
     /// One fault. [`Outcome::Done`] is none.
     pub const fn one(fault: Outcome) -> FaultSet {
-        FaultSet((1 << fault as u8) & FaultSet::ALL.0)
+        FaultSet((1u16 << fault as u8) & FaultSet::ALL.0)
     }
 
     /// The same with one more.
@@ -104,7 +109,7 @@ impl FaultSet {
     /// The same without one of them.
     #[must_use]
     pub const fn without(self, fault: Outcome) -> FaultSet {
-        FaultSet(self.0 & !(1 << fault as u8))
+        FaultSet(self.0 & !(1u16 << fault as u8))
     }
 
     /// Those that both have.
@@ -150,13 +155,13 @@ mod tests {
             assert_eq!(Outcome::from_number(number as u8), Some(outcome));
             assert_eq!(Outcome::from_name(outcome.name()), Some(outcome));
         }
-        assert_eq!((Outcome::from_number(8), Outcome::from_name("Done")), (None, None));
+        assert_eq!((Outcome::from_number(9), Outcome::from_name("Done")), (None, None));
     }
 
     #[test]
     fn a_set_of_faults_never_holds_the_good_outcome() {
         let all: FaultSet = Outcome::ALL.into_iter().collect();
-        assert_eq!((all, all.len(), all.contains(Outcome::Done)), (FaultSet::ALL, 7, false));
+        assert_eq!((all, all.len(), all.contains(Outcome::Done)), (FaultSet::ALL, 8, false));
         let two = FaultSet::one(Outcome::Drop).with(Outcome::Cut).with(Outcome::Done);
         assert_eq!(two.iter().collect::<Vec<_>>(), [Outcome::Drop, Outcome::Cut]);
         assert!(two.and(FaultSet::one(Outcome::Delay)).is_empty());

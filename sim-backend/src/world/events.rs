@@ -86,6 +86,8 @@ pub(crate) enum Happened {
     Step(NodeId),
     /// A node crashed: its program is gone.
     Crashed(NodeId),
+    /// The same, and the node waits for another program.
+    Restarted(NodeId),
 }
 
 impl World {

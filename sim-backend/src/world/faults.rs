@@ -107,7 +107,7 @@ impl World {
     }
 
     /// A crashed node is there again, empty, and waits for a program.
-    fn restart(&mut self, node: NodeId) {
+    pub(super) fn restart(&mut self, node: NodeId) {
         if !self.machine(node).crashed {
             return;
         }

@@ -300,7 +300,7 @@ impl World {
 
     /// A random word for a node's program.
     pub fn random(&mut self, node: NodeId) -> u64 {
-        let word = self.choice.word("random");
+        let word = self.choice.word("random") ^ self.life(node);
         self.saw(node, &word);
         word
     }

@@ -3,7 +3,9 @@
 use crate::world::{Act, Plan, RECEIVES, World};
 use sim_backend::choice::Rng;
 use sim_backend::explore::{Enabled, FaultSet, Footprint, Outcome, Timers};
-use verbs_trait::{CompletionQueue, MemoryRegion, QpState, QueuePair, Wait};
+use std::cell::Cell;
+use std::rc::Rc;
+use verbs_trait::{CompletionQueue, MemoryRegion, Node, Park, QpState, QueuePair, Wait};
 
 /// One node adds to a word of the other.
 fn one_add() -> World {
@@ -188,6 +190,36 @@ fn a_crashed_node_never_answers_and_never_steps() {
     assert!(world.fabric.is_crashed(sim_backend::NodeId(1)));
     world.finish();
     assert!(world.failed(0));
+}
+
+#[test]
+fn a_node_that_restarts_is_empty_and_waits_for_a_program() {
+    let world = one_add();
+    let request = world.until(DELIVERY);
+    let mut print = Footprint::new();
+    let taken = world.fabric.take(request.event, Outcome::Restart, Some(&mut print)).unwrap();
+    let node = sim_backend::NodeId(1);
+    assert_eq!((taken.crashed, taken.restarted), (None, Some(node)));
+    assert!(!world.fabric.is_crashed(node));
+    assert!(world.next().iter().all(|enabled| enabled.event.0 >> 60 != STEP), "nobody is there to step");
+    let steps = Rc::new(Cell::new(0));
+    world.fabric.mount(node, Box::new(Counting(Rc::clone(&steps))));
+    let step = world.next().into_iter().find(|enabled| enabled.event.0 >> 60 == STEP).expect("somebody is");
+    let mut stepped = Footprint::new();
+    world.fabric.take(step.event, Outcome::Done, Some(&mut stepped)).unwrap();
+    assert!(print.is_cause_of(&stepped));
+    world.finish();
+    assert_eq!((steps.get(), world.failed(0)), (1, true), "nobody knows the request there any more");
+}
+
+/// Counts its steps, of which it wants one.
+struct Counting(Rc<Cell<u32>>);
+
+impl Node for Counting {
+    fn step(&mut self) -> Park {
+        self.0.set(self.0.get() + 1);
+        Park::Done
+    }
 }
 
 #[test]

@@ -26,7 +26,10 @@ pub(super) enum What {
 }
 
 /// The faults after which nothing comes through for a while, or for ever.
-const SILENT: FaultSet = FaultSet::one(Outcome::Cut).with(Outcome::PortDown).with(Outcome::Crash);
+const SILENT: FaultSet = OF_NODES.with(Outcome::Cut).with(Outcome::PortDown);
+
+/// Those that hit a node, whatever it is about to do.
+const OF_NODES: FaultSet = FaultSet::one(Outcome::Crash).with(Outcome::Restart);
 
 impl World {
     // What may happen.
@@ -36,19 +39,18 @@ impl World {
         !self.state.untimed.policy.faults.and(SILENT).is_empty()
     }
 
-    pub(super) fn crash_fault(&self) -> FaultSet {
-        self.state.untimed.policy.faults.and(FaultSet::one(Outcome::Crash))
+    pub(super) fn node_faults(&self) -> FaultSet {
+        self.state.untimed.policy.faults.and(OF_NODES)
     }
 
     /// The ways in which a packet's delivery can fail, within its flow's order or outside of it.
     pub(super) fn packet_faults(&self, id: u32, in_order: bool) -> FaultSet {
         let packet = self.state.packets.get(id);
         let offered = self.state.untimed.policy.faults;
-        let mut faults = FaultSet::NONE;
+        let mut faults = OF_NODES;
         if packet.route.from != packet.route.to {
             faults = faults.with(Outcome::Drop).with(Outcome::Cut).with(Outcome::PortDown);
         }
-        faults = faults.with(Outcome::Crash);
         if matches!(packet.body, Body::Datagram(_)) {
             return faults.and(offered);
         }
@@ -67,7 +69,7 @@ impl World {
     pub(super) fn stray_faults(&self, stray: &Stray) -> FaultSet {
         match &stray.cargo {
             Cargo::Packet(packet) => self.packet_faults(*packet, false),
-            Cargo::Cm { to, message } if message.from == *to => self.crash_fault(),
+            Cargo::Cm { to, message } if message.from == *to => self.node_faults(),
             Cargo::Cm { .. } => SILENT.with(Outcome::Drop).and(self.state.untimed.policy.faults),
         }
     }
@@ -96,8 +98,9 @@ impl World {
         self.touch_arrival(id);
         match outcome {
             Outcome::Strand => self.strand(place, id),
-            Outcome::Crash => {
-                return Some(self.crash_now(self.shape.node(self.state.packets.get(id).to.hca)));
+            Outcome::Crash | Outcome::Restart => {
+                let node = self.shape.node(self.state.packets.get(id).to.hca);
+                return Some(self.hit_node(node, outcome));
             }
             Outcome::Cut => self.cut(self.state.packets.get(id).route),
             Outcome::PortDown => self.port_down(self.state.packets.get(id).route.to),
@@ -145,7 +148,7 @@ impl World {
             None => self.touch_message(key),
         }
         match outcome {
-            Outcome::Crash => return Some(self.crash_now(self.node_at(route.to))),
+            Outcome::Crash | Outcome::Restart => return Some(self.hit_node(self.node_at(route.to), outcome)),
             Outcome::Cut => self.cut(route),
             Outcome::PortDown => self.port_down(route.to),
             _ => self.lose_stray(key),
@@ -228,7 +231,23 @@ impl World {
         }
     }
 
-    pub(super) fn crash_now(&mut self, node: NodeId) -> Happened {
+    /// A node crashes, and is there again if that is how it ends.
+    pub(super) fn hit_node(&mut self, node: NodeId, outcome: Outcome) -> Happened {
+        self.crash_now(node);
+        if outcome != Outcome::Restart {
+            return Happened::Crashed(node);
+        }
+        self.restart(node);
+        let kept = &mut self.state.untimed.nodes[node.index()];
+        kept.lives += 1;
+        let (lives, steps) = (kept.lives, kept.steps);
+        self.saw(node, &lives);
+        // The first step of the program that comes is due because of this.
+        self.touch(object::wake(node, steps), How::Cause);
+        Happened::Restarted(node)
+    }
+
+    fn crash_now(&mut self, node: NodeId) {
         self.touch(object::node(node), How::Write);
         for hca in self.shape.hcas(node) {
             self.touch(object::cm(hca), How::Write);
@@ -243,7 +262,6 @@ impl World {
         self.state.untimed.nodes[node.index()].deadline = None;
         let shape = self.shape;
         self.clear(|under_way| shape.node(shape.hca(under_way.to)) == node);
-        Happened::Crashed(node)
     }
 
     pub(super) fn repairs(&self, at_rest: bool, out: &mut Vec<Enabled>) {

@@ -73,6 +73,8 @@ struct Machine {
     deadline: Option<Nanos>,
     /// Regions registered.
     regions: u32,
+    /// How often it has restarted.
+    lives: u32,
 }
 
 impl Untimed {
@@ -95,6 +97,15 @@ impl Untimed {
 }
 
 impl World {
+    /// What tells a random word that a program asks for in its node's next life from one of its life before: those who explore
+    /// answer each such question alike.
+    pub(super) fn life(&self, node: NodeId) -> u64 {
+        match self.untimed {
+            true => u64::from(self.state.untimed.nodes[node.index()].lives) << 32,
+            false => 0,
+        }
+    }
+
     /// The next region's number, which must not depend on what other nodes register.
     pub(super) fn next_region(&mut self, node: NodeId) -> u32 {
         if self.untimed {
@@ -153,7 +164,7 @@ impl World {
         for node in self.all_nodes() {
             if self.is_awake(node) {
                 let steps = self.state.untimed.nodes[node.index()].steps;
-                self.offer(identity::step(node, steps), self.crash_fault(), out);
+                self.offer(identity::step(node, steps), self.node_faults(), out);
             }
         }
     }

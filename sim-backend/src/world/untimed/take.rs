@@ -35,11 +35,11 @@ impl World {
             }
             Kind::Step if known => {
                 let due = self.is_awake(node) && self.state.untimed.nodes[node.index()].steps == count(event);
-                if !due || (fault && !self.crash_fault().contains(outcome)) {
+                if !due || (fault && !self.node_faults().contains(outcome)) {
                     return Err(no);
                 }
                 if fault {
-                    return Ok(self.crash_now(node));
+                    return Ok(self.hit_node(node, outcome));
                 }
                 return Ok(self.begin_untimed_step(node, false));
             }

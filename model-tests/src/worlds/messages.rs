@@ -1,0 +1,180 @@
+//! The transport by itself: nodes that send each other messages, over connections that break and nodes that restart.
+
+use super::book::Book;
+use super::cluster::{Member, Shape};
+use super::stage::Play;
+use crate::explore::{Coverage, Params, Violation};
+use crate::oracle::{Correspondence, Delivery, Leaks, Leftover, Sent};
+use protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshStats, Rank};
+use sim_backend::explore::{FaultSet, Outcome};
+use sim_backend::{NodeId, Sim};
+use std::cell::RefCell;
+use std::rc::Rc;
+use verbs_trait::{Nanos, Wait};
+
+const CHANNEL: Channel = Channel(0);
+
+/// Every node sends messages to each of the others; one that restarts begins again.
+pub struct Messages {
+    /// The world's name.
+    pub name: &'static str,
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// How many messages each sends to each of the others.
+    pub messages: u32,
+}
+
+/// What one node has heard and done.
+#[derive(Default)]
+struct Ledger {
+    /// How often it has restarted.
+    life: u32,
+    /// How many messages this life has sent to each of the others.
+    sent: u32,
+    /// By sender: what arrived, and in which life of this node.
+    arrived: Vec<Vec<(u32, Sent)>>,
+    /// By peer: what this life was told of the peer's new lives.
+    resets: Vec<Vec<u64>>,
+}
+
+/// What an execution keeps.
+pub struct Cast(Vec<Rc<RefCell<Ledger>>>);
+
+impl Messages {
+    /// A node's life begins: it listens, and it sends.
+    fn live(&self, node: u32, member: &Member, ledger: &Rc<RefCell<Ledger>>, book: &Book) {
+        let inbox = member.mesh.open(CHANNEL).expect("nobody else opens it");
+        member.rt.spawn(listen(inbox, node, Rc::clone(ledger), book.clone()));
+        let (rt, mesh, ledger, book) =
+            (member.rt.clone(), member.mesh.clone(), Rc::clone(ledger), book.clone());
+        let (nodes, messages) = (self.nodes, self.messages);
+        member.rt.spawn(async move {
+            for number in 0..messages {
+                let sent = Sent { life: ledger.borrow().life, number };
+                for peer in (0..nodes).filter(|peer| *peer != node) {
+                    send(&mesh, Rank::from_index(peer), sent);
+                    book.say(node, || format!("sends {sent} to n{peer}"));
+                }
+                ledger.borrow_mut().sent += 1;
+                // Whatever should not happen between two messages can happen here.
+                rt.yield_now().await;
+            }
+        });
+    }
+
+    fn from(&self, cast: &Cast, from: u32, to: u32) -> Correspondence {
+        let (sender, receiver) = (cast.0[from as usize].borrow(), cast.0[to as usize].borrow());
+        Correspondence {
+            arrived: receiver.arrived[from as usize].clone(),
+            sent: sender.sent,
+            life: sender.life,
+            resets: sender.resets[to as usize].clone(),
+            restarts: receiver.life,
+        }
+    }
+}
+
+fn send(mesh: &Mesh<Sim>, to: Rank, Sent { life, number }: Sent) {
+    let bytes = [life.to_le_bytes(), number.to_le_bytes()].concat();
+    mesh.send(to, CHANNEL, &bytes).expect("a mesh keeps more messages than a world has");
+}
+
+fn read(bytes: &[u8]) -> Option<Sent> {
+    let (life, number) = bytes.split_first_chunk()?;
+    Some(Sent { life: u32::from_le_bytes(*life), number: u32::from_le_bytes(number.try_into().ok()?) })
+}
+
+async fn listen(mut inbox: Inbox, node: u32, ledger: Rc<RefCell<Ledger>>, book: Book) {
+    while let Some(incoming) = inbox.recv().await {
+        let mut ledger = ledger.borrow_mut();
+        let life = ledger.life;
+        match incoming {
+            Incoming::Message(message) => {
+                let from = message.from().index();
+                // What cannot be read was never sent by anybody, and counts as that.
+                let sent = read(message.bytes()).unwrap_or(Sent { life: u32::MAX, number: u32::MAX });
+                ledger.arrived[from].push((life, sent));
+                book.say(node, || format!("hears {sent} of n{from}"));
+            }
+            Incoming::PeerReset { peer, lost } => {
+                ledger.resets[peer.index()].push(lost);
+                book.say(node, || format!("is told that n{} is new; {lost} may be lost", peer.index()));
+            }
+        }
+    }
+}
+
+impl Play for Messages {
+    type Cast = Cast;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn params(&self) -> Params {
+        Params { nodes: Some(self.nodes), requests: Some(self.messages), ..Params::default() }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { nodes: self.nodes, wait: Wait::Poll, home: None, one_by_one: true }
+    }
+
+    /// Restarts, too: a peer is told of them.
+    fn survives(&self) -> FaultSet {
+        FaultSet::ALL.without(Outcome::Crash)
+    }
+
+    fn start(&self, _: usize, members: &[Member], book: &Book) -> Cast {
+        let none = || Ledger {
+            arrived: vec![Vec::new(); self.nodes as usize],
+            resets: vec![Vec::new(); self.nodes as usize],
+            ..Ledger::default()
+        };
+        let cast = Cast(members.iter().map(|_| Rc::new(RefCell::new(none()))).collect());
+        for (node, member) in (0..).zip(members) {
+            self.live(node, member, &cast.0[node as usize], book);
+        }
+        cast
+    }
+
+    fn restart(&self, cast: &mut Cast, node: NodeId, member: &Member, book: &Book) {
+        let ledger = &cast.0[node.index()];
+        {
+            let mut ledger = ledger.borrow_mut();
+            ledger.life += 1;
+            ledger.sent = 0;
+            ledger.resets.iter_mut().for_each(Vec::clear);
+        }
+        self.live(node.0, member, ledger, book);
+    }
+
+    fn finish(&self, cast: &Cast, members: &[Member], _: &Book) -> Result<(), Violation> {
+        for (from, to) in (0..self.nodes).flat_map(|from| (0..self.nodes).map(move |to| (from, to))) {
+            if from != to
+                && let Some(broken) = Delivery::finish(Nanos::ZERO, from, to, &self.from(cast, from, to))
+            {
+                return Err(broken.into());
+            }
+        }
+        for (node, member) in (0..).zip(members) {
+            let audit = member.mesh.audit();
+            let left = [("operations outstanding", audit.outstanding), ("operations waiting", audit.waiting)];
+            let named = left.map(|(what, count)| Leftover { node: Some(node), what: what.to_owned(), count });
+            if let Some(first) = Leaks::finish(Nanos::ZERO, &named).into_iter().next() {
+                return Err(first.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn coverage(&self, cast: &Cast, members: &[Member], sink: &mut Coverage) {
+        let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
+        let lost = cast.0.iter().any(|ledger| ledger.borrow().resets.iter().flatten().any(|lost| *lost > 0));
+        sink.sometimes("a connection was made again", any(|stats| stats.reconnects));
+        sink.sometimes("a message was sent again", any(|stats| stats.messages_repeated));
+        sink.sometimes("a message came twice and was dropped", any(|stats| stats.duplicates));
+        sink.sometimes("a queue pair was fenced", any(|stats| stats.fences));
+        sink.sometimes("a peer was found to be new", any(|stats| stats.peer_resets));
+        sink.sometimes("messages to a node that restarted may be lost", lost);
+    }
+}
