@@ -128,7 +128,7 @@ fn seven_rnr_retries_are_without_end<H: Harness>(lab: &mut Lab<'_, H>) -> Outcom
 }
 
 fn progress_gives_all_rnr_retries_back<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let (Pair { a, b }, _) = with_rnr(lab, 2)?;
+    let (Pair { a, b }, _) = with_rnr_timer(lab, 2, UNHURRIED)?;
     let rnrs = lab.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Count)?;
     for i in 0..5 {
         a.send(i, 0..64)?;
