@@ -1,7 +1,7 @@
 //! Completion channels and completion queues.
 
 use crate::device::{ContextInner, HwContext};
-use crate::ffi::{self, RawWc, WcBatch};
+use crate::ffi::{self, RawWc, WcRoom};
 use crate::ledger::Hold;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -51,11 +51,11 @@ pub(crate) struct CqHandle {
     id: u32,
     /// Completions were lost: no more are delivered.
     overrun: Cell<bool>,
-    /// A completion that a look has taken out, and no poll yet; and whether there is one.
+    /// A completion that a look has taken out, and no poll yet.
     ahead: Cell<Option<RawWc>>,
-    is_ahead: Cell<bool>,
-    /// What a poll has released; kept for its allocation. Dropped outside of every borrow, for memory that an
-    /// application brought may run the application's code.
+    /// Whether one of these two is the case: all that a poll looks at.
+    unusual: Cell<bool>,
+    /// An empty list, kept for its allocation.
     released: RefCell<Vec<Hold>>,
     context: Rc<ContextInner>,
     pub(crate) raw: Rc<ffi::Cq>,
@@ -80,14 +80,14 @@ impl CqHandle {
     pub(crate) fn has_completions(&self) -> bool {
         let mut ahead = self.ahead.get();
         if ahead.is_none() {
-            let mut batch = WcBatch::new();
+            let mut room = WcRoom::new();
             // An error is for the poll to report.
-            ahead = match self.raw.poll(&mut batch, 1) {
-                Ok(()) => batch.completions().first().copied(),
+            ahead = match self.raw.poll(&mut room, 1) {
+                Ok(seen) => seen.first().copied(),
                 Err(_) => return true,
             };
             self.ahead.set(ahead);
-            self.is_ahead.set(ahead.is_some());
+            self.unusual.set(self.unusual.get() || ahead.is_some());
         }
         ahead.is_some()
     }
@@ -95,38 +95,43 @@ impl CqHandle {
     /// Ends the requests of these completions: how many there were to tell of.
     #[inline]
     fn settle(&self, seen: &[RawWc], out: &mut Vec<WorkCompletion>) -> usize {
-        let before = out.len();
-        if let [wc] = seen {
-            let mut released = Vec::new();
-            let done = self.context.ledgers.borrow_mut().complete(wc, &mut released);
-            if let Some((completion, hold)) = done {
-                out.push(completion);
-                drop(hold);
-            }
-        } else {
-            self.settle_many(seen, out);
+        let (before, ledgers) = (out.len(), &self.context.ledgers);
+        for wc in seen {
+            // Released outside of the borrow, for memory that an application brought may run the application's code.
+            let hold = ledgers.borrow_mut().complete(wc, out);
+            hold.release();
+        }
+        let aside = ledgers.borrow_mut().put_aside(|| self.released.take());
+        if let Some(aside) = aside {
+            self.release(aside);
         }
         out.len() - before
     }
 
-    fn settle_many(&self, seen: &[RawWc], out: &mut Vec<WorkCompletion>) {
-        let mut released = self.released.take();
-        {
-            let mut ledgers = self.context.ledgers.borrow_mut();
-            for wc in seen {
-                if let Some((completion, hold)) = ledgers.complete(wc, &mut released) {
-                    out.push(completion);
-                    released.push(hold);
-                }
-            }
+    /// A poll of a queue that overran, or that was looked into.
+    #[cold]
+    fn poll_unusual(&self, out: &mut Vec<WorkCompletion>, max: usize) -> Result<usize> {
+        if self.overrun.get() {
+            return Err(VerbsError::CqOverrun);
         }
-        released.clear();
-        self.released.replace(released);
+        if max == 0 {
+            return Ok(0);
+        }
+        self.unusual.set(false);
+        Ok(self.ahead.take().map_or(0, |wc| self.settle(&[wc], out)))
+    }
+
+    /// Releases what requests held, and keeps the list's allocation.
+    #[inline(never)]
+    fn release(&self, mut aside: Vec<Hold>) {
+        aside.drain(..).for_each(Hold::release);
+        self.released.replace(aside);
     }
 
     /// The adapter said so.
     pub(crate) fn overran(&self) {
         self.overrun.set(true);
+        self.unusual.set(true);
     }
 }
 
@@ -143,7 +148,7 @@ impl HwCq {
             id,
             overrun: Cell::new(false),
             ahead: Cell::new(None),
-            is_ahead: Cell::new(false),
+            unusual: Cell::new(false),
             released: RefCell::default(),
             context: Rc::clone(context),
             raw: Rc::new(raw),
@@ -171,21 +176,11 @@ impl CompletionQueue for HwCq {
     #[inline]
     fn poll(&self, out: &mut Vec<WorkCompletion>, max: usize) -> Result<usize> {
         let this = &*self.0;
-        if this.overrun.get() {
-            return Err(VerbsError::CqOverrun);
-        }
-        let mut count = 0;
-        if max > 0
-            && this.is_ahead.take()
-            && let Some(wc) = this.ahead.take()
-        {
-            count += this.settle(&[wc], out);
-        }
-        let mut batch = WcBatch::new();
+        let mut count = if this.unusual.get() { this.poll_unusual(out, max)? } else { 0 };
+        let mut room = WcRoom::new();
         while count < max {
-            let wanted = (max - count).min(WcBatch::MOST);
-            this.raw.poll(&mut batch, wanted)?;
-            let seen = batch.completions();
+            let wanted = (max - count).min(WcRoom::MOST);
+            let seen = this.raw.poll(&mut room, wanted)?;
             if seen.is_empty() {
                 break;
             }

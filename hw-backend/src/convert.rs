@@ -157,6 +157,7 @@ pub(crate) fn path(to: &Vector) -> Path {
 }
 
 /// What a status other than success means.
+#[cold]
 pub(crate) fn wc_error(status: u32) -> WcError {
     use sys::ibv_wc_status::*;
     match status {

@@ -7,9 +7,10 @@
 
 use crate::convert::wc_error;
 use crate::ffi::{Ah, Mr, RawWc};
+use crate::memory::HwMr;
 use rdma_sys as sys;
 use std::rc::Rc;
-use verbs_trait::{Done, QpNum, UdSource, VerbsError, WcError, WcOp, WorkCompletion};
+use verbs_trait::{Done, QpNum, Sge, UdSource, VerbsError, WcError, WcOp, WorkCompletion};
 
 /// Memory and address handles that a request needs until it ends. One region, by far the most common, needs no
 /// allocation.
@@ -19,17 +20,46 @@ pub(crate) enum Hold {
     #[default]
     None,
     One(Rc<Mr>),
-    Many(Box<[Rc<Mr>]>),
-    Datagram(Box<(Rc<Ah>, Hold)>),
+    More(Box<More>),
+}
+
+/// What the few requests hold that need more than one region.
+#[allow(dead_code, reason = "held, not looked at")]
+pub(crate) struct More {
+    memory: Vec<Rc<Mr>>,
+    address: Option<Rc<Ah>>,
 }
 
 impl Hold {
     #[inline]
-    pub(crate) fn new<'a>(mut regions: impl ExactSizeIterator<Item = &'a Rc<Mr>>) -> Hold {
-        match regions.len() {
-            0 => Hold::None,
-            1 => regions.next().map_or(Hold::None, |mr| Hold::One(Rc::clone(mr))),
-            _ => Hold::Many(regions.cloned().collect()),
+    pub(crate) fn new(list: &[Sge<'_, HwMr>]) -> Hold {
+        match list {
+            [] => Hold::None,
+            [sge] => Hold::One(Rc::clone(&sge.mr.0)),
+            many => Hold::many(many, None),
+        }
+    }
+
+    /// What a datagram needs.
+    pub(crate) fn datagram(list: &[Sge<'_, HwMr>], ah: &Rc<Ah>) -> Hold {
+        Hold::many(list, Some(Rc::clone(ah)))
+    }
+
+    #[cold]
+    fn many(list: &[Sge<'_, HwMr>], address: Option<Rc<Ah>>) -> Hold {
+        let memory = list.iter().map(|sge| Rc::clone(&sge.mr.0)).collect();
+        Hold::More(Box::new(More { memory, address }))
+    }
+
+    /// Lets go of it. The same as dropping it, with the two cases of nearly all requests in line.
+    #[inline]
+    pub(crate) fn release(self) {
+        #[cold]
+        fn rest(_: Hold) {}
+        match self {
+            Hold::None => {}
+            Hold::One(mr) => drop(mr),
+            other => rest(other),
         }
     }
 }
@@ -48,6 +78,15 @@ impl Posted {
     /// A place without a request.
     fn nothing() -> Posted {
         Posted { wr_id: 0, len: 0, op: WcOp::Send, hold: Hold::None }
+    }
+
+    /// Writes a request into an empty place.
+    #[inline]
+    pub(crate) fn fill(&mut self, wr_id: u64, op: WcOp, len: u32, hold: Hold) {
+        (self.wr_id, self.len, self.op) = (wr_id, len, op);
+        // The place holds nothing: ends and retractions take the hold out. Not dropped, for the drop of nothing costs a
+        // call on every post.
+        std::mem::forget(std::mem::replace(&mut self.hold, hold));
     }
 }
 
@@ -77,32 +116,36 @@ impl Ring {
         &mut self.places[number as usize & mask]
     }
 
+    /// Takes the next place, and its number.
     #[inline]
-    fn push(&mut self, request: Posted) -> u32 {
+    fn push(&mut self) -> (&mut Posted, u32) {
         let number = self.tail;
-        let place = self.place(number);
-        (place.wr_id, place.len, place.op) = (request.wr_id, request.len, request.op);
-        // The place holds nothing: ends and retractions take the hold out. Not dropped, for the drop of nothing costs a
-        // call on every post.
-        std::mem::forget(std::mem::replace(&mut place.hold, request.hold));
         self.tail = number.wrapping_add(1);
-        number
+        (self.place(number), number)
     }
 
     /// Ends all requests up to a number: the last one, or `None` where it had ended already. What it holds is left to
     /// the caller; what those before it held is put aside.
     #[inline]
-    fn end_up_to(&mut self, number: u32, released: &mut Vec<Hold>) -> Option<&mut Posted> {
+    fn end_up_to(&mut self, number: u32, aside: &mut Vec<Hold>) -> Option<&mut Posted> {
         if number.wrapping_sub(self.head) >= self.len() {
             return None;
         }
-        while self.head != number {
-            let head = self.head;
-            release(self.place(head), released);
-            self.head = head.wrapping_add(1);
+        if self.head != number {
+            self.skip_to(number, aside);
         }
         self.head = number.wrapping_add(1);
         Some(self.place(number))
+    }
+
+    /// Ends the requests before a number: they were not signaled.
+    #[inline(never)]
+    fn skip_to(&mut self, number: u32, aside: &mut Vec<Hold>) {
+        while self.head != number {
+            let head = self.head;
+            release(self.place(head), aside);
+            self.head = head.wrapping_add(1);
+        }
     }
 
     /// Takes back the newest requests, which the adapter refused.
@@ -164,6 +207,8 @@ const GENERATION_BITS: u32 = 10;
 pub(crate) struct Ledgers {
     entries: Vec<Entry>,
     free: Vec<QueueIndex>,
+    /// What requests held that have ended with another one's completion. See [`Ledgers::put_aside`].
+    aside: Vec<Hold>,
 }
 
 impl Ledgers {
@@ -237,21 +282,22 @@ impl Ledgers {
         }
     }
 
-    /// Writes a request down: the name for the adapter. Refused where the queue is full.
+    /// Takes a place for a request, which the caller fills, and the request's name for the adapter. Refused where the
+    /// queue is full.
     #[inline]
-    pub(crate) fn post(&mut self, index: QueueIndex, side: Side, request: Posted) -> Result<u64, VerbsError> {
+    pub(crate) fn post(&mut self, index: QueueIndex, side: Side) -> Result<(&mut Posted, u64), VerbsError> {
         let entry = &mut self.entries[index as usize];
         let ring = match side {
             Side::Send => &mut entry.send,
             Side::Receive => &mut entry.receive,
-            Side::Shared => return entry.post_shared(index, request),
+            Side::Shared => return entry.post_shared(index),
         };
         if ring.len() >= ring.depth {
             let queue = if side == Side::Send { "send" } else { "receive" };
             return Err(VerbsError::QueueFull { queue, depth: ring.depth });
         }
-        let number = ring.push(request);
-        Ok(name(side, entry.generation, index, number))
+        let (place, number) = ring.push();
+        Ok((place, name(side, entry.generation, index, number)))
     }
 
     /// Takes back the newest `count` requests of a queue pair, which the adapter refused.
@@ -271,42 +317,56 @@ impl Ledgers {
         }
     }
 
-    /// Ends the request of a completion: the completion in the contract's terms, and what the request held, which is to
-    /// be dropped when nothing is borrowed any more; so is what is put aside of requests that ended with it. `None`
-    /// where its queue pair is gone or was reset.
+    /// Ends the request of a completion, which is told in the contract's terms; of one whose queue pair is gone or was
+    /// reset nothing is. What the request held is to be released when nothing is borrowed any more, and so is what is
+    /// [put aside](Ledgers::put_aside) of requests that ended with it.
     #[inline]
-    pub(crate) fn complete(&mut self, wc: &RawWc, released: &mut Vec<Hold>) -> Option<(WorkCompletion, Hold)> {
+    pub(crate) fn complete(&mut self, wc: &RawWc, out: &mut Vec<WorkCompletion>) -> Hold {
         let (side, generation, index, number) = parts(wc.wr_id);
-        let entry = self.entries.get_mut(index as usize)?;
+        let Some(entry) = self.entries.get_mut(index as usize) else { return Hold::None };
         if entry.generation != generation {
-            return None;
+            return Hold::None;
         }
         if wc.status != sys::ibv_wc_status::IBV_WC_SUCCESS {
             entry.failed = true;
         }
-        let num = entry.num;
-        match side {
-            Side::Send => {
-                let posted = entry.send.end_up_to(number, released)?;
-                let hold = std::mem::take(&mut posted.hold);
-                let result = outcome(wc, || sent(posted));
-                Some((WorkCompletion { wr_id: posted.wr_id, qp: num, result }, hold))
-            }
-            Side::Receive => {
-                let datagrams = entry.datagrams;
-                let posted = entry.receive.end_up_to(number, released)?;
-                let hold = std::mem::take(&mut posted.hold);
-                let result = outcome(wc, || received(wc, datagrams));
-                Some((WorkCompletion { wr_id: posted.wr_id, qp: num, result }, hold))
-            }
-            Side::Shared => {
-                let Posted { wr_id, hold, .. } = entry.shared.as_mut()?.take(number)?;
-                let qp = QpNum(wc.qp_num);
-                let datagrams = self.is_for_datagrams(qp);
-                let result = outcome(wc, || received(wc, datagrams));
-                Some((WorkCompletion { wr_id, qp, result }, hold))
-            }
+        let ring = match side {
+            Side::Send => &mut entry.send,
+            Side::Receive => &mut entry.receive,
+            Side::Shared => return self.complete_shared(wc, index, number, out),
+        };
+        let Some(posted) = ring.end_up_to(number, &mut self.aside) else { return Hold::None };
+        if side == Side::Send && wc.status == sys::ibv_wc_status::IBV_WC_SUCCESS {
+            out.push(WorkCompletion { wr_id: posted.wr_id, qp: entry.num, result: Ok(sent(posted)) });
+        } else {
+            let result = outcome(wc, entry.datagrams);
+            out.push(WorkCompletion { wr_id: posted.wr_id, qp: entry.num, result });
         }
+        std::mem::take(&mut posted.hold)
+    }
+
+    /// The same for a receive on a shared queue.
+    fn complete_shared(
+        &mut self,
+        wc: &RawWc,
+        index: QueueIndex,
+        number: u32,
+        out: &mut Vec<WorkCompletion>,
+    ) -> Hold {
+        let pool = self.entries[index as usize].shared.as_mut();
+        let Some(Posted { wr_id, hold, .. }) = pool.and_then(|pool| pool.take(number)) else {
+            return Hold::None;
+        };
+        let qp = QpNum(wc.qp_num);
+        let result = outcome(wc, self.is_for_datagrams(qp));
+        out.push(WorkCompletion { wr_id, qp, result });
+        hold
+    }
+
+    /// Takes what was put aside, in exchange for an empty list, if there is something.
+    #[inline]
+    pub(crate) fn put_aside(&mut self, empty: impl FnOnce() -> Vec<Hold>) -> Option<Vec<Hold>> {
+        (!self.aside.is_empty()).then(|| std::mem::replace(&mut self.aside, empty()))
     }
 
     /// Whether a request of a queue pair is known to have failed.
@@ -321,13 +381,13 @@ impl Ledgers {
 }
 
 impl Entry {
-    fn post_shared(&mut self, index: QueueIndex, request: Posted) -> Result<u64, VerbsError> {
+    fn post_shared(&mut self, index: QueueIndex) -> Result<(&mut Posted, u64), VerbsError> {
         let generation = self.generation;
         let pool = self.shared.as_mut().ok_or(VerbsError::Invalid("not a shared receive queue"))?;
         let depth = pool.places.len() as u32;
         let place = pool.free.pop().ok_or(VerbsError::QueueFull { queue: "receive", depth })?;
-        pool.places[place as usize] = Some(request);
-        Ok(name(Side::Shared, generation, index, place))
+        let posted = pool.places[place as usize].insert(Posted::nothing());
+        Ok((posted, name(Side::Shared, generation, index, place)))
     }
 }
 
@@ -364,9 +424,13 @@ fn parts(name: u64) -> (Side, u32, QueueIndex, u32) {
     (side, generation, index, name as u32)
 }
 
-#[inline]
-fn outcome(wc: &RawWc, done: impl FnOnce() -> Done) -> Result<Done, WcError> {
-    if wc.status == sys::ibv_wc_status::IBV_WC_SUCCESS { Ok(done()) } else { Err(wc_error(wc.status)) }
+/// How a receive ended, or a send that failed. Not in line: a send's success is told without it, and quickly.
+#[inline(never)]
+fn outcome(wc: &RawWc, datagrams: bool) -> Result<Done, WcError> {
+    match wc.status {
+        sys::ibv_wc_status::IBV_WC_SUCCESS => Ok(received(wc, datagrams)),
+        status => Err(wc_error(status)),
+    }
 }
 
 /// A send request's success. Its length is as it was posted: adapters report one for some operations only.

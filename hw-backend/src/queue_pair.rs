@@ -2,8 +2,8 @@
 
 use crate::completion::HwCq;
 use crate::device::ContextInner;
-use crate::ffi::{self, Attributes, QpSizes, RawOp, RawSge, RecvBatch, SendBatch, refused};
-use crate::ledger::{Hold, Posted, QueueIndex, Side};
+use crate::ffi::{self, Attributes, QpSizes, RawSge, RecvBatch, RecvRoom, SendBatch, SendRoom, refused};
+use crate::ledger::{Hold, QueueIndex, Side};
 use crate::memory::{HwMr, HwPd};
 use crate::shared_receive::HwSrq;
 use crate::{Hw, convert};
@@ -322,7 +322,8 @@ impl QueuePair<Hw> for HwQp {
     #[inline]
     fn post_send(&self, list: &[SendWr<'_, Hw>]) -> std::result::Result<(), PostError> {
         let this = &*self.0;
-        let (mut batch, mut posted) = (SendBatch::new(), 0);
+        let mut room = SendRoom::new();
+        let (mut batch, mut posted) = (SendBatch::new(&mut room), 0);
         let mut refusal = None;
         for wr in list {
             if !batch.fits(entries(&wr.data)) {
@@ -333,9 +334,7 @@ impl QueuePair<Hw> for HwQp {
                 break;
             }
         }
-        if batch.len() > 0 {
-            posted += self.ring(&mut batch, posted)?;
-        }
+        posted += self.ring(&mut batch, posted)?;
         refusal.map_or(Ok(()), |why| Err(PostError { posted, why }))
     }
 
@@ -345,7 +344,8 @@ impl QueuePair<Hw> for HwQp {
             let why = VerbsError::Invalid("a shared receive queue serves this queue pair");
             return Err(PostError { posted: 0, why });
         }
-        let (mut batch, mut posted) = (RecvBatch::new(), 0);
+        let mut room = RecvRoom::new();
+        let (mut batch, mut posted) = (RecvBatch::new(&mut room), 0);
         let mut refusal = None;
         for wr in list {
             if !batch.fits(wr.data.len()) {
@@ -356,9 +356,7 @@ impl QueuePair<Hw> for HwQp {
                 break;
             }
         }
-        if batch.len() > 0 {
-            posted += self.ring_receives(&mut batch, posted)?;
-        }
+        posted += self.ring_receives(&mut batch, posted)?;
         this.push_late_receives();
         refusal.map_or(Ok(()), |why| Err(PostError { posted, why }))
     }
@@ -376,7 +374,7 @@ fn entries<M>(data: &Payload<'_, M>) -> usize {
 impl HwQp {
     /// Rings the doorbell for a batch: how many requests it had.
     #[inline]
-    fn ring(&self, batch: &mut SendBatch<'_>, before: usize) -> std::result::Result<usize, PostError> {
+    fn ring(&self, batch: &mut SendBatch<'_, '_>, before: usize) -> std::result::Result<usize, PostError> {
         let count = batch.len();
         match batch.post(self.0.raw()) {
             Ok(()) => Ok(count),
@@ -384,7 +382,7 @@ impl HwQp {
         }
     }
 
-    fn ring_receives(&self, batch: &mut RecvBatch, before: usize) -> std::result::Result<usize, PostError> {
+    fn ring_receives(&self, batch: &mut RecvBatch<'_>, before: usize) -> std::result::Result<usize, PostError> {
         let count = batch.len();
         match batch.post(self.0.raw()) {
             Ok(()) => Ok(count),
@@ -411,40 +409,41 @@ impl HwQp {
     }
 }
 
+const MISPLACED: VerbsError =
+    VerbsError::Invalid("datagram queue pairs carry datagrams, connections everything else");
+
 impl QpHandle {
     /// Checks a send request, writes it down, and adds it to the batch.
     #[inline]
-    fn write_send<'a>(&'a self, batch: &mut SendBatch<'a>, wr: &SendWr<'a, Hw>) -> Result<()> {
+    fn write_send<'a>(&'a self, batch: &mut SendBatch<'_, 'a>, wr: &SendWr<'a, Hw>) -> Result<()> {
         let state = self.state.get();
         if !state.accepts_sends() {
             return Err(VerbsError::WrongState { call: "post_send", state });
         }
-        let (op, kind) = self.op(&wr.op)?;
+        self.check_op(&wr.op)?;
         let inline = matches!(wr.data, Payload::Inline(_));
-        let (sges, len, mut hold) = match wr.data {
-            Payload::None => (0, 0, Hold::None),
+        let (sges, len) = match wr.data {
+            Payload::None => (0, 0),
             Payload::Sge(list) => {
-                let len = check_sges(&self.pd, list, self.caps.max_send_sge)?;
-                (list.len(), len, Hold::new(list.iter().map(|sge| &sge.mr.0)))
+                (list.len(), check_sges(&self.pd, list, self.caps.max_send_sge, |sge| batch.entry(sge))?)
             }
             Payload::Inline(bytes) => {
                 at_most("the length of the inline data", bytes.len() as u32, self.caps.max_inline)?;
-                (usize::from(!bytes.is_empty()), bytes.len() as u32, Hold::None)
+                if !bytes.is_empty() {
+                    batch.inline(bytes);
+                }
+                (usize::from(!bytes.is_empty()), bytes.len() as u32)
             }
         };
+        let kind = batch.describe(&wr.op);
         check_answer(kind, inline, sges, len)?;
-        if let SendOp::SendTo { ah, .. } = wr.op {
-            hold = Hold::Datagram(Box::new((Rc::clone(&ah.0), hold)));
-        }
-        let request = Posted { wr_id: wr.wr_id, len, op: kind, hold };
-        let name = self.context().ledgers.borrow_mut().post(self.ledger, Side::Send, request)?;
-        match wr.data {
-            Payload::None => {}
-            Payload::Sge(list) => list.iter().for_each(|sge| batch.entry(raw_sge(sge))),
-            Payload::Inline([]) => {}
-            Payload::Inline(bytes) => batch.inline(bytes),
-        }
-        batch.push(name, op, convert::send_flags(wr.flags, inline), sges);
+        let name = {
+            let mut ledgers = self.context().ledgers.borrow_mut();
+            let (place, name) = ledgers.post(self.ledger, Side::Send)?;
+            place.fill(wr.wr_id, kind, len, held_by(wr));
+            name
+        };
+        batch.push(name, convert::send_flags(wr.flags, inline), sges);
         Ok(())
     }
 
@@ -461,42 +460,47 @@ impl QpHandle {
     }
 
     #[inline]
-    fn op<'a>(&self, op: &SendOp<'a, Hw>) -> Result<(RawOp<'a>, WcOp)> {
-        if matches!(op, SendOp::SendTo { .. }) != (self.kind == QpType::Ud) {
-            return Err(VerbsError::Invalid("datagram queue pairs carry datagrams, connections everything else"));
+    fn check_op(&self, op: &SendOp<'_, Hw>) -> Result<()> {
+        match op {
+            SendOp::SendTo { ah, .. } if self.kind == QpType::Ud => match ah.0.is_of(&self.pd.raw) {
+                true => Ok(()),
+                false => Err(VerbsError::Foreign("the address handle")),
+            },
+            SendOp::SendTo { .. } => Err(MISPLACED),
+            _ if self.kind == QpType::Ud => Err(MISPLACED),
+            _ => Ok(()),
         }
-        Ok(match *op {
-            SendOp::Send { imm } => (RawOp::Send { imm }, WcOp::Send),
-            SendOp::SendTo { ah, .. } if !ah.0.is_of(&self.pd.raw) => {
-                return Err(VerbsError::Foreign("the address handle"));
-            }
-            SendOp::SendTo { imm, ah, qp, qkey } => {
-                (RawOp::SendTo { imm, ah: &ah.0, qp: qp.0, qkey }, WcOp::Send)
-            }
-            SendOp::Write { to, imm } => (RawOp::Write { addr: to.addr, rkey: to.rkey, imm }, WcOp::Write),
-            SendOp::Read { from } => (RawOp::Read { addr: from.addr, rkey: from.rkey }, WcOp::Read),
-            SendOp::CompareSwap { at, compare, swap } => {
-                (RawOp::CompareSwap { addr: at.addr, rkey: at.rkey, compare, swap }, WcOp::CompareSwap)
-            }
-            SendOp::FetchAdd { at, add } => {
-                (RawOp::FetchAdd { addr: at.addr, rkey: at.rkey, add }, WcOp::FetchAdd)
-            }
-        })
     }
 
     #[inline]
-    fn write_receive(&self, batch: &mut RecvBatch, wr: &RecvWr<'_, Hw>) -> Result<()> {
+    fn write_receive(&self, batch: &mut RecvBatch<'_>, wr: &RecvWr<'_, Hw>) -> Result<()> {
         let state = self.state.get();
         if !state.accepts_receives() {
             return Err(VerbsError::WrongState { call: "post_recv", state });
         }
-        let len = check_sges(&self.pd, wr.data, self.caps.max_recv_sge)?;
+        let len = check_sges(&self.pd, wr.data, self.caps.max_recv_sge, |_| ())?;
         check_ranges(wr.data)?;
-        let hold = Hold::new(wr.data.iter().map(|sge| &sge.mr.0));
-        let request = Posted { wr_id: wr.wr_id, len, op: WcOp::Recv, hold };
-        let name = self.context().ledgers.borrow_mut().post(self.ledger, Side::Receive, request)?;
+        let name = {
+            let mut ledgers = self.context().ledgers.borrow_mut();
+            let (place, name) = ledgers.post(self.ledger, Side::Receive)?;
+            place.fill(wr.wr_id, WcOp::Recv, len, Hold::new(wr.data));
+            name
+        };
         batch.push(name, wr.data.iter().map(raw_sge));
         Ok(())
+    }
+}
+
+/// The memory and the address that a send request needs until it ends.
+#[inline]
+fn held_by(wr: &SendWr<'_, Hw>) -> Hold {
+    let memory = match wr.data {
+        Payload::Sge(list) => list,
+        Payload::None | Payload::Inline(_) => &[],
+    };
+    match wr.op {
+        SendOp::SendTo { ah, .. } => Hold::datagram(memory, &ah.0),
+        _ => Hold::new(memory),
     }
 }
 
@@ -514,9 +518,14 @@ fn check_answer(op: WcOp, inline: bool, entries: usize, len: u32) -> Result<()> 
     }
 }
 
-/// Checks a scatter or gather list: its length in bytes.
+/// Checks a scatter or gather list, and hands each entry on: its length in bytes.
 #[inline]
-pub(crate) fn check_sges(pd: &HwPd, list: &[Sge<'_, HwMr>], most: u32) -> Result<u32> {
+pub(crate) fn check_sges(
+    pd: &HwPd,
+    list: &[Sge<'_, HwMr>],
+    most: u32,
+    mut each: impl FnMut(RawSge),
+) -> Result<u32> {
     at_most("the number of scatter or gather entries", list.len() as u32, most)?;
     let mut sum = 0u64;
     for sge in list {
@@ -525,6 +534,7 @@ pub(crate) fn check_sges(pd: &HwPd, list: &[Sge<'_, HwMr>], most: u32) -> Result
         }
         // A range of a send that sticks out of its region is found by the adapter when it executes the request.
         sum += u64::from(sge.len);
+        each(raw_sge(sge));
     }
     let bound = u64::from(u32::MAX);
     let too_large = VerbsError::TooLarge { what: "the payload's length", value: sum, bound };

@@ -1,8 +1,8 @@
 //! Shared receive queues.
 
 use crate::device::ContextInner;
-use crate::ffi::{self, RecvBatch, refused};
-use crate::ledger::{Hold, Posted, QueueIndex, Side};
+use crate::ffi::{self, RecvBatch, RecvRoom, refused};
+use crate::ledger::{Hold, QueueIndex, Side};
 use crate::memory::HwPd;
 use crate::queue_pair::{check_ranges, check_sges, raw_sge};
 use crate::Hw;
@@ -50,13 +50,18 @@ impl SrqHandle {
 
     /// Checks one request, writes it down and posts it.
     fn post(&self, wr: &RecvWr<'_, Hw>) -> Result<()> {
-        let len = check_sges(&self.pd, wr.data, self.max_sge)?;
+        let len = check_sges(&self.pd, wr.data, self.max_sge, |_| ())?;
         check_ranges(wr.data)?;
-        let hold = Hold::new(wr.data.iter().map(|sge| &sge.mr.0));
-        let request = Posted { wr_id: wr.wr_id, len, op: WcOp::Recv, hold };
+        let hold = Hold::new(wr.data);
         let ledgers = &self.context().ledgers;
-        let name = ledgers.borrow_mut().post(self.ledger, Side::Shared, request)?;
-        let mut batch = RecvBatch::new();
+        let name = {
+            let mut ledgers = ledgers.borrow_mut();
+            let (place, name) = ledgers.post(self.ledger, Side::Shared)?;
+            place.fill(wr.wr_id, WcOp::Recv, len, hold);
+            name
+        };
+        let mut room = RecvRoom::new();
+        let mut batch = RecvBatch::new(&mut room);
         batch.push(name, wr.data.iter().map(raw_sge));
         let Err((_, errno)) = batch.post_shared(self.raw()) else { return Ok(()) };
         let mut released = Vec::new();

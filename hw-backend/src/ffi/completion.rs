@@ -90,25 +90,16 @@ const _: () = {
     assert!(offset_of!(RawWc, sl) == offset_of!(sys::ibv_wc, sl));
 };
 
-/// Room for the completions of one poll.
-pub(crate) struct WcBatch {
-    places: [MaybeUninit<RawWc>; WcBatch::MOST],
-    filled: usize,
-}
+/// Room for the completions of one poll. Never zeroed: it is made anew for every poll, and most find one or none.
+pub(crate) struct WcRoom(MaybeUninit<[RawWc; WcRoom::MOST]>);
 
-impl WcBatch {
+impl WcRoom {
     /// Most completions that one poll takes.
     pub(crate) const MOST: usize = 32;
 
     #[inline]
-    pub(crate) fn new() -> WcBatch {
-        WcBatch { places: [MaybeUninit::uninit(); WcBatch::MOST], filled: 0 }
-    }
-
-    #[inline]
-    pub(crate) fn completions(&self) -> &[RawWc] {
-        // SAFETY: the first `filled` places were written by a poll.
-        unsafe { std::slice::from_raw_parts(self.places.as_ptr().cast(), self.filled) }
+    pub(crate) fn new() -> WcRoom {
+        WcRoom(MaybeUninit::uninit())
     }
 }
 
@@ -162,16 +153,17 @@ impl Cq {
         Rc::ptr_eq(&self.context, context)
     }
 
-    /// Fills the batch with up to `most` completions, oldest first.
+    /// Takes up to `most` completions, oldest first.
     #[inline]
-    pub(crate) fn poll(&self, batch: &mut WcBatch, most: usize) -> Result<()> {
-        let most = most.min(WcBatch::MOST) as i32;
-        batch.filled = 0;
-        // SAFETY: the queue lives and the batch has at least `most` places of the layout of `ibv_wc`, as asserted
+    pub(crate) fn poll<'r>(&self, room: &'r mut WcRoom, most: usize) -> Result<&'r [RawWc]> {
+        let most = most.min(WcRoom::MOST);
+        let first = room.0.as_mut_ptr().cast::<RawWc>();
+        // SAFETY: the queue lives and the room has at least `most` places of the layout of `ibv_wc`, as asserted
         // at compile time.
-        let n = unsafe { sys::ibv_poll_cq(self.ptr.as_ptr(), most, batch.places.as_mut_ptr().cast()) };
-        batch.filled = usize::try_from(n).map_err(|_| refused("ibv_poll_cq", -n))?;
-        Ok(())
+        let n = unsafe { sys::ibv_poll_cq(self.ptr.as_ptr(), most as i32, first.cast()) };
+        let filled = usize::try_from(n).map_err(|_| refused("ibv_poll_cq", -n))?;
+        // SAFETY: the first `filled` places were written by the poll.
+        Ok(unsafe { std::slice::from_raw_parts(first, filled) })
     }
 
     pub(crate) fn arm(&self, solicited: bool) -> Result<()> {

@@ -22,12 +22,12 @@ mod post;
 mod qp;
 
 pub(crate) use cm::{CmChannel, CmIdentity, CmMessage, ConnectionOffer, EventKind};
-pub(crate) use completion::{Channel, Cq, RawWc, WcBatch};
+pub(crate) use completion::{Channel, Cq, RawWc, WcRoom};
 pub(crate) use device::{Context, Device, DeviceLimits, devices};
 pub(crate) use memory::{Mr, Pd};
 pub use os::cycles;
 pub(crate) use os::{Alarm, Epoll, Readiness, connect_without_waiting, random_seed};
-pub(crate) use post::{RawOp, RawSge, RecvBatch, SendBatch};
+pub(crate) use post::{RawSge, RecvBatch, RecvRoom, SendBatch, SendRoom};
 pub(crate) use qp::{Ah, Attributes, Qp, QpSizes, Srq, Vector};
 
 use verbs_trait::VerbsError;

@@ -1,9 +1,11 @@
 //! Posting: lists of requests, built without zeroing or allocation.
 
-use super::{Ah, Qp, Srq};
+use super::{Qp, Srq};
+use crate::Hw;
 use rdma_sys as sys;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use verbs_trait::{SendOp, WcOp};
 
 /// A scatter or gather entry: an address, a length and a local key, all of which the adapter checks.
 #[derive(Clone, Copy)]
@@ -13,39 +15,47 @@ pub(crate) struct RawSge {
     pub lkey: u32,
 }
 
-/// What a send request does, as the adapter has it.
-#[derive(Clone, Copy)]
-pub(crate) enum RawOp<'a> {
-    Send { imm: Option<u32> },
-    SendTo { imm: Option<u32>, ah: &'a Ah, qp: u32, qkey: u32 },
-    Write { addr: u64, rkey: u32, imm: Option<u32> },
-    Read { addr: u64, rkey: u32 },
-    CompareSwap { addr: u64, rkey: u32, compare: u64, swap: u64 },
-    FetchAdd { addr: u64, rkey: u32, add: u64 },
-}
-
 /// Most requests of one batch.
 const WRS: usize = 16;
 /// Most scatter or gather entries of one batch.
 const SGES: usize = 64;
 
-/// The requests of a batch and their scatter or gather entries, request by request.
-struct List<W> {
+/// Room for the requests of a batch and their scatter or gather entries. It stays where it is while a batch refers to
+/// it, so that requests can point to each other and to their entries; and it is never zeroed.
+pub(crate) struct Room<W> {
     wrs: [MaybeUninit<W>; WRS],
     sges: [MaybeUninit<sys::ibv_sge>; SGES],
-    wr_count: usize,
-    sge_count: usize,
 }
 
-impl<W> List<W> {
+/// Room for send requests.
+pub(crate) type SendRoom = Room<sys::ibv_send_wr>;
+/// Room for receive requests.
+pub(crate) type RecvRoom = Room<sys::ibv_recv_wr>;
+
+impl<W> Room<W> {
     #[inline]
-    fn new() -> Self {
-        List {
-            wrs: [const { MaybeUninit::uninit() }; WRS],
-            sges: [const { MaybeUninit::uninit() }; SGES],
-            wr_count: 0,
-            sge_count: 0,
-        }
+    pub(crate) fn new() -> Self {
+        Room { wrs: [const { MaybeUninit::uninit() }; WRS], sges: [const { MaybeUninit::uninit() }; SGES] }
+    }
+}
+
+/// The requests of a batch, linked one to the next. Its counts are apart from the room, which is given to C: so they
+/// stay in registers.
+struct List<'r, W> {
+    /// The room's first places. Pointers to others are made from these alone, so that none of them is outdated by a
+    /// borrow of the room.
+    wrs: *mut W,
+    sges: *mut sys::ibv_sge,
+    wr_count: usize,
+    sge_count: usize,
+    _room: PhantomData<&'r mut Room<W>>,
+}
+
+impl<'r, W> List<'r, W> {
+    #[inline]
+    fn new(room: &'r mut Room<W>) -> Self {
+        let (wrs, sges) = (room.wrs.as_mut_ptr().cast(), room.sges.as_mut_ptr().cast());
+        List { wrs, sges, wr_count: 0, sge_count: 0, _room: PhantomData }
     }
 
     /// Whether a request with so many entries fits.
@@ -56,32 +66,56 @@ impl<W> List<W> {
 
     #[inline]
     fn entry(&mut self, RawSge { addr, len, lkey }: RawSge) {
-        self.sges[self.sge_count].write(sys::ibv_sge { addr, length: len, lkey });
+        assert!(self.sge_count < SGES, "the caller has asked whether it fits");
+        // SAFETY: a place of the room's, as just asserted.
+        unsafe { self.sges.add(self.sge_count).write(sys::ibv_sge { addr, length: len, lkey }) };
         self.sge_count += 1;
     }
 
-    /// Empties the list: how many requests it had.
+    /// The next request's place.
     #[inline]
-    fn take(&mut self) -> usize {
+    fn place(&mut self) -> *mut W {
+        assert!(self.wr_count < WRS, "the caller has asked whether it fits");
+        // SAFETY: a place of the room's, as just asserted.
+        unsafe { self.wrs.add(self.wr_count) }
+    }
+
+    /// Takes the next request's place: the place, the one before it, and the last `sges` entries, which are the
+    /// request's.
+    #[inline]
+    fn push(&mut self, sges: usize) -> (*mut W, Option<*mut W>, *mut sys::ibv_sge) {
+        let (number, place) = (self.wr_count, self.place());
+        assert!(sges <= self.sge_count, "a request's entries come before it");
+        self.wr_count += 1;
+        // SAFETY: places of the room's: there is a request before, and there are so many entries.
+        unsafe {
+            let before = number.checked_sub(1).map(|before| self.wrs.add(before));
+            (place, before, self.sges.add(self.sge_count - sges))
+        }
+    }
+
+    /// Empties the list: its first request, and how many it had.
+    #[inline]
+    fn take(&mut self) -> (*mut W, usize) {
         self.sge_count = 0;
-        std::mem::take(&mut self.wr_count)
+        (self.wrs, std::mem::take(&mut self.wr_count))
     }
 }
 
 /// Send requests that are posted with one doorbell.
-pub(crate) struct SendBatch<'a> {
-    list: List<sys::ibv_send_wr>,
+pub(crate) struct SendBatch<'r, 'a> {
+    list: List<'r, sys::ibv_send_wr>,
     /// Inline data and address handles that the requests point to.
     _borrowed: PhantomData<&'a [u8]>,
 }
 
-impl<'a> SendBatch<'a> {
+impl<'r, 'a> SendBatch<'r, 'a> {
     /// Most entries that one request may have here.
     pub(crate) const MAX_SGE: u32 = 32;
 
     #[inline]
-    pub(crate) fn new() -> Self {
-        SendBatch { list: List::new(), _borrowed: PhantomData }
+    pub(crate) fn new(room: &'r mut SendRoom) -> Self {
+        SendBatch { list: List::new(room), _borrowed: PhantomData }
     }
 
     #[inline]
@@ -107,70 +141,81 @@ impl<'a> SendBatch<'a> {
         self.entry(RawSge { addr: bytes.as_ptr() as u64, len: bytes.len() as u32, lkey: 0 });
     }
 
-    /// Adds a request whose entries are the last `sges` ones.
+    /// Writes down what the request does that [`SendBatch::push`] adds next.
     #[inline]
-    pub(crate) fn push(&mut self, wr_id: u64, op: RawOp<'a>, flags: u32, sges: usize) {
+    pub(crate) fn describe(&mut self, op: &SendOp<'a, Hw>) -> WcOp {
         use sys::ibv_wr_opcode::*;
-        let (opcode, imm, wr) = match op {
-            RawOp::Send { imm } => (
-                if imm.is_some() { IBV_WR_SEND_WITH_IMM } else { IBV_WR_SEND },
-                imm,
-                rdma(0, 0),
-            ),
-            RawOp::SendTo { imm, ah, qp, qkey } => (
-                if imm.is_some() { IBV_WR_SEND_WITH_IMM } else { IBV_WR_SEND },
-                imm,
-                sys::wr_t { ud: sys::ud_t { ah: ah.ptr.as_ptr(), remote_qpn: qp, remote_qkey: qkey } },
-            ),
-            RawOp::Write { addr, rkey, imm } => (
-                if imm.is_some() { IBV_WR_RDMA_WRITE_WITH_IMM } else { IBV_WR_RDMA_WRITE },
-                imm,
-                rdma(addr, rkey),
-            ),
-            RawOp::Read { addr, rkey } => (IBV_WR_RDMA_READ, None, rdma(addr, rkey)),
-            RawOp::CompareSwap { addr, rkey, compare, swap } => {
-                (IBV_WR_ATOMIC_CMP_AND_SWP, None, atomic(addr, rkey, compare, swap))
+        let place = self.list.place();
+        let set = |opcode: u32, imm: Option<u32>, wr: sys::wr_t| {
+            let imm_data = imm.unwrap_or(0).to_be();
+            // SAFETY: the place is a request's.
+            unsafe {
+                (&raw mut (*place).opcode).write(opcode);
+                (&raw mut (*place).imm_data_invalidated_rkey_union)
+                    .write(sys::imm_data_invalidated_rkey_union_t { imm_data });
+                (&raw mut (*place).wr).write(wr);
             }
-            RawOp::FetchAdd { addr, rkey, add } => (IBV_WR_ATOMIC_FETCH_AND_ADD, None, atomic(addr, rkey, add, 0)),
         };
-        let place = self.list.wrs[self.list.wr_count].as_mut_ptr();
-        // SAFETY: the place is a request's. Every field is written that providers read for these operations; those
-        // of extended connections, memory windows and segmentation stay unwritten and are never read as Rust values.
-        // `post` sets `sg_list` once the batch no longer moves.
+        let with = |imm: Option<u32>, yes, no| if imm.is_some() { yes } else { no };
+        match *op {
+            SendOp::Send { imm } => {
+                set(with(imm, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND), imm, rdma(0, 0));
+                WcOp::Send
+            }
+            SendOp::SendTo { imm, ah, qp, qkey } => {
+                let ud = sys::ud_t { ah: ah.0.ptr.as_ptr(), remote_qpn: qp.0, remote_qkey: qkey };
+                set(with(imm, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND), imm, sys::wr_t { ud });
+                WcOp::Send
+            }
+            SendOp::Write { to, imm } => {
+                let opcode = with(imm, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE);
+                set(opcode, imm, rdma(to.addr, to.rkey));
+                WcOp::Write
+            }
+            SendOp::Read { from } => {
+                set(IBV_WR_RDMA_READ, None, rdma(from.addr, from.rkey));
+                WcOp::Read
+            }
+            SendOp::CompareSwap { at, compare, swap } => {
+                set(IBV_WR_ATOMIC_CMP_AND_SWP, None, atomic(at.addr, at.rkey, compare, swap));
+                WcOp::CompareSwap
+            }
+            SendOp::FetchAdd { at, add } => {
+                set(IBV_WR_ATOMIC_FETCH_AND_ADD, None, atomic(at.addr, at.rkey, add, 0));
+                WcOp::FetchAdd
+            }
+        }
+    }
+
+    /// Adds the request that was described last; its entries are the last `sges` ones.
+    #[inline]
+    pub(crate) fn push(&mut self, wr_id: u64, flags: u32, sges: usize) {
+        let (place, before, entries) = self.list.push(sges);
+        // SAFETY: the place is a request's, in which `describe` has written what it does: with that, every field is
+        // written that providers read for these operations; those of extended connections, memory windows and
+        // segmentation stay unwritten and are never read as Rust values. The request before it is whole.
         unsafe {
             (&raw mut (*place).wr_id).write(wr_id);
             (&raw mut (*place).next).write(std::ptr::null_mut());
+            (&raw mut (*place).sg_list).write(entries);
             (&raw mut (*place).num_sge).write(sges as i32);
-            (&raw mut (*place).opcode).write(opcode);
             (&raw mut (*place).send_flags).write(flags);
-            (&raw mut (*place).imm_data_invalidated_rkey_union)
-                .write(sys::imm_data_invalidated_rkey_union_t { imm_data: imm.unwrap_or(0).to_be() });
-            (&raw mut (*place).wr).write(wr);
-        }
-        self.list.wr_count += 1;
-    }
-
-    /// Posts the batch and empties it. Otherwise: how many requests were accepted, and the errno.
-    #[inline]
-    pub(crate) fn post(&mut self, qp: &Qp) -> Result<(), (usize, i32)> {
-        let count = self.list.take();
-        let mut sge = self.list.sges.as_mut_ptr();
-        let first = self.list.wrs.as_mut_ptr().cast::<sys::ibv_send_wr>();
-        // SAFETY: the first `count` requests were written by `push`, with their entries one after the other from
-        // the first on. The batch does not move from here to the call's end.
-        unsafe {
-            for n in 0..count {
-                let wr = first.add(n);
-                (&raw mut (*wr).sg_list).write(sge.cast());
-                sge = sge.add((&raw const (*wr).num_sge).read() as usize);
-                if n + 1 < count {
-                    (&raw mut (*wr).next).write(first.add(n + 1));
-                }
+            if let Some(before) = before {
+                (&raw mut (*before).next).write(place);
             }
         }
-        let mut bad = std::ptr::null_mut();
-        // SAFETY: queue pair, address handles and inline data are alive (the borrows say so), the list is well
-        // formed, and everything else in it is a number that the adapter checks.
+    }
+
+    /// Posts the batch, if there is something in it, and empties it. Otherwise: how many requests were accepted, and the
+    /// errno.
+    #[inline]
+    pub(crate) fn post(&mut self, qp: &Qp) -> Result<(), (usize, i32)> {
+        let ((first, count), mut bad) = (self.list.take(), std::ptr::null_mut());
+        if count == 0 {
+            return Ok(());
+        }
+        // SAFETY: queue pair, address handles and inline data are alive (the borrows say so), `push` has written and
+        // linked the requests, and everything else in them is a number that the adapter checks.
         let answer = unsafe { sys::ibv_post_send(qp.ptr.as_ptr(), first, &mut bad) };
         if answer == 0 { Ok(()) } else { Err((accepted(first, bad, count), answer)) }
     }
@@ -194,12 +239,12 @@ fn accepted<T>(first: *const T, bad: *const T, count: usize) -> usize {
 }
 
 /// Receive requests that are posted with one doorbell.
-pub(crate) struct RecvBatch(List<sys::ibv_recv_wr>);
+pub(crate) struct RecvBatch<'r>(List<'r, sys::ibv_recv_wr>);
 
-impl RecvBatch {
+impl<'r> RecvBatch<'r> {
     #[inline]
-    pub(crate) fn new() -> Self {
-        RecvBatch(List::new())
+    pub(crate) fn new(room: &'r mut RecvRoom) -> Self {
+        RecvBatch(List::new(room))
     }
 
     #[inline]
@@ -218,44 +263,38 @@ impl RecvBatch {
     pub(crate) fn push(&mut self, wr_id: u64, list: impl Iterator<Item = RawSge>) {
         let before = self.0.sge_count;
         list.for_each(|entry| self.0.entry(entry));
-        let (next, sg_list) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let num_sge = (self.0.sge_count - before) as i32;
-        self.0.wrs[self.0.wr_count].write(sys::ibv_recv_wr { wr_id, next, sg_list, num_sge });
-        self.0.wr_count += 1;
-    }
-
-    #[inline]
-    fn link(&mut self) -> (*mut sys::ibv_recv_wr, usize) {
-        let count = self.0.take();
-        let mut sge = self.0.sges.as_mut_ptr();
-        let first = self.0.wrs.as_mut_ptr().cast::<sys::ibv_recv_wr>();
-        // SAFETY: the first `count` requests were written by `push`, with their entries one after the other from
-        // the first on; the caller posts them before the batch moves.
+        let count = self.0.sge_count - before;
+        let (place, before, sg_list) = self.0.push(count);
+        let next = std::ptr::null_mut();
+        // SAFETY: the place is a request's; the one before it was written by an earlier call.
         unsafe {
-            for n in 0..count {
-                let wr = &mut *first.add(n);
-                wr.sg_list = sge.cast();
-                sge = sge.add(wr.num_sge as usize);
-                if n + 1 < count {
-                    wr.next = first.add(n + 1);
-                }
+            place.write(sys::ibv_recv_wr { wr_id, next, sg_list, num_sge: count as i32 });
+            if let Some(before) = before {
+                (*before).next = place;
             }
         }
-        (first, count)
     }
 
-    /// Posts the batch and empties it. Otherwise: how many requests were accepted, and the errno.
+    /// Posts the batch, if there is something in it, and empties it. Otherwise: how many requests were accepted, and the
+    /// errno.
     #[inline]
     pub(crate) fn post(&mut self, qp: &Qp) -> Result<(), (usize, i32)> {
-        let ((first, count), mut bad) = (self.link(), std::ptr::null_mut());
-        // SAFETY: the queue pair lives and the list is well formed; the numbers in it are checked by the adapter.
+        let ((first, count), mut bad) = (self.0.take(), std::ptr::null_mut());
+        if count == 0 {
+            return Ok(());
+        }
+        // SAFETY: the queue pair lives, `push` has written and linked the requests, and the numbers in them are checked
+        // by the adapter.
         let answer = unsafe { sys::ibv_post_recv(qp.ptr.as_ptr(), first, &mut bad) };
         if answer == 0 { Ok(()) } else { Err((accepted(first, bad, count), answer)) }
     }
 
     /// The same on a shared receive queue.
     pub(crate) fn post_shared(&mut self, srq: &Srq) -> Result<(), (usize, i32)> {
-        let ((first, count), mut bad) = (self.link(), std::ptr::null_mut());
+        let ((first, count), mut bad) = (self.0.take(), std::ptr::null_mut());
+        if count == 0 {
+            return Ok(());
+        }
         // SAFETY: as in `post`.
         let answer = unsafe { sys::ibv_post_srq_recv(srq.ptr.as_ptr(), first, &mut bad) };
         if answer == 0 { Ok(()) } else { Err((accepted(first, bad, count), answer)) }
