@@ -17,6 +17,8 @@ pub struct Content {
     pub programs: Vec<PathBuf>,
     /// Other files: where they are here, and where they are to be.
     pub files: Vec<(PathBuf, String)>,
+    /// Folders, to be at the same place with all that is in them, and the libraries that their own libraries need.
+    pub trees: Vec<PathBuf>,
     /// The shell command; `$1` is the machine's number, `$2` how many there are.
     pub command: String,
 }
@@ -48,6 +50,9 @@ pub fn build(kernel: &Kernel, content: &Content) -> Result<Vec<u8>> {
     }
     busybox(&mut archive)?;
     provider(&mut archive)?;
+    for folder in &content.trees {
+        tree(&mut archive, folder)?;
+    }
     for (from, to) in &content.files {
         let bytes = fs::read(from).with_context(|| from.display().to_string())?;
         archive.file(to.trim_start_matches('/'), &bytes);
@@ -104,6 +109,22 @@ fn add_program(archive: &mut Archive, path: &Path) -> Result<()> {
     let bytes = fs::read(path).with_context(|| path.display().to_string())?;
     archive.file(&format!("bin/{name}"), &bytes);
     add_libraries(archive, path)
+}
+
+/// A folder with all that is in it, links followed; and what its libraries need, such as a program loads by name.
+fn tree(archive: &mut Archive, folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() {
+            tree(archive, &path)?;
+            continue;
+        }
+        add_file(archive, &path)?;
+        if path.extension().is_some_and(|extension| extension == "so") {
+            add_libraries(archive, &path)?;
+        }
+    }
+    Ok(())
 }
 
 fn add_file(archive: &mut Archive, path: &Path) -> Result<()> {

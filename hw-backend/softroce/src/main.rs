@@ -51,6 +51,9 @@ struct Run {
     /// A further file: FROM here, TO there.
     #[arg(long = "file", value_name = "FROM:TO")]
     files: Vec<String>,
+    /// A folder of absolute path, to be at the same place with all that is in it: plugins, say, with their libraries.
+    #[arg(long = "tree", value_name = "FOLDER")]
+    trees: Vec<PathBuf>,
     /// Cuts the link between two cards at a moment, for a time: `0-1@5+3` in seconds since all machines were up.
     #[arg(long, value_name = "A-B@AT[+FOR]")]
     cut: Vec<String>,
@@ -133,7 +136,11 @@ impl Run {
             Ok((PathBuf::from(from), to.to_string()))
         };
         let files = self.files.iter().map(split).collect::<Result<_>>()?;
-        let content = Content { nics: self.nics.into(), programs, files, command: self.command_line()? };
+        if let Some(relative) = self.trees.iter().find(|path| !path.is_absolute()) {
+            bail!("not an absolute path: {}", relative.display());
+        }
+        let (nics, trees) = (self.nics.into(), self.trees.clone());
+        let content = Content { nics, programs, files, trees, command: self.command_line()? };
         Ok(Plan {
             machines: self.machines.into(),
             memory: self.memory,
