@@ -20,7 +20,7 @@ impl Interner {
     #[inline]
     pub(super) fn number(&mut self, identity: u64) -> (u32, bool) {
         let mask = self.slots.len() - 1;
-        let mut at = home(identity, mask);
+        let mut at = home(identity, self.slots.len());
         loop {
             match self.slots[at] {
                 (_, EMPTY) => return (self.insert(at, identity), true),
@@ -46,7 +46,7 @@ impl Interner {
         self.slots = vec![(0, EMPTY); old.len() * 2];
         let mask = self.slots.len() - 1;
         for (identity, number) in old.into_iter().filter(|(_, number)| *number != EMPTY) {
-            let mut at = home(identity, mask);
+            let mut at = home(identity, self.slots.len());
             while self.slots[at].1 != EMPTY {
                 at = (at + 1) & mask;
             }
@@ -55,10 +55,11 @@ impl Interner {
     }
 }
 
-/// Fibonacci hashing (Knuth, volume 3, 6.4): the product's high bits depend on all of the identity's.
+/// Fibonacci hashing (Knuth, volume 3, 6.4): the product's highest bits are taken, which alone depend on all of the
+/// identity's. (Objects differ in their highest bits, by kind and by unit.)
 #[inline]
-fn home(identity: u64, mask: usize) -> usize {
-    (identity.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask
+fn home(identity: u64, slots: usize) -> usize {
+    (identity.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - slots.trailing_zeros())) as usize
 }
 
 #[cfg(test)]
