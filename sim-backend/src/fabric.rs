@@ -84,14 +84,14 @@ impl Fabric {
         if node.0 >= self.nodes() {
             return Vec::new();
         }
-        let shape = self.world.borrow().shape;
-        let device = |(n, hca): (usize, HcaId)| SimDevice {
+        let world = self.world.borrow();
+        let device = |(hca, name): (HcaId, &Rc<str>)| SimDevice {
             world: self.world.clone(),
             node,
             hca,
-            name: Rc::from(format!("sim{n}")),
+            name: Rc::clone(name),
         };
-        shape.hcas(node).enumerate().map(device).collect()
+        world.shape.hcas(node).zip(&world.device_names).map(device).collect()
     }
 
     /// Puts a program on a node, in place of the one that was there: it is stepped from now on. Ignored for a

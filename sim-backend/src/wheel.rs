@@ -374,6 +374,10 @@ impl<T: Copy> Clone for Wheel<T> {
 
     /// Costs what is pending, not what the wheel could hold: vacant slots are all alike.
     fn clone_from(&mut self, other: &Self) {
+        if self.len == 0 && other.len == 0 {
+            (self.base, self.horizon) = (other.base, other.horizon);
+            return;
+        }
         self.wipe();
         ones(&other.near_bits).for_each(|slot| self.near[slot] = other.near[slot]);
         ones(other.far_bits.as_flattened()).for_each(|slot| {

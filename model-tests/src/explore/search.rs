@@ -54,6 +54,7 @@ pub fn explore<B: Blueprint>(
 ) -> Result<Report, ExploreError> {
     let report = Report::new(blueprint.name(), options.reduction, options.faults);
     blueprint.allow(options.faults_of(FaultSet::ALL, options.faults));
+    blueprint.compare(options.reduction == Reduction::Cache || options.collect_ends);
     let world = blueprint.root();
     let mut search = Search {
         blueprint,

@@ -121,6 +121,12 @@ pub trait Blueprint {
         let _ = faults;
     }
 
+    /// Told before the first root: whether states will be asked for their [fingerprints](World::fingerprint). What a world
+    /// keeps for these alone it need not keep otherwise.
+    fn compare(&mut self, states: bool) {
+        let _ = states;
+    }
+
     /// A world at its root.
     fn root(&mut self) -> Self::World;
 

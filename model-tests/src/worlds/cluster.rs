@@ -32,47 +32,58 @@ pub struct Shape {
     pub one_by_one: bool,
 }
 
-/// Starts a runtime and a mesh on every node of a new fabric, and connects each with each.
-pub fn connected(fabric: &Fabric, shape: Shape) -> Vec<Member> {
-    let Shape { nodes, home, .. } = shape;
-    let names = names(nodes);
-    let (members, gids): (Vec<Member>, Vec<Gid>) =
-        (0..nodes).map(|node| alone(fabric, shape, node, &names)).unzip();
-    for (near, member) in members.iter().enumerate() {
-        if home == Some(near as u32) {
-            join(member.mesh.prepare_loopback().expect("nothing is connected"), [gids[near]; 2]);
-        }
-        for (far, other) in members.iter().enumerate().skip(near + 1) {
-            let a = member.mesh.prepare(other.mesh.me()).expect("nothing is connected");
-            let b = other.mesh.prepare(member.mesh.me()).expect("nothing is connected");
-            join([a, b], [gids[near], gids[far]]);
-        }
+/// What all executions of a world have in common: its nodes' configuration.
+pub struct Cluster {
+    shape: Shape,
+    /// The first node's.
+    mesh: MeshConfig,
+}
+
+impl Cluster {
+    /// The configuration of a cluster that looks so.
+    pub fn new(shape: Shape) -> Cluster {
+        let names = (0..shape.nodes).map(|node| NodeId(node).to_string()).collect();
+        Cluster { shape, mesh: mesh_config(Rank::from_index(0), names) }
     }
-    members
-}
 
-/// Starts a runtime and a mesh on a node that has restarted. Its connections are its own to make.
-pub fn restarted(fabric: &Fabric, shape: Shape, node: NodeId) -> Member {
-    alone(fabric, shape, node.0, &names(shape.nodes)).0
-}
+    /// Starts a runtime and a mesh on every node of a new fabric, and connects each with each.
+    pub fn connected(&self, fabric: &Fabric) -> Vec<Member> {
+        let Shape { nodes, home, .. } = self.shape;
+        let (members, gids): (Vec<Member>, Vec<Gid>) =
+            (0..nodes).map(|node| self.alone(fabric, NodeId(node))).unzip();
+        for (near, member) in members.iter().enumerate() {
+            if home == Some(near as u32) {
+                join(member.mesh.prepare_loopback().expect("nothing is connected"), [gids[near]; 2]);
+            }
+            for (far, other) in members.iter().enumerate().skip(near + 1) {
+                let a = member.mesh.prepare(other.mesh.me()).expect("nothing is connected");
+                let b = other.mesh.prepare(member.mesh.me()).expect("nothing is connected");
+                join([a, b], [gids[near], gids[far]]);
+            }
+        }
+        members
+    }
 
-fn names(nodes: u32) -> Vec<String> {
-    (0..nodes).map(|node| NodeId(node).to_string()).collect()
-}
+    /// Starts a runtime and a mesh on a node that has restarted. Its connections are its own to make.
+    pub fn restarted(&self, fabric: &Fabric, node: NodeId) -> Member {
+        self.alone(fabric, node).0
+    }
 
-fn alone(fabric: &Fabric, shape: Shape, node: u32, names: &[String]) -> (Member, Gid) {
-    let Shape { wait, one_by_one, .. } = shape;
-    let ctx = fabric.devices(NodeId(node))[0].open().expect("a node's device opens");
-    let config = RtConfig { wait, cqe: 1024, one_by_one, ..RtConfig::default() };
-    let rt = Rt::new(&ctx, config).expect("sizes are good");
-    let mesh = Mesh::start(&rt, mesh_config(Rank::from_index(node), names)).expect("sizes are good");
-    (Member { rt, mesh }, ctx.gid(1, 0).expect("port 1 has a GID"))
+    fn alone(&self, fabric: &Fabric, node: NodeId) -> (Member, Gid) {
+        let Shape { wait, one_by_one, .. } = self.shape;
+        let ctx = fabric.devices(node)[0].open().expect("a node's device opens");
+        let config = RtConfig { wait, cqe: 1024, one_by_one, ..RtConfig::default() };
+        let rt = Rt::new(&ctx, config).expect("sizes are good");
+        let config = MeshConfig { me: Rank::from_index(node.0), ..self.mesh.clone() };
+        let mesh = Mesh::start(&rt, config).expect("sizes are good");
+        (Member { rt, mesh }, ctx.gid(1, 0).expect("port 1 has a GID"))
+    }
 }
 
 /// Without the transport's timers: what they are for is tested elsewhere, and every timer is one more event to be
 /// ordered. For the same reason queues are so deep that no message needs to be signaled for the sake of the place that it
 /// takes, nor a frame to be sent for the sake of credits.
-fn mesh_config(me: Rank, names: &[String]) -> MeshConfig {
+fn mesh_config(me: Rank, names: Vec<String>) -> MeshConfig {
     MeshConfig {
         recv_buffers: 16,
         send_depth: 64,
@@ -81,7 +92,7 @@ fn mesh_config(me: Rank, names: &[String]) -> MeshConfig {
         rd_atomic: 4,
         ack_delay: Nanos::MAX,
         probe_after: Nanos::MAX,
-        ..MeshConfig::new(me, names.to_vec())
+        ..MeshConfig::new(me, names)
     }
 }
 

@@ -142,7 +142,6 @@ impl Play for Locks {
         let mut config = LockConfig::new(self.scheme, self.nodes());
         config.shared_limit = self.shared_limit.unwrap_or(config.shared_limit);
         let start = |member: &Member| {
-            member.rt.tell_content();
             LockService::start(&member.rt, &member.mesh, config).expect("a good configuration")
         };
         let mut cast = Cast { services: members.iter().map(start).collect(), before: LockStats::default() };

@@ -2,7 +2,7 @@
 
 use super::book::Book;
 use super::chronicle::Chronicle;
-use super::cluster::{self, Member, Shape, connected};
+use super::cluster::{Cluster, Member, Shape};
 use crate::explore::{Blueprint, Coverage, Fingerprint, Params, Stuck, Tale, Violation, World};
 use protocols::rt::Digest;
 use sim_backend::choice::{EventId, First};
@@ -137,12 +137,14 @@ impl protocols::rt::Unseen for Unseen<'_> {
 pub struct Stage<P: Play> {
     play: Rc<P>,
     faults: FaultSet,
+    /// Whether nodes will be asked what they still know.
+    compares: bool,
 }
 
 impl<P: Play> Stage<P> {
     /// A stage for a play.
     pub fn new(play: P) -> Stage<P> {
-        Stage { play: Rc::new(play), faults: FaultSet::NONE }
+        Stage { play: Rc::new(play), faults: FaultSet::NONE, compares: true }
     }
 }
 
@@ -169,25 +171,30 @@ impl<P: Play> Blueprint for Stage<P> {
         self.faults = faults.and(self.play.bears());
     }
 
+    fn compare(&mut self, states: bool) {
+        self.compares = states;
+    }
+
     fn root(&mut self) -> Scene<P> {
-        let Shape { nodes, one_by_one, .. } = self.play.shape();
+        let shape = self.play.shape();
         let profile = Profile::builtin("ncosed-2007").expect("it is built in");
-        let config = Config { order: Order::Untimed, sanitize: false, ..Config::new(nodes, profile) };
+        let config = Config { order: Order::Untimed, sanitize: false, ..Config::new(shape.nodes, profile) };
         let fabric = Fabric::new(config, Box::new(First)).expect("a small world can be built");
         // A repair that comes sooner leaves less broken: connections that lost a packet, or that one end has given up, which
         // other kinds of faults bring about, too.
         let (timers, repairs) = (Timers::AtRest, Timers::AtRest);
-        fabric.set_policy(Policy { timers, repairs, faults: self.faults, in_order: one_by_one });
+        fabric.set_policy(Policy { timers, repairs, faults: self.faults, in_order: shape.one_by_one });
         let roots = (0..self.play.scripts()).map(|_| Root::new(&fabric)).collect();
         let mut scene = Scene {
             play: Rc::clone(&self.play),
+            cluster: Cluster::new(shape),
             fabric,
             roots,
             acts: None,
             tales: None,
             chronicle: Chronicle::default(),
             losses: Losses::default(),
-            by_history: !self.faults.is_empty(),
+            by_history: !self.compares || !self.faults.is_empty(),
         };
         scene.begin();
         scene
@@ -214,6 +221,7 @@ struct Acts<P: Play> {
 /// One execution of a play.
 pub struct Scene<P: Play> {
     play: Rc<P>,
+    cluster: Cluster,
     fabric: Fabric,
     /// Where each script begins.
     roots: Vec<Root>,
@@ -224,7 +232,7 @@ pub struct Scene<P: Play> {
     chronicle: Chronicle,
     losses: Losses,
     /// Nodes count by all that they have seen. With faults they do: what a connection that is made again leaves in an adapter
-    /// is not all told apart yet.
+    /// is not all told apart yet. And if nobody asks, they need not note what they know.
     by_history: bool,
 }
 
@@ -240,8 +248,7 @@ struct Losses {
 const HOLDERS: Object = Object(SCRIPT | 0xf << 56);
 
 /// Puts a script on an empty fabric.
-fn set_up<P: Play>(play: &P, fabric: &Fabric, script: usize) -> Acts<P> {
-    let members = connected(fabric, play.shape());
+fn set_up<P: Play>(play: &P, members: Vec<Member>, fabric: &Fabric, script: usize) -> Acts<P> {
     let book = play.book();
     let mut cast = play.start(script, &members, &book);
     for (node, member) in (0..).zip(&members) {
@@ -293,15 +300,21 @@ impl<P: Play> Scene<P> {
     /// A node begins its next life. All that this touches, the restart has touched.
     fn restart(&mut self, node: NodeId) {
         let Some(Acts { cast, book, members, .. }) = &mut self.acts else { return };
-        let member = cluster::restarted(&self.fabric, self.play.shape(), node);
+        let member = self.cluster.restarted(&self.fabric, node);
         self.play.restart(cast, node, &member, book);
         self.fabric.mount(node, self.play.program(&member));
         members[node.index()] = member;
     }
 
     fn perform(&mut self, script: usize) {
-        let Scene { play, fabric, roots, .. } = self;
-        let acts = fabric.begin(&mut roots[script], || set_up(&**play, fabric, script));
+        let Scene { play, cluster, fabric, roots, by_history, .. } = self;
+        let acts = fabric.begin(&mut roots[script], || {
+            let members = cluster.connected(fabric);
+            if !*by_history {
+                members.iter().for_each(|member| member.rt.tell_content());
+            }
+            set_up(&**play, members, fabric, script)
+        });
         if let Some(tales) = &mut self.tales {
             // What the rehearsal did is not of interest.
             self.fabric.take_log();

@@ -144,17 +144,18 @@ impl Executor {
     /// Runs the tasks that are ready now, each once; those that they wake wait for the next round. Says how
     /// many ran. `names` is told whose turn it is, 0 when it is nobody's any more.
     pub(crate) fn run_round(&self, names: impl Fn(u32)) -> usize {
-        let mut round = self.round.take();
+        // No task can begin another round within this one.
+        let mut round = self.round.borrow_mut();
         self.ready.swap(&mut round);
         let turns = round.len();
+        if turns == 0 {
+            return 0;
+        }
         for (turn, id) in round.drain(..).enumerate() {
             self.to_run.set(turns - turn - 1);
             self.run(id, &names);
         }
-        self.round.replace(round);
-        if turns > 0 {
-            names(0);
-        }
+        names(0);
         turns
     }
 
@@ -237,8 +238,8 @@ impl Executor {
     /// Wakes the tasks that yielded in the last step.
     pub(crate) fn begin_step(&self) {
         let mut yielded = self.yielded.borrow_mut();
-        for waker in yielded.drain(..) {
-            waker.wake();
+        if !yielded.is_empty() {
+            yielded.drain(..).for_each(Waker::wake);
         }
     }
 
@@ -254,8 +255,8 @@ impl Executor {
     pub(crate) fn wake_idlers(&self) -> bool {
         let mut idlers = self.idlers.borrow_mut();
         let any = !idlers.is_empty();
-        for waker in idlers.drain(..) {
-            waker.wake();
+        if any {
+            idlers.drain(..).for_each(Waker::wake);
         }
         any
     }

@@ -62,12 +62,12 @@ impl Ledgers {
     }
 
     /// Closes a ledger and gives back all that was outstanding, sends first.
-    pub(super) fn close(&mut self, queue: QueueId) -> (Vec<u64>, Watchers) {
-        let ledger = std::mem::take(&mut self.ledgers[queue.0 as usize]);
+    pub(super) fn close(&mut self, queue: QueueId) -> (impl Iterator<Item = u64> + use<>, Watchers) {
+        let Ledger { sends, receives, send_watchers: mut watchers, drain_watchers, .. } =
+            std::mem::take(&mut self.ledgers[queue.0 as usize]);
         self.free.push(queue.0);
-        let outstanding = ledger.sends.into_iter().chain(ledger.receives).collect();
-        let watchers = ledger.send_watchers.into_iter().chain(ledger.drain_watchers).collect();
-        (outstanding, Watchers(watchers))
+        watchers.extend(drain_watchers);
+        (sends.into_iter().chain(receives), Watchers(watchers))
     }
 
     pub(super) fn reserve_receives(&mut self, queue: QueueId, receives: usize) {

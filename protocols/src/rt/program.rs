@@ -89,13 +89,12 @@ impl<V: Verbs> Inner<V> {
 
     /// Polls every completion queue once and settles what it found.
     fn poll_completions(&self) -> Result<Polled, VerbsError> {
-        let mut batch = self.batch.take();
+        let batch = &mut *self.batch.borrow_mut();
         let most = if self.config.one_by_one { 1 } else { self.config.poll_batch };
-        let polled = self.cqs.borrow_mut().poll(&mut batch, most);
-        for completion in batch.drain(..) {
-            complete(&self.requests, &completion);
+        let polled = self.cqs.borrow_mut().poll(batch, most);
+        if !batch.is_empty() {
+            batch.drain(..).for_each(|completion| complete(&self.requests, &completion));
         }
-        self.batch.replace(batch);
         polled
     }
 

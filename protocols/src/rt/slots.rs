@@ -202,14 +202,18 @@ impl<V: Verbs> Default for Slots<V> {
     }
 }
 
+/// The least room that is made.
+const FEW: usize = 32;
+
 fn wr_id(index: u32, generation: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(index)
 }
 
 impl<V: Verbs> Slots<V> {
-    /// Makes room for so many more requests.
+    /// Makes room for so many more requests, and at first for a few besides, which will follow.
     pub(super) fn reserve(&mut self, more: usize) {
-        let missing = more.saturating_sub(self.free.len());
+        let few = if self.slots.is_empty() { FEW } else { 0 };
+        let missing = more.saturating_sub(self.free.len()).max(few);
         self.slots.reserve(missing);
         // All of them may be free at once.
         self.free.reserve(self.slots.len() + missing - self.free.len());
@@ -217,23 +221,19 @@ impl<V: Verbs> Slots<V> {
 
     /// The identity that the next [`Slots::fill`] gives out. Two steps, because the post needs the identity
     /// and may be refused.
-    pub(super) fn next_id(&mut self) -> u64 {
-        let index = match self.free.last() {
-            Some(index) => *index,
-            None => {
-                let index = self.slots.len() as u32;
-                self.slots.push(Slot { generation: 0, state: State::Free });
-                self.free.push(index);
-                index
-            }
-        };
-        wr_id(index, self.slots[index as usize].generation)
+    pub(super) fn next_id(&self) -> u64 {
+        match self.free.last() {
+            Some(&index) => wr_id(index, self.slots[index as usize].generation),
+            None => wr_id(self.slots.len() as u32, 0),
+        }
     }
 
     /// Takes the slot named by [`Slots::next_id`] for a request that was accepted.
     pub(super) fn fill(&mut self, posted: Posted<V>) {
-        let index = self.free.pop().expect("next_id left a free slot");
-        self.slots[index as usize].state = State::Pending(posted);
+        match self.free.pop() {
+            Some(index) => self.slots[index as usize].state = State::Pending(posted),
+            None => self.slots.push(Slot { generation: 0, state: State::Pending(posted) }),
+        }
     }
 
     fn find(&mut self, id: u64) -> Option<(u32, &mut Slot<V>)> {
@@ -285,15 +285,19 @@ impl<V: Verbs> Slots<V> {
         }
     }
 
-    /// Ends a pending request of which nobody is to be told, with its lease.
+    /// Ends a pending request of whose end no sink is told any more, because the runtime is closed.
     pub(super) fn abandon(&mut self, id: u64) -> Effect<V> {
-        if let Some((_, slot)) = self.find(id)
-            && let State::Pending(posted) = &mut slot.state
-            && let Target::Sink(..) = posted.target
-        {
-            posted.target = Target::Nobody;
+        let Some((index, slot)) = self.find(id) else { return Effect::Nothing };
+        if !matches!(&slot.state, State::Pending(Posted { target: Target::Sink(..), .. })) {
+            return self.settle(id, Some(Err(Failed::Destroyed)));
         }
-        self.settle(id, Some(Err(Failed::Destroyed)))
+        match std::mem::replace(&mut slot.state, State::Free) {
+            State::Pending(Posted { lease, .. }) => {
+                self.vacate(index);
+                Effect::Release(lease)
+            }
+            _ => Effect::Nothing,
+        }
     }
 
     /// The outcome for the future that awaits it, or its waker kept.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use verbs_trait::{AckTimeout, Nanos, Retries, RnrTimer, Service};
 
 /// A node's number within the mesh, from 1: zero is "nobody" in the words of the lock protocols
@@ -53,7 +54,7 @@ pub struct MeshConfig {
     /// This node's own rank.
     pub me: Rank,
     /// The network names of all nodes, this one included, by rank: rank 1 is the first.
-    pub peers: Vec<String>,
+    pub peers: Arc<[String]>,
     /// The service that the mesh listens on. Default: 4791, which nobody else uses on an RDMA network.
     pub service: Service,
     /// The device port to use, from 1. Default: 1.
@@ -101,7 +102,7 @@ impl MeshConfig {
     pub fn new(me: Rank, peers: Vec<String>) -> MeshConfig {
         MeshConfig {
             me,
-            peers,
+            peers: peers.into(),
             service: Service(4791),
             port: 1,
             max_message: 256,

@@ -175,10 +175,10 @@ impl<V: Verbs> Driver<V> {
     /// Posts receive buffers again, once those whom their messages were for have had their turn: a post costs
     /// a doorbell, and an answer must not wait for it.
     fn repost_when_idle(&mut self, cx: &mut Context<'_>) -> bool {
-        let shared = Rc::clone(&self.shared);
-        if self.spenders.is_empty() || shared.rt.poll_idle(cx).is_pending() {
+        if self.spenders.is_empty() || self.shared.rt.poll_idle(cx).is_pending() {
             return false;
         }
+        let shared = Rc::clone(&self.shared);
         for index in self.spenders.drain(..) {
             shared.with_peer(index, |peer| {
                 shared.repost(index, peer);
@@ -277,6 +277,9 @@ impl<V: Verbs> Driver<V> {
 
     /// Pumps peers whose send queue had been full, and watches those where it still is.
     fn feed_starved(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.shared.starved.borrow().is_empty() {
+            return false;
+        }
         let shared = Rc::clone(&self.shared);
         let mut busy = false;
         for index in shared.starved.take() {

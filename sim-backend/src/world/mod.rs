@@ -84,6 +84,9 @@ pub(crate) struct World {
     pub choice: Box<dyn Choice>,
     pub log: Log,
     pub profile: Rc<Profile>,
+    /// The names of each node's devices, and the model of all.
+    pub device_names: Vec<Rc<str>>,
+    device_model: String,
     costs: Costs,
     order: Order,
     /// By how much at most the processor sees later what an adapter wrote.
@@ -167,6 +170,8 @@ impl World {
             choice,
             log: if config.log { Log::memory() } else { Log::off() },
             profile: Rc::new(config.profile.clone()),
+            device_names: (0..config.devices).map(|n| Rc::from(format!("sim{n}"))).collect(),
+            device_model: format!("simulated adapter, profile {}", config.profile.name),
             costs: Costs::of(&config.profile),
             order: config.order,
             visibility,

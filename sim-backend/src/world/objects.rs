@@ -70,7 +70,7 @@ impl World {
         let streams = if self.untimed { Caps::empty() } else { Caps::OUT_OF_BAND };
         DeviceAttr {
             node_guid: u64::from_be_bytes([0x00, 0x02, 0xc9, 0x03, 0, 0, 0, 0]) + u64::from(hca.0) + 1,
-            model: format!("simulated adapter, profile {}", self.profile.name),
+            model: self.device_model.clone(),
             caps: caps | ports | streams,
             ports: self.shape.ports,
             max_qp: limits.max_qp,
