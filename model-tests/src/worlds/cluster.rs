@@ -81,14 +81,16 @@ impl Cluster {
 }
 
 /// Without the transport's timers: what they are for is tested elsewhere, and every timer is one more event to be
-/// ordered. For the same reason queues are so deep that no message needs to be signaled for the sake of the place that it
-/// takes, nor a frame to be sent for the sake of credits.
+/// ordered. For the same reason send queues are so deep that no message needs to be signaled for the sake of the place
+/// that it takes. Receive buffers are the fewest that a mesh takes: every execution posts them, and each that a broken
+/// connection flushes is one more completion to be ordered. For the few messages of a world they are enough without a
+/// frame for the sake of credits. What a node posts fits into one chunk.
 fn mesh_config(me: Rank, names: Vec<String>) -> MeshConfig {
     MeshConfig {
-        recv_buffers: 16,
+        recv_buffers: 8,
         send_depth: 64,
         max_message: 64,
-        chunk: 1024,
+        chunk: 1600,
         rd_atomic: 4,
         ack_delay: Nanos::MAX,
         probe_after: Nanos::MAX,
