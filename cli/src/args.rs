@@ -306,9 +306,9 @@ pub struct NodeArgs {
     /// How the node learns of completions, if not as the scenario says
     #[arg(long, value_name = "STYLE")]
     pub wait: Option<WaitArg>,
-    /// How the first connections are made; the same on every machine
-    #[arg(long, value_name = "WAY", default_value = "cm")]
-    pub connect: ConnectArg,
+    /// How the first connections are made, if not as the scenario says; the same on every machine
+    #[arg(long, value_name = "WAY")]
+    pub connect: Option<ConnectArg>,
     /// Run with this seed instead of the scenario's own
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -331,6 +331,17 @@ pub enum ConnectArg {
     Cm,
     /// All at the start: the nodes tell each other their queue pairs over TCP (port 7472).
     Oob,
+}
+
+#[cfg(feature = "hw")]
+impl ConnectArg {
+    /// The scenario's name for it.
+    pub fn connect(self) -> model_tests::scenario::Connect {
+        match self {
+            ConnectArg::Cm => model_tests::scenario::Connect::Cm,
+            ConnectArg::Oob => model_tests::scenario::Connect::Oob,
+        }
+    }
 }
 
 /// How a node learns of completions.

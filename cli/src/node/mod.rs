@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use coordinator::Terms;
 use member::Options;
-use model_tests::scenario::Scenario;
+use model_tests::scenario::{Connect, Scenario};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::thread;
@@ -48,7 +48,8 @@ pub fn node(args: &NodeArgs) -> Result<Exit, Failure> {
     });
     let wait = args.wait.map(crate::args::WaitArg::wait);
     let device = args.device.as_deref();
-    let by_streams = args.connect == crate::args::ConnectArg::Oob;
+    let connect = args.connect.map_or(scenario.cluster.connect, crate::args::ConnectArg::connect);
+    let by_streams = connect == Connect::Oob;
     let options = Options { place: &place, port, device, wait, patience: PATIENCE, seed, by_streams };
     let lived = member::run(&scenario, &options);
     let lived = left_nothing().and(lived);

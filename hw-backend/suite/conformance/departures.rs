@@ -27,9 +27,12 @@ const IN_VAIN: &str = "waited in vain for 1 completions";
 /// Games in which a request completes without its answer.
 const UNANSWERED: &str = "completed and brought nothing";
 
-/// The games of this group end in a fraction of a second without fences; with them, some seeds never do.
+/// The games of this group end in a fraction of a second without fences; with them, some seeds never do. Linux 6.1 lets a
+/// fenced request wait while any read or atomic of its queue pair has a place among those in flight
+/// (`rxe_wqe_is_fenced`), its own included: it has one where it was sent before, and is to be sent again because one
+/// before it was answered with receiver-not-ready, or was lost.
 const FENCE: &str =
-    "a fenced request can wait for ever on rxe, when one before it was answered with receiver-not-ready";
+    "a fenced read or atomic that rxe has to send again waits for its own place among those in flight";
 
 /// What `check_psn` of `rxe_comp.c` does with a packet of an earlier number than the next one that it expects: if it is the
 /// last of the oldest request, the request is completed, be it an atomic or a read whose data is not there yet.

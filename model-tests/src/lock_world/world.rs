@@ -3,16 +3,16 @@
 use super::faults::FaultPlan;
 use super::{RunError, Scribe};
 use crate::history::ClientId;
-use crate::scenario::{self, Scenario};
+use crate::scenario::{self, Connect, Scenario};
 use crate::workload::{self, KeyPicker, Plan, Until};
 use protocols::locks::{LockConfig, LockService};
 use protocols::rt::{JoinHandle, Rt, RtConfig};
-use protocols::transport::{Mesh, MeshConfig, Rank};
+use protocols::transport::{Bootstrap, Mesh, MeshConfig, Rank};
 use sim_backend::choice::{Choice, Seeded};
 use sim_backend::profile::Profile;
 use sim_backend::{Config, Fabric, NodeId, Sim, Topology};
 use std::rc::Rc;
-use verbs_trait::{AckTimeout, Device, Nanos, Retries};
+use verbs_trait::{AckTimeout, Device, Nanos, Retries, Service};
 
 /// What one machine runs.
 pub struct Machine {
@@ -85,12 +85,22 @@ impl World {
         let keys = Rc::new(KeyPicker::new(work.keys, work.locks));
         let until = until(&work);
         for (node, machine) in (0..).zip(&self.machines) {
-            for index in 0..work.clients {
+            let client = |index| {
                 let id = ClientId { node, index };
                 let plan = Plan::new(&work, &keys, self.seed, id);
-                let Machine { rt, locks, .. } = machine;
-                let client = workload::run(rt.clone(), locks.client(), id, plan, until, self.scribe.clone());
-                self.clients.push(rt.spawn(client));
+                workload::run(
+                    machine.rt.clone(),
+                    machine.locks.client(),
+                    id,
+                    plan,
+                    until,
+                    self.scribe.clone(),
+                )
+            };
+            let clients = (0..work.clients).map(client);
+            match self.scenario.cluster.connect {
+                Connect::Cm => self.clients.extend(clients.map(|client| machine.rt.spawn(client))),
+                Connect::Oob => self.clients.push(after_meeting(machine, clients.collect())),
             }
         }
     }
@@ -171,6 +181,23 @@ fn machine(
     let locks = LockService::start(&rt, &mesh, lock_config(scenario)).map_err(refused)?;
     fabric.mount(node, Box::new(rt.program()));
     Ok(Machine { rt, mesh, locks })
+}
+
+/// How nodes meet that connect out of band. One whose peers do not come goes on all the same: the connection manager
+/// makes what is missing.
+const MEETING: Bootstrap =
+    Bootstrap { service: Service(7_472), gid_index: 0, patience: Nanos::from_millis(200) };
+
+/// Starts a machine's clients when it has met the others. Ends with the last of them.
+fn after_meeting(machine: &Machine, clients: Vec<impl Future<Output = ()> + 'static>) -> JoinHandle<()> {
+    let (rt, mesh) = (machine.rt.clone(), machine.mesh.clone());
+    machine.rt.spawn(async move {
+        let _ = mesh.bootstrap(MEETING).await;
+        let clients: Vec<_> = clients.into_iter().map(|client| rt.spawn(client)).collect();
+        for client in clients {
+            client.await;
+        }
+    })
 }
 
 fn refused(why: impl std::fmt::Display) -> RunError {

@@ -17,8 +17,8 @@ pub use error::{Place, ScenarioError};
 /// A lock scheme, by its name in scenario files.
 pub use protocols::locks::Scheme;
 pub use schema::{
-    Cluster, FaultKind, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle, WaySpec,
-    Workload, WorkloadKind,
+    Cluster, Connect, FaultKind, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle,
+    WaySpec, Workload, WorkloadKind,
 };
 pub use swarm::{swarm, swarm_by, swarm_of};
 pub use units::{Rate, Share, Span, Spread};

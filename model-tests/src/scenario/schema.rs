@@ -47,6 +47,11 @@ pub struct Cluster {
     /// paper's cluster.
     #[serde(default)]
     pub topology: Topology,
+    /// How the first connections are made: `"cm"` (by the connection manager, when they are needed) or `"oob"` (all
+    /// at the start: the nodes tell each other their queue pairs over byte streams). Later ones, in place of broken
+    /// ones, are the connection manager's. Default: `"cm"`. `weft node --connect` overrides it.
+    #[serde(default, skip_serializing_if = "Connect::is_cm")]
+    pub connect: Connect,
 }
 
 fn present_day() -> String {
@@ -71,6 +76,23 @@ impl WaitStyle {
             WaitStyle::Poll => Wait::Poll,
             WaitStyle::Notify => Wait::Notify,
         }
+    }
+}
+
+/// How machines are connected at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Connect {
+    /// By the connection manager, when a connection is needed.
+    #[default]
+    Cm,
+    /// Out of band: all at the start, over byte streams.
+    Oob,
+}
+
+impl Connect {
+    fn is_cm(&self) -> bool {
+        *self == Connect::Cm
     }
 }
 

@@ -79,6 +79,7 @@ fn cluster(dice: &mut Dice<'_>, nodes: u32) -> Cluster {
         profile: dice.among(&["present-day", "ncosed-2007"]).into(),
         wait: dice.among(&[WaitStyle::Poll, WaitStyle::Notify]),
         topology: Topology::Switch,
+        connect: Connect::Cm,
     }
 }
 

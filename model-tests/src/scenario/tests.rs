@@ -142,7 +142,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "nodes = 16",
         "nodes = 16\ncolour = 3",
-        "s.toml:6: [cluster] colour: no such field; there are: nodes, profile, wait, topology",
+        "s.toml:6: [cluster] colour: no such field; there are: nodes, profile, wait, topology, connect",
     ),
     ("[workload]", "[workloads]", "s.toml:10: [workloads]: no such field; did you mean workload?"),
     ("nodes = 16", "nodes = ", "s.toml:5: not TOML: string values must be quoted, expected literal string"),
@@ -155,6 +155,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "\"notify\"",
         "\"sleep\"",
         "s.toml:7: [cluster] wait = \"sleep\": no such choice; there are \"poll\", \"notify\"",
+    ),
+    (
+        "nodes = 16",
+        "nodes = 16\nconnect = \"tcp\"",
+        "s.toml:6: [cluster] connect = \"tcp\": no such choice; there are \"cm\", \"oob\"",
     ),
     (
         "\"srsl\"",

@@ -2,9 +2,11 @@
 
 use crate::scenarios::{calm, shipped, stormy};
 use model_tests::lock_world::{self, RunError, RunOptions};
-use model_tests::scenario::{FaultKind, Scenario, Scheme, Share, WaitStyle, swarm};
+use model_tests::scenario::{Connect, FaultKind, Scenario, Scheme, Share, WaitStyle, swarm};
 use model_tests::seeds::{self, Summary};
+use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
+use std::rc::Rc;
 
 /// Runs the seeds and fails with the first violation.
 fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
@@ -91,6 +93,40 @@ fn the_shipped_scenarios_hold() {
     for name in ["lock-service-16.toml", "lock-service-16-srsl.toml", "present-day-16.toml", "quick-3.toml"] {
         let summary = held(&shipped(name), 0..2);
         assert!(summary.runs_struck > 0, "{name}: no fault struck an operation in flight");
+    }
+}
+
+/// A run's event log.
+fn log_of(scenario: &Scenario) -> String {
+    #[derive(Clone, Default)]
+    struct Book(Rc<RefCell<Vec<u8>>>);
+    impl std::io::Write for Book {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.borrow_mut().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let book = Book::default();
+    let options = RunOptions { log: Some(Box::new(book.clone())), ..RunOptions::default() };
+    let report = lock_world::run(scenario, 1, options).expect("it runs");
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    String::from_utf8(book.0.take()).expect("a text")
+}
+
+#[test]
+fn machines_that_connect_out_of_band_need_no_connection_manager_until_a_connection_breaks() {
+    let asked = |log: &str| log.lines().any(|line| line.split_whitespace().any(|word| word == "cm"));
+    for scheme in Scheme::ALL {
+        let mut scenario = calm(scheme);
+        assert!(asked(&log_of(&scenario)), "the log tells of the connection manager");
+        scenario.cluster.connect = Connect::Oob;
+        assert!(!asked(&log_of(&scenario)), "{scheme}");
+        let mut scenario = stormy(scheme);
+        scenario.cluster.connect = Connect::Oob;
+        let summary = held(&scenario, 0..10);
+        assert!(summary.requests.granted > 0 && summary.protocol.reconnects > 0, "{scheme}");
     }
 }
 
