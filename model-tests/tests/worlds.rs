@@ -189,6 +189,15 @@ fn messages_arrive_once_and_in_order_whatever_fails_once() {
     }
 }
 
+/// A port that failed after a restart was told to the program that had died, too, whose node then span for ever.
+#[test]
+fn messages_arrive_once_and_in_order_when_a_port_fails_after_a_restart() {
+    let kinds = FaultSet::one(Outcome::Restart).with(Outcome::PortDown);
+    let limited = Options { max_executions: Some(3_000), kinds, ..options(Reduction::Dpor, 2) };
+    let report = explore("messages", None, &limited);
+    assert!(report.held(), "{:?}", report.counterexample);
+}
+
 #[test]
 fn the_paper_s_protocol_holds_with_every_repair() {
     for modes in ["*,*", "x,sx"] {

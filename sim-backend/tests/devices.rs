@@ -5,6 +5,7 @@ mod common;
 use common::*;
 use sim_backend::choice::Seeded;
 use sim_backend::fault::{Fault, FaultError, Link, Way};
+use sim_backend::log::Log;
 use sim_backend::{Config, ConfigError, Fabric, NodeId, SimContext};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -89,6 +90,23 @@ fn a_crash_takes_all_devices_of_a_node() {
     fabric.plan(fabric.now(), Fault::Restart { node: N1 }).unwrap();
     run(&fabric, Nanos(1));
     assert!(fabric.devices(N1).iter().all(|device| device.open().is_ok()));
+}
+
+#[test]
+fn a_context_that_died_with_its_node_is_told_nothing() {
+    let fabric = world(2, 1);
+    let before = fabric.devices(N1)[0].open().unwrap();
+    fabric.plan(fabric.now(), Fault::Crash { node: N1 }).unwrap();
+    run(&fabric, Nanos(1));
+    fabric.plan(fabric.now(), Fault::Restart { node: N1 }).unwrap();
+    run(&fabric, Nanos(1));
+    let after = fabric.devices(N1)[0].open().unwrap();
+    fabric.set_log(Log::memory());
+    fabric.plan(fabric.now(), Fault::PortDown { node: N1, port: 1, lasts: None }).unwrap();
+    run(&fabric, Nanos(1));
+    assert_eq!((before.async_event(), after.async_event()), (None, Some(AsyncEvent::PortError(1))));
+    let log = String::from_utf8(fabric.take_log()).unwrap();
+    assert_eq!(log.lines().filter(|line| line.contains("PortError")).count(), 1, "{log}");
 }
 
 /// Counts its steps, polls nothing, and spins on its completion queues.

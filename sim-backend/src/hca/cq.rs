@@ -146,9 +146,11 @@ pub struct Completions {
     pub channels: Slab<Channel>,
     /// Asynchronous events not yet taken, by context.
     pub events: Vec<VecDeque<AsyncEvent>>,
+    /// Contexts below this number died with the node: nobody tells them anything.
+    pub first_ctx: u32,
 }
 
-clone_in_place! { Completions { cqs, channels, events, news, queued, signals, overrun } }
+clone_in_place! { Completions { cqs, channels, events, news, queued, signals, overrun, first_ctx } }
 
 impl Completions {
     /// Whether there is something to pass on: to the node, or to the queue pairs of a queue that overran.
@@ -216,7 +218,7 @@ impl Completions {
 
     /// Raises an asynchronous event that concerns everybody.
     pub fn raise_all(&mut self, node: NodeId, event: AsyncEvent, io: &mut Io<'_>) {
-        for ctx in 0..self.events.len() as u32 {
+        for ctx in self.first_ctx..self.events.len() as u32 {
             self.raise(node, ctx, event, io);
         }
     }

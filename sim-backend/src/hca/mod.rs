@@ -283,11 +283,9 @@ pub struct Hca {
     pub hw: Hardware,
     /// Protection domains, by the context that made them.
     pub pds: Slab<u32>,
-    /// Contexts below this number died with the node.
-    first_ctx: u32,
 }
 
-clone_in_place! { Hca { qps, hw, pds, gone, first_ctx } }
+clone_in_place! { Hca { qps, hw, pds, gone } }
 
 impl Hca {
     /// An adapter without objects. Memory addresses begin at `base`.
@@ -308,7 +306,6 @@ impl Hca {
             },
             pds: Slab::default(),
             gone: false,
-            first_ctx: 0,
         }
     }
 
@@ -320,7 +317,7 @@ impl Hca {
 
     /// Whether a context is open: neither it nor its node has died.
     pub fn check_context(&self, ctx: u32) -> Result<()> {
-        if !self.gone && ctx >= self.first_ctx { Ok(()) } else { Err(VerbsError::DeviceGone) }
+        if !self.gone && ctx >= self.hw.completions.first_ctx { Ok(()) } else { Err(VerbsError::DeviceGone) }
     }
 
     /// Takes a context's oldest asynchronous event.
@@ -413,7 +410,6 @@ impl Hca {
     /// The node crashed: every object is gone, and no old handle finds anything again.
     pub fn crash(&mut self, io: &mut Io<'_>) {
         self.gone = true;
-        self.first_ctx = self.hw.completions.events.len() as u32;
         for mut qp in self.qps.drain() {
             qp.vanish(&mut self.hw, io);
         }
@@ -424,6 +420,7 @@ impl Hca {
         }
         self.pds.drain();
         let completions = &mut self.hw.completions;
+        completions.first_ctx = completions.events.len() as u32;
         completions.cqs.drain();
         completions.channels.drain();
         completions.events.iter_mut().for_each(|queue| queue.clear());
