@@ -16,6 +16,7 @@
 //! - what applications are told: each telling is news for the node, whose order is that of all that the node does;
 //! - listeners, and all the rest, which only calls change that write everything. Every call reads that.
 
+use super::conn::Conn;
 use super::{Address, CommId, Manager, Message, Surroundings};
 use crate::explore::How;
 use crate::hca::HcaId;
@@ -92,6 +93,16 @@ impl Manager {
     /// A message to us does not arrive.
     pub(crate) fn not_received(&mut self, message: &Message) {
         if let Some(id) = self.addressee(message.from, message.local, message.remote) {
+            self.miss(id);
+        }
+    }
+
+    /// A peer has lost its memory: whatever was asked of it is as good as lost.
+    pub(crate) fn peer_forgot(&mut self, peer: HcaId) {
+        let to_it = |(id, conn): (&CommId, &Conn)| (conn.peer.hca == peer).then_some(*id);
+        let asked: Vec<CommId> = self.conns.iter().filter_map(to_it).collect();
+        for id in asked {
+            self.touched.push((Part::Ours(id), How::Write));
             self.miss(id);
         }
     }

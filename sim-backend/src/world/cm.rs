@@ -195,6 +195,12 @@ impl World {
         self.manager(to.hca, |manager, _, _| manager.not_received(message));
     }
 
+    /// In an untimed world: an adapter has forgotten what it was asked. (Without this it would be asked again when nothing
+    /// else can happen, and perhaps never, since of what can happen then any may be next, again and again.)
+    pub(super) fn peer_forgot(&mut self, hca: HcaId, peer: HcaId) {
+        self.manager(hca, |manager, _, _| manager.peer_forgot(peer));
+    }
+
     /// What a call of a manager has touched.
     fn touch_manager(&mut self, hca: HcaId, manager: &mut Manager) {
         let mut parts = std::mem::take(&mut self.parts);

@@ -256,9 +256,16 @@ impl World {
             let pairs: Vec<Key> = self.state.hcas[hca.0 as usize].qps.iter().map(|(key, _)| key).collect();
             pairs.into_iter().for_each(|key| self.touch_mode(hca, key));
         }
-        let cables = 1..=self.shape.cables();
+        let (cables, adapters) = (1..=self.shape.cables(), self.state.hcas.len() as u32);
         cables.for_each(|cable| self.touch_links(self.shape.at_cable(node, cable)));
         self.crash(node);
+        for (dead, other) in
+            self.shape.hcas(node).flat_map(|dead| (0..adapters).map(move |other| (dead, HcaId(other))))
+        {
+            if dead != other {
+                self.peer_forgot(other, dead);
+            }
+        }
         self.state.untimed.nodes[node.index()].deadline = None;
         let shape = self.shape;
         self.clear(|under_way| shape.node(shape.hca(under_way.to)) == node);
