@@ -1,6 +1,6 @@
 //! The explorer on the worlds: what is broken is found, what is shipped holds, as far as a test can go.
 
-use model_tests::explore::{Expected, Options, Params, Reduction, Report, Verdict};
+use model_tests::explore::{Choices, Expected, Options, Params, Reduction, Report, Verdict};
 use model_tests::worlds::all;
 use sim_backend::explore::{FaultSet, Outcome};
 use std::ops::ControlFlow;
@@ -199,6 +199,26 @@ fn messages_arrive_once_and_in_order_when_something_fails_after_a_restart() {
         let report = explore("messages", None, &limited);
         assert!(report.held(), "{kind}: {:?}", report.counterexample);
     }
+}
+
+/// The run in which the explorer saw a message twice (docs/findings.md): a node restarts and sends; before the other end knows
+/// that their new connection stands, the sender gives it up, and the message arrives while that end drains.
+#[test]
+fn a_message_that_meets_a_new_life_s_connection_while_it_drains_arrives_once() {
+    let entry = all().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
+    let mut world = (entry.build)(&Params::default()).expect("its usual size");
+    let steps = "5000040000000001, 5000040000000002 restart, 5000040000000002, 5000040000000003, 5000040000000004, \
+        4000044000000001, 5000000000000002, 5000040000000005, 10000400000c0000 strand, 5000040000000006, \
+        5000040000000007, 4000044000000003";
+    let choices: Choices =
+        steps.split(',').map(|step| step.trim().to_owned()).collect::<Vec<_>>().try_into().expect("choices");
+    let kinds = FaultSet::one(Outcome::Restart).with(Outcome::Strand);
+    let run = world
+        .replay(&choices, &Options { kinds, ..options(Reduction::Dpor, 2) }, true)
+        .expect("deterministic");
+    assert_eq!(run.choices.faults(), 2, "it is still that run:\n{}", run.log());
+    assert!(run.log().contains("ignored: not connected"), "the acknowledgement finds nobody:\n{}", run.log());
+    assert_eq!(run.violation, None, "{}", run.log());
 }
 
 #[test]

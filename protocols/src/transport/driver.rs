@@ -118,9 +118,9 @@ impl<V: Verbs> Driver<V> {
                 if !peer.link.is_draining() {
                     shared.broken(index, peer);
                 }
-            } else if peer.link.is_up() || peer.link.is_draining() {
+            } else if peer.link.is_heard() {
                 self.frame(index, peer, completed);
-            } else {
+            } else if !peer.link.is_draining() {
                 peer.early.push_back(completed);
             }
         });

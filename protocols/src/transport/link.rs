@@ -99,6 +99,9 @@ pub(super) struct Link {
     state: State,
     /// A fenced queue pair is on its way to be empty; nothing is asked or accepted until then.
     draining: bool,
+    /// Its connection had come to stand: what it still received belongs to the session. Of one that never stood, the other end
+    /// may be of another life than the session's; its sender repeats what nobody counted.
+    stood: bool,
     /// A request that waits for the drain.
     waiting: Option<(CmId, Hello)>,
     /// The peer's life, and earlier ones: their late requests are stale.
@@ -123,6 +126,7 @@ impl Link {
             session,
             state: State::Idle,
             draining: false,
+            stood: false,
             waiting: None,
             life: None,
             past: Vec::new(),
@@ -141,6 +145,11 @@ impl Link {
     /// Whether a fenced queue pair is draining.
     pub(super) fn is_draining(&self) -> bool {
         self.draining
+    }
+
+    /// Whether what arrives counts: the connection stands, or stood and is draining.
+    pub(super) fn is_heard(&self) -> bool {
+        self.is_up() || self.stood
     }
 
     /// The life of the peer that we have a session with; 0 for none.
@@ -361,11 +370,12 @@ impl Link {
 
     fn fence(&mut self, actions: &mut Vec<Action>) {
         self.draining = true;
+        self.stood = self.is_up();
         actions.push(Action::Fence);
     }
 
     fn drained(&mut self, wanted: bool, actions: &mut Vec<Action>) {
-        self.draining = false;
+        (self.draining, self.stood) = (false, false);
         if self.waiting.is_some() {
             self.answer(actions);
         } else if wanted && self.me > self.peer {

@@ -166,6 +166,20 @@ fn meet(link: &mut Link, id: CmId, life: u64, incarnation: u32) {
     assert!(link.is_up());
 }
 
+/// The explorer found it: such a message counted in the session with the peer's life before, and came again in the next one.
+#[test]
+fn what_arrives_at_a_connection_that_never_stood_does_not_count_when_that_drains() {
+    let mut link = met(2, 1);
+    actions(&mut link, Event::Request(CmId(2), hello_of(3, 1)));
+    assert!(link.is_heard(), "the connection with its life before stood, and drains");
+    actions(&mut link, Event::Drained);
+    assert!(!link.is_heard(), "the next one does not stand yet");
+    actions(&mut link, Event::Disconnected(CmId(2)));
+    assert!(link.is_draining() && !link.is_heard(), "and never stood");
+    actions(&mut link, Event::Drained);
+    assert!(!link.is_heard());
+}
+
 #[test]
 fn an_older_request_does_not_replace_the_one_that_is_being_accepted() {
     let mut link = met(2, 1);
