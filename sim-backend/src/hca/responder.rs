@@ -121,6 +121,11 @@ impl Responder {
 }
 
 impl Qp {
+    /// Whether a request would be dropped without a word: it is out of turn, and that was said of one before it.
+    pub fn drops_unsaid(&self, psn: Psn) -> bool {
+        self.rq.refused && psn.since(self.rq.expected) > 0
+    }
+
     /// Whether it takes no more requests, because of one that it refused.
     pub(super) fn is_closed(&self) -> bool {
         self.rq.closed

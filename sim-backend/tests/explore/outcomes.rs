@@ -192,6 +192,40 @@ fn a_crashed_node_never_answers_and_never_steps() {
     assert!(world.failed(0));
 }
 
+/// The second request comes before the first and is dropped; that this is said comes too late to be heard. What was dropped
+/// must be sent again by the timer then, as nobody says anything of it any more.
+#[test]
+fn what_was_dropped_out_of_turn_is_sent_again_although_its_refusal_comes_too_late() {
+    let add = Act::Add { peer: 1, word: 0 };
+    let world = of(vec![vec![add, add, Act::Await, Act::Await], vec![]], Wait::Poll);
+    world.fail(&world.until(DELIVERY), Outcome::Delay);
+    world.done(&world.until(DELIVERY));
+    world.fail(&world.until(DELIVERY), Outcome::Delay);
+    let late = world.next().into_iter().filter(|enabled| enabled.event.0 >> 60 == LATE).collect::<Vec<_>>();
+    let [request, refusal] = late[..] else { panic!("two are late: {late:?}") };
+    world.done(&request);
+    world.done(&world.until(DELIVERY));
+    world.done(&refusal);
+    world.finish();
+    assert_eq!((world.word(1, 0), world.failed(0)), (2, false));
+}
+
+/// The first request is lost, and the second one refused. Sent again, the first is late: the second comes before it again, and is
+/// dropped without another word.
+#[test]
+fn what_was_dropped_without_a_word_is_sent_again() {
+    let add = Act::Add { peer: 1, word: 0 };
+    let world = of(vec![vec![add, add, Act::Await, Act::Await], vec![]], Wait::Poll);
+    world.fail(&world.until(DELIVERY), Outcome::Drop);
+    world.done(&world.until(DELIVERY));
+    world.done(&world.until(DELIVERY));
+    world.fail(&world.until(DELIVERY), Outcome::Delay);
+    world.done(&world.until(DELIVERY));
+    world.done(&world.until(LATE));
+    world.finish();
+    assert_eq!((world.word(1, 0), world.failed(0)), (2, false));
+}
+
 #[test]
 fn a_node_that_restarts_is_empty_and_waits_for_a_program() {
     let world = one_add();

@@ -37,6 +37,12 @@ impl Qp {
         self.sq.unacked
     }
 
+    /// The newest number that was sent; the oldest that is open if none is newer.
+    pub fn newest(&self) -> Psn {
+        let sent = self.sq.fresh.since(self.sq.unacked).max(1) as u32;
+        self.sq.unacked.plus(sent - 1)
+    }
+
     /// Whether the requester waits for an answer to a packet.
     pub fn waits_for(&self, psn: Psn) -> bool {
         self.sq.is_open(psn) && self.sq.is_busy() && matches!(self.state(), QpState::Rts | QpState::Sqd)

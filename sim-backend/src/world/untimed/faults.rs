@@ -9,7 +9,7 @@ use crate::choice::EventId;
 use crate::cm::Asking;
 use crate::explore::identity::{self, object};
 use crate::explore::{Enabled, FaultSet, How, Outcome};
-use crate::hca::{Body, HcaId, Key, Packet, PortId, Qp, Route, Syndrome, place_of};
+use crate::hca::{Body, HcaId, Key, Nak, Packet, PortId, Qp, Route, Syndrome, place_of};
 use verbs_trait::{Nanos, Psn};
 
 /// What is broken until it is repaired.
@@ -337,13 +337,16 @@ impl World {
     /// A packet is lost, or will be late: whoever waits for it, or for its answer, may ask again.
     pub(in crate::world) fn lost(&mut self, id: u32) {
         let packet = self.state.packets.get(id);
-        let psn = packet.psn;
+        let (psn, body) = (packet.psn, packet.body);
         let end = if packet.body.is_request() { packet.from } else { packet.to };
         if let Some(place) = place_of(end.qp) {
             self.touch(object::mode(end.hca.0, place), How::Read);
             self.touch(object::sends(end.hca.0, place), How::Write);
         }
-        let Some((hca, key, _)) = self.requester_of(self.state.packets.get(id)) else { return };
+        let Some((hca, key, qp)) = self.requester_of(self.state.packets.get(id)) else { return };
+        // What came out of turn was dropped, and this was to say so: for none of it there will be another word.
+        let unsaid = matches!(body, Body::Ack { syndrome: Syndrome::Nak(Nak::Sequence), .. });
+        let psn = if unsaid { qp.newest() } else { psn };
         self.mark_lost(hca, key, psn);
     }
 
@@ -362,12 +365,31 @@ impl World {
         }
     }
 
-    /// A request arrives where nobody listens to it: it is as good as lost.
+    /// A request arrives where nobody listens to it, or where it is dropped without a word: it is as good as lost.
     pub(super) fn note_unheard(&mut self, id: u32) {
         let packet = self.state.packets.get(id);
-        if packet.body.is_request() && self.listener(packet.to, packet.route).is_none() {
-            self.lost(id);
+        if !packet.body.is_request() {
+            return;
         }
+        let heard = self.listener(packet.to, packet.route).and_then(|(hca, key)| {
+            let qp = self.state.hcas[hca.0 as usize].qps.get(key)?;
+            Some(!qp.drops_unsaid(packet.psn))
+        });
+        match heard {
+            None => self.lost(id),
+            // A requester that was told to try again later does so of its own accord; one that something was lost for may
+            // have nothing left to tell it.
+            Some(false) if self.is_at_a_loss(id) => self.lost(id),
+            Some(_) => {}
+        }
+    }
+
+    /// Whether a packet's requester has lost another one.
+    fn is_at_a_loss(&mut self, id: u32) -> bool {
+        let from = self.state.packets.get(id).from;
+        let Some(place) = place_of(from.qp) else { return false };
+        self.touch(object::sends(from.hca.0, place), How::Read);
+        self.state.untimed.pair(from.hca, place).lost.is_some()
     }
 
     /// Whether anything comes through by a way.
