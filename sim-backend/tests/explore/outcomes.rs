@@ -13,6 +13,12 @@ fn one_add() -> World {
     of(acts, Wait::Poll)
 }
 
+/// The same twice, the second before the first was answered.
+fn two_adds() -> World {
+    let add = Act::Add { peer: 1, word: 0 };
+    of(vec![vec![add, add, Act::Await, Act::Await], vec![]], Wait::Poll)
+}
+
 fn of(acts: Vec<Vec<Act>>, style: Wait) -> World {
     World::new(Plan {
         acts,
@@ -196,8 +202,7 @@ fn a_crashed_node_never_answers_and_never_steps() {
 /// must be sent again by the timer then, as nobody says anything of it any more.
 #[test]
 fn what_was_dropped_out_of_turn_is_sent_again_although_its_refusal_comes_too_late() {
-    let add = Act::Add { peer: 1, word: 0 };
-    let world = of(vec![vec![add, add, Act::Await, Act::Await], vec![]], Wait::Poll);
+    let world = two_adds();
     world.fail(&world.until(DELIVERY), Outcome::Delay);
     world.done(&world.until(DELIVERY));
     world.fail(&world.until(DELIVERY), Outcome::Delay);
@@ -214,8 +219,7 @@ fn what_was_dropped_out_of_turn_is_sent_again_although_its_refusal_comes_too_lat
 /// dropped without another word.
 #[test]
 fn what_was_dropped_without_a_word_is_sent_again() {
-    let add = Act::Add { peer: 1, word: 0 };
-    let world = of(vec![vec![add, add, Act::Await, Act::Await], vec![]], Wait::Poll);
+    let world = two_adds();
     world.fail(&world.until(DELIVERY), Outcome::Drop);
     world.done(&world.until(DELIVERY));
     world.done(&world.until(DELIVERY));
