@@ -15,6 +15,15 @@ pub struct Leftover {
     pub count: u64,
 }
 
+impl Leftover {
+    /// What a node has left of what is named here. Most often that is nothing, and explorers ask at the end of every
+    /// execution.
+    pub fn named(node: u32, all: impl IntoIterator<Item = (&'static str, u64)>) -> Vec<Leftover> {
+        let left = all.into_iter().filter(|&(_, count)| count > 0);
+        left.map(|(what, count)| Leftover { node: Some(node), what: what.to_owned(), count }).collect()
+    }
+}
+
 impl fmt::Display for Leftover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.node {

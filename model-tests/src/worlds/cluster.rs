@@ -17,6 +17,15 @@ pub struct Member {
     pub mesh: Mesh<Sim>,
 }
 
+impl Member {
+    /// What its connections keep although nobody asks for anything, by name. Messages may be unacknowledged: the worlds have
+    /// no timer that would tell the sender.
+    pub fn leftovers(&self) -> [(&'static str, u64); 2] {
+        let audit = self.mesh.audit();
+        [("operations outstanding", audit.outstanding), ("operations waiting", audit.waiting)]
+    }
+}
+
 /// What a world's cluster looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {

@@ -207,12 +207,8 @@ impl Play for Locks {
     }
 }
 
-/// What a node keeps although nobody asks for anything. Messages may be unacknowledged: the worlds have no timer
-/// that would tell the sender.
+/// What a node keeps although nobody asks for anything.
 fn left(node: u32, service: &LockService<Sim>, member: &Member) -> Vec<Leftover> {
-    let audit = member.mesh.audit();
-    let mesh = [("operations outstanding", audit.outstanding), ("operations waiting", audit.waiting)];
-    // Most often nothing is left, and this is asked at the end of every execution.
-    let named = service.audit().leftovers().into_iter().chain(mesh).filter(|&(_, count)| count > 0);
-    named.map(|(what, count)| Leftover { node: Some(node), what: what.to_owned(), count }).collect()
+    let named = service.audit().leftovers().into_iter().chain(member.leftovers());
+    Leftover::named(node, named)
 }

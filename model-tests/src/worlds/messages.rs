@@ -157,10 +157,8 @@ impl Play for Messages {
             }
         }
         for (node, member) in (0..).zip(members) {
-            let audit = member.mesh.audit();
-            let left = [("operations outstanding", audit.outstanding), ("operations waiting", audit.waiting)];
-            let named = left.map(|(what, count)| Leftover { node: Some(node), what: what.to_owned(), count });
-            if let Some(first) = Leaks::finish(Nanos::ZERO, &named).into_iter().next() {
+            let left = Leftover::named(node, member.leftovers());
+            if let Some(first) = Leaks::finish(Nanos::ZERO, &left).into_iter().next() {
                 return Err(first.into());
             }
         }
