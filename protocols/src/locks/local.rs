@@ -308,7 +308,9 @@ mod tests {
         assert!(!node.queue.is_eased());
         assert_eq!(node.queue.downgrade(Ticket(0)), 2);
         assert_eq!(node.granted(), [(1, Some(512)), (2, Some(512))]);
+        assert!(node.queue.is_eased());
         assert!(node.queue.tell_eased() && !node.queue.tell_eased());
+        assert!(!node.queue.is_eased());
         for user in 0..3 {
             assert!(!node.queue.is_spent());
             node.queue.leave(Ticket(user));

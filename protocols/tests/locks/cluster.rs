@@ -123,11 +123,24 @@ impl Cluster {
 
     pub fn with(nodes: u32, wait: Wait, seed: u64, config: impl Fn(u32) -> LockConfig) -> Cluster {
         let profile = Profile::builtin("ncosed-2007").expect("a profile that ships");
-        Cluster::on(Config::new(nodes, profile), wait, seed, config)
+        Cluster::on(Config::new(nodes, profile), wait, seed, None, config)
+    }
+
+    /// The same; the mesh keeps no more messages than this for one peer until it has acknowledged them.
+    pub fn narrow(scheme: Scheme, wait: Wait, nodes: u32, max_queued: u32) -> Cluster {
+        let profile = Profile::builtin("ncosed-2007").expect("a profile that ships");
+        let config = |members| LockConfig::new(scheme, members);
+        Cluster::on(Config::new(nodes, profile), wait, 1, Some(max_queued), config)
     }
 
     /// Nodes without applications in a world of this making.
-    fn on(world: Config, wait: Wait, seed: u64, config: impl Fn(u32) -> LockConfig) -> Cluster {
+    fn on(
+        world: Config,
+        wait: Wait,
+        seed: u64,
+        max_queued: Option<u32>,
+        config: impl Fn(u32) -> LockConfig,
+    ) -> Cluster {
         let nodes = world.nodes;
         let fabric = Fabric::new(world, Box::new(Seeded::new(seed))).expect("a world");
         let peers: Vec<String> = (0..nodes).map(|n| format!("n{n}")).collect();
@@ -138,6 +151,7 @@ impl Cluster {
             // 0.5 ms and three retries: a cut of some milliseconds breaks connections.
             mesh.timeout = AckTimeout::new(7).expect("an exponent");
             mesh.retry = Retries::new(3).expect("a count");
+            mesh.max_queued = max_queued.unwrap_or(mesh.max_queued);
             let mesh = Mesh::start(&rt, mesh).expect("a mesh");
             let service = LockService::start(&rt, &mesh, config(nodes)).expect("a lock service");
             fabric.mount(NodeId(n), Box::new(rt.program()));
@@ -157,7 +171,7 @@ impl Cluster {
         let config = |members| LockConfig { shared_limit, ..LockConfig::new(job.scheme, members) };
         let profile = Profile::builtin("ncosed-2007").expect("a profile that ships");
         let world = Config { visibility: job.visibility, ..Config::new(job.nodes, profile) };
-        let mut cluster = Cluster::on(world, job.wait, job.seed, config);
+        let mut cluster = Cluster::on(world, job.wait, job.seed, None, config);
         for n in 0..job.nodes {
             for _ in 0..job.clients {
                 cluster.spawn_client(n, job);

@@ -110,6 +110,19 @@ fn what_is_about_sharing_is_refused_where_nodes_do_not_share() {
     assert_eq!(Message::decode(Scheme::Dqnl, foreign.bytes()), Err(Malformed::Scheme(2)));
 }
 
+/// What is not a place for atomics is refused where it comes in, and not by an adapter later.
+#[test]
+fn the_place_of_a_word_is_aligned_and_eight_bytes_long() {
+    let read = |addr, len| {
+        let opened = Message::Opened { epoch: 1, word: RemoteSlice { addr, len, rkey: 3 } };
+        Message::decode(Scheme::Ncosed, opened.encode(Scheme::Ncosed, LockKey(1)).bytes()).map(|_| ())
+    };
+    assert_eq!(read(64, 8), Ok(()));
+    for (addr, len) in [(65, 8), (68, 8), (64, 0), (64, 4), (64, 16), (65, 4)] {
+        assert_eq!(read(addr, len), Err(Malformed::Value("the place of a word")), "{len} bytes at {addr}");
+    }
+}
+
 #[test]
 fn other_versions_schemes_and_kinds_are_refused_by_name() {
     let bytes = Message::Open.encode(Scheme::Ncosed, LockKey(1));

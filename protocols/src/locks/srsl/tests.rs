@@ -1,12 +1,17 @@
 //! The server's promises, message by message.
 
-use super::{Home, Message};
+use super::{Home, Message, Seat, Wire};
 use crate::locks::client::Patience;
 use crate::locks::codec::Malformed;
+use crate::locks::content::Telling;
 use crate::locks::queue::OutOfTurn;
+use crate::locks::stats::Counters;
 use crate::locks::{LockKey, Mode, Token};
 use crate::transport::Rank;
 use proptest::prelude::*;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 fn rank(n: u32) -> Rank {
     Rank::new(n).unwrap()
@@ -97,6 +102,40 @@ fn what_contradicts_the_protocol_changes_nothing() {
     }
     assert!(out.is_empty());
     assert_eq!(home.entries(), 1);
+}
+
+/// A network in which nothing arrives.
+#[derive(Default)]
+struct Silence(Counters);
+
+impl Telling for Silence {}
+
+impl Wire for Silence {
+    fn send(&self, _to: Rank, _key: LockKey, _message: Message) {}
+
+    fn counters(&self) -> &Counters {
+        &self.0
+    }
+}
+
+#[test]
+fn a_request_is_answered_by_its_home_and_by_nobody_else() {
+    let (home, stranger, token) = (rank(1), rank(2), Token(256));
+    for (patience, answer, end) in [
+        (Patience::Queue, Message::Grant { token }, Some(token)),
+        (Patience::Try, Message::Grant { token }, Some(token)),
+        (Patience::Try, Message::Busy, None),
+    ] {
+        let wire = Rc::new(Silence::default());
+        let seat = Seat::new(Rc::clone(&wire), LockKey(7), home);
+        let mut request = pin!(seat.lock(Mode::Exclusive, patience));
+        let mut look = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(look(), Poll::Pending);
+        seat.on_message(stranger, answer);
+        assert_eq!((look(), wire.0.out_of_turn.get()), (Poll::Pending, 1), "{patience:?} {answer:?}");
+        seat.on_message(home, answer);
+        assert_eq!((look(), wire.0.out_of_turn.get()), (Poll::Ready(end), 1), "{patience:?} {answer:?}");
+    }
 }
 
 fn message() -> impl Strategy<Value = Message> {
