@@ -1,8 +1,9 @@
 //! The explorer on the worlds: what is broken is found, what is shipped holds, as far as a test can go.
 
-use model_tests::explore::{Choices, Expected, Options, Params, Reduction, Report, Verdict};
+use model_tests::explore::{Choices, Expected, Options, Params, Reduction, Report, Run, Step, Tale, Verdict};
 use model_tests::worlds::all;
 use sim_backend::explore::{FaultSet, Outcome};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 /// Explores a world of the list.
@@ -219,6 +220,71 @@ fn a_message_that_meets_a_new_life_s_connection_while_it_drains_arrives_once() {
     assert_eq!(run.choices.faults(), 2, "it is still that run:\n{}", run.log());
     assert!(run.log().contains("ignored: not connected"), "the acknowledgement finds nobody:\n{}", run.log());
     assert_eq!(run.violation, None, "{}", run.log());
+}
+
+/// What was sent, by its text, and whether it arrived. Each thing that is sent has one end, and each end is of something
+/// that was sent.
+fn ends(run: &Run) -> BTreeSet<(String, bool)> {
+    let (mut underway, mut ends) = (BTreeMap::new(), BTreeSet::new());
+    for tale in run.tales.iter().flatten() {
+        let (packet, arrived) = match tale {
+            Tale::Send { packet, text, .. } => {
+                assert_eq!(underway.insert(packet, text.clone()), None, "#{packet:x}: {}", run.log());
+                continue;
+            }
+            Tale::Arrive { packet, .. } => (packet, true),
+            Tale::Lost { packet } => (packet, false),
+            _ => continue,
+        };
+        let text = underway.remove(packet).unwrap_or_else(|| panic!("#{packet:x}: {}", run.log()));
+        ends.insert((text, arrived));
+    }
+    assert!(underway.is_empty(), "still under way: {underway:?}\n{}", run.log());
+    ends
+}
+
+/// The choices of a run up to one of them, and that one with each kind of fault.
+fn hit_somewhere(run: &Run, from: usize, kinds: FaultSet) -> Vec<Choices> {
+    let steps = &run.choices.0;
+    let hit = |at: usize, outcome| {
+        let last = Step { outcome, ..steps[at] };
+        Choices(steps[..at].iter().copied().chain([last]).collect())
+    };
+    (from..steps.len()).flat_map(|at| kinds.iter().map(move |outcome| hit(at, outcome))).collect()
+}
+
+/// Pictures are drawn from what a run tells. Whatever fails once, and whatever fails while connections are made again after
+/// that, every event has something to tell and what is sent has an end, the connection managers' messages among it.
+#[test]
+fn a_run_tells_of_each_event_and_of_the_end_of_all_that_was_sent() {
+    let entry = all().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
+    let mut world = (entry.build)(&Params::default()).expect("its usual size");
+    let kinds = world.usual_faults();
+    let options = Options { kinds, ..options(Reduction::Dpor, 2) };
+    let mut seen = BTreeSet::new();
+    let mut replay = |choices: &Choices| {
+        let run = world.replay(choices, &options, true).expect("deterministic");
+        assert_eq!(run.violation, None, "{}", run.log());
+        for (tales, step) in run.tales.iter().zip(&run.choices.0) {
+            // A packet that is late is under way, and that is all.
+            let told = !tales.is_empty() || step.outcome == Outcome::Delay;
+            assert!(told, "{:x} {}: {}", step.event.0, step.outcome, run.log());
+        }
+        seen.extend(ends(&run));
+        run
+    };
+    let calm = replay(&Choices::default());
+    for choices in hit_somewhere(&calm, 0, kinds) {
+        let run = replay(&choices);
+        if choices.0.last().is_some_and(|step| step.outcome == Outcome::LoseCompletion) {
+            hit_somewhere(&run, choices.0.len(), kinds).iter().for_each(|choices| drop(replay(choices)));
+        }
+    }
+    for message in ["REQ", "REP", "RTU"] {
+        for arrived in [true, false] {
+            assert!(seen.contains(&(message.to_string(), arrived)), "{message} {arrived}: {seen:?}");
+        }
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::NodeId;
 use crate::choice::Choice;
 use crate::choice::EventId;
 use crate::config::{Config, ConfigError, MAX_DEVICES, MAX_NODES, MAX_PORTS, MAX_UNTIMED_PORTS, Order};
-use crate::explore::{Enabled, Footprint, NotEnabled, Outcome, Policy, Snapshot, Taken};
+use crate::explore::{Enabled, Footprint, NotEnabled, Outcome, Policy, Snapshot, Taken, Underway};
 use crate::fault::{Fault, FaultError, FaultId, FaultRecord, Rules};
 use crate::hca::HcaId;
 use crate::log::Log;
@@ -252,6 +252,11 @@ impl Fabric {
     /// How many bytes the n-th message has, from 0, that a queue pair has received and its program has not polled.
     pub fn arrived(&self, node: NodeId, qp: QpNum, n: usize) -> Option<u32> {
         self.world.borrow().arrived(node, qp, n)
+    }
+
+    /// The connection managers' messages that are under way in an untimed world: the event log tells of their sending only.
+    pub fn underway(&self) -> Vec<Underway> {
+        self.world.borrow().underway().collect()
     }
 
     /// The parts of the [fingerprint](Fabric::fingerprint), with their names: to see in what two states differ.

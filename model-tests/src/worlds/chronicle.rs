@@ -1,7 +1,12 @@
 //! What the fabric's event log says, as people read it in a diagram: packets, completions, time-outs, faults.
+//!
+//! Of the connection managers' messages the log tells the sending only. What became of them is seen by who is under way
+//! before and after each event.
 
 use crate::explore::Tale;
 use sim_backend::NodeId;
+use sim_backend::choice::EventId;
+use sim_backend::explore::{Outcome, Underway};
 
 /// Reads the event log of a fabric as it grows.
 #[derive(Debug, Default)]
@@ -10,21 +15,73 @@ pub struct Chronicle {
     sent: u64,
     /// Those that are under way: number, receiver, and what the receiver's line will say.
     under_way: Vec<(u64, u32, String)>,
+    /// The connection managers' messages that are under way: number, and the event that would be their arrival.
+    messages: Vec<(u64, EventId)>,
+    /// What has happened since the last reading.
+    taken: Option<EventId>,
 }
 
 impl Chronicle {
-    /// Tells the next lines of the log.
-    pub fn read(&mut self, log: &[u8], tales: &mut Vec<Tale>) {
-        let text = String::from_utf8_lossy(log);
-        tales.extend(text.lines().filter_map(|line| self.line(line)));
+    /// An event has happened, in some way.
+    pub fn take(&mut self, event: EventId, outcome: Outcome) {
+        self.taken = Some(event).filter(|_| !outcome.is_fault());
+    }
+
+    /// Tells the next lines of the log. `underway` are the connection managers' messages that have not arrived by now.
+    pub fn read(&mut self, log: &[u8], underway: &[Underway], tales: &mut Vec<Tale>) {
+        tales.extend(self.taken.take().and_then(|event| self.message(event)));
+        let known = |message: &Underway| self.messages.iter().any(|(_, event)| *event == message.event);
+        let mut new: Vec<Underway> = underway.iter().copied().filter(|message| !known(message)).collect();
+        for line in String::from_utf8_lossy(log).lines() {
+            self.line(line, &mut new, tales);
+        }
+        let lost = self.messages.extract_if(.., |(_, event)| !underway.iter().any(|u| u.event == *event));
+        tales.extend(lost.map(|(packet, _)| Tale::Lost { packet }));
+    }
+
+    /// A message has arrived, if this event is the arrival of one.
+    fn message(&mut self, event: EventId) -> Option<Tale> {
+        let index = self.messages.iter().position(|(_, arrival)| *arrival == event)?;
+        let (packet, _) = self.messages.remove(index);
+        Some(Tale::Arrive { packet, text: String::new() })
+    }
+
+    /// A manager sends a message: `req to n2`. One that is not among the new ones has found no way.
+    fn ask(
+        &mut self,
+        from: u32,
+        details: &str,
+        new: &mut Vec<Underway>,
+        tales: &mut Vec<Tale>,
+    ) -> Option<()> {
+        let (name, to) = details.split_once(" to ")?;
+        let to = NodeId::from_name(to)?;
+        let packet = self.sent;
+        self.sent += 1;
+        tales.push(Tale::Send { packet, from, to: to.0, text: name.to_uppercase() });
+        let index =
+            new.iter().position(|message| (message.from.0, message.to, message.name) == (from, to, name));
+        match index {
+            Some(index) => self.messages.push((packet, new.remove(index).event)),
+            None => tales.push(Tale::Lost { packet }),
+        }
+        Some(())
     }
 
     /// A line is a time, a node, a kind and details.
-    fn line(&mut self, line: &str) -> Option<Tale> {
+    fn line(&mut self, line: &str, new: &mut Vec<Underway>, tales: &mut Vec<Tale>) -> Option<()> {
         let mut words = line.split_whitespace();
         let node = NodeId::from_name(words.nth(1)?)?.0;
         let kind = words.next()?;
         let details = words.collect::<Vec<_>>().join(" ");
+        if kind == "cm" {
+            return self.ask(node, &details, new, tales);
+        }
+        tales.push(self.tale(node, kind, details)?);
+        Some(())
+    }
+
+    fn tale(&mut self, node: u32, kind: &str, details: String) -> Option<Tale> {
         match kind {
             "tx" => self.send(node, &details),
             "rx" => self.arrive(node, &details, String::new()),
@@ -90,7 +147,7 @@ mod tests {
                     0 n2 rx qp3 fetch-add psn=4 len=8\n0 n0 drop qp1 -> n2/qp3 send psn=5 len=9\n\
                     0 n0 poll cq=1 n=2\n0 n0 complete cq=1 qp1 wr=7 RetryExc\n";
         let (mut chronicle, mut tales) = (Chronicle::default(), Vec::new());
-        chronicle.read(log, &mut tales);
+        chronicle.read(log, &[], &mut tales);
         let send = |packet, text: &str| Tale::Send { packet, from: 0, to: 2, text: text.into() };
         let told = [
             send(0, "fetch-add"),
@@ -98,6 +155,34 @@ mod tests {
             Tale::Arrive { packet: 0, text: String::new() },
             Tale::Lost { packet: 1 },
             Tale::Completion { node: 0, text: "RetryExc".into() },
+        ];
+        assert_eq!(tales, told);
+    }
+
+    /// Of two messages that look alike each has its own end; one that is lost on the way, and one that finds no way, end
+    /// where they did.
+    #[test]
+    fn a_connection_manager_s_message_is_followed_to_its_end() {
+        let (mut chronicle, mut tales) = (Chronicle::default(), Vec::new());
+        let request = |event| Underway { event: EventId(event), from: NodeId(0), to: NodeId(2), name: "req" };
+        let asks = "0 n0 cm req to n2\n";
+        chronicle.read(asks.repeat(2).as_bytes(), &[request(8), request(9)], &mut tales);
+        chronicle.take(EventId(9), Outcome::Done);
+        chronicle.read(b"0 n2 cm rep to n0\n", &[request(8)], &mut tales);
+        chronicle.take(EventId(8), Outcome::Drop);
+        chronicle.read(b"0 n0 fault cut\n", &[], &mut tales);
+        let send = |packet, text: &str| match text {
+            "REQ" => Tale::Send { packet, from: 0, to: 2, text: text.into() },
+            _ => Tale::Send { packet, from: 2, to: 0, text: text.into() },
+        };
+        let told = [
+            send(0, "REQ"),
+            send(1, "REQ"),
+            Tale::Arrive { packet: 1, text: String::new() },
+            send(2, "REP"),
+            Tale::Lost { packet: 2 },
+            Tale::Fault { nodes: vec![0], text: "cut".into() },
+            Tale::Lost { packet: 0 },
         ];
         assert_eq!(tales, told);
     }

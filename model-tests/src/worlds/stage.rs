@@ -397,6 +397,7 @@ impl<P: Play> World for Scene<P> {
     ) -> Result<(), Stuck> {
         if self.acts.is_some() {
             let Taken { crashed, restarted, .. } = self.take_and_tell(event, outcome, touched)?;
+            self.chronicle.take(event, outcome);
             self.losses.other |= outcome.is_fault() && crashed.is_none();
             self.losses.crashed.extend(crashed);
             if let Some(node) = restarted {
@@ -465,7 +466,7 @@ impl<P: Play> World for Scene<P> {
 
     fn told(&mut self) -> Vec<Tale> {
         let mut told = self.tales.as_mut().map(std::mem::take).unwrap_or_default();
-        self.chronicle.read(&self.fabric.take_log(), &mut told);
+        self.chronicle.read(&self.fabric.take_log(), &self.fabric.underway(), &mut told);
         if let Some(acts) = &self.acts {
             told.extend(acts.book.told());
         }

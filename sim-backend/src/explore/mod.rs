@@ -74,6 +74,19 @@ pub struct Enabled {
     pub at_rest: bool,
 }
 
+/// A message of the connection managers that has not arrived yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Underway {
+    /// Its arrival, should it arrive.
+    pub event: EventId,
+    /// Whose manager sent it.
+    pub from: NodeId,
+    /// To whose.
+    pub to: NodeId,
+    /// What it is, as in the event log: `req`, `rep`, `rtu`, `rej`, `dreq` or `drep`.
+    pub name: &'static str,
+}
+
 /// What an event was, and what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {

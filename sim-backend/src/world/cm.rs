@@ -185,6 +185,8 @@ impl World {
     pub(super) fn cm_time_out(&mut self, hca: HcaId, asking: Asking) -> Option<()> {
         let (me, peer) = asking.way;
         let last = !self.is_through(self.way_between(me, peer));
+        let (now, node, other) = (self.state.now, self.shape.node(hca), self.shape.node(peer.hca));
+        self.log.line(now, node, Kind::Timer, format_args!("connection to {other}"));
         self.manager(hca, |manager, now, around| manager.time_out(now, asking.id, last, around))
     }
 

@@ -10,6 +10,7 @@ use crate::cm::Asking;
 use crate::explore::identity::{self, object};
 use crate::explore::{Enabled, FaultSet, How, Outcome};
 use crate::hca::{Body, HcaId, Key, Nak, Packet, PortId, Qp, Route, Syndrome, place_of};
+use crate::log::Kind as Line;
 use verbs_trait::{Nanos, Psn};
 
 /// What is broken until it is repaired.
@@ -211,8 +212,26 @@ impl World {
 
     fn break_down(&mut self, what: What, repair: EventId) {
         self.state.untimed.broken.push(Broken { what, repair });
+        self.tell_broken(what, "is broken");
         self.touch(object::broken(repair), How::Cause);
         self.touch_links_of(what);
+    }
+
+    #[cold]
+    fn tell_broken(&mut self, what: What, how: &str) {
+        if !self.log.is_on() {
+            return;
+        }
+        let shape = self.shape;
+        let name = |port: PortId| match (shape.node(shape.hca(port)), shape.cable(port)) {
+            (node, 1) => node.to_string(),
+            (node, cable) => format!("{node}.{cable}"),
+        };
+        let (port, what) = match what {
+            What::Link(a, b) => (a, format!("link {}-{}", name(a), name(b))),
+            What::Port(port) => (port, format!("port {}", name(port))),
+        };
+        self.log.line(self.state.now, self.node_at(port), Line::Fault, format_args!("{what} {how}"));
     }
 
     fn touch_links_of(&mut self, what: What) {
@@ -234,6 +253,7 @@ impl World {
     /// A node crashes, and is there again if that is how it ends.
     pub(super) fn hit_node(&mut self, node: NodeId, outcome: Outcome) -> Happened {
         self.crash_now(node);
+        self.log.line(self.state.now, node, Line::Fault, format_args!("{outcome}"));
         if outcome != Outcome::Restart {
             return Happened::Crashed(node);
         }
@@ -283,6 +303,7 @@ impl World {
         let broken = &mut self.state.untimed.broken;
         let place = broken.iter().position(|broken| broken.repair == event)?;
         let Broken { what, repair } = broken.remove(place);
+        self.tell_broken(what, "is repaired");
         self.touch(object::broken(repair), How::Cause);
         self.touch_links_of(what);
         if let What::Port(port) = what {

@@ -15,7 +15,7 @@ use crate::choice::EventId;
 use crate::cm::{Address, Asking, Message};
 use crate::explore::identity::{self, Kind, object};
 use crate::explore::mix::Mix;
-use crate::explore::{Enabled, FaultSet, How, Policy, Timers};
+use crate::explore::{Enabled, FaultSet, How, Policy, Timers, Underway};
 use crate::hca::{Endpoint, HcaId, Key, Qp, Route, place_of};
 use crate::in_place::clone_in_place;
 use arrivals::Arrivals;
@@ -302,6 +302,19 @@ impl World {
         let event = identity::message(from.hca, name, number);
         self.stray_of(Cargo::Cm { to, message: Box::new(message) }, event);
         true
+    }
+
+    /// The managers' messages that have not arrived.
+    pub fn underway(&self) -> impl Iterator<Item = Underway> {
+        self.state.strays.iter().filter_map(|(_, stray)| match &stray.cargo {
+            Cargo::Cm { to, message } => Some(Underway {
+                event: EventId(stray.id),
+                from: self.shape.node(message.from.hca),
+                to: self.shape.node(to.hca),
+                name: message.name(),
+            }),
+            Cargo::Packet(_) => None,
+        })
     }
 
     fn count_message(&mut self, hca: HcaId, name: u32) -> u32 {
