@@ -1,7 +1,9 @@
 //! The fabric: one world and the programs that run in it.
 
+mod repertoire;
 mod root;
 
+pub use repertoire::{Asides, Repertoire, RepertoireStats};
 pub use root::Root;
 
 use crate::NodeId;
@@ -171,14 +173,32 @@ impl Fabric {
         outcome: Outcome,
         touched: Option<&mut Footprint>,
     ) -> Result<Taken, NotEnabled> {
-        let Some(print) = touched else { return self.take_unseen(event, outcome) };
+        self.take_with(event, outcome, touched, |node| {
+            self.step(node);
+        })
+    }
+
+    /// The same, where somebody else steps programs.
+    fn take_with(
+        &self,
+        event: EventId,
+        outcome: Outcome,
+        touched: Option<&mut Footprint>,
+        step: impl FnOnce(NodeId),
+    ) -> Result<Taken, NotEnabled> {
+        let Some(print) = touched else { return self.take_unseen(event, outcome, step) };
         self.world.borrow_mut().begin_print(print);
-        let taken = self.take_unseen(event, outcome);
+        let taken = self.take_unseen(event, outcome, step);
         self.world.borrow_mut().end_print(print);
         taken
     }
 
-    fn take_unseen(&self, event: EventId, outcome: Outcome) -> Result<Taken, NotEnabled> {
+    fn take_unseen(
+        &self,
+        event: EventId,
+        outcome: Outcome,
+        step: impl FnOnce(NodeId),
+    ) -> Result<Taken, NotEnabled> {
         let happened = {
             let mut world = self.world.borrow_mut();
             if !world.untimed {
@@ -192,8 +212,8 @@ impl Fabric {
             Happened::Done => {}
             Happened::Step(node) => {
                 taken.stepped = Some(node);
-                self.world.borrow_mut().keep(|| Some(Answer::Stepped(node)));
-                self.step(node);
+                self.world.borrow_mut().keep(Answer::Stepped(node));
+                step(node);
             }
             Happened::Crashed(node) => {
                 taken.crashed = Some(node);
@@ -286,8 +306,12 @@ impl Fabric {
 
     /// Takes the programs away, whose handles destroy nothing.
     fn drop_programs(&self) {
+        self.dropping(|| (0..self.nodes()).for_each(|node| self.drop_program(NodeId(node))));
+    }
+
+    fn dropping(&self, drop: impl FnOnce()) {
         self.world.borrow_mut().dropping = true;
-        (0..self.nodes()).for_each(|node| self.drop_program(NodeId(node)));
+        drop();
         self.world.borrow_mut().dropping = false;
     }
 

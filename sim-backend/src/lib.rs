@@ -41,7 +41,7 @@ mod world;
 pub use config::{
     Config, ConfigError, MAX_DEVICES, MAX_NODES, MAX_PORTS, MAX_UNTIMED_PORTS, Order, Topology,
 };
-pub use fabric::{Fabric, Root, RunEnd};
+pub use fabric::{Asides, Fabric, Repertoire, RepertoireStats, Root, RunEnd};
 pub use ids::NodeId;
 pub use stats::{Alive, Stats};
 pub use verbs::{

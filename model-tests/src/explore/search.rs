@@ -55,7 +55,9 @@ pub fn explore<B: Blueprint>(
     let report = Report::new(blueprint.name(), options.reduction, options.faults);
     blueprint.allow(options.faults_of(FaultSet::ALL, options.faults));
     blueprint.compare(options.reduction == Reduction::Cache || options.collect_ends);
+    blueprint.learn(true);
     let world = blueprint.root();
+    blueprint.learn(false);
     let mut search = Search {
         blueprint,
         options,
@@ -68,6 +70,7 @@ pub fn explore<B: Blueprint>(
         footprint: Footprint::new(),
         races: Vec::new(),
         coverage: Coverage::default(),
+        saved: Vec::new(),
         began: Instant::now(),
     };
     search.run(watch)?;
@@ -86,8 +89,13 @@ struct Search<'a, B: Blueprint> {
     footprint: Footprint,
     races: Vec<u32>,
     coverage: Coverage,
+    /// The states on the present path that are saved: after how many events each.
+    saved: Vec<usize>,
     began: Instant,
 }
+
+/// From how many events on it is less work to save a state than to come to it again.
+const WORTH_SAVING: usize = 8;
 
 impl<B: Blueprint> Search<'_, B> {
     fn run(&mut self, watch: Watch<'_>) -> Result<(), ExploreError> {
@@ -238,15 +246,36 @@ impl<B: Blueprint> Search<'_, B> {
         }
     }
 
-    /// Repeats the present path from the root. What its steps touched is known.
+    /// Repeats the present path from the last state on it that was saved, or from the root. What its steps touched is
+    /// known.
     fn repeat(&mut self) -> Result<(), ExploreError> {
-        self.blueprint.reset(&mut self.world);
-        self.report.transitions += self.trace.len() as u64;
-        for (after, step) in self.trace.choices().enumerate() {
+        let from = self.go_back();
+        let steps = self.trace.len() - from;
+        self.report.transitions += steps as u64;
+        for (after, step) in self.trace.choices().enumerate().skip(from) {
             let not_now = |stuck| ExploreError::NotDeterministic { stuck, after };
             self.world.take(step.event, step.outcome, None).map_err(not_now)?;
         }
+        // Most of what comes next goes on from here, or from further on.
+        if steps >= WORTH_SAVING && self.world.save(self.saved.len()) {
+            self.saved.push(self.trace.len());
+        }
         Ok(())
+    }
+
+    /// Goes back to a state on the present path: after how many events.
+    fn go_back(&mut self) -> usize {
+        while self.saved.last().is_some_and(|&depth| depth > self.trace.len()) {
+            self.saved.pop();
+        }
+        if let Some(&depth) = self.saved.last() {
+            if self.world.put_back(self.saved.len() - 1) {
+                return depth;
+            }
+            self.saved.clear();
+        }
+        self.blueprint.reset(&mut self.world);
+        0
     }
 
     fn end(&mut self, verdict: Result<(), Violation>) {

@@ -72,6 +72,19 @@ pub trait World {
         true
     }
 
+    /// Keeps the present state under a number, in place of what was kept under it. False if it cannot be kept.
+    fn save(&mut self, number: usize) -> bool {
+        let _ = number;
+        false
+    }
+
+    /// Goes back to a state that was [saved](World::save). False if it is not there any more, and neither is any other: then
+    /// there is only the root to go back to.
+    fn put_back(&mut self, number: usize) -> bool {
+        let _ = number;
+        false
+    }
+
     /// Says which interesting branches this execution has reached. Asked once, at its end; in every execution all
     /// branches are named, in the same order.
     fn coverage(&mut self, sink: &mut Coverage) {
@@ -125,6 +138,12 @@ pub trait Blueprint {
     /// keeps for these alone it need not keep otherwise.
     fn compare(&mut self, states: bool) {
         let _ = states;
+    }
+
+    /// Told before the first root: whether executions will be many and much alike. Then what programs do is worth being known
+    /// by heart.
+    fn learn(&mut self, many: bool) {
+        let _ = many;
     }
 
     /// A world at its root.

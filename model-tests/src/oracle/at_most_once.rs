@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 ///
 /// A grant that comes after the deadline fired must never reach the client; that the service passes such a
 /// grant on instead of keeping it is what [`super::Leaks`] and [`super::Progress`] see.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct AtMostOnce {
     requests: BTreeMap<RequestId, Stage>,
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 ///
 /// A figure and no verdict: a request has its place from its atomic on, which a client cannot see, and
 /// `ncosed` states no bound. A request's place here is the moment of its call.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Bypass {
     waiting: BTreeMap<LockKey, Vec<Waiting>>,
     most: MostBypassed,
@@ -24,7 +24,7 @@ pub struct MostBypassed {
     pub most_exclusive: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Waiting {
     request: RequestId,
     mode: Mode,

@@ -13,7 +13,7 @@ use verbs_trait::Nanos;
 
 /// All the oracles of a lock service together: they watch one history, and their verdicts are kept in the
 /// order in which they were given.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Judge {
     exclusion: MutualExclusion,
     once: AtMostOnce,
@@ -24,7 +24,7 @@ pub struct Judge {
 }
 
 /// What was broken so far: all of it by number, the first of it in words.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Verdicts {
     violations: Vec<Violation>,
     by_oracle: BTreeMap<&'static str, u64>,

@@ -13,19 +13,19 @@ use verbs_trait::Nanos;
 /// grant may not be earlier, in virtual time, than the last release of a holder that it does not go with: a
 /// node's clock runs ahead of the fabric's within a step, so a release may be recorded before, and lie after,
 /// a grant at another node.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct MutualExclusion {
     locks: BTreeMap<LockKey, Holders>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Holders {
     now: Vec<Holder>,
     last_exclusive: Option<(RequestId, Nanos)>,
     last_shared: Option<(RequestId, Nanos)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Holder {
     request: RequestId,
     mode: Mode,

@@ -10,7 +10,7 @@ use verbs_trait::Nanos;
 ///
 /// It knows which requests are open, so that at the bound it can say which did not end and who held the lock
 /// that they wait for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Progress {
     open: BTreeMap<RequestId, Open>,
 }

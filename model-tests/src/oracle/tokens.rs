@@ -10,13 +10,13 @@ use std::hash::{Hash, Hasher};
 ///
 /// An exclusive grant's token is above all earlier tokens of its lock; a shared grant's is above those of the
 /// exclusive grants before it, and so is the one that a hold has from its downgrade on. A scheme without tokens grants none, and nothing is checked.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Tokens {
     expected: bool,
     locks: BTreeMap<LockKey, Highest>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Highest {
     of_any: Option<(Token, RequestId)>,
     of_exclusive: Option<(Token, RequestId)>,

@@ -5,6 +5,7 @@ use crate::history::{ClientId, Event, RequestId, What};
 use crate::oracle::Judge;
 use protocols::locks::{LockKey, Mode, Token};
 use protocols::rt::Rt;
+use sim_backend::Asides;
 use sim_backend::explore::How;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,10 +13,15 @@ use verbs_trait::{Nanos, Verbs};
 
 /// The book in which all clients of one execution write. Clones are the same book.
 #[derive(Clone)]
-pub struct Book(Rc<RefCell<Pages>>);
+pub struct Book {
+    pages: Rc<RefCell<Pages>>,
+    /// Whom programs tell what is to be written, if they are known by heart.
+    asides: Option<Asides>,
+}
 
-#[derive(Default)]
-struct Pages {
+/// What is written in a book.
+#[derive(Clone, Default)]
+pub(super) struct Pages {
     judge: Judge,
     /// What happened since it was last asked for, if somebody asks.
     tales: Option<Vec<Tale>>,
@@ -32,89 +38,134 @@ struct Pages {
 impl Book {
     /// An empty book. `tokens` says whether every grant must carry a fencing token.
     pub fn new(tokens: bool) -> Book {
-        Book(Rc::new(RefCell::new(Pages { judge: Judge::new(tokens), ..Pages::default() })))
+        let pages = Pages { judge: Judge::new(tokens), ..Pages::default() };
+        Book { pages: Rc::new(RefCell::new(pages)), asides: None }
+    }
+
+    /// The same book for programs that are known by heart: they say what is to be written.
+    #[must_use]
+    pub fn heard_by(mut self, asides: Asides) -> Book {
+        self.asides = Some(asides);
+        self
+    }
+
+    /// Keeps what is written in it.
+    pub(super) fn save(&self, to: &mut Pages) {
+        to.clone_from(&self.pages.borrow());
+    }
+
+    /// Puts back what was written in it.
+    pub(super) fn put_back(&self, pages: &Pages) {
+        self.pages.borrow_mut().clone_from(pages);
+    }
+
+    /// Replaces what is written in it.
+    pub fn rewrite(&self, by: Book) {
+        self.pages.swap(&by.pages);
+    }
+
+    /// Writes, now and whenever a program that is known by heart comes here again.
+    fn write(&self, what: impl Fn(&mut Pages) + 'static) {
+        match &self.asides {
+            None => what(&mut self.pages.borrow_mut()),
+            Some(asides) => {
+                // Not for ever: what is known is kept by the fabric, and the book knows the fabric.
+                let pages = Rc::downgrade(&self.pages);
+                asides.say(move || {
+                    if let Some(pages) = pages.upgrade() {
+                        what(&mut pages.borrow_mut());
+                    }
+                });
+            }
+        }
     }
 
     /// The same book, which keeps all events for a judgement at the end.
     #[must_use]
     pub fn keeping_events(self) -> Book {
-        self.0.borrow_mut().events = Some(Vec::new());
+        self.pages.borrow_mut().events = Some(Vec::new());
         self
     }
 
     /// Shows all events so far, if it keeps them.
     pub fn events<T>(&self, look: impl FnOnce(&[Event]) -> T) -> T {
-        look(self.0.borrow().events.as_deref().unwrap_or_default())
+        look(self.pages.borrow().events.as_deref().unwrap_or_default())
     }
 
     /// Something has happened, by a number for it, whose place among what is noted matters to a judgement at the end.
     pub fn note(&self, what: u64) {
-        let mut pages = self.0.borrow_mut();
-        pages.changed = Some(How::Write);
-        pages.past = (pages.past ^ (u128::from(what) + 1)).wrapping_mul(MIX).rotate_right(61);
+        self.write(move |pages| {
+            pages.changed = Some(How::Write);
+            pages.past = (pages.past ^ (u128::from(what) + 1)).wrapping_mul(MIX).rotate_right(61);
+        });
     }
 
     /// What was noted, in its order, as a number.
     pub fn past(&self) -> u128 {
-        self.0.borrow().past
+        self.pages.borrow().past
     }
 
     /// Whether any client of a node has asked for anything.
     pub fn has_asked(&self, node: u32) -> bool {
-        self.0.borrow().asked & 1 << node != 0
+        self.pages.borrow().asked & 1 << node != 0
     }
 
     /// Takes an event down.
     pub fn record(&self, event: Event) {
-        let mut pages = self.0.borrow_mut();
-        pages.judge.observe(&event);
-        match (event.what, event.mode) {
-            (What::Requested { .. }, _) => {}
-            (_, Mode::Exclusive) => pages.changed = Some(How::Write),
-            (_, Mode::Shared) => pages.changed = pages.changed.max(Some(How::Read)),
-        }
-        if let What::Requested { .. } = event.what {
-            pages.asked |= 1 << event.request.client.node;
-        }
-        if let Some(events) = &mut pages.events {
-            events.push(event);
-        }
-        if let Some(tales) = &mut pages.tales {
-            tales.push(band(&event));
-        }
+        self.write(move |pages| pages.record(&event));
     }
 
     /// How what happened since the last call changed what the oracles judge holders by: those who share come and go in any
     /// order, one that excludes does not.
     pub fn take_change(&self) -> Option<How> {
-        self.0.borrow_mut().changed.take()
+        self.pages.borrow_mut().changed.take()
     }
 
     /// The first promise that was broken.
     pub fn violation(&self) -> Option<Violation> {
-        self.0.borrow().judge.violations().first().cloned().map(Violation::from).map(without_times)
+        self.pages.borrow().judge.violations().first().cloned().map(Violation::from).map(without_times)
     }
 
     /// Looks at the oracles, or has them judge.
     pub fn judge<T>(&self, look: impl FnOnce(&mut Judge) -> T) -> T {
-        look(&mut self.0.borrow_mut().judge)
+        look(&mut self.pages.borrow_mut().judge)
     }
 
     /// Takes down in words what happens on a node, if somebody asks for words.
     pub fn say(&self, node: u32, what: impl FnOnce() -> String) {
-        if let Some(tales) = &mut self.0.borrow_mut().tales {
+        if let Some(tales) = &mut self.pages.borrow_mut().tales {
             tales.push(Tale::Note { node, text: what() });
         }
     }
 
     /// Takes down what happens in words, too, from now on.
     pub fn narrate(&self) {
-        self.0.borrow_mut().tales.get_or_insert_default();
+        self.pages.borrow_mut().tales.get_or_insert_default();
     }
 
     /// What happened since the last call, in words.
     pub fn told(&self) -> Vec<Tale> {
-        self.0.borrow_mut().tales.as_mut().map(std::mem::take).unwrap_or_default()
+        self.pages.borrow_mut().tales.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+impl Pages {
+    fn record(&mut self, event: &Event) {
+        self.judge.observe(event);
+        match (event.what, event.mode) {
+            (What::Requested { .. }, _) => {}
+            (_, Mode::Exclusive) => self.changed = Some(How::Write),
+            (_, Mode::Shared) => self.changed = self.changed.max(Some(How::Read)),
+        }
+        if let What::Requested { .. } = event.what {
+            self.asked |= 1 << event.request.client.node;
+        }
+        if let Some(events) = &mut self.events {
+            events.push(*event);
+        }
+        if let Some(tales) = &mut self.tales {
+            tales.push(band(event));
+        }
     }
 }
 

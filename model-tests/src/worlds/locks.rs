@@ -4,7 +4,7 @@ use super::book::{Book, Locker, client};
 use super::cluster::{Member, Shape};
 use super::modes::{self, Requests};
 use super::stage::{Play, Unseen};
-use crate::explore::{Coverage, Params, Violation};
+use crate::explore::{Params, Violation};
 use crate::oracle::{Conduct, Leaks, Leftover};
 use protocols::locks::{Grant, LockClient, LockConfig, LockKey, LockService, LockStats, Mode, Scheme, Token};
 use protocols::rt::Digest;
@@ -82,8 +82,8 @@ impl Locker for Client {
 /// What an execution keeps.
 pub struct Cast {
     services: Vec<LockService<Sim>>,
-    /// What had been done when the clients began.
-    before: LockStats,
+    /// What each had done when the clients began.
+    before: Vec<LockStats>,
 }
 
 impl Cast {
@@ -92,10 +92,8 @@ impl Cast {
         &self.services[node]
     }
 
-    fn stats(&self) -> LockStats {
-        let mut all = LockStats::default();
-        self.services.iter().for_each(|service| all += service.stats());
-        all
+    fn stats(&self) -> Vec<LockStats> {
+        self.services.iter().map(LockService::stats).collect()
     }
 }
 
@@ -144,7 +142,7 @@ impl Play for Locks {
         let start = |member: &Member| {
             LockService::start(&member.rt, &member.mesh, config).expect("a good configuration")
         };
-        let mut cast = Cast { services: members.iter().map(start).collect(), before: LockStats::default() };
+        let mut cast = Cast { services: members.iter().map(start).collect(), before: Vec::new() };
         match self.warm {
             true => self.warm_up(&cast.services, members),
             false => self.begin(script, &mut cast, members, book),
@@ -168,16 +166,34 @@ impl Play for Locks {
         }
     }
 
-    fn finish(&self, cast: &Cast, members: &[Member], _: &Book) -> Result<(), Violation> {
-        for (node, (service, member)) in (0..).zip(cast.services.iter().zip(members)) {
-            let stats = service.stats();
-            let mut broken = Conduct::finish(Nanos::ZERO, node, stats.out_of_turn, stats.malformed);
-            broken.extend(Leaks::finish(Nanos::ZERO, &left(node, service, member)));
-            if let Some(first) = broken.into_iter().next() {
-                return Err(first.into());
-            }
-        }
-        Ok(())
+    fn broken_at(&self, cast: &Cast, node: usize, member: &Member) -> Option<Violation> {
+        let service = &cast.services[node];
+        let stats = service.stats();
+        let mut broken = Conduct::finish(Nanos::ZERO, node as u32, stats.out_of_turn, stats.malformed);
+        broken.extend(Leaks::finish(Nanos::ZERO, &left(node as u32, service, member)));
+        broken.into_iter().next().map(Violation::from)
+    }
+
+    fn reached_at(&self, cast: &Cast, node: usize, member: &Member) -> u32 {
+        let (mesh, since) = (member.mesh.stats(), cast.services[node].stats() - cast.before[node]);
+        let reached = [
+            mesh.reconnects > 0,
+            mesh.messages_repeated > 0,
+            since.swap_misses > 0,
+            since.unknown_fates > 0,
+            since.rebuilds > 0,
+            since.stale_messages > 0,
+        ];
+        (0..).zip(reached).map(|(bit, reached)| u32::from(reached) << bit).sum()
+    }
+
+    fn branches(&self) -> &'static [&'static str] {
+        // SRSL has no word.
+        if self.scheme == Scheme::Srsl { &BRANCHES[..2] } else { &BRANCHES }
+    }
+
+    fn is_by_heart(&self) -> bool {
+        true
     }
 
     fn content(
@@ -190,22 +206,16 @@ impl Play for Locks {
     ) -> bool {
         member.mesh.content(unseen, to) && cast.services[node].content(to)
     }
-
-    fn coverage(&self, cast: &Cast, members: &[Member], sink: &mut Coverage) {
-        let all = cast.stats() - cast.before;
-        if self.scheme != Scheme::Srsl {
-            sink.sometimes("a compare-and-swap failed and was repeated", all.swap_misses > 0);
-            sink.sometimes("an atomic's fate was unknown", all.unknown_fates > 0);
-            sink.sometimes("a word was given up and rebuilt", all.rebuilds > 0);
-            sink.sometimes("a message came after its epoch", all.stale_messages > 0);
-        }
-        let mesh = |of: fn(&protocols::transport::MeshStats) -> u64| {
-            members.iter().any(|member| of(&member.mesh.stats()) > 0)
-        };
-        sink.sometimes("a connection was made again", mesh(|stats| stats.reconnects));
-        sink.sometimes("a message was sent again", mesh(|stats| stats.messages_repeated));
-    }
 }
+
+const BRANCHES: [&str; 6] = [
+    "a connection was made again",
+    "a message was sent again",
+    "a compare-and-swap failed and was repeated",
+    "an atomic's fate was unknown",
+    "a word was given up and rebuilt",
+    "a message came after its epoch",
+];
 
 /// What a node keeps although nobody asks for anything.
 fn left(node: u32, service: &LockService<Sim>, member: &Member) -> Vec<Leftover> {

@@ -12,6 +12,7 @@ pub mod locks;
 pub mod messages;
 pub mod modes;
 pub mod planted;
+pub mod play;
 pub mod stage;
 
 pub use list::all;

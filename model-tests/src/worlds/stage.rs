@@ -1,137 +1,25 @@
 //! What all worlds on the simulated fabric have in common: connected nodes, programs on them, a book.
 
+mod by_heart;
+
 use super::book::Book;
 use super::chronicle::Chronicle;
-use super::cluster::{Cluster, Member, Shape};
+use super::cluster::{Cluster, Member};
+use super::play::cover;
+pub use super::play::{Play, Unseen};
 use crate::explore::{Blueprint, Coverage, Fingerprint, Params, Stuck, Tale, Violation, World};
+use by_heart::ByHeart;
 use protocols::rt::Digest;
 use sim_backend::choice::{EventId, First};
-use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, Object, Outcome, Policy, Taken, Timers};
+use sim_backend::explore::{
+    Actor, Enabled, FaultSet, Footprint, How, Object, Outcome, Policy, Taken, Timers,
+};
 use sim_backend::log::Log;
 use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Order, Root};
+use sim_backend::{Config, Fabric, NodeId, Order, RepertoireStats, Root};
 use std::hash::Hash;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Node, QpNum};
-
-/// A world's programs and its judgement: the fabric is the stage, and this is what is played on it.
-pub trait Play {
-    /// What one execution keeps for its end: services, words, counters.
-    type Cast;
-
-    /// The world's name.
-    fn name(&self) -> &str;
-
-    /// The cluster that it wants.
-    fn shape(&self) -> Shape;
-
-    /// Its whole size, as a user would write it; empty if it has one size only.
-    fn params(&self) -> Params {
-        Params::default()
-    }
-
-    /// Whether a node that has crashed takes others with it: if so, nobody's request need end.
-    fn needs(&self, cast: &Self::Cast, node: NodeId, book: &Book) -> bool {
-        let _ = (cast, node, book);
-        true
-    }
-
-    /// The faults that it can be explored under: those that it promises to survive, and a crash if it says what that
-    /// may cost.
-    fn bears(&self) -> FaultSet {
-        self.survives()
-    }
-
-    /// The faults that it promises to survive. Neither a crash nor a restart, unless it says so: what a node held is then
-    /// gone.
-    fn survives(&self) -> FaultSet {
-        FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart)
-    }
-
-    /// An empty book for an execution.
-    fn book(&self) -> Book {
-        Book::new(false)
-    }
-
-    /// How many scripts it has. If there are several, the first choice of an execution is which one is played.
-    fn scripts(&self) -> usize {
-        1
-    }
-
-    /// What a script is, for people.
-    fn script(&self, number: usize) -> String {
-        let _ = number;
-        String::new()
-    }
-
-    /// Starts what runs on the nodes, by one of the scripts; or what is to run before that, if the play has a
-    /// [rehearsal](Play::is_rehearsed).
-    fn start(&self, script: usize, members: &[Member], book: &Book) -> Self::Cast;
-
-    /// Whether something runs before the first choice: in one fixed order, to its rest. What is explored begins in the
-    /// state that this leads to.
-    fn is_rehearsed(&self) -> bool {
-        false
-    }
-
-    /// Starts what runs on the nodes after the rehearsal.
-    fn begin(&self, script: usize, cast: &mut Self::Cast, members: &[Member], book: &Book) {
-        let _ = (script, cast, members, book);
-    }
-
-    /// A node has crashed and is there again: starts what runs on it in its next life. Of plays that bear
-    /// [`Outcome::Restart`].
-    fn restart(&self, cast: &mut Self::Cast, node: NodeId, member: &Member, book: &Book) {
-        let _ = (cast, node, member, book);
-    }
-
-    /// What a node's driver steps.
-    fn program(&self, member: &Member) -> Box<dyn Node> {
-        Box::new(member.rt.program())
-    }
-
-    /// Judges an end at which every request has ended: what is left over, and what the play itself promises.
-    ///
-    /// # Errors
-    ///
-    /// The promise that was broken.
-    fn finish(&self, cast: &Self::Cast, members: &[Member], book: &Book) -> Result<(), Violation>;
-
-    /// Adds to a hash what a node still knows, between two steps, and says whether that is all. If it is not, the node
-    /// counts by all that it has seen.
-    fn content(
-        &self,
-        cast: &Self::Cast,
-        node: usize,
-        member: &Member,
-        unseen: &Unseen<'_>,
-        to: &mut Digest,
-    ) -> bool {
-        let _ = (cast, node, member, unseen, to);
-        false
-    }
-
-    /// Names the interesting branches and says which were taken.
-    fn coverage(&self, cast: &Self::Cast, members: &[Member], sink: &mut Coverage) {
-        let _ = (cast, members, sink);
-    }
-}
-
-/// What a node's adapters hold of its requests, and its program cannot know.
-pub struct Unseen<'a> {
-    fabric: &'a Fabric,
-    node: NodeId,
-}
-
-impl protocols::rt::Unseen for Unseen<'_> {
-    fn unended_sends(&self, qp: QpNum) -> u32 {
-        self.fabric.unended_sends(self.node, qp)
-    }
-
-    fn arrived(&self, qp: QpNum, n: usize) -> Option<u32> {
-        self.fabric.arrived(self.node, qp, n)
-    }
-}
+use verbs_trait::Nanos;
 
 /// Makes the executions of a play.
 pub struct Stage<P: Play> {
@@ -139,12 +27,14 @@ pub struct Stage<P: Play> {
     faults: FaultSet,
     /// Whether nodes will be asked what they still know.
     compares: bool,
+    /// Whether executions will be many and much alike.
+    learns: bool,
 }
 
 impl<P: Play> Stage<P> {
     /// A stage for a play.
     pub fn new(play: P) -> Stage<P> {
-        Stage { play: Rc::new(play), faults: FaultSet::NONE, compares: true }
+        Stage { play: Rc::new(play), faults: FaultSet::NONE, compares: true, learns: false }
     }
 }
 
@@ -175,6 +65,10 @@ impl<P: Play> Blueprint for Stage<P> {
         self.compares = states;
     }
 
+    fn learn(&mut self, many: bool) {
+        self.learns = many;
+    }
+
     fn root(&mut self) -> Scene<P> {
         let shape = self.play.shape();
         let profile = Profile::builtin("ncosed-2007").expect("it is built in");
@@ -185,11 +79,16 @@ impl<P: Play> Blueprint for Stage<P> {
         let (timers, repairs) = (Timers::AtRest, Timers::AtRest);
         fabric.set_policy(Policy { timers, repairs, faults: self.faults, in_order: shape.one_by_one });
         let roots = (0..self.play.scripts()).map(|_| Root::new(&fabric)).collect();
+        // What a crashed node's program leaves behind is not known by heart; and what one knows must be asked of itself.
+        let mortal = self.faults.contains(Outcome::Crash) || self.faults.contains(Outcome::Restart);
+        let is_by_heart = self.learns && self.play.is_by_heart() && !self.compares && !mortal;
         let mut scene = Scene {
             play: Rc::clone(&self.play),
             cluster: Cluster::new(shape),
             fabric,
             roots,
+            is_by_heart,
+            by_heart: None,
             acts: None,
             tales: None,
             chronicle: Chronicle::default(),
@@ -213,8 +112,14 @@ impl<P: Play> Blueprint for Stage<P> {
 /// What is on the stage once the script is known.
 struct Acts<P: Play> {
     script: usize,
-    cast: P::Cast,
     book: Book,
+    /// None of its own if programs are known by heart: who is needed is in the repertoire.
+    company: Option<Company<P>>,
+}
+
+/// Who plays.
+struct Company<P: Play> {
+    cast: P::Cast,
     members: Vec<Member>,
 }
 
@@ -225,6 +130,10 @@ pub struct Scene<P: Play> {
     fabric: Fabric,
     /// Where each script begins.
     roots: Vec<Root>,
+    /// Whether programs are known by heart.
+    is_by_heart: bool,
+    /// What they are known to do by the script that was played last.
+    by_heart: Option<ByHeart<P>>,
     /// Absent until a script is chosen.
     acts: Option<Acts<P>>,
     /// What happened, if somebody asks.
@@ -248,18 +157,23 @@ struct Losses {
 const HOLDERS: Object = Object(SCRIPT | 0xf << 56);
 
 /// Puts a script on an empty fabric.
-fn set_up<P: Play>(play: &P, members: Vec<Member>, fabric: &Fabric, script: usize) -> Acts<P> {
-    let book = play.book();
-    let mut cast = play.start(script, &members, &book);
+fn set_up<P: Play>(
+    play: &P,
+    members: Vec<Member>,
+    fabric: &Fabric,
+    script: usize,
+    book: &Book,
+) -> Company<P> {
+    let mut cast = play.start(script, &members, book);
     for (node, member) in (0..).zip(&members) {
         fabric.mount(NodeId(node), play.program(member));
     }
     if play.is_rehearsed() {
         fabric.settle();
-        play.begin(script, &mut cast, &members, &book);
+        play.begin(script, &mut cast, &members, book);
         (0..fabric.nodes()).for_each(|node| fabric.nudge(NodeId(node)));
     }
-    Acts { script, cast, book, members }
+    Company { cast, members }
 }
 
 /// The choice of a script, as an event: of a kind that the fabric does not have.
@@ -277,6 +191,11 @@ impl<P: Play> Scene<P> {
         &self.fabric
     }
 
+    /// How often programs had to run, if they are known by heart.
+    pub fn repertoire(&self) -> Option<RepertoireStats> {
+        self.by_heart.as_ref().map(ByHeart::stats)
+    }
+
     /// What oracles judge by belongs to the footprint: two grants that exclude each other, on nodes that have not heard of
     /// each other, overlap in one order and not in the other.
     fn take_and_tell(
@@ -285,21 +204,38 @@ impl<P: Play> Scene<P> {
         outcome: Outcome,
         touched: Option<&mut Footprint>,
     ) -> Result<Taken, Stuck> {
-        let Some(touched) = touched else {
-            return Ok(self.fabric.take(event, outcome, None)?);
-        };
-        let change = || self.acts.as_ref().and_then(|acts| acts.book.take_change());
-        change();
-        let taken = self.fabric.take(event, outcome, Some(touched))?;
-        if let Some(how) = change() {
+        let Some(touched) = touched else { return self.take_one(event, outcome, None) };
+        self.change();
+        let taken = self.take_one(event, outcome, Some(touched))?;
+        if let Some(how) = self.change() {
             touched.push(HOLDERS, how);
         }
         Ok(taken)
     }
 
+    fn take_one(
+        &mut self,
+        event: EventId,
+        outcome: Outcome,
+        touched: Option<&mut Footprint>,
+    ) -> Result<Taken, Stuck> {
+        let Scene { play, cluster, fabric, by_heart, .. } = self;
+        Ok(match by_heart {
+            Some(known) => known.take(event, outcome, touched, play, cluster, fabric)?,
+            None => fabric.take(event, outcome, touched)?,
+        })
+    }
+
+    /// How the holders have changed since the last call.
+    fn change(&self) -> Option<How> {
+        self.acts.as_ref().and_then(|acts| acts.book.take_change())
+    }
+
     /// A node begins its next life. All that this touches, the restart has touched.
     fn restart(&mut self, node: NodeId) {
-        let Some(Acts { cast, book, members, .. }) = &mut self.acts else { return };
+        let Some(Acts { book, company: Some(Company { cast, members }), .. }) = &mut self.acts else {
+            return;
+        };
         let member = self.cluster.restarted(&self.fabric, node);
         self.play.restart(cast, node, &member, book);
         self.fabric.mount(node, self.play.program(&member));
@@ -307,14 +243,19 @@ impl<P: Play> Scene<P> {
     }
 
     fn perform(&mut self, script: usize) {
+        if self.is_by_heart {
+            return self.perform_by_heart(script);
+        }
         let Scene { play, cluster, fabric, roots, by_history, .. } = self;
-        let acts = fabric.begin(&mut roots[script], || {
+        let book = play.book();
+        let company = fabric.begin(&mut roots[script], || {
             let members = cluster.connected(fabric);
             if !*by_history {
                 members.iter().for_each(|member| member.rt.tell_content());
             }
-            set_up(&**play, members, fabric, script)
+            set_up(&**play, members, fabric, script, &book)
         });
+        let acts = Acts { script, book, company: Some(company) };
         if let Some(tales) = &mut self.tales {
             // What the rehearsal did is not of interest.
             self.fabric.take_log();
@@ -324,9 +265,26 @@ impl<P: Play> Scene<P> {
         self.acts = Some(acts);
     }
 
+    fn perform_by_heart(&mut self, script: usize) {
+        let Scene { play, cluster, fabric, roots, by_heart, acts, .. } = self;
+        if by_heart.as_ref().is_none_or(|known| known.script() != script) {
+            // The one before gives the fabric back first.
+            *by_heart = None;
+        }
+        let known = by_heart.get_or_insert_with(|| ByHeart::new(script, play, fabric, &roots[script]));
+        known.begin(play, cluster, fabric);
+        *acts = Some(Acts { script, book: known.book().clone(), company: None });
+    }
+
+    /// What is found at the nodes, where programs are known by heart.
+    fn found(&mut self) -> (Option<Violation>, u32) {
+        let Scene { play, cluster, fabric, by_heart, .. } = self;
+        by_heart.as_mut().map_or((None, 0), |known| known.look_at_nodes(play, cluster, fabric))
+    }
+
     /// What each node still knows.
     fn contents(&self, acts: &Acts<P>) -> Vec<Option<u128>> {
-        let Acts { cast, members, .. } = acts;
+        let Some(Company { cast, members }) = &acts.company else { return Vec::new() };
         if self.by_history {
             return Vec::new();
         }
@@ -413,12 +371,26 @@ impl<P: Play> World for Scene<P> {
         Ok(())
     }
 
+    fn save(&mut self, number: usize) -> bool {
+        self.by_heart.as_mut().is_some_and(|known| known.save(number))
+    }
+
+    fn put_back(&mut self, number: usize) -> bool {
+        self.by_heart.as_mut().is_some_and(|known| known.put_back(number))
+    }
+
     fn violation(&mut self) -> Option<Violation> {
         self.acts.as_ref()?.book.violation()
     }
 
     fn finish(&mut self) -> Result<(), Violation> {
-        let Some(Acts { cast, book, members, .. }) = &self.acts else { return Ok(()) };
+        let Some(Acts { book, company, .. }) = &self.acts else { return Ok(()) };
+        let Some(Company { cast, members }) = company else {
+            return match self.stuck(book) {
+                Some(stuck) => Err(stuck),
+                None => self.found().0.map_or(Ok(()), Err),
+            };
+        };
         let Losses { crashed, other } = &self.losses;
         let excused = *other || crashed.iter().any(|&node| self.play.needs(cast, node, book));
         match self.stuck(book) {
@@ -447,8 +419,12 @@ impl<P: Play> World for Scene<P> {
     }
 
     fn coverage(&mut self, sink: &mut Coverage) {
-        if let Some(Acts { cast, members, .. }) = &self.acts {
-            self.play.coverage(cast, members, sink);
+        match &self.acts {
+            Some(Acts { company: Some(Company { cast, members }), .. }) => {
+                self.play.coverage(cast, members, sink)
+            }
+            Some(_) if !self.play.branches().is_empty() => cover(self.play.branches(), self.found().1, sink),
+            _ => {}
         }
     }
 

@@ -33,6 +33,27 @@ impl Root {
         Root { empty: fabric.snapshot(), kept: Kept::New }
     }
 
+    /// The same beginning, of which nothing is kept yet.
+    #[must_use]
+    pub fn anew(&self) -> Root {
+        Root { empty: self.empty.clone(), kept: Kept::New }
+    }
+
+    /// What the set-up led to, if that is kept.
+    pub(super) fn state(&self) -> Option<&State> {
+        match &self.kept {
+            Kept::Whole(state, _) => Some(state),
+            Kept::New | Kept::Nothing => None,
+        }
+    }
+
+    pub(super) fn with_state<T>(&mut self, look: impl FnOnce(&mut State) -> T) -> T {
+        match &mut self.kept {
+            Kept::Whole(state, _) => look(state),
+            Kept::New | Kept::Nothing => panic!("a set-up that is to be known by heart can be repeated"),
+        }
+    }
+
     /// Whether the set-up need not be carried out any more.
     pub fn is_kept(&self) -> bool {
         matches!(self.kept, Kept::Whole(..))
@@ -52,15 +73,9 @@ impl Fabric {
         match std::mem::replace(&mut root.kept, Kept::Nothing) {
             Kept::Whole(state, answers) => {
                 self.drop_programs();
-                let tape = Tape::Playing { answers, next: 0 };
-                {
-                    let mut world = self.world.borrow_mut();
-                    world.put_back(&state);
-                    world.tape = tape;
-                }
-                let built = build();
-                root.kept = Kept::Whole(state, self.rewind());
-                built
+                self.world.borrow_mut().put_back(&state);
+                root.kept = Kept::Whole(state, answers);
+                self.play(root, build)
             }
             kept => {
                 self.reset_to(&root.empty);
@@ -75,6 +90,18 @@ impl Fabric {
                 built
             }
         }
+    }
+
+    /// Runs a set-up that is kept, and leaves the state as it is.
+    pub(super) fn play<T>(&self, root: &mut Root, build: impl FnOnce() -> T) -> T {
+        let Kept::Whole(_, answers) = &mut root.kept else { panic!("the set-up was carried out") };
+        let answers = std::mem::take(answers);
+        self.world.borrow_mut().tape = Tape::Playing { answers, next: 0 };
+        let built = build();
+        if let Kept::Whole(_, answers) = &mut root.kept {
+            *answers = self.rewind();
+        }
+        built
     }
 
     /// Takes back a tape that was played to its end.
@@ -102,7 +129,7 @@ impl Fabric {
         drop(world);
         self.enabled(enabled);
         let Some(first) = enabled.first() else {
-            self.world.borrow_mut().keep(|| Some(Answer::Settled));
+            self.world.borrow_mut().keep(Answer::Settled);
             return false;
         };
         self.take(first.event, Outcome::Done, None).expect("it is enabled");

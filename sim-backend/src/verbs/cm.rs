@@ -1,8 +1,8 @@
 //! The connection manager's handle.
 
-use super::{Sim, SimContext, SimQp};
+use super::{Place, Sim, SimContext, SimQp};
 use crate::cm::{Manager, Owner, QpRef};
-use crate::world::{Around, Recorded};
+use crate::world::{Around, Given};
 use std::fmt;
 use std::hash::Hash;
 use verbs_trait::{
@@ -23,23 +23,21 @@ impl fmt::Debug for SimCm {
 
 impl SimCm {
     pub(super) fn open(context: &SimContext) -> Result<SimCm> {
-        let ctx = context.place();
-        ctx.world.borrow_mut().hca_mut(ctx.hca)?.check_context(ctx.ctx)?;
+        let &Place { ref world, hca, ctx, .. } = context.place();
+        world.borrow_mut().answer(move |world| world.hca_mut(hca)?.check_context(ctx))?;
         Ok(SimCm { context: context.clone() })
     }
 
-    fn call<T: Hash + Recorded>(
+    fn call<T: Hash + Given>(
         &self,
-        f: impl FnOnce(&mut Manager, Nanos, Owner, &mut Around<'_>) -> Result<T>,
+        f: impl Fn(&mut Manager, Nanos, Owner, &mut Around<'_>) -> Result<T> + 'static,
     ) -> Result<T> {
-        let ctx = self.context.place();
-        let mut world = ctx.world.borrow_mut();
-        world.answer(|world| {
-            world.hca_mut(ctx.hca)?.check_context(ctx.ctx)?;
-            let answer =
-                world.manager(ctx.hca, |manager, now, around| f(manager, now, Owner(ctx.ctx), around));
+        let &Place { ref world, node, hca, ctx } = self.context.place();
+        world.borrow_mut().answer(move |world| {
+            world.hca_mut(hca)?.check_context(ctx)?;
+            let answer = world.manager(hca, |manager, now, around| f(manager, now, Owner(ctx), around));
             let answer = answer.ok_or(VerbsError::DeviceGone)?;
-            world.saw(ctx.node, &answer.as_ref().ok());
+            world.saw(node, &answer.as_ref().ok());
             answer
         })
     }
@@ -53,50 +51,64 @@ impl SimCm {
             QpState::Init => {}
             state => return Err(VerbsError::WrongState { call, state }),
         }
-        let ctx = self.context.place();
-        ctx.world.borrow().qp_ref(ctx.hca, qp.0.key)
+        let (hca, key) = (self.context.place().hca, qp.0.key);
+        self.context.place().world.borrow_mut().answer(move |world| world.qp_ref(hca, key))
     }
+}
+
+/// What a side brings into a connection, with bytes of its own: a call may be made again.
+fn kept(params: &ConnParams<'_>) -> (ConnParams<'static>, Box<[u8]>) {
+    (ConnParams { private: &[], ..*params }, params.private.into())
 }
 
 impl ConnectionManager<Sim> for SimCm {
     fn listen(&self, service: Service) -> Result<()> {
-        self.call(|manager, _, owner, _| manager.listen(owner, service))
+        self.call(move |manager, _, owner, _| manager.listen(owner, service))
     }
 
     fn resolve(&self, node: &str, service: Service) -> Result<CmId> {
         let ctx = self.context.place();
         let ways = ctx.world.borrow().find_peer(ctx.hca, node);
-        self.call(|manager, _, owner, _| Ok(manager.resolve(owner, ways, service)))
+        self.call(move |manager, _, owner, _| Ok(manager.resolve(owner, ways, service)))
     }
 
     fn port(&self, id: CmId) -> Result<u8> {
-        self.call(|manager, _, owner, _| manager.port(owner, id))
+        self.call(move |manager, _, owner, _| manager.port(owner, id))
     }
 
     fn connect(&self, id: CmId, qp: &SimQp, params: &ConnParams<'_>) -> Result<()> {
         let qp = self.take(qp, "connecting")?;
-        self.call(|manager, now, owner, around| manager.connect(now, owner, id, qp, params, around))
+        let (params, private) = kept(params);
+        self.call(move |manager, now, owner, around| {
+            let params = ConnParams { private: &private, ..params };
+            manager.connect(now, owner, id, qp, &params, around)
+        })
     }
 
     fn accept(&self, id: CmId, qp: &SimQp, params: &ConnParams<'_>) -> Result<()> {
         let qp = self.take(qp, "accepting")?;
-        self.call(|manager, now, owner, around| manager.accept(now, owner, id, qp, params, around))
+        let (params, private) = kept(params);
+        self.call(move |manager, now, owner, around| {
+            let params = ConnParams { private: &private, ..params };
+            manager.accept(now, owner, id, qp, &params, around)
+        })
     }
 
     fn reject(&self, id: CmId, private: &[u8]) -> Result<()> {
-        self.call(|manager, now, owner, around| manager.reject(now, owner, id, private, around))
+        let private = Box::<[u8]>::from(private);
+        self.call(move |manager, now, owner, around| manager.reject(now, owner, id, &private, around))
     }
 
     fn disconnect(&self, id: CmId) -> Result<()> {
-        self.call(|manager, now, owner, around| manager.disconnect(now, owner, id, around))
+        self.call(move |manager, now, owner, around| manager.disconnect(now, owner, id, around))
     }
 
     fn event(&self) -> Option<CmEvent> {
-        let ctx = self.context.place();
-        ctx.world.borrow_mut().answer(|world| {
-            world.hca_mut(ctx.hca).ok()?.check_context(ctx.ctx).ok()?;
-            let event = world.manager_event(ctx.hca, Owner(ctx.ctx));
-            world.saw(ctx.node, &event);
+        let &Place { ref world, node, hca, ctx } = self.context.place();
+        world.borrow_mut().answer(move |world| {
+            world.hca_mut(hca).ok()?.check_context(ctx).ok()?;
+            let event = world.manager_event(hca, Owner(ctx));
+            world.saw(node, &event);
             event
         })
     }

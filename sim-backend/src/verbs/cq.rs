@@ -25,23 +25,25 @@ impl fmt::Debug for SimChannel {
 
 impl Drop for ChannelHandle {
     fn drop(&mut self) {
-        let ctx = &self.place;
-        on_drop(&ctx.world, |w| w.destroy_channel(ctx.hca, self.key));
+        let (hca, key) = (self.place.hca, self.key);
+        on_drop(&self.place.world, move |w| w.destroy_channel(hca, key));
     }
 }
 
 impl SimChannel {
     pub(super) fn create(context: &SimContext) -> Result<SimChannel> {
         let place = context.place().clone();
-        let key = place.world.borrow_mut().answer(|world| world.create_channel(place.hca, place.ctx))?;
+        let (hca, ctx) = (place.hca, place.ctx);
+        let key = place.world.borrow_mut().answer(move |world| world.create_channel(hca, ctx))?;
         Ok(SimChannel(Rc::new(ChannelHandle { place, _context: context.clone(), key })))
     }
 }
 
 impl CompletionChannel for SimChannel {
     fn event(&self) -> Option<CqId> {
-        let ctx = &self.0.place;
-        ctx.world.borrow_mut().answer(|world| world.channel_event(ctx.node, ctx.hca, self.0.key))
+        let Place { world, node, hca, .. } = &self.0.place;
+        let (node, hca, key) = (*node, *hca, self.0.key);
+        world.borrow_mut().answer(move |world| world.channel_event(node, hca, key))
     }
 }
 
@@ -65,8 +67,8 @@ impl fmt::Debug for SimCq {
 
 impl Drop for CqHandle {
     fn drop(&mut self) {
-        let ctx = &self.place;
-        on_drop(&ctx.world, |w| w.destroy_cq(ctx.hca, self.key));
+        let (hca, key) = (self.place.hca, self.key);
+        on_drop(&self.place.world, move |w| w.destroy_cq(hca, key));
     }
 }
 
@@ -77,9 +79,9 @@ impl CqHandle {
         }
         let ctx = context.place();
         let reports_to = channel.map(|c| c.0.key);
-        let mut world = ctx.world.borrow_mut();
-        let key = world.answer(|world| world.create_cq(ctx.node, ctx.hca, ctx.ctx, cqe, reports_to))?;
-        drop(world);
+        let &Place { ref world, node, hca, ctx: of } = ctx;
+        let create = move |world: &mut World| world.create_cq(node, hca, of, cqe, reports_to);
+        let key = world.borrow_mut().answer(create)?;
         Ok(SimCq(Rc::new(CqHandle {
             place: ctx.clone(),
             _context: context.clone(),
@@ -95,23 +97,33 @@ impl CompletionQueue for SimCq {
     }
 
     fn poll(&self, out: &mut Vec<WorkCompletion>, max: usize) -> Result<usize> {
-        let ctx = &self.0.place;
-        let poll = |world: &mut World, out: &mut _| world.poll_cq(ctx.node, ctx.hca, self.0.key, out, max);
-        ctx.world.borrow_mut().poll_taped(out, poll)
+        let &Place { ref world, node, hca, .. } = &self.0.place;
+        let key = self.0.key;
+        let mut world = world.borrow_mut();
+        if world.is_plain() {
+            return world.poll_cq(node, hca, key, out, max);
+        }
+        let found = world.taped(move |world| {
+            let mut found = Vec::new();
+            world.poll_cq(node, hca, key, &mut found, max).map(|_| found)
+        })?;
+        out.extend_from_slice(&found);
+        Ok(found.len())
     }
 
     fn arm(&self, next: Arm) -> Result<()> {
-        let ctx = &self.0.place;
-        ctx.world.borrow_mut().answer(|world| world.arm_cq(ctx.node, ctx.hca, self.0.key, next))
+        let &Place { ref world, node, hca, .. } = &self.0.place;
+        let key = self.0.key;
+        world.borrow_mut().answer(move |world| world.arm_cq(node, hca, key, next))
     }
 
     fn capacity(&self) -> u32 {
-        let ctx = &self.0.place;
-        ctx.world.borrow_mut().answer(|world| world.cq_capacity(ctx.hca, self.0.key))
+        let (hca, key) = (self.0.place.hca, self.0.key);
+        self.0.place.world.borrow_mut().answer(move |world| world.cq_capacity(hca, key))
     }
 
     fn resize(&self, cqe: u32) -> Result<()> {
-        let ctx = &self.0.place;
-        ctx.world.borrow_mut().answer(|world| world.resize_cq(ctx.hca, self.0.key, cqe))
+        let (hca, key) = (self.0.place.hca, self.0.key);
+        self.0.place.world.borrow_mut().answer(move |world| world.resize_cq(hca, key, cqe))
     }
 }

@@ -29,8 +29,8 @@ impl Device<Sim> for SimDevice {
     }
 
     fn open(&self) -> Result<SimContext> {
-        let ctx = self.world.borrow_mut().answer(|world| Ok(world.hca_mut(self.hca)?.open()))?;
         let (world, node, hca) = (self.world.clone(), self.node, self.hca);
+        let ctx = world.borrow_mut().answer(move |world| Ok(world.hca_mut(hca)?.open()))?;
         Ok(SimContext(Rc::new(ContextHandle(Place { world, node, hca, ctx }))))
     }
 }
@@ -43,7 +43,8 @@ pub(super) struct ContextHandle(Place);
 
 impl Drop for ContextHandle {
     fn drop(&mut self) {
-        on_drop(&self.0.world, |w| w.close_context(self.0.hca, self.0.ctx));
+        let (hca, ctx) = (self.0.hca, self.0.ctx);
+        on_drop(&self.0.world, move |w| w.close_context(hca, ctx));
     }
 }
 
@@ -68,7 +69,8 @@ impl Context<Sim> for SimContext {
     }
 
     fn port_attr(&self, port: u8) -> Result<PortAttr> {
-        self.place().world.borrow().port_attr(self.place().hca, port)
+        let hca = self.place().hca;
+        self.place().world.borrow_mut().answer(move |world| world.port_attr(hca, port))
     }
 
     fn gid(&self, port: u8, index: u8) -> Result<Gid> {
@@ -88,11 +90,11 @@ impl Context<Sim> for SimContext {
     }
 
     fn async_event(&self) -> Option<AsyncEvent> {
-        let Place { world, node, hca, ctx } = self.place();
-        world.borrow_mut().answer(|world| {
-            world.hca_mut(*hca).ok()?;
-            let event = world.device_event(*hca, *ctx)?;
-            world.saw(*node, &event);
+        let &Place { ref world, node, hca, ctx } = self.place();
+        world.borrow_mut().answer(move |world| {
+            world.hca_mut(hca).ok()?;
+            let event = world.device_event(hca, ctx)?;
+            world.saw(node, &event);
             Some(event)
         })
     }

@@ -20,17 +20,20 @@ impl fmt::Debug for SimHost {
 
 impl Clock for SimHost {
     fn now(&self) -> Nanos {
-        self.world.borrow_mut().answer(|world| world.local_time(self.node))
+        let node = self.node;
+        self.world.borrow_mut().answer(move |world| world.local_time(node))
     }
 }
 
 impl Host for SimHost {
     fn random(&self) -> u64 {
-        self.world.borrow_mut().answer(|world| world.random(self.node))
+        let node = self.node;
+        self.world.borrow_mut().answer(move |world| world.random(node))
     }
 
     fn spend(&self, work: Work) {
-        self.world.borrow_mut().answer(|world| world.spend(self.node, work));
+        let node = self.node;
+        self.world.borrow_mut().answer(move |world| world.spend(node, work));
     }
 
     fn task(&self, id: u32) {

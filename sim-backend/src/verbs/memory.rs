@@ -3,7 +3,6 @@
 use super::qp::QpHandle;
 use super::{Place, Sim, SimAh, SimContext, SimQp, SimSrq, on_drop};
 use crate::hca::Key;
-use crate::world::World;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -31,15 +30,16 @@ impl fmt::Debug for SimPd {
 
 impl Drop for PdHandle {
     fn drop(&mut self) {
-        let ctx = &self.place;
-        on_drop(&ctx.world, |w| w.free_pd(ctx.hca, self.key));
+        let (hca, key) = (self.place.hca, self.key);
+        on_drop(&self.place.world, move |w| w.free_pd(hca, key));
     }
 }
 
 impl SimPd {
     pub(super) fn alloc(context: &SimContext) -> Result<SimPd> {
         let place = context.place().clone();
-        let key = place.world.borrow_mut().answer(|world| world.alloc_pd(place.hca, place.ctx))?;
+        let (hca, ctx) = (place.hca, place.ctx);
+        let key = place.world.borrow_mut().answer(move |world| world.alloc_pd(hca, ctx))?;
         Ok(SimPd(Rc::new(PdHandle { place, _context: context.clone(), key })))
     }
 
@@ -58,10 +58,9 @@ impl SimPd {
 
 impl ProtectionDomain<Sim> for SimPd {
     fn alloc_mr(&self, len: usize, access: AccessFlags) -> Result<SimMr> {
-        let ctx = &self.0.place;
-        let mut world = ctx.world.borrow_mut();
-        let new = world.answer(|world| world.alloc_mr(ctx.node, ctx.hca, self.0.key, len, access))?;
-        drop(world);
+        let &Place { ref world, node, hca, .. } = &self.0.place;
+        let key = self.0.key;
+        let new = world.borrow_mut().answer(move |world| world.alloc_mr(node, hca, key, len, access))?;
         Ok(self.region(new))
     }
 
@@ -114,12 +113,14 @@ impl fmt::Debug for SimMr {
 
 impl Drop for MrHandle {
     fn drop(&mut self) {
-        let ctx = &self.place;
+        let &Place { ref world, node, hca, .. } = &self.place;
+        let key = self.key;
         // Memory that the application brought is released after the world's borrow has ended: its destructor
         // is the application's code.
-        let mut brought = None;
-        on_drop(&ctx.world, |w| brought = w.dereg_mr(ctx.node, ctx.hca, self.key));
-        drop(brought);
+        on_drop(world, move |w| {
+            let brought = w.dereg_mr(node, hca, key);
+            w.brought.extend(brought);
+        });
     }
 }
 
@@ -174,15 +175,30 @@ impl MemoryRegion for SimMr {
 
     fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
         self.bounds(at, out.len())?;
-        let ctx = &self.0.place;
-        let read = |world: &mut World, out: &mut [u8]| world.cpu_read(ctx.node, ctx.hca, self.0.key, at, out);
-        ctx.world.borrow_mut().read_taped(out, read)
+        let &Place { ref world, node, hca, .. } = &self.0.place;
+        let (key, len) = (self.0.key, out.len());
+        let mut world = world.borrow_mut();
+        if world.is_plain() {
+            return world.cpu_read(node, hca, key, at, out);
+        }
+        let bytes = world.taped(move |world| {
+            let mut bytes = vec![0; len];
+            world.cpu_read(node, hca, key, at, &mut bytes).map(|()| bytes)
+        })?;
+        out.copy_from_slice(&bytes);
+        Ok(())
     }
 
     fn write(&self, at: usize, bytes: &[u8]) -> Result<()> {
         self.bounds(at, bytes.len())?;
-        let ctx = &self.0.place;
-        ctx.world.borrow_mut().answer(|world| world.cpu_write(ctx.node, ctx.hca, self.0.key, at, bytes))
+        let &Place { ref world, node, hca, .. } = &self.0.place;
+        let key = self.0.key;
+        let mut world = world.borrow_mut();
+        if world.is_plain() {
+            return world.cpu_write(node, hca, key, at, bytes);
+        }
+        let bytes = Box::<[u8]>::from(bytes);
+        world.taped(move |world| world.cpu_write(node, hca, key, at, &bytes))
     }
 
     fn load(&self, at: usize) -> Result<u64> {

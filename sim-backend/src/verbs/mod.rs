@@ -26,7 +26,7 @@ pub use srq::SimSrq;
 
 use crate::NodeId;
 use crate::hca::HcaId;
-use crate::world::World;
+use crate::world::{Tape, World};
 use std::cell::RefCell;
 use std::rc::Rc;
 use verbs_trait::Verbs;
@@ -76,12 +76,14 @@ impl Place {
 
 /// Runs a destructor if the world can be borrowed. It always can, unless the code that an application brought
 /// (the release of its own memory) drops handles while the world is at work; such an object lives on.
-fn on_drop(world: &WorldRef, f: impl FnOnce(&mut World)) {
+fn on_drop(world: &WorldRef, f: impl Fn(&mut World) + 'static) {
     let Ok(mut borrowed) = world.try_borrow_mut() else { return };
-    if borrowed.dropping || borrowed.is_playing() {
-        return;
+    match &borrowed.tape {
+        _ if borrowed.dropping => return,
+        Tape::Off | Tape::Recording(_) | Tape::Spoilt => f(&mut borrowed),
+        Tape::Playing { .. } => return,
+        Tape::Repeating { .. } | Tape::Learning(_) => borrowed.taped(f),
     }
-    f(&mut borrowed);
     let (brought, woken) = (std::mem::take(&mut borrowed.brought), std::mem::take(&mut borrowed.woken));
     drop(borrowed);
     drop((brought, woken));

@@ -100,7 +100,8 @@ pub struct SimStreamListener(Handle);
 
 impl Drop for SimStreamListener {
     fn drop(&mut self) {
-        on_drop(&self.0.world, |world| world.close_listener(self.0.node, self.0.id));
+        let Handle { node, id, .. } = self.0;
+        on_drop(&self.0.world, move |world| world.close_listener(node, id));
     }
 }
 
@@ -118,7 +119,8 @@ pub struct SimStream(Handle);
 
 impl Drop for SimStream {
     fn drop(&mut self) {
-        on_drop(&self.0.world, |world| world.close_stream(self.0.node, self.0.id));
+        let Handle { node, id, .. } = self.0;
+        on_drop(&self.0.world, move |world| world.close_stream(node, id));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Queue pairs: from the contract's borrowed work requests to the adapter's own.
 
 use super::{Place, Sim, SimCq, SimMr, SimPd, SimSrq, on_drop};
+use crate::NodeId;
 use crate::hca::{self, Atomic, Gather, Key, NewQp, Op, RecvRequest, Remote, SendRequest};
 use crate::world::World;
 use std::fmt;
@@ -34,8 +35,8 @@ impl fmt::Debug for SimQp {
 
 impl Drop for QpHandle {
     fn drop(&mut self) {
-        let ctx = &self.place;
-        on_drop(&ctx.world, |w| w.destroy_qp(ctx.hca, self.key));
+        let (hca, key) = (self.place.hca, self.key);
+        on_drop(&self.place.world, move |w| w.destroy_qp(hca, key));
     }
 }
 
@@ -57,9 +58,8 @@ impl QpHandle {
             caps: init.caps,
             sq_sig_all: init.sq_sig_all,
         };
-        let mut world = ctx.world.borrow_mut();
-        let (key, num) = world.answer(|world| world.create_qp(ctx.node, ctx.hca, ctx.ctx, new))?;
-        drop(world);
+        let &Place { ref world, node, hca, ctx: of } = ctx;
+        let (key, num) = world.borrow_mut().answer(move |world| world.create_qp(node, hca, of, new))?;
         let cqs = (init.send_cq.clone(), init.recv_cq.clone());
         Ok(SimQp(Rc::new(QpHandle {
             place: ctx.clone(),
@@ -121,15 +121,16 @@ impl SimQp {
     ) -> std::result::Result<(), PostError> {
         let mut world = self.0.place.world.borrow_mut();
         for (posted, wr) in list.iter().enumerate() {
-            let answer = world.answer(|world| {
-                let answer = one(world, posted == 0, wr);
-                world.saw(self.0.place.node, &answer.is_ok());
-                answer
-            });
-            answer.map_err(|why| PostError { posted, why })?;
+            one(&mut world, posted == 0, wr).map_err(|why| PostError { posted, why })?;
         }
         Ok(())
     }
+}
+
+/// A program learns whether its request was accepted.
+fn seen(world: &mut World, node: NodeId, answer: Result<()>) -> Result<()> {
+    world.saw(node, &answer.is_ok());
+    answer
 }
 
 /// The adapter's form of a scatter or gather list. Regions of another context are refused here; those of another
@@ -172,29 +173,51 @@ impl QueuePair<Sim> for SimQp {
 
     fn query(&self) -> Result<QpAttr> {
         let ctx = &self.0.place;
-        ctx.world.borrow_mut().answer(|world| world.qp_attr(ctx.hca, self.0.key))
+        let (hca, key) = (ctx.hca, self.0.key);
+        ctx.world.borrow_mut().answer(move |world| world.qp_attr(hca, key))
     }
 
     fn modify(&self, change: &Modify) -> Result<()> {
-        let ctx = &self.0.place;
-        ctx.world.borrow_mut().answer(|world| world.modify_qp(ctx.node, ctx.hca, self.0.key, change))
+        let &Place { ref world, node, hca, .. } = &self.0.place;
+        let (key, change) = (self.0.key, *change);
+        world.borrow_mut().answer(move |world| world.modify_qp(node, hca, key, &change))
     }
 
     fn post_send(&self, list: &[SendWr<'_, Sim>]) -> std::result::Result<(), PostError> {
-        let ctx = &self.0.place;
-        let caps = self.0.caps;
+        let &Place { node, hca, .. } = &self.0.place;
+        let (key, caps) = (self.0.key, self.0.caps);
         self.post(list, |world, first, wr| {
-            let (request, inline) = self.send_request(wr, &caps)?;
-            world.post_send(ctx.node, ctx.hca, self.0.key, first, request, inline)
+            let request = self.send_request(wr, &caps);
+            if world.is_plain() {
+                let post = |(request, inline)| world.post_send(node, hca, key, first, request, inline);
+                let answer = request.and_then(post);
+                return seen(world, node, answer);
+            }
+            let request = request.map(|(request, inline)| (request, Box::<[u8]>::from(inline)));
+            world.taped(move |world| {
+                let post =
+                    |(request, inline): (_, Box<_>)| world.post_send(node, hca, key, first, request, &inline);
+                let answer = request.clone().and_then(post);
+                seen(world, node, answer)
+            })
         })
     }
 
     fn post_recv(&self, list: &[RecvWr<'_, Sim>]) -> std::result::Result<(), PostError> {
-        let ctx = &self.0.place;
-        let caps = self.0.caps;
+        let &Place { node, hca, .. } = &self.0.place;
+        let (key, caps) = (self.0.key, self.0.caps);
         self.post(list, |world, first, wr| {
-            let data = gather(ctx, wr.data, caps.max_recv_sge)?;
-            world.post_recv(ctx.node, ctx.hca, self.0.key, first, RecvRequest { wr_id: wr.wr_id, data })
+            let data = gather(&self.0.place, wr.data, caps.max_recv_sge);
+            let request = data.map(|data| RecvRequest { wr_id: wr.wr_id, data });
+            if world.is_plain() {
+                let answer = request.and_then(|request| world.post_recv(node, hca, key, first, request));
+                return seen(world, node, answer);
+            }
+            world.taped(move |world| {
+                let post = |request| world.post_recv(node, hca, key, first, request);
+                let answer = request.clone().and_then(post);
+                seen(world, node, answer)
+            })
         })
     }
 }

@@ -27,7 +27,8 @@ impl fmt::Debug for SimSrq {
 
 impl Drop for SrqHandle {
     fn drop(&mut self) {
-        on_drop(&self.place.world, |w| w.destroy_srq(self.place.hca, self.key));
+        let (hca, key) = (self.place.hca, self.key);
+        on_drop(&self.place.world, move |w| w.destroy_srq(hca, key));
     }
 }
 
@@ -35,10 +36,9 @@ impl SimSrq {
     pub(super) fn create(pd: &SimPd, depth: u32, sges: u32) -> Result<SimSrq> {
         let place = pd.0.place.clone();
         let sizes = (depth, sges);
-        let mut world = place.world.borrow_mut();
-        let make = |world: &mut World| world.create_srq(place.node, place.hca, place.ctx, pd.0.key, sizes);
-        let key = world.answer(make)?;
-        drop(world);
+        let (&Place { node, hca, ctx, .. }, of) = (&place, pd.0.key);
+        let make = move |world: &mut World| world.create_srq(node, hca, ctx, of, sizes);
+        let key = place.world.borrow_mut().answer(make)?;
         Ok(SimSrq(Rc::new(SrqHandle { place, _pd: pd.clone(), key, sges })))
     }
 }
@@ -49,13 +49,17 @@ impl SharedReceiveQueue<Sim> for SimSrq {
     }
 
     fn post_recv(&self, list: &[RecvWr<'_, Sim>]) -> std::result::Result<(), PostError> {
-        let SrqHandle { place, key, sges, .. } = &*self.0;
+        let &SrqHandle { ref place, key, sges, .. } = &*self.0;
+        let (node, hca) = (place.node, place.hca);
         let mut world = place.world.borrow_mut();
         for (posted, wr) in list.iter().enumerate() {
-            gather(place, wr.data, *sges)
+            gather(place, wr.data, sges)
                 .and_then(|data| {
                     let request = RecvRequest { wr_id: wr.wr_id, data };
-                    world.answer(|world| world.post_shared(place.node, place.hca, *key, posted == 0, request))
+                    if world.is_plain() {
+                        return world.post_shared(node, hca, key, posted == 0, request);
+                    }
+                    world.taped(move |world| world.post_shared(node, hca, key, posted == 0, request.clone()))
                 })
                 .map_err(|why| PostError { posted, why })?;
         }
@@ -63,7 +67,8 @@ impl SharedReceiveQueue<Sim> for SimSrq {
     }
 
     fn arm_limit(&self, limit: u32) -> Result<()> {
-        let place = &self.0.place;
-        place.world.borrow_mut().answer(|world| world.arm_srq(place.node, place.hca, self.0.key, limit))
+        let &Place { ref world, node, hca, .. } = &self.0.place;
+        let key = self.0.key;
+        world.borrow_mut().answer(move |world| world.arm_srq(node, hca, key, limit))
     }
 }

@@ -8,6 +8,7 @@ mod cm;
 mod cpu;
 mod events;
 mod faults;
+mod known;
 mod objects;
 mod streams;
 mod tape;
@@ -18,8 +19,9 @@ use crate::in_place::clone_in_place;
 pub(crate) use cm::Around;
 use cm::CmHost;
 pub(crate) use cpu::Activity;
+pub(crate) use known::{Known, Moment};
 pub(crate) use objects::NewRegion;
-pub(crate) use tape::{Answer, Recorded, Tape};
+pub(crate) use tape::{Answer, Given, Tape};
 
 use crate::NodeId;
 use crate::access::AccessLog;
@@ -105,8 +107,10 @@ pub(crate) struct World {
     reason: Option<Object>,
     /// Programs are dropped to be made anew: what their handles stand for stays.
     pub dropping: bool,
-    /// What becomes of the answers to handles' calls.
+    /// What becomes of handles' calls.
     pub tape: Tape,
+    /// What programs are known to do, if they are known by heart. A box: it is taken out while they do it.
+    pub known: Option<Box<Known>>,
     /// Room for the identities of events that could happen now.
     enabled: Vec<EventId>,
     /// Room for what streams want done.
@@ -184,6 +188,7 @@ impl World {
             reason: None,
             dropping: false,
             tape: Tape::Off,
+            known: None,
             enabled: Vec::new(),
             actions: Actions::default(),
             wakers: BTreeMap::new(),

@@ -15,7 +15,7 @@ use verbs_trait::{
 };
 
 /// A memory region as its handle needs it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct NewRegion {
     pub key: Key,
     pub addr: u64,

@@ -1,43 +1,37 @@
-//! What a set-up was answered, so that the same set-up can run again without anything being carried out.
+//! What becomes of the calls of handles: they are made; or they are answered as they were answered before, and not made,
+//! because what they did is in the state already.
 //!
-//! Every call of a handle goes by here. While a tape is recorded, its answer is kept; while it is played, the kept
-//! answer is given, and the call is not made: what it would do is in the state already. A call whose answer cannot be
-//! kept spoils the tape, and then the set-up is carried out every time.
+//! Every call goes by here, as something that can be kept and made again. A *set-up* is repeated by the list of its
+//! answers: [`Root`](crate::Root). A *program* is repeated by what is [known](super::known) of it:
+//! [`Repertoire`](crate::Repertoire).
 
-use super::{NewRegion, World};
+use super::World;
+use super::known::{self, Moment};
 use crate::NodeId;
-use crate::hca::Key;
-use verbs_trait::{
-    AsyncEvent, CmEvent, CmId, CqId, Nanos, QpAttr, QpNum, Result, VerbsError, WorkCompletion,
-};
+use std::any::Any;
 
-/// What is done with answers.
+/// What is done with calls.
 #[derive(Debug, Default)]
 pub(crate) enum Tape {
-    /// Nothing.
+    /// They are made.
     #[default]
     Off,
-    /// They are kept.
+    /// A set-up is carried out: they are made, and their answers are kept.
     Recording(Vec<Answer>),
     /// They were kept until there was one that cannot be.
     Spoilt,
-    /// They are given again, in the same order.
+    /// A set-up is repeated: the answers are given again, in the same order.
     Playing { answers: Vec<Answer>, next: usize },
+    /// A program is repeated, from a moment on: it is given the answers that lead to these moments.
+    Repeating { from: Moment, path: Vec<Moment>, next: usize },
+    /// A program does what is not known of it: its calls are made, and become known.
+    Learning(Moment),
 }
 
 /// An answer, or what else happened in a set-up that is to happen again.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Done,
-    Nothing,
-    Refused(VerbsError),
-    Number(u64),
-    Key(Key),
-    Pair(Key, QpNum),
-    Region(NewRegion),
-    Attributes(Box<QpAttr>),
-    Completions(Box<[WorkCompletion]>),
-    Bytes(Box<[u8]>),
+    To(Box<dyn Any>),
     /// A node's program was stepped.
     Stepped(NodeId),
     /// Nothing more could happen.
@@ -46,118 +40,55 @@ pub(crate) enum Answer {
 
 const OTHER: &str = "a set-up does the same every time";
 
-/// What a call can answer while a tape is recorded.
-pub(crate) trait Recorded: Sized {
-    /// The answer as the tape keeps it; `None` if it cannot.
-    fn kept(&self) -> Option<Answer>;
+/// What a call can answer: it is given again, and compared.
+pub(crate) trait Given: Clone + PartialEq + 'static {}
 
-    /// The answer that was kept; `None` if another kind was.
-    fn of(answer: &Answer) -> Option<Self>;
-}
-
-/// Answers that are numbers, or contained in a variant as they are.
-macro_rules! recorded {
-    ($($type:ty: $value:pat => $kept:expr, $answer:pat => $given:expr;)*) => {$(
-        impl Recorded for $type {
-            fn kept(&self) -> Option<Answer> {
-                let $value = *self;
-                Some($kept)
-            }
-            fn of(answer: &Answer) -> Option<$type> {
-                match *answer {
-                    $answer => Some($given),
-                    _ => None,
-                }
-            }
-        }
-    )*};
-}
-
-recorded! {
-    (): () => Answer::Done, Answer::Done => ();
-    u8: n => Answer::Number(n.into()), Answer::Number(n) => n as u8;
-    u32: n => Answer::Number(n.into()), Answer::Number(n) => n as u32;
-    u64: n => Answer::Number(n), Answer::Number(n) => n;
-    Nanos: Nanos(n) => Answer::Number(n), Answer::Number(n) => Nanos(n);
-    CqId: CqId(n) => Answer::Number(n.into()), Answer::Number(n) => CqId(n as u32);
-    CmId: CmId(n) => Answer::Number(n), Answer::Number(n) => CmId(n);
-    Key: key => Answer::Key(key), Answer::Key(key) => key;
-    (Key, QpNum): (key, num) => Answer::Pair(key, num), Answer::Pair(key, num) => (key, num);
-    NewRegion: region => Answer::Region(region), Answer::Region(region) => region;
-    QpAttr: attr => Answer::Attributes(Box::new(attr)), Answer::Attributes(ref attr) => **attr;
-}
-
-/// Answers that no tape keeps.
-macro_rules! not_recorded {
-    ($($type:ty),*) => {$(
-        impl Recorded for $type {
-            fn kept(&self) -> Option<Answer> {
-                None
-            }
-            fn of(_: &Answer) -> Option<$type> {
-                None
-            }
-        }
-    )*};
-}
-
-not_recorded! { AsyncEvent, CmEvent }
-
-impl<T: Recorded> Recorded for Option<T> {
-    fn kept(&self) -> Option<Answer> {
-        self.as_ref().map_or(Some(Answer::Nothing), T::kept)
-    }
-
-    fn of(answer: &Answer) -> Option<Option<T>> {
-        match answer {
-            Answer::Nothing => Some(None),
-            other => T::of(other).map(Some),
-        }
-    }
-}
-
-impl<T: Recorded> Recorded for Result<T> {
-    fn kept(&self) -> Option<Answer> {
-        match self {
-            Ok(value) => value.kept(),
-            Err(why) => Some(Answer::Refused(*why)),
-        }
-    }
-
-    fn of(answer: &Answer) -> Option<Result<T>> {
-        match answer {
-            Answer::Refused(why) => Some(Err(*why)),
-            other => T::of(other).map(Ok),
-        }
-    }
-}
+impl<T: Clone + PartialEq + 'static> Given for T {}
 
 impl World {
-    /// Makes a handle's call and keeps its answer, or gives the answer that was kept. The call stands in one place, so that
-    /// it is compiled into whoever makes it: without a tape, this costs two comparisons.
+    /// Makes a handle's call, or gives the answer that it is to have. The call stands in one place, so that it is compiled
+    /// into whoever makes it: without a tape, this costs a comparison.
     #[inline]
-    pub fn answer<A: Recorded>(&mut self, call: impl FnOnce(&mut World) -> A) -> A {
-        if self.is_playing() {
-            return self.given();
+    pub fn answer<A: Given>(&mut self, call: impl Fn(&mut World) -> A + 'static) -> A {
+        if self.is_plain() {
+            return call(self);
+        }
+        self.taped(call)
+    }
+
+    /// Whether calls are made, and nothing else.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        matches!(self.tape, Tape::Off)
+    }
+
+    /// The same, where there is a tape.
+    #[inline(never)]
+    pub fn taped<A: Given>(&mut self, call: impl Fn(&mut World) -> A + 'static) -> A {
+        if let Some(answer) = self.given() {
+            return answer.downcast_ref::<A>().expect(OTHER).clone();
         }
         let answer = call(self);
-        if matches!(self.tape, Tape::Recording(_)) {
-            self.record(&answer);
+        match &mut self.tape {
+            Tape::Recording(answers) => answers.push(Answer::To(Box::new(answer.clone()))),
+            Tape::Learning(at) => *at = self.known.as_mut().expect(KNOWN).called(*at, call, answer.clone()),
+            _ => {}
         }
         answer
     }
 
-    #[cold]
-    fn record<A: Recorded>(&mut self, answer: &A) {
-        self.keep(|| answer.kept());
+    /// The answer that the next call is to have.
+    fn given(&mut self) -> Option<&dyn Any> {
+        if let Some(to) = self.repeated() {
+            return Some(self.known.as_ref().expect(KNOWN).answer(to));
+        }
+        match self.played()? {
+            Answer::To(answer) => Some(&**answer),
+            _ => panic!("{OTHER}"),
+        }
     }
 
-    #[inline(never)]
-    fn given<A: Recorded>(&mut self) -> A {
-        self.played().and_then(A::of).expect(OTHER)
-    }
-
-    /// The next answer on the tape, if one is played.
+    /// What comes next on the tape of a set-up, if one is repeated.
     #[inline]
     pub fn played(&mut self) -> Option<&Answer> {
         let Tape::Playing { answers, next } = &mut self.tape else { return None };
@@ -165,78 +96,82 @@ impl World {
         Some(answers.get(*next - 1).expect(OTHER))
     }
 
-    /// Keeps an answer if a tape is recorded, and spoils the tape if there is none to keep.
-    #[inline]
-    pub fn keep(&mut self, answer: impl FnOnce() -> Option<Answer>) {
+    /// The moment that comes next if a program is repeated. When that has come to its last one, it learns from there on.
+    fn repeated(&mut self) -> Option<Moment> {
+        let Tape::Repeating { from, path, next } = &mut self.tape else { return None };
+        if let Some(to) = path.get(*next) {
+            *next += 1;
+            return Some(*to);
+        }
+        self.tape = Tape::Learning(*path.last().unwrap_or(from));
+        None
+    }
+
+    /// Something else that happens in a set-up is kept, if one is carried out.
+    pub fn keep(&mut self, what: Answer) {
         if let Tape::Recording(answers) = &mut self.tape {
-            match answer() {
-                Some(answer) => answers.push(answer),
-                None => self.tape = Tape::Spoilt,
-            }
+            answers.push(what);
         }
     }
 
-    /// A call was made that no tape knows.
+    /// A call was made that cannot be made again.
     #[inline]
     pub fn spoil(&mut self) {
         match self.tape {
             Tape::Recording(_) => self.tape = Tape::Spoilt,
             Tape::Playing { .. } => panic!("{OTHER}"),
+            Tape::Repeating { .. } | Tape::Learning(_) => panic!("{UNKNOWABLE}"),
             Tape::Off | Tape::Spoilt => {}
         }
     }
 
-    /// Whether calls are not carried out.
+    /// Whether a set-up is repeated.
     #[inline]
     pub fn is_playing(&self) -> bool {
         matches!(self.tape, Tape::Playing { .. })
     }
 
-    /// The completions of a poll, from the tape if one is played.
-    #[inline]
-    pub fn poll_taped(
-        &mut self,
-        out: &mut Vec<WorkCompletion>,
-        poll: impl FnOnce(&mut World, &mut Vec<WorkCompletion>) -> Result<usize>,
-    ) -> Result<usize> {
-        match self.played() {
-            Some(Answer::Completions(found)) => {
-                out.extend_from_slice(found);
-                Ok(found.len())
-            }
-            Some(other) => Result::of(other).expect(OTHER).map(|n: u32| n as usize),
-            None => {
-                let polled = poll(self, out);
-                self.keep(|| match polled {
-                    Ok(n) => Some(Answer::Completions(out[out.len() - n..].into())),
-                    Err(why) => Some(Answer::Refused(why)),
-                });
-                polled
-            }
+    /// A program says something: false if it has said so before, and it is only repeated.
+    pub fn is_said(&mut self) -> bool {
+        self.repeated().is_none()
+    }
+
+    /// Whether all was given that was to be repeated.
+    pub fn is_repeated(&self) -> bool {
+        !matches!(&self.tape, Tape::Repeating { path, next, .. } if *next < path.len())
+    }
+
+    /// What it said is known from now on.
+    pub fn said(&mut self, what: impl Fn() + 'static) {
+        if let Tape::Learning(at) = &mut self.tape {
+            *at = self.known.as_mut().expect(KNOWN).said(*at, what);
         }
     }
 
-    /// The bytes of a region, from the tape if one is played.
-    #[inline]
-    pub fn read_taped(
-        &mut self,
-        out: &mut [u8],
-        read: impl FnOnce(&mut World, &mut [u8]) -> Result<()>,
-    ) -> Result<()> {
-        match self.played() {
-            Some(Answer::Bytes(bytes)) => {
-                out.copy_from_slice(bytes);
-                Ok(())
+    /// A program's step has ended. The moment to which that leads if it was not known; `None` if the step was repeated.
+    pub fn waited(&mut self, park: verbs_trait::Park) -> Option<Moment> {
+        if self.repeated().is_some() {
+            return None;
+        }
+        match &mut self.tape {
+            Tape::Learning(at) => {
+                *at = self.known.as_mut().expect(KNOWN).waited(*at, park);
+                Some(*at)
             }
-            Some(other) => Result::of(other).expect(OTHER),
-            None => {
-                let answer = read(self, out);
-                self.keep(|| match answer {
-                    Ok(()) => Some(Answer::Bytes((&*out).into())),
-                    Err(why) => Some(Answer::Refused(why)),
-                });
-                answer
-            }
+            _ => panic!("{}", known::OTHER),
+        }
+    }
+
+    /// The moment to which what is repeated or learned has come.
+    pub fn reached(&mut self) -> Moment {
+        match &self.tape {
+            Tape::Learning(at) => *at,
+            Tape::Repeating { from, path, next } if *next == path.len() => *path.last().unwrap_or(from),
+            _ => panic!("{}", known::OTHER),
         }
     }
 }
+
+const KNOWN: &str = "whoever learns keeps what is known";
+const UNKNOWABLE: &str =
+    "a program that is to be known by heart makes no call that cannot be made again for it";

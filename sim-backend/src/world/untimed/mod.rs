@@ -9,6 +9,7 @@ mod take;
 
 use super::World;
 use super::cpu::Activity;
+use super::known::Moment;
 use super::wire::{Cargo, Stray};
 use crate::NodeId;
 use crate::choice::EventId;
@@ -75,6 +76,8 @@ struct Machine {
     regions: u32,
     /// How often it has restarted.
     lives: u32,
+    /// Where its program stands, if programs are known by heart.
+    moment: Moment,
 }
 
 impl Untimed {
@@ -85,6 +88,19 @@ impl Untimed {
             arrivals: (0..hcas).map(|_| Arrivals::default()).collect(),
             ..Untimed::default()
         }
+    }
+
+    /// Where a node's program stands.
+    pub fn moment(&mut self, node: NodeId) -> &mut Moment {
+        &mut self.nodes[node.index()].moment
+    }
+
+    pub fn moments(&self) -> Vec<Moment> {
+        self.nodes.iter().map(|node| node.moment).collect()
+    }
+
+    pub fn set_moments(&mut self, at: &[Moment]) {
+        self.nodes.iter_mut().zip(at).for_each(|(node, at)| node.moment = *at);
     }
 
     fn pair(&mut self, hca: HcaId, place: u32) -> &mut Pair {

@@ -1,0 +1,101 @@
+//! What exploring quickly rests on: a program that is known by heart does what it would do if it ran.
+//!
+//! Random walks go through two scenes of one play side by side, by the same choices and faults. In one every program
+//! runs; in the other, programs run only where nobody has seen what they do. At every event both must offer the same, touch
+//! the same, and lead to the same fabric, bit for bit; and at the end both are judged alike. `BY_HEART_SEEDS` looks
+//! longer.
+
+use model_tests::explore::{Blueprint, Coverage, World};
+use model_tests::worlds::locks::Locks;
+use model_tests::worlds::modes::Requests;
+use model_tests::worlds::stage::{Scene, Stage};
+use protocols::locks::Scheme;
+use sim_backend::choice::Rng;
+use sim_backend::explore::{FaultSet, Footprint, Outcome};
+use verbs_trait::Wait;
+
+fn locks(scheme: Scheme, requests: &str, wait: Wait, one_by_one: bool) -> Locks {
+    let requests = Requests::read(requests).expect("modes");
+    let warm = scheme != Scheme::Srsl;
+    Locks { name: "locks".into(), scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None }
+}
+
+/// One play on two stages: run, and known by heart.
+struct Pair {
+    stages: [Stage<Locks>; 2],
+    scenes: [Scene<Locks>; 2],
+}
+
+impl Pair {
+    fn new(play: impl Fn() -> Locks, faults: FaultSet) -> Pair {
+        let mut stages = [Stage::new(play()), Stage::new(play())];
+        for (stage, learn) in stages.iter_mut().zip([false, true]) {
+            stage.allow(faults);
+            stage.compare(false);
+            stage.learn(learn);
+        }
+        let scenes = stages.each_mut().map(Blueprint::root);
+        Pair { stages, scenes }
+    }
+
+    fn walk(&mut self, seed: u64) {
+        let Pair { stages, scenes } = self;
+        stages.iter_mut().zip(scenes.iter_mut()).for_each(|(stage, scene)| stage.reset(scene));
+        let mut rng = Rng::from_seed(seed);
+        let mut faults = 1 + rng.below(2);
+        for after in 0..600 {
+            let [ran, known] = scenes;
+            let what = format!("seed {seed}, after {after} events");
+            assert_eq!(ran.violation(), known.violation(), "{what}");
+            let mut offers = [vec![], vec![]];
+            ran.enabled(&mut offers[0]);
+            known.enabled(&mut offers[1]);
+            assert_eq!(offers[0], offers[1], "{what}");
+            if offers[0].is_empty() || ran.violation().is_some() {
+                break;
+            }
+            let event = offers[0][rng.below(offers[0].len() as u64) as usize];
+            let strikes = faults > 0 && !event.faults.is_empty() && rng.below(30) == 0;
+            let outcome = match strikes {
+                true => event.faults.iter().nth(rng.below(event.faults.len().into()) as usize),
+                false => None,
+            };
+            faults -= u64::from(outcome.is_some());
+            let outcome = outcome.unwrap_or(Outcome::Done);
+            let mut touched = [Footprint::new(), Footprint::new()];
+            for (scene, touched) in scenes.iter_mut().zip(&mut touched) {
+                scene.take(event.event, outcome, Some(touched)).expect("it is enabled");
+            }
+            assert_eq!(touched[0].touches(), touched[1].touches(), "{what}");
+            let [ran, known] = scenes;
+            assert_eq!(ran.fabric().fingerprint_parts(), known.fabric().fingerprint_parts(), "{what}");
+        }
+        let [ran, known] = scenes;
+        assert_eq!(ran.finish(), known.finish(), "seed {seed}");
+        let [mut of_ran, mut of_known] = [Coverage::default(), Coverage::default()];
+        ran.coverage(&mut of_ran);
+        known.coverage(&mut of_known);
+        assert_eq!(of_ran, of_known, "seed {seed}");
+    }
+}
+
+fn seeds(few: u64) -> u64 {
+    std::env::var("BY_HEART_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(few)
+}
+
+#[test]
+fn a_program_that_is_known_by_heart_does_what_it_would_do_if_it_ran() {
+    for (scheme, requests, wait, one_by_one) in [
+        (Scheme::Srsl, "x,s,x", Wait::Notify, false),
+        (Scheme::Dqnl, "x,x,x", Wait::Poll, true),
+        (Scheme::Ncosed, "xs,s,x", Wait::Poll, true),
+        (Scheme::Ncosed, "x,s", Wait::Notify, false),
+    ] {
+        let faults = FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart);
+        let mut pair = Pair::new(|| locks(scheme, requests, wait, one_by_one), faults);
+        (0..seeds(60)).for_each(|seed| pair.walk(seed));
+        let stats = pair.scenes[1].repertoire().expect("programs are known by heart");
+        assert!(0 < stats.learned && stats.learned < stats.steps, "{scheme:?}: {stats:?}");
+        println!("{scheme:?} {requests}: {stats:?}");
+    }
+}
