@@ -47,10 +47,11 @@ impl Root {
         }
     }
 
-    pub(super) fn with_state<T>(&mut self, look: impl FnOnce(&mut State) -> T) -> T {
+    /// The same, to be changed.
+    pub(super) fn state_mut(&mut self) -> Option<&mut State> {
         match &mut self.kept {
-            Kept::Whole(state, _) => look(state),
-            Kept::New | Kept::Nothing => panic!("a set-up that is to be known by heart can be repeated"),
+            Kept::Whole(state, _) => Some(state),
+            Kept::New | Kept::Nothing => None,
         }
     }
 
