@@ -196,12 +196,6 @@ impl Play for Locks {
         true
     }
 
-    /// What the node asks for.
-    fn role(&self, script: usize, node: usize) -> u64 {
-        let modes = &self.requests.mix(script)[node];
-        modes.iter().fold(1, |role, mode| role << 1 | u64::from(*mode == Mode::Exclusive))
-    }
-
     fn content(
         &self,
         cast: &Cast,

@@ -119,13 +119,6 @@ pub trait Play {
         false
     }
 
-    /// A number for what runs on a node by a script, where programs are known by heart: if it is the same in two scripts, so is
-    /// all that the program does after the same answers.
-    fn role(&self, script: usize, node: usize) -> u64 {
-        let _ = node;
-        script as u64
-    }
-
     /// Adds to a hash what a node still knows, between two steps, and says whether that is all. If it is not, the node
     /// counts by all that it has seen.
     fn content(

@@ -132,7 +132,7 @@ pub struct Scene<P: Play> {
     roots: Vec<Root>,
     /// Whether programs are known by heart.
     is_by_heart: bool,
-    /// What they are known to do.
+    /// What they are known to do by the script that was played last.
     by_heart: Option<ByHeart<P>>,
     /// Absent until a script is chosen.
     acts: Option<Acts<P>>,
@@ -267,8 +267,12 @@ impl<P: Play> Scene<P> {
 
     fn perform_by_heart(&mut self, script: usize) {
         let Scene { play, cluster, fabric, roots, by_heart, acts, .. } = self;
-        let known = by_heart.get_or_insert_with(|| ByHeart::new(play, fabric, &roots[0]));
-        known.begin(script, play, cluster, fabric);
+        if by_heart.as_ref().is_none_or(|known| known.script() != script) {
+            // The one before gives the fabric back first.
+            *by_heart = None;
+        }
+        let known = by_heart.get_or_insert_with(|| ByHeart::new(script, play, fabric, &roots[script]));
+        known.begin(play, cluster, fabric);
         *acts = Some(Acts { script, book: known.book().clone(), company: None });
     }
 

@@ -13,25 +13,19 @@ use crate::explore::{Footprint, NotEnabled, Outcome, Snapshot, Taken};
 use crate::verbs::WorldRef;
 use crate::world::{Known, Moment, Tape, World};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::rc::{Rc, Weak};
 use verbs_trait::{Node, Park};
 
-/// The executions of a few set-ups, or *scripts*, whose programs are known by heart.
+/// The executions of one set-up, whose programs are known by heart.
 ///
 /// `T` is what a set-up makes besides its programs, and `E` what is asked of a node at an end. What programs do must
 /// depend on their own node's answers only: what they share with each other outside of the fabric they may tell
 /// ([`Asides`]) and not ask. They bring no memory of their own, claim none, and neither end nor restart.
 pub struct Repertoire<T, E> {
     fabric: Fabric,
-    /// Where every script begins before it is set up.
-    empty: Root,
-    scripts: Vec<Option<Script>>,
-    /// The script of the present execution.
-    script: usize,
-    /// Where a node's program begins, by its role and what its set-up led to.
-    starts: BTreeMap<(u32, u64, u128), Moment>,
+    root: Root,
     companies: Vec<Company<T>>,
     /// How often a company was needed.
     needed: u64,
@@ -58,15 +52,6 @@ pub struct RepertoireStats {
     pub forgotten: u64,
 }
 
-/// A set-up.
-struct Script {
-    root: Root,
-    /// What tells nodes' programs in this script from those in others.
-    roles: Vec<u64>,
-    /// What the set-up led to: programs that a set-up answered otherwise are others.
-    led_to: u128,
-}
-
 /// Programs of all nodes, each at some moment of its life.
 struct Company<T> {
     built: T,
@@ -79,8 +64,6 @@ struct Company<T> {
 /// Most companies that are kept. Each is good for the moments after those at which its programs stand.
 const COMPANIES: usize = 24;
 
-const KEPT: &str = "a set-up that is to be known by heart can be repeated";
-
 /// Most moments that are kept: of some 250 bytes each.
 const MOMENTS: usize = 1 << 21;
 
@@ -91,16 +74,11 @@ impl<T, E> fmt::Debug for Repertoire<T, E> {
 }
 
 impl<T, E> Repertoire<T, E> {
-    /// Executions of an [untimed](crate::Order::Untimed) fabric that begin at a root, each with a set-up. A fabric has one
-    /// repertoire at a time.
-    pub fn new(fabric: &Fabric, root: &Root) -> Repertoire<T, E> {
-        fabric.world.borrow_mut().known = Some(Box::default());
+    /// Executions of an [untimed](crate::Order::Untimed) fabric that begin at a root. A fabric has one repertoire at a time.
+    pub fn new(fabric: &Fabric, root: Root) -> Repertoire<T, E> {
         Repertoire {
             fabric: fabric.clone(),
-            empty: root.anew(),
-            scripts: Vec::new(),
-            script: 0,
-            starts: BTreeMap::new(),
+            root,
             companies: Vec::new(),
             needed: 0,
             questions: HashMap::new(),
@@ -114,33 +92,25 @@ impl<T, E> Repertoire<T, E> {
         self.stats
     }
 
-    /// Begins an execution of a script. `build` is its set-up, as for [`Fabric::begin`], and `roles` says, node by node, which
-    /// program that gives it: programs that a node has in several scripts, and that would do the same after the same
-    /// answers, are one.
+    /// Begins an execution. `build` is the set-up, as for [`Fabric::begin`].
     ///
     /// # Panics
     ///
     /// If the set-up does something that cannot be repeated.
-    pub fn begin(&mut self, script: usize, roles: impl FnOnce() -> Vec<u64>, build: impl FnOnce() -> T) {
-        self.script = script;
-        if self.fabric.known(|known| known.len()) > MOMENTS {
-            self.forget();
+    pub fn begin(&mut self, build: impl FnOnce() -> T) {
+        if let Some(state) = self.root.state() {
+            self.fabric.world.borrow_mut().put_back(state);
+            if self.fabric.known(|known| known.len()) > MOMENTS {
+                self.forget();
+            }
+            return;
         }
-        if self.scripts.len() <= script {
-            self.scripts.resize_with(script + 1, || None);
-        }
-        if let Some(Script { root, .. }) = &self.scripts[script] {
-            let state = root.state().expect(KEPT);
-            return self.fabric.world.borrow_mut().put_back(state);
-        }
-        let mut root = self.empty.anew();
-        let (built, roles) = (self.fabric.begin(&mut root, build), roles());
-        let led_to = self.fabric.fingerprint();
-        let at = self.starts(&roles, led_to);
-        root.state_mut().expect(KEPT).set_moments(&at);
+        let built = self.fabric.begin(&mut self.root, build);
+        let at = self.starts();
+        self.root.with_state(|state| state.set_moments(&at));
         self.fabric.world.borrow_mut().state.set_moments(&at);
-        self.scripts[script] = Some(Script { root, roles, led_to });
-        self.found(built, at);
+        self.stats.set_ups += 1;
+        self.companies.push(Company { built, programs: self.fabric.take_programs(), at, used: 0 });
     }
 
     /// Keeps the present state, in place of what is there.
@@ -163,28 +133,21 @@ impl<T, E> Repertoire<T, E> {
         room
     }
 
-    /// Where programs of these roles begin.
-    fn starts(&mut self, roles: &[u64], led_to: u128) -> Vec<Moment> {
-        let Repertoire { fabric, starts, .. } = self;
-        let of = |(node, role): (u32, &u64)| {
-            *starts.entry((node, *role, led_to)).or_insert_with(|| fabric.known(Known::begin))
-        };
-        (0..).zip(roles).map(of).collect()
+    /// The first moments of the nodes' programs, and nothing else, are known.
+    fn starts(&self) -> Vec<Moment> {
+        let mut known = Box::<Known>::default();
+        let starts = (0..self.fabric.nodes()).map(|_| known.begin()).collect();
+        self.fabric.world.borrow_mut().known = Some(known);
+        starts
     }
 
     fn forget(&mut self) {
         self.disband();
         self.questions.clear();
         self.answers.clear();
-        self.starts.clear();
         self.stats.forgotten += 1;
-        self.fabric.world.borrow_mut().known = Some(Box::default());
-        let mut scripts = std::mem::take(&mut self.scripts);
-        for Script { root, roles, led_to } in scripts.iter_mut().flatten() {
-            let at = self.starts(roles, *led_to);
-            root.state_mut().expect(KEPT).set_moments(&at);
-        }
-        self.scripts = scripts;
+        // These are the moments that the root's state has.
+        self.starts();
     }
 
     fn disband(&mut self) {
@@ -286,23 +249,16 @@ impl<T, E> Repertoire<T, E> {
     }
 
     fn make(&mut self, build: impl FnOnce() -> T) -> usize {
-        let Script { root, .. } = self.scripts[self.script].as_mut().expect("its execution has begun");
-        let built = self.fabric.play(root, build);
-        let at = root.state_mut().expect(KEPT).moments();
-        self.found(built, at);
-        self.companies.len() - 1
-    }
-
-    /// Another company, whose programs stand where they begin.
-    fn found(&mut self, built: T, at: Vec<Moment>) {
-        self.stats.set_ups += 1;
         if self.companies.len() == COMPANIES {
             let oldest = (0..COMPANIES).min_by_key(|&index| self.companies[index].used);
             let oldest = self.companies.swap_remove(oldest.expect("there are some"));
             self.fabric.dropping(|| drop(oldest));
         }
-        let programs = self.fabric.take_programs();
-        self.companies.push(Company { built, programs, at, used: self.needed });
+        let built = self.fabric.play(&mut self.root, build);
+        let at = self.root.with_state(|state| state.moments());
+        self.stats.set_ups += 1;
+        self.companies.push(Company { built, programs: self.fabric.take_programs(), at, used: 0 });
+        self.companies.len() - 1
     }
 }
 

@@ -47,11 +47,10 @@ impl Root {
         }
     }
 
-    /// The same, to be changed.
-    pub(super) fn state_mut(&mut self) -> Option<&mut State> {
+    pub(super) fn with_state<T>(&mut self, look: impl FnOnce(&mut State) -> T) -> T {
         match &mut self.kept {
-            Kept::Whole(state, _) => Some(state),
-            Kept::New | Kept::Nothing => None,
+            Kept::Whole(state, _) => look(state),
+            Kept::New | Kept::Nothing => panic!("a set-up that is to be known by heart can be repeated"),
         }
     }
 

@@ -8,9 +8,8 @@ use sim_backend::choice::EventId;
 use sim_backend::explore::{Footprint, NotEnabled, Outcome, Snapshot, Taken};
 use sim_backend::{Fabric, NodeId, Repertoire, RepertoireStats, Root};
 
-/// A play's programs.
+/// One script's programs.
 pub(super) struct ByHeart<P: Play> {
-    /// The script of the present execution.
     script: usize,
     /// The book in which they write, in all executions.
     book: Book,
@@ -33,9 +32,13 @@ struct Saved {
 
 impl<P: Play> ByHeart<P> {
     /// Of programs of which nothing is known yet.
-    pub fn new(play: &P, fabric: &Fabric, root: &Root) -> ByHeart<P> {
+    pub fn new(script: usize, play: &P, fabric: &Fabric, root: &Root) -> ByHeart<P> {
         let book = play.book().heard_by(fabric.asides());
-        ByHeart { script: 0, book, repertoire: Repertoire::new(fabric, root), saved: Vec::new() }
+        ByHeart { script, book, repertoire: Repertoire::new(fabric, root.anew()), saved: Vec::new() }
+    }
+
+    pub fn script(&self) -> usize {
+        self.script
     }
 
     pub fn book(&self) -> &Book {
@@ -46,13 +49,10 @@ impl<P: Play> ByHeart<P> {
         self.repertoire.stats()
     }
 
-    /// Begins an execution of a script.
-    pub fn begin(&mut self, script: usize, play: &P, cluster: &Cluster, fabric: &Fabric) {
-        self.script = script;
-        let ByHeart { book, repertoire, .. } = self;
-        let roles = || (0..fabric.nodes() as usize).map(|node| play.role(script, node)).collect();
-        let build = || set_up(play, cluster.connected(fabric), fabric, script, book);
-        repertoire.begin(script, roles, build);
+    /// Begins an execution.
+    pub fn begin(&mut self, play: &P, cluster: &Cluster, fabric: &Fabric) {
+        let ByHeart { script, book, repertoire, .. } = self;
+        repertoire.begin(|| set_up(play, cluster.connected(fabric), fabric, *script, book));
         book.rewrite(play.book());
     }
 
