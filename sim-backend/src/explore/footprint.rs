@@ -88,6 +88,7 @@ impl fmt::Display for Object {
             }
             (0, 1) => "standing",
             (0, 2) => "event",
+            (0, 3) => "hears",
             (2, _) => "mode",
             (3, _) => "sends",
             (4, _) => "receives",

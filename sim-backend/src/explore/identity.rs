@@ -176,6 +176,11 @@ pub(crate) mod object {
         make(2, pair(hca, place))
     }
 
+    /// Whether a queue pair listens to what arrives for it, and how.
+    pub const fn hears(hca: u32, place: u32) -> Object {
+        make(0, 3 << 56 | pair(hca, place))
+    }
+
     /// What a requester has been answered.
     pub const fn sends(hca: u32, place: u32) -> Object {
         make(3, pair(hca, place))

@@ -82,6 +82,11 @@ impl Cq {
         self.entries.iter().filter(of).map(|cqe| cqe.result.map_or(0, |done| done.len))
     }
 
+    /// Whether it holds completions of a queue pair.
+    pub fn holds_of(&self, owner: Key) -> bool {
+        self.entries.iter().any(|cqe| cqe.owner == owner)
+    }
+
     /// How many completions it holds.
     pub fn len(&self) -> usize {
         self.entries.len()

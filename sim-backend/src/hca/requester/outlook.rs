@@ -59,6 +59,11 @@ impl Qp {
         listens && !self.is_closed() && self.is_reached_by(way)
     }
 
+    /// The same of one that comes by its own path.
+    pub fn listens(&self) -> bool {
+        self.hears(self.route().back())
+    }
+
     /// Requests in its send queue.
     pub fn sends_queued(&self) -> u32 {
         self.sq.queue.len() as u32

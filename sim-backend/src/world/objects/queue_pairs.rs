@@ -24,7 +24,9 @@ impl World {
 
     pub fn destroy_qp(&mut self, hca: HcaId, qp: Key) {
         self.close_flow(hca, qp);
-        self.touch(object::mode(hca.0, qp.index), How::Write);
+        if self.printing {
+            self.touch_end(hca, qp);
+        }
         self.touch_forgotten(hca, qp);
         self.engine(hca, None, |hca, io| hca.destroy_qp(qp, io));
     }

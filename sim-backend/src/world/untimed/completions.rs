@@ -86,14 +86,14 @@ impl World {
         }
     }
 
-    /// What a queue pair has left in its completion queues is about to be removed.
+    /// What a queue pair has left in its completion queues is about to be removed: those behind it move up. Where it has
+    /// left nothing, nothing moves. (What would still come for it comes to one that listens, which it stops to do.)
     pub(in crate::world) fn touch_forgotten(&mut self, hca: HcaId, qp: Key) {
         if !self.printing {
             return;
         }
         let adapter = &self.state.hcas[hca.0 as usize];
-        let Some(qp) = adapter.qps.get(qp) else { return };
-        let queues = adapter.hw.completions.cqs.iter().filter(|(key, _)| qp.uses(*key));
+        let queues = adapter.hw.completions.cqs.iter().filter(|(_, cq)| cq.holds_of(qp));
         let held: Vec<_> = queues.map(|(key, cq)| (key.index, cq.oldest()..=cq.pushed)).collect();
         for (place, numbers) in held {
             self.touch(object::last(hca.0, place), How::Write);

@@ -9,7 +9,7 @@ use crate::choice::EventId;
 use crate::cm::Asking;
 use crate::explore::identity::{self, object};
 use crate::explore::{Enabled, FaultSet, How, Outcome};
-use crate::hca::{Body, HcaId, Key, Nak, Packet, PortId, Qp, Route, Syndrome, place_of};
+use crate::hca::{Body, Endpoint, HcaId, Key, Nak, Packet, PortId, Qp, Route, Syndrome, place_of};
 use crate::log::Kind as Line;
 use verbs_trait::{Nanos, Psn};
 
@@ -274,7 +274,7 @@ impl World {
             self.forget_arrivals(hca);
             self.touch(object::regions(hca), How::Write);
             let pairs: Vec<Key> = self.state.hcas[hca.0 as usize].qps.iter().map(|(key, _)| key).collect();
-            pairs.into_iter().for_each(|key| self.touch_mode(hca, key));
+            pairs.into_iter().for_each(|key| self.touch_end(hca, key));
         }
         let (cables, adapters) = (1..=self.shape.cables(), self.state.hcas.len() as u32);
         cables.for_each(|cable| self.touch_links(self.shape.at_cable(node, cable)));
@@ -361,14 +361,24 @@ impl World {
         let (psn, body) = (packet.psn, packet.body);
         let end = if packet.body.is_request() { packet.from } else { packet.to };
         if let Some(place) = place_of(end.qp) {
-            self.touch(object::mode(end.hca.0, place), How::Read);
-            self.touch(object::sends(end.hca.0, place), How::Write);
+            self.touch(object::hears(end.hca.0, place), How::Read);
+            if self.is_there(end) {
+                self.touch(object::mode(end.hca.0, place), How::Read);
+                self.touch(object::sends(end.hca.0, place), How::Write);
+            }
         }
         let Some((hca, key, qp)) = self.requester_of(self.state.packets.get(id)) else { return };
         // What came out of turn was dropped, and this was to say so: for none of it there will be another word.
         let unsaid = matches!(body, Body::Ack { syndrome: Syndrome::Nak(Nak::Sequence), .. });
         let psn = if unsaid { qp.newest() } else { psn };
         self.mark_lost(hca, key, psn);
+    }
+
+    /// Whether a queue pair listens to anything: one that does not waits for nothing either.
+    fn is_there(&self, end: Endpoint) -> bool {
+        let adapter = &self.state.hcas[end.hca.0 as usize];
+        let qp = adapter.find(end.qp).and_then(|key| adapter.qps.get(key));
+        qp.is_some_and(Qp::listens)
     }
 
     fn mark_lost(&mut self, hca: HcaId, key: Key, psn: Psn) {

@@ -415,6 +415,9 @@ impl World {
         if before.went_back(&now) {
             self.touch_mode(hca, key);
         }
+        if before.hears_otherwise(&now) {
+            self.touch(object::hears(hca.0, key.index), How::Write);
+        }
     }
 }
 

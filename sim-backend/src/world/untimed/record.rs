@@ -17,12 +17,22 @@ pub(super) struct Shadow {
     backs_off: bool,
     retries: u8,
     route: Route,
+    /// How it listens, if it does: as one that cannot send yet, or as one that can.
+    listens: Option<bool>,
 }
 
 impl Shadow {
     pub fn of(qp: &Qp) -> Shadow {
+        let (state, route) = (qp.state(), qp.route());
         let (backs_off, retries) = (qp.backs_off(), qp.retries_left());
-        Shadow { state: Some(qp.state()), backs_off, retries, route: qp.route() }
+        let listens = qp.listens().then_some(state != QpState::Rtr);
+        Shadow { state: Some(state), backs_off, retries, route, listens }
+    }
+
+    /// Whether what arrives is taken in otherwise now. Where nobody listens, before and now, it makes no difference
+    /// whether the queue pair is in error, reset, or gone.
+    pub fn hears_otherwise(&self, now: &Shadow) -> bool {
+        self.listens != now.listens || (self.listens.is_some() && self.route != now.route)
     }
 
     /// Whether its receiver was found not to be ready.
@@ -74,27 +84,40 @@ impl World {
         self.touch(object::mode(hca.0, key.index), How::Write);
     }
 
+    /// A queue pair is about to be gone.
+    pub(in crate::world) fn touch_end(&mut self, hca: HcaId, key: Key) {
+        self.touch_mode(hca, key);
+        if self.state.hcas[hca.0 as usize].qps.get(key).is_some_and(Qp::listens) {
+            self.touch(object::hears(hca.0, key.index), How::Write);
+        }
+    }
+
     /// A packet arrives: it is taken in by one half of its queue pair.
-    pub(super) fn touch_arrival(&mut self, packet: u32) {
+    pub(super) fn touch_arrival(&mut self, id: u32) {
         if !self.printing {
             return;
         }
-        let packet = self.state.packets.get(packet);
-        let (route, to) = (packet.route, packet.to);
+        let packet = self.state.packets.get(id);
+        let (route, to, body) = (packet.route, packet.to, packet.body);
         let Some(place) = place_of(to.qp) else { return };
         let hca = to.hca.0;
-        let half = match packet.body {
-            Body::Ack { .. } | Body::AtomicResponse { .. } | Body::ReadResponse { .. } => {
-                object::sends(hca, place)
-            }
-            _ => object::receives(hca, place),
-        };
-        let wants =
-            matches!(packet.body, Body::Send { .. } | Body::Write { imm: Some(_), .. } | Body::Datagram(_));
-        let looks_up = !matches!(packet.body, Body::Ack { .. } | Body::Send { .. });
-        self.touch(object::mode(hca, place), How::Read);
-        self.touch(half, How::Write);
+        self.touch(object::hears(hca, place), How::Read);
         self.touch_link(route);
+        let datagram = matches!(body, Body::Datagram(_));
+        if !datagram && self.listener(to, route).is_none() {
+            // It goes by without a trace, until somebody listens.
+            return;
+        }
+        let is_answer = !datagram && !body.is_request();
+        let half = if is_answer { object::sends(hca, place) } else { object::receives(hca, place) };
+        let wants = matches!(body, Body::Send { .. } | Body::Write { imm: Some(_), .. } | Body::Datagram(_));
+        let looks_up = !matches!(body, Body::Ack { .. } | Body::Send { .. });
+        // A responder does not care whether its requester goes forward or back: they share the connection, and nothing
+        // else.
+        if is_answer || datagram {
+            self.touch(object::mode(hca, place), How::Read);
+        }
+        self.touch(half, How::Write);
         if looks_up {
             self.touch(object::regions(to.hca), How::Read);
         }
@@ -148,9 +171,9 @@ impl World {
         }
     }
 
-    pub(super) fn touch_peer_mode(&mut self, peer: Endpoint) {
+    pub(super) fn touch_peer(&mut self, peer: Endpoint) {
         if let Some(place) = place_of(peer.qp) {
-            self.touch(object::mode(peer.hca.0, place), How::Read);
+            self.touch(object::hears(peer.hca.0, place), How::Read);
         }
     }
 

@@ -142,8 +142,9 @@ impl World {
             self.touch(object::timer(hca.0, place, kept.losses), How::Cause);
         }
         let linked = self.is_through(route);
-        if let Some(peer) = peer {
-            self.touch_peer_mode(peer);
+        // Over a link that is gone nobody would hear it, whoever is there.
+        if let Some(peer) = peer.filter(|_| refused || linked) {
+            self.touch_peer(peer);
         }
         let kept = self.state.untimed.pair(hca, place);
         kept.fired += 1;
