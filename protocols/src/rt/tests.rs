@@ -9,7 +9,9 @@ use std::rc::Rc;
 use std::task::Poll;
 use verbs_trait::{AccessFlags, CmId, Modify, Node, Park, QueuePair, SendOp, WcError, WcOp};
 
+mod known;
 mod one_by_one;
+mod pool;
 
 struct Bench {
     fake: Fake,
@@ -99,9 +101,20 @@ fn a_completion_of_an_armed_queue_wakes_and_it_is_armed_again() {
     assert!(bench.world().armed[0]);
     let id = bench.world().receives[0].0;
     bench.world().complete(id, Ok(WcOp::Recv));
-    assert_eq!(bench.world().channel.len(), 1);
+    assert_eq!((bench.world().channel.len(), sink.is_empty()), (1, true));
     assert_eq!(bench.settle(), until(Wait::Notify, None));
+    assert!(!sink.is_empty());
     assert_eq!(sink.take().map(|c| (c.tag, c.outcome.is_ok())), Some((7, true)));
+    assert!(sink.is_empty());
+    assert!(bench.world().armed[0]);
+}
+
+#[test]
+fn a_driver_may_arm_what_the_program_has_not_armed() {
+    let bench = Bench::new(Wait::Notify);
+    let _queue = bench.queue(4, 4);
+    assert!(!bench.world().armed[0]);
+    bench.rt.arm().expect("the fake device obeys");
     assert!(bench.world().armed[0]);
 }
 
@@ -522,62 +535,6 @@ fn a_configuration_in_which_nothing_could_run_is_refused() {
     ] {
         assert_eq!(Rt::<V>::new(&fake, config).err(), Some(RtError::Zero(what)));
     }
-}
-
-#[test]
-fn blocks_do_not_overlap_and_are_used_again() {
-    let fake = Fake::default();
-    let pool = BufferPool::<V>::new(&fake, 12, 3, AccessFlags::LOCAL_WRITE);
-    assert_eq!(pool.block_len(), 16, "whole words");
-    let blocks: Vec<_> = (0..3).map(|_| pool.alloc().expect("room")).collect();
-    assert!(blocks.iter().all(|block| block.len() == 16 && !block.is_empty()));
-    let none = pool.alloc().err();
-    assert_eq!(none, Some(VerbsError::Exhausted { what: "buffer", limit: 3 }));
-    for (i, block) in blocks.iter().enumerate() {
-        block.write(0, &[i as u8 + 1; 16]).expect("in bounds");
-    }
-    for (i, block) in blocks.iter().enumerate() {
-        assert_eq!(block.word(), Ok(u64::from_ne_bytes([i as u8 + 1; 8])));
-        let mut out = [0; 4];
-        block.read(12, &mut out).expect("in bounds");
-        assert_eq!(out, [i as u8 + 1; 4]);
-        assert!(block.read(13, &mut out).is_err() && block.write(13, &out).is_err());
-    }
-    let shared = blocks[1].clone();
-    drop(blocks);
-    assert_eq!(pool.in_use(), 1, "a clone shares the lease");
-    drop(shared);
-    assert_eq!(pool.in_use(), 0);
-    assert!(pool.alloc().is_ok());
-    assert_eq!(fake.world.borrow().regions, 1);
-}
-
-#[test]
-fn a_pool_registers_more_when_it_runs_out() {
-    let fake = Fake::default();
-    let pool = BufferPool::<V>::new(&fake, 8 * 1024, u32::MAX, AccessFlags::LOCAL_WRITE);
-    let blocks: Vec<_> = (0..9).map(|_| pool.alloc().expect("room")).collect();
-    assert!(fake.world.borrow().regions > 1);
-    for (i, block) in blocks.iter().enumerate() {
-        block.write(0, &(i as u64).to_ne_bytes()).expect("in bounds");
-    }
-    assert!(blocks.iter().enumerate().all(|(i, b)| b.word() == Ok(i as u64)));
-}
-
-#[test]
-fn blocks_that_were_reserved_need_no_registration() {
-    let fake = Fake::default();
-    let pool = BufferPool::<V>::new(&fake, 8 * 1024, 9, AccessFlags::LOCAL_WRITE);
-    pool.reserve(5).expect("room");
-    let regions = fake.world.borrow().regions;
-    let blocks: Vec<_> = (0..5).map(|_| pool.alloc().expect("room")).collect();
-    pool.reserve(5).expect("leased ones count");
-    assert_eq!(fake.world.borrow().regions, regions);
-    // Never more than its bound.
-    pool.reserve(100).expect("all that it may have");
-    drop(blocks);
-    let all: Vec<_> = std::iter::from_fn(|| pool.alloc().ok()).collect();
-    assert_eq!(all.len(), 9);
 }
 
 #[test]
