@@ -1,17 +1,19 @@
-//! What exploring quickly rests on: a program that is known by heart does what it would do if it ran.
+//! What exploring quickly rests on: a program that is known by heart does what it would do if it ran, and a state that was
+//! saved is the state.
 //!
 //! Random walks go through two scenes of one play side by side, by the same choices and faults. In one every program
 //! runs; in the other, programs run only where nobody has seen what they do. At every event both must offer the same, touch
 //! the same, and lead to the same fabric, bit for bit; and at the end both are judged alike. `BY_HEART_SEEDS` looks
 //! longer.
 
-use model_tests::explore::{Blueprint, Coverage, World};
+use model_tests::explore::{Blueprint, Coverage, Options, World, explore};
 use model_tests::worlds::locks::Locks;
 use model_tests::worlds::modes::Requests;
 use model_tests::worlds::stage::{Scene, Stage};
 use protocols::locks::Scheme;
 use sim_backend::choice::Rng;
 use sim_backend::explore::{FaultSet, Footprint, Outcome};
+use std::ops::ControlFlow;
 use verbs_trait::Wait;
 
 fn locks(scheme: Scheme, requests: &str, wait: Wait, one_by_one: bool) -> Locks {
@@ -79,6 +81,11 @@ impl Pair {
     }
 }
 
+/// What is survived. Crashes are not: there programs run.
+fn survived() -> FaultSet {
+    FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart)
+}
+
 fn seeds(few: u64) -> u64 {
     std::env::var("BY_HEART_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(few)
 }
@@ -91,11 +98,62 @@ fn a_program_that_is_known_by_heart_does_what_it_would_do_if_it_ran() {
         (Scheme::Ncosed, "xs,s,x", Wait::Poll, true),
         (Scheme::Ncosed, "x,s", Wait::Notify, false),
     ] {
-        let faults = FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart);
-        let mut pair = Pair::new(|| locks(scheme, requests, wait, one_by_one), faults);
+        let mut pair = Pair::new(|| locks(scheme, requests, wait, one_by_one), survived());
         (0..seeds(60)).for_each(|seed| pair.walk(seed));
         let stats = pair.scenes[1].repertoire().expect("programs are known by heart");
         assert!(0 < stats.learned && stats.learned < stats.steps, "{scheme:?}: {stats:?}");
         println!("{scheme:?} {requests}: {stats:?}");
+    }
+}
+
+/// A stage whose programs run, whatever is said.
+struct Running(Stage<Locks>);
+
+impl Blueprint for Running {
+    type World = Scene<Locks>;
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn allow(&mut self, faults: FaultSet) {
+        self.0.allow(faults);
+    }
+
+    fn compare(&mut self, states: bool) {
+        self.0.compare(states);
+    }
+
+    fn root(&mut self) -> Scene<Locks> {
+        self.0.root()
+    }
+
+    fn reset(&mut self, scene: &mut Scene<Locks>) {
+        self.0.reset(scene);
+    }
+}
+
+/// The search saves states and goes back to them, too: it must come to as much as one that begins each execution anew.
+#[test]
+fn exploring_by_heart_comes_to_what_exploring_comes_to() {
+    for (scheme, requests, wait, one_by_one, faults) in [
+        (Scheme::Srsl, "x,*,x", Wait::Notify, false, 0),
+        (Scheme::Dqnl, "x,x", Wait::Poll, true, 1),
+        (Scheme::Ncosed, "*,s", Wait::Poll, true, 1),
+        (Scheme::Ncosed, "x,s,x", Wait::Poll, true, 0),
+    ] {
+        let stage = || Stage::new(locks(scheme, requests, wait, one_by_one));
+        let options = Options { faults, kinds: survived(), ..Options::default() };
+        let watch = &mut |_: &_| ControlFlow::Continue(());
+        let ran = explore(&mut Running(stage()), &options, watch).expect("it is deterministic");
+        let known = explore(&mut stage(), &options, watch).expect("it is deterministic");
+        let tell = |report: &model_tests::explore::Report| {
+            let counts =
+                [report.executions, report.redundant, report.states, report.deepest, report.imprecise];
+            (report.verdict, report.exhaustive, counts, report.coverage.clone())
+        };
+        assert_eq!(tell(&ran), tell(&known), "{scheme:?} {requests}");
+        assert!(ran.executions > 50, "{scheme:?} {requests}: {}", ran.executions);
+        assert!(known.transitions < ran.transitions, "{scheme:?} {requests}: states are saved");
     }
 }
