@@ -202,28 +202,22 @@ impl<P: Play> Scene<P> {
         &mut self,
         event: EventId,
         outcome: Outcome,
-        touched: Option<&mut Footprint>,
+        mut touched: Option<&mut Footprint>,
     ) -> Result<Taken, Stuck> {
-        let Some(touched) = touched else { return self.take_one(event, outcome, None) };
-        self.change();
-        let taken = self.take_one(event, outcome, Some(touched))?;
-        if let Some(how) = self.change() {
+        if touched.is_some() {
+            self.change();
+        }
+        let Scene { play, cluster, fabric, by_heart, .. } = self;
+        let taken = match by_heart {
+            Some(known) => known.take(event, outcome, touched.as_deref_mut(), play, cluster, fabric)?,
+            None => fabric.take(event, outcome, touched.as_deref_mut())?,
+        };
+        if let Some(touched) = touched
+            && let Some(how) = self.change()
+        {
             touched.push(HOLDERS, how);
         }
         Ok(taken)
-    }
-
-    fn take_one(
-        &mut self,
-        event: EventId,
-        outcome: Outcome,
-        touched: Option<&mut Footprint>,
-    ) -> Result<Taken, Stuck> {
-        let Scene { play, cluster, fabric, by_heart, .. } = self;
-        Ok(match by_heart {
-            Some(known) => known.take(event, outcome, touched, play, cluster, fabric)?,
-            None => fabric.take(event, outcome, touched)?,
-        })
     }
 
     /// How the holders have changed since the last call.

@@ -10,7 +10,6 @@ use super::{Fabric, Root};
 use crate::NodeId;
 use crate::choice::EventId;
 use crate::explore::{Footprint, NotEnabled, Outcome, Snapshot, Taken};
-use crate::verbs::WorldRef;
 use crate::world::{Known, Moment, Tape, World};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -107,10 +106,9 @@ impl<T, E> Repertoire<T, E> {
         }
         let built = self.fabric.begin(&mut self.root, build);
         let at = self.starts();
-        self.root.with_state(|state| state.set_moments(&at));
-        self.fabric.world.borrow_mut().state.set_moments(&at);
-        self.stats.set_ups += 1;
-        self.companies.push(Company { built, programs: self.fabric.take_programs(), at, used: 0 });
+        self.root.with_state(|state| state.untimed.set_moments(&at));
+        self.fabric.world.borrow_mut().state.untimed.set_moments(&at);
+        self.found(built, at);
     }
 
     /// Keeps the present state, in place of what is there.
@@ -255,10 +253,15 @@ impl<T, E> Repertoire<T, E> {
             self.fabric.dropping(|| drop(oldest));
         }
         let built = self.fabric.play(&mut self.root, build);
-        let at = self.root.with_state(|state| state.moments());
+        let at = self.root.with_state(|state| state.untimed.moments());
+        self.found(built, at);
+        self.companies.len() - 1
+    }
+
+    /// Another company: of the programs that a set-up has mounted.
+    fn found(&mut self, built: T, at: Vec<Moment>) {
         self.stats.set_ups += 1;
         self.companies.push(Company { built, programs: self.fabric.take_programs(), at, used: 0 });
-        self.companies.len() - 1
     }
 }
 
@@ -308,7 +311,6 @@ impl Asides {
     /// Says something: carried out now, and whenever the same program says it again.
     pub fn say(&self, what: impl Fn() + 'static) {
         let Some(world) = self.world.upgrade() else { return what() };
-        let world: WorldRef = world;
         if !world.borrow_mut().is_said() {
             return;
         }

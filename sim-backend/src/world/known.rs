@@ -7,7 +7,7 @@
 //! for it, and what they are answered says where it stands then. Only where nobody has seen what it does next it has to
 //! run itself, as far as that moment by the answers that lead there, and from there on in earnest.
 
-use super::{State, World};
+use super::World;
 use crate::NodeId;
 use std::any::Any;
 use std::fmt;
@@ -175,18 +175,6 @@ impl Known {
 
 /// A program did something else after the same answers.
 pub(super) const OTHER: &str = "a program does the same after the same answers";
-
-impl State {
-    /// Where nodes' programs stand.
-    pub fn moments(&self) -> Vec<Moment> {
-        self.untimed.moments()
-    }
-
-    /// Nodes' programs stand there.
-    pub fn set_moments(&mut self, at: &[Moment]) {
-        self.untimed.set_moments(at);
-    }
-}
 
 impl World {
     /// Where a node's program stands.

@@ -95,10 +95,12 @@ impl Untimed {
         &mut self.nodes[node.index()].moment
     }
 
+    /// Where nodes' programs stand.
     pub fn moments(&self) -> Vec<Moment> {
         self.nodes.iter().map(|node| node.moment).collect()
     }
 
+    /// Nodes' programs stand there.
     pub fn set_moments(&mut self, at: &[Moment]) {
         self.nodes.iter_mut().zip(at).for_each(|(node, at)| node.moment = *at);
     }
