@@ -310,6 +310,6 @@ impl<V: Verbs> Rt<V> {
 }
 
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use verbs_trait::{AccessFlags, CmId, Modify, Node, Park, QueuePair, SendOp, WcEr
 mod known;
 mod one_by_one;
 mod pool;
+mod told;
 
 struct Bench {
     fake: Fake,
@@ -464,6 +465,26 @@ fn shutting_down_ends_everything_and_the_program() {
     assert_eq!(bench.rt.audit(), RtAudit::default());
     assert_eq!(bench.world().qps_destroyed.len(), 1);
     assert_eq!(bench.program.step(), Park::Done);
+    bench.world().armed.fill(false);
+    assert_eq!((bench.rt.arm(), bench.world().armed[0]), (Ok(()), false), "its completion queues are gone");
+}
+
+#[test]
+fn what_was_posted_when_the_node_ended_gives_its_memory_back_and_is_told_to_no_sink() {
+    let bench = Bench::new(Wait::Poll);
+    let (queue, sink) = (bench.queue(8, 4), Sink::new());
+    let pool = BufferPool::<V>::new(&bench.fake, 8, 4, AccessFlags::LOCAL_WRITE);
+    let lease = || Lease::Block { block: pool.alloc().expect("room"), len: 8 };
+    queue.post_recv(&sink, 9, lease()).expect("room");
+    queue.post_to(&sink, 8, SEND, Local::Lease(lease())).expect("room");
+    queue.post_quiet(SEND, Local::Lease(lease())).expect("room");
+    let pending = queue.post(SEND, Local::Lease(lease())).expect("room");
+    bench.rt.shutdown();
+    assert_eq!(pool.in_use(), 4, "the adapter may still write there");
+    drop(queue);
+    assert_eq!((pool.in_use(), bench.rt.audit().slots, sink.is_empty()), (1, 1, true));
+    drop(pending);
+    assert_eq!((pool.in_use(), bench.rt.audit()), (0, RtAudit::default()));
 }
 
 #[test]

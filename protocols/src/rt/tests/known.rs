@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::task::{Context, Waker};
-use verbs_trait::{MemoryRegion, ProtectionDomain, QpNum};
+use verbs_trait::{MemoryRegion, ProtectionDomain, QpNum, RemoteSlice};
 
 /// What an adapter holds and its program cannot know: this many sends, and so many bytes of the first message.
 struct Held {
@@ -63,6 +63,36 @@ fn each_half_of_a_digest_tells_words_their_order_and_their_number_apart() {
     assert_eq!(finished.finish(), digest(7u64) as u64);
 }
 
+/// As wide as it is: a hash that leaned to one side would tell fewer states apart than it has bits.
+#[test]
+fn each_bit_of_a_digest_is_set_as_often_as_not() {
+    const MANY: u64 = 4_000;
+    let all: Vec<u128> = (0..MANY).map(digest).collect();
+    for bit in 0..128 {
+        let set = all.iter().filter(|digest| *digest >> bit & 1 == 1).count();
+        assert!((1_800..2_200).contains(&set), "bit {bit} is set in {set} of {MANY}");
+    }
+}
+
+#[test]
+fn numbers_of_every_width_and_the_last_bytes_of_a_slice_are_told() {
+    let written = |bytes: &[u8]| {
+        let mut digest = Digest::default();
+        digest.write(bytes);
+        digest.whole()
+    };
+    let mut all = vec![digest(()), digest(1u8), digest(2u8), digest(3u32), digest(4u32), digest(5usize)];
+    all.extend((0..24).map(|len| written(&[0; 24][..len])));
+    all.extend((0..20).map(|at| {
+        let mut bytes = [0; 20];
+        bytes[at] = 200;
+        written(&bytes)
+    }));
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+    assert_ne!(digest(true), digest(false));
+    assert_ne!(digest("ab"), digest("ac"));
+}
+
 #[test]
 fn a_lease_is_known_by_the_bytes_asked_for_wherever_they_are() {
     let bench = Bench::new(Wait::Poll);
@@ -71,6 +101,9 @@ fn a_lease_is_known_by_the_bytes_asked_for_wherever_they_are() {
     let (here, there) = (region(&bench, &bytes), region(&bench, &shifted));
     let lease = |mr: &Fake, at| Lease::Range { mr: mr.clone(), at, len: 150 };
     let before = content(&lease(&here, 0), 0..150);
+    let none = Lease::<V>::Range { mr: here.clone(), at: 3, len: 0 };
+    assert_eq!((lease(&here, 0).len(), none.len(), Lease::<V>::Nothing.len()), (150, 0, 0));
+    assert!(none.is_empty() && Lease::<V>::Nothing.is_empty() && !lease(&here, 0).is_empty());
     assert_eq!(content(&lease(&there, 40), 0..150), before);
     assert_eq!(content(&lease(&here, 0), 0..1_000), before, "it has no more");
     assert_ne!(content(&lease(&there, 39), 0..150), before);
@@ -113,4 +146,142 @@ fn of_a_receive_buffer_what_has_arrived_is_known_and_no_more() {
     buffer.write(4, &[2]).expect("within");
     assert_eq!(with(None), nothing);
     assert_ne!(with(Some(5)), five);
+}
+
+/// What each way of using a queue leaves outstanding there.
+#[test]
+fn a_queue_is_known_by_each_thing_that_decides_how_its_requests_end() {
+    type Use = fn(&Queue<V>, &Fake);
+    const AT: RemoteSlice = RemoteSlice { addr: 0, len: 8, rkey: 0 };
+    const READ: SendOp<'static, V> = SendOp::Read { from: AT };
+    let quiet = |queue: &Queue<V>, op| queue.post_quiet(op, nothing()).expect("room");
+    let uses: Vec<(Use, usize)> = vec![
+        (|_, _| {}, 0),
+        (|queue, _| queue.post_quiet(SEND, nothing()).expect("room"), 1),
+        (|queue, _| queue.post_quiet(SendOp::Write { to: AT, imm: None }, nothing()).expect("room"), 1),
+        (|queue, _| queue.post_quiet(READ, nothing()).expect("room"), 1),
+        (|queue, _| queue.post_quiet(SendOp::FetchAdd { at: AT, add: 1 }, nothing()).expect("room"), 1),
+        (
+            |queue, _| {
+                let swap = SendOp::CompareSwap { at: AT, compare: 0, swap: 1 };
+                queue.post_quiet(swap, nothing()).expect("room");
+            },
+            1,
+        ),
+        // As the first, but it completes by itself; and then once more as the marker of a fence.
+        (|queue, _| drop(queue.post(SEND, nothing()).expect("room")), 1),
+        (|queue, _| assert!(queue.fence()), 1),
+        // Somebody waits for it: has not looked yet, or has.
+        (|queue, _| std::mem::forget(queue.post(SEND, nothing()).expect("room")), 1),
+        (
+            |queue, _| {
+                let mut pending = queue.post(SEND, nothing()).expect("room");
+                let mut cx = Context::from_waker(Waker::noop());
+                assert!(std::pin::Pin::new(&mut pending).poll(&mut cx).is_pending());
+                std::mem::forget(pending);
+            },
+            1,
+        ),
+        (|queue, _| queue.post_to(&Sink::new(), 1, SEND, nothing()).expect("room"), 1),
+        (|queue, _| queue.post_to(&Sink::new(), 2, SEND, nothing()).expect("room"), 1),
+        (
+            |queue, mr| {
+                let lease = Lease::Range { mr: mr.clone(), at: 0, len: 8 };
+                queue.post_quiet(SEND, Local::Lease(lease)).expect("room");
+            },
+            1,
+        ),
+        (
+            |queue, mr| {
+                let lease = Lease::Range { mr: mr.clone(), at: 0, len: 16 };
+                queue.post_quiet(SEND, Local::Lease(lease)).expect("room");
+            },
+            1,
+        ),
+        (|queue, _| queue.post_recv(&Sink::new(), 1, Lease::Nothing).expect("room"), 1),
+        (|queue, _| queue.post_recv(&Sink::new(), 2, Lease::Nothing).expect("room"), 1),
+        (
+            |queue, _| [SEND, READ].into_iter().for_each(|op| queue.post_quiet(op, nothing()).expect("room")),
+            2,
+        ),
+        (
+            |queue, _| [READ, SEND].into_iter().for_each(|op| queue.post_quiet(op, nothing()).expect("room")),
+            2,
+        ),
+        (|queue, _| queue.watch_sends(&Context::from_waker(Waker::noop())), 0),
+        (
+            |queue, _| {
+                queue.post_recv(&Sink::new(), 1, Lease::Nothing).expect("room");
+                let drained = std::pin::pin!(queue.drained());
+                assert!(drained.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            },
+            1,
+        ),
+    ];
+    let tell = |(usage, count): &(Use, usize), before: u32| {
+        let bench = Bench::new(Wait::Poll);
+        let (queue, another, mr) = (bench.queue(16, 4), bench.queue(16, 4), region(&bench, &[7; 16]));
+        // Whatever names and places requests of another queue have taken.
+        (0..before).for_each(|_| quiet(&another, SEND));
+        usage(&queue, &mr);
+        let mut digest = Digest::default();
+        assert_eq!(queue.content(&Held { sends: 2, bytes: None }, &mut digest), *count);
+        assert_eq!(bench.rt.requests_known(), count + before as usize);
+        digest.whole()
+    };
+    let known: Vec<u128> = uses.iter().map(|usage| tell(usage, 0)).collect();
+    for (i, one) in known.iter().enumerate() {
+        assert!(!known[..i].contains(one), "{i} is as {:?}", known.iter().position(|other| other == one));
+        assert_eq!(tell(&uses[i], 3), *one, "{i}");
+    }
+}
+
+#[test]
+fn a_queue_that_failed_is_known_from_one_that_did_not() {
+    let after = |result| {
+        let mut bench = Bench::new(Wait::Poll);
+        let queue = bench.queue(4, 4);
+        drop(queue.post(SEND, nothing()).expect("room"));
+        bench.complete(0, result);
+        bench.settle();
+        assert_eq!(bench.rt.requests_known(), 0);
+        known(&queue, Held { sends: 0, bytes: None })
+    };
+    let unused = Bench::new(Wait::Poll);
+    let fresh = known(&unused.queue(4, 4), Held { sends: 0, bytes: None });
+    assert_eq!(after(Ok(WcOp::Send)), fresh, "how often it was used does not count");
+    assert_ne!(after(Err(WcError::RetryExc)), fresh);
+}
+
+/// Results of requests that have ended at the adapter are in memory, and the program may look at them soon. Of the
+/// others, and of what is only sent, memory says nothing.
+#[test]
+fn of_the_memory_of_sends_the_results_of_those_that_ended_are_known() {
+    const AT: RemoteSlice = RemoteSlice { addr: 0, len: 8, rkey: 0 };
+    let ops: [(SendOp<'static, V>, bool); 5] = [
+        (SendOp::Read { from: AT }, true),
+        (SendOp::FetchAdd { at: AT, add: 1 }, true),
+        (SendOp::CompareSwap { at: AT, compare: 0, swap: 1 }, true),
+        (SEND, false),
+        (SendOp::Write { to: AT, imm: None }, false),
+    ];
+    for (op, fetches) in ops {
+        let bench = Bench::new(Wait::Poll);
+        let (queue, memory) = (bench.queue(16, 4), region(&bench, &[0; 24]));
+        for at in [0, 8, 16] {
+            let lease = Lease::Range { mr: memory.clone(), at, len: 8 };
+            queue.post_quiet(op, Local::Lease(lease)).expect("room");
+        }
+        for sends in 0..=4 {
+            let now = || known(&queue, Held { sends, bytes: None });
+            for n in 0..3 {
+                let before = now();
+                memory.write(8 * n + 7, &[1]).expect("within");
+                let ended = n + (sends as usize) < 3;
+                assert_eq!(now() != before, fetches && ended, "{sends} have not ended, of {n}");
+                memory.write(8 * n + 7, &[0]).expect("within");
+                assert_eq!(now(), before);
+            }
+        }
+    }
 }
