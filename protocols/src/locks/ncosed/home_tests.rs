@@ -5,7 +5,9 @@ use super::home::{Action, Event, Home};
 use super::messages::{Epoch, Message, Report, Stake};
 use super::word::Word;
 use crate::locks::Mode;
+use crate::rt::Digest;
 use crate::transport::Rank;
+use std::hash::Hash;
 use verbs_trait::RemoteSlice;
 
 fn rank(n: u32) -> Rank {
@@ -271,4 +273,34 @@ fn messages_of_other_epochs_and_from_strangers_change_nothing() {
     assert_eq!(home.hear(1, WAIT), NOTHING);
     assert_eq!(home.hear(3, WAIT), [Action::OutOfTurn]);
     assert_eq!(home.0.unspent(), 0);
+}
+
+#[test]
+fn explorers_know_it_by_who_has_opened_it_and_by_what_it_owes() {
+    let told = |events: &[Event]| {
+        let mut home = Scene(Home::new());
+        events.iter().for_each(|&event| drop(home.tell(event)));
+        let mut digest = Digest::default();
+        home.0.hash(&mut digest);
+        digest.whole()
+    };
+    let open = |n| Event::Message(rank(n), Message::Open);
+    let (word, release) =
+        (Event::Word(Some(place(8))), Event::Message(rank(1), Message::Release { epoch: 1 }));
+    let histories: [&[Event]; 9] = [
+        &[],
+        &[open(1)],
+        &[open(2)],
+        &[open(1), word],
+        &[open(2), word],
+        &[open(1), Event::Word(Some(place(16)))],
+        &[open(1), word, release],
+        &[open(1), word, release, release],
+        &[open(1), word, Event::Message(rank(1), WAIT)],
+    ];
+    let known = histories.map(told);
+    for (i, one) in known.iter().enumerate() {
+        assert!(!known[..i].contains(one), "{i}");
+    }
+    assert_eq!(histories.map(told), known);
 }

@@ -95,7 +95,11 @@ mod word;
 #[cfg(test)]
 mod home_tests;
 #[cfg(test)]
+mod member_tests;
+#[cfg(test)]
 mod messages_tests;
+#[cfg(test)]
+mod seat_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

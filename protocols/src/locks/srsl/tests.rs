@@ -7,6 +7,7 @@ use crate::locks::content::Telling;
 use crate::locks::queue::OutOfTurn;
 use crate::locks::stats::Counters;
 use crate::locks::{LockKey, Mode, Token};
+use crate::rt::Digest;
 use crate::transport::Rank;
 use proptest::prelude::*;
 use std::pin::pin;
@@ -136,6 +137,44 @@ fn a_request_is_answered_by_its_home_and_by_nobody_else() {
         seat.on_message(home, answer);
         assert_eq!((look(), wire.0.out_of_turn.get()), (Poll::Ready(end), 1), "{patience:?} {answer:?}");
     }
+}
+
+#[test]
+fn explorers_know_a_seat_by_what_its_request_has_come_to() {
+    let (home, token) = (rank(1), Token(256));
+    let told = |patience: Option<Patience>, answer: Option<Message>, looks: bool| {
+        let seat = Seat::new(Rc::new(Silence::default()), LockKey(7), home);
+        if let Some(patience) = patience {
+            let mut request = pin!(seat.lock(Mode::Exclusive, patience));
+            let mut look = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(look(), Poll::Pending);
+            assert!(seat.is_taken());
+            if let Some(answer) = answer {
+                seat.on_message(home, answer);
+            }
+            if looks {
+                assert!(look().is_ready());
+            }
+        }
+        let mut digest = Digest::default();
+        seat.content(&mut digest);
+        (digest.whole(), seat.is_taken())
+    };
+    let (idle, queue, tries) = (None, Some(Patience::Queue), Some(Patience::Try));
+    let all = [
+        told(idle, None, false),
+        told(queue, None, false),
+        told(tries, None, false),
+        told(tries, Some(Message::Busy), false),
+        told(queue, Some(Message::Grant { token }), true),
+        told(queue, Some(Message::Grant { token: Token(512) }), true),
+    ];
+    for (i, one) in all.iter().enumerate() {
+        assert!(all[..i].iter().all(|other| other.0 != one.0), "{i}");
+    }
+    assert_eq!(all.map(|one| one.1), [false, true, true, true, true, true]);
+    assert_eq!(told(tries, Some(Message::Busy), true), all[0], "refused, it has nothing");
+    assert_eq!(told(tries, Some(Message::Grant { token }), true), all[4]);
 }
 
 fn message() -> impl Strategy<Value = Message> {
