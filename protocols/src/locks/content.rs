@@ -66,3 +66,7 @@ impl<V: Verbs> Words<V> {
         self.numbers().hash(to);
     }
 }
+
+#[cfg(test)]
+#[path = "content_tests.rs"]
+mod tests;

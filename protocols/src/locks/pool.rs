@@ -59,3 +59,43 @@ impl<J: 'static> Pool<J> {
         keep
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rt::RtConfig;
+    use crate::rt::fake::{Fake, V};
+    use crate::rt::sync::Signal;
+    use std::cell::Cell;
+    use verbs_trait::{Node, Park};
+
+    #[test]
+    fn jobs_at_one_time_have_a_task_each_of_which_a_few_are_kept_for_the_next() {
+        let rt = Rt::<V>::new(&Fake::default(), RtConfig::default()).expect("the fake device obeys");
+        let (mut program, pool) = (rt.program(), Pool::new());
+        let (end, begun, done) = (Signal::new(), Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        let give = |job: usize| {
+            let (end, begun, done) = (end.clone(), Rc::clone(&begun), Rc::clone(&done));
+            pool.give(&rt, job, move |job| {
+                let (end, begun, done) = (end.clone(), Rc::clone(&begun), Rc::clone(&done));
+                async move {
+                    begun.set(begun.get() + job);
+                    end.changed().await;
+                    done.set(done.get() + job);
+                }
+            });
+        };
+        let mut tasks = || {
+            while program.step() == Park::Again {}
+            rt.audit().tasks
+        };
+        (0..KEPT + 3).for_each(|_| give(1));
+        assert_eq!((tasks(), begun.get(), done.get()), (KEPT + 3, KEPT + 3, 0));
+        end.notify();
+        assert_eq!((tasks(), done.get()), (KEPT, KEPT + 3));
+        give(1000);
+        assert_eq!((tasks(), begun.get()), (KEPT, KEPT + 1003), "one that was idle does it");
+        end.notify();
+        assert_eq!((tasks(), done.get()), (KEPT, KEPT + 1003));
+    }
+}

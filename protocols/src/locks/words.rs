@@ -115,3 +115,7 @@ impl<V: Verbs> Words<V> {
         (memory.in_use, memory.retired.len() as u64)
     }
 }
+
+#[cfg(test)]
+#[path = "words_tests.rs"]
+mod tests;

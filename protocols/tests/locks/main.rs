@@ -6,6 +6,8 @@ mod cost;
 mod downgrade;
 mod faults;
 mod requests;
+mod strangers;
+mod told;
 
 use protocols::locks::Scheme;
 use verbs_trait::Wait;
