@@ -217,3 +217,27 @@ impl<V: Verbs> ncosed::Wire for Net<V> {
         &self.counters
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::locks::words::tests::Home;
+
+    #[test]
+    fn pauses_are_twice_as_long_each_time_up_to_a_bound() {
+        let home = Home::new();
+        let (net, rt) = (home.net.clone(), home.rt.clone());
+        let pauses = home.run(async move {
+            let (mut pause, mut pauses) = (PAUSES.0, Vec::new());
+            for _ in 0..13 {
+                let before = rt.now();
+                net.pause(&mut pause).await;
+                pauses.push((rt.now() - before).0 / 1_000);
+            }
+            pauses
+        });
+        let expected = [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 5_120, 10_000, 10_000, 10_000];
+        // In microseconds; what the processor itself takes is much less.
+        assert_eq!(pauses, expected);
+    }
+}

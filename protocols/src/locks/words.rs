@@ -118,4 +118,4 @@ impl<V: Verbs> Words<V> {
 
 #[cfg(test)]
 #[path = "words_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -13,16 +13,19 @@ use std::hash::Hash;
 use std::rc::Rc;
 use verbs_trait::{Device, Nanos, Wait};
 
+/// Nothing here takes longer.
+const SOON: Nanos = Nanos::from_millis(100);
+
 /// A home, and its node.
-struct Home {
+pub(in super::super) struct Home {
     fabric: Fabric,
-    rt: Rt<Sim>,
-    net: Net<Sim>,
+    pub(in super::super) rt: Rt<Sim>,
+    pub(in super::super) net: Net<Sim>,
     words: Rc<Words<Sim>>,
 }
 
 impl Home {
-    fn new() -> Home {
+    pub(in super::super) fn new() -> Home {
         let profile = Profile::builtin("present-day").expect("a profile that ships");
         let fabric = Fabric::new(Config::new(1, profile), Box::new(Seeded::new(1))).expect("a world");
         let ctx = fabric.devices(NodeId(0))[0].open().expect("a device");
@@ -43,11 +46,11 @@ impl Home {
     }
 
     /// Runs something on the node until it ends.
-    fn run<T: 'static>(&self, what: impl Future<Output = T> + 'static) -> T {
+    pub(in super::super) fn run<T: 'static>(&self, what: impl Future<Output = T> + 'static) -> T {
         let value = Rc::new(Cell::new(None));
         let end = Rc::clone(&value);
         self.rt.spawn(async move { end.set(Some(what.await)) });
-        self.fabric.run_until(self.fabric.now() + Nanos::from_millis(1));
+        self.fabric.run_until(self.fabric.now() + SOON);
         value.take().expect("it has ended")
     }
 

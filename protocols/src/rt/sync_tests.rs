@@ -132,3 +132,19 @@ fn until_looks_again_after_every_change() {
     assert!(waiting.as_mut().poll(&mut cx).is_ready());
     assert_eq!(looked.get(), 3);
 }
+
+/// A future may be polled by one task and then by another, which has it then.
+#[test]
+fn the_task_that_looked_last_is_woken() {
+    let [(first, one), (second, other)] = [counting(), counting()];
+    let (sender, mut receiver) = oneshot();
+    let (letters, mut mailbox) = mailbox();
+    for waker in [&one, &other] {
+        let mut cx = Context::from_waker(waker);
+        assert!(
+            Pin::new(&mut receiver).poll(&mut cx).is_pending() && mailbox.poll_recv(&mut cx).is_pending()
+        );
+    }
+    assert_eq!((sender.send(1), letters.send(2)), (Ok(()), Ok(())));
+    assert_eq!((woken(&first), woken(&second)), (0, 2));
+}

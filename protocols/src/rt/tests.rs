@@ -9,10 +9,12 @@ use std::rc::Rc;
 use std::task::Poll;
 use verbs_trait::{AccessFlags, CmId, Modify, Node, Park, QueuePair, SendOp, WcError, WcOp};
 
+mod events;
 mod known;
 mod one_by_one;
 mod pool;
 mod told;
+mod watchers;
 
 struct Bench {
     fake: Fake,
@@ -506,47 +508,6 @@ fn a_task_that_shuts_the_node_down_ends_the_step() {
 }
 
 #[test]
-fn connection_events_reach_whoever_listens_or_asked() {
-    let mut bench = Bench::new(Wait::Poll);
-    let (own, other) = (Service(1), Service(2));
-    let (connector, mut events) = bench.rt.listen(own).expect("nobody listens yet");
-    assert!(bench.rt.listen(own).is_err(), "one listener a service");
-    let id = connector.resolve("n1").expect("the fake device obeys");
-    let request = |id, service| CmEvent::Request { id: CmId(id), service, private: Vec::new() };
-    bench.world().cm_events.extend([
-        request(1, own),
-        request(2, other),
-        CmEvent::Resolved { id },
-        CmEvent::Disconnected { id: CmId(1) },
-        CmEvent::Established { id: CmId(1), private: Vec::new() },
-    ]);
-    bench.settle();
-    assert_eq!(events.try_recv(), Some(request(1, own)));
-    assert_eq!(events.try_recv(), Some(CmEvent::Resolved { id }));
-    assert_eq!(events.try_recv(), Some(CmEvent::Disconnected { id: CmId(1) }));
-    assert_eq!(events.try_recv(), None, "a connection that is over has no more events");
-    assert_eq!(bench.world().rejected, [CmId(2)], "nobody listens there");
-    connector.disconnect(id);
-    bench.world().cm_events.push_back(CmEvent::Unreachable { id });
-    bench.settle();
-    assert_eq!(events.try_recv(), None, "nor has one that was given up");
-}
-
-#[test]
-fn asynchronous_events_reach_everyone_who_asked() {
-    let mut bench = Bench::new(Wait::Poll);
-    let (mut a, mut b) = (bench.rt.async_events(), bench.rt.async_events());
-    bench.world().async_events.push_back(AsyncEvent::PortError(1));
-    bench.settle();
-    assert_eq!(a.try_recv(), Some(AsyncEvent::PortError(1)));
-    drop(a);
-    bench.world().async_events.push_back(AsyncEvent::DeviceFatal);
-    bench.settle();
-    let got: Vec<_> = std::iter::from_fn(|| b.try_recv()).collect();
-    assert_eq!(got, [AsyncEvent::PortError(1), AsyncEvent::DeviceFatal]);
-}
-
-#[test]
 fn a_configuration_in_which_nothing_could_run_is_refused() {
     let fake = Fake::default();
     for (what, config) in [
@@ -556,6 +517,17 @@ fn a_configuration_in_which_nothing_could_run_is_refused() {
     ] {
         assert_eq!(Rt::<V>::new(&fake, config).err(), Some(RtError::Zero(what)));
     }
+}
+
+#[test]
+fn time_chance_and_work_are_the_hosts() {
+    let mut bench = Bench::new(Wait::Poll);
+    assert_eq!((bench.rt.now(), bench.rt.random()), (Nanos(0), 4));
+    bench.rt.spend(verbs_trait::Work::Compute(Nanos(30)));
+    assert_eq!(bench.rt.now(), Nanos(30));
+    let sleeper = bench.rt.clone();
+    bench.rt.spawn(async move { sleeper.sleep(Nanos(12)).await });
+    assert_eq!(bench.settle(), until(Wait::Poll, Some(42)));
 }
 
 #[test]

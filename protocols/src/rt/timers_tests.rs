@@ -89,6 +89,24 @@ fn a_million_cancelled_deadlines_do_not_pile_up() {
     assert_eq!((timers.alive(), timers.next()), (1, Some(Nanos(5))));
 }
 
+/// A few entries cost nothing; of more, as many as are of use: the work of dropping them is then shared by as many.
+#[test]
+fn entries_of_cancelled_timers_are_dropped_when_they_are_as_many_as_the_rest() {
+    for (alive, most) in [(0, 63), (1, 63), (31, 63), (32, 63), (33, 65), (100, 199)] {
+        let mut timers = Timers::default();
+        for _ in 0..alive {
+            timers.set(Nanos(5), Waker::noop().clone());
+        }
+        let longest = (0..1_000).map(|_| {
+            let id = timers.set(Nanos(9), Waker::noop().clone());
+            timers.cancel(id);
+            timers.heap.len()
+        });
+        assert_eq!(longest.max(), Some(most), "{alive}");
+        assert_eq!((timers.alive(), timers.next()), (alive, (alive > 0).then_some(Nanos(5))));
+    }
+}
+
 #[test]
 fn clearing_forgets_every_timer_and_every_name() {
     let mut timers = Timers::default();

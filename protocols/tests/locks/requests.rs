@@ -80,6 +80,31 @@ fn a_request_whose_future_is_dropped_is_withdrawn() {
     });
 }
 
+/// Who has left is not served by a grant that comes later: it is passed on, and counted.
+#[test]
+fn a_grant_for_which_nobody_waits_any_more_is_passed_on_and_counted() {
+    each(|scheme, wait| {
+        let cluster = Cluster::new(scheme, wait, 2, 1);
+        let at = |n: u64| Nanos::from_millis(100 * n);
+        let key = LockKey::named("too late");
+        let (rt, holder) = (cluster.rt(1), cluster.client(1));
+        cluster.rt(1).spawn(async move {
+            let held = holder.lock(key, Mode::Exclusive).await.expect("a grant");
+            rt.sleep_until(at(3)).await;
+            held.unlock().await;
+        });
+        let (rt, client) = (cluster.rt(0), cluster.client(0));
+        cluster.tell(0, async move {
+            rt.sleep_until(at(1)).await;
+            let late = client.lock_until(key, Mode::Exclusive, at(2)).await;
+            assert_eq!(late.err(), Some(LockError::Deadline));
+            rt.sleep_until(at(4)).await;
+        });
+        let stats = cluster.stats();
+        assert_eq!((stats.grants, stats.late_grants, stats.abandoned), (1, 1, 1), "{scheme} {wait:?}");
+    });
+}
+
 #[test]
 fn a_grant_that_is_dropped_is_given_back() {
     each(|scheme, wait| {

@@ -276,6 +276,24 @@ fn messages_of_other_epochs_and_from_strangers_change_nothing() {
 }
 
 #[test]
+fn it_is_rebuilding_from_an_epoch_s_end_to_the_next_one_s_beginning() {
+    let mut home = Scene(Home::new());
+    assert!(!home.0.is_rebuilding() && home.0.word().is_none());
+    home.hear(1, Message::Open);
+    assert!(!home.0.is_rebuilding(), "its first word is being looked for");
+    home.tell(Event::Word(Some(place(8))));
+    assert!(!home.0.is_rebuilding() && home.0.word() == Some(place(8)));
+    assert!(home.report(1, Stake::Holds(Mode::Exclusive)).contains(&swap(Word::FREE, Word::POISON)));
+    assert!(home.0.is_rebuilding(), "the word is being closed");
+    home.swapped(Word::FREE);
+    assert!(home.0.is_rebuilding(), "one holds that had reported it");
+    assert_eq!(home.release(1), [Action::FreshWord { retired: Some(place(8)) }]);
+    assert!(home.0.is_rebuilding(), "its next word is being looked for");
+    home.tell(Event::Word(Some(place(16))));
+    assert!(!home.0.is_rebuilding() && home.0.word() == Some(place(16)));
+}
+
+#[test]
 fn explorers_know_it_by_who_has_opened_it_and_by_what_it_owes() {
     let told = |events: &[Event]| {
         let mut home = Scene(Home::new());

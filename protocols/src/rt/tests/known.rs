@@ -67,10 +67,13 @@ fn each_half_of_a_digest_tells_words_their_order_and_their_number_apart() {
 #[test]
 fn each_bit_of_a_digest_is_set_as_often_as_not() {
     const MANY: u64 = 4_000;
-    let all: Vec<u128> = (0..MANY).map(digest).collect();
-    for bit in 0..128 {
-        let set = all.iter().filter(|digest| *digest >> bit & 1 == 1).count();
-        assert!((1_800..2_200).contains(&set), "bit {bit} is set in {set} of {MANY}");
+    // Words that differ in their lowest bits, and in their highest ones.
+    for shift in [0, 52] {
+        let all: Vec<u128> = (0..MANY).map(|n| digest(n << shift)).collect();
+        for bit in 0..128 {
+            let set = all.iter().filter(|digest| *digest >> bit & 1 == 1).count();
+            assert!((1_800..2_200).contains(&set), "bit {bit} is set in {set} of {MANY}");
+        }
     }
 }
 

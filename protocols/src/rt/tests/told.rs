@@ -104,6 +104,17 @@ fn tasks_are_told_in_no_order_and_as_many_as_know_something() {
 }
 
 #[test]
+fn a_task_that_has_ended_is_nobody() {
+    let plain = told(|rt| rests(rt, 1u32));
+    let beside_others = told(|rt| {
+        drop(rt.spawn(async {}));
+        rests(rt, 1u32);
+        drop(rt.spawn(async {}));
+    });
+    assert!(plain.is_some() && beside_others == plain);
+}
+
+#[test]
 fn of_a_task_that_waits_without_a_rest_nothing_is_assumed() {
     let waiting = |frame: bool, rest: bool, then: bool| {
         told(|rt| {
@@ -209,9 +220,12 @@ fn a_runtime_is_known_by_its_completion_queues_and_by_how_far_it_is_with_arming(
     look(&bench, "something is promised");
     let another = bench.queue(4, 4);
     look(&bench, "more is promised");
+    assert!(!bench.program.is_about_to_arm());
     assert_eq!(bench.program.step(), Park::Again);
+    assert!(bench.program.is_about_to_arm());
     look(&bench, "the next step arms");
     assert_eq!(bench.settle(), until(Wait::Notify, None));
+    assert!(!bench.program.is_about_to_arm());
     look(&bench, "armed, and found empty since");
     drop(another);
     look(&bench, "a promise ends with the next empty poll");

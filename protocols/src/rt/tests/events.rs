@@ -1,0 +1,92 @@
+//! Events that are not completions, and whom they reach.
+
+use super::*;
+use std::task::{Context, Waker};
+
+#[test]
+fn connection_events_reach_whoever_listens_or_asked() {
+    let mut bench = Bench::new(Wait::Poll);
+    let (own, other) = (Service(1), Service(2));
+    let (connector, mut events) = bench.rt.listen(own).expect("nobody listens yet");
+    assert!(bench.rt.listen(own).is_err(), "one listener a service");
+    let id = connector.resolve("n1").expect("the fake device obeys");
+    let request = |id, service| CmEvent::Request { id: CmId(id), service, private: Vec::new() };
+    bench.world().cm_events.extend([
+        request(1, own),
+        request(2, other),
+        CmEvent::Resolved { id },
+        CmEvent::Disconnected { id: CmId(1) },
+        CmEvent::Established { id: CmId(1), private: Vec::new() },
+    ]);
+    bench.settle();
+    assert_eq!(events.try_recv(), Some(request(1, own)));
+    assert_eq!(events.try_recv(), Some(CmEvent::Resolved { id }));
+    assert_eq!(events.try_recv(), Some(CmEvent::Disconnected { id: CmId(1) }));
+    assert_eq!(events.try_recv(), None, "a connection that is over has no more events");
+    assert_eq!(bench.world().rejected, [CmId(2)], "nobody listens there");
+    connector.disconnect(id);
+    bench.world().cm_events.push_back(CmEvent::Unreachable { id });
+    bench.settle();
+    assert_eq!(events.try_recv(), None, "nor has one that was given up");
+}
+
+#[test]
+fn asynchronous_events_reach_everyone_who_asked() {
+    let mut bench = Bench::new(Wait::Poll);
+    let (mut a, mut b) = (bench.rt.async_events(), bench.rt.async_events());
+    bench.world().async_events.push_back(AsyncEvent::PortError(1));
+    bench.settle();
+    assert_eq!(a.try_recv(), Some(AsyncEvent::PortError(1)));
+    drop(a);
+    bench.world().async_events.push_back(AsyncEvent::DeviceFatal);
+    bench.settle();
+    let got: Vec<_> = std::iter::from_fn(|| b.try_recv()).collect();
+    assert_eq!(got, [AsyncEvent::PortError(1), AsyncEvent::DeviceFatal]);
+}
+
+fn request(id: u64, service: Service) -> CmEvent {
+    CmEvent::Request { id: CmId(id), service, private: Vec::new() }
+}
+
+#[test]
+fn a_service_whose_listener_has_gone_is_refused_until_another_one_listens() {
+    let mut bench = Bench::new(Wait::Poll);
+    let (own, other) = (Service(1), Service(2));
+    let (_first, gone) = bench.rt.listen(own).expect("nobody listens yet");
+    let (_beside, mut neighbour) = bench.rt.listen(other).expect("nobody listens there either");
+    drop(gone);
+    bench.world().cm_events.push_back(request(1, own));
+    bench.settle();
+    assert_eq!(bench.world().rejected, [CmId(1)]);
+    let (_next, mut events) = bench.rt.listen(own).expect("nobody listens any more");
+    bench.world().cm_events.extend([request(2, own), request(3, other)]);
+    bench.settle();
+    assert_eq!((events.try_recv(), neighbour.try_recv()), (Some(request(2, own)), Some(request(3, other))));
+    assert_eq!(bench.world().rejected.len(), 1);
+}
+
+#[test]
+fn of_a_request_that_was_turned_down_nothing_more_is_heard() {
+    let mut bench = Bench::new(Wait::Poll);
+    let (connector, mut events) = bench.rt.listen(Service(1)).expect("nobody listens yet");
+    bench.world().cm_events.push_back(request(1, Service(1)));
+    bench.settle();
+    assert_eq!(events.try_recv(), Some(request(1, Service(1))));
+    connector.reject(CmId(1), &[]);
+    assert_eq!(bench.world().rejected, [CmId(1)]);
+    bench.world().cm_events.push_back(CmEvent::Disconnected { id: CmId(1) });
+    bench.settle();
+    assert_eq!(events.try_recv(), None);
+}
+
+#[test]
+fn with_the_node_every_source_of_events_ends() {
+    let bench = Bench::new(Wait::Poll);
+    let (connector, mut events) = bench.rt.listen(Service(1)).expect("nobody listens yet");
+    let mut asynchronous = bench.rt.async_events();
+    drop(connector);
+    bench.rt.shutdown();
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(matches!(events.poll_recv(&mut cx), Poll::Ready(Err(_))));
+    assert!(matches!(asynchronous.poll_recv(&mut cx), Poll::Ready(Err(_))));
+}
