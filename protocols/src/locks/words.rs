@@ -116,6 +116,7 @@ impl<V: Verbs> Words<V> {
     }
 }
 
+/// Not among the sources, none of which names a backend: words are tried on the simulated fabric.
 #[cfg(test)]
-#[path = "words_tests.rs"]
+#[path = "../../tests/within/words.rs"]
 pub(super) mod tests;
