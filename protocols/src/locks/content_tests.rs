@@ -6,6 +6,7 @@ use super::super::Token;
 use super::super::client::{Patience, Reply, Ticket};
 use super::super::local::LocalQueue;
 use super::super::queue::GrantQueue;
+use super::super::words::tests::Home;
 use crate::rt::Digest;
 use crate::rt::sync::{OneshotReceiver, oneshot};
 use crate::transport::Rank;
@@ -150,4 +151,19 @@ fn a_home_s_queue_is_told_by_who_holds_in_no_order_and_who_waits_in_order() {
         told(&[(1, x)], &[(2, x)]),
     ]);
     assert_eq!(told(&[(1, s), (2, s), (3, s)], &[(4, x)]), told(&[(3, s), (1, s), (2, s)], &[(4, x)]));
+}
+
+#[test]
+fn a_home_s_words_are_told_by_which_one_comes_next() {
+    let after = |used| {
+        let home = Home::new();
+        for _ in 0..used {
+            home.fresh(None);
+        }
+        let mut digest = Digest::default();
+        home.words.content(&mut digest);
+        digest.whole()
+    };
+    assert_eq!(after(2), after(2));
+    differ(&[after(0), after(1), after(2)]);
 }

@@ -112,6 +112,29 @@ fn a_completion_of_an_armed_queue_wakes_and_it_is_armed_again() {
     assert!(bench.world().armed[0]);
 }
 
+/// What its tasks did may have taken a while: it sleeps after a poll that follows them.
+#[test]
+fn a_notified_node_looks_once_more_after_its_tasks_have_run() {
+    let mut bench = Bench::new(Wait::Notify);
+    let queue = bench.queue(4, 4);
+    bench.settle();
+    for (task_waits, polls) in [(false, 1), (true, 2)] {
+        let pending = queue.post(SEND, nothing()).expect("room");
+        if task_waits {
+            bench.rt.spawn(pending);
+        } else {
+            drop(pending);
+        }
+        bench.settle();
+        let last = bench.world().sends.len() - 1;
+        let before = bench.world().polls;
+        bench.complete(last, Ok(WcOp::Send));
+        bench.program.step();
+        assert_eq!(bench.world().polls - before, polls);
+        bench.settle();
+    }
+}
+
 #[test]
 fn a_driver_may_arm_what_the_program_has_not_armed() {
     let bench = Bench::new(Wait::Notify);
@@ -399,6 +422,7 @@ fn a_fenced_queue_pair_drains_to_the_last_request() {
     let mut bench = Bench::new(Wait::Poll);
     let queue = bench.queue(8, 4);
     let sink = Sink::new();
+    assert_eq!(queue.receives(), 0);
     queue.post_recv(&sink, 1, Lease::Nothing).expect("room");
     for _ in 0..8 {
         // Full, and the last of them signaled or not: the marker still has its place.

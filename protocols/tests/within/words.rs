@@ -21,7 +21,7 @@ pub(in super::super) struct Home {
     fabric: Fabric,
     pub(in super::super) rt: Rt<Sim>,
     pub(in super::super) net: Net<Sim>,
-    words: Rc<Words<Sim>>,
+    pub(in super::super) words: Rc<Words<Sim>>,
 }
 
 impl Home {
@@ -54,7 +54,7 @@ impl Home {
         value.take().expect("it has ended")
     }
 
-    fn fresh(&self, retired: Option<RemoteSlice>) -> RemoteSlice {
+    pub(in super::super) fn fresh(&self, retired: Option<RemoteSlice>) -> RemoteSlice {
         let words = Rc::clone(&self.words);
         self.run(async move { words.fresh(retired).await }).expect("there is memory")
     }

@@ -294,6 +294,17 @@ fn it_is_rebuilding_from_an_epoch_s_end_to_the_next_one_s_beginning() {
 }
 
 #[test]
+fn each_node_reports_once_and_only_who_knows_the_word() {
+    let mut home = Scene::new();
+    home.report(1, Stake::WantsShared);
+    assert_eq!(home.report(1, Stake::Nothing), [Action::OutOfTurn]);
+    assert_eq!(home.report(4, Stake::Nothing), [Action::OutOfTurn]);
+    home.report(2, Stake::Nothing);
+    home.report(3, Stake::Nothing);
+    assert_eq!(home.swapped(Word::FREE), [send(1, AWARD)], "what it said first is what counts");
+}
+
+#[test]
 fn explorers_know_it_by_who_has_opened_it_and_by_what_it_owes() {
     let told = |events: &[Event]| {
         let mut home = Scene(Home::new());
