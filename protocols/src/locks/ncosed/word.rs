@@ -65,6 +65,7 @@ mod tests {
         assert_eq!(Word(word.0 + Word::ONE_SHARED), Word::behind(rank, 4));
         assert_eq!(Word::shared_only(5).tail(), None);
         assert_eq!(Word::FREE, Word::shared_only(0));
+        assert_eq!(format!("{word:?}"), "7:3");
     }
 
     #[test]
