@@ -44,6 +44,7 @@ fn tokens_grow_with_room_for_hand_overs_between_them() {
     assert!(tell(&mut home, 2, ask(Mode::Shared)).is_empty());
     assert!(tell(&mut home, 3, ask(Mode::Shared)).is_empty());
     assert!(tell(&mut home, 4, ask(Mode::Exclusive)).is_empty());
+    assert_eq!(home.entries(), 4, "one holds, and three wait");
     let shared = granted(&tell(&mut home, 1, Message::Release));
     assert_eq!(shared.iter().map(|g| g.0).collect::<Vec<_>>(), [2, 3]);
     assert_eq!(shared[0].1, shared[1].1);
