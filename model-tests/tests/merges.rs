@@ -1,7 +1,8 @@
 //! What state caching rests on: two states that have the same fingerprint go on in the same way.
 //!
 //! Random walks meet states again on other ways. From there both go on, by the same random choices, and must offer the
-//! same, come to the same fingerprints, and end with the same verdict. `MERGE_SEEDS` looks longer.
+//! same, come to the same fingerprints, and end with the same verdict. With faults, what is compared are states at rest,
+//! as explorations do. `MERGE_SEEDS` looks longer.
 
 use model_tests::explore::{Blueprint, Coverage, Violation, World};
 use model_tests::worlds::book::Book;
@@ -16,8 +17,8 @@ use sim_backend::explore::{Enabled, FaultSet, Outcome};
 use std::collections::HashMap;
 use verbs_trait::Wait;
 
-/// A way from the root: which of the enabled events was taken.
-type Way = Vec<usize>;
+/// A way from the root: which of the enabled events was taken, and how it went.
+type Way = Vec<(usize, Outcome)>;
 
 /// What a state offers: events by their kind and, where that lasts, their actor; with the places at which they were.
 fn offers(scene: &mut Scene<impl Play>) -> Vec<(u64, u64, FaultSet, bool, usize)> {
@@ -32,10 +33,27 @@ fn offers(scene: &mut Scene<impl Play>) -> Vec<(u64, u64, FaultSet, bool, usize)
     offers
 }
 
-fn take(scene: &mut Scene<impl Play>, place: usize) {
+fn take(scene: &mut Scene<impl Play>, (place, outcome): (usize, Outcome)) {
     let mut enabled = vec![];
     scene.enabled(&mut enabled);
-    scene.take(enabled[place].event, Outcome::Done, None).expect("it is enabled");
+    scene.take(enabled[place].event, outcome, None).expect("it is enabled");
+}
+
+/// Whether something can happen, and only because nothing else can.
+fn is_at_rest(scene: &mut Scene<impl Play>) -> bool {
+    let mut enabled = vec![];
+    scene.enabled(&mut enabled);
+    enabled.first().is_some_and(|event| event.at_rest)
+}
+
+/// How an event goes.
+fn draw(kinds: FaultSet, faults: &mut u32, rng: &mut Rng) -> Outcome {
+    let kinds: Vec<Outcome> = kinds.iter().collect();
+    if *faults == 0 || kinds.is_empty() || rng.below(12) > 0 {
+        return Outcome::Done;
+    }
+    *faults -= 1;
+    kinds[rng.below(kinds.len() as u64) as usize]
 }
 
 /// Two scenes of one stage, and the ways by which states were reached.
@@ -49,47 +67,56 @@ struct Pair<P: Play> {
     told: usize,
     /// How many merges there are for one that is looked at.
     one_in: u64,
+    /// The most faults in a walk.
+    faults: u32,
 }
 
 impl<P: Play> Pair<P> {
-    fn new(play: P) -> Pair<P> {
+    fn new(play: P, faults: u32) -> Pair<P> {
         let mut stage = Stage::new(play);
+        if faults > 0 {
+            stage.allow(stage.usual_faults());
+        }
         let scenes = [stage.root(), stage.root()];
-        Pair { stage, scenes, ways: HashMap::new(), merges: 0, states: 0, told: 0, one_in: 8 }
+        Pair { stage, scenes, ways: HashMap::new(), merges: 0, states: 0, told: 0, one_in: 8, faults }
     }
 
     /// Walks once through the world. Says in what two states of one fingerprint differ, if it finds that.
     fn walk(&mut self, seed: u64) -> Result<(), String> {
         let mut rng = Rng::from_seed(seed);
-        let mut way = Way::new();
+        let (mut way, mut faults) = (Way::new(), self.faults);
         self.stage.reset(&mut self.scenes[0]);
         while way.len() < 400 && self.scenes[0].violation().is_none() {
             let offers = offers(&mut self.scenes[0]);
             if offers.is_empty() {
                 break;
             }
-            let place = offers[rng.below(offers.len() as u64) as usize].4;
-            way.push(place);
-            take(&mut self.scenes[0], place);
-            let print = self.scenes[0].fingerprint().expect("it has one").0;
-            let known = self.ways.entry(print).or_insert_with(|| way.clone()).clone();
+            let (.., kinds, _, place) = offers[rng.below(offers.len() as u64) as usize];
+            let outcome = draw(kinds, &mut faults, &mut rng);
+            way.push((place, outcome));
+            take(&mut self.scenes[0], (place, outcome));
             self.told += usize::from(self.scenes[0].is_told());
             self.states += 1;
+            if self.faults > 0 && !is_at_rest(&mut self.scenes[0]) {
+                continue;
+            }
+            let print = self.scenes[0].fingerprint().expect("it has one").0 ^ u128::from(faults);
+            let known = self.ways.entry(print).or_insert_with(|| way.clone()).clone();
             if known != way && rng.below(self.one_in) == 0 {
-                self.go_on(&known, &mut rng).map_err(|why| format!("seed {seed}: {why}"))?;
+                self.go_on(&known, faults, &mut rng).map_err(|why| format!("seed {seed}: {why}"))?;
                 self.merges += 1;
                 self.stage.reset(&mut self.scenes[0]);
-                way.iter().for_each(|&place| take(&mut self.scenes[0], place));
+                way.iter().for_each(|&step| take(&mut self.scenes[0], step));
             }
         }
         Ok(())
     }
 
     /// Goes on from where the first scene is and from where `other` leads, in the same way.
-    fn go_on(&mut self, other: &Way, rng: &mut Rng) -> Result<(), String> {
+    fn go_on(&mut self, other: &Way, mut faults: u32, rng: &mut Rng) -> Result<(), String> {
         let Pair { stage, scenes: [a, b], .. } = self;
         stage.reset(b);
-        other.iter().for_each(|&place| take(b, place));
+        other.iter().for_each(|&step| take(b, step));
         for after in 0..400 {
             if a.violation() != b.violation() {
                 return Err(format!("{:?} and {:?}", a.violation(), b.violation()));
@@ -119,8 +146,9 @@ impl<P: Play> Pair<P> {
             if of_a.iter().filter(|offer| (offer.0, offer.1) == (of_a[at].0, of_a[at].1)).count() > 1 {
                 return Ok(());
             }
-            take(a, of_a[at].4);
-            take(b, of_b[at].4);
+            let outcome = draw(of_a[at].2, &mut faults, rng);
+            take(a, (of_a[at].4, outcome));
+            take(b, (of_b[at].4, outcome));
         }
         Ok(())
     }
@@ -140,23 +168,46 @@ fn locks(scheme: Scheme, wait: Wait, modes: &str) -> Locks {
     }
 }
 
+fn seeds(default: u64) -> u64 {
+    std::env::var("MERGE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+/// Walks through a play, and says how many merges there were.
+fn merges(play: Locks, faults: u32, one_in: u64, seeds: u64, what: &str) -> usize {
+    let mut pair = Pair { one_in, ..Pair::new(play, faults) };
+    for seed in 0..seeds {
+        assert_eq!(pair.walk(seed), Ok(()), "{what}, faults: {faults}");
+    }
+    println!("{what}, faults: {faults}: {} merges; {} of {} told", pair.merges, pair.told, pair.states);
+    pair.merges
+}
+
 #[test]
 fn states_of_the_shipped_locks_with_one_fingerprint_go_on_in_the_same_way() {
-    let seeds = std::env::var("MERGE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     for scheme in [Scheme::Srsl, Scheme::Dqnl, Scheme::Ncosed] {
         for wait in [Wait::Notify, Wait::Poll] {
             for modes in ["xs,s,x", "x,s", "s,xs,x"] {
-                let mut pair = Pair::new(locks(scheme, wait, modes));
-                for seed in 0..seeds {
-                    assert_eq!(pair.walk(seed), Ok(()), "{scheme:?} {wait:?} {modes}");
-                }
-                println!(
-                    "{scheme:?} {wait:?} {modes}: {} merges; {} of {} told",
-                    pair.merges, pair.told, pair.states
-                );
-                assert!(pair.merges > 10, "{scheme:?}: {} merges", pair.merges);
+                let what = format!("{scheme:?} {wait:?} {modes}");
+                let merges = merges(locks(scheme, wait, modes), 0, 8, seeds(40), &what);
+                assert!(merges > 10, "{what}: {merges} merges");
             }
         }
+    }
+}
+
+#[test]
+fn states_at_rest_with_one_fingerprint_go_on_in_the_same_way_whatever_has_broken() {
+    for scheme in [Scheme::Srsl, Scheme::Dqnl, Scheme::Ncosed] {
+        let mut all = 0;
+        for wait in [Wait::Notify, Wait::Poll] {
+            for modes in ["x,x,x", "x,s,s", "xs,x", "s,xs,x"] {
+                for faults in 1..=2 {
+                    let what = format!("{scheme:?} {wait:?} {modes}");
+                    all += merges(locks(scheme, wait, modes), faults, 1, seeds(30), &what);
+                }
+            }
+        }
+        assert!(all > 100, "{scheme:?}: {all} merges");
     }
 }
 
@@ -203,7 +254,7 @@ impl Play for Forgetting {
 
 /// With four nodes, two may wait for a third: who comes first is known to the lock's home alone.
 fn is_found(forgets: fn(&Member, &Cast, usize, &Unseen<'_>, &mut Digest) -> bool) -> bool {
-    let mut pair = Pair::new(Forgetting(locks(Scheme::Srsl, Wait::Poll, "x,x,x,x"), forgets));
+    let mut pair = Pair::new(Forgetting(locks(Scheme::Srsl, Wait::Poll, "x,x,x,x"), forgets), 0);
     pair.one_in = 2;
     (0..60).any(|seed| pair.walk(seed).is_err())
 }

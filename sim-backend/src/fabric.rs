@@ -266,12 +266,20 @@ impl Fabric {
 
     /// Send requests of a queue pair that have not ended, whatever its program has learned of it.
     pub fn unended_sends(&self, node: NodeId, qp: QpNum) -> u32 {
-        self.world.borrow().unended_sends(node, qp)
+        self.world.borrow_mut().answer(move |world| world.unended_sends(node, qp))
     }
 
     /// How many bytes the n-th message has, from 0, that a queue pair has received and its program has not polled.
     pub fn arrived(&self, node: NodeId, qp: QpNum, n: usize) -> Option<u32> {
-        self.world.borrow().arrived(node, qp, n)
+        self.world.borrow_mut().answer(move |world| world.arrived(node, qp, n))
+    }
+
+    /// Looks at what programs know. What their handles are asked meanwhile is nothing that the programs have seen.
+    pub fn without_a_trace<A>(&self, look: impl FnOnce() -> A) -> A {
+        let seen = self.world.borrow().state.untimed.seen();
+        let answer = look();
+        self.world.borrow_mut().state.untimed.set_seen(&seen);
+        answer
     }
 
     /// The connection managers' messages that are under way in an untimed world: the event log tells of their sending only.

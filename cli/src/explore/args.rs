@@ -98,6 +98,9 @@ pub struct CheckArgs {
     /// Which orders are left out because they differ in nothing that matters: none, sleep, dpor or cache
     #[arg(long, value_name = "HOW", default_value = "dpor")]
     pub reduction: Reduction,
+    /// Explore what follows on a state at rest each time that the state comes, not once
+    #[arg(long)]
+    pub no_merge: bool,
     /// End after so many seconds
     #[arg(long, value_name = "T", value_parser = seconds)]
     pub max_seconds: Option<Duration>,

@@ -42,6 +42,7 @@ fn options(args: &CheckArgs, subject: &dyn Subject) -> Result<Options, Failure> 
         max_depth: args.max_depth,
         max_time: args.max_seconds,
         max_cache: args.max_cache << 20,
+        merge: !args.no_merge,
         ..Options::default()
     })
 }

@@ -55,8 +55,8 @@ struct Seen {
 #[derive(Debug)]
 pub(super) struct Cache {
     seen: HashMap<u128, Seen, BuildHasherDefault<Half>>,
-    /// The states on the present path, with the faults left.
-    path: Vec<(u128, u32)>,
+    /// The states on the present path: after how many steps, and with how many faults left.
+    path: Vec<(usize, u128, u32)>,
     actors: Interner,
     ways: Interner,
     most: usize,
@@ -78,6 +78,11 @@ impl Cache {
         }
     }
 
+    /// The path is that of the first so many steps, and what was seen from there.
+    pub(super) fn go_back(&mut self, depth: usize) {
+        self.path.retain(|&(after, ..)| after <= depth);
+    }
+
     /// Whether no more states fit in.
     pub(super) fn is_full(&self) -> bool {
         self.seen.len() >= self.most
@@ -92,11 +97,12 @@ impl Cache {
 
     /// Notes the state after `depth` steps, of which `slept` is not to be explored now.
     pub(super) fn visit(&mut self, state: Fingerprint, faults: u32, slept: Ways, depth: usize) -> Visit {
-        self.path.truncate(depth);
-        if let Some(first) = self.path.iter().position(|before| *before == (state.0, faults)) {
+        self.path.retain(|&(after, ..)| after < depth);
+        let same = |&&(_, known, left): &&(usize, u128, u32)| (known, left) == (state.0, faults);
+        if let Some(&(first, ..)) = self.path.iter().find(same) {
             return Visit::Circle(first);
         }
-        self.path.push((state.0, faults));
+        self.path.push((depth, state.0, faults));
         let now = Seen { faults, slept };
         let Some(seen) = self.seen.get_mut(&state.0) else {
             self.seen.insert(state.0, now);

@@ -75,6 +75,8 @@ pub struct Options {
     pub max_executions: Option<u64>,
     /// The most memory for the states that a caching exploration remembers, in bytes.
     pub max_cache: u64,
+    /// Whether what follows on a state at rest is explored once, if the world has fingerprints: see [`Options::merges`].
+    pub merge: bool,
     /// Whether to go on after a violation; only the first is kept.
     pub go_on: bool,
     /// Whether to collect the fingerprints of all end states.
@@ -92,6 +94,7 @@ impl Default for Options {
             max_time: None,
             max_executions: None,
             max_cache: 4 << 30,
+            merge: true,
             go_on: false,
             collect_ends: false,
         }
@@ -102,6 +105,12 @@ impl Options {
     /// Whether a violation is one that is looked for.
     pub fn wants(&self, violation: &Violation) -> bool {
         self.oracle.as_ref().is_none_or(|oracle| *oracle == violation.oracle)
+    }
+
+    /// Whether states at rest are compared. Without faults nearly all of them are ends; and the other reductions are there to
+    /// compare no state, or every one.
+    pub(super) fn merges(&self) -> bool {
+        self.merge && self.faults > 0 && matches!(self.reduction, Reduction::Sleep | Reduction::Dpor)
     }
 
     /// The faults that an event could end in while `left` more are allowed.

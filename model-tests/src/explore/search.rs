@@ -1,6 +1,6 @@
 //! The search itself: depth first, every execution from the root.
 
-use super::cache::{Cache, Visit};
+use super::cache::{Cache, Visit, Ways};
 use super::choices::Choices;
 use super::options::{Options, Reduction};
 use super::report::{Report, Stopped};
@@ -54,8 +54,10 @@ pub fn explore<B: Blueprint>(
 ) -> Result<Report, ExploreError> {
     let report = Report::new(blueprint.name(), options.reduction, options.faults);
     blueprint.allow(options.faults_of(FaultSet::ALL, options.faults));
-    blueprint.compare(options.reduction == Reduction::Cache || options.collect_ends);
-    blueprint.learn(true);
+    let caches = options.reduction == Reduction::Cache;
+    blueprint.compare(caches || options.merges() || options.collect_ends);
+    // Where every state is asked what it knows, programs had better be there.
+    blueprint.learn(!caches);
     let world = blueprint.root();
     blueprint.learn(false);
     let mut search = Search {
@@ -110,6 +112,7 @@ impl<B: Blueprint> Search<'_, B> {
                 self.report.exhaustive = self.report.passed_over == 0;
                 return Ok(());
             };
+            self.cache.go_back(self.trace.len());
             self.repeat()?;
             self.take(&enabled, outcome)?;
         }
@@ -164,9 +167,35 @@ impl<B: Blueprint> Search<'_, B> {
     /// Looks up the state whose node was just entered, and leaves of it only what is to be explored. False if that is
     /// nothing.
     fn is_to_be_explored(&mut self) -> Result<bool, ExploreError> {
-        if self.options.reduction != Reduction::Cache {
-            return Ok(true);
+        let rests = self.enabled.first().is_some_and(|event| event.at_rest);
+        match self.options.reduction {
+            Reduction::Cache => self.is_new(),
+            _ => Ok(!(rests && self.options.merges()) || self.is_new_at_rest()),
         }
+    }
+
+    /// What happens at rest comes after all that happened before, and before all that happens afterwards. So nothing
+    /// races across a state at rest: what follows on it depends on nothing but the state, and is explored once.
+    fn is_new_at_rest(&mut self) -> bool {
+        if self.cache.is_full() || self.tree.has_sleepers() {
+            return true;
+        }
+        let Some(state) = self.world.fingerprint() else { return true };
+        match self.cache.visit(state, self.tree.faults(), Ways::default(), self.trace.len()) {
+            Visit::New => true,
+            Visit::Again(_) => {
+                self.note_coverage();
+                false
+            }
+            Visit::Circle(first) => {
+                self.end_in_a_circle(first);
+                false
+            }
+        }
+    }
+
+    /// The same for any state, where all of them are cached.
+    fn is_new(&mut self) -> Result<bool, ExploreError> {
         let name = || ExploreError::NoFingerprint(self.blueprint.name().to_string());
         let state = self.world.fingerprint().ok_or_else(name)?;
         let Search { world, cache, tree, .. } = self;
@@ -178,8 +207,7 @@ impl<B: Blueprint> Search<'_, B> {
         match cache.visit(state, tree.faults(), slept, depth) {
             Visit::New => Ok(true),
             Visit::Circle(first) => {
-                let text = format!("the state after {depth} events is the one after {first}");
-                self.end(Err(Violation::endless(text)));
+                self.end_in_a_circle(first);
                 Ok(false)
             }
             Visit::Again(ways) => {
@@ -293,6 +321,11 @@ impl<B: Blueprint> Search<'_, B> {
         }
     }
 
+    fn end_in_a_circle(&mut self, first: usize) {
+        let text = format!("the state after {} events is the one after {first}", self.trace.len());
+        self.end(Err(Violation::endless(text)));
+    }
+
     fn note_coverage(&mut self) {
         self.coverage.rewind();
         self.world.coverage(&mut self.coverage);
@@ -306,7 +339,7 @@ impl<B: Blueprint> Search<'_, B> {
         if self.options.max_executions.is_some_and(|most| executions >= most) {
             return Some(Stopped::Executions);
         }
-        if self.cache.is_full() {
+        if self.options.reduction == Reduction::Cache && self.cache.is_full() {
             return Some(Stopped::Memory);
         }
         // Looking at the clock takes as long as some steps do.

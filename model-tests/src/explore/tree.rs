@@ -116,6 +116,11 @@ impl Tree {
         self.nodes.last().map_or(0, |node| node.faults)
     }
 
+    /// Whether anything sleeps at the last node.
+    pub(super) fn has_sleepers(&self) -> bool {
+        self.nodes.last().is_some_and(|node| node.sleepers < self.sleepers.len())
+    }
+
     /// Whether something is to be tried at the last node.
     pub(super) fn is_open(&self) -> bool {
         self.last_candidates().iter().any(|candidate| candidate.left != 0)

@@ -79,9 +79,9 @@ impl<P: Play> Blueprint for Stage<P> {
         let (timers, repairs) = (Timers::AtRest, Timers::AtRest);
         fabric.set_policy(Policy { timers, repairs, faults: self.faults, in_order: shape.one_by_one });
         let roots = (0..self.play.scripts()).map(|_| Root::new(&fabric)).collect();
-        // What a crashed node's program leaves behind is not known by heart; and what one knows must be asked of itself.
+        // What a crashed node's program leaves behind is not known by heart.
         let mortal = self.faults.contains(Outcome::Crash) || self.faults.contains(Outcome::Restart);
-        let is_by_heart = self.learns && self.play.is_by_heart() && !self.compares && !mortal;
+        let is_by_heart = self.learns && self.play.is_by_heart() && !mortal;
         let mut scene = Scene {
             play: Rc::clone(&self.play),
             cluster: Cluster::new(shape),
@@ -93,7 +93,8 @@ impl<P: Play> Blueprint for Stage<P> {
             tales: None,
             chronicle: Chronicle::default(),
             losses: Losses::default(),
-            by_history: !self.compares || !self.faults.is_empty(),
+            tells: self.compares,
+            may_break: !self.faults.is_empty(),
         };
         scene.begin();
         scene
@@ -140,9 +141,11 @@ pub struct Scene<P: Play> {
     tales: Option<Vec<Tale>>,
     chronicle: Chronicle,
     losses: Losses,
-    /// Nodes count by all that they have seen. With faults they do: what a connection that is made again leaves in an adapter
-    /// is not all told apart yet. And if nobody asks, they need not note what they know.
-    by_history: bool,
+    /// Nodes note what they know, for whoever compares states.
+    tells: bool,
+    /// Connections may break. What one that is made again leaves in an adapter while something is under way is not all told
+    /// apart: then nodes say what they know at rest, and else count by all that they have seen.
+    may_break: bool,
 }
 
 /// What an execution has lost for good.
@@ -156,14 +159,19 @@ struct Losses {
 /// Who holds locks, as an object: of a kind that the fabric does not have.
 const HOLDERS: Object = Object(SCRIPT | 0xf << 56);
 
-/// Puts a script on an empty fabric.
+/// Puts a script on an empty fabric. `tells`: its nodes note what they know.
 fn set_up<P: Play>(
     play: &P,
-    members: Vec<Member>,
+    cluster: &Cluster,
     fabric: &Fabric,
     script: usize,
     book: &Book,
+    tells: bool,
 ) -> Company<P> {
+    let members = cluster.connected(fabric);
+    if tells {
+        members.iter().for_each(|member| member.rt.tell_content());
+    }
     let mut cast = play.start(script, &members, book);
     for (node, member) in (0..).zip(&members) {
         fabric.mount(NodeId(node), play.program(member));
@@ -174,6 +182,14 @@ fn set_up<P: Play>(
         (0..fabric.nodes()).for_each(|node| fabric.nudge(NodeId(node)));
     }
     Company { cast, members }
+}
+
+/// What a node of a company still knows, if it can say it.
+fn content<P: Play>(play: &P, of: &Company<P>, fabric: &Fabric, node: NodeId) -> Option<u128> {
+    let Company { cast, members } = of;
+    let (index, unseen) = (node.index(), Unseen { fabric, node });
+    let mut digest = Digest::default();
+    play.content(cast, index, &members[index], &unseen, &mut digest).then(|| digest.whole())
 }
 
 /// The choice of a script, as an event: of a kind that the fabric does not have.
@@ -240,15 +256,10 @@ impl<P: Play> Scene<P> {
         if self.is_by_heart {
             return self.perform_by_heart(script);
         }
-        let Scene { play, cluster, fabric, roots, by_history, .. } = self;
+        let Scene { play, cluster, fabric, roots, tells, .. } = self;
         let book = play.book();
-        let company = fabric.begin(&mut roots[script], || {
-            let members = cluster.connected(fabric);
-            if !*by_history {
-                members.iter().for_each(|member| member.rt.tell_content());
-            }
-            set_up(&**play, members, fabric, script, &book)
-        });
+        let company =
+            fabric.begin(&mut roots[script], || set_up(&**play, cluster, fabric, script, &book, *tells));
         let acts = Acts { script, book, company: Some(company) };
         if let Some(tales) = &mut self.tales {
             // What the rehearsal did is not of interest.
@@ -260,12 +271,13 @@ impl<P: Play> Scene<P> {
     }
 
     fn perform_by_heart(&mut self, script: usize) {
-        let Scene { play, cluster, fabric, roots, by_heart, acts, .. } = self;
+        let Scene { play, cluster, fabric, roots, by_heart, acts, tells, .. } = self;
         if by_heart.as_ref().is_none_or(|known| known.script() != script) {
             // The one before gives the fabric back first.
             *by_heart = None;
         }
-        let known = by_heart.get_or_insert_with(|| ByHeart::new(script, play, fabric, &roots[script]));
+        let known =
+            by_heart.get_or_insert_with(|| ByHeart::new(script, play, fabric, &roots[script], *tells));
         known.begin(play, cluster, fabric);
         *acts = Some(Acts { script, book: known.book().clone(), company: None });
     }
@@ -276,30 +288,39 @@ impl<P: Play> Scene<P> {
         by_heart.as_mut().map_or((None, 0), |known| known.look_at_nodes(play, cluster, fabric))
     }
 
-    /// What each node still knows.
-    fn contents(&self, acts: &Acts<P>) -> Vec<Option<u128>> {
-        let Some(Company { cast, members }) = &acts.company else { return Vec::new() };
-        if self.by_history {
+    /// What each node still knows, as far as it can say it; nothing if nodes count by their histories.
+    fn contents(&mut self) -> Vec<Option<u128>> {
+        if !self.tells || self.may_break && !self.is_at_rest() {
             return Vec::new();
         }
-        let of = |(node, member): (usize, &Member)| {
-            let unseen = Unseen { fabric: &self.fabric, node: NodeId(node as u32) };
-            let mut digest = Digest::default();
-            self.play.content(cast, node, member, &unseen, &mut digest).then(|| digest.whole())
-        };
-        members.iter().enumerate().map(of).collect()
+        let Scene { play, cluster, fabric, by_heart, acts, .. } = self;
+        fabric.without_a_trace(|| match (by_heart, acts) {
+            (Some(known), Some(_)) => known.contents(play, cluster, fabric),
+            (None, Some(Acts { company: Some(company), .. })) => {
+                (0..fabric.nodes()).map(|node| content(&**play, company, fabric, NodeId(node))).collect()
+            }
+            _ => Vec::new(),
+        })
+    }
+
+    /// Whether nothing can happen but what can because nothing else can.
+    fn is_at_rest(&self) -> bool {
+        let mut enabled = Vec::new();
+        self.fabric.enabled(&mut enabled);
+        enabled.iter().all(|event| event.at_rest)
     }
 
     /// Whether every node says what it still knows. One that cannot counts by its history, and then two states may be
     /// equal and have different fingerprints.
-    pub fn is_told(&self) -> bool {
-        !self.by_history
-            && self.acts.as_ref().is_none_or(|acts| self.contents(acts).iter().all(Option::is_some))
+    pub fn is_told(&mut self) -> bool {
+        let contents = self.contents();
+        self.acts.is_none() || (!contents.is_empty() && contents.iter().all(Option::is_some))
     }
 
     /// The parts of the fabric's fingerprint, with their names: to see in what two states differ.
-    pub fn parts(&self) -> Vec<(String, u128)> {
-        self.acts.as_ref().map_or(Vec::new(), |acts| self.fabric.fingerprint_parts_of(&self.contents(acts)))
+    pub fn parts(&mut self) -> Vec<(String, u128)> {
+        let contents = self.contents();
+        self.acts.as_ref().map_or(Vec::new(), |_| self.fabric.fingerprint_parts_of(&contents))
     }
 
     /// The requests that did not end, and why nothing will end them.
@@ -400,12 +421,13 @@ impl<P: Play> World for Scene<P> {
     /// all that it has seen: programs are deterministic. The script is part of it, since it is what programs were
     /// started with; and so is the order of what was said across nodes, where the book says that it matters.
     fn fingerprint(&mut self) -> Option<Fingerprint> {
+        let contents = self.contents();
         let Some(acts) = &self.acts else { return Some(Fingerprint(SCRIPT.into())) };
         let mut rest = Digest::default();
         acts.script.hash(&mut rest);
         acts.book.judge(|judge| judge.content(&mut rest));
         acts.book.past().hash(&mut rest);
-        Some(Fingerprint(self.fabric.fingerprint_of(&self.contents(acts)) ^ rest.whole()))
+        Some(Fingerprint(self.fabric.fingerprint_of(&contents) ^ rest.whole()))
     }
 
     fn is_lasting(&self, actor: Actor) -> bool {

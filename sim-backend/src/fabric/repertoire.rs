@@ -19,7 +19,7 @@ use verbs_trait::{Node, Park};
 
 /// The executions of one set-up, whose programs are known by heart.
 ///
-/// `T` is what a set-up makes besides its programs, and `E` what is asked of a node at an end. What programs do must
+/// `T` is what a set-up makes besides its programs, and `E` what a node answers if it is asked. What programs do must
 /// depend on their own node's answers only: what they share with each other outside of the fabric they may tell
 /// ([`Asides`]) and not ask. They bring no memory of their own, claim none, and neither end nor restart.
 pub struct Repertoire<T, E> {
@@ -28,8 +28,8 @@ pub struct Repertoire<T, E> {
     companies: Vec<Company<T>>,
     /// How often a company was needed.
     needed: u64,
-    /// Where the questions to a node at an end begin: what they ask of the fabric is known, too.
-    questions: HashMap<Moment, Moment>,
+    /// Where the questions to a node begin, by their number: what they ask of the fabric is known, too.
+    questions: HashMap<(u8, Moment), Moment>,
     /// Their answers.
     answers: HashMap<Moment, E>,
     /// What it took.
@@ -64,7 +64,7 @@ struct Company<T> {
 const COMPANIES: usize = 24;
 
 /// Most moments that are kept: of some 250 bytes each.
-const MOMENTS: usize = 1 << 21;
+const MOMENTS: usize = 1 << 22;
 
 impl<T, E> fmt::Debug for Repertoire<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -198,12 +198,18 @@ impl<T, E> Repertoire<T, E> {
         }
     }
 
-    /// Asks something of what a node's program knows at its present moment, between two steps. Whatever that asks of the
-    /// fabric is asked each time.
-    pub fn ask(&mut self, node: NodeId, build: impl FnOnce() -> T, question: impl FnOnce(&T) -> E) -> &E {
+    /// Asks something of what a node's program knows at its present moment, between two steps. Questions are told apart by
+    /// their numbers. Whatever one asks of the fabric is asked each time.
+    pub fn ask(
+        &mut self,
+        node: NodeId,
+        number: u8,
+        build: impl FnOnce() -> T,
+        question: impl FnOnce(&T) -> E,
+    ) -> &E {
         let now = *self.fabric.world.borrow_mut().moment(node);
         let fabric = self.fabric.clone();
-        let first = *self.questions.entry(now).or_insert_with(|| fabric.known(Known::begin));
+        let first = *self.questions.entry((number, now)).or_insert_with(|| fabric.known(Known::begin));
         let (mut to, _) = fabric.world.borrow_mut().recall(first);
         if !self.answers.contains_key(&to) {
             let company = self.company(node, now, build);

@@ -2,7 +2,7 @@
 
 use super::{options, planted_bugs, run};
 use crate::explore::toy::{Machine, Op, Program, Test, Toy, Value, planted};
-use crate::explore::{Blueprint, Fingerprint, Reduction, Stopped, World};
+use crate::explore::{Blueprint, Fingerprint, Options, Reduction, Stopped, World};
 use proptest::prelude::*;
 use sim_backend::explore::{Enabled, FaultSet, Footprint, Outcome};
 use std::collections::BTreeSet;
@@ -150,7 +150,7 @@ proptest! {
         prop_assume!(listed.is_some());
         let listed = listed.unwrap();
         for reduction in Reduction::ALL {
-            let report = run(&mut toy, &options(reduction, faults));
+            let report = run(&mut toy, &Options { merge: false, ..options(reduction, faults) });
             prop_assert!(report.exhaustive && report.held(), "{reduction}");
             prop_assert_eq!(&report.ends, &listed.ends, "{}", reduction);
             prop_assert_eq!(report.imprecise, 0);
@@ -165,12 +165,30 @@ proptest! {
     }
 
     #[test]
+    fn what_follows_on_a_state_at_rest_is_explored_once_and_nothing_is_missed(
+        program in program(op),
+        faults in 1..3u32,
+    ) {
+        let mut toy = Toy::new("random", program);
+        let listed = Lister::list(&mut toy, faults);
+        prop_assume!(listed.is_some());
+        let listed = listed.unwrap();
+        let [sleep, dpor] = [Reduction::Sleep, Reduction::Dpor].map(|reduction| run(&mut toy, &options(reduction, faults)));
+        for report in [&sleep, &dpor] {
+            prop_assert!(report.exhaustive && report.held(), "{}", report.reduction);
+            prop_assert_eq!(&report.ends, &listed.ends, "{}", report.reduction);
+            prop_assert!(report.executions <= listed.traces.len() as u64);
+        }
+        prop_assert_eq!(sleep.executions, dpor.executions);
+    }
+
+    #[test]
     fn every_reduction_finds_a_violation_if_there_is_one(program in program(judged), faults in 0..2u32) {
         let mut toy = Toy::new("random", Program { must_end: true, ..program });
         let listed = Lister::list(&mut toy, faults);
         prop_assume!(listed.is_some());
-        for reduction in Reduction::ALL {
-            let report = run(&mut toy, &options(reduction, faults));
+        for (reduction, merge) in Reduction::ALL.into_iter().flat_map(|one| [(one, false), (one, true)]) {
+            let report = run(&mut toy, &Options { merge, ..options(reduction, faults) });
             prop_assert_eq!(report.held(), !listed.as_ref().unwrap().violated, "{}", reduction);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::super::book::{Book, Pages};
 use super::super::cluster::Cluster;
-use super::{Company, Play, set_up};
+use super::{Company, Play, content, set_up};
 use crate::explore::Violation;
 use sim_backend::choice::EventId;
 use sim_backend::explore::{Footprint, NotEnabled, Outcome, Snapshot, Taken};
@@ -13,16 +13,24 @@ pub(super) struct ByHeart<P: Play> {
     script: usize,
     /// The book in which they write, in all executions.
     book: Book,
-    repertoire: Repertoire<Company<P>, Finding>,
+    /// Its nodes note what they know.
+    tells: bool,
+    repertoire: Repertoire<Company<P>, Answer>,
     /// States to come back to.
     saved: Vec<Saved>,
 }
 
-/// What is found at a node at an end.
-struct Finding {
-    broken: Option<Violation>,
-    reached: u32,
+/// What a node is asked.
+enum Answer {
+    /// At an end: what is broken, and which branches were reached.
+    Finds(Option<Violation>, u32),
+    /// At rest: what it still knows.
+    Knows(Option<u128>),
 }
+
+/// The numbers of the questions.
+const FINDS: u8 = 0;
+const KNOWS: u8 = 1;
 
 #[derive(Default)]
 struct Saved {
@@ -32,9 +40,10 @@ struct Saved {
 
 impl<P: Play> ByHeart<P> {
     /// Of programs of which nothing is known yet.
-    pub fn new(script: usize, play: &P, fabric: &Fabric, root: &Root) -> ByHeart<P> {
+    pub fn new(script: usize, play: &P, fabric: &Fabric, root: &Root, tells: bool) -> ByHeart<P> {
         let book = play.book().heard_by(fabric.asides());
-        ByHeart { script, book, repertoire: Repertoire::new(fabric, root.anew()), saved: Vec::new() }
+        let repertoire = Repertoire::new(fabric, root.anew());
+        ByHeart { script, book, tells, repertoire, saved: Vec::new() }
     }
 
     pub fn script(&self) -> usize {
@@ -51,8 +60,8 @@ impl<P: Play> ByHeart<P> {
 
     /// Begins an execution.
     pub fn begin(&mut self, play: &P, cluster: &Cluster, fabric: &Fabric) {
-        let ByHeart { script, book, repertoire, .. } = self;
-        repertoire.begin(|| set_up(play, cluster.connected(fabric), fabric, *script, book));
+        let ByHeart { script, book, tells, repertoire, .. } = self;
+        repertoire.begin(|| set_up(play, cluster, fabric, *script, book, *tells));
         book.rewrite(play.book());
     }
 
@@ -65,8 +74,8 @@ impl<P: Play> ByHeart<P> {
         cluster: &Cluster,
         fabric: &Fabric,
     ) -> Result<Taken, NotEnabled> {
-        let ByHeart { script, book, repertoire, .. } = self;
-        let build = || set_up(play, cluster.connected(fabric), fabric, *script, book);
+        let ByHeart { script, book, tells, repertoire, .. } = self;
+        let build = || set_up(play, cluster, fabric, *script, book, *tells);
         repertoire.take(event, outcome, touched, build)
     }
 
@@ -77,20 +86,46 @@ impl<P: Play> ByHeart<P> {
         cluster: &Cluster,
         fabric: &Fabric,
     ) -> (Option<Violation>, u32) {
-        let ByHeart { script, book, repertoire, .. } = self;
         let (mut broken, mut reached) = (None, 0);
         for node in 0..fabric.nodes() {
-            let build = || set_up(play, cluster.connected(fabric), fabric, *script, book);
             let index = node as usize;
-            let look = |Company { cast, members }: &Company<P>| Finding {
-                broken: play.broken_at(cast, index, &members[index]),
-                reached: play.reached_at(cast, index, &members[index]),
+            let look = |Company { cast, members }: &Company<P>| {
+                let member = &members[index];
+                Answer::Finds(play.broken_at(cast, index, member), play.reached_at(cast, index, member))
             };
-            let found = repertoire.ask(NodeId(node), build, look);
-            broken = broken.or_else(|| found.broken.clone());
-            reached |= found.reached;
+            if let Answer::Finds(fault, branches) = self.ask(NodeId(node), FINDS, play, cluster, fabric, look)
+            {
+                broken = broken.or_else(|| fault.clone());
+                reached |= branches;
+            }
         }
         (broken, reached)
+    }
+
+    /// What each node still knows, if it can say it.
+    pub fn contents(&mut self, play: &P, cluster: &Cluster, fabric: &Fabric) -> Vec<Option<u128>> {
+        let known = |node| {
+            let look = |company: &Company<P>| Answer::Knows(content(play, company, fabric, node));
+            match self.ask(node, KNOWS, play, cluster, fabric, look) {
+                Answer::Knows(content) => *content,
+                Answer::Finds(..) => None,
+            }
+        };
+        (0..fabric.nodes()).map(NodeId).map(known).collect()
+    }
+
+    fn ask(
+        &mut self,
+        node: NodeId,
+        number: u8,
+        play: &P,
+        cluster: &Cluster,
+        fabric: &Fabric,
+        look: impl FnOnce(&Company<P>) -> Answer,
+    ) -> &Answer {
+        let ByHeart { script, book, tells, repertoire, .. } = self;
+        let build = || set_up(play, cluster, fabric, *script, book, *tells);
+        repertoire.ask(node, number, build, look)
     }
 
     /// Keeps the present state under a number.

@@ -100,6 +100,16 @@ impl Untimed {
         self.nodes.iter().map(|node| node.moment).collect()
     }
 
+    /// All that nodes' programs have seen.
+    pub fn seen(&self) -> Vec<Mix> {
+        self.nodes.iter().map(|node| node.seen).collect()
+    }
+
+    /// Nodes' programs have seen this, and nothing since.
+    pub fn set_seen(&mut self, seen: &[Mix]) {
+        self.nodes.iter_mut().zip(seen).for_each(|(node, seen)| node.seen = *seen);
+    }
+
     /// Nodes' programs stand there.
     pub fn set_moments(&mut self, at: &[Moment]) {
         self.nodes.iter_mut().zip(at).for_each(|(node, at)| node.moment = *at);
