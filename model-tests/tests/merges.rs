@@ -203,7 +203,7 @@ fn states_at_rest_with_one_fingerprint_go_on_in_the_same_way_whatever_has_broken
             for modes in ["x,x,x", "x,s,s", "xs,x", "s,xs,x"] {
                 for faults in 1..=2 {
                     let what = format!("{scheme:?} {wait:?} {modes}");
-                    all += merges(locks(scheme, wait, modes), faults, 1, seeds(30), &what);
+                    all += merges(locks(scheme, wait, modes), faults, 1, seeds(150), &what);
                 }
             }
         }

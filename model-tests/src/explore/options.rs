@@ -73,7 +73,8 @@ pub struct Options {
     pub max_time: Option<Duration>,
     /// The most executions; `None` is no limit.
     pub max_executions: Option<u64>,
-    /// The most memory for the states that a caching exploration remembers, in bytes.
+    /// The most memory for the states that an exploration remembers, in bytes. One that caches them ends there; another one goes
+    /// on without remembering more.
     pub max_cache: u64,
     /// Whether what follows on a state at rest is explored once, if the world has fingerprints: see [`Options::merges`].
     pub merge: bool,
