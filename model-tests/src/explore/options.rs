@@ -76,7 +76,8 @@ pub struct Options {
     /// The most memory for the states that an exploration remembers, in bytes. One that caches them ends there; another one goes
     /// on without remembering more.
     pub max_cache: u64,
-    /// Whether what follows on a state at rest is explored once, if the world has fingerprints: see [`Options::merges`].
+    /// Whether what follows on a state at rest is explored once: with faults, by [`Reduction::Sleep`] and
+    /// [`Reduction::Dpor`], where the world has fingerprints.
     pub merge: bool,
     /// Whether to go on after a violation; only the first is kept.
     pub go_on: bool,
