@@ -2,10 +2,10 @@
 
 use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, REPLAY_EXAMPLES, ReplayArgs};
 use clap::{ArgAction, Args, Parser, Subcommand};
-use model_tests::scenario::Scheme;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
+use weft_check::scenario::Scheme;
 
 const ABOUT: &str = "Runs RDMA protocols on a simulated InfiniBand cluster while links fail";
 
@@ -336,10 +336,10 @@ pub enum ConnectArg {
 #[cfg(feature = "hw")]
 impl ConnectArg {
     /// The scenario's name for it.
-    pub fn connect(self) -> model_tests::scenario::Connect {
+    pub fn connect(self) -> weft_check::scenario::Connect {
         match self {
-            ConnectArg::Cm => model_tests::scenario::Connect::Cm,
-            ConnectArg::Oob => model_tests::scenario::Connect::Oob,
+            ConnectArg::Cm => weft_check::scenario::Connect::Cm,
+            ConnectArg::Oob => weft_check::scenario::Connect::Oob,
         }
     }
 }
@@ -357,10 +357,10 @@ pub enum WaitArg {
 #[cfg(feature = "hw")]
 impl WaitArg {
     /// The contract's word.
-    pub fn wait(self) -> verbs_trait::Wait {
+    pub fn wait(self) -> weft_verbs::Wait {
         match self {
-            WaitArg::Poll => verbs_trait::Wait::Poll,
-            WaitArg::Notify => verbs_trait::Wait::Notify,
+            WaitArg::Poll => weft_verbs::Wait::Poll,
+            WaitArg::Notify => weft_verbs::Wait::Notify,
         }
     }
 }

@@ -4,10 +4,10 @@ use crate::args::{Bench, BenchFabricArgs, BenchLocksArgs};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::table::{Table, count, micros};
-use model_tests::bench::{BenchError, LockBench, LockFigures, Ring, RingFigures, Stack};
-use model_tests::scenario::Scheme;
 use serde::Serialize;
-use sim_backend::profile::Profile;
+use weft_check::bench::{BenchError, LockBench, LockFigures, Ring, RingFigures, Stack};
+use weft_check::scenario::Scheme;
+use weft_sim::profile::Profile;
 
 /// Measures what was asked for.
 pub fn run(what: &Bench) -> Result<Exit, Failure> {

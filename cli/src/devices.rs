@@ -6,10 +6,10 @@ use crate::profiles;
 use crate::table::{Table, count};
 use crate::{output, table};
 use serde::Serialize;
-use sim_backend::choice::First;
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId};
-use verbs_trait::{Context, Device, DeviceAttr, LinkLayer, PortAttr, VerbsError};
+use weft_sim::choice::First;
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId};
+use weft_verbs::{Context, Device, DeviceAttr, LinkLayer, PortAttr, VerbsError};
 
 /// Why the list holds simulated devices only.
 #[cfg(not(feature = "hw"))]
@@ -37,8 +37,8 @@ fn real() -> Result<Vec<Row>, Failure> {
 /// The devices of this machine.
 #[cfg(feature = "hw")]
 fn real() -> Result<Vec<Row>, Failure> {
-    let devices = hw_backend::HwDevice::all().map_err(Failure::unfinished)?;
-    let row = |device: &hw_backend::HwDevice| {
+    let devices = weft_hw::HwDevice::all().map_err(Failure::unfinished)?;
+    let row = |device: &weft_hw::HwDevice| {
         let asked = device.open().and_then(|context| Ok((context.device_attr(), context.port_attr(1)?)));
         let (attr, port) =
             asked.map_err(|e| Failure::unfinished(format!("device {}: {e}", device.name())))?;

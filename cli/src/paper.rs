@@ -10,11 +10,11 @@ use crate::output;
 use crate::progress::Progress;
 use crate::table::{Table, wrap};
 use groups::groups;
-use model_tests::paper::{self, Fitted, Goal, Ncosed, Note, PaperError, Row};
 use serde::Serialize;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
+use weft_check::paper::{self, Fitted, Goal, Ncosed, Note, PaperError, Row};
 
 /// What the report is about.
 const TITLE: &str = "High Performance Distributed Lock Management Services using Network-based Remote \

@@ -5,9 +5,9 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::table::{Table, count, micros, wrap};
 use serde::Serialize;
-use sim_backend::profile::{Figure, Profile};
 use std::fmt::Write;
-use verbs_trait::Wait;
+use weft_sim::profile::{Figure, Profile};
+use weft_verbs::Wait;
 
 /// Lists them, or shows the one that was asked for.
 pub fn run(args: &ProfilesArgs) -> Result<Exit, Failure> {
@@ -88,7 +88,7 @@ fn figure_entry(figure: &Figure) -> FigureEntry<'_> {
 }
 
 fn primitives(profile: &Profile) -> Vec<Primitive> {
-    let both = |name, time: &dyn Fn(Wait) -> verbs_trait::Nanos| Primitive {
+    let both = |name, time: &dyn Fn(Wait) -> weft_verbs::Nanos| Primitive {
         name,
         poll_ns: time(Wait::Poll).0,
         notify_ns: time(Wait::Notify).0,

@@ -1,10 +1,10 @@
 //! One run's report for people: the verdict first, then tables.
 
 use crate::table::{Table, count, micros, wrap};
-use model_tests::lock_world::{FaultCount, Percentiles, ProtocolCounts, Report, Requests};
-use model_tests::oracle::MostBypassed;
 use std::fmt::Write;
-use verbs_trait::Nanos;
+use weft_check::lock_world::{FaultCount, Percentiles, ProtocolCounts, Report, Requests};
+use weft_check::oracle::MostBypassed;
+use weft_verbs::Nanos;
 
 /// Most violations that are printed; `--json` has the rest.
 const MOST_VIOLATIONS: usize = 5;
@@ -146,9 +146,9 @@ fn checks(report: &Report) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model_tests::lock_world::{Latencies, Verdict};
-    use model_tests::oracle::{Check, Violation};
-    use model_tests::scenario::FaultKind;
+    use weft_check::lock_world::{Latencies, Verdict};
+    use weft_check::oracle::{Check, Violation};
+    use weft_check::scenario::FaultKind;
 
     fn sample(held: bool) -> Report {
         let violation = Violation {

@@ -6,10 +6,10 @@ use crate::logfile::LogFile;
 use crate::progress::Progress;
 use crate::table::count;
 use crate::{interrupt, output, report, sweep, trace};
-use model_tests::lock_world::{self, Phase, Report, RunError, RunOptions};
-use model_tests::scenario::Scenario;
 use std::ops::ControlFlow;
 use std::path::Path;
+use weft_check::lock_world::{self, Phase, Report, RunError, RunOptions};
+use weft_check::scenario::Scenario;
 
 /// Runs what the command line asks for.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {

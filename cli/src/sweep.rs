@@ -7,10 +7,10 @@ use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::seeds::{each, jobs};
 use crate::{interrupt, output, run};
-use model_tests::lock_world::{self, Report, RunError, RunOptions};
-use model_tests::scenario::Scenario;
 use std::ops::Range;
 use sum::Sum;
+use weft_check::lock_world::{self, Report, RunError, RunOptions};
+use weft_check::scenario::Scenario;
 
 /// Runs every seed, sums up, prints.
 pub fn run(args: &RunArgs, scenario: &Scenario, seeds: Range<u64>) -> Result<Exit, Failure> {

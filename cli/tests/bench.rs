@@ -3,8 +3,8 @@
 mod common;
 
 use common::{err, out, refused, run};
-use model_tests::scenario::Scheme;
 use serde_json::Value;
+use weft_check::scenario::Scheme;
 
 fn json(args: &[&str]) -> Value {
     let output = run(args);

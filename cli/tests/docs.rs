@@ -3,8 +3,8 @@
 mod common;
 
 use common::root;
-use model_tests::scenario::{Scenario, ScenarioError};
 use std::fs;
+use weft_check::scenario::{Scenario, ScenarioError};
 
 fn page(name: &str) -> String {
     fs::read_to_string(root().join(name)).expect(name)

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{Scratch, err, out, refused, run};
-use model_tests::scenario::Scheme;
 use serde_json::Value;
 use std::fs;
+use weft_check::scenario::Scheme;
 
 fn rows() -> Vec<Value> {
     let output = run(&["paper", "ncosed", "--json", "--quiet"]);

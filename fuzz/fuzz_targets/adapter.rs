@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| model_tests::fuzz::adapter(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_check::fuzz::adapter(data));

@@ -6,7 +6,7 @@ use crate::ledger::Hold;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
-use verbs_trait::{Arm, CompletionChannel, CompletionQueue, CqId, Result, VerbsError, WorkCompletion};
+use weft_verbs::{Arm, CompletionChannel, CompletionQueue, CqId, Result, VerbsError, WorkCompletion};
 
 /// A completion channel.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 
 use crate::ffi::Vector;
 use rdma_sys as sys;
-use verbs_trait::{
+use weft_verbs::{
     AccessFlags, AsyncEvent, CqId, Gid, LinkLayer, Migration, Mtu, Path, PortState, QpNum, QpState, SendFlags,
     SrqId, WcError,
 };

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::{Rc, Weak};
-use verbs_trait::{
+use weft_verbs::{
     AsyncEvent, Caps, Context, CqId, Device, DeviceAttr, Gid, LinkLayer, PortAttr, Result, VerbsError,
 };
 

@@ -4,7 +4,7 @@ use crate::device::{ContextInner, HwContext};
 use crate::ffi::Epoll;
 use crate::host;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Node, Park, Result, Wait};
+use weft_verbs::{Nanos, Node, Park, Result, Wait};
 
 /// Steps a node, and waits for what it waits for.
 pub struct Driver {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Instant;
-use verbs_trait::{Clock, Host, Nanos, Work};
+use weft_verbs::{Clock, Host, Nanos, Work};
 
 /// A real machine. Work that a node names costs what it costs.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use crate::ffi::{Ah, Mr, RawWc};
 use crate::memory::HwMr;
 use rdma_sys as sys;
 use std::rc::Rc;
-use verbs_trait::{Done, QpNum, Sge, UdSource, VerbsError, WcError, WcOp, WorkCompletion};
+use weft_verbs::{Done, QpNum, Sge, UdSource, VerbsError, WcError, WcOp, WorkCompletion};
 
 /// Memory and address handles that a request needs until it ends. One region, by far the most common, needs no
 /// allocation.

@@ -1,6 +1,6 @@
 //! The verbs contract of Weft over real `ibverbs`: InfiniBand, RoCE and Soft-RoCE devices.
 //!
-//! With the feature `ibverbs` this crate is the backend [`Hw`] of [`verbs_trait`]. Without it there is nothing in
+//! With the feature `ibverbs` this crate is the backend [`Hw`] of [`weft_verbs`]. Without it there is nothing in
 //! it, so that the workspace builds on a machine that has no `libibverbs`.
 //!
 //! | module | idea |
@@ -14,14 +14,14 @@
 //! | `oob` | byte streams |
 //! | [`Census`] | how many objects are alive |
 //!
-//! Everything is of one thread: a node is one [`verbs_trait::Node`], and its [`Driver`] steps it.
+//! Everything is of one thread: a node is one [`weft_verbs::Node`], and its [`Driver`] steps it.
 
 #![cfg_attr(not(feature = "ibverbs"), allow(rustdoc::broken_intra_doc_links))]
 
 #[cfg(feature = "ibverbs")]
 mod backend {
     use crate::*;
-    use verbs_trait::Verbs;
+    use weft_verbs::Verbs;
 
     /// The backend: real `ibverbs`.
     pub enum Hw {}

@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use verbs_trait::{
+use weft_verbs::{
     AccessFlags, MemoryRegion, Path, PinnedMemory, ProtectionDomain, QpInit, RemoteSlice, Result, VerbsError,
 };
 

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use verbs_trait::{OutOfBand, Result, Service, Stream, StreamListener, VerbsError};
+use weft_verbs::{OutOfBand, Result, Service, Stream, StreamListener, VerbsError};
 
 /// The machine's ordinary network.
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use crate::{Hw, convert};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
-use verbs_trait::{
+use weft_verbs::{
     AltPath, Caps, LinkLayer, Migration, Modify, Path, Payload, PostError, QpAttr, QpCaps, QpInit, QpNum,
     QpState, QpType, QueuePair, RecvWr, Result, SendOp, SendWr, Sge, ToInit, ToRtr, ToRts, Update, VerbsError,
     WcOp,

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::task::Waker;
-use verbs_trait::Result;
+use weft_verbs::Result;
 
 /// The token of descriptors whose readiness ends a wait and wakes no task: the node looks for itself.
 const VERBS: u64 = 0;

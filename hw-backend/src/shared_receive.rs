@@ -8,7 +8,7 @@ use crate::queue_pair::{check_ranges, check_sges, raw_sge};
 use crate::Hw;
 use std::fmt;
 use std::rc::Rc;
-use verbs_trait::{Caps, PostError, RecvWr, Result, SharedReceiveQueue, SrqId, VerbsError, WcOp};
+use weft_verbs::{Caps, PostError, RecvWr, Result, SharedReceiveQueue, SrqId, VerbsError, WcOp};
 
 /// A shared receive queue.
 #[derive(Clone)]

@@ -1,18 +1,18 @@
 //! A protocol of one's own, explored: a node writes a token into another's memory, and tells it so by a message.
 //!
-//! `cargo run --release -p model-tests --example own_protocol`, and with `-- --bug` to see it fail: then the message
+//! `cargo run --release -p weft-check --example own_protocol`, and with `-- --bug` to see it fail: then the message
 //! that says "the token is there" leaves before the write, and the receiver believes it.
 
-use model_tests::explore::{Options, Subject, Violation};
-use model_tests::worlds::book::Book;
-use model_tests::worlds::cluster::{Member, Shape};
-use model_tests::worlds::stage::{Play, Stage};
-use protocols::transport::{Channel, Incoming, Mesh, Rank};
-use sim_backend::{Sim, SimMr};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
-use verbs_trait::{AccessFlags, MemoryRegion, RemoteSlice, Wait};
+use weft_check::explore::{Options, Subject, Violation};
+use weft_check::worlds::book::Book;
+use weft_check::worlds::cluster::{Member, Shape};
+use weft_check::worlds::stage::{Play, Stage};
+use weft_protocols::transport::{Channel, Incoming, Mesh, Rank};
+use weft_sim::{Sim, SimMr};
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Wait};
 
 /// The world: how it is built, and whether it has the bug.
 struct Relay {

@@ -1,12 +1,12 @@
 //! Runs scenarios drawn at random until one fails, and prints it:
 //!
 //! ```text
-//! cargo run --release -p model-tests --example swarm -- 0 10000 > failing.toml
+//! cargo run --release -p weft-check --example swarm -- 0 10000 > failing.toml
 //! ```
 
-use model_tests::lock_world::{self, RunOptions};
-use model_tests::scenario::{Scheme, swarm};
 use std::process::ExitCode;
+use weft_check::lock_world::{self, RunOptions};
+use weft_check::scenario::{Scheme, swarm};
 
 fn main() -> ExitCode {
     let mut numbers = std::env::args().skip(1).map(|argument| argument.parse::<u64>());

@@ -1,7 +1,7 @@
 //! Connections that are made by hand, where making them is not what is measured or explored.
 
-use sim_backend::{SimContext, SimQp};
-use verbs_trait::*;
+use weft_sim::{SimContext, SimQp};
+use weft_verbs::*;
 
 /// A queue pair with its device.
 pub(crate) type End<'a> = (&'a SimContext, &'a SimQp);

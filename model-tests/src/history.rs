@@ -3,9 +3,9 @@
 //! A history is recorded at the client's side of the interface, since that is where the promises are made: a
 //! grant counts from the moment a client's `lock` returns until the moment before it calls `unlock`.
 
-use protocols::locks::{LockKey, Mode};
 use std::fmt;
-use verbs_trait::Nanos;
+use weft_protocols::locks::{LockKey, Mode};
+use weft_verbs::Nanos;
 
 /// One client: an application process on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,7 @@ impl fmt::Display for RequestId {
 }
 
 /// A grant's fencing token, as its scheme orders them. Schemes that remember nothing have none.
-pub type Token = protocols::locks::Token;
+pub type Token = weft_protocols::locks::Token;
 
 /// Something that a client saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

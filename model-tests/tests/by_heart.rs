@@ -6,15 +6,15 @@
 //! the same, and lead to the same fabric, bit for bit; nodes that are asked what they know say the same; and at the end both
 //! are judged alike. `BY_HEART_SEEDS` looks longer.
 
-use model_tests::explore::{Blueprint, Coverage, Options, World, explore};
-use model_tests::worlds::locks::Locks;
-use model_tests::worlds::modes::Requests;
-use model_tests::worlds::stage::{Scene, Stage};
-use protocols::locks::Scheme;
-use sim_backend::choice::Rng;
-use sim_backend::explore::{FaultSet, Footprint, Outcome};
 use std::ops::ControlFlow;
-use verbs_trait::Wait;
+use weft_check::explore::{Blueprint, Coverage, Options, World, explore};
+use weft_check::worlds::locks::Locks;
+use weft_check::worlds::modes::Requests;
+use weft_check::worlds::stage::{Scene, Stage};
+use weft_protocols::locks::Scheme;
+use weft_sim::choice::Rng;
+use weft_sim::explore::{FaultSet, Footprint, Outcome};
+use weft_verbs::Wait;
 
 fn locks(scheme: Scheme, requests: &str, wait: Wait, one_by_one: bool) -> Locks {
     let requests = Requests::read(requests).expect("modes");
@@ -150,7 +150,7 @@ fn exploring_by_heart_comes_to_what_exploring_comes_to() {
         let watch = &mut |_: &_| ControlFlow::Continue(());
         let ran = explore(&mut Running(stage()), &options, watch).expect("it is deterministic");
         let known = explore(&mut stage(), &options, watch).expect("it is deterministic");
-        let tell = |report: &model_tests::explore::Report| {
+        let tell = |report: &weft_check::explore::Report| {
             let counts =
                 [report.executions, report.redundant, report.states, report.deepest, report.imprecise];
             (report.verdict, report.exhaustive, counts, report.coverage.clone())

@@ -3,15 +3,15 @@
 //! `sim-backend/tests/explore/commute.rs` holds small scripts to it; here it is the runtime, the transport with its
 //! reconnections, and the locks. `COMMUTE_SEEDS` looks longer.
 
-use model_tests::explore::{Blueprint, World};
-use model_tests::worlds::locks::Locks;
-use model_tests::worlds::messages::Messages;
-use model_tests::worlds::modes::Requests;
-use model_tests::worlds::stage::{Play, Scene, Stage};
-use protocols::locks::Scheme;
-use sim_backend::choice::Rng;
-use sim_backend::explore::{Enabled, Footprint, Outcome};
-use verbs_trait::Wait;
+use weft_check::explore::{Blueprint, World};
+use weft_check::worlds::locks::Locks;
+use weft_check::worlds::messages::Messages;
+use weft_check::worlds::modes::Requests;
+use weft_check::worlds::stage::{Play, Scene, Stage};
+use weft_protocols::locks::Scheme;
+use weft_sim::choice::Rng;
+use weft_sim::explore::{Enabled, Footprint, Outcome};
+use weft_verbs::Wait;
 
 struct Taken {
     enabled: Enabled,

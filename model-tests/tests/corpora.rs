@@ -1,8 +1,8 @@
 //! The fuzzers' corpora, run once more on a stable toolchain: what was found interesting, or broke something once, stays
 //! a test.
 
-use model_tests::fuzz::TARGETS;
 use std::path::Path;
+use weft_check::fuzz::TARGETS;
 
 #[test]
 fn every_input_of_every_corpus_holds() {

@@ -4,18 +4,18 @@
 //! same, come to the same fingerprints, and end with the same verdict. With faults, what is compared are states at rest,
 //! as explorations do. `MERGE_SEEDS` looks longer.
 
-use model_tests::explore::{Blueprint, Coverage, Violation, World};
-use model_tests::worlds::book::Book;
-use model_tests::worlds::cluster::{Member, Shape};
-use model_tests::worlds::locks::{Cast, Locks};
-use model_tests::worlds::modes::Requests;
-use model_tests::worlds::stage::{Play, Scene, Stage, Unseen};
-use protocols::locks::Scheme;
-use protocols::rt::Digest;
-use sim_backend::choice::Rng;
-use sim_backend::explore::{Enabled, FaultSet, Outcome};
 use std::collections::HashMap;
-use verbs_trait::Wait;
+use weft_check::explore::{Blueprint, Coverage, Violation, World};
+use weft_check::worlds::book::Book;
+use weft_check::worlds::cluster::{Member, Shape};
+use weft_check::worlds::locks::{Cast, Locks};
+use weft_check::worlds::modes::Requests;
+use weft_check::worlds::stage::{Play, Scene, Stage, Unseen};
+use weft_protocols::locks::Scheme;
+use weft_protocols::rt::Digest;
+use weft_sim::choice::Rng;
+use weft_sim::explore::{Enabled, FaultSet, Outcome};
+use weft_verbs::Wait;
 
 /// A way from the root: which of the enabled events was taken, and how it went.
 type Way = Vec<(usize, Outcome)>;

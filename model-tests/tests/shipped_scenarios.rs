@@ -1,7 +1,7 @@
 //! The scenarios that come with Weft are understood, and each says what it is for.
 
-use model_tests::scenario::Scenario;
 use std::path::{Path, PathBuf};
+use weft_check::scenario::Scenario;
 
 fn shipped() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");

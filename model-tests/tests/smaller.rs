@@ -1,8 +1,8 @@
 //! A failure that was found in a large world is left in the smallest one that shows it.
 
-use model_tests::explore::{Case, Counterexample, Entry, Hunt, Options, Params, Strategy, Walk, smallest};
-use model_tests::worlds::all;
 use std::ops::ControlFlow;
+use weft_check::explore::{Case, Counterexample, Entry, Hunt, Options, Params, Strategy, Walk, smallest};
+use weft_check::worlds::all;
 
 fn entry(name: &str) -> Entry {
     all().into_iter().find(|entry| entry.name == name).expect("it is in the list")

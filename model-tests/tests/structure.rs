@@ -5,20 +5,20 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each crate with those of the workspace that it may import. A crate that exists must be listed.
-const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("verbs-trait", &[]),
-    ("hw-backend", &["verbs-trait"]),
-    ("sim-backend", &["verbs-trait"]),
-    ("protocols", &["verbs-trait"]),
-    ("model-tests", &["protocols", "sim-backend", "verbs-trait"]),
-    ("cli", &["model-tests", "protocols", "sim-backend", "hw-backend", "verbs-trait"]),
+/// Each crate's folder, its package, and the packages of the workspace that it may import. A crate that exists must be listed.
+const MAY_IMPORT: &[(&str, &str, &[&str])] = &[
+    ("verbs-trait", "weft-verbs", &[]),
+    ("hw-backend", "weft-hw", &["weft-verbs"]),
+    ("sim-backend", "weft-sim", &["weft-verbs"]),
+    ("protocols", "weft-protocols", &["weft-verbs"]),
+    ("model-tests", "weft-check", &["weft-protocols", "weft-sim", "weft-verbs"]),
+    ("cli", "weft", &["weft-check", "weft-protocols", "weft-sim", "weft-hw", "weft-verbs"]),
 ];
 
 /// What code under `protocols/src` must not name, and why.
 const BANNED: &[(&str, &str)] = &[
-    ("sim_backend", "a protocol names no backend"),
-    ("hw_backend", "a protocol names no backend"),
+    ("weft_sim", "a protocol names no backend"),
+    ("weft_hw", "a protocol names no backend"),
     ("std::time", "time comes from rt"),
     ("std::thread", "a node is one thread"),
     ("std::net", "a node's network is the verbs contract's"),
@@ -76,13 +76,16 @@ fn imports(manifest: &toml::Table) -> BTreeSet<String> {
 
 #[test]
 fn imports_run_one_way() {
-    let ours: BTreeSet<&str> = MAY_IMPORT.iter().map(|(name, _)| *name).chain(["weft"]).collect();
+    let ours: BTreeSet<&str> = MAY_IMPORT.iter().map(|(_, package, _)| *package).collect();
     // The fuzz targets lie outside the workspace, and above all of it.
     for folder in crates().into_iter().filter(|folder| folder != "fuzz") {
-        let (_, allowed) = MAY_IMPORT
+        let (_, package, allowed) = MAY_IMPORT
             .iter()
-            .find(|(name, _)| *name == folder)
+            .find(|(name, ..)| *name == folder)
             .unwrap_or_else(|| panic!("{folder} has no place"));
+        let named =
+            manifest(&folder).get("package").and_then(|of| of.get("name")?.as_str().map(str::to_owned));
+        assert_eq!(named.as_deref(), Some(*package), "{folder}");
         for import in imports(&manifest(&folder)).iter().filter(|import| ours.contains(import.as_str())) {
             assert!(allowed.contains(&import.as_str()), "{folder} must not import {import}");
         }
@@ -92,7 +95,7 @@ fn imports_run_one_way() {
 #[test]
 fn the_hardware_backend_is_behind_a_feature_of_the_program() {
     let cli = manifest("cli");
-    let Some(hw) = cli.get("dependencies").and_then(|table| table.get("hw-backend")) else { return };
+    let Some(hw) = cli.get("dependencies").and_then(|table| table.get("weft-hw")) else { return };
     assert_eq!(hw.get("optional").and_then(|optional| optional.as_bool()), Some(true));
 }
 

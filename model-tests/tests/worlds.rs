@@ -1,10 +1,10 @@
 //! The explorer on the worlds: what is broken is found, what is shipped holds, as far as a test can go.
 
-use model_tests::explore::{Choices, Expected, Options, Params, Reduction, Report, Run, Step, Tale, Verdict};
-use model_tests::worlds::all;
-use sim_backend::explore::{FaultSet, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use weft_check::explore::{Choices, Expected, Options, Params, Reduction, Report, Run, Step, Tale, Verdict};
+use weft_check::worlds::all;
+use weft_sim::explore::{FaultSet, Outcome};
 
 /// Explores a world of the list.
 fn explore(name: &str, modes: Option<&str>, options: &Options) -> Report {

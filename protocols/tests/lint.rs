@@ -18,8 +18,8 @@ const BANNED: [(&str, &str); 15] = [
     ("HashSet", "`BTreeSet` or a `Vec`: an order that is the same in every run"),
     ("select!", "one task a wait, or a hand-written future"),
     ("rand::", "the runtime's randomness: `Rt::random`"),
-    ("sim_backend", "the contract; a protocol names no backend"),
-    ("hw_backend", "the contract; a protocol names no backend"),
+    ("weft_sim", "the contract; a protocol names no backend"),
+    ("weft_hw", "the contract; a protocol names no backend"),
     ("rdma_sys", "the contract; a protocol names no backend"),
 ];
 

@@ -3,11 +3,11 @@
 mod common;
 
 use common::{Cluster, Member, STYLES, ms, rank, us};
-use protocols::transport::{AdoptError, Channel, Incoming, Mesh, MeshConfig, Prepared};
-use sim_backend::fault::{Fault, Link, Way};
-use sim_backend::{NodeId, Sim};
 use std::result::Result;
-use verbs_trait::*;
+use weft_protocols::transport::{AdoptError, Channel, Incoming, Mesh, MeshConfig, Prepared};
+use weft_sim::fault::{Fault, Link, Way};
+use weft_sim::{NodeId, Sim};
+use weft_verbs::*;
 
 const CHANNEL: Channel = Channel(3);
 
@@ -61,7 +61,7 @@ fn bootstrapped(nodes: usize, seed: u64, style: Wait) -> Cluster {
     cluster
 }
 
-fn numbers(mesh: &Mesh<Sim>) -> protocols::transport::Inbox {
+fn numbers(mesh: &Mesh<Sim>) -> weft_protocols::transport::Inbox {
     mesh.open(CHANNEL).expect("nobody opened it")
 }
 
@@ -70,7 +70,7 @@ fn say(member: &Member, to: usize, at: Nanos, number: u32) {
     member.at(at, move || mesh.send(rank(to), CHANNEL, &number.to_le_bytes()).expect("there is room"));
 }
 
-fn heard(inbox: &mut protocols::transport::Inbox) -> Vec<(usize, u32)> {
+fn heard(inbox: &mut weft_protocols::transport::Inbox) -> Vec<(usize, u32)> {
     let message = |incoming| match incoming {
         Incoming::Message(m) => (m.from().index(), u32::from_le_bytes(m[..4].try_into().expect("4 bytes"))),
         other => panic!("{other:?}"),

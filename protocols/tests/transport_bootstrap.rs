@@ -3,12 +3,12 @@
 mod common;
 
 use common::{Cluster, STYLES, ms, rank, seeds};
-use protocols::transport::{Bootstrap, BootstrapError, Channel, Incoming};
-use sim_backend::NodeId;
-use sim_backend::fault::{Fault, Link, Way};
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::{AccessFlags, Context, MemoryRegion, Nanos, OutOfBand, Service};
+use weft_protocols::transport::{Bootstrap, BootstrapError, Channel, Incoming};
+use weft_sim::NodeId;
+use weft_sim::fault::{Fault, Link, Way};
+use weft_verbs::{AccessFlags, Context, MemoryRegion, Nanos, OutOfBand, Service};
 
 const HOW: Bootstrap = Bootstrap { service: Service(700), gid_index: 0, patience: Nanos::from_secs(20) };
 const CHANNEL: Channel = Channel(3);

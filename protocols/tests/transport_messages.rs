@@ -3,12 +3,12 @@
 mod common;
 
 use common::{Cluster, Dice, Member, STYLES, ms, rank, seeds, us};
-use protocols::transport::{Channel, Incoming, SendError};
-use sim_backend::fault::{Fault, Link, Way};
-use sim_backend::{NodeId, RunEnd};
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Wait, Work};
+use weft_protocols::transport::{Channel, Incoming, SendError};
+use weft_sim::fault::{Fault, Link, Way};
+use weft_sim::{NodeId, RunEnd};
+use weft_verbs::{Nanos, Wait, Work};
 
 const CHANNEL: Channel = Channel(3);
 
@@ -379,7 +379,7 @@ fn a_message_that_cannot_be_sent_is_refused_at_once() {
 fn the_same_seed_gives_the_same_run() {
     let run = |seed| {
         let cluster = Cluster::new(3, seed, Wait::Notify);
-        cluster.fabric.set_log(sim_backend::log::Log::memory());
+        cluster.fabric.set_log(weft_sim::log::Log::memory());
         let _got: Vec<Got> = cluster.members.iter().map(receive).collect();
         for (from, member) in cluster.members.iter().enumerate() {
             (0..3).filter(|to| *to != from).for_each(|to| talk(member, to, 30, us(100)));

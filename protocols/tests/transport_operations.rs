@@ -3,12 +3,12 @@
 mod common;
 
 use common::{Cluster, Dice, STYLES, ms, rank, seeds, us};
-use protocols::transport::{Lost, Mesh, NotExecuted, OpError};
-use sim_backend::fault::{Fault, Link, Way};
-use sim_backend::{NodeId, Sim, SimMr};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use verbs_trait::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait, WcError};
+use weft_protocols::transport::{Lost, Mesh, NotExecuted, OpError};
+use weft_sim::fault::{Fault, Link, Way};
+use weft_sim::{NodeId, Sim, SimMr};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait, WcError};
 
 /// A node's memory that every peer may use, and its address.
 fn memory(mesh: &Mesh<Sim>, len: usize) -> (SimMr, RemoteSlice) {

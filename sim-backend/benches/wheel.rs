@@ -1,13 +1,13 @@
 //! The timing wheel against a binary heap: one event taken and one put back, at a steady number of pending
 //! ones. Prints nanoseconds for such a pair, and their ratio.
 
-use sim_backend::choice::Rng;
-use sim_backend::wheel::Wheel;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hint::black_box;
 use std::time::Instant;
-use verbs_trait::Nanos;
+use weft_sim::choice::Rng;
+use weft_sim::wheel::Wheel;
+use weft_verbs::Nanos;
 
 const PAIRS: u64 = 4_000_000;
 

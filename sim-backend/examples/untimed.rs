@@ -3,14 +3,14 @@
 //! Three nodes, connected each with each. Every node adds to a word of each other one, three times, and waits for
 //! each answer. An execution is a random walk from the root until nothing can happen any more.
 //!
-//! `cargo run --release -p sim-backend --example untimed [EXECUTIONS]`
+//! `cargo run --release -p weft-sim --example untimed [EXECUTIONS]`
 
-use sim_backend::choice::{First, Rng};
-use sim_backend::explore::{Enabled, Footprint, Outcome};
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Order, SimContext, SimCq, SimMr, SimQp};
 use std::time::Instant;
-use verbs_trait::*;
+use weft_sim::choice::{First, Rng};
+use weft_sim::explore::{Enabled, Footprint, Outcome};
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Order, SimContext, SimCq, SimMr, SimQp};
+use weft_verbs::*;
 
 const NODES: usize = 3;
 const ROUNDS: usize = 3;

@@ -8,7 +8,7 @@ use crate::hca::Endpoint;
 use crate::in_place::clone_in_place;
 use crate::sanitizer::Sanitizer;
 use std::ops::Range;
-use verbs_trait::{Nanos, QpNum, WcOp};
+use weft_verbs::{Nanos, QpNum, WcOp};
 
 /// Who touched the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

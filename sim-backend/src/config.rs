@@ -2,7 +2,7 @@
 
 use crate::profile::Profile;
 use thiserror::Error;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// A world's making.
 #[derive(Clone, Debug)]

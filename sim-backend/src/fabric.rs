@@ -22,7 +22,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::task::Waker;
-use verbs_trait::{Nanos, Node, Park, PinnedMemory, QpNum, Wait};
+use weft_verbs::{Nanos, Node, Park, PinnedMemory, QpNum, Wait};
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@
 //! programs that are [mounted](Fabric::mount) on its nodes run as the virtual time [passes](Fabric::run_until):
 //!
 //! ```
-//! use sim_backend::{Config, Fabric, NodeId, choice::Seeded, profile::Profile};
-//! use verbs_trait::{Context, Device, Nanos};
+//! use weft_sim::{Config, Fabric, NodeId, choice::Seeded, profile::Profile};
+//! use weft_verbs::{Context, Device, Nanos};
 //!
 //! let profile = Profile::builtin("ncosed-2007").unwrap();
 //! let fabric = Fabric::new(Config::new(2, profile), Box::new(Seeded::new(1))).unwrap();

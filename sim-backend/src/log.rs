@@ -20,7 +20,7 @@ use digest::Digest;
 use std::fmt::{self, Write as _};
 use std::hash::Hash;
 use std::io;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// What a line tells of. Its name is the line's third column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

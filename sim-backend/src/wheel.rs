@@ -13,7 +13,7 @@
 //! Events of one time are therefore always in one slot, in a list in the order of their insertion: first in,
 //! first out holds without sequence numbers.
 
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// Nanoseconds of a block, as a power of two.
 const BLOCK_BITS: u32 = 12;

@@ -1,10 +1,10 @@
 //! The connection manager on the fabric: with its faults, its queue pairs, its crashes.
 
-use sim_backend::choice::Seeded;
-use sim_backend::fault::{Fault, Link, PacketClass, Rule, Verdict, Way};
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, SimCm, SimContext, SimCq, SimMr, SimPd, SimQp};
-use verbs_trait::*;
+use weft_sim::choice::Seeded;
+use weft_sim::fault::{Fault, Link, PacketClass, Rule, Verdict, Way};
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, SimCm, SimContext, SimCq, SimMr, SimPd, SimQp};
+use weft_verbs::*;
 
 const N0: NodeId = NodeId(0);
 const N1: NodeId = NodeId(1);

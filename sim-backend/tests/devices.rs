@@ -3,13 +3,13 @@
 mod common;
 
 use common::*;
-use sim_backend::choice::Seeded;
-use sim_backend::fault::{Fault, FaultError, Link, Way};
-use sim_backend::log::Log;
-use sim_backend::{Config, ConfigError, Fabric, NodeId, SimContext};
 use std::cell::Cell;
 use std::rc::Rc;
-use verbs_trait::*;
+use weft_sim::choice::Seeded;
+use weft_sim::fault::{Fault, FaultError, Link, Way};
+use weft_sim::log::Log;
+use weft_sim::{Config, ConfigError, Fabric, NodeId, SimContext};
+use weft_verbs::*;
 
 const N1: NodeId = NodeId(1);
 
@@ -171,7 +171,7 @@ fn the_manager_connects_second_ports_over_their_own_cable() {
         let down = Fault::PortDown { node: NodeId(node), port: 1, lasts: None };
         fabric.plan(Nanos::ZERO, down).unwrap();
     }
-    let event = |cm: &sim_backend::SimCm| {
+    let event = |cm: &weft_sim::SimCm| {
         run(&fabric, Nanos::from_millis(1));
         cm.event().expect("an event of the manager")
     };

@@ -1,9 +1,9 @@
 //! The adapter's engine alone: what it does with packets in any order, number and shape.
 
 use proptest::prelude::*;
-use sim_backend::hca::bench::*;
-use sim_backend::hca::*;
-use verbs_trait::*;
+use weft_sim::hca::bench::*;
+use weft_sim::hca::*;
+use weft_verbs::*;
 
 const ADD: Op = Op::Atomic { at: Remote { addr: 0, rkey: 0 }, atomic: Atomic::FetchAdd { add: 1 } };
 
@@ -65,7 +65,7 @@ fn a_read_more_than_is_served_at_a_time_is_refused() {
     let from = Reth { addr: bench.ends[1].addr, rkey: bench.ends[1].rkey, len: LEN as u32 };
     let body = Body::ReadRequest { from };
     let (from, to, route) = (bench.endpoint(0), bench.endpoint(1), bench.route(0));
-    let (data, op) = (Data::NONE, sim_backend::fault::Op::Read);
+    let (data, op) = (Data::NONE, weft_sim::fault::Op::Read);
     // Each is answered by 64 packets, of which 16 leave a turn: with the fifth the first has been answered.
     for n in 0..6 {
         assert_eq!(bench.qp(1).state(), QpState::Rts, "before read {n}");
@@ -171,7 +171,7 @@ fn any_packet() -> impl Strategy<Value = Forged> {
     let rkey = prop_oneof![4 => Just(0x8000_0100u32), 1 => any::<u32>()];
     let len = prop_oneof![4 => 0u32..1024, 1 => any::<u32>()];
     let reth = (addr.clone(), rkey.clone(), len).prop_map(|(addr, rkey, len)| Reth { addr, rkey, len });
-    let service = sim_backend::hca::Service { sl: 0, traffic_class: 0, hop_limit: 1 };
+    let service = weft_sim::hca::Service { sl: 0, traffic_class: 0, hop_limit: 1 };
     let deth = (any::<u32>(), imm.clone()).prop_map(move |(qkey, imm)| Deth { qkey, imm, service });
     let atomic = prop_oneof![
         (any::<u64>(), any::<u64>()).prop_map(|(compare, swap)| Atomic::CompareSwap { compare, swap }),
@@ -266,7 +266,7 @@ fn act(bench: &mut Bench, act: Act, posted: &mut u64) {
         Act::Forge(n, forged) => {
             let (psn, ack_req, [solicited, migrated], body, bytes) = *forged;
             let data = Data::new(bytes.len(), &mut bench.buffers, |out| out.copy_from_slice(&bytes));
-            let op = sim_backend::fault::Op::Other;
+            let op = weft_sim::fault::Op::Other;
             let (from, to, route) = (bench.endpoint(1 - n), bench.endpoint(n), bench.route(1 - n));
             bench.give(n, Packet { from, to, route, psn, ack_req, solicited, migrated, body, data, op });
         }

@@ -3,15 +3,15 @@
 mod common;
 
 use common::*;
-use sim_backend::choice::{First, Recording, Seeded};
-use sim_backend::fault::{Fault, FaultError, Link, PacketClass, Rule, Verdict, Way};
-use sim_backend::{Config, ConfigError, Fabric, NodeId, Order, RunEnd, SimHost};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use verbs_trait::*;
+use weft_sim::choice::{First, Recording, Seeded};
+use weft_sim::fault::{Fault, FaultError, Link, PacketClass, Rule, Verdict, Way};
+use weft_sim::{Config, ConfigError, Fabric, NodeId, Order, RunEnd, SimHost};
+use weft_verbs::*;
 
 /// A run with something of everything, and its log.
-fn busy_run(choice: Box<dyn sim_backend::choice::Choice>) -> (Vec<u8>, u64) {
+fn busy_run(choice: Box<dyn weft_sim::choice::Choice>) -> (Vec<u8>, u64) {
     let mut config = Config::new(3, profile());
     config.log = true;
     let fabric = fabric_with(config, choice);

@@ -3,9 +3,9 @@
 mod common;
 
 use common::*;
-use sim_backend::Config;
-use sim_backend::choice::Seeded;
-use verbs_trait::*;
+use weft_sim::Config;
+use weft_sim::choice::Seeded;
+use weft_verbs::*;
 
 /// The second ports of two sides, each the other's alternate path.
 fn rearm(from: &Side, to: &Side) {

@@ -4,10 +4,10 @@
 mod common;
 
 use common::*;
-use sim_backend::{Sim, SimChannel, SimCq, SimHost, SimMr, SimQp};
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::*;
+use weft_sim::{Sim, SimChannel, SimCq, SimHost, SimMr, SimQp};
+use weft_verbs::*;
 
 #[derive(Clone, Copy, PartialEq)]
 enum What {

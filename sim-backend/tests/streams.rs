@@ -1,12 +1,12 @@
 //! Byte streams on the fabric: its links, its faults, its crashes, its time.
 
-use sim_backend::choice::Seeded;
-use sim_backend::fault::{Fault, Link, PacketClass, Rule, Verdict, Way};
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, SimOob, SimStream, SimStreamListener};
 use std::io::{self, ErrorKind};
 use std::task::{Context as Cx, Poll, Waker};
-use verbs_trait::*;
+use weft_sim::choice::Seeded;
+use weft_sim::fault::{Fault, Link, PacketClass, Rule, Verdict, Way};
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, SimOob, SimStream, SimStreamListener};
+use weft_verbs::*;
 
 const N0: NodeId = NodeId(0);
 const N1: NodeId = NodeId(1);

@@ -5,9 +5,9 @@ mod common;
 
 use common::{Side, fabric, init, rtr, rts, settle};
 use proptest::prelude::*;
-use sim_backend::{Sim, SimQp};
 use std::collections::VecDeque;
-use verbs_trait::*;
+use weft_sim::{Sim, SimQp};
+use weft_verbs::*;
 
 /// What a caller may ask for.
 #[derive(Clone, Copy, Debug)]

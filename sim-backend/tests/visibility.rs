@@ -3,9 +3,9 @@
 mod common;
 
 use common::*;
-use sim_backend::choice::Seeded;
-use sim_backend::{Config, Fabric, SimMr};
-use verbs_trait::*;
+use weft_sim::choice::Seeded;
+use weft_sim::{Config, Fabric, SimMr};
+use weft_verbs::*;
 
 const MOST: Nanos = Nanos(5_000);
 const LEN: usize = 4_096;

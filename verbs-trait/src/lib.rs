@@ -9,7 +9,7 @@
 //! a node does while it waits is said by [`Node::step`]'s answer, a [`Park`].
 //!
 //! ```
-//! use verbs_trait::*;
+//! use weft_verbs::*;
 //!
 //! /// Reads a remote word: one request posted, one completion awaited by polling.
 //! fn read_word<V: Verbs>(qp: &V::Qp, cq: &V::Cq, mr: &V::Mr, from: RemoteSlice) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! The contract's values hold what the specification says of them.
 
-use verbs_trait::*;
+use weft_verbs::*;
 
 #[test]
 fn packet_numbers_wrap_at_24_bits_and_compare_across_the_wrap() {

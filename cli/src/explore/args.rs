@@ -3,11 +3,11 @@
 use crate::args::Seeds;
 use crate::exit::Failure;
 use clap::Args;
-use model_tests::explore::{Params, Reduction, Strategy, Subject};
-use sim_backend::explore::{FaultSet, Outcome};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
+use weft_check::explore::{Params, Reduction, Strategy, Subject};
+use weft_sim::explore::{FaultSet, Outcome};
 
 /// Examples of `weft check`.
 pub const CHECK_EXAMPLES: &str = "\

@@ -6,11 +6,11 @@ use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::table::{Table, count, wrap};
 use crate::{interrupt, output};
-use model_tests::explore::{Case, Entry, Expected, Found, Hunt, Options, Report, Stopped, Subject};
 use serde::Serialize;
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use weft_check::explore::{Case, Entry, Expected, Found, Hunt, Options, Report, Stopped, Subject};
 
 /// Explores, reports, saves what failed.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
@@ -49,7 +49,7 @@ fn options(args: &CheckArgs, subject: &dyn Subject) -> Result<Options, Failure> 
 
 fn explore(args: &CheckArgs, options: &Options, subject: &mut dyn Subject) -> Result<Report, Failure> {
     let mut progress = Progress::begin(args.leaves.quiet);
-    let mut watch = |at: &model_tests::explore::Progress| {
+    let mut watch = |at: &weft_check::explore::Progress| {
         let words = || {
             format!(
                 "{} executions, {} events (a guess of the share)",

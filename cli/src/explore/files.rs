@@ -4,10 +4,10 @@ use super::build;
 use crate::exit::Failure as Exit;
 use crate::interrupt;
 use crate::logfile::LogFile;
-use model_tests::explore::{self, Case, Entry, Failure, Found, Hunt, Options, Progress};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use weft_check::explore::{self, Case, Entry, Failure, Found, Hunt, Options, Progress};
 
 /// Where a failure of a world is saved if nobody says otherwise.
 pub fn place(asked: Option<&Path>, world: &str) -> PathBuf {

@@ -11,8 +11,8 @@ mod swarm;
 mod walks;
 
 use crate::exit::Failure;
-use model_tests::explore::{Entry, Params, Subject, toy};
-use model_tests::worlds;
+use weft_check::explore::{Entry, Params, Subject, toy};
+use weft_check::worlds;
 
 /// Every world, in the order of the list.
 fn all() -> Vec<Entry> {

@@ -1,9 +1,9 @@
 //! A run as one page for a browser, which needs nothing beside itself.
 
 use super::diagram::escaped;
-use model_tests::explore::{Failure, Run};
-use sim_backend::explore::Outcome;
 use std::fmt::Write;
+use weft_check::explore::{Failure, Run};
+use weft_sim::explore::Outcome;
 
 const STYLE: &str = "\
 body { font: 15px/1.5 'Helvetica Neue', Helvetica, Arial, sans-serif; color: #2b3440; margin: 2em auto; padding: 0 1.5em; max-width: 90em; }

@@ -5,10 +5,10 @@ use super::{build, diagram, files, find, page};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::table::wrap;
-use model_tests::explore::{Failure as Saved, Run, Violation};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
+use weft_check::explore::{Failure as Saved, Run, Violation};
 
 /// Runs it again, prints what happens, draws it.
 pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {

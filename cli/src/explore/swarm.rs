@@ -5,10 +5,10 @@ use super::files;
 use super::fuzz::{Runner, Seed, Target};
 use crate::exit::Failure;
 use crate::run;
-use model_tests::explore::Params;
-use model_tests::lock_world::{self, RunOptions};
-use model_tests::scenario::{Scenario, Scheme, swarm_of};
 use std::path::PathBuf;
+use weft_check::explore::Params;
+use weft_check::lock_world::{self, RunOptions};
+use weft_check::scenario::{Scenario, Scheme, swarm_of};
 
 /// How many nodes each scenario has.
 const NODES: u32 = 16;

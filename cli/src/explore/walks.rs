@@ -4,12 +4,12 @@ use super::args::FuzzArgs;
 use super::fuzz::{Runner, Seed, Target, replay};
 use super::{build, files};
 use crate::exit::Failure;
-use model_tests::explore::{
-    Case, Counterexample, Entry, Found, Hunt, Options, Params, Strategy, Subject, Walk,
-};
-use sim_backend::explore::Outcome;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use weft_check::explore::{
+    Case, Counterexample, Entry, Found, Hunt, Options, Params, Strategy, Subject, Walk,
+};
+use weft_sim::explore::Outcome;
 
 /// A world that is run at random.
 pub struct Walks {

@@ -5,16 +5,16 @@
 //! machines' clocks say, and two holders of one lock cannot hide behind them.
 
 use super::wire::{BEAT, Counts, Down, Seen, Up, leftover};
-use model_tests::history::What;
-use model_tests::lock_world::Scribe;
-use model_tests::oracle::Leftover;
-use model_tests::workload::Recorder;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
-use verbs_trait::Nanos;
+use weft_check::history::What;
+use weft_check::lock_world::Scribe;
+use weft_check::oracle::Leftover;
+use weft_check::workload::Recorder;
+use weft_verbs::Nanos;
 
 /// What a run is, as far as its coordinator has to know.
 #[derive(Clone, Copy, Debug)]

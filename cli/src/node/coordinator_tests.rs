@@ -2,8 +2,8 @@
 
 use super::super::wire::line;
 use super::*;
-use model_tests::history::{ClientId, Event, RequestId, What};
-use protocols::locks::{LockKey, Mode};
+use weft_check::history::{ClientId, Event, RequestId, What};
+use weft_protocols::locks::{LockKey, Mode};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -4,16 +4,6 @@ use super::place::Place;
 use super::wire::{BEAT, Counts, Down, STREAMS, Up, line};
 use crate::exit::Failure;
 use crate::interrupt;
-use hw_backend::{Driver, Ended, Hw, HwContext, HwDevice, HwStream};
-use model_tests::history::{ClientId, Event};
-use model_tests::lock_world::{lock_config, mesh_config, until};
-use model_tests::scenario::Scenario;
-use model_tests::workload::{self, KeyPicker, Plan, Recorder};
-use protocols::locks::LockService;
-use protocols::rt::{JoinHandle, Program, Rt, RtConfig};
-use protocols::transport::{Bootstrap, Mesh};
-use sim_backend::NodeId;
-use sim_backend::profile::Profile;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +11,17 @@ use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
-use verbs_trait::{Context, Device, Nanos, Stream, Wait};
+use weft_check::history::{ClientId, Event};
+use weft_check::lock_world::{lock_config, mesh_config, until};
+use weft_check::scenario::Scenario;
+use weft_check::workload::{self, KeyPicker, Plan, Recorder};
+use weft_hw::{Driver, Ended, Hw, HwContext, HwDevice, HwStream};
+use weft_protocols::locks::LockService;
+use weft_protocols::rt::{JoinHandle, Program, Rt, RtConfig};
+use weft_protocols::transport::{Bootstrap, Mesh};
+use weft_sim::NodeId;
+use weft_sim::profile::Profile;
+use weft_verbs::{Context, Device, Nanos, Stream, Wait};
 
 /// What a node is told beside its scenario.
 pub struct Options<'a> {
@@ -154,7 +154,7 @@ struct Member {
     locks: LockService<Hw>,
     post: Post,
     clients: RefCell<Vec<JoinHandle<()>>>,
-    work: Rc<model_tests::scenario::Workload>,
+    work: Rc<weft_check::scenario::Workload>,
     rank: u32,
     seed: u64,
 }

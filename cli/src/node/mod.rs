@@ -15,11 +15,11 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use coordinator::Terms;
 use member::Options;
-use model_tests::scenario::{Connect, Scenario};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::Duration;
+use weft_check::scenario::{Connect, Scenario};
 
 /// How long nodes may take to meet.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -67,8 +67,8 @@ pub fn node(args: &NodeArgs) -> Result<Exit, Failure> {
 
 /// A node that has ended holds no verbs object any more.
 fn left_nothing() -> Result<(), Failure> {
-    let left = hw_backend::Census::now();
-    match left == hw_backend::Census::default() {
+    let left = weft_hw::Census::now();
+    match left == weft_hw::Census::default() {
         true => Ok(()),
         false => Err(Failure::violated(format!("left behind: {left}"))),
     }
@@ -97,7 +97,7 @@ fn listen(port: u16) -> Result<TcpListener, Failure> {
 }
 
 fn coordinate(scenario: &Scenario, listener: TcpListener, seed: u64) -> Result<report::Judged, Failure> {
-    let span = |nanos: verbs_trait::Nanos| Duration::from_nanos(nanos.0);
+    let span = |nanos: weft_verbs::Nanos| Duration::from_nanos(nanos.0);
     let terms = Terms {
         nodes: scenario.cluster.nodes,
         tokens: scenario.workload.scheme.has_tokens(),

@@ -3,10 +3,10 @@
 use super::coordinator::{AfterLoss, Outcome};
 use crate::exit::Exit;
 use crate::table::{Table, count};
-use model_tests::lock_world::{Latencies, Percentiles, Requests};
-use model_tests::oracle::{Check, Violation};
-use model_tests::scenario::Scenario;
 use serde::Serialize;
+use weft_check::lock_world::{Latencies, Percentiles, Requests};
+use weft_check::oracle::{Check, Violation};
+use weft_check::scenario::Scenario;
 
 /// A judged run.
 #[derive(Serialize)]

@@ -1,12 +1,12 @@
 //! What nodes and their coordinator tell each other: lines of JSON over TCP.
 
-use model_tests::history::{ClientId, Event, RequestId, What};
-use model_tests::oracle::Leftover;
-use protocols::locks::{LockKey, Mode, Token};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::time::Duration;
-use verbs_trait::{Nanos, Service};
+use weft_check::history::{ClientId, Event, RequestId, What};
+use weft_check::oracle::Leftover;
+use weft_protocols::locks::{LockKey, Mode, Token};
+use weft_verbs::{Nanos, Service};
 
 /// The port at which nodes meet, unless another one is given.
 pub const PORT: u16 = 7_471;

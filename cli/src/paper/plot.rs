@@ -3,13 +3,13 @@
 mod bars;
 mod lines;
 
-use model_tests::paper::Row;
 use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
+use weft_check::paper::Row;
 
 /// A finished plot.
 pub(super) struct Plot {

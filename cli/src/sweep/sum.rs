@@ -3,15 +3,15 @@
 use crate::args::RunArgs;
 use crate::table::{Table, count, micros, wrap};
 use crate::{report, run};
-use model_tests::lock_world::{FaultCount, Percentiles, Report, RunError};
-use model_tests::scenario::Scenario;
-use model_tests::seeds::Summary;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::PathBuf;
-use verbs_trait::Nanos;
+use weft_check::lock_world::{FaultCount, Percentiles, Report, RunError};
+use weft_check::scenario::Scenario;
+use weft_check::seeds::Summary;
+use weft_verbs::Nanos;
 
 /// Most failing seeds that are listed; the number of all of them is told.
 const MOST_LISTED: usize = 20;

@@ -3,7 +3,7 @@
 use super::header::{self, Header};
 use super::{Connection, Manager, RESOLVE_MS, Stage, Wanted};
 use crate::ffi::{CmMessage, EventKind};
-use verbs_trait::{CmEvent, CmId, Device, Modify, Mtu, QueuePair, RejectReason};
+use weft_verbs::{CmEvent, CmId, Device, Modify, Mtu, QueuePair, RejectReason};
 
 /// Reasons of IBA 12.6.7.2 as `rdma_cm` passes them on.
 mod reason {

@@ -4,7 +4,7 @@
 //! first bytes are ours. A peer that does not send them does not speak this protocol.
 
 use crate::convert;
-use verbs_trait::Mtu;
+use weft_verbs::Mtu;
 
 /// Version 1, and something that other protocols are unlikely to begin with.
 const MAGIC: u8 = 0xe1;

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
-use verbs_trait::{
+use weft_verbs::{
     CmEvent, CmId, ConnParams, ConnectionManager, MAX_PRIVATE_ACCEPT, MAX_PRIVATE_REJECT,
     MAX_PRIVATE_REQUEST, Migration, Modify, Mtu, Nanos, Psn, QpNum, QpState, QueuePair, Result, Retries,
     RnrTimer, Service, ToRtr, ToRts, VerbsError,
@@ -100,7 +100,7 @@ struct Connection {
 struct Terms {
     serves: u8,
     depth: u8,
-    timeout: verbs_trait::AckTimeout,
+    timeout: weft_verbs::AckTimeout,
     retry: Retries,
     rnr_retry: Retries,
     min_rnr_timer: RnrTimer,

@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::net::SocketAddr;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use verbs_trait::{Result, VerbsError};
+use weft_verbs::{Result, VerbsError};
 
 /// Where events of identities arrive.
 pub(crate) struct CmChannel {

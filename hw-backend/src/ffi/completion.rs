@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use verbs_trait::Result;
+use weft_verbs::Result;
 
 /// A completion channel, which does not block.
 pub(crate) struct Channel {

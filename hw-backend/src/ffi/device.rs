@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use verbs_trait::{Result, VerbsError};
+use weft_verbs::{Result, VerbsError};
 
 /// The list that `ibv_get_device_list` made. Devices in it are valid until it is freed.
 struct List(NonNull<*mut sys::ibv_device>);

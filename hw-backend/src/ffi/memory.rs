@@ -7,7 +7,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use verbs_trait::{PinnedMemory, Result};
+use weft_verbs::{PinnedMemory, Result};
 
 /// A protection domain.
 pub(crate) struct Pd {

@@ -30,7 +30,7 @@ pub(crate) use os::{Alarm, Epoll, Readiness, connect_without_waiting, random_see
 pub(crate) use post::{RawSge, RecvBatch, RecvRoom, SendBatch, SendRoom};
 pub(crate) use qp::{Ah, Attributes, Qp, QpSizes, Srq, Vector};
 
-use verbs_trait::VerbsError;
+use weft_verbs::VerbsError;
 
 /// What an errno of a call means in the contract.
 pub(crate) fn refused(call: &'static str, errno: i32) -> VerbsError {

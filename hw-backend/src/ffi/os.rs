@@ -3,7 +3,7 @@
 use super::{errno, refused};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{FromRawFd, RawFd};
-use verbs_trait::Result;
+use weft_verbs::Result;
 
 pub(super) fn set_nonblocking(fd: RawFd) -> Result<()> {
     // SAFETY: `fcntl` on a descriptor touches no memory of ours.

@@ -5,7 +5,7 @@ use crate::Hw;
 use rdma_sys as sys;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use verbs_trait::{SendOp, WcOp};
+use weft_verbs::{SendOp, WcOp};
 
 /// A scatter or gather entry: an address, a length and a local key, all of which the adapter checks.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use rdma_sys as sys;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use verbs_trait::Result;
+use weft_verbs::Result;
 
 use sys::ibv_qp_attr_mask as Mask;
 

@@ -5,10 +5,10 @@
 //! own, on both sides. One in three is disconnected, one in three is dropped as it stands, as a crash would, and one in
 //! three is given up before it is answered.
 
-use hw_backend::{Census, HwCm, HwContext, HwDevice, HwQp};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use verbs_trait::{
+use weft_hw::{Census, HwCm, HwContext, HwDevice, HwQp};
+use weft_verbs::{
     AccessFlags, AckTimeout, CmEvent, CmId, ConnParams, ConnectionManager, Context, Device, Modify,
     ProtectionDomain, QpCaps, QpInit, QpType, QueuePair, Retries, RnrTimer, Service, ToInit,
 };
@@ -87,8 +87,8 @@ fn queue_pair(context: &HwContext) -> Result<HwQp> {
     qp.modify(&Modify::Init(ToInit { port: 1, pkey_index: 0, access, qkey: 0 }))?;
     // A receive that is posted and never served holds its region.
     let mr = pd.alloc_mr(4_096, access)?;
-    let into = [verbs_trait::Sge { mr: &mr, at: 0, len: 64 }];
-    qp.post_recv(&[verbs_trait::RecvWr { wr_id: 1, data: &into }])?;
+    let into = [weft_verbs::Sge { mr: &mr, at: 0, len: 64 }];
+    qp.post_recv(&[weft_verbs::RecvWr { wr_id: 1, data: &into }])?;
     Ok(qp)
 }
 

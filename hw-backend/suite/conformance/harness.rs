@@ -1,13 +1,13 @@
 //! The conformance suite's harness over Soft-RoCE: one machine with several cards, a device on each, and every frame
 //! between them on its way through the hub outside.
 
-use hw_backend::{Census, Driver, Ended, Hw, HwDevice};
 use softroce::control::{Act as Do, Class, Remote, Request, Rule, Way};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
-use verbs_trait::conformance::{Act, Fault, FaultId, Harness, Machine, Pace, PacketClass, Powers};
-use verbs_trait::{Caps, Context, Device, Nanos, Node, PinnedMemory};
+use weft_hw::{Census, Driver, Ended, Hw, HwDevice};
+use weft_verbs::conformance::{Act, Fault, FaultId, Harness, Machine, Pace, PacketClass, Powers};
+use weft_verbs::{Caps, Context, Device, Nanos, Node, PinnedMemory};
 
 /// The machines of a case, and the hub between them.
 pub struct HwHarness {
@@ -124,7 +124,7 @@ impl Harness for HwHarness {
         while Instant::now() < until {
             let began = Instant::now();
             for (driver, node) in &mut self.mounted {
-                let clock = hw_backend::now();
+                let clock = weft_hw::now();
                 let left = Nanos(until.saturating_duration_since(Instant::now()).as_nanos() as u64);
                 if driver.run_until(node.as_mut(), clock + slice.min(left)) == Ended::Done {
                     continue;

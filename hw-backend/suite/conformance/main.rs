@@ -16,8 +16,8 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tally::{Found, Tally};
-use verbs_trait::Nanos;
-use verbs_trait::conformance::{self, Case, Harness, Pace};
+use weft_verbs::Nanos;
+use weft_verbs::conformance::{self, Case, Harness, Pace};
 
 fn main() -> ExitCode {
     match arguments(std::env::args().skip(1)).and_then(|wanted| run(&wanted)) {
@@ -111,7 +111,7 @@ fn run(wanted: &Wanted) -> Result<bool, String> {
     if let Some(left) = &left {
         println!("FAILED: {left}");
     }
-    println!("{tally} in {:.0} s; {}", began.elapsed().as_secs_f64(), hw_backend::Census::now());
+    println!("{tally} in {:.0} s; {}", began.elapsed().as_secs_f64(), weft_hw::Census::now());
     Ok(tally.failed == 0 && left.is_none())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::departures::Departure;
 use std::fmt;
-use verbs_trait::conformance::Verdict;
+use weft_verbs::conformance::Verdict;
 
 /// How a case ended, beside what is known of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl fmt::Display for Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbs_trait::conformance::Failure;
+    use weft_verbs::conformance::Failure;
 
     const LISTED: Departure = Departure { group: "g", case: "c", shows: &["hums"], why: "it hums" };
 

@@ -12,10 +12,10 @@
 //! `hw-latency count` makes operations for a counter of instructions (`valgrind --tool=callgrind`), which collects in
 //! `posted` and `polled` alone.
 
-use hw_backend::{Hw, HwContext, HwCq, HwDevice, HwMr, HwQp, cycles};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
-use verbs_trait::{
+use weft_hw::{Hw, HwContext, HwCq, HwDevice, HwMr, HwQp, cycles};
+use weft_verbs::{
     AccessFlags, AckTimeout, CompletionQueue, Context, Device, MemoryRegion, Migration, Modify, Mtu, Path,
     Payload, PostError, ProtectionDomain, Psn, QpCaps, QpInit, QpType, QueuePair, RemoteSlice, Retries,
     RnrTimer, SendFlags, SendOp, SendWr, Sge, ToInit, ToRtr, ToRts, WorkCompletion,
@@ -103,7 +103,7 @@ impl Bench {
     }
 
     #[inline(never)]
-    fn polled(&self, out: &mut Vec<WorkCompletion>) -> verbs_trait::Result<usize> {
+    fn polled(&self, out: &mut Vec<WorkCompletion>) -> weft_verbs::Result<usize> {
         self.cq.poll(out, 1)
     }
 

@@ -3,8 +3,8 @@
 use super::{BenchError, Took, process, rate, timed, within};
 use crate::lock_world::{self, Latencies, ProtocolCounts, Report, RunOptions};
 use crate::scenario::Scenario;
-use protocols::locks::Scheme;
 use serde::Serialize;
+use weft_protocols::locks::Scheme;
 
 /// A lock service to be measured: every node has one client that asks for one lock after the other, half of
 /// them shared, by a skewed popularity. Runs as `weft run` runs it: every oracle looks on.

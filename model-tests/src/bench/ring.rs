@@ -5,13 +5,13 @@
 
 use super::{BenchError, Took, process, rate, sessions, stations, tasks, timed, within};
 use serde::Serialize;
-use sim_backend::choice::First;
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Order, Stats};
 use std::any::Any;
 use std::cell::Cell;
 use std::rc::Rc;
-use verbs_trait::Nanos;
+use weft_sim::choice::First;
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Order, Stats};
+use weft_verbs::Nanos;
 
 /// What passes the messages on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -2,11 +2,11 @@
 
 use super::BenchError;
 use super::ring::{Ring, Tally};
-use protocols::rt::{Rt, RtConfig};
-use protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, Rank};
-use sim_backend::{Fabric, NodeId, Sim};
 use std::rc::Rc;
-use verbs_trait::{Device, Nanos, Wait};
+use weft_protocols::rt::{Rt, RtConfig};
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, Rank};
+use weft_sim::{Fabric, NodeId, Sim};
+use weft_verbs::{Device, Nanos, Wait};
 
 const CHANNEL: Channel = Channel(0);
 

@@ -3,9 +3,9 @@
 use super::BenchError;
 use super::ring::{Ring, Tally};
 use crate::by_hand::connect;
-use sim_backend::{Fabric, NodeId, SimContext, SimCq, SimMr, SimPd, SimQp};
 use std::rc::Rc;
-use verbs_trait::*;
+use weft_sim::{Fabric, NodeId, SimContext, SimCq, SimMr, SimPd, SimQp};
+use weft_verbs::*;
 
 /// Every so many sends one asks for a completion, at most; and no fewer than four times before the queue is full.
 const SIGNAL_EVERY: u32 = 16;

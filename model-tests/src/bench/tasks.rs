@@ -4,12 +4,12 @@ use super::BenchError;
 use super::ring::{Ring, Tally};
 use super::stations::{caps, in_a_ring, memory, receives};
 use crate::by_hand::connect;
-use protocols::rt::{Lease, Local, Queue, Rt, RtConfig, Sink};
-use sim_backend::{Fabric, NodeId, Sim, SimMr};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll};
-use verbs_trait::{AccessFlags, Context, Device, Result, SendOp, VerbsError, Wait};
+use weft_protocols::rt::{Lease, Local, Queue, Rt, RtConfig, Sink};
+use weft_sim::{Fabric, NodeId, Sim, SimMr};
+use weft_verbs::{AccessFlags, Context, Device, Result, SendOp, VerbsError, Wait};
 
 /// What a node has: a connection from the node before it and one to the node after it.
 pub(super) struct Place {

@@ -1,8 +1,8 @@
 //! The benches measure what they say. How fast it is is not tested: that is the machine's.
 
 use super::*;
-use protocols::locks::Scheme;
-use sim_backend::profile::Profile;
+use weft_protocols::locks::Scheme;
+use weft_sim::profile::Profile;
 
 fn ring(nodes: u32, stack: Stack) -> Ring {
     let profile = Profile::builtin("ncosed-2007").expect("a shipped profile");

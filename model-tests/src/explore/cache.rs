@@ -5,9 +5,9 @@
 
 use super::intern::Interner;
 use super::world::Fingerprint;
-use sim_backend::explore::{Actor, Outcome};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use weft_sim::explore::{Actor, Outcome};
 
 /// Ways to go on from a state: actors with an outcome. An actor has one next event at most, so this names what may happen
 /// the same in equal states, whatever had happened before.

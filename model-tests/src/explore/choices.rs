@@ -1,8 +1,8 @@
 //! A run as the list of its choices.
 
 use serde::{Deserialize, Serialize};
-use sim_backend::choice::EventId;
-use sim_backend::explore::Outcome;
+use weft_sim::choice::EventId;
+use weft_sim::explore::Outcome;
 
 /// One choice: this event came next, and went like this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

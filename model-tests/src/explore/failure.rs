@@ -6,8 +6,8 @@ use super::run::Run;
 use super::subject::Params;
 use super::world::Violation;
 use serde::{Deserialize, Serialize};
-use sim_backend::explore::{FaultSet, Outcome};
 use thiserror::Error;
+use weft_sim::explore::{FaultSet, Outcome};
 
 /// A failure, as a file keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

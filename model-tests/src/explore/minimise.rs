@@ -4,7 +4,7 @@ use super::choices::Choices;
 use super::options::Options;
 use super::run::replay;
 use super::world::{Blueprint, Stuck, Violation};
-use sim_backend::explore::Outcome;
+use weft_sim::explore::Outcome;
 
 /// The shortest list that this finds of choices whose run breaks the same promise: first with as few faults as
 /// possible, then with as few choices. What remains has no choice that can be left out.

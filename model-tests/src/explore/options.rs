@@ -2,10 +2,10 @@
 
 use super::world::Violation;
 use serde::{Deserialize, Serialize};
-use sim_backend::explore::FaultSet;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+use weft_sim::explore::FaultSet;
 
 /// Which of the orders that differ in nothing that matters are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

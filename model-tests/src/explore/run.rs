@@ -4,7 +4,7 @@ use super::choices::{Choices, Step};
 use super::options::Options;
 use super::tale::Tale;
 use super::world::{Blueprint, Stuck, Violation, World};
-use sim_backend::explore::{Enabled, Outcome};
+use weft_sim::explore::{Enabled, Outcome};
 
 /// One execution.
 #[derive(Clone, Debug, PartialEq, Eq)]

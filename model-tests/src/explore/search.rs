@@ -8,9 +8,9 @@ use super::subject::Watch;
 use super::trace::Trace;
 use super::tree::{Entered, Tree};
 use super::world::{Blueprint, Coverage, Stuck, Violation, World};
-use sim_backend::explore::{Enabled, FaultSet, Footprint, Outcome};
 use std::time::{Duration, Instant};
 use thiserror::Error;
+use weft_sim::explore::{Enabled, FaultSet, Footprint, Outcome};
 
 /// How far an exploration has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -6,9 +6,9 @@ use super::{
     replay, walk,
 };
 use crate::worlds::modes::Requests;
-use sim_backend::explore::FaultSet;
 use std::fmt;
 use std::ops::ControlFlow;
+use weft_sim::explore::FaultSet;
 
 /// Something that can be explored. Every [`Blueprint`] is one.
 pub trait Subject {

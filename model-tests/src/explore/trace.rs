@@ -2,8 +2,8 @@
 
 use super::choices::Step;
 use super::intern::Interner;
-use sim_backend::explore::{Actor, Enabled, Footprint, How, Outcome};
 use std::ops::Range;
+use weft_sim::explore::{Actor, Enabled, Footprint, How, Outcome};
 
 /// The steps of the present execution, with what they touched. All its tables are reused from one execution to the
 /// next, and taking a step back undoes exactly what the step did.

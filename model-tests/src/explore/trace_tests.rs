@@ -1,6 +1,6 @@
 use super::*;
-use sim_backend::choice::EventId;
-use sim_backend::explore::{FaultSet, Object};
+use weft_sim::choice::EventId;
+use weft_sim::explore::{FaultSet, Object};
 
 fn enabled(actor: u64, event: u64) -> Enabled {
     Enabled { event: EventId(event), actor: Actor(actor), faults: FaultSet::NONE, at_rest: false }

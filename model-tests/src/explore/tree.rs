@@ -5,9 +5,9 @@ use super::cache::Ways;
 use super::choices::Step;
 use super::options::{Options, Reduction};
 use super::trace::{Reversal, Sleeper, Trace};
-use sim_backend::choice::EventId;
-use sim_backend::explore::{Actor, Enabled, Outcome};
 use std::ops::Range;
+use weft_sim::choice::EventId;
+use weft_sim::explore::{Actor, Enabled, Outcome};
 
 /// The branch of the search tree that is being explored. All its tables are stacks, reused from one execution to the
 /// next.

@@ -5,11 +5,11 @@ use super::options::Options;
 use super::run::drive;
 use super::world::{Blueprint, Stuck, Violation};
 use serde::Serialize;
-use sim_backend::choice::Rng;
-use sim_backend::explore::{Enabled, FaultSet, Outcome};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use weft_sim::choice::Rng;
+use weft_sim::explore::{Enabled, FaultSet, Outcome};
 
 /// How a walk chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize)]

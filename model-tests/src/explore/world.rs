@@ -2,10 +2,10 @@
 
 use super::subject::Params;
 use super::tale::Tale;
-use sim_backend::choice::EventId;
-use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, NotEnabled, Outcome};
 use std::fmt;
 use thiserror::Error;
+use weft_sim::choice::EventId;
+use weft_sim::explore::{Actor, Enabled, FaultSet, Footprint, NotEnabled, Outcome};
 
 /// One execution, from its root: something whose every nondeterminism is which enabled event comes next, and how it
 /// goes.
@@ -31,7 +31,7 @@ use thiserror::Error;
 /// - An event that is enabled only because nothing else is says so ([`Enabled::at_rest`]).
 /// - How many faults there may be is the explorer's own business.
 ///
-/// [`How::Cause`]: sim_backend::explore::How::Cause
+/// [`How::Cause`]: weft_sim::explore::How::Cause
 pub trait World {
     /// Adds what can happen next to `out`, which is empty, in an order that depends on nothing but the state. If it
     /// adds nothing, the execution has come to its end.

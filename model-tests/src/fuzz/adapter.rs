@@ -1,11 +1,11 @@
 //! Two adapters and a wire that does what the bytes say: it loses packets, repeats them, lets time-outs fire, and forges
 //! packets that no adapter would send.
 
-use sim_backend::choice::{Bytes, Choice};
-use sim_backend::fault;
-use sim_backend::hca::bench::{Bench, LEN, PSN};
-use sim_backend::hca::{Atomic, Body, Data, Deth, Nak, Op, Packet, Part, Remote, Reth, Service, Syndrome};
-use verbs_trait::{Modify, Psn, QpState, RnrTimer};
+use weft_sim::choice::{Bytes, Choice};
+use weft_sim::fault;
+use weft_sim::hca::bench::{Bench, LEN, PSN};
+use weft_sim::hca::{Atomic, Body, Data, Deth, Nak, Op, Packet, Part, Remote, Reth, Service, Syndrome};
+use weft_verbs::{Modify, Psn, QpState, RnrTimer};
 
 /// Most acts of one input: what comes after says nothing new.
 const MOST_ACTS: usize = 400;

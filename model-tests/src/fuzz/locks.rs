@@ -3,7 +3,7 @@
 
 use crate::lock_world::{RunOptions, World};
 use crate::scenario::{Scheme, swarm_by};
-use sim_backend::choice::{Bytes, Choice};
+use weft_sim::choice::{Bytes, Choice};
 
 /// Most requests of a client. A run stays at about a millisecond, and an input of some hundred bytes answers for all
 /// of it.

@@ -1,7 +1,7 @@
 //! What the fuzz targets do with their bytes.
 //!
 //! A fuzzer that is guided by coverage mutates bytes and keeps those that reach new code. Here bytes are answers:
-//! each [`target`](TARGETS) hands them to a [`Bytes`](sim_backend::choice::Bytes), asks it for everything that
+//! each [`target`](TARGETS) hands them to a [`Bytes`](weft_sim::choice::Bytes), asks it for everything that
 //! shapes its input, and panics if a promise is broken. The entry points for `cargo fuzz` are in `fuzz/`, which needs a
 //! nightly toolchain; the corpora there are run by `cargo test` as well.
 

@@ -3,10 +3,10 @@
 use super::leftovers::{at_rest, is_clean, left_alive};
 use super::world::{SLICE, World, requests_in_all};
 use super::{Phase, Progress, Report, RunError, RunOptions};
-use sim_backend::RunEnd;
-use sim_backend::log::Log;
 use std::ops::ControlFlow;
-use verbs_trait::Nanos;
+use weft_sim::RunEnd;
+use weft_sim::log::Log;
+use weft_verbs::Nanos;
 
 /// How long the service may take to come to rest after the last request ended: acknowledgements that are sent
 /// lazily, connections that are still being made anew.

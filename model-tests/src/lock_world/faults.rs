@@ -2,10 +2,10 @@
 
 use crate::scenario::{FaultKind, FaultSpec, Pair, Pick, Scenario, Spread, WaySpec};
 use crate::workload::math::ln;
-use sim_backend::NodeId;
-use sim_backend::choice::Rng;
-use sim_backend::fault::{Fault, Link, Way};
-use verbs_trait::Nanos;
+use weft_sim::NodeId;
+use weft_sim::choice::Rng;
+use weft_sim::fault::{Fault, Link, Way};
+use weft_verbs::Nanos;
 
 /// The port that a fault at a machine strikes; machines have one.
 const PORT: u8 = 1;

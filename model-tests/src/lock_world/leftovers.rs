@@ -53,7 +53,7 @@ pub(super) fn left_alive(world: &mut World) -> Vec<Leftover> {
     world.clients.clear();
     world.fabric.run_until(world.fabric.now());
     let alive = world.fabric.stats().alive;
-    let of_node = |(node, alive): (u32, &sim_backend::Alive)| {
+    let of_node = |(node, alive): (u32, &weft_sim::Alive)| {
         let counts = [
             ("queue pairs alive after its end", alive.qps),
             ("completion queues alive after its end", alive.cqs),

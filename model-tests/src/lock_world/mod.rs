@@ -21,7 +21,7 @@ pub use world::{Machine, World, lock_config, mesh_config, until};
 
 use crate::scenario::Scenario;
 use std::ops::ControlFlow;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// Is told how far a run is, and says whether it goes on.
 pub type Watch<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + 'a;

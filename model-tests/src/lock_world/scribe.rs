@@ -5,11 +5,11 @@ use crate::history::{Event, RequestId, What};
 use crate::oracle::Judge;
 use crate::workload::Recorder;
 use hdrhistogram::Histogram;
-use protocols::locks::Mode;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use verbs_trait::Nanos;
+use weft_protocols::locks::Mode;
+use weft_verbs::Nanos;
 
 /// The one book in which all clients of a world write. Clones are the same book.
 #[derive(Clone)]
@@ -148,7 +148,7 @@ fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
 mod tests {
     use super::*;
     use crate::history::ClientId;
-    use protocols::locks::LockKey;
+    use weft_protocols::locks::LockKey;
 
     fn write(scribe: &Scribe, at: u64, number: u32, mode: Mode, what: What) {
         let request = RequestId { client: ClientId { node: 0, index: 0 }, number };

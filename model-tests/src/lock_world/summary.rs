@@ -3,9 +3,9 @@
 use super::world::World;
 use super::{FaultCount, ProtocolCounts, Report, Verdict, faults};
 use crate::scenario::{FaultKind, WaitStyle};
-use protocols::locks::LockStats;
-use sim_backend::fault::{FaultRecord, FaultState};
 use std::collections::BTreeMap;
+use weft_protocols::locks::LockStats;
+use weft_sim::fault::{FaultRecord, FaultState};
 
 /// What the machines counted. Taken before they are shut down.
 #[derive(Clone, Copy, Debug, Default)]

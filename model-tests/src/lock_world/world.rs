@@ -5,14 +5,14 @@ use super::{RunError, Scribe};
 use crate::history::ClientId;
 use crate::scenario::{self, Connect, Scenario};
 use crate::workload::{self, KeyPicker, Plan, Until};
-use protocols::locks::{LockConfig, LockService};
-use protocols::rt::{JoinHandle, Rt, RtConfig};
-use protocols::transport::{Bootstrap, Mesh, MeshConfig, Rank};
-use sim_backend::choice::{Choice, Seeded};
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Sim, Topology};
 use std::rc::Rc;
-use verbs_trait::{AckTimeout, Device, Nanos, Retries, Service};
+use weft_protocols::locks::{LockConfig, LockService};
+use weft_protocols::rt::{JoinHandle, Rt, RtConfig};
+use weft_protocols::transport::{Bootstrap, Mesh, MeshConfig, Rank};
+use weft_sim::choice::{Choice, Seeded};
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Sim, Topology};
+use weft_verbs::{AckTimeout, Device, Nanos, Retries, Service};
 
 /// What one machine runs.
 pub struct Machine {

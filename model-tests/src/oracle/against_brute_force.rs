@@ -2,9 +2,9 @@
 
 use super::{MutualExclusion, Oracle};
 use crate::history::{ClientId, Event, RequestId, What};
-use protocols::locks::{LockKey, Mode};
-use sim_backend::choice::Rng;
-use verbs_trait::Nanos;
+use weft_protocols::locks::{LockKey, Mode};
+use weft_sim::choice::Rng;
+use weft_verbs::Nanos;
 
 /// A hold of one of two locks, from the grant to the release.
 #[derive(Clone, Copy)]

@@ -1,9 +1,9 @@
 //! How unfair a scheme is: how many later requests overtake an earlier one.
 
 use crate::history::{Event, RequestId, What};
-use protocols::locks::{LockKey, Mode};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use weft_protocols::locks::{LockKey, Mode};
 
 /// Counts how many grants go past a waiting request to requests that were made after it.
 ///

@@ -1,7 +1,7 @@
 //! No message contradicts the protocol.
 
 use super::Violation;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// No message contradicts the protocol: each node drops and counts what its state does not allow, and anything
 /// but zero is a bug of the sender, even where nobody was hurt this time.

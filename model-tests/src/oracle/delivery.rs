@@ -2,7 +2,7 @@
 
 use super::Violation;
 use std::fmt;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// A message, by what its receiver knows of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -6,10 +6,10 @@ use super::{
 };
 use crate::history::Event;
 use serde::Serialize;
-use sim_backend::sanitizer;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
-use verbs_trait::Nanos;
+use weft_sim::sanitizer;
+use weft_verbs::Nanos;
 
 /// All the oracles of a lock service together: they watch one history, and their verdicts are kept in the
 /// order in which they were given.

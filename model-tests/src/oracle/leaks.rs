@@ -2,7 +2,7 @@
 
 use super::Violation;
 use std::fmt;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// Something that should be gone when all locks are released and nothing is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@
 //! [`SequentialSpec`]s.
 
 use crate::history::{Event, RequestId, What};
-use protocols::locks::Mode;
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use weft_protocols::locks::Mode;
 
 /// What a client did to an object, in the order of recording. A call that never returns may have had its effect or
 /// not; its client calls nothing more.
@@ -176,10 +176,10 @@ mod tests {
     use crate::oracle::{MutualExclusion, Oracle};
     use Call::{Invoked, Returned};
     use CounterOp::{Add, Read};
-    use protocols::locks::LockKey;
-    use sim_backend::choice::Rng;
     use stateright::semantics::register::{Register, RegisterOp, RegisterRet};
-    use verbs_trait::Nanos;
+    use weft_protocols::locks::LockKey;
+    use weft_sim::choice::Rng;
+    use weft_verbs::Nanos;
 
     fn counter(calls: &Calls<Counter>) -> bool {
         Linearizability::judge(Counter(0), calls).is_ok()

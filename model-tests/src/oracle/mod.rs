@@ -38,7 +38,7 @@ pub use tokens::Tokens;
 use crate::history::Event;
 use serde::Serialize;
 use std::fmt;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// A promise, watched.
 pub trait Oracle {

@@ -2,9 +2,9 @@
 
 use super::Oracle;
 use crate::history::{Event, RequestId, What};
-use protocols::locks::{LockKey, Mode};
 use std::collections::BTreeMap;
-use verbs_trait::Nanos;
+use weft_protocols::locks::{LockKey, Mode};
+use weft_verbs::Nanos;
 
 /// An exclusive holder is alone; shared holders exclude exclusive ones. A hold that is downgraded is an exclusive
 /// one that ends, and a shared one that takes its place.

@@ -2,9 +2,9 @@
 
 use super::{Oracle, Violation};
 use crate::history::{Event, RequestId, What};
-use protocols::locks::{LockKey, Mode};
 use std::collections::BTreeMap;
-use verbs_trait::Nanos;
+use weft_protocols::locks::{LockKey, Mode};
+use weft_verbs::Nanos;
 
 /// Once faults stop, every request ends within a bound of virtual time.
 ///

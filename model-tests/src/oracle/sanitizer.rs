@@ -1,7 +1,7 @@
 //! No memory is touched while it may not be.
 
 use super::Violation;
-use sim_backend::sanitizer;
+use weft_sim::sanitizer;
 
 /// No memory is touched while it may not be: what the fabric's own watch over registered memory found, which
 /// real adapters would punish silently.

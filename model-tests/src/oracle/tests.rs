@@ -3,7 +3,7 @@
 use super::*;
 use crate::history::{ClientId, RequestId, What};
 use Mode::{Exclusive, Shared};
-use protocols::locks::{LockKey, Mode, Token};
+use weft_protocols::locks::{LockKey, Mode, Token};
 
 const ASKS: What = What::Requested { deadline: None };
 const GRANTED: What = What::Granted { token: None };
@@ -267,9 +267,9 @@ fn a_message_that_had_to_be_dropped_is_bad_conduct() {
 
 #[test]
 fn what_the_sanitizer_found_is_judged_and_counted() {
-    use sim_backend::access::RegionId;
-    use sim_backend::sanitizer::{Action, Party, Rule, Violation};
-    let node = sim_backend::NodeId(1);
+    use weft_sim::access::RegionId;
+    use weft_sim::sanitizer::{Action, Party, Rule, Violation};
+    let node = weft_sim::NodeId(1);
     let party = |action, at| Party { node, task: Some(2), action, addr: 64, len: 8, at: Nanos(at) };
     let (first, second) = (party(Action::Deregister, 100), party(Action::Write, 900));
     let found = Violation { rule: Rule::MixedAtomics, memory: node, region: RegionId(0), first, second };

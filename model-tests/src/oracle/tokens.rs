@@ -2,9 +2,9 @@
 
 use super::Oracle;
 use crate::history::{Event, RequestId, What};
-use protocols::locks::{LockKey, Mode, Token};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
+use weft_protocols::locks::{LockKey, Mode, Token};
 
 /// Fencing tokens grow: whoever guards what is locked can refuse a holder that was superseded.
 ///

@@ -3,11 +3,11 @@
 use super::cluster::{BOOKKEEPING, Cluster, IPC, without};
 use super::rows::{Row, X};
 use super::{PaperError, in_the_paper, style};
-use protocols::locks::{LockStats, Mode, Scheme};
-use sim_backend::profile::Profile;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use verbs_trait::{Nanos, Wait};
+use weft_protocols::locks::{LockStats, Mode, Scheme};
+use weft_sim::profile::Profile;
+use weft_verbs::{Nanos, Wait};
 
 /// How often each request is made; all take the same time, but for coincidences.
 const ROUNDS: u64 = 20;

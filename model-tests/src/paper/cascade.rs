@@ -6,11 +6,11 @@
 use super::cluster::{Cluster, IPC, without};
 use super::rows::{Row, X};
 use super::{COMPARED_AT, MOST_WAITERS, PaperError, primitives, style};
-use protocols::locks::{LockStats, Mode, Scheme};
-use sim_backend::profile::Profile;
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Wait};
+use weft_protocols::locks::{LockStats, Mode, Scheme};
+use weft_sim::profile::Profile;
+use weft_verbs::{Nanos, Wait};
 
 /// Which time of a cascade is meant. All begin with the first holder's unlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

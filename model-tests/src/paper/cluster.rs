@@ -1,14 +1,14 @@
 //! The paper's cluster with a lock service on every node.
 
 use super::PaperError;
-use protocols::locks::{Audit, LockClient, LockConfig, LockKey, LockService, LockStats, Scheme};
-use protocols::rt::{Rt, RtConfig};
-use protocols::transport::{Mesh, MeshConfig, Rank};
-use sim_backend::choice::Seeded;
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Sim};
 use std::fmt::Display;
-use verbs_trait::{Device, Nanos, Wait};
+use weft_protocols::locks::{Audit, LockClient, LockConfig, LockKey, LockService, LockStats, Scheme};
+use weft_protocols::rt::{Rt, RtConfig};
+use weft_protocols::transport::{Mesh, MeshConfig, Rank};
+use weft_sim::choice::Seeded;
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Sim};
+use weft_verbs::{Device, Nanos, Wait};
 
 /// A cluster. Nothing goes wrong on it, so that the seed decides nothing but the order of coincidences.
 pub(super) struct Cluster {

@@ -1,8 +1,8 @@
 //! How near the paper's figures are wanted, and whether they are.
 
 use super::{Reading, Row, Time};
-use protocols::locks::Scheme;
 use serde::Serialize;
+use weft_protocols::locks::Scheme;
 
 /// A bound on how far some rows may be off.
 #[derive(Clone, Debug, Serialize)]

@@ -23,10 +23,10 @@ pub use goals::{Goal, compared, goals};
 pub use notes::{Note, notes};
 pub use rows::{Row, X};
 
-use protocols::locks::Scheme;
 use serde::Serialize;
-use sim_backend::profile::{Profile, ProfileError};
-use verbs_trait::Wait;
+use weft_protocols::locks::Scheme;
+use weft_sim::profile::{Profile, ProfileError};
+use weft_verbs::Wait;
 
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +89,7 @@ impl Ncosed {
     /// The constants of the profile that were fitted to the paper's systems.
     pub fn fitted(&self) -> Vec<Fitted> {
         let figures = self.profile.figures().iter().filter(|figure| figure.fitted);
-        let fitted = |figure: &sim_backend::profile::Figure| Fitted {
+        let fitted = |figure: &weft_sim::profile::Figure| Fitted {
             name: figure.name.to_string(),
             value_ns: figure.value,
             source: figure.source.to_string(),

@@ -4,13 +4,13 @@ use super::cluster::refused;
 use super::rows::{Row, X};
 use super::{PaperError, style};
 use crate::by_hand::connect;
-use sim_backend::choice::First;
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Sim, SimChannel, SimContext, SimCq, SimHost, SimMr, SimPd, SimQp};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::result::Result;
-use verbs_trait::*;
+use weft_sim::choice::First;
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Sim, SimChannel, SimContext, SimCq, SimHost, SimMr, SimPd, SimQp};
+use weft_verbs::*;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Primitive {

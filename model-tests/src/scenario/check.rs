@@ -3,8 +3,8 @@
 use super::error::{Broken, Step};
 use super::schema::*;
 use super::units::Span;
-use sim_backend::profile::Profile;
-use verbs_trait::Nanos;
+use weft_sim::profile::Profile;
+use weft_verbs::Nanos;
 
 /// The most machines: what one switch's tables are sized for, and eight bits more than any paper used.
 const MOST_NODES: u32 = 1024;

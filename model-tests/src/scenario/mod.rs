@@ -14,14 +14,14 @@ mod targets;
 mod units;
 
 pub use error::{Place, ScenarioError};
-/// A lock scheme, by its name in scenario files.
-pub use protocols::locks::Scheme;
 pub use schema::{
     Cluster, Connect, FaultKind, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle,
     WaySpec, Workload, WorkloadKind,
 };
 pub use swarm::{swarm, swarm_by, swarm_of};
 pub use units::{Rate, Share, Span, Spread};
+/// A lock scheme, by its name in scenario files.
+pub use weft_protocols::locks::Scheme;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use super::units::{Rate, Share, Span, Spread};
 use serde::{Deserialize, Serialize};
-use verbs_trait::{Nanos, Wait};
+use weft_verbs::{Nanos, Wait};
 
 /// A whole scenario: a cluster, what its users do, what goes wrong, and for how long.
 ///

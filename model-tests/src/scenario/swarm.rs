@@ -7,8 +7,8 @@
 use super::schema::*;
 use super::units::{Rate, Share, Span, Spread};
 use super::{Pair, Scheme};
-use sim_backend::choice::{Choice, Seeded};
-use verbs_trait::Nanos;
+use weft_sim::choice::{Choice, Seeded};
+use weft_verbs::Nanos;
 
 /// The scenario of one seed: small, and different from every other's. It can be written to a file and run from
 /// there.

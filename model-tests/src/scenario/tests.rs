@@ -1,7 +1,7 @@
 //! Scenario files: what is understood, and how each kind of mistake is told.
 
 use super::*;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 const SMALL: &str = r#"
 [cluster]

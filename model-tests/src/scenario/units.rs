@@ -4,7 +4,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// The units of time, largest first, with their length in nanoseconds.
 const UNITS: [(&str, u64); 5] =

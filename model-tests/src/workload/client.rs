@@ -2,9 +2,9 @@
 
 use super::{Manner, Plan, Wish};
 use crate::history::{ClientId, Event, RequestId, What};
-use protocols::locks::{Grant, LockClient, LockError};
-use protocols::rt::Rt;
-use verbs_trait::{Nanos, Verbs};
+use weft_protocols::locks::{Grant, LockClient, LockError};
+use weft_protocols::rt::Rt;
+use weft_verbs::{Nanos, Verbs};
 
 /// Takes down what clients see.
 pub trait Recorder {

@@ -2,8 +2,8 @@
 
 use super::math::{exp, ln};
 use crate::scenario::Keys;
-use protocols::locks::LockKey;
-use sim_backend::choice::Rng;
+use weft_protocols::locks::LockKey;
+use weft_sim::choice::Rng;
 
 /// Draws locks with the popularity that a scenario gives them. Locks are numbered by popularity; 0 leads.
 ///

@@ -3,10 +3,10 @@
 use super::KeyPicker;
 use crate::history::ClientId;
 use crate::scenario::{Share, Spread, Workload};
-use protocols::locks::{LockKey, Mode};
-use sim_backend::choice::Rng;
 use std::rc::Rc;
-use verbs_trait::Nanos;
+use weft_protocols::locks::{LockKey, Mode};
+use weft_sim::choice::Rng;
+use weft_verbs::Nanos;
 
 /// One request to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

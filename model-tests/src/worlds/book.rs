@@ -3,13 +3,13 @@
 use crate::explore::{BandState, Tale, Violation};
 use crate::history::{ClientId, Event, RequestId, What};
 use crate::oracle::Judge;
-use protocols::locks::{LockKey, Mode, Token};
-use protocols::rt::Rt;
-use sim_backend::Asides;
-use sim_backend::explore::How;
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Verbs};
+use weft_protocols::locks::{LockKey, Mode, Token};
+use weft_protocols::rt::Rt;
+use weft_sim::Asides;
+use weft_sim::explore::How;
+use weft_verbs::{Nanos, Verbs};
 
 /// The book in which all clients of one execution write. Clones are the same book.
 #[derive(Clone)]

@@ -4,9 +4,9 @@
 //! before and after each event.
 
 use crate::explore::Tale;
-use sim_backend::NodeId;
-use sim_backend::choice::EventId;
-use sim_backend::explore::{Outcome, Underway};
+use weft_sim::NodeId;
+use weft_sim::choice::EventId;
+use weft_sim::explore::{Outcome, Underway};
 
 /// Reads the event log of a fabric as it grows.
 #[derive(Debug, Default)]

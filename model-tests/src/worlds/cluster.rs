@@ -4,10 +4,10 @@
 //! every execution several times as long. So the meshes adopt connections that stand.
 
 use crate::by_hand::{self, Terms};
-use protocols::rt::{Rt, RtConfig};
-use protocols::transport::{Mesh, MeshConfig, Prepared, Rank};
-use sim_backend::{Fabric, NodeId, Sim};
-use verbs_trait::{Context, Device, Gid, Mtu, Nanos, QueuePair, RnrTimer, Wait};
+use weft_protocols::rt::{Rt, RtConfig};
+use weft_protocols::transport::{Mesh, MeshConfig, Prepared, Rank};
+use weft_sim::{Fabric, NodeId, Sim};
+use weft_verbs::{Context, Device, Gid, Mtu, Nanos, QueuePair, RnrTimer, Wait};
 
 /// A node's runtime and connections.
 pub struct Member {

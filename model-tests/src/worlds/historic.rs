@@ -7,9 +7,9 @@ use super::stage::Play;
 use crate::explore::{Coverage, Params, Violation};
 use crate::oracle::Linearizability;
 use crate::oracle::linearizability::{ReadersWriter, calls_of_a_lock};
-use sim_backend::NodeId;
-use sim_backend::explore::FaultSet;
-use verbs_trait::Node;
+use weft_sim::NodeId;
+use weft_sim::explore::FaultSet;
+use weft_verbs::Node;
 
 /// A play on one lock under another name, with a judgement more.
 pub struct Historic<P> {

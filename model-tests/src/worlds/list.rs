@@ -8,8 +8,8 @@ use super::modes::Requests;
 use super::planted::{Adding, Counter, Forgetful, Mcs, Open, Tickets};
 use super::stage::{Play, Stage};
 use crate::explore::{Entry, Expected, ParamError, Params, Subject};
-use protocols::locks::Scheme;
-use verbs_trait::Wait;
+use weft_protocols::locks::Scheme;
+use weft_verbs::Wait;
 
 type Built = Result<Box<dyn Subject>, ParamError>;
 

@@ -6,11 +6,13 @@ use super::modes::{self, Requests};
 use super::stage::{Play, Unseen};
 use crate::explore::{Params, Violation};
 use crate::oracle::{Conduct, Leaks, Leftover};
-use protocols::locks::{Grant, LockClient, LockConfig, LockKey, LockService, LockStats, Mode, Scheme, Token};
-use protocols::rt::Digest;
-use sim_backend::explore::{FaultSet, Outcome};
-use sim_backend::{NodeId, Sim};
-use verbs_trait::{Nanos, Wait};
+use weft_protocols::locks::{
+    Grant, LockClient, LockConfig, LockKey, LockService, LockStats, Mode, Scheme, Token,
+};
+use weft_protocols::rt::Digest;
+use weft_sim::explore::{FaultSet, Outcome};
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{Nanos, Wait};
 
 /// One lock, and what each node asks of it.
 pub struct Locks {

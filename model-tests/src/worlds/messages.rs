@@ -5,12 +5,12 @@ use super::cluster::{Member, Shape};
 use super::stage::Play;
 use crate::explore::{Coverage, Params, Violation};
 use crate::oracle::{Correspondence, Delivery, Leaks, Leftover, Sent};
-use protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshStats, Rank};
-use sim_backend::explore::{FaultSet, Outcome};
-use sim_backend::{NodeId, Sim};
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Wait};
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshStats, Rank};
+use weft_sim::explore::{FaultSet, Outcome};
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{Nanos, Wait};
 
 const CHANNEL: Channel = Channel(0);
 

@@ -1,8 +1,8 @@
 //! What the nodes of a world ask for, as users write it: `xs,s,*`.
 
 use crate::explore::{ParamError, Params};
-use protocols::locks::Mode;
 use std::fmt;
+use weft_protocols::locks::Mode;
 
 /// What each node asks for, one request after the other; `None` stands for either mode.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use super::book::Book;
 use super::cluster::{Member, Shape};
 use crate::explore::{Coverage, Params, Violation};
-use protocols::rt::Digest;
-use sim_backend::explore::{FaultSet, Outcome};
-use sim_backend::{Fabric, NodeId};
-use verbs_trait::{Node, QpNum};
+use weft_protocols::rt::Digest;
+use weft_sim::explore::{FaultSet, Outcome};
+use weft_sim::{Fabric, NodeId};
+use weft_verbs::{Node, QpNum};
 
 /// A world's programs and its judgement: the fabric is the stage, and this is what is played on it.
 pub trait Play {
@@ -113,7 +113,7 @@ pub trait Play {
         &[]
     }
 
-    /// Whether programs may be known by heart (see [`Repertoire`](sim_backend::Repertoire)): what a node's program does depends on nothing outside of
+    /// Whether programs may be known by heart (see [`Repertoire`](weft_sim::Repertoire)): what a node's program does depends on nothing outside of
     /// it but what the fabric answers, and the play is judged by its book and by each node for itself.
     fn is_by_heart(&self) -> bool {
         false
@@ -157,7 +157,7 @@ pub struct Unseen<'a> {
     pub(super) node: NodeId,
 }
 
-impl protocols::rt::Unseen for Unseen<'_> {
+impl weft_protocols::rt::Unseen for Unseen<'_> {
     fn unended_sends(&self, qp: QpNum) -> u32 {
         self.fabric.unended_sends(self.node, qp)
     }

@@ -9,17 +9,15 @@ use super::play::cover;
 pub use super::play::{Play, Unseen};
 use crate::explore::{Blueprint, Coverage, Fingerprint, Params, Stuck, Tale, Violation, World};
 use by_heart::ByHeart;
-use protocols::rt::Digest;
-use sim_backend::choice::{EventId, First};
-use sim_backend::explore::{
-    Actor, Enabled, FaultSet, Footprint, How, Object, Outcome, Policy, Taken, Timers,
-};
-use sim_backend::log::Log;
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Order, RepertoireStats, Root};
 use std::hash::Hash;
 use std::rc::Rc;
-use verbs_trait::Nanos;
+use weft_protocols::rt::Digest;
+use weft_sim::choice::{EventId, First};
+use weft_sim::explore::{Actor, Enabled, FaultSet, Footprint, How, Object, Outcome, Policy, Taken, Timers};
+use weft_sim::log::Log;
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Order, RepertoireStats, Root};
+use weft_verbs::Nanos;
 
 /// Makes the executions of a play.
 pub struct Stage<P: Play> {
@@ -471,8 +469,8 @@ mod tests {
     use super::*;
     use crate::worlds::locks::Locks;
     use crate::worlds::modes::Requests;
-    use protocols::locks::Scheme;
-    use verbs_trait::Wait;
+    use weft_protocols::locks::Scheme;
+    use weft_verbs::Wait;
 
     fn stage(scheme: Scheme, wait: Wait, one_by_one: bool, warm: bool) -> Stage<Locks> {
         let requests = Requests::read("x,s,x").expect("modes");

@@ -1,15 +1,15 @@
 //! The same answers give the same run, to the byte of its event log.
 
 use crate::scenarios::{calm, stormy};
-use model_tests::lock_world::{self, Report, RunOptions, World};
-use model_tests::scenario::{Scenario, Scheme, WaitStyle};
-use sim_backend::choice::{Recording, Seeded, Tape};
+use weft_check::lock_world::{self, Report, RunOptions, World};
+use weft_check::scenario::{Scenario, Scheme, WaitStyle};
+use weft_sim::choice::{Recording, Seeded, Tape};
 
 fn run(scenario: &Scenario, seed: u64) -> Report {
     lock_world::run(scenario, seed, RunOptions::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn run_with(scenario: &Scenario, seed: u64, choice: Box<dyn sim_backend::choice::Choice>) -> Report {
+fn run_with(scenario: &Scenario, seed: u64, choice: Box<dyn weft_sim::choice::Choice>) -> Report {
     let mut world = World::new(scenario, seed, choice).unwrap_or_else(|error| panic!("{error}"));
     world.start_clients();
     world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"))

@@ -4,15 +4,15 @@
 //! is tempting: take it for executed, or send it again. Both must be caught, and the right one must not be.
 
 use crate::scenarios::stormy;
-use model_tests::history::{ClientId, Event, RequestId, What};
-use model_tests::lock_world::{Report, RunOptions, Scribe, World};
-use model_tests::scenario::{FaultKind, Scheme, Spread};
-use model_tests::workload::Recorder;
-use protocols::locks::{LockKey, Mode};
-use protocols::rt::Rt;
-use protocols::transport::{Mesh, OpError, Rank};
-use sim_backend::{Sim, SimMr};
-use verbs_trait::{AccessFlags, MemoryRegion, Nanos, RemoteSlice};
+use weft_check::history::{ClientId, Event, RequestId, What};
+use weft_check::lock_world::{Report, RunOptions, Scribe, World};
+use weft_check::scenario::{FaultKind, Scheme, Spread};
+use weft_check::workload::Recorder;
+use weft_protocols::locks::{LockKey, Mode};
+use weft_protocols::rt::Rt;
+use weft_protocols::transport::{Mesh, OpError, Rank};
+use weft_sim::{Sim, SimMr};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice};
 
 /// What to do about an atomic that ended in an error.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,20 +1,20 @@
 //! The oracles can fail: clients with a bug, planted among sound ones, are caught in a running world.
 
 use crate::scenarios::calm;
-use model_tests::history::{ClientId, Event, RequestId, What};
-use model_tests::lock_world::{Report, RunOptions, World};
-use model_tests::scenario::{Scheme, Span};
-use model_tests::workload::Recorder;
-use protocols::locks::{LockKey, Mode};
-use verbs_trait::*;
+use weft_check::history::{ClientId, Event, RequestId, What};
+use weft_check::lock_world::{Report, RunOptions, World};
+use weft_check::scenario::{Scheme, Span};
+use weft_check::workload::Recorder;
+use weft_protocols::locks::{LockKey, Mode};
+use weft_verbs::*;
 
 /// The lock that everybody wants.
 const KEY: LockKey = LockKey(0);
 
 /// What a rogue client writes in the book.
 struct Pen {
-    book: model_tests::lock_world::Scribe,
-    rt: protocols::rt::Rt<sim_backend::Sim>,
+    book: weft_check::lock_world::Scribe,
+    rt: weft_protocols::rt::Rt<weft_sim::Sim>,
     client: ClientId,
 }
 
@@ -33,9 +33,9 @@ impl Pen {
 /// Runs a world of sound clients, and of what `plant` adds to it.
 fn run_with(scheme: Scheme, plant: impl FnOnce(&mut World)) -> Report {
     let mut scenario = calm(scheme);
-    scenario.workload.keys = model_tests::scenario::Keys::Single;
+    scenario.workload.keys = weft_check::scenario::Keys::Single;
     scenario.workload.hold =
-        "5us".parse().map(|Span(time)| model_tests::scenario::Spread::fixed(time)).unwrap();
+        "5us".parse().map(|Span(time)| weft_check::scenario::Spread::fixed(time)).unwrap();
     scenario.run.settle = "50ms".parse().unwrap();
     let mut world = World::seeded(&scenario, 1).unwrap_or_else(|error| panic!("{error}"));
     world.start_clients();
@@ -128,7 +128,7 @@ fn a_grant_that_is_kept_in_secret_is_a_leak() {
 }
 
 /// A receive buffer that is looked at before its message is known to be there.
-fn impatient(ctx: &sim_backend::SimContext) -> Result<()> {
+fn impatient(ctx: &weft_sim::SimContext) -> Result<()> {
     let (pd, cq) = (ctx.alloc_pd()?, ctx.create_cq(1, None)?);
     let (kind, caps) = (QpType::Rc, QpCaps::default());
     let qp = pd.create_qp(&QpInit { kind, send_cq: &cq, recv_cq: &cq, srq: None, caps, sq_sig_all: true })?;
@@ -143,7 +143,7 @@ fn impatient(ctx: &sim_backend::SimContext) -> Result<()> {
 #[test]
 fn a_look_into_a_posted_buffer_is_reported_with_the_task_that_took_it() {
     let report = run_with(Scheme::Srsl, |world| {
-        let ctx = world.fabric().devices(sim_backend::NodeId(2))[0].open().unwrap();
+        let ctx = world.fabric().devices(weft_sim::NodeId(2))[0].open().unwrap();
         world.start(2, async move { impatient(&ctx).unwrap() });
     });
     assert_eq!(broken(&report), ["sanitizer"]);

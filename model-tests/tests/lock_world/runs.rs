@@ -1,12 +1,12 @@
 //! The lock service under accidents, over seeds: every promise is kept, and the accidents really happen.
 
 use crate::scenarios::{calm, shipped, stormy};
-use model_tests::lock_world::{self, RunError, RunOptions};
-use model_tests::scenario::{Connect, FaultKind, Scenario, Scheme, Share, WaitStyle, swarm};
-use model_tests::seeds::{self, Summary};
 use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
+use weft_check::lock_world::{self, RunError, RunOptions};
+use weft_check::scenario::{Connect, FaultKind, Scenario, Scheme, Share, WaitStyle, swarm};
+use weft_check::seeds::{self, Summary};
 
 /// Runs the seeds and fails with the first violation.
 fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {

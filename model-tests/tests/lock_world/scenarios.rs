@@ -1,7 +1,7 @@
 //! Scenarios for the tests of the lock world.
 
-use model_tests::scenario::{Scenario, Scheme};
 use std::path::Path;
+use weft_check::scenario::{Scenario, Scheme};
 
 /// A small cluster under every kind of accident: four machines, few locks, connections that are given up soon.
 const SMALL: &str = r#"

@@ -6,7 +6,7 @@ use crate::rt::Rt;
 use crate::rt::sync::{MailboxSender, OneshotSender, oneshot};
 use std::cell::Cell;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Verbs, Work};
+use weft_verbs::{Nanos, Verbs, Work};
 
 /// A request's number on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@
 use super::{LockKey, Scheme};
 use crate::transport::Rank;
 use thiserror::Error;
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 /// The version of every encoding in this crate. Nodes of different versions do not mix.
 pub(crate) const VERSION: u8 = 1;

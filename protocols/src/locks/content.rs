@@ -7,7 +7,7 @@ use super::local::LocalQueue;
 use super::words::Words;
 use crate::rt::Frame;
 use std::hash::{Hash, Hasher};
-use verbs_trait::Verbs;
+use weft_verbs::Verbs;
 
 /// Where a request stands in the code, and what it still knows there, is for an explorer. A wire to which no explorer
 /// listens does nothing about it.

@@ -20,7 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::rc::Rc;
-use verbs_trait::{Verbs, Work};
+use weft_verbs::{Verbs, Work};
 
 /// A node's requests for one lock, and its place among the other nodes.
 struct Lock<V: Verbs> {

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
-use verbs_trait::{RemoteSlice, Verbs};
+use weft_verbs::{RemoteSlice, Verbs};
 
 /// A lock that is kept here, by scheme.
 enum Home {

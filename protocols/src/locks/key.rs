@@ -19,7 +19,7 @@ impl LockKey {
     /// 1 in 37 million.
     ///
     /// ```
-    /// use protocols::locks::LockKey;
+    /// use weft_protocols::locks::LockKey;
     /// assert_eq!(LockKey::named("accounts"), LockKey::named("accounts"));
     /// assert_ne!(LockKey::named("accounts"), LockKey::named("orders"));
     /// ```

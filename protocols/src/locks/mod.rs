@@ -5,8 +5,8 @@
 //! long as its [`Grant`] is kept. Which protocol decides is the service's [`Scheme`].
 //!
 //! ```
-//! use protocols::locks::{LockError, LockService, Mode};
-//! use verbs_trait::Verbs;
+//! use weft_protocols::locks::{LockError, LockService, Mode};
+//! use weft_verbs::Verbs;
 //!
 //! async fn transfer<V: Verbs>(service: &LockService<V>) -> Result<(), LockError> {
 //!     let accounts = service.client().lock("accounts", Mode::Exclusive).await?;

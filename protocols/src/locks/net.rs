@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
 use std::rc::Rc;
-use verbs_trait::{Nanos, RemoteSlice, Verbs};
+use weft_verbs::{Nanos, RemoteSlice, Verbs};
 
 /// The pauses before something is tried again that the mesh refused: from, to.
 const PAUSES: (Nanos, Nanos) = (Nanos::from_micros(10), Nanos::from_millis(10));

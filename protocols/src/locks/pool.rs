@@ -9,7 +9,7 @@ use crate::rt::sync::{MailboxSender, mailbox};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
-use verbs_trait::Verbs;
+use weft_verbs::Verbs;
 
 /// Idle tasks that are kept.
 const KEPT: usize = 64;
@@ -67,7 +67,7 @@ mod tests {
     use crate::rt::fake::{Fake, V};
     use crate::rt::sync::Signal;
     use std::cell::Cell;
-    use verbs_trait::{Node, Park};
+    use weft_verbs::{Node, Park};
 
     #[test]
     fn jobs_at_one_time_have_a_task_each_of_which_a_few_are_kept_for_the_next() {

@@ -9,7 +9,7 @@ use crate::rt::sync::mailbox;
 use crate::transport::Mesh;
 use std::cell::Cell;
 use std::rc::Rc;
-use verbs_trait::Verbs;
+use weft_verbs::Verbs;
 
 /// A node's lock daemon. Clones are the same daemon; it ends with its runtime.
 pub struct LockService<V: Verbs> {

@@ -5,7 +5,7 @@ use super::ncosed::Word;
 use super::net::Net;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use verbs_trait::{AccessFlags, MemoryRegion, RemoteSlice, Verbs};
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs};
 
 /// Words registered at a time: a page of them.
 const WORDS_A_REGION: usize = 512;

@@ -15,7 +15,7 @@ use super::{Rt, executor::Executor};
 use std::cell::{Cell, RefCell};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
-use verbs_trait::{MemoryRegion, QpNum, Verbs, WcOp};
+use weft_verbs::{MemoryRegion, QpNum, Verbs, WcOp};
 
 /// What an adapter holds of a queue pair's requests, and its program cannot know: said by whoever sees both.
 pub trait Unseen {

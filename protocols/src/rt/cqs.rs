@@ -1,7 +1,7 @@
 //! The node's completion queues: as many as its queue pairs need, so that none can overrun.
 
 use std::hash::{Hash, Hasher};
-use verbs_trait::{Arm, CompletionQueue, Context, CqId, Result, Verbs, WorkCompletion};
+use weft_verbs::{Arm, CompletionQueue, Context, CqId, Result, Verbs, WorkCompletion};
 
 struct Entry<V: Verbs> {
     cq: V::Cq,

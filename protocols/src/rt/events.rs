@@ -4,7 +4,7 @@
 use super::Rt;
 use super::sync::{Mailbox, MailboxSender, mailbox};
 use std::collections::BTreeMap;
-use verbs_trait::{
+use weft_verbs::{
     AsyncEvent, CmEvent, CmId, ConnParams, ConnectionManager, Context, Result, Service, Verbs, VerbsError,
 };
 

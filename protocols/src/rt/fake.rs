@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll};
-use verbs_trait::*;
+use weft_verbs::*;
 
 /// What the device remembers.
 #[derive(Default)]

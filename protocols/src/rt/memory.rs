@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::{AccessFlags, MemoryRegion, ProtectionDomain, Result, Sge, Verbs, VerbsError};
+use weft_verbs::{AccessFlags, MemoryRegion, ProtectionDomain, Result, Sge, Verbs, VerbsError};
 
 struct PoolState<V: Verbs> {
     chunks: Vec<Rc<V::Mr>>,

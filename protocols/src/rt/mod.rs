@@ -49,7 +49,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use sync::Mailbox;
 use timers::Timers;
-use verbs_trait::{
+use weft_verbs::{
     AsyncEvent, Clock, CmEvent, Context, Host, Nanos, QpCaps, Service, Verbs, VerbsError, Wait, Work,
     WorkCompletion,
 };
@@ -255,7 +255,7 @@ impl<V: Verbs> Rt<V> {
     }
 
     /// Ends the node: every task is dropped, everything posted is given up, and the program's next step
-    /// answers [`Park::Done`](verbs_trait::Park::Done).
+    /// answers [`Park::Done`](weft_verbs::Park::Done).
     pub fn shutdown(&self) {
         if self.inner.closed.replace(true) {
             return;

@@ -3,7 +3,7 @@
 use super::cqs::Polled;
 use super::slots::complete;
 use super::{Inner, Rt};
-use verbs_trait::{Clock, CompletionChannel, Host, Nanos, Node, Park, Verbs, VerbsError, Wait};
+use weft_verbs::{Clock, CompletionChannel, Host, Nanos, Node, Park, Verbs, VerbsError, Wait};
 
 /// What a node's driver steps. Dropping it shuts the runtime down, as a crash of the node would.
 pub struct Program<V: Verbs> {

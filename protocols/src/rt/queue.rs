@@ -8,7 +8,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use verbs_trait::{
+use weft_verbs::{
     Modify, Payload, ProtectionDomain, QpCaps, QpInit, QpNum, QpType, QueuePair, RecvWr, Result, SendFlags,
     SendOp, SendWr, Verbs, VerbsError, WcOp,
 };

@@ -15,7 +15,7 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use thiserror::Error;
-use verbs_trait::{Done, FarSide, Sge, Verbs, WcError, WcOp, WorkCompletion};
+use weft_verbs::{Done, FarSide, Sge, Verbs, WcError, WcOp, WorkCompletion};
 
 /// Why a posted request has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

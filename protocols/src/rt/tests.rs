@@ -7,7 +7,7 @@ use std::cell::{RefCell, RefMut};
 use std::future::{pending, poll_fn};
 use std::rc::Rc;
 use std::task::Poll;
-use verbs_trait::{AccessFlags, CmId, Modify, Node, Park, QueuePair, SendOp, WcError, WcOp};
+use weft_verbs::{AccessFlags, CmId, Modify, Node, Park, QueuePair, SendOp, WcError, WcOp};
 
 mod events;
 mod known;
@@ -547,7 +547,7 @@ fn a_configuration_in_which_nothing_could_run_is_refused() {
 fn time_chance_and_work_are_the_hosts() {
     let mut bench = Bench::new(Wait::Poll);
     assert_eq!((bench.rt.now(), bench.rt.random()), (Nanos(0), 4));
-    bench.rt.spend(verbs_trait::Work::Compute(Nanos(30)));
+    bench.rt.spend(weft_verbs::Work::Compute(Nanos(30)));
     assert_eq!(bench.rt.now(), Nanos(30));
     let sleeper = bench.rt.clone();
     bench.rt.spawn(async move { sleeper.sleep(Nanos(12)).await });
@@ -558,7 +558,7 @@ fn time_chance_and_work_are_the_hosts() {
 fn the_queue_pair_is_the_callers_to_modify() {
     let bench = Bench::new(Wait::Poll);
     let queue = bench.queue(8, 4);
-    assert_eq!(queue.num(), verbs_trait::QpNum(1));
+    assert_eq!(queue.num(), weft_verbs::QpNum(1));
     assert!(queue.qp().modify(&Modify::Err).is_ok());
     assert_eq!(bench.world().modified, [queue.num()]);
 }

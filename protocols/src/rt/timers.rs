@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::task::Waker;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// Names a timer that was set. Stale once it fired or was cancelled; a stale name does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::timers::TimerId;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use verbs_trait::{Nanos, Verbs};
+use weft_verbs::{Nanos, Verbs};
 
 /// A deadline came before the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

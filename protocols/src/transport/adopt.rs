@@ -12,7 +12,7 @@ use super::wire::Hello;
 use super::{AdoptError, Rank};
 use crate::rt::Queue;
 use std::rc::Rc;
-use verbs_trait::{QpState, QueuePair, Verbs};
+use weft_verbs::{QpState, QueuePair, Verbs};
 
 /// What two nodes that never spoke agree on without a word.
 const FIRST_INCARNATION: u32 = 1;

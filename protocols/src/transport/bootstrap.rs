@@ -9,7 +9,7 @@ use super::{AdoptError, Mesh, Prepared, Rank};
 use std::future::poll_fn;
 use std::io;
 use thiserror::Error;
-use verbs_trait::{
+use weft_verbs::{
     Context, Gid, Migration, Modify, Mtu, Nanos, OutOfBand, Path, Psn, QpNum, QueuePair, Service, Stream,
     StreamListener, ToRtr, ToRts, Verbs, VerbsError,
 };

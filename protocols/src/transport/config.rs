@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use verbs_trait::{AckTimeout, Nanos, Retries, RnrTimer, Service};
+use weft_verbs::{AckTimeout, Nanos, Retries, RnrTimer, Service};
 
 /// A node's number within the mesh, from 1: zero is "nobody" in the words of the lock protocols
 /// (N-CoSED, 3.2).

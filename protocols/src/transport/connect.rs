@@ -10,7 +10,7 @@ use super::wire::{Hello, Refusal};
 use crate::rt::{Lease, Queue};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use verbs_trait::{AccessFlags, CmId, ConnParams, Modify, Nanos, QpCaps, QueuePair, Result, ToInit, Verbs};
+use weft_verbs::{AccessFlags, CmId, ConnParams, Modify, Nanos, QpCaps, QueuePair, Result, ToInit, Verbs};
 
 /// Receive buffers for each send buffer that is registered ahead: a send keeps its buffer until a later one
 /// completes, and one in sixteen does (see `Queue`).

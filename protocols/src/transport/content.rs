@@ -7,7 +7,7 @@ use super::session::Session;
 use super::wire::HEADER_LEN;
 use crate::rt::{Lease, Unseen};
 use std::hash::{Hash, Hasher};
-use verbs_trait::Verbs;
+use weft_verbs::Verbs;
 
 impl<V: Verbs> Mesh<V> {
     /// Adds what the mesh and its runtime still know to a hash. False if that cannot be said: somebody waits for a

@@ -14,7 +14,7 @@ use crate::rt::{Completed, Lease};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use verbs_trait::{AsyncEvent, CmEvent, CmId, QpNum, Verbs};
+use weft_verbs::{AsyncEvent, CmEvent, CmId, QpNum, Verbs};
 
 /// A frame that fits on the stack.
 const SMALL_FRAME: usize = HEADER_LEN + SMALL;

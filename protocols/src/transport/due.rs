@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use verbs_trait::{Nanos, RemoteSlice, SendOp, Verbs};
+use weft_verbs::{Nanos, RemoteSlice, SendOp, Verbs};
 
 /// Peers for which something is due, in order: all wait equally long. One timer serves them all.
 pub(super) struct Due<V: Verbs> {

@@ -2,7 +2,7 @@
 
 use super::{Channel, Rank};
 use thiserror::Error;
-use verbs_trait::{QpState, VerbsError, WcError};
+use weft_verbs::{QpState, VerbsError, WcError};
 
 /// Why a mesh could not start or a channel could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -8,7 +8,7 @@ use super::peer::Peer;
 use super::session::Header;
 use super::wire::{HEADER_LEN, encode_header};
 use crate::rt::{Lease, Local, Queue};
-use verbs_trait::{Nanos, Result, SendOp, Verbs};
+use weft_verbs::{Nanos, Result, SendOp, Verbs};
 
 impl<V: Verbs> Shared<V> {
     /// Sends what can be sent now.

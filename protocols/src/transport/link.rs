@@ -12,7 +12,7 @@
 
 use super::Rank;
 use super::wire::{Hello, Refusal};
-use verbs_trait::CmId;
+use weft_verbs::CmId;
 
 /// What happened to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use verbs_trait::{AccessFlags, Caps, Context, DeviceAttr, ProtectionDomain, Verbs, VerbsError};
+use weft_verbs::{AccessFlags, Caps, Context, DeviceAttr, ProtectionDomain, Verbs, VerbsError};
 
 /// Bytes that reads and writes move through pooled buffers; more get a region of their own.
 pub(super) const BULK: u32 = 4096;
@@ -313,7 +313,7 @@ impl<V: Verbs> Mesh<V> {
 }
 
 /// Ends a peer's part of a mesh that closes.
-fn leave<V: Verbs>(peer: &mut Peer<V>) -> (Option<verbs_trait::CmId>, Option<crate::rt::Queue<V>>) {
+fn leave<V: Verbs>(peer: &mut Peer<V>) -> (Option<weft_verbs::CmId>, Option<crate::rt::Queue<V>>) {
     let id = peer.link.id();
     peer.session.disconnected();
     peer.session.reset();

@@ -9,7 +9,7 @@ use crate::rt::{Failed, Lease, Local, Queue};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use verbs_trait::{
+use weft_verbs::{
     AccessFlags, FarSide, MemoryRegion, ProtectionDomain, RemoteSlice, SendOp, Verbs, VerbsError,
 };
 
@@ -98,7 +98,7 @@ impl<V: Verbs> Mesh<V> {
         to: Rank,
         op: SendOp<'static, V>,
         lease: Lease<V>,
-        part: fn(verbs_trait::WcError) -> NotExecuted,
+        part: fn(weft_verbs::WcError) -> NotExecuted,
     ) -> Result<Lease<V>, OpError> {
         self.operate_with(to, op, lease, |status| OpError::NotExecuted(part(status))).await
     }
@@ -110,7 +110,7 @@ impl<V: Verbs> Mesh<V> {
         to: Rank,
         op: SendOp<'static, V>,
         lease: Lease<V>,
-        part: impl FnOnce(verbs_trait::WcError) -> OpError,
+        part: impl FnOnce(weft_verbs::WcError) -> OpError,
     ) -> Result<Lease<V>, OpError> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(OpError::NotExecuted(NotExecuted::NoSuchPeer(to)))?;

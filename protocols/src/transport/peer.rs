@@ -6,7 +6,7 @@ use super::{Channel, MeshConfig, Rank};
 use crate::rt::{Block, Completed, Lease, Queue};
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
-use verbs_trait::Verbs;
+use weft_verbs::Verbs;
 
 /// A message kept until it is acknowledged: header space and content in one block.
 pub(super) struct Outgoing<V: Verbs> {

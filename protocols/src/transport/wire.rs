@@ -44,7 +44,7 @@ pub(super) struct Hello {
     pub(super) received: u64,
 }
 
-/// A hello, in bytes; less than [`verbs_trait::MAX_PRIVATE_REQUEST`].
+/// A hello, in bytes; less than [`weft_verbs::MAX_PRIVATE_REQUEST`].
 pub(super) const HELLO_LEN: usize = 44;
 
 impl Hello {
@@ -158,7 +158,7 @@ mod tests {
     fn a_hello_survives_the_wire_padded_or_not() {
         let mut private = hello().encode().to_vec();
         assert_eq!(Hello::decode(&private), Some(hello()));
-        private.resize(verbs_trait::MAX_PRIVATE_REQUEST, 0);
+        private.resize(weft_verbs::MAX_PRIVATE_REQUEST, 0);
         assert_eq!(Hello::decode(&private), Some(hello()));
     }
 

@@ -1,13 +1,13 @@
 //! A simulated cluster with a mesh on every node.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
-use protocols::rt::{Rt, RtConfig};
-use protocols::transport::{Mesh, MeshConfig, Rank};
-use sim_backend::choice::Seeded;
-use sim_backend::fault::Fault;
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, RunEnd, Sim};
-use verbs_trait::{AckTimeout, Device, Nanos, Retries, Wait};
+use weft_protocols::rt::{Rt, RtConfig};
+use weft_protocols::transport::{Mesh, MeshConfig, Rank};
+use weft_sim::choice::Seeded;
+use weft_sim::fault::Fault;
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, RunEnd, Sim};
+use weft_verbs::{AckTimeout, Device, Nanos, Retries, Wait};
 
 pub const STYLES: [Wait; 2] = [Wait::Poll, Wait::Notify];
 

@@ -2,9 +2,9 @@
 
 use crate::cluster::Cluster;
 use crate::each;
-use protocols::locks::{Audit, LockConfig, LockKey, LockService, Mode, Scheme};
-use sim_backend::Sim;
-use verbs_trait::{Nanos, Wait};
+use weft_protocols::locks::{Audit, LockConfig, LockKey, LockService, Mode, Scheme};
+use weft_sim::Sim;
+use weft_verbs::{Nanos, Wait};
 
 /// The services of a cluster's nodes, to be looked at while applications run.
 struct Services(Vec<LockService<Sim>>);

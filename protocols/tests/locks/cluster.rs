@@ -1,17 +1,17 @@
 //! A cluster on the simulated fabric whose nodes lock and unlock, and the books of what they saw.
 
-use protocols::locks::{
-    Audit, LockClient, LockConfig, LockError, LockKey, LockService, LockStats, Mode, Scheme,
-};
-use protocols::rt::{Rt, RtConfig};
-use protocols::transport::{Mesh, MeshConfig, Rank};
-use sim_backend::choice::Seeded;
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Sim};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use verbs_trait::{AckTimeout, Device, Nanos, Retries, Wait};
+use weft_protocols::locks::{
+    Audit, LockClient, LockConfig, LockError, LockKey, LockService, LockStats, Mode, Scheme,
+};
+use weft_protocols::rt::{Rt, RtConfig};
+use weft_protocols::transport::{Mesh, MeshConfig, Rank};
+use weft_sim::choice::Seeded;
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Sim};
+use weft_verbs::{AckTimeout, Device, Nanos, Retries, Wait};
 
 /// What to run.
 #[derive(Clone, Debug)]

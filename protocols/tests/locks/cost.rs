@@ -2,10 +2,10 @@
 //! lock's home.
 
 use crate::cluster::Cluster;
-use protocols::locks::{LockKey, LockStats, Mode, Scheme};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use verbs_trait::{Nanos, Wait};
+use weft_protocols::locks::{LockKey, LockStats, Mode, Scheme};
+use weft_verbs::{Nanos, Wait};
 
 const ROUNDS: u64 = 50;
 

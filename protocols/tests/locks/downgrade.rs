@@ -2,10 +2,10 @@
 
 use crate::cluster::{Cluster, Job};
 use crate::each;
-use protocols::locks::{LockError, LockKey, Mode, Scheme};
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Wait};
+use weft_protocols::locks::{LockError, LockKey, Mode, Scheme};
+use weft_verbs::{Nanos, Wait};
 
 const KEY: LockKey = LockKey::named("downgraded");
 

@@ -2,10 +2,10 @@
 
 use crate::cluster::{Cluster, Job};
 use crate::{STYLES, each};
-use protocols::locks::Scheme;
-use sim_backend::NodeId;
-use sim_backend::fault::{Fault, Link, Way};
-use verbs_trait::{Nanos, Wait};
+use weft_protocols::locks::Scheme;
+use weft_sim::NodeId;
+use weft_sim::fault::{Fault, Link, Way};
+use weft_verbs::{Nanos, Wait};
 
 /// An adapter may acknowledge what its processor does not see yet. No scheme reads memory that a peer writes without a
 /// completion that says it is there.

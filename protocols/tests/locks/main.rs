@@ -9,8 +9,8 @@ mod requests;
 mod strangers;
 mod told;
 
-use protocols::locks::Scheme;
-use verbs_trait::Wait;
+use weft_protocols::locks::Scheme;
+use weft_verbs::Wait;
 
 const STYLES: [Wait; 2] = [Wait::Poll, Wait::Notify];
 

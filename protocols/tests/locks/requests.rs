@@ -2,10 +2,10 @@
 
 use crate::cluster::{Cluster, Job};
 use crate::each;
-use protocols::locks::{LockConfig, LockError, LockKey, LockService, Mode, Scheme};
 use std::cell::Cell;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Wait};
+use weft_protocols::locks::{LockConfig, LockError, LockKey, LockService, Mode, Scheme};
+use weft_verbs::{Nanos, Wait};
 
 #[test]
 fn a_deadline_that_fires_leaks_nothing() {

@@ -2,10 +2,10 @@
 
 use crate::cluster::Cluster;
 use crate::each;
-use protocols::locks::{LockConfig, LockKey, Mode, Scheme};
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Wait};
+use weft_protocols::locks::{LockConfig, LockKey, Mode, Scheme};
+use weft_verbs::{Nanos, Wait};
 
 /// The first bytes of a message: version, scheme, kind, zero, and the lock.
 fn message(scheme: Scheme, kind: u8, key: LockKey, rest: &[u8]) -> Vec<u8> {

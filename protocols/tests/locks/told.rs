@@ -3,12 +3,12 @@
 
 use crate::cluster::Cluster;
 use crate::each;
-use protocols::locks::{LockClient, LockKey, LockService, Mode, Scheme};
-use protocols::rt::Digest;
-use sim_backend::Sim;
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::{Nanos, Wait};
+use weft_protocols::locks::{LockClient, LockKey, LockService, Mode, Scheme};
+use weft_protocols::rt::Digest;
+use weft_sim::Sim;
+use weft_verbs::{Nanos, Wait};
 
 fn now(service: &LockService<Sim>) -> Option<u128> {
     let mut digest = Digest::default();
@@ -39,7 +39,7 @@ where
 }
 
 struct Looks {
-    rt: protocols::rt::Rt<Sim>,
+    rt: weft_protocols::rt::Rt<Sim>,
     services: [LockService<Sim>; 2],
     seen: Rc<RefCell<Vec<[Option<u128>; 2]>>>,
 }

@@ -5,13 +5,13 @@ use crate::locks::stats::Counters;
 use crate::locks::{LockConfig, Scheme};
 use crate::rt::{Digest, Rt, RtConfig};
 use crate::transport::{Mesh, MeshConfig, Rank};
-use sim_backend::choice::Seeded;
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Sim};
 use std::cell::Cell;
 use std::hash::Hash;
 use std::rc::Rc;
-use verbs_trait::{Device, Nanos, Wait};
+use weft_sim::choice::Seeded;
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Sim};
+use weft_verbs::{Device, Nanos, Wait};
 
 /// Nothing here takes longer.
 const SOON: Nanos = Nanos::from_millis(100);

@@ -1,7 +1,7 @@
 //! One connection as its manager keeps it, and what both sides settle on.
 
 use super::{Address, Body, CommId, Offer, Owner, QpRef};
-use verbs_trait::{
+use weft_verbs::{
     AckTimeout, Migration, Modify, Mtu, Nanos, Path, Psn, QpNum, RejectReason, Retries, RnrTimer, Service,
     ToRtr, ToRts,
 };

@@ -3,7 +3,7 @@
 use super::message::{INVALID_ID, STALE};
 use super::{Address, Body, CommId, Conn, Manager, Message, Offer, Part, State, Surroundings, public};
 use crate::explore::How;
-use verbs_trait::{CmEvent, Nanos, QpNum, RejectReason, Service};
+use weft_verbs::{CmEvent, Nanos, QpNum, RejectReason, Service};
 
 impl Manager {
     /// A message has arrived at a port of this adapter.

@@ -1,7 +1,7 @@
 //! The connection managers' messages (IBA 12.6), as typed values.
 
 use crate::hca::HcaId;
-use verbs_trait::{Gid, Mtu, Psn, QpNum, RejectReason, Service};
+use weft_verbs::{Gid, Mtu, Psn, QpNum, RejectReason, Service};
 
 /// Where a manager is: a port of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -38,7 +38,7 @@ use message::STALE;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
 pub(crate) use untimed::{Asking, Part};
-use verbs_trait::{
+use weft_verbs::{
     CmEvent, CmId, ConnParams, MAX_PRIVATE_ACCEPT, MAX_PRIVATE_REJECT, MAX_PRIVATE_REQUEST, Modify, Mtu,
     Nanos, Psn, QpNum, RejectReason, Result, Service, VerbsError,
 };

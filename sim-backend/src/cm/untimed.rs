@@ -20,7 +20,7 @@ use super::conn::Conn;
 use super::{Address, CommId, Manager, Message, Surroundings};
 use crate::explore::How;
 use crate::hca::HcaId;
-use verbs_trait::{Nanos, QpNum};
+use weft_verbs::{Nanos, QpNum};
 
 /// A part of a manager that a call can touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

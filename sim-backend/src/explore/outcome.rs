@@ -14,10 +14,10 @@ pub enum Outcome {
     /// The packet leaves its order and arrives at any time later; the same timer may run out before.
     Delay = 2,
     /// The request is executed, and its requester is never told: its operation ends with
-    /// [`RetryExc`](verbs_trait::WcError::RetryExc) and its queue pair is in error at once. Hits a request that ends
+    /// [`RetryExc`](weft_verbs::WcError::RetryExc) and its queue pair is in error at once. Hits a request that ends
     /// with this packet, or an answer.
     LoseCompletion = 3,
-    /// The requester gives up ([`RetryExc`](verbs_trait::WcError::RetryExc)) while the request is still under way: it
+    /// The requester gives up ([`RetryExc`](weft_verbs::WcError::RetryExc)) while the request is still under way: it
     /// may be executed any time later, until the responder's queue pair is in error.
     Strand = 4,
     /// The link between the packet's two nodes is cut. Everything on it is lost, and everything that is sent over it

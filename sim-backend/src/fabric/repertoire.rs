@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::{Rc, Weak};
-use verbs_trait::{Node, Park};
+use weft_verbs::{Node, Park};
 
 /// The executions of one set-up, whose programs are known by heart.
 ///

@@ -36,7 +36,7 @@ pub use rules::{Rule, RuleId, Rules};
 use crate::NodeId;
 use std::fmt;
 use thiserror::Error;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// What happens to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use super::{Fault, Link, PacketInfo, Rules, Verdict, Way};
 use crate::NodeId;
 use crate::choice::Choice;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// Identifies a planned fault of one world: its place in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

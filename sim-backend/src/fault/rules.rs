@@ -11,8 +11,8 @@ pub struct RuleId(u32);
 /// A pattern of packets and what happens to those that fit it.
 ///
 /// ```
-/// use sim_backend::NodeId;
-/// use sim_backend::fault::{PacketClass, Rule, Verdict};
+/// use weft_sim::NodeId;
+/// use weft_sim::fault::{PacketClass, Rule, Verdict};
 ///
 /// // The second acknowledgement from n1 to n0 is lost, once.
 /// let rule = Rule::new(Verdict::Drop).src(NodeId(1)).dst(NodeId(0)).class(PacketClass::Ack).after(1).times(1);

@@ -2,7 +2,7 @@
 
 use super::{Endpoint, HcaId};
 use crate::NodeId;
-use verbs_trait::Gid;
+use weft_verbs::Gid;
 
 /// A port of the world, counted from 0 over all adapters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

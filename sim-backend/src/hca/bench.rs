@@ -6,7 +6,7 @@
 use super::*;
 use crate::access::RegionId;
 use std::collections::VecDeque;
-use verbs_trait::{
+use weft_verbs::{
     AccessFlags, AckTimeout, AltPath, Gid, Migration, Modify, Mtu, Path, Psn, QpCaps, QpType, Retries,
     RnrTimer, SendFlags, ToInit, ToRtr, ToRts, Update, WorkCompletion,
 };

@@ -11,7 +11,7 @@ use std::hash::Hasher;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
-use verbs_trait::PinnedMemory;
+use weft_verbs::PinnedMemory;
 
 /// Registered memory starts at a multiple of this in the simulation's addresses, and from so many bytes on in ours.
 pub const PAGE: usize = 4096;

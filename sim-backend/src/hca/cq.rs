@@ -8,7 +8,7 @@ use crate::log::Kind;
 use crate::log::entry::{Completed, Signaled};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
-use verbs_trait::{Arm, AsyncEvent, CqId, Done, QpNum, Result, VerbsError, Wait, WcError, WorkCompletion};
+use weft_verbs::{Arm, AsyncEvent, CqId, Done, QpNum, Result, VerbsError, Wait, WcError, WorkCompletion};
 
 /// A completion as the adapter keeps it.
 #[derive(Clone, Copy, Debug, Hash)]

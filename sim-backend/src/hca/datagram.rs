@@ -8,7 +8,7 @@ use super::wqe::Op;
 use super::{Endpoint, Hardware, Io};
 use crate::fault;
 use crate::log::Kind;
-use verbs_trait::{Done, Nanos, QpState, SendFlags, UdSource, WcError, WcOp};
+use weft_verbs::{Done, Nanos, QpState, SendFlags, UdSource, WcError, WcOp};
 
 /// A queue key with this bit asks the adapter to send the queue pair's own instead (IBA 10.2.5).
 const CONTROLLED: u32 = 1 << 31;

@@ -5,7 +5,7 @@ use super::{Gather, Key, Late, Slab};
 use crate::access::RegionId;
 use crate::in_place::clone_in_place;
 use std::rc::Rc;
-use verbs_trait::{AccessFlags, PinnedMemory, QpNum, WcError};
+use weft_verbs::{AccessFlags, PinnedMemory, QpNum, WcError};
 
 /// Registered memory.
 #[derive(Debug)]

@@ -83,7 +83,7 @@ use crate::log::{Kind, Log};
 use crate::profile::Profile;
 use crate::stats::Stats;
 use std::rc::Rc;
-use verbs_trait::{AsyncEvent, Nanos, PinnedMemory, QpNum, QpState, Result, VerbsError};
+use weft_verbs::{AsyncEvent, Nanos, PinnedMemory, QpNum, QpState, Result, VerbsError};
 
 /// An adapter of the world, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

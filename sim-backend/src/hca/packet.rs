@@ -3,7 +3,7 @@
 use super::{Atomic, Buffers, Deth, GRH, HcaId, Route};
 use crate::fault;
 use crate::in_place::clone_in_place;
-use verbs_trait::{Nanos, Psn, QpNum, RnrTimer};
+use weft_verbs::{Nanos, Psn, QpNum, RnrTimer};
 
 /// A queue pair of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

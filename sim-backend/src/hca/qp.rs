@@ -21,7 +21,7 @@ use crate::in_place::clone_in_place;
 use crate::log::Kind;
 use crate::log::entry::Arrived;
 use std::hash::{Hash, Hasher};
-use verbs_trait::{
+use weft_verbs::{
     AccessFlags, Migration, Nanos, Psn, QpAttr, QpNum, QpState, QpType, Result, ToInit, ToRtr, ToRts,
     VerbsError, WcError, WcOp,
 };

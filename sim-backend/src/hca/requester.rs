@@ -11,7 +11,7 @@ use super::{Hardware, Io};
 use crate::fault;
 use crate::in_place::clone_in_place;
 use std::collections::VecDeque;
-use verbs_trait::{AckTimeout, Nanos, Psn, QpState, SendFlags, ToRts, WcError, WcOp};
+use weft_verbs::{AckTimeout, Nanos, Psn, QpState, SendFlags, ToRts, WcError, WcOp};
 
 /// Packets that may be unacknowledged before the requester waits: enough for any path's delay, few enough that
 /// a long message does not fill the fabric's memory.
@@ -297,7 +297,7 @@ fn request_body(wqe: &SendWqe, index: u32, mtu: u32) -> Body {
 /// A packet's part of a request's data, read from memory now: a retransmission reads it again.
 #[inline(always)]
 pub(super) fn payload(
-    qp: verbs_trait::QpNum,
+    qp: weft_verbs::QpNum,
     wqe: &SendWqe,
     index: u32,
     mtu: u32,

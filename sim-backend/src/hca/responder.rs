@@ -11,7 +11,7 @@ use super::{Hardware, Io, Target};
 use crate::fault;
 use crate::in_place::clone_in_place;
 use std::collections::VecDeque;
-use verbs_trait::{AsyncEvent, Psn, QpState, RnrTimer, ToRtr, WcError};
+use weft_verbs::{AsyncEvent, Psn, QpState, RnrTimer, ToRtr, WcError};
 
 /// The message that is being received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

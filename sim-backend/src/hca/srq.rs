@@ -8,7 +8,7 @@ use super::wqe::RecvWqe;
 use super::{Hardware, Io, Key, RecvRequest};
 use crate::in_place::clone_in_place;
 use std::collections::VecDeque;
-use verbs_trait::{AsyncEvent, Nanos, Result, SrqId, VerbsError};
+use weft_verbs::{AsyncEvent, Nanos, Result, SrqId, VerbsError};
 
 /// A shared receive queue.
 #[derive(Debug, Hash)]

@@ -8,7 +8,7 @@
 //! each line of the memory that an operation wrote, until a moment that the world draws for it.
 
 use super::Key;
-use verbs_trait::{Nanos, QpNum};
+use weft_verbs::{Nanos, QpNum};
 
 /// Bytes that become visible together: words are never torn.
 const LINE: usize = 64;

@@ -6,7 +6,7 @@ use super::requester::wc_op;
 use super::{Gather, Hardware, Io, Key, RecvRequest, SendRequest, Sge};
 use crate::access::{Access, RegionId, What, Who};
 use crate::sanitizer::{Posted, Poster, Side};
-use verbs_trait::{Nanos, WcOp};
+use weft_verbs::{Nanos, WcOp};
 
 /// The ranges of a list that lie in regions which are there.
 fn ranges(data: &Gather, hw: &Hardware) -> impl Iterator<Item = (RegionId, u32, u32)> {

@@ -2,7 +2,7 @@
 
 use super::{Address, Key};
 use std::hash::{Hash, Hasher};
-use verbs_trait::{Nanos, Psn, QpNum, SendFlags, WcError};
+use weft_verbs::{Nanos, Psn, QpNum, SendFlags, WcError};
 
 /// A range of a memory region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@
 use crate::NodeId;
 use crate::hca::{Op, Packet};
 use std::fmt;
-use verbs_trait::{Arm, QpNum, WcError, WcOp};
+use weft_verbs::{Arm, QpNum, WcError, WcOp};
 
 /// A node took a step: that says it all.
 #[derive(Hash)]

@@ -37,7 +37,7 @@ pub use primitives::header;
 
 use figure::{Reader, figures};
 use std::path::Path;
-use verbs_trait::{AckTimeout, Mtu, Retries, RnrTimer};
+use weft_verbs::{AckTimeout, Mtu, Retries, RnrTimer};
 
 figures! {
     /// What a node's processor spends.

@@ -3,7 +3,7 @@
 //! The paper's primitive latencies are compared with these sums, and the fabric with both.
 
 use super::Profile;
-use verbs_trait::{Nanos, Wait};
+use weft_verbs::{Nanos, Wait};
 
 /// Bytes of a packet beside its payload, on one subnet (IBA 5.2).
 pub mod header {

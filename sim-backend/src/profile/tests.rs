@@ -1,5 +1,5 @@
 use super::*;
-use verbs_trait::{Nanos, Wait};
+use weft_verbs::{Nanos, Wait};
 
 fn text() -> String {
     BUILTIN[0].1.to_string()

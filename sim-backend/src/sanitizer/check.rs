@@ -8,7 +8,7 @@ use crate::NodeId;
 use crate::access::{Access, RegionId, What, Who};
 use crate::hca::{Endpoint, HcaId, Key, place_of};
 use std::ops::Range;
-use verbs_trait::{Nanos, QpNum, WcOp};
+use weft_verbs::{Nanos, QpNum, WcOp};
 
 impl Sanitizer {
     /// An access has happened.

@@ -3,7 +3,7 @@
 use crate::access::RegionId;
 use crate::hca::Remote;
 use std::collections::VecDeque;
-use verbs_trait::{Nanos, WcOp};
+use weft_verbs::{Nanos, WcOp};
 
 /// A range that a request in flight holds; none if it has no bytes.
 #[derive(Clone, Copy, Debug)]

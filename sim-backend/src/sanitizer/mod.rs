@@ -39,7 +39,7 @@ use leases::Leases;
 use ledger::{Ledger, Place};
 use std::collections::VecDeque;
 use std::ops::Range;
-use verbs_trait::{Nanos, QpNum, WcOp};
+use weft_verbs::{Nanos, QpNum, WcOp};
 use words::Words;
 
 /// Most violations that are kept; all are counted.

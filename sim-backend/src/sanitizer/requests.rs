@@ -5,7 +5,7 @@ use super::ledger::{Ledger, Place, Request};
 use super::{Adapter, Pair, Region, Sanitizer, is_atomic};
 use crate::access::RegionId;
 use crate::hca::{HcaId, Key, Remote};
-use verbs_trait::{Nanos, QpNum, WcOp};
+use weft_verbs::{Nanos, QpNum, WcOp};
 
 /// A queue pair that posts.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use crate::NodeId;
 use crate::access::RegionId;
 use std::fmt;
-use verbs_trait::{Nanos, QpNum, WcOp};
+use weft_verbs::{Nanos, QpNum, WcOp};
 
 /// What may not be done to registered memory. The [module](super) says exactly what each takes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

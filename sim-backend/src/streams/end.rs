@@ -4,7 +4,7 @@ use super::{Actions, EndId, Kind, Segment, Settings};
 use crate::NodeId;
 use std::collections::VecDeque;
 use std::io;
-use verbs_trait::{Nanos, Service};
+use weft_verbs::{Nanos, Service};
 
 /// Most bytes that an end holds for its reader, and most that it holds unacknowledged for its writer.
 pub(super) const ROOM: usize = 64 * 1024;

@@ -35,7 +35,7 @@ use crate::NodeId;
 use end::End;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use verbs_trait::{Nanos, Result, Service, VerbsError};
+use weft_verbs::{Nanos, Result, Service, VerbsError};
 
 /// Most streams that wait to be accepted at a listener; further requests are not answered.
 const BACKLOG: usize = 128;

@@ -1,7 +1,7 @@
 //! What two machines tell each other about a stream.
 
 use crate::NodeId;
-use verbs_trait::Service;
+use weft_verbs::Service;
 
 /// A stream's end, or a listener, by a name that is never used again in its world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

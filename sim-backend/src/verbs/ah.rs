@@ -4,7 +4,7 @@ use super::SimPd;
 use crate::hca::Address;
 use std::fmt;
 use std::rc::Rc;
-use verbs_trait::{Path, Result};
+use weft_verbs::{Path, Result};
 
 /// The address of a peer for datagrams.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use crate::cm::{Manager, Owner, QpRef};
 use crate::world::{Around, Given};
 use std::fmt;
 use std::hash::Hash;
-use verbs_trait::{
+use weft_verbs::{
     CmEvent, CmId, ConnParams, ConnectionManager, Nanos, QpState, QueuePair, Result, Service, VerbsError,
 };
 

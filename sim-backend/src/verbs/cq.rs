@@ -5,7 +5,7 @@ use crate::hca::Key;
 use crate::world::World;
 use std::fmt;
 use std::rc::Rc;
-use verbs_trait::{Arm, CompletionChannel, CompletionQueue, CqId, Result, VerbsError, WorkCompletion};
+use weft_verbs::{Arm, CompletionChannel, CompletionQueue, CqId, Result, VerbsError, WorkCompletion};
 
 /// A completion channel of a simulated adapter.
 #[derive(Clone)]

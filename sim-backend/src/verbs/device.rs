@@ -6,7 +6,7 @@ use crate::NodeId;
 use crate::hca::HcaId;
 use std::fmt;
 use std::rc::Rc;
-use verbs_trait::{AsyncEvent, Context, Device, DeviceAttr, Gid, PortAttr, Result};
+use weft_verbs::{AsyncEvent, Context, Device, DeviceAttr, Gid, PortAttr, Result};
 
 /// A simulated adapter that can be opened.
 #[derive(Clone)]

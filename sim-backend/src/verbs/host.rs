@@ -3,7 +3,7 @@
 use super::WorldRef;
 use crate::NodeId;
 use std::fmt;
-use verbs_trait::{Clock, Host, Nanos, Work};
+use weft_verbs::{Clock, Host, Nanos, Work};
 
 /// A node's machine: its clock, its processor's time, its random numbers.
 #[derive(Clone)]

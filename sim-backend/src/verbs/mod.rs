@@ -29,7 +29,7 @@ use crate::hca::HcaId;
 use crate::world::{Tape, World};
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::Verbs;
+use weft_verbs::Verbs;
 
 /// The simulated backend: the family of its types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::world::World;
 use std::fmt;
 use std::io;
 use std::task::{Context, Poll};
-use verbs_trait::{Caps, OutOfBand, Result, Service, Stream, StreamListener, VerbsError};
+use weft_verbs::{Caps, OutOfBand, Result, Service, Stream, StreamListener, VerbsError};
 
 /// A machine's ordinary network.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use crate::hca::{self, Atomic, Gather, Key, NewQp, Op, RecvRequest, Remote, Send
 use crate::world::World;
 use std::fmt;
 use std::rc::Rc;
-use verbs_trait::{
+use weft_verbs::{
     Modify, Payload, PostError, QpAttr, QpCaps, QpInit, QpNum, QpState, QueuePair, RecvWr, RemoteSlice,
     Result, SendOp, SendWr, Sge, VerbsError,
 };

@@ -6,7 +6,7 @@ use crate::hca::{Key, RecvRequest};
 use crate::world::World;
 use std::fmt;
 use std::rc::Rc;
-use verbs_trait::{PostError, RecvWr, Result, SharedReceiveQueue, SrqId};
+use weft_verbs::{PostError, RecvWr, Result, SharedReceiveQueue, SrqId};
 
 /// A shared receive queue of a simulated adapter.
 #[derive(Clone)]

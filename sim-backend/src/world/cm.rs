@@ -10,7 +10,7 @@ use crate::hca::{HcaId, Key, News};
 use crate::log::Kind;
 use crate::profile::Profile;
 use std::hash::Hasher;
-use verbs_trait::{AsyncEvent, CmEvent, Modify, Nanos, Psn, QpNum, Result, VerbsError};
+use weft_verbs::{AsyncEvent, CmEvent, Modify, Nanos, Psn, QpNum, Result, VerbsError};
 
 /// An adapter's connection manager.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use crate::NodeId;
 use crate::hca::News;
 use crate::log::Kind;
 use crate::log::entry::Stepped;
-use verbs_trait::{Nanos, Park, Wait, Work};
+use weft_verbs::{Nanos, Park, Wait, Work};
 
 /// What a node's processor is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

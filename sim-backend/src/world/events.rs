@@ -7,7 +7,7 @@ use crate::config::Order;
 use crate::fault::FaultId;
 use crate::hca::{HcaId, Key, Qp};
 use crate::streams::EndId;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// Something that will happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::events::{Event, Happened};
 use crate::NodeId;
 use crate::fault::{Effect, Fault, FaultError, FaultId, FaultState};
 use crate::log::Kind;
-use verbs_trait::{AsyncEvent, Nanos};
+use weft_verbs::{AsyncEvent, Nanos};
 
 impl World {
     /// Adds a fault to the plan.

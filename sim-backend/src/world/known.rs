@@ -11,7 +11,7 @@ use super::World;
 use crate::NodeId;
 use std::any::Any;
 use std::fmt;
-use verbs_trait::Park;
+use weft_verbs::Park;
 
 /// A moment in a program's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -44,7 +44,7 @@ use std::rc::Rc;
 use std::task::Waker;
 pub(crate) use untimed::Source;
 use untimed::Untimed;
-use verbs_trait::{Nanos, PinnedMemory, Result, VerbsError};
+use weft_verbs::{Nanos, PinnedMemory, Result, VerbsError};
 use wire::{Costs, Flow, Port, Stray};
 
 /// Everything of a world that changes, as plain data.

@@ -10,7 +10,7 @@ use crate::explore::identity::object;
 use crate::hca::{Channel, Cq, Hca, HcaId, Key, PortId, Route};
 use crate::log::Kind;
 use crate::log::entry::{Armed, Polled};
-use verbs_trait::{
+use weft_verbs::{
     Arm, Caps, CqId, DeviceAttr, Gid, LinkLayer, Mtu, PortAttr, PortState, Result, VerbsError, WorkCompletion,
 };
 

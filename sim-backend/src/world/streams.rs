@@ -11,7 +11,7 @@ use crate::profile::Profile;
 use crate::streams::{Actions, EndId, Ready, Segment, Settings, Streams};
 use std::io;
 use std::task::Waker;
-use verbs_trait::{Nanos, Result, Service};
+use weft_verbs::{Nanos, Result, Service};
 
 /// What streams have in common, from a profile: their segments fill packets, and they are as patient as connection
 /// managers.

@@ -149,7 +149,7 @@ impl World {
     }
 
     /// A program's step has ended. The moment to which that leads if it was not known; `None` if the step was repeated.
-    pub fn waited(&mut self, park: verbs_trait::Park) -> Option<Moment> {
+    pub fn waited(&mut self, park: weft_verbs::Park) -> Option<Moment> {
         if self.repeated().is_some() {
             return None;
         }

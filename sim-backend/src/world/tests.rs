@@ -6,7 +6,7 @@ use crate::config::{Config, Order};
 use crate::hca::{Atomic, Gather, HcaId, Key, NewQp, Op, Remote, SendRequest, Sge};
 use crate::profile::Profile;
 use crate::{NodeId, log::Log};
-use verbs_trait::*;
+use weft_verbs::*;
 
 /// Two connected queue pairs, posted to without handles.
 struct Pair {

@@ -13,7 +13,7 @@ use crate::hca::{Body, HcaId, Key, Line, Packet, Shape, Syndrome};
 use crate::log::Kind;
 use crate::log::entry::OnItsWay;
 use crate::profile::Profile;
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 /// A directed pair of queue pairs: order holds within it.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,10 @@
 //! Connected queue pairs without ceremony.
 #![allow(dead_code, missing_docs)]
 
-use sim_backend::choice::{Choice, Seeded};
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Sim, SimChannel, SimContext, SimCq, SimHost, SimMr, SimPd, SimQp};
-use verbs_trait::*;
+use weft_sim::choice::{Choice, Seeded};
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Sim, SimChannel, SimContext, SimCq, SimHost, SimMr, SimPd, SimQp};
+use weft_verbs::*;
 
 pub const ALL: AccessFlags = AccessFlags::all();
 

@@ -1,13 +1,13 @@
 //! The conformance suite's harness over the simulated fabric.
 
-use sim_backend::choice::Seeded;
-use sim_backend::fault::{self, Op, Rule, RuleId, Verdict};
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, RunEnd, Sim, sanitizer};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
-use verbs_trait::conformance::{Act, Fault, FaultId, Harness, Machine, Pace, PacketClass, Powers};
-use verbs_trait::{Caps, Nanos, Node, PinnedMemory};
+use weft_sim::choice::Seeded;
+use weft_sim::fault::{self, Op, Rule, RuleId, Verdict};
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, RunEnd, Sim, sanitizer};
+use weft_verbs::conformance::{Act, Fault, FaultId, Harness, Machine, Pace, PacketClass, Powers};
+use weft_verbs::{Caps, Nanos, Node, PinnedMemory};
 
 /// A world at a time, and the faults that are in force in it.
 pub struct SimHarness {

@@ -4,9 +4,9 @@
 mod harness;
 
 use harness::SimHarness;
-use sim_backend::sanitizer::Rule;
-use verbs_trait::Nanos;
-use verbs_trait::conformance::{self, Powers, Verdict};
+use weft_sim::sanitizer::Rule;
+use weft_verbs::Nanos;
+use weft_verbs::conformance::{self, Powers, Verdict};
 
 /// How often cases that draw their faults are repeated; `CONFORMANCE_SEEDS` asks for more.
 fn seeds() -> u64 {
@@ -57,7 +57,7 @@ macro_rules! tests {
     };
 }
 
-verbs_trait::conformance_cases!(tests);
+weft_verbs::conformance_cases!(tests);
 
 #[test]
 fn every_case_of_the_suite_has_its_test() {

@@ -6,9 +6,9 @@
 
 use crate::walks::busy;
 use crate::world::{Act, Plan, World};
-use sim_backend::choice::{EventId, Rng};
-use sim_backend::explore::{Enabled, FaultSet, Footprint, Outcome, Timers};
-use verbs_trait::Wait;
+use weft_sim::choice::{EventId, Rng};
+use weft_sim::explore::{Enabled, FaultSet, Footprint, Outcome, Timers};
+use weft_verbs::Wait;
 
 struct Taken {
     enabled: Enabled,

@@ -1,11 +1,11 @@
 //! What the outcomes of an event do: each fault, what heals it, and who learns of it.
 
 use crate::world::{Act, Plan, RECEIVES, World};
-use sim_backend::choice::Rng;
-use sim_backend::explore::{Enabled, FaultSet, Footprint, Outcome, Timers};
 use std::cell::Cell;
 use std::rc::Rc;
-use verbs_trait::{CompletionQueue, MemoryRegion, Node, Park, QpState, QueuePair, Wait};
+use weft_sim::choice::Rng;
+use weft_sim::explore::{Enabled, FaultSet, Footprint, Outcome, Timers};
+use weft_verbs::{CompletionQueue, MemoryRegion, Node, Park, QpState, QueuePair, Wait};
 
 /// One node adds to a word of the other.
 fn one_add() -> World {
@@ -74,7 +74,7 @@ impl World {
     }
 
     fn failed(&self, node: usize) -> bool {
-        self.seen[node].borrow().contains(&(1000 + verbs_trait::WcError::RetryExc as u64))
+        self.seen[node].borrow().contains(&(1000 + weft_verbs::WcError::RetryExc as u64))
     }
 }
 
@@ -152,7 +152,7 @@ fn a_stranded_request_may_be_executed_after_its_requester_has_given_up() {
 fn a_stranded_request_is_not_executed_once_the_responder_has_fenced() {
     let world = one_add();
     world.fail(&world.until(DELIVERY), Outcome::Strand);
-    world.places[1].qps[0].as_ref().unwrap().modify(&verbs_trait::Modify::Err).unwrap();
+    world.places[1].qps[0].as_ref().unwrap().modify(&weft_verbs::Modify::Err).unwrap();
     world.finish();
     assert_eq!((world.word(1, 0), world.failed(0)), (0, true));
 }
@@ -193,7 +193,7 @@ fn a_port_goes_down_with_an_event_and_comes_back() {
 fn a_crashed_node_never_answers_and_never_steps() {
     let world = one_add();
     world.fail(&world.until(DELIVERY), Outcome::Crash);
-    assert!(world.fabric.is_crashed(sim_backend::NodeId(1)));
+    assert!(world.fabric.is_crashed(weft_sim::NodeId(1)));
     world.finish();
     assert!(world.failed(0));
 }
@@ -236,7 +236,7 @@ fn a_node_that_restarts_is_empty_and_waits_for_a_program() {
     let request = world.until(DELIVERY);
     let mut print = Footprint::new();
     let taken = world.fabric.take(request.event, Outcome::Restart, Some(&mut print)).unwrap();
-    let node = sim_backend::NodeId(1);
+    let node = weft_sim::NodeId(1);
     assert_eq!((taken.crashed, taken.restarted), (None, Some(node)));
     assert!(!world.fabric.is_crashed(node));
     assert!(world.next().iter().all(|enabled| enabled.event.0 >> 60 != STEP), "nobody is there to step");
@@ -265,7 +265,7 @@ fn a_step_can_crash_its_node() {
     let world = one_add();
     let step = world.until(STEP);
     world.fail(&step, Outcome::Crash);
-    assert!(world.fabric.is_crashed(sim_backend::NodeId((step.event.0 >> 42 & 0x3ff) as u32)));
+    assert!(world.fabric.is_crashed(weft_sim::NodeId((step.event.0 >> 42 & 0x3ff) as u32)));
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn an_event_that_is_not_enabled_changes_nothing() {
     let world = one_add();
     let delivery = world.until(DELIVERY);
     let before = world.fabric.fingerprint();
-    let late = sim_backend::choice::EventId(delivery.event.0 + 1);
+    let late = weft_sim::choice::EventId(delivery.event.0 + 1);
     assert!(world.fabric.take(late, Outcome::Done, None).is_err());
     assert!(world.fabric.take(delivery.event, Outcome::LoseCompletion, None).is_err());
     assert_eq!(world.fabric.fingerprint(), before);

@@ -1,9 +1,9 @@
 //! A root that is put up again by what it was answered the first time.
 
-use sim_backend::choice::First;
-use sim_backend::profile::Profile;
-use sim_backend::{Config, Fabric, NodeId, Order, Root, SimContext, SimMr, SimPd};
-use verbs_trait::{
+use weft_sim::choice::First;
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Order, Root, SimContext, SimMr, SimPd};
+use weft_verbs::{
     AccessFlags, Clock, Context, Device, Host, MemoryRegion, Nanos, Node, Park, Path, ProtectionDomain, Wait,
 };
 

@@ -1,9 +1,9 @@
 //! Walks through untimed worlds, one enabled event after the other.
 
 use crate::world::{Act, Plan, World};
-use sim_backend::choice::Rng;
-use sim_backend::explore::{Enabled, FaultSet, Outcome, Timers};
-use verbs_trait::Wait;
+use weft_sim::choice::Rng;
+use weft_sim::explore::{Enabled, FaultSet, Outcome, Timers};
+use weft_verbs::Wait;
 
 /// Two writers and a home, which also talk to each other.
 pub fn busy(style: Wait) -> Plan {

@@ -1,13 +1,13 @@
 //! Small worlds of connected nodes whose programs do by a script what programs do.
 
-use sim_backend::choice::First;
-use sim_backend::explore::{FaultSet, Policy, Timers};
-use sim_backend::profile::Profile;
-use sim_backend::{
+use weft_sim::choice::First;
+use weft_sim::explore::{FaultSet, Policy, Timers};
+use weft_sim::profile::Profile;
+use weft_sim::{
     Config, Fabric, NodeId, Order, Sim, SimAh, SimChannel, SimCm, SimContext, SimCq, SimMr, SimPd, SimQp,
     SimSrq,
 };
-use verbs_trait::*;
+use weft_verbs::*;
 
 /// What a program does, one after the other, each as soon as it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,7 +360,7 @@ pub struct Plan {
 pub struct World {
     pub fabric: Fabric,
     pub places: Vec<Place>,
-    pub root: sim_backend::explore::Snapshot,
+    pub root: weft_sim::explore::Snapshot,
     pub plan: Plan,
     pub seen: Vec<std::rc::Rc<std::cell::RefCell<Vec<u64>>>>,
 }

@@ -1,13 +1,13 @@
 //! Regions that go away under peers' operations.
 
 use crate::support::*;
-use sim_backend::fault::Fault;
+use weft_sim::fault::Fault;
 
 /// A peer's operation on a region of `len` bytes that goes away after `packets` were taken in.
 fn deregistered_under(
     len: usize,
     packets: u64,
-    op: impl FnOnce(RemoteSlice) -> SendOp<'static, sim_backend::Sim>,
+    op: impl FnOnce(RemoteSlice) -> SendOp<'static, weft_sim::Sim>,
 ) -> (Fabric, Side, Side, RemoteSlice) {
     let (fabric, a, b) = two();
     let region = b.pd.alloc_mr(len, ALL).unwrap();

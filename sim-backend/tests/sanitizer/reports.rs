@@ -1,8 +1,8 @@
 //! What a report says, and that watching changes nothing.
 
 use crate::support::*;
-use sim_backend::choice::Seeded;
-use sim_backend::sanitizer;
+use weft_sim::choice::Seeded;
+use weft_sim::sanitizer;
 
 #[test]
 fn a_report_is_one_line_with_both_sides() {

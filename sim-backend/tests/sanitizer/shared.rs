@@ -1,7 +1,7 @@
 //! Receive requests of a shared queue.
 
 use crate::support::*;
-use sim_backend::SimSrq;
+use weft_sim::SimSrq;
 
 /// Node 0, connected with a queue pair of node 1 that receives from a shared queue.
 fn shared() -> (Fabric, Side, Side, SimQp, SimSrq) {

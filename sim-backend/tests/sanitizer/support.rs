@@ -1,11 +1,11 @@
 //! Worlds that are watched, and what was found in them.
 
 pub use crate::common::*;
-pub use sim_backend::sanitizer::{Action, Party, Rule};
-pub use sim_backend::{Config, Fabric, NodeId, SimMr, SimQp};
-pub use verbs_trait::*;
+pub use weft_sim::sanitizer::{Action, Party, Rule};
+pub use weft_sim::{Config, Fabric, NodeId, SimMr, SimQp};
+pub use weft_verbs::*;
 
-use sim_backend::choice::Seeded;
+use weft_sim::choice::Seeded;
 
 /// A cluster that is watched.
 pub fn watched(nodes: u32) -> Fabric {

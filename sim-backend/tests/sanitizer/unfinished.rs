@@ -1,7 +1,7 @@
 //! Messages of several packets, between the first and the last.
 
 use crate::support::*;
-use sim_backend::fault::{self, PacketClass, Verdict};
+use weft_sim::fault::{self, PacketClass, Verdict};
 
 const LEN: usize = 32_768;
 

@@ -158,7 +158,7 @@ unsafe impl PinnedMemory for Shared {
 /// adapter, with the region at the far end.
 fn rails() -> (Fabric, Vec<(Side, Side, SimMr)>) {
     let config = Config { devices: 2, sanitize: true, ..Config::new(2, profile()) };
-    let fabric = fabric_with(config, Box::new(sim_backend::choice::Seeded::new(1)));
+    let fabric = fabric_with(config, Box::new(weft_sim::choice::Seeded::new(1)));
     let memory = Shared((0..8).map(UnsafeCell::new).collect());
     let rail = |device| {
         let side = |node| Side::on(&fabric, (node, device), QpCaps::default(), 64);

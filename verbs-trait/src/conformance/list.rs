@@ -6,7 +6,7 @@
 /// macro_rules! count {
 ///     ($($group:ident { $($case:ident)* })*) => { [$($(stringify!($case)),*),*].len() };
 /// }
-/// assert!(verbs_trait::conformance_cases!(count) > 200);
+/// assert!(weft_verbs::conformance_cases!(count) > 200);
 /// ```
 #[macro_export]
 macro_rules! conformance_cases {

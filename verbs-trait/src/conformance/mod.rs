@@ -9,7 +9,7 @@
 //! No case relies on exact times unless it asks for [`Powers::EXACT_CLOCK`]; none panics.
 //!
 //! ```
-//! use verbs_trait::conformance::{self, Harness};
+//! use weft_verbs::conformance::{self, Harness};
 //!
 //! fn print_table<H: Harness>(harness: &mut H) {
 //!     let report = conformance::run(harness, |_| true, &mut |row| eprintln!("{}", row.case));

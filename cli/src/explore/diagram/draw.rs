@@ -2,8 +2,8 @@
 
 use super::escaped;
 use super::layout::{Band, End, Kind, Layout, MOST, Note, Packet};
-use model_tests::explore::{BandState, Violation};
 use std::fmt::Write;
+use weft_check::explore::{BandState, Violation};
 
 const LINE: usize = 22;
 const GUTTER: usize = 58;

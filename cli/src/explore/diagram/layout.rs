@@ -1,8 +1,8 @@
 //! What goes where: columns, lines, and what begins and ends on which.
 
-use model_tests::explore::{BandState, Run, Tale};
-use sim_backend::explore::Outcome;
 use std::collections::BTreeMap;
+use weft_check::explore::{BandState, Run, Tale};
+use weft_sim::explore::Outcome;
 
 /// A diagram in columns and lines, both counted from 0.
 #[derive(Debug, Default)]

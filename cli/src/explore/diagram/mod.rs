@@ -4,7 +4,7 @@ mod draw;
 mod layout;
 
 use layout::Layout;
-use model_tests::explore::Run;
+use weft_check::explore::Run;
 
 /// The drawing, as SVG that needs nothing beside itself.
 pub fn svg(world: &str, run: &Run) -> String {

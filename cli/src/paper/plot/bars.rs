@@ -1,9 +1,9 @@
 //! Bars: the paper's beside ours.
 
 use super::{Area, Drawn, INK, Mark, PAPER, builder, colour, legend, mesh, text};
-use model_tests::paper::Row;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
+use weft_check::paper::Row;
 
 /// A place on the axis: the paper's bar and ours, each of one part or of several that stand on each other.
 struct Pair {

@@ -2,8 +2,8 @@
 
 use super::super::groups::names;
 use super::{Area, Drawn, INK, Mark, builder, colour, legend, mesh};
-use model_tests::paper::{COMPARED_AT, Row, X};
 use plotters::prelude::*;
+use weft_check::paper::{COMPARED_AT, Row, X};
 
 /// Draws the rows that are times. Of a ratio that the paper gives a cross stands where the line would meet it.
 pub(super) fn draw(area: &Area<'_>, title: &str, rows: &[&Row]) -> Drawn {

@@ -4,8 +4,8 @@ use super::{options, planted_bugs, run};
 use crate::explore::toy::{Machine, Op, Program, Test, Toy, Value, planted};
 use crate::explore::{Blueprint, Fingerprint, Options, Reduction, Stopped, World};
 use proptest::prelude::*;
-use sim_backend::explore::{Enabled, FaultSet, Footprint, Outcome};
 use std::collections::BTreeSet;
+use weft_sim::explore::{Enabled, FaultSet, Footprint, Outcome};
 
 /// Every execution of a world, listed by cloning it at every choice: the measure of the explorer.
 struct Lister {

@@ -6,9 +6,9 @@ use crate::explore::{
     Blueprint, Choices, Failure, FailureError, Found, Options, Params, Reduction, Stopped, Strategy, Subject,
     Walk, explore, minimise, replay, walk,
 };
-use sim_backend::explore::{FaultSet, Outcome};
 use std::ops::ControlFlow;
 use std::time::Duration;
+use weft_sim::explore::{FaultSet, Outcome};
 
 fn shallow() -> Options {
     Options { max_depth: 1_000, ..Options::default() }

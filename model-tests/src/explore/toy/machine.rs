@@ -3,10 +3,10 @@
 use super::op::{Op, Program, Test, Value};
 use crate::explore::tale::{BandState, Tale};
 use crate::explore::world::{Coverage, Fingerprint, Stuck, Violation, World};
-use sim_backend::choice::EventId;
-use sim_backend::explore::{Actor, Enabled, FaultSet, Footprint, How, Object, Outcome};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use weft_sim::choice::EventId;
+use weft_sim::explore::{Actor, Enabled, FaultSet, Footprint, How, Object, Outcome};
 
 /// A toy program under way.
 #[derive(Clone, Debug)]

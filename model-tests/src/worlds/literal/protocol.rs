@@ -3,14 +3,14 @@
 use super::Reading;
 use crate::worlds::book::Locker;
 use crate::worlds::cluster::Member;
-use protocols::locks::Mode;
-use protocols::rt::Rt;
-use protocols::rt::sync::Signal;
-use protocols::transport::{Channel, Inbox, Incoming, Mesh, OpError, Rank};
-use sim_backend::Sim;
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::RemoteSlice;
+use weft_protocols::locks::Mode;
+use weft_protocols::rt::Rt;
+use weft_protocols::rt::sync::Signal;
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, OpError, Rank};
+use weft_sim::Sim;
+use weft_verbs::RemoteSlice;
 
 /// The channel of its messages.
 pub const CHANNEL: Channel = Channel(1);

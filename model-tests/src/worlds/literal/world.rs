@@ -6,10 +6,10 @@ use crate::worlds::book::{Book, client};
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::modes::{self, Requests};
 use crate::worlds::stage::Play;
-use protocols::locks::{LockKey, Mode};
-use sim_backend::SimMr;
-use sim_backend::explore::{FaultSet, Outcome};
-use verbs_trait::{AccessFlags, MemoryRegion, Wait};
+use weft_protocols::locks::{LockKey, Mode};
+use weft_sim::SimMr;
+use weft_sim::explore::{FaultSet, Outcome};
+use weft_verbs::{AccessFlags, MemoryRegion, Wait};
 
 /// One lock, read in one way, and what each node asks of it. The word is at the first node.
 pub struct Literal {

@@ -7,12 +7,12 @@ use crate::oracle::linearizability::{self, Call, CounterOp};
 use crate::worlds::book::Book;
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;
-use protocols::locks::{LockKey, Mode};
-use protocols::transport::{Mesh, OpError, Rank};
-use sim_backend::{Sim, SimMr};
 use std::cell::RefCell;
 use std::rc::Rc;
-use verbs_trait::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait};
+use weft_protocols::locks::{LockKey, Mode};
+use weft_protocols::transport::{Mesh, OpError, Rank};
+use weft_sim::{Sim, SimMr};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait};
 
 /// How a node adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use crate::explore::{Coverage, Params, Violation};
 use crate::worlds::book::Book;
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;
-use protocols::rt::{Program, Rt};
-use sim_backend::Sim;
-use sim_backend::explore::FaultSet;
-use verbs_trait::{Node, Park, Wait};
+use weft_protocols::rt::{Program, Rt};
+use weft_sim::Sim;
+use weft_sim::explore::FaultSet;
+use weft_verbs::{Node, Park, Wait};
 
 /// A play whose nodes' executors forget to poll after arming.
 pub struct Forgetful<P>(pub P);

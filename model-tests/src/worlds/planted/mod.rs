@@ -12,10 +12,10 @@ pub use mcs::Mcs;
 pub use open::Open;
 pub use ticket::Tickets;
 
-use protocols::rt::Rt;
-use protocols::rt::sync::Signal;
-use protocols::transport::{Channel, Mesh};
-use sim_backend::Sim;
+use weft_protocols::rt::Rt;
+use weft_protocols::rt::sync::Signal;
+use weft_protocols::transport::{Channel, Mesh};
+use weft_sim::Sim;
 
 /// A signal that every message on a channel gives, whatever it says.
 fn bell(rt: &Rt<Sim>, mesh: &Mesh<Sim>, channel: Channel) -> Signal {

@@ -5,8 +5,8 @@ use crate::explore::{Params, Violation};
 use crate::worlds::book::{Book, Locker, client};
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;
-use protocols::locks::{LockKey, Mode};
-use verbs_trait::Wait;
+use weft_protocols::locks::{LockKey, Mode};
+use weft_verbs::Wait;
 
 /// A lock that lets everybody in; every node takes it once.
 pub struct Open {

@@ -5,12 +5,12 @@ use crate::explore::{Params, Violation};
 use crate::worlds::book::{Book, Locker, client};
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;
-use protocols::locks::{LockKey, Mode};
-use protocols::rt::sync::Signal;
-use protocols::transport::{Channel, Mesh, Rank};
-use sim_backend::explore::FaultSet;
-use sim_backend::{Sim, SimMr};
-use verbs_trait::{AccessFlags, MemoryRegion, RemoteSlice, Wait};
+use weft_protocols::locks::{LockKey, Mode};
+use weft_protocols::rt::sync::Signal;
+use weft_protocols::transport::{Channel, Mesh, Rank};
+use weft_sim::explore::FaultSet;
+use weft_sim::{Sim, SimMr};
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Wait};
 
 const CHANNEL: Channel = Channel(1);
 

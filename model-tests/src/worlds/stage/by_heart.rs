@@ -4,9 +4,9 @@ use super::super::book::{Book, Pages};
 use super::super::cluster::Cluster;
 use super::{Company, Play, content, set_up};
 use crate::explore::Violation;
-use sim_backend::choice::EventId;
-use sim_backend::explore::{Footprint, NotEnabled, Outcome, Snapshot, Taken};
-use sim_backend::{Fabric, NodeId, Repertoire, RepertoireStats, Root};
+use weft_sim::choice::EventId;
+use weft_sim::explore::{Footprint, NotEnabled, Outcome, Snapshot, Taken};
+use weft_sim::{Fabric, NodeId, Repertoire, RepertoireStats, Root};
 
 /// One script's programs.
 pub(super) struct ByHeart<P: Play> {

@@ -11,7 +11,7 @@ use super::word::Word;
 use crate::locks::Mode;
 use crate::locks::queue::{GrantQueue, OutOfTurn};
 use crate::transport::Rank;
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 /// What happens to the home.
 #[derive(Clone, Copy, Debug)]

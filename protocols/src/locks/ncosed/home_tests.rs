@@ -8,7 +8,7 @@ use crate::locks::Mode;
 use crate::rt::Digest;
 use crate::transport::Rank;
 use std::hash::Hash;
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 fn rank(n: u32) -> Rank {
     Rank::new(n).unwrap()

@@ -7,7 +7,7 @@ use super::messages::{Epoch, Message, Passed, Report, Stake};
 use super::word::Word;
 use crate::locks::Mode;
 use crate::transport::Rank;
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 /// Where this node stands with the lock's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@ use super::messages::{Epoch, Message, Passed, Report, Stake};
 use super::word::Word;
 use crate::locks::Mode::{Exclusive, Shared};
 use crate::transport::Rank;
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 const HOME: Rank = Rank::from_index(0);
 const AT: RemoteSlice = RemoteSlice { addr: 64, len: 8, rkey: 1 };

@@ -4,7 +4,7 @@ use super::word::Word;
 use crate::locks::codec::{Encoded, Malformed, Reader};
 use crate::locks::{LockKey, Mode, Scheme};
 use crate::transport::Rank;
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 /// A lock's words are numbered: each rebuild begins a new epoch.
 pub(crate) type Epoch = u32;

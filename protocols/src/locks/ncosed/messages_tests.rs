@@ -6,7 +6,7 @@ use crate::locks::codec::{LONGEST, Malformed};
 use crate::locks::{LockKey, Mode, Scheme};
 use crate::transport::Rank;
 use proptest::prelude::*;
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 fn rank() -> impl Strategy<Value = Rank> {
     (1..=u32::MAX).prop_map(|n| Rank::new(n).unwrap())

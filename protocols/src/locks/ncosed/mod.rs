@@ -115,7 +115,7 @@ use super::content::Telling;
 use super::stats::Counters;
 use crate::transport::Rank;
 use std::future::Future;
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 /// An atomic may or may not have executed, and will not execute from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::transport::Rank;
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 /// The epoch ended for this node: it has reported, and the home decides what it reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 const HOME: Rank = Rank::from_index(0);
 const ME: Rank = Rank::from_index(1);

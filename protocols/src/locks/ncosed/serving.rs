@@ -7,7 +7,7 @@ use super::home::{Action, Actions};
 use super::messages::{Epoch, Message};
 use super::word::Word;
 use crate::transport::Rank;
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 /// While an epoch lasts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::task::{Context, Waker};
-use verbs_trait::{MemoryRegion, ProtectionDomain, QpNum, RemoteSlice};
+use weft_verbs::{MemoryRegion, ProtectionDomain, QpNum, RemoteSlice};
 
 /// What an adapter holds and its program cannot know: this many sends, and so many bytes of the first message.
 struct Held {

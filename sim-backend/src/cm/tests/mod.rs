@@ -8,7 +8,7 @@ mod untimed;
 
 use super::*;
 use crate::choice::{Choice, Seeded};
-use verbs_trait::{AckTimeout, Gid, QpState, Retries, RnrTimer, ToRtr, ToRts};
+use weft_verbs::{AckTimeout, Gid, QpState, Retries, RnrTimer, ToRtr, ToRts};
 
 /// A queue pair as the manager sees it.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,7 @@ impl Surroundings for Around {
         if fake.gone {
             return Err(VerbsError::Invalid("the queue pair is gone"));
         }
-        change.check(fake.state(), verbs_trait::QpType::Rc)?;
+        change.check(fake.state(), weft_verbs::QpType::Rc)?;
         fake.changes.push(*change);
         Ok(())
     }

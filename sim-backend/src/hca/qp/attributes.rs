@@ -3,7 +3,7 @@
 use super::Qp;
 use crate::hca::{Ends, Hardware, Io, Key, Limits, Way};
 use crate::log::Kind;
-use verbs_trait::{AltPath, Modify, Path, QpCaps, QpType, Result, Update, VerbsError};
+use weft_verbs::{AltPath, Modify, Path, QpCaps, QpType, Result, Update, VerbsError};
 
 /// A queue pair's making.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use super::Qp;
 use crate::hca::{Cqe, Hardware, Io};
 use crate::log::Kind;
-use verbs_trait::{AsyncEvent, Done, Nanos, QpState, SendFlags, WcError};
+use weft_verbs::{AsyncEvent, Done, Nanos, QpState, SendFlags, WcError};
 
 impl Qp {
     /// Completes the send request at the head of its queue.

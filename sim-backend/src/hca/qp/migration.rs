@@ -8,7 +8,7 @@ use super::Qp;
 use crate::hca::packet::Packet;
 use crate::hca::{Hardware, Io, Route, Way};
 use crate::log::Kind;
-use verbs_trait::{AltPath, AsyncEvent, Migration, Modify, QpType, Result, Update, VerbsError};
+use weft_verbs::{AltPath, AsyncEvent, Migration, Modify, QpType, Result, Update, VerbsError};
 
 /// A connection's paths besides the one in use.
 #[derive(Clone, Debug, Default, Hash)]

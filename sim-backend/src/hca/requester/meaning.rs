@@ -10,7 +10,7 @@ use crate::hca::qp::Qp;
 use crate::hca::wqe::{Gather, SendWqe};
 use crate::hca::{Buffers, Hardware};
 use std::hash::Hash;
-use verbs_trait::{Nanos, Psn};
+use weft_verbs::{Nanos, Psn};
 
 /// How a queue pair is told.
 #[derive(Clone, Copy)]

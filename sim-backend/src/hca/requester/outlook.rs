@@ -4,7 +4,7 @@ use crate::explore::mix::Mix;
 use crate::hca::qp::Qp;
 use crate::hca::{Buffers, Hardware, Io, Key, Route};
 use std::hash::Hash;
-use verbs_trait::{Nanos, Psn, QpState, Retries};
+use weft_verbs::{Nanos, Psn, QpState, Retries};
 
 impl Qp {
     /// All that decides what it does next.

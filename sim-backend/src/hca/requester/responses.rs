@@ -7,7 +7,7 @@ use crate::hca::wqe::Op;
 use crate::hca::{Hardware, Io};
 use crate::log::Kind;
 use crate::sanitizer::Side;
-use verbs_trait::{Done, Nanos, Psn, Retries, RnrTimer, WcError, WcOp};
+use weft_verbs::{Done, Nanos, Psn, Retries, RnrTimer, WcError, WcOp};
 
 impl Qp {
     /// An answer has arrived.

@@ -9,7 +9,7 @@ use crate::hca::qp::Outgoing;
 use crate::hca::requester::{atomic_class, atomic_op};
 use crate::hca::{Hardware, Io};
 use crate::log::Kind;
-use verbs_trait::{AccessFlags, AsyncEvent, Psn, QpState, WcError, WcOp};
+use weft_verbs::{AccessFlags, AsyncEvent, Psn, QpState, WcError, WcOp};
 
 impl Qp {
     /// A packet that was executed before comes again (IBA 9.7.4.3, 9.7.5.1.5): an atomic is answered from its

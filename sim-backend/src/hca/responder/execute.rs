@@ -10,7 +10,7 @@ use crate::hca::{Hardware, Io, MAX_MESSAGE, Target};
 use crate::log::Kind;
 use crate::log::entry::Executed;
 use crate::sanitizer::Side;
-use verbs_trait::{AccessFlags, Done, WcError, WcOp};
+use weft_verbs::{AccessFlags, Done, WcError, WcOp};
 
 impl Qp {
     pub(super) fn execute(&mut self, packet: &Packet, hw: &mut Hardware, io: &mut Io<'_>) -> Outcome {

@@ -12,7 +12,7 @@ use crate::world::World;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use verbs_trait::{AccessFlags, PinnedMemory, Result, VerbsError};
+use weft_verbs::{AccessFlags, PinnedMemory, Result, VerbsError};
 
 impl World {
     pub fn alloc_pd(&mut self, hca: HcaId, ctx: u32) -> Result<Key> {

@@ -10,7 +10,7 @@ use crate::hca::{
 use crate::log::Kind;
 use crate::log::entry::Posted;
 use crate::world::World;
-use verbs_trait::{Modify, Nanos, Path, QpAttr, QpNum, QpType, Result, ToInit, ToRts, Update, VerbsError};
+use weft_verbs::{Modify, Nanos, Path, QpAttr, QpNum, QpType, Result, ToInit, ToRts, Update, VerbsError};
 
 impl World {
     pub fn create_qp(&mut self, node: NodeId, hca: HcaId, ctx: u32, new: NewQp) -> Result<(Key, QpNum)> {

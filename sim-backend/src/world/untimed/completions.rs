@@ -18,7 +18,7 @@ use crate::NodeId;
 use crate::explore::How;
 use crate::explore::identity::object;
 use crate::hca::{HcaId, Key};
-use verbs_trait::Wait;
+use weft_verbs::Wait;
 
 impl World {
     /// Completions were queued at an adapter; `signaled` says that one of them raised an event.

@@ -11,7 +11,7 @@ use crate::NodeId;
 use crate::explore::mix::Mix;
 use crate::hca::{Body, Endpoint, Hca, HcaId, Packet, Telling};
 use std::hash::Hash;
-use verbs_trait::{AccessFlags, Nanos, Psn, QpNum};
+use weft_verbs::{AccessFlags, Nanos, Psn, QpNum};
 
 /// What each node's program still knows, as numbers: `None` for one that cannot say, and counts by its history.
 /// An empty list is a telling by history.

@@ -11,7 +11,7 @@ use crate::explore::identity::{self, object};
 use crate::explore::{Enabled, FaultSet, How, Outcome};
 use crate::hca::{Body, Endpoint, HcaId, Key, Nak, Packet, PortId, Qp, Route, Syndrome, place_of};
 use crate::log::Kind as Line;
-use verbs_trait::{Nanos, Psn};
+use weft_verbs::{Nanos, Psn};
 
 /// What is broken until it is repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use arrivals::Arrivals;
 pub(crate) use arrivals::Source;
 use faults::{Broken, What};
 use record::Shadow;
-use verbs_trait::{Nanos, Psn};
+use weft_verbs::{Nanos, Psn};
 
 /// What an untimed world keeps besides, as plain data.
 #[derive(Debug, Default)]
@@ -443,6 +443,6 @@ fn cm_timer_of(hca: HcaId, asking: &Asking) -> EventId {
 
 /// The queue pair of a timer's event.
 fn place_of_timer(event: EventId) -> Option<(HcaId, u32)> {
-    let place = place_of(verbs_trait::QpNum(identity::num(event)))?;
+    let place = place_of(weft_verbs::QpNum(identity::num(event)))?;
     (Kind::of(event) == Some(Kind::QpTimer)).then_some((HcaId(identity::node(event).0), place))
 }

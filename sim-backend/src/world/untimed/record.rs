@@ -8,7 +8,7 @@ use crate::choice::EventId;
 use crate::explore::identity::object;
 use crate::explore::{Footprint, How, Object};
 use crate::hca::{Body, Endpoint, HcaId, Key, News, Qp, Route, place_of};
-use verbs_trait::QpState;
+use weft_verbs::QpState;
 
 /// What of a queue pair says how its requester goes on: whoever posts depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::choice::EventId;
 use crate::explore::identity::{self, Kind, count, object};
 use crate::explore::{How, NotEnabled, Outcome};
 use crate::hca::{HcaId, Key};
-use verbs_trait::Nanos;
+use weft_verbs::Nanos;
 
 impl World {
     /// Lets an event happen in a way. A step is only begun: the caller runs the program.

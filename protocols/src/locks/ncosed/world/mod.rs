@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::rc::Rc;
 use std::task::Waker;
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 pub(super) const KEY: LockKey = LockKey(77);
 

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use verbs_trait::RemoteSlice;
+use weft_verbs::RemoteSlice;
 
 pub(super) struct NodeWire {
     me: Rank,
