@@ -6,7 +6,7 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 use weft_hw::{Census, Driver, Ended, Hw, HwDevice};
-use weft_verbs::conformance::{Act, Fault, FaultId, Harness, Machine, Pace, PacketClass, Powers};
+use weft_verbs::conformance::{Act, Fault, FaultId, Harness, HarnessCaps, Machine, PacketClass, Timing};
 use weft_verbs::{Caps, Context, Device, Nanos, Node, PinnedMemory};
 
 /// The machines of a case, and the hub between them.
@@ -15,7 +15,7 @@ pub struct HwHarness {
     /// `None` outside of the cluster: no faults then.
     hub: Option<Remote>,
     caps: Caps,
-    pace: Pace,
+    timing: Timing,
     faults: Vec<Injected>,
     mounted: Vec<(Driver, Box<dyn Node>)>,
     began: Instant,
@@ -31,14 +31,14 @@ enum Injected {
 
 impl HwHarness {
     /// A harness over the devices of this machine.
-    pub fn new(pace: Pace) -> Result<HwHarness, String> {
+    pub fn new(timing: Timing) -> Result<HwHarness, String> {
         let mut devices = HwDevice::all().map_err(|e| e.to_string())?;
         devices.sort_by(|a, b| a.name().cmp(b.name()));
         let first = devices.first().ok_or("there is no RDMA device on this machine")?;
         let caps = first.open().map_err(|e| e.to_string())?.device_attr().caps;
         let hub = Remote::open().transpose().map_err(|e| e.to_string())?;
         let (faults, mounted) = (Vec::new(), Vec::new());
-        Ok(HwHarness { devices, hub, caps, pace, faults, mounted, began: Instant::now() })
+        Ok(HwHarness { devices, hub, caps, timing, faults, mounted, began: Instant::now() })
     }
 
     /// Whether everything that earlier cases made is gone.
@@ -49,8 +49,8 @@ impl HwHarness {
     }
 
     /// How long cases wait, from now on, for what must happen.
-    pub fn be_patient(&mut self, patience: Nanos) {
-        self.pace.patience = patience;
+    pub fn set_timeout(&mut self, timeout: Nanos) {
+        self.timing.timeout = timeout;
     }
 
     fn ask(&mut self, request: Request) -> u64 {
@@ -78,13 +78,13 @@ impl Harness for HwHarness {
         self.caps
     }
 
-    fn powers(&self) -> Powers {
-        let hub = Powers::STRIKE | Powers::CUT | Powers::NOISE | Powers::PORT;
-        Powers::MOUNT | if self.hub.is_some() { hub } else { Powers::empty() }
+    fn harness_caps(&self) -> HarnessCaps {
+        let hub = HarnessCaps::STRIKE | HarnessCaps::CUT | HarnessCaps::NOISE | HarnessCaps::PORT;
+        HarnessCaps::MOUNT | if self.hub.is_some() { hub } else { HarnessCaps::empty() }
     }
 
-    fn pace(&self) -> Pace {
-        self.pace
+    fn timing(&self) -> Timing {
+        self.timing
     }
 
     fn start(&mut self, nodes: usize, _seed: u64) -> Result<Vec<Machine<Hw>>, String> {

@@ -3,8 +3,10 @@
 //! `hw-conformance [--part K/N] [--within SECONDS] [GROUP[::CASE]]...` runs the cases whose group or name begins so, or
 //! all; of these every N-th, beginning with the K-th. A case that fails is run once more by itself when all others are
 //! through, since everything here waits for emulated machines by the clock; one that passes then is counted as that.
-//! Cases for which the time did not suffice are named. Exit code 0: every promise was kept, or could not be put to the test for a reason that is listed; 1: one was broken; 3: the
-//! suite could not run.
+//! Cases for which the time did not suffice are named.
+//!
+//! Exit code 0: every promise was kept, or could not be put to the test for a reason that is listed; 1: one was broken;
+//! 3: the suite could not run.
 
 mod departures;
 mod harness;
@@ -17,7 +19,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tally::{Found, Tally};
 use weft_verbs::Nanos;
-use weft_verbs::conformance::{self, Case, Harness, Pace};
+use weft_verbs::conformance::{self, Case, Harness, Timing};
 
 fn main() -> ExitCode {
     match arguments(std::env::args().skip(1)).and_then(|wanted| run(&wanted)) {
@@ -77,19 +79,19 @@ fn part_of(text: &str) -> Option<(usize, usize)> {
 const SEEDS: u64 = 2;
 
 /// Under emulation a message's way there and back takes a quarter of a millisecond, and now and then several.
-fn pace() -> Pace {
+fn timing() -> Timing {
     let millis = |name: &str, default: u64| {
         let given = std::env::var(name).ok().and_then(|text| text.parse().ok());
         Nanos::from_millis(given.unwrap_or(default))
     };
-    Pace { round_trip: millis("ROUND_TRIP_MS", 10), patience: millis("PATIENCE_MS", 45_000), seeds: SEEDS }
+    Timing { round_trip: millis("ROUND_TRIP_MS", 10), timeout: millis("TIMEOUT_MS", 45_000), seeds: SEEDS }
 }
 
 /// How long to wait for what a device is known not to do.
-const IMPATIENCE: Nanos = Nanos::from_secs(5);
+const SHORT_TIMEOUT: Nanos = Nanos::from_secs(5);
 
 fn run(wanted: &Wanted) -> Result<bool, String> {
-    let mut harness = HwHarness::new(pace())?;
+    let mut harness = HwHarness::new(timing())?;
     let began = Instant::now();
     let out_of_time = || wanted.within.is_some_and(|within| began.elapsed() > within);
     let mut tally = Tally::default();
@@ -118,7 +120,11 @@ fn run(wanted: &Wanted) -> Result<bool, String> {
 /// Runs one case and says how it ended.
 fn one(harness: &mut HwHarness, case: &Case<HwHarness>, tally: &mut Tally, second: bool) -> Found {
     let departure = departures::known(case.group, case.name);
-    harness.be_patient(if departure.is_some_and(Departure::hangs) { IMPATIENCE } else { pace().patience });
+    harness.set_timeout(if departure.is_some_and(Departure::hangs) {
+        SHORT_TIMEOUT
+    } else {
+        timing().timeout
+    });
     let began = Instant::now();
     let verdict = case.run(harness);
     let (found, text) = tally::judge(&verdict, departure);

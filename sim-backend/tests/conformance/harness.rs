@@ -6,19 +6,19 @@ use weft_sim::choice::Seeded;
 use weft_sim::fault::{self, Op, Rule, RuleId, Verdict};
 use weft_sim::profile::Profile;
 use weft_sim::{Config, Fabric, NodeId, RunEnd, Sim, sanitizer};
-use weft_verbs::conformance::{Act, Fault, FaultId, Harness, Machine, Pace, PacketClass, Powers};
+use weft_verbs::conformance::{Act, Fault, FaultId, Harness, HarnessCaps, Machine, PacketClass, Timing};
 use weft_verbs::{Caps, Nanos, Node, PinnedMemory};
 
 /// A world at a time, and the faults that are in force in it.
 pub struct SimHarness {
     profile: Profile,
-    pace: Pace,
+    timing: Timing,
     fabric: Fabric,
     /// Time that passed while nothing was pending: a fabric's own clock stands still then.
     skipped: Nanos,
     faults: Vec<Injected>,
-    /// Powers that it denies, and whether it loses every packet: to test the suite itself.
-    denied: Powers,
+    /// Capabilities that it denies, and whether it loses every packet: to test the suite itself.
+    denied: HarnessCaps,
     dead: bool,
     /// Added to every seed: other orders of simultaneous events, other timers.
     shift: u64,
@@ -39,15 +39,15 @@ impl SimHarness {
     /// no longer than `round_trip`.
     pub fn new(profile: &str, round_trip: Nanos, seeds: u64) -> SimHarness {
         let profile = Profile::builtin(profile).expect("a built-in profile");
-        let pace = Pace { round_trip, patience: Nanos::from_secs(20), seeds };
+        let timing = Timing { round_trip, timeout: Nanos::from_secs(20), seeds };
         let fabric = world(&profile, 1, 0).expect("a world of one node");
         SimHarness {
             profile,
-            pace,
+            timing,
             fabric,
             skipped: Nanos::ZERO,
             faults: Vec::new(),
-            denied: Powers::empty(),
+            denied: HarnessCaps::empty(),
             dead: false,
             shift: 0,
             broken: Vec::new(),
@@ -59,8 +59,8 @@ impl SimHarness {
         SimHarness { shift, ..self }
     }
 
-    /// The same without some powers.
-    pub fn without(self, denied: Powers) -> SimHarness {
+    /// The same without some capabilities.
+    pub fn without(self, denied: HarnessCaps) -> SimHarness {
         SimHarness { denied, ..self }
     }
 
@@ -115,12 +115,12 @@ impl Harness for SimHarness {
             | Caps::QP_EVENTS
     }
 
-    fn powers(&self) -> Powers {
-        Powers::all() - self.denied
+    fn harness_caps(&self) -> HarnessCaps {
+        HarnessCaps::all() - self.denied
     }
 
-    fn pace(&self) -> Pace {
-        self.pace
+    fn timing(&self) -> Timing {
+        self.timing
     }
 
     fn start(&mut self, nodes: usize, seed: u64) -> Result<Vec<Machine<Sim>>, String> {

@@ -6,7 +6,7 @@ mod harness;
 use harness::SimHarness;
 use weft_sim::sanitizer::Rule;
 use weft_verbs::Nanos;
-use weft_verbs::conformance::{self, Powers, Verdict};
+use weft_verbs::conformance::{self, HarnessCaps, Verdict};
 
 /// How often cases that draw their faults are repeated; `CONFORMANCE_SEEDS` asks for more.
 fn seeds() -> u64 {
@@ -89,16 +89,18 @@ fn the_suite_holds_whatever_is_left_open() {
 
 /// The suite itself: what a harness cannot do is listed, case by case, and nothing else changes.
 #[test]
-fn a_missing_power_shows_in_the_table() {
-    let missing = Powers::STRIKE | Powers::MOUNT;
+fn a_missing_capability_of_the_harness_shows_in_the_table() {
+    let missing = HarnessCaps::STRIKE | HarnessCaps::MOUNT;
     let mut harness = present_day().without(missing);
     let wanted = |case: &conformance::Case<SimHarness>| case.group != "reliability";
     let report = conformance::run(&mut harness, wanted, &mut |_| {});
     let cases = conformance::cases::<SimHarness>().into_iter().filter(wanted);
     for (row, case) in report.rows.iter().zip(cases) {
         match &row.verdict {
-            Verdict::Lacking { powers, .. } => assert_eq!(*powers, case.powers & missing, "{}", row.case),
-            Verdict::Passed => assert!(!case.powers.intersects(missing), "{} passed without", row.case),
+            Verdict::Lacking { harness_caps, .. } => {
+                assert_eq!(*harness_caps, case.harness_caps & missing, "{}", row.case)
+            }
+            Verdict::Passed => assert!(!case.harness_caps.intersects(missing), "{} passed without", row.case),
             Verdict::Failed(why) => panic!("{}: {why}", row.case),
         }
     }

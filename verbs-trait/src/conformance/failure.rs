@@ -1,6 +1,6 @@
 //! How a case fails: in words, with the place, and never by panicking.
 
-use super::Powers;
+use super::HarnessCaps;
 use crate::{Caps, PostError, VerbsError};
 use std::fmt;
 use std::panic::Location;
@@ -23,7 +23,7 @@ pub enum Failure {
         /// What the backend lacks.
         caps: Caps,
         /// What the harness lacks.
-        powers: Powers,
+        harness_caps: HarnessCaps,
     },
 }
 
@@ -34,8 +34,8 @@ impl Failure {
         Failure::Broken { text: text.into(), at: Location::caller() }
     }
 
-    pub(crate) fn lacks(powers: Powers) -> Failure {
-        Failure::Lacking { caps: Caps::empty(), powers }
+    pub(crate) fn lacks(harness_caps: HarnessCaps) -> Failure {
+        Failure::Lacking { caps: Caps::empty(), harness_caps }
     }
 
     /// The same failure, with more words behind.
@@ -62,9 +62,13 @@ impl fmt::Display for Failure {
                 let file = at.file().rsplit('/').next().unwrap_or_default();
                 write!(f, "{text} ({file}:{})", at.line())
             }
-            Failure::Lacking { caps, powers } if powers.is_empty() => write!(f, "lacks {caps}"),
-            Failure::Lacking { caps, powers } if caps.is_empty() => write!(f, "the harness cannot: {powers}"),
-            Failure::Lacking { caps, powers } => write!(f, "lacks {caps}; the harness cannot: {powers}"),
+            Failure::Lacking { caps, harness_caps } if harness_caps.is_empty() => write!(f, "lacks {caps}"),
+            Failure::Lacking { caps, harness_caps } if caps.is_empty() => {
+                write!(f, "the harness cannot: {harness_caps}")
+            }
+            Failure::Lacking { caps, harness_caps } => {
+                write!(f, "lacks {caps}; the harness cannot: {harness_caps}")
+            }
         }
     }
 }

@@ -14,9 +14,9 @@ pub trait Harness {
     /// What the backend's devices can do.
     fn capabilities(&self) -> Caps;
     /// What this harness can do to them.
-    fn powers(&self) -> Powers;
-    /// How fast things go here.
-    fn pace(&self) -> Pace;
+    fn harness_caps(&self) -> HarnessCaps;
+    /// How long things take here.
+    fn timing(&self) -> Timing;
 
     /// Fresh machines, nothing left of earlier ones and no fault in force. Each can reach each other one and
     /// itself. `seed` varies what is not determined (the order of simultaneous events, say).
@@ -50,17 +50,18 @@ pub struct Machine<V: Verbs> {
     pub port: u8,
     /// The entry of the port's GID table to use (0 on InfiniBand, 1 for RoCE over IPv4).
     pub gid_index: u8,
-    /// Its second device, with the name by which connection managers find that one. Needs [`Powers::SECOND_DEVICE`].
+    /// Its second device, with the name by which connection managers find that one. Needs
+    /// [`HarnessCaps::SECOND_DEVICE`].
     pub second: Option<Box<Machine<V>>>,
 }
 
-/// How fast things go on a backend. The suite derives its time-outs from it.
+/// How long things take on a backend. The suite derives its time-outs from it.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct Timing {
     /// An upper bound of a small message's way there and back, the processors' part included.
     pub round_trip: Nanos,
     /// How long to wait for what must happen before a case counts as failed.
-    pub patience: Nanos,
+    pub timeout: Nanos,
     /// How often to repeat a case that draws its faults by seed.
     pub seeds: u64,
 }
@@ -68,7 +69,7 @@ pub struct Pace {
 bitflags::bitflags! {
     /// What a harness can do.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Powers: u32 {
+    pub struct HarnessCaps: u32 {
         /// Time is exact: `advance` moves it by what it was told, and nothing else moves it.
         const EXACT_CLOCK = 1 << 0;
         /// [`Fault::Strike`].
@@ -88,7 +89,7 @@ bitflags::bitflags! {
     }
 }
 
-impl fmt::Display for Powers {
+impl fmt::Display for HarnessCaps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.iter_names().map(|(n, _)| n.to_lowercase().replace('_', " ")).collect();
         f.write_str(&names.join(", "))

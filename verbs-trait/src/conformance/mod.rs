@@ -3,10 +3,10 @@
 //! One generic set of cases over a backend ([`Verbs`](crate::Verbs)) and a [`Harness`]. Both backends of Weft
 //! pass the same suite, and so can any other. Each case has a name that is a promise, cites the clause of the
 //! InfiniBand Architecture (volume 1) or of the contract that makes it, and says what it needs of the backend
-//! ([`Caps`](crate::Caps)) and of the harness ([`Powers`]). What is missing shows in the table as *lacking*: nothing
-//! is skipped in silence.
+//! ([`Caps`](crate::Caps)) and of the harness ([`HarnessCaps`]). What is missing shows in the table as *lacking*:
+//! nothing is skipped in silence.
 //!
-//! No case relies on exact times unless it asks for [`Powers::EXACT_CLOCK`]; none panics.
+//! No case relies on exact times unless it asks for [`HarnessCaps::EXACT_CLOCK`]; none panics.
 //!
 //! ```
 //! use weft_verbs::conformance::{self, Harness};
@@ -22,16 +22,16 @@
 mod cases;
 mod failure;
 mod harness;
-mod lab;
 mod list;
 mod pair;
 mod report;
+mod test_bed;
 
 pub use cases::{CAUSES, Cause};
 pub use failure::{Failure, Outcome};
-pub use harness::{Act, Fault, FaultId, Harness, Machine, Pace, PacketClass, Powers};
-pub use lab::Lab;
+pub use harness::{Act, Fault, FaultId, Harness, HarnessCaps, Machine, PacketClass, Timing};
 pub use report::{Case, Report, Row, Verdict};
+pub use test_bed::TestBed;
 
 /// All cases, in the suite's order.
 pub fn cases<H: Harness>() -> Vec<Case<H>> {

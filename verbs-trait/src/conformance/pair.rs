@@ -1,6 +1,6 @@
 //! Two connected queue pairs with memory and completion queues: what most cases are about.
 
-use super::{Failure, Harness, Lab, Outcome, Powers};
+use super::{Failure, Harness, HarnessCaps, Outcome, TestBed};
 use crate::{
     AccessFlags, AckTimeout, CompletionQueue, Context, MemoryRegion, Migration, Modify, Mtu, Nanos, Path,
     Payload, PostError, ProtectionDomain, Psn, QpCaps, QpInit, QpType, QueuePair, RecvWr, RemoteSlice,
@@ -38,8 +38,8 @@ pub(super) struct Setup {
 
 impl Setup {
     /// What a case uses that is about something else: patient time-outs, all retries, all rights.
-    pub fn new<H: Harness>(lab: &Lab<'_, H>) -> Setup {
-        let ack = (lab.pace().round_trip * 16).max(Nanos::from_micros(500));
+    pub fn new<H: Harness>(bed: &TestBed<'_, H>) -> Setup {
+        let ack = (bed.timing().round_trip * 16).max(Nanos::from_micros(500));
         Setup {
             caps: QpCaps {
                 max_send_wr: 128,
@@ -58,7 +58,7 @@ impl Setup {
             ack: AckTimeout::at_least(ack),
             retry: Retries::MOST,
             rnr_retry: Retries::FOREVER,
-            rnr_timer: rnr_at_least(lab.pace().round_trip * 2),
+            rnr_timer: rnr_at_least(bed.timing().round_trip * 2),
             depth: 4,
             serves: 4,
         }
@@ -104,7 +104,7 @@ pub(super) struct Pair<V: Verbs> {
     pub b: End<V>,
 }
 
-impl<H: Harness> Lab<'_, H> {
+impl<H: Harness> TestBed<'_, H> {
     /// Two fresh nodes and a connection between them.
     pub(super) fn pair(&mut self) -> Outcome<Pair<H::V>> {
         let setup = Setup::new(self);
@@ -161,7 +161,7 @@ impl<H: Harness> Lab<'_, H> {
     pub(super) fn second_end(&mut self, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
         self.at_least(2.max(node + 1))?;
         let Some(machine) = &self.machines[node].second else {
-            return Err(Failure::lacks(Powers::SECOND_DEVICE));
+            return Err(Failure::lacks(HarnessCaps::SECOND_DEVICE));
         };
         let place = (self.second(node), machine.port, machine.gid_index);
         let ctx = &place.0;

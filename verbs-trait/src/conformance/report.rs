@@ -1,6 +1,6 @@
 //! Cases, verdicts, and the table of them.
 
-use super::{Failure, Harness, Lab, Outcome, Powers};
+use super::{Failure, Harness, HarnessCaps, Outcome, TestBed};
 use crate::Caps;
 use std::fmt;
 
@@ -15,21 +15,21 @@ pub struct Case<H: Harness> {
     /// What the backend must have for it.
     pub needs: Caps,
     /// What the harness must be able to do for it.
-    pub powers: Powers,
-    pub(super) run: fn(&mut Lab<'_, H>) -> Outcome,
+    pub harness_caps: HarnessCaps,
+    pub(super) run: fn(&mut TestBed<'_, H>) -> Outcome,
 }
 
 impl<H: Harness> Case<H> {
     /// Runs it.
     pub fn run(&self, harness: &mut H) -> Verdict {
         let caps = self.needs - harness.capabilities();
-        let powers = self.powers - harness.powers();
-        if !caps.is_empty() || !powers.is_empty() {
-            return Verdict::Lacking { caps, powers };
+        let harness_caps = self.harness_caps - harness.harness_caps();
+        if !caps.is_empty() || !harness_caps.is_empty() {
+            return Verdict::Lacking { caps, harness_caps };
         }
-        match (self.run)(&mut Lab::new(harness)) {
+        match (self.run)(&mut TestBed::new(harness)) {
             Ok(()) => Verdict::Passed,
-            Err(Failure::Lacking { caps, powers }) => Verdict::Lacking { caps, powers },
+            Err(Failure::Lacking { caps, harness_caps }) => Verdict::Lacking { caps, harness_caps },
             Err(failure) => Verdict::Failed(failure),
         }
     }
@@ -37,14 +37,14 @@ impl<H: Harness> Case<H> {
 
 /// Lists a module's cases: name, clause, and what each needs of the backend and of the harness.
 macro_rules! cases {
-    ($group:literal: $($name:ident, $clause:literal $(, needs $caps:expr)? $(, with $powers:expr)?;)*) => {
+    ($group:literal: $($name:ident, $clause:literal $(, needs $caps:expr)? $(, with $harness_caps:expr)?;)*) => {
         pub(crate) fn cases<H: $crate::conformance::Harness>() -> Vec<$crate::conformance::Case<H>> {
             vec![$($crate::conformance::Case {
                 group: $group,
                 name: stringify!($name),
                 clause: $clause,
                 needs: $crate::Caps::empty() $(| $caps)?,
-                powers: $crate::conformance::Powers::empty() $(| $powers)?,
+                harness_caps: $crate::conformance::HarnessCaps::empty() $(| $harness_caps)?,
                 run: $name::<H>,
             }),*]
         }
@@ -63,7 +63,7 @@ pub enum Verdict {
         /// What the backend lacks.
         caps: Caps,
         /// What the harness lacks.
-        powers: Powers,
+        harness_caps: HarnessCaps,
     },
     /// It was broken.
     Failed(Failure),
@@ -73,7 +73,9 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Verdict::Passed => f.pad("passed"),
-            Verdict::Lacking { caps, powers } => Failure::Lacking { caps: *caps, powers: *powers }.fmt(f),
+            Verdict::Lacking { caps, harness_caps } => {
+                Failure::Lacking { caps: *caps, harness_caps: *harness_caps }.fmt(f)
+            }
             Verdict::Failed(failure) => write!(f, "FAILED: {failure}"),
         }
     }

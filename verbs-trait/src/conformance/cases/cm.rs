@@ -21,25 +21,25 @@ cases! { "cm":
     agreed_limits_are_the_smaller_of_both, "12.7";
 }
 
-fn a_connection_is_made_and_carries_data_both_ways<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let managers = managers(lab)?;
-    let Joined { pair, .. } = joined(lab, &managers)?;
-    talk(lab, &pair)?;
+fn a_connection_is_made_and_carries_data_both_ways<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let managers = managers(bed)?;
+    let Joined { pair, .. } = joined(bed, &managers)?;
+    talk(bed, &pair)?;
     pair.a.write(3, 0..5_000, pair.b.remote(0..5_000)?)?;
     pair.b.read(4, 0..5_000, pair.a.remote(0..5_000)?)?;
-    lab.done(&pair.a.sends, 3)?;
-    lab.done(&pair.b.sends, 4)?;
-    no_more_events(lab, &managers)
+    bed.done(&pair.a.sends, 3)?;
+    bed.done(&pair.b.sends, 4)?;
+    no_more_events(bed, &managers)
 }
 
-fn private_data_arrives_with_each_message<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let (active, passive) = managers(lab)?;
-    let setup = Setup::new(lab);
+fn private_data_arrives_with_each_message<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let (active, passive) = managers(bed)?;
+    let setup = Setup::new(bed);
     for len in [0, 1, MAX_PRIVATE_REQUEST] {
-        let (a, b) = (ready(lab, 0, &setup)?, ready(lab, 1, &setup)?);
-        let id = resolved(lab, &active, 1)?;
+        let (a, b) = (ready(bed, 0, &setup)?, ready(bed, 1, &setup)?);
+        let id = resolved(bed, &active, 1)?;
         active.connect(id, &a.qp, &params(&setup, &pattern(len, 1)))?;
-        let request = lab.cm_event(&passive)?;
+        let request = bed.cm_event(&passive)?;
         let CmEvent::Request { id: to, private, .. } = request else {
             return Err(Failure::new(format!("expected a request, saw {request:?}")));
         };
@@ -47,23 +47,23 @@ fn private_data_arrives_with_each_message<H: Harness>(lab: &mut Lab<'_, H>) -> O
         check!(private.starts_with(&pattern(len, 1)), "the request's private data: {private:?}");
         let answer = pattern(if len == 0 { 0 } else { MAX_PRIVATE_ACCEPT }, 2);
         passive.accept(to, &b.qp, &params(&setup, &answer))?;
-        match lab.cm_event(&active)? {
+        match bed.cm_event(&active)? {
             CmEvent::Established { private, .. } if private.starts_with(&answer) => {}
             other => return Err(Failure::new(format!("expected the answer's private data, saw {other:?}"))),
         }
         check!(
-            matches!(lab.cm_event(&passive)?, CmEvent::Established { .. }),
+            matches!(bed.cm_event(&passive)?, CmEvent::Established { .. }),
             "no connection at the passive side"
         );
     }
     Ok(())
 }
 
-fn private_data_beyond_its_bound_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let (active, passive) = managers(lab)?;
-    let setup = Setup::new(lab);
-    let (a, b) = (ready(lab, 0, &setup)?, ready(lab, 1, &setup)?);
-    let id = resolved(lab, &active, 1)?;
+fn private_data_beyond_its_bound_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let (active, passive) = managers(bed)?;
+    let setup = Setup::new(bed);
+    let (a, b) = (ready(bed, 0, &setup)?, ready(bed, 1, &setup)?);
+    let id = resolved(bed, &active, 1)?;
     let long = pattern(1_000, 1);
     check_refused!(
         active.connect(id, &a.qp, &params(&setup, &long[..=MAX_PRIVATE_REQUEST])),
@@ -71,7 +71,7 @@ fn private_data_beyond_its_bound_is_refused<H: Harness>(lab: &mut Lab<'_, H>) ->
         "a request with too much private data"
     );
     active.connect(id, &a.qp, &params(&setup, &[]))?;
-    let to = requested(lab, &passive, &[])?;
+    let to = requested(bed, &passive, &[])?;
     check_refused!(
         passive.accept(to, &b.qp, &params(&setup, &long[..=MAX_PRIVATE_ACCEPT])),
         VerbsError::TooLarge { .. },
@@ -84,23 +84,23 @@ fn private_data_beyond_its_bound_is_refused<H: Harness>(lab: &mut Lab<'_, H>) ->
     );
     passive.accept(to, &b.qp, &params(&setup, &[]))?;
     check!(
-        matches!(lab.cm_event(&active)?, CmEvent::Established { .. }),
+        matches!(bed.cm_event(&active)?, CmEvent::Established { .. }),
         "no connection after refused calls"
     );
     Ok(())
 }
 
-fn the_passive_side_may_reject<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let managers = managers(lab)?;
+fn the_passive_side_may_reject<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let managers = managers(bed)?;
     let (active, passive) = &managers;
-    let setup = Setup::new(lab);
-    let a = ready(lab, 0, &setup)?;
+    let setup = Setup::new(bed);
+    let a = ready(bed, 0, &setup)?;
     for private in [&b""[..], b"go away"] {
-        let id = resolved(lab, active, 1)?;
+        let id = resolved(bed, active, 1)?;
         active.connect(id, &a.qp, &params(&setup, &[]))?;
-        let to = requested(lab, passive, &[])?;
+        let to = requested(bed, passive, &[])?;
         passive.reject(to, private)?;
-        match lab.cm_event(active)? {
+        match bed.cm_event(active)? {
             CmEvent::Rejected { id: seen, reason: RejectReason::Consumer, private: told }
                 if seen == id && told.starts_with(private) => {}
             other => return Err(Failure::new(format!("expected a rejection, saw {other:?}"))),
@@ -110,56 +110,56 @@ fn the_passive_side_may_reject<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
             "a rejected queue pair is in {}",
             a.qp.state()
         );
-        no_more_events(lab, &managers)?;
+        no_more_events(bed, &managers)?;
         a.qp.modify(&Modify::Reset)?;
         a.qp.modify(&a.to_init(&setup))?;
     }
     Ok(())
 }
 
-fn nobody_listening_is_a_rejection<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let (active, _) = managers(lab)?;
-    let setup = Setup::new(lab);
-    let a = ready(lab, 0, &setup)?;
-    let name = lab.machines[1].name.clone();
+fn nobody_listening_is_a_rejection<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let (active, _) = managers(bed)?;
+    let setup = Setup::new(bed);
+    let a = ready(bed, 0, &setup)?;
+    let name = bed.machines[1].name.clone();
     let id = active.resolve(&name, Service(SERVICE.0 + 1))?;
-    check_eq!(lab.cm_event(&active)?, CmEvent::Resolved { id }, "the answer to resolve");
+    check_eq!(bed.cm_event(&active)?, CmEvent::Resolved { id }, "the answer to resolve");
     active.connect(id, &a.qp, &params(&setup, &[]))?;
-    match lab.cm_event(&active)? {
+    match bed.cm_event(&active)? {
         CmEvent::Rejected { id: seen, reason: RejectReason::NoListener, .. } if seen == id => Ok(()),
         other => Err(Failure::new(format!("expected a rejection for want of a listener, saw {other:?}"))),
     }
 }
 
-fn a_disconnected_peer_is_told<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let managers = managers(lab)?;
+fn a_disconnected_peer_is_told<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let managers = managers(bed)?;
     let (active, passive) = &managers;
-    let one = joined(lab, &managers)?;
-    let other = joined(lab, &managers)?;
+    let one = joined(bed, &managers)?;
+    let other = joined(bed, &managers)?;
     // Either side may end a connection; each ends another one here.
     active.disconnect(other.from)?;
-    check_eq!(lab.cm_event(passive)?, CmEvent::Disconnected { id: other.to }, "the passive side's event");
+    check_eq!(bed.cm_event(passive)?, CmEvent::Disconnected { id: other.to }, "the passive side's event");
     passive.disconnect(one.to)?;
-    check_eq!(lab.cm_event(active)?, CmEvent::Disconnected { id: one.from }, "the active side's event");
-    no_more_events(lab, &managers)
+    check_eq!(bed.cm_event(active)?, CmEvent::Disconnected { id: one.from }, "the active side's event");
+    no_more_events(bed, &managers)
 }
 
-fn a_disconnection_does_not_touch_the_queue_pair<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let managers = managers(lab)?;
-    let Joined { pair, from, to } = joined(lab, &managers)?;
+fn a_disconnection_does_not_touch_the_queue_pair<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let managers = managers(bed)?;
+    let Joined { pair, from, to } = joined(bed, &managers)?;
     pair.b.recv(7, 0..64)?;
     managers.0.disconnect(from)?;
-    check_eq!(lab.cm_event(&managers.1)?, CmEvent::Disconnected { id: to }, "the passive side's event");
+    check_eq!(bed.cm_event(&managers.1)?, CmEvent::Disconnected { id: to }, "the passive side's event");
     check_eq!(pair.b.qp.state(), QpState::Rts, "the passive side's queue pair");
     check!(pair.b.poll_recvs()?.is_empty(), "a receive was flushed");
     Ok(())
 }
 
-fn a_forgotten_identity_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let managers = managers(lab)?;
+fn a_forgotten_identity_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let managers = managers(bed)?;
     let (active, _) = &managers;
-    let setup = Setup::new(lab);
-    let Joined { pair, from, .. } = joined(lab, &managers)?;
+    let setup = Setup::new(bed);
+    let Joined { pair, from, .. } = joined(bed, &managers)?;
     active.disconnect(from)?;
     check!(
         active.connect(from, &pair.a.qp, &params(&setup, &[])).is_err(),
@@ -176,11 +176,11 @@ fn a_forgotten_identity_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome 
     Ok(())
 }
 
-fn a_queue_pair_that_is_not_in_init_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let (active, _) = managers(lab)?;
-    let setup = Setup::new(lab);
-    let a = lab.end(0, &setup)?;
-    let id = resolved(lab, &active, 1)?;
+fn a_queue_pair_that_is_not_in_init_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let (active, _) = managers(bed)?;
+    let setup = Setup::new(bed);
+    let a = bed.end(0, &setup)?;
+    let id = resolved(bed, &active, 1)?;
     check_refused!(
         active.connect(id, &a.qp, &params(&setup, &[])),
         VerbsError::WrongState { .. },
@@ -196,86 +196,86 @@ fn a_queue_pair_that_is_not_in_init_is_refused<H: Harness>(lab: &mut Lab<'_, H>)
     Ok(())
 }
 
-fn a_second_listener_on_a_service_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let (_, passive) = managers(lab)?;
+fn a_second_listener_on_a_service_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let (_, passive) = managers(bed)?;
     check!(passive.listen(SERVICE).is_err(), "a second listener on one service");
     passive.listen(Service(SERVICE.0 + 1))?;
     Ok(())
 }
 
-fn many_connections_can_be_made_to_one_listener<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let managers = managers(lab)?;
-    let joins: Vec<_> = (0..10).map(|_| joined(lab, &managers)).collect::<Outcome<_>>()?;
+fn many_connections_can_be_made_to_one_listener<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let managers = managers(bed)?;
+    let joins: Vec<_> = (0..10).map(|_| joined(bed, &managers)).collect::<Outcome<_>>()?;
     for one in &joins {
-        talk(lab, &one.pair)?;
+        talk(bed, &one.pair)?;
     }
     Ok(())
 }
 
 /// Two nodes that ask each other at the same time get two connections.
-fn both_sides_can_connect_at_once<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let (one, other) = managers(lab)?;
+fn both_sides_can_connect_at_once<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let (one, other) = managers(bed)?;
     one.listen(SERVICE)?;
-    let setup = Setup::new(lab);
-    let asking = [ready(lab, 0, &setup)?, ready(lab, 1, &setup)?];
-    let asked = [ready(lab, 1, &setup)?, ready(lab, 0, &setup)?];
-    let ids = [resolved(lab, &one, 1)?, resolved(lab, &other, 0)?];
+    let setup = Setup::new(bed);
+    let asking = [ready(bed, 0, &setup)?, ready(bed, 1, &setup)?];
+    let asked = [ready(bed, 1, &setup)?, ready(bed, 0, &setup)?];
+    let ids = [resolved(bed, &one, 1)?, resolved(bed, &other, 0)?];
     one.connect(ids[0], &asking[0].qp, &params(&setup, &[]))?;
     other.connect(ids[1], &asking[1].qp, &params(&setup, &[]))?;
-    let (at_one, at_other) = (requested(lab, &one, &[])?, requested(lab, &other, &[])?);
+    let (at_one, at_other) = (requested(bed, &one, &[])?, requested(bed, &other, &[])?);
     one.accept(at_one, &asked[1].qp, &params(&setup, &[]))?;
     other.accept(at_other, &asked[0].qp, &params(&setup, &[]))?;
     for cm in [&one, &other] {
         for _ in 0..2 {
-            let seen = lab.cm_event(cm)?;
+            let seen = bed.cm_event(cm)?;
             check!(matches!(seen, CmEvent::Established { .. }), "expected a connection, saw {seen:?}");
         }
     }
     for (a, b) in asking.into_iter().zip(asked) {
-        talk(lab, &Pair { a, b })?;
+        talk(bed, &Pair { a, b })?;
     }
     Ok(())
 }
 
-fn a_node_can_connect_to_itself_through_the_manager<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let (cm, _) = managers(lab)?;
+fn a_node_can_connect_to_itself_through_the_manager<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let (cm, _) = managers(bed)?;
     cm.listen(SERVICE)?;
-    let setup = Setup::new(lab);
-    let (a, b) = (ready(lab, 0, &setup)?, ready(lab, 0, &setup)?);
-    let id = resolved(lab, &cm, 0)?;
+    let setup = Setup::new(bed);
+    let (a, b) = (ready(bed, 0, &setup)?, ready(bed, 0, &setup)?);
+    let id = resolved(bed, &cm, 0)?;
     cm.connect(id, &a.qp, &params(&setup, &[]))?;
-    let to = requested(lab, &cm, &[])?;
+    let to = requested(bed, &cm, &[])?;
     cm.accept(to, &b.qp, &params(&setup, &[]))?;
     for _ in 0..2 {
-        let seen = lab.cm_event(&cm)?;
+        let seen = bed.cm_event(&cm)?;
         check!(matches!(seen, CmEvent::Established { .. }), "expected a connection, saw {seen:?}");
     }
-    talk(lab, &Pair { a, b })
+    talk(bed, &Pair { a, b })
 }
 
 fn receives_posted_before_the_connection_take_its_first_messages<H: Harness>(
-    lab: &mut Lab<'_, H>,
+    bed: &mut TestBed<'_, H>,
 ) -> Outcome {
-    let managers = managers(lab)?;
-    let mut setup = Setup::new(lab);
+    let managers = managers(bed)?;
+    let mut setup = Setup::new(bed);
     setup.rnr_retry = Retries::NONE;
-    let pair = Pair { a: ready(lab, 0, &setup)?, b: ready(lab, 1, &setup)? };
+    let pair = Pair { a: ready(bed, 0, &setup)?, b: ready(bed, 1, &setup)? };
     pair.a.recv(1, 0..64)?;
     pair.b.recv(2, 0..64)?;
-    join(lab, &managers, &pair, &setup)?;
+    join(bed, &managers, &pair, &setup)?;
     pair.a.send(3, 0..64)?;
     pair.b.send(4, 0..64)?;
-    lab.done(&pair.a.recvs, 1)?;
-    lab.done(&pair.b.recvs, 2)?;
+    bed.done(&pair.a.recvs, 1)?;
+    bed.done(&pair.b.recvs, 2)?;
     Ok(())
 }
 
-fn agreed_limits_are_the_smaller_of_both<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let managers = managers(lab)?;
+fn agreed_limits_are_the_smaller_of_both<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let managers = managers(bed)?;
     let (active, passive) = &managers;
-    let setup = Setup::new(lab);
-    let (a, b) = (ready(lab, 0, &setup)?, ready(lab, 1, &setup)?);
-    let id = resolved(lab, active, 1)?;
+    let setup = Setup::new(bed);
+    let (a, b) = (ready(bed, 0, &setup)?, ready(bed, 1, &setup)?);
+    let id = resolved(bed, active, 1)?;
     let wide = ConnParams {
         initiator_depth: 4,
         responder_resources: 3,
@@ -289,10 +289,10 @@ fn agreed_limits_are_the_smaller_of_both<H: Harness>(lab: &mut Lab<'_, H>) -> Ou
         ..params(&setup, &[])
     };
     active.connect(id, &a.qp, &wide)?;
-    let to = requested(lab, passive, &[])?;
+    let to = requested(bed, passive, &[])?;
     passive.accept(to, &b.qp, &narrow)?;
     for cm in [active, passive] {
-        check!(matches!(lab.cm_event(cm)?, CmEvent::Established { .. }), "no connection");
+        check!(matches!(bed.cm_event(cm)?, CmEvent::Established { .. }), "no connection");
     }
     let (a, b) = (a.qp.query()?, b.qp.query()?);
     let mtu = |q: &QpAttr| q.rtr.map(|r| r.mtu);

@@ -7,9 +7,9 @@ pub const SERVICE: Service = Service(4_791);
 pub type Managers<H> = (<<H as Harness>::V as Verbs>::Cm, <<H as Harness>::V as Verbs>::Cm);
 
 /// The connection managers of two fresh nodes, the second listening.
-pub fn managers<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome<Managers<H>> {
-    lab.at_least(2)?;
-    let (active, passive) = (lab.ctx(0).connection_manager()?, lab.ctx(1).connection_manager()?);
+pub fn managers<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome<Managers<H>> {
+    bed.at_least(2)?;
+    let (active, passive) = (bed.ctx(0).connection_manager()?, bed.ctx(1).connection_manager()?);
     passive.listen(SERVICE)?;
     Ok((active, passive))
 }
@@ -28,21 +28,29 @@ pub fn params<'a>(setup: &Setup, private: &'a [u8]) -> ConnParams<'a> {
 }
 
 /// An end whose queue pair is in Init, as the manager takes it.
-pub fn ready<H: Harness>(lab: &mut Lab<'_, H>, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
-    let end = lab.end(node, setup)?;
+pub fn ready<H: Harness>(bed: &mut TestBed<'_, H>, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
+    let end = bed.end(node, setup)?;
     end.qp.modify(&end.to_init(setup))?;
     Ok(end)
 }
 
-pub fn resolved<H: Harness>(lab: &mut Lab<'_, H>, cm: &<H::V as Verbs>::Cm, node: usize) -> Outcome<CmId> {
-    let name = lab.machines[node].name.clone();
+pub fn resolved<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+    cm: &<H::V as Verbs>::Cm,
+    node: usize,
+) -> Outcome<CmId> {
+    let name = bed.machines[node].name.clone();
     let id = cm.resolve(&name, SERVICE)?;
-    check_eq!(lab.cm_event(cm)?, CmEvent::Resolved { id }, "the answer to resolve");
+    check_eq!(bed.cm_event(cm)?, CmEvent::Resolved { id }, "the answer to resolve");
     Ok(id)
 }
 
-pub fn requested<H: Harness>(lab: &mut Lab<'_, H>, cm: &<H::V as Verbs>::Cm, data: &[u8]) -> Outcome<CmId> {
-    match lab.cm_event(cm)? {
+pub fn requested<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+    cm: &<H::V as Verbs>::Cm,
+    data: &[u8],
+) -> Outcome<CmId> {
+    match bed.cm_event(cm)? {
         CmEvent::Request { id, service: SERVICE, private } if private == data => Ok(id),
         other => Err(Failure::new(format!("expected a request with {data:?}, saw {other:?}"))),
     }
@@ -50,22 +58,22 @@ pub fn requested<H: Harness>(lab: &mut Lab<'_, H>, cm: &<H::V as Verbs>::Cm, dat
 
 /// A connection between two ready ends, by the managers' events: the identities on both sides.
 pub fn join<H: Harness>(
-    lab: &mut Lab<'_, H>,
+    bed: &mut TestBed<'_, H>,
     (active, passive): &Managers<H>,
     Pair { a, b }: &Pair<H::V>,
     setup: &Setup,
 ) -> Outcome<(CmId, CmId)> {
-    let from = resolved(lab, active, b.node)?;
+    let from = resolved(bed, active, b.node)?;
     active.connect(from, &a.qp, &params(setup, b"please"))?;
-    let to = requested(lab, passive, b"please")?;
+    let to = requested(bed, passive, b"please")?;
     passive.accept(to, &b.qp, &params(setup, b"welcome"))?;
-    let seen = lab.cm_event(active)?;
+    let seen = bed.cm_event(active)?;
     check_eq!(
         seen,
         CmEvent::Established { id: from, private: b"welcome".to_vec() },
         "the active side's event"
     );
-    let seen = lab.cm_event(passive)?;
+    let seen = bed.cm_event(passive)?;
     check_eq!(seen, CmEvent::Established { id: to, private: Vec::new() }, "the passive side's event");
     check_eq!((a.qp.state(), b.qp.state()), (QpState::Rts, QpState::Rts), "both states");
     Ok((from, to))
@@ -78,26 +86,26 @@ pub struct Joined<V: Verbs> {
     pub to: CmId,
 }
 
-pub fn joined<H: Harness>(lab: &mut Lab<'_, H>, managers: &Managers<H>) -> Outcome<Joined<H::V>> {
-    let setup = Setup::new(lab);
-    let pair = Pair { a: ready(lab, 0, &setup)?, b: ready(lab, 1, &setup)? };
-    let (from, to) = join(lab, managers, &pair, &setup)?;
+pub fn joined<H: Harness>(bed: &mut TestBed<'_, H>, managers: &Managers<H>) -> Outcome<Joined<H::V>> {
+    let setup = Setup::new(bed);
+    let pair = Pair { a: ready(bed, 0, &setup)?, b: ready(bed, 1, &setup)? };
+    let (from, to) = join(bed, managers, &pair, &setup)?;
     Ok(Joined { pair, from, to })
 }
 
 /// A message each way.
-pub fn talk<H: Harness>(lab: &mut Lab<'_, H>, Pair { a, b }: &Pair<H::V>) -> Outcome {
+pub fn talk<H: Harness>(bed: &mut TestBed<'_, H>, Pair { a, b }: &Pair<H::V>) -> Outcome {
     for (from, to) in [(a, b), (b, a)] {
         to.recv(1, 64..128)?;
         from.send(2, 0..64)?;
-        lab.done(&from.sends, 2)?;
-        lab.done(&to.recvs, 1)?;
+        bed.done(&from.sends, 2)?;
+        bed.done(&to.recvs, 1)?;
     }
     Ok(())
 }
 
-pub fn no_more_events<H: Harness>(lab: &mut Lab<'_, H>, (active, passive): &Managers<H>) -> Outcome {
-    lab.settle();
+pub fn no_more_events<H: Harness>(bed: &mut TestBed<'_, H>, (active, passive): &Managers<H>) -> Outcome {
+    bed.settle();
     check_eq!((active.event(), passive.event()), (None, None), "further events");
     Ok(())
 }

@@ -11,73 +11,73 @@ cases! { "events":
 }
 
 /// Writes with a key that does not exist; the peer's queue pair refuses it.
-fn write_badly<H: Harness>(lab: &mut Lab<'_, H>, Pair { a, b }: &Pair<H::V>) -> Outcome {
+fn write_badly<H: Harness>(bed: &mut TestBed<'_, H>, Pair { a, b }: &Pair<H::V>) -> Outcome {
     let right = b.remote(0..8)?;
     a.write(1, 0..8, RemoteSlice { rkey: !right.rkey, ..right })?;
-    lab.fails(&a.sends, 1, WcError::RemAccess)
+    bed.fails(&a.sends, 1, WcError::RemAccess)
 }
 
-fn no_more<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    lab.settle();
-    for node in 0..lab.machines.len() {
-        check_eq!(lab.ctx(node).async_event(), None, "a further event of node {node}");
+fn no_more<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    bed.settle();
+    for node in 0..bed.machines.len() {
+        check_eq!(bed.ctx(node).async_event(), None, "a further event of node {node}");
     }
     Ok(())
 }
 
-fn a_refused_key_is_an_access_error_at_the_responder<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let pair = lab.pair()?;
-    write_badly(lab, &pair)?;
-    check_eq!(lab.async_event(&pair.b.ctx)?, AsyncEvent::QpAccessError(pair.b.qp.num()), "the event");
-    no_more(lab)
+fn a_refused_key_is_an_access_error_at_the_responder<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
+    write_badly(bed, &pair)?;
+    check_eq!(bed.async_event(&pair.b.ctx)?, AsyncEvent::QpAccessError(pair.b.qp.num()), "the event");
+    no_more(bed)
 }
 
 fn a_request_that_cannot_be_executed_is_a_request_error_at_the_responder<H: Harness>(
-    lab: &mut Lab<'_, H>,
+    bed: &mut TestBed<'_, H>,
 ) -> Outcome {
-    let mut setup = Setup::new(lab);
+    let mut setup = Setup::new(bed);
     setup.access = AccessFlags::empty();
-    let Pair { a, b } = lab.pair_with(&setup)?;
+    let Pair { a, b } = bed.pair_with(&setup)?;
     a.read(1, 0..8, b.word(0)?)?;
-    lab.fails(&a.sends, 1, WcError::RemInvReq)?;
-    check_eq!(lab.async_event(&b.ctx)?, AsyncEvent::QpRequestError(b.qp.num()), "the event");
-    no_more(lab)
+    bed.fails(&a.sends, 1, WcError::RemInvReq)?;
+    check_eq!(bed.async_event(&b.ctx)?, AsyncEvent::QpRequestError(b.qp.num()), "the event");
+    no_more(bed)
 }
 
-fn the_first_message_before_ready_to_send_is_told<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let (a, b) = (lab.end(0, &setup)?, lab.end(1, &setup)?);
+fn the_first_message_before_ready_to_send_is_told<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let (a, b) = (bed.end(0, &setup)?, bed.end(1, &setup)?);
     b.qp.modify(&b.to_init(&setup))?;
     b.qp.modify(&b.to_rtr(&a, &setup, 1)?)?;
     a.connect(&b, &setup, 0)?;
     for i in 0..2 {
         b.recv(i, 0..8)?;
         a.send(i, 0..8)?;
-        lab.done(&b.recvs, i)?;
+        bed.done(&b.recvs, i)?;
     }
-    check_eq!(lab.async_event(&b.ctx)?, AsyncEvent::CommEstablished(b.qp.num()), "the event");
-    no_more(lab)
+    check_eq!(bed.async_event(&b.ctx)?, AsyncEvent::CommEstablished(b.qp.num()), "the event");
+    no_more(bed)
 }
 
-fn a_peaceful_life_raises_no_event<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+fn a_peaceful_life_raises_no_event<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     {
-        let Pair { a, b } = lab.pair()?;
+        let Pair { a, b } = bed.pair()?;
         b.recv(1, 0..8)?;
         a.send(2, 0..8)?;
-        lab.done(&a.sends, 2)?;
-        lab.done(&b.recvs, 1)?;
+        bed.done(&a.sends, 2)?;
+        bed.done(&b.recvs, 1)?;
         a.qp.modify(&Modify::Err)?;
         b.qp.modify(&Modify::Reset)?;
     }
-    no_more(lab)
+    no_more(bed)
 }
 
-fn events_go_to_the_context_of_their_object<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    lab.at_least(2)?;
-    let bystander = lab.machines[1].device.open()?;
-    let pair = lab.pair()?;
-    write_badly(lab, &pair)?;
-    lab.async_event(&pair.b.ctx)?;
+fn events_go_to_the_context_of_their_object<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    bed.at_least(2)?;
+    let bystander = bed.machines[1].device.open()?;
+    let pair = bed.pair()?;
+    write_badly(bed, &pair)?;
+    bed.async_event(&pair.b.ctx)?;
     check_eq!(bystander.async_event(), None, "an event of another context of the device");
     Ok(())
 }

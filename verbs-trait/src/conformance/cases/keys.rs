@@ -19,14 +19,14 @@ cases! { "keys":
     nothing_is_checked_where_nothing_is_moved, "9.7.4.1.5, C9-88";
     a_refused_request_changes_nothing_and_fails_both_queue_pairs, "9.9.3, table 59";
     nothing_behind_a_refused_request_is_executed, "9.9.3, table 59";
-    a_region_that_goes_amid_a_write_refuses_the_rest, "10.6.3.1; 10.6.5", with Powers::STRIKE;
-    a_region_that_goes_amid_a_read_refuses_the_rest, "10.6.3.1; 10.6.5", with Powers::STRIKE;
+    a_region_that_goes_amid_a_write_refuses_the_rest, "10.6.3.1; 10.6.5", with HarnessCaps::STRIKE;
+    a_region_that_goes_amid_a_read_refuses_the_rest, "10.6.3.1; 10.6.5", with HarnessCaps::STRIKE;
     keys_and_addresses_of_living_regions_differ, "10.6.3";
 }
 
 /// Runs one request towards `to` on a fresh pair of connections between the given ends, and expects it refused.
 fn refused<H: Harness>(
-    lab: &mut Lab<'_, H>,
+    bed: &mut TestBed<'_, H>,
     pair: &Pair<H::V>,
     op: SendOp<'_, H::V>,
     len: u32,
@@ -34,11 +34,11 @@ fn refused<H: Harness>(
     what: &str,
 ) -> Outcome {
     let Pair { a, b } = pair;
-    let setup = Setup::new(lab);
+    let setup = Setup::new(bed);
     pair.reconnect(&setup)?;
     a.post(1, op, 0..len)?;
-    lab.fails(&a.sends, 1, error).map_err(|e| e.during(what))?;
-    lab.settle();
+    bed.fails(&a.sends, 1, error).map_err(|e| e.during(what))?;
+    bed.settle();
     check_eq!(a.qp.state(), QpState::Err, "{what}: the requester's state");
     check_eq!(b.qp.state(), QpState::Err, "{what}: the responder's state");
     Ok(())
@@ -57,8 +57,8 @@ fn both_atomics<'a, V: Verbs>(at: RemoteSlice) -> [(&'static str, SendOp<'a, V>)
     ]
 }
 
-fn a_wrong_remote_key_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let pair = lab.pair()?;
+fn a_wrong_remote_key_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
     let right = pair.b.remote(0..64)?;
     for rkey in [!right.rkey, right.rkey ^ 1, right.rkey ^ 0x100, 0] {
         if rkey == right.rkey {
@@ -66,18 +66,18 @@ fn a_wrong_remote_key_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
         }
         for (what, op) in write_and_read(RemoteSlice { rkey, ..right }) {
             let what = format!("{what} with key {rkey:#x} for {:#x}", right.rkey);
-            refused(lab, &pair, op, 64, WcError::RemAccess, &what)?;
+            refused(bed, &pair, op, 64, WcError::RemAccess, &what)?;
         }
     }
     Ok(())
 }
 
-fn a_key_of_a_deregistered_region_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let pair = lab.pair()?;
+fn a_key_of_a_deregistered_region_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
     let region = pair.b.pd.alloc_mr(4096, ALL_RIGHTS)?;
     let stale = region.remote(0..64)?;
     pair.a.write(1, 0..64, stale)?;
-    lab.done(&pair.a.sends, 1)?;
+    bed.done(&pair.a.sends, 1)?;
     drop(region);
     // A region made in its place must not revive the old key.
     let mut next = pair.b.pd.alloc_mr(4096, ALL_RIGHTS)?;
@@ -88,14 +88,14 @@ fn a_key_of_a_deregistered_region_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -
     }
     for addr in [stale.addr, next.addr()] {
         for (what, op) in write_and_read(RemoteSlice { addr, ..stale }) {
-            refused(lab, &pair, op, 64, WcError::RemAccess, &format!("{what} with a stale key"))?;
+            refused(bed, &pair, op, 64, WcError::RemAccess, &format!("{what} with a stale key"))?;
         }
     }
     Ok(())
 }
 
-fn one_byte_beyond_the_region_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let pair = lab.pair()?;
+fn one_byte_beyond_the_region_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
     let whole = pair.b.remote(0..pair.b.mr.len())?;
     let end = whole.addr + u64::from(whole.len);
     for (addr, len, where_) in [
@@ -109,80 +109,80 @@ fn one_byte_beyond_the_region_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Ou
             continue;
         }
         for (what, op) in write_and_read(RemoteSlice { addr, len, rkey: whole.rkey }) {
-            refused(lab, &pair, op, len, WcError::RemAccess, &format!("{what} {where_}"))?;
+            refused(bed, &pair, op, len, WcError::RemAccess, &format!("{what} {where_}"))?;
         }
     }
     Ok(())
 }
 
-fn the_whole_region_may_be_reached<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn the_whole_region_may_be_reached<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     let size = b.mr.len();
     let data = pattern(size, 3);
     a.fill(0, &data)?;
     a.write(1, 0..size as u32, b.remote(0..size)?)?;
-    lab.done(&a.sends, 1)?;
+    bed.done(&a.sends, 1)?;
     check_eq!(b.bytes(size - 64..size)?, data[size - 64..], "the region's last bytes");
     for at in [0, size - 1] {
         a.read(2, 0..1, b.remote(at..at + 1)?)?;
-        lab.done(&a.sends, 2)?;
+        bed.done(&a.sends, 2)?;
         check_eq!(a.bytes(0..1)?, data[at..at + 1], "byte {at}");
     }
     Ok(())
 }
 
-fn a_region_without_the_right_refuses<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let pair = lab.pair()?;
+fn a_region_without_the_right_refuses<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
     let local = AccessFlags::LOCAL_WRITE;
     let without = |right| (ALL_RIGHTS - right) | local;
     for rights in [local, without(AccessFlags::REMOTE_WRITE)] {
         let region = pair.b.pd.alloc_mr(64, rights)?;
         let op = SendOp::Write { to: region.remote(0..64)?, imm: None };
-        refused(lab, &pair, op, 64, WcError::RemAccess, &format!("a write to a region with {rights:?}"))?;
+        refused(bed, &pair, op, 64, WcError::RemAccess, &format!("a write to a region with {rights:?}"))?;
     }
     for rights in [local, without(AccessFlags::REMOTE_READ)] {
         let region = pair.b.pd.alloc_mr(64, rights)?;
         let op = SendOp::Read { from: region.remote(0..64)? };
-        refused(lab, &pair, op, 64, WcError::RemAccess, &format!("a read of a region with {rights:?}"))?;
+        refused(bed, &pair, op, 64, WcError::RemAccess, &format!("a read of a region with {rights:?}"))?;
     }
     Ok(())
 }
 
 /// IBA table 59: an operation "not set up for this" queue pair is an unsupported opcode, an invalid request;
 /// not an access violation, which is about keys.
-fn a_queue_pair_without_the_right_refuses<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let mut setup = Setup::new(lab);
-    let pair = lab.pair_with(&setup)?;
+fn a_queue_pair_without_the_right_refuses<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let mut setup = Setup::new(bed);
+    let pair = bed.pair_with(&setup)?;
     let Pair { a, b } = &pair;
     let to = b.word(0)?;
     let mut ops: Vec<(AccessFlags, SendOp<'_, H::V>)> = vec![
         (AccessFlags::REMOTE_WRITE, SendOp::Write { to, imm: None }),
         (AccessFlags::REMOTE_READ, SendOp::Read { from: to }),
     ];
-    if lab.harness.capabilities().contains(Caps::ATOMICS) {
+    if bed.harness.capabilities().contains(Caps::ATOMICS) {
         ops.push((AccessFlags::REMOTE_ATOMIC, SendOp::FetchAdd { at: to, add: 1 }));
     }
     for (right, op) in ops {
         setup.access = ALL_RIGHTS - right;
         pair.reconnect(&setup)?;
         a.post(1, op, 0..8)?;
-        lab.fails(&a.sends, 1, WcError::RemInvReq).map_err(|e| e.during(format!("{right:?} missing")))?;
+        bed.fails(&a.sends, 1, WcError::RemInvReq).map_err(|e| e.during(format!("{right:?} missing")))?;
     }
     check_eq!(b.mr.load(0)?, 0, "the responder's memory");
     Ok(())
 }
 
-fn a_region_of_another_domain_refuses<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let pair = lab.pair()?;
+fn a_region_of_another_domain_refuses<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
     let elsewhere = pair.b.ctx.alloc_pd()?.alloc_mr(64, ALL_RIGHTS)?;
     for (what, op) in write_and_read(elsewhere.remote(0..64)?) {
-        refused(lab, &pair, op, 64, WcError::RemAccess, &format!("{what} in another domain"))?;
+        refused(bed, &pair, op, 64, WcError::RemAccess, &format!("{what} in another domain"))?;
     }
     Ok(())
 }
 
-fn atomics_check_keys_and_rights<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let pair = lab.pair()?;
+fn atomics_check_keys_and_rights<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
     let right = pair.b.word(0)?;
     let end = pair.b.mr.addr() + pair.b.mr.len() as u64;
     let weak = pair.b.pd.alloc_mr(64, ALL_RIGHTS - AccessFlags::REMOTE_ATOMIC)?;
@@ -194,26 +194,26 @@ fn atomics_check_keys_and_rights<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
         ("in another domain", elsewhere.remote(0..8)?),
     ] {
         for (what, op) in both_atomics(at) {
-            refused(lab, &pair, op, 8, WcError::RemAccess, &format!("{what} {circumstances}"))?;
+            refused(bed, &pair, op, 8, WcError::RemAccess, &format!("{what} {circumstances}"))?;
         }
     }
     check_eq!(pair.b.mr.load(0)?, 0, "the word");
     Ok(())
 }
 
-fn a_misaligned_atomic_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let pair = lab.pair()?;
+fn a_misaligned_atomic_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
     for off in [1, 4, 7] {
         for (what, op) in both_atomics(pair.b.word(off)?) {
-            refused(lab, &pair, op, 8, WcError::RemInvReq, &format!("{what} at offset {off}"))?;
+            refused(bed, &pair, op, 8, WcError::RemInvReq, &format!("{what} at offset {off}"))?;
         }
     }
     Ok(())
 }
 
-fn remote_rights_to_write_need_the_local_one<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let end = lab.end(0, &setup)?;
+fn remote_rights_to_write_need_the_local_one<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let end = bed.end(0, &setup)?;
     for rights in [AccessFlags::REMOTE_WRITE, AccessFlags::REMOTE_ATOMIC] {
         check_refused!(end.pd.alloc_mr(64, rights), VerbsError::Invalid(_), "a region with {rights:?} alone");
     }
@@ -222,14 +222,16 @@ fn remote_rights_to_write_need_the_local_one<H: Harness>(lab: &mut Lab<'_, H>) -
     Ok(())
 }
 
-fn no_answer_is_put_into_memory_that_the_adapter_may_not_write<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn no_answer_is_put_into_memory_that_the_adapter_may_not_write<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     b.fill(0, &pattern(64, 1))?;
     let sealed = a.pd.alloc_mr(64, AccessFlags::REMOTE_READ)?;
     let range = [Sge { mr: &sealed, at: 0, len: 64 }];
     let op = SendOp::Read { from: b.remote(0..64)? };
     a.qp.post_send(&[SendWr { wr_id: 1, op, data: Payload::Sge(&range), flags: SendFlags::SIGNALED }])?;
-    lab.fails(&a.sends, 1, WcError::LocProt)?;
+    bed.fails(&a.sends, 1, WcError::LocProt)?;
     check_eq!(a.qp.state(), QpState::Err, "the requester's state");
     let mut bytes = [1; 64];
     sealed.read(0, &mut bytes)?;
@@ -238,15 +240,17 @@ fn no_answer_is_put_into_memory_that_the_adapter_may_not_write<H: Harness>(lab: 
 }
 
 /// The responder's own fault: the sender learns of it as a remote operational error.
-fn no_message_is_put_into_memory_that_the_adapter_may_not_write<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn no_message_is_put_into_memory_that_the_adapter_may_not_write<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     a.fill(0, &pattern(64, 1))?;
     let sealed = b.pd.alloc_mr(64, AccessFlags::REMOTE_READ)?;
     let range = [Sge { mr: &sealed, at: 0, len: 64 }];
     b.qp.post_recv(&[RecvWr { wr_id: 2, data: &range }])?;
     a.send(1, 0..64)?;
-    lab.fails(&a.sends, 1, WcError::RemOp)?;
-    lab.fails(&b.recvs, 2, WcError::LocProt)?;
+    bed.fails(&a.sends, 1, WcError::RemOp)?;
+    bed.fails(&b.recvs, 2, WcError::LocProt)?;
     check_eq!(b.qp.state(), QpState::Err, "the receiver's state");
     let mut bytes = [1; 64];
     sealed.read(0, &mut bytes)?;
@@ -255,27 +259,27 @@ fn no_message_is_put_into_memory_that_the_adapter_may_not_write<H: Harness>(lab:
 }
 
 fn an_atomics_old_value_is_not_put_where_the_adapter_may_not_write<H: Harness>(
-    lab: &mut Lab<'_, H>,
+    bed: &mut TestBed<'_, H>,
 ) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+    let Pair { a, b } = bed.pair()?;
     b.mr.store(0, 77)?;
     let sealed = a.pd.alloc_mr(64, AccessFlags::REMOTE_READ)?;
     let range = [Sge { mr: &sealed, at: 0, len: 8 }];
     let op = SendOp::FetchAdd { at: b.word(0)?, add: 1 };
     a.qp.post_send(&[SendWr { wr_id: 1, op, data: Payload::Sge(&range), flags: SendFlags::SIGNALED }])?;
-    lab.fails(&a.sends, 1, WcError::LocProt)?;
+    bed.fails(&a.sends, 1, WcError::LocProt)?;
     check_eq!(sealed.load(0)?, 0, "memory without the right to write");
     Ok(())
 }
 
-fn nothing_is_checked_where_nothing_is_moved<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn nothing_is_checked_where_nothing_is_moved<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     let nowhere = RemoteSlice { addr: 3, len: 0, rkey: 0xdead_beef };
     let empty = [a.sge(0..0)];
     for (wr_id, (what, op)) in write_and_read(nowhere).into_iter().enumerate() {
         for data in [Payload::None, Payload::Sge(&[]), Payload::Sge(&empty)] {
             a.qp.post_send(&[SendWr { wr_id: wr_id as u64, op, data, flags: SendFlags::SIGNALED }])?;
-            let done = lab.done(&a.sends, wr_id as u64).map_err(|e| e.during(what))?;
+            let done = bed.done(&a.sends, wr_id as u64).map_err(|e| e.during(what))?;
             check_eq!(done.len, 0, "bytes moved by an empty {what}");
         }
     }
@@ -283,8 +287,10 @@ fn nothing_is_checked_where_nothing_is_moved<H: Harness>(lab: &mut Lab<'_, H>) -
     Ok(())
 }
 
-fn a_refused_request_changes_nothing_and_fails_both_queue_pairs<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn a_refused_request_changes_nothing_and_fails_both_queue_pairs<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     a.fill(0, &pattern(4096, 1))?;
     b.recv(50, 0..8)?;
     // Several packets long, and only the last byte is beyond the region: checked before any is written.
@@ -292,18 +298,18 @@ fn a_refused_request_changes_nothing_and_fails_both_queue_pairs<H: Harness>(lab:
     to.len = 4096;
     a.write(1, 0..4096, to)?;
     a.send(2, 0..8)?;
-    lab.fails(&a.sends, 1, WcError::RemAccess)?;
-    lab.fails(&a.sends, 2, WcError::Flush)?;
-    lab.fails(&b.recvs, 50, WcError::Flush)?;
+    bed.fails(&a.sends, 1, WcError::RemAccess)?;
+    bed.fails(&a.sends, 2, WcError::Flush)?;
+    bed.fails(&b.recvs, 50, WcError::Flush)?;
     check_eq!((a.qp.state(), b.qp.state()), (QpState::Err, QpState::Err), "both states");
     check_eq!(b.bytes(b.mr.len() - 4095..b.mr.len())?, vec![0; 4095], "the responder's memory");
     Ok(())
 }
 
 /// The refusal waits behind a long answer; what comes meanwhile is not executed.
-fn nothing_behind_a_refused_request_is_executed<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+fn nothing_behind_a_refused_request_is_executed<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     const LEN: u32 = 60_000;
-    let Pair { a, b } = lab.pair()?;
+    let Pair { a, b } = bed.pair()?;
     a.fill(65_000, &[1; 8])?;
     let word = b.word(65_000)?;
     a.read(1, 0..LEN, b.remote(0..LEN as usize)?)?;
@@ -311,50 +317,50 @@ fn nothing_behind_a_refused_request_is_executed<H: Harness>(lab: &mut Lab<'_, H>
     for i in 3..20 {
         a.write(i, 65_000..65_008, word)?;
     }
-    lab.done(&a.sends, 1)?;
-    lab.fails(&a.sends, 2, WcError::RemAccess)?;
+    bed.done(&a.sends, 1)?;
+    bed.fails(&a.sends, 2, WcError::RemAccess)?;
     for i in 3..20 {
-        lab.fails(&a.sends, i, WcError::Flush)?;
+        bed.fails(&a.sends, i, WcError::Flush)?;
     }
-    lab.settle();
+    bed.settle();
     check_eq!(b.mr.load(65_000)?, 0, "the word that later writes were aimed at");
     Ok(())
 }
 
 /// Deregisters the target of an operation of a megabyte once some of its packets are on their way.
-fn goes_amid<H: Harness>(lab: &mut Lab<'_, H>, reading: bool) -> Outcome {
+fn goes_amid<H: Harness>(bed: &mut TestBed<'_, H>, reading: bool) -> Outcome {
     const LEN: u32 = 1 << 20;
-    let mut setup = Setup::new(lab);
+    let mut setup = Setup::new(bed);
     setup.memory = LEN as usize;
-    let Pair { a, b } = lab.pair_with(&setup)?;
+    let Pair { a, b } = bed.pair_with(&setup)?;
     let region = b.pd.alloc_mr(LEN as usize, ALL_RIGHTS)?;
     let there = region.remote(0..LEN as usize)?;
     let passed = if reading {
-        lab.strike((1, 0), PacketClass::ReadResponse, u64::MAX, Act::Count)?
+        bed.strike((1, 0), PacketClass::ReadResponse, u64::MAX, Act::Count)?
     } else {
-        lab.strike((0, 1), PacketClass::Request, u64::MAX, Act::Count)?
+        bed.strike((0, 1), PacketClass::Request, u64::MAX, Act::Count)?
     };
     let op = if reading { SendOp::Read { from: there } } else { SendOp::Write { to: there, imm: None } };
     a.post(1, op, 0..LEN)?;
-    lab.until_struck(passed, 5)?;
+    bed.until_struck(passed, 5)?;
     drop(region);
-    lab.fails(&a.sends, 1, WcError::RemAccess)?;
-    lab.settle();
+    bed.fails(&a.sends, 1, WcError::RemAccess)?;
+    bed.settle();
     check_eq!((a.qp.state(), b.qp.state()), (QpState::Err, QpState::Err), "both states");
     Ok(())
 }
 
-fn a_region_that_goes_amid_a_write_refuses_the_rest<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    goes_amid(lab, false)
+fn a_region_that_goes_amid_a_write_refuses_the_rest<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    goes_amid(bed, false)
 }
 
-fn a_region_that_goes_amid_a_read_refuses_the_rest<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    goes_amid(lab, true)
+fn a_region_that_goes_amid_a_read_refuses_the_rest<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    goes_amid(bed, true)
 }
 
-fn keys_and_addresses_of_living_regions_differ<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let end = lab.end(0, &setup)?;
+fn keys_and_addresses_of_living_regions_differ<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let end = bed.end(0, &setup)?;
     let regions: Vec<_> = (0..32).map(|_| end.pd.alloc_mr(100, ALL_RIGHTS)).collect::<Result<_>>()?;
     for (i, one) in regions.iter().enumerate() {
         for other in &regions[..i] {

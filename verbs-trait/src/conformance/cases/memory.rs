@@ -18,9 +18,9 @@ cases! { "memory":
     brought_memory_is_given_back, "contract, register", needs Caps::BROUGHT_MEMORY;
 }
 
-fn a_new_region_is_zeroed_and_named<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let end = lab.end(0, &setup)?;
+fn a_new_region_is_zeroed_and_named<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let end = bed.end(0, &setup)?;
     for len in [1, 8, 4_095, 4_096, 100_000] {
         let mr = end.pd.alloc_mr(len, ALL_RIGHTS)?;
         let mut bytes = vec![1; len];
@@ -35,9 +35,9 @@ fn a_new_region_is_zeroed_and_named<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome
     Ok(())
 }
 
-fn copies_stay_within_the_region<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let mr = lab.end(0, &setup)?.pd.alloc_mr(100, ALL_RIGHTS)?;
+fn copies_stay_within_the_region<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let mr = bed.end(0, &setup)?.pd.alloc_mr(100, ALL_RIGHTS)?;
     for (at, len) in [(93, 8), (100, 1), (101, 0), (0, 101), (usize::MAX, 1), (usize::MAX - 3, 8)] {
         let mut bytes = vec![7; len];
         check_refused!(mr.write(at, &bytes), VerbsError::OutOfRange { .. }, "a write of {at}+{len} of 100");
@@ -52,9 +52,9 @@ fn copies_stay_within_the_region<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     Ok(())
 }
 
-fn words_are_aligned_and_within_the_region<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let mr = lab.end(0, &setup)?.pd.alloc_mr(100, ALL_RIGHTS)?;
+fn words_are_aligned_and_within_the_region<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let mr = bed.end(0, &setup)?.pd.alloc_mr(100, ALL_RIGHTS)?;
     for at in [1, 4, 7, 9, 91] {
         check_refused!(mr.load(at), VerbsError::Misaligned { .. }, "a load at {at}");
         check_refused!(mr.store(at, 1), VerbsError::Misaligned { .. }, "a store at {at}");
@@ -68,9 +68,9 @@ fn words_are_aligned_and_within_the_region<H: Harness>(lab: &mut Lab<'_, H>) -> 
     Ok(())
 }
 
-fn words_and_bytes_are_the_same_memory<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let mr = lab.end(0, &setup)?.pd.alloc_mr(64, ALL_RIGHTS)?;
+fn words_and_bytes_are_the_same_memory<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let mr = bed.end(0, &setup)?.pd.alloc_mr(64, ALL_RIGHTS)?;
     mr.store(8, 0x0123_4567_89ab_cdef)?;
     let mut bytes = [0; 8];
     mr.read(8, &mut bytes)?;
@@ -80,9 +80,9 @@ fn words_and_bytes_are_the_same_memory<H: Harness>(lab: &mut Lab<'_, H>) -> Outc
     Ok(())
 }
 
-fn a_remote_range_stays_within_the_region<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let mr = lab.end(0, &setup)?.pd.alloc_mr(100, ALL_RIGHTS)?;
+fn a_remote_range_stays_within_the_region<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let mr = bed.end(0, &setup)?.pd.alloc_mr(100, ALL_RIGHTS)?;
     for range in [0..101, 100..101, 101..101, usize::MAX - 1..usize::MAX] {
         check_refused!(mr.remote(range.clone()), VerbsError::OutOfRange { .. }, "bytes {range:?} of 100");
     }
@@ -95,31 +95,31 @@ fn a_remote_range_stays_within_the_region<H: Harness>(lab: &mut Lab<'_, H>) -> O
 }
 
 /// Whether a peer can still reach a region.
-fn reachable<H: Harness>(lab: &mut Lab<'_, H>, probe: &Pair<H::V>, to: RemoteSlice) -> Outcome<bool> {
-    let setup = Setup::new(lab);
+fn reachable<H: Harness>(bed: &mut TestBed<'_, H>, probe: &Pair<H::V>, to: RemoteSlice) -> Outcome<bool> {
+    let setup = Setup::new(bed);
     probe.reconnect(&setup)?;
     probe.a.write(1, 0..to.len, to)?;
-    match lab.completion(&probe.a.sends)?.result {
+    match bed.completion(&probe.a.sends)?.result {
         Ok(_) => Ok(true),
         Err(WcError::RemAccess) => Ok(false),
         Err(other) => Err(Failure::new(format!("a probing write failed with {other:?}"))),
     }
 }
 
-fn a_region_lives_while_a_handle_does<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let probe = lab.pair()?;
+fn a_region_lives_while_a_handle_does<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let probe = bed.pair()?;
     let first = probe.b.pd.alloc_mr(64, ALL_RIGHTS)?;
     let (second, to) = (first.clone(), first.remote(0..8)?);
     check_eq!((first.rkey(), first.addr()), (second.rkey(), second.addr()), "key and address of a clone");
     drop(first);
-    check!(reachable(lab, &probe, to)?, "a region with a living handle is gone");
+    check!(reachable(bed, &probe, to)?, "a region with a living handle is gone");
     drop(second);
-    check!(!reachable(lab, &probe, to)?, "a region without handles lives on");
+    check!(!reachable(bed, &probe, to)?, "a region without handles lives on");
     Ok(())
 }
 
-fn a_region_lives_while_a_request_holds_it<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let (Pair { a, b }, probe) = (lab.pair()?, lab.pair()?);
+fn a_region_lives_while_a_request_holds_it<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let (Pair { a, b }, probe) = (bed.pair()?, bed.pair()?);
     let into = b.pd.alloc_mr(64, ALL_RIGHTS)?;
     b.qp.post_recv(&[RecvWr { wr_id: 1, data: &[Sge { mr: &into, at: 0, len: 64 }] }])?;
     drop(into);
@@ -133,64 +133,68 @@ fn a_region_lives_while_a_request_holds_it<H: Harness>(lab: &mut Lab<'_, H>) -> 
         flags: SendFlags::SIGNALED,
     }])?;
     drop(from);
-    check_eq!(lab.done(&b.recvs, 1)?.len, 64, "a message between regions without handles");
-    lab.done(&a.sends, 2)?;
+    check_eq!(bed.done(&b.recvs, 1)?.len, 64, "a message between regions without handles");
+    bed.done(&a.sends, 2)?;
     // The domain of `probe` differs, so a region of its own shows that completion lets go.
     let held = probe.b.pd.alloc_mr(64, ALL_RIGHTS)?;
     let to = held.remote(0..8)?;
     probe.b.qp.post_recv(&[RecvWr { wr_id: 3, data: &[Sge { mr: &held, at: 0, len: 64 }] }])?;
     drop(held);
     probe.a.send(4, 0..8)?;
-    lab.done(&probe.b.recvs, 3)?;
-    lab.done(&probe.a.sends, 4)?;
-    check!(!reachable(lab, &probe, to)?, "a region lives on after its last request completed");
+    bed.done(&probe.b.recvs, 3)?;
+    bed.done(&probe.a.sends, 4)?;
+    check!(!reachable(bed, &probe, to)?, "a region lives on after its last request completed");
     Ok(())
 }
 
 /// A queue pair in Init that holds the only claim on a region of the probe's domain.
-fn holder<H: Harness>(lab: &mut Lab<'_, H>, probe: &Pair<H::V>) -> Outcome<(End<H::V>, RemoteSlice)> {
-    let setup = Setup::new(lab);
+fn holder<H: Harness>(bed: &mut TestBed<'_, H>, probe: &Pair<H::V>) -> Outcome<(End<H::V>, RemoteSlice)> {
+    let setup = Setup::new(bed);
     let region = probe.b.pd.alloc_mr(64, ALL_RIGHTS)?;
     let (sends, recvs) = (probe.b.ctx.create_cq(8, None)?, probe.b.ctx.create_cq(8, None)?);
-    let end = lab.end_on(1, probe.b.pd.clone(), sends, recvs, &setup)?;
+    let end = bed.end_on(1, probe.b.pd.clone(), sends, recvs, &setup)?;
     end.qp.modify(&end.to_init(&setup))?;
     end.qp.post_recv(&[RecvWr { wr_id: 1, data: &[Sge { mr: &region, at: 0, len: 64 }] }])?;
     let to = region.remote(0..8)?;
     Ok((end, to))
 }
 
-fn a_destroyed_queue_pair_lets_its_regions_go<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let probe = lab.pair()?;
-    let (end, to) = holder(lab, &probe)?;
-    check!(reachable(lab, &probe, to)?, "a region that a receive holds is gone");
+fn a_destroyed_queue_pair_lets_its_regions_go<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let probe = bed.pair()?;
+    let (end, to) = holder(bed, &probe)?;
+    check!(reachable(bed, &probe, to)?, "a region that a receive holds is gone");
     drop(end);
-    check!(!reachable(lab, &probe, to)?, "a region lives on after its queue pair");
+    check!(!reachable(bed, &probe, to)?, "a region lives on after its queue pair");
     Ok(())
 }
 
-fn a_reset_queue_pair_lets_its_regions_go<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let probe = lab.pair()?;
-    let (end, to) = holder(lab, &probe)?;
+fn a_reset_queue_pair_lets_its_regions_go<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let probe = bed.pair()?;
+    let (end, to) = holder(bed, &probe)?;
     end.qp.modify(&Modify::Reset)?;
-    check!(!reachable(lab, &probe, to)?, "a region lives on after its queue pair was reset");
+    check!(!reachable(bed, &probe, to)?, "a region lives on after its queue pair was reset");
     Ok(())
 }
 
-fn a_region_outlives_its_domains_handle<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let Pair { a, b } = lab.pair_with(&setup)?;
+fn a_region_outlives_its_domains_handle<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let Pair { a, b } = bed.pair_with(&setup)?;
     let End { qp, mr, sends, pd, ctx, .. } = a;
     drop((pd, ctx));
     let data = [Sge { mr: &mr, at: 0, len: 8 }];
     let op = SendOp::Write { to: b.word(0)?, imm: None };
     qp.post_send(&[SendWr { wr_id: 1, op, data: Payload::Sge(&data), flags: SendFlags::SIGNALED }])?;
-    lab.done(&sends, 1)?;
+    bed.done(&sends, 1)?;
     Ok(())
 }
 
 /// A region of memory that the harness brings, on the second node of a pair.
-fn brought<H: Harness>(lab: &mut Lab<'_, H>, pair: &Pair<H::V>, len: usize) -> Outcome<<H::V as Verbs>::Mr> {
-    let memory = lab
+fn brought<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+    pair: &Pair<H::V>,
+    len: usize,
+) -> Outcome<<H::V as Verbs>::Mr> {
+    let memory = bed
         .harness
         .brought_memory(len)
         .ok_or_else(|| Failure::new("the harness names the capability and brings no memory"))?;
@@ -198,19 +202,19 @@ fn brought<H: Harness>(lab: &mut Lab<'_, H>, pair: &Pair<H::V>, len: usize) -> O
     Ok(pair.b.pd.register(memory, ALL_RIGHTS)?)
 }
 
-fn brought_memory_serves_like_any_other<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let pair = lab.pair()?;
-    let mr = brought(lab, &pair, 8_192)?;
+fn brought_memory_serves_like_any_other<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
+    let mr = brought(bed, &pair, 8_192)?;
     let data = pattern(3_000, 1);
     pair.a.fill(0, &data)?;
     pair.b.qp.post_recv(&[RecvWr { wr_id: 1, data: &[Sge { mr: &mr, at: 64, len: 3_000 }] }])?;
     pair.a.send(2, 0..3_000)?;
-    lab.done(&pair.b.recvs, 1)?;
-    lab.done(&pair.a.sends, 2)?;
+    bed.done(&pair.b.recvs, 1)?;
+    bed.done(&pair.a.sends, 2)?;
     pair.a.write(3, 0..3_000, mr.remote(4_096..7_096)?)?;
     pair.a.read(4, 10_000..13_000, mr.remote(4_096..7_096)?)?;
-    lab.done(&pair.a.sends, 3)?;
-    lab.done(&pair.a.sends, 4)?;
+    bed.done(&pair.a.sends, 3)?;
+    bed.done(&pair.a.sends, 4)?;
     let mut seen = vec![0; 3_000];
     mr.read(64, &mut seen)?;
     check!(seen == data, "the message changed");
@@ -219,23 +223,23 @@ fn brought_memory_serves_like_any_other<H: Harness>(lab: &mut Lab<'_, H>) -> Out
     Ok(())
 }
 
-fn brought_memory_keeps_what_was_in_it<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let pair = lab.pair()?;
-    let memory = lab.harness.brought_memory(64).ok_or_else(|| Failure::new("no memory was brought"))?;
+fn brought_memory_keeps_what_was_in_it<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
+    let memory = bed.harness.brought_memory(64).ok_or_else(|| Failure::new("no memory was brought"))?;
     let mr = pair.b.pd.register(memory, ALL_RIGHTS)?;
     mr.store(0, 9)?;
     pair.a.read(1, 0..8, mr.remote(0..8)?)?;
-    lab.done(&pair.a.sends, 1)?;
+    bed.done(&pair.a.sends, 1)?;
     check_eq!(pair.a.mr.load(0)?, 9, "what the owner had stored");
     Ok(())
 }
 
-fn brought_memory_is_given_back<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let probe = lab.pair()?;
-    let mr = brought(lab, &probe, 64)?;
+fn brought_memory_is_given_back<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let probe = bed.pair()?;
+    let mr = brought(bed, &probe, 64)?;
     let to = mr.remote(0..8)?;
-    check!(reachable(lab, &probe, to)?, "brought memory cannot be reached");
+    check!(reachable(bed, &probe, to)?, "brought memory cannot be reached");
     drop(mr);
-    check!(!reachable(lab, &probe, to)?, "brought memory can be reached after its region is gone");
+    check!(!reachable(bed, &probe, to)?, "brought memory can be reached after its region is gone");
     Ok(())
 }

@@ -17,8 +17,8 @@ cases! { "misuse":
     a_region_larger_than_the_device_allows_is_refused, "11.2.8.1";
 }
 
-fn oversize_inline_data_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn oversize_inline_data_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     b.recv(1, 0..4096)?;
     let most = a.qp.query()?.caps.max_inline as usize;
     let data = pattern(most + 1, 1);
@@ -37,14 +37,14 @@ fn oversize_inline_data_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome 
         most + 1
     );
     post(most)?;
-    lab.done(&a.sends, most as u64)?;
-    lab.done(&b.recvs, 1)?;
+    bed.done(&a.sends, most as u64)?;
+    bed.done(&b.recvs, 1)?;
     check_eq!(b.bytes(0..most)?, data[..most], "the largest inline message");
     Ok(())
 }
 
-fn too_many_ranges_are_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn too_many_ranges_are_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     let caps = a.qp.query()?.caps;
     let many = vec![a.sge(0..1); caps.max_send_sge.max(caps.max_recv_sge) as usize + 1];
     let (sends, recvs) = (&many[..=caps.max_send_sge as usize], &many[..=caps.max_recv_sge as usize]);
@@ -71,8 +71,8 @@ fn too_many_ranges_are_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     Ok(())
 }
 
-fn inline_data_is_refused_where_nothing_is_sent<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn inline_data_is_refused_where_nothing_is_sent<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     let wr = SendWr {
         wr_id: 1,
         op: SendOp::Read { from: b.word(0)? },
@@ -87,8 +87,8 @@ fn inline_data_is_refused_where_nothing_is_sent<H: Harness>(lab: &mut Lab<'_, H>
     Ok(())
 }
 
-fn an_atomic_wants_one_local_range_of_eight_bytes<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn an_atomic_wants_one_local_range_of_eight_bytes<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     let (short, long, two) = ([a.sge(0..4)], [a.sge(0..16)], [a.sge(0..4), a.sge(8..12)]);
     let bad = [
         ("none", Payload::None),
@@ -106,7 +106,7 @@ fn an_atomic_wants_one_local_range_of_eight_bytes<H: Harness>(lab: &mut Lab<'_, 
             "an atomic whose old value would go to {what}"
         );
     }
-    lab.settle();
+    bed.settle();
     check_eq!(b.mr.load(0)?, 0, "the word after refused atomics");
     Ok(())
 }
@@ -114,12 +114,12 @@ fn an_atomic_wants_one_local_range_of_eight_bytes<H: Harness>(lab: &mut Lab<'_, 
 /// Posts a send from ranges that must not be touched: refused at once with `refusal`, or failed by the adapter as
 /// a local protection error (IBA 10.10.2.2 has it so, and a backend that knows earlier may say so earlier).
 fn never_sent<H: Harness>(
-    lab: &mut Lab<'_, H>,
+    bed: &mut TestBed<'_, H>,
     pair: &Pair<H::V>,
     ranges: &[Sge<'_, <H::V as Verbs>::Mr>],
     refusal: fn(&VerbsError) -> bool,
 ) -> Outcome {
-    let setup = Setup::new(lab);
+    let setup = Setup::new(bed);
     let Pair { a, b } = pair;
     pair.reconnect(&setup)?;
     b.recv(9, 0..64)?;
@@ -129,9 +129,9 @@ fn never_sent<H: Harness>(
     match sent {
         Err(PostError { posted: 0, why }) if refusal(&why) => {}
         Err(other) => return Err(Failure::new(format!("a send was refused with {other:?}"))),
-        Ok(()) => lab.fails(&a.sends, 1, WcError::LocProt)?,
+        Ok(()) => bed.fails(&a.sends, 1, WcError::LocProt)?,
     }
-    lab.settle();
+    bed.settle();
     check!(b.poll_recvs()?.is_empty(), "a message arrived from memory that is out of bounds");
 
     pair.reconnect(&setup)?;
@@ -140,38 +140,38 @@ fn never_sent<H: Harness>(
         Err(other) => Err(Failure::new(format!("a receive was refused with {other:?}"))),
         Ok(()) => {
             b.send(3, 0..1)?;
-            lab.fails(&a.recvs, 2, WcError::LocProt)?;
-            lab.fails(&b.sends, 3, WcError::RemOp)
+            bed.fails(&a.recvs, 2, WcError::LocProt)?;
+            bed.fails(&b.sends, 3, WcError::RemOp)
         }
     }
 }
 
-fn a_range_outside_its_region_is_never_sent<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let pair = lab.pair()?;
+fn a_range_outside_its_region_is_never_sent<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
     let size = pair.a.mr.len() as u32;
     for local in [size - 7..size + 1, size..size + 8, u32::MAX - 7..u32::MAX] {
         let outside = [pair.a.sge(0..1), pair.a.sge(local.clone())];
-        never_sent(lab, &pair, &outside, |why| matches!(why, VerbsError::OutOfRange { .. }))
+        never_sent(bed, &pair, &outside, |why| matches!(why, VerbsError::OutOfRange { .. }))
             .map_err(|e| e.during(format!("bytes {local:?} of a region of {size}")))?;
     }
-    let setup = Setup::new(lab);
+    let setup = Setup::new(bed);
     pair.reconnect(&setup)?;
     pair.b.recv(1, 0..8)?;
     pair.a.send(2, size - 8..size)?;
-    lab.done(&pair.a.sends, 2)?;
+    bed.done(&pair.a.sends, 2)?;
     Ok(())
 }
 
-fn another_domains_region_is_never_sent<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let pair = lab.pair()?;
+fn another_domains_region_is_never_sent<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
     let other = pair.a.ctx.alloc_pd()?.alloc_mr(64, ALL_RIGHTS)?;
     let ranges = [Sge { mr: &other, at: 0, len: 8 }];
-    never_sent(lab, &pair, &ranges, |why| matches!(why, VerbsError::Foreign(_)))
+    never_sent(bed, &pair, &ranges, |why| matches!(why, VerbsError::Foreign(_)))
 }
 
-fn another_contexts_objects_are_foreign<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let Pair { a, b } = lab.pair_with(&setup)?;
+fn another_contexts_objects_are_foreign<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let Pair { a, b } = bed.pair_with(&setup)?;
     let channel = b.ctx.create_channel()?;
     check_refused!(
         a.ctx.create_cq(8, Some(&channel)),
@@ -196,10 +196,10 @@ fn another_contexts_objects_are_foreign<H: Harness>(lab: &mut Lab<'_, H>) -> Out
     Ok(())
 }
 
-fn two_contexts_of_one_device_do_not_mix<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let end = lab.end(0, &setup)?;
-    let other = lab.machines[0].device.open()?;
+fn two_contexts_of_one_device_do_not_mix<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let end = bed.end(0, &setup)?;
+    let other = bed.machines[0].device.open()?;
     let (cq, pd) = (other.create_cq(8, None)?, other.alloc_pd()?);
     let init = |send_cq| QpInit {
         kind: QpType::Rc,
@@ -219,9 +219,9 @@ fn two_contexts_of_one_device_do_not_mix<H: Harness>(lab: &mut Lab<'_, H>) -> Ou
     Ok(())
 }
 
-fn a_port_that_is_not_there_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    lab.at_least(2)?;
-    let ctx = lab.ctx(0);
+fn a_port_that_is_not_there_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    bed.at_least(2)?;
+    let ctx = bed.ctx(0);
     let ports = ctx.device_attr().ports;
     for port in 1..=ports {
         check_eq!(ctx.port_attr(port)?.state, PortState::Active, "port {port}");
@@ -236,10 +236,10 @@ fn a_port_that_is_not_there_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outc
     Ok(())
 }
 
-fn a_gid_index_beyond_the_table_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    lab.at_least(2)?;
-    let (ctx, other) = (lab.ctx(0), lab.ctx(1));
-    let (port, index) = (lab.machines[0].port, lab.machines[0].gid_index);
+fn a_gid_index_beyond_the_table_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    bed.at_least(2)?;
+    let (ctx, other) = (bed.ctx(0), bed.ctx(1));
+    let (port, index) = (bed.machines[0].port, bed.machines[0].gid_index);
     let gids = ctx.port_attr(port)?.gids;
     check!(index < gids, "the harness names GID {index} of {gids}");
     check!(ctx.gid(port, index)? != other.gid(port, index)?, "two nodes have one GID");
@@ -251,9 +251,9 @@ fn a_gid_index_beyond_the_table_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> 
     Ok(())
 }
 
-fn sizes_beyond_the_device_are_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let end = lab.end(0, &setup)?;
+fn sizes_beyond_the_device_are_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let end = bed.end(0, &setup)?;
     let device = end.ctx.device_attr();
     if let Some(cqe) = device.max_cqe.checked_add(1) {
         check_refused!(
@@ -283,9 +283,9 @@ fn sizes_beyond_the_device_are_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outc
     Ok(())
 }
 
-fn a_region_larger_than_the_device_allows_is_refused<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let end = lab.end(0, &setup)?;
+fn a_region_larger_than_the_device_allows_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let end = bed.end(0, &setup)?;
     let most = end.ctx.device_attr().max_mr_size;
     let Some(size) = most.checked_add(1).and_then(|n| usize::try_from(n).ok()) else { return Ok(()) };
     check_refused!(

@@ -17,10 +17,10 @@ fn names<T>(answer: Result<T>, cap: Caps) -> Outcome {
     }
 }
 
-fn what_a_device_lacks_it_refuses_by_name<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let lacking = Caps::all() - lab.harness.capabilities();
-    let Pair { a, b } = lab.pair_with(&setup)?;
+fn what_a_device_lacks_it_refuses_by_name<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let lacking = Caps::all() - bed.harness.capabilities();
+    let Pair { a, b } = bed.pair_with(&setup)?;
     let path = a.path_to(&b)?;
     if lacking.contains(Caps::UD) {
         names(a.pd.create_ah(&path), Caps::UD)?;
@@ -60,20 +60,20 @@ fn what_a_device_lacks_it_refuses_by_name<H: Harness>(lab: &mut Lab<'_, H>) -> O
         names(a.ctx.out_of_band(), Caps::OUT_OF_BAND)?;
     }
     if lacking.contains(Caps::BROUGHT_MEMORY)
-        && let Some(memory) = lab.harness.brought_memory(64)
+        && let Some(memory) = bed.harness.brought_memory(64)
     {
         names(a.pd.register(memory, ALL_RIGHTS), Caps::BROUGHT_MEMORY)?;
     }
     Ok(())
 }
 
-fn each_port_carries_traffic<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let (mut a, mut b) = (lab.end(0, &setup)?, lab.end(1, &setup)?);
+fn each_port_carries_traffic<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let (mut a, mut b) = (bed.end(0, &setup)?, bed.end(1, &setup)?);
     (a.port, b.port) = (2, 2);
     a.connect(&b, &setup, 0)?;
     b.connect(&a, &setup, 1)?;
     a.write(1, 0..8, b.word(0)?)?;
-    lab.done(&a.sends, 1)?;
+    bed.done(&a.sends, 1)?;
     Ok(())
 }

@@ -19,9 +19,9 @@ cases! { "posting":
     a_receive_slot_is_free_once_its_completion_was_polled, "10.8.2";
 }
 
-fn posts_are_taken_by_the_state<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let (end, peer) = (lab.end(0, &setup)?, lab.end(1, &setup)?);
+fn posts_are_taken_by_the_state<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let (end, peer) = (bed.end(0, &setup)?, bed.end(1, &setup)?);
     let steps = [
         (QpState::Reset, None),
         (QpState::Init, Some(end.to_init(&setup))),
@@ -57,9 +57,9 @@ fn posts_are_taken_by_the_state<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     Ok(())
 }
 
-fn receives_posted_before_the_connection_serve_it<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let (a, b) = (lab.end(0, &setup)?, lab.end(1, &setup)?);
+fn receives_posted_before_the_connection_serve_it<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let (a, b) = (bed.end(0, &setup)?, bed.end(1, &setup)?);
     a.connect(&b, &setup, 0)?;
     b.qp.modify(&b.to_init(&setup))?;
     b.recv(1, 0..64)?;
@@ -68,8 +68,8 @@ fn receives_posted_before_the_connection_serve_it<H: Harness>(lab: &mut Lab<'_, 
     b.qp.modify(&b.to_rts(&setup, 1))?;
     a.send(10, 0..64)?;
     a.send(11, 0..64)?;
-    lab.done(&b.recvs, 1)?;
-    lab.done(&b.recvs, 2)?;
+    bed.done(&b.recvs, 1)?;
+    bed.done(&b.recvs, 2)?;
     Ok(())
 }
 
@@ -89,31 +89,31 @@ fn send_list<'a, V: Verbs>(
         .collect()
 }
 
-fn a_list_is_posted_in_order<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn a_list_is_posted_in_order<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     let into = [b.sge(0..8)];
     let list: Vec<_> = (0..5).map(|i| RecvWr { wr_id: 50 + i, data: &into }).collect();
     b.qp.post_recv(&list)?;
     let from = [a.sge(0..8)];
     a.qp.post_send(&send_list::<H::V>(&from, &from, 9))?;
     for i in 0..5 {
-        lab.done(&a.sends, i)?;
-        lab.done(&b.recvs, 50 + i)?;
+        bed.done(&a.sends, i)?;
+        bed.done(&b.recvs, 50 + i)?;
     }
     Ok(())
 }
 
-fn an_empty_list_is_nothing<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b: _b } = lab.pair()?;
+fn an_empty_list_is_nothing<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b: _b } = bed.pair()?;
     a.qp.post_send(&[])?;
     a.qp.post_recv(&[])?;
-    lab.settle();
+    bed.settle();
     check!(a.poll_sends()?.is_empty() && a.poll_recvs()?.is_empty(), "an empty list completed something");
     Ok(())
 }
 
-fn a_refused_send_list_says_how_many_were_accepted<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn a_refused_send_list_says_how_many_were_accepted<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     for i in 0..5 {
         b.recv(i, 0..64)?;
     }
@@ -127,16 +127,16 @@ fn a_refused_send_list_says_how_many_were_accepted<H: Harness>(lab: &mut Lab<'_,
             "a list whose request {bad} has too many ranges"
         );
     }
-    lab.done(&a.sends, 0)?;
-    lab.done(&a.sends, 1)?;
-    lab.settle();
+    bed.done(&a.sends, 0)?;
+    bed.done(&a.sends, 1)?;
+    bed.settle();
     check!(a.poll_sends()?.is_empty(), "a request after the refused one was executed");
     check_eq!(b.poll_recvs()?.len(), 2, "messages that arrived");
     Ok(())
 }
 
-fn a_refused_receive_list_says_how_many_were_accepted<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn a_refused_receive_list_says_how_many_were_accepted<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     let into = [b.sge(0..8)];
     let most = b.qp.query()?.caps.max_recv_sge as usize;
     let too_many = vec![b.sge(0..1); most + 1];
@@ -150,15 +150,15 @@ fn a_refused_receive_list_says_how_many_were_accepted<H: Harness>(lab: &mut Lab<
     );
     for i in 0..3 {
         a.send(i, 0..8)?;
-        lab.done(&b.recvs, i)?;
+        bed.done(&b.recvs, i)?;
     }
     Ok(())
 }
 
-fn a_full_send_queue_refuses_with_its_depth<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let mut setup = Setup::new(lab);
+fn a_full_send_queue_refuses_with_its_depth<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let mut setup = Setup::new(bed);
     setup.caps.max_send_wr = 8;
-    let Pair { a, b } = lab.pair_with(&setup)?;
+    let Pair { a, b } = bed.pair_with(&setup)?;
     let granted = a.qp.query()?.caps.max_send_wr;
     for i in 0..u64::from(granted) {
         a.write(i, 0..8, b.word(0)?)?;
@@ -169,17 +169,17 @@ fn a_full_send_queue_refuses_with_its_depth<H: Harness>(lab: &mut Lab<'_, H>) ->
         "one send more than the queue holds"
     );
     for i in 0..u64::from(granted) {
-        lab.done(&a.sends, i)?;
+        bed.done(&a.sends, i)?;
     }
     a.write(100, 0..8, b.word(0)?)?;
-    lab.done(&a.sends, 100)?;
+    bed.done(&a.sends, 100)?;
     Ok(())
 }
 
-fn a_full_receive_queue_refuses_with_its_depth<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let mut setup = Setup::new(lab);
+fn a_full_receive_queue_refuses_with_its_depth<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let mut setup = Setup::new(bed);
     setup.caps.max_recv_wr = 8;
-    let Pair { a: _a, b } = lab.pair_with(&setup)?;
+    let Pair { a: _a, b } = bed.pair_with(&setup)?;
     let granted = b.qp.query()?.caps.max_recv_wr;
     for i in 0..u64::from(granted) {
         b.recv(i, 0..8)?;
@@ -193,27 +193,27 @@ fn a_full_receive_queue_refuses_with_its_depth<H: Harness>(lab: &mut Lab<'_, H>)
 }
 
 fn unsignaled_sends_hold_their_slots_until_a_later_completion_is_polled<H: Harness>(
-    lab: &mut Lab<'_, H>,
+    bed: &mut TestBed<'_, H>,
 ) -> Outcome {
-    let mut setup = Setup::new(lab);
+    let mut setup = Setup::new(bed);
     setup.caps.max_send_wr = 8;
-    let Pair { a, b } = lab.pair_with(&setup)?;
+    let Pair { a, b } = bed.pair_with(&setup)?;
     let granted = u64::from(a.qp.query()?.caps.max_send_wr);
     let to = b.word(0)?;
     let quiet = |i| a.post_with(i, SendOp::Write { to, imm: None }, 0..8, SendFlags::empty());
     for i in 0..granted - 1 {
         quiet(i)?;
     }
-    lab.settle();
+    bed.settle();
     check!(a.poll_sends()?.is_empty(), "unsignaled requests completed");
     a.write(500, 0..8, to)?;
-    lab.settle();
+    bed.settle();
     check_refused!(
         quiet(501),
         PostError { why: VerbsError::QueueFull { .. }, .. },
         "a post while finished unsignaled requests hold all slots"
     );
-    lab.done(&a.sends, 500)?;
+    bed.done(&a.sends, 500)?;
     for i in 0..granted {
         quiet(600 + i)?;
     }
@@ -225,21 +225,23 @@ fn unsignaled_sends_hold_their_slots_until_a_later_completion_is_polled<H: Harne
     Ok(())
 }
 
-fn a_completion_frees_slots_when_it_is_polled_and_not_before<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let mut setup = Setup::new(lab);
+fn a_completion_frees_slots_when_it_is_polled_and_not_before<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+) -> Outcome {
+    let mut setup = Setup::new(bed);
     setup.caps.max_send_wr = 4;
-    let Pair { a, b } = lab.pair_with(&setup)?;
+    let Pair { a, b } = bed.pair_with(&setup)?;
     let granted = u64::from(a.qp.query()?.caps.max_send_wr);
     for i in 0..granted {
         a.write(i, 0..8, b.word(0)?)?;
     }
-    lab.settle();
+    bed.settle();
     check_refused!(
         a.write(50, 0..8, b.word(0)?),
         PostError { why: VerbsError::QueueFull { .. }, .. },
         "a post before the completions were polled"
     );
-    lab.done(&a.sends, 0)?;
+    bed.done(&a.sends, 0)?;
     a.write(51, 0..8, b.word(0)?)?;
     check_refused!(
         a.write(52, 0..8, b.word(0)?),
@@ -249,45 +251,45 @@ fn a_completion_frees_slots_when_it_is_polled_and_not_before<H: Harness>(lab: &m
     Ok(())
 }
 
-fn an_unsignaled_request_completes_only_in_error<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn an_unsignaled_request_completes_only_in_error<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     let good = SendOp::Write { to: b.word(0)?, imm: None };
     a.post_with(1, good, 0..8, SendFlags::empty())?;
-    lab.settle();
+    bed.settle();
     check!(a.poll_sends()?.is_empty(), "an unsignaled request completed");
     let mut to = b.word(0)?;
     to.rkey = !to.rkey;
     a.post_with(2, SendOp::Write { to, imm: None }, 0..8, SendFlags::empty())?;
-    lab.fails(&a.sends, 2, WcError::RemAccess)?;
+    bed.fails(&a.sends, 2, WcError::RemAccess)?;
     check!(a.poll_sends()?.is_empty(), "a request that had succeeded completed late");
     Ok(())
 }
 
-fn with_signal_all_every_request_completes<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let mut setup = Setup::new(lab);
+fn with_signal_all_every_request_completes<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let mut setup = Setup::new(bed);
     setup.sq_sig_all = true;
-    let Pair { a, b } = lab.pair_with(&setup)?;
+    let Pair { a, b } = bed.pair_with(&setup)?;
     for i in 0..4 {
         a.post_with(i, SendOp::Write { to: b.word(0)?, imm: None }, 0..8, SendFlags::empty())?;
     }
     for i in 0..4 {
-        lab.done(&a.sends, i)?;
+        bed.done(&a.sends, i)?;
     }
     Ok(())
 }
 
 /// Thousands of messages through queues of a few places, one in three signaled.
-fn small_queues_carry_a_long_stream<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+fn small_queues_carry_a_long_stream<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     const MESSAGES: u64 = 1_500;
-    let mut setup = Setup::new(lab);
+    let mut setup = Setup::new(bed);
     (setup.caps.max_send_wr, setup.caps.max_recv_wr, setup.cqe) = (7, 5, 16);
-    let Pair { a, b } = lab.pair_with(&setup)?;
+    let Pair { a, b } = bed.pair_with(&setup)?;
     let depth = u64::from(b.qp.query()?.caps.max_recv_wr);
     for i in 0..depth {
         b.recv(i, 0..8)?;
     }
     let (mut sent, mut signaled, mut received) = (0, 0, 0);
-    let begun = lab.now();
+    let begun = bed.now();
     while received < MESSAGES {
         while sent < MESSAGES {
             let flags = if sent % 3 == 2 { SendFlags::SIGNALED } else { SendFlags::empty() };
@@ -307,25 +309,25 @@ fn small_queues_carry_a_long_stream<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome
             check_eq!((seen.wr_id, seen.result.is_ok()), (3 * signaled + 2, true), "the next signaled send");
             signaled += 1;
         }
-        check!(lab.now() - begun < lab.pace().patience, "stuck after {received} messages of {sent} sent");
-        let span = lab.pace().round_trip / 10;
-        lab.advance(span);
+        check!(bed.now() - begun < bed.timing().timeout, "stuck after {received} messages of {sent} sent");
+        let span = bed.timing().round_trip / 10;
+        bed.advance(span);
     }
     Ok(())
 }
 
-fn a_receive_slot_is_free_once_its_completion_was_polled<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let mut setup = Setup::new(lab);
+fn a_receive_slot_is_free_once_its_completion_was_polled<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let mut setup = Setup::new(bed);
     setup.caps.max_recv_wr = 4;
-    let Pair { a, b } = lab.pair_with(&setup)?;
+    let Pair { a, b } = bed.pair_with(&setup)?;
     let granted = u64::from(b.qp.query()?.caps.max_recv_wr);
     for i in 0..granted {
         b.recv(i, 0..8)?;
     }
     for i in 0..3 * granted {
         a.send(i, 0..8)?;
-        lab.done(&a.sends, i)?;
-        lab.done(&b.recvs, i)?;
+        bed.done(&a.sends, i)?;
+        bed.done(&b.recvs, i)?;
         b.recv(granted + i, 0..8)?;
     }
     Ok(())

@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 
 cases! { "reliability":
     any_program_runs_as_written_on_a_quiet_fabric, "9.7.2", needs Caps::ATOMICS;
-    any_program_runs_as_written_under_loss, "9.7.2", needs Caps::ATOMICS, with Powers::NOISE;
-    any_program_runs_as_written_under_duplication, "9.7.2", needs Caps::ATOMICS, with Powers::NOISE;
-    any_program_runs_as_written_under_delay, "9.7.2", needs Caps::ATOMICS, with Powers::NOISE;
-    any_program_runs_as_written_under_all_of_them, "9.7.2", needs Caps::ATOMICS, with Powers::NOISE;
+    any_program_runs_as_written_under_loss, "9.7.2", needs Caps::ATOMICS, with HarnessCaps::NOISE;
+    any_program_runs_as_written_under_duplication, "9.7.2", needs Caps::ATOMICS, with HarnessCaps::NOISE;
+    any_program_runs_as_written_under_delay, "9.7.2", needs Caps::ATOMICS, with HarnessCaps::NOISE;
+    any_program_runs_as_written_under_all_of_them, "9.7.2", needs Caps::ATOMICS, with HarnessCaps::NOISE;
     any_program_runs_as_written_on_a_loopback, "9.7.2; 17.2.7", needs Caps::ATOMICS;
-    a_failure_is_a_clean_cut, "9.9.2; 10.3.1.7", needs Caps::ATOMICS, with Powers::NOISE;
+    a_failure_is_a_clean_cut, "9.9.2; 10.3.1.7", needs Caps::ATOMICS, with HarnessCaps::NOISE;
 }
 
 /// Requests of each side.
@@ -262,10 +262,10 @@ impl<V: Verbs> Player<V> {
 }
 
 /// Plays until both sides are through.
-fn game<H: Harness>(lab: &mut Lab<'_, H>, pair: Pair<H::V>, seed: u64) -> Outcome {
-    let mut pace = Draw(seed ^ 0x5eed);
+fn game<H: Harness>(bed: &mut TestBed<'_, H>, pair: Pair<H::V>, seed: u64) -> Outcome {
+    let mut gaps = Draw(seed ^ 0x5eed);
     let mut players = [Player::new(pair.a, seed * 2)?, Player::new(pair.b, seed * 2 + 1)?];
-    let begun = lab.now();
+    let begun = bed.now();
     loop {
         let [a, b] = &mut players;
         a.turn(&b.end)?;
@@ -275,11 +275,11 @@ fn game<H: Harness>(lab: &mut Lab<'_, H>, pair: Pair<H::V>, seed: u64) -> Outcom
         if a.finished() && b.finished() {
             break;
         }
-        check!(lab.now() - begun < lab.pace().patience, "the game does not end");
-        let span = Nanos(1 + pace.below(lab.pace().round_trip.0));
-        lab.advance(span);
+        check!(bed.now() - begun < bed.timing().timeout, "the game does not end");
+        let span = Nanos(1 + gaps.below(bed.timing().round_trip.0));
+        bed.advance(span);
     }
-    lab.settle();
+    bed.settle();
     let [a, b] = &players;
     for (side, peer) in [(a, b), (b, a)] {
         check_eq!(peer.end.mr.load(COUNTER)?, side.added, "the counter");
@@ -304,84 +304,84 @@ struct Weather {
 const CALM: Weather = Weather { loss: 0, duplicate: 0, delay: 0 };
 
 /// Packet numbers (some about to wrap), packet sizes and depths that differ from seed to seed.
-fn setup_for_noise<H: Harness>(lab: &Lab<'_, H>, seed: u64) -> Setup {
+fn setup_for_noise<H: Harness>(bed: &TestBed<'_, H>, seed: u64) -> Setup {
     let mut draw = Draw(seed ^ 0xca11);
-    let mut setup = Setup::new(lab);
+    let mut setup = Setup::new(bed);
     let mut psn = || Psn::new(if draw.one_in(3) { 0xff_fff0 } else { draw.next() as u32 });
     setup.psn = [psn(), psn()];
     setup.mtu = if draw.one_in(4) { Mtu::B1024 } else { Mtu::B256 };
     setup.depth = 1 + draw.below(4) as u8;
     setup.serves = setup.depth;
     setup.memory = MEMORY;
-    setup.ack = AckTimeout::at_least(lab.pace().round_trip * 8);
+    setup.ack = AckTimeout::at_least(bed.timing().round_trip * 8);
     setup
 }
 
-fn disturb<H: Harness>(lab: &mut Lab<'_, H>, weather: Weather, setup: &Setup, seed: u64) -> Outcome {
+fn disturb<H: Harness>(bed: &mut TestBed<'_, H>, weather: Weather, setup: &Setup, seed: u64) -> Outcome {
     // A delay of up to two time-outs: requests are sent again while the first copy is still on its way.
     let at_most = setup.ack.span().expect("a time-out") * 2;
     let Weather { loss, duplicate, delay } = weather;
-    lab.inject(Fault::Noise { a: 0, b: 1, loss, duplicate, delay, at_most, seed })?;
+    bed.inject(Fault::Noise { a: 0, b: 1, loss, duplicate, delay, at_most, seed })?;
     Ok(())
 }
 
-fn under<H: Harness>(lab: &mut Lab<'_, H>, weather: Option<Weather>) -> Outcome {
-    for seed in 0..lab.pace().seeds {
-        lab.world(2, seed)?;
-        let setup = setup_for_noise(lab, seed);
-        let pair = lab.pair_with(&setup)?;
+fn under<H: Harness>(bed: &mut TestBed<'_, H>, weather: Option<Weather>) -> Outcome {
+    for seed in 0..bed.timing().seeds {
+        bed.world(2, seed)?;
+        let setup = setup_for_noise(bed, seed);
+        let pair = bed.pair_with(&setup)?;
         if let Some(weather) = weather {
-            disturb(lab, weather, &setup, seed)?;
+            disturb(bed, weather, &setup, seed)?;
         }
-        game(lab, pair, seed).map_err(|e| e.during(format!("seed {seed}")))?;
+        game(bed, pair, seed).map_err(|e| e.during(format!("seed {seed}")))?;
     }
     Ok(())
 }
 
-fn any_program_runs_as_written_on_a_quiet_fabric<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    under(lab, None)
+fn any_program_runs_as_written_on_a_quiet_fabric<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    under(bed, None)
 }
 
-fn any_program_runs_as_written_under_loss<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    under(lab, Some(Weather { loss: 30_000, ..CALM }))
+fn any_program_runs_as_written_under_loss<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    under(bed, Some(Weather { loss: 30_000, ..CALM }))
 }
 
-fn any_program_runs_as_written_under_duplication<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    under(lab, Some(Weather { duplicate: 200_000, ..CALM }))
+fn any_program_runs_as_written_under_duplication<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    under(bed, Some(Weather { duplicate: 200_000, ..CALM }))
 }
 
-fn any_program_runs_as_written_under_delay<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    under(lab, Some(Weather { delay: 100_000, ..CALM }))
+fn any_program_runs_as_written_under_delay<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    under(bed, Some(Weather { delay: 100_000, ..CALM }))
 }
 
-fn any_program_runs_as_written_under_all_of_them<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    under(lab, Some(Weather { loss: 20_000, duplicate: 50_000, delay: 50_000 }))
+fn any_program_runs_as_written_under_all_of_them<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    under(bed, Some(Weather { loss: 20_000, duplicate: 50_000, delay: 50_000 }))
 }
 
-fn any_program_runs_as_written_on_a_loopback<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    for seed in 0..lab.pace().seeds.div_ceil(4) {
-        lab.world(2, seed)?;
-        let setup = setup_for_noise(lab, seed);
-        let pair = lab.pair_between(0, 0, &setup)?;
-        game(lab, pair, seed).map_err(|e| e.during(format!("seed {seed}")))?;
+fn any_program_runs_as_written_on_a_loopback<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    for seed in 0..bed.timing().seeds.div_ceil(4) {
+        bed.world(2, seed)?;
+        let setup = setup_for_noise(bed, seed);
+        let pair = bed.pair_between(0, 0, &setup)?;
+        game(bed, pair, seed).map_err(|e| e.during(format!("seed {seed}")))?;
     }
     Ok(())
 }
 
 /// Where losses do exhaust the retries, the completions are successes, then one true error, then flushes; and
 /// the counter lies between what is known to be added and what was asked for.
-fn a_failure_is_a_clean_cut<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    for seed in 0..lab.pace().seeds {
-        lab.world(2, seed)?;
-        let mut setup = setup_for_noise(lab, seed);
+fn a_failure_is_a_clean_cut<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    for seed in 0..bed.timing().seeds {
+        bed.world(2, seed)?;
+        let mut setup = setup_for_noise(bed, seed);
         setup.retry = retries((seed % 3) as u8);
-        let Pair { a, b } = lab.pair_with(&setup)?;
-        disturb(lab, Weather { loss: 150_000, duplicate: 20_000, delay: 20_000 }, &setup, seed)?;
+        let Pair { a, b } = bed.pair_with(&setup)?;
+        disturb(bed, Weather { loss: 150_000, duplicate: 20_000, delay: 20_000 }, &setup, seed)?;
         const N: u64 = 40;
         for i in 0..N {
             a.fetch_add(i, i as u32 * 8, b.word(4_096)?, 1)?;
         }
-        let seen = lab.completions(&a.sends, N as usize)?;
+        let seen = bed.completions(&a.sends, N as usize)?;
         let good = seen.iter().take_while(|c| c.result.is_ok()).count();
         for (i, completion) in seen.iter().enumerate() {
             let expected = match i.cmp(&good) {
@@ -398,7 +398,7 @@ fn a_failure_is_a_clean_cut<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
         b.qp.modify(&Modify::Err)?;
         let fixed = b.mr.load(4_096)?;
         check!((good as u64..=N).contains(&fixed), "seed {seed}: {good} known, {fixed} executed of {N}");
-        lab.advance(setup.ack.span().expect("a time-out") * 10);
+        bed.advance(setup.ack.span().expect("a time-out") * 10);
         check_eq!(b.mr.load(4_096)?, fixed, "seed {seed}: the counter after the fence");
     }
     Ok(())

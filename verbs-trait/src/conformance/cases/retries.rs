@@ -3,50 +3,52 @@
 use super::prelude::*;
 
 cases! { "retries":
-    as_many_losses_as_retries_are_survived, "9.9.2.1.2", with Powers::STRIKE;
-    one_loss_more_than_retries_is_fatal, "9.9.2.1.2", with Powers::STRIKE;
-    lost_acknowledgements_count_like_lost_requests, "9.9.2.1.2", with Powers::STRIKE;
-    the_request_is_sent_once_and_once_more_a_retry, "9.9.2.1.2", with Powers::STRIKE;
-    progress_gives_all_retries_back, "9.9.2.1.2", with Powers::STRIKE;
-    a_time_out_comes_after_one_to_four_times_its_span, "9.7.6.1.3", with Powers::STRIKE | Powers::EXACT_CLOCK;
-    exhaustion_takes_one_to_four_spans_for_each_attempt, "9.7.6.1.3", with Powers::STRIKE | Powers::EXACT_CLOCK;
-    without_a_time_out_a_lost_request_waits_for_ever, "9.7.6.1.3", with Powers::STRIKE;
-    a_short_cut_is_survived, "9.7.6.1.3", with Powers::CUT;
-    a_long_cut_exhausts_the_retries_of_what_is_posted, "9.9.2.1.2", with Powers::CUT;
-    a_cut_does_not_touch_an_idle_connection, "9.7.6.1.3", with Powers::CUT;
+    as_many_losses_as_retries_are_survived, "9.9.2.1.2", with HarnessCaps::STRIKE;
+    one_loss_more_than_retries_is_fatal, "9.9.2.1.2", with HarnessCaps::STRIKE;
+    lost_acknowledgements_count_like_lost_requests, "9.9.2.1.2", with HarnessCaps::STRIKE;
+    the_request_is_sent_once_and_once_more_a_retry, "9.9.2.1.2", with HarnessCaps::STRIKE;
+    progress_gives_all_retries_back, "9.9.2.1.2", with HarnessCaps::STRIKE;
+    a_time_out_comes_after_one_to_four_times_its_span, "9.7.6.1.3",
+        with HarnessCaps::STRIKE | HarnessCaps::EXACT_CLOCK;
+    exhaustion_takes_one_to_four_spans_for_each_attempt, "9.7.6.1.3",
+        with HarnessCaps::STRIKE | HarnessCaps::EXACT_CLOCK;
+    without_a_time_out_a_lost_request_waits_for_ever, "9.7.6.1.3", with HarnessCaps::STRIKE;
+    a_short_cut_is_survived, "9.7.6.1.3", with HarnessCaps::CUT;
+    a_long_cut_exhausts_the_retries_of_what_is_posted, "9.9.2.1.2", with HarnessCaps::CUT;
+    a_cut_does_not_touch_an_idle_connection, "9.7.6.1.3", with HarnessCaps::CUT;
 }
 
 /// A pair with so many retries and a time-out that is short enough to be waited for often.
-pub(super) fn with_retries<H: Harness>(lab: &mut Lab<'_, H>, retry: u8) -> Outcome<(Pair<H::V>, Setup)> {
-    lab.world(2, 0)?;
-    let mut setup = Setup::new(lab);
+pub(super) fn with_retries<H: Harness>(bed: &mut TestBed<'_, H>, retry: u8) -> Outcome<(Pair<H::V>, Setup)> {
+    bed.world(2, 0)?;
+    let mut setup = Setup::new(bed);
     setup.retry = retries(retry);
-    Ok((lab.pair_with(&setup)?, setup))
+    Ok((bed.pair_with(&setup)?, setup))
 }
 
-fn as_many_losses_as_retries_are_survived<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+fn as_many_losses_as_retries_are_survived<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     for k in 0..=7u8 {
-        let (Pair { a, b }, _) = with_retries(lab, k)?;
+        let (Pair { a, b }, _) = with_retries(bed, k)?;
         b.recv(1, 0..64)?;
-        let lost = lab.strike((0, 1), PacketClass::Request, u64::from(k), Act::Drop)?;
+        let lost = bed.strike((0, 1), PacketClass::Request, u64::from(k), Act::Drop)?;
         a.send(2, 0..64)?;
-        lab.done(&a.sends, 2).map_err(|e| e.during(format!("{k} retries, {k} losses")))?;
-        lab.done(&b.recvs, 1)?;
-        check_eq!(lab.struck(lost), u64::from(k), "packets lost");
+        bed.done(&a.sends, 2).map_err(|e| e.during(format!("{k} retries, {k} losses")))?;
+        bed.done(&b.recvs, 1)?;
+        check_eq!(bed.struck(lost), u64::from(k), "packets lost");
     }
     Ok(())
 }
 
-fn one_loss_more_than_retries_is_fatal<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+fn one_loss_more_than_retries_is_fatal<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     for k in 0..=7u8 {
-        let (Pair { a, b }, _) = with_retries(lab, k)?;
+        let (Pair { a, b }, _) = with_retries(bed, k)?;
         b.recv(1, 0..64)?;
-        let lost = lab.strike((0, 1), PacketClass::Request, u64::from(k) + 1, Act::Drop)?;
+        let lost = bed.strike((0, 1), PacketClass::Request, u64::from(k) + 1, Act::Drop)?;
         a.send(2, 0..64)?;
-        lab.fails(&a.sends, 2, WcError::RetryExc).map_err(|e| e.during(format!("{k} retries")))?;
-        check_eq!(lab.struck(lost), u64::from(k) + 1, "packets lost");
+        bed.fails(&a.sends, 2, WcError::RetryExc).map_err(|e| e.during(format!("{k} retries")))?;
+        check_eq!(bed.struck(lost), u64::from(k) + 1, "packets lost");
         a.send(3, 0..64)?;
-        lab.fails(&a.sends, 3, WcError::Flush)?;
+        bed.fails(&a.sends, 3, WcError::Flush)?;
         check_eq!(a.qp.state(), QpState::Err, "the sender's state");
         check_eq!(b.qp.state(), QpState::Rts, "the receiver's state");
         check!(b.poll_recvs()?.is_empty(), "{k} retries: a lost message arrived");
@@ -54,65 +56,65 @@ fn one_loss_more_than_retries_is_fatal<H: Harness>(lab: &mut Lab<'_, H>) -> Outc
     Ok(())
 }
 
-fn lost_acknowledgements_count_like_lost_requests<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+fn lost_acknowledgements_count_like_lost_requests<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     for (k, losses) in [(0, 1), (1, 1), (1, 2), (3, 3), (3, 4)] {
-        let (Pair { a, b }, _) = with_retries(lab, k)?;
+        let (Pair { a, b }, _) = with_retries(bed, k)?;
         b.recv(1, 0..64)?;
-        lab.strike((1, 0), PacketClass::Ack, losses, Act::Drop)?;
+        bed.strike((1, 0), PacketClass::Ack, losses, Act::Drop)?;
         a.send(2, 0..64)?;
         if losses <= u64::from(k) {
-            lab.done(&a.sends, 2).map_err(|e| e.during(format!("{k} retries, {losses} losses")))?;
+            bed.done(&a.sends, 2).map_err(|e| e.during(format!("{k} retries, {losses} losses")))?;
         } else {
-            lab.fails(&a.sends, 2, WcError::RetryExc)?;
+            bed.fails(&a.sends, 2, WcError::RetryExc)?;
         }
         // It was executed either way, and once.
-        lab.done(&b.recvs, 1)?;
-        lab.settle();
+        bed.done(&b.recvs, 1)?;
+        bed.settle();
         check!(b.poll_recvs()?.is_empty(), "a message was received twice");
     }
     Ok(())
 }
 
-fn the_request_is_sent_once_and_once_more_a_retry<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+fn the_request_is_sent_once_and_once_more_a_retry<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     for k in [0, 1, 2, 7] {
-        let (Pair { a, b }, _) = with_retries(lab, k)?;
+        let (Pair { a, b }, _) = with_retries(bed, k)?;
         b.recv(1, 0..64)?;
-        let lost = lab.strike((0, 1), PacketClass::Request, u64::MAX, Act::Drop)?;
+        let lost = bed.strike((0, 1), PacketClass::Request, u64::MAX, Act::Drop)?;
         a.send(2, 0..64)?;
-        lab.fails(&a.sends, 2, WcError::RetryExc)?;
-        lab.settle();
-        check_eq!(lab.struck(lost), u64::from(k) + 1, "packets sent with {k} retries");
+        bed.fails(&a.sends, 2, WcError::RetryExc)?;
+        bed.settle();
+        check_eq!(bed.struck(lost), u64::from(k) + 1, "packets sent with {k} retries");
     }
     Ok(())
 }
 
-fn progress_gives_all_retries_back<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let (Pair { a, b }, _) = with_retries(lab, 2)?;
+fn progress_gives_all_retries_back<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let (Pair { a, b }, _) = with_retries(bed, 2)?;
     for i in 0..5 {
         b.recv(i, 0..64)?;
-        lab.strike((0, 1), PacketClass::Request, 2, Act::Drop)?;
+        bed.strike((0, 1), PacketClass::Request, 2, Act::Drop)?;
         a.send(i, 0..64)?;
-        lab.done(&a.sends, i).map_err(|e| e.during(format!("message {i}")))?;
+        bed.done(&a.sends, i).map_err(|e| e.during(format!("message {i}")))?;
     }
     Ok(())
 }
 
-fn a_time_out_comes_after_one_to_four_times_its_span<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let shortest = AckTimeout::at_least(lab.pace().round_trip * 2).exponent();
+fn a_time_out_comes_after_one_to_four_times_its_span<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let shortest = AckTimeout::at_least(bed.timing().round_trip * 2).exponent();
     for seed in 0..24 {
         let exponent = shortest + seed as u8 % 3 * 3;
-        lab.world(2, seed)?;
-        let mut setup = Setup::new(lab);
+        bed.world(2, seed)?;
+        let mut setup = Setup::new(bed);
         setup.ack = AckTimeout::new(exponent).expect("a small exponent");
         setup.retry = Retries::NONE;
-        let pair = lab.pair_with(&setup)?;
-        lab.warm(&pair)?;
-        let cut = lab.strike((0, 1), PacketClass::Request, u64::MAX, Act::Drop)?;
-        let begun = lab.now();
+        let pair = bed.pair_with(&setup)?;
+        bed.warm(&pair)?;
+        let cut = bed.strike((0, 1), PacketClass::Request, u64::MAX, Act::Drop)?;
+        let begun = bed.now();
         pair.a.send(1, 0..64)?;
-        lab.fails(&pair.a.sends, 1, WcError::RetryExc)?;
-        within_spans(setup.ack, 1, lab.now() - begun, lab.pace().round_trip)?;
-        lab.heal(cut);
+        bed.fails(&pair.a.sends, 1, WcError::RetryExc)?;
+        within_spans(setup.ack, 1, bed.now() - begun, bed.timing().round_trip)?;
+        bed.heal(cut);
     }
     Ok(())
 }
@@ -129,69 +131,69 @@ fn within_spans(ack: AckTimeout, attempts: u64, took: Nanos, round_trip: Nanos) 
     Ok(())
 }
 
-fn exhaustion_takes_one_to_four_spans_for_each_attempt<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+fn exhaustion_takes_one_to_four_spans_for_each_attempt<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     for k in [1, 3, 7] {
-        let (pair, setup) = with_retries(lab, k)?;
-        lab.warm(&pair)?;
-        lab.strike((0, 1), PacketClass::Request, u64::MAX, Act::Drop)?;
-        let begun = lab.now();
+        let (pair, setup) = with_retries(bed, k)?;
+        bed.warm(&pair)?;
+        bed.strike((0, 1), PacketClass::Request, u64::MAX, Act::Drop)?;
+        let begun = bed.now();
         pair.a.send(1, 0..64)?;
-        lab.fails(&pair.a.sends, 1, WcError::RetryExc)?;
-        within_spans(setup.ack, u64::from(k) + 1, lab.now() - begun, lab.pace().round_trip)?;
+        bed.fails(&pair.a.sends, 1, WcError::RetryExc)?;
+        within_spans(setup.ack, u64::from(k) + 1, bed.now() - begun, bed.timing().round_trip)?;
     }
     Ok(())
 }
 
-fn without_a_time_out_a_lost_request_waits_for_ever<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let mut setup = Setup::new(lab);
+fn without_a_time_out_a_lost_request_waits_for_ever<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let mut setup = Setup::new(bed);
     setup.ack = AckTimeout::NEVER;
-    let Pair { a, b } = lab.pair_with(&setup)?;
+    let Pair { a, b } = bed.pair_with(&setup)?;
     b.recv(1, 0..64)?;
-    lab.strike((0, 1), PacketClass::Request, 1, Act::Drop)?;
+    bed.strike((0, 1), PacketClass::Request, 1, Act::Drop)?;
     a.send(2, 0..64)?;
-    let long = lab.pace().patience / 2;
-    lab.quiet(&a.sends, long)?;
+    let long = bed.timing().timeout / 2;
+    bed.quiet(&a.sends, long)?;
     check_eq!(a.qp.state(), QpState::Rts, "the sender's state");
     check!(b.poll_recvs()?.is_empty(), "a lost message arrived");
     Ok(())
 }
 
-fn a_short_cut_is_survived<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let Pair { a, b } = lab.pair_with(&setup)?;
-    let cut = lab.inject(Fault::Cut { a: 0, b: 1 })?;
+fn a_short_cut_is_survived<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let Pair { a, b } = bed.pair_with(&setup)?;
+    let cut = bed.inject(Fault::Cut { a: 0, b: 1 })?;
     b.recv(1, 0..64)?;
     a.send(2, 0..64)?;
     a.read(3, 0..64, b.remote(64..128)?)?;
-    lab.advance(setup.ack.span().expect("a time-out") * 3);
-    lab.heal(cut);
-    lab.done(&a.sends, 2)?;
-    lab.done(&a.sends, 3)?;
-    lab.done(&b.recvs, 1)?;
+    bed.advance(setup.ack.span().expect("a time-out") * 3);
+    bed.heal(cut);
+    bed.done(&a.sends, 2)?;
+    bed.done(&a.sends, 3)?;
+    bed.done(&b.recvs, 1)?;
     Ok(())
 }
 
-fn a_long_cut_exhausts_the_retries_of_what_is_posted<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
-    lab.inject(Fault::Cut { a: 0, b: 1 })?;
+fn a_long_cut_exhausts_the_retries_of_what_is_posted<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
+    bed.inject(Fault::Cut { a: 0, b: 1 })?;
     a.write(1, 0..64, b.remote(0..64)?)?;
     a.write(2, 0..64, b.remote(0..64)?)?;
-    lab.fails(&a.sends, 1, WcError::RetryExc)?;
-    lab.fails(&a.sends, 2, WcError::Flush)?;
+    bed.fails(&a.sends, 1, WcError::RetryExc)?;
+    bed.fails(&a.sends, 2, WcError::Flush)?;
     check_eq!(b.qp.state(), QpState::Rts, "the far side, which has not been told");
     Ok(())
 }
 
-fn a_cut_does_not_touch_an_idle_connection<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let Pair { a, b } = lab.pair_with(&setup)?;
-    let cut = lab.inject(Fault::Cut { a: 0, b: 1 })?;
+fn a_cut_does_not_touch_an_idle_connection<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let Pair { a, b } = bed.pair_with(&setup)?;
+    let cut = bed.inject(Fault::Cut { a: 0, b: 1 })?;
     b.recv(1, 0..64)?;
-    lab.advance(setup.ack.span().expect("a time-out") * 100);
-    lab.heal(cut);
+    bed.advance(setup.ack.span().expect("a time-out") * 100);
+    bed.heal(cut);
     check_eq!((a.qp.state(), b.qp.state()), (QpState::Rts, QpState::Rts), "both states after the cut");
     a.send(2, 0..64)?;
-    lab.done(&a.sends, 2)?;
-    lab.done(&b.recvs, 1)?;
+    bed.done(&a.sends, 2)?;
+    bed.done(&b.recvs, 1)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::prelude::*;
 
 cases! { "statuses":
-    a_response_that_does_not_fit_its_request_is_bad, "9.7.6.1.1; 11.6.2", with Powers::MANGLE;
+    a_response_that_does_not_fit_its_request_is_bad, "9.7.6.1.1; 11.6.2", with HarnessCaps::MANGLE;
     a_read_that_may_never_be_in_flight_fails_locally, "10.8.2; 11.6.2";
 }
 
@@ -33,29 +33,29 @@ pub const CAUSES: [(WcError, Cause); 13] = [
     (WcError::General, Cause::None("by definition: a status that the contract has no name for")),
 ];
 
-fn a_response_that_does_not_fit_its_request_is_bad<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
+fn a_response_that_does_not_fit_its_request_is_bad<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     for len in [64, 3_000] {
-        let Pair { a, b } = lab.pair()?;
-        lab.strike((1, 0), PacketClass::ReadResponse, 1, Act::Mangle)?;
+        let Pair { a, b } = bed.pair()?;
+        bed.strike((1, 0), PacketClass::ReadResponse, 1, Act::Mangle)?;
         a.read(1, 0..len, b.remote(0..len as usize)?)?;
         a.read(2, 0..8, b.remote(0..8)?)?;
-        lab.fails(&a.sends, 1, WcError::BadResp)?;
-        lab.fails(&a.sends, 2, WcError::Flush)?;
+        bed.fails(&a.sends, 1, WcError::BadResp)?;
+        bed.fails(&a.sends, 2, WcError::Flush)?;
         check_eq!(a.qp.state(), QpState::Err, "the requester's state");
     }
     Ok(())
 }
 
 /// With no read in flight allowed, a read is at odds with its queue pair. A backend may say so at the post.
-fn a_read_that_may_never_be_in_flight_fails_locally<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let mut setup = Setup::new(lab);
+fn a_read_that_may_never_be_in_flight_fails_locally<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let mut setup = Setup::new(bed);
     setup.depth = 0;
-    let Pair { a, b } = lab.pair_with(&setup)?;
+    let Pair { a, b } = bed.pair_with(&setup)?;
     a.write(1, 0..8, b.word(0)?)?;
-    lab.done(&a.sends, 1)?;
+    bed.done(&a.sends, 1)?;
     match a.read(2, 0..8, b.word(0)?) {
         Err(PostError { posted: 0, why: VerbsError::Invalid(_) | VerbsError::TooLarge { .. } }) => Ok(()),
         Err(other) => Err(Failure::new(format!("a read where none may be in flight: {other}"))),
-        Ok(()) => lab.fails(&a.sends, 2, WcError::LocQpOp),
+        Ok(()) => bed.fails(&a.sends, 2, WcError::LocQpOp),
     }
 }

@@ -88,9 +88,9 @@ fn reach<V: Verbs>(state: QpState, end: &End<V>, peer: &End<V>, setup: &Setup) -
 }
 
 /// Tries every request in every state, with those about SQD or without them.
-fn walk<H: Harness>(lab: &mut Lab<'_, H>, sqd: bool, legal: bool) -> Outcome {
-    let setup = Setup::new(lab);
-    let (end, peer) = (lab.end(0, &setup)?, lab.end(1, &setup)?);
+fn walk<H: Harness>(bed: &mut TestBed<'_, H>, sqd: bool, legal: bool) -> Outcome {
+    let setup = Setup::new(bed);
+    let (end, peer) = (bed.end(0, &setup)?, bed.end(1, &setup)?);
     for from in STATES {
         for ask in ASKS {
             let about_sqd = from == QpState::Sqd || matches!(ask, Ask::Sqd | Ask::Resume);
@@ -115,25 +115,27 @@ fn walk<H: Harness>(lab: &mut Lab<'_, H>, sqd: bool, legal: bool) -> Outcome {
     Ok(())
 }
 
-fn every_legal_edge_is_taken<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    walk(lab, false, true)
+fn every_legal_edge_is_taken<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    walk(bed, false, true)
 }
 
-fn every_illegal_edge_is_refused_and_changes_nothing<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    walk(lab, false, false)
+fn every_illegal_edge_is_refused_and_changes_nothing<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    walk(bed, false, false)
 }
 
-fn every_legal_edge_of_sqd_is_taken<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    walk(lab, true, true)
+fn every_legal_edge_of_sqd_is_taken<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    walk(bed, true, true)
 }
 
-fn every_illegal_edge_of_sqd_is_refused_and_changes_nothing<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    walk(lab, true, false)
+fn every_illegal_edge_of_sqd_is_refused_and_changes_nothing<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    walk(bed, true, false)
 }
 
-fn a_fresh_queue_pair_is_in_reset_with_the_sizes_it_asked_for<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let end = lab.end(0, &setup)?;
+fn a_fresh_queue_pair_is_in_reset_with_the_sizes_it_asked_for<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+) -> Outcome {
+    let setup = Setup::new(bed);
+    let end = bed.end(0, &setup)?;
     let seen = end.qp.query()?;
     check_eq!(end.qp.state(), QpState::Reset, "a new queue pair's state");
     check_eq!(seen.state, QpState::Reset, "a new queue pair's queried state");
@@ -148,15 +150,15 @@ fn a_fresh_queue_pair_is_in_reset_with_the_sizes_it_asked_for<H: Harness>(lab: &
             && granted.max_inline >= asked.max_inline,
         "asked for {asked:?}, was granted {granted:?}"
     );
-    let other = lab.end(0, &setup)?;
+    let other = bed.end(0, &setup)?;
     check!(other.qp.num() != end.qp.num(), "two queue pairs of a device have one number");
     check!(end.qp.num().0 < 1 << 24, "a queue pair number of more than 24 bits");
     Ok(())
 }
 
-fn init_refuses_a_port_that_is_not_there<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let end = lab.end(0, &setup)?;
+fn init_refuses_a_port_that_is_not_there<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let end = bed.end(0, &setup)?;
     for port in [0, end.ctx.device_attr().ports + 1, u8::MAX] {
         let init = Modify::Init(ToInit { port, pkey_index: 0, access: ALL_RIGHTS, qkey: 0 });
         check_refused!(
@@ -169,9 +171,9 @@ fn init_refuses_a_port_that_is_not_there<H: Harness>(lab: &mut Lab<'_, H>) -> Ou
     Ok(())
 }
 
-fn rtr_refuses_what_device_and_port_cannot_do<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let (end, peer) = (lab.end(0, &setup)?, lab.end(1, &setup)?);
+fn rtr_refuses_what_device_and_port_cannot_do<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let (end, peer) = (bed.end(0, &setup)?, bed.end(1, &setup)?);
     let Modify::Rtr(good) = end.to_rtr(&peer, &setup, 0)? else { unreachable!("to_rtr makes an Rtr") };
     let (device, port) = (end.ctx.device_attr(), end.ctx.port_attr(end.port)?);
     let mut bad = Vec::new();
@@ -205,9 +207,11 @@ fn rtr_refuses_what_device_and_port_cannot_do<H: Harness>(lab: &mut Lab<'_, H>) 
     Ok(())
 }
 
-fn rts_refuses_more_reads_in_flight_than_the_device_can_have<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let mut setup = Setup::new(lab);
-    let (end, peer) = (lab.end(0, &setup)?, lab.end(1, &setup)?);
+fn rts_refuses_more_reads_in_flight_than_the_device_can_have<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+) -> Outcome {
+    let mut setup = Setup::new(bed);
+    let (end, peer) = (bed.end(0, &setup)?, bed.end(1, &setup)?);
     end.qp.modify(&end.to_init(&setup))?;
     end.qp.modify(&end.to_rtr(&peer, &setup, 0)?)?;
     let most = end.ctx.device_attr().max_rd_atomic;
@@ -225,8 +229,8 @@ fn rts_refuses_more_reads_in_flight_than_the_device_can_have<H: Harness>(lab: &m
     Ok(())
 }
 
-fn a_query_returns_what_was_set<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let mut setup = Setup::new(lab);
+fn a_query_returns_what_was_set<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let mut setup = Setup::new(bed);
     setup.access = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
     setup.mtu = Mtu::B512;
     setup.psn = [Psn::new(0xabc_def), Psn::new(0x123_456)];
@@ -235,7 +239,7 @@ fn a_query_returns_what_was_set<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     setup.rnr_retry = retries(3);
     setup.rnr_timer = RnrTimer::new(17).expect("17 is a code");
     (setup.depth, setup.serves) = (2, 3);
-    let (end, peer) = (lab.end(0, &setup)?, lab.end(1, &setup)?);
+    let (end, peer) = (bed.end(0, &setup)?, bed.end(1, &setup)?);
     let (init, rtr, rts) = (end.to_init(&setup), end.to_rtr(&peer, &setup, 0)?, end.to_rts(&setup, 0));
     for change in [&init, &rtr, &rts] {
         end.qp.modify(change)?;
@@ -258,63 +262,63 @@ fn a_query_returns_what_was_set<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
     Ok(())
 }
 
-fn init_may_be_repeated_with_other_rights<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let mut setup = Setup::new(lab);
-    let (a, b) = (lab.end(0, &setup)?, lab.end(1, &setup)?);
+fn init_may_be_repeated_with_other_rights<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let mut setup = Setup::new(bed);
+    let (a, b) = (bed.end(0, &setup)?, bed.end(1, &setup)?);
     a.connect(&b, &setup, 0)?;
     setup.access = AccessFlags::empty();
     b.qp.modify(&b.to_init(&setup))?;
     setup.access = AccessFlags::REMOTE_WRITE;
     b.connect(&a, &setup, 1)?;
     a.write(1, 0..8, b.word(0)?)?;
-    lab.done(&a.sends, 1)?;
+    bed.done(&a.sends, 1)?;
     Ok(())
 }
 
-fn rights_change_on_a_running_queue_pair<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn rights_change_on_a_running_queue_pair<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     a.write(1, 0..8, b.word(0)?)?;
-    lab.done(&a.sends, 1)?;
+    bed.done(&a.sends, 1)?;
     let update = Update { access: Some(AccessFlags::REMOTE_READ), ..Update::default() };
     b.qp.modify(&Modify::Update(update))?;
     a.read(2, 0..8, b.word(0)?)?;
-    lab.done(&a.sends, 2)?;
+    bed.done(&a.sends, 2)?;
     a.write(3, 0..8, b.word(0)?)?;
-    lab.fails(&a.sends, 3, WcError::RemInvReq)
+    bed.fails(&a.sends, 3, WcError::RemInvReq)
 }
 
-fn a_queue_pair_that_is_ready_to_receive_answers_requests<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let (a, b) = (lab.end(0, &setup)?, lab.end(1, &setup)?);
+fn a_queue_pair_that_is_ready_to_receive_answers_requests<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let (a, b) = (bed.end(0, &setup)?, bed.end(1, &setup)?);
     b.qp.modify(&b.to_init(&setup))?;
     b.qp.modify(&b.to_rtr(&a, &setup, 1)?)?;
     a.connect(&b, &setup, 0)?;
     b.recv(9, 0..64)?;
     a.send(1, 0..64)?;
     a.read(2, 0..64, b.remote(0..64)?)?;
-    lab.done(&a.sends, 1)?;
-    lab.done(&a.sends, 2)?;
-    lab.done(&b.recvs, 9)?;
+    bed.done(&a.sends, 1)?;
+    bed.done(&a.sends, 2)?;
+    bed.done(&b.recvs, 9)?;
     check_eq!(b.qp.state(), QpState::Rtr, "the responder's state");
     Ok(())
 }
 
-fn reset_drops_posted_requests_silently<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let Pair { a, b } = lab.pair()?;
+fn reset_drops_posted_requests_silently<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
     b.qp.modify(&Modify::Err)?;
     for wr_id in 0..4 {
         a.recv(wr_id, 0..64)?;
         a.send(wr_id, 0..64)?;
     }
     a.qp.modify(&Modify::Reset)?;
-    let span = lab.pace().round_trip * 100;
-    lab.quiet(&a.sends, span)?;
-    lab.quiet(&a.recvs, span)
+    let span = bed.timing().round_trip * 100;
+    bed.quiet(&a.sends, span)?;
+    bed.quiet(&a.recvs, span)
 }
 
-fn a_queue_pair_serves_again_after_reset<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let mut setup = Setup::new(lab);
-    let pair = lab.pair_with(&setup)?;
+fn a_queue_pair_serves_again_after_reset<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let mut setup = Setup::new(bed);
+    let pair = bed.pair_with(&setup)?;
     for round in 0..3 {
         setup.psn = [Psn::new(5 + round), Psn::new(0xff_0000 + round)];
         pair.reconnect(&setup)?;
@@ -323,21 +327,21 @@ fn a_queue_pair_serves_again_after_reset<H: Harness>(lab: &mut Lab<'_, H>) -> Ou
         pair.b.recv(n, 0..64)?;
         pair.b.recv(100 + n, 0..64)?;
         pair.a.send(n, 0..64)?;
-        lab.done(&pair.a.sends, n)?;
-        lab.done(&pair.b.recvs, n)?;
+        bed.done(&pair.a.sends, n)?;
+        bed.done(&pair.b.recvs, n)?;
     }
     Ok(())
 }
 
-fn reset_ends_the_error_state<H: Harness>(lab: &mut Lab<'_, H>) -> Outcome {
-    let setup = Setup::new(lab);
-    let pair = lab.pair_with(&setup)?;
+fn reset_ends_the_error_state<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    let pair = bed.pair_with(&setup)?;
     pair.a.qp.modify(&Modify::Err)?;
     pair.b.qp.modify(&Modify::Err)?;
     pair.reconnect(&setup)?;
     pair.b.recv(2, 0..8)?;
     pair.a.send(1, 0..8)?;
-    lab.done(&pair.a.sends, 1)?;
-    lab.done(&pair.b.recvs, 2)?;
+    bed.done(&pair.a.sends, 1)?;
+    bed.done(&pair.b.recvs, 2)?;
     Ok(())
 }

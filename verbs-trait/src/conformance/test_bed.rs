@@ -1,14 +1,14 @@
-//! A case's workbench: machines, waiting, faults.
+//! A case's test bed: machines, waiting, faults.
 
 use super::failure::check;
-use super::{Act, Failure, Fault, FaultId, Harness, Machine, Outcome, Pace, PacketClass, Powers};
+use super::{Act, Failure, Fault, FaultId, Harness, HarnessCaps, Machine, Outcome, PacketClass, Timing};
 use crate::{
     AsyncEvent, CmEvent, CompletionChannel, CompletionQueue, ConnectionManager, Context, CqId, Device, Done,
     Nanos, Node, Verbs, WcError, WorkCompletion,
 };
 
 /// What a case works with. Made by [`Case::run`](super::Case::run).
-pub struct Lab<'h, H: Harness> {
+pub struct TestBed<'h, H: Harness> {
     pub(super) harness: &'h mut H,
     pub(super) machines: Vec<Machine<H::V>>,
     contexts: Vec<<H::V as Verbs>::Context>,
@@ -16,9 +16,9 @@ pub struct Lab<'h, H: Harness> {
     seconds: Vec<<H::V as Verbs>::Context>,
 }
 
-impl<'h, H: Harness> Lab<'h, H> {
+impl<'h, H: Harness> TestBed<'h, H> {
     pub(super) fn new(harness: &'h mut H) -> Self {
-        Lab { harness, machines: Vec::new(), contexts: Vec::new(), seconds: Vec::new() }
+        TestBed { harness, machines: Vec::new(), contexts: Vec::new(), seconds: Vec::new() }
     }
 
     /// A fresh world; everything of the one before is dropped first.
@@ -52,8 +52,8 @@ impl<'h, H: Harness> Lab<'h, H> {
         self.seconds[node].clone()
     }
 
-    pub(super) fn pace(&self) -> Pace {
-        self.harness.pace()
+    pub(super) fn timing(&self) -> Timing {
+        self.harness.timing()
     }
 
     pub(super) fn now(&self) -> Nanos {
@@ -66,12 +66,12 @@ impl<'h, H: Harness> Lab<'h, H> {
 
     /// Lets everything on its way arrive: many round trips.
     pub(super) fn settle(&mut self) {
-        self.harness.advance(self.pace().round_trip * 20);
+        self.harness.advance(self.timing().round_trip * 20);
     }
 
     /// The shortest wait between two looks.
     fn glance(&self) -> Nanos {
-        Nanos((self.pace().round_trip.0 / 50).max(20))
+        Nanos((self.timing().round_trip.0 / 50).max(20))
     }
 
     /// Waits until `ready` answers something. Looks often at first and then ever more rarely, so that a
@@ -89,7 +89,7 @@ impl<'h, H: Harness> Lab<'h, H> {
                 return Ok(found);
             }
             let waited = self.now() - begun;
-            if waited >= self.pace().patience {
+            if waited >= self.timing().timeout {
                 return Err(stuck);
             }
             self.advance(self.glance().max(waited / 50));
@@ -166,14 +166,14 @@ impl<'h, H: Harness> Lab<'h, H> {
 
     /// Puts a fault in force.
     pub(super) fn inject(&mut self, fault: Fault) -> Outcome<FaultId> {
-        let power = match &fault {
-            Fault::Strike { act: Act::Mangle, .. } => Powers::MANGLE,
-            Fault::Strike { .. } => Powers::STRIKE,
-            Fault::Cut { .. } => Powers::CUT,
-            Fault::Noise { .. } => Powers::NOISE,
-            Fault::PortDown { .. } => Powers::PORT,
+        let needed = match &fault {
+            Fault::Strike { act: Act::Mangle, .. } => HarnessCaps::MANGLE,
+            Fault::Strike { .. } => HarnessCaps::STRIKE,
+            Fault::Cut { .. } => HarnessCaps::CUT,
+            Fault::Noise { .. } => HarnessCaps::NOISE,
+            Fault::PortDown { .. } => HarnessCaps::PORT,
         };
-        self.harness.inject(&fault).ok_or(Failure::lacks(power))
+        self.harness.inject(&fault).ok_or(Failure::lacks(needed))
     }
 
     /// Acts on the first `count` packets of a class from one node to another.
@@ -198,7 +198,7 @@ impl<'h, H: Harness> Lab<'h, H> {
         let begun = self.now();
         while self.struck(fault) < packets {
             let waited = self.now() - begun;
-            if waited >= self.pace().patience {
+            if waited >= self.timing().timeout {
                 return Err(stuck);
             }
             self.advance(self.glance().max(waited / 100));
@@ -211,6 +211,6 @@ impl<'h, H: Harness> Lab<'h, H> {
     }
 
     pub(super) fn mount(&mut self, node: usize, program: Box<dyn Node>) -> Outcome {
-        if self.harness.mount(node, program) { Ok(()) } else { Err(Failure::lacks(Powers::MOUNT)) }
+        if self.harness.mount(node, program) { Ok(()) } else { Err(Failure::lacks(HarnessCaps::MOUNT)) }
     }
 }
