@@ -34,9 +34,15 @@
 //! - Order holds within one queue pair and nowhere else.
 //! - An unsignaled request's slot is free only after a later signaled one of its queue was polled.
 //! - An atomic that ended in an error may have executed, or may yet: see [`FarSide`].
+//!
+//! # Features
+//!
+//! `conformance`, off by default: the suite that tests a backend, as the module of that name. A backend's tests switch
+//! it on; a user of the contract does not compile it.
 
 mod caps;
 mod cm;
+#[cfg(feature = "conformance")]
 pub mod conformance;
 mod cq;
 mod device;
