@@ -84,7 +84,7 @@ fn a_failure_file_says_all_that_a_replay_needs_and_how_it_was_found() {
     let scratch = Scratch::new("whole");
     let file = scratch.path("failure.toml");
     let line =
-        ["check", "planted-resend", "--nodes", "3", "--faults", "1", "--kinds", "strand,lose-completion"];
+        ["check", "planted-resend", "--set", "nodes=3", "--faults", "1", "--kinds", "strand,lose-completion"];
     let found = run(&[&line[..], &["--oracle", "linearizability", "--save", &file]].concat());
     assert_eq!(found.status.code(), Some(1), "{}", err(&found));
     let saved: toml::Table = fs::read_to_string(&file).expect("saved").parse().expect("TOML");
@@ -205,14 +205,18 @@ fn the_swarm_of_sixteen_holds_in_every_scheme() {
 fn what_cannot_be_explored_is_told_in_one_line() {
     let scratch = Scratch::new("wrong");
     let empty = scratch.file("empty.toml", "");
-    let wrong: [&[&str]; 12] = [
+    let wrong: [&[&str]; 16] = [
         &["check"],
         &["check", "nowhere"],
-        &["check", "toy-sound-lock", "--nodes", "9"],
+        &["check", "toy-sound-lock", "--set", "nodes=9"],
         &["check", "toy-sound-lock", "--reduction", "magic"],
         &["check", "toy-sound-lock", "--kinds", "drop,bang"],
         &["check", "mcs", "--faults", "1"],
         &["check", "counter", "--kinds", "crash"],
+        &["check", "counter", "--set", "modes=x,s"],
+        &["check", "counter", "--set", "nodes=9"],
+        &["check", "counter", "--set", "nodes"],
+        &["fuzz", "swarm-16", "--set", "nodes=3"],
         &["fuzz", "tickets", "--faults", "1"],
         &["fuzz", "swarm-16", "--kinds", "drop"],
         &["fuzz", "swarm-16-magic"],

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use weft_check::explore::{Choices, Expected, Options, Params, Reduction, Report, Run, Step, Tale, Verdict};
+use weft_check::explore::{Choices, Expected, Options, Reduction, Report, Run, Size, Step, Tale, Verdict};
 use weft_check::worlds::all;
 use weft_sim::explore::{FaultSet, Outcome};
 
 /// Explores a world of the list.
 fn explore(name: &str, modes: Option<&str>, options: &Options) -> Report {
     let entry = all().into_iter().find(|entry| entry.name == name).expect("it is in the list");
-    let params = Params { modes: modes.map(str::to_owned), ..Params::default() };
-    let mut world = (entry.build)(&params).unwrap_or_else(|why| panic!("{name}: {why}"));
+    let size = Size::new(modes.map(|modes| ("modes", modes)));
+    let mut world = entry.build(&size).unwrap_or_else(|why| panic!("{name}: {why}"));
     let mut go_on = |_: &_| ControlFlow::Continue(());
     world.explore(options, &mut go_on).unwrap_or_else(|why| panic!("{name}: {why}"))
 }
@@ -207,7 +207,7 @@ fn messages_arrive_once_and_in_order_when_something_fails_after_a_restart() {
 #[test]
 fn a_message_that_meets_a_new_life_s_connection_while_it_drains_arrives_once() {
     let entry = all().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
-    let mut world = (entry.build)(&Params::default()).expect("its usual size");
+    let mut world = entry.build(&Size::default()).expect("its usual size");
     let steps = "5000040000000001, 5000040000000002 restart, 5000040000000002, 5000040000000003, 5000040000000004, \
         4000044000000001, 5000000000000002, 5000040000000005, 10000400000c0000 strand, 5000040000000006, \
         5000040000000007, 4000044000000003";
@@ -258,7 +258,7 @@ fn hit_somewhere(run: &Run, from: usize, kinds: FaultSet) -> Vec<Choices> {
 #[test]
 fn a_run_tells_of_each_event_and_of_the_end_of_all_that_was_sent() {
     let entry = all().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
-    let mut world = (entry.build)(&Params::default()).expect("its usual size");
+    let mut world = entry.build(&Size::default()).expect("its usual size");
     let kinds = world.usual_faults();
     let options = Options { kinds, ..options(Reduction::Dpor, 2) };
     let mut seen = BTreeSet::new();

@@ -6,7 +6,7 @@ use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
-use weft_check::explore::{Params, Reduction, Strategy, Subject};
+use weft_check::explore::{Reduction, Size, Strategy, Subject, Value};
 use weft_sim::explore::{FaultSet, Outcome};
 
 /// Examples of `weft check`.
@@ -14,6 +14,8 @@ pub const CHECK_EXAMPLES: &str = "\
 Examples:
   What there is to check
     weft check --list
+  A world of another size
+    weft check ncosed --set modes=xs,s
   A bug that was planted: found, made short, and saved
     weft check toy-mcs-links-first
   A world with up to one fault of any kind at any point, for at most ten minutes
@@ -41,24 +43,19 @@ Examples:
   The same as a diagram, in a page for a browser (or .svg)
     weft replay toy-mcs-links-first.failure.toml --diagram run.html";
 
-/// A world, and how large it is.
+/// How large a world is.
 #[derive(Debug, Args)]
-pub struct Size {
-    /// How many nodes [default: the world's own]
-    #[arg(long, value_name = "N")]
-    pub nodes: Option<u32>,
-    /// How many requests each node makes [default: the world's own]
-    #[arg(long, value_name = "K")]
-    pub requests: Option<u32>,
-    /// What the nodes ask for, in the world's own words [default: the world's own]
-    #[arg(long, value_name = "MODES")]
-    pub modes: Option<String>,
+pub struct Sizes {
+    /// Choose something of the world's size, as in nodes=4 or modes=x,s; may be given several times (--list has what there
+    /// is)
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
+    pub set: Vec<(String, Value)>,
 }
 
-impl Size {
-    /// The same as a world takes it.
-    pub fn params(&self) -> Params {
-        Params { nodes: self.nodes, requests: self.requests, modes: self.modes.clone() }
+impl Sizes {
+    /// The same as a world takes it: of two values of one key, the last.
+    pub fn size(&self) -> Size {
+        Size::new(self.set.iter().cloned())
     }
 }
 
@@ -86,7 +83,7 @@ pub struct CheckArgs {
     #[arg(long, exclusive = false, conflicts_with = "world")]
     pub list: bool,
     #[command(flatten)]
-    pub size: Size,
+    pub sizes: Sizes,
     /// The most faults in one execution
     #[arg(long, value_name = "F", default_value_t = 0)]
     pub faults: u32,
@@ -129,7 +126,7 @@ pub struct FuzzArgs {
     #[arg(long, value_name = "J")]
     pub jobs: Option<NonZeroUsize>,
     #[command(flatten)]
-    pub size: Size,
+    pub sizes: Sizes,
     /// The most faults in one run (of the swarm: its scenarios' own) [default: 2, or 0 if the world has no kind]
     #[arg(long, value_name = "F")]
     pub faults: Option<u32>,
@@ -189,6 +186,15 @@ fn kind(name: &str) -> Result<Outcome, String> {
     found.ok_or_else(|| format!("there are: {}", known().collect::<Vec<_>>().join(", ")))
 }
 
+fn setting(text: &str) -> Result<(String, Value), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => {
+            Ok((key.to_string(), value.parse().unwrap_or_else(|never| match never {})))
+        }
+        _ => Err("it is not KEY=VALUE, as in nodes=4".to_string()),
+    }
+}
+
 /// A span of at most a year, so that it can be added to any clock.
 fn seconds(text: &str) -> Result<Duration, String> {
     const YEAR: f64 = 366.0 * 86_400.0;
@@ -209,6 +215,13 @@ mod tests {
         for wrong in ["", "x", "0", "-1", "inf", "nan", "1e12"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_setting_is_a_key_and_a_value() {
+        assert_eq!(setting("nodes=4"), Ok(("nodes".to_string(), Value::Number(4))));
+        assert_eq!(setting("modes=x,s="), Ok(("modes".to_string(), Value::Text("x,s=".to_string()))));
+        assert!(setting("nodes").is_err() && setting("=4").is_err());
     }
 
     #[test]

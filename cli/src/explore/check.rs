@@ -10,13 +10,13 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use weft_check::explore::{Case, Entry, Expected, Found, Hunt, Options, Report, Stopped, Subject};
+use weft_check::explore::{Case, Entry, Expected, Found, Hunt, Key, Options, Report, Size, Stopped, Subject};
 
 /// Explores, reports, saves what failed.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let Some(world) = &args.world else { return list(args.leaves.json) };
     let entry = find(world)?;
-    let mut subject = build(&entry, &args.size.params())?;
+    let mut subject = build(&entry, &args.sizes.size())?;
     interrupt::install();
     let options = options(args, subject.as_ref())?;
     let mut report = explore(args, &options, subject.as_mut())?;
@@ -74,7 +74,7 @@ fn save(
     report: &mut Report,
 ) -> Result<Option<PathBuf>, Failure> {
     let Some(found) = &mut report.counterexample else { return Ok(None) };
-    let case = Case { params: subject.params(), run: found.clone() };
+    let case = Case { size: subject.size(), run: found.clone() };
     let how = Found {
         by: args.reduction.to_string(),
         faults: args.faults,
@@ -193,11 +193,20 @@ struct Listed {
     name: &'static str,
     about: &'static str,
     expected: Expected,
+    /// Its usual size.
+    size: Size,
+    /// What of its size can be chosen.
+    keys: &'static [Key],
+}
+
+fn listed(entry: Entry) -> Result<Listed, Failure> {
+    let size = build(&entry, &Size::default())?.size();
+    let Entry { name, about, expected, keys, .. } = entry;
+    Ok(Listed { name, about, expected, size, keys })
 }
 
 fn list(json: bool) -> Result<Exit, Failure> {
-    let listed: Vec<Listed> =
-        all().iter().map(|&Entry { name, about, expected, .. }| Listed { name, about, expected }).collect();
+    let listed = all().into_iter().map(listed).collect::<Result<Vec<_>, _>>()?;
     if json {
         #[derive(Serialize)]
         struct Worlds {
@@ -206,16 +215,25 @@ fn list(json: bool) -> Result<Exit, Failure> {
         output::json(&Worlds { worlds: listed })?;
         return Ok(Exit::Held);
     }
-    let mut table = Table::new("Worlds", 3, &["world", "must", "what it is"]);
-    for Listed { name, about, expected } in listed {
+    let mut table = Table::new("Worlds", 4, &["world", "must", "size", "what it is"]);
+    let mut keys: Vec<&Key> = Vec::new();
+    for Listed { name, about, expected, size, keys: has } in listed {
         let must = match expected {
             Expected::Held => "hold",
             Expected::Violated => "fail",
             Expected::ViolatedUnderFaults => "fail under a fault",
         };
-        table.row([name.to_string(), must.to_string(), about.to_string()]);
+        table.row([name.to_string(), must.to_string(), size.to_string(), about.to_string()]);
+        keys.extend(has);
     }
     let mut text = String::new();
+    table.print(&mut text);
+    let mut table = Table::new("What --set changes of a size", 2, &["key", "what it says"]);
+    keys.sort_by_key(|key| (key.name, key.help));
+    keys.dedup();
+    for Key { name, help } in keys {
+        table.row([name.to_string(), help.to_string()]);
+    }
     table.print(&mut text);
     output::text(text.trim_start_matches('\n')).map(|()| Exit::Held)
 }

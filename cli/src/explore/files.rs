@@ -22,17 +22,17 @@ pub fn smallest(
     options: &Options,
     found: Found,
 ) -> Result<Failure, Exit> {
-    let before = case.params.clone();
+    let before = case.size.clone();
     let mut watch = |_: &Progress| match interrupt::requested() {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
-    let Case { params, run } =
+    let Case { size, run } =
         explore::smallest(entry, case, hunt, options, &mut watch).map_err(Exit::unfinished)?;
-    let mut subject = build(entry, &params)?;
+    let mut subject = build(entry, &size)?;
     let again = subject.replay(&run.choices, options, true).map_err(Exit::unfinished)?;
-    let larger = (params != before).then_some(before);
-    let failure = Failure::new(entry.name, params, run.choices, &again, options).ok_or_else(|| {
+    let larger = (size != before).then_some(before);
+    let failure = Failure::new(entry.name, size, run.choices, &again, options).ok_or_else(|| {
         Exit::unfinished("the failing run did not fail again: the world is not deterministic")
     })?;
     Ok(Failure { found: Some(Found { params: larger, ..found }), ..failure })

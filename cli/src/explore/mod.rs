@@ -11,7 +11,7 @@ mod swarm;
 mod walks;
 
 use crate::exit::Failure;
-use weft_check::explore::{Entry, Params, Subject, toy};
+use weft_check::explore::{Entry, Size, Subject, toy};
 use weft_check::worlds;
 
 /// Every world, in the order of the list.
@@ -28,6 +28,6 @@ fn find(name: &str) -> Result<Entry, Failure> {
 }
 
 /// Builds a world.
-fn build(entry: &Entry, params: &Params) -> Result<Box<dyn Subject>, Failure> {
-    (entry.build)(params).map_err(|error| Failure::bad_input(format!("{}: {error}", entry.name)))
+fn build(entry: &Entry, size: &Size) -> Result<Box<dyn Subject>, Failure> {
+    entry.build(size).map_err(|error| Failure::bad_input(format!("{}: {error}", entry.name)))
 }

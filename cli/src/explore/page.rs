@@ -36,15 +36,14 @@ pub fn html(saved: &Failure, run: &Run, svg: &str) -> String {
 }
 
 fn facts(saved: &Failure, run: &Run) -> Vec<(&'static str, String)> {
-    let params = &saved.params;
     let mut facts = vec![
         ("Events", run.choices.0.len().to_string()),
         ("Choices that lead there", saved.choices.0.len().to_string()),
         ("Faults", run.choices.faults().to_string()),
     ];
-    facts.extend(params.nodes.map(|nodes| ("Nodes", nodes.to_string())));
-    facts.extend(params.requests.map(|requests| ("Requests of each node", requests.to_string())));
-    facts.extend(params.modes.clone().map(|modes| ("Modes", modes)));
+    if !saved.params.is_empty() {
+        facts.push(("Size", saved.params.to_string()));
+    }
     let kinds: Vec<&str> = saved.kinds.iter().map(Outcome::name).collect();
     facts.push(("Kinds of faults", kinds.join(", ")));
     if let Some(found) = &saved.found {

@@ -6,7 +6,6 @@ use super::fuzz::{Runner, Seed, Target};
 use crate::exit::Failure;
 use crate::run;
 use std::path::PathBuf;
-use weft_check::explore::Params;
 use weft_check::lock_world::{self, RunOptions};
 use weft_check::scenario::{Scenario, Scheme, swarm_of};
 
@@ -23,10 +22,9 @@ pub struct Swarm {
 /// The swarm that a command line asks for, if it asks for one.
 pub fn target(args: &FuzzArgs) -> Result<Option<Swarm>, Failure> {
     let Some(rest) = args.world.strip_prefix(NAME) else { return Ok(None) };
-    let sized = args.size.params() != Params::default();
-    if sized || args.faults.is_some() || !args.kinds.kinds.is_empty() {
+    if !args.sizes.set.is_empty() || args.faults.is_some() || !args.kinds.kinds.is_empty() {
         return Err(Failure::bad_input(format!(
-            "{NAME} draws its own requests and faults: leave out --requests, --faults and the like"
+            "{NAME} draws its own requests and faults: leave out --set, --faults and the like"
         )));
     }
     let scheme = match rest.strip_prefix('-') {

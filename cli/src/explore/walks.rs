@@ -6,15 +6,13 @@ use super::{build, files};
 use crate::exit::Failure;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use weft_check::explore::{
-    Case, Counterexample, Entry, Found, Hunt, Options, Params, Strategy, Subject, Walk,
-};
+use weft_check::explore::{Case, Counterexample, Entry, Found, Hunt, Options, Size, Strategy, Subject, Walk};
 use weft_sim::explore::Outcome;
 
 /// A world that is run at random.
 pub struct Walks {
     entry: Entry,
-    params: Params,
+    size: Size,
     strategy: Strategy,
     options: Options,
     save: Option<PathBuf>,
@@ -24,13 +22,13 @@ impl Walks {
     /// What a command line asks for.
     pub fn new(entry: Entry, args: &FuzzArgs) -> Result<Walks, Failure> {
         // What cannot be built is told before any thread begins.
-        let subject = build(&entry, &args.size.params())?;
+        let subject = build(&entry, &args.sizes.size())?;
         let usual = if subject.faults().is_empty() { 0 } else { 2 };
         let faults = args.faults.unwrap_or(usual);
         let options =
             Options { faults, kinds: args.kinds.of(subject.as_ref(), faults)?, ..Options::default() };
-        let params = subject.params();
-        Ok(Walks { entry, params, strategy: args.strategy, options, save: args.leaves.save.clone() })
+        let size = subject.size();
+        Ok(Walks { entry, size, strategy: args.strategy, options, save: args.leaves.save.clone() })
     }
 
     fn walk(&self, subject: &mut dyn Subject, seed: u64) -> Result<Walk, Failure> {
@@ -51,7 +49,7 @@ impl Target for Walks {
     }
 
     fn runner(&self) -> Result<Runner<'_>, Failure> {
-        let mut subject = build(&self.entry, &self.params)?;
+        let mut subject = build(&self.entry, &self.size)?;
         Ok(Box::new(move |seed| {
             let walk = self.walk(subject.as_mut(), seed)?;
             let violation = walk.violation.as_ref().map(ToString::to_string);
@@ -60,11 +58,11 @@ impl Target for Walks {
     }
 
     fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure> {
-        let mut subject = build(&self.entry, &self.params)?;
+        let mut subject = build(&self.entry, &self.size)?;
         let Walk { choices, violation } = self.walk(subject.as_mut(), seed)?;
         let violation = violation.ok_or_else(|| Failure::unfinished("a failing seed did not fail again"))?;
         let found = Counterexample { violation, choices };
-        let case = Case { params: self.params.clone(), run: found };
+        let case = Case { size: self.size.clone(), run: found };
         let hunt = Hunt::walked(self.strategy);
         let (by, faults) = (self.strategy.to_string(), self.options.faults);
         let how = Found { by, faults, oracle: None, seed: Some(seed), params: None };

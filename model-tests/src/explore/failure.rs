@@ -3,7 +3,7 @@
 use super::choices::Choices;
 use super::options::Options;
 use super::run::Run;
-use super::subject::Params;
+use super::size::Size;
 use super::world::Violation;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -30,7 +30,7 @@ pub struct Failure {
     pub violation: Violation,
     /// The world's whole size.
     #[serde(default)]
-    pub params: Params,
+    pub params: Size,
     /// How it was found, which a replay has no need of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
@@ -52,7 +52,7 @@ pub struct Found {
     pub seed: Option<u64>,
     /// The size of the world that it was found in, if that was larger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub params: Option<Params>,
+    pub params: Option<Size>,
 }
 
 /// Why a text is no failure that can be seen again.
@@ -71,13 +71,7 @@ impl Failure {
     pub const VERSION: &'static str = env!("CARGO_PKG_VERSION");
 
     /// The failure of a run that these choices lead to in a world of this size.
-    pub fn new(
-        world: &str,
-        params: Params,
-        choices: Choices,
-        run: &Run,
-        options: &Options,
-    ) -> Option<Failure> {
+    pub fn new(world: &str, size: Size, choices: Choices, run: &Run, options: &Options) -> Option<Failure> {
         Some(Failure {
             weft: Failure::VERSION.to_string(),
             world: world.to_string(),
@@ -86,7 +80,7 @@ impl Failure {
             digest: run.digest(),
             choices,
             violation: run.violation.clone()?,
-            params,
+            params: size,
             found: None,
         })
     }

@@ -1,7 +1,8 @@
 //! Finds a failure again in a smaller world: with fewer nodes, with fewer requests.
 
 use super::search::ExploreError;
-use super::subject::{Entry, Params, Subject, Watch};
+use super::size::Size;
+use super::subject::{Entry, Subject, Watch};
 use super::walk::{Strategy, Walk};
 use super::world::{Stuck, Violation};
 use super::{Counterexample, Options};
@@ -12,7 +13,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
     /// The world's whole size.
-    pub params: Params,
+    pub size: Size,
     /// The run.
     pub run: Counterexample,
 }
@@ -62,31 +63,33 @@ pub fn smallest(
     options: &Options,
     watch: Watch<'_>,
 ) -> Result<Case, SmallerError> {
-    let Ok(mut subject) = (entry.build)(&case.params) else { return Ok(case) };
+    let Ok(mut subject) = entry.build(&case.size) else { return Ok(case) };
     let oracle = Some(case.run.violation.oracle.clone());
     let mut best = shortest(subject.as_mut(), case.run, options)?;
-    let mut params = case.params;
+    let mut size = case.size;
     // A smaller world need not show it with more faults than it takes.
     let mut options = Options { oracle, faults: best.choices.faults() as u32, ..options.clone() };
-    while let Some((smaller, found)) = one_smaller(entry, &params, hunt, &options, watch)? {
-        (params, best) = (smaller, found);
+    while let Some(found) = one_smaller(entry, subject.smaller(), hunt, &options, watch)? {
+        (subject, best) = found;
+        size = subject.size();
         options.faults = best.choices.faults() as u32;
     }
-    Ok(Case { params, run: best })
+    Ok(Case { size, run: best })
 }
 
-/// The first world that is smaller by one thing and shows the failure, with its shortest run.
+/// The first world of these sizes that shows the failure, with its shortest run.
 fn one_smaller(
     entry: &Entry,
-    params: &Params,
+    sizes: Vec<Size>,
     hunt: Hunt,
     options: &Options,
     watch: Watch<'_>,
-) -> Result<Option<(Params, Counterexample)>, SmallerError> {
-    for smaller in params.smaller() {
-        let Ok(mut subject) = (entry.build)(&smaller) else { continue };
+) -> Result<Option<(Box<dyn Subject>, Counterexample)>, SmallerError> {
+    for smaller in sizes {
+        let Ok(mut subject) = entry.build(&smaller) else { continue };
         if let Some(found) = find(subject.as_mut(), hunt, options, watch)? {
-            return Ok(Some((smaller, shortest(subject.as_mut(), found, options)?)));
+            let shortest = shortest(subject.as_mut(), found, options)?;
+            return Ok(Some((subject, shortest)));
         }
     }
     Ok(None)

@@ -1,11 +1,11 @@
 //! A world to explore, whatever its type: what a list of worlds holds.
 
+use super::size::{Key, Size, SizeError};
 use super::world::{Blueprint, Stuck};
 use super::{
     Choices, Counterexample, ExploreError, Options, Progress, Report, Run, Strategy, Walk, explore, minimise,
     replay, walk,
 };
-use crate::worlds::modes::Requests;
 use std::fmt;
 use std::ops::ControlFlow;
 use weft_sim::explore::FaultSet;
@@ -16,7 +16,10 @@ pub trait Subject {
     fn name(&self) -> &str;
 
     /// Its whole size, what is a default included.
-    fn params(&self) -> Params;
+    fn size(&self) -> Size;
+
+    /// The sizes that are smaller by one thing; some may be too small.
+    fn smaller(&self) -> Vec<Size>;
 
     /// The kinds of faults that it can be explored under.
     fn faults(&self) -> FaultSet;
@@ -67,8 +70,12 @@ impl<B: Blueprint> Subject for B {
         Blueprint::name(self)
     }
 
-    fn params(&self) -> Params {
-        Blueprint::params(self)
+    fn size(&self) -> Size {
+        Blueprint::size(self)
+    }
+
+    fn smaller(&self) -> Vec<Size> {
+        Blueprint::smaller(self)
     }
 
     fn faults(&self) -> FaultSet {
@@ -118,8 +125,22 @@ pub struct Entry {
     pub about: &'static str,
     /// What exploring it must find.
     pub expected: Expected,
-    /// Builds it.
-    pub build: fn(&Params) -> Result<Box<dyn Subject>, ParamError>,
+    /// The keys that its size has.
+    pub keys: &'static [Key],
+    /// Makes it of a size that has no other keys; see [`Entry::build`].
+    pub make: fn(&Size) -> Result<Box<dyn Subject>, SizeError>,
+}
+
+impl Entry {
+    /// Builds the world in a size.
+    ///
+    /// # Errors
+    ///
+    /// The size has a key that the world does not know, or a value out of bounds.
+    pub fn build(&self, size: &Size) -> Result<Box<dyn Subject>, SizeError> {
+        size.check(self.keys)?;
+        (self.make)(size)
+    }
 }
 
 impl fmt::Debug for Entry {
@@ -139,39 +160,3 @@ pub enum Expected {
     /// The same, but it takes a fault.
     ViolatedUnderFaults,
 }
-
-/// What a user may say about a world's size. What is not said is the world's own choice.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Params {
-    /// How many nodes there are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<u32>,
-    /// How many requests each node makes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub requests: Option<u32>,
-    /// What each node asks for, in the world's own words, such as `xs,s,x`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub modes: Option<String>,
-}
-
-impl Params {
-    /// The sizes that are smaller by one thing: first by a node, then by a request, then by an open mode. Some of them
-    /// may be too small for a world.
-    pub fn smaller(&self) -> Vec<Params> {
-        if let Some(modes) = &self.modes {
-            let smaller = Requests::read(modes).map(|requests| requests.smaller()).unwrap_or_default();
-            return smaller.iter().map(Requests::params).collect();
-        }
-        let fewer = |n: Option<u32>| n.and_then(|n| n.checked_sub(1)).filter(|n| *n > 0);
-        let nodes = fewer(self.nodes).map(|nodes| Params { nodes: Some(nodes), ..self.clone() });
-        let requests =
-            fewer(self.requests).map(|requests| Params { requests: Some(requests), ..self.clone() });
-        nodes.into_iter().chain(requests).collect()
-    }
-}
-
-/// A world cannot be built like that.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ParamError(pub String);

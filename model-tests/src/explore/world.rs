@@ -1,6 +1,6 @@
 //! What the explorer asks of a world, and what a world may rely on.
 
-use super::subject::Params;
+use super::size::Size;
 use super::tale::Tale;
 use std::fmt;
 use thiserror::Error;
@@ -114,8 +114,14 @@ pub trait Blueprint {
     fn name(&self) -> &str;
 
     /// Its whole size as a user would write it, what is a default included. Empty if it has one size only.
-    fn params(&self) -> Params {
-        Params::default()
+    fn size(&self) -> Size {
+        Size::default()
+    }
+
+    /// The sizes that are smaller by one thing, in the order in which a failure is looked for in them. Some may be too
+    /// small for a world.
+    fn smaller(&self) -> Vec<Size> {
+        self.size().one_less()
     }
 
     /// The kinds of faults that it can be explored under.

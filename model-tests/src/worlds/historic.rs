@@ -4,7 +4,7 @@
 use super::book::Book;
 use super::cluster::{Member, Shape};
 use super::stage::Play;
-use crate::explore::{Coverage, Params, Violation};
+use crate::explore::{Coverage, Size, Violation};
 use crate::oracle::Linearizability;
 use crate::oracle::linearizability::{ReadersWriter, calls_of_a_lock};
 use weft_sim::NodeId;
@@ -26,8 +26,12 @@ impl<P: Play> Play for Historic<P> {
         self.name
     }
 
-    fn params(&self) -> Params {
-        self.play.params()
+    fn size(&self) -> Size {
+        self.play.size()
+    }
+
+    fn smaller(&self) -> Vec<Size> {
+        self.play.smaller()
     }
 
     fn shape(&self) -> Shape {

@@ -7,66 +7,66 @@ use super::messages::Messages;
 use super::modes::Requests;
 use super::planted::{Adding, Counter, Forgetful, Mcs, Open, Tickets};
 use super::stage::{Play, Stage};
-use crate::explore::{Entry, Expected, ParamError, Params, Subject};
+use crate::explore::{Entry, Expected, Key, Size, SizeError, Subject};
 use weft_protocols::locks::Scheme;
 use weft_verbs::Wait;
 
-type Built = Result<Box<dyn Subject>, ParamError>;
+type Built = Result<Box<dyn Subject>, SizeError>;
 
 /// Every world: the shipped locks first, then what must be refuted.
 pub fn all() -> Vec<Entry> {
     let mut all = shipped();
+    let history: Make = |size| {
+        let play = locks("srsl-history", Scheme::Srsl, Manner::OneByOne, size)?;
+        staged(Historic { name: "srsl-history", play })
+    };
+    let open: Make = |size| staged(Open { name: "planted-open", nodes: nodes(size, 2)? });
     all.extend([
-        held("srsl-history", "srsl, its histories judged as a whole, too", |p| {
-            let play = locks("srsl-history", Scheme::Srsl, Manner::OneByOne, p)?;
-            staged(Historic { name: "srsl-history", play })
+        held("srsl-history", "srsl, its histories judged as a whole, too", Requests::KEYS, history),
+        held("messages", "the transport: each node sends a message to each other one", MESSAGES, messages),
+        held("counter", "each node adds one to a word by fetch-and-add", NODES, |size| {
+            counter("counter", Adding::Atomically, size)
         }),
-        held("messages", "the transport: each node sends a message to each other one", messages),
-        held("counter", "each node adds one to a word by fetch-and-add", |p| {
-            counter("counter", Adding::Atomically, p)
+        held("mcs", "an MCS lock by one-sided operations", NODES, |size| mcs("mcs", false, size)),
+        held("tickets", "a ticket lock in one word", NODES, |size| tickets("tickets", false, size)),
+        broken("planted-lost-update", "each node reads a word and writes it plus one", NODES, |size| {
+            counter("planted-lost-update", Adding::ByReadAndWrite, size)
         }),
-        held("mcs", "an MCS lock by one-sided operations", |p| mcs("mcs", false, p)),
-        held("tickets", "a ticket lock in one word", |p| tickets("tickets", false, p)),
-        broken("planted-lost-update", "each node reads a word and writes it plus one", |p| {
-            counter("planted-lost-update", Adding::ByReadAndWrite, p)
+        Entry {
+            expected: Expected::ViolatedUnderFaults,
+            ..broken(
+                "planted-resend",
+                "a fetch-and-add whose completion was lost is sent again",
+                NODES,
+                |size| counter("planted-resend", Adding::UntilItCompletes, size),
+            )
+        },
+        broken("planted-mcs", "an MCS lock that links before it sets its flag", NODES, |size| {
+            mcs("planted-mcs", true, size)
         }),
-        under_faults("planted-resend", "a fetch-and-add whose completion was lost is sent again", |p| {
-            counter("planted-resend", Adding::UntilItCompletes, p)
+        broken("planted-tickets", "a ticket lock whose tickets wrap", NODES, |size| {
+            tickets("planted-tickets", true, size)
         }),
-        broken("planted-mcs", "an MCS lock that links before it sets its flag", |p| {
-            mcs("planted-mcs", true, p)
-        }),
-        broken("planted-tickets", "a ticket lock whose tickets wrap", |p| {
-            tickets("planted-tickets", true, p)
-        }),
-        broken("planted-open", "a lock that lets everybody in, on nodes that share nothing", |p| {
-            staged(Open { name: "planted-open", nodes: nodes(p, 2)? })
-        }),
-        broken("planted-forgetful", "an executor that does not poll after arming", forgetful),
+        broken("planted-open", "a lock that lets everybody in, on nodes that share nothing", NODES, open),
+        broken("planted-forgetful", "an executor that does not poll after arming", Requests::KEYS, forgetful),
     ]);
     all.extend(literal());
     all
 }
 
-const fn entry(
-    name: &'static str,
-    about: &'static str,
-    expected: Expected,
-    build: fn(&Params) -> Built,
-) -> Entry {
-    Entry { name, about, expected, build }
+type Make = fn(&Size) -> Built;
+
+const NODES: &[Key] = &[Key { name: "nodes", help: "how many nodes" }];
+
+const MESSAGES: &[Key] =
+    &[NODES[0], Key { name: "requests", help: "how many messages each node sends to each other one" }];
+
+const fn held(name: &'static str, about: &'static str, keys: &'static [Key], make: Make) -> Entry {
+    Entry { name, about, expected: Expected::Held, keys, make }
 }
 
-const fn held(name: &'static str, about: &'static str, build: fn(&Params) -> Built) -> Entry {
-    entry(name, about, Expected::Held, build)
-}
-
-const fn broken(name: &'static str, about: &'static str, build: fn(&Params) -> Built) -> Entry {
-    entry(name, about, Expected::Violated, build)
-}
-
-const fn under_faults(name: &'static str, about: &'static str, build: fn(&Params) -> Built) -> Entry {
-    entry(name, about, Expected::ViolatedUnderFaults, build)
+const fn broken(name: &'static str, about: &'static str, keys: &'static [Key], make: Make) -> Entry {
+    Entry { name, about, expected: Expected::Violated, keys, make }
 }
 
 fn staged<P: Play + 'static>(play: P) -> Built {
@@ -87,8 +87,8 @@ enum Manner {
     Notified,
 }
 
-fn locks(name: &str, scheme: Scheme, manner: Manner, params: &Params) -> Result<Locks, ParamError> {
-    let requests = Requests::of(params, "*,*,*")?;
+fn locks(name: &str, scheme: Scheme, manner: Manner, size: &Size) -> Result<Locks, SizeError> {
+    let requests = Requests::of(size, "*,*,*")?;
     let warm = scheme != Scheme::Srsl && manner != Manner::Cold;
     let wait = if manner == Manner::Notified { Wait::Notify } else { Wait::Poll };
     let one_by_one = matches!(manner, Manner::OneByOne | Manner::Cold);
@@ -100,7 +100,9 @@ macro_rules! shipped {
     ($($name:literal $scheme:ident $manner:ident $about:literal,)*) => {
         /// The shipped locks.
         fn shipped() -> Vec<Entry> {
-            vec![$(held($name, $about, |p| staged(locks($name, Scheme::$scheme, Manner::$manner, p)?))),*]
+            vec![$(held($name, $about, Requests::KEYS, |size| {
+                staged(locks($name, Scheme::$scheme, Manner::$manner, size)?)
+            })),*]
         }
     };
 }
@@ -119,43 +121,38 @@ shipped! {
     "ncosed-cold" Ncosed Cold "the same, and nobody knows where the lock's word is",
 }
 
-/// Worlds that ask for nothing but how many nodes there are.
-fn nodes(params: &Params, default: u32) -> Result<u32, ParamError> {
-    if params.requests.is_some() || params.modes.is_some() {
-        return Err(ParamError(
-            "the nodes of this world do one thing each: requests and modes say nothing".into(),
-        ));
-    }
-    match params.nodes.unwrap_or(default) {
+/// How many nodes a size wants.
+fn nodes(size: &Size, default: u32) -> Result<u32, SizeError> {
+    match size.number("nodes")?.unwrap_or(default) {
         nodes @ 2..=8 => Ok(nodes),
-        nodes => Err(ParamError(format!("a world has 2 to 8 nodes, not {nodes}"))),
+        nodes => Err(SizeError(format!("a world has 2 to 8 nodes, not {nodes}"))),
     }
 }
 
-fn messages(params: &Params) -> Built {
-    let size = Params { requests: None, ..params.clone() };
-    let messages = params.requests.unwrap_or(1);
-    if messages == 0 || messages > 8 {
-        return Err(ParamError(format!("each node sends 1 to 8 messages to each other one, not {messages}")));
+fn messages(size: &Size) -> Built {
+    match size.number("requests")?.unwrap_or(1) {
+        messages @ 1..=8 => staged(Messages { name: "messages", nodes: nodes(size, 2)?, messages }),
+        messages => {
+            Err(SizeError(format!("each node sends 1 to 8 messages to each other one, not {messages}")))
+        }
     }
-    staged(Messages { name: "messages", nodes: nodes(&size, 2)?, messages })
 }
 
-fn counter(name: &'static str, adding: Adding, params: &Params) -> Built {
-    staged(Counter { name, nodes: nodes(params, 2)?, adding })
+fn counter(name: &'static str, adding: Adding, size: &Size) -> Built {
+    staged(Counter { name, nodes: nodes(size, 2)?, adding })
 }
 
-fn mcs(name: &'static str, links_first: bool, params: &Params) -> Built {
-    staged(Mcs { name, nodes: nodes(params, 2)?, links_first })
+fn mcs(name: &'static str, links_first: bool, size: &Size) -> Built {
+    staged(Mcs { name, nodes: nodes(size, 2)?, links_first })
 }
 
-fn tickets(name: &'static str, carries: bool, params: &Params) -> Built {
-    staged(Tickets { name, nodes: nodes(params, 2)?, carries })
+fn tickets(name: &'static str, carries: bool, size: &Size) -> Built {
+    staged(Tickets { name, nodes: nodes(size, 2)?, carries })
 }
 
-fn forgetful(params: &Params) -> Built {
+fn forgetful(size: &Size) -> Built {
     let (scheme, wait) = (Scheme::Srsl, Wait::Notify);
-    let requests = Requests::of(params, "x,x")?;
+    let requests = Requests::of(size, "x,x")?;
     let name = "planted-forgetful".to_owned();
     let (warm, one_by_one) = (false, false);
     staged(Forgetful(Locks { name, scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None }))
@@ -166,12 +163,13 @@ macro_rules! literal {
         /// The lock paper, read in each way: what the nodes ask for is the smallest that refutes it.
         fn literal() -> Vec<Entry> {
             vec![$({
-                let build: fn(&Params) -> Built = |params| {
-                    let requests = Requests::of(params, $modes)?;
+                let make: Make = |size| {
+                    let requests = Requests::of(size, $modes)?;
                     let (name, reading) = ($name.to_owned(), Reading::$reading);
                     staged(Literal { name, reading, requests, wait: Wait::Poll })
                 };
-                entry($name, Reading::$reading.about(), Reading::$reading.expected(), build)
+                let (about, expected) = (Reading::$reading.about(), Reading::$reading.expected());
+                Entry { name: $name, about, expected, keys: Requests::KEYS, make }
             }),*]
         }
     };
@@ -203,9 +201,11 @@ mod tests {
     fn every_world_has_a_name_of_its_own_and_can_be_built() {
         let mut names: Vec<&str> = all().iter().map(|entry| entry.name).collect();
         for entry in all() {
-            let built =
-                (entry.build)(&Params::default()).unwrap_or_else(|why| panic!("{}: {why}", entry.name));
+            let built = entry.build(&Size::default()).unwrap_or_else(|why| panic!("{}: {why}", entry.name));
             assert_eq!(built.name(), entry.name);
+            // A failure file names the whole size.
+            let again = entry.build(&built.size()).unwrap_or_else(|why| panic!("{}: {why}", entry.name));
+            assert_eq!(again.size(), built.size(), "{}", entry.name);
         }
         names.sort_unstable();
         names.dedup();
@@ -216,8 +216,9 @@ mod tests {
 
     #[test]
     fn a_world_that_takes_no_modes_says_so() {
-        let params = Params { modes: Some("x,x".into()), ..Params::default() };
         let mcs = all().into_iter().find(|entry| entry.name == "mcs").unwrap();
-        assert!((mcs.build)(&params).is_err());
+        assert!(mcs.build(&Size::new([("modes", "x,x")])).is_err());
+        assert!(mcs.build(&Size::new([("nodes", 9)])).is_err());
+        assert!(mcs.build(&Size::new([("nodes", 3)])).is_ok());
     }
 }

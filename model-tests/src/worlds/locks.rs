@@ -4,7 +4,7 @@ use super::book::{Book, Locker, client};
 use super::cluster::{Member, Shape};
 use super::modes::{self, Requests};
 use super::stage::{Play, Unseen};
-use crate::explore::{Params, Violation};
+use crate::explore::{Size, Violation};
 use crate::oracle::{Conduct, Leaks, Leftover};
 use weft_protocols::locks::{
     Grant, LockClient, LockConfig, LockKey, LockService, LockStats, Mode, Scheme, Token,
@@ -106,8 +106,12 @@ impl Play for Locks {
         &self.name
     }
 
-    fn params(&self) -> Params {
-        self.requests.params()
+    fn size(&self) -> Size {
+        self.requests.size()
+    }
+
+    fn smaller(&self) -> Vec<Size> {
+        self.requests.smaller().iter().map(Requests::size).collect()
     }
 
     fn shape(&self) -> Shape {

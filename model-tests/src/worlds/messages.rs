@@ -3,7 +3,7 @@
 use super::book::Book;
 use super::cluster::{Member, Shape};
 use super::stage::Play;
-use crate::explore::{Coverage, Params, Violation};
+use crate::explore::{Coverage, Size, Violation};
 use crate::oracle::{Correspondence, Delivery, Leaks, Leftover, Sent};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -111,8 +111,8 @@ impl Play for Messages {
         self.name
     }
 
-    fn params(&self) -> Params {
-        Params { nodes: Some(self.nodes), requests: Some(self.messages), ..Params::default() }
+    fn size(&self) -> Size {
+        Size::new([("nodes", self.nodes), ("requests", self.messages)])
     }
 
     fn shape(&self) -> Shape {

@@ -1,6 +1,6 @@
 //! What the nodes of a world ask for, as users write it: `xs,s,*`.
 
-use crate::explore::{ParamError, Params};
+use crate::explore::{Key, Size, SizeError};
 use std::fmt;
 use weft_protocols::locks::Mode;
 
@@ -17,35 +17,42 @@ impl Requests {
     /// # Errors
     ///
     /// Another letter, no node, or too many.
-    pub fn read(text: &str) -> Result<Requests, ParamError> {
+    pub fn read(text: &str) -> Result<Requests, SizeError> {
         let mode = |letter| match letter {
             'x' => Ok(Some(Mode::Exclusive)),
             's' => Ok(Some(Mode::Shared)),
             '*' => Ok(None),
-            other => Err(ParamError(format!("modes are x, s and *, not '{other}'"))),
+            other => Err(SizeError(format!("modes are x, s and *, not '{other}'"))),
         };
         let nodes = text.split(',').map(|node| node.trim().chars().map(mode).collect());
         let nodes: Vec<Vec<_>> = nodes.collect::<Result<_, _>>()?;
         let open = nodes.iter().flatten().filter(|mode| mode.is_none()).count();
         if nodes.len() < 2 || nodes.len() > Self::MOST.0 || open > Self::MOST.1 {
             let (most, open) = Self::MOST;
-            return Err(ParamError(format!("a world has 2 to {most} nodes, and at most {open} open modes")));
+            return Err(SizeError(format!("a world has 2 to {most} nodes, and at most {open} open modes")));
         }
         Ok(Requests(nodes))
     }
 
-    /// What a user's parameters say, or `default` where they say nothing.
+    /// The keys of a size that says this.
+    pub const KEYS: &[Key] = &[
+        Key { name: "modes", help: "what each node asks for, as in xs,s,*: x exclusive, s shared, * either" },
+        Key { name: "nodes", help: "how many nodes ask, each for either mode" },
+        Key { name: "requests", help: "how often each of them asks" },
+    ];
+
+    /// What a size says, or `default` where it says nothing.
     ///
     /// # Errors
     ///
-    /// They contradict each other, or make no world.
-    pub fn of(params: &Params, default: &str) -> Result<Requests, ParamError> {
-        match (&params.modes, params.nodes, params.requests) {
+    /// Its values contradict each other, or make no world.
+    pub fn of(size: &Size, default: &str) -> Result<Requests, SizeError> {
+        match (size.text("modes"), size.number("nodes")?, size.number("requests")?) {
             (Some(modes), nodes, requests) => {
-                let read = Requests::read(modes)?;
+                let read = Requests::read(&modes)?;
                 let fits = nodes.is_none_or(|nodes| nodes as usize == read.0.len())
                     && requests.is_none_or(|each| read.0.iter().all(|node| node.len() == each as usize));
-                let contradiction = || ParamError("the modes say otherwise than nodes and requests".into());
+                let contradiction = || SizeError("the modes say otherwise than nodes and requests".into());
                 fits.then_some(read).ok_or_else(contradiction)
             }
             (None, None, None) => Requests::read(default),
@@ -56,9 +63,9 @@ impl Requests {
         }
     }
 
-    /// The parameters that say the same.
-    pub fn params(&self) -> Params {
-        Params { modes: Some(self.to_string()), ..Params::default() }
+    /// The size that says the same.
+    pub fn size(&self) -> Size {
+        Size::new([("modes", self.to_string())])
     }
 
     /// What is smaller by one thing: without one node, without one request, or with one open mode chosen.
@@ -136,6 +143,7 @@ pub fn text(modes: &[Vec<Mode>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explore::Value;
 
     #[test]
     fn every_mix_of_open_modes_comes_once() {
@@ -153,17 +161,21 @@ mod tests {
     }
 
     #[test]
-    fn parameters_add_up_or_are_refused() {
-        let of = |nodes, requests, modes: Option<&str>| {
-            Requests::of(&Params { nodes, requests, modes: modes.map(str::to_owned) }, "x,x")
+    fn values_of_a_size_add_up_or_are_refused() {
+        let of = |values: &[(&str, &str)]| {
+            let values = values.iter().map(|&(key, value)| (key, value.parse::<Value>().unwrap()));
+            Requests::of(&Size::new(values), "x,x")
         };
-        assert_eq!(of(None, None, None), Requests::read("x,x"));
-        assert_eq!(of(Some(2), Some(2), None), Requests::read("**,**"));
-        assert_eq!(of(Some(2), None, Some("xs,s")), Requests::read("xs,s"));
-        for (nodes, requests, modes) in
-            [(Some(3), None, Some("x,s")), (None, Some(1), Some("xs,s")), (Some(1), None, None)]
-        {
-            assert!(of(nodes, requests, modes).is_err());
+        assert_eq!(of(&[]), Requests::read("x,x"));
+        assert_eq!(of(&[("nodes", "2"), ("requests", "2")]), Requests::read("**,**"));
+        assert_eq!(of(&[("nodes", "2"), ("modes", "xs,s")]), Requests::read("xs,s"));
+        for wrong in [
+            &[("nodes", "3"), ("modes", "x,s")][..],
+            &[("requests", "1"), ("modes", "xs,s")],
+            &[("nodes", "1")],
+            &[("nodes", "many")],
+        ] {
+            assert!(of(wrong).is_err(), "{wrong:?}");
         }
         assert!(Requests::read("x,q").is_err());
     }

@@ -2,7 +2,7 @@
 
 use super::book::Book;
 use super::cluster::{Member, Shape};
-use crate::explore::{Coverage, Params, Violation};
+use crate::explore::{Coverage, Size, Violation};
 use weft_protocols::rt::Digest;
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{Fabric, NodeId};
@@ -20,8 +20,13 @@ pub trait Play {
     fn shape(&self) -> Shape;
 
     /// Its whole size, as a user would write it; empty if it has one size only.
-    fn params(&self) -> Params {
-        Params::default()
+    fn size(&self) -> Size {
+        Size::default()
+    }
+
+    /// The sizes that are smaller by one thing. Some may be too small.
+    fn smaller(&self) -> Vec<Size> {
+        self.size().one_less()
     }
 
     /// Whether a node that has crashed takes others with it: if so, nobody's request need end.

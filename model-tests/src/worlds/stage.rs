@@ -7,7 +7,7 @@ use super::chronicle::Chronicle;
 use super::cluster::{Cluster, Member};
 use super::play::cover;
 pub use super::play::{Play, Unseen};
-use crate::explore::{Blueprint, Coverage, Fingerprint, Params, Stuck, Tale, Violation, World};
+use crate::explore::{Blueprint, Coverage, Fingerprint, Size, Stuck, Tale, Violation, World};
 use by_heart::ByHeart;
 use std::hash::Hash;
 use std::rc::Rc;
@@ -43,8 +43,12 @@ impl<P: Play> Blueprint for Stage<P> {
         self.play.name()
     }
 
-    fn params(&self) -> Params {
-        self.play.params()
+    fn size(&self) -> Size {
+        self.play.size()
+    }
+
+    fn smaller(&self) -> Vec<Size> {
+        self.play.smaller()
     }
 
     fn faults(&self) -> FaultSet {

@@ -3,7 +3,7 @@
 use super::{options, planted_bugs, run};
 use crate::explore::toy::{Op, Program, Test, Toy, Value, planted};
 use crate::explore::{
-    Blueprint, Choices, Failure, FailureError, Found, Options, Params, Reduction, Stopped, Strategy, Subject,
+    Blueprint, Choices, Failure, FailureError, Found, Options, Reduction, Size, Stopped, Strategy, Subject,
     Walk, explore, minimise, replay, walk,
 };
 use std::ops::ControlFlow;
@@ -39,8 +39,8 @@ fn a_failure_file_gives_the_same_run_to_the_byte() {
     let found = run(&mut toy, &options(Reduction::Dpor, 0)).counterexample.expect("a violation");
     let first = replay(&mut toy, &found.choices, &shallow(), true).expect("runs");
     assert_eq!((&first.choices, first.violation.as_ref()), (&found.choices, Some(&found.violation)));
-    let params = Params { nodes: Some(2), ..Params::default() };
-    let mut failure = Failure::new("mcs", params, found.choices, &first, &shallow()).expect("a failure");
+    let size = Size::new([("nodes", 2)]);
+    let mut failure = Failure::new("mcs", size, found.choices, &first, &shallow()).expect("a failure");
     failure.kinds = FaultSet::one(Outcome::Drop).with(Outcome::Cut);
     let oracle = Some("sum".to_string());
     failure.found = Some(Found { by: "dpor".into(), faults: 1, oracle, seed: Some(7), params: None });
@@ -58,7 +58,7 @@ fn a_failure_file_gives_the_same_run_to_the_byte() {
 fn files_of_other_versions_are_read_or_refused_by_their_version() {
     let found = run(&mut planted::lost_update(), &options(Reduction::Dpor, 0)).counterexample.expect("found");
     let first = replay(&mut planted::lost_update(), &found.choices, &shallow(), true).expect("runs");
-    let failure = Failure::new("x", Params::default(), found.choices, &first, &shallow()).expect("a failure");
+    let failure = Failure::new("x", Size::default(), found.choices, &first, &shallow()).expect("a failure");
     let text = failure.text().expect("a text");
     let kinds = text.lines().find(|line| line.starts_with("kinds")).expect("kinds");
     let older = Failure::parse(&text.replace(kinds, "")).expect("it is read");

@@ -10,7 +10,7 @@ pub mod planted;
 pub use machine::Machine;
 pub use op::{Op, Program, Test, Value};
 
-use super::subject::{Entry, Expected, ParamError, Params, Subject};
+use super::subject::{Entry, Expected};
 use super::world::Blueprint;
 
 /// A program as a world to explore.
@@ -30,40 +30,33 @@ impl Toy {
 /// The planted bugs, and one world without, as a list of worlds has them.
 pub fn all() -> Vec<Entry> {
     use planted::{blind_resend, lost_update, mcs_links_first, sound_lock, ticket_wraps};
-    let entry = |name, expected, about, build| Entry { name, about, expected, build };
+    let entry = |name, expected, about, make| Entry { name, about, expected, keys: &[], make };
     vec![
-        entry("toy-sound-lock", Expected::Held, "a test-and-set lock of two processes", |params| {
-            listed(params, sound_lock)
+        entry("toy-sound-lock", Expected::Held, "a test-and-set lock of two processes", |_| {
+            Ok(Box::new(sound_lock()))
         }),
-        entry("toy-lost-update", Expected::Violated, "an increment by reading and writing back", |params| {
-            listed(params, lost_update)
+        entry("toy-lost-update", Expected::Violated, "an increment by reading and writing back", |_| {
+            Ok(Box::new(lost_update()))
         }),
         entry(
             "toy-mcs-links-first",
             Expected::Violated,
             "an MCS lock that links before it sets its flag",
-            |params| listed(params, mcs_links_first),
+            |_| Ok(Box::new(mcs_links_first())),
         ),
         entry(
             "toy-ticket-wraps",
             Expected::Violated,
             "a ticket lock with fewer tickets than processes",
-            |params| listed(params, ticket_wraps),
+            |_| Ok(Box::new(ticket_wraps())),
         ),
         entry(
             "toy-blind-resend",
             Expected::ViolatedUnderFaults,
             "a request that is sent again though it may yet be executed",
-            |params| listed(params, blind_resend),
+            |_| Ok(Box::new(blind_resend())),
         ),
     ]
-}
-
-fn listed(params: &Params, toy: fn() -> Toy) -> Result<Box<dyn Subject>, ParamError> {
-    match *params == Params::default() {
-        true => Ok(Box::new(toy())),
-        false => Err(ParamError("a toy world has one size only".to_string())),
-    }
 }
 
 impl Blueprint for Toy {

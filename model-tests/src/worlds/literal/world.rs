@@ -1,7 +1,7 @@
 //! The worlds in which the readings are refuted.
 
 use super::{CHANNEL, Node, Reading};
-use crate::explore::{Coverage, Params, Violation};
+use crate::explore::{Coverage, Size, Violation};
 use crate::worlds::book::{Book, client};
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::modes::{self, Requests};
@@ -45,8 +45,12 @@ impl Play for Literal {
         &self.name
     }
 
-    fn params(&self) -> Params {
-        self.requests.params()
+    fn size(&self) -> Size {
+        self.requests.size()
+    }
+
+    fn smaller(&self) -> Vec<Size> {
+        self.requests.smaller().iter().map(Requests::size).collect()
     }
 
     /// None, but for the reading that is about one: what the paper has nothing to say about breaks it in any case.

@@ -1,6 +1,6 @@
 //! Every node adds one to a word. Ways of doing so that lose an addition, or do one twice.
 
-use crate::explore::{Params, Violation};
+use crate::explore::{Size, Violation};
 use crate::history::{ClientId, Event, RequestId, What};
 use crate::oracle::Linearizability;
 use crate::oracle::linearizability::{self, Call, CounterOp};
@@ -91,8 +91,8 @@ impl Play for Counter {
         self.name
     }
 
-    fn params(&self) -> Params {
-        Params { nodes: Some(self.nodes), ..Params::default() }
+    fn size(&self) -> Size {
+        Size::new([("nodes", self.nodes)])
     }
 
     fn shape(&self) -> Shape {

@@ -1,7 +1,7 @@
 //! An executor that forgets to poll after arming: what completes between its last empty poll and the arming wakes
 //! nobody (IBA 11.4.2.2).
 
-use crate::explore::{Coverage, Params, Violation};
+use crate::explore::{Coverage, Size, Violation};
 use crate::worlds::book::Book;
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;
@@ -39,8 +39,12 @@ impl<P: Play> Play for Forgetful<P> {
         self.0.name()
     }
 
-    fn params(&self) -> Params {
-        self.0.params()
+    fn size(&self) -> Size {
+        self.0.size()
+    }
+
+    fn smaller(&self) -> Vec<Size> {
+        self.0.smaller()
     }
 
     fn survives(&self) -> FaultSet {

@@ -2,7 +2,7 @@
 //! with a link to the next in the queue and a flag that says that it waits. The flag has to be set before the
 //! predecessor can find the place.
 
-use crate::explore::{Params, Violation};
+use crate::explore::{Size, Violation};
 use crate::worlds::book::{Book, Locker, client};
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;
@@ -113,8 +113,8 @@ impl Play for Mcs {
         self.name
     }
 
-    fn params(&self) -> Params {
-        Params { nodes: Some(self.nodes), ..Params::default() }
+    fn size(&self) -> Size {
+        Size::new([("nodes", self.nodes)])
     }
 
     /// None: its nodes take every operation to succeed.

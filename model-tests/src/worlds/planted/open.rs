@@ -1,7 +1,7 @@
 //! A lock that is none: whoever asks has it at once. Its nodes share nothing at all, so that only the oracle knows that it
 //! matters which of them came first. An explorer that goes by nodes and packets alone would see one order, the good one.
 
-use crate::explore::{Params, Violation};
+use crate::explore::{Size, Violation};
 use crate::worlds::book::{Book, Locker, client};
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;
@@ -33,8 +33,8 @@ impl Play for Open {
         self.name
     }
 
-    fn params(&self) -> Params {
-        Params { nodes: Some(self.nodes), ..Params::default() }
+    fn size(&self) -> Size {
+        Size::new([("nodes", self.nodes)])
     }
 
     fn shape(&self) -> Shape {

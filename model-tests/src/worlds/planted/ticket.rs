@@ -1,7 +1,7 @@
 //! A ticket lock in one word: whoever adds one to one part of it draws a ticket, and waits until the other part says
 //! that number. Tickets wrap; if the carry goes into the other part, two nodes are served at once.
 
-use crate::explore::{Params, Violation};
+use crate::explore::{Size, Violation};
 use crate::worlds::book::{Book, Locker, client};
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;
@@ -100,8 +100,8 @@ impl Play for Tickets {
         self.name
     }
 
-    fn params(&self) -> Params {
-        Params { nodes: Some(self.nodes), ..Params::default() }
+    fn size(&self) -> Size {
+        Size::new([("nodes", self.nodes)])
     }
 
     /// None: its nodes take every operation to succeed.
