@@ -5,7 +5,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
-use weft_check::scenario::Scheme;
+use weft_check::scenario::Override;
 
 const ABOUT: &str = "Runs RDMA protocols on a simulated InfiniBand cluster while links fail";
 
@@ -148,12 +148,12 @@ Examples:
   A large cluster, for programs
     weft bench fabric --nodes 1024 --messages 4000000 --json";
 
-const BENCH_LOCKS_EXAMPLES: &str = "\
+const BENCH_SYSTEM_EXAMPLES: &str = "\
 Examples:
-  Every scheme, 16 nodes
+  Every variant of a system, 16 nodes
     weft bench locks
-  One scheme on 64 nodes, for programs
-    weft bench locks --nodes 64 --requests 100000 --scheme ncosed --json";
+  One variant on 64 nodes, for programs
+    weft bench locks --nodes 64 --requests 100000 --variant ncosed --json";
 
 /// What can be measured.
 #[derive(Debug, Subcommand)]
@@ -166,13 +166,9 @@ pub enum Bench {
     /// cluster. The figures in virtual time are the same in every run.
     #[command(after_help = BENCH_FABRIC_EXAMPLES)]
     Fabric(BenchFabricArgs),
-    /// Lock requests of every scheme, without faults
-    ///
-    /// Every node has one client that takes one lock after the other, half of them shared, some more popular
-    /// than others (Zipf 0.99). Runs are judged as `weft run` judges them. Rates are of wall-clock time on this
-    /// machine; latencies are in virtual time and the same in every run.
-    #[command(after_help = BENCH_LOCKS_EXAMPLES)]
-    Locks(BenchLocksArgs),
+    /// Requests of a system, without faults: `weft bench locks`, `weft bench messages`
+    #[command(external_subcommand)]
+    System(Vec<String>),
 }
 
 /// `weft bench fabric`.
@@ -207,24 +203,42 @@ pub struct BenchFabricArgs {
     pub json: bool,
 }
 
-/// `weft bench locks`.
-#[derive(Debug, Args)]
-pub struct BenchLocksArgs {
+/// `weft bench SYSTEM`: requests of a system, without faults
+///
+/// Every node has one client that makes one request after the other. Runs are judged as `weft run` judges them. Rates
+/// are of wall-clock time on this machine; latencies are in virtual time and the same in every run.
+#[derive(Debug, Parser)]
+#[command(name = "weft bench", max_term_width = 100, after_help = BENCH_SYSTEM_EXAMPLES)]
+pub struct BenchSystemArgs {
+    /// The system, as `kind` in a scenario's [workload]
+    pub system: String,
     /// How many nodes, 1 to 1024
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub nodes: u32,
     /// How many requests in all
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub requests: u64,
-    /// Measure this scheme only
-    #[arg(long, value_name = "SCHEME", value_parser = scheme)]
-    pub scheme: Option<Scheme>,
+    /// Measure this variant only
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
     /// The calibration profile
     #[arg(long, value_name = "NAME", default_value = "present-day")]
     pub profile: String,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
+}
+
+impl BenchSystemArgs {
+    /// Reads what follows `weft bench`. `Ok(Err)` is a text that was asked for, such as `--help`.
+    pub fn read(words: &[String]) -> Result<Result<BenchSystemArgs, String>, String> {
+        let line = std::iter::once("weft bench").chain(words.iter().map(String::as_str));
+        match BenchSystemArgs::try_parse_from(line) {
+            Ok(args) => Ok(Ok(args)),
+            Err(error) if !error.use_stderr() => Ok(Err(error.render().to_string())),
+            Err(error) => Err(one_line(&error)),
+        }
+    }
 }
 
 /// `weft run`.
@@ -242,9 +256,9 @@ pub struct RunArgs {
     /// Run once for each seed from A up to, not including, B
     #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "log"])]
     pub seeds: Option<Seeds>,
-    /// Run with this lock scheme instead of the scenario's own
-    #[arg(long, value_name = "SCHEME", value_parser = scheme)]
-    pub scheme: Option<Scheme>,
+    /// Give a field of the scenario another value, as in --set workload.requests=50; several times
+    #[arg(long, value_name = "FIELD=VALUE")]
+    pub set: Vec<Override>,
     /// Write the event log to this file: one line for each thing that happened
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
@@ -312,9 +326,9 @@ pub struct NodeArgs {
     /// Run with this seed instead of the scenario's own
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Run with this lock scheme instead of the scenario's own
-    #[arg(long, value_name = "SCHEME", value_parser = scheme)]
-    pub scheme: Option<Scheme>,
+    /// Give a field of the scenario another value, as in --set workload.requests=50; several times
+    #[arg(long, value_name = "FIELD=VALUE")]
+    pub set: Vec<Override>,
     /// `weft run --backend hw` waits at the meeting place: node 0 does not judge
     #[arg(long)]
     pub driven: bool,
@@ -408,12 +422,6 @@ impl FromStr for Seeds {
     }
 }
 
-/// Reads a scheme's name; the complaint names those that exist.
-fn scheme(name: &str) -> Result<Scheme, String> {
-    let known = || Scheme::ALL.map(|scheme| scheme.to_string()).join(", ");
-    name.parse().map_err(|_| format!("there are: {}", known()))
-}
-
 impl Cli {
     /// Reads the command line. `Err` is a complaint of one line; `Ok(Err)` is a text that was asked for, such
     /// as `--help`.
@@ -429,7 +437,7 @@ impl Cli {
 /// What to say where a command is missing, by the help that clap would show.
 fn missing(help: &str) -> &'static str {
     if help.contains("Usage: weft bench") {
-        return "say what to measure: fabric or locks (see `weft bench --help`)";
+        return "say what to measure: fabric, or a system such as locks (see `weft bench --help`)";
     }
     if help.contains("Usage: weft paper") {
         return "say which paper: ncosed (see `weft paper --help`)";

@@ -1,19 +1,19 @@
 //! `weft bench`: how fast the simulator is on this machine.
 
-use crate::args::{Bench, BenchFabricArgs, BenchLocksArgs};
+use crate::args::{Bench, BenchFabricArgs, BenchSystemArgs};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::table::{Table, count, micros};
 use serde::Serialize;
-use weft_check::bench::{BenchError, LockBench, LockFigures, Ring, RingFigures, Stack};
-use weft_check::scenario::Scheme;
+use weft_check::bench::{BenchError, Ring, RingFigures, Stack, SystemBench, SystemFigures};
+use weft_check::systems;
 use weft_sim::profile::Profile;
 
 /// Measures what was asked for.
 pub fn run(what: &Bench) -> Result<Exit, Failure> {
     match what {
         Bench::Fabric(args) => fabric(args)?,
-        Bench::Locks(args) => locks(args)?,
+        Bench::System(words) => system(words)?,
     }
     Ok(Exit::Held)
 }
@@ -35,20 +35,41 @@ fn fabric(args: &BenchFabricArgs) -> Result<(), Failure> {
 }
 
 #[derive(Serialize)]
-struct LockReport {
-    schemes: Vec<LockFigures>,
+struct SystemReport {
+    variants: Vec<SystemFigures>,
 }
 
-fn locks(args: &BenchLocksArgs) -> Result<(), Failure> {
+fn system(words: &[String]) -> Result<(), Failure> {
+    let args = match BenchSystemArgs::read(words).map_err(Failure::bad_input)? {
+        Ok(args) => args,
+        Err(help) => return output::text(&help),
+    };
+    let system = systems::find(&args.system).ok_or_else(|| {
+        let known: Vec<&str> = systems::all().iter().map(|system| system.kind()).collect();
+        Failure::bad_input(format!(
+            "there is no bench '{}': there are fabric, {}",
+            args.system,
+            known.join(", ")
+        ))
+    })?;
     // A wrong name is told as one, and not as a cluster that cannot be built.
     Profile::builtin(&args.profile).map_err(Failure::bad_input)?;
-    let BenchLocksArgs { nodes, requests, .. } = *args;
-    let bench = LockBench { nodes, requests, profile: args.profile.clone() };
-    let wanted = Scheme::ALL.into_iter().filter(|scheme| args.scheme.is_none_or(|only| only == *scheme));
-    let schemes = wanted.map(|scheme| bench.run(scheme)).collect::<Result<_, _>>().map_err(failure)?;
+    let BenchSystemArgs { nodes, requests, .. } = args;
+    let bench = SystemBench { nodes, requests, profile: args.profile.clone() };
+    let wanted = |name: &&&str| args.variant.as_deref().is_none_or(|only| only == **name);
+    let variants: Vec<&&str> = system.variants().iter().filter(wanted).collect();
+    if variants.is_empty() {
+        return Err(Failure::bad_input(format!(
+            "--variant {}: there are: {}",
+            args.variant.unwrap_or_default(),
+            system.variants().join(", ")
+        )));
+    }
+    let measured = variants.into_iter().map(|variant| system.bench(&bench, variant));
+    let variants: Vec<SystemFigures> = measured.collect::<Result<_, _>>().map_err(failure)?;
     match args.json {
-        true => output::json(&LockReport { schemes }),
-        false => output::text(&locks_text(&bench, &schemes)),
+        true => output::json(&SystemReport { variants }),
+        false => output::text(&system_text(&bench, system.costs(), &variants)),
     }
 }
 
@@ -95,44 +116,63 @@ fn ring_text(figures: &RingFigures) -> String {
     text
 }
 
-fn locks_text(bench: &LockBench, schemes: &[LockFigures]) -> String {
-    let LockBench { nodes, profile, .. } = bench;
-    let title = format!("Lock requests on {nodes} nodes of profile {profile}, in wall-clock time");
-    let mut speed = Table::new(&title, 1, &["scheme", "requests", "seconds", "requests/s", "events/s"]);
-    let title = "Latency in virtual time, in microseconds, and grants a virtual second";
-    let heads = ["scheme", "shared p50", "p99", "exclusive p50", "p99", "grants/s"];
-    let mut latency = Table::new(title, 1, &heads);
-    for scheme in schemes {
+fn system_text(bench: &SystemBench, costs: &[(&str, &str)], variants: &[SystemFigures]) -> String {
+    let SystemBench { nodes, profile, .. } = bench;
+    let title = format!("Requests on {nodes} nodes of profile {profile}, in wall-clock time");
+    let mut speed = Table::new(&title, 1, &["", "requests", "seconds", "requests/s", "events/s"]);
+    for of in variants {
         speed.row([
-            scheme.scheme.clone(),
-            count(scheme.requests),
-            format!("{:.2}", scheme.wall_seconds),
-            count(scheme.requests_per_second as u64),
-            count(scheme.events_per_second as u64),
-        ]);
-        latency.row([
-            scheme.scheme.clone(),
-            micros(scheme.latency.shared.p50_ns),
-            micros(scheme.latency.shared.p99_ns),
-            micros(scheme.latency.exclusive.p50_ns),
-            micros(scheme.latency.exclusive.p99_ns),
-            count(scheme.grants_per_virtual_second as u64),
+            name(of),
+            count(of.requests),
+            format!("{:.2}", of.wall_seconds),
+            count(of.requests_per_second as u64),
+            count(of.events_per_second as u64),
         ]);
     }
     let mut text = String::new();
-    for table in [speed, latency, costs(schemes)] {
-        table.print(&mut text);
+    for table in [speed, latency(variants), rates(variants), each_request(costs, variants)] {
+        if !table.is_empty() {
+            table.print(&mut text);
+        }
     }
     text
 }
 
+fn name(of: &SystemFigures) -> String {
+    if of.variant.is_empty() { of.system.to_string() } else { of.variant.to_string() }
+}
+
+fn latency(variants: &[SystemFigures]) -> Table {
+    let title = "Latency in virtual time, in microseconds";
+    let mut table = Table::new(title, 2, &["", "of", "median", "p99", "maximum"]);
+    for of in variants {
+        for (what, times) in of.metrics.latencies.iter().flat_map(|table| &table.rows) {
+            let [p50, p99, max] = [times.p50_ns, times.p99_ns, times.max_ns].map(micros);
+            table.row([name(of), what.to_string(), p50, p99, max]);
+        }
+    }
+    table
+}
+
+fn rates(variants: &[SystemFigures]) -> Table {
+    let mut table = Table::new("In virtual time", 2, &["", "what", "a second"]);
+    for of in variants {
+        for rate in &of.metrics.rates {
+            table.row([name(of), rate.label.to_string(), count(rate.value.round() as u64)]);
+        }
+    }
+    table
+}
+
 /// What a request takes of the network.
-fn costs(schemes: &[LockFigures]) -> Table {
-    let mut table =
-        Table::new("For each request, on average", 1, &["scheme", "messages", "atomics", "packets"]);
-    for LockFigures { scheme, requests, protocol, packets, .. } in schemes {
-        let each = |count: u64| format!("{:.2}", count as f64 / (*requests).max(1) as f64);
-        table.row([scheme.clone(), each(protocol.messages), each(protocol.atomics), each(*packets)]);
+fn each_request(costs: &[(&str, &str)], variants: &[SystemFigures]) -> Table {
+    let keys: Vec<&str> = costs.iter().map(|(_, key)| *key).collect();
+    let heads = [&[""], &keys[..], &["packets"]].concat();
+    let mut table = Table::new("For each request, on average", 1, &heads);
+    for of in variants {
+        let each = |number: u64| format!("{:.2}", number as f64 / of.requests.max(1) as f64);
+        let counted = costs.iter().map(|(group, key)| each(of.metrics.count(group, key)));
+        table.line([name(of)].into_iter().chain(counted).chain([each(of.packets)]).collect());
     }
     table
 }

@@ -7,6 +7,7 @@ mod exit;
 mod explore;
 mod interrupt;
 mod logfile;
+mod metrics;
 #[cfg(feature = "hw")]
 mod node;
 mod output;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use weft_check::paper::{self, Fitted, Goal, Ncosed, Note, PaperError, Row};
+use weft_check::systems::locks::paper::{self, Fitted, Goal, Ncosed, Note, PaperError, Row};
 
 /// What the report is about.
 const TITLE: &str = "High Performance Distributed Lock Management Services using Network-based Remote \

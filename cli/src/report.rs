@@ -1,9 +1,10 @@
 //! One run's report for people: the verdict first, then tables.
 
-use crate::table::{Table, count, micros, wrap};
+use crate::metrics::{group, latencies};
+use crate::table::{Table, count, wrap};
 use std::fmt::Write;
-use weft_check::lock_world::{FaultCount, Percentiles, ProtocolCounts, Report, Requests};
-use weft_check::oracle::MostBypassed;
+use weft_check::metrics::Metrics;
+use weft_check::run::{FaultCount, Report};
 use weft_verbs::Nanos;
 
 /// Most violations that are printed; `--json` has the rest.
@@ -13,11 +14,8 @@ const MOST_VIOLATIONS: usize = 5;
 pub fn text(report: &Report, rerun: &str) -> String {
     let mut text = verdict(report, rerun);
     title(&report.title, &mut text);
-    for table in [cluster(report), requests(&report.requests), latency(report)] {
-        table.print(&mut text);
-    }
-    fairness(&report.bypass).print(&mut text);
-    protocol(&report.protocol).print(&mut text);
+    cluster(report).print(&mut text);
+    figures(&report.metrics, &mut text);
     let faults = faults(&report.faults);
     if !faults.is_empty() {
         faults.print(&mut text);
@@ -54,70 +52,37 @@ pub fn title(title: &str, text: &mut String) {
     }
 }
 
+/// The system's tables: what came of requests, how long that took, and all else.
+fn figures(metrics: &Metrics, text: &mut String) {
+    let (first, rest) = metrics.groups.split_at(metrics.groups.len().min(1));
+    first.iter().for_each(|of| group(of).print(text));
+    metrics.latencies.iter().for_each(|of| latencies(of).print(text));
+    rest.iter().for_each(|of| group(of).print(text));
+}
+
+/// What a run is about, and from which seed: the variant's name if there are variants, else the system's.
+pub fn about(report: &Report) -> (&str, &str) {
+    match &report.variant {
+        Some((name, value)) => (name, value),
+        None => ("system", report.system),
+    }
+}
+
 fn cluster(report: &Report) -> Table {
     let mut table = Table::facts("Run");
+    let (what, name) = about(report);
     let learn = format!("{}, completions by {}", report.profile, report.wait);
     table
-        .row(["scheme, seed".into(), format!("{}, {}", report.scheme, report.seed)])
+        .row([format!("{what}, seed"), format!("{name}, {}", report.seed)])
         .row(["nodes".into(), report.nodes.to_string()])
         .row(["profile".into(), learn])
-        .row(["virtual time".into(), Nanos(report.virtual_ns).to_string()])
-        .row(["grants a second".into(), count(report.grants_per_second.round() as u64)])
+        .row(["virtual time".into(), Nanos(report.virtual_ns).to_string()]);
+    for rate in &report.metrics.rates {
+        table.row([rate.label.into(), count(rate.value.round() as u64)]);
+    }
+    table
         .row(["packets".into(), count(report.packets)])
         .row(["events".into(), format!("{} (digest {})", count(report.events), report.log_digest)]);
-    table
-}
-
-/// What became of the requests, of one run or of many.
-pub fn requests(requests: &Requests) -> Table {
-    let heads = ["made", "granted", "timed out", "refused", "failed", "not ended"];
-    let mut table = Table::new("Requests", 0, &heads);
-    let Requests { made, granted, timed_out, refused, failed, unended } = *requests;
-    table.row([made, granted, timed_out, refused, failed, unended].map(count));
-    table
-}
-
-fn latency(report: &Report) -> Table {
-    let heads = ["mode", "granted", "min", "mean", "p50", "p90", "p99", "max"];
-    let mut table = Table::new("Time from request to grant, in microseconds of virtual time", 1, &heads);
-    for (mode, of) in [("exclusive", &report.latency.exclusive), ("shared", &report.latency.shared)] {
-        table.row(percentiles(mode, of));
-    }
-    table
-}
-
-fn percentiles(mode: &str, of: &Percentiles) -> [String; 8] {
-    let Percentiles { count: n, min_ns, mean_ns, p50_ns, p90_ns, p99_ns, max_ns } = *of;
-    let time = |nanos| if n == 0 { "-".to_string() } else { micros(nanos) };
-    let [min, mean, p50, p90, p99, max] = [min_ns, mean_ns, p50_ns, p90_ns, p99_ns, max_ns].map(time);
-    [mode.to_string(), count(n), min, mean, p50, p90, p99, max]
-}
-
-fn fairness(bypass: &MostBypassed) -> Table {
-    let mut table = Table::new("Most grants that went past one waiting request", 1, &["which", "count"]);
-    table
-        .row(["any".into(), count(bypass.most)])
-        .row(["exclusive past exclusive".into(), count(bypass.most_exclusive)]);
-    table
-}
-
-/// What the lock service and its transport did, in one run or in many.
-pub fn protocol(counts: &ProtocolCounts) -> Table {
-    let mut table = Table::new("Protocol", 1, &["what", "count"]);
-    let rows = [
-        ("messages between nodes", counts.messages),
-        ("remote atomics", counts.atomics),
-        ("  tried again with another guess", counts.atomic_retries),
-        ("  fate unknown after an error", counts.unknown_fates),
-        ("exclusive holds downgraded", counts.downgrades),
-        ("lock words rebuilt", counts.rebuilds),
-        ("connections made again", counts.reconnects),
-        ("messages sent again", counts.resent),
-        ("messages that came twice, dropped", counts.duplicates),
-    ];
-    for (what, number) in rows {
-        table.row([what.to_string(), count(number)]);
-    }
     table
 }
 
@@ -146,8 +111,9 @@ fn checks(report: &Report) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_check::lock_world::{Latencies, Verdict};
+    use weft_check::metrics::{Group, Latencies, Layout, Percentiles, Rate};
     use weft_check::oracle::{Check, Violation};
+    use weft_check::run::Verdict;
     use weft_check::scenario::FaultKind;
 
     fn sample(held: bool) -> Report {
@@ -168,7 +134,8 @@ mod tests {
         Report {
             title: "a lock service".into(),
             seed: 7,
-            scheme: "ncosed".into(),
+            system: "locks",
+            variant: Some(("scheme", "ncosed".into())),
             nodes: 16,
             profile: "present-day".into(),
             wait: "poll".into(),
@@ -180,17 +147,22 @@ mod tests {
                 violations: u64::from(!held) * 7,
             }],
             violations: if held { vec![] } else { vec![violation; 7] },
-            requests: Requests { made: 1_600, granted: 1_600, ..Requests::default() },
-            latency: Latencies { exclusive, shared: Percentiles::default() },
-            grants_per_second: 1_234_567.8,
-            protocol: ProtocolCounts::default(),
+            metrics: Metrics {
+                rates: vec![Rate { key: "rate", label: "grants a second", value: 1_234_567.8 }],
+                groups: vec![Group::new("requests", "Requests", Layout::Row, &[("made", "made", 1_600)])],
+                latencies: vec![Latencies {
+                    key: "latency",
+                    title: "Time from request to grant, in microseconds of virtual time",
+                    heads: ["mode", "granted"],
+                    rows: vec![("exclusive", exclusive), ("shared", Percentiles::default())],
+                }],
+            },
             faults: vec![FaultCount {
                 kind: FaultKind::LoseCompletion,
                 injected: 9,
                 struck: 8,
                 packets_hit: 77,
             }],
-            bypass: MostBypassed::default(),
             virtual_ns: 2_000_000_000,
             events: 1_000_000,
             packets: 200_000,

@@ -8,15 +8,12 @@ use crate::table::count;
 use crate::{interrupt, output, report, sweep, trace};
 use std::ops::ControlFlow;
 use std::path::Path;
-use weft_check::lock_world::{self, Phase, Report, RunError, RunOptions};
-use weft_check::scenario::Scenario;
+use weft_check::run::{Phase, RunError, RunOptions};
+use weft_check::scenario::{Override, Scenario};
 
 /// Runs what the command line asks for.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let mut scenario = Scenario::load(&args.scenario).map_err(Failure::bad_input)?;
-    if let Some(scheme) = args.scheme {
-        scenario.workload.scheme = scheme;
-    }
+    let scenario = weft_check::load_with(&args.scenario, &args.set).map_err(Failure::bad_input)?;
     interrupt::install();
     trace::install(args.verbose);
     #[cfg(feature = "hw")]
@@ -33,13 +30,13 @@ fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> 
     let log = args.log.as_deref().map(LogFile::create).transpose()?;
     // Trace lines are a sign of life already, and a bar would tear them.
     let mut progress = Progress::begin(args.quiet || args.verbose > 0);
-    let mut watch = |at: &lock_world::Progress| {
+    let mut watch = |at: &weft_check::run::Progress| {
         progress.at(share(scenario, at), || words(at));
         go_on()
     };
     let writer = log.as_ref().map(LogFile::writer).transpose()?;
     let options = RunOptions { log: writer, progress: Some(&mut watch) };
-    let result = lock_world::run(scenario, seed, options);
+    let result = weft_check::run(scenario, seed, options);
     progress.end();
     let report = result.map_err(|error| failure(&error))?;
     if let Some(log) = log {
@@ -47,7 +44,7 @@ fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> 
     }
     match args.json {
         true => output::json(&report)?,
-        false => output::text(&report::text(&report, &rerun(&args.scenario, &report)))?,
+        false => output::text(&report::text(&report, &rerun(&args.scenario, &args.set, report.seed)))?,
     }
     Ok(if report.held() { Exit::Held } else { Exit::Violated })
 }
@@ -58,9 +55,15 @@ pub fn go_on() -> ControlFlow<()> {
 }
 
 /// The command that makes the same run again, with its event log.
-pub fn rerun(scenario: &Path, report: &Report) -> String {
-    let scenario = scenario.display();
-    format!("weft run {scenario} --scheme {} --seed {} --log events.log", report.scheme, report.seed)
+pub fn rerun(scenario: &Path, set: &[Override], seed: u64) -> String {
+    let set: String = set.iter().map(|field| format!(" --set {}", quoted(field.text()))).collect();
+    format!("weft run {}{set} --seed {seed} --log events.log", scenario.display())
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-=/:,%+".contains(c);
+    if word.chars().all(plain) { word.to_string() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// Why a run gave no report, and with which exit code that ends the program.
@@ -72,16 +75,16 @@ pub fn failure(error: &RunError) -> Failure {
 }
 
 /// How far a run is, from 0 to 1, as well as that can be known.
-fn share(scenario: &Scenario, at: &lock_world::Progress) -> f64 {
+fn share(scenario: &Scenario, at: &weft_check::run::Progress) -> f64 {
     let of = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
-    match (at.total, scenario.workload.duration) {
+    match (at.total, at.until) {
         (Some(total), _) => of(at.ended, total),
-        (None, Some(duration)) => of(at.now.0, duration.nanos().0),
+        (None, Some(until)) => of(at.now.0, until.0),
         (None, None) => of(at.now.0, scenario.run.limit.nanos().0),
     }
 }
 
-fn words(at: &lock_world::Progress) -> String {
+fn words(at: &weft_check::run::Progress) -> String {
     let phase = match at.phase {
         Phase::Faults => "",
         Phase::Settling => ", faults over",

@@ -9,7 +9,7 @@ use crate::seeds::{each, jobs};
 use crate::{interrupt, output, run};
 use std::ops::Range;
 use sum::Sum;
-use weft_check::lock_world::{self, Report, RunError, RunOptions};
+use weft_check::run::{Report, RunError, RunOptions};
 use weft_check::scenario::Scenario;
 
 /// Runs every seed, sums up, prints.
@@ -57,6 +57,6 @@ pub fn run(args: &RunArgs, scenario: &Scenario, seeds: Range<u64>) -> Result<Exi
 }
 
 fn one(scenario: &Scenario, seed: u64) -> Result<Report, RunError> {
-    let mut watch = |_: &lock_world::Progress| run::go_on();
-    lock_world::run(scenario, seed, RunOptions { log: None, progress: Some(&mut watch) })
+    let mut watch = |_: &weft_check::run::Progress| run::go_on();
+    weft_check::run(scenario, seed, RunOptions { log: None, progress: Some(&mut watch) })
 }

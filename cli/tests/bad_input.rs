@@ -61,7 +61,9 @@ fn a_wrong_command_line_is_refused() {
     refused(&["run"], &["SCENARIO"]);
     refused(&["run", &small, "--seed", "-1"], &["-1"]);
     refused(&["run", &small, "--seed", "1e3"], &["1e3"]);
-    refused(&["run", &small, "--scheme", "nlock"], &["nlock", "srsl", "ncosed"]);
+    refused(&["run", &small, "--set", "workload.scheme=nlock"], &["nlock", "srsl", "ncosed"]);
+    refused(&["run", &small, "--set", "workload.scheme"], &["workload.scheme", "workload.requests=20"]);
+    refused(&["run", &small, "--set", "workload.schema=srsl"], &["--set workload.schema=srsl", "scheme"]);
     refused(&["run", &small, "--jobs", "0", "--seeds", "0..2"], &["jobs"]);
     refused(&["profiles", "abacus"], &["abacus", "present-day"]);
     for range in ["7", "5..5", "9..2", "..", "a..b", "0..=4"] {

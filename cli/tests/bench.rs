@@ -4,7 +4,6 @@ mod common;
 
 use common::{err, out, refused, run};
 use serde_json::Value;
-use weft_check::scenario::Scheme;
 
 fn json(args: &[&str]) -> Value {
     let output = run(args);
@@ -28,22 +27,22 @@ fn a_ring_is_measured_at_every_layer() {
 }
 
 #[test]
-fn every_scheme_is_measured_and_one_can_be_chosen() {
+fn every_variant_is_measured_and_one_can_be_chosen() {
     let names = |report: &Value| -> Vec<String> {
-        let schemes = report["schemes"].as_array().expect("a list");
-        schemes.iter().map(|scheme| scheme["scheme"].as_str().expect("a name").to_string()).collect()
+        let variants = report["variants"].as_array().expect("a list");
+        variants.iter().map(|of| of["variant"].as_str().expect("a name").to_string()).collect()
     };
     let args = ["bench", "locks", "--nodes", "3", "--requests", "60", "--json"];
     let all = json(&args);
-    assert_eq!(names(&all), Scheme::ALL.map(|scheme| scheme.to_string()));
-    for scheme in all["schemes"].as_array().expect("a list") {
+    assert_eq!(names(&all), ["srsl", "dqnl", "ncosed"]);
+    for scheme in all["variants"].as_array().expect("a list") {
         assert_eq!(scheme["requests"], 60);
         assert!(scheme["latency"]["exclusive"]["p50_ns"].as_u64().is_some_and(|ns| ns > 0), "{scheme}");
         for field in ["requests_per_second", "events_per_second", "virtual_seconds", "wall_seconds"] {
             assert!(scheme[field].as_f64().is_some_and(|n| n > 0.0), "{field}: {scheme}");
         }
     }
-    assert_eq!(names(&json(&[&args[..], &["--scheme", "srsl"]].concat())), ["srsl"]);
+    assert_eq!(names(&json(&[&args[..], &["--variant", "srsl"]].concat())), ["srsl"]);
 }
 
 #[test]
@@ -69,7 +68,7 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
         (&["bench", "fabric", "--profile", "abacus"], "abacus"),
         (&["bench", "fabric", "--tasks", "--sessions"], "--sessions"),
         (&["bench", "locks", "--nodes", "2000"], "1024"),
-        (&["bench", "locks", "--scheme", "paxos"], "srsl"),
+        (&["bench", "locks", "--variant", "paxos"], "srsl"),
     ];
     for (args, says) in wrong {
         refused(args, &[says]);

@@ -4,7 +4,8 @@ mod common;
 
 use common::root;
 use std::fs;
-use weft_check::scenario::{Scenario, ScenarioError};
+use weft_check::scenario::ScenarioError;
+use weft_check::systems;
 
 fn page(name: &str) -> String {
     fs::read_to_string(root().join(name)).expect(name)
@@ -21,7 +22,7 @@ fn the_scenarios_in_the_documentation_are_scenarios() {
     let (readme, reference) = (page("README.md"), page("docs/scenario.md"));
     assert!(!blocks(&reference, "toml").is_empty());
     for text in [blocks(&readme, "toml"), blocks(&reference, "toml")].concat() {
-        if let Err(error) = Scenario::parse(text) {
+        if let Err(error) = weft_check::parse(text) {
             panic!("{error}\n{text}");
         }
     }
@@ -30,10 +31,12 @@ fn the_scenarios_in_the_documentation_are_scenarios() {
 #[test]
 fn the_reference_names_every_field() {
     let reference = page("docs/scenario.md");
-    let sections = ["", "[cluster]", "[transport]", "[workload]", "[run]", "[[faults]]"];
-    for section in sections {
+    let sections = ["", "[cluster]", "[transport]", "[run]", "[[faults]]"].map(str::to_string);
+    let workload = |kind| format!("[cluster]\nnodes = 1\n[workload]\nkind = \"{kind}\"");
+    let workloads = systems::all().iter().map(|system| workload(system.kind()));
+    for section in sections.into_iter().chain(workloads) {
         let text = format!("{section}\nno_such_field = 1\n");
-        let Err(ScenarioError::UnknownField { known, .. }) = Scenario::parse(&text) else {
+        let Err(ScenarioError::UnknownField { known, .. }) = weft_check::parse(&text) else {
             panic!("{section}: an unknown field is not told as one");
         };
         assert!(!known.is_empty());

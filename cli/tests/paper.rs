@@ -5,7 +5,7 @@ mod common;
 use common::{Scratch, err, out, refused, run};
 use serde_json::Value;
 use std::fs;
-use weft_check::scenario::Scheme;
+use weft_protocols::locks::Scheme;
 
 fn rows() -> Vec<Value> {
     let output = run(&["paper", "ncosed", "--json", "--quiet"]);

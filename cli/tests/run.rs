@@ -44,11 +44,14 @@ fn json_is_one_object_and_nothing_else() {
 }
 
 #[test]
-fn the_scheme_of_the_command_line_wins() {
+fn the_field_of_the_command_line_wins() {
     let scratch = Scratch::new("scheme");
     let small = scratch.file("small.toml", SMALL);
     for scheme in ["srsl", "dqnl", "ncosed"] {
-        assert_eq!(json(&["run", &small, "--json", "--scheme", scheme])["scheme"], scheme);
+        assert_eq!(
+            json(&["run", &small, "--json", "--set", &format!("workload.scheme={scheme}")])["scheme"],
+            scheme
+        );
     }
 }
 

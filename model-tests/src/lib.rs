@@ -1,9 +1,10 @@
 //! What holds Weft's protocols to their promises on the simulated fabric.
 //!
-//! A [`scenario::Scenario`] says what the cluster is, what its users do and what goes wrong. A world
-//! ([`lock_world`]) builds it, runs it from a seed and records what the users saw as a [`history`]. The
-//! [`oracle`]s judge the history while it grows, and what is left over at rest. [`seeds`] does that for a range
-//! of seeds, [`mod@fuzz`] for the bytes of a fuzzer.
+//! A [`scenario::Scenario`] says what the cluster is, what its users do and what goes wrong. [`run()`] builds it, runs it
+//! from a seed and records what the users saw as a [`mod@history`]. The [`oracle`]s judge the history while it grows, and what
+//! is left over at rest. [`seeds`] does that for a range of seeds, [`mod@fuzz`] for the bytes of a fuzzer.
+//!
+//! What is run is a [`system::System`], which has a room of its own in [`systems`].
 //!
 //! [`mod@explore`] goes through every order of events that matters, of the [`worlds`] or of others.
 //!
@@ -13,15 +14,61 @@
 pub mod bench;
 mod by_hand;
 pub mod explore;
+pub mod fields;
 pub mod fuzz;
 pub mod history;
-pub mod lock_world;
+mod mesh_counts;
+pub mod metrics;
 pub mod oracle;
-pub mod paper;
+pub mod record;
+pub mod run;
 pub mod scenario;
 pub mod seeds;
-pub mod workload;
+pub mod system;
+pub mod systems;
 pub mod worlds;
+
+pub use mesh_counts::MeshCounts;
+
+use run::{Report, RunError, RunOptions};
+use scenario::{Override, Scenario, ScenarioError};
+use std::path::Path;
+
+/// Reads a scenario file of any system and checks it.
+///
+/// # Errors
+///
+/// What is wrong with it, in one line.
+pub fn load(path: impl AsRef<Path>) -> Result<Scenario, ScenarioError> {
+    load_with(path, &[])
+}
+
+/// Reads a scenario file of any system with some of its fields replaced.
+///
+/// # Errors
+///
+/// What is wrong with it, in one line.
+pub fn load_with(path: impl AsRef<Path>, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
+    Scenario::load_with(path, overrides, systems::KINDS)
+}
+
+/// Reads a scenario of any system from text that has no file; errors name it `scenario`.
+///
+/// # Errors
+///
+/// What is wrong with it, in one line.
+pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::parse_with("scenario", text, &[], systems::KINDS)
+}
+
+/// Runs a scenario of any system from `seed` to its end and judges it.
+///
+/// # Errors
+///
+/// The cluster cannot be built, the caller broke the run off, or the event log cannot be written.
+pub fn run(scenario: &Scenario, seed: u64, options: RunOptions<'_>) -> Result<Report, RunError> {
+    systems::of(scenario)?.run(scenario, seed, options)
+}
 
 /// The README's examples are compiled and run with the documentation's.
 #[cfg(doctest)]

@@ -1,6 +1,7 @@
 //! Many runs of one scenario, one for each seed, summed up.
 
-use crate::lock_world::{self, FaultCount, ProtocolCounts, Report, Requests, RunError, RunOptions, Verdict};
+use crate::metrics::Metrics;
+use crate::run::{FaultCount, Report, RunError, RunOptions, Verdict};
 use crate::scenario::{FaultKind, Scenario};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,10 +20,9 @@ pub struct Summary {
     pub first_error: Option<(u64, String)>,
     /// How many runs had a fault that struck an operation in flight.
     pub runs_struck: u64,
-    /// What became of the requests of all runs.
-    pub requests: Requests,
-    /// What the lock services of all runs did.
-    pub protocol: ProtocolCounts,
+    /// The figures of all runs that add up.
+    #[serde(flatten)]
+    pub metrics: Metrics,
     /// The faults of all runs, by kind.
     pub faults: BTreeMap<FaultKind, FaultCount>,
     /// The longest run, in virtual time.
@@ -47,8 +47,7 @@ impl Summary {
     fn add_report(&mut self, report: Report) {
         self.runs += 1;
         self.runs_struck += u64::from(report.faults.iter().any(|fault| fault.struck > 0));
-        self.requests += report.requests;
-        self.protocol += report.protocol;
+        self.metrics.add(&report.metrics);
         for fault in &report.faults {
             *self.faults.entry(fault.kind).or_insert(FaultCount::none(fault.kind)) += *fault;
         }
@@ -76,7 +75,7 @@ pub fn run(
 ) -> Summary {
     let mut summary = Summary::default();
     for seed in seeds {
-        summary.add(seed, lock_world::run(scenario, seed, RunOptions::default()));
+        summary.add(seed, crate::run(scenario, seed, RunOptions::default()));
         if each(seed, &summary).is_break() {
             summary.stopped = true;
             break;

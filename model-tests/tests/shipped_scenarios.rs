@@ -1,7 +1,6 @@
 //! The scenarios that come with Weft are understood, and each says what it is for.
 
 use std::path::{Path, PathBuf};
-use weft_check::scenario::Scenario;
 
 fn shipped() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
@@ -17,7 +16,7 @@ fn every_shipped_scenario_is_understood_and_has_a_title() {
     let files = shipped();
     assert!(files.len() >= 4, "{files:?}");
     for file in files {
-        let scenario = Scenario::load(&file).unwrap_or_else(|error| panic!("{error}"));
+        let scenario = weft_check::load(&file).unwrap_or_else(|error| panic!("{error}"));
         assert!(!scenario.title.is_empty(), "{} has no title", file.display());
     }
 }

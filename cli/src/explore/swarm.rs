@@ -6,55 +6,70 @@ use super::fuzz::{Runner, Seed, Target};
 use crate::exit::Failure;
 use crate::run;
 use std::path::PathBuf;
-use weft_check::lock_world::{self, RunOptions};
-use weft_check::scenario::{Scenario, Scheme, swarm_of};
+use weft_check::run::RunOptions;
+use weft_check::scenario::Scenario;
+use weft_check::systems::{self, Registered};
 
 /// How many nodes each scenario has.
 const NODES: u32 = 16;
 const NAME: &str = "swarm-16";
 
-/// Random scenarios of one lock scheme, or of each in turn.
+/// Random scenarios of one variant of a system, or of each in turn.
 pub struct Swarm {
-    scheme: Option<Scheme>,
+    name: String,
+    system: &'static dyn Registered,
+    variants: &'static [&'static str],
     save: Option<PathBuf>,
+}
+
+/// Every swarm: that of the first system by the plain name, each variant's, each system's.
+fn all() -> Vec<(String, &'static dyn Registered, &'static [&'static str])> {
+    let mut all = Vec::new();
+    for (number, &system) in systems::all().iter().enumerate() {
+        let variants = system.variants();
+        if number == 0 {
+            all.push((NAME.to_string(), system, variants));
+        }
+        all.push((format!("{NAME}-{}", system.kind()), system, variants));
+        let named = (0..variants.len()).filter(|at| !variants[*at].is_empty());
+        all.extend(named.map(|at| (format!("{NAME}-{}", variants[at]), system, &variants[at..=at])));
+    }
+    all
 }
 
 /// The swarm that a command line asks for, if it asks for one.
 pub fn target(args: &FuzzArgs) -> Result<Option<Swarm>, Failure> {
-    let Some(rest) = args.world.strip_prefix(NAME) else { return Ok(None) };
+    if !args.world.starts_with(NAME) {
+        return Ok(None);
+    }
     if !args.sizes.set.is_empty() || args.faults.is_some() || !args.kinds.kinds.is_empty() {
         return Err(Failure::bad_input(format!(
             "{NAME} draws its own requests and faults: leave out --set, --faults and the like"
         )));
     }
-    let scheme = match rest.strip_prefix('-') {
-        None if rest.is_empty() => None,
-        Some(name) => Some(name.parse().map_err(|_| no_such(&args.world))?),
-        None => return Err(no_such(&args.world)),
-    };
-    Ok(Some(Swarm { scheme, save: args.leaves.save.clone() }))
-}
-
-fn no_such(world: &str) -> Failure {
-    let known = Scheme::ALL.map(|scheme| format!("{NAME}-{scheme}")).join(", ");
-    Failure::bad_input(format!("there is no world '{world}': there are {NAME}, {known}"))
+    let found = all().into_iter().find(|(name, ..)| *name == args.world);
+    let (name, system, variants) = found.ok_or_else(|| {
+        let known: Vec<String> = all().into_iter().map(|(name, ..)| name).collect();
+        Failure::bad_input(format!("there is no world '{}': there are {}", args.world, known.join(", ")))
+    })?;
+    Ok(Some(Swarm { name, system, variants, save: args.leaves.save.clone() }))
 }
 
 impl Swarm {
     fn scenario(&self, seed: u64) -> Scenario {
-        let in_turn = Scheme::ALL[(seed % Scheme::ALL.len() as u64) as usize];
-        swarm_of(NODES, seed, self.scheme.unwrap_or(in_turn))
+        let in_turn = self.variants[(seed % self.variants.len() as u64) as usize];
+        self.system.swarm(seed, Some(NODES), in_turn)
     }
 }
 
 impl Target for Swarm {
     fn name(&self) -> String {
-        self.scheme.map_or_else(|| NAME.to_string(), |scheme| format!("{NAME}-{scheme}"))
+        self.name.clone()
     }
 
     fn runner(&self) -> Result<Runner<'_>, Failure> {
         Ok(Box::new(|seed| {
-            let report = lock_world::run(&self.scenario(seed), seed, RunOptions::default());
+            let report = self.system.run(&self.scenario(seed), seed, RunOptions::default());
             let report = report.map_err(|error| run::failure(&error).at(format!("seed {seed}")))?;
             let violation = report.violations.first().map(ToString::to_string);
             let faults =

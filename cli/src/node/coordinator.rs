@@ -4,16 +4,16 @@
 //! release before it makes it. So the order in which events arrive here is one in which they happened, whatever the
 //! machines' clocks say, and two holders of one lock cannot hide behind them.
 
-use super::wire::{BEAT, Counts, Down, Seen, Up, leftover};
+use super::wire::{Counts, HEARTBEAT, ToCoordinator, ToNode, leftover};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_check::history::What;
-use weft_check::lock_world::Scribe;
+use weft_check::history::{HistoryEvent, Stage};
 use weft_check::oracle::Leftover;
-use weft_check::workload::Recorder;
+use weft_check::record::{Record, Recorder};
+use weft_check::system::System;
 use weft_verbs::Nanos;
 
 /// What a run is, as far as its coordinator has to know.
@@ -21,8 +21,6 @@ use weft_verbs::Nanos;
 pub struct Terms {
     /// How many nodes.
     pub nodes: u32,
-    /// Whether grants carry tokens.
-    pub tokens: bool,
     /// How long all may take to meet.
     pub patience: Duration,
     /// After which silence a node counts as lost.
@@ -34,11 +32,11 @@ pub struct Terms {
 }
 
 /// How a run went.
-pub struct Outcome {
-    /// The book, judged.
-    pub scribe: Scribe,
+pub struct Outcome<S: System> {
+    /// The history, judged.
+    pub recorder: Recorder<S::Oracles, S::Meter>,
     /// What all nodes counted.
-    pub counts: Counts,
+    pub counts: Counts<S::Counts>,
     /// Nodes that were lost, with how.
     pub lost: Vec<(u32, String)>,
     /// What survivors did without them.
@@ -55,37 +53,45 @@ pub struct Outcome {
 pub struct AfterLoss {
     /// Requests made.
     pub asked: u64,
-    /// Requests granted.
-    pub granted: u64,
+    /// Requests served.
+    pub served: u64,
 }
 
 impl AfterLoss {
-    /// Whether survivors went on: something was granted, or nothing asked for.
+    /// Whether survivors went on: something was served, or nothing asked for.
     pub fn went_on(self) -> bool {
-        self.granted > 0 || self.asked == 0
+        self.served > 0 || self.asked == 0
     }
 }
 
-enum News {
-    From(usize, Box<Up>),
+enum News<S: System> {
+    From(usize, Box<Up<S>>),
     Gone(usize, String),
     Came(TcpStream),
 }
 
+/// What nodes of a system say.
+type Up<S> = ToCoordinator<<S as System>::Event, <S as System>::Counts>;
+
 /// One connection.
-struct Line {
+struct Stream {
     writer: TcpStream,
     rank: Option<u32>,
     heard: Instant,
     ready: bool,
-    through: bool,
+    done: bool,
     rested: bool,
     over: bool,
     written: u64,
 }
 
 /// Takes the nodes of a run, and returns when it is over.
-pub fn run(listener: &TcpListener, terms: &Terms, stop: &dyn Fn() -> bool) -> io::Result<Outcome> {
+pub fn run<S: System>(
+    listener: &TcpListener,
+    terms: &Terms,
+    work: &S::Workload,
+    stop: &dyn Fn() -> bool,
+) -> io::Result<Outcome<S>> {
     let (tell, news) = mpsc::channel();
     let doors = listener.try_clone()?;
     let came = tell.clone();
@@ -96,54 +102,54 @@ pub fn run(listener: &TcpListener, terms: &Terms, stop: &dyn Fn() -> bool) -> io
             }
         }
     });
-    let mut coordinator = Coordinator::new(*terms, tell);
+    let mut coordinator = Coordinator::<S>::new(*terms, work, tell);
     coordinator.drive(&news, stop);
     Ok(coordinator.outcome())
 }
 
-struct Coordinator {
+struct Coordinator<S: System> {
     terms: Terms,
-    tell: Sender<News>,
-    lines: Vec<Line>,
+    tell: Sender<News<S>>,
+    streams: Vec<Stream>,
     addresses: Vec<Option<IpAddr>>,
     began: Instant,
     /// When all had met.
     met: Option<Instant>,
     /// When the last node was lost, or the clients were all through.
     quiet_since: Instant,
-    scribe: Scribe,
+    recorder: Recorder<S::Oracles, S::Meter>,
     left: Vec<Leftover>,
-    counts: Counts,
+    counts: Counts<S::Counts>,
     lost: Vec<(u32, String)>,
     /// When the last lost node fell silent.
     silent_since: Nanos,
-    /// Requests that were made, and granted: when, and to which node.
+    /// Requests that were made, and served: when, and to which node.
     asked: Vec<(Nanos, u32)>,
-    granted: Vec<(Nanos, u32)>,
+    served: Vec<(Nanos, u32)>,
     troubles: Vec<String>,
     unfinished: Option<String>,
 }
 
 const GLANCE: Duration = Duration::from_millis(50);
 
-impl Coordinator {
-    fn new(terms: Terms, tell: Sender<News>) -> Coordinator {
+impl<S: System> Coordinator<S> {
+    fn new(terms: Terms, work: &S::Workload, tell: Sender<News<S>>) -> Coordinator<S> {
         let now = Instant::now();
         Coordinator {
             terms,
             tell,
-            lines: Vec::new(),
+            streams: Vec::new(),
             addresses: vec![None; terms.nodes as usize],
             began: now,
             met: None,
             quiet_since: now,
-            scribe: Scribe::new(terms.tokens, false),
+            recorder: Recorder::new(S::oracles(work, terms.nodes), S::Meter::default()),
             left: Vec::new(),
             counts: Counts::default(),
             lost: Vec::new(),
             silent_since: Nanos::ZERO,
             asked: Vec::new(),
-            granted: Vec::new(),
+            served: Vec::new(),
             troubles: Vec::new(),
             unfinished: None,
         }
@@ -153,12 +159,12 @@ impl Coordinator {
         Nanos(self.began.elapsed().as_nanos() as u64)
     }
 
-    fn drive(&mut self, news: &Receiver<News>, stop: &dyn Fn() -> bool) {
+    fn drive(&mut self, news: &Receiver<News<S>>, stop: &dyn Fn() -> bool) {
         while self.unfinished.is_none() && !self.is_over() {
             match news.recv_timeout(GLANCE) {
                 Ok(News::Came(stream)) => self.take(stream),
-                Ok(News::From(line, up)) => self.hear(line, *up),
-                Ok(News::Gone(line, why)) => self.lose(line, &why),
+                Ok(News::From(stream, up)) => self.hear(stream, *up),
+                Ok(News::Gone(stream, why)) => self.lose(stream, &why),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -167,84 +173,84 @@ impl Coordinator {
                 self.unfinished = Some("it was interrupted".to_string());
             }
         }
-        for line in 0..self.lines.len() {
-            self.say(line, &Down::End);
+        for stream in 0..self.streams.len() {
+            self.say(stream, &ToNode::End);
         }
     }
 
     /// All nodes that are alive have come to rest.
     fn is_over(&self) -> bool {
-        let all = self.met.is_some() && self.alive().all(|line| line.rested);
+        let all = self.met.is_some() && self.alive().all(|stream| stream.rested);
         all && (self.alive().count() > 0 || !self.lost.is_empty())
     }
 
-    fn alive(&self) -> impl Iterator<Item = &Line> {
-        self.lines.iter().filter(|line| line.rank.is_some() && !line.over)
+    fn alive(&self) -> impl Iterator<Item = &Stream> {
+        self.streams.iter().filter(|stream| stream.rank.is_some() && !stream.over)
     }
 
     fn take(&mut self, stream: TcpStream) {
         let _ = stream.set_nodelay(true);
         let Ok(reader) = stream.try_clone() else { return };
-        let (number, tell) = (self.lines.len(), self.tell.clone());
+        let (number, tell) = (self.streams.len(), self.tell.clone());
         thread::spawn(move || read(number, reader, &tell));
-        self.lines.push(Line {
+        self.streams.push(Stream {
             writer: stream,
             rank: None,
             heard: Instant::now(),
             ready: false,
-            through: false,
+            done: false,
             rested: false,
             over: false,
             written: 0,
         });
     }
 
-    fn say(&mut self, line: usize, down: &Down) {
+    fn say(&mut self, stream: usize, down: &ToNode) {
         // Whoever cannot be written to is heard of by the reader.
-        let _ = self.lines[line].writer.write_all(&super::wire::line(down));
+        let _ = self.streams[stream].writer.write_all(&super::wire::line(down));
     }
 
-    fn say_to_all(&mut self, down: &Down) {
-        for line in 0..self.lines.len() {
-            self.say(line, down);
+    fn say_to_all(&mut self, down: &ToNode) {
+        for stream in 0..self.streams.len() {
+            self.say(stream, down);
         }
     }
 
-    fn hear(&mut self, line: usize, up: Up) {
-        self.lines[line].heard = Instant::now();
+    fn hear(&mut self, stream: usize, up: Up<S>) {
+        self.streams[stream].heard = Instant::now();
         match up {
-            Up::Hello { rank, address, device } => self.meet(line, rank, address, &device),
-            Up::Ready => {
-                self.lines[line].ready = true;
-                if self.lines.iter().filter(|line| line.ready).count() == self.terms.nodes as usize {
+            ToCoordinator::Hello { rank, address, device } => self.meet(stream, rank, address, &device),
+            ToCoordinator::Ready => {
+                self.streams[stream].ready = true;
+                if self.streams.iter().filter(|stream| stream.ready).count() == self.terms.nodes as usize {
                     self.met = Some(Instant::now());
                     self.quiet_since = Instant::now();
-                    self.say_to_all(&Down::Begin);
+                    self.say_to_all(&ToNode::Begin);
                     let _ = writeln!(io::stderr(), "all {} nodes have met", self.terms.nodes);
                 }
             }
-            Up::Saw(seen) => self.write_down(line, seen),
-            Up::Alive => {}
-            Up::Leaving => self.lose(line, "it left on request"),
-            Up::Trouble(text) => self.troubles.push(self.of(line, &text)),
-            Up::Through => {
-                self.lines[line].through = true;
-                self.rest_when_through();
+            ToCoordinator::Saw(event) => self.write_down(stream, event),
+            ToCoordinator::Alive => {}
+            ToCoordinator::Leaving => self.lose(stream, "it left on request"),
+            ToCoordinator::Trouble(text) => self.troubles.push(self.of(stream, &text)),
+            ToCoordinator::ClientsDone => {
+                self.streams[stream].done = true;
+                self.rest_when_done();
             }
-            Up::Rest { left, counts } => {
-                let rank = self.lines[line].rank.unwrap_or(0);
-                self.lines[line].rested = true;
+            ToCoordinator::Rest { left, counts } => {
+                let rank = self.streams[stream].rank.unwrap_or(0);
+                self.streams[stream].rested = true;
                 self.counts += counts;
                 self.left.extend(left.into_iter().map(|left| leftover(rank, left)));
             }
         }
     }
 
-    fn of(&self, line: usize, text: &str) -> String {
-        self.lines[line].rank.map_or_else(|| text.to_string(), |rank| format!("n{rank}: {text}"))
+    fn of(&self, stream: usize, text: &str) -> String {
+        self.streams[stream].rank.map_or_else(|| text.to_string(), |rank| format!("n{rank}: {text}"))
     }
 
-    fn meet(&mut self, line: usize, rank: u32, address: IpAddr, device: &str) {
+    fn meet(&mut self, stream: usize, rank: u32, address: IpAddr, device: &str) {
         match self.addresses.get_mut(rank as usize) {
             Some(place @ None) => *place = Some(address),
             Some(Some(_)) => {
@@ -256,60 +262,60 @@ impl Coordinator {
                 return;
             }
         }
-        self.lines[line].rank = Some(rank);
+        self.streams[stream].rank = Some(rank);
         self.troubles
             .extend(address.is_loopback().then(|| format!("n{rank}: {device} has a loopback address")));
         if let Some(book) = self.addresses.iter().copied().collect::<Option<Vec<_>>>() {
-            self.say_to_all(&Down::Book(book));
+            self.say_to_all(&ToNode::Book(book));
         }
     }
 
-    fn write_down(&mut self, line: usize, seen: Seen) {
-        let event = seen.event(self.now());
-        let entry = (event.at, event.request.client.node);
-        match event.what {
-            What::Requested { .. } => self.asked.push(entry),
-            What::Granted { .. } => self.granted.push(entry),
-            _ => {}
+    fn write_down(&mut self, stream: usize, event: S::Event) {
+        let event = event.by_another_clock(self.now());
+        let entry = (event.at(), event.node());
+        match event.stage() {
+            Stage::Asked => self.asked.push(entry),
+            Stage::Served => self.served.push(entry),
+            Stage::Other => {}
         }
-        self.scribe.record(event);
-        self.lines[line].written += 1;
-        let written = self.lines[line].written;
-        self.say(line, &Down::Written(written));
+        self.recorder.record(event);
+        self.streams[stream].written += 1;
+        let written = self.streams[stream].written;
+        self.say(stream, &ToNode::Written(written));
     }
 
-    fn rest_when_through(&mut self) {
-        if self.met.is_some() && self.alive().all(|line| line.through) {
+    fn rest_when_done(&mut self) {
+        if self.met.is_some() && self.alive().all(|stream| stream.done) {
             self.quiet_since = Instant::now();
-            self.say_to_all(&Down::ComeToRest);
+            self.say_to_all(&ToNode::ComeToRest);
         }
     }
 
-    fn lose(&mut self, line: usize, why: &str) {
-        if std::mem::replace(&mut self.lines[line].over, true) || self.lines[line].rested {
+    fn lose(&mut self, stream: usize, why: &str) {
+        if std::mem::replace(&mut self.streams[stream].over, true) || self.streams[stream].rested {
             return;
         }
-        let Some(rank) = self.lines[line].rank else { return };
+        let Some(rank) = self.streams[stream].rank else { return };
         if self.met.is_none() {
             self.unfinished = Some(format!("node {rank} was lost before all had met: {why}"));
             return;
         }
         self.lost.push((rank, why.to_string()));
         // It said that it was alive once a beat, so at the latest one beat after its last word it was not.
-        let silent = (self.lines[line].heard + BEAT).min(Instant::now());
+        let silent = (self.streams[stream].heard + HEARTBEAT).min(Instant::now());
         self.silent_since = self.silent_since.max(Nanos(silent.duration_since(self.began).as_nanos() as u64));
         self.quiet_since = Instant::now();
-        self.rest_when_through();
+        self.rest_when_done();
     }
 
     fn look_at_clocks(&mut self) {
-        let silent: Vec<usize> = (0..self.lines.len())
-            .filter(|n| !self.lines[*n].over && self.lines[*n].rank.is_some())
-            .filter(|n| self.lines[*n].heard.elapsed() > self.terms.silence)
+        let silent: Vec<usize> = (0..self.streams.len())
+            .filter(|n| !self.streams[*n].over && self.streams[*n].rank.is_some())
+            .filter(|n| self.streams[*n].heard.elapsed() > self.terms.silence)
             .collect();
-        for line in silent {
+        for stream in silent {
             let why = format!("it was silent for {} s", self.terms.silence.as_secs());
-            self.lose(line, &why);
+            self.lose(stream, &why);
         }
         if self.met.is_none() && self.began.elapsed() > self.terms.patience {
             let missing: Vec<_> =
@@ -317,13 +323,13 @@ impl Coordinator {
             self.unfinished = Some(format!("nodes that did not come: {missing:?}"));
         }
         let Some(met) = self.met else { return };
-        let all_through = self.alive().all(|line| line.through);
+        let all_through = self.alive().all(|stream| stream.done);
         if all_through && self.quiet_since.elapsed() > self.terms.settle {
             // They had their time; what is left will be judged.
             self.unfinished = Some("nodes do not come to rest".to_string());
         }
         if met.elapsed() > self.terms.limit + self.terms.settle {
-            let open = self.scribe.requests().unended;
+            let open = self.recorder.judge(|judge| judge.unended());
             self.unfinished = Some(format!("the time is over and {open} requests are open"));
         }
     }
@@ -333,25 +339,25 @@ impl Coordinator {
             let lost = |rank: u32| self.lost.iter().any(|(lost, _)| *lost == rank);
             list.iter().filter(|(at, rank)| *at >= self.silent_since && !lost(*rank)).count() as u64
         };
-        AfterLoss { asked: survivors(&self.asked), granted: survivors(&self.granted) }
+        AfterLoss { asked: survivors(&self.asked), served: survivors(&self.served) }
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(self) -> Outcome<S> {
         let now = self.now();
         let healthy = Nanos(self.quiet_since.elapsed().as_nanos() as u64);
         // No scheme here survives the loss of a node: what it held stays held, and what it was home to is gone. What
         // the survivors have open then is no violation, and what they keep is no leak.
         if self.lost.is_empty() {
-            self.scribe.judge(|judge| judge.judge_progress(now, healthy));
+            self.recorder.judge(|judge| judge.judge_end(now, healthy));
             if self.unfinished.is_none() {
-                self.scribe.judge(|judge| judge.judge_leaks(now, &self.left));
+                self.recorder.judge(|judge| judge.judge_leaks(now, &self.left));
             }
         }
         let counts = self.counts;
-        self.scribe.judge(|judge| judge.judge_conduct(now, 0, counts.out_of_turn, counts.malformed));
+        self.recorder.judge(|judge| judge.judge_conduct(now, 0, S::conduct(&counts.service)));
         Outcome {
             after_loss: self.after_loss(),
-            scribe: self.scribe,
+            recorder: self.recorder,
             counts,
             lost: self.lost,
             troubles: self.troubles,
@@ -360,7 +366,7 @@ impl Coordinator {
     }
 }
 
-fn read(number: usize, stream: TcpStream, tell: &Sender<News>) {
+fn read<S: System>(number: usize, stream: TcpStream, tell: &Sender<News<S>>) {
     let mut reader = BufReader::new(stream);
     let mut text = String::new();
     let why = loop {

@@ -2,14 +2,17 @@
 
 use super::super::wire::line;
 use super::*;
-use weft_check::history::{ClientId, Event, RequestId, What};
-use weft_protocols::locks::{LockKey, Mode};
+use weft_check::history::{ClientId, RequestId};
+use weft_check::systems::locks::Locks;
+use weft_check::systems::locks::history::{Event, What};
+use weft_check::systems::locks::workload::LockWork;
+use weft_protocols::locks::{LockKey, Mode, Scheme};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn terms(nodes: u32, silence: Duration) -> Terms {
     let (patience, settle, limit) = (SECOND * 5, SECOND * 5, SECOND * 30);
-    Terms { nodes, tokens: false, patience, silence, settle, limit }
+    Terms { nodes, patience, silence, settle, limit }
 }
 
 struct Node {
@@ -25,15 +28,15 @@ impl Node {
         let from = BufReader::new(to.try_clone().expect("a handle"));
         let mut node = Node { to, from, rank, asked: 0 };
         let address = IpAddr::from([10, 0, 0, rank as u8]);
-        node.say(&Up::Hello { rank, address, device: "rxe0".into() });
+        node.say(&ToCoordinator::Hello { rank, address, device: "rxe0".into() });
         node
     }
 
-    fn say(&mut self, up: &Up) {
+    fn say(&mut self, up: &Up<Locks>) {
         self.to.write_all(&line(up)).expect("said");
     }
 
-    fn hear(&mut self) -> Down {
+    fn hear(&mut self) -> ToNode {
         let mut text = String::new();
         self.from.read_line(&mut text).expect("a line");
         serde_json::from_str(&text).expect("a message")
@@ -44,13 +47,13 @@ impl Node {
         self.asked += u32::from(matches!(what, What::Requested { .. }));
         let request = RequestId { client, number: self.asked };
         let event = Event { at: Nanos(1), request, key: LockKey(1), mode: Mode::Exclusive, what };
-        self.say(&Up::Saw(event.into()));
-        assert!(matches!(self.hear(), Down::Written(_)));
+        self.say(&ToCoordinator::Saw(event));
+        assert!(matches!(self.hear(), ToNode::Written(_)));
     }
 
     fn begin(&mut self) {
-        assert!(matches!(self.hear(), Down::Book(book) if book.len() == 2));
-        self.say(&Up::Ready);
+        assert!(matches!(self.hear(), ToNode::Book(book) if book.len() == 2));
+        self.say(&ToCoordinator::Ready);
     }
 }
 
@@ -62,20 +65,21 @@ fn two(silence: Duration) -> (Node, Node, thread::JoinHandle<Ended>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = listener.local_addr().expect("an address");
     let coordinator = thread::spawn(move || {
-        let outcome = run(&listener, &terms(2, silence), &|| false).expect("a run");
-        let held = outcome.scribe.judge(|judge| judge.checks()).iter().all(|check| check.held);
+        let outcome = run::<Locks>(&listener, &terms(2, silence), &LockWork::idle(Scheme::Srsl), &|| false)
+            .expect("a run");
+        let held = outcome.recorder.judge(|judge| judge.checks()).iter().all(|check| check.held);
         (outcome.lost, outcome.after_loss, held, outcome.unfinished)
     });
     let (mut a, mut b) = (Node::join(at, 0), Node::join(at, 1));
     a.begin();
     b.begin();
-    assert!(matches!((a.hear(), b.hear()), (Down::Begin, Down::Begin)));
+    assert!(matches!((a.hear(), b.hear()), (ToNode::Begin, ToNode::Begin)));
     (a, b, coordinator)
 }
 
 fn rest(node: &mut Node) {
-    assert!(matches!(node.hear(), Down::ComeToRest));
-    node.say(&Up::Rest { left: Vec::new(), counts: Counts::default() });
+    assert!(matches!(node.hear(), ToNode::ComeToRest));
+    node.say(&ToCoordinator::Rest { left: Vec::new(), counts: Counts::default() });
 }
 
 const ASKS: What = What::Requested { deadline: None };
@@ -87,13 +91,13 @@ fn a_run_in_which_holders_take_turns_holds() {
     for node in [&mut a, &mut b] {
         [ASKS, GRANTED, What::Released].into_iter().for_each(|what| node.sees(what));
     }
-    a.say(&Up::Through);
-    b.say(&Up::Through);
+    a.say(&ToCoordinator::ClientsDone);
+    b.say(&ToCoordinator::ClientsDone);
     rest(&mut a);
     rest(&mut b);
     assert_eq!(
         coordinator.join().expect("no panic"),
-        (vec![], AfterLoss { asked: 2, granted: 2 }, true, None)
+        (vec![], AfterLoss { asked: 2, served: 2 }, true, None)
     );
 }
 
@@ -105,7 +109,7 @@ fn two_holders_at_once_are_found_out() {
     }
     for node in [&mut a, &mut b] {
         node.sees(What::Released);
-        node.say(&Up::Through);
+        node.say(&ToCoordinator::ClientsDone);
     }
     rest(&mut a);
     rest(&mut b);
@@ -119,10 +123,10 @@ fn survivors_of_a_lost_node_come_to_the_end() {
     drop(b);
     thread::sleep(Duration::from_millis(200));
     [ASKS, GRANTED, What::Released].into_iter().for_each(|what| a.sees(what));
-    a.say(&Up::Through);
+    a.say(&ToCoordinator::ClientsDone);
     rest(&mut a);
     let (lost, after, held, unfinished) = coordinator.join().expect("no panic");
-    assert_eq!((lost.len(), after, held, unfinished), (1, AfterLoss { asked: 1, granted: 1 }, true, None));
+    assert_eq!((lost.len(), after, held, unfinished), (1, AfterLoss { asked: 1, served: 1 }, true, None));
     assert!(after.went_on());
 }
 
@@ -130,16 +134,16 @@ fn survivors_of_a_lost_node_come_to_the_end() {
 #[test]
 fn survivors_that_are_quicker_than_the_time_out_have_gone_on() {
     let (mut a, b, coordinator) = two(SECOND);
-    thread::sleep(BEAT + Duration::from_millis(100));
+    thread::sleep(HEARTBEAT + Duration::from_millis(100));
     [ASKS, GRANTED, What::Released].into_iter().for_each(|what| a.sees(what));
-    a.say(&Up::Through);
+    a.say(&ToCoordinator::ClientsDone);
     for _ in 0..5 {
-        a.say(&Up::Alive);
+        a.say(&ToCoordinator::Alive);
         thread::sleep(SECOND / 5);
     }
     rest(&mut a);
     let (lost, after, held, unfinished) = coordinator.join().expect("no panic");
-    assert_eq!((lost.len(), after, held, unfinished), (1, AfterLoss { asked: 1, granted: 1 }, true, None));
+    assert_eq!((lost.len(), after, held, unfinished), (1, AfterLoss { asked: 1, served: 1 }, true, None));
     drop(b);
 }
 
@@ -150,10 +154,10 @@ fn survivors_that_ask_and_are_never_granted_have_not_gone_on() {
     drop(b);
     thread::sleep(Duration::from_millis(200));
     [ASKS, What::TimedOut].into_iter().for_each(|what| a.sees(what));
-    a.say(&Up::Through);
+    a.say(&ToCoordinator::ClientsDone);
     rest(&mut a);
     let (_, after, ..) = coordinator.join().expect("no panic");
-    assert_eq!(after, AfterLoss { asked: 1, granted: 0 });
+    assert_eq!(after, AfterLoss { asked: 1, served: 0 });
     assert!(!after.went_on());
     assert!(AfterLoss::default().went_on(), "who asked for nothing was denied nothing");
 }

@@ -1,24 +1,25 @@
 //! One node of a run: its device, its daemons, its clients, and its line to the coordinator.
 
 use super::place::Place;
-use super::wire::{BEAT, Counts, Down, STREAMS, Up, line};
+use super::wire::{Counts, HEARTBEAT, STREAMS, ToCoordinator, ToNode, line};
 use crate::exit::Failure;
 use crate::interrupt;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io::{BufRead, BufReader, Write};
+use std::marker::PhantomData;
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
-use weft_check::history::{ClientId, Event};
-use weft_check::lock_world::{lock_config, mesh_config, until};
+use weft_check::history::ClientId;
+use weft_check::record::Record;
+use weft_check::run::{client, mesh_config};
 use weft_check::scenario::Scenario;
-use weft_check::workload::{self, KeyPicker, Plan, Recorder};
+use weft_check::system::{Amount, Place as At, System, Until};
 use weft_hw::{Driver, Ended, Hw, HwContext, HwDevice, HwStream};
-use weft_protocols::locks::LockService;
 use weft_protocols::rt::{JoinHandle, Program, Rt, RtConfig};
-use weft_protocols::transport::{Bootstrap, Mesh};
+use weft_protocols::transport::{self, Mesh};
 use weft_sim::NodeId;
 use weft_sim::profile::Profile;
 use weft_verbs::{Context, Device, Nanos, Stream, Wait};
@@ -47,25 +48,25 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const REST: Nanos = Nanos::from_secs(10);
 
 /// Runs a node to its end.
-pub fn run(scenario: &Scenario, options: &Options<'_>) -> Result<(), Failure> {
+pub fn run<S: System>(scenario: &Scenario, options: &Options<'_>) -> Result<(), Failure> {
     let context = open(options.device)?;
     let address = context.address().ok_or_else(|| {
         Failure::unfinished(format!("{} has no IP address, by which peers find it", context.device_name()))
     })?;
-    let mut meeting = Meeting::reach(options)?;
+    let mut meeting = Bootstrap::<S>::reach(options)?;
     let rank = options.place.rank;
-    meeting.say(&Up::Hello { rank, address, device: context.device_name().to_string() })?;
+    meeting.say(&ToCoordinator::Hello { rank, address, device: context.device_name().to_string() })?;
     let names: Vec<String> = (0..options.place.nodes).map(|n| NodeId(n).to_string()).collect();
     for (name, address) in names.iter().zip(meeting.book()?) {
         context.name_peer(name, address);
     }
-    let member = Member::start(scenario, options, &context, &names).map_err(Failure::unfinished)?;
+    let member = Member::<S>::start(scenario, options, &context, &names).map_err(Failure::unfinished)?;
     let driver = Driver::new(std::slice::from_ref(&context)).map_err(Failure::unfinished)?;
-    let mut engine = (driver, member.rt.program());
+    let mut engine = (driver, member.place.rt.program());
     if options.by_streams {
         member.connect(&mut engine, &context, options.patience).map_err(Failure::unfinished)?;
     }
-    meeting.say(&Up::Ready)?;
+    meeting.say(&ToCoordinator::Ready)?;
     meeting.begin()?;
     member.live(meeting, &context, engine)
 }
@@ -79,15 +80,16 @@ fn open(name: Option<&str>) -> Result<HwContext, Failure> {
     device.open().map_err(|error| Failure::unfinished(format!("device {}: {error}", device.name())))
 }
 
-/// The line to the coordinator before the node runs: it may block.
-struct Meeting {
+/// The stream to the coordinator before the node runs: it may block.
+struct Bootstrap<S> {
     to: TcpStream,
     from: BufReader<TcpStream>,
+    system: PhantomData<S>,
 }
 
-impl Meeting {
+impl<S: System> Bootstrap<S> {
     /// Tries until the coordinator listens; nodes start in any order.
-    fn reach(options: &Options<'_>) -> Result<Meeting, Failure> {
+    fn reach(options: &Options<'_>) -> Result<Bootstrap<S>, Failure> {
         let place = (options.place.meeting.as_str(), options.port);
         let began = Instant::now();
         loop {
@@ -98,7 +100,7 @@ impl Meeting {
             match connected {
                 Ok(to) => {
                     let from = BufReader::new(to.try_clone().map_err(Failure::unfinished)?);
-                    return Ok(Meeting { to, from });
+                    return Ok(Bootstrap { to, from, system: PhantomData });
                 }
                 Err(why) if began.elapsed() > options.patience || interrupt::requested() => {
                     let (host, port) = place;
@@ -109,11 +111,11 @@ impl Meeting {
         }
     }
 
-    fn say(&mut self, up: &Up) -> Result<(), Failure> {
+    fn say(&mut self, up: &Up<S>) -> Result<(), Failure> {
         self.to.write_all(&line(up)).map_err(|why| Failure::unfinished(why).at("the coordinator"))
     }
 
-    fn hear(&mut self) -> Result<Down, Failure> {
+    fn hear(&mut self) -> Result<ToNode, Failure> {
         let mut text = String::new();
         let lost = |why: String| Failure::unfinished(format!("the coordinator: {why}"));
         match self.from.read_line(&mut text) {
@@ -126,8 +128,8 @@ impl Meeting {
     fn book(&mut self) -> Result<Vec<IpAddr>, Failure> {
         loop {
             match self.hear()? {
-                Down::Book(book) => return Ok(book),
-                Down::End => return Err(Failure::unfinished("the coordinator ended the run")),
+                ToNode::Book(book) => return Ok(book),
+                ToNode::End => return Err(Failure::unfinished("the coordinator ended the run")),
                 _ => {}
             }
         }
@@ -136,8 +138,8 @@ impl Meeting {
     fn begin(&mut self) -> Result<(), Failure> {
         loop {
             match self.hear()? {
-                Down::Begin => return Ok(()),
-                Down::End => return Err(Failure::unfinished("the coordinator ended the run")),
+                ToNode::Begin => return Ok(()),
+                ToNode::End => return Err(Failure::unfinished("the coordinator ended the run")),
                 _ => {}
             }
         }
@@ -147,35 +149,38 @@ impl Meeting {
 /// The main loop, and what it steps.
 type Engine = (Driver, Program<Hw>);
 
+/// What a node of a system says.
+type Up<S> = ToCoordinator<<S as System>::Event, <S as System>::Counts>;
+
 /// What a node runs.
-struct Member {
-    rt: Rt<Hw>,
-    mesh: Mesh<Hw>,
-    locks: LockService<Hw>,
-    post: Post,
+struct Member<S: System> {
+    place: At<Hw>,
+    service: S::Service<Hw>,
+    post: Post<S>,
     clients: RefCell<Vec<JoinHandle<()>>>,
-    work: Rc<weft_check::scenario::Workload>,
-    rank: u32,
+    work: S::Workload,
     seed: u64,
 }
 
-impl Member {
+impl<S: System> Member<S> {
     fn start(
         scenario: &Scenario,
         options: &Options<'_>,
         context: &HwContext,
         names: &[String],
-    ) -> Result<Member, String> {
+    ) -> Result<Member<S>, String> {
         let profile = Profile::builtin(&scenario.cluster.profile).map_err(|e| e.to_string())?;
         let rank = options.place.rank;
         let mesh = mesh_config(scenario, &profile, NodeId(rank), names).map_err(|e| e.to_string())?;
         let wait = options.wait.unwrap_or(scenario.cluster.wait.wait());
         let rt = Rt::new(context, RtConfig { wait, ..RtConfig::default() }).map_err(|e| e.to_string())?;
         let mesh = Mesh::start(&rt, mesh).map_err(|e| e.to_string())?;
-        let locks = LockService::start(&rt, &mesh, lock_config(scenario)).map_err(|e| e.to_string())?;
-        let work = Rc::new(scenario.workload.clone());
+        let work =
+            scenario.workload.get::<S>().ok_or_else(|| format!("the scenario is not about {}", S::KIND))?;
         let (post, clients) = (Post::new(), RefCell::default());
-        Ok(Member { rt, mesh, locks, post, clients, work, rank, seed: options.seed })
+        let place = At { rt, mesh, node: rank, nodes: options.place.nodes };
+        let service = S::start(&place, work, &post)?;
+        Ok(Member { place, service, post, clients, work: work.clone(), seed: options.seed })
     }
 
     /// Makes all connections before anything runs on them.
@@ -187,10 +192,10 @@ impl Member {
     ) -> Result<(), String> {
         let gid_index = context.usable_gid(1).map_err(|error| error.to_string())?;
         let patience = Nanos(patience.as_nanos() as u64);
-        let how = Bootstrap { service: STREAMS, gid_index, patience };
-        let (mesh, made) = (self.mesh.clone(), Rc::new(RefCell::new(None)));
+        let how = transport::Bootstrap { service: STREAMS, gid_index, patience };
+        let (mesh, made) = (self.place.mesh.clone(), Rc::new(RefCell::new(None)));
         let told = Rc::clone(&made);
-        drop(self.rt.spawn(async move { drop(told.replace(Some(mesh.bootstrap(how).await))) }));
+        drop(self.place.rt.spawn(async move { drop(told.replace(Some(mesh.bootstrap(how).await))) }));
         driver.run(program, || made.borrow().is_some() || interrupt::requested());
         match made.take() {
             Some(made) => made.map_err(|why| why.to_string()),
@@ -201,7 +206,7 @@ impl Member {
     /// Runs clients and daemons until the coordinator ends it or the user does.
     fn live(
         self,
-        meeting: Meeting,
+        meeting: Bootstrap<S>,
         context: &HwContext,
         (mut driver, mut program): Engine,
     ) -> Result<(), Failure> {
@@ -209,12 +214,12 @@ impl Member {
         let early = meeting.from.buffer().to_vec();
         let stream = oob.adopt(meeting.to).map_err(Failure::unfinished)?;
         let member = Rc::new(self);
-        let rt = member.rt.clone();
+        let rt = member.place.rt.clone();
         rt.spawn(Rc::clone(&member).talk(stream, early));
-        rt.spawn(Rc::clone(&member).beat(context.clone()));
+        rt.spawn(Rc::clone(&member).heartbeat(context.clone()));
         member.start_clients();
         rt.spawn(Rc::clone(&member).conclude());
-        let _ = writeln!(std::io::stderr(), "node {}: the run has begun", member.rank);
+        let _ = writeln!(std::io::stderr(), "node {}: the run has begun", member.place.node);
         let ended = driver.run(&mut program, || interrupt::requested() && member.post.has_left());
         rt.shutdown();
         match (ended, member.post.0.failed.take()) {
@@ -225,70 +230,64 @@ impl Member {
     }
 
     fn start_clients(&self) {
-        let keys = Rc::new(KeyPicker::new(self.work.keys, self.work.locks));
+        let At { rt, node, nodes, .. } = &self.place;
+        let plans = Rc::new(S::plans(&self.work, *nodes, self.seed));
+        let Amount { clients, until } = S::amount(&self.work);
         // A workload by time begins now; in simulation it begins with the world.
-        let until = match until(&self.work) {
-            workload::Until::Time(span) => workload::Until::Time(self.rt.now() + span),
+        let until = match until {
+            Until::Time(span) => Until::Time(rt.now() + span),
             requests => requests,
         };
-        for index in 0..self.work.clients {
-            let id = ClientId { node: self.rank, index };
-            let plan = Plan::new(&self.work, &keys, self.seed, id);
-            let post = self.post.clone();
-            let client = workload::run(self.rt.clone(), self.locks.client(), id, plan, until, post);
-            self.clients.borrow_mut().push(self.rt.spawn(client));
+        for index in 0..clients {
+            let id = ClientId { node: *node, index };
+            let calls = S::client(&self.service, id);
+            let client =
+                client::<S, Hw>(rt.clone(), calls, id, S::plan(&plans, id), until, self.post.clone());
+            self.clients.borrow_mut().push(rt.spawn(client));
         }
     }
 
-    /// Says when the clients are through, and what is left when the services are at rest.
+    /// Says when the clients are done, and what is left when the services are at rest.
     async fn conclude(self: Rc<Self>) {
         for client in self.clients.take() {
             client.await;
         }
-        self.post.say(&Up::Through);
+        self.post.say(&ToCoordinator::ClientsDone);
         self.post.resting().await;
-        let end = self.rt.now() + REST;
-        while self.rt.now() < end && self.left().iter().any(|(_, count)| *count > 0) {
-            self.rt.sleep(Nanos::from_millis(20)).await;
+        let end = self.place.rt.now() + REST;
+        while self.place.rt.now() < end && self.left().iter().any(|(_, count)| *count > 0) {
+            self.place.rt.sleep(Nanos::from_millis(20)).await;
         }
-        self.post.say(&Up::Rest { left: self.left(), counts: self.counts() });
+        self.post.say(&ToCoordinator::Rest { left: self.left(), counts: self.counts() });
     }
 
-    /// What the services keep. Words are looked at only while no operation is in flight.
+    /// What the services keep. What a service keeps is looked at only while no operation is in flight.
     fn left(&self) -> Vec<(String, u64)> {
-        let mesh = self.mesh.audit();
+        let mesh = self.place.mesh.audit();
         let mut left = vec![
             ("messages not acknowledged".to_string(), mesh.unacked),
             ("requests outstanding".to_string(), mesh.outstanding),
             ("operations waiting to be posted".to_string(), mesh.waiting),
         ];
         if mesh.outstanding + mesh.waiting == 0 {
-            let locks = self.locks.audit().leftovers();
-            left.extend(locks.into_iter().map(|(what, count)| (what.to_string(), count)));
+            let service = S::leftovers(&self.service);
+            left.extend(service.into_iter().map(|(what, count)| (what.to_string(), count)));
         }
         left
     }
 
-    fn counts(&self) -> Counts {
-        let (locks, mesh) = (self.locks.stats(), self.mesh.stats());
-        Counts {
-            messages: locks.messages_sent,
-            atomics: locks.compare_swaps + locks.fetch_adds,
-            reconnects: mesh.reconnects,
-            resent: mesh.messages_repeated,
-            out_of_turn: locks.out_of_turn,
-            malformed: locks.malformed,
-        }
+    fn counts(&self) -> Counts<S::Counts> {
+        Counts { service: S::counts(&self.service), mesh: self.place.mesh.stats().into() }
     }
 
     /// Says that the node is alive, and whom it cannot reach.
-    async fn beat(self: Rc<Self>, context: HwContext) {
+    async fn heartbeat(self: Rc<Self>, context: HwContext) {
         loop {
-            self.post.say(&Up::Alive);
+            self.post.say(&ToCoordinator::Alive);
             for trouble in context.take_troubles() {
-                self.post.say(&Up::Trouble(trouble));
+                self.post.say(&ToCoordinator::Trouble(trouble));
             }
-            self.rt.sleep(Nanos(BEAT.as_nanos() as u64)).await;
+            self.place.rt.sleep(Nanos(HEARTBEAT.as_nanos() as u64)).await;
         }
     }
 
@@ -330,7 +329,7 @@ impl Member {
         })
         .await;
         self.post.0.failed.replace(why.map(|why| format!("the coordinator was lost: {why}")));
-        self.rt.shutdown();
+        self.place.rt.shutdown();
     }
 
     /// Does what whole lines say; whether the run is over.
@@ -338,10 +337,10 @@ impl Member {
         while let Some(end) = heard.iter().position(|byte| *byte == b'\n') {
             let text: Vec<u8> = heard.drain(..=end).collect();
             match serde_json::from_slice(&text) {
-                Ok(Down::Written(count)) => self.post.written(count),
-                Ok(Down::ComeToRest) => self.post.rest(),
-                Ok(Down::End) => return true,
-                Ok(Down::Book(_) | Down::Begin) | Err(_) => {}
+                Ok(ToNode::Written(count)) => self.post.written(count),
+                Ok(ToNode::ComeToRest) => self.post.rest(),
+                Ok(ToNode::End) => return true,
+                Ok(ToNode::Book(_) | ToNode::Begin) | Err(_) => {}
             }
         }
         false
@@ -349,8 +348,13 @@ impl Member {
 }
 
 /// What is on its way to the coordinator, and who waits for its answers. Clones are the same.
-#[derive(Clone)]
-struct Post(Rc<PostState>);
+struct Post<S>(Rc<PostState>, PhantomData<S>);
+
+impl<S> Clone for Post<S> {
+    fn clone(&self) -> Post<S> {
+        Post(Rc::clone(&self.0), PhantomData)
+    }
+}
 
 struct PostState {
     outgoing: RefCell<Vec<u8>>,
@@ -365,9 +369,9 @@ struct PostState {
     leaving: Cell<Option<Instant>>,
 }
 
-impl Post {
-    fn new() -> Post {
-        Post(Rc::new(PostState {
+impl<S: System> Post<S> {
+    fn new() -> Post<S> {
+        let state = PostState {
             outgoing: RefCell::default(),
             said: Cell::new(0),
             written: Cell::new(0),
@@ -376,10 +380,11 @@ impl Post {
             talker: RefCell::default(),
             failed: RefCell::default(),
             leaving: Cell::new(None),
-        }))
+        };
+        Post(Rc::new(state), PhantomData)
     }
 
-    fn say(&self, up: &Up) {
+    fn say(&self, up: &Up<S>) {
         self.0.outgoing.borrow_mut().extend(line(up));
         if let Some(talker) = self.0.talker.take() {
             talker.wake();
@@ -389,7 +394,7 @@ impl Post {
     /// Leaves: whether the coordinator has been told, or does not listen.
     fn has_left(&self) -> bool {
         let since = self.0.leaving.get().unwrap_or_else(|| {
-            self.say(&Up::Leaving);
+            self.say(&ToCoordinator::Leaving);
             Instant::now()
         });
         self.0.leaving.set(Some(since));
@@ -426,10 +431,10 @@ impl Post {
     }
 }
 
-impl Recorder for Post {
-    fn record(&self, event: Event) {
+impl<S: System> Record<S::Event> for Post<S> {
+    fn record(&self, event: S::Event) {
         self.0.said.set(self.0.said.get() + 1);
-        self.say(&Up::Saw(event.into()));
+        self.say(&ToCoordinator::Saw(event));
     }
 
     async fn written(&self) {

@@ -20,16 +20,42 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::Duration;
 use weft_check::scenario::{Connect, Scenario};
+use weft_check::system::System;
+use weft_check::systems::{self, Visitor};
 
 /// How long nodes may take to meet.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// `weft node`: one node of a scenario, on this machine.
 pub fn node(args: &NodeArgs) -> Result<Exit, Failure> {
-    let mut scenario = Scenario::load(&args.scenario).map_err(Failure::bad_input)?;
-    if let Some(scheme) = args.scheme {
-        scenario.workload.scheme = scheme;
+    let scenario = weft_check::load_with(&args.scenario, &args.set).map_err(Failure::bad_input)?;
+    with_system(&scenario, Node { args, scenario: &scenario })
+}
+
+/// Does something with the system that a scenario is about.
+fn with_system<T>(
+    scenario: &Scenario,
+    visitor: impl Visitor<Out = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let kind = scenario.workload.kind().name;
+    let unknown = || Err(Failure::bad_input(format!("there is no system '{kind}'")));
+    systems::visit(kind, visitor).unwrap_or_else(unknown)
+}
+
+struct Node<'a> {
+    args: &'a NodeArgs,
+    scenario: &'a Scenario,
+}
+
+impl Visitor for Node<'_> {
+    type Out = Result<Exit, Failure>;
+
+    fn visit<S: System>(self) -> Result<Exit, Failure> {
+        one_node::<S>(self.args, self.scenario)
     }
+}
+
+fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Failure> {
     let given = place::Given {
         rank: args.rank,
         nodes: args.nodes,
@@ -44,14 +70,14 @@ pub fn node(args: &NodeArgs) -> Result<Exit, Failure> {
     // Where `weft run --backend hw` drives, it is the coordinator; otherwise node 0's process is.
     let coordinator = (place.rank == 0 && !args.driven).then(|| {
         let (scenario, listener) = (scenario.clone(), listen(port));
-        thread::spawn(move || coordinate(&scenario, listener?, seed))
+        thread::spawn(move || coordinate::<S>(&scenario, listener?, seed))
     });
     let wait = args.wait.map(crate::args::WaitArg::wait);
     let device = args.device.as_deref();
     let connect = args.connect.map_or(scenario.cluster.connect, crate::args::ConnectArg::connect);
     let by_streams = connect == Connect::Oob;
     let options = Options { place: &place, port, device, wait, patience: PATIENCE, seed, by_streams };
-    let lived = member::run(&scenario, &options);
+    let lived = member::run::<S>(scenario, &options);
     let lived = left_nothing().and(lived);
     let lived = lived.map_err(|why| why.at(format_args!("node {}", place.rank)));
     match coordinator {
@@ -86,7 +112,7 @@ pub fn run(args: &RunArgs, scenario: &Scenario) -> Result<Exit, Failure> {
         hostname()
     );
     let seed = args.seed.unwrap_or(scenario.run.seed);
-    let judged = coordinate(scenario, listener, seed)?;
+    let judged = with_system(scenario, Coordinate { scenario, listener, seed })?;
     show(&judged, args.json)?;
     Ok(judged.exit())
 }
@@ -96,18 +122,44 @@ fn listen(port: u16) -> Result<TcpListener, Failure> {
         .map_err(|why| Failure::unfinished(format!("port {port}: {why}")))
 }
 
-fn coordinate(scenario: &Scenario, listener: TcpListener, seed: u64) -> Result<report::Judged, Failure> {
+struct Coordinate<'a> {
+    scenario: &'a Scenario,
+    listener: TcpListener,
+    seed: u64,
+}
+
+impl Visitor for Coordinate<'_> {
+    type Out = Result<report::Judged, Failure>;
+
+    fn visit<S: System>(self) -> Result<report::Judged, Failure> {
+        coordinate::<S>(self.scenario, self.listener, self.seed)
+    }
+}
+
+fn coordinate<S: System>(
+    scenario: &Scenario,
+    listener: TcpListener,
+    seed: u64,
+) -> Result<report::Judged, Failure> {
     let span = |nanos: weft_verbs::Nanos| Duration::from_nanos(nanos.0);
     let terms = Terms {
         nodes: scenario.cluster.nodes,
-        tokens: scenario.workload.scheme.has_tokens(),
         patience: PATIENCE,
         silence: Duration::from_secs(15),
         settle: span(scenario.run.settle.nanos()) + Duration::from_secs(20),
         limit: span(scenario.run.limit.nanos()),
     };
-    let outcome = coordinator::run(&listener, &terms, &interrupt::requested).map_err(Failure::unfinished)?;
-    Ok(report::judge(scenario, seed, outcome))
+    let work = work::<S>(scenario)?;
+    let outcome = coordinator::run::<S>(&listener, &terms, work, &interrupt::requested);
+    Ok(report::judge::<S>(scenario, work, seed, outcome.map_err(Failure::unfinished)?))
+}
+
+/// A scenario's workload, as the system has it.
+fn work<S: System>(scenario: &Scenario) -> Result<&S::Workload, Failure> {
+    scenario
+        .workload
+        .get::<S>()
+        .ok_or_else(|| Failure::bad_input(format!("the scenario is not about {}", S::KIND)))
 }
 
 fn show(judged: &report::Judged, json: bool) -> Result<(), Failure> {

@@ -2,57 +2,54 @@
 
 use super::coordinator::{AfterLoss, Outcome};
 use crate::exit::Exit;
+use crate::metrics::{group, latencies};
 use crate::table::{Table, count};
 use serde::Serialize;
-use weft_check::lock_world::{Latencies, Percentiles, Requests};
-use weft_check::oracle::{Check, Violation};
+use weft_check::metrics::Metrics;
+use weft_check::oracle::{Check, Sanitizer, Violation};
 use weft_check::scenario::Scenario;
+use weft_check::system::{Measured, System};
 
 /// A judged run.
 #[derive(Serialize)]
 pub struct Judged {
     title: String,
-    scheme: String,
+    system: &'static str,
+    variant: Option<(&'static str, String)>,
     nodes: u32,
     seed: u64,
     held: bool,
     unfinished: Option<String>,
     checks: Vec<Check>,
     violations: Vec<Violation>,
-    requests: Requests,
-    latency: Latencies,
+    #[serde(flatten)]
+    metrics: Metrics,
     seconds: f64,
-    messages: u64,
-    atomics: u64,
-    reconnects: u64,
-    resent: u64,
     lost: Vec<(u32, String)>,
     after_loss: AfterLoss,
     troubles: Vec<String>,
 }
 
 /// Puts a run's outcome together.
-pub fn judge(scenario: &Scenario, seed: u64, outcome: Outcome) -> Judged {
-    let Outcome { scribe, counts, lost, after_loss, troubles, unfinished } = outcome;
+pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outcome: Outcome<S>) -> Judged {
+    let Outcome { recorder, counts, lost, after_loss, troubles, unfinished } = outcome;
     // The simulator's sanitizer sees every access of memory; nobody does here.
-    let checks = scribe.judge(|judge| judge.checks()).into_iter();
-    let checks: Vec<_> = checks.filter(|check| check.oracle != "sanitizer").collect();
+    let checks = recorder.judge(|judge| judge.checks()).into_iter();
+    let checks: Vec<_> = checks.filter(|check| check.oracle != Sanitizer::NAME).collect();
+    let (busy, mesh, counts) = (recorder.busy(), counts.mesh, counts.service);
+    let measure = |meter: &_, oracles: &_| S::metrics(Measured { work, oracles, meter, counts, mesh, busy });
     Judged {
         title: scenario.title.clone(),
-        scheme: scenario.workload.scheme.to_string(),
+        system: S::KIND,
+        variant: S::variant(work),
         nodes: scenario.cluster.nodes,
         seed,
         held: checks.iter().all(|check| check.held),
         unfinished,
-        violations: scribe.judge(|judge| judge.violations().to_vec()),
+        violations: recorder.judge(|judge| judge.violations().to_vec()),
         checks,
-        requests: scribe.requests(),
-        latency: scribe.latencies(),
-        seconds: scribe.busy().as_secs_f64(),
-        messages: counts.messages,
-        atomics: counts.atomics,
-        reconnects: counts.reconnects,
-        resent: counts.resent,
+        metrics: recorder.measured(measure),
+        seconds: busy.as_secs_f64(),
         lost,
         after_loss,
         troubles,
@@ -84,13 +81,16 @@ impl Judged {
             text.push_str(&format!("  node {rank} was lost: {why}\n"));
         }
         if !self.lost.is_empty() {
-            let AfterLoss { asked, granted } = self.after_loss;
-            let (asked, granted) = (count(asked), count(granted));
+            let AfterLoss { asked, served } = self.after_loss;
+            let (asked, served) = (count(asked), count(served));
             text.push_str(&format!(
-                "  since it fell silent, survivors made {asked} requests and were granted {granted}\n"
+                "  since it fell silent, survivors made {asked} requests, of which {served} were served\n"
             ));
         }
         self.facts().print(&mut text);
+        self.metrics.groups.iter().for_each(|of| group(of).print(&mut text));
+        self.metrics.latencies.iter().for_each(|of| latencies(of).print(&mut text));
+        text.push('\n');
         for check in &self.checks {
             let mark = if check.held { "held" } else { "VIOLATED" };
             text.push_str(&format!("  {mark:8}  {}: {}\n", check.oracle, check.promise));
@@ -104,34 +104,12 @@ impl Judged {
     }
 
     fn facts(&self) -> Table {
-        let mut table = Table::facts(&format!("{} on {} real nodes", self.scheme, self.nodes));
-        let Requests { made, granted, timed_out, refused, failed, unended } = self.requests;
-        let ends = format!(
-            "{} made, {} granted, {} gave up, {} refused, {} failed, {} open",
-            count(made),
-            count(granted),
-            count(timed_out),
-            count(refused),
-            count(failed),
-            count(unended)
-        );
-        let spread = |p: &Percentiles| {
-            let ms = |ns: u64| ns as f64 / 1e6;
-            format!("median {:.2} ms, 99 % {:.2} ms, of {}", ms(p.p50_ns), ms(p.p99_ns), count(p.count))
-        };
-        let wire = format!(
-            "{} messages, {} atomics, {} reconnections, {} messages sent again",
-            count(self.messages),
-            count(self.atomics),
-            count(self.reconnects),
-            count(self.resent)
-        );
-        table
-            .row(["requests".into(), ends])
-            .row(["shared, to the grant".into(), spread(&self.latency.shared)])
-            .row(["exclusive, to the grant".into(), spread(&self.latency.exclusive)])
-            .row(["time".into(), format!("{:.1} s", self.seconds)])
-            .row(["fabric".into(), wire]);
+        let name = self.variant.as_ref().map_or(self.system, |(_, value)| value);
+        let mut table = Table::facts(&format!("{name} on {} real nodes", self.nodes));
+        table.row(["time".into(), format!("{:.1} s", self.seconds)]);
+        for rate in &self.metrics.rates {
+            table.row([rate.label.into(), format!("{:.1}", rate.value)]);
+        }
         table
     }
 }

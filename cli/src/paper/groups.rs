@@ -1,7 +1,7 @@
 //! Rows that are shown together, and how: the same for the terminal and for the page.
 
 use super::Results;
-use weft_check::paper::{COMPARED_AT, Row, X};
+use weft_check::systems::locks::paper::{COMPARED_AT, Row, X};
 
 /// The waiters of a cascade that a table shows.
 const SHOWN: [u32; 8] = [1, 2, 4, 8, 12, 16, 24, 30];

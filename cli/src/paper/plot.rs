@@ -9,7 +9,7 @@ use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
-use weft_check::paper::Row;
+use weft_check::systems::locks::paper::Row;
 
 /// A finished plot.
 pub(super) struct Plot {

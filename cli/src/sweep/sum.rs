@@ -1,6 +1,7 @@
 //! What many runs came to. It does not depend on the order in which runs end.
 
 use crate::args::RunArgs;
+use crate::metrics::group;
 use crate::table::{Table, count, micros, wrap};
 use crate::{report, run};
 use serde::Serialize;
@@ -8,8 +9,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::PathBuf;
-use weft_check::lock_world::{FaultCount, Percentiles, Report, RunError};
-use weft_check::scenario::Scenario;
+use weft_check::metrics::{Metrics, Percentiles};
+use weft_check::run::{FaultCount, Report, RunError};
+use weft_check::scenario::{Override, Scenario};
 use weft_check::seeds::Summary;
 use weft_verbs::Nanos;
 
@@ -20,7 +22,9 @@ const MOST_LISTED: usize = 20;
 #[derive(Debug, Serialize)]
 pub struct Sum {
     title: String,
-    scheme: String,
+    system: &'static str,
+    #[serde(flatten, serialize_with = "named")]
+    variant: Option<(&'static str, String)>,
     nodes: u32,
     profile: String,
     first_seed: u64,
@@ -31,18 +35,62 @@ pub struct Sum {
     failing_seeds: BTreeSet<u64>,
     /// The command that makes the first of those runs again.
     rerun: Option<String>,
-    latency: Modes,
+    #[serde(flatten)]
+    latencies: Tables,
     events: u64,
     packets: u64,
     #[serde(skip)]
     file: PathBuf,
+    #[serde(skip)]
+    set: Vec<Override>,
 }
 
-/// How the runs' percentiles spread, by mode.
-#[derive(Debug, Default, Serialize)]
-struct Modes {
-    exclusive: Spreads,
-    shared: Spreads,
+/// How the runs' percentiles spread: a table of times by the name of its lines.
+#[derive(Debug, Default)]
+struct Tables(Vec<TimeTable>);
+
+/// One table of times.
+#[derive(Debug)]
+struct TimeTable {
+    key: &'static str,
+    title: &'static str,
+    head: &'static str,
+    rows: Vec<(&'static str, Spreads)>,
+}
+
+impl Serialize for Tables {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|of| (of.key, Rows(&of.rows))))
+    }
+}
+
+/// Lines of a table as the fields of an object.
+struct Rows<'a>(&'a [(&'static str, Spreads)]);
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(name, of)| (name, of)))
+    }
+}
+
+impl Tables {
+    fn add(&mut self, metrics: &Metrics) {
+        for of in &metrics.latencies {
+            let place = self.0.iter().position(|known| known.key == of.key).unwrap_or_else(|| {
+                let rows = of.rows.iter().map(|(name, _)| (*name, Spreads::default())).collect();
+                self.0.push(TimeTable { key: of.key, title: of.title, head: of.heads[0], rows });
+                self.0.len() - 1
+            });
+            for ((_, spreads), (_, times)) in self.0[place].rows.iter_mut().zip(&of.rows) {
+                spreads.add(times);
+            }
+        }
+    }
+}
+
+/// What varies as a field of its own name.
+fn named<S: serde::Serializer>(variant: &Option<(&'static str, String)>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(variant.iter().map(|(name, value)| (name, value)))
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -88,7 +136,8 @@ impl Sum {
     pub fn new(args: &RunArgs, scenario: &Scenario, seeds: &Range<u64>) -> Sum {
         Sum {
             title: scenario.title.clone(),
-            scheme: scenario.workload.scheme.to_string(),
+            system: scenario.workload.kind().name,
+            variant: scenario.workload.variant(),
             nodes: scenario.cluster.nodes,
             profile: scenario.cluster.profile.clone(),
             first_seed: seeds.start,
@@ -96,10 +145,11 @@ impl Sum {
             summary: Summary::default(),
             failing_seeds: BTreeSet::new(),
             rerun: None,
-            latency: Modes::default(),
+            latencies: Tables::default(),
             events: 0,
             packets: 0,
             file: args.scenario.clone(),
+            set: args.set.clone(),
         }
     }
 
@@ -107,8 +157,7 @@ impl Sum {
     pub fn add(&mut self, report: Report) {
         self.events += report.events;
         self.packets += report.packets;
-        self.latency.exclusive.add(&report.latency.exclusive);
-        self.latency.shared.add(&report.latency.shared);
+        self.latencies.add(&report.metrics);
         let (seed, held) = (report.seed, report.held());
         self.summary.add(seed, Ok(report));
         if !held {
@@ -116,7 +165,11 @@ impl Sum {
             if self.failing_seeds.len() > MOST_LISTED {
                 self.failing_seeds.pop_last();
             }
-            self.rerun = self.summary.first_failure.as_ref().map(|first| run::rerun(&self.file, first));
+            self.rerun = self
+                .summary
+                .first_failure
+                .as_ref()
+                .map(|first| run::rerun(&self.file, &self.set, first.seed));
         }
     }
 
@@ -141,9 +194,11 @@ impl Sum {
         let mut text = self.verdict();
         report::title(&self.title, &mut text);
         self.runs_table().print(&mut text);
-        report::requests(&self.summary.requests).print(&mut text);
-        self.latency_table().print(&mut text);
-        report::protocol(&self.summary.protocol).print(&mut text);
+        let groups = &self.summary.metrics.groups;
+        let (first, rest) = groups.split_at(groups.len().min(1));
+        first.iter().for_each(|of| group(of).print(&mut text));
+        self.latencies.0.iter().for_each(|of| of.table().print(&mut text));
+        rest.iter().for_each(|of| group(of).print(&mut text));
         let faults: Vec<FaultCount> = self.summary.faults.values().copied().collect();
         if !faults.is_empty() {
             report::faults(&faults).print(&mut text);
@@ -172,9 +227,13 @@ impl Sum {
 
     fn runs_table(&self) -> Table {
         let mut table = Table::facts("Runs");
+        let (what, name) = match &self.variant {
+            Some((what, name)) => (*what, name.as_str()),
+            None => ("system", self.system),
+        };
         let struck = format!("in {} of {} runs", count(self.summary.runs_struck), count(self.runs()));
         table
-            .row(["scheme".into(), self.scheme.clone()])
+            .row([what.into(), name.into()])
             .row(["nodes, profile".into(), format!("{}, {}", self.nodes, self.profile)])
             .row(["seeds".into(), format!("{} to {}", self.first_seed, self.end_seed - 1)])
             .row(["a fault struck an operation in flight".into(), struck])
@@ -183,15 +242,17 @@ impl Sum {
             .row(["events".into(), count(self.events)]);
         table
     }
+}
 
-    fn latency_table(&self) -> Table {
-        let title = "Time from request to grant, in microseconds of virtual time";
-        let mut table = Table::new(title, 2, &["mode", "of a run", "lowest run", "mean run", "highest run"]);
-        for (mode, of) in [("exclusive", &self.latency.exclusive), ("shared", &self.latency.shared)] {
-            for (name, spread) in [("median", &of.p50_ns), ("p99", &of.p99_ns), ("maximum", &of.max_ns)] {
+impl TimeTable {
+    fn table(&self) -> Table {
+        let heads = [self.head, "of a run", "lowest run", "mean run", "highest run"];
+        let mut table = Table::new(self.title, 2, &heads);
+        for (name, of) in &self.rows {
+            for (figure, spread) in [("median", &of.p50_ns), ("p99", &of.p99_ns), ("maximum", &of.max_ns)] {
                 if spread.runs > 0 {
                     let [least, mean, most] = [spread.least, spread.mean, spread.most].map(micros);
-                    table.row([mode.into(), name.into(), least, mean, most]);
+                    table.row([(*name).into(), figure.into(), least, mean, most]);
                 }
             }
         }

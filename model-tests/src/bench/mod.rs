@@ -1,17 +1,16 @@
 //! How fast the simulator is: the only part of this crate that looks at the wall clock.
 //!
-//! [`Ring::run`] measures messages on the fabric and [`LockBench::run`] lock requests, both with the figures
-//! that a run has in virtual time beside them.
+//! [`Ring::run`] measures messages on the fabric. Systems measure themselves in their rooms, with the same clocks.
 
-mod locks;
 mod process;
 mod ring;
 mod sessions;
 mod stations;
+mod system;
 mod tasks;
 
-pub use locks::{LockBench, LockFigures};
 pub use ring::{Ring, RingFigures, Stack};
+pub use system::{SystemBench, SystemFigures};
 
 use std::time::Instant;
 

@@ -1,7 +1,6 @@
 //! The benches measure what they say. How fast it is is not tested: that is the machine's.
 
 use super::*;
-use weft_protocols::locks::Scheme;
 use weft_sim::profile::Profile;
 
 fn ring(nodes: u32, stack: Stack) -> Ring {
@@ -61,12 +60,13 @@ fn impossible_rings_are_refused_with_their_bounds() {
 }
 
 #[test]
-fn every_scheme_is_measured_to_the_last_request() {
-    for scheme in Scheme::ALL {
-        let bench = LockBench { nodes: 3, requests: 30, ..LockBench::new() };
-        let figures = bench.run(scheme).expect("a run");
-        let granted = figures.latency.shared.count + figures.latency.exclusive.count;
-        assert_eq!((figures.requests, granted), (30, 30), "{scheme}");
-        assert!(figures.events > 0 && figures.virtual_seconds > 0.0, "{scheme}");
+fn every_variant_of_a_system_is_measured_to_the_last_request() {
+    for system in crate::systems::all() {
+        for variant in system.variants() {
+            let bench = SystemBench { nodes: 3, requests: 30, ..SystemBench::default() };
+            let figures = system.bench(&bench, variant).expect("a run");
+            assert_eq!(figures.requests, 30, "{} {variant}", system.kind());
+            assert!(figures.events > 0 && figures.virtual_seconds > 0.0, "{} {variant}", system.kind());
+        }
     }
 }

@@ -1,25 +1,16 @@
-//! All the oracles of a lock service together.
+//! A judge: a system's oracles, those of every system, and their verdicts.
 
-use super::{
-    AtMostOnce, Bypass, Conduct, Leaks, Leftover, MostBypassed, MutualExclusion, Oracle, Progress, Sanitizer,
-    Tokens, Violation,
-};
-use crate::history::Event;
+use super::{Conduct, Leaks, Leftover, Oracles, Sanitizer, Violation};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
+use std::hash::Hasher;
 use weft_sim::sanitizer;
 use weft_verbs::Nanos;
 
-/// All the oracles of a lock service together: they watch one history, and their verdicts are kept in the
-/// order in which they were given.
+/// A system's oracles and those of every system; their verdicts are kept in the order in which they were given.
 #[derive(Clone, Debug, Default)]
-pub struct Judge {
-    exclusion: MutualExclusion,
-    once: AtMostOnce,
-    tokens: Tokens,
-    progress: Progress,
-    bypass: Bypass,
+pub struct Judge<O> {
+    oracles: O,
     verdicts: Verdicts,
 }
 
@@ -29,6 +20,9 @@ struct Verdicts {
     violations: Vec<Violation>,
     by_oracle: BTreeMap<&'static str, u64>,
 }
+
+/// How many violations are kept; one bug can break a promise at every grant. All are counted.
+const MOST_VIOLATIONS: usize = 100;
 
 /// One oracle's result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,50 +37,37 @@ pub struct Check {
     pub violations: u64,
 }
 
-impl Judge {
-    /// How many violations are kept; one bug can break a promise at every grant. All are counted.
-    pub const MOST_VIOLATIONS: usize = 100;
+impl<O: Oracles> Judge<O> {
+    /// A judge who has seen nothing.
+    pub fn new(oracles: O) -> Judge<O> {
+        Judge { oracles, verdicts: Verdicts::default() }
+    }
 
-    /// Oracles that have seen nothing. `tokens` says whether every grant must carry a fencing token.
-    pub fn new(tokens: bool) -> Judge {
-        Judge {
-            exclusion: MutualExclusion::default(),
-            once: AtMostOnce::default(),
-            tokens: Tokens::new(tokens),
-            progress: Progress::default(),
-            bypass: Bypass::default(),
-            verdicts: Verdicts::default(),
-        }
+    /// The system's oracles.
+    pub fn oracles(&self) -> &O {
+        &self.oracles
     }
 
     /// Shows the next event to all oracles.
-    pub fn observe(&mut self, event: &Event) {
-        let Judge { exclusion, once, tokens, progress, bypass, verdicts } = self;
-        let oracles: [&mut dyn Oracle; 4] = [exclusion, once, tokens, progress];
-        for oracle in oracles {
-            if let Err(text) = oracle.observe(event) {
-                verdicts.add(Violation { oracle: oracle.name(), at: event.at, text });
-            }
-        }
-        bypass.observe(event);
+    pub fn observe(&mut self, event: &O::Event) {
+        let Judge { oracles, verdicts } = self;
+        oracles.observe(event, &mut |violation| verdicts.add(violation));
     }
 
-    /// Adds to a hash all that a verdict to come may depend on, where no time passes: where each request stands, and the
-    /// highest tokens. Who holds follows from the former.
-    pub fn content(&self, to: &mut impl Hasher) {
-        self.once.content(to);
-        self.tokens.content(to);
-        self.verdicts.violations.len().hash(to);
+    /// Adds to a hash all that a verdict to come may depend on, where no time passes.
+    pub fn state(&self, to: &mut dyn Hasher) {
+        self.oracles.state(to);
+        to.write_usize(self.verdicts.violations.len());
     }
 
     /// How many requests have not ended.
     pub fn unended(&self) -> u64 {
-        self.progress.unended()
+        self.oracles.unended()
     }
 
     /// Judges the end: the requests that are still open after nothing went wrong for a while.
-    pub fn judge_progress(&mut self, now: Nanos, healthy: Nanos) {
-        self.progress.finish(now, healthy).into_iter().for_each(|violation| self.verdicts.add(violation));
+    pub fn judge_end(&mut self, now: Nanos, healthy: Nanos) {
+        self.oracles.finish(now, healthy).into_iter().for_each(|violation| self.verdicts.add(violation));
     }
 
     /// Judges what is left at rest.
@@ -95,9 +76,8 @@ impl Judge {
     }
 
     /// Judges the messages that a node had to drop.
-    pub fn judge_conduct(&mut self, now: Nanos, node: u32, out_of_turn: u64, malformed: u64) {
-        let violations = Conduct::finish(now, node, out_of_turn, malformed);
-        violations.into_iter().for_each(|violation| self.verdicts.add(violation));
+    pub fn judge_conduct(&mut self, now: Nanos, node: u32, conduct: Conduct) {
+        conduct.finish(now, node).into_iter().for_each(|violation| self.verdicts.add(violation));
     }
 
     /// Judges what the sanitizer found: `all` by number, the first of them in words.
@@ -111,34 +91,28 @@ impl Judge {
 
     /// Each oracle with its result, always in the same order.
     pub fn checks(&self) -> Vec<Check> {
-        let watching: [&dyn Oracle; 4] = [&self.exclusion, &self.once, &self.tokens, &self.progress];
-        let watching = watching.into_iter().map(|oracle| (oracle.name(), oracle.promise()));
+        let of_every_system = [
+            (Leaks::NAME, Leaks::PROMISE),
+            (Conduct::NAME, Conduct::PROMISE),
+            (Sanitizer::NAME, Sanitizer::PROMISE),
+        ];
         let check = |(oracle, promise)| {
             let violations = self.verdicts.by_oracle.get(oracle).copied().unwrap_or(0);
             Check { oracle, promise, held: violations == 0, violations }
         };
-        watching
-            .chain([(Leaks::NAME, Leaks::PROMISE), (Conduct::NAME, Conduct::PROMISE)])
-            .chain([(Sanitizer::NAME, Sanitizer::PROMISE)])
-            .map(check)
-            .collect()
+        self.oracles.promises().into_iter().chain(of_every_system).map(check).collect()
     }
 
-    /// The first violations, in the order in which they were noticed.
+    /// The first violations, at most 100, in the order in which they were noticed.
     pub fn violations(&self) -> &[Violation] {
         &self.verdicts.violations
-    }
-
-    /// How unfair it was.
-    pub fn bypass(&self) -> MostBypassed {
-        self.bypass.most()
     }
 }
 
 impl Verdicts {
     fn add(&mut self, violation: Violation) {
         *self.by_oracle.entry(violation.oracle).or_default() += 1;
-        if self.violations.len() < Judge::MOST_VIOLATIONS {
+        if self.violations.len() < MOST_VIOLATIONS {
             self.violations.push(violation);
         }
     }

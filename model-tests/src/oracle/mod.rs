@@ -1,47 +1,30 @@
-//! The promises of a lock service, each as a part that watches a history and speaks up when one is broken.
+//! Promises, each as a part that watches a history and speaks up when one is broken.
 //!
-//! An [`Oracle`] sees each event as it is recorded, so that a violation carries its moment and the event log
-//! around that moment can be read. What can only be seen at rest is asked for at the end: requests that never
-//! ended ([`Progress`]) and what the service still keeps ([`Leaks`]), what its nodes
-//! had to drop ([`Conduct`]), what became of messages ([`Delivery`]), what the fabric saw done to memory ([`Sanitizer`]).
-//! An object's history as a whole is judged by [`Linearizability`]. [`Bypass`] gives a figure and no verdict.
+//! An [`Oracle`] sees each event as it is recorded, so that a violation carries its moment and the event log around that
+//! moment can be read. A system's oracles together are its [`Oracles`]; a [`Judge`] asks them, and adds what every system must
+//! keep: nothing is left over at rest ([`Leaks`]), no message contradicts the protocol ([`Conduct`]), and no memory is touched
+//! while it may not be ([`Sanitizer`]). An object's history as a whole is judged by [`Linearizability`].
 
-mod at_most_once;
-mod bypass;
 mod conduct;
-mod delivery;
 mod judge;
 mod leaks;
 pub mod linearizability;
-mod mutual_exclusion;
-mod progress;
 mod sanitizer;
-mod tokens;
 
-#[cfg(test)]
-mod against_brute_force;
-#[cfg(test)]
-mod tests;
-
-pub use at_most_once::AtMostOnce;
-pub use bypass::{Bypass, MostBypassed};
 pub use conduct::Conduct;
-pub use delivery::{Correspondence, Delivery, Sent};
 pub use judge::{Check, Judge};
 pub use leaks::{Leaks, Leftover};
 pub use linearizability::Linearizability;
-pub use mutual_exclusion::MutualExclusion;
-pub use progress::Progress;
 pub use sanitizer::Sanitizer;
-pub use tokens::Tokens;
 
-use crate::history::Event;
+use crate::history::HistoryEvent;
 use serde::Serialize;
 use std::fmt;
+use std::hash::Hasher;
 use weft_verbs::Nanos;
 
 /// A promise, watched.
-pub trait Oracle {
+pub trait Oracle<E> {
     /// The oracle's name, as reports have it.
     fn name(&self) -> &'static str;
 
@@ -49,7 +32,31 @@ pub trait Oracle {
     fn promise(&self) -> &'static str;
 
     /// Looks at the next event of the history; `Err` says in one line what was broken.
-    fn observe(&mut self, event: &Event) -> Result<(), String>;
+    fn observe(&mut self, event: &E) -> Result<(), String>;
+}
+
+/// All the oracles of a system: they watch one history.
+pub trait Oracles: Clone + 'static {
+    /// What the history consists of.
+    type Event: HistoryEvent;
+
+    /// Each oracle's name with what it promises, always in the same order.
+    fn promises(&self) -> Vec<(&'static str, &'static str)>;
+
+    /// Shows the next event to all oracles, and tells `broken` what it breaks.
+    fn observe(&mut self, event: &Self::Event, broken: &mut dyn FnMut(Violation));
+
+    /// How many requests have ended, whatever became of them.
+    fn ended(&self) -> u64;
+
+    /// How many requests have not ended.
+    fn unended(&self) -> u64;
+
+    /// Judges the end, after nothing has gone wrong for `healthy`: requests that are still open, and what only an end shows.
+    fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation>;
+
+    /// Adds to a hash all that a verdict to come may depend on, where no time passes. The explorer compares states by it.
+    fn state(&self, to: &mut dyn Hasher);
 }
 
 /// A broken promise.

@@ -1,33 +1,19 @@
 //! The rules that the types cannot express: bounds, and fields that must or must not go together.
 
-use super::error::{Broken, Step};
 use super::schema::*;
-use super::units::Span;
+use crate::fields::{LONGEST, Rule, Step, between, broken, count, in_section, positive};
 use weft_sim::profile::Profile;
-use weft_verbs::Nanos;
 
 /// The most machines: what one switch's tables are sized for, and eight bits more than any paper used.
 const MOST_NODES: u32 = 1024;
-/// The most clients on one machine.
-const MOST_CLIENTS: u32 = 1024;
-/// The most locks: their popularity is a table in memory.
-const MOST_LOCKS: u32 = 1_000_000;
-/// The most requests of one client: a run's history is kept in memory.
-const MOST_REQUESTS: u32 = 10_000_000;
-/// The steepest Zipf skew; beyond it all requests ask for one lock, and `keys = "single"` says so.
-const STEEPEST_ZIPF: f64 = 5.0;
 /// The most requests in one queue: what common adapters take.
 const MOST_POSTED: u32 = 16_384;
-/// The longest run in virtual time; timers count nanoseconds.
-const LONGEST: Nanos = Nanos::from_secs(24 * 3600);
-
-type Rule = Result<(), Broken>;
 
 /// Checks a whole scenario; the first broken rule, in the order of the sections, is reported.
 pub(super) fn check(scenario: &Scenario) -> Rule {
     cluster(&scenario.cluster)?;
     transport(&scenario.transport)?;
-    workload(&scenario.workload)?;
+    scenario.workload.check(scenario.cluster.nodes)?;
     run(&scenario.run)?;
     scenario.faults.iter().enumerate().try_for_each(|(index, spec)| fault(index, spec, &scenario.cluster))
 }
@@ -56,41 +42,6 @@ fn transport(transport: &Transport) -> Rule {
     between(at("recv_buffers"), transport.recv_buffers, 8, MOST_POSTED)?;
     between(at("send_depth"), transport.send_depth, 4, MOST_POSTED)?;
     between(at("max_queued"), transport.max_queued, 1, 1_000_000)
-}
-
-fn workload(work: &Workload) -> Rule {
-    let at = |field| in_section("workload", field);
-    count(at("clients"), work.clients, MOST_CLIENTS, "give the applications of one machine")?;
-    count(at("locks"), work.locks, MOST_LOCKS, "give the number of locks")?;
-    if let Keys::Zipf(theta) = work.keys
-        && !(0.0..=STEEPEST_ZIPF).contains(&theta)
-    {
-        return broken(
-            at("keys"),
-            format!("a Zipf skew is from 0 (uniform) to {STEEPEST_ZIPF}; 0.99 is usual"),
-        );
-    }
-    match (work.requests, work.duration) {
-        (None, None) => {
-            return broken(at("requests"), "give requests (per client) or duration (in virtual time)".into());
-        }
-        (Some(_), Some(_)) => {
-            return broken(at("duration"), "requests is given too; give one of the two".into());
-        }
-        (Some(requests), None) => {
-            count(at("requests"), requests, MOST_REQUESTS, "give the requests of one client")?;
-        }
-        (None, Some(duration)) => positive(at("duration"), duration)?,
-    }
-    if let Some(deadline) = work.deadline {
-        positive(at("deadline"), deadline)?;
-    }
-    between(at("hand_overs"), work.hand_overs, 0, 255)?;
-    between(at("shared_limit"), work.shared_limit, 1, 1 << 31)?;
-    if work.deadline.is_none() && work.hurried != super::Share::ALL {
-        return broken(at("hurried"), "there is no deadline to carry; give deadline too".into());
-    }
-    Ok(())
 }
 
 fn run(run: &Run) -> Rule {
@@ -186,32 +137,6 @@ fn given(spec: &FaultSpec) -> Vec<&'static str> {
         ("percent", spec.percent.is_some()),
     ];
     fields.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
-}
-
-fn count(path: Vec<Step>, value: u32, most: u32, advice: &str) -> Rule {
-    if (1..=most).contains(&value) { Ok(()) } else { broken(path, format!("from 1 to {most}; {advice}")) }
-}
-
-fn between(path: Vec<Step>, value: Option<u32>, least: u32, most: u32) -> Rule {
-    match value {
-        Some(value) if !(least..=most).contains(&value) => broken(path, format!("from {least} to {most}")),
-        _ => Ok(()),
-    }
-}
-
-fn positive(path: Vec<Step>, span: Span) -> Rule {
-    if span.0 > Nanos::ZERO && span.0 <= LONGEST {
-        return Ok(());
-    }
-    broken(path, "longer than nothing and at most a day of virtual time".into())
-}
-
-fn broken(path: Vec<Step>, problem: String) -> Rule {
-    Err(Broken { path, problem })
-}
-
-fn in_section(section: &str, field: &str) -> Vec<Step> {
-    vec![Step::Field(section.into()), Step::Field(field.into())]
 }
 
 fn quoted(names: &[&str]) -> String {

@@ -1,6 +1,7 @@
 //! What is wrong with a scenario file, in one line that says where, what, and what to do.
 
 use super::locate::Document;
+use crate::fields::{Broken, Step};
 use std::fmt;
 
 /// A scenario that cannot be run. Its text is one line.
@@ -52,6 +53,14 @@ pub enum ScenarioError {
         /// What to write.
         hint: String,
     },
+    /// A field that a command line gives, and that has no place.
+    #[error("--set {text}: {why}")]
+    Override {
+        /// As it was written.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A value that cannot be.
     #[error("{at}: {field} = {value}: {problem}")]
     Value {
@@ -69,31 +78,19 @@ pub enum ScenarioError {
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file as it was named, or `"scenario"` for text that came from elsewhere.
+    /// The file as it was named, `"scenario"` for text that came from elsewhere, or the option that gave the field.
     pub file: String,
-    /// The line, from 1.
-    pub line: usize,
+    /// The line, from 1; none if it is no file's.
+    pub line: Option<usize>,
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
+        match self.line {
+            Some(line) => write!(f, "{}:{line}", self.file),
+            None => f.write_str(&self.file),
+        }
     }
-}
-
-/// A broken rule that the types cannot express: the field's path and what to say about it.
-pub(super) struct Broken {
-    pub(super) path: Vec<Step>,
-    pub(super) problem: String,
-}
-
-/// One step of a path into a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// A field of a table.
-    Field(String),
-    /// An element of a list, from 0.
-    Item(usize),
 }
 
 fn advise(nearest: &Option<String>, known: &[String]) -> String {
@@ -107,12 +104,9 @@ fn advise(nearest: &Option<String>, known: &[String]) -> String {
 fn hint(field: &str) -> &'static str {
     match field {
         "cluster" => "add a section [cluster] with nodes = 16",
-        "workload" => "add a section [workload] with kind = \"locks\" and scheme = \"ncosed\"",
+        "workload" => "add a section [workload] with the kind of system, for example kind = \"locks\"",
         "nodes" => "write how many machines there are, for example nodes = 16",
-        "kind" => {
-            "write what it is, for example kind = \"locks\" in [workload] or kind = \"cut\" in [[faults]]"
-        }
-        "scheme" => "write the lock scheme, for example scheme = \"ncosed\"",
+        "kind" => "write what goes wrong, for example kind = \"cut\"",
         "min" | "max" => "a range has both min and max",
         _ => "it has no default",
     }

@@ -1,42 +1,79 @@
 //! Finds a field's line in a scenario's text, and the field at a place of it.
 
-use super::error::{Place, Step};
+use super::error::Place;
+use super::{Override, ScenarioError};
+use crate::fields::Step;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A scenario's text with the places of its fields.
+/// A scenario's text with the places of its fields. What a command line gives instead stands behind the text's end, two
+/// bytes for each.
 pub(super) struct Document<'a> {
     file: &'a str,
     text: &'a str,
+    overrides: &'a [Override],
     root: DeTable<'a>,
 }
 
 impl<'a> Document<'a> {
     /// Reads the structure of `text`, which must be TOML.
-    pub(super) fn new(file: &'a str, text: &'a str) -> Result<Document<'a>, super::ScenarioError> {
-        match DeTable::parse(text) {
-            Ok(root) => Ok(Document { file, text, root: root.into_inner() }),
-            Err(error) => {
-                let empty = Document { file, text, root: DeTable::new() };
-                let at = empty.place(error.span().map_or(0, |span| span.start));
-                let why = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
-                Err(super::ScenarioError::Syntax { at, why })
-            }
+    pub(super) fn new(
+        file: &'a str,
+        text: &'a str,
+        overrides: &'a [Override],
+    ) -> Result<Document<'a>, ScenarioError> {
+        let empty = Document { file, text, overrides, root: DeTable::new() };
+        let root = DeTable::parse(text).map_err(|error| {
+            let at = empty.place(error.span().map_or(0, |span| span.start));
+            let why = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            ScenarioError::Syntax { at, why }
+        })?;
+        let mut document = Document { root: root.into_inner(), ..empty };
+        for (number, field) in overrides.iter().enumerate() {
+            let at = document.behind(number);
+            field.apply(&mut document.root, at)?;
         }
+        Ok(document)
+    }
+
+    /// Where an override stands.
+    fn behind(&self, number: usize) -> usize {
+        self.text.len() + 1 + 2 * number
+    }
+
+    /// The override that stands at a byte.
+    fn given(&self, byte: usize) -> Option<&Override> {
+        let number = byte.checked_sub(self.behind(0))? / 2;
+        self.overrides.get(number)
+    }
+
+    /// Reads the whole document.
+    pub(super) fn deserializer(&self) -> toml::Deserializer<'a> {
+        toml::Deserializer::from(Spanned::new(0..self.text.len(), self.root.clone()))
+    }
+
+    /// A section or a field of the root.
+    pub(super) fn value(&self, name: &str) -> Option<&Spanned<DeValue<'a>>> {
+        self.root.get(name)
     }
 
     /// The line at a byte of the text.
     pub(super) fn place(&self, byte: usize) -> Place {
+        if let Some(given) = self.given(byte) {
+            return Place { file: format!("--set {}", given.text()), line: None };
+        }
         let before = &self.text.as_bytes()[..byte.min(self.text.len())];
         let line = 1 + before.iter().filter(|b| **b == b'\n').count();
-        Place { file: self.file.to_owned(), line }
+        Place { file: self.file.to_owned(), line: Some(line) }
     }
 
     /// What is written there, shortened to one line of moderate length.
     pub(super) fn source(&self, span: Range<usize>) -> String {
         const LONGEST: usize = 60;
-        let text = self.text.get(span).unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" ");
+        let given = self.given(span.start).and_then(|given| given.text().split_once('='));
+        let written = given.map(|(_, value)| value).or_else(|| self.text.get(span)).unwrap_or("");
+        let text = written.split_whitespace().collect::<Vec<_>>().join(" ");
         match text.char_indices().nth(LONGEST) {
             Some((end, _)) => format!("{}...", &text[..end]),
             None => text,

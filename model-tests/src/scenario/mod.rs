@@ -7,33 +7,44 @@
 mod check;
 mod error;
 mod locate;
+mod overrides;
 mod schema;
-mod scheme;
 mod swarm;
 mod targets;
-mod units;
+mod workload;
 
+pub use crate::fields::{Rate, Share, Span, Spread};
 pub use error::{Place, ScenarioError};
+pub use overrides::Override;
 pub use schema::{
-    Cluster, Connect, FaultKind, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle,
-    WaySpec, Workload, WorkloadKind,
+    Cluster, Connect, FaultKind, FaultSpec, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle,
+    WaySpec,
 };
-pub use swarm::{swarm, swarm_by, swarm_of};
-pub use units::{Rate, Share, Span, Spread};
-/// A lock scheme, by its name in scenario files.
-pub use weft_protocols::locks::Scheme;
+pub use swarm::swarm;
+pub(crate) use swarm::{seeded as seeded_swarm, some_nodes};
+pub use workload::{Kind, Workload};
 
 #[cfg(test)]
 mod tests;
 
+use crate::fields::Step;
 use locate::Document;
+use schema::Body;
+use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use toml::Spanned;
+use toml::de::DeValue;
 
 impl Scenario {
-    /// Reads a scenario file and checks it.
-    pub fn load(path: impl AsRef<Path>) -> Result<Scenario, ScenarioError> {
+    /// Reads a scenario file and checks it, with the fields that are given instead of the file's. `kinds` are the systems
+    /// that there are.
+    pub fn load_with(
+        path: impl AsRef<Path>,
+        overrides: &[Override],
+        kinds: &[Kind],
+    ) -> Result<Scenario, ScenarioError> {
         let path = path.as_ref();
         let file = path.display().to_string();
         let bytes = read_bounded(path)
@@ -42,21 +53,63 @@ impl Scenario {
             let line = 1 + bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();
             ScenarioError::NotUtf8 { file: file.clone(), line }
         })?;
-        Scenario::parse_named(&file, text)
-    }
-
-    /// Reads a scenario from text that has no file; errors name it `scenario`.
-    pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
-        Scenario::parse_named("scenario", text)
+        Scenario::parse_with(&file, text, overrides, kinds)
     }
 
     /// Reads a scenario from text; errors name it `file`.
-    pub fn parse_named(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
-        let document = Document::new(file, text)?;
-        let scenario: Scenario = toml::from_str(text).map_err(|error| error::from_toml(&document, &error))?;
+    pub fn parse_with(
+        file: &str,
+        text: &str,
+        overrides: &[Override],
+        kinds: &[Kind],
+    ) -> Result<Scenario, ScenarioError> {
+        let document = Document::new(file, text, overrides)?;
+        let told = |error: toml::de::Error| error::from_toml(&document, &error);
+        let Body { title, cluster, transport, _workload: _, run, faults } =
+            Body::deserialize(document.deserializer()).map_err(told)?;
+        let workload = workload(&document, kinds)?;
+        let scenario = Scenario { title, cluster, transport, workload, run, faults };
         check::check(&scenario).map_err(|broken| error::from_rule(&document, broken))?;
         Ok(scenario)
     }
+}
+
+/// Reads `[workload]` as the system does that its `kind` names.
+fn workload(document: &Document<'_>, kinds: &[Kind]) -> Result<Workload, ScenarioError> {
+    let refused =
+        |path: Vec<Step>, problem| error::from_rule(document, crate::fields::Broken { path, problem });
+    let at_kind = || crate::fields::in_section("workload", "kind");
+    let known = || {
+        let names: Vec<String> = kinds.iter().map(|kind| format!("\"{}\"", kind.name)).collect();
+        names.join(", ")
+    };
+    let section = document.value("workload");
+    let Some(DeValue::Table(table)) = section.map(Spanned::get_ref) else {
+        return Err(refused(vec![Step::Field("workload".into())], "expected a section with fields".into()));
+    };
+    let named = match table.get("kind").map(Spanned::get_ref) {
+        Some(DeValue::String(name)) => name,
+        Some(_) => return Err(refused(at_kind(), "expected text in quotes".into())),
+        None => {
+            return Err(refused(at_kind(), format!("write which system it is about; there are {}", known())));
+        }
+    };
+    let Some(kind) = kinds.iter().find(|kind| kind.name == named.as_ref()) else {
+        return Err(refused(at_kind(), format!("no such choice; there are {}", known())));
+    };
+    let mut own = table.clone();
+    own.remove("kind");
+    let span = section.map_or(0..0, Spanned::span);
+    kind.read(Spanned::new(span, own)).map_err(|why| match error::from_toml(document, &why) {
+        ScenarioError::UnknownField { at, field, nearest, mut known } => {
+            known.insert(0, "kind".into());
+            ScenarioError::UnknownField { at, field, nearest, known }
+        }
+        ScenarioError::Missing { at, field, hint: _ } => {
+            ScenarioError::Missing { at, field, hint: format!("for example {}", kind.example) }
+        }
+        other => other,
+    })
 }
 
 /// The largest scenario file. One has a few kilobytes; a device such as `/dev/zero` has no end.

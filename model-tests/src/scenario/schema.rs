@@ -1,6 +1,8 @@
 //! What a scenario file may say: every field with its unit, its default and where the default comes from.
 
-use super::units::{Rate, Share, Span, Spread};
+use super::workload::Workload;
+use crate::fields::{Rate, Share, Span, Spread};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use weft_verbs::{Nanos, Wait};
 
@@ -8,25 +10,39 @@ use weft_verbs::{Nanos, Wait};
 ///
 /// One file describes a run on either backend. Nothing in it depends on the seed: a seed chooses *when* the
 /// random faults strike, which keys are asked for and in which order simultaneous events happen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scenario {
     /// One line that says what the scenario is for; printed above its report. Default: empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
     /// The machines and the fabric between them.
     pub cluster: Cluster,
     /// The settings of the connections between them. Default: see [`Transport`].
-    #[serde(default)]
     pub transport: Transport,
-    /// What the applications on those machines do.
+    /// What the applications on those machines do: the system under test, and its own fields.
     pub workload: Workload,
     /// How long it may last. Default: see [`Run`].
-    #[serde(default)]
     pub run: Run,
     /// What goes wrong, and when. Default: nothing.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultSpec>,
+}
+
+/// A scenario file but for the workload, whose fields are its system's own.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename = "Scenario")]
+pub(super) struct Body {
+    #[serde(default)]
+    pub(super) title: String,
+    pub(super) cluster: Cluster,
+    #[serde(default)]
+    pub(super) transport: Transport,
+    #[serde(rename = "workload")]
+    pub(super) _workload: IgnoredAny,
+    #[serde(default)]
+    pub(super) run: Run,
+    #[serde(default)]
+    pub(super) faults: Vec<FaultSpec>,
 }
 
 /// `[cluster]`: the machines and the fabric between them.
@@ -52,6 +68,14 @@ pub struct Cluster {
     /// ones, are the connection manager's. Default: `"cm"`. `weft node --connect` overrides it.
     #[serde(default, skip_serializing_if = "Connect::is_cm")]
     pub connect: Connect,
+}
+
+impl Cluster {
+    /// So many machines, with the default of everything else.
+    pub fn of(nodes: u32) -> Cluster {
+        let (wait, topology, connect) = Default::default();
+        Cluster { nodes, profile: present_day(), wait, topology, connect }
+    }
 }
 
 fn present_day() -> String {
@@ -133,97 +157,6 @@ pub struct Transport {
     /// Reads and atomics in flight on one connection, 1 to 16. Default: the transport's, 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rd_atomic: Option<u8>,
-}
-
-/// `[workload]`: what the applications do. `kind` chooses the system under test.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Workload {
-    /// The system under test. Only `"locks"` exists so far.
-    pub kind: WorkloadKind,
-    /// The lock scheme: `"srsl"`, `"dqnl"` or `"ncosed"`. `weft run --scheme` overrides it.
-    #[serde(with = "super::scheme")]
-    pub scheme: super::Scheme,
-    /// Application processes on each machine, 1 to 1024. Default: 1.
-    #[serde(default = "one")]
-    pub clients: u32,
-    /// How many different locks there are, 1 to 1,000,000. Default: 1, where contention is worst.
-    #[serde(default = "one")]
-    pub locks: u32,
-    /// Which lock a request asks for. Default: `"uniform"`.
-    #[serde(default)]
-    pub keys: Keys,
-    /// The share of requests that ask for the shared mode; the others are exclusive. Default: 0.
-    #[serde(default)]
-    pub shared: Share,
-    /// How long a granted lock is held. Default: `"0us"`, released at once.
-    #[serde(default = "no_time")]
-    pub hold: Spread,
-    /// How long a client rests between two requests. Default: `"0us"`, none.
-    #[serde(default = "no_time")]
-    pub think: Spread,
-    /// How many requests each client makes. Give this or `duration`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requests: Option<u32>,
-    /// How long clients go on making requests, in virtual time. Give this or `requests`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration: Option<Span>,
-    /// How long a request with a deadline waits before it gives up. Default: no request has a deadline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Span>,
-    /// The share of requests that carry the deadline, if there is one. Default: 1, all of them.
-    #[serde(default = "all")]
-    pub hurried: Share,
-    /// The share of requests that only try: granted at once or not at all. Default: 0.
-    #[serde(default)]
-    pub tries: Share,
-    /// The share of exclusive grants that are downgraded half-way through their hold and are shared from then
-    /// on. Where nodes do not share (`dqnl`) the downgrade is refused and the hold stays exclusive. Default: 0.
-    #[serde(default)]
-    pub downgrades: Share,
-    /// How often a machine that holds a lock exclusively may hand it to its own next application before the
-    /// other machines' turn comes, 0 to 255. Default: the lock service's, 4.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hand_overs: Option<u32>,
-    /// `ncosed`: the count of shared requests in a lock's word from which on the word is given up and rebuilt,
-    /// 1 to 2,147,483,648. Small values exercise the rebuilding. Default: the lock service's, half the range of
-    /// 32 bits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shared_limit: Option<u32>,
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn all() -> Share {
-    Share::ALL
-}
-
-fn no_time() -> Spread {
-    Spread::fixed(Nanos::ZERO)
-}
-
-/// The system that a workload exercises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WorkloadKind {
-    /// Clients lock, hold and unlock.
-    Locks,
-}
-
-/// How requests choose among the locks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Keys {
-    /// Every lock is equally likely.
-    #[default]
-    Uniform,
-    /// Every request asks for the same lock.
-    Single,
-    /// `{ zipf = theta }`: the k-th most popular lock is asked for in proportion to 1/k^theta. 0 is uniform;
-    /// 0.99 is the skew of the YCSB benchmark, from which lock papers take it. From 0 to 5.
-    Zipf(f64),
 }
 
 /// `[[faults]]`: one thing that goes wrong, once at a given time or again and again at random.

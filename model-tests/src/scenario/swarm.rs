@@ -4,73 +4,41 @@
 //! each run which features it has at all, and how much of each: a storm of one kind of fault, a cluster of
 //! two, buffers so few that every message waits for a credit.
 
+use super::Workload;
 use super::schema::*;
-use super::units::{Rate, Share, Span, Spread};
-use super::{Pair, Scheme};
-use weft_sim::choice::{Choice, Seeded};
+use crate::fields::{Dice, Rate, Share, Span, Spread};
+use crate::system::System;
+use weft_sim::choice::Seeded;
 use weft_verbs::Nanos;
 
-/// The scenario of one seed: small, and different from every other's. It can be written to a file and run from
-/// there.
-pub fn swarm(seed: u64, scheme: Scheme) -> Scenario {
-    let drawn = swarm_by(&mut Seeded::new(seed ^ 0x5a43_0000_0000_0000), scheme);
-    Scenario { title: format!("swarm, seed {seed}"), run: Run { seed, ..drawn.run }, ..drawn }
+/// How many nodes a drawn cluster has, if nobody says.
+pub(crate) fn some_nodes(dice: &mut Dice<'_>) -> u32 {
+    dice.among(&[1, 2, 2, 3, 3, 3, 4, 5, 8])
 }
 
-/// The same with so many nodes.
-pub fn swarm_of(nodes: u32, seed: u64, scheme: Scheme) -> Scenario {
-    let mut choice = Seeded::new(seed ^ 0x5a43_0000_0000_0000);
-    let drawn = swarm_on(nodes, Dice(&mut choice), scheme);
-    Scenario {
-        title: format!("swarm of {nodes} nodes, seed {seed}"),
-        run: Run { seed, ..drawn.run },
-        ..drawn
-    }
-}
-
-/// The scenario that some answers make; a fuzzer's bytes, say.
-pub fn swarm_by(choice: &mut dyn Choice, scheme: Scheme) -> Scenario {
-    let mut dice = Dice(choice);
-    let nodes = dice.among(&[1, 2, 2, 3, 3, 3, 4, 5, 8]);
-    swarm_on(nodes, dice, scheme)
-}
-
-fn swarm_on(nodes: u32, mut dice: Dice<'_>, scheme: Scheme) -> Scenario {
+/// A scenario of a system that the answers of `dice` make: small, and different from most others.
+pub fn swarm<S: System>(dice: &mut Dice<'_>, nodes: u32, variant: &str) -> Scenario {
     Scenario {
         title: "swarm".into(),
-        cluster: cluster(&mut dice, nodes),
-        transport: transport(&mut dice),
-        workload: workload(&mut dice, scheme),
+        cluster: cluster(dice, nodes),
+        transport: transport(dice),
+        workload: Workload::of::<S>(S::swarm(dice, variant)),
         run: Run { limit: Span(Nanos::from_millis(30)), ..Run::default() },
-        faults: faults(&mut dice, nodes),
+        faults: faults(dice, nodes),
     }
 }
 
-struct Dice<'a>(&'a mut dyn Choice);
-
-impl Dice<'_> {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0.pick("swarm", n)
-    }
-
-    fn among<T: Clone>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u64) as usize].clone()
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    fn from(&mut self, least: u64, most: u64) -> u64 {
-        least + self.below(most - least + 1)
-    }
-
-    /// A range of times that ends at about `most`.
-    fn spread(&mut self, most: Nanos) -> Spread {
-        let max = Nanos(self.from(most.0 / 4, most.0));
-        let min = self.among(&[Nanos::ZERO, max / 10, max]);
-        Spread { min: Span(min), max: Span(max) }
-    }
+/// The scenario of one seed. It can be written to a file and run from there.
+pub(crate) fn seeded<S: System>(seed: u64, nodes: Option<u32>, variant: &str) -> Scenario {
+    let mut choice = Seeded::new(seed ^ 0x5a43_0000_0000_0000);
+    let mut dice = Dice(&mut choice);
+    let title = match nodes {
+        Some(nodes) => format!("swarm of {nodes} nodes, seed {seed}"),
+        None => format!("swarm, seed {seed}"),
+    };
+    let nodes = nodes.unwrap_or_else(|| some_nodes(&mut dice));
+    let drawn = swarm::<S>(&mut dice, nodes, variant);
+    Scenario { title, run: Run { seed, ..drawn.run }, ..drawn }
 }
 
 fn cluster(dice: &mut Dice<'_>, nodes: u32) -> Cluster {
@@ -93,34 +61,6 @@ fn transport(dice: &mut Dice<'_>) -> Transport {
         max_queued: dice.among(&[None, None, Some(1), Some(2), Some(8)]),
         rd_atomic: dice.among(&[None, Some(1), Some(2)]),
     }
-}
-
-fn workload(dice: &mut Dice<'_>, scheme: Scheme) -> Workload {
-    let deadline = dice.among(&[None, Some(Nanos::from_micros(30)), Some(Nanos::from_micros(500))]);
-    let share = |dice: &mut Dice<'_>, choices: &[f64]| Share::new(dice.among(choices)).unwrap_or_default();
-    Workload {
-        kind: WorkloadKind::Locks,
-        scheme,
-        clients: dice.among(&[1, 1, 2, 3, 5]),
-        locks: dice.among(&[1, 1, 2, 3, 10]),
-        keys: dice.among(&[Keys::Uniform, Keys::Single, Keys::Zipf(0.99)]),
-        shared: share(dice, &[0.0, 0.1, 0.5, 0.5, 0.9, 1.0]),
-        hold: pause(dice, [0, 3, 50]),
-        think: pause(dice, [0, 10, 300]),
-        requests: Some(dice.from(3, 25) as u32),
-        duration: None,
-        deadline: deadline.map(Span),
-        hurried: if deadline.is_some() { share(dice, &[0.2, 0.7, 1.0]) } else { Share::ALL },
-        tries: share(dice, &[0.0, 0.0, 0.1, 0.5]),
-        downgrades: share(dice, &[0.0, 0.0, 0.3, 1.0]),
-        hand_overs: dice.among(&[None, Some(0), Some(1)]),
-        shared_limit: dice.among(&[None, None, Some(1), Some(2), Some(5)]),
-    }
-}
-
-fn pause(dice: &mut Dice<'_>, micros: [u64; 3]) -> Spread {
-    let most = Nanos::from_micros(dice.among(&micros));
-    dice.spread(most)
 }
 
 /// Half of the kinds of faults, each from rare to stormy; now and then none at all.
@@ -170,32 +110,4 @@ fn fault(dice: &mut Dice<'_>, kind: FaultKind, nodes: u32) -> FaultSpec {
     let on_a_link = has_way || kind == FaultKind::Flap;
     spec.between = (on_a_link && on_a_path).then_some(Pair::Random);
     spec
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::scenario::Scenario;
-
-    #[test]
-    fn every_scenario_of_the_swarm_is_valid_and_survives_a_file() {
-        for seed in 0..2_000 {
-            let scenario = swarm(seed, Scheme::Ncosed);
-            let text = toml::to_string(&scenario).unwrap();
-            let read = Scenario::parse(&text).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
-            assert_eq!(read, scenario);
-        }
-    }
-
-    #[test]
-    fn the_swarm_has_every_kind_of_fault_and_runs_without_any() {
-        let all: Vec<Scenario> = (0..200).map(|seed| swarm(seed, Scheme::Srsl)).collect();
-        for kind in FaultKind::ALL {
-            assert!(
-                all.iter().any(|scenario| scenario.faults.iter().any(|fault| fault.kind == kind)),
-                "{kind}"
-            );
-        }
-        assert!(all.iter().any(|scenario| scenario.faults.is_empty()));
-    }
 }

@@ -1,7 +1,17 @@
 //! Scenario files: what is understood, and how each kind of mistake is told.
 
 use super::*;
+use crate::systems::locks::Locks;
+use crate::systems::locks::workload::{Keys, LockWork};
 use weft_verbs::Nanos;
+
+fn parse_named(text: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::parse_with("s.toml", text, &[], crate::systems::KINDS)
+}
+
+fn work(scenario: &Scenario) -> &LockWork {
+    scenario.workload.get::<Locks>().expect("a workload of locks")
+}
 
 const SMALL: &str = r#"
 [cluster]
@@ -83,13 +93,13 @@ percent = 300
 
 #[test]
 fn what_is_left_out_has_its_documented_default() {
-    let scenario = Scenario::parse(SMALL).unwrap();
+    let scenario = crate::parse(SMALL).unwrap();
     assert_eq!(scenario.cluster.profile, "present-day");
     assert_eq!(scenario.cluster.wait, WaitStyle::Poll);
-    assert_eq!(scenario.workload.clients, 1);
-    assert_eq!(scenario.workload.locks, 1);
-    assert_eq!(scenario.workload.hold, Spread::fixed(Nanos::ZERO));
-    assert_eq!(scenario.workload.shared, Share::NONE);
+    assert_eq!(work(&scenario).clients, 1);
+    assert_eq!(work(&scenario).locks, 1);
+    assert_eq!(work(&scenario).hold, Spread::fixed(Nanos::ZERO));
+    assert_eq!(work(&scenario).shared, Share::NONE);
     assert_eq!(scenario.run, Run::default());
     assert!(scenario.faults.is_empty());
 }
@@ -97,17 +107,17 @@ fn what_is_left_out_has_its_documented_default() {
 #[test]
 fn a_scenario_survives_being_written_and_read_back() {
     for text in [SMALL, FULL] {
-        let scenario = Scenario::parse(text).unwrap();
+        let scenario = crate::parse(text).unwrap();
         let written = toml::to_string(&scenario).unwrap();
-        assert_eq!(Scenario::parse(&written).unwrap(), scenario, "{written}");
+        assert_eq!(crate::parse(&written).unwrap(), scenario, "{written}");
     }
 }
 
 #[test]
 fn every_field_is_understood() {
-    let scenario = Scenario::parse(FULL).unwrap();
-    assert_eq!(scenario.workload.keys, Keys::Zipf(0.99));
-    assert_eq!(scenario.workload.think, Spread::fixed(Nanos(1_500_000)));
+    let scenario = crate::parse(FULL).unwrap();
+    assert_eq!(work(&scenario).keys, Keys::Zipf(0.99));
+    assert_eq!(work(&scenario).think, Spread::fixed(Nanos(1_500_000)));
     assert_eq!(scenario.faults.len(), 6);
     assert_eq!(scenario.faults[0].rate.unwrap().mean_interval(), Nanos::from_millis(5));
     assert_eq!(scenario.faults[1].node, Some(Pick::Node(2)));
@@ -297,7 +307,7 @@ fn every_mistake_is_told_in_one_clear_line() {
     let mut wrong = Vec::new();
     for (right, mistake, line) in MISTAKES {
         assert!(FULL.contains(right), "{right}");
-        let said = match Scenario::parse_named("s.toml", &FULL.replacen(right, mistake, 1)) {
+        let said = match parse_named(&FULL.replacen(right, mistake, 1)) {
             Ok(_) => format!("{mistake:?} was accepted"),
             Err(error) => error.to_string(),
         };
@@ -310,20 +320,20 @@ fn every_mistake_is_told_in_one_clear_line() {
 
 #[test]
 fn a_section_that_is_missing_is_told() {
-    let error = Scenario::parse_named("s.toml", "[cluster]\nnodes = 3\n").unwrap_err().to_string();
+    let error = parse_named("[cluster]\nnodes = 3\n").unwrap_err().to_string();
     assert_eq!(
         error,
-        "s.toml:1: workload is missing; add a section [workload] with kind = \"locks\" and scheme = \"ncosed\""
+        "s.toml:1: workload is missing; add a section [workload] with the kind of system, for example kind = \"locks\""
     );
 }
 
 #[test]
 fn a_file_that_cannot_be_read_or_is_no_text_is_told() {
-    let error = Scenario::load("no/such/file.toml").unwrap_err().to_string();
+    let error = crate::load("no/such/file.toml").unwrap_err().to_string();
     assert!(error.starts_with("no/such/file.toml: cannot be read: ") && !error.contains('\n'), "{error}");
     let path = std::env::temp_dir().join(format!("weft-not-utf8-{}.toml", std::process::id()));
     std::fs::write(&path, b"title = \"x\"\n# \xff\n").unwrap();
-    let error = Scenario::load(&path).unwrap_err();
+    let error = crate::load(&path).unwrap_err();
     std::fs::remove_file(&path).unwrap();
     assert!(matches!(error, ScenarioError::NotUtf8 { line: 2, .. }), "{error}");
 }
@@ -344,4 +354,69 @@ fn times_are_written_in_the_largest_unit_that_is_exact() {
     for (nanos, text) in [(0, "0ns"), (7, "7ns"), (1_500_000, "1500us"), (2_000_000_000, "2s")] {
         assert_eq!(Span(Nanos(nanos)).to_string(), text);
     }
+}
+
+fn overridden(fields: &[&str]) -> Result<Scenario, String> {
+    let fields: Vec<Override> = fields.iter().map(|field| field.parse()).collect::<Result<_, _>>()?;
+    Scenario::parse_with("s.toml", FULL, &fields, crate::systems::KINDS).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_command_line_gives_any_field_another_value() {
+    let scenario =
+        overridden(&["workload.scheme=dqnl", "cluster.nodes=20", "faults.2.node=18", "run.seed=9"]).unwrap();
+    assert_eq!(work(&scenario).scheme, weft_protocols::locks::Scheme::Dqnl);
+    assert_eq!((scenario.cluster.nodes, scenario.run.seed), (20, 9));
+    assert_eq!(scenario.faults[1].node, Some(Pick::Node(18)));
+    let twice = overridden(&["cluster.nodes=20", "cluster.nodes=17"]).unwrap();
+    assert_eq!(twice.cluster.nodes, 17, "the last one counts");
+    let new = overridden(&["transport.retries=3"]).unwrap();
+    assert_eq!(new.transport.retries, Some(3), "a section that the file does not have");
+}
+
+#[test]
+fn a_mistake_on_a_command_line_is_told_as_that() {
+    for (field, line) in [
+        (
+            "cluster.nodes=0",
+            "--set cluster.nodes=0: [cluster] nodes = 0: from 1 to 1024; give the number of machines",
+        ),
+        (
+            "workload.scheme=paxos",
+            "--set workload.scheme=paxos: [workload] scheme = paxos: no such lock scheme; there are \"srsl\", \
+             \"dqnl\", \"ncosed\"",
+        ),
+        (
+            "workload.schema=srsl",
+            "--set workload.schema=srsl: [workload] schema: no such field; did you mean scheme?",
+        ),
+        ("faults.9.node=1", "--set faults.9.node=1: there are 6 in the list"),
+        ("faults.node=1", "--set faults.node=1: say which one of the list, counted from 1"),
+        (
+            "workload.kind=files",
+            "--set workload.kind=files: [workload] kind = files: no such choice; there are \"locks\"",
+        ),
+    ] {
+        let said = overridden(&[field]).expect_err(field);
+        assert!(said.starts_with(line), "want {line}\n got {said}");
+    }
+}
+
+#[test]
+fn every_scenario_of_the_swarm_is_valid_and_survives_a_file() {
+    for seed in 0..2_000 {
+        let scenario = swarm::seeded::<Locks>(seed, None, "ncosed");
+        let text = toml::to_string(&scenario).unwrap();
+        let read = crate::parse(&text).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
+        assert_eq!(read, scenario);
+    }
+}
+
+#[test]
+fn the_swarm_has_every_kind_of_fault_and_runs_without_any() {
+    let all: Vec<Scenario> = (0..200).map(|seed| swarm::seeded::<Locks>(seed, None, "srsl")).collect();
+    for kind in FaultKind::ALL {
+        assert!(all.iter().any(|scenario| scenario.faults.iter().any(|fault| fault.kind == kind)), "{kind}");
+    }
+    assert!(all.iter().any(|scenario| scenario.faults.is_empty()));
 }

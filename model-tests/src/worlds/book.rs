@@ -1,8 +1,10 @@
 //! What the clients of a world see, shown to the oracles as it happens.
 
 use crate::explore::{BandState, Tale, Violation};
-use crate::history::{ClientId, Event, RequestId, What};
+use crate::history::{ClientId, RequestId};
 use crate::oracle::Judge;
+use crate::systems::locks::history::{Event, What};
+use crate::systems::locks::oracles::LockOracles;
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::locks::{LockKey, Mode, Token};
@@ -22,7 +24,7 @@ pub struct Book {
 /// What is written in a book.
 #[derive(Clone, Default)]
 pub(super) struct Pages {
-    judge: Judge,
+    judge: Judge<LockOracles>,
     /// What happened since it was last asked for, if somebody asks.
     tales: Option<Vec<Tale>>,
     /// How the holders have changed since it was last asked for.
@@ -38,7 +40,7 @@ pub(super) struct Pages {
 impl Book {
     /// An empty book. `tokens` says whether every grant must carry a fencing token.
     pub fn new(tokens: bool) -> Book {
-        let pages = Pages { judge: Judge::new(tokens), ..Pages::default() };
+        let pages = Pages { judge: Judge::new(LockOracles::new(tokens)), ..Pages::default() };
         Book { pages: Rc::new(RefCell::new(pages)), asides: None }
     }
 
@@ -127,7 +129,7 @@ impl Book {
     }
 
     /// Looks at the oracles, or has them judge.
-    pub fn judge<T>(&self, look: impl FnOnce(&mut Judge) -> T) -> T {
+    pub fn judge<T>(&self, look: impl FnOnce(&mut Judge<LockOracles>) -> T) -> T {
         look(&mut self.pages.borrow_mut().judge)
     }
 

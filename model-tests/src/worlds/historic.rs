@@ -6,7 +6,7 @@ use super::cluster::{Member, Shape};
 use super::stage::Play;
 use crate::explore::{Coverage, Size, Violation};
 use crate::oracle::Linearizability;
-use crate::oracle::linearizability::{ReadersWriter, calls_of_a_lock};
+use crate::systems::locks::oracles::{ReadersWriter, calls_of_a_lock};
 use weft_sim::NodeId;
 use weft_sim::explore::FaultSet;
 use weft_verbs::Node;

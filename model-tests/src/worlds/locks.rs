@@ -175,7 +175,8 @@ impl Play for Locks {
     fn broken_at(&self, cast: &Cast, node: usize, member: &Member) -> Option<Violation> {
         let service = &cast.services[node];
         let stats = service.stats();
-        let mut broken = Conduct::finish(Nanos::ZERO, node as u32, stats.out_of_turn, stats.malformed);
+        let mut broken = Conduct { out_of_turn: stats.out_of_turn, malformed: stats.malformed }
+            .finish(Nanos::ZERO, node as u32);
         broken.extend(Leaks::finish(Nanos::ZERO, &left(node as u32, service, member)));
         broken.into_iter().next().map(Violation::from)
     }

@@ -329,7 +329,7 @@ impl<P: Play> Scene<P> {
     fn stuck(&self, book: &Book) -> Option<Violation> {
         let open = book.judge(|judge| {
             if judge.unended() > 0 {
-                judge.judge_progress(Nanos::ZERO, Nanos::ZERO);
+                judge.judge_end(Nanos::ZERO, Nanos::ZERO);
             }
             judge.unended()
         });
@@ -427,7 +427,7 @@ impl<P: Play> World for Scene<P> {
         let Some(acts) = &self.acts else { return Some(Fingerprint(SCRIPT.into())) };
         let mut rest = Digest::default();
         acts.script.hash(&mut rest);
-        acts.book.judge(|judge| judge.content(&mut rest));
+        acts.book.judge(|judge| judge.state(&mut rest));
         acts.book.past().hash(&mut rest);
         Some(Fingerprint(self.fabric.fingerprint_of(&contents) ^ rest.whole()))
     }

@@ -3,7 +3,7 @@
 use super::{Area, Drawn, INK, Mark, PAPER, builder, colour, legend, mesh, text};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
-use weft_check::paper::Row;
+use weft_check::systems::locks::paper::Row;
 
 /// A place on the axis: the paper's bar and ours, each of one part or of several that stand on each other.
 struct Pair {

@@ -3,7 +3,7 @@
 use super::super::groups::names;
 use super::{Area, Drawn, INK, Mark, builder, colour, legend, mesh};
 use plotters::prelude::*;
-use weft_check::paper::{COMPARED_AT, Row, X};
+use weft_check::systems::locks::paper::{COMPARED_AT, Row, X};
 
 /// Draws the rows that are times. Of a ratio that the paper gives a cross stands where the line would meet it.
 pub(super) fn draw(area: &Area<'_>, title: &str, rows: &[&Row]) -> Drawn {

@@ -1,9 +1,10 @@
 //! Every node adds one to a word. Ways of doing so that lose an addition, or do one twice.
 
 use crate::explore::{Size, Violation};
-use crate::history::{ClientId, Event, RequestId, What};
+use crate::history::{ClientId, RequestId};
 use crate::oracle::Linearizability;
 use crate::oracle::linearizability::{self, Call, CounterOp};
+use crate::systems::locks::history::{Event, What};
 use crate::worlds::book::Book;
 use crate::worlds::cluster::{Member, Shape};
 use crate::worlds::stage::Play;

@@ -1,0 +1,41 @@
+//! A system's figures for people: tables of counts and of times.
+
+use crate::table::{Table, count, micros};
+use weft_check::metrics::{Group, Latencies, Layout, Percentiles};
+
+/// A table of counted numbers.
+pub fn group(group: &Group) -> Table {
+    let numbers = group.counts.iter();
+    match group.layout {
+        Layout::Row => {
+            let heads: Vec<&str> = numbers.clone().map(|of| of.label).collect();
+            let mut table = Table::new(group.title, 0, &heads);
+            table.line(numbers.map(|of| count(of.value)).collect());
+            table
+        }
+        Layout::Column(head) => {
+            let mut table = Table::new(group.title, 1, &[head, "count"]);
+            for of in numbers {
+                table.row([of.label.to_string(), count(of.value)]);
+            }
+            table
+        }
+    }
+}
+
+/// A table of distributions of times.
+pub fn latencies(of: &Latencies) -> Table {
+    let [what, counted] = of.heads;
+    let mut table = Table::new(of.title, 1, &[what, counted, "min", "mean", "p50", "p90", "p99", "max"]);
+    for (name, times) in &of.rows {
+        table.row(percentiles(name, times));
+    }
+    table
+}
+
+fn percentiles(name: &str, of: &Percentiles) -> [String; 8] {
+    let Percentiles { count: n, min_ns, mean_ns, p50_ns, p90_ns, p99_ns, max_ns } = *of;
+    let time = |nanos| if n == 0 { "-".to_string() } else { micros(nanos) };
+    let [min, mean, p50, p90, p99, max] = [min_ns, mean_ns, p50_ns, p90_ns, p99_ns, max_ns].map(time);
+    [name.to_string(), count(n), min, mean, p50, p90, p99, max]
+}

@@ -1,0 +1,12 @@
+//! What fields of a scenario file are made of: quantities as a person writes them, and the rules that types cannot express.
+
+mod dice;
+pub mod draw;
+pub mod math;
+mod rules;
+mod units;
+
+pub use dice::Dice;
+pub(crate) use rules::LONGEST;
+pub use rules::{Broken, Rule, Step, between, broken, count, in_section, positive};
+pub use units::{Rate, Share, Span, Spread};

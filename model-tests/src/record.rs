@@ -1,0 +1,97 @@
+//! The history recorder: takes down what clients see, shows it to the oracles and measures it. There is one, for every system.
+
+use crate::history::HistoryEvent;
+use crate::oracle::{Judge, Oracles};
+use std::cell::RefCell;
+use std::rc::Rc;
+use weft_verbs::Nanos;
+
+/// Takes down what clients see.
+pub trait Record<E>: Clone + 'static {
+    /// The next event of the history.
+    fn record(&self, event: E);
+
+    /// Ends once the history has what was recorded so far. A client waits for it before it goes on with what it was given
+    /// and before it gives it back: where the history is kept on another machine, the order in which events arrive there is
+    /// then one in which they can have happened. At once, where the history is at hand.
+    fn written(&self) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+}
+
+/// Measures a history as it grows. `()` measures nothing.
+pub trait Meter<E>: 'static {
+    /// The next event.
+    fn measure(&mut self, event: &E);
+}
+
+impl<E> Meter<E> for () {
+    fn measure(&mut self, _: &E) {}
+}
+
+/// The recorder of one run. Clones are the same recorder.
+pub struct Recorder<O: Oracles, M = ()>(Rc<RefCell<Pages<O, M>>>);
+
+struct Pages<O: Oracles, M> {
+    judge: Judge<O>,
+    meter: M,
+    first: Option<Nanos>,
+    last: Nanos,
+    history: Option<Vec<O::Event>>,
+}
+
+impl<O: Oracles, M> Clone for Recorder<O, M> {
+    fn clone(&self) -> Recorder<O, M> {
+        Recorder(Rc::clone(&self.0))
+    }
+}
+
+impl<O: Oracles, M: Meter<O::Event>> Recorder<O, M> {
+    /// A recorder of nothing yet.
+    pub fn new(oracles: O, meter: M) -> Recorder<O, M> {
+        let judge = Judge::new(oracles);
+        Recorder(Rc::new(RefCell::new(Pages { judge, meter, first: None, last: Nanos::ZERO, history: None })))
+    }
+
+    /// The same recorder, which keeps the history from now on.
+    #[must_use]
+    pub fn keeping_history(self) -> Recorder<O, M> {
+        self.0.borrow_mut().history.get_or_insert_default();
+        self
+    }
+
+    /// The history so far, if it is kept.
+    pub fn history(&self) -> Vec<O::Event> {
+        self.0.borrow().history.clone().unwrap_or_default()
+    }
+
+    /// Looks at the oracles, or has them judge.
+    pub fn judge<T>(&self, look: impl FnOnce(&mut Judge<O>) -> T) -> T {
+        look(&mut self.0.borrow_mut().judge)
+    }
+
+    /// Looks at what was measured, beside the oracles.
+    pub fn measured<T>(&self, look: impl FnOnce(&M, &O) -> T) -> T {
+        let pages = self.0.borrow();
+        look(&pages.meter, pages.judge.oracles())
+    }
+
+    /// From the first event to the last.
+    pub fn busy(&self) -> Nanos {
+        let pages = self.0.borrow();
+        pages.first.map_or(Nanos::ZERO, |first| pages.last - first)
+    }
+}
+
+impl<O: Oracles, M: Meter<O::Event>> Record<O::Event> for Recorder<O, M> {
+    fn record(&self, event: O::Event) {
+        let Pages { judge, meter, first, last, history } = &mut *self.0.borrow_mut();
+        judge.observe(&event);
+        meter.measure(&event);
+        first.get_or_insert(event.at());
+        *last = event.at().max(*last);
+        if let Some(history) = history {
+            history.push(event);
+        }
+    }
+}

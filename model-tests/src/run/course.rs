@@ -1,0 +1,136 @@
+//! The course of a run: requests under faults, the requests that are left without, and then rest.
+
+use super::leftovers::{at_rest, is_clean, left_alive};
+use super::world::{SLICE, World};
+use super::{Phase, Progress, Report, RunError, RunOptions};
+use crate::oracle::Oracles;
+use crate::system::System;
+use std::ops::ControlFlow;
+use weft_sim::RunEnd;
+use weft_sim::log::Log;
+use weft_verbs::Nanos;
+
+/// How long the service may take to come to rest after the last request ended: acknowledgements that are sent
+/// lazily, connections that are still being made anew.
+const REST: Nanos = Nanos::from_secs(10);
+
+impl<S: System> World<S> {
+    /// Runs to the end and judges.
+    pub fn run(mut self, mut options: RunOptions<'_>) -> Result<Report, RunError> {
+        let log = options.log.take().map_or_else(Log::digest_only, Log::to);
+        self.fabric.set_log(log);
+        self.under_faults(&mut options)?;
+        self.fabric.stop_faults();
+        self.settle(&mut options)?;
+        self.come_to_rest(&mut options)?;
+        let metrics = self.metrics();
+        self.judge_conduct();
+        self.judge_leaks();
+        self.judge_memory();
+        // A log that lost a line, to a full disk say, is no log.
+        self.fabric.log(Log::finish)?;
+        Ok(self.report(metrics))
+    }
+
+    /// Clients make their requests while faults strike.
+    fn under_faults(&mut self, options: &mut RunOptions<'_>) -> Result<(), RunError> {
+        let limit = self.scenario.run.limit.nanos();
+        while !self.all_through() && self.fabric.now() < limit {
+            let slice = (self.fabric.now() + SLICE).min(limit);
+            let until = self.plan.next().map_or(slice, |strike| strike.min(slice));
+            let end = self.fabric.run_until(until);
+            self.strike()?;
+            self.tell(Phase::Faults, options)?;
+            if end == RunEnd::Idle {
+                // Requests wait and nothing is under way: no fault to come can change that.
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn strike(&mut self) -> Result<(), RunError> {
+        let now = self.fabric.now();
+        for fault in self.plan.strike(now) {
+            self.fabric.plan(now, fault).map_err(|why| RunError::Cluster(why.to_string()))?;
+            self.struck += 1;
+        }
+        Ok(())
+    }
+
+    /// Nothing goes wrong any more; every request must end.
+    fn settle(&mut self, options: &mut RunOptions<'_>) -> Result<(), RunError> {
+        let healed = self.fabric.now();
+        self.go_on_while(options, self.scenario.run.settle.nanos(), |world| !world.all_through())?;
+        let now = self.fabric.now();
+        self.recorder.judge(|judge| judge.judge_end(now, now - healed));
+        Ok(())
+    }
+
+    /// Nobody asks for anything any more: what is under way comes to its end.
+    fn come_to_rest(&mut self, options: &mut RunOptions<'_>) -> Result<(), RunError> {
+        self.go_on_while(options, REST, |world| world.all_through() && !is_clean(&world.machines))
+    }
+
+    /// Runs on without faults for as long as `condition` holds, at most for `span`.
+    fn go_on_while(
+        &mut self,
+        options: &mut RunOptions<'_>,
+        span: Nanos,
+        condition: impl Fn(&World<S>) -> bool,
+    ) -> Result<(), RunError> {
+        let end = self.fabric.now() + span;
+        while self.fabric.now() < end && condition(self) {
+            let run = self.fabric.run_until((self.fabric.now() + SLICE).min(end));
+            self.tell(Phase::Settling, options)?;
+            if run != RunEnd::Reached {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// No node may have had to drop a message.
+    fn judge_conduct(&self) {
+        let now = self.fabric.now();
+        for (node, machine) in (0..).zip(&self.machines) {
+            let conduct = S::conduct(&S::counts(&machine.service));
+            self.recorder.judge(|judge| judge.judge_conduct(now, node, conduct));
+        }
+    }
+
+    /// No memory may have been touched while it may not be.
+    fn judge_memory(&self) {
+        let (all, first) = (self.fabric.violations_found(), self.fabric.violations());
+        self.recorder.judge(|judge| judge.judge_memory(all, &first));
+    }
+
+    /// Nothing may be left over. After requests that did not end much is, and they have been reported.
+    fn judge_leaks(&mut self) {
+        if !self.all_through() {
+            return;
+        }
+        let mut leftovers = at_rest(&self.machines);
+        leftovers.extend(left_alive(self));
+        let now = self.fabric.now();
+        self.recorder.judge(|judge| judge.judge_leaks(now, &leftovers));
+    }
+
+    fn tell(&self, phase: Phase, options: &mut RunOptions<'_>) -> Result<(), RunError> {
+        let Some(progress) = &mut options.progress else { return Ok(()) };
+        let now = self.fabric.now();
+        let at = Progress {
+            phase,
+            now,
+            ended: self.recorder.judge(|judge| judge.oracles().ended()),
+            total: self.requests_in_all(),
+            until: self.until(),
+            faults: self.struck,
+            events: self.fabric.stats().events,
+        };
+        match progress(&at) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(RunError::Interrupted { at: now }),
+        }
+    }
+}

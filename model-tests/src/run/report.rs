@@ -1,0 +1,96 @@
+//! What a run came to, for people and for programs.
+
+use crate::metrics::Metrics;
+use crate::oracle::{Check, Violation};
+use crate::scenario::FaultKind;
+use serde::Serialize;
+
+/// The report of one run. Times are virtual; `_ns` fields are in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The scenario's title.
+    pub title: String,
+    /// The seed that the run was made from.
+    pub seed: u64,
+    /// The system.
+    pub system: &'static str,
+    /// Which of its kinds: a name for what varies, and its value.
+    #[serde(flatten, serialize_with = "named")]
+    pub variant: Option<(&'static str, String)>,
+    /// How many machines.
+    pub nodes: u32,
+    /// The calibration profile.
+    pub profile: String,
+    /// How machines learnt of completions: `poll` or `notify`.
+    pub wait: String,
+    /// Whether every promise was kept.
+    pub verdict: Verdict,
+    /// Each oracle with its result, in a fixed order.
+    pub checks: Vec<Check>,
+    /// The broken promises, in the order in which they were noticed; at most 100.
+    pub violations: Vec<Violation>,
+    /// The system's figures.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+    /// The faults that were injected, by kind.
+    pub faults: Vec<FaultCount>,
+    /// When the run ended.
+    pub virtual_ns: u64,
+    /// How many events the fabric processed.
+    pub events: u64,
+    /// How many packets the fabric carried.
+    pub packets: u64,
+    /// A digest of the event log: two runs that are the same to the byte have the same. Sixteen hexadecimal
+    /// digits.
+    pub log_digest: String,
+}
+
+impl Report {
+    /// Whether every promise was kept.
+    pub fn held(&self) -> bool {
+        self.verdict == Verdict::Held
+    }
+}
+
+/// Whether every promise was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// All were kept.
+    Held,
+    /// An oracle was violated.
+    Violated,
+}
+
+/// The faults of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FaultCount {
+    /// The kind.
+    pub kind: FaultKind,
+    /// How many were injected.
+    pub injected: u64,
+    /// How many of them struck an operation in flight. A fault that hits nothing tests nothing.
+    pub struck: u64,
+    /// How many packets they hit.
+    pub packets_hit: u64,
+}
+
+impl FaultCount {
+    /// No fault of this kind.
+    pub const fn none(kind: FaultKind) -> FaultCount {
+        FaultCount { kind, injected: 0, struck: 0, packets_hit: 0 }
+    }
+}
+
+impl std::ops::AddAssign for FaultCount {
+    fn add_assign(&mut self, other: FaultCount) {
+        self.injected += other.injected;
+        self.struck += other.struck;
+        self.packets_hit += other.packets_hit;
+    }
+}
+
+/// What varies as a field of its own name.
+fn named<S: serde::Serializer>(variant: &Option<(&'static str, String)>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(variant.iter().map(|(name, value)| (name, value)))
+}

@@ -1,0 +1,134 @@
+//! `[workload]`: which system a scenario is about, and that system's own fields.
+//!
+//! A scenario does not know the systems: it is read with a list of their [`Kind`]s, which parse and check what is theirs.
+
+use crate::fields::Rule;
+use crate::system::System;
+use serde::ser::{Error as _, SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use toml::Spanned;
+use toml::de::DeTable;
+
+/// `[workload]`: a system's kind, and its own fields.
+#[derive(Clone)]
+pub struct Workload {
+    kind: Kind,
+    fields: Arc<dyn Fields>,
+}
+
+/// A kind of workload: what a scenario has to know of a system.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Its name, as `kind` in `[workload]`.
+    pub name: &'static str,
+    /// What to write there at least, beside `kind`.
+    pub example: &'static str,
+    /// Whether nodes may restart in its scenarios.
+    pub restarts: bool,
+    parse: fn(Spanned<DeTable<'_>>) -> Result<Arc<dyn Fields>, toml::de::Error>,
+    check: fn(&dyn Any, u32) -> Rule,
+    variant: fn(&dyn Any) -> Option<(&'static str, String)>,
+}
+
+/// A system's own fields, whatever their type.
+trait Fields: Any + fmt::Debug + Send + Sync {
+    fn table(&self) -> Result<toml::Table, toml::ser::Error>;
+    fn equals(&self, other: &dyn Any) -> bool;
+}
+
+impl<T: Serialize + PartialEq + fmt::Debug + Send + Sync + 'static> Fields for T {
+    fn table(&self) -> Result<toml::Table, toml::ser::Error> {
+        toml::Table::try_from(self)
+    }
+
+    fn equals(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<T>().is_some_and(|other| other == self)
+    }
+}
+
+impl Kind {
+    /// The kind of a system.
+    pub const fn of<S: System>() -> Kind {
+        Kind {
+            name: S::KIND,
+            example: S::EXAMPLE,
+            restarts: S::RESTARTS,
+            parse: |table| {
+                let fields = S::Workload::deserialize(toml::Deserializer::from(table))?;
+                Ok(Arc::new(fields))
+            },
+            check: |fields, nodes| match fields.downcast_ref::<S::Workload>() {
+                Some(fields) => S::check(fields, nodes),
+                None => Ok(()),
+            },
+            variant: |fields| fields.downcast_ref::<S::Workload>().and_then(S::variant),
+        }
+    }
+
+    /// Reads a system's own fields from a table without `kind`.
+    pub(super) fn read(self, table: Spanned<DeTable<'_>>) -> Result<Workload, toml::de::Error> {
+        Ok(Workload { kind: self, fields: (self.parse)(table)? })
+    }
+}
+
+impl Workload {
+    /// The workload of a system with these fields.
+    pub fn of<S: System>(fields: S::Workload) -> Workload {
+        Workload { kind: Kind::of::<S>(), fields: Arc::new(fields) }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Which of its kinds it is about, if there are several: a name for what varies, and its value.
+    pub fn variant(&self) -> Option<(&'static str, String)> {
+        (self.kind.variant)(&*self.fields)
+    }
+
+    /// Its fields, if it is of this system.
+    pub fn get<S: System>(&self) -> Option<&S::Workload> {
+        let fields: &dyn Any = &*self.fields;
+        fields.downcast_ref()
+    }
+
+    /// The same with other fields.
+    pub fn change<S: System>(&mut self, change: impl FnOnce(&mut S::Workload)) {
+        if let Some(mut fields) = self.get::<S>().cloned() {
+            change(&mut fields);
+            self.fields = Arc::new(fields);
+        }
+    }
+
+    pub(super) fn check(&self, nodes: u32) -> Rule {
+        (self.kind.check)(&*self.fields, nodes)
+    }
+}
+
+impl fmt::Debug for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workload").field("kind", &self.kind.name).field("fields", &self.fields).finish()
+    }
+}
+
+impl PartialEq for Workload {
+    fn eq(&self, other: &Workload) -> bool {
+        self.kind.name == other.kind.name && self.fields.equals(&*other.fields)
+    }
+}
+
+impl Serialize for Workload {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let fields = self.fields.table().map_err(S::Error::custom)?;
+        let mut map = to.serialize_map(Some(fields.len() + 1))?;
+        map.serialize_entry("kind", self.kind.name)?;
+        for (name, value) in &fields {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,183 @@
+//! What a system is to everything that runs systems: a workload, a service on each node, clients, oracles, figures.
+//!
+//! A scenario, a paper's experiment, an explored world and a real machine all start a system by [`System::start`], and its
+//! clients by [`crate::run::client`].
+
+use crate::MeshCounts;
+use crate::fields::{Dice, Rule};
+use crate::history::{ClientId, HistoryEvent, RequestId};
+use crate::metrics::Metrics;
+use crate::oracle::{Conduct, Oracles};
+use crate::record::{Meter, Record};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use std::ops::AddAssign;
+use std::rc::Rc;
+use weft_protocols::rt::Rt;
+use weft_protocols::transport::Mesh;
+use weft_verbs::{Nanos, Verbs};
+
+/// A node on which a system starts: its runtime, its connections, and its place among the others.
+#[derive(Clone)]
+pub struct Place<V: Verbs> {
+    /// The node's runtime.
+    pub rt: Rt<V>,
+    /// The node's connections.
+    pub mesh: Mesh<V>,
+    /// Which node it is, from 0.
+    pub node: u32,
+    /// How many there are.
+    pub nodes: u32,
+}
+
+/// How many requests a client makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// So many.
+    Requests(u32),
+    /// As many as it can begin before this time of its node's clock.
+    Time(Nanos),
+}
+
+/// How much work there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount {
+    /// The clients of each node.
+    pub clients: u32,
+    /// How many requests each of them makes.
+    pub until: Until,
+}
+
+/// What a run's figures are made of.
+#[derive(Debug)]
+pub struct Measured<'a, S: System + ?Sized> {
+    /// What was to be done.
+    pub work: &'a S::Workload,
+    /// The oracles, with what they know.
+    pub oracles: &'a S::Oracles,
+    /// What was measured of the history.
+    pub meter: &'a S::Meter,
+    /// What the services counted, over all nodes.
+    pub counts: S::Counts,
+    /// What their transport counted, over all nodes.
+    pub mesh: MeshCounts,
+    /// From the first event of the history to the last.
+    pub busy: Nanos,
+}
+
+/// A system that can be run, judged and measured on either backend.
+pub trait System: 'static {
+    /// Its name, as `kind` in `[workload]`.
+    const KIND: &'static str;
+    /// What it is, in a few words, for lists.
+    const ABOUT: &'static str;
+    /// What to write into `[workload]` at least, beside `kind`, as an error says it.
+    const EXAMPLE: &'static str;
+    /// Whether a node may restart in the middle: the system says what is promised then.
+    const RESTARTS: bool = false;
+
+    /// The variants that random scenarios are drawn of in turn, by name. One without a name if there are none.
+    const VARIANTS: &'static [&'static str] = &[""];
+
+    /// The counted numbers that are worth telling for each request, as `weft bench` does: their group and their key.
+    const COSTS: &'static [(&'static str, &'static str)] = &[];
+
+    /// The fields of its `[workload]` table.
+    type Workload: Clone + PartialEq + Debug + Serialize + DeserializeOwned + Send + Sync;
+    /// What its clients see.
+    type Event: HistoryEvent;
+    /// Its oracles.
+    type Oracles: Oracles<Event = Self::Event>;
+    /// What is measured of a history.
+    type Meter: Meter<Self::Event> + Default + Debug;
+    /// What its services count, for each node.
+    type Counts: Copy + Debug + Default + AddAssign + Serialize + DeserializeOwned + Send;
+    /// What runs on a node.
+    type Service<V: Verbs>: 'static;
+    /// What a client calls.
+    type Client<V: Verbs>: 'static;
+    /// What all clients of a run will ask for.
+    type Plans: 'static;
+    /// What one client will ask for: a stream of requests that is drawn from the run's seed alone.
+    type Plan: 'static;
+    /// One request.
+    type Request: 'static;
+
+    /// Checks what the types of the workload's fields cannot express, on so many nodes.
+    ///
+    /// # Errors
+    ///
+    /// The first broken rule.
+    fn check(work: &Self::Workload, nodes: u32) -> Rule;
+
+    /// How much work there is.
+    fn amount(work: &Self::Workload) -> Amount;
+
+    /// Which of its kinds the workload is about, for reports: a name for what varies, and its value.
+    fn variant(work: &Self::Workload) -> Option<(&'static str, String)> {
+        let _ = work;
+        None
+    }
+
+    /// A workload that is drawn at random; of a variant, if there are [variants](System::VARIANTS).
+    fn swarm(dice: &mut Dice<'_>, variant: &str) -> Self::Workload;
+
+    /// The workload that `weft bench` measures: one client a node, each of which makes so many requests.
+    fn bench(nodes: u32, requests: u32, variant: &str) -> Self::Workload;
+
+    /// A workload with at most so many requests of each client, for runs that must be short.
+    fn limited(work: Self::Workload, requests: u32) -> Self::Workload;
+
+    /// Its oracles, on so many nodes.
+    fn oracles(work: &Self::Workload, nodes: u32) -> Self::Oracles;
+
+    /// Starts the service of a node. What the service itself sees, and no client, it records.
+    ///
+    /// # Errors
+    ///
+    /// The service cannot be started; why.
+    fn start<V: Verbs, R: Record<Self::Event>>(
+        place: &Place<V>,
+        work: &Self::Workload,
+        record: &R,
+    ) -> Result<Self::Service<V>, String>;
+
+    /// A node crashed and is there again: what the history and the oracles must know of it before its service starts anew.
+    fn restarted<R: Record<Self::Event>>(node: u32, at: Nanos, record: &R) {
+        let _ = (node, at, record);
+    }
+
+    /// A client of a service.
+    fn client<V: Verbs>(service: &Self::Service<V>, id: ClientId) -> Self::Client<V>;
+
+    /// What all clients of a run will ask for.
+    fn plans(work: &Self::Workload, nodes: u32, seed: u64) -> Self::Plans;
+
+    /// What one of them will ask for.
+    fn plan(plans: &Rc<Self::Plans>, id: ClientId) -> Self::Plan;
+
+    /// The next request of a plan, and how long its client rests before it.
+    fn next(plan: &mut Self::Plan) -> (Nanos, Self::Request);
+
+    /// Makes a request, and records what the client sees of it. Ends when the client is through with it.
+    fn perform<V: Verbs, R: Record<Self::Event>>(
+        rt: &Rt<V>,
+        client: &mut Self::Client<V>,
+        id: RequestId,
+        request: Self::Request,
+        record: &R,
+    ) -> impl Future<Output = ()>;
+
+    /// What a service has counted so far.
+    fn counts<V: Verbs>(service: &Self::Service<V>) -> Self::Counts;
+
+    /// The messages that a service had to drop, among what it counted.
+    fn conduct(counts: &Self::Counts) -> Conduct;
+
+    /// What a service keeps although nobody asks for anything, by name. Asked only while no operation is in flight.
+    fn leftovers<V: Verbs>(service: &Self::Service<V>) -> Vec<(&'static str, u64)>;
+
+    /// A run's figures.
+    fn metrics(measured: Measured<'_, Self>) -> Metrics;
+}

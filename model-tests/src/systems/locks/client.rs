@@ -1,0 +1,84 @@
+//! A client of a lock service: it asks for a lock, holds it and gives it back, and records what it sees.
+
+use super::history::{Event, What};
+use super::workload::{Request, WaitPolicy};
+use crate::history::RequestId;
+use crate::record::Record;
+use crate::run::rest;
+use weft_protocols::locks::{Grant, LockClient, LockError};
+use weft_protocols::rt::Rt;
+use weft_verbs::{Nanos, Verbs};
+
+/// Makes one request, and holds what it is granted for as long as the request says.
+pub(super) async fn perform<V: Verbs>(
+    rt: &Rt<V>,
+    locks: &LockClient<V>,
+    id: RequestId,
+    request: Request,
+    recorder: &impl Record<Event>,
+) {
+    let record = |at, what| {
+        recorder.record(Event { at, request: id, key: request.key, mode: request.mode, what });
+    };
+    match ask(rt, locks, &request, &record).await {
+        Ok(grant) => hold(rt, grant, &request, &record, recorder).await,
+        Err(error) => record(rt.now(), outcome(&error)),
+    }
+}
+
+async fn ask<V: Verbs>(
+    rt: &Rt<V>,
+    locks: &LockClient<V>,
+    request: &Request,
+    record: &impl Fn(Nanos, What),
+) -> Result<Grant<V>, LockError> {
+    match request.wait {
+        WaitPolicy::Wait => {
+            record(rt.now(), What::Requested { deadline: None });
+            locks.lock(request.key, request.mode).await
+        }
+        WaitPolicy::Until(patience) => {
+            let deadline = rt.now() + patience;
+            record(rt.now(), What::Requested { deadline: Some(deadline) });
+            locks.lock_until(request.key, request.mode, deadline).await
+        }
+        WaitPolicy::Try => {
+            record(rt.now(), What::Requested { deadline: None });
+            locks.try_lock(request.key, request.mode).await
+        }
+    }
+}
+
+/// The grant counts until the moment before `unlock` is called, and as an exclusive one until the moment before
+/// `downgrade` is called.
+async fn hold<V: Verbs>(
+    rt: &Rt<V>,
+    mut grant: Grant<V>,
+    request: &Request,
+    record: &impl Fn(Nanos, What),
+    recorder: &impl Record<Event>,
+) {
+    record(rt.now(), What::Granted { token: grant.token() });
+    recorder.written().await;
+    let first = if request.downgrade { Nanos(request.hold.0 / 2) } else { request.hold };
+    rest(rt, first).await;
+    if request.downgrade {
+        let before = rt.now();
+        // A scheme that cannot leaves the hold as it is.
+        if grant.downgrade().await.is_ok() {
+            record(before, What::Downgraded { token: grant.token() });
+        }
+        rest(rt, request.hold - first).await;
+    }
+    record(rt.now(), What::Released);
+    recorder.written().await;
+    grant.unlock().await;
+}
+
+fn outcome(error: &LockError) -> What {
+    match error {
+        LockError::Deadline => What::TimedOut,
+        LockError::WouldBlock => What::Refused,
+        _ => What::Failed,
+    }
+}

@@ -1,0 +1,204 @@
+//! What the clients of a lock service asked for and what they got, event by event.
+//!
+//! A history is recorded at the client's side of the interface, since that is where the promises are made: a
+//! grant counts from the moment a client's `lock` returns until the moment before it calls `unlock`.
+
+use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use weft_protocols::locks::{LockKey, Mode};
+use weft_verbs::Nanos;
+
+/// A grant's fencing token, as its scheme orders them. Schemes that remember nothing have none.
+pub type Token = weft_protocols::locks::Token;
+
+/// Something that a client saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Wire", into = "Wire")]
+pub struct Event {
+    /// When, by the clock of the client's node; see [`HistoryEvent::at`].
+    pub at: Nanos,
+    /// The request it is about.
+    pub request: RequestId,
+    /// The lock that the request is for.
+    pub key: LockKey,
+    /// The mode that it asks for. A hold that was downgraded is a shared one from then on.
+    pub mode: Mode,
+    /// What happened to it.
+    pub what: What,
+}
+
+/// What happened to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The client calls `lock`, `lock_until` or `try_lock`.
+    Requested {
+        /// When it stops waiting, if it does, by the clock of the client's node.
+        deadline: Option<Nanos>,
+    },
+    /// The call returned with a grant.
+    Granted {
+        /// The grant's fencing token.
+        token: Option<Token>,
+    },
+    /// The client calls `downgrade`, and goes on sharing what it held exclusively.
+    Downgraded {
+        /// The token that it has from now on.
+        token: Option<Token>,
+    },
+    /// The client is about to call `unlock`.
+    Released,
+    /// The call returned without a grant because its deadline passed.
+    TimedOut,
+    /// A `try_lock` returned without a grant because the lock was not free.
+    Refused,
+    /// The call returned with an error.
+    Failed,
+}
+
+impl What {
+    /// Whether the request is over with this, and its client holds nothing.
+    pub fn ends(self) -> bool {
+        matches!(self, What::Released | What::TimedOut | What::Refused | What::Failed)
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.what {
+            What::Requested { deadline: None } => "asks".to_string(),
+            What::Requested { deadline: Some(deadline) } => format!("asks, until {deadline}"),
+            What::Granted { token: None } => "is granted".to_string(),
+            What::Granted { token: Some(token) } => format!("is granted, token {token}"),
+            What::Downgraded { token: None } => "goes on sharing".to_string(),
+            What::Downgraded { token: Some(token) } => format!("goes on sharing, token {token}"),
+            What::Released => "releases".to_string(),
+            What::TimedOut => "gives up".to_string(),
+            What::Refused => "is refused".to_string(),
+            What::Failed => "fails".to_string(),
+        };
+        write!(f, "{} {} {} of lock {}: {what}", self.at, self.request, self.mode, self.key)
+    }
+}
+
+impl HistoryEvent for Event {
+    fn at(&self) -> Nanos {
+        self.at
+    }
+
+    fn by_another_clock(mut self, at: Nanos) -> Event {
+        // A deadline is as far ahead by the other clock as it was by the node's.
+        if let What::Requested { deadline: Some(deadline) } = &mut self.what {
+            *deadline = at + Nanos(deadline.0.saturating_sub(self.at.0));
+        }
+        Event { at, ..self }
+    }
+
+    fn node(&self) -> u32 {
+        self.request.client.node
+    }
+
+    fn stage(&self) -> Stage {
+        match self.what {
+            What::Requested { .. } => Stage::Asked,
+            What::Granted { .. } => Stage::Served,
+            _ => Stage::Other,
+        }
+    }
+}
+
+/// An event as it travels between machines, in plain numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Wire {
+    at: u64,
+    node: u32,
+    client: u32,
+    number: u32,
+    key: u64,
+    shared: bool,
+    what: Kind,
+    value: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Kind {
+    Requested,
+    Granted,
+    Downgraded,
+    Released,
+    TimedOut,
+    Refused,
+    Failed,
+}
+
+impl From<Event> for Wire {
+    fn from(event: Event) -> Wire {
+        let (what, value) = match event.what {
+            What::Requested { deadline } => (Kind::Requested, deadline.map(|at| at.0)),
+            What::Granted { token } => (Kind::Granted, token.map(|token| token.0)),
+            What::Downgraded { token } => (Kind::Downgraded, token.map(|token| token.0)),
+            What::Released => (Kind::Released, None),
+            What::TimedOut => (Kind::TimedOut, None),
+            What::Refused => (Kind::Refused, None),
+            What::Failed => (Kind::Failed, None),
+        };
+        let ClientId { node, index: client } = event.request.client;
+        let (number, key, shared) = (event.request.number, event.key.0, event.mode == Mode::Shared);
+        Wire { at: event.at.0, node, client, number, key, shared, what, value }
+    }
+}
+
+impl From<Wire> for Event {
+    fn from(wire: Wire) -> Event {
+        let token = wire.value.map(weft_protocols::locks::Token);
+        let what = match wire.what {
+            Kind::Requested => What::Requested { deadline: wire.value.map(Nanos) },
+            Kind::Granted => What::Granted { token },
+            Kind::Downgraded => What::Downgraded { token },
+            Kind::Released => What::Released,
+            Kind::TimedOut => What::TimedOut,
+            Kind::Refused => What::Refused,
+            Kind::Failed => What::Failed,
+        };
+        let client = ClientId { node: wire.node, index: wire.client };
+        let request = RequestId { client, number: wire.number };
+        let mode = if wire.shared { Mode::Shared } else { Mode::Exclusive };
+        Event { at: Nanos(wire.at), request, key: LockKey(wire.key), mode, what }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_survive_the_way_and_a_deadline_moves_with_the_clock() {
+        let token = Some(weft_protocols::locks::Token(9));
+        let whats = [
+            What::Requested { deadline: None },
+            What::Requested { deadline: Some(Nanos(7)) },
+            What::Granted { token: None },
+            What::Granted { token },
+            What::Downgraded { token },
+            What::Released,
+            What::TimedOut,
+            What::Refused,
+            What::Failed,
+        ];
+        for (number, what) in (0..).zip(whats) {
+            let request = RequestId { client: ClientId { node: 1, index: 2 }, number };
+            let mode = if number % 2 == 0 { Mode::Shared } else { Mode::Exclusive };
+            let event = Event { at: Nanos(5), request, key: LockKey(4), mode, what };
+            let text = serde_json::to_string(&event).expect("plain data");
+            let read: Event = serde_json::from_str(&text).expect("what was written");
+            assert_eq!(read, event);
+            let what = match what {
+                What::Requested { deadline } => {
+                    What::Requested { deadline: deadline.map(|at| at + Nanos(3)) }
+                }
+                other => other,
+            };
+            assert_eq!(read.by_another_clock(Nanos(8)), Event { at: Nanos(8), what, ..event });
+        }
+    }
+}

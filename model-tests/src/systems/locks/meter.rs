@@ -1,0 +1,144 @@
+//! What is measured of a lock service's history: what became of requests, and how long grants took.
+
+use super::history::{Event, What};
+use crate::history::RequestId;
+use crate::metrics::{Percentiles, Times};
+use crate::record::Meter;
+use std::collections::BTreeMap;
+use weft_protocols::locks::Mode;
+use weft_verbs::Nanos;
+
+/// Counts requests by their ends, and takes the times from calls to grants.
+#[derive(Clone, Debug, Default)]
+pub struct LockMeter {
+    ends: Ends,
+    asked: BTreeMap<RequestId, Nanos>,
+    shared: Times,
+    exclusive: Times,
+}
+
+/// What became of the requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// How many were made.
+    pub made: u64,
+    /// How many were granted.
+    pub granted: u64,
+    /// How many gave up at their deadline.
+    pub timed_out: u64,
+    /// How many only tried and found the lock taken.
+    pub refused: u64,
+    /// How many ended in an error.
+    pub failed: u64,
+}
+
+impl LockMeter {
+    /// What became of the requests so far.
+    pub fn ends(&self) -> Ends {
+        self.ends
+    }
+
+    /// From the call of `lock` to its return, of requests that were granted in this mode.
+    pub fn to_the_grant(&self, mode: Mode) -> Percentiles {
+        match mode {
+            Mode::Shared => self.shared.percentiles(),
+            Mode::Exclusive => self.exclusive.percentiles(),
+        }
+    }
+}
+
+impl Meter<Event> for LockMeter {
+    fn measure(&mut self, event: &Event) {
+        let ends = &mut self.ends;
+        match event.what {
+            What::Requested { .. } => {
+                ends.made += 1;
+                self.asked.insert(event.request, event.at);
+            }
+            What::Granted { .. } => {
+                ends.granted += 1;
+                if let Some(asked) = self.asked.get(&event.request) {
+                    let times = match event.mode {
+                        Mode::Shared => &mut self.shared,
+                        Mode::Exclusive => &mut self.exclusive,
+                    };
+                    times.add(event.at - *asked);
+                }
+            }
+            What::TimedOut => ends.timed_out += 1,
+            What::Refused => ends.refused += 1,
+            What::Failed => ends.failed += 1,
+            What::Downgraded { .. } | What::Released => {}
+        }
+        if event.what.ends() {
+            self.asked.remove(&event.request);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::ClientId;
+    use crate::record::{Record, Recorder};
+    use crate::systems::locks::oracles::LockOracles;
+    use weft_protocols::locks::LockKey;
+
+    type Book = Recorder<LockOracles, LockMeter>;
+
+    fn book() -> Book {
+        Recorder::new(LockOracles::new(false), LockMeter::default())
+    }
+
+    fn write(book: &Book, at: u64, number: u32, mode: Mode, what: What) {
+        let request = RequestId { client: ClientId { node: 0, index: 0 }, number };
+        book.record(Event { at: Nanos(at), request, key: LockKey(number.into()), mode, what });
+    }
+
+    const ASKS: What = What::Requested { deadline: None };
+    const GRANTED: What = What::Granted { token: None };
+
+    #[test]
+    fn every_request_is_counted_once_by_its_end() {
+        use crate::oracle::Oracles;
+        let book = book();
+        let ends = [Some(What::TimedOut), Some(What::Refused), Some(What::Failed), None];
+        for (number, end) in (0..).zip(ends) {
+            write(&book, 1, number, Mode::Shared, ASKS);
+            end.into_iter().for_each(|end| write(&book, 2, number, Mode::Shared, end));
+        }
+        write(&book, 3, 9, Mode::Shared, ASKS);
+        write(&book, 4, 9, Mode::Shared, GRANTED);
+        let all = Ends { made: 5, granted: 1, timed_out: 1, refused: 1, failed: 1 };
+        let seen =
+            |book: &Book| book.measured(|meter, oracles| (meter.ends(), oracles.ended(), oracles.unended()));
+        assert_eq!(seen(&book), (all, 3, 2));
+        write(&book, 5, 9, Mode::Shared, What::Released);
+        assert_eq!(seen(&book), (all, 4, 1));
+    }
+
+    #[test]
+    fn latencies_are_from_the_call_to_the_grant_by_mode() {
+        let book = book();
+        for number in 0..100 {
+            write(&book, 1_000, number, Mode::Exclusive, ASKS);
+            write(&book, 1_000 + 100_000 * u64::from(number), number, Mode::Exclusive, GRANTED);
+            write(&book, 90_000_000, number, Mode::Exclusive, What::Released);
+        }
+        let of = |mode| book.measured(|meter, _| meter.to_the_grant(mode));
+        assert_eq!(of(Mode::Shared), Percentiles::default());
+        let exclusive = of(Mode::Exclusive);
+        assert_eq!((exclusive.count, exclusive.min_ns), (100, 0));
+        assert!(exclusive.p50_ns.abs_diff(4_900_000) <= 4_900, "{exclusive:?}");
+        assert_eq!(book.busy(), Nanos(89_999_000));
+    }
+
+    #[test]
+    fn a_history_is_kept_if_asked_for() {
+        for keep in [false, true] {
+            let book = if keep { book().keeping_history() } else { book() };
+            write(&book, 1, 0, Mode::Shared, ASKS);
+            assert_eq!(book.history().len(), usize::from(keep));
+        }
+    }
+}

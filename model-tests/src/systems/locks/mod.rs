@@ -1,0 +1,254 @@
+//! The room of the distributed locks: what their users do, what is promised to them, and how that is measured.
+
+mod client;
+pub mod history;
+mod meter;
+pub mod oracles;
+pub mod paper;
+mod swarm;
+pub mod workload;
+
+pub use meter::{Ends, LockMeter};
+
+use crate::MeshCounts;
+use crate::fields::{Dice, Rule, Share, Span, Spread};
+use crate::history::{ClientId, RequestId};
+use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
+use crate::oracle::{Conduct, Oracles};
+use crate::record::{Record, Recorder};
+use crate::system::{Amount, Measured, Place, System};
+use history::Event;
+use oracles::{LockOracles, MostBypassed};
+use std::rc::Rc;
+use weft_protocols::locks::{LockClient, LockService, LockStats, Mode, Scheme};
+use weft_protocols::rt::Rt;
+use weft_verbs::{Nanos, Verbs};
+use workload::{KeyPicker, Keys, LockWork, Plan, Request};
+
+/// Distributed locks: three schemes behind one interface.
+pub struct Locks;
+
+/// The recorder of a run of locks.
+pub type LockRecorder = Recorder<LockOracles, LockMeter>;
+
+/// What all clients of a run will ask for.
+pub struct Plans {
+    work: Rc<LockWork>,
+    keys: Rc<KeyPicker>,
+    seed: u64,
+}
+
+impl System for Locks {
+    const KIND: &'static str = "locks";
+    const ABOUT: &'static str = "distributed locks: schemes srsl, dqnl and ncosed";
+    const EXAMPLE: &'static str = "scheme = \"ncosed\"";
+    const VARIANTS: &'static [&'static str] = &["srsl", "dqnl", "ncosed"];
+
+    const COSTS: &'static [(&'static str, &'static str)] =
+        &[("protocol", "messages"), ("protocol", "atomics")];
+
+    type Workload = LockWork;
+    type Event = Event;
+    type Oracles = LockOracles;
+    type Meter = LockMeter;
+    type Counts = LockCounts;
+    type Service<V: Verbs> = LockService<V>;
+    type Client<V: Verbs> = LockClient<V>;
+    type Plans = Plans;
+    type Plan = Plan;
+    type Request = Request;
+
+    fn check(work: &LockWork, _: u32) -> Rule {
+        work.check()
+    }
+
+    fn amount(work: &LockWork) -> Amount {
+        work.amount()
+    }
+
+    fn variant(work: &LockWork) -> Option<(&'static str, String)> {
+        Some(("scheme", work.scheme.to_string()))
+    }
+
+    fn swarm(dice: &mut Dice<'_>, variant: &str) -> LockWork {
+        swarm::swarm(dice, scheme(variant))
+    }
+
+    /// Half of the requests are shared, by a skewed popularity.
+    fn bench(nodes: u32, requests: u32, variant: &str) -> LockWork {
+        LockWork {
+            locks: nodes,
+            keys: Keys::Zipf(0.99),
+            shared: Share::new(0.5).unwrap_or_default(),
+            requests: Some(requests),
+            think: Spread { min: Span(Nanos::ZERO), max: Span(Nanos::from_micros(50)) },
+            hold: Spread::fixed(Nanos::from_micros(2)),
+            ..LockWork::idle(scheme(variant))
+        }
+    }
+
+    fn limited(work: LockWork, requests: u32) -> LockWork {
+        LockWork { requests: Some(requests), duration: None, ..work }
+    }
+
+    fn oracles(work: &LockWork, _: u32) -> LockOracles {
+        LockOracles::new(work.scheme.has_tokens())
+    }
+
+    fn start<V: Verbs, R: Record<Event>>(
+        place: &Place<V>,
+        work: &LockWork,
+        _: &R,
+    ) -> Result<LockService<V>, String> {
+        LockService::start(&place.rt, &place.mesh, work.config(place.nodes)).map_err(|why| why.to_string())
+    }
+
+    fn client<V: Verbs>(service: &LockService<V>, _: ClientId) -> LockClient<V> {
+        service.client()
+    }
+
+    fn plans(work: &LockWork, _: u32, seed: u64) -> Plans {
+        Plans { work: Rc::new(work.clone()), keys: Rc::new(KeyPicker::new(work.keys, work.locks)), seed }
+    }
+
+    fn plan(plans: &Rc<Plans>, id: ClientId) -> Plan {
+        Plan::new(&plans.work, &plans.keys, plans.seed, id)
+    }
+
+    fn next(plan: &mut Plan) -> (Nanos, Request) {
+        let request = plan.request();
+        (request.think, request)
+    }
+
+    async fn perform<V: Verbs, R: Record<Event>>(
+        rt: &Rt<V>,
+        client: &mut LockClient<V>,
+        id: RequestId,
+        request: Request,
+        record: &R,
+    ) {
+        client::perform(rt, client, id, request, record).await;
+    }
+
+    fn counts<V: Verbs>(service: &LockService<V>) -> LockCounts {
+        service.stats().into()
+    }
+
+    fn conduct(counts: &LockCounts) -> Conduct {
+        Conduct { out_of_turn: counts.out_of_turn, malformed: counts.malformed }
+    }
+
+    fn leftovers<V: Verbs>(service: &LockService<V>) -> Vec<(&'static str, u64)> {
+        service.audit().leftovers().to_vec()
+    }
+
+    fn metrics(measured: Measured<'_, Locks>) -> Metrics {
+        let Measured { oracles, meter, counts, mesh, busy, .. } = measured;
+        let ends = meter.ends();
+        let rows = [("exclusive", Mode::Exclusive), ("shared", Mode::Shared)];
+        Metrics {
+            rates: vec![Rate::of("grants_per_second", "grants a second", ends.granted, busy)],
+            groups: vec![
+                requests(ends, oracles.unended()),
+                fairness(oracles.bypass()),
+                protocol(&counts, &mesh),
+            ],
+            latencies: vec![Latencies {
+                key: "latency",
+                title: "Time from request to grant, in microseconds of virtual time",
+                heads: ["mode", "granted"],
+                rows: rows.map(|(name, mode)| (name, meter.to_the_grant(mode))).to_vec(),
+            }],
+        }
+    }
+}
+
+/// The scheme of a variant's name.
+fn scheme(variant: &str) -> Scheme {
+    variant.parse().unwrap_or(Scheme::Ncosed)
+}
+
+fn requests(ends: Ends, unended: u64) -> Group {
+    let Ends { made, granted, timed_out, refused, failed } = ends;
+    let counts = [
+        ("made", "made", made),
+        ("granted", "granted", granted),
+        ("timed_out", "timed out", timed_out),
+        ("refused", "refused", refused),
+        ("failed", "failed", failed),
+        ("unended", "not ended", unended),
+    ];
+    Group::new("requests", "Requests", Layout::Row, &counts)
+}
+
+/// How unfair it was. The most of each run add up to nothing.
+fn fairness(bypass: MostBypassed) -> Group {
+    let counts =
+        [("most", "any", bypass.most), ("most_exclusive", "exclusive past exclusive", bypass.most_exclusive)];
+    let title = "Most grants that went past one waiting request";
+    Group { adds_up: false, ..Group::new("bypass", title, Layout::Column("which"), &counts) }
+}
+
+fn protocol(locks: &LockCounts, mesh: &MeshCounts) -> Group {
+    let counts = [
+        ("messages", "messages between nodes", locks.messages),
+        ("atomics", "remote atomics", locks.atomics),
+        ("atomic_retries", "  tried again with another guess", locks.atomic_retries),
+        ("unknown_fates", "  fate unknown after an error", locks.unknown_fates),
+        ("downgrades", "exclusive holds downgraded", locks.downgrades),
+        ("rebuilds", "lock words rebuilt", locks.rebuilds),
+        ("reconnects", "connections made again", mesh.reconnects),
+        ("resent", "messages sent again", mesh.messages_repeated),
+        ("duplicates", "messages that came twice, dropped", mesh.duplicates),
+    ];
+    Group::new("protocol", "Protocol", Layout::Column("what"), &counts)
+}
+
+/// What a lock service counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LockCounts {
+    /// Messages between peers.
+    pub messages: u64,
+    /// Remote atomics that were posted.
+    pub atomics: u64,
+    /// Atomics that had to be posted again with another guess, because the word had changed.
+    pub atomic_retries: u64,
+    /// Atomics whose completion said that they may have been executed.
+    pub unknown_fates: u64,
+    /// Exclusive holds that became shared ones.
+    pub downgrades: u64,
+    /// Lock words that were rebuilt because an atomic's fate stayed unknown.
+    pub rebuilds: u64,
+    /// Messages that no member of the protocol should have sent.
+    pub out_of_turn: u64,
+    /// Messages that could not be read.
+    pub malformed: u64,
+}
+
+impl From<LockStats> for LockCounts {
+    fn from(stats: LockStats) -> LockCounts {
+        LockCounts {
+            messages: stats.messages_sent,
+            atomics: stats.compare_swaps + stats.fetch_adds,
+            atomic_retries: stats.swap_misses,
+            unknown_fates: stats.unknown_fates,
+            downgrades: stats.downgrades,
+            rebuilds: stats.rebuilds,
+            out_of_turn: stats.out_of_turn,
+            malformed: stats.malformed,
+        }
+    }
+}
+
+impl std::ops::AddAssign for LockCounts {
+    fn add_assign(&mut self, other: LockCounts) {
+        self.messages += other.messages;
+        self.atomics += other.atomics;
+        self.atomic_retries += other.atomic_retries;
+        self.unknown_fates += other.unknown_fates;
+        self.downgrades += other.downgrades;
+        self.rebuilds += other.rebuilds;
+        self.out_of_turn += other.out_of_turn;
+        self.malformed += other.malformed;
+    }
+}

@@ -1,0 +1,87 @@
+//! The promises of a lock service, each watched by an oracle.
+//!
+//! [`Bypass`] gives a figure and no verdict.
+
+mod at_most_once;
+mod bypass;
+mod linearizability;
+mod mutual_exclusion;
+mod progress;
+mod tokens;
+
+#[cfg(test)]
+mod against_brute_force;
+#[cfg(test)]
+mod tests;
+
+pub use at_most_once::AtMostOnce;
+pub use bypass::{Bypass, MostBypassed};
+pub use linearizability::{ReadersWriter, calls_of_a_lock};
+pub use mutual_exclusion::MutualExclusion;
+pub use progress::Progress;
+pub use tokens::Tokens;
+
+use super::history::Event;
+use crate::oracle::{Oracle, Oracles, Violation};
+use std::hash::Hasher;
+use weft_verbs::Nanos;
+
+/// All the oracles of a lock service.
+#[derive(Clone, Debug, Default)]
+pub struct LockOracles {
+    exclusion: MutualExclusion,
+    once: AtMostOnce,
+    tokens: Tokens,
+    progress: Progress,
+    bypass: Bypass,
+}
+
+impl LockOracles {
+    /// Oracles that have seen nothing. `tokens` says whether every grant must carry a fencing token.
+    pub fn new(tokens: bool) -> LockOracles {
+        LockOracles { tokens: Tokens::new(tokens), ..LockOracles::default() }
+    }
+
+    /// How unfair it was.
+    pub fn bypass(&self) -> MostBypassed {
+        self.bypass.most()
+    }
+}
+
+impl Oracles for LockOracles {
+    type Event = Event;
+
+    fn promises(&self) -> Vec<(&'static str, &'static str)> {
+        let all: [&dyn Oracle<Event>; 4] = [&self.exclusion, &self.once, &self.tokens, &self.progress];
+        all.map(|oracle| (oracle.name(), oracle.promise())).to_vec()
+    }
+
+    fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
+        let LockOracles { exclusion, once, tokens, progress, bypass } = self;
+        let oracles: [&mut dyn Oracle<Event>; 4] = [exclusion, once, tokens, progress];
+        for oracle in oracles {
+            if let Err(text) = oracle.observe(event) {
+                broken(Violation { oracle: oracle.name(), at: event.at, text });
+            }
+        }
+        bypass.observe(event);
+    }
+
+    fn ended(&self) -> u64 {
+        self.progress.ended()
+    }
+
+    fn unended(&self) -> u64 {
+        self.progress.unended()
+    }
+
+    fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
+        self.progress.finish(now, healthy)
+    }
+
+    /// Where each request stands, and the highest tokens. Who holds follows from the former.
+    fn state(&self, to: &mut dyn Hasher) {
+        self.once.state(to);
+        self.tokens.state(to);
+    }
+}

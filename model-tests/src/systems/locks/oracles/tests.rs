@@ -1,0 +1,337 @@
+//! Each oracle is shown a history that breaks its promise, and must say so; and one that keeps it.
+
+use super::*;
+use crate::history::{ClientId, RequestId};
+use crate::oracle::{Conduct, Judge, Leaks, Leftover};
+use crate::systems::locks::history::What;
+use Mode::{Exclusive, Shared};
+use weft_protocols::locks::{LockKey, Mode, Token};
+
+const ASKS: What = What::Requested { deadline: None };
+const GRANTED: What = What::Granted { token: None };
+
+fn token(n: u64) -> What {
+    What::Granted { token: Some(Token(n)) }
+}
+
+/// The first request of client 0 on a node.
+fn first(node: u32) -> RequestId {
+    RequestId { client: ClientId { node, index: 0 }, number: 0 }
+}
+
+/// An event of node `node`'s first request for lock 1, at a time in microseconds.
+fn event(at: u64, node: u32, mode: Mode, what: What) -> Event {
+    Event { at: Nanos::from_micros(at), request: first(node), key: LockKey(1), mode, what }
+}
+
+/// What a judge with or without tokens has to say about a history.
+fn judged(tokens: bool, history: &[Event]) -> Vec<String> {
+    let mut judge = Judge::new(LockOracles::new(tokens));
+    history.iter().for_each(|event| judge.observe(event));
+    judge.violations().iter().map(ToString::to_string).collect()
+}
+
+fn asks_and_gets(at: u64, node: u32, mode: Mode) -> [Event; 2] {
+    [event(at, node, mode, ASKS), event(at, node, mode, GRANTED)]
+}
+
+#[test]
+fn a_history_that_keeps_every_promise_is_not_blamed() {
+    let history = [
+        event(1, 0, Shared, ASKS),
+        event(1, 1, Shared, ASKS),
+        event(2, 2, Exclusive, ASKS),
+        event(3, 0, Shared, GRANTED),
+        event(4, 1, Shared, GRANTED),
+        event(5, 0, Shared, What::Released),
+        event(6, 1, Shared, What::Released),
+        event(7, 2, Exclusive, GRANTED),
+        event(8, 2, Exclusive, What::Released),
+    ];
+    assert_eq!(judged(false, &history), [""; 0]);
+}
+
+#[test]
+fn a_downgraded_hold_goes_with_shared_ones_and_with_no_exclusive_one() {
+    const DOWNGRADED: What = What::Downgraded { token: None };
+    let begins = |then: u64| {
+        [
+            &asks_and_gets(3, 0, Exclusive)[..],
+            &[event(5, 0, Exclusive, DOWNGRADED)],
+            &asks_and_gets(then, 1, Shared),
+        ]
+        .concat()
+    };
+    assert_eq!(judged(false, &begins(5)), [""; 0]);
+    assert_eq!(
+        judged(false, &begins(4)),
+        ["mutual exclusion: at 4.00 us: n1/c0#0 is granted lock 0000000000000001 shared at 4.00 us, \
+          which n0/c0#0 held until 5.00 us"]
+    );
+    let writer = [begins(5), asks_and_gets(7, 2, Exclusive).to_vec()].concat();
+    assert_eq!(
+        judged(false, &writer),
+        ["mutual exclusion: at 7.00 us: n2/c0#0 is granted lock 0000000000000001 exclusive, \
+          which n0/c0#0 holds shared since 3.00 us"]
+    );
+}
+
+#[test]
+fn a_downgraded_holds_token_lies_between_its_neighbours() {
+    let downgraded = |n| What::Downgraded { token: Some(Token(n)) };
+    let history = |to: u64, next: u64| {
+        [
+            event(1, 0, Exclusive, ASKS),
+            event(2, 0, Exclusive, token(5)),
+            event(3, 0, Exclusive, downgraded(to)),
+            event(4, 0, Exclusive, What::Released),
+            event(5, 1, Exclusive, ASKS),
+            event(6, 1, Exclusive, token(next)),
+        ]
+    };
+    assert_eq!(judged(true, &history(6, 7)), [""; 0]);
+    assert_eq!(
+        judged(true, &history(5, 7)),
+        ["fencing tokens: at 3.00 us: n0/c0#0 holds lock 0000000000000001 shared with token 5, \
+          but n0/c0#0 had 5 before"]
+    );
+    assert_eq!(judged(true, &history(6, 6)).len(), 1);
+}
+
+#[test]
+fn what_is_not_held_cannot_be_downgraded() {
+    let history = [event(1, 0, Exclusive, ASKS), event(2, 0, Exclusive, What::Downgraded { token: None })];
+    assert_eq!(
+        judged(false, &history),
+        ["at most once: at 2.00 us: n0/c0#0 is downgraded on lock 0000000000000001, but waits"]
+    );
+}
+
+#[test]
+fn two_exclusive_holders_are_noticed_at_the_second_grant() {
+    let history = [asks_and_gets(3, 0, Exclusive), asks_and_gets(5, 1, Exclusive)].concat();
+    assert_eq!(
+        judged(false, &history),
+        ["mutual exclusion: at 5.00 us: n1/c0#0 is granted lock 0000000000000001 exclusive, \
+          which n0/c0#0 holds exclusive since 3.00 us"]
+    );
+}
+
+#[test]
+fn a_reader_beside_a_writer_is_noticed_whichever_comes_first() {
+    for (one, other) in [(Shared, Exclusive), (Exclusive, Shared)] {
+        let history = [asks_and_gets(3, 0, one), asks_and_gets(5, 1, other)].concat();
+        assert_eq!(judged(false, &history).len(), 1, "{one} then {other}");
+    }
+}
+
+#[test]
+fn a_grant_that_lies_before_a_release_recorded_earlier_is_an_overlap() {
+    // Node 0's step began first and ran to 9 us, where it released; node 1's clock is at 8 us only.
+    let mut history = asks_and_gets(3, 0, Exclusive).to_vec();
+    history.push(event(9, 0, Exclusive, What::Released));
+    history.extend(asks_and_gets(8, 1, Shared));
+    assert_eq!(
+        judged(false, &history),
+        ["mutual exclusion: at 8.00 us: n1/c0#0 is granted lock 0000000000000001 shared at 8.00 us, \
+          which n0/c0#0 held until 9.00 us"]
+    );
+}
+
+#[test]
+fn a_grant_for_nothing_or_for_the_second_time_is_noticed() {
+    assert_eq!(
+        judged(false, &[event(1, 0, Shared, GRANTED)]),
+        ["at most once: at 1.00 us: n0/c0#0 is granted on lock 0000000000000001, but was never made"]
+    );
+    let mut twice = asks_and_gets(1, 0, Shared).to_vec();
+    twice.push(event(2, 0, Shared, GRANTED));
+    assert_eq!(
+        judged(false, &twice),
+        ["at most once: at 2.00 us: n0/c0#0 is granted on lock 0000000000000001, but holds the lock already"]
+    );
+}
+
+#[test]
+fn a_grant_after_the_request_ended_is_noticed() {
+    for end in [What::TimedOut, What::Refused, What::Failed] {
+        let history = [event(1, 0, Shared, ASKS), event(2, 0, Shared, end), event(3, 0, Shared, GRANTED)];
+        assert_eq!(judged(false, &history).len(), 1, "{end:?}");
+    }
+}
+
+#[test]
+fn releasing_what_is_not_held_is_noticed() {
+    let history = [event(1, 0, Shared, ASKS), event(2, 0, Shared, What::Released)];
+    assert_eq!(
+        judged(false, &history),
+        ["at most once: at 2.00 us: n0/c0#0 releases it on lock 0000000000000001, but waits"]
+    );
+}
+
+/// Grants and releases on one lock, one after the other, with these modes and tokens.
+fn with_tokens(grants: &[(Mode, Option<u64>)]) -> Vec<Event> {
+    let mut history = Vec::new();
+    for (node, (mode, number)) in grants.iter().enumerate() {
+        let (at, node) = (10 * node as u64, node as u32);
+        let grant = number.map_or(GRANTED, token);
+        history.extend([event(at, node, *mode, ASKS), event(at + 1, node, *mode, grant)]);
+        history.push(event(at + 2, node, *mode, What::Released));
+    }
+    history
+}
+
+#[test]
+fn tokens_that_do_not_grow_are_noticed() {
+    let stale = [
+        [(Exclusive, Some(5)), (Exclusive, Some(5))],
+        [(Exclusive, Some(5)), (Exclusive, Some(4))],
+        [(Exclusive, Some(5)), (Shared, Some(5))],
+        [(Shared, Some(5)), (Exclusive, Some(5))],
+        [(Exclusive, Some(5)), (Exclusive, None)],
+    ];
+    for grants in stale {
+        assert_eq!(judged(true, &with_tokens(&grants)).len(), 1, "{grants:?}");
+    }
+}
+
+#[test]
+fn readers_between_two_writers_may_have_any_tokens_between_theirs() {
+    let grants = [(Exclusive, Some(5)), (Shared, Some(7)), (Shared, Some(6)), (Exclusive, Some(8))];
+    assert_eq!(judged(true, &with_tokens(&grants)), [""; 0]);
+}
+
+#[test]
+fn a_scheme_without_tokens_may_grant_none() {
+    assert_eq!(judged(false, &with_tokens(&[(Exclusive, None), (Exclusive, None)])), [""; 0]);
+}
+
+#[test]
+fn a_request_that_never_ends_is_told_with_what_it_waits_for() {
+    let mut judge = Judge::new(LockOracles::new(false));
+    for event in asks_and_gets(1, 0, Exclusive) {
+        judge.observe(&event);
+    }
+    judge.observe(&event(2, 1, Shared, ASKS));
+    assert_eq!(judge.unended(), 2);
+    judge.judge_end(Nanos::from_millis(500), Nanos::from_millis(100));
+    let said: Vec<String> = judge.violations().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "progress: at 500.00 ms: n0/c0#0 holds lock 0000000000000001 exclusive since 1.00 us and its client \
+             has not gone on; the last fault was over 100.00 ms ago",
+            "progress: at 500.00 ms: n1/c0#0 waits for lock 0000000000000001 shared since 2.00 us, which \
+             n0/c0#0 holds exclusive since 1.00 us; the last fault was over 100.00 ms ago",
+        ]
+    );
+}
+
+#[test]
+fn a_lost_lock_is_told_as_held_by_nobody() {
+    let mut progress = Progress::default();
+    progress.observe(&event(2, 1, Shared, ASKS)).unwrap();
+    let said = progress.finish(Nanos::from_millis(5), Nanos::from_millis(1));
+    assert!(said[0].text.contains("which nobody holds"), "{said:?}");
+}
+
+#[test]
+fn every_way_to_end_ends_a_request() {
+    for end in [What::TimedOut, What::Refused, What::Failed, What::Released] {
+        let mut progress = Progress::default();
+        progress.observe(&event(1, 0, Shared, ASKS)).unwrap();
+        progress.observe(&event(2, 0, Shared, end)).unwrap();
+        assert_eq!(progress.unended(), 0, "{end:?}");
+    }
+}
+
+#[test]
+fn what_is_left_at_rest_is_a_leak() {
+    let left = |count| [Leftover { node: Some(3), what: "lock words not free".into(), count }];
+    assert_eq!(Leaks::finish(Nanos::ZERO, &left(0)), []);
+    let mut judge = Judge::new(LockOracles::new(false));
+    judge.judge_leaks(Nanos::from_micros(9), &left(2));
+    assert_eq!(judge.violations()[0].to_string(), "no leaks: at 9.00 us: n3 has 2 lock words not free");
+}
+
+#[test]
+fn a_message_that_had_to_be_dropped_is_bad_conduct() {
+    let mut judge = Judge::new(LockOracles::new(false));
+    judge.judge_conduct(Nanos::ZERO, 1, Conduct::default());
+    judge.judge_conduct(Nanos::from_micros(9), 2, Conduct { out_of_turn: 3, malformed: 1 });
+    let said: Vec<String> = judge.violations().iter().map(ToString::to_string).collect();
+    let both = [
+        "conduct: at 9.00 us: n2 dropped 3 messages out of turn",
+        "conduct: at 9.00 us: n2 dropped 1 messages that it could not read",
+    ];
+    assert_eq!(said, both);
+}
+
+#[test]
+fn what_the_sanitizer_found_is_judged_and_counted() {
+    use weft_sim::access::RegionId;
+    use weft_sim::sanitizer::{Action, Party, Rule, Violation};
+    let node = weft_sim::NodeId(1);
+    let party = |action, at| Party { node, task: Some(2), action, addr: 64, len: 8, at: Nanos(at) };
+    let (first, second) = (party(Action::Deregister, 100), party(Action::Write, 900));
+    let found = Violation { rule: Rule::MixedAtomics, memory: node, region: RegionId(0), first, second };
+    let mut judge = Judge::new(LockOracles::new(false));
+    judge.judge_memory(0, &[]);
+    assert!(judge.checks().iter().all(|check| check.held));
+    judge.judge_memory(5, &[found, found]);
+    assert_eq!(judge.violations()[0].to_string(), format!("sanitizer: at 900 ns: {found}"));
+    let broken: Vec<_> = judge.checks().into_iter().filter(|check| !check.held).collect();
+    assert_eq!((broken[0].oracle, broken[0].violations, judge.violations().len()), ("sanitizer", 5, 2));
+}
+
+#[test]
+fn checks_name_the_oracle_that_was_violated_and_no_other() {
+    let mut judge = Judge::new(LockOracles::new(false));
+    for event in [asks_and_gets(3, 0, Exclusive), asks_and_gets(5, 1, Exclusive)].concat() {
+        judge.observe(&event);
+    }
+    let broken: Vec<_> = judge.checks().into_iter().filter(|check| !check.held).collect();
+    assert_eq!(broken.len(), 1);
+    assert_eq!((broken[0].oracle, broken[0].violations), ("mutual exclusion", 1));
+    assert_eq!(judge.checks().len(), 7);
+}
+
+#[test]
+fn violations_are_all_counted_and_only_the_first_are_kept() {
+    let mut judge = Judge::new(LockOracles::new(false));
+    for node in 0..200 {
+        asks_and_gets(u64::from(node), node, Exclusive).iter().for_each(|event| judge.observe(event));
+    }
+    assert_eq!(judge.violations().len(), 100);
+    assert_eq!(judge.checks()[0].violations, 199);
+}
+
+#[test]
+fn bypass_counts_the_later_requests_that_overtook() {
+    let mut bypass = Bypass::default();
+    let ask = |node, mode| event(1, node, mode, ASKS);
+    let grant = |node, mode| event(2, node, mode, GRANTED);
+    let history = [
+        ask(0, Exclusive),
+        ask(1, Shared),
+        ask(2, Exclusive),
+        grant(1, Shared),
+        grant(2, Exclusive),
+        grant(0, Exclusive),
+    ];
+    history.iter().for_each(|event| bypass.observe(event));
+    assert_eq!(bypass.most(), MostBypassed { most: 2, most_exclusive: 1 });
+}
+
+#[test]
+fn service_in_order_bypasses_nobody() {
+    let mut bypass = Bypass::default();
+    for node in 0..3 {
+        bypass.observe(&event(1, node, Exclusive, ASKS));
+    }
+    bypass.observe(&event(2, 1, Exclusive, What::TimedOut));
+    for node in [0, 2] {
+        bypass.observe(&event(3, node, Exclusive, GRANTED));
+    }
+    assert_eq!(bypass.most(), MostBypassed::default());
+}

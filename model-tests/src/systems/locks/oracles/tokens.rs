@@ -1,0 +1,89 @@
+//! Fencing tokens grow.
+
+use crate::history::RequestId;
+use crate::oracle::Oracle;
+use crate::systems::locks::history::{Event, What};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use weft_protocols::locks::{LockKey, Mode, Token};
+
+/// Fencing tokens grow: whoever guards what is locked can refuse a holder that was superseded.
+///
+/// An exclusive grant's token is above all earlier tokens of its lock; a shared grant's is above those of the
+/// exclusive grants before it, and so is the one that a hold has from its downgrade on. A scheme without tokens grants none, and nothing is checked.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens {
+    expected: bool,
+    locks: BTreeMap<LockKey, Highest>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Highest {
+    of_any: Option<(Token, RequestId)>,
+    of_exclusive: Option<(Token, RequestId)>,
+}
+
+impl Tokens {
+    /// Watches a scheme's tokens; `expected` says whether every grant must have one.
+    pub fn new(expected: bool) -> Tokens {
+        Tokens { expected, locks: BTreeMap::new() }
+    }
+}
+
+impl Tokens {
+    /// Adds to a hash the highest tokens. Who had them is for reports.
+    pub(super) fn state(&self, mut to: &mut dyn Hasher) {
+        for (key, Highest { of_any, of_exclusive }) in &self.locks {
+            (key, of_any.map(|(token, _)| token), of_exclusive.map(|(token, _)| token)).hash(&mut to);
+        }
+    }
+}
+
+impl Oracle<Event> for Tokens {
+    fn name(&self) -> &'static str {
+        "fencing tokens"
+    }
+
+    fn promise(&self) -> &'static str {
+        if self.expected { "tokens grow with every exclusive grant" } else { "the scheme has no tokens" }
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let (token, mode) = match event.what {
+            What::Granted { token } => (token, event.mode),
+            What::Downgraded { token } => (token, Mode::Shared),
+            _ => return Ok(()),
+        };
+        match token {
+            Some(token) => self.locks.entry(event.key).or_default().grant(event, mode, token),
+            None if self.expected => Err(format!(
+                "{} is granted lock {} without a token, which its scheme promises",
+                event.request, event.key
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Highest {
+    fn grant(&mut self, event: &Event, mode: Mode, token: Token) -> Result<(), String> {
+        let below = match mode {
+            Mode::Exclusive => self.of_any,
+            Mode::Shared => self.of_exclusive,
+        };
+        let new = Some((token, event.request));
+        if self.of_any.is_none_or(|(highest, _)| highest < token) {
+            self.of_any = new;
+        }
+        if mode == Mode::Exclusive && self.of_exclusive.is_none_or(|(highest, _)| highest < token) {
+            self.of_exclusive = new;
+        }
+        match below {
+            Some((highest, other)) if token <= highest => Err(format!(
+                "{} holds lock {} {mode} with token {token}, but {other} had {highest} before",
+                event.request, event.key
+            )),
+            _ => Ok(()),
+        }
+    }
+}
