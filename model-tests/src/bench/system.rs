@@ -48,7 +48,6 @@ pub struct SystemFigures {
     /// Packets that the fabric carried.
     pub packets: u64,
     /// The system's own figures, in virtual time.
-    #[serde(flatten)]
     pub metrics: Metrics,
     /// The most memory that the process has had so far, in bytes; `None` where the system does not say.
     pub peak_bytes: Option<u64>,
