@@ -46,11 +46,12 @@ impl HwDevice {
     }
 
     /// The device's globally unique identifier.
-    pub fn guid(&self) -> u64 {
+    pub(crate) fn guid(&self) -> u64 {
         self.raw.guid()
     }
 
     /// The contexts in which this handle or a clone of it opened the device, and that are alive.
+    #[cfg(feature = "suite")]
     pub fn open_contexts(&self) -> Vec<HwContext> {
         self.open.borrow().iter().filter_map(Weak::upgrade).map(HwContext).collect()
     }
@@ -313,6 +314,7 @@ impl HwContext {
 
     /// Takes what connection managers have to do by themselves a step further: the answer of a peer is answered. A node
     /// does so whenever it asks for events; this is for those who wait for something else.
+    #[cfg(feature = "suite")]
     pub fn make_progress(&self) {
         let managers: Vec<_> = self.0.managers.borrow().iter().filter_map(Weak::upgrade).collect();
         managers.iter().for_each(|manager| manager.make_progress());

@@ -16,6 +16,7 @@
 //!
 //! Everything is of one thread: a node is one [`weft_verbs::Node`], and its [`Driver`] steps it.
 
+#![warn(unreachable_pub)]
 #![cfg_attr(not(feature = "ibverbs"), allow(rustdoc::broken_intra_doc_links))]
 
 #[cfg(feature = "ibverbs")]
@@ -75,7 +76,6 @@ with_ibverbs! {
     pub use device::HwDevice;
     pub use driver::Driver;
     pub use driver::Ended;
-    pub use ffi::cycles;
     pub use host::HwHost;
     pub use host::now;
     pub use memory::HwMr;
@@ -87,3 +87,7 @@ with_ibverbs! {
     pub use queue_pair::HwQp;
     pub use shared_receive::HwSrq;
 }
+
+// Only the programs in `suite` need it.
+#[cfg(feature = "suite")]
+pub use ffi::cycles;

@@ -40,6 +40,8 @@
 //! `conformance`, off by default: the suite that tests a backend, as the module of that name. A backend's tests switch
 //! it on; a user of the contract does not compile it.
 
+#![warn(unreachable_pub)]
+
 mod caps;
 mod cm;
 #[cfg(feature = "conformance")]

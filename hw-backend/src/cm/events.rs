@@ -7,9 +7,9 @@ use weft_verbs::{CmEvent, CmId, Device, Modify, Mtu, QueuePair, RejectReason};
 
 /// Reasons of IBA 12.6.7.2 as `rdma_cm` passes them on.
 mod reason {
-    pub const TIMEOUT: i32 = 4;
-    pub const INVALID_SERVICE_ID: i32 = 8;
-    pub const CONSUMER_DEFINED: i32 = 28;
+    pub(super) const TIMEOUT: i32 = 4;
+    pub(super) const INVALID_SERVICE_ID: i32 = 8;
+    pub(super) const CONSUMER_DEFINED: i32 = 28;
 }
 
 impl Manager {

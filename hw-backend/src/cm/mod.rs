@@ -154,7 +154,8 @@ impl Manager {
         key
     }
 
-    /// Deals with what has arrived; events are kept for whoever asks for them.
+    /// Handles what has arrived; events are kept until the node asks for them.
+    #[cfg(feature = "suite")]
     pub(crate) fn make_progress(&self) {
         while let Some(message) = self.channel.event() {
             self.handle(message);
@@ -181,12 +182,12 @@ impl Manager {
     /// Sets the alarm for the attempt that is to be given up first.
     fn set_alarm(&self, connections: &BTreeMap<u64, Connection>) {
         let first = connections.values().filter_map(|connection| connection.until).min();
-        self.alarm.set(first.map_or(0, |at| (at - crate::now()).0.max(1)));
+        self.alarm.set(first.map_or(0, |at| (at - crate::host::now()).0.max(1)));
     }
 
     /// Gives up the attempts whose time is over; whether there were any.
     fn give_up_overdue(&self) -> bool {
-        let now = crate::now();
+        let now = crate::host::now();
         let mut connections = self.connections.borrow_mut();
         let overdue = |(key, c): (&u64, &Connection)| c.until.filter(|at| *at <= now).map(|_| *key);
         let keys: Vec<u64> = connections.iter().filter_map(overdue).collect();
@@ -329,7 +330,7 @@ impl ConnectionManager<Hw> for HwCm {
         let private = header::encode(Header { mtu: terms.mtu }, params.private);
         connection.identity.connect(&offer(&terms, qp, &private))?;
         connection.stage = Stage::Asked;
-        connection.until = Some(crate::now() + ANSWER);
+        connection.until = Some(crate::host::now() + ANSWER);
         (connection.qp, connection.terms) = (Some(qp.clone()), Some(terms));
         this.set_alarm(&connections);
         Ok(())
@@ -355,7 +356,7 @@ impl ConnectionManager<Hw> for HwCm {
             return made;
         }
         connection.stage = Stage::Accepted;
-        connection.until = Some(crate::now() + ANSWER);
+        connection.until = Some(crate::host::now() + ANSWER);
         (connection.qp, connection.terms) = (Some(qp.clone()), Some(terms));
         this.set_alarm(&connections);
         Ok(())

@@ -25,6 +25,7 @@ pub(crate) use cm::{CmChannel, CmIdentity, CmMessage, ConnectionOffer, EventKind
 pub(crate) use completion::{Channel, Cq, RawWc, WcRoom};
 pub(crate) use device::{Context, Device, DeviceLimits, devices};
 pub(crate) use memory::{Mr, Pd};
+#[cfg(feature = "suite")]
 pub use os::cycles;
 pub(crate) use os::{Alarm, Epoll, Readiness, connect_without_waiting, random_seed};
 pub(crate) use post::{RawSge, RecvBatch, RecvRoom, SendBatch, SendRoom};

@@ -16,6 +16,7 @@ pub(super) fn set_nonblocking(fd: RawFd) -> Result<()> {
 }
 
 /// The processor's cycle counter, where it has one that programs may read: what `perftest` measures with.
+#[cfg(feature = "suite")]
 pub fn cycles() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction, and Linux lets programs use it.

@@ -6,7 +6,7 @@ mod harness;
 use harness::SimHarness;
 use weft_sim::sanitizer::Rule;
 use weft_verbs::Nanos;
-use weft_verbs::conformance::{self, HarnessCaps, Verdict};
+use weft_verbs::conformance::{self, CAUSES, Cause, HarnessCaps, Verdict};
 
 /// How often cases that draw their faults are repeated; `CONFORMANCE_SEEDS` asks for more.
 fn seeds() -> u64 {
@@ -64,6 +64,21 @@ fn every_case_of_the_suite_has_its_test() {
     let suite: Vec<_> =
         conformance::cases::<SimHarness>().iter().map(|case| (case.group, case.name)).collect();
     assert_eq!(LISTED, suite);
+}
+
+#[test]
+fn every_completion_status_has_a_case_that_provokes_it_or_a_reason() {
+    for (status, cause) in CAUSES {
+        match cause {
+            Cause::Case(group, name) => {
+                assert!(
+                    conformance::case::<SimHarness>(group, name).is_some(),
+                    "{status:?}: {group}::{name}"
+                );
+            }
+            Cause::None(why) => assert!(!why.is_empty(), "{status:?}"),
+        }
+    }
 }
 
 /// The same suite on another adapter's costs; and the table, for `--nocapture`.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::panic::Location;
 
 /// A case's outcome.
-pub type Outcome<T = ()> = std::result::Result<T, Failure>;
+pub(super) type Outcome<T = ()> = std::result::Result<T, Failure>;
 
 /// Why a case did not pass.
 #[derive(Clone, Debug)]

@@ -28,10 +28,11 @@ mod report;
 mod test_bed;
 
 pub use cases::{CAUSES, Cause};
-pub use failure::{Failure, Outcome};
+pub use failure::Failure;
+use failure::Outcome;
 pub use harness::{Act, Fault, FaultId, Harness, HarnessCaps, Machine, PacketClass, Timing};
 pub use report::{Case, Report, Row, Verdict};
-pub use test_bed::TestBed;
+use test_bed::TestBed;
 
 /// All cases, in the suite's order.
 pub fn cases<H: Harness>() -> Vec<Case<H>> {

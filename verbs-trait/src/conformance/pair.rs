@@ -38,7 +38,7 @@ pub(super) struct Setup {
 
 impl Setup {
     /// What a case uses that is about something else: patient time-outs, all retries, all rights.
-    pub fn new<H: Harness>(bed: &TestBed<'_, H>) -> Setup {
+    pub(super) fn new<H: Harness>(bed: &TestBed<'_, H>) -> Setup {
         let ack = (bed.timing().round_trip * 16).max(Nanos::from_micros(500));
         Setup {
             caps: QpCaps {
@@ -192,7 +192,7 @@ impl<H: Harness> TestBed<'_, H> {
 
 impl<V: Verbs> Pair<V> {
     /// Both ends back to Reset and connected again.
-    pub fn reconnect(&self, setup: &Setup) -> Outcome {
+    pub(super) fn reconnect(&self, setup: &Setup) -> Outcome {
         self.a.qp.modify(&Modify::Reset)?;
         self.b.qp.modify(&Modify::Reset)?;
         self.a.connect(&self.b, setup, 0)?;
@@ -201,12 +201,12 @@ impl<V: Verbs> Pair<V> {
 }
 
 impl<V: Verbs> End<V> {
-    pub fn to_init(&self, setup: &Setup) -> Modify {
+    pub(super) fn to_init(&self, setup: &Setup) -> Modify {
         Modify::Init(ToInit { port: self.port, pkey_index: 0, access: setup.access, qkey: 0 })
     }
 
     /// `side`: 0 for the pair's first end, 1 for its second.
-    pub fn to_rtr(&self, peer: &End<V>, setup: &Setup, side: usize) -> Outcome<Modify> {
+    pub(super) fn to_rtr(&self, peer: &End<V>, setup: &Setup, side: usize) -> Outcome<Modify> {
         Ok(Modify::Rtr(ToRtr {
             dest_qp: peer.qp.num(),
             rq_psn: setup.psn[1 - side],
@@ -218,7 +218,7 @@ impl<V: Verbs> End<V> {
         }))
     }
 
-    pub fn to_rts(&self, setup: &Setup, side: usize) -> Modify {
+    pub(super) fn to_rts(&self, setup: &Setup, side: usize) -> Modify {
         Modify::Rts(ToRts {
             sq_psn: setup.psn[side],
             timeout: setup.ack,
@@ -231,7 +231,7 @@ impl<V: Verbs> End<V> {
     }
 
     /// The way to a peer's port.
-    pub fn path_to(&self, peer: &End<V>) -> Outcome<Path> {
+    pub(super) fn path_to(&self, peer: &End<V>) -> Outcome<Path> {
         let mut path = Path::to(peer.ctx.gid(peer.port, peer.gid_index)?, self.port);
         path.dlid = peer.ctx.port_attr(peer.port)?.lid;
         path.sgid_index = self.gid_index;
@@ -239,7 +239,7 @@ impl<V: Verbs> End<V> {
     }
 
     /// Reset to ready-to-send, towards a peer.
-    pub fn connect(&self, peer: &End<V>, setup: &Setup, side: usize) -> Outcome {
+    pub(super) fn connect(&self, peer: &End<V>, setup: &Setup, side: usize) -> Outcome {
         self.qp.modify(&self.to_init(setup))?;
         self.qp.modify(&self.to_rtr(peer, setup, side)?)?;
         self.qp.modify(&self.to_rts(setup, side))?;
@@ -247,31 +247,31 @@ impl<V: Verbs> End<V> {
     }
 
     /// A range of the end's region, as its peer needs it.
-    pub fn remote(&self, range: Range<usize>) -> Outcome<RemoteSlice> {
+    pub(super) fn remote(&self, range: Range<usize>) -> Outcome<RemoteSlice> {
         Ok(self.mr.remote(range)?)
     }
 
     /// A word of the end's region, as its peer needs it.
-    pub fn word(&self, at: usize) -> Outcome<RemoteSlice> {
+    pub(super) fn word(&self, at: usize) -> Outcome<RemoteSlice> {
         self.remote(at..at + 8)
     }
 
-    pub fn bytes(&self, range: Range<usize>) -> Outcome<Vec<u8>> {
+    pub(super) fn bytes(&self, range: Range<usize>) -> Outcome<Vec<u8>> {
         let mut out = vec![0; range.len()];
         self.mr.read(range.start, &mut out)?;
         Ok(out)
     }
 
-    pub fn fill(&self, at: usize, bytes: &[u8]) -> Outcome {
+    pub(super) fn fill(&self, at: usize, bytes: &[u8]) -> Outcome {
         Ok(self.mr.write(at, bytes)?)
     }
 
     /// Posts one signaled request whose local memory is a range of the end's region.
-    pub fn post(&self, wr_id: u64, op: SendOp<'_, V>, local: Range<u32>) -> Result<(), PostError> {
+    pub(super) fn post(&self, wr_id: u64, op: SendOp<'_, V>, local: Range<u32>) -> Result<(), PostError> {
         self.post_with(wr_id, op, local, SendFlags::SIGNALED)
     }
 
-    pub fn post_with(
+    pub(super) fn post_with(
         &self,
         wr_id: u64,
         op: SendOp<'_, V>,
@@ -282,34 +282,34 @@ impl<V: Verbs> End<V> {
         self.qp.post_send(&[SendWr { wr_id, op, data: Payload::Sge(&sges), flags }])
     }
 
-    pub fn sge(&self, local: Range<u32>) -> Sge<'_, V::Mr> {
+    pub(super) fn sge(&self, local: Range<u32>) -> Sge<'_, V::Mr> {
         Sge { mr: &self.mr, at: local.start, len: local.end - local.start }
     }
 
-    pub fn send(&self, wr_id: u64, local: Range<u32>) -> Result<(), PostError> {
+    pub(super) fn send(&self, wr_id: u64, local: Range<u32>) -> Result<(), PostError> {
         self.post(wr_id, SendOp::Send { imm: None }, local)
     }
 
     /// A send that is not to complete by itself.
-    pub fn send_unsignaled(&self, wr_id: u64, local: Range<u32>) -> Result<(), PostError> {
+    pub(super) fn send_unsignaled(&self, wr_id: u64, local: Range<u32>) -> Result<(), PostError> {
         self.post_with(wr_id, SendOp::Send { imm: None }, local, SendFlags::empty())
     }
 
-    pub fn recv(&self, wr_id: u64, local: Range<u32>) -> Result<(), PostError> {
+    pub(super) fn recv(&self, wr_id: u64, local: Range<u32>) -> Result<(), PostError> {
         let sges = [self.sge(local)];
         self.qp.post_recv(&[RecvWr { wr_id, data: &sges }])
     }
 
-    pub fn write(&self, wr_id: u64, local: Range<u32>, to: RemoteSlice) -> Result<(), PostError> {
+    pub(super) fn write(&self, wr_id: u64, local: Range<u32>, to: RemoteSlice) -> Result<(), PostError> {
         self.post(wr_id, SendOp::Write { to, imm: None }, local)
     }
 
-    pub fn read(&self, wr_id: u64, local: Range<u32>, from: RemoteSlice) -> Result<(), PostError> {
+    pub(super) fn read(&self, wr_id: u64, local: Range<u32>, from: RemoteSlice) -> Result<(), PostError> {
         self.post(wr_id, SendOp::Read { from }, local)
     }
 
     /// The old value arrives at `local` of the end's region.
-    pub fn compare_swap(
+    pub(super) fn compare_swap(
         &self,
         wr_id: u64,
         local: u32,
@@ -321,19 +321,25 @@ impl<V: Verbs> End<V> {
     }
 
     /// The old value arrives at `local` of the end's region.
-    pub fn fetch_add(&self, wr_id: u64, local: u32, at: RemoteSlice, add: u64) -> Result<(), PostError> {
+    pub(super) fn fetch_add(
+        &self,
+        wr_id: u64,
+        local: u32,
+        at: RemoteSlice,
+        add: u64,
+    ) -> Result<(), PostError> {
         self.post(wr_id, SendOp::FetchAdd { at, add }, local..local + 8)
     }
 
     /// Everything that the send completion queue holds now.
-    pub fn poll_sends(&self) -> Outcome<Vec<crate::WorkCompletion>> {
+    pub(super) fn poll_sends(&self) -> Outcome<Vec<crate::WorkCompletion>> {
         let mut out = Vec::new();
         self.sends.poll(&mut out, usize::MAX)?;
         Ok(out)
     }
 
     /// Everything that the receive completion queue holds now.
-    pub fn poll_recvs(&self) -> Outcome<Vec<crate::WorkCompletion>> {
+    pub(super) fn poll_recvs(&self) -> Outcome<Vec<crate::WorkCompletion>> {
         let mut out = Vec::new();
         self.recvs.poll(&mut out, usize::MAX)?;
         Ok(out)

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// What a case works with. Made by [`Case::run`](super::Case::run).
-pub struct TestBed<'h, H: Harness> {
+pub(super) struct TestBed<'h, H: Harness> {
     pub(super) harness: &'h mut H,
     pub(super) machines: Vec<Machine<H::V>>,
     contexts: Vec<<H::V as Verbs>::Context>,

@@ -2,19 +2,19 @@
 
 use super::prelude::*;
 
-pub const SERVICE: Service = Service(4_791);
+pub(super) const SERVICE: Service = Service(4_791);
 
-pub type Managers<H> = (<<H as Harness>::V as Verbs>::Cm, <<H as Harness>::V as Verbs>::Cm);
+pub(super) type Managers<H> = (<<H as Harness>::V as Verbs>::Cm, <<H as Harness>::V as Verbs>::Cm);
 
 /// The connection managers of two fresh nodes, the second listening.
-pub fn managers<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome<Managers<H>> {
+pub(super) fn managers<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome<Managers<H>> {
     bed.at_least(2)?;
     let (active, passive) = (bed.ctx(0).connection_manager()?, bed.ctx(1).connection_manager()?);
     passive.listen(SERVICE)?;
     Ok((active, passive))
 }
 
-pub fn params<'a>(setup: &Setup, private: &'a [u8]) -> ConnParams<'a> {
+pub(super) fn params<'a>(setup: &Setup, private: &'a [u8]) -> ConnParams<'a> {
     ConnParams {
         private,
         responder_resources: setup.serves,
@@ -28,13 +28,13 @@ pub fn params<'a>(setup: &Setup, private: &'a [u8]) -> ConnParams<'a> {
 }
 
 /// An end whose queue pair is in Init, as the manager takes it.
-pub fn ready<H: Harness>(bed: &mut TestBed<'_, H>, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
+pub(super) fn ready<H: Harness>(bed: &mut TestBed<'_, H>, node: usize, setup: &Setup) -> Outcome<End<H::V>> {
     let end = bed.end(node, setup)?;
     end.qp.modify(&end.to_init(setup))?;
     Ok(end)
 }
 
-pub fn resolved<H: Harness>(
+pub(super) fn resolved<H: Harness>(
     bed: &mut TestBed<'_, H>,
     cm: &<H::V as Verbs>::Cm,
     node: usize,
@@ -45,7 +45,7 @@ pub fn resolved<H: Harness>(
     Ok(id)
 }
 
-pub fn requested<H: Harness>(
+pub(super) fn requested<H: Harness>(
     bed: &mut TestBed<'_, H>,
     cm: &<H::V as Verbs>::Cm,
     data: &[u8],
@@ -57,7 +57,7 @@ pub fn requested<H: Harness>(
 }
 
 /// A connection between two ready ends, by the managers' events: the identities on both sides.
-pub fn join<H: Harness>(
+pub(super) fn join<H: Harness>(
     bed: &mut TestBed<'_, H>,
     (active, passive): &Managers<H>,
     Pair { a, b }: &Pair<H::V>,
@@ -80,13 +80,13 @@ pub fn join<H: Harness>(
 }
 
 /// A connection that stands: its ends, and its identities on the active and the passive side.
-pub struct Joined<V: Verbs> {
+pub(super) struct Joined<V: Verbs> {
     pub pair: Pair<V>,
     pub from: CmId,
     pub to: CmId,
 }
 
-pub fn joined<H: Harness>(bed: &mut TestBed<'_, H>, managers: &Managers<H>) -> Outcome<Joined<H::V>> {
+pub(super) fn joined<H: Harness>(bed: &mut TestBed<'_, H>, managers: &Managers<H>) -> Outcome<Joined<H::V>> {
     let setup = Setup::new(bed);
     let pair = Pair { a: ready(bed, 0, &setup)?, b: ready(bed, 1, &setup)? };
     let (from, to) = join(bed, managers, &pair, &setup)?;
@@ -94,7 +94,7 @@ pub fn joined<H: Harness>(bed: &mut TestBed<'_, H>, managers: &Managers<H>) -> O
 }
 
 /// A message each way.
-pub fn talk<H: Harness>(bed: &mut TestBed<'_, H>, Pair { a, b }: &Pair<H::V>) -> Outcome {
+pub(super) fn talk<H: Harness>(bed: &mut TestBed<'_, H>, Pair { a, b }: &Pair<H::V>) -> Outcome {
     for (from, to) in [(a, b), (b, a)] {
         to.recv(1, 64..128)?;
         from.send(2, 0..64)?;
@@ -104,7 +104,10 @@ pub fn talk<H: Harness>(bed: &mut TestBed<'_, H>, Pair { a, b }: &Pair<H::V>) ->
     Ok(())
 }
 
-pub fn no_more_events<H: Harness>(bed: &mut TestBed<'_, H>, (active, passive): &Managers<H>) -> Outcome {
+pub(super) fn no_more_events<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+    (active, passive): &Managers<H>,
+) -> Outcome {
     bed.settle();
     check_eq!((active.event(), passive.event()), (None, None), "further events");
     Ok(())
