@@ -37,7 +37,10 @@ fn every_variant_is_measured_and_one_can_be_chosen() {
     assert_eq!(names(&all), ["srsl", "dqnl", "ncosed"]);
     for variant in all["variants"].as_array().expect("a list") {
         assert_eq!(variant["requests"], 60);
-        assert!(variant["metrics"]["latency"]["exclusive"]["p50_ns"].as_u64().is_some_and(|ns| ns > 0), "{variant}");
+        assert!(
+            variant["metrics"]["latency"]["exclusive"]["p50_ns"].as_u64().is_some_and(|ns| ns > 0),
+            "{variant}"
+        );
         for field in ["requests_per_second", "events_per_second", "virtual_seconds", "wall_seconds"] {
             assert!(variant[field].as_f64().is_some_and(|n| n > 0.0), "{field}: {variant}");
         }

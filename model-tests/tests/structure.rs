@@ -1,6 +1,9 @@
 //! The house keeps its shape: imports run one way, protocols name no backend, and nothing in them depends on
 //! the machine that it runs on. (The workspace's design: "Imports run one way, and a test holds it".)
 
+#[path = "structure/cycles.rs"]
+mod cycles;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
