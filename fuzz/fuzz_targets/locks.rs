@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_check::fuzz::locks(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_check::fuzz::system::<weft_check::systems::locks::Locks>(data));

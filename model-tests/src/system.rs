@@ -15,7 +15,7 @@ use std::fmt::Debug;
 use std::ops::AddAssign;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
-use weft_protocols::transport::Mesh;
+use weft_protocols::transport::{Mesh, MeshConfig};
 use weft_verbs::{Nanos, Verbs};
 
 /// A node on which a system starts: its runtime, its connections, and its place among the others.
@@ -29,6 +29,8 @@ pub struct Place<V: Verbs> {
     pub node: u32,
     /// How many there are.
     pub nodes: u32,
+    /// How often this one had restarted when the system started on it.
+    pub incarnation: u32,
 }
 
 /// How many requests a client makes.
@@ -76,6 +78,9 @@ pub trait System: 'static {
     const EXAMPLE: &'static str;
     /// Whether a node may restart in the middle: the system says what is promised then.
     const RESTARTS: bool = false;
+
+    /// The fewest nodes that it runs on.
+    const LEAST_NODES: u32 = 1;
 
     /// The variants that random scenarios are drawn of in turn, by name. One without a name if there are none.
     const VARIANTS: &'static [&'static str] = &[""];
@@ -128,6 +133,11 @@ pub trait System: 'static {
 
     /// A workload with at most so many requests of each client, for runs that must be short.
     fn limited(work: Self::Workload, requests: u32) -> Self::Workload;
+
+    /// What it needs of the connections beyond what the scenario says of them.
+    fn mesh(work: &Self::Workload, config: &mut MeshConfig) {
+        let _ = (work, config);
+    }
 
     /// Its oracles, on so many nodes.
     fn oracles(work: &Self::Workload, nodes: u32) -> Self::Oracles;

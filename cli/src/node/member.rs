@@ -171,14 +171,15 @@ impl<S: System> Member<S> {
     ) -> Result<Member<S>, String> {
         let profile = Profile::builtin(&scenario.cluster.profile).map_err(|e| e.to_string())?;
         let rank = options.place.rank;
-        let mesh = mesh_config(scenario, &profile, NodeId(rank), names).map_err(|e| e.to_string())?;
+        let work =
+            scenario.workload.get::<S>().ok_or_else(|| format!("the scenario is not about {}", S::KIND))?;
+        let mut mesh = mesh_config(scenario, &profile, NodeId(rank), names).map_err(|e| e.to_string())?;
+        S::mesh(work, &mut mesh);
         let wait = options.wait.unwrap_or(scenario.cluster.wait.wait());
         let rt = Rt::new(context, RtConfig { wait, ..RtConfig::default() }).map_err(|e| e.to_string())?;
         let mesh = Mesh::start(&rt, mesh).map_err(|e| e.to_string())?;
-        let work =
-            scenario.workload.get::<S>().ok_or_else(|| format!("the scenario is not about {}", S::KIND))?;
         let (post, clients) = (Post::new(), RefCell::default());
-        let place = At { rt, mesh, node: rank, nodes: options.place.nodes };
+        let place = At { rt, mesh, node: rank, nodes: options.place.nodes, incarnation: 0 };
         let service = S::start(&place, work, &post)?;
         Ok(Member { place, service, post, clients, work: work.clone(), seed: options.seed })
     }

@@ -77,6 +77,9 @@ pub fn smallest(
     Ok(Case { size, run: best })
 }
 
+/// A world with a run that fails in it.
+type Shown = (Box<dyn Subject>, Counterexample);
+
 /// The first world of these sizes that shows the failure, with its shortest run.
 fn one_smaller(
     entry: &Entry,
@@ -84,7 +87,7 @@ fn one_smaller(
     hunt: Hunt,
     options: &Options,
     watch: Watch<'_>,
-) -> Result<Option<(Box<dyn Subject>, Counterexample)>, SmallerError> {
+) -> Result<Option<Shown>, SmallerError> {
     for smaller in sizes {
         let Ok(mut subject) = entry.build(&smaller) else { continue };
         if let Some(found) = find(subject.as_mut(), hunt, options, watch)? {

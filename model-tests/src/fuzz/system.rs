@@ -16,7 +16,7 @@ pub fn system<S: System>(data: &[u8]) {
     let mut shape = Bytes::new(data);
     let variant = S::VARIANTS[shape.pick("variant", S::VARIANTS.len() as u64) as usize];
     let mut dice = Dice(&mut shape);
-    let nodes = some_nodes(&mut dice);
+    let nodes = some_nodes(&mut dice).max(S::LEAST_NODES);
     let mut scenario = swarm::<S>(&mut dice, nodes, variant);
     let requests = 1 + shape.pick("requests", MOST_REQUESTS) as u32;
     if let Some(work) = scenario.workload.get::<S>() {

@@ -1,5 +1,6 @@
 //! The course of a run: requests under faults, the requests that are left without, and then rest.
 
+use super::faults::Strike;
 use super::leftovers::{at_rest, is_clean, left_alive};
 use super::world::{SLICE, World};
 use super::{Phase, Progress, Report, RunError, RunOptions};
@@ -21,6 +22,7 @@ impl<S: System> World<S> {
         self.fabric.set_log(log);
         self.under_faults(&mut options)?;
         self.fabric.stop_faults();
+        self.bring_all_back()?;
         self.settle(&mut options)?;
         self.come_to_rest(&mut options)?;
         let metrics = self.metrics();
@@ -35,13 +37,14 @@ impl<S: System> World<S> {
     /// Clients make their requests while faults strike.
     fn under_faults(&mut self, options: &mut RunOptions<'_>) -> Result<(), RunError> {
         let limit = self.scenario.run.limit.nanos();
-        while !self.all_through() && self.fabric.now() < limit {
+        while !self.all_done() && self.fabric.now() < limit {
             let slice = (self.fabric.now() + SLICE).min(limit);
-            let until = self.plan.next().map_or(slice, |strike| strike.min(slice));
-            let end = self.fabric.run_until(until);
+            let next = [self.plan.next(), self.down.next()].into_iter().flatten().min();
+            let end = self.fabric.run_until(next.map_or(slice, |next| next.min(slice)));
+            self.bring_back(self.fabric.now())?;
             self.strike()?;
             self.tell(Phase::Faults, options)?;
-            if end == RunEnd::Idle {
+            if end == RunEnd::Idle && self.down.next().is_none() {
                 // Requests wait and nothing is under way: no fault to come can change that.
                 break;
             }
@@ -52,8 +55,14 @@ impl<S: System> World<S> {
     fn strike(&mut self) -> Result<(), RunError> {
         let now = self.fabric.now();
         for fault in self.plan.strike(now) {
-            self.fabric.plan(now, fault).map_err(|why| RunError::Cluster(why.to_string()))?;
-            self.struck += 1;
+            let strikes = match fault {
+                Strike::Restart { node, lasts } => self.crash(node, lasts)?,
+                Strike::Fault(fault) => {
+                    self.fabric.plan(now, fault).map_err(|why| RunError::Cluster(why.to_string()))?;
+                    true
+                }
+            };
+            self.struck += u64::from(strikes);
         }
         Ok(())
     }
@@ -61,7 +70,7 @@ impl<S: System> World<S> {
     /// Nothing goes wrong any more; every request must end.
     fn settle(&mut self, options: &mut RunOptions<'_>) -> Result<(), RunError> {
         let healed = self.fabric.now();
-        self.go_on_while(options, self.scenario.run.settle.nanos(), |world| !world.all_through())?;
+        self.go_on_while(options, self.scenario.run.settle.nanos(), |world| !world.all_done())?;
         let now = self.fabric.now();
         self.recorder.judge(|judge| judge.judge_end(now, now - healed));
         Ok(())
@@ -69,7 +78,7 @@ impl<S: System> World<S> {
 
     /// Nobody asks for anything any more: what is under way comes to its end.
     fn come_to_rest(&mut self, options: &mut RunOptions<'_>) -> Result<(), RunError> {
-        self.go_on_while(options, REST, |world| world.all_through() && !is_clean(&world.machines))
+        self.go_on_while(options, REST, |world| world.all_done() && !is_clean(&world.machines))
     }
 
     /// Runs on without faults for as long as `condition` holds, at most for `span`.
@@ -107,7 +116,7 @@ impl<S: System> World<S> {
 
     /// Nothing may be left over. After requests that did not end much is, and they have been reported.
     fn judge_leaks(&mut self) {
-        if !self.all_through() {
+        if !self.all_done() {
             return;
         }
         let mut leftovers = at_rest(&self.machines);

@@ -18,6 +18,20 @@ pub(super) struct FaultPlan {
     sources: Vec<Source>,
 }
 
+/// What a fault of a scenario is to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strike {
+    /// Something that the fabric does.
+    Fault(Fault),
+    /// A node crashes and is there again: what runs on it starts anew.
+    Restart {
+        /// Which.
+        node: NodeId,
+        /// How long it is down.
+        lasts: Nanos,
+    },
+}
+
 struct Source {
     spec: FaultSpec,
     rng: Rng,
@@ -43,7 +57,7 @@ impl FaultPlan {
     }
 
     /// The faults that strike at `now` or should have.
-    pub(super) fn strike(&mut self, now: Nanos) -> Vec<Fault> {
+    pub(super) fn strike(&mut self, now: Nanos) -> Vec<Strike> {
         let nodes = self.nodes;
         let mut struck = Vec::new();
         for source in &mut self.sources {
@@ -69,7 +83,7 @@ impl Source {
         }
     }
 
-    fn draw(&mut self, nodes: u32) -> Fault {
+    fn draw(&mut self, nodes: u32) -> Strike {
         // Every draw is made whether the kind needs it or not: a stream then stays in step when a scenario's
         // author changes a kind.
         let spec = self.spec.clone();
@@ -82,7 +96,10 @@ impl Source {
             WaySpec::To => Way::To,
         };
         let ppm = spec.share.map_or(0, |share| share.ppm());
-        match spec.kind {
+        Strike::Fault(match spec.kind {
+            FaultKind::Restart => {
+                return Strike::Restart { node, lasts: lasts.unwrap_or(Nanos::ZERO) };
+            }
             FaultKind::Cut => Fault::Cut { link, way, lasts },
             FaultKind::Flap => self.flap(link, &spec),
             FaultKind::Loss => Fault::Loss { link, way, ppm, lasts },
@@ -96,7 +113,7 @@ impl Source {
             FaultKind::PortDown => Fault::PortDown { node, port: PORT, lasts },
             FaultKind::LoseCompletion => Fault::LoseCompletion { node, lasts },
             FaultKind::SlowNode => Fault::SlowNode { node, percent: spec.percent.unwrap_or(100), lasts },
-        }
+        })
     }
 
     fn flap(&mut self, link: Link, spec: &FaultSpec) -> Fault {
@@ -124,7 +141,7 @@ impl Source {
     }
 }
 
-/// The scenario's word for a fault of the fabric. Scenarios do not crash nodes yet.
+/// The scenario's word for a fault of the fabric.
 pub(super) fn kind(fault: &Fault) -> Option<FaultKind> {
     Some(match fault {
         Fault::Cut { .. } => FaultKind::Cut,
@@ -136,7 +153,9 @@ pub(super) fn kind(fault: &Fault) -> Option<FaultKind> {
         Fault::PortDown { .. } => FaultKind::PortDown,
         Fault::LoseCompletion { .. } => FaultKind::LoseCompletion,
         Fault::SlowNode { .. } => FaultKind::SlowNode,
-        Fault::Crash { .. } | Fault::Restart { .. } => return None,
+        Fault::Crash { .. } => FaultKind::Restart,
+        // The second half of one that crashed.
+        Fault::Restart { .. } => return None,
     })
 }
 
@@ -150,7 +169,7 @@ mod tests {
     }
 
     /// All faults that strike before `end`, with their times.
-    fn struck(mut plan: FaultPlan, end: Nanos) -> Vec<(Nanos, Fault)> {
+    fn struck(mut plan: FaultPlan, end: Nanos) -> Vec<(Nanos, Strike)> {
         let mut all = Vec::new();
         while let Some(at) = plan.next().filter(|at| *at < end) {
             all.extend(plan.strike(at).into_iter().map(|fault| (at, fault)));
@@ -164,7 +183,7 @@ mod tests {
     fn a_fault_at_a_time_strikes_then_and_once() {
         let text = "[[faults]]\nkind = \"port-down\"\nat = \"3ms\"\nnode = 2\nlasts = \"1ms\"\n";
         let port_down = Fault::PortDown { node: NodeId(2), port: 1, lasts: Some(Nanos::from_millis(1)) };
-        assert_eq!(struck(plan(text, 1), Nanos::MAX), [(Nanos::from_millis(3), port_down)]);
+        assert_eq!(struck(plan(text, 1), Nanos::MAX), [(Nanos::from_millis(3), Strike::Fault(port_down))]);
     }
 
     #[test]
@@ -177,7 +196,7 @@ mod tests {
     fn a_random_link_joins_two_different_machines_and_is_another_each_time() {
         let mut seen = std::collections::BTreeSet::new();
         for (_, fault) in struck(plan(RANDOM_CUTS, 1), Nanos::from_secs(1)) {
-            let Fault::Cut { link: Link::Pair(a, b), lasts: Some(lasts), .. } = fault else {
+            let Strike::Fault(Fault::Cut { link: Link::Pair(a, b), lasts: Some(lasts), .. }) = fault else {
                 panic!("{fault:?}")
             };
             assert!(a != b && a.0 < 5 && b.0 < 5, "{fault:?}");
@@ -195,7 +214,7 @@ mod tests {
         assert_ne!(cuts, struck(plan(RANDOM_CUTS, 2), end));
         let more = format!("{RANDOM_CUTS}[[faults]]\nkind = \"slow-node\"\nrate = \"1/ms\"\npercent = 200\n");
         let mut both = struck(plan(&more, 1), end);
-        both.retain(|(_, fault)| matches!(fault, Fault::Cut { .. }));
+        both.retain(|(_, fault)| matches!(fault, Strike::Fault(Fault::Cut { .. })));
         assert_eq!(cuts, both);
     }
 }

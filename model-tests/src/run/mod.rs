@@ -12,6 +12,7 @@ mod course;
 mod faults;
 mod leftovers;
 mod report;
+mod restarts;
 mod summary;
 mod world;
 

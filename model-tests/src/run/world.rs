@@ -1,11 +1,12 @@
 //! A cluster with a system's service on every machine, and its clients.
 
 use super::faults::FaultPlan;
+use super::restarts::Down;
 use super::{RunError, client};
 use crate::history::ClientId;
 use crate::record::Recorder;
 use crate::scenario::{self, Connect, Scenario};
-use crate::system::{Place, System, Until};
+use crate::system::{Amount, Place, System, Until};
 use std::rc::Rc;
 use weft_protocols::rt::{JoinHandle, Rt, RtConfig};
 use weft_protocols::transport::{Bootstrap, Mesh, MeshConfig, Rank};
@@ -31,7 +32,12 @@ pub struct World<S: System> {
     pub(super) scenario: Scenario,
     pub(super) work: S::Workload,
     pub(super) seed: u64,
-    pub(super) clients: Vec<JoinHandle<()>>,
+    /// The clients' tasks, each with its node.
+    pub(super) clients: Vec<(u32, JoinHandle<()>)>,
+    /// The system's settings for each node's connections.
+    meshes: Vec<MeshConfig>,
+    plans: Rc<S::Plans>,
+    pub(super) down: Down,
     /// How many faults have struck.
     pub(super) struck: u64,
 }
@@ -51,14 +57,15 @@ impl<S: System> World<S> {
         let names: Vec<String> = (0..nodes).map(|node| NodeId(node).to_string()).collect();
         let fabric = Fabric::new(config(scenario, &profile), choice).map_err(refused)?;
         let recorder = Recorder::new(S::oracles(&work, nodes), S::Meter::default());
-        let build = |node| {
-            let place = place(&fabric, scenario, mesh_config(scenario, &profile, node, &names)?, node)?;
-            let service = S::start(&place, &work, &recorder).map_err(refused)?;
-            fabric.mount(node, Box::new(place.rt.program()));
-            Ok(Machine { place, service })
+        let mesh = |node| {
+            let mut config = mesh_config(scenario, &profile, NodeId(node), &names)?;
+            S::mesh(&work, &mut config);
+            Ok(config)
         };
-        let machines = (0..nodes).map(NodeId).map(build).collect::<Result<_, RunError>>()?;
-        Ok(World {
+        let mut world = World {
+            meshes: (0..nodes).map(mesh).collect::<Result<_, RunError>>()?,
+            plans: Rc::new(S::plans(&work, nodes, seed)),
+            down: Down::default(),
             recorder,
             plan: FaultPlan::new(scenario, seed),
             scenario: scenario.clone(),
@@ -67,8 +74,22 @@ impl<S: System> World<S> {
             clients: Vec::new(),
             struck: 0,
             fabric,
-            machines,
-        })
+            machines: Vec::new(),
+        };
+        for node in 0..nodes {
+            let machine = world.machine(NodeId(node), 0)?;
+            world.machines.push(machine);
+        }
+        Ok(world)
+    }
+
+    /// Starts the system on a node.
+    pub(super) fn machine(&self, node: NodeId, incarnation: u32) -> Result<Machine<S>, RunError> {
+        let place =
+            place(&self.fabric, &self.scenario, self.meshes[node.index()].clone(), node, incarnation)?;
+        let service = S::start(&place, &self.work, &self.recorder).map_err(refused)?;
+        self.fabric.mount(node, Box::new(place.rt.program()));
+        Ok(Machine { place, service })
     }
 
     /// The world of one seed, which also answers the fabric's choices.
@@ -97,39 +118,36 @@ impl<S: System> World<S> {
 
     /// Starts the clients of the scenario's workload.
     pub fn start_clients(&mut self) {
-        let plans = Rc::new(S::plans(&self.work, self.scenario.cluster.nodes, self.seed));
-        let amount = S::amount(&self.work);
-        for machine in &self.machines {
-            let start = |index| {
-                let Place { rt, node, .. } = &machine.place;
-                let id = ClientId { node: *node, index };
-                let calls = S::client(&machine.service, id);
-                client::client::<S, Sim>(
-                    rt.clone(),
-                    calls,
-                    id,
-                    S::plan(&plans, id),
-                    amount.until,
-                    self.recorder.clone(),
-                )
-            };
-            let clients = (0..amount.clients).map(start);
-            match self.scenario.cluster.connect {
-                Connect::Cm => self.clients.extend(clients.map(|client| machine.place.rt.spawn(client))),
-                Connect::Oob => self.clients.push(after_meeting(&machine.place, clients.collect())),
-            }
-        }
+        (0..self.machines.len()).for_each(|node| self.start_clients_of(node));
+    }
+
+    /// Starts the clients of one machine.
+    pub(super) fn start_clients_of(&mut self, node: usize) {
+        let Machine { place, service } = &self.machines[node];
+        let Amount { clients, until } = S::amount(&self.work);
+        let start = |index| {
+            let id = ClientId { node: place.node, index };
+            let (calls, plan) = (S::client(service, id), S::plan(&self.plans, id));
+            client::client::<S, Sim>(place.rt.clone(), calls, id, plan, until, self.recorder.clone())
+        };
+        let clients = (0..clients).map(start);
+        let tasks: Vec<JoinHandle<()>> = match self.scenario.cluster.connect {
+            Connect::Cm => clients.map(|client| place.rt.spawn(client)).collect(),
+            Connect::Oob => vec![after_meeting(place, clients.collect())],
+        };
+        self.clients.extend(tasks.into_iter().map(|task| (node as u32, task)));
     }
 
     /// Adds a task to those that must end before the run does; for clients of a test's own.
     pub fn start(&mut self, node: usize, task: impl Future<Output = ()> + 'static) {
         let handle = self.machines[node].place.rt.spawn(task);
-        self.clients.push(handle);
+        self.clients.push((node as u32, handle));
     }
 
-    /// Whether all clients are through.
-    pub fn all_through(&self) -> bool {
-        self.clients.iter().all(JoinHandle::is_finished)
+    /// Whether all clients are done, and all that they asked for has ended.
+    pub fn all_done(&self) -> bool {
+        self.clients.iter().all(|(_, client)| client.is_finished())
+            && self.recorder.judge(|judge| judge.unended()) == 0
     }
 
     /// Until when clients go on making requests, if the scenario says so.
@@ -188,6 +206,7 @@ fn place(
     scenario: &Scenario,
     mesh: MeshConfig,
     node: NodeId,
+    incarnation: u32,
 ) -> Result<Place<Sim>, RunError> {
     let device = fabric.devices(node).into_iter().next();
     let device = device.ok_or_else(|| refused(format!("{node} has no device")))?;
@@ -195,7 +214,7 @@ fn place(
     let rt = Rt::new(&context, RtConfig { wait: scenario.cluster.wait.wait(), ..RtConfig::default() })
         .map_err(refused)?;
     let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
-    Ok(Place { rt, mesh, node: node.0, nodes: scenario.cluster.nodes })
+    Ok(Place { rt, mesh, node: node.0, nodes: scenario.cluster.nodes, incarnation })
 }
 
 /// How nodes meet that connect out of band. One whose peers do not come goes on all the same: the connection manager
@@ -215,7 +234,7 @@ fn after_meeting(place: &Place<Sim>, clients: Vec<impl Future<Output = ()> + 'st
     })
 }
 
-fn refused(why: impl std::fmt::Display) -> RunError {
+pub(super) fn refused(why: impl std::fmt::Display) -> RunError {
     RunError::Cluster(why.to_string())
 }
 

@@ -15,7 +15,17 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
     transport(&scenario.transport)?;
     scenario.workload.check(scenario.cluster.nodes)?;
     run(&scenario.run)?;
-    scenario.faults.iter().enumerate().try_for_each(|(index, spec)| fault(index, spec, &scenario.cluster))
+    let kind = scenario.workload.kind();
+    scenario.faults.iter().enumerate().try_for_each(|(index, spec)| {
+        if spec.kind == FaultKind::Restart && !kind.restarts {
+            let problem = format!("{} promises nothing where nodes restart", kind.name);
+            return broken(
+                vec![Step::Field("faults".into()), Step::Item(index), Step::Field("kind".into())],
+                problem,
+            );
+        }
+        fault(index, spec, &scenario.cluster)
+    })
 }
 
 fn cluster(cluster: &Cluster) -> Rule {
@@ -59,6 +69,7 @@ fn fields_of(kind: FaultKind) -> (&'static [&'static str], &'static [&'static st
         }
         FaultKind::Delay => (&["extra"], &["jitter", "node", "between", "way", "lasts"]),
         FaultKind::PortDown => (&[], &["node", "lasts"]),
+        FaultKind::Restart => (&["lasts"], &["node"]),
         FaultKind::LoseCompletion => (&["lasts"], &["node"]),
         FaultKind::SlowNode => (&["percent"], &["node", "lasts"]),
     }

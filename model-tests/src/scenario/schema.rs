@@ -185,7 +185,7 @@ pub struct FaultSpec {
     /// to the second, or back). Default: `"both"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<WaySpec>,
-    /// How long it lasts. Default: until the faults of the run stop; `lose-completion` must say.
+    /// How long it lasts. Default: until the faults of the run stop; `lose-completion` and `restart` must say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasts: Option<Spread>,
     /// `flap`: how long the link is down each time.
@@ -235,6 +235,9 @@ pub enum FaultKind {
     LoseCompletion,
     /// A machine's processor is slow.
     SlowNode,
+    /// A machine crashes and is there again, empty: what ran on it starts anew. Only where the system says what is promised
+    /// then.
+    Restart,
 }
 
 impl std::fmt::Display for FaultKind {
@@ -250,13 +253,14 @@ impl std::fmt::Display for FaultKind {
             FaultKind::PortDown => "port-down",
             FaultKind::LoseCompletion => "lose-completion",
             FaultKind::SlowNode => "slow-node",
+            FaultKind::Restart => "restart",
         })
     }
 }
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [FaultKind; 9] = [
+    pub const ALL: [FaultKind; 10] = [
         FaultKind::Cut,
         FaultKind::Flap,
         FaultKind::Loss,
@@ -266,6 +270,7 @@ impl FaultKind {
         FaultKind::PortDown,
         FaultKind::LoseCompletion,
         FaultKind::SlowNode,
+        FaultKind::Restart,
     ];
 }
 

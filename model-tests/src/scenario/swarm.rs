@@ -24,7 +24,7 @@ pub fn swarm<S: System>(dice: &mut Dice<'_>, nodes: u32, variant: &str) -> Scena
         transport: transport(dice),
         workload: Workload::of::<S>(S::swarm(dice, variant)),
         run: Run { limit: Span(Nanos::from_millis(30)), ..Run::default() },
-        faults: faults(dice, nodes),
+        faults: faults(dice, nodes, S::RESTARTS),
     }
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn seeded<S: System>(seed: u64, nodes: Option<u32>, variant: &str) ->
         Some(nodes) => format!("swarm of {nodes} nodes, seed {seed}"),
         None => format!("swarm, seed {seed}"),
     };
-    let nodes = nodes.unwrap_or_else(|| some_nodes(&mut dice));
+    let nodes = nodes.unwrap_or_else(|| some_nodes(&mut dice)).max(S::LEAST_NODES);
     let drawn = swarm::<S>(&mut dice, nodes, variant);
     Scenario { title, run: Run { seed, ..drawn.run }, ..drawn }
 }
@@ -64,11 +64,12 @@ fn transport(dice: &mut Dice<'_>) -> Transport {
 }
 
 /// Half of the kinds of faults, each from rare to stormy; now and then none at all.
-fn faults(dice: &mut Dice<'_>, nodes: u32) -> Vec<FaultSpec> {
+fn faults(dice: &mut Dice<'_>, nodes: u32, restarts: bool) -> Vec<FaultSpec> {
     if dice.one_in(10) {
         return Vec::new();
     }
-    let kinds = FaultKind::ALL.into_iter().filter(|_| dice.below(2) == 0).collect::<Vec<_>>();
+    let kinds = FaultKind::ALL.into_iter().filter(|kind| *kind != FaultKind::Restart || restarts);
+    let kinds = kinds.filter(|_| dice.below(2) == 0).collect::<Vec<_>>();
     kinds.into_iter().map(|kind| fault(dice, kind, nodes)).collect()
 }
 
@@ -97,14 +98,18 @@ fn fault(dice: &mut Dice<'_>, kind: FaultKind, nodes: u32) -> FaultSpec {
         FaultKind::Loss | FaultKind::Duplicate | FaultKind::Corrupt => {
             spec.share = Share::new(dice.among(&[0.01, 0.1, 0.5]));
         }
-        FaultKind::Cut | FaultKind::PortDown | FaultKind::LoseCompletion => {}
+        FaultKind::Cut | FaultKind::PortDown | FaultKind::LoseCompletion | FaultKind::Restart => {}
     }
     if kind != FaultKind::Flap {
         spec.lasts = Some(lasts);
     }
     let has_way = !matches!(
         kind,
-        FaultKind::Flap | FaultKind::PortDown | FaultKind::LoseCompletion | FaultKind::SlowNode
+        FaultKind::Flap
+            | FaultKind::PortDown
+            | FaultKind::LoseCompletion
+            | FaultKind::SlowNode
+            | FaultKind::Restart
     );
     spec.way = has_way.then_some(way);
     let on_a_link = has_way || kind == FaultKind::Flap;

@@ -28,10 +28,12 @@ pub struct Kind {
     pub example: &'static str,
     /// Whether nodes may restart in its scenarios.
     pub restarts: bool,
-    parse: fn(Spanned<DeTable<'_>>) -> Result<Arc<dyn Fields>, toml::de::Error>,
+    parse: fn(Spanned<DeTable<'_>>) -> Parsed,
     check: fn(&dyn Any, u32) -> Rule,
     variant: fn(&dyn Any) -> Option<(&'static str, String)>,
 }
+
+type Parsed = Result<Arc<dyn Fields>, toml::de::Error>;
 
 /// A system's own fields, whatever their type.
 trait Fields: Any + fmt::Debug + Send + Sync {

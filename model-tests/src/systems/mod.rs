@@ -43,6 +43,7 @@ macro_rules! registry {
 // The registry: a line a system.
 registry! {
     locks::Locks,
+    messages::Messages,
 }
 
 /// A system as the registry knows it: by what can be done with a scenario of it.

@@ -5,7 +5,8 @@ use super::cluster::{Member, Shape};
 use super::stage::Play;
 use crate::explore::{Coverage, Size, Violation};
 use crate::oracle::{Leaks, Leftover};
-use crate::systems::messages::delivery::{Correspondence, Delivery, Sent};
+use crate::systems::messages::delivery::{Correspondence, Delivery};
+use crate::systems::messages::history::Sent;
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshStats, Rank};
@@ -51,7 +52,7 @@ impl Messages {
         let (nodes, messages) = (self.nodes, self.messages);
         member.rt.spawn(async move {
             for number in 0..messages {
-                let sent = Sent { life: ledger.borrow().life, number };
+                let sent = Sent { incarnation: ledger.borrow().life, number };
                 for peer in (0..nodes).filter(|peer| *peer != node) {
                     send(&mesh, Rank::from_index(peer), sent);
                     book.say(node, || format!("sends {sent} to n{peer}"));
@@ -63,26 +64,36 @@ impl Messages {
         });
     }
 
-    fn from(&self, cast: &Cast, from: u32, to: u32) -> Correspondence {
+    /// What is broken of the messages from one node to another.
+    fn broken(&self, cast: &Cast, from: u32, to: u32) -> Option<String> {
         let (sender, receiver) = (cast.0[from as usize].borrow(), cast.0[to as usize].borrow());
-        Correspondence {
-            arrived: receiver.arrived[from as usize].clone(),
-            sent: sender.sent,
-            life: sender.life,
-            resets: sender.resets[to as usize].clone(),
-            restarts: receiver.life,
+        let mut all = Correspondence::default();
+        (0..sender.life).for_each(|_| all.sender_restarted());
+        (0..sender.sent).for_each(|_| all.sends());
+        for &(life, message) in &receiver.arrived[from as usize] {
+            while all.receiver() < life {
+                all.receiver_restarted();
+            }
+            if let Err(text) = all.arrives(message) {
+                return Some(text);
+            }
         }
+        while all.receiver() < receiver.life {
+            all.receiver_restarted();
+        }
+        let told = sender.resets[to as usize].iter().find_map(|lost| all.told(*lost).err());
+        told.or_else(|| all.finish().err())
     }
 }
 
-fn send(mesh: &Mesh<Sim>, to: Rank, Sent { life, number }: Sent) {
-    let bytes = [life.to_le_bytes(), number.to_le_bytes()].concat();
+fn send(mesh: &Mesh<Sim>, to: Rank, Sent { incarnation, number }: Sent) {
+    let bytes = [incarnation.to_le_bytes(), number.to_le_bytes()].concat();
     mesh.send(to, CHANNEL, &bytes).expect("a mesh keeps more messages than a world has");
 }
 
 fn read(bytes: &[u8]) -> Option<Sent> {
     let (life, number) = bytes.split_first_chunk()?;
-    Some(Sent { life: u32::from_le_bytes(*life), number: u32::from_le_bytes(number.try_into().ok()?) })
+    Some(Sent { incarnation: u32::from_le_bytes(*life), number: u32::from_le_bytes(number.try_into().ok()?) })
 }
 
 async fn listen(mut inbox: Inbox, node: u32, ledger: Rc<RefCell<Ledger>>, book: Book) {
@@ -93,7 +104,7 @@ async fn listen(mut inbox: Inbox, node: u32, ledger: Rc<RefCell<Ledger>>, book: 
             Incoming::Message(message) => {
                 let from = message.from().index();
                 // What cannot be read was never sent by anybody, and counts as that.
-                let sent = read(message.bytes()).unwrap_or(Sent { life: u32::MAX, number: u32::MAX });
+                let sent = read(message.bytes()).unwrap_or(Sent { incarnation: u32::MAX, number: u32::MAX });
                 ledger.arrived[from].push((life, sent));
                 book.say(node, || format!("hears {sent} of n{from}"));
             }
@@ -152,9 +163,9 @@ impl Play for Messages {
     fn finish(&self, cast: &Cast, members: &[Member], _: &Book) -> Result<(), Violation> {
         for (from, to) in (0..self.nodes).flat_map(|from| (0..self.nodes).map(move |to| (from, to))) {
             if from != to
-                && let Some(broken) = Delivery::finish(Nanos::ZERO, from, to, &self.from(cast, from, to))
+                && let Some(text) = self.broken(cast, from, to)
             {
-                return Err(broken.into());
+                return Err(Delivery::violation(Nanos::ZERO, from, to, &text).into());
             }
         }
         for (node, member) in (0..).zip(members) {

@@ -1,3 +1,183 @@
-//! The room of the transport by itself: messages in order, each once, whatever breaks between two nodes.
+//! The room of the transport by itself: nodes that send each other messages while links fail and nodes restart.
+//!
+//! Messages arrive in order, each once, and of those that do not, the sender is told: that is all that the transport
+//! promises, and what [`delivery`] watches.
 
 pub mod delivery;
+pub mod history;
+mod meter;
+mod service;
+pub mod workload;
+
+pub use meter::MessageMeter;
+pub use service::{MessageClient, MessageService};
+
+use crate::fields::{Dice, Rule};
+use crate::history::{ClientId, RequestId};
+use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
+use crate::oracle::{Conduct, Oracles};
+use crate::record::Record;
+use crate::system::{Amount, Measured, Place, System};
+use delivery::MessageOracles;
+use history::{Event, What};
+use std::rc::Rc;
+use weft_protocols::rt::Rt;
+use weft_protocols::transport::MeshConfig;
+use weft_verbs::{Nanos, Verbs};
+use workload::{MessageWork, Plan, Request};
+
+/// The transport by itself: messages in storms, bursts and rings.
+pub struct Messages;
+
+/// What all clients of a run will send.
+pub struct Plans {
+    work: MessageWork,
+    nodes: u32,
+    seed: u64,
+}
+
+/// What a node counted, beside its transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct MessageCounts {
+    /// Messages that could not be read.
+    pub malformed: u64,
+}
+
+impl std::ops::AddAssign for MessageCounts {
+    fn add_assign(&mut self, other: MessageCounts) {
+        self.malformed += other.malformed;
+    }
+}
+
+impl System for Messages {
+    const KIND: &'static str = "messages";
+    const ABOUT: &'static str = "the transport by itself: messages in storms, bursts and rings";
+    const EXAMPLE: &'static str = "messages = 100";
+    const RESTARTS: bool = true;
+    const LEAST_NODES: u32 = 2;
+    const COSTS: &'static [(&'static str, &'static str)] = &[("transport", "control_frames")];
+
+    type Workload = MessageWork;
+    type Event = Event;
+    type Oracles = MessageOracles;
+    type Meter = MessageMeter;
+    type Counts = MessageCounts;
+    type Service<V: Verbs> = MessageService<V>;
+    type Client<V: Verbs> = MessageClient<V>;
+    type Plans = Plans;
+    type Plan = Plan;
+    type Request = Request;
+
+    fn check(work: &MessageWork, nodes: u32) -> Rule {
+        work.check(nodes)
+    }
+
+    fn amount(work: &MessageWork) -> Amount {
+        work.amount()
+    }
+
+    fn swarm(dice: &mut Dice<'_>, _: &str) -> MessageWork {
+        MessageWork::drawn(dice)
+    }
+
+    fn bench(_: u32, requests: u32, _: &str) -> MessageWork {
+        MessageWork::of(requests)
+    }
+
+    fn limited(work: MessageWork, requests: u32) -> MessageWork {
+        MessageWork { messages: Some(requests), duration: None, ..work }
+    }
+
+    fn mesh(work: &MessageWork, config: &mut MeshConfig) {
+        config.max_message = config.max_message.max(work.bytes.max);
+    }
+
+    fn oracles(_: &MessageWork, _: u32) -> MessageOracles {
+        MessageOracles::default()
+    }
+
+    fn start<V: Verbs, R: Record<Event>>(
+        place: &Place<V>,
+        _: &MessageWork,
+        record: &R,
+    ) -> Result<MessageService<V>, String> {
+        MessageService::start(place, record)
+    }
+
+    fn restarted<R: Record<Event>>(node: u32, at: Nanos, record: &R) {
+        record.record(Event { at, node, what: What::Restarted });
+    }
+
+    fn client<V: Verbs>(service: &MessageService<V>, _: ClientId) -> MessageClient<V> {
+        service.client()
+    }
+
+    fn plans(work: &MessageWork, nodes: u32, seed: u64) -> Plans {
+        Plans { work: work.clone(), nodes, seed }
+    }
+
+    fn plan(plans: &Rc<Plans>, id: ClientId) -> Plan {
+        Plan::new(&plans.work, plans.nodes, plans.seed, id)
+    }
+
+    fn next(plan: &mut Plan) -> (Nanos, Request) {
+        plan.next_message()
+    }
+
+    async fn perform<V: Verbs, R: Record<Event>>(
+        rt: &Rt<V>,
+        client: &mut MessageClient<V>,
+        _: RequestId,
+        request: Request,
+        record: &R,
+    ) {
+        client.send(rt, request, record).await;
+    }
+
+    fn counts<V: Verbs>(service: &MessageService<V>) -> MessageCounts {
+        MessageCounts { malformed: service.malformed() }
+    }
+
+    fn conduct(counts: &MessageCounts) -> Conduct {
+        Conduct { out_of_turn: 0, malformed: counts.malformed }
+    }
+
+    /// Nothing beyond what the transport keeps.
+    fn leftovers<V: Verbs>(_: &MessageService<V>) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    fn metrics(measured: Measured<'_, Messages>) -> Metrics {
+        let Measured { oracles, meter, mesh, busy, .. } = measured;
+        let messages = [
+            ("sent", "sent", meter.sent),
+            ("arrived", "arrived", meter.arrived),
+            ("told_lost", "told to be lost", meter.told_lost),
+            ("unended", "not arrived", oracles.unended()),
+        ];
+        let transport = [
+            ("reconnects", "connections made again", mesh.reconnects),
+            ("resent", "messages sent again", mesh.messages_repeated),
+            ("duplicates", "messages that came twice, dropped", mesh.duplicates),
+            ("control_frames", "frames for credits and acknowledgements", mesh.control_frames),
+            ("restarts", "restarts of nodes", meter.restarts),
+            ("peer_resets", "restarts that a peer was told of", mesh.peer_resets),
+        ];
+        Metrics {
+            rates: vec![
+                Rate::of("messages_per_second", "messages a second", meter.arrived, busy),
+                Rate::of("bytes_per_second", "bytes a second", meter.bytes, busy),
+            ],
+            groups: vec![
+                Group::new("messages", "Messages", Layout::Row, &messages),
+                Group::new("transport", "Transport", Layout::Column("what"), &transport),
+            ],
+            latencies: vec![Latencies {
+                key: "latency",
+                title: "Time from sending to arrival, in microseconds of virtual time",
+                heads: ["", "arrived"],
+                rows: vec![("message", meter.to_arrival())],
+            }],
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The transport by itself: cluster, messages, faults and order from the bytes.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_check::fuzz::system::<weft_check::systems::messages::Messages>(data));

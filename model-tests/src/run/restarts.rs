@@ -1,0 +1,64 @@
+//! Nodes that crash and are there again, empty: what ran on them starts anew.
+
+use super::RunError;
+use super::world::{World, refused};
+use crate::system::System;
+use weft_sim::NodeId;
+use weft_sim::fault::Fault;
+use weft_verbs::Nanos;
+
+/// The nodes that are down, with when they come back.
+#[derive(Debug, Default)]
+pub(super) struct Down(Vec<(Nanos, NodeId)>);
+
+impl Down {
+    /// When the next node comes back.
+    pub fn next(&self) -> Option<Nanos> {
+        self.0.iter().map(|(back, _)| *back).min()
+    }
+
+    fn is_down(&self, node: NodeId) -> bool {
+        self.0.iter().any(|(_, down)| *down == node)
+    }
+
+    fn back_by(&mut self, now: Nanos) -> Vec<NodeId> {
+        self.0.extract_if(.., |(back, _)| *back <= now).map(|(_, node)| node).collect()
+    }
+}
+
+impl<S: System> World<S> {
+    /// A node crashes; it is there again after `lasts`. One that is down already stays so.
+    pub(super) fn crash(&mut self, node: NodeId, lasts: Nanos) -> Result<bool, RunError> {
+        if self.down.is_down(node) {
+            return Ok(false);
+        }
+        let now = self.fabric.now();
+        self.fabric.plan(now, Fault::Crash { node }).map_err(refused)?;
+        self.fabric.run_until(now);
+        // Its clients are gone with it.
+        self.clients.retain(|(on, _)| *on != node.0);
+        self.down.0.push((now + lasts, node));
+        Ok(true)
+    }
+
+    /// The nodes that come back by `now` start anew.
+    pub(super) fn bring_back(&mut self, now: Nanos) -> Result<(), RunError> {
+        for node in self.down.back_by(now) {
+            let moment = self.fabric.now();
+            self.fabric.plan(moment, Fault::Restart { node }).map_err(refused)?;
+            self.fabric.run_until(moment);
+            S::restarted(node.0, moment, &self.recorder);
+            let incarnation = self.machines[node.index()].place.incarnation + 1;
+            let machine = self.machine(node, incarnation)?;
+            // What the old one holds is gone with the crash; dropping it drops handles.
+            self.machines[node.index()] = machine;
+            self.start_clients_of(node.index());
+        }
+        Ok(())
+    }
+
+    /// No node stays down.
+    pub(super) fn bring_all_back(&mut self) -> Result<(), RunError> {
+        self.bring_back(Nanos::MAX)
+    }
+}

@@ -1,0 +1,107 @@
+//! The transport by itself, under accidents and restarts, over seeds.
+
+use std::ops::{ControlFlow, Range};
+use weft_check::record::Record;
+use weft_check::run::{RunOptions, World};
+use weft_check::scenario::{FaultKind, Scenario};
+use weft_check::seeds::{self, Summary};
+use weft_check::systems::messages::Messages;
+use weft_check::systems::messages::history::{Event, Sent, What};
+
+const STORMY: &str = r#"
+[cluster]
+nodes = 4
+[transport]
+ack_timeout = 4
+retries = 1
+recv_buffers = 8
+[workload]
+kind = "messages"
+messages = 60
+bytes = { min = 16, max = 3000 }
+think = { min = "0us", max = "50us" }
+[run]
+limit = "20ms"
+settle = "3s"
+[[faults]]
+kind = "cut"
+rate = "1500/s"
+lasts = { min = "100us", max = "2ms" }
+[[faults]]
+kind = "duplicate"
+rate = "500/s"
+share = 0.3
+lasts = "500us"
+[[faults]]
+kind = "restart"
+rate = "400/s"
+lasts = { min = "10us", max = "1ms" }
+"#;
+
+fn scenario(text: &str) -> Scenario {
+    weft_check::parse(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
+    let summary = seeds::run(scenario, seeds, |_, _| ControlFlow::Continue(()));
+    assert!(summary.first_error.is_none(), "{:?}", summary.first_error);
+    if let Some(report) = &summary.first_failure {
+        panic!("seed {}: {:#?}", report.seed, report.violations.iter().take(3).collect::<Vec<_>>());
+    }
+    summary
+}
+
+#[test]
+fn every_message_arrives_once_and_in_order_while_links_fail_and_nodes_restart() {
+    for pattern in ["storm", "ring", "burst"] {
+        let mut scenario = scenario(STORMY);
+        scenario.workload.change::<Messages>(|work| {
+            work.pattern = toml::Value::from(pattern).try_into().expect("a pattern");
+        });
+        let summary = held(&scenario, 0..12);
+        let of = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
+        assert!(of(FaultKind::Cut) > 0 && of(FaultKind::Restart) > 0, "{pattern}: {:?}", summary.faults);
+        assert!(summary.metrics.count("transport", "reconnects") > 0, "{pattern}");
+        assert!(summary.metrics.count("messages", "told_lost") > 0, "{pattern}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let digest = |seed| {
+        let run = weft_check::run(&scenario(STORMY), seed, RunOptions::default());
+        run.unwrap_or_else(|error| panic!("{error}")).log_digest
+    };
+    assert_eq!(digest(3), digest(3));
+    assert_ne!(digest(3), digest(4));
+}
+
+#[test]
+fn a_system_that_promises_nothing_after_a_restart_refuses_restarts() {
+    let locks = STORMY.replace(
+        "kind = \"messages\"\nmessages = 60\nbytes = { min = 16, max = 3000 }",
+        "kind = \"locks\"\nscheme = \"srsl\"\nrequests = 6",
+    );
+    let error = weft_check::parse(&locks).expect_err("it has restarts").to_string();
+    assert!(error.ends_with("locks promises nothing where nodes restart"), "{error}");
+}
+
+/// What a run says to an event of a node's that nobody saw.
+fn made_up(what: What) -> Vec<&'static str> {
+    let calm = STORMY.split("[[faults]]").next().expect("a head");
+    let mut world = World::<Messages>::seeded(&scenario(calm), 1).unwrap_or_else(|error| panic!("{error}"));
+    world.start_clients();
+    let (recorder, rt) = (world.recorder().clone(), world.machines()[1].place.rt.clone());
+    world.start(1, async move { recorder.record(Event { at: rt.now(), node: 1, what }) });
+    let report = world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    report.checks.into_iter().filter(|check| !check.held).map(|check| check.oracle).collect()
+}
+
+#[test]
+fn a_message_that_nobody_sent_one_that_never_comes_and_a_damaged_one_are_noticed() {
+    let sent = Sent { incarnation: 0, number: 9_999 };
+    assert_eq!(made_up(What::Sent { to: 0, sent, bytes: 16 }), ["exactly once, in order"]);
+    assert_eq!(made_up(What::PeerRestarted { peer: 0, lost: 0 }), ["exactly once, in order"]);
+    let arrived = What::Arrived { from: 0, sent, bytes: 16, intact: false };
+    assert_eq!(made_up(arrived), ["exactly once, in order", "intact"]);
+}
