@@ -1,7 +1,7 @@
 //! A system's figures for people: tables of counts and of times.
 
 use crate::table::{Table, count, micros};
-use weft_check::metrics::{Group, Latencies, Layout, Percentiles};
+use weft_check::metrics::{Group, Latencies, Layout, Metrics, Percentiles};
 
 /// A table of counted numbers.
 pub fn group(group: &Group) -> Table {
@@ -23,10 +23,38 @@ pub fn group(group: &Group) -> Table {
     }
 }
 
+/// The unit of times, as tables of them have it.
+#[derive(Clone, Copy)]
+pub enum Clock {
+    /// The simulated fabric's.
+    Virtual,
+    /// A real one.
+    #[cfg(feature = "hw")]
+    Real,
+}
+
+/// A table of times with their unit.
+pub fn title(of: &str, clock: Clock) -> String {
+    match clock {
+        Clock::Virtual => format!("{of}, in microseconds of virtual time"),
+        #[cfg(feature = "hw")]
+        Clock::Real => format!("{of}, in microseconds"),
+    }
+}
+
+/// All of a system's tables: what came of requests, how long that took, and the rest.
+pub fn figures(metrics: &Metrics, clock: Clock, text: &mut String) {
+    let (first, rest) = metrics.groups.split_at(metrics.groups.len().min(1));
+    first.iter().for_each(|of| group(of).print(text));
+    metrics.latencies.iter().for_each(|of| latencies(of, clock).print(text));
+    rest.iter().for_each(|of| group(of).print(text));
+}
+
 /// A table of distributions of times.
-pub fn latencies(of: &Latencies) -> Table {
+fn latencies(of: &Latencies, clock: Clock) -> Table {
     let [what, counted] = of.heads;
-    let mut table = Table::new(of.title, 1, &[what, counted, "min", "mean", "p50", "p90", "p99", "max"]);
+    let title = title(of.title, clock);
+    let mut table = Table::new(&title, 1, &[what, counted, "min", "mean", "p50", "p90", "p99", "max"]);
     for (name, times) in &of.rows {
         table.row(percentiles(name, times));
     }

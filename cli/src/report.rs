@@ -1,9 +1,8 @@
 //! One run's report for people: the verdict first, then tables.
 
-use crate::metrics::{group, latencies};
+use crate::metrics::{Clock, figures};
 use crate::table::{Table, count, wrap};
 use std::fmt::Write;
-use weft_check::metrics::Metrics;
 use weft_check::run::{FaultCount, Report};
 use weft_verbs::Nanos;
 
@@ -15,7 +14,7 @@ pub fn text(report: &Report, rerun: &str) -> String {
     let mut text = verdict(report, rerun);
     title(&report.title, &mut text);
     cluster(report).print(&mut text);
-    figures(&report.metrics, &mut text);
+    figures(&report.metrics, Clock::Virtual, &mut text);
     let faults = faults(&report.faults);
     if !faults.is_empty() {
         faults.print(&mut text);
@@ -50,14 +49,6 @@ pub fn title(title: &str, text: &mut String) {
         text.push('\n');
         wrap(title, 0, text);
     }
-}
-
-/// The system's tables: what came of requests, how long that took, and all else.
-fn figures(metrics: &Metrics, text: &mut String) {
-    let (first, rest) = metrics.groups.split_at(metrics.groups.len().min(1));
-    first.iter().for_each(|of| group(of).print(text));
-    metrics.latencies.iter().for_each(|of| latencies(of).print(text));
-    rest.iter().for_each(|of| group(of).print(text));
 }
 
 /// What a run is about, and from which seed: the variant's name if there are variants, else the system's.
@@ -111,7 +102,7 @@ fn checks(report: &Report) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_check::metrics::{Group, Latencies, Layout, Percentiles, Rate};
+    use weft_check::metrics::{Group, Latencies, Layout, Metrics, Percentiles, Rate};
     use weft_check::oracle::{Check, Violation};
     use weft_check::run::Verdict;
     use weft_check::scenario::FaultKind;
@@ -152,7 +143,7 @@ mod tests {
                 groups: vec![Group::new("requests", "Requests", Layout::Row, &[("made", "made", 1_600)])],
                 latencies: vec![Latencies {
                     key: "latency",
-                    title: "Time from request to grant, in microseconds of virtual time",
+                    title: "Time from request to grant",
                     heads: ["mode", "granted"],
                     rows: vec![("exclusive", exclusive), ("shared", Percentiles::default())],
                 }],

@@ -88,7 +88,7 @@ pub struct Count {
 pub struct Latencies {
     /// Its name for programs.
     pub key: &'static str,
-    /// Its title for people; the unit is microseconds of virtual time.
+    /// Its title for people, without the unit.
     pub title: &'static str,
     /// What its lines tell apart, and what each counts.
     pub heads: [&'static str; 2],

@@ -2,7 +2,7 @@
 
 use super::coordinator::{AfterLoss, Outcome};
 use crate::exit::Exit;
-use crate::metrics::{group, latencies};
+use crate::metrics::{Clock, figures};
 use crate::table::{Table, count};
 use serde::Serialize;
 use weft_check::metrics::Metrics;
@@ -88,8 +88,7 @@ impl Judged {
             ));
         }
         self.facts().print(&mut text);
-        self.metrics.groups.iter().for_each(|of| group(of).print(&mut text));
-        self.metrics.latencies.iter().for_each(|of| latencies(of).print(&mut text));
+        figures(&self.metrics, Clock::Real, &mut text);
         text.push('\n');
         for check in &self.checks {
             let mark = if check.held { "held" } else { "VIOLATED" };

@@ -1,7 +1,7 @@
 //! What many runs came to. It does not depend on the order in which runs end.
 
 use crate::args::RunArgs;
-use crate::metrics::group;
+use crate::metrics::{Clock, group, title};
 use crate::table::{Table, count, micros, wrap};
 use crate::{report, run};
 use serde::Serialize;
@@ -247,7 +247,7 @@ impl Sum {
 impl TimeTable {
     fn table(&self) -> Table {
         let heads = [self.head, "of a run", "lowest run", "mean run", "highest run"];
-        let mut table = Table::new(self.title, 2, &heads);
+        let mut table = Table::new(&title(self.title, Clock::Virtual), 2, &heads);
         for (name, of) in &self.rows {
             for (figure, spread) in [("median", &of.p50_ns), ("p99", &of.p99_ns), ("maximum", &of.max_ns)] {
                 if spread.runs > 0 {

@@ -155,7 +155,7 @@ impl System for Locks {
             ],
             latencies: vec![Latencies {
                 key: "latency",
-                title: "Time from request to grant, in microseconds of virtual time",
+                title: "Time from request to grant",
                 heads: ["mode", "granted"],
                 rows: rows.map(|(name, mode)| (name, meter.to_the_grant(mode))).to_vec(),
             }],

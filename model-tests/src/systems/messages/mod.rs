@@ -174,7 +174,7 @@ impl System for Messages {
             ],
             latencies: vec![Latencies {
                 key: "latency",
-                title: "Time from sending to arrival, in microseconds of virtual time",
+                title: "Time from sending to arrival",
                 heads: ["", "arrived"],
                 rows: vec![("message", meter.to_arrival())],
             }],
