@@ -70,6 +70,12 @@ pub fn run(scenario: &Scenario, seed: u64, options: RunOptions<'_>) -> Result<Re
     systems::of(scenario)?.run(scenario, seed, options)
 }
 
+/// Every target of the fuzzers: the adapter, scenario files, and each system.
+pub fn fuzz_targets() -> Vec<(&'static str, fuzz::Body)> {
+    let systems = systems::all().iter().map(|system| (system.kind(), system.fuzz()));
+    fuzz::TARGETS.into_iter().chain(systems).collect()
+}
+
 /// The README's examples are compiled and run with the documentation's.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

@@ -19,6 +19,11 @@ pub trait Record<E>: Clone + 'static {
     }
 }
 
+/// Takes nothing down: for experiments that look at their clients themselves.
+impl<E> Record<E> for () {
+    fn record(&self, _: E) {}
+}
+
 /// Measures a history as it grows. `()` measures nothing.
 pub trait Meter<E>: 'static {
     /// The next event.

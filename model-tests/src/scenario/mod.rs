@@ -1,6 +1,6 @@
 //! Scenario files: a cluster, a workload, faults, and how long all that may take.
 //!
-//! [`Scenario::load`] reads one; what it accepts is described on the fields of [`Scenario`] and its parts. A
+//! [`load`](crate::load) reads one; what it accepts is described on the fields of [`Scenario`] and its parts. A
 //! file that cannot be run is refused with one line that names the file, the line, the field, the value, the
 //! bound and what to do; nothing is run by half.
 

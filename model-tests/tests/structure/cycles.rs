@@ -23,12 +23,6 @@ const CYCLES: &[((&str, &str), &str, &str, &str)] = &[
     (HCA, "packet", "datagram", "a datagram is a packet's body, and is gathered as the requester gathers"),
     (LOCKS, "ncosed", "content", "what a scheme still knows is said in one place for all schemes"),
     (LOCKS, "srsl", "content", "what a scheme still knows is said in one place for all schemes"),
-    (
-        CHECK,
-        "systems",
-        "fuzz",
-        "a registered system has a target of its own, and targets are made of the registry",
-    ),
     (CLI, "args", "explore", "the whole command line holds each command's own, which share its types"),
     (CLI, "sweep", "run", "many seeds are one kind of run, and each seed is run as `weft run` does"),
 ];
@@ -37,7 +31,6 @@ const HW: (&str, &str) = ("hw-backend", "");
 const SIM: (&str, &str) = ("sim-backend", "");
 const HCA: (&str, &str) = ("sim-backend", "hca");
 const LOCKS: (&str, &str) = ("protocols", "locks");
-const CHECK: (&str, &str) = ("model-tests", "");
 const CLI: (&str, &str) = ("cli", "");
 
 /// The sources of each crate of the workspace.

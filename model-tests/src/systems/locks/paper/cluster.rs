@@ -1,8 +1,11 @@
 //! The paper's cluster with a lock service on every node.
 
 use super::PaperError;
+use crate::system::{Place, System};
+use crate::systems::locks::Locks;
+use crate::systems::locks::workload::LockWork;
 use std::fmt::Display;
-use weft_protocols::locks::{Audit, LockClient, LockConfig, LockKey, LockService, LockStats, Scheme};
+use weft_protocols::locks::{Audit, LockClient, LockKey, LockService, LockStats, Scheme};
 use weft_protocols::rt::{Rt, RtConfig};
 use weft_protocols::transport::{Mesh, MeshConfig, Rank};
 use weft_sim::choice::Seeded;
@@ -31,9 +34,10 @@ impl Cluster {
             let rt = Rt::<Sim>::new(&ctx, RtConfig { wait, ..RtConfig::default() }).map_err(refused)?;
             let mesh = MeshConfig::new(Rank::from_index(node), names.clone());
             let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
-            let locks = LockService::start(&rt, &mesh, LockConfig::new(scheme, nodes)).map_err(refused)?;
-            fabric.mount(NodeId(node), Box::new(rt.program()));
-            Ok((rt, locks))
+            let place = Place { rt, mesh, node, nodes, incarnation: 0 };
+            let locks = Locks::start(&place, &LockWork::idle(scheme), &()).map_err(refused)?;
+            fabric.mount(NodeId(node), Box::new(place.rt.program()));
+            Ok((place.rt, locks))
         };
         let nodes = (0..nodes).map(start).collect::<Result<_, _>>()?;
         Ok(Cluster { fabric, nodes })
