@@ -6,15 +6,13 @@
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
-use weft_check::explore::{Options, Subject, Violation};
-use weft_check::worlds::book::Book;
-use weft_check::worlds::cluster::{Member, Shape};
-use weft_check::worlds::stage::{Play, Stage};
+use weft_check::explore::{Options, Report, Violation, explore};
+use weft_check::harness::{Harness, Member, Model, Recorder, Shape};
 use weft_protocols::transport::{Channel, Incoming, Mesh, Rank};
 use weft_sim::{Sim, SimMr};
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Wait};
 
-/// The world: how it is built, and whether it has the bug.
+/// The model: how it is built, and whether it has the bug.
 struct Relay {
     bug: bool,
 }
@@ -25,7 +23,7 @@ async fn give(mesh: Mesh<Sim>, to: Rank, at: RemoteSlice, bug: bool) {
     if bug {
         mesh.send(to, Channel(1), &[]).expect("there is room");
     }
-    mesh.write(to, at, &token).await.expect("this world has no faults");
+    mesh.write(to, at, &token).await.expect("there are no faults");
     if !bug {
         mesh.send(to, Channel(1), &[]).expect("there is room");
     }
@@ -39,19 +37,24 @@ async fn take(mesh: Mesh<Sim>, memory: SimMr, got: Rc<Cell<Option<u64>>>) {
     }
 }
 
-impl Play for Relay {
+impl Model for Relay {
     /// What is kept for the end: the memory, and what the second node found in it.
-    type Cast = (SimMr, Rc<Cell<Option<u64>>>);
+    type State = (SimMr, Rc<Cell<Option<u64>>>);
+
+    /// It is judged at its end alone. A protocol with a history brings oracles that watch it as it grows.
+    type Oracles = ();
 
     fn name(&self) -> &str {
         "relay"
     }
 
+    fn oracles(&self) {}
+
     fn shape(&self) -> Shape {
         Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
     }
 
-    fn start(&self, _: usize, members: &[Member], _: &Book) -> Self::Cast {
+    fn start(&self, _: usize, members: &[Member], _: &Recorder<()>) -> Self::State {
         let [near, far] = members else { unreachable!("the shape says two") };
         let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
         let memory = far.mesh.alloc(8, access).expect("eight bytes");
@@ -62,7 +65,7 @@ impl Play for Relay {
         (memory, got)
     }
 
-    fn finish(&self, (_, got): &Self::Cast, _: &[Member], _: &Book) -> Result<(), Violation> {
+    fn finish(&self, (_, got): &Self::State, _: &[Member], _: &Recorder<()>) -> Result<(), Violation> {
         match got.get() {
             Some(7) => Ok(()),
             other => Err(Violation::new("relay", format!("the second node has found {other:?}"))),
@@ -70,13 +73,35 @@ impl Play for Relay {
     }
 }
 
+/// Explores every order that matters.
+fn explored(bug: bool) -> Report {
+    let mut go_on = |_: &_| ControlFlow::Continue(());
+    let mut harness = Harness::new(Relay { bug });
+    explore(&mut harness, &Options::default(), &mut go_on).expect("the model is deterministic")
+}
+
 fn main() {
     let bug = std::env::args().any(|argument| argument == "--bug");
-    let mut go_on = |_: &_| ControlFlow::Continue(());
-    let mut world = Stage::new(Relay { bug });
-    let report = world.explore(&Options::default(), &mut go_on).expect("the world is deterministic");
+    let report = explored(bug);
     println!("{:?}: {} executions, all of them: {}", report.verdict, report.executions, report.exhaustive);
     if let Some(found) = report.counterexample {
         println!("{}, after {} choices", found.violation, found.choices.0.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_there_in_every_order() {
+        let report = explored(false);
+        assert!(report.held() && report.exhaustive && report.executions > 0);
+    }
+
+    #[test]
+    fn the_message_that_leaves_too_early_is_found() {
+        let found = explored(true).counterexample.expect("a violation");
+        assert_eq!(found.violation.oracle, "relay");
     }
 }

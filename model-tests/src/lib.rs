@@ -6,7 +6,8 @@
 //!
 //! What is run is a [`system::System`], which has a room of its own in [`systems`].
 //!
-//! [`mod@explore`] goes through every order of events that matters, of the [`worlds`] or of others.
+//! [`mod@explore`] goes through every order of events that matters, of any transition system; [`harness`] makes one of a
+//! model, programs on the nodes of a small cluster. The [`systems`] have their worlds, a room each.
 //!
 //! Nothing here is global, and nothing but [`mod@bench`] and the limits of [`mod@explore`] looks at the wall clock: the
 //! same scenario and seed give the same report, to the byte.
@@ -16,6 +17,7 @@ mod by_hand;
 pub mod explore;
 pub mod fields;
 pub mod fuzz;
+pub mod harness;
 pub mod history;
 mod mesh_counts;
 pub mod metrics;
@@ -26,7 +28,6 @@ pub mod scenario;
 pub mod seeds;
 pub mod system;
 pub mod systems;
-pub mod worlds;
 
 pub use mesh_counts::MeshCounts;
 

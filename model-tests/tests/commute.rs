@@ -3,11 +3,10 @@
 //! `sim-backend/tests/explore/commute.rs` holds small scripts to it; here it is the runtime, the transport with its
 //! reconnections, and the locks. `COMMUTE_SEEDS` looks longer.
 
-use weft_check::explore::{Blueprint, World};
-use weft_check::worlds::locks::Locks;
-use weft_check::worlds::messages::Messages;
-use weft_check::worlds::modes::Requests;
-use weft_check::worlds::stage::{Play, Scene, Stage};
+use weft_check::explore::{ModelFactory, TransitionSystem};
+use weft_check::harness::{Execution, Harness, Model};
+use weft_check::systems::locks::worlds::{Locks, Requests};
+use weft_check::systems::messages::worlds::Messages;
 use weft_protocols::locks::Scheme;
 use weft_sim::choice::Rng;
 use weft_sim::explore::{Enabled, Footprint, Outcome};
@@ -25,17 +24,17 @@ struct State {
     enabled: Vec<Enabled>,
 }
 
-fn state<P: Play>(scene: &mut Scene<P>) -> State {
+fn state<P: Model>(execution: &mut Execution<P>) -> State {
     let mut enabled = vec![];
-    scene.enabled(&mut enabled);
+    execution.enabled(&mut enabled);
     enabled.sort_unstable_by_key(|enabled| enabled.event);
-    State { parts: scene.fabric().fingerprint_parts(), enabled }
+    State { parts: execution.fabric().fingerprint_parts(), enabled }
 }
 
-fn walk<P: Play>(scene: &mut Scene<P>, rng: &mut Rng, mut faults: u32) -> (Vec<Taken>, Vec<State>) {
+fn walk<P: Model>(execution: &mut Execution<P>, rng: &mut Rng, mut faults: u32) -> (Vec<Taken>, Vec<State>) {
     let (mut path, mut states) = (vec![], vec![]);
     loop {
-        let now = state(scene);
+        let now = state(execution);
         let enabled = match now.enabled.len() {
             n @ 1.. if path.len() < 400 => now.enabled[rng.below(n as u64) as usize],
             _ => {
@@ -51,12 +50,17 @@ fn walk<P: Play>(scene: &mut Scene<P>, rng: &mut Rng, mut faults: u32) -> (Vec<T
             faults -= 1;
         }
         let mut print = Footprint::new();
-        scene.take(enabled.event, outcome, Some(&mut print)).unwrap();
+        execution.take(enabled.event, outcome, Some(&mut print)).unwrap();
         path.push(Taken { enabled, outcome, print });
     }
 }
 
-fn check<P: Play>(stage: &mut Stage<P>, scene: &mut Scene<P>, path: &[Taken], states: &[State]) -> usize {
+fn check<P: Model>(
+    harness: &mut Harness<P>,
+    execution: &mut Execution<P>,
+    path: &[Taken],
+    states: &[State],
+) -> usize {
     let mut pairs = 0;
     for i in 0..path.len().saturating_sub(1) {
         let (first, second) = (&path[i], &path[i + 1]);
@@ -64,12 +68,12 @@ fn check<P: Play>(stage: &mut Stage<P>, scene: &mut Scene<P>, path: &[Taken], st
         if at_rest || first.enabled.actor == second.enabled.actor || first.print.conflicts(&second.print) {
             continue;
         }
-        stage.reset(scene);
+        harness.reset(execution);
         let swapped = path[..i].iter().chain([second, first]);
         let name =
             |taken: &Taken| format!("{:x} {}\n  {}", taken.enabled.event.0, taken.outcome, taken.print);
         for taken in swapped {
-            let took = scene.take(taken.enabled.event, taken.outcome, None);
+            let took = execution.take(taken.enabled.event, taken.outcome, None);
             assert!(
                 took.is_ok(),
                 "at {i}, {} is not enabled:\n{}\n{}",
@@ -78,7 +82,7 @@ fn check<P: Play>(stage: &mut Stage<P>, scene: &mut Scene<P>, path: &[Taken], st
                 name(second)
             );
         }
-        let (there, here) = (&states[i + 2], state(scene));
+        let (there, here) = (&states[i + 2], state(execution));
         let differ = |(a, b): &(&(String, u128), &(String, u128))| a != b;
         let parts: Vec<_> = there.parts.iter().zip(&here.parts).filter(differ).map(|(a, _)| &a.0).collect();
         assert!(
@@ -102,17 +106,17 @@ fn seeds() -> u64 {
     std::env::var("COMMUTE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(8)
 }
 
-/// Walks through a play with none, one and two faults, and says how many pairs were swapped.
-fn swap<P: Play>(stage: &mut Stage<P>, what: &str) -> usize {
-    stage.allow(stage.faults().without(Outcome::Crash));
-    let mut scene = stage.root();
+/// Walks through a model with none, one and two faults, and says how many pairs were swapped.
+fn swap<P: Model>(harness: &mut Harness<P>, what: &str) -> usize {
+    harness.allow(harness.faults().without(Outcome::Crash));
+    let mut execution = harness.root();
     let mut pairs = 0;
     for seed in 0..seeds() {
         for faults in [0, 1, 2] {
-            stage.reset(&mut scene);
-            let (path, states) = walk(&mut scene, &mut Rng::from_seed(seed), faults);
+            harness.reset(&mut execution);
+            let (path, states) = walk(&mut execution, &mut Rng::from_seed(seed), faults);
             println!("{what} seed {seed}, {faults} faults: {} transitions", path.len());
-            pairs += check(stage, &mut scene, &path, &states);
+            pairs += check(harness, &mut execution, &path, &states);
         }
     }
     pairs
@@ -125,7 +129,7 @@ fn transitions_of_the_shipped_locks_that_do_not_conflict_commute() {
         for (wait, one_by_one) in [(Wait::Notify, false), (Wait::Poll, false), (Wait::Poll, true)] {
             let requests = Requests::read("x,s,x").unwrap();
             let name = format!("{scheme:?}");
-            let mut stage = Stage::new(Locks {
+            let mut harness = Harness::new(Locks {
                 name,
                 scheme,
                 requests,
@@ -135,7 +139,7 @@ fn transitions_of_the_shipped_locks_that_do_not_conflict_commute() {
                 warm: false,
                 shared_limit: None,
             });
-            pairs += swap(&mut stage, &format!("{scheme:?} {wait:?}"));
+            pairs += swap(&mut harness, &format!("{scheme:?} {wait:?}"));
         }
     }
     assert!(pairs > 100, "{pairs} pairs");
@@ -146,8 +150,8 @@ fn transitions_of_the_shipped_locks_that_do_not_conflict_commute() {
 fn transitions_of_the_transport_that_do_not_conflict_commute() {
     let mut pairs = 0;
     for (nodes, messages) in [(2, 2), (3, 1)] {
-        let mut stage = Stage::new(Messages { name: "messages", nodes, messages });
-        pairs += swap(&mut stage, &format!("{nodes} nodes"));
+        let mut harness = Harness::new(Messages { name: "messages", nodes, messages });
+        pairs += swap(&mut harness, &format!("{nodes} nodes"));
     }
     assert!(pairs > 100, "{pairs} pairs");
 }

@@ -5,12 +5,9 @@
 //! as explorations do. `MERGE_SEEDS` looks longer.
 
 use std::collections::HashMap;
-use weft_check::explore::{Blueprint, Coverage, Violation, World};
-use weft_check::worlds::book::Book;
-use weft_check::worlds::cluster::{Member, Shape};
-use weft_check::worlds::locks::{Cast, Locks};
-use weft_check::worlds::modes::Requests;
-use weft_check::worlds::stage::{Play, Scene, Stage, Unseen};
+use weft_check::explore::{Coverage, ModelFactory, TransitionSystem, Violation};
+use weft_check::harness::{Execution, Harness, Member, Model, Recorder, Shape, Unseen};
+use weft_check::systems::locks::worlds::{Locks, Requests, State, WorldOracles};
 use weft_protocols::locks::Scheme;
 use weft_protocols::rt::Digest;
 use weft_sim::choice::Rng;
@@ -21,9 +18,9 @@ use weft_verbs::Wait;
 type Way = Vec<(usize, Outcome)>;
 
 /// What a state offers: events by their kind and, where that lasts, their actor; with the places at which they were.
-fn offers(scene: &mut Scene<impl Play>) -> Vec<(u64, u64, FaultSet, bool, usize)> {
+fn offers(execution: &mut Execution<impl Model>) -> Vec<(u64, u64, FaultSet, bool, usize)> {
     let mut enabled = vec![];
-    scene.enabled(&mut enabled);
+    execution.enabled(&mut enabled);
     let tell = |(place, one): (usize, &Enabled)| {
         let name = if one.actor.is_lasting() { one.actor.0 } else { u64::MAX };
         (one.actor.0 >> 60, name, one.faults, one.at_rest, place)
@@ -33,16 +30,16 @@ fn offers(scene: &mut Scene<impl Play>) -> Vec<(u64, u64, FaultSet, bool, usize)
     offers
 }
 
-fn take(scene: &mut Scene<impl Play>, (place, outcome): (usize, Outcome)) {
+fn take(execution: &mut Execution<impl Model>, (place, outcome): (usize, Outcome)) {
     let mut enabled = vec![];
-    scene.enabled(&mut enabled);
-    scene.take(enabled[place].event, outcome, None).expect("it is enabled");
+    execution.enabled(&mut enabled);
+    execution.take(enabled[place].event, outcome, None).expect("it is enabled");
 }
 
 /// Whether something can happen, and only because nothing else can.
-fn is_at_rest(scene: &mut Scene<impl Play>) -> bool {
+fn is_at_rest(execution: &mut Execution<impl Model>) -> bool {
     let mut enabled = vec![];
-    scene.enabled(&mut enabled);
+    execution.enabled(&mut enabled);
     enabled.first().is_some_and(|event| event.at_rest)
 }
 
@@ -56,10 +53,10 @@ fn draw(kinds: FaultSet, faults: &mut u32, rng: &mut Rng) -> Outcome {
     kinds[rng.below(kinds.len() as u64) as usize]
 }
 
-/// Two scenes of one stage, and the ways by which states were reached.
-struct Pair<P: Play> {
-    stage: Stage<P>,
-    scenes: [Scene<P>; 2],
+/// Two executions of one harness, and the ways by which states were reached.
+struct Pair<P: Model> {
+    harness: Harness<P>,
+    executions: [Execution<P>; 2],
     ways: HashMap<u128, Way>,
     merges: usize,
     /// States that were met, and those of them in which every node could say what it knows.
@@ -71,51 +68,51 @@ struct Pair<P: Play> {
     faults: u32,
 }
 
-impl<P: Play> Pair<P> {
-    fn new(play: P, faults: u32) -> Pair<P> {
-        let mut stage = Stage::new(play);
+impl<P: Model> Pair<P> {
+    fn new(model: P, faults: u32) -> Pair<P> {
+        let mut harness = Harness::new(model);
         if faults > 0 {
-            stage.allow(stage.usual_faults());
+            harness.allow(harness.usual_faults());
         }
-        let scenes = [stage.root(), stage.root()];
-        Pair { stage, scenes, ways: HashMap::new(), merges: 0, states: 0, told: 0, one_in: 8, faults }
+        let executions = [harness.root(), harness.root()];
+        Pair { harness, executions, ways: HashMap::new(), merges: 0, states: 0, told: 0, one_in: 8, faults }
     }
 
     /// Walks once through the world. Says in what two states of one fingerprint differ, if it finds that.
     fn walk(&mut self, seed: u64) -> Result<(), String> {
         let mut rng = Rng::from_seed(seed);
         let (mut way, mut faults) = (Way::new(), self.faults);
-        self.stage.reset(&mut self.scenes[0]);
-        while way.len() < 400 && self.scenes[0].violation().is_none() {
-            let offers = offers(&mut self.scenes[0]);
+        self.harness.reset(&mut self.executions[0]);
+        while way.len() < 400 && self.executions[0].violation().is_none() {
+            let offers = offers(&mut self.executions[0]);
             if offers.is_empty() {
                 break;
             }
             let (.., kinds, _, place) = offers[rng.below(offers.len() as u64) as usize];
             let outcome = draw(kinds, &mut faults, &mut rng);
             way.push((place, outcome));
-            take(&mut self.scenes[0], (place, outcome));
-            self.told += usize::from(self.scenes[0].is_told());
+            take(&mut self.executions[0], (place, outcome));
+            self.told += usize::from(self.executions[0].is_told());
             self.states += 1;
-            if self.faults > 0 && !is_at_rest(&mut self.scenes[0]) {
+            if self.faults > 0 && !is_at_rest(&mut self.executions[0]) {
                 continue;
             }
-            let print = self.scenes[0].fingerprint().expect("it has one").0 ^ u128::from(faults);
+            let print = self.executions[0].fingerprint().expect("it has one").0 ^ u128::from(faults);
             let known = self.ways.entry(print).or_insert_with(|| way.clone()).clone();
             if known != way && rng.below(self.one_in) == 0 {
                 self.go_on(&known, faults, &mut rng).map_err(|why| format!("seed {seed}: {why}"))?;
                 self.merges += 1;
-                self.stage.reset(&mut self.scenes[0]);
-                way.iter().for_each(|&step| take(&mut self.scenes[0], step));
+                self.harness.reset(&mut self.executions[0]);
+                way.iter().for_each(|&step| take(&mut self.executions[0], step));
             }
         }
         Ok(())
     }
 
-    /// Goes on from where the first scene is and from where `other` leads, in the same way.
+    /// Goes on from where the first execution is and from where `other` leads, in the same way.
     fn go_on(&mut self, other: &Way, mut faults: u32, rng: &mut Rng) -> Result<(), String> {
-        let Pair { stage, scenes: [a, b], .. } = self;
-        stage.reset(b);
+        let Pair { harness, executions: [a, b], .. } = self;
+        harness.reset(b);
         other.iter().for_each(|&step| take(b, step));
         for after in 0..400 {
             if a.violation() != b.violation() {
@@ -172,9 +169,9 @@ fn seeds(default: u64) -> u64 {
     std::env::var("MERGE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
-/// Walks through a play, and says how many merges there were.
-fn merges(play: Locks, faults: u32, one_in: u64, seeds: u64, what: &str) -> usize {
-    let mut pair = Pair { one_in, ..Pair::new(play, faults) };
+/// Walks through a model, and says how many merges there were.
+fn merges(model: Locks, faults: u32, one_in: u64, seeds: u64, what: &str) -> usize {
+    let mut pair = Pair { one_in, ..Pair::new(model, faults) };
     for seed in 0..seeds {
         assert_eq!(pair.walk(seed), Ok(()), "{what}, faults: {faults}");
     }
@@ -212,10 +209,11 @@ fn states_at_rest_with_one_fingerprint_go_on_in_the_same_way_whatever_has_broken
 }
 
 /// The locks with a content that forgets a part of what a node knows.
-struct Forgetting(Locks, fn(&Member, &Cast, usize, &Unseen<'_>, &mut Digest) -> bool);
+struct Forgetting(Locks, fn(&Member, &State, usize, &Unseen<'_>, &mut Digest) -> bool);
 
-impl Play for Forgetting {
-    type Cast = Cast;
+impl Model for Forgetting {
+    type State = State;
+    type Oracles = WorldOracles;
 
     fn name(&self) -> &str {
         self.0.name()
@@ -225,35 +223,53 @@ impl Play for Forgetting {
         self.0.shape()
     }
 
-    fn book(&self) -> Book {
-        self.0.book()
+    fn oracles(&self) -> WorldOracles {
+        self.0.oracles()
     }
 
-    fn start(&self, script: usize, members: &[Member], book: &Book) -> Cast {
-        self.0.start(script, members, book)
+    fn start(&self, configuration: usize, members: &[Member], recorder: &Recorder<WorldOracles>) -> State {
+        self.0.start(configuration, members, recorder)
     }
 
-    fn is_rehearsed(&self) -> bool {
-        self.0.is_rehearsed()
+    fn warms_up(&self) -> bool {
+        self.0.warms_up()
     }
 
-    fn begin(&self, script: usize, cast: &mut Cast, members: &[Member], book: &Book) {
-        self.0.begin(script, cast, members, book);
+    fn begin(
+        &self,
+        configuration: usize,
+        state: &mut State,
+        members: &[Member],
+        recorder: &Recorder<WorldOracles>,
+    ) {
+        self.0.begin(configuration, state, members, recorder);
     }
 
-    fn finish(&self, cast: &Cast, members: &[Member], book: &Book) -> Result<(), Violation> {
-        self.0.finish(cast, members, book)
+    fn finish(
+        &self,
+        state: &State,
+        members: &[Member],
+        recorder: &Recorder<WorldOracles>,
+    ) -> Result<(), Violation> {
+        self.0.finish(state, members, recorder)
     }
 
-    fn coverage(&self, _: &Cast, _: &[Member], _: &mut Coverage) {}
+    fn coverage(&self, _: &State, _: &[Member], _: &mut Coverage) {}
 
-    fn content(&self, cast: &Cast, node: usize, of: &Member, unseen: &Unseen<'_>, to: &mut Digest) -> bool {
-        self.1(of, cast, node, unseen, to)
+    fn fingerprint(
+        &self,
+        state: &State,
+        node: usize,
+        of: &Member,
+        unseen: &Unseen<'_>,
+        to: &mut Digest,
+    ) -> bool {
+        self.1(of, state, node, unseen, to)
     }
 }
 
 /// With four nodes, two may wait for a third: who comes first is known to the lock's home alone.
-fn is_found(forgets: fn(&Member, &Cast, usize, &Unseen<'_>, &mut Digest) -> bool) -> bool {
+fn is_found(forgets: fn(&Member, &State, usize, &Unseen<'_>, &mut Digest) -> bool) -> bool {
     let mut pair = Pair::new(Forgetting(locks(Scheme::Srsl, Wait::Poll, "x,x,x,x"), forgets), 0);
     pair.one_in = 2;
     (0..60).any(|seed| pair.walk(seed).is_err())

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 use weft_check::explore::{Case, Counterexample, Entry, Hunt, Options, Size, Strategy, Walk, smallest};
-use weft_check::worlds::all;
+use weft_check::systems::worlds;
 
 fn entry(name: &str) -> Entry {
-    all().into_iter().find(|entry| entry.name == name).expect("it is in the list")
+    worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list")
 }
 
 fn options() -> Options {
@@ -14,7 +14,7 @@ fn options() -> Options {
 
 /// The readings break several promises; one of them is followed.
 fn looked_for(name: &str) -> Option<String> {
-    name.starts_with("literal-zero").then(|| "mutual exclusion".to_string())
+    name.starts_with("as-published-zero").then(|| "mutual exclusion".to_string())
 }
 
 /// Finds it by exploring, and makes it small.
@@ -48,7 +48,7 @@ fn a_bug_found_at_four_nodes_is_left_with_the_fewest_that_show_it() {
 /// It takes an exclusive and a shared request on two nodes, and nothing else.
 #[test]
 fn a_reading_found_among_more_requests_is_left_with_those_that_show_it() {
-    let name = "literal-zero-tail-holds-unswapped";
+    let name = "as-published-zero-tail-holds-unswapped";
     let small = explored(name, &Size::new([("modes", "xx,s")]));
     assert_eq!(small.run.violation.oracle, "mutual exclusion");
     let modes = small.size.text("modes").expect("modes");
@@ -59,7 +59,7 @@ fn a_reading_found_among_more_requests_is_left_with_those_that_show_it() {
 /// Three nodes are the fewest for this one, so it keeps them.
 #[test]
 fn a_world_is_not_made_smaller_than_what_shows_the_bug() {
-    let small = explored("literal-successor-first", &Size::new([("modes", "s,x,x")]));
+    let small = explored("as-published-successor-first", &Size::new([("modes", "s,x,x")]));
     let modes = small.size.text("modes").expect("modes");
     assert_eq!(modes.split(',').count(), 3, "{modes}");
     assert_eq!(modes.matches(['x', 's']).count(), 3, "{modes}");

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use weft_check::explore::{Choices, Expected, Options, Reduction, Report, Run, Size, Step, Tale, Verdict};
-use weft_check::worlds::all;
+use weft_check::explore::{
+    Choices, Expected, Options, Reduction, Report, Run, Size, Step, TraceEvent, Verdict,
+};
+use weft_check::systems::worlds;
 use weft_sim::explore::{FaultSet, Outcome};
 
 /// Explores a world of the list.
 fn explore(name: &str, modes: Option<&str>, options: &Options) -> Report {
-    let entry = all().into_iter().find(|entry| entry.name == name).expect("it is in the list");
+    let entry = worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list");
     let size = Size::new(modes.map(|modes| ("modes", modes)));
     let mut world = entry.build(&size).unwrap_or_else(|why| panic!("{name}: {why}"));
     let mut go_on = |_: &_| ControlFlow::Continue(());
@@ -22,8 +24,8 @@ fn options(reduction: Reduction, faults: u32) -> Options {
 }
 
 #[test]
-fn every_planted_bug_and_every_literal_reading_is_found() {
-    for entry in all().iter().filter(|entry| entry.expected != Expected::Held) {
+fn every_planted_bug_and_every_reading_as_published_is_found() {
+    for entry in worlds().iter().filter(|entry| entry.expected != Expected::Held) {
         let faults = u32::from(entry.expected == Expected::ViolatedUnderFaults);
         let report = explore(entry.name, None, &options(Reduction::Dpor, faults));
         assert_eq!(report.verdict, Verdict::Violated, "{}: {}", entry.name, entry.about);
@@ -113,7 +115,7 @@ fn the_shipped_locks_hold_in_every_order_of_small_worlds() {
         ("srsl-polling", "*,*,*"),
         ("srsl-notified", "*,*"),
         ("dqnl", "x,x,x"),
-        ("srsl-history", "*,*,*"),
+        ("srsl-linearizability", "*,*,*"),
         ("dqnl-polling", "x,x,x"),
         ("dqnl-notified", "x,x"),
         ("dqnl-cold", "x,x"),
@@ -206,7 +208,7 @@ fn messages_arrive_once_and_in_order_when_something_fails_after_a_restart() {
 /// that their new connection stands, the sender gives it up, and the message arrives while that end drains.
 #[test]
 fn a_message_that_meets_a_new_life_s_connection_while_it_drains_arrives_once() {
-    let entry = all().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
+    let entry = worlds().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
     let mut world = entry.build(&Size::default()).expect("its usual size");
     let steps = "5000040000000001, 5000040000000002 restart, 5000040000000002, 5000040000000003, 5000040000000004, \
         4000044000000001, 5000000000000002, 5000040000000005, 10000400000c0000 strand, 5000040000000006, \
@@ -226,14 +228,14 @@ fn a_message_that_meets_a_new_life_s_connection_while_it_drains_arrives_once() {
 /// that was sent.
 fn ends(run: &Run) -> BTreeSet<(String, bool)> {
     let (mut underway, mut ends) = (BTreeMap::new(), BTreeSet::new());
-    for tale in run.tales.iter().flatten() {
+    for tale in run.trace.iter().flatten() {
         let (packet, arrived) = match tale {
-            Tale::Send { packet, text, .. } => {
+            TraceEvent::Send { packet, text, .. } => {
                 assert_eq!(underway.insert(packet, text.clone()), None, "#{packet:x}: {}", run.log());
                 continue;
             }
-            Tale::Arrive { packet, .. } => (packet, true),
-            Tale::Lost { packet } => (packet, false),
+            TraceEvent::Arrive { packet, .. } => (packet, true),
+            TraceEvent::Lost { packet } => (packet, false),
             _ => continue,
         };
         let text = underway.remove(packet).unwrap_or_else(|| panic!("#{packet:x}: {}", run.log()));
@@ -257,7 +259,7 @@ fn hit_somewhere(run: &Run, from: usize, kinds: FaultSet) -> Vec<Choices> {
 /// that, every event has something to tell and what is sent has an end, the connection managers' messages among it.
 #[test]
 fn a_run_tells_of_each_event_and_of_the_end_of_all_that_was_sent() {
-    let entry = all().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
+    let entry = worlds().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
     let mut world = entry.build(&Size::default()).expect("its usual size");
     let kinds = world.usual_faults();
     let options = Options { kinds, ..options(Reduction::Dpor, 2) };
@@ -265,9 +267,9 @@ fn a_run_tells_of_each_event_and_of_the_end_of_all_that_was_sent() {
     let mut replay = |choices: &Choices| {
         let run = world.replay(choices, &options, true).expect("deterministic");
         assert_eq!(run.violation, None, "{}", run.log());
-        for (tales, step) in run.tales.iter().zip(&run.choices.0) {
+        for (trace, step) in run.trace.iter().zip(&run.choices.0) {
             // A packet that is late is under way, and that is all.
-            let told = !tales.is_empty() || step.outcome == Outcome::Delay;
+            let told = !trace.is_empty() || step.outcome == Outcome::Delay;
             assert!(told, "{:x} {}: {}", step.event.0, step.outcome, run.log());
         }
         seen.extend(ends(&run));
@@ -290,7 +292,7 @@ fn a_run_tells_of_each_event_and_of_the_end_of_all_that_was_sent() {
 #[test]
 fn the_paper_s_protocol_holds_with_every_repair() {
     for modes in ["*,*", "x,sx"] {
-        let report = explore("literal-repaired", Some(modes), &options(Reduction::Dpor, 0));
+        let report = explore("as-published-repaired", Some(modes), &options(Reduction::Dpor, 0));
         assert!(report.held() && report.exhaustive, "{modes}: {:?}", report.counterexample);
         let unreached: Vec<_> = report.unreached().collect();
         assert!(unreached.is_empty() || modes == "*,*", "{modes}: never {unreached:?}");

@@ -6,7 +6,7 @@ use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
-use weft_check::explore::{Reduction, Size, Strategy, Subject, Value};
+use weft_check::explore::{AnyModel, Reduction, Size, Strategy, Value};
 use weft_sim::explore::{FaultSet, Outcome};
 
 /// Examples of `weft check`.
@@ -166,8 +166,8 @@ impl Kinds {
     /// # Errors
     ///
     /// The world does not have one of them, or none at all.
-    pub fn of(&self, subject: &dyn Subject, faults: u32) -> Result<FaultSet, Failure> {
-        let (name, has) = (subject.name(), subject.faults());
+    pub fn of(&self, model: &dyn AnyModel, faults: u32) -> Result<FaultSet, Failure> {
+        let (name, has) = (model.name(), model.faults());
         if faults > 0 && has.is_empty() {
             return Err(Failure::bad_input(format!("{name} is a world without faults: leave out --faults")));
         }
@@ -176,7 +176,7 @@ impl Kinds {
             let text = format!("{name} has no fault '{strange}'; it has: {known}");
             return Err(Failure::bad_input(text));
         }
-        Ok(if self.kinds.is_empty() { subject.usual_faults() } else { self.kinds.iter().copied().collect() })
+        Ok(if self.kinds.is_empty() { model.usual_faults() } else { self.kinds.iter().copied().collect() })
     }
 }
 

@@ -10,17 +10,19 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use weft_check::explore::{Case, Entry, Expected, Found, Hunt, Key, Options, Report, Size, Stopped, Subject};
+use weft_check::explore::{
+    AnyModel, Case, Entry, Expected, Found, Hunt, Key, Options, Report, Size, Stopped,
+};
 
 /// Explores, reports, saves what failed.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let Some(world) = &args.world else { return list(args.leaves.json) };
     let entry = find(world)?;
-    let mut subject = build(&entry, &args.sizes.size())?;
+    let mut model = build(&entry, &args.sizes.size())?;
     interrupt::install();
-    let options = options(args, subject.as_ref())?;
-    let mut report = explore(args, &options, subject.as_mut())?;
-    let saved = save(args, &options, &entry, subject.as_mut(), &mut report)?;
+    let options = options(args, model.as_ref())?;
+    let mut report = explore(args, &options, model.as_mut())?;
+    let saved = save(args, &options, &entry, model.as_mut(), &mut report)?;
     let checked = Checked { report: &report, expected: entry.expected, file: saved };
     match args.leaves.json {
         true => output::json(&checked)?,
@@ -33,11 +35,11 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     })
 }
 
-fn options(args: &CheckArgs, subject: &dyn Subject) -> Result<Options, Failure> {
+fn options(args: &CheckArgs, model: &dyn AnyModel) -> Result<Options, Failure> {
     Ok(Options {
         reduction: args.reduction,
         faults: args.faults,
-        kinds: args.kinds.of(subject, args.faults)?,
+        kinds: args.kinds.of(model, args.faults)?,
         oracle: args.oracle.clone(),
         max_depth: args.max_depth,
         max_time: args.max_seconds,
@@ -47,7 +49,7 @@ fn options(args: &CheckArgs, subject: &dyn Subject) -> Result<Options, Failure> 
     })
 }
 
-fn explore(args: &CheckArgs, options: &Options, subject: &mut dyn Subject) -> Result<Report, Failure> {
+fn explore(args: &CheckArgs, options: &Options, model: &mut dyn AnyModel) -> Result<Report, Failure> {
     let mut progress = Progress::begin(args.leaves.quiet);
     let mut watch = |at: &weft_check::explore::Progress| {
         let words = || {
@@ -60,7 +62,7 @@ fn explore(args: &CheckArgs, options: &Options, subject: &mut dyn Subject) -> Re
         progress.at(at.share, words);
         if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let result = subject.explore(options, &mut watch);
+    let result = model.explore(options, &mut watch);
     progress.end();
     result.map_err(Failure::unfinished)
 }
@@ -70,11 +72,11 @@ fn save(
     args: &CheckArgs,
     options: &Options,
     entry: &Entry,
-    subject: &mut dyn Subject,
+    model: &mut dyn AnyModel,
     report: &mut Report,
 ) -> Result<Option<PathBuf>, Failure> {
     let Some(found) = &mut report.counterexample else { return Ok(None) };
-    let case = Case { size: subject.size(), run: found.clone() };
+    let case = Case { size: model.size(), run: found.clone() };
     let how = Found {
         by: args.reduction.to_string(),
         faults: args.faults,
@@ -84,7 +86,7 @@ fn save(
     };
     let failure = files::smallest(entry, case, Hunt::explored(report.executions), options, how)?;
     (found.choices, found.violation) = (failure.choices.clone(), failure.violation.clone());
-    let path = files::place(args.leaves.save.as_deref(), subject.name());
+    let path = files::place(args.leaves.save.as_deref(), model.name());
     files::save(&path, &failure)?;
     Ok(Some(path))
 }
@@ -122,7 +124,9 @@ impl Checked<'_> {
                 };
                 let _ = writeln!(text, "  {} choices lead to it{faults}", found.choices.0.len());
                 if self.expected != Expected::Held {
-                    text.push_str("  It was to be found: the world has a planted or literal bug.\n");
+                    text.push_str(
+                        "  It was to be found: the world has a planted bug, or is the paper as published.\n",
+                    );
                 }
             }
             (None, true) => {

@@ -29,8 +29,8 @@ pub fn smallest(
     };
     let Case { size, run } =
         explore::smallest(entry, case, hunt, options, &mut watch).map_err(Exit::unfinished)?;
-    let mut subject = build(entry, &size)?;
-    let again = subject.replay(&run.choices, options, true).map_err(Exit::unfinished)?;
+    let mut model = build(entry, &size)?;
+    let again = model.replay(&run.choices, options, true).map_err(Exit::unfinished)?;
     let larger = (size != before).then_some(before);
     let failure = Failure::new(entry.name, size, run.choices, &again, options).ok_or_else(|| {
         Exit::unfinished("the failing run did not fail again: the world is not deterministic")

@@ -11,12 +11,12 @@ mod swarm;
 mod walks;
 
 use crate::exit::Failure;
-use weft_check::explore::{Entry, Size, Subject, toy};
-use weft_check::worlds;
+use weft_check::explore::{AnyModel, Entry, Size, toy};
+use weft_check::systems;
 
 /// Every world, in the order of the list.
 fn all() -> Vec<Entry> {
-    let mut all = worlds::all();
+    let mut all = systems::worlds();
     all.extend(toy::all());
     all
 }
@@ -28,6 +28,6 @@ fn find(name: &str) -> Result<Entry, Failure> {
 }
 
 /// Builds a world.
-fn build(entry: &Entry, size: &Size) -> Result<Box<dyn Subject>, Failure> {
+fn build(entry: &Entry, size: &Size) -> Result<Box<dyn AnyModel>, Failure> {
     entry.build(size).map_err(|error| Failure::bad_input(format!("{}: {error}", entry.name)))
 }

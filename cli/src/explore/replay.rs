@@ -14,8 +14,8 @@ use weft_check::explore::{Failure as Saved, Run, Violation};
 pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     let saved = files::load(&args.file)?;
     let entry = find(&saved.world).map_err(|error| error.at(args.file.display()))?;
-    let mut subject = build(&entry, &saved.params)?;
-    let run = subject.replay(&saved.choices, &saved.options(), true).map_err(Failure::unfinished)?;
+    let mut model = build(&entry, &saved.params)?;
+    let run = model.replay(&saved.choices, &saved.options(), true).map_err(Failure::unfinished)?;
     if let Some(out) = &args.diagram {
         draw(out, &saved, &run)?;
     }

@@ -6,7 +6,9 @@ use super::{build, files};
 use crate::exit::Failure;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use weft_check::explore::{Case, Counterexample, Entry, Found, Hunt, Options, Size, Strategy, Subject, Walk};
+use weft_check::explore::{
+    AnyModel, Case, Counterexample, Entry, Found, Hunt, Options, Size, Strategy, Walk,
+};
 use weft_sim::explore::Outcome;
 
 /// A world that is run at random.
@@ -22,22 +24,21 @@ impl Walks {
     /// What a command line asks for.
     pub fn new(entry: Entry, args: &FuzzArgs) -> Result<Walks, Failure> {
         // What cannot be built is told before any thread begins.
-        let subject = build(&entry, &args.sizes.size())?;
-        let usual = if subject.faults().is_empty() { 0 } else { 2 };
+        let model = build(&entry, &args.sizes.size())?;
+        let usual = if model.faults().is_empty() { 0 } else { 2 };
         let faults = args.faults.unwrap_or(usual);
-        let options =
-            Options { faults, kinds: args.kinds.of(subject.as_ref(), faults)?, ..Options::default() };
-        let size = subject.size();
+        let options = Options { faults, kinds: args.kinds.of(model.as_ref(), faults)?, ..Options::default() };
+        let size = model.size();
         Ok(Walks { entry, size, strategy: args.strategy, options, save: args.leaves.save.clone() })
     }
 
-    fn walk(&self, subject: &mut dyn Subject, seed: u64) -> Result<Walk, Failure> {
+    fn walk(&self, model: &mut dyn AnyModel, seed: u64) -> Result<Walk, Failure> {
         let mut walk = None;
         let mut keep = |_, one| {
             walk = Some(one);
             ControlFlow::Break(())
         };
-        let walked = subject.walks(self.strategy, &mut std::iter::once(seed), &self.options, &mut keep);
+        let walked = model.walks(self.strategy, &mut std::iter::once(seed), &self.options, &mut keep);
         walked.map_err(Failure::unfinished)?;
         walk.ok_or_else(|| Failure::unfinished("a seed made no run"))
     }
@@ -49,17 +50,17 @@ impl Target for Walks {
     }
 
     fn runner(&self) -> Result<Runner<'_>, Failure> {
-        let mut subject = build(&self.entry, &self.size)?;
+        let mut model = build(&self.entry, &self.size)?;
         Ok(Box::new(move |seed| {
-            let walk = self.walk(subject.as_mut(), seed)?;
+            let walk = self.walk(model.as_mut(), seed)?;
             let violation = walk.violation.as_ref().map(ToString::to_string);
             Ok(Seed { seed, violation, faults: faults(&walk) })
         }))
     }
 
     fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure> {
-        let mut subject = build(&self.entry, &self.size)?;
-        let Walk { choices, violation } = self.walk(subject.as_mut(), seed)?;
+        let mut model = build(&self.entry, &self.size)?;
+        let Walk { choices, violation } = self.walk(model.as_mut(), seed)?;
         let violation = violation.ok_or_else(|| Failure::unfinished("a failing seed did not fail again"))?;
         let found = Counterexample { violation, choices };
         let case = Case { size: self.size.clone(), run: found };

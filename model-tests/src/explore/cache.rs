@@ -4,7 +4,7 @@
 //! explored again only in what slept there every time before and does not sleep now.
 
 use super::intern::Interner;
-use super::world::Fingerprint;
+use super::system::Fingerprint;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use weft_sim::explore::{Actor, Outcome};

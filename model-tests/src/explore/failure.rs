@@ -4,7 +4,7 @@ use super::choices::Choices;
 use super::options::Options;
 use super::run::Run;
 use super::size::Size;
-use super::world::Violation;
+use super::system::Violation;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weft_sim::explore::{FaultSet, Outcome};

@@ -3,7 +3,7 @@
 use super::choices::Choices;
 use super::options::Options;
 use super::run::replay;
-use super::world::{Blueprint, Stuck, Violation};
+use super::system::{ModelFactory, Stuck, Violation};
 use weft_sim::explore::Outcome;
 
 /// The shortest list that this finds of choices whose run breaks the same promise: first with as few faults as
@@ -15,13 +15,13 @@ use weft_sim::explore::Outcome;
 /// # Errors
 ///
 /// The world does not let an event happen that it called enabled.
-pub fn minimise<B: Blueprint>(
-    blueprint: &mut B,
+pub fn minimise<B: ModelFactory>(
+    factory: &mut B,
     choices: &Choices,
     violation: &Violation,
     options: &Options,
 ) -> Result<Choices, Stuck> {
-    let mut shrink = Shrink { blueprint, oracle: &violation.oracle, options };
+    let mut shrink = Shrink { factory, oracle: &violation.oracle, options };
     let mut best = choices.clone();
     loop {
         let before = best.clone();
@@ -35,14 +35,14 @@ pub fn minimise<B: Blueprint>(
 }
 
 struct Shrink<'a, B> {
-    blueprint: &'a mut B,
+    factory: &'a mut B,
     oracle: &'a str,
     options: &'a Options,
 }
 
-impl<B: Blueprint> Shrink<'_, B> {
+impl<B: ModelFactory> Shrink<'_, B> {
     fn fails(&mut self, choices: &Choices) -> Result<bool, Stuck> {
-        let run = replay(self.blueprint, choices, self.options, false)?;
+        let run = replay(self.factory, choices, self.options, false)?;
         Ok(run.violation.is_some_and(|violation| violation.oracle == self.oracle))
     }
 

@@ -1,12 +1,14 @@
-//! The explorer: runs a world again and again from its root, each time with other choices, until every order that
-//! matters was seen.
+//! The explorer: runs a transition system again and again from its root, each time with other choices, until every order
+//! that matters was seen.
 //!
-//! A [`World`] says what can happen next and lets it happen; a [`Blueprint`] makes worlds. [`explore()`] does the rest,
+//! A [`TransitionSystem`] says what can happen next and lets it happen; a [`ModelFactory`] makes its executions. [`explore()`] does the rest,
 //! within the limits of its [`Options`], and gives a [`Report`].
 
+mod any_model;
 mod cache;
 mod choices;
 mod failure;
+mod happens_before;
 mod intern;
 mod minimise;
 mod options;
@@ -15,16 +17,15 @@ mod run;
 mod search;
 mod size;
 mod smaller;
-mod subject;
-mod tale;
+mod system;
 #[cfg(test)]
 mod tests;
 pub mod toy;
-mod trace;
+mod trace_event;
 mod tree;
 mod walk;
-mod world;
 
+pub use any_model::{AnyModel, Entry, Expected, Watch};
 pub use choices::{Choices, Step};
 pub use failure::{Failure, FailureError, Found};
 pub use minimise::minimise;
@@ -34,7 +35,6 @@ pub use run::{Run, replay};
 pub use search::{ExploreError, Progress, explore};
 pub use size::{Key, Size, SizeError, Value};
 pub use smaller::{Case, Hunt, SmallerError, smallest};
-pub use subject::{Entry, Expected, Subject, Watch};
-pub use tale::{BandState, Tale};
+pub use system::{Coverage, Fingerprint, ModelFactory, Stuck, TransitionSystem, Violation};
+pub use trace_event::{BandState, TraceEvent};
 pub use walk::{Strategy, Walk, walk};
-pub use world::{Blueprint, Coverage, Fingerprint, Stuck, Violation, World};

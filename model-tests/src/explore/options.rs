@@ -1,6 +1,6 @@
 //! What an exploration is to do, and within which limits.
 
-use super::world::Violation;
+use super::system::Violation;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

@@ -2,7 +2,7 @@
 
 use super::choices::Choices;
 use super::options::Reduction;
-use super::world::{Coverage, Fingerprint, Violation};
+use super::system::{Coverage, Fingerprint, Violation};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

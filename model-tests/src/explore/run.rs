@@ -2,8 +2,8 @@
 
 use super::choices::{Choices, Step};
 use super::options::Options;
-use super::tale::Tale;
-use super::world::{Blueprint, Stuck, Violation, World};
+use super::system::{ModelFactory, Stuck, TransitionSystem, Violation};
+use super::trace_event::TraceEvent;
 use weft_sim::explore::{Enabled, Outcome};
 
 /// One execution.
@@ -16,7 +16,7 @@ pub struct Run {
     /// The columns of its diagram.
     pub columns: Vec<String>,
     /// What happened at each choice; and, last, what happened after them. Empty unless somebody asked.
-    pub tales: Vec<Vec<Tale>>,
+    pub trace: Vec<Vec<TraceEvent>>,
 }
 
 impl Run {
@@ -24,12 +24,12 @@ impl Run {
     pub fn log(&self) -> String {
         use std::fmt::Write;
         let mut text = String::new();
-        for (number, tales) in self.tales.iter().enumerate() {
+        for (number, trace) in self.trace.iter().enumerate() {
             if let Some(step) = self.choices.0.get(number) {
                 let _ = writeln!(text, "{:4} {:x} {}", number + 1, step.event.0, step.outcome);
             }
-            for tale in tales {
-                let _ = writeln!(text, "       {tale}");
+            for event in trace {
+                let _ = writeln!(text, "       {event}");
             }
         }
         if let Some(violation) = &self.violation {
@@ -54,34 +54,34 @@ impl Run {
 /// # Errors
 ///
 /// The world does not let an event happen that it called enabled.
-pub fn replay<B: Blueprint>(
-    blueprint: &mut B,
+pub fn replay<B: ModelFactory>(
+    factory: &mut B,
     choices: &Choices,
     options: &Options,
-    narrate: bool,
+    traced: bool,
 ) -> Result<Run, Stuck> {
-    blueprint.allow(options.kinds);
-    let mut world = blueprint.root();
-    if narrate {
-        world.narrate();
+    factory.allow(options.kinds);
+    let mut world = factory.root();
+    if traced {
+        world.record_trace();
     }
     let mut wanted = Wanted::new(choices);
-    let mut tales = Vec::new();
+    let mut trace = Vec::new();
     let pick = |enabled: &[Enabled]| wanted.pick(enabled);
-    let seen = |world: &mut B::World| {
-        if narrate {
-            tales.push(world.told())
+    let seen = |world: &mut B::System| {
+        if traced {
+            trace.push(world.take_trace())
         }
     };
     let (choices, violation) = drive(&mut world, options.max_depth, pick, seen)?;
-    if narrate {
-        tales.push(world.told());
+    if traced {
+        trace.push(world.take_trace());
     }
-    Ok(Run { choices, violation, columns: world.columns(), tales })
+    Ok(Run { choices, violation, columns: world.columns(), trace })
 }
 
 /// Runs a world to its end, by the choices of `pick`, which says which event and how.
-pub(super) fn drive<W: World>(
+pub(super) fn drive<W: TransitionSystem>(
     world: &mut W,
     max_depth: u32,
     mut pick: impl FnMut(&[Enabled]) -> (usize, Outcome),

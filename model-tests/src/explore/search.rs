@@ -1,13 +1,13 @@
 //! The search itself: depth first, every execution from the root.
 
+use super::any_model::Watch;
 use super::cache::{Cache, Visit, Ways};
 use super::choices::Choices;
+use super::happens_before::HappensBefore;
 use super::options::{Options, Reduction};
 use super::report::{Report, Stopped};
-use super::subject::Watch;
-use super::trace::Trace;
+use super::system::{Coverage, ModelFactory, Stuck, TransitionSystem, Violation};
 use super::tree::{Entered, Tree};
-use super::world::{Blueprint, Coverage, Stuck, Violation, World};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use weft_sim::explore::{Enabled, FaultSet, Footprint, Outcome};
@@ -47,25 +47,25 @@ pub enum ExploreError {
 /// # Errors
 ///
 /// The world is not deterministic, or its states cannot be told apart and were to be cached.
-pub fn explore<B: Blueprint>(
-    blueprint: &mut B,
+pub fn explore<B: ModelFactory>(
+    factory: &mut B,
     options: &Options,
     watch: Watch<'_>,
 ) -> Result<Report, ExploreError> {
-    let report = Report::new(blueprint.name(), options.reduction, options.faults);
-    blueprint.allow(options.faults_of(FaultSet::ALL, options.faults));
+    let report = Report::new(factory.name(), options.reduction, options.faults);
+    factory.allow(options.faults_of(FaultSet::ALL, options.faults));
     let caches = options.reduction == Reduction::Cache;
-    blueprint.compare(caches || options.merges() || options.collect_ends);
+    factory.compare(caches || options.merges() || options.collect_ends);
     // Where every state is asked what it knows, programs had better be there.
-    blueprint.learn(!caches);
-    let world = blueprint.root();
-    blueprint.learn(false);
+    factory.memoise(!caches);
+    let world = factory.root();
+    factory.memoise(false);
     let mut search = Search {
-        blueprint,
+        factory,
         options,
         world,
         report,
-        trace: Trace::new(),
+        order: HappensBefore::new(),
         tree: Tree::new(),
         cache: Cache::new(options.max_cache),
         enabled: Vec::new(),
@@ -79,12 +79,12 @@ pub fn explore<B: Blueprint>(
     Ok(search.finish())
 }
 
-struct Search<'a, B: Blueprint> {
-    blueprint: &'a mut B,
+struct Search<'a, B: ModelFactory> {
+    factory: &'a mut B,
     options: &'a Options,
-    world: B::World,
+    world: B::System,
     report: Report,
-    trace: Trace,
+    order: HappensBefore,
     tree: Tree,
     cache: Cache,
     enabled: Vec<Enabled>,
@@ -99,7 +99,7 @@ struct Search<'a, B: Blueprint> {
 /// From how many events on it is less work to save a state than to come to it again.
 const WORTH_SAVING: usize = 8;
 
-impl<B: Blueprint> Search<'_, B> {
+impl<B: ModelFactory> Search<'_, B> {
     fn run(&mut self, watch: Watch<'_>) -> Result<(), ExploreError> {
         loop {
             self.descend()?;
@@ -112,7 +112,7 @@ impl<B: Blueprint> Search<'_, B> {
                 self.report.exhaustive = self.report.passed_over == 0;
                 return Ok(());
             };
-            self.cache.go_back(self.trace.len());
+            self.cache.go_back(self.order.len());
             self.repeat()?;
             self.take(&enabled, outcome)?;
         }
@@ -130,7 +130,7 @@ impl<B: Blueprint> Search<'_, B> {
             if !self.enabled.is_empty() && self.is_too_deep() {
                 return Ok(());
             }
-            let entered = self.tree.enter(&self.enabled, &mut self.trace, self.options);
+            let entered = self.tree.enter(&self.enabled, &mut self.order, self.options);
             if entered != Entered::End && !self.is_to_be_explored()? {
                 self.report.redundant += 1;
                 self.tree.leave();
@@ -157,9 +157,9 @@ impl<B: Blueprint> Search<'_, B> {
     }
 
     fn is_too_deep(&mut self) -> bool {
-        let deep = self.trace.len() >= self.options.max_depth as usize;
+        let deep = self.order.len() >= self.options.max_depth as usize;
         if deep {
-            self.end(Err(Violation::endless(format!("{} events and no end", self.trace.len()))));
+            self.end(Err(Violation::endless(format!("{} events and no end", self.order.len()))));
         }
         deep
     }
@@ -181,7 +181,7 @@ impl<B: Blueprint> Search<'_, B> {
             return true;
         }
         let Some(state) = self.world.fingerprint() else { return true };
-        match self.cache.visit(state, self.tree.faults(), Ways::default(), self.trace.len()) {
+        match self.cache.visit(state, self.tree.faults(), Ways::default(), self.order.len()) {
             Visit::New => true,
             Visit::Again(_) => {
                 self.note_coverage();
@@ -196,14 +196,14 @@ impl<B: Blueprint> Search<'_, B> {
 
     /// The same for any state, where all of them are cached.
     fn is_new(&mut self) -> Result<bool, ExploreError> {
-        let name = || ExploreError::NoFingerprint(self.blueprint.name().to_string());
+        let name = || ExploreError::NoFingerprint(self.factory.name().to_string());
         let state = self.world.fingerprint().ok_or_else(name)?;
         let Search { world, cache, tree, .. } = self;
         let slept = tree.slept(|actor, outcome| {
             let lasting = world.is_lasting(actor);
             if lasting { cache.way(actor, outcome) } else { None }
         });
-        let depth = self.trace.len();
+        let depth = self.order.len();
         match cache.visit(state, tree.faults(), slept, depth) {
             Visit::New => Ok(true),
             Visit::Circle(first) => {
@@ -224,14 +224,14 @@ impl<B: Blueprint> Search<'_, B> {
         self.footprint.clear();
         let touched = reduces.then_some(&mut self.footprint);
         self.report.transitions += 1;
-        let after = self.trace.len();
+        let after = self.order.len();
         let not_now = |stuck| ExploreError::NotDeterministic { stuck, after };
         self.world.take(enabled.event, outcome, touched).map_err(not_now)?;
         match self.options.reduction {
-            Reduction::None => self.trace.push_plain(enabled, outcome),
-            Reduction::Sleep | Reduction::Cache => self.trace.push_touches(enabled, outcome, &self.footprint),
+            Reduction::None => self.order.push_plain(enabled, outcome),
+            Reduction::Sleep | Reduction::Cache => self.order.push_touches(enabled, outcome, &self.footprint),
             Reduction::Dpor => {
-                self.trace.push(enabled, outcome, &self.footprint);
+                self.order.push(enabled, outcome, &self.footprint);
                 self.reverse_races();
             }
         }
@@ -239,11 +239,11 @@ impl<B: Blueprint> Search<'_, B> {
     }
 
     fn reverse_races(&mut self) {
-        let Some(last) = self.trace.last() else { return };
+        let Some(last) = self.order.last() else { return };
         self.races.clear();
-        self.races.extend_from_slice(self.trace.races());
+        self.races.extend_from_slice(self.order.races());
         for &earlier in &self.races {
-            let reversal = self.trace.reversal(earlier as usize);
+            let reversal = self.order.reversal(earlier as usize);
             self.tree.reverse(earlier as usize, last, &reversal);
         }
     }
@@ -251,7 +251,7 @@ impl<B: Blueprint> Search<'_, B> {
     /// Goes back to the last state where something is left to be tried, and chooses it.
     fn retreat(&mut self) -> Option<(Enabled, Outcome)> {
         loop {
-            if self.trace.len() == self.tree.len() {
+            if self.order.len() == self.tree.len() {
                 self.step_back();
             }
             if let Some(choice) = self.tree.choose() {
@@ -266,11 +266,11 @@ impl<B: Blueprint> Search<'_, B> {
 
     fn step_back(&mut self) {
         match self.options.reduction {
-            Reduction::None => drop(self.trace.pop_plain()),
+            Reduction::None => drop(self.order.pop_plain()),
             Reduction::Sleep | Reduction::Cache => {
-                self.trace.pop_plain().into_iter().for_each(|slept| self.tree.sleep(slept))
+                self.order.pop_plain().into_iter().for_each(|slept| self.tree.sleep(slept))
             }
-            Reduction::Dpor => self.trace.pop().into_iter().for_each(|slept| self.tree.sleep(slept)),
+            Reduction::Dpor => self.order.pop().into_iter().for_each(|slept| self.tree.sleep(slept)),
         }
     }
 
@@ -278,51 +278,51 @@ impl<B: Blueprint> Search<'_, B> {
     /// known.
     fn repeat(&mut self) -> Result<(), ExploreError> {
         let from = self.go_back();
-        let steps = self.trace.len() - from;
+        let steps = self.order.len() - from;
         self.report.transitions += steps as u64;
-        for (after, step) in self.trace.choices().enumerate().skip(from) {
+        for (after, step) in self.order.choices().enumerate().skip(from) {
             let not_now = |stuck| ExploreError::NotDeterministic { stuck, after };
             self.world.take(step.event, step.outcome, None).map_err(not_now)?;
         }
         // Most of what comes next goes on from here, or from further on.
         if steps >= WORTH_SAVING && self.world.save(self.saved.len()) {
-            self.saved.push(self.trace.len());
+            self.saved.push(self.order.len());
         }
         Ok(())
     }
 
     /// Goes back to a state on the present path: after how many events.
     fn go_back(&mut self) -> usize {
-        while self.saved.last().is_some_and(|&depth| depth > self.trace.len()) {
+        while self.saved.last().is_some_and(|&depth| depth > self.order.len()) {
             self.saved.pop();
         }
         if let Some(&depth) = self.saved.last() {
-            if self.world.put_back(self.saved.len() - 1) {
+            if self.world.restore(self.saved.len() - 1) {
                 return depth;
             }
             self.saved.clear();
         }
-        self.blueprint.reset(&mut self.world);
+        self.factory.reset(&mut self.world);
         0
     }
 
     fn end(&mut self, verdict: Result<(), Violation>) {
         self.report.executions += 1;
-        self.report.deepest = self.report.deepest.max(self.trace.len() as u64);
+        self.report.deepest = self.report.deepest.max(self.order.len() as u64);
         self.note_coverage();
         if self.options.collect_ends {
             self.report.ends.extend(self.world.fingerprint());
         }
         let Err(violation) = verdict else { return };
         if self.options.wants(&violation) {
-            self.report.violated(violation, Choices(self.trace.choices().collect()));
+            self.report.violated(violation, Choices(self.order.choices().collect()));
         } else {
             self.report.passed_over += 1;
         }
     }
 
     fn end_in_a_circle(&mut self, first: usize) {
-        let text = format!("the state after {} events is the one after {first}", self.trace.len());
+        let text = format!("the state after {} events is the one after {first}", self.order.len());
         self.end(Err(Violation::endless(text)));
     }
 

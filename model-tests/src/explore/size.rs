@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -69,6 +70,22 @@ impl Size {
             None => Ok(None),
             Some(Value::Number(number)) => Ok(Some(*number)),
             Some(Value::Text(text)) => Err(SizeError(format!("{key} is a number, not '{text}'"))),
+        }
+    }
+
+    /// The value of a key if it is in bounds.
+    ///
+    /// # Errors
+    ///
+    /// It is not.
+    pub fn within(&self, key: &str, value: u32, bounds: RangeInclusive<u32>) -> Result<u32, SizeError> {
+        match bounds.contains(&value) {
+            true => Ok(value),
+            false => Err(SizeError(format!(
+                "{key} is {value}, and must be {} to {}",
+                bounds.start(),
+                bounds.end()
+            ))),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Finds a failure again in a smaller world: with fewer nodes, with fewer requests.
 
+use super::any_model::{AnyModel, Entry, Watch};
 use super::search::ExploreError;
 use super::size::Size;
-use super::subject::{Entry, Subject, Watch};
+use super::system::{Stuck, Violation};
 use super::walk::{Strategy, Walk};
-use super::world::{Stuck, Violation};
 use super::{Counterexample, Options};
 use std::ops::ControlFlow;
 use thiserror::Error;
@@ -63,22 +63,22 @@ pub fn smallest(
     options: &Options,
     watch: Watch<'_>,
 ) -> Result<Case, SmallerError> {
-    let Ok(mut subject) = entry.build(&case.size) else { return Ok(case) };
+    let Ok(mut model) = entry.build(&case.size) else { return Ok(case) };
     let oracle = Some(case.run.violation.oracle.clone());
-    let mut best = shortest(subject.as_mut(), case.run, options)?;
+    let mut best = shortest(model.as_mut(), case.run, options)?;
     let mut size = case.size;
     // A smaller world need not show it with more faults than it takes.
     let mut options = Options { oracle, faults: best.choices.faults() as u32, ..options.clone() };
-    while let Some(found) = one_smaller(entry, subject.smaller(), hunt, &options, watch)? {
-        (subject, best) = found;
-        size = subject.size();
+    while let Some(found) = one_smaller(entry, model.smaller(), hunt, &options, watch)? {
+        (model, best) = found;
+        size = model.size();
         options.faults = best.choices.faults() as u32;
     }
     Ok(Case { size, run: best })
 }
 
-/// A world with a run that fails in it.
-type Shown = (Box<dyn Subject>, Counterexample);
+/// A world, and a run of it that fails.
+type Failing = (Box<dyn AnyModel>, Counterexample);
 
 /// The first world of these sizes that shows the failure, with its shortest run.
 fn one_smaller(
@@ -87,19 +87,19 @@ fn one_smaller(
     hunt: Hunt,
     options: &Options,
     watch: Watch<'_>,
-) -> Result<Option<Shown>, SmallerError> {
+) -> Result<Option<Failing>, SmallerError> {
     for smaller in sizes {
-        let Ok(mut subject) = entry.build(&smaller) else { continue };
-        if let Some(found) = find(subject.as_mut(), hunt, options, watch)? {
-            let shortest = shortest(subject.as_mut(), found, options)?;
-            return Ok(Some((subject, shortest)));
+        let Ok(mut model) = entry.build(&smaller) else { continue };
+        if let Some(found) = find(model.as_mut(), hunt, options, watch)? {
+            let shortest = shortest(model.as_mut(), found, options)?;
+            return Ok(Some((model, shortest)));
         }
     }
     Ok(None)
 }
 
 fn find(
-    subject: &mut dyn Subject,
+    model: &mut dyn AnyModel,
     hunt: Hunt,
     options: &Options,
     watch: Watch<'_>,
@@ -107,7 +107,7 @@ fn find(
     match hunt {
         Hunt::Explore(most) => {
             let options = Options { max_executions: Some(most), max_time: None, ..options.clone() };
-            Ok(subject.explore(&options, watch)?.counterexample)
+            Ok(model.explore(&options, watch)?.counterexample)
         }
         Hunt::Walk(strategy, most) => {
             let mut found = None;
@@ -116,7 +116,7 @@ fn find(
                 found = wanted.map(|violation| Counterexample { violation, choices });
                 if found.is_some() { ControlFlow::Break(()) } else { watch(&super::Progress::default()) }
             };
-            subject.walks(strategy, &mut (0..most), options, &mut look)?;
+            model.walks(strategy, &mut (0..most), options, &mut look)?;
             Ok(found)
         }
     }
@@ -124,12 +124,12 @@ fn find(
 
 /// The same failure by fewer faults and choices.
 fn shortest(
-    subject: &mut dyn Subject,
+    model: &mut dyn AnyModel,
     found: Counterexample,
     options: &Options,
 ) -> Result<Counterexample, Stuck> {
-    let choices = subject.minimise(&found, options)?;
-    let run = subject.replay(&choices, options, false)?;
+    let choices = model.minimise(&found, options)?;
+    let run = model.replay(&choices, options, false)?;
     let violation: Violation = run.violation.unwrap_or(found.violation);
     Ok(Counterexample { violation, choices })
 }

@@ -3,8 +3,8 @@
 
 use super::cache::Ways;
 use super::choices::Step;
+use super::happens_before::{HappensBefore, Reversal, Sleeper};
 use super::options::{Options, Reduction};
-use super::trace::{Reversal, Sleeper, Trace};
 use std::ops::Range;
 use weft_sim::choice::EventId;
 use weft_sim::explore::{Actor, Enabled, Outcome};
@@ -77,19 +77,24 @@ impl Tree {
         self.nodes.len()
     }
 
-    /// How many faults there may be behind the step that `trace` ends with.
-    pub(super) fn faults_left(&self, trace: &Trace, options: &Options) -> u32 {
+    /// How many faults there may be behind the step that `order` ends with.
+    pub(super) fn faults_left(&self, order: &HappensBefore, options: &Options) -> u32 {
         let before = self.nodes.last().map_or(options.faults, |node| node.faults);
-        before - u32::from(trace.last().is_some_and(|step| step.outcome.is_fault()))
+        before - u32::from(order.last().is_some_and(|step| step.outcome.is_fault()))
     }
 
-    /// Adds the node behind the step that `trace` ends with.
-    pub(super) fn enter(&mut self, enabled: &[Enabled], trace: &mut Trace, options: &Options) -> Entered {
-        let faults = self.faults_left(trace, options);
+    /// Adds the node behind the step that `order` ends with.
+    pub(super) fn enter(
+        &mut self,
+        enabled: &[Enabled],
+        order: &mut HappensBefore,
+        options: &Options,
+    ) -> Entered {
+        let faults = self.faults_left(order, options);
         if options.reduction == Reduction::Dpor {
             self.want_disabled(enabled);
         }
-        let sleepers = self.fall_asleep(trace, options.reduction);
+        let sleepers = self.fall_asleep(order, options.reduction);
         let candidates = self.candidates.len();
         let dpor = options.reduction == Reduction::Dpor;
         for event in enabled {
@@ -259,14 +264,14 @@ impl Tree {
     }
 
     /// What slept at the last node, or was explored there, and does not depend on the last step, sleeps on.
-    fn fall_asleep(&mut self, trace: &mut Trace, reduction: Reduction) -> usize {
+    fn fall_asleep(&mut self, order: &mut HappensBefore, reduction: Reduction) -> usize {
         let here = self.sleepers.len();
         let Some(node) = self.nodes.last() else { return here };
         if here > node.sleepers && reduction != Reduction::None {
-            trace.mark_last();
+            order.mark_last();
             for index in node.sleepers..here {
                 let sleeper = self.sleepers[index];
-                if !trace.wakes(&sleeper) {
+                if !order.wakes(&sleeper) {
                     self.sleepers.push(sleeper);
                 }
             }

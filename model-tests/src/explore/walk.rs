@@ -3,7 +3,7 @@
 use super::choices::Choices;
 use super::options::Options;
 use super::run::drive;
-use super::world::{Blueprint, Stuck, Violation};
+use super::system::{ModelFactory, Stuck, Violation};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -71,14 +71,14 @@ pub struct Walk {
 /// # Errors
 ///
 /// The world does not let an event happen that it called enabled.
-pub fn walk<B: Blueprint>(
-    blueprint: &mut B,
-    world: &mut B::World,
+pub fn walk<B: ModelFactory>(
+    factory: &mut B,
+    world: &mut B::System,
     strategy: Strategy,
     seed: u64,
     options: &Options,
 ) -> Result<Walk, Stuck> {
-    blueprint.reset(world);
+    factory.reset(world);
     let mut walker = Walker::new(strategy, seed, options);
     let (choices, violation) = drive(world, options.max_depth, |enabled| walker.pick(enabled), |_| ())?;
     Ok(Walk { choices, violation })

@@ -7,6 +7,7 @@ pub mod locks;
 pub mod messages;
 
 use crate::bench::{BenchError, SystemBench, SystemFigures};
+use crate::explore::Entry;
 use crate::run::{Report, RunError, RunOptions};
 use crate::scenario::{self, Kind, Scenario};
 use crate::system::System;
@@ -131,6 +132,13 @@ impl<S: System> Registered for Room<S> {
     }
 }
 
+/// The worlds of every system, in the order of the systems.
+pub fn worlds() -> Vec<Entry> {
+    let mut all = locks::worlds::worlds();
+    all.extend(messages::worlds::worlds());
+    all
+}
+
 /// Every system, in a fixed order.
 pub fn all() -> &'static [&'static dyn Registered] {
     ALL
@@ -149,4 +157,25 @@ pub fn find(kind: &str) -> Option<&'static dyn Registered> {
 pub fn of(scenario: &Scenario) -> Result<&'static dyn Registered, RunError> {
     let kind = scenario.workload.kind().name;
     find(kind).ok_or_else(|| RunError::Cluster(format!("there is no system '{kind}'")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::Size;
+
+    #[test]
+    fn every_world_has_a_name_of_its_own_and_can_be_built() {
+        let mut names: Vec<&str> = worlds().iter().map(|entry| entry.name).collect();
+        for entry in worlds() {
+            let built = entry.build(&Size::default()).unwrap_or_else(|why| panic!("{}: {why}", entry.name));
+            assert_eq!(built.name(), entry.name);
+            // A failure file names the whole size.
+            let again = entry.build(&built.size()).unwrap_or_else(|why| panic!("{}: {why}", entry.name));
+            assert_eq!(again.size(), built.size(), "{}", entry.name);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), worlds().len());
+    }
 }

@@ -1,7 +1,7 @@
 //! What goes where: columns, lines, and what begins and ends on which.
 
 use std::collections::BTreeMap;
-use weft_check::explore::{BandState, Run, Tale};
+use weft_check::explore::{BandState, Run, TraceEvent};
 use weft_sim::explore::Outcome;
 
 /// A diagram in columns and lines, both counted from 0.
@@ -89,9 +89,9 @@ impl Layout {
     pub fn of(run: &Run) -> Layout {
         let mut layout = Layout { columns: run.columns.clone(), ..Layout::default() };
         let mut open = Open::default();
-        for (number, tales) in run.tales.iter().enumerate() {
+        for (number, trace) in run.trace.iter().enumerate() {
             let from = layout.lines;
-            for same in tales.chunk_by(alike) {
+            for same in trace.chunk_by(alike) {
                 layout.add(&together(same), &mut open);
             }
             if let Some(step) = run.choices.0.get(number) {
@@ -106,15 +106,15 @@ impl Layout {
         layout
     }
 
-    fn add(&mut self, tale: &Tale, open: &mut Open) {
+    fn add(&mut self, event: &TraceEvent, open: &mut Open) {
         let line = self.lines;
-        match tale {
-            Tale::Note { node, text } => self.note(line, *node, Kind::Step, text),
-            Tale::Completion { node, text } => self.note(line, *node, Kind::Completion, text),
-            Tale::Fault { nodes, text } => {
+        match event {
+            TraceEvent::Note { node, text } => self.note(line, *node, Kind::Step, text),
+            TraceEvent::Completion { node, text } => self.note(line, *node, Kind::Completion, text),
+            TraceEvent::Fault { nodes, text } => {
                 nodes.iter().for_each(|node| self.note(line, *node, Kind::Fault, text));
             }
-            Tale::Send { packet, from, to, text } => {
+            TraceEvent::Send { packet, from, to, text } => {
                 self.grow(*from);
                 self.grow(*to);
                 self.measure(text);
@@ -122,7 +122,7 @@ impl Layout {
                 let from = (line, *from as usize);
                 self.packets.push(Packet { from, to: *to as usize, text: text.clone(), end: End::UnderWay });
             }
-            Tale::Arrive { packet, text } => {
+            TraceEvent::Arrive { packet, text } => {
                 let Some(index) = open.packets.remove(packet) else { return };
                 self.packets[index].end = End::Arrived(line);
                 let to = self.packets[index].to as u32;
@@ -130,11 +130,11 @@ impl Layout {
                     self.note(line, to, Kind::Effect, text);
                 }
             }
-            Tale::Lost { packet } => {
+            TraceEvent::Lost { packet } => {
                 let Some(index) = open.packets.remove(packet) else { return };
                 self.packets[index].end = End::Lost(line);
             }
-            Tale::Band { node, of, state } => self.band(line, *node, of, state, open),
+            TraceEvent::Band { node, of, state } => self.band(line, *node, of, state, open),
         }
         self.lines += 1;
     }
@@ -170,15 +170,15 @@ impl Layout {
 }
 
 /// Whether two completions say the same, as those of a queue that is flushed do.
-fn alike(a: &Tale, b: &Tale) -> bool {
-    matches!(a, Tale::Completion { .. }) && a == b
+fn alike(a: &TraceEvent, b: &TraceEvent) -> bool {
+    matches!(a, TraceEvent::Completion { .. }) && a == b
 }
 
 /// Things that say the same, as one.
-fn together(same: &[Tale]) -> Tale {
+fn together(same: &[TraceEvent]) -> TraceEvent {
     match &same[0] {
-        Tale::Completion { node, text } if same.len() > 1 => {
-            Tale::Completion { node: *node, text: format!("{text}, {} times", same.len()) }
+        TraceEvent::Completion { node, text } if same.len() > 1 => {
+            TraceEvent::Completion { node: *node, text: format!("{text}, {} times", same.len()) }
         }
         one => one.clone(),
     }

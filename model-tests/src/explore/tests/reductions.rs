@@ -2,7 +2,7 @@
 
 use super::{options, planted_bugs, run};
 use crate::explore::toy::{Machine, Op, Program, Test, Toy, Value, planted};
-use crate::explore::{Blueprint, Fingerprint, Options, Reduction, Stopped, World};
+use crate::explore::{Fingerprint, ModelFactory, Options, Reduction, Stopped, TransitionSystem};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use weft_sim::explore::{Enabled, FaultSet, Footprint, Outcome};

@@ -3,8 +3,8 @@
 use super::{options, planted_bugs, run};
 use crate::explore::toy::{Op, Program, Test, Toy, Value, planted};
 use crate::explore::{
-    Blueprint, Choices, Failure, FailureError, Found, Options, Reduction, Size, Stopped, Strategy, Subject,
-    Walk, explore, minimise, replay, walk,
+    AnyModel, Choices, Failure, FailureError, Found, ModelFactory, Options, Reduction, Size, Stopped,
+    Strategy, Walk, explore, minimise, replay, walk,
 };
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -24,11 +24,11 @@ fn a_minimised_run_fails_alike_and_has_no_choice_that_can_be_left_out() {
             let run = replay(toy, choices, &shallow(), false).expect("runs");
             run.violation.is_some_and(|violation| violation.oracle == found.violation.oracle)
         };
-        assert!(fails(&mut toy, &least), "{}", Blueprint::name(&toy));
+        assert!(fails(&mut toy, &least), "{}", ModelFactory::name(&toy));
         for index in 0..least.0.len() {
             let mut without = least.clone();
             without.0.remove(index);
-            assert!(!fails(&mut toy, &without), "{}: {index}", Blueprint::name(&toy));
+            assert!(!fails(&mut toy, &without), "{}: {index}", ModelFactory::name(&toy));
         }
     }
 }
@@ -80,7 +80,7 @@ fn every_planted_bug_is_found_by_every_kind_of_walk() {
             };
             let options = Options { faults, ..Options::default() };
             toy.walks(strategy, &mut (0..5_000), &options, &mut look).expect("walks");
-            assert!(found, "{}, {strategy}", Blueprint::name(&toy));
+            assert!(found, "{}, {strategy}", ModelFactory::name(&toy));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Runs a toy program, one chosen step at a time.
 
 use super::op::{Op, Program, Test, Value};
-use crate::explore::tale::{BandState, Tale};
-use crate::explore::world::{Coverage, Fingerprint, Stuck, Violation, World};
+use crate::explore::system::{Coverage, Fingerprint, Stuck, TransitionSystem, Violation};
+use crate::explore::trace_event::{BandState, TraceEvent};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use weft_sim::choice::EventId;
@@ -18,7 +18,7 @@ pub struct Machine {
     /// Who is in the critical section.
     inside: Vec<u8>,
     violation: Option<Violation>,
-    tales: Option<Vec<Tale>>,
+    trace: Option<Vec<TraceEvent>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -109,7 +109,7 @@ impl Machine {
             channels: vec![Channel::default(); program.channels.len()],
             inside: Vec::new(),
             violation: None,
-            tales: None,
+            trace: None,
             program: Rc::new(program),
         };
         (0..machine.processes.len()).for_each(|process| machine.settle(process as u8));
@@ -261,9 +261,9 @@ impl Machine {
         }
         let id = identity(About::Delivery, channel, number);
         let to = self.reader(channel);
-        self.tell(|| Tale::Send { packet: id, from: process.into(), to, text: format!("{value}") });
+        self.tell(|| TraceEvent::Send { packet: id, from: process.into(), to, text: format!("{value}") });
         if self.channels[channel as usize].down {
-            self.tell(|| Tale::Lost { packet: id });
+            self.tell(|| TraceEvent::Lost { packet: id });
         }
     }
 
@@ -280,7 +280,7 @@ impl Machine {
         self.changes(word, touches);
         self.words[word as usize] = packet.value;
         let id = identity(About::Delivery, channel, packet.number);
-        self.tell(|| Tale::Arrive { packet: id, text: format!("word {word} = {}", packet.value) });
+        self.tell(|| TraceEvent::Arrive { packet: id, text: format!("word {word} = {}", packet.value) });
     }
 
     fn delivery(&mut self, channel: u8, outcome: Outcome, touches: &mut Touches<'_>) -> Option<()> {
@@ -291,7 +291,7 @@ impl Machine {
             Outcome::Done => self.deliver(channel, packet, touches),
             Outcome::Drop => {
                 touches.note(Thing::Packet(channel, packet.number), How::Cause);
-                self.tell(|| Tale::Lost { packet: id });
+                self.tell(|| TraceEvent::Lost { packet: id });
             }
             Outcome::Delay => {
                 touches.note(Thing::Packet(channel, packet.number), How::Cause);
@@ -306,9 +306,11 @@ impl Machine {
                 link.down = true;
                 let to = self.reader(channel);
                 let nodes = vec![packet.from.into(), to];
-                self.tell(|| Tale::Fault { nodes, text: format!("channel {channel} is cut") });
+                self.tell(|| TraceEvent::Fault { nodes, text: format!("channel {channel} is cut") });
                 for packet in std::iter::once(packet).chain(lost) {
-                    self.tell(|| Tale::Lost { packet: identity(About::Delivery, channel, packet.number) });
+                    self.tell(|| TraceEvent::Lost {
+                        packet: identity(About::Delivery, channel, packet.number),
+                    });
                 }
             }
         }
@@ -327,10 +329,10 @@ impl Machine {
             if outcome == Outcome::Crash {
                 touches.note(Thing::Life(which), How::Write);
                 self.processes[which as usize].stopped = true;
-                self.tell(|| Tale::Fault { nodes: vec![which.into()], text: "crashes".to_string() });
+                self.tell(|| TraceEvent::Fault { nodes: vec![which.into()], text: "crashes".to_string() });
                 return Some(());
             }
-            self.tell(|| Tale::Note { node: which.into(), text: op.to_string() });
+            self.tell(|| TraceEvent::Note { node: which.into(), text: op.to_string() });
             self.step(which, op, touches);
             if let Some(word) = self.waits_for(which) {
                 // Whether this step has enabled the next one is part of what it does.
@@ -352,12 +354,12 @@ impl Machine {
     }
 
     fn band(&mut self, process: u8, state: BandState) {
-        self.tell(|| Tale::Band { node: process.into(), of: "the section".to_string(), state });
+        self.tell(|| TraceEvent::Band { node: process.into(), of: "the section".to_string(), state });
     }
 
-    fn tell(&mut self, tale: impl FnOnce() -> Tale) {
-        if let Some(tales) = &mut self.tales {
-            tales.push(tale());
+    fn tell(&mut self, event: impl FnOnce() -> TraceEvent) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(event());
         }
     }
 
@@ -403,7 +405,7 @@ impl Machine {
     }
 }
 
-impl World for Machine {
+impl TransitionSystem for Machine {
     fn enabled(&mut self, out: &mut Vec<Enabled>) {
         self.steps_enabled(out);
         self.deliveries_enabled(out);
@@ -476,11 +478,11 @@ impl World for Machine {
         (0..self.processes.len()).map(|process| format!("p{process}")).collect()
     }
 
-    fn narrate(&mut self) {
-        self.tales = Some(Vec::new());
+    fn record_trace(&mut self) {
+        self.trace = Some(Vec::new());
     }
 
-    fn told(&mut self) -> Vec<Tale> {
-        self.tales.as_mut().map(std::mem::take).unwrap_or_default()
+    fn take_trace(&mut self) -> Vec<TraceEvent> {
+        self.trace.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }

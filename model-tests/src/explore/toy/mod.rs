@@ -10,8 +10,8 @@ pub mod planted;
 pub use machine::Machine;
 pub use op::{Op, Program, Test, Value};
 
-use super::subject::{Entry, Expected};
-use super::world::Blueprint;
+use super::any_model::{Entry, Expected};
+use super::system::ModelFactory;
 
 /// A program as a world to explore.
 #[derive(Clone, Debug)]
@@ -59,8 +59,8 @@ pub fn all() -> Vec<Entry> {
     ]
 }
 
-impl Blueprint for Toy {
-    type World = Machine;
+impl ModelFactory for Toy {
+    type System = Machine;
 
     fn name(&self) -> &str {
         self.name

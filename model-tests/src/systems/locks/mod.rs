@@ -7,6 +7,7 @@ pub mod oracles;
 pub mod paper;
 mod swarm;
 pub mod workload;
+pub mod worlds;
 
 pub use meter::{Ends, LockMeter};
 

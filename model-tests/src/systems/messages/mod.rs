@@ -8,6 +8,7 @@ pub mod history;
 mod meter;
 mod service;
 pub mod workload;
+pub mod worlds;
 
 pub use meter::MessageMeter;
 pub use service::{MessageClient, MessageService};

@@ -1,0 +1,118 @@
+//! Nodes that are connected with each other from the start: the root of a model.
+//!
+//! Most models are not about making connections (the transport's own tests are), and it would make every execution
+//! several times as long. So the meshes adopt connections that stand.
+
+use crate::by_hand::{self, Terms};
+use weft_protocols::rt::{Rt, RtConfig};
+use weft_protocols::transport::{Mesh, MeshConfig, Prepared, Rank};
+use weft_sim::{Fabric, NodeId, Sim};
+use weft_verbs::{Context, Device, Gid, Mtu, Nanos, QueuePair, RnrTimer, Wait};
+
+/// A node's runtime and connections.
+pub struct Member {
+    /// Its runtime.
+    pub rt: Rt<Sim>,
+    /// Its connections.
+    pub mesh: Mesh<Sim>,
+}
+
+impl Member {
+    /// What its connections keep although nobody asks for anything, by name. Messages may be unacknowledged: models have
+    /// no timer that would tell the sender.
+    pub fn leftovers(&self) -> [(&'static str, u64); 2] {
+        let audit = self.mesh.audit();
+        [("operations outstanding", audit.outstanding), ("operations waiting", audit.waiting)]
+    }
+}
+
+/// What a model's cluster looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// How many nodes it has.
+    pub nodes: u32,
+    /// How they learn of completions.
+    pub wait: Wait,
+    /// The node that needs a connection to itself, for its own atomics on its own words.
+    pub home: Option<u32>,
+    /// Whether they take completions one by one. Then nothing depends on whether a completion comes before its node has
+    /// taken the one before it or after that, which saves nearly all orders of deliveries and steps. What is left out:
+    /// that a program learns of two completions at once.
+    pub one_by_one: bool,
+}
+
+/// What all executions of a model have in common: its nodes' configuration.
+pub struct Cluster {
+    shape: Shape,
+    /// The first node's.
+    mesh: MeshConfig,
+}
+
+impl Cluster {
+    /// The configuration of a cluster that looks so.
+    pub fn new(shape: Shape) -> Cluster {
+        let names = (0..shape.nodes).map(|node| NodeId(node).to_string()).collect();
+        Cluster { shape, mesh: mesh_config(Rank::from_index(0), names) }
+    }
+
+    /// Starts a runtime and a mesh on every node of a new fabric, and connects each with each.
+    pub fn connected(&self, fabric: &Fabric) -> Vec<Member> {
+        let Shape { nodes, home, .. } = self.shape;
+        let (members, gids): (Vec<Member>, Vec<Gid>) =
+            (0..nodes).map(|node| self.alone(fabric, NodeId(node))).unzip();
+        for (near, member) in members.iter().enumerate() {
+            if home == Some(near as u32) {
+                join(member.mesh.prepare_loopback().expect("nothing is connected"), [gids[near]; 2]);
+            }
+            for (far, other) in members.iter().enumerate().skip(near + 1) {
+                let a = member.mesh.prepare(other.mesh.me()).expect("nothing is connected");
+                let b = other.mesh.prepare(member.mesh.me()).expect("nothing is connected");
+                join([a, b], [gids[near], gids[far]]);
+            }
+        }
+        members
+    }
+
+    /// Starts a runtime and a mesh on a node that has restarted. Its connections are its own to make.
+    pub fn restarted(&self, fabric: &Fabric, node: NodeId) -> Member {
+        self.alone(fabric, node).0
+    }
+
+    fn alone(&self, fabric: &Fabric, node: NodeId) -> (Member, Gid) {
+        let Shape { wait, one_by_one, .. } = self.shape;
+        let ctx = fabric.devices(node)[0].open().expect("a node's device opens");
+        let config = RtConfig { wait, cqe: 1024, one_by_one, ..RtConfig::default() };
+        let rt = Rt::new(&ctx, config).expect("sizes are good");
+        let config = MeshConfig { me: Rank::from_index(node.0), ..self.mesh.clone() };
+        let mesh = Mesh::start(&rt, config).expect("sizes are good");
+        (Member { rt, mesh }, ctx.gid(1, 0).expect("port 1 has a GID"))
+    }
+}
+
+/// Without the transport's timers: what they are for is tested elsewhere, and every timer is one more event to be
+/// ordered. For the same reason send queues are so deep that no message needs to be signaled for the sake of the place
+/// that it takes. Receive buffers are the fewest that a mesh takes: every execution posts them, and each that a broken
+/// connection flushes is one more completion to be ordered. For the few messages of a world they are enough without a
+/// frame for the sake of credits. What a node posts fits into one chunk.
+fn mesh_config(me: Rank, names: Vec<String>) -> MeshConfig {
+    MeshConfig {
+        recv_buffers: 8,
+        send_depth: 64,
+        max_message: 64,
+        chunk: 1600,
+        rd_atomic: 4,
+        ack_delay: Nanos::MAX,
+        probe_after: Nanos::MAX,
+        ..MeshConfig::new(me, names)
+    }
+}
+
+fn join([a, b]: [Prepared<Sim>; 2], [of_a, of_b]: [Gid; 2]) {
+    let terms = Terms { mtu: Mtu::B1024, rnr_timer: RnrTimer::new(12).expect("a code"), rd_atomic: 4 };
+    for (near, far, at) in [(&a, &b, of_b), (&b, &a, of_a)] {
+        by_hand::join(near.qp(), far.qp().num(), at, terms).expect("a new queue pair goes this way");
+    }
+    let (from_a, from_b) = (a.introduction(), b.introduction());
+    a.adopt(&from_b).expect("both are ready");
+    b.adopt(&from_a).expect("both are ready");
+}

@@ -1,0 +1,424 @@
+//! One execution of a model, as a transition system.
+
+use super::cluster::{Cluster, Member};
+use super::event_log::EventLog;
+use super::memoised::Memoised;
+use super::model::{Model, Unseen, cover};
+use super::recorder::Recorder;
+use crate::explore::{Coverage, Fingerprint, Stuck, TraceEvent, TransitionSystem, Violation};
+use std::hash::Hash;
+use std::rc::Rc;
+use weft_protocols::rt::Digest;
+use weft_sim::choice::{EventId, First};
+use weft_sim::explore::{Actor, Enabled, FaultSet, Footprint, How, Object, Outcome, Policy, Taken, Timers};
+use weft_sim::log::Log;
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Order, RepertoireStats, Root};
+
+/// One execution of a model.
+pub struct Execution<M: Model> {
+    model: Rc<M>,
+    cluster: Cluster,
+    fabric: Fabric,
+    /// Where each initial configuration begins.
+    roots: Vec<Root>,
+    /// Whether programs are memoised.
+    memoises: bool,
+    /// What programs did in the initial configuration that was chosen last.
+    memoised: Option<Memoised<M>>,
+    /// Absent until an initial configuration is chosen.
+    running: Option<Running<M>>,
+    /// What happened, if somebody asks.
+    trace: Option<Vec<TraceEvent>>,
+    event_log: EventLog,
+    losses: Losses,
+    /// Nodes note what they know, for comparing states.
+    compares: bool,
+    /// Connections may break. Not all is told apart that one that is made again leaves in an adapter while something is under
+    /// way: then nodes say what they know in quiescent states, and else are told apart by all that they have seen.
+    may_break: bool,
+}
+
+/// What runs once the initial configuration is known.
+struct Running<M: Model> {
+    configuration: usize,
+    recorder: Recorder<M::Oracles>,
+    /// Absent if programs are memoised: then the memoised programs have their own.
+    instance: Option<Instance<M>>,
+}
+
+/// A model's nodes, and what it keeps of them.
+pub(super) struct Instance<M: Model> {
+    pub state: M::State,
+    pub members: Vec<Member>,
+}
+
+/// What an execution has lost for good.
+#[derive(Default)]
+struct Losses {
+    crashed: Vec<NodeId>,
+    /// Another fault struck besides: then those who are left may wait for time-outs that no longer come.
+    other: bool,
+}
+
+/// The choice of an initial configuration, as an event: of a kind that the fabric does not have.
+const CONFIGURATION: u64 = 0xf << 60;
+
+/// What the oracles judge by, as an object: of a kind that the fabric does not have.
+const JUDGED: Object = Object(CONFIGURATION | 0xf << 56);
+
+/// Sets an initial configuration up on an empty fabric. `compares`: its nodes note what they know.
+pub(super) fn set_up<M: Model>(
+    model: &M,
+    cluster: &Cluster,
+    fabric: &Fabric,
+    configuration: usize,
+    recorder: &Recorder<M::Oracles>,
+    compares: bool,
+) -> Instance<M> {
+    let members = cluster.connected(fabric);
+    if compares {
+        members.iter().for_each(|member| member.rt.tell_content());
+    }
+    let mut state = model.start(configuration, &members, recorder);
+    for (node, member) in (0..).zip(&members) {
+        fabric.mount(NodeId(node), model.program(member));
+    }
+    if model.warms_up() {
+        fabric.settle();
+        model.begin(configuration, &mut state, &members, recorder);
+        (0..fabric.nodes()).for_each(|node| fabric.nudge(NodeId(node)));
+    }
+    Instance { state, members }
+}
+
+/// What a node still knows, if it can say it.
+pub(super) fn fingerprint<M: Model>(
+    model: &M,
+    of: &Instance<M>,
+    fabric: &Fabric,
+    node: NodeId,
+) -> Option<u128> {
+    let Instance { state, members } = of;
+    let (index, unseen) = (node.index(), Unseen { fabric, node });
+    let mut digest = Digest::default();
+    model.fingerprint(state, index, &members[index], &unseen, &mut digest).then(|| digest.whole())
+}
+
+impl<M: Model> Execution<M> {
+    /// An execution at its root.
+    pub(super) fn new(model: &Rc<M>, faults: FaultSet, compares: bool, memoises: bool) -> Execution<M> {
+        let shape = model.shape();
+        let profile = Profile::builtin("ncosed-2007").expect("it is built in");
+        let config = Config { order: Order::Untimed, sanitize: false, ..Config::new(shape.nodes, profile) };
+        let fabric = Fabric::new(config, Box::new(First)).expect("a small cluster can be built");
+        // A repair that comes sooner leaves less broken: connections that lost a packet, or that one end has given up, which
+        // other kinds of faults bring about, too.
+        let (timers, repairs) = (Timers::AtRest, Timers::AtRest);
+        fabric.set_policy(Policy { timers, repairs, faults, in_order: shape.one_by_one });
+        let roots = (0..model.configurations()).map(|_| Root::new(&fabric)).collect();
+        // What a crashed node's program leaves behind is not memoised.
+        let mortal = faults.contains(Outcome::Crash) || faults.contains(Outcome::Restart);
+        let mut execution = Execution {
+            model: Rc::clone(model),
+            cluster: Cluster::new(shape),
+            fabric,
+            roots,
+            memoises: memoises && model.is_memoisable() && !mortal,
+            memoised: None,
+            running: None,
+            trace: None,
+            event_log: EventLog::default(),
+            losses: Losses::default(),
+            compares,
+            may_break: !faults.is_empty(),
+        };
+        execution.begin();
+        execution
+    }
+
+    /// Goes back to the root.
+    pub(super) fn reset(&mut self) {
+        // What is held outside of the programs goes first: then the programs hold the last of everything, and what
+        // they drop is dropped without a call to the fabric.
+        self.running = None;
+        self.trace = None;
+        self.losses = Losses::default();
+        self.begin();
+    }
+
+    fn begin(&mut self) {
+        if self.model.configurations() == 1 {
+            self.start(0);
+        }
+    }
+
+    /// The fabric that it runs on.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// Whether every root that was set up is kept, so that later executions copy it.
+    pub fn keeps_roots(&self) -> bool {
+        self.roots.iter().all(Root::is_kept)
+    }
+
+    /// How often programs had to run, if they are memoised.
+    pub fn memoised(&self) -> Option<RepertoireStats> {
+        self.memoised.as_ref().map(Memoised::stats)
+    }
+
+    /// What oracles judge by belongs to the footprint: two grants that exclude each other, on nodes that have not heard of
+    /// each other, overlap in one order and not in the other.
+    fn take_and_record(
+        &mut self,
+        event: EventId,
+        outcome: Outcome,
+        mut touched: Option<&mut Footprint>,
+    ) -> Result<Taken, Stuck> {
+        if touched.is_some() {
+            self.take_access();
+        }
+        let Execution { model, cluster, fabric, memoised, .. } = self;
+        let taken = match memoised {
+            Some(memoised) => {
+                memoised.take(event, outcome, touched.as_deref_mut(), model, cluster, fabric)?
+            }
+            None => fabric.take(event, outcome, touched.as_deref_mut())?,
+        };
+        if let Some(touched) = touched
+            && let Some(how) = self.take_access()
+        {
+            touched.push(JUDGED, how);
+        }
+        Ok(taken)
+    }
+
+    /// How what the oracles judge by was accessed since the last call.
+    fn take_access(&self) -> Option<How> {
+        self.running.as_ref().and_then(|running| running.recorder.take_access())
+    }
+
+    /// A node begins its next incarnation. All that this touches, the restart has touched.
+    fn restart(&mut self, node: NodeId) {
+        let Some(Running { recorder, instance: Some(Instance { state, members }), .. }) = &mut self.running
+        else {
+            return;
+        };
+        let member = self.cluster.restarted(&self.fabric, node);
+        self.model.restart(state, node, &member, recorder);
+        self.fabric.mount(node, self.model.program(&member));
+        members[node.index()] = member;
+    }
+
+    /// Starts what runs in an initial configuration.
+    fn start(&mut self, configuration: usize) {
+        if self.memoises {
+            return self.start_memoised(configuration);
+        }
+        let Execution { model, cluster, fabric, roots, compares, .. } = self;
+        let recorder = Recorder::new(model.oracles());
+        let instance = fabric.begin(&mut roots[configuration], || {
+            set_up(&**model, cluster, fabric, configuration, &recorder, *compares)
+        });
+        let running = Running { configuration, recorder, instance: Some(instance) };
+        if let Some(trace) = &mut self.trace {
+            // What the warm-up did is not of interest.
+            self.fabric.take_log();
+            running.recorder.record_trace();
+            trace.push(TraceEvent::Note { node: 0, text: self.model.configuration(configuration) });
+        }
+        self.running = Some(running);
+    }
+
+    fn start_memoised(&mut self, configuration: usize) {
+        let Execution { model, cluster, fabric, roots, memoised, running, compares, .. } = self;
+        if memoised.as_ref().is_none_or(|memoised| memoised.configuration() != configuration) {
+            // The one before gives the fabric back first.
+            *memoised = None;
+        }
+        let memoised = memoised.get_or_insert_with(|| {
+            Memoised::new(configuration, model, fabric, &roots[configuration], *compares)
+        });
+        memoised.begin(model, cluster, fabric);
+        *running = Some(Running { configuration, recorder: memoised.recorder().clone(), instance: None });
+    }
+
+    /// What the nodes find by themselves, where programs are memoised.
+    fn found(&mut self) -> (Option<Violation>, u32) {
+        let Execution { model, cluster, fabric, memoised, .. } = self;
+        memoised.as_mut().map_or((None, 0), |memoised| memoised.look_at_nodes(model, cluster, fabric))
+    }
+
+    /// What each node still knows, as far as it can say it; nothing if nodes are told apart by their histories.
+    fn fingerprints(&mut self) -> Vec<Option<u128>> {
+        if !self.compares || self.may_break && !self.is_quiescent() {
+            return Vec::new();
+        }
+        let Execution { model, cluster, fabric, memoised, running, .. } = self;
+        fabric.without_a_trace(|| match (memoised, running) {
+            (Some(memoised), Some(_)) => memoised.fingerprints(model, cluster, fabric),
+            (None, Some(Running { instance: Some(instance), .. })) => (0..fabric.nodes())
+                .map(|node| fingerprint(&**model, instance, fabric, NodeId(node)))
+                .collect(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// Whether nothing can happen but what can because nothing else can.
+    fn is_quiescent(&self) -> bool {
+        let mut enabled = Vec::new();
+        self.fabric.enabled(&mut enabled);
+        enabled.iter().all(|event| event.at_rest)
+    }
+
+    /// Whether every node says what it still knows. One that cannot is told apart by its history, and then two states may be
+    /// equal and have different fingerprints.
+    pub fn is_told(&mut self) -> bool {
+        let fingerprints = self.fingerprints();
+        self.running.is_none() || (!fingerprints.is_empty() && fingerprints.iter().all(Option::is_some))
+    }
+
+    /// The parts of the fabric's fingerprint, with their names: to see in what two states differ.
+    pub fn parts(&mut self) -> Vec<(String, u128)> {
+        let fingerprints = self.fingerprints();
+        self.running.as_ref().map_or(Vec::new(), |_| self.fabric.fingerprint_parts_of(&fingerprints))
+    }
+
+    /// The requests that did not end, and why nothing will end them.
+    fn stuck(&self, recorder: &Recorder<M::Oracles>) -> Option<Violation> {
+        let text = recorder.unended()?;
+        let asleep = (0..self.fabric.nodes()).map(NodeId).find(|&node| self.fabric.has_unpolled(node));
+        Some(match asleep {
+            Some(node) => Violation::new("lost wake-up", format!("{node} sleeps on a completion; {text}")),
+            None => Violation::new("deadlock", text),
+        })
+    }
+}
+
+impl<M: Model> TransitionSystem for Execution<M> {
+    fn enabled(&mut self, out: &mut Vec<Enabled>) {
+        match self.running {
+            Some(_) => {
+                self.fabric.enabled(out);
+                // Those who are left ask a dead node for a connection for ever, later and later: once nothing else can happen,
+                // the execution is over.
+                if !self.losses.crashed.is_empty() && out.first().is_some_and(|event| event.at_rest) {
+                    out.clear();
+                }
+            }
+            None => out.extend((0..self.model.configurations() as u64).map(|configuration| Enabled {
+                event: EventId(CONFIGURATION | configuration),
+                actor: Actor(CONFIGURATION | configuration),
+                faults: FaultSet::NONE,
+                at_rest: true,
+            })),
+        }
+    }
+
+    fn take(
+        &mut self,
+        event: EventId,
+        outcome: Outcome,
+        touched: Option<&mut Footprint>,
+    ) -> Result<(), Stuck> {
+        if self.running.is_some() {
+            let Taken { crashed, restarted, .. } = self.take_and_record(event, outcome, touched)?;
+            self.event_log.take(event, outcome);
+            self.losses.other |= outcome.is_fault() && crashed.is_none();
+            self.losses.crashed.extend(crashed);
+            if let Some(node) = restarted {
+                self.restart(node);
+            }
+            return Ok(());
+        }
+        let configuration = (event.0 ^ CONFIGURATION) as usize;
+        if configuration >= self.model.configurations() || outcome != Outcome::Done {
+            return Err(Stuck { event, outcome });
+        }
+        self.start(configuration);
+        Ok(())
+    }
+
+    fn save(&mut self, number: usize) -> bool {
+        self.memoised.as_mut().is_some_and(|memoised| memoised.save(number))
+    }
+
+    fn restore(&mut self, number: usize) -> bool {
+        self.memoised.as_mut().is_some_and(|memoised| memoised.restore(number))
+    }
+
+    fn violation(&mut self) -> Option<Violation> {
+        self.running.as_ref()?.recorder.violation()
+    }
+
+    fn finish(&mut self) -> Result<(), Violation> {
+        let Some(Running { recorder, instance, .. }) = &self.running else { return Ok(()) };
+        let Some(Instance { state, members }) = instance else {
+            return match self.stuck(recorder) {
+                Some(stuck) => Err(stuck),
+                None => self.found().0.map_or(Ok(()), Err),
+            };
+        };
+        let Losses { crashed, other } = &self.losses;
+        let excused = *other || crashed.iter().any(|&node| self.model.needs(state, node, recorder));
+        match self.stuck(recorder) {
+            _ if excused && !crashed.is_empty() => Ok(()),
+            Some(stuck) => Err(stuck),
+            // A dead node's connections, and what was meant for it, are left over.
+            None if !crashed.is_empty() => Ok(()),
+            None => self.model.finish(state, members, recorder),
+        }
+    }
+
+    /// The fabric's and the record's. A program is told from others by what it still knows, if the model can say it, and otherwise
+    /// by all that it has seen: programs are deterministic. The initial configuration is part of it, since it is what programs
+    /// were started with; and so is the order of what was noted across nodes.
+    fn fingerprint(&mut self) -> Option<Fingerprint> {
+        let fingerprints = self.fingerprints();
+        let Some(Running { configuration, recorder, .. }) = &self.running else {
+            return Some(Fingerprint(CONFIGURATION.into()));
+        };
+        let mut rest = Digest::default();
+        configuration.hash(&mut rest);
+        recorder.state(&mut rest);
+        Some(Fingerprint(self.fabric.fingerprint_of(&fingerprints) ^ rest.whole()))
+    }
+
+    fn is_lasting(&self, actor: Actor) -> bool {
+        actor.is_lasting()
+    }
+
+    fn coverage(&mut self, sink: &mut Coverage) {
+        match &self.running {
+            Some(Running { instance: Some(Instance { state, members }), .. }) => {
+                self.model.coverage(state, members, sink)
+            }
+            Some(_) if !self.model.branches().is_empty() => {
+                cover(self.model.branches(), self.found().1, sink)
+            }
+            _ => {}
+        }
+    }
+
+    fn columns(&self) -> Vec<String> {
+        (0..self.fabric.nodes()).map(|node| NodeId(node).to_string()).collect()
+    }
+
+    fn record_trace(&mut self) {
+        self.trace = Some(Vec::new());
+        self.fabric.set_log(Log::memory());
+        if let Some(running) = &self.running {
+            running.recorder.record_trace();
+        }
+    }
+
+    fn take_trace(&mut self) -> Vec<TraceEvent> {
+        let mut trace = self.trace.as_mut().map(std::mem::take).unwrap_or_default();
+        self.event_log.read(&self.fabric.take_log(), &self.fabric.underway(), &mut trace);
+        if let Some(running) = &self.running {
+            trace.extend(running.recorder.take_trace());
+        }
+        trace
+    }
+}

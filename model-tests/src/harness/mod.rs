@@ -1,0 +1,89 @@
+//! The harness: makes of a [`Model`] a transition system that the explorer can run.
+//!
+//! A model is programs for a few nodes and what must hold of them. The harness connects the nodes on the simulated fabric,
+//! starts the programs, shows what they record to the model's oracles, and judges the end. It knows no system: a model
+//! brings its own oracles, or none.
+
+mod cluster;
+mod event_log;
+mod execution;
+mod memoised;
+mod model;
+mod recorder;
+
+pub use cluster::{Member, Shape};
+pub use execution::Execution;
+pub use model::{Model, Unseen};
+pub use recorder::{Explored, NoEvent, Recorder};
+
+use crate::explore::{AnyModel, ModelFactory, Size};
+use std::rc::Rc;
+use weft_sim::explore::FaultSet;
+
+/// Makes the executions of a model.
+pub struct Harness<M: Model> {
+    model: Rc<M>,
+    faults: FaultSet,
+    /// Whether states will be compared, so that nodes are asked what they know.
+    compares: bool,
+    /// Whether executions will be many and much alike.
+    memoises: bool,
+}
+
+impl<M: Model> Harness<M> {
+    /// A harness for a model.
+    pub fn new(model: M) -> Harness<M> {
+        Harness { model: Rc::new(model), faults: FaultSet::NONE, compares: true, memoises: false }
+    }
+}
+
+impl<M: Model + 'static> Harness<M> {
+    /// A model in its harness, as a list of worlds holds it.
+    pub fn boxed(model: M) -> Box<dyn AnyModel> {
+        Box::new(Harness::new(model))
+    }
+}
+
+impl<M: Model> ModelFactory for Harness<M> {
+    type System = Execution<M>;
+
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    fn size(&self) -> Size {
+        self.model.size()
+    }
+
+    fn smaller(&self) -> Vec<Size> {
+        self.model.smaller()
+    }
+
+    fn faults(&self) -> FaultSet {
+        self.model.faults()
+    }
+
+    fn usual_faults(&self) -> FaultSet {
+        self.model.usual_faults()
+    }
+
+    fn allow(&mut self, faults: FaultSet) {
+        self.faults = faults.and(self.model.faults());
+    }
+
+    fn compare(&mut self, states: bool) {
+        self.compares = states;
+    }
+
+    fn memoise(&mut self, many: bool) {
+        self.memoises = many;
+    }
+
+    fn root(&mut self) -> Execution<M> {
+        Execution::new(&self.model, self.faults, self.compares, self.memoises)
+    }
+
+    fn reset(&mut self, execution: &mut Execution<M>) {
+        execution.reset();
+    }
+}

@@ -1,0 +1,199 @@
+//! A model: programs for the nodes of a small cluster, and what must hold of them.
+//!
+//! The [harness](super::Harness) makes a transition system of it, which the explorer runs.
+
+use super::cluster::{Member, Shape};
+use super::recorder::{Explored, Recorder};
+use crate::explore::{Coverage, Size, Violation};
+use weft_protocols::rt::Digest;
+use weft_sim::explore::{FaultSet, Outcome};
+use weft_sim::{Fabric, NodeId};
+use weft_verbs::{Node, QpNum};
+
+/// Programs for the nodes of a small cluster, and what must hold of them.
+pub trait Model {
+    /// What one execution keeps for its end: services, words, counters.
+    type State;
+
+    /// What judges the history while it grows; `()` for nothing.
+    type Oracles: Explored;
+
+    /// The model's name.
+    fn name(&self) -> &str;
+
+    /// The cluster that it wants.
+    fn shape(&self) -> Shape;
+
+    /// Its whole size, as a user would write it; empty if it has one size only.
+    fn size(&self) -> Size {
+        Size::default()
+    }
+
+    /// The sizes that are smaller by one thing. Some may be too small.
+    fn smaller(&self) -> Vec<Size> {
+        self.size().one_less()
+    }
+
+    /// Whether others cannot go on without a node that has crashed: if so, nobody's request need end.
+    fn needs(&self, state: &Self::State, node: NodeId, recorder: &Recorder<Self::Oracles>) -> bool {
+        let _ = (state, node, recorder);
+        true
+    }
+
+    /// The faults that it can be explored under: those that it promises to survive, and a crash if it says what that
+    /// may cost.
+    fn faults(&self) -> FaultSet {
+        self.usual_faults()
+    }
+
+    /// The faults that it promises to survive. Neither a crash nor a restart, unless it says so: what a node held is then
+    /// gone.
+    fn usual_faults(&self) -> FaultSet {
+        FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart)
+    }
+
+    /// The oracles of an execution, which have seen nothing.
+    fn oracles(&self) -> Self::Oracles;
+
+    /// How many initial configurations it has. If there are several, the first choice of an execution is in which of them it
+    /// begins.
+    fn configurations(&self) -> usize {
+        1
+    }
+
+    /// What an initial configuration is, for people.
+    fn configuration(&self, number: usize) -> String {
+        let _ = number;
+        String::new()
+    }
+
+    /// Starts what runs on the nodes in an initial configuration; or what runs before that, if the model has a
+    /// [warm-up](Model::warms_up).
+    fn start(
+        &self,
+        configuration: usize,
+        members: &[Member],
+        recorder: &Recorder<Self::Oracles>,
+    ) -> Self::State;
+
+    /// Whether something runs before the first choice: in one fixed order, to its rest. What is explored begins in the
+    /// state that this leads to.
+    fn warms_up(&self) -> bool {
+        false
+    }
+
+    /// Starts what runs on the nodes after the warm-up.
+    fn begin(
+        &self,
+        configuration: usize,
+        state: &mut Self::State,
+        members: &[Member],
+        recorder: &Recorder<Self::Oracles>,
+    ) {
+        let _ = (configuration, state, members, recorder);
+    }
+
+    /// A node has crashed and is there again: starts what runs on it in its next life. Of models that have
+    /// [`Outcome::Restart`] among their faults.
+    fn restart(
+        &self,
+        state: &mut Self::State,
+        node: NodeId,
+        member: &Member,
+        recorder: &Recorder<Self::Oracles>,
+    ) {
+        let _ = (state, node, member, recorder);
+    }
+
+    /// What a node's driver steps.
+    fn program(&self, member: &Member) -> Box<dyn Node> {
+        Box::new(member.rt.program())
+    }
+
+    /// Judges an end at which every request has ended: what is left over, and what the model itself promises. Unless the model
+    /// judges otherwise, the first violation that a node finds by itself.
+    ///
+    /// # Errors
+    ///
+    /// The promise that was broken.
+    fn finish(
+        &self,
+        state: &Self::State,
+        members: &[Member],
+        recorder: &Recorder<Self::Oracles>,
+    ) -> Result<(), Violation> {
+        let _ = recorder;
+        let mut nodes = members.iter().enumerate();
+        nodes.find_map(|(node, member)| self.violation_at(state, node, member)).map_or(Ok(()), Err)
+    }
+
+    /// The violation that a node finds at an end, by itself.
+    fn violation_at(&self, state: &Self::State, node: usize, member: &Member) -> Option<Violation> {
+        let _ = (state, node, member);
+        None
+    }
+
+    /// A bit for each of the [branches](Model::branches): whether a node has reached it.
+    fn reached_at(&self, state: &Self::State, node: usize, member: &Member) -> u32 {
+        let _ = (state, node, member);
+        0
+    }
+
+    /// The names of the interesting branches that a node may reach.
+    fn branches(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether programs may be memoised (see [`Repertoire`](weft_sim::Repertoire)): what a node's program does depends on
+    /// nothing outside of it but what the fabric answers, and the model is judged by its oracles and by each node for itself.
+    fn is_memoisable(&self) -> bool {
+        false
+    }
+
+    /// Adds to a hash what a node still knows between two steps, and says whether that is all. If it is not, the node's state is
+    /// told from others by all that the node has seen.
+    fn fingerprint(
+        &self,
+        state: &Self::State,
+        node: usize,
+        member: &Member,
+        unseen: &Unseen<'_>,
+        to: &mut Digest,
+    ) -> bool {
+        let _ = (state, node, member, unseen, to);
+        false
+    }
+
+    /// Names the interesting branches and says which were taken: unless it says so otherwise, those that any node
+    /// reached.
+    fn coverage(&self, state: &Self::State, members: &[Member], sink: &mut Coverage) {
+        if !self.branches().is_empty() {
+            let nodes = members.iter().enumerate();
+            let reached = nodes.map(|(node, member)| self.reached_at(state, node, member));
+            cover(self.branches(), reached.fold(0, |all, of| all | of), sink);
+        }
+    }
+}
+
+/// Names branches, and says by a bit for each which were reached.
+pub(super) fn cover(branches: &[&'static str], reached: u32, sink: &mut Coverage) {
+    for (bit, name) in branches.iter().enumerate() {
+        sink.sometimes(name, reached & 1 << bit != 0);
+    }
+}
+
+/// What a node's adapters hold of its requests, and its program cannot know.
+pub struct Unseen<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) node: NodeId,
+}
+
+impl weft_protocols::rt::Unseen for Unseen<'_> {
+    fn unended_sends(&self, qp: QpNum) -> u32 {
+        self.fabric.unended_sends(self.node, qp)
+    }
+
+    fn arrived(&self, qp: QpNum, n: usize) -> Option<u32> {
+        self.fabric.arrived(self.node, qp, n)
+    }
+}

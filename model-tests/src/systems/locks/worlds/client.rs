@@ -1,0 +1,151 @@
+//! What the clients of the lock worlds do, and what judges them.
+
+use crate::explore::{BandState, TraceEvent};
+use crate::harness::{self, Explored};
+use crate::history::{ClientId, RequestId};
+use crate::oracle::{Oracles, Violation};
+use crate::record::Record;
+use crate::systems::locks::history::{Event, What};
+use crate::systems::locks::oracles::LockOracles;
+use std::hash::Hasher;
+use weft_protocols::locks::{LockKey, Mode, Token};
+use weft_protocols::rt::Rt;
+use weft_sim::explore::How;
+use weft_verbs::{Nanos, Verbs};
+
+/// A lock world's recorder.
+pub type Recorder = harness::Recorder<WorldOracles>;
+
+/// The oracles of a lock service, in a world that is explored.
+#[derive(Clone, Default)]
+pub struct WorldOracles {
+    oracles: LockOracles,
+    /// All that happened, if a judgement at the end needs it.
+    events: Option<Vec<Event>>,
+    /// A bit for each node that has asked for something.
+    asked: u64,
+}
+
+impl WorldOracles {
+    /// Oracles that have seen nothing. `tokens` says whether every grant must carry a fencing token.
+    pub fn new(tokens: bool) -> WorldOracles {
+        WorldOracles { oracles: LockOracles::new(tokens), ..WorldOracles::default() }
+    }
+
+    /// The same oracles, which keep all events for a judgement at the end.
+    #[must_use]
+    pub fn keeping_events(self) -> WorldOracles {
+        WorldOracles { events: Some(Vec::new()), ..self }
+    }
+
+    /// All events so far, if they are kept.
+    pub fn events(&self) -> &[Event] {
+        self.events.as_deref().unwrap_or_default()
+    }
+
+    /// Whether any client of a node has asked for anything.
+    pub fn has_asked(&self, node: u32) -> bool {
+        self.asked & 1 << node != 0
+    }
+}
+
+impl Oracles for WorldOracles {
+    type Event = Event;
+
+    fn promises(&self) -> Vec<(&'static str, &'static str)> {
+        self.oracles.promises()
+    }
+
+    fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
+        self.oracles.observe(event, broken);
+        if let What::Requested { .. } = event.what {
+            self.asked |= 1 << event.request.client.node;
+        }
+        if let Some(events) = &mut self.events {
+            events.push(*event);
+        }
+    }
+
+    fn ended(&self) -> u64 {
+        self.oracles.ended()
+    }
+
+    fn unended(&self) -> u64 {
+        self.oracles.unended()
+    }
+
+    fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
+        self.oracles.finish(now, healthy)
+    }
+
+    fn state(&self, to: &mut dyn Hasher) {
+        self.oracles.state(to);
+    }
+}
+
+impl Explored for WorldOracles {
+    /// Shared holders come and go in any order; an exclusive holder does not.
+    fn access(event: &Event) -> Option<How> {
+        match (event.what, event.mode) {
+            (What::Requested { .. }, _) => None,
+            (_, Mode::Exclusive) => Some(How::Write),
+            (_, Mode::Shared) => Some(How::Read),
+        }
+    }
+
+    fn mark(event: &Event) -> Option<TraceEvent> {
+        let state = match (event.what, event.mode) {
+            (What::Requested { .. }, mode) => BandState::Waiting(format!("asks {mode}")),
+            (What::Granted { .. }, Mode::Shared) => BandState::Shared("shares".into()),
+            (What::Granted { .. }, Mode::Exclusive) => BandState::Exclusive("holds".into()),
+            _ => BandState::Nothing,
+        };
+        let of = format!("lock {}", event.key.0);
+        Some(TraceEvent::Band { node: event.request.client.node, of, state })
+    }
+}
+
+/// A lock as a client uses it, whoever made it.
+pub trait Locker {
+    /// What is held.
+    type Held;
+
+    /// Takes the lock.
+    fn lock(&self, mode: Mode) -> impl Future<Output = Self::Held>;
+
+    /// Gives it back.
+    fn unlock(&self, held: Self::Held) -> impl Future<Output = ()>;
+
+    /// The fencing token of a hold, if it has one.
+    fn token(_held: &Self::Held) -> Option<Token> {
+        None
+    }
+}
+
+/// A client: takes a lock in these modes, one after the other, and holds it each time until its node's next step, so
+/// that whatever should not happen meanwhile can happen.
+pub async fn client<V: Verbs, L: Locker>(
+    rt: Rt<V>,
+    recorder: Recorder,
+    node: u32,
+    key: LockKey,
+    modes: Vec<Mode>,
+    lock: L,
+) {
+    for (number, mode) in (0..).zip(modes) {
+        let request = RequestId { client: ClientId { node, index: 0 }, number };
+        let record = |what| recorder.record(Event { at: Nanos::ZERO, request, key, mode, what });
+        record(What::Requested { deadline: None });
+        let frame = rt.frame();
+        frame.knows((number, "asks"));
+        let held = lock.lock(mode).await;
+        record(What::Granted { token: L::token(&held) });
+        frame.knows((number, "holds"));
+        let rest = rt.rest();
+        rt.yield_now().await;
+        drop(rest);
+        drop(frame);
+        record(What::Released);
+        lock.unlock(held).await;
+    }
+}

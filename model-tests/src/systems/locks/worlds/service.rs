@@ -1,0 +1,231 @@
+//! Lock worlds on the shipped code: its runtime, its transport, its lock service.
+
+use super::client::{Locker, Recorder, WorldOracles, client};
+use super::modes::{self, Requests};
+use crate::explore::{Size, Violation};
+use crate::harness::{Member, Model, Shape, Unseen};
+use crate::oracle::{Conduct, Leaks, Leftover};
+use weft_protocols::locks::{
+    Grant, LockClient, LockConfig, LockKey, LockService, LockStats, Mode, Scheme, Token,
+};
+use weft_protocols::rt::Digest;
+use weft_sim::explore::{FaultSet, Outcome};
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{Nanos, Wait};
+
+/// One lock, and what each node asks of it.
+pub struct Locks {
+    /// The world's name.
+    pub name: String,
+    /// The protocol.
+    pub scheme: Scheme,
+    /// What each node asks for, one after the other.
+    pub requests: Requests,
+    /// The node that is the lock's home, from 0.
+    pub home: u32,
+    /// How the nodes learn of completions.
+    pub wait: Wait,
+    /// Whether they take completions one by one.
+    pub one_by_one: bool,
+    /// Whether every node has used the lock once before, and knows where its word is.
+    pub warm: bool,
+    /// The count of shared requests from which on the word is given up; `None` for the default.
+    pub shared_limit: Option<u32>,
+}
+
+impl Locks {
+    fn nodes(&self) -> u32 {
+        self.requests.nodes()
+    }
+
+    /// The first key whose home is the wanted one.
+    fn key(&self) -> LockKey {
+        let at_home = |key: &LockKey| key.home(self.nodes()).index() == self.home as usize;
+        (0..).map(LockKey).find(at_home).expect("every node is a home")
+    }
+
+    /// Every node tries once to take the lock, and gives it back.
+    fn warm_up(&self, services: &[LockService<Sim>], members: &[Member]) {
+        for (service, member) in services.iter().zip(members) {
+            let (client, key) = (service.client(), self.key());
+            member.rt.spawn(async move {
+                if let Ok(grant) = client.try_lock(key, Mode::Exclusive).await {
+                    grant.unlock().await;
+                }
+            });
+        }
+    }
+}
+
+/// A client of the lock service, as the worlds' clients use it.
+struct Client(LockClient<Sim>, LockKey);
+
+impl Locker for Client {
+    type Held = Grant<Sim>;
+
+    async fn lock(&self, mode: Mode) -> Grant<Sim> {
+        match self.0.lock(self.1, mode).await {
+            Ok(grant) => grant,
+            // Refused for good: this client waits for ever, and the oracle of progress says so.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    async fn unlock(&self, held: Grant<Sim>) {
+        held.unlock().await;
+    }
+
+    fn token(held: &Grant<Sim>) -> Option<Token> {
+        held.token()
+    }
+}
+
+/// What an execution keeps.
+pub struct State {
+    services: Vec<LockService<Sim>>,
+    /// What each had done when the clients began.
+    before: Vec<LockStats>,
+}
+
+impl State {
+    /// A node's service.
+    pub fn service(&self, node: usize) -> &LockService<Sim> {
+        &self.services[node]
+    }
+
+    fn stats(&self) -> Vec<LockStats> {
+        self.services.iter().map(LockService::stats).collect()
+    }
+}
+
+impl Model for Locks {
+    type State = State;
+    type Oracles = WorldOracles;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn size(&self) -> Size {
+        self.requests.size()
+    }
+
+    fn smaller(&self) -> Vec<Size> {
+        self.requests.smaller().iter().map(Requests::size).collect()
+    }
+
+    fn shape(&self) -> Shape {
+        let home = (self.scheme != Scheme::Srsl).then_some(self.home);
+        Shape { nodes: self.nodes(), wait: self.wait, home, one_by_one: self.one_by_one }
+    }
+
+    /// A crash, too: then nobody may hold who must not, and who does not need the dead node goes on.
+    fn faults(&self) -> FaultSet {
+        FaultSet::ALL.without(Outcome::Restart)
+    }
+
+    /// The home is needed by all; and whoever has asked may be in the queue, or hold, or have been about to pass the
+    /// lock on: the schemes wait for such a node for ever.
+    fn needs(&self, _: &State, node: NodeId, recorder: &Recorder) -> bool {
+        node.0 == self.home || recorder.oracles(|oracles| oracles.has_asked(node.0))
+    }
+
+    fn oracles(&self) -> WorldOracles {
+        WorldOracles::new(self.scheme.has_tokens())
+    }
+
+    fn configurations(&self) -> usize {
+        self.requests.mixes()
+    }
+
+    fn configuration(&self, number: usize) -> String {
+        format!("the nodes ask for {}", modes::text(&self.requests.mix(number)))
+    }
+
+    fn start(&self, configuration: usize, members: &[Member], recorder: &Recorder) -> State {
+        let mut config = LockConfig::new(self.scheme, self.nodes());
+        config.shared_limit = self.shared_limit.unwrap_or(config.shared_limit);
+        let start = |member: &Member| {
+            LockService::start(&member.rt, &member.mesh, config).expect("a good configuration")
+        };
+        let mut state = State { services: members.iter().map(start).collect(), before: Vec::new() };
+        match self.warm {
+            true => self.warm_up(&state.services, members),
+            false => self.begin(configuration, &mut state, members, recorder),
+        }
+        state
+    }
+
+    fn warms_up(&self) -> bool {
+        self.warm
+    }
+
+    fn begin(&self, configuration: usize, state: &mut State, members: &[Member], recorder: &Recorder) {
+        state.before = state.stats();
+        let key = self.key();
+        let modes = self.requests.mix(configuration);
+        for (node, ((service, Member { rt, .. }), modes)) in
+            (0..).zip(state.services.iter().zip(members).zip(modes))
+        {
+            let lock = Client(service.client(), key);
+            rt.spawn(client(rt.clone(), recorder.clone(), node, key, modes, lock));
+        }
+    }
+
+    fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
+        let service = &state.services[node];
+        let stats = service.stats();
+        let mut broken = Conduct { out_of_turn: stats.out_of_turn, malformed: stats.malformed }
+            .finish(Nanos::ZERO, node as u32);
+        broken.extend(Leaks::finish(Nanos::ZERO, &left(node as u32, service, member)));
+        broken.into_iter().next().map(Violation::from)
+    }
+
+    fn reached_at(&self, state: &State, node: usize, member: &Member) -> u32 {
+        let (mesh, since) = (member.mesh.stats(), state.services[node].stats() - state.before[node]);
+        let reached = [
+            mesh.reconnects > 0,
+            mesh.messages_repeated > 0,
+            since.swap_misses > 0,
+            since.unknown_fates > 0,
+            since.rebuilds > 0,
+            since.stale_messages > 0,
+        ];
+        (0..).zip(reached).map(|(bit, reached)| u32::from(reached) << bit).sum()
+    }
+
+    fn branches(&self) -> &'static [&'static str] {
+        // SRSL has no word.
+        if self.scheme == Scheme::Srsl { &BRANCHES[..2] } else { &BRANCHES }
+    }
+
+    fn is_memoisable(&self) -> bool {
+        true
+    }
+
+    fn fingerprint(
+        &self,
+        state: &State,
+        node: usize,
+        member: &Member,
+        unseen: &Unseen<'_>,
+        to: &mut Digest,
+    ) -> bool {
+        member.mesh.content(unseen, to) && state.services[node].content(to)
+    }
+}
+
+const BRANCHES: [&str; 6] = [
+    "a connection was made again",
+    "a message was sent again",
+    "a compare-and-swap failed and was repeated",
+    "an atomic's fate was unknown",
+    "a word was given up and rebuilt",
+    "a message came after its epoch",
+];
+
+/// What a node keeps although nobody asks for anything.
+fn left(node: u32, service: &LockService<Sim>, member: &Member) -> Vec<Leftover> {
+    let named = service.audit().leftovers().into_iter().chain(member.leftovers());
+    Leftover::named(node, named)
+}

@@ -1,0 +1,47 @@
+use super::*;
+use crate::explore::{ModelFactory, TransitionSystem};
+
+#[test]
+fn every_reading_of_the_paper_is_a_world() {
+    let is_reading = |entry: &&Entry| entry.name.starts_with("as-published-");
+    assert_eq!(worlds().iter().filter(is_reading).count(), Reading::ALL.len());
+}
+
+#[test]
+fn a_world_that_takes_no_modes_says_so() {
+    let mcs = worlds().into_iter().find(|entry| entry.name == "mcs").unwrap();
+    assert!(mcs.build(&Size::new([("modes", "x,x")])).is_err());
+    assert!(mcs.build(&Size::new([("nodes", 9)])).is_err());
+    assert!(mcs.build(&Size::new([("nodes", 3)])).is_ok());
+}
+
+fn harness(scheme: Scheme, wait: Wait, one_by_one: bool, warm: bool) -> Harness<Locks> {
+    let requests = Requests::read("x,s,x").expect("modes");
+    let name = String::from("locks");
+    Harness::new(Locks { name, scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
+}
+
+/// Every execution begins in the same state, and none but the first sets it up for real.
+#[test]
+fn a_lock_world_is_set_up_once() {
+    for (scheme, wait, one_by_one, warm) in [
+        (Scheme::Srsl, Wait::Notify, false, false),
+        (Scheme::Dqnl, Wait::Poll, true, true),
+        (Scheme::Ncosed, Wait::Notify, false, true),
+        (Scheme::Ncosed, Wait::Poll, true, false),
+    ] {
+        let mut harness = harness(scheme, wait, one_by_one, warm);
+        let mut execution = harness.root();
+        let first = execution.fabric().fingerprint_parts();
+        let mut ends = Vec::new();
+        for _ in 0..3 {
+            harness.reset(&mut execution);
+            assert!(execution.keeps_roots(), "{scheme:?}");
+            assert_eq!(execution.fabric().fingerprint_parts(), first, "{scheme:?}");
+            execution.fabric().settle();
+            assert_eq!(execution.finish(), Ok(()), "{scheme:?}");
+            ends.push(execution.fabric().fingerprint_parts());
+        }
+        assert!(ends.windows(2).all(|pair| pair[0] == pair[1]), "{scheme:?}");
+    }
+}

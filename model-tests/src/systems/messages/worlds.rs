@@ -1,0 +1,215 @@
+//! The transport by itself: nodes that send each other messages, over connections that break and nodes that restart.
+
+use super::delivery::{Correspondence, Delivery};
+use super::history::Sent;
+use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
+use crate::harness::{self, Harness, Member, Model, Shape};
+use crate::oracle::{Leaks, Leftover};
+use std::cell::RefCell;
+use std::rc::Rc;
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshStats, Rank};
+use weft_sim::explore::{FaultSet, Outcome};
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{Nanos, Wait};
+
+/// It is judged at its end alone.
+type Recorder = harness::Recorder<()>;
+
+const CHANNEL: Channel = Channel(0);
+
+/// The worlds of the transport.
+pub fn worlds() -> Vec<Entry> {
+    vec![Entry {
+        name: "messages",
+        about: "the transport: each node sends a message to each other one",
+        expected: Expected::Held,
+        keys: &[
+            Key { name: "nodes", help: "how many nodes" },
+            Key { name: "requests", help: "how many messages each node sends to each other one" },
+        ],
+        make,
+    }]
+}
+
+fn make(size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+    let (nodes, messages) = (size.number("nodes")?.unwrap_or(2), size.number("requests")?.unwrap_or(1));
+    size.within("nodes", nodes, 2..=8)?;
+    size.within("requests", messages, 1..=8)?;
+    Ok(Harness::boxed(Messages { name: "messages", nodes, messages }))
+}
+
+/// Every node sends messages to each of the others; one that restarts begins again.
+pub struct Messages {
+    /// The world's name.
+    pub name: &'static str,
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// How many messages each sends to each of the others.
+    pub messages: u32,
+}
+
+/// What one node has heard and done.
+#[derive(Default)]
+struct Ledger {
+    /// How often it has restarted.
+    life: u32,
+    /// How many messages this life has sent to each of the others.
+    sent: u32,
+    /// By sender: what arrived, and in which life of this node.
+    arrived: Vec<Vec<(u32, Sent)>>,
+    /// By peer: what this life was told of the peer's new lives.
+    resets: Vec<Vec<u64>>,
+}
+
+/// What an execution keeps.
+pub struct State(Vec<Rc<RefCell<Ledger>>>);
+
+impl Messages {
+    /// A node's life begins: it listens, and it sends.
+    fn live(&self, node: u32, member: &Member, ledger: &Rc<RefCell<Ledger>>, recorder: &Recorder) {
+        let inbox = member.mesh.open(CHANNEL).expect("nobody else opens it");
+        member.rt.spawn(listen(inbox, node, Rc::clone(ledger), recorder.clone()));
+        let (rt, mesh, ledger, recorder) =
+            (member.rt.clone(), member.mesh.clone(), Rc::clone(ledger), recorder.clone());
+        let (nodes, messages) = (self.nodes, self.messages);
+        member.rt.spawn(async move {
+            for number in 0..messages {
+                let sent = Sent { incarnation: ledger.borrow().life, number };
+                for peer in (0..nodes).filter(|peer| *peer != node) {
+                    send(&mesh, Rank::from_index(peer), sent);
+                    recorder.say(node, || format!("sends {sent} to n{peer}"));
+                }
+                ledger.borrow_mut().sent += 1;
+                // Whatever should not happen between two messages can happen here.
+                rt.yield_now().await;
+            }
+        });
+    }
+
+    /// What is broken of the messages from one node to another.
+    fn broken(&self, state: &State, from: u32, to: u32) -> Option<String> {
+        let (sender, receiver) = (state.0[from as usize].borrow(), state.0[to as usize].borrow());
+        let mut all = Correspondence::default();
+        (0..sender.life).for_each(|_| all.sender_restarted());
+        (0..sender.sent).for_each(|_| all.sends());
+        for &(life, message) in &receiver.arrived[from as usize] {
+            while all.receiver() < life {
+                all.receiver_restarted();
+            }
+            if let Err(text) = all.arrives(message) {
+                return Some(text);
+            }
+        }
+        while all.receiver() < receiver.life {
+            all.receiver_restarted();
+        }
+        let told = sender.resets[to as usize].iter().find_map(|lost| all.told(*lost).err());
+        told.or_else(|| all.finish().err())
+    }
+}
+
+fn send(mesh: &Mesh<Sim>, to: Rank, Sent { incarnation, number }: Sent) {
+    let bytes = [incarnation.to_le_bytes(), number.to_le_bytes()].concat();
+    mesh.send(to, CHANNEL, &bytes).expect("a mesh keeps more messages than a world has");
+}
+
+fn read(bytes: &[u8]) -> Option<Sent> {
+    let (life, number) = bytes.split_first_chunk()?;
+    Some(Sent { incarnation: u32::from_le_bytes(*life), number: u32::from_le_bytes(number.try_into().ok()?) })
+}
+
+async fn listen(mut inbox: Inbox, node: u32, ledger: Rc<RefCell<Ledger>>, recorder: Recorder) {
+    while let Some(incoming) = inbox.recv().await {
+        let mut ledger = ledger.borrow_mut();
+        let life = ledger.life;
+        match incoming {
+            Incoming::Message(message) => {
+                let from = message.from().index();
+                // What cannot be read was never sent by anybody, and counts as that.
+                let sent = read(message.bytes()).unwrap_or(Sent { incarnation: u32::MAX, number: u32::MAX });
+                ledger.arrived[from].push((life, sent));
+                recorder.say(node, || format!("hears {sent} of n{from}"));
+            }
+            Incoming::PeerReset { peer, lost } => {
+                ledger.resets[peer.index()].push(lost);
+                recorder.say(node, || format!("is told that n{} is new; {lost} may be lost", peer.index()));
+            }
+        }
+    }
+}
+
+impl Model for Messages {
+    type State = State;
+    type Oracles = ();
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn size(&self) -> Size {
+        Size::new([("nodes", self.nodes), ("requests", self.messages)])
+    }
+
+    fn oracles(&self) {}
+
+    fn shape(&self) -> Shape {
+        Shape { nodes: self.nodes, wait: Wait::Poll, home: None, one_by_one: true }
+    }
+
+    /// Restarts, too: a peer is told of them.
+    fn usual_faults(&self) -> FaultSet {
+        FaultSet::ALL.without(Outcome::Crash)
+    }
+
+    fn start(&self, _: usize, members: &[Member], recorder: &Recorder) -> State {
+        let none = || Ledger {
+            arrived: vec![Vec::new(); self.nodes as usize],
+            resets: vec![Vec::new(); self.nodes as usize],
+            ..Ledger::default()
+        };
+        let state = State(members.iter().map(|_| Rc::new(RefCell::new(none()))).collect());
+        for (node, member) in (0..).zip(members) {
+            self.live(node, member, &state.0[node as usize], recorder);
+        }
+        state
+    }
+
+    fn restart(&self, state: &mut State, node: NodeId, member: &Member, recorder: &Recorder) {
+        let ledger = &state.0[node.index()];
+        {
+            let mut ledger = ledger.borrow_mut();
+            ledger.life += 1;
+            ledger.sent = 0;
+            ledger.resets.iter_mut().for_each(Vec::clear);
+        }
+        self.live(node.0, member, ledger, recorder);
+    }
+
+    fn finish(&self, state: &State, members: &[Member], _: &Recorder) -> Result<(), Violation> {
+        for (from, to) in (0..self.nodes).flat_map(|from| (0..self.nodes).map(move |to| (from, to))) {
+            if from != to
+                && let Some(text) = self.broken(state, from, to)
+            {
+                return Err(Delivery::violation(Nanos::ZERO, from, to, &text).into());
+            }
+        }
+        for (node, member) in (0..).zip(members) {
+            let left = Leftover::named(node, member.leftovers());
+            if let Some(first) = Leaks::finish(Nanos::ZERO, &left).into_iter().next() {
+                return Err(first.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
+        let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
+        let lost = state.0.iter().any(|ledger| ledger.borrow().resets.iter().flatten().any(|lost| *lost > 0));
+        sink.sometimes("a connection was made again", any(|stats| stats.reconnects));
+        sink.sometimes("a message was sent again", any(|stats| stats.messages_repeated));
+        sink.sometimes("a message came twice and was dropped", any(|stats| stats.duplicates));
+        sink.sometimes("a queue pair was fenced", any(|stats| stats.fences));
+        sink.sometimes("a peer was found to be new", any(|stats| stats.peer_resets));
+        sink.sometimes("messages to a node that restarted may be lost", lost);
+    }
+}
