@@ -35,7 +35,8 @@ const CLI: (&str, &str) = ("cli", "");
 
 /// The sources of each crate of the workspace.
 fn all_sources() -> Vec<(&'static str, Sources)> {
-    let folders = MAY_IMPORT.iter().map(|(folder, ..)| *folder).chain(["hw-backend/softroce"]);
+    let folders =
+        MAY_IMPORT.iter().map(|(folder, ..)| *folder).chain(["hw-backend/softroce", "model-tests/reached"]);
     folders.map(|folder| (folder, Sources::read(&root().join(folder).join("src")))).collect()
 }
 
