@@ -9,7 +9,7 @@ use weft_check::explore::{Coverage, ModelFactory, TransitionSystem, Violation};
 use weft_check::harness::{Execution, Harness, Member, Model, Recorder, Shape, Unseen};
 use weft_check::systems::locks::worlds::{Locks, Requests, State, WorldOracles};
 use weft_protocols::locks::Scheme;
-use weft_protocols::rt::Digest;
+use weft_protocols::rt::fingerprint::StateHasher;
 use weft_sim::choice::Rng;
 use weft_sim::explore::{Enabled, FaultSet, Outcome};
 use weft_verbs::Wait;
@@ -209,7 +209,7 @@ fn states_at_rest_with_one_fingerprint_go_on_in_the_same_way_whatever_has_broken
 }
 
 /// The locks with a content that forgets a part of what a node knows.
-struct Forgetting(Locks, fn(&Member, &State, usize, &Unseen<'_>, &mut Digest) -> bool);
+struct Forgetting(Locks, fn(&Member, &State, usize, &Unseen<'_>, &mut StateHasher) -> bool);
 
 impl Model for Forgetting {
     type State = State;
@@ -262,20 +262,36 @@ impl Model for Forgetting {
         node: usize,
         of: &Member,
         unseen: &Unseen<'_>,
-        to: &mut Digest,
+        to: &mut StateHasher,
     ) -> bool {
         self.1(of, state, node, unseen, to)
     }
 }
 
 /// With four nodes, two may wait for a third: who comes first is known to the lock's home alone.
-fn is_found(forgets: fn(&Member, &State, usize, &Unseen<'_>, &mut Digest) -> bool) -> bool {
+fn is_found(forgets: fn(&Member, &State, usize, &Unseen<'_>, &mut StateHasher) -> bool) -> bool {
     let mut pair = Pair::new(Forgetting(locks(Scheme::Srsl, Wait::Poll, "x,x,x,x"), forgets), 0);
     pair.one_in = 2;
     (0..60).any(|seed| pair.walk(seed).is_err())
 }
 
+/// A wait that says nothing would be explored soundly, by history, and would find fewer states equal: nobody would notice.
+#[test]
+fn every_task_of_the_lock_worlds_says_something_wherever_it_waits() {
+    for scheme in [Scheme::Srsl, Scheme::Dqnl, Scheme::Ncosed] {
+        for (faults, seeds) in [(0, 10), (2, 40)] {
+            let all_say = |of: &Member, state: &State, node, unseen: &Unseen<'_>, to: &mut StateHasher| {
+                assert_eq!(of.rt.silent_tasks(), 0, "a task waits without `.at(..)`");
+                of.mesh.fingerprint(unseen, to) && state.service(node).fingerprint(to)
+            };
+            let mut pair = Pair::new(Forgetting(locks(scheme, Wait::Notify, "xs,s,x"), all_say), faults);
+            (0..seeds).for_each(|seed| assert_eq!(pair.walk(seed), Ok(())));
+            assert!(pair.told > 0, "{scheme:?}: nobody was asked");
+        }
+    }
+}
+
 #[test]
 fn a_content_that_forgets_something_is_found() {
-    assert!(is_found(|of, _, _, unseen, to| of.mesh.content(unseen, to)), "what the service knows");
+    assert!(is_found(|of, _, _, unseen, to| of.mesh.fingerprint(unseen, to)), "what the service knows");
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`rt`]: the runtime of a node: tasks, timers, completion slots, waiting;
 //! - [`transport`]: connections to peers on demand, messages in sessions that survive them, one-sided
-//!   operations whose fate is told honestly;
+//!   operations whose outcome is told honestly;
 //! - [`locks`]: distributed locks, several schemes behind one interface.
 //!
 //! Nothing here names a backend, a clock of the operating system or a thread; a test holds that.

@@ -36,6 +36,9 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Where something is allowed all the same, and why is said there.
+const ALLOWED: [(&str, &str); 1] = [("rt/wait_point.rs", "thread_local!")];
+
 /// A line without its comment: prose may name what code may not.
 fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or("")
@@ -45,7 +48,7 @@ fn offences(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
         for (banned, instead) in BANNED {
-            if code(line).contains(banned) {
+            if code(line).contains(banned) && !ALLOWED.contains(&(name, banned)) {
                 found.push(format!("{name}:{}: {banned}; use {instead}", number + 1));
             }
         }
@@ -66,6 +69,63 @@ fn protocols_name_no_clock_no_thread_no_hash_and_no_backend() {
         found.extend(offences(&name, &text));
     }
     assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+/// Rooms whose tasks say nothing at their waits: the runtime's and the transport's structures tell of them.
+const TOLD_BY_STRUCTURES: [&str; 2] = ["rt/", "transport/"];
+
+/// The part of a file that is shipped, without comments and without white space.
+fn shipped(text: &str) -> String {
+    let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or("");
+    text.lines().flat_map(|line| code(line).split_whitespace()).collect()
+}
+
+/// The waits at which nothing is said, each by what stands before it.
+fn silent_waits(text: &str) -> Vec<String> {
+    let text = shipped(text);
+    let says = |before: &str| {
+        let mut depth = 0;
+        let begin = before.char_indices().rev().find(|&(_, c)| {
+            depth += i32::from(c == ')') - i32::from(c == '(');
+            depth == 0
+        });
+        begin.is_some_and(|(begin, _)| before[..begin].ends_with(".at"))
+    };
+    let waits = text.match_indices(".await").map(|(at, _)| &text[..at]);
+    waits
+        .filter(|before| !says(before))
+        .map(|before| before[before.len().saturating_sub(40)..].into())
+        .collect()
+}
+
+/// A function that waits and says nothing, between others that do, would make two states equal that are not.
+#[test]
+fn every_wait_of_a_system_that_says_something_says_something() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let (mut found, mut waits) = (Vec::new(), 0);
+    for file in files {
+        let name = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
+        let tests = name.ends_with("tests.rs") || name.contains("/world/");
+        if tests || TOLD_BY_STRUCTURES.iter().any(|room| name.starts_with(room)) {
+            continue;
+        }
+        let text = fs::read_to_string(&file).expect("a source file can be read");
+        waits += shipped(&text).matches(".await").count();
+        found.extend(silent_waits(&text).into_iter().map(|wait| format!("{name}: {wait}.await")));
+    }
+    assert!(waits > 30, "the waits were not found");
+    assert!(found.is_empty(), "say at the wait what is still known, `.at(..)`:\n{}", found.join("\n"));
+}
+
+#[test]
+fn the_lint_finds_a_wait_that_says_nothing() {
+    let text =
+        "a.b(c).at((d, e(f))).await; // g().await\nh\n    .i()\n    .at(())\n    .await?;\nj(at(k)).await;";
+    assert_eq!(silent_waits(text).len(), 1, "{:?}", silent_waits(text));
+    assert_eq!(silent_waits("\n#[cfg(test)]\nmod tests { a().await }"), [""; 0]);
+    assert_eq!(silent_waits("a.await").len(), 1);
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn close_and_check(cluster: Cluster, context: &str) {
     cluster.run(ms(200));
     for member in &cluster.members {
         let rt = member.rt.audit();
-        assert_eq!((rt.tasks, rt.slots, rt.leases), (0, 0, 0), "{context}: {rt:?}");
+        assert_eq!((rt.tasks, rt.slots, rt.guards), (0, 0, 0), "{context}: {rt:?}");
     }
     for (node, alive) in cluster.fabric.stats().alive.iter().enumerate() {
         assert_eq!((alive.qps, alive.outstanding), (0, 0), "{context}: n{node}");

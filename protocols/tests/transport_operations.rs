@@ -191,7 +191,7 @@ fn a_lost_completion_is_an_unknown_fate_and_settling_fixes_it() {
         cluster.plan(Nanos::ZERO, lose);
         let got = run(&cluster, ms(2_000), async move |mesh| {
             let lost = mesh.fetch_add(rank(1), at, 1).await;
-            let settled = mesh.settle(rank(1)).await;
+            let settled = mesh.resolve_outcomes(rank(1)).await;
             let mut now = [0; 8];
             mesh.read(rank(1), at, &mut now).await.expect("it stands again");
             (lost, settled, u64::from_ne_bytes(now))
@@ -200,7 +200,7 @@ fn a_lost_completion_is_an_unknown_fate_and_settling_fixes_it() {
         assert_eq!(got, Some((unknown, Ok(()), 1)), "{style:?}, {silence}");
         assert_eq!(mr.load(0), Ok(1));
         let stats = cluster.members[0].mesh.stats();
-        assert_eq!((stats.unknown_fates, stats.reconnects), (1, 1));
+        assert_eq!((stats.unknown_outcomes, stats.reconnects), (1, 1));
         cluster.assert_at_rest("lost");
     }
 }
@@ -208,7 +208,7 @@ fn a_lost_completion_is_an_unknown_fate_and_settling_fixes_it() {
 #[test]
 fn settling_what_is_settled_asks_for_no_connection() {
     let cluster = Cluster::new(2, 1, Wait::Notify);
-    assert_eq!(run(&cluster, ms(10), async |mesh| mesh.settle(rank(1)).await), Some(Ok(())));
+    assert_eq!(run(&cluster, ms(10), async |mesh| mesh.resolve_outcomes(rank(1)).await), Some(Ok(())));
     assert_eq!(cluster.fabric.stats().packets, 0);
 }
 
@@ -221,7 +221,7 @@ fn settling_waits_for_operations_whose_futures_are_gone() {
         mesh.fetch_add(rank(1), at, 1).await.expect("it stands");
         let begun = rt.now();
         let gone = rt.deadline(rt.now() + Nanos(200), mesh.fetch_add(rank(1), at, 1)).await.is_err();
-        mesh.settle(rank(1)).await.expect("the mesh is open");
+        mesh.resolve_outcomes(rank(1)).await.expect("the mesh is open");
         (gone, rt.now() - begun)
     });
     let (gone, took) = got.expect("it ended");
@@ -236,8 +236,8 @@ struct Seen {
     late: Cell<u32>,
 }
 
-/// A client whose requests are delayed beyond all retries adds to a word. After each add of unknown fate it
-/// waits, by settling or for a fixed time, looks at the word, does nothing for long, and looks again.
+/// A client whose requests are delayed beyond all retries adds to a word. After each add of unknown outcome it
+/// waits, by resolving or for a fixed time, looks at the word, does nothing for long, and looks again.
 fn late_copies(seed: u64, style: Wait, settle: bool) -> Rc<Seen> {
     let cluster = Cluster::new(2, seed, style);
     let (mr, at) = memory(&cluster.members[1].mesh, 8);
@@ -271,7 +271,7 @@ fn late_copies(seed: u64, style: Wait, settle: bool) -> Rc<Seen> {
                     counted.set((sure, maybe + 1));
                     keep.unknown.set(keep.unknown.get() + 1);
                     if settle {
-                        mesh.settle(to).await.expect("the mesh is open");
+                        mesh.resolve_outcomes(to).await.expect("the mesh is open");
                     }
                     let then = mr.load(0);
                     rt.sleep(ms(10)).await;
@@ -298,7 +298,7 @@ fn no_late_copy_of_an_operation_executes_after_settling() {
     }
     assert_eq!(late, 0);
     assert!(unknown > 100, "{unknown}");
-    // The danger is real: without settling, some word changes after the operation has failed.
+    // The danger is real: without resolving, some word changes after the operation has failed.
     let late: u32 = seeds(150).map(|seed| late_copies(seed, Wait::Poll, false).late.get()).sum();
     assert!(late > 0, "the faults never made a late copy");
 }

@@ -7,15 +7,15 @@ use crate::by_hand::connect;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll};
-use weft_protocols::rt::{Lease, Local, Queue, Rt, RtConfig, Sink};
+use weft_protocols::rt::{BufferGuard, CompletionSink, Local, QpHandle, Rt, RtConfig};
 use weft_sim::{Fabric, NodeId, Sim, SimMr};
 use weft_verbs::{AccessFlags, Context, Device, Result, SendOp, VerbsError, Wait};
 
 /// What a node has: a connection from the node before it and one to the node after it.
 pub(super) struct Place {
     rt: Rt<Sim>,
-    from: Queue<Sim>,
-    to: Queue<Sim>,
+    from: QpHandle<Sim>,
+    to: QpHandle<Sim>,
     mr: SimMr,
 }
 
@@ -40,7 +40,7 @@ fn place(ring: &Ring, fabric: &Fabric, node: NodeId) -> std::result::Result<Plac
     let (ctx, mr, pd) = open().map_err(BenchError::cluster)?;
     let config = RtConfig { wait: Wait::Poll, ..RtConfig::default() };
     let rt = Rt::new(&ctx, config).map_err(BenchError::cluster)?;
-    let queue = || rt.create_queue(&pd, caps(ring)).map_err(BenchError::cluster);
+    let queue = || rt.create_qp(&pd, caps(ring)).map_err(BenchError::cluster);
     let (from, to) = (queue()?, queue()?);
     Ok(Place { rt, from, to, mr })
 }
@@ -53,7 +53,7 @@ pub(super) fn start(ring: &Ring, fabric: &Fabric, places: &[Place], tally: &Rc<T
             to: place.to.clone(),
             mr: place.mr.clone(),
             bytes: ring.bytes,
-            inbound: Sink::new(),
+            inbound: CompletionSink::new(),
             held: ring.window,
             tally: Rc::clone(tally),
         };
@@ -63,11 +63,11 @@ pub(super) fn start(ring: &Ring, fabric: &Fabric, places: &[Place], tally: &Rc<T
 }
 
 struct Station {
-    from: Queue<Sim>,
-    to: Queue<Sim>,
+    from: QpHandle<Sim>,
+    to: QpHandle<Sim>,
     mr: SimMr,
     bytes: u32,
-    inbound: Sink<Sim>,
+    inbound: CompletionSink<Sim>,
     /// Messages to be sent as soon as there is room.
     held: u32,
     tally: Rc<Tally>,
@@ -78,8 +78,8 @@ impl Station {
     /// as messages that do not arrive.
     async fn run(mut self, receives: u32) -> Result<()> {
         for _ in 0..receives {
-            let lease = Lease::Range { mr: self.mr.clone(), at: self.bytes, len: self.bytes };
-            self.from.post_recv(&self.inbound, 0, lease)?;
+            let guard = BufferGuard::Range { mr: self.mr.clone(), at: self.bytes, len: self.bytes };
+            self.from.post_recv(&self.inbound, 0, guard)?;
         }
         poll_fn(|cx| self.poll(cx)).await
     }
@@ -101,7 +101,7 @@ impl Station {
     fn take(&mut self) -> Result<()> {
         while let Some(completed) = self.inbound.take() {
             completed.outcome.map_err(|_| VerbsError::DeviceGone)?;
-            self.from.post_recv(&self.inbound, 0, completed.lease)?;
+            self.from.post_recv(&self.inbound, 0, completed.buffer)?;
             self.held += 1;
             self.tally.add(1);
         }
@@ -114,8 +114,8 @@ impl Station {
                 self.to.watch_sends(cx);
                 return Ok(());
             }
-            let lease = Lease::Range { mr: self.mr.clone(), at: 0, len: self.bytes };
-            self.to.post_quiet(SendOp::Send { imm: None }, Local::Lease(lease))?;
+            let guard = BufferGuard::Range { mr: self.mr.clone(), at: 0, len: self.bytes };
+            self.to.post_quiet(SendOp::Send { imm: None }, Local::Guarded(guard))?;
             self.held -= 1;
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::recorder::Recorder;
 use crate::explore::{Coverage, Fingerprint, Stuck, TraceEvent, TransitionSystem, Violation};
 use std::hash::Hash;
 use std::rc::Rc;
-use weft_protocols::rt::Digest;
+use weft_protocols::rt::fingerprint::StateHasher;
 use weft_sim::choice::{EventId, First};
 use weft_sim::explore::{Actor, Enabled, FaultSet, Footprint, How, Object, Outcome, Policy, Taken, Timers};
 use weft_sim::log::Log;
@@ -78,7 +78,7 @@ pub(super) fn set_up<M: Model>(
 ) -> Instance<M> {
     let members = cluster.connected(fabric);
     if compares {
-        members.iter().for_each(|member| member.rt.tell_content());
+        members.iter().for_each(|member| member.rt.note_waits());
     }
     let mut state = model.start(configuration, &members, recorder);
     for (node, member) in (0..).zip(&members) {
@@ -101,7 +101,7 @@ pub(super) fn fingerprint<M: Model>(
 ) -> Option<u128> {
     let Instance { state, members } = of;
     let (index, unseen) = (node.index(), Unseen { fabric, node });
-    let mut digest = Digest::default();
+    let mut digest = StateHasher::default();
     model.fingerprint(state, index, &members[index], &unseen, &mut digest).then(|| digest.whole())
 }
 
@@ -379,7 +379,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
         let Some(Running { configuration, recorder, .. }) = &self.running else {
             return Some(Fingerprint(CONFIGURATION.into()));
         };
-        let mut rest = Digest::default();
+        let mut rest = StateHasher::default();
         configuration.hash(&mut rest);
         recorder.state(&mut rest);
         Some(Fingerprint(self.fabric.fingerprint_of(&fingerprints) ^ rest.whole()))

@@ -5,7 +5,7 @@
 use super::cluster::{Member, Shape};
 use super::recorder::{Explored, Recorder};
 use crate::explore::{Coverage, Size, Violation};
-use weft_protocols::rt::Digest;
+use weft_protocols::rt::fingerprint::StateHasher;
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{Fabric, NodeId};
 use weft_verbs::{Node, QpNum};
@@ -158,7 +158,7 @@ pub trait Model {
         node: usize,
         member: &Member,
         unseen: &Unseen<'_>,
-        to: &mut Digest,
+        to: &mut StateHasher,
     ) -> bool {
         let _ = (state, node, member, unseen, to);
         false
@@ -188,7 +188,7 @@ pub struct Unseen<'a> {
     pub(super) node: NodeId,
 }
 
-impl weft_protocols::rt::Unseen for Unseen<'_> {
+impl weft_protocols::rt::fingerprint::AdapterState for Unseen<'_> {
     fn unended_sends(&self, qp: QpNum) -> u32 {
         self.fabric.unended_sends(self.node, qp)
     }

@@ -86,7 +86,7 @@ impl Spinner {
     /// it out, so the word tells, once no late copy of the swap can be executed any more.
     async fn look(&self, to: u64) -> bool {
         loop {
-            let settled = self.mesh.settle(self.home).await.is_ok();
+            let settled = self.mesh.resolve_outcomes(self.home).await.is_ok();
             let mut word = [0; 8];
             let read = self.mesh.read(self.home, self.word, &mut word).await;
             if settled && read.is_ok() {

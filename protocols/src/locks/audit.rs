@@ -10,8 +10,8 @@ pub struct Audit {
     pub grants_held: u64,
     /// Requests of applications of this node that wait.
     pub requests_waiting: u64,
-    /// Locks for which this node is in some distributed queue, holds, or has not finished leaving.
-    pub seats_taken: u64,
+    /// Locks for which this node is in some distributed queue, holds, or has not finished releasing.
+    pub requesters_active: u64,
     /// Locks of this home that are held or waited for, as far as the home's own books know.
     pub home_entries: u64,
     /// Releases that arrived at this home and have not been accounted for.
@@ -38,7 +38,7 @@ impl Audit {
         [
             ("grants held", self.grants_held),
             ("requests waiting", self.requests_waiting),
-            ("seats taken", self.seats_taken),
+            ("requesters active", self.requesters_active),
             ("home entries", self.home_entries),
             ("releases unspent", self.releases_unspent),
             ("words not free", self.words_not_free),

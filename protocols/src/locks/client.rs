@@ -2,8 +2,8 @@
 
 use super::stats::{Counters, bump};
 use super::{LockError, LockKey, Mode, Scheme, Token};
-use crate::rt::Rt;
 use crate::rt::sync::{MailboxSender, OneshotSender, oneshot};
+use crate::rt::{Rt, WaitPoint};
 use std::cell::Cell;
 use std::rc::Rc;
 use weft_verbs::{Nanos, Verbs, Work};
@@ -12,9 +12,9 @@ use weft_verbs::{Nanos, Verbs, Work};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ticket(pub(crate) u64);
 
-/// How long a request may take.
+/// Whether a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Patience {
+pub(crate) enum WaitPolicy {
     /// It waits in the queue until it is granted or its application leaves.
     Queue,
     /// It takes the lock if that is free, and waits for nobody.
@@ -25,7 +25,7 @@ pub(crate) enum Patience {
 /// rings (the paper's System V queues, 3.1).
 pub(crate) enum Command {
     /// Queue a request.
-    Enter { ticket: Ticket, key: LockKey, mode: Mode, patience: Patience, reply: OneshotSender<Reply> },
+    Enter { ticket: Ticket, key: LockKey, mode: Mode, policy: WaitPolicy, reply: OneshotSender<Reply> },
     /// The request's application holds exclusively and goes on sharing.
     Downgrade { ticket: Ticket, key: LockKey },
     /// The request's application does not want it any more: it unlocks, or it leaves the queue.
@@ -49,7 +49,7 @@ impl<V: Verbs> Front<V> {
         self: &Rc<Self>,
         key: LockKey,
         mode: Mode,
-        patience: Patience,
+        policy: WaitPolicy,
         reply: OneshotSender<Reply>,
     ) -> Result<Pending<V>, LockError> {
         let ticket = Ticket(self.next_ticket.get());
@@ -57,7 +57,7 @@ impl<V: Verbs> Front<V> {
         bump(&self.counters.requests);
         self.rt.spend(Work::IpcSend);
         self.commands
-            .send(Command::Enter { ticket, key, mode, patience, reply })
+            .send(Command::Enter { ticket, key, mode, policy, reply })
             .map_err(|_| LockError::Closed)?;
         Ok(Pending { front: Rc::clone(self), ticket, key, wanted: true })
     }
@@ -101,38 +101,34 @@ impl<V: Verbs> LockClient<V> {
     ///
     /// Dropping the future withdraws the request; a grant that is on its way by then is passed on.
     pub async fn lock(&self, key: impl Into<LockKey>, mode: Mode) -> Result<Grant<V>, LockError> {
-        self.request(key.into(), mode, Patience::Queue, Nanos::MAX).await
+        self.request(key.into(), mode, WaitPolicy::Queue, Nanos::MAX).at(()).await
     }
 
     /// Takes a lock, or gives up at a point in time of this node's clock ([`Rt::now`]).
     pub async fn lock_until(&self, key: LockKey, mode: Mode, deadline: Nanos) -> Result<Grant<V>, LockError> {
-        self.request(key, mode, Patience::Queue, deadline).await
+        self.request(key, mode, WaitPolicy::Queue, deadline).at(()).await
     }
 
     /// Takes a lock if it is free, without waiting for its holders: [`LockError::WouldBlock`] if it is not, or
     /// if too many others were trying at the same moment to be sure.
     pub async fn try_lock(&self, key: impl Into<LockKey>, mode: Mode) -> Result<Grant<V>, LockError> {
-        self.request(key.into(), mode, Patience::Try, Nanos::MAX).await
+        self.request(key.into(), mode, WaitPolicy::Try, Nanos::MAX).at(()).await
     }
 
     async fn request(
         &self,
         key: LockKey,
         mode: Mode,
-        patience: Patience,
+        policy: WaitPolicy,
         deadline: Nanos,
     ) -> Result<Grant<V>, LockError> {
         let rt = &self.front.rt;
         let (reply, answer) = oneshot();
-        let mut pending = self.front.enter(key, mode, patience, reply)?;
+        let mut pending = self.front.enter(key, mode, policy, reply)?;
+        let knows = (pending.ticket, key, mode);
         let answer = match deadline {
-            Nanos::MAX => {
-                let frame = rt.frame();
-                frame.knows((pending.ticket, key, mode));
-                let _rest = rt.rest();
-                answer.await
-            }
-            at => rt.deadline(at, answer).await.map_err(|_| LockError::Deadline)?,
+            Nanos::MAX => answer.at(knows).await,
+            at => rt.deadline(at, answer).at(knows).await.map_err(|_| LockError::Deadline)?,
         };
         let token = match answer {
             Ok(Ok(token)) => token,

@@ -16,9 +16,10 @@ pub struct LockConfig {
     pub members: u32,
     /// The channel of the mesh that the service's messages use. Default: 1.
     pub channel: Channel,
-    /// How often a node that holds a lock exclusively may hand it to the next of its own applications before
-    /// the other nodes' turn comes. At most 255. Default: 4. Zero sends every request through the network.
-    pub hand_overs: u32,
+    /// How often a node that holds a lock exclusively may hand it off to the next of its own applications before
+    /// the other nodes' turn comes, as cohort locks do. At most 255. Default: 4. Zero sends every request through the
+    /// network.
+    pub local_hand_offs: u32,
     /// N-CoSED: the count of shared requests in a lock's word from which on the word is given up and rebuilt, so
     /// that the count never overflows into the other half. At most, and by default, half the range of 32 bits:
     /// what is added while the word is being given up then fits. Small values are for tests.
@@ -28,7 +29,7 @@ pub struct LockConfig {
 impl LockConfig {
     /// The defaults.
     pub const fn new(scheme: Scheme, members: u32) -> LockConfig {
-        LockConfig { scheme, members, channel: Channel(1), hand_overs: 4, shared_limit: SHARED_LIMIT }
+        LockConfig { scheme, members, channel: Channel(1), local_hand_offs: 4, shared_limit: SHARED_LIMIT }
     }
 
     pub(crate) fn check(&self, mesh_size: u32, max_message: u32) -> Result<(), LockError> {
@@ -36,8 +37,8 @@ impl LockConfig {
         if self.members == 0 || self.members > mesh_size {
             return wrong("members", self.members, "between 1 and the number of nodes in the mesh");
         }
-        if self.hand_overs > 255 {
-            return wrong("hand_overs", self.hand_overs, "at most 255");
+        if self.local_hand_offs > 255 {
+            return wrong("local_hand_offs", self.local_hand_offs, "at most 255");
         }
         if self.shared_limit == 0 || self.shared_limit > SHARED_LIMIT {
             return wrong("shared_limit", self.shared_limit, "between 1 and 2147483648");
@@ -57,11 +58,11 @@ mod tests {
     fn an_impossible_configuration_is_named() {
         let good = LockConfig::new(Scheme::Srsl, 3);
         assert_eq!(good.check(3, 40), Ok(()));
-        assert_eq!(LockConfig { hand_overs: 255, ..good }.check(3, 40), Ok(()));
+        assert_eq!(LockConfig { local_hand_offs: 255, ..good }.check(3, 40), Ok(()));
         for (bad, expected) in [
             (LockConfig { members: 0, ..good }, "members"),
             (LockConfig { members: 4, ..good }, "members"),
-            (LockConfig { hand_overs: 256, ..good }, "hand_overs"),
+            (LockConfig { local_hand_offs: 256, ..good }, "local_hand_offs"),
             (LockConfig { shared_limit: 0, ..good }, "shared_limit"),
             (LockConfig { shared_limit: (1 << 31) + 1, ..good }, "shared_limit"),
         ] {

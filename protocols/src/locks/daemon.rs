@@ -1,7 +1,7 @@
 //! A node's lock daemon: three kinds of tasks around the protocols' state machines.
 //!
 //! - One takes what applications say (the paper's IPC thread, 3.1) and queues it by lock.
-//! - One takes what other nodes say (its communication thread) and hands it to the seat or home it is for.
+//! - One takes what other nodes say (its communication thread) and hands it to the requester or home it is for.
 //! - One for each lock that is wanted at the moment asks the network for what is queued, and gives it back.
 
 use super::client::Command;
@@ -11,32 +11,32 @@ use super::ncosed::{self, Sharing};
 use super::net::Net;
 use super::pool::Pool;
 use super::stats::{Counters, bump};
-use super::{Audit, LockConfig, LockError, LockKey, Mode, Scheme, Token, client::Patience};
+use super::{Audit, LockConfig, LockError, LockKey, Mode, Scheme, Token, client::WaitPolicy};
 use super::{dqnl, srsl};
-use crate::rt::Rt;
 use crate::rt::sync::{Mailbox, Signal};
+use crate::rt::{Rt, WaitPoint};
 use crate::transport::{Inbox, Incoming, Mesh, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::hash::Hasher;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use weft_verbs::{Verbs, Work};
 
-/// A node's requests for one lock, and its place among the other nodes.
+/// The requests of a node's applications for one lock, and the node's own in the network.
 struct Lock<V: Verbs> {
     key: LockKey,
     queue: RefCell<LocalQueue>,
     queue_changed: Signal,
     /// A task serves it.
     served: Cell<bool>,
-    seat: Seat<V>,
+    requester: Requester<V>,
 }
 
-/// The node's place, by scheme.
-pub(super) enum Seat<V: Verbs> {
-    Srsl(srsl::Seat<Net<V>>),
+/// The node's requester, by scheme.
+pub(super) enum Requester<V: Verbs> {
+    Srsl(srsl::Requester<Net<V>>),
     /// N-CoSED's, or DQNL's.
-    Ncosed(ncosed::Seat<Net<V>>),
+    Ncosed(ncosed::Requester<Net<V>>),
 }
 
 /// Why the network granted nothing.
@@ -76,25 +76,22 @@ impl<V: Verbs> Daemon<V> {
             locks: RefCell::default(),
             pool: Pool::new(),
         });
-        rt.spawn(Rc::clone(&daemon).hear_applications(commands));
-        rt.spawn(Rc::clone(&daemon).hear_nodes(inbox));
+        rt.spawn(Rc::clone(&daemon).take_commands(commands));
+        rt.spawn(Rc::clone(&daemon).take_messages(inbox));
         daemon
     }
 
     // What applications say.
 
-    async fn hear_applications(self: Rc<Self>, mut commands: Mailbox<Command>) {
-        while let Ok(command) = {
-            let _rest = self.rt.rest();
-            commands.recv().await
-        } {
+    async fn take_commands(self: Rc<Self>, mut commands: Mailbox<Command>) {
+        while let Ok(command) = commands.recv().at(()).await {
             self.rt.spend(Work::IpcReceive);
             match command {
-                Command::Enter { ticket, key, mode, patience, reply } => {
+                Command::Enter { ticket, key, mode, policy, reply } => {
                     // The paper's "book keeping" (4.2): once for each request, at the daemon that takes it.
                     self.rt.spend(Work::Bookkeeping);
                     let lock = self.lock(key);
-                    lock.queue.borrow_mut().enter(ticket, mode, patience, reply);
+                    lock.queue.borrow_mut().enter(ticket, mode, policy, reply);
                     self.see_to(&lock);
                 }
                 Command::Downgrade { ticket, key } => {
@@ -122,16 +119,16 @@ impl<V: Verbs> Daemon<V> {
         }
         let home = key.home(self.config.members);
         let wire = Rc::clone(&self.net);
-        let seat = match self.config.scheme {
-            Scheme::Srsl => Seat::Srsl(srsl::Seat::new(wire, key, home)),
-            Scheme::Dqnl => Seat::Ncosed(dqnl::seat(wire, key, home)),
+        let requester = match self.config.scheme {
+            Scheme::Srsl => Requester::Srsl(srsl::Requester::new(wire, key, home)),
+            Scheme::Dqnl => Requester::Ncosed(dqnl::requester(wire, key, home)),
             Scheme::Ncosed => {
                 let sharing = Sharing::UpTo(self.config.shared_limit);
-                Seat::Ncosed(ncosed::Seat::new(wire, key, home, sharing))
+                Requester::Ncosed(ncosed::Requester::new(wire, key, home, sharing))
             }
         };
         let (queue, queue_changed) = (RefCell::default(), Signal::new());
-        let lock = Rc::new(Lock { key, queue, queue_changed, served: Cell::new(false), seat });
+        let lock = Rc::new(Lock { key, queue, queue_changed, served: Cell::new(false), requester });
         self.locks.borrow_mut().insert(key, Rc::clone(&lock));
         lock
     }
@@ -149,15 +146,11 @@ impl<V: Verbs> Daemon<V> {
 
     /// Asks for what is wanted, lets it be used, gives it back; as long as something is wanted.
     async fn serve(self: Rc<Self>, lock: Rc<Lock<V>>) {
-        let frame = self.rt.frame();
         while let Some(wanted) = lock.wanted() {
-            frame.knows((lock.key, wanted));
-            match lock.seat.take(wanted).await {
+            match lock.requester.take(wanted).at((lock.key, wanted)).await {
                 Ok((mode, token)) => {
-                    frame.knows((lock.key, "used"));
-                    self.use_up(&lock, mode, token).await;
-                    frame.knows((lock.key, "given back"));
-                    lock.seat.give_back().await;
+                    self.use_up(&lock, mode, token).at((lock.key, "used")).await;
+                    lock.requester.give_back().at((lock.key, "given back")).await;
                 }
                 Err(NoGrant::Busy) => {
                     self.answered(1);
@@ -174,23 +167,19 @@ impl<V: Verbs> Daemon<V> {
 
     /// Lets the node's applications use what the network granted, until it is theirs no more.
     async fn use_up(&self, lock: &Lock<V>, mode: Mode, token: Option<Token>) {
-        let admitted = lock.queue.borrow_mut().granted(mode, token, self.config.hand_overs);
+        let admitted = lock.queue.borrow_mut().granted(mode, token, self.config.local_hand_offs);
         self.count_grants(admitted, admitted.saturating_sub(1));
         if admitted == 0 {
             bump(&self.counters.late_grants);
         }
         loop {
-            let changed = || lock.queue.borrow().is_eased() || lock.queue.borrow().is_spent();
-            let rest = self.rt.rest();
-            lock.queue_changed.until(changed).await;
-            drop(rest);
-            if lock.queue.borrow_mut().tell_eased() {
-                let frame = self.rt.frame();
-                frame.knows("downgraded");
-                lock.seat.downgrade().await;
+            let changed = || lock.queue.borrow().is_downgraded() || lock.queue.borrow().is_spent();
+            lock.queue_changed.until(changed).at(()).await;
+            if lock.queue.borrow_mut().take_downgrade() {
+                lock.requester.downgrade().at("downgraded").await;
                 continue;
             }
-            let admitted = lock.queue.borrow_mut().hand_over();
+            let admitted = lock.queue.borrow_mut().hand_off();
             self.count_grants(admitted, admitted);
             if admitted == 0 {
                 break;
@@ -214,15 +203,12 @@ impl<V: Verbs> Daemon<V> {
 
     // What other nodes say.
 
-    async fn hear_nodes(self: Rc<Self>, mut inbox: Inbox) {
-        while let Some(incoming) = {
-            let _rest = self.rt.rest();
-            inbox.recv().await
-        } {
+    async fn take_messages(self: Rc<Self>, mut inbox: Inbox) {
+        while let Some(incoming) = inbox.recv().at(()).await {
             match incoming {
                 Incoming::Message(message) => {
                     bump(&self.counters.messages_received);
-                    self.hear(message.from(), message.bytes());
+                    self.on_message(message.from(), message.bytes());
                 }
                 // A peer that restarted has forgotten what it held and wanted. No scheme here survives
                 // that (the paper leaves it out of its scope, 3.1); what it holds stays held.
@@ -231,12 +217,14 @@ impl<V: Verbs> Daemon<V> {
         }
     }
 
-    fn hear(self: &Rc<Self>, from: Rank, bytes: &[u8]) {
+    fn on_message(self: &Rc<Self>, from: Rank, bytes: &[u8]) {
         match self.config.scheme {
             Scheme::Srsl => match srsl::Message::decode(bytes) {
                 Ok((key, message)) if message.is_for_the_home() => self.homes.tell_srsl(key, from, message),
                 Ok((key, message)) => match self.known(key).as_deref() {
-                    Some(Lock { seat: Seat::Srsl(seat), .. }) => seat.on_message(from, message),
+                    Some(Lock { requester: Requester::Srsl(requester), .. }) => {
+                        requester.on_message(from, message)
+                    }
                     _ => bump(&self.counters.out_of_turn),
                 },
                 Err(_) => bump(&self.counters.malformed),
@@ -246,7 +234,9 @@ impl<V: Verbs> Daemon<V> {
                     self.homes.tell_ncosed(key, from, message);
                 }
                 Ok((key, message)) => match self.known(key).as_deref() {
-                    Some(Lock { seat: Seat::Ncosed(seat), .. }) => seat.on_message(from, message),
+                    Some(Lock { requester: Requester::Ncosed(requester), .. }) => {
+                        requester.on_message(from, message)
+                    }
                     _ => bump(&self.counters.out_of_turn),
                 },
                 Err(_) => bump(&self.counters.malformed),
@@ -261,9 +251,9 @@ impl<V: Verbs> Daemon<V> {
 
     /// Tells of each lock that this node has used: whether a task serves it, who waits for it here, and its place among
     /// the nodes.
-    pub(super) fn each_lock(&self, mut tell: impl FnMut(LockKey, bool, &LocalQueue, &Seat<V>)) {
+    pub(super) fn each_lock(&self, mut tell: impl FnMut(LockKey, bool, &LocalQueue, &Requester<V>)) {
         for (key, lock) in self.locks.borrow().iter() {
-            tell(*key, lock.served.get(), &lock.queue.borrow(), &lock.seat);
+            tell(*key, lock.served.get(), &lock.queue.borrow(), &lock.requester);
         }
     }
 
@@ -284,7 +274,7 @@ impl<V: Verbs> Daemon<V> {
             let queue = lock.queue.borrow();
             audit.grants_held += queue.holding() as u64;
             audit.requests_waiting += queue.waiting() as u64;
-            audit.seats_taken += u64::from(lock.seat.is_taken());
+            audit.requesters_active += u64::from(lock.requester.is_taken());
         }
         audit
     }
@@ -296,21 +286,22 @@ impl<V: Verbs> Lock<V> {
     }
 }
 
-impl<V: Verbs> Seat<V> {
+impl<V: Verbs> Requester<V> {
     /// Takes the lock from the network: in which mode, and with which token.
     async fn take(&self, wanted: Wanted) -> Result<(Mode, Option<Token>), NoGrant> {
         let full = |ncosed::Refused| NoGrant::HomeFull;
-        match (self, wanted.patience) {
-            (Seat::Srsl(seat), patience) => {
-                let token = seat.lock(wanted.mode, patience).await.ok_or(NoGrant::Busy)?;
+        match (self, wanted.policy) {
+            (Requester::Srsl(requester), policy) => {
+                let token = requester.lock(wanted.mode, policy).at(()).await.ok_or(NoGrant::Busy)?;
                 Ok((wanted.mode, Some(token)))
             }
-            (Seat::Ncosed(seat), Patience::Queue) => {
-                let mode = seat.lock(wanted.mode).await.map_err(full)?;
+            (Requester::Ncosed(requester), WaitPolicy::Queue) => {
+                let mode = requester.lock(wanted.mode).at(()).await.map_err(full)?;
                 Ok((mode, None))
             }
-            (Seat::Ncosed(seat), Patience::Try) => {
-                let mode = seat.try_lock(wanted.mode).await.map_err(full)?.ok_or(NoGrant::Busy)?;
+            (Requester::Ncosed(requester), WaitPolicy::Try) => {
+                let mode =
+                    requester.try_lock(wanted.mode).at(()).await.map_err(full)?.ok_or(NoGrant::Busy)?;
                 Ok((mode, None))
             }
         }
@@ -319,32 +310,32 @@ impl<V: Verbs> Seat<V> {
     /// Shares what was held exclusively.
     async fn downgrade(&self) {
         match self {
-            Seat::Srsl(seat) => seat.downgrade(),
-            Seat::Ncosed(seat) => seat.downgrade().await,
+            Requester::Srsl(requester) => requester.downgrade(),
+            Requester::Ncosed(requester) => requester.downgrade().at(()).await,
         }
     }
 
     /// Gives it back; returns when the next request may be made.
     async fn give_back(&self) {
         match self {
-            Seat::Srsl(seat) => seat.unlock(),
-            Seat::Ncosed(seat) => seat.unlock().await,
+            Requester::Srsl(requester) => requester.unlock(),
+            Requester::Ncosed(requester) => requester.unlock().at(()).await,
         }
     }
 
-    /// What it knows, for explorers.
-    pub(super) fn content(&self, to: &mut impl Hasher) {
+    /// Adds what it knows to a hash, for explorers; where its request stands is said by the task that makes it.
+    pub(super) fn hash_state(&self, to: &mut impl Hasher) {
         match self {
-            Seat::Srsl(seat) => seat.content(to),
-            Seat::Ncosed(seat) => seat.content(to),
+            Requester::Srsl(requester) => requester.state().hash(to),
+            Requester::Ncosed(requester) => requester.state().hash(to),
         }
     }
 
     /// Whether the node has anything to do with the lock.
     fn is_taken(&self) -> bool {
         match self {
-            Seat::Srsl(seat) => seat.is_taken(),
-            Seat::Ncosed(seat) => seat.is_taken(),
+            Requester::Srsl(requester) => requester.is_taken(),
+            Requester::Ncosed(requester) => requester.is_taken(),
         }
     }
 }

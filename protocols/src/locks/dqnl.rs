@@ -7,7 +7,7 @@
 //!
 //! N-CoSED's exclusive requests are this protocol (3.2.1 repeats it), with a count of shared requests beside
 //! the tail. Where nobody shares, the count stays zero and all that is about it does not happen. So DQNL is
-//! [`ncosed::Seat`](super::ncosed::Seat) under [`Sharing::Never`], step by step:
+//! [`ncosed::Requester`](super::ncosed::Requester) under [`Sharing::Never`], step by step:
 //!
 //! | 2.2.2 | here |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | leave | `Grant` to the successor, or `me:0 -> 0:0` |
 //!
 //! The rank is in the word's upper half, as N-CoSED has it, and not in its lower bits: nothing else reads a
-//! word. The home's processor has no part in this, beyond telling where the word is. An atomic of unknown fate
+//! word. The home's processor has no part in this, beyond telling where the word is. An atomic of unknown outcome
 //! ends the word's epoch and the home rebuilds the queue, as N-CoSED's does and by the same machine; the
 //! argument for it there holds for a protocol with fewer moves. Nodes do not accept N-CoSED's messages about
 //! sharing.
@@ -28,11 +28,11 @@
 //! compare-and-swap.
 
 use super::LockKey;
-use super::ncosed::{Seat, Sharing, Wire};
+use super::ncosed::{Requester, Sharing, Wire};
 use crate::transport::Rank;
 use std::rc::Rc;
 
-/// A node's place in the queue of one lock.
-pub(crate) fn seat<W: Wire>(wire: Rc<W>, key: LockKey, home: Rank) -> Seat<W> {
-    Seat::new(wire, key, home, Sharing::Never)
+/// A node's requests for one lock.
+pub(crate) fn requester<W: Wire>(wire: Rc<W>, key: LockKey, home: Rank) -> Requester<W> {
+    Requester::new(wire, key, home, Sharing::Never)
 }

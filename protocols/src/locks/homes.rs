@@ -6,7 +6,7 @@ use super::stats::{Counters, bump};
 use super::words::Words;
 use super::{Audit, LockConfig, LockKey};
 use super::{ncosed, srsl};
-use crate::rt::Rt;
+use crate::rt::{Rt, WaitPoint};
 use crate::transport::Rank;
 use ncosed::{Action, Event, Word};
 use std::cell::RefCell;
@@ -19,20 +19,20 @@ use weft_verbs::{RemoteSlice, Verbs};
 enum Home {
     Srsl(srsl::Home),
     /// N-CoSED's, or DQNL's.
-    Ncosed(Rc<Keeper>),
+    Ncosed(Rc<HomeEntry>),
 }
 
-/// The home of a lock that has a word.
-struct Keeper {
+/// The entry of a lock that has a word.
+struct HomeEntry {
     key: LockKey,
     home: RefCell<ncosed::Home>,
     /// Empty between events; kept for its allocation.
     out: RefCell<ncosed::Actions>,
 }
 
-/// What takes time. A home has one under way at a time.
+/// An operation that takes time. A home has one pending at a time.
 #[derive(Clone, Copy, Hash)]
-enum Deed {
+enum PendingOp {
     Swap { at: RemoteSlice, compare: Word, swap: Word },
     FreshWord { retired: Option<RemoteSlice> },
 }
@@ -45,8 +45,8 @@ pub(crate) struct Homes<V: Verbs> {
     counters: Rc<Counters>,
     words: Words<V>,
     homes: RefCell<BTreeMap<LockKey, Home>>,
-    /// Do what takes time.
-    pool: Rc<Pool<(Rc<Keeper>, Deed)>>,
+    /// Do the pending operations.
+    pool: Rc<Pool<(Rc<HomeEntry>, PendingOp)>>,
     /// Empty between messages; kept for its allocation.
     srsl_out: RefCell<Vec<(Rank, srsl::Message)>>,
 }
@@ -95,75 +95,70 @@ impl<V: Verbs> Homes<V> {
 
     /// A message for the home of a lock comes, in N-CoSED or DQNL.
     pub(crate) fn tell_ncosed(self: &Rc<Self>, key: LockKey, from: Rank, message: ncosed::Message) {
-        match self.is_home_of(key).then(|| self.keeper(key)).flatten() {
-            Some(keeper) => self.tell(&keeper, Event::Message(from, message)),
+        match self.is_home_of(key).then(|| self.entry(key)).flatten() {
+            Some(entry) => self.tell(&entry, Event::Message(from, message)),
             None => bump(&self.counters.out_of_turn),
         }
     }
 
-    /// The keeper of a lock, appointed when the lock is first heard of.
-    fn keeper(&self, key: LockKey) -> Option<Rc<Keeper>> {
+    /// The entry of a lock, made when the lock is first heard of.
+    fn entry(&self, key: LockKey) -> Option<Rc<HomeEntry>> {
         match self.homes.borrow().get(&key) {
-            Some(Home::Ncosed(keeper)) => return Some(Rc::clone(keeper)),
+            Some(Home::Ncosed(entry)) => return Some(Rc::clone(entry)),
             Some(Home::Srsl(_)) => return None,
             None => {}
         }
         let home = RefCell::new(ncosed::Home::new());
-        let keeper = Rc::new(Keeper { key, home, out: RefCell::default() });
-        self.homes.borrow_mut().insert(key, Home::Ncosed(Rc::clone(&keeper)));
-        Some(keeper)
+        let entry = Rc::new(HomeEntry { key, home, out: RefCell::default() });
+        self.homes.borrow_mut().insert(key, Home::Ncosed(Rc::clone(&entry)));
+        Some(entry)
     }
 
-    /// Does what takes time, and comes back with an event.
-    async fn perform(self: Rc<Self>, keeper: Rc<Keeper>, deed: Deed) {
-        let frame = self.rt.frame();
-        frame.knows((keeper.key, deed));
-        let event = match deed {
-            Deed::Swap { at, compare, swap } => {
+    /// Does a pending operation, and comes back with an event.
+    async fn perform(self: Rc<Self>, entry: Rc<HomeEntry>, op: PendingOp) {
+        let knows = (entry.key, op);
+        let event = match op {
+            PendingOp::Swap { at, compare, swap } => {
                 let me = self.net.mesh().me();
-                Event::Swapped(self.net.swap(me, at, compare, swap).await)
+                Event::Swapped(self.net.swap(me, at, compare, swap).at(knows).await)
             }
-            Deed::FreshWord { retired } => Event::Word(self.words.fresh(retired).await),
+            PendingOp::FreshWord { retired } => Event::Word(self.words.fresh(retired).at(knows).await),
         };
-        drop(frame);
-        self.tell(&keeper, event);
+        self.tell(&entry, event);
     }
 
-    fn tell(self: &Rc<Self>, keeper: &Rc<Keeper>, event: Event) {
-        let mut out = keeper.out.take();
-        keeper.home.borrow_mut().on_event(event, &mut out);
+    fn tell(self: &Rc<Self>, entry: &Rc<HomeEntry>, event: Event) {
+        let mut out = entry.out.take();
+        entry.home.borrow_mut().on_event(event, &mut out);
         for action in out.drain(..) {
-            self.act(keeper, action);
+            self.act(entry, action);
         }
-        keeper.out.replace(out);
+        entry.out.replace(out);
     }
 
-    fn act(self: &Rc<Self>, keeper: &Rc<Keeper>, action: Action) {
-        let deed = match action {
+    fn act(self: &Rc<Self>, entry: &Rc<HomeEntry>, action: Action) {
+        let op = match action {
             Action::Send(to, message) => {
-                return ncosed::Wire::send(&*self.net, to, keeper.key, message);
+                return ncosed::Wire::send(&*self.net, to, entry.key, message);
             }
             Action::Rebuilding => return bump(&self.counters.rebuilds),
             Action::Stale => return bump(&self.counters.stale_messages),
             Action::OutOfTurn => return bump(&self.counters.out_of_turn),
-            Action::Swap { at, compare, swap } => Deed::Swap { at, compare, swap },
-            Action::FreshWord { retired } => Deed::FreshWord { retired },
+            Action::Swap { at, compare, swap } => PendingOp::Swap { at, compare, swap },
+            Action::FreshWord { retired } => PendingOp::FreshWord { retired },
         };
         let homes = Rc::clone(self);
-        let work = move |(keeper, deed)| Rc::clone(&homes).perform(keeper, deed);
-        self.pool.give(&self.rt, (Rc::clone(keeper), deed), work);
+        let work = move |(entry, op)| Rc::clone(&homes).perform(entry, op);
+        self.pool.give(&self.rt, (Rc::clone(entry), op), work);
     }
 
-    pub(super) fn words(&self) -> &Words<V> {
-        &self.words
-    }
-
-    /// What each home knows, for explorers.
-    pub(super) fn each_home(&self, to: &mut impl Hasher) {
+    /// Adds what the homes know to a hash, for explorers.
+    pub(super) fn hash_state(&self, to: &mut impl Hasher) {
+        self.words.numbers().hash(to);
         for (key, home) in self.homes.borrow().iter() {
             match home {
                 Home::Srsl(home) => (key, home).hash(to),
-                Home::Ncosed(keeper) => (key, &*keeper.home.borrow()).hash(to),
+                Home::Ncosed(entry) => (key, &*entry.home.borrow()).hash(to),
             }
         }
     }
@@ -176,8 +171,8 @@ impl<V: Verbs> Homes<V> {
         for home in homes.values() {
             match home {
                 Home::Srsl(home) => audit.home_entries += home.entries() as u64,
-                Home::Ncosed(keeper) => {
-                    let home = keeper.home.borrow();
+                Home::Ncosed(entry) => {
+                    let home = entry.home.borrow();
                     audit.home_entries += home.entries() as u64;
                     audit.releases_unspent += u64::from(home.unspent());
                     audit.rebuilding += u64::from(home.is_rebuilding());

@@ -6,29 +6,30 @@
 //! - shared: by all shared requests that stand at the head of the queue at that moment. Those that come later
 //!   wait for the next grant, even while this one lasts: they would keep other nodes' writers waiting without
 //!   an end;
-//! - exclusive: by the request at the head, and then handed on to the next one if that is exclusive as well, a
+//! - exclusive: by the request at the head, and then handed off to the next one if that is exclusive as well, a
 //!   bounded number of times. (An exclusive grant whose requester has left serves shared requests, too.)
 
-use super::client::{Patience, Reply, Ticket};
+use super::client::{Reply, Ticket, WaitPolicy};
 use super::{LockError, Mode, Token};
 use crate::rt::sync::OneshotSender;
 use std::collections::VecDeque;
-use std::hash::Hash;
 
+#[derive(Hash)]
 struct Waiting {
     ticket: Ticket,
     mode: Mode,
-    patience: Patience,
+    policy: WaitPolicy,
     reply: OneshotSender<Reply>,
 }
 
 /// What the network has granted.
+#[derive(Hash)]
 struct Hold {
     mode: Mode,
     token: Option<Token>,
-    hand_overs_left: u32,
+    hand_offs_left: u32,
     /// Its user shares from now on, and the network has not been told.
-    eased: bool,
+    downgraded: bool,
 }
 
 /// What the network should be asked for.
@@ -36,7 +37,7 @@ struct Hold {
 pub(crate) struct Wanted {
     pub(crate) ticket: Ticket,
     pub(crate) mode: Mode,
-    pub(crate) patience: Patience,
+    pub(crate) policy: WaitPolicy,
 }
 
 /// Who had left.
@@ -51,7 +52,7 @@ pub(crate) enum Left {
 }
 
 /// The requests of a node's applications for one lock.
-#[derive(Default)]
+#[derive(Default, Hash)]
 pub(crate) struct LocalQueue {
     waiting: VecDeque<Waiting>,
     users: Vec<Ticket>,
@@ -64,15 +65,15 @@ impl LocalQueue {
         &mut self,
         ticket: Ticket,
         mode: Mode,
-        patience: Patience,
+        policy: WaitPolicy,
         reply: OneshotSender<Reply>,
     ) {
-        if patience == Patience::Try && (self.hold.is_some() || !self.waiting.is_empty()) {
+        if policy == WaitPolicy::Try && (self.hold.is_some() || !self.waiting.is_empty()) {
             // Whoever does not listen any more needs no refusal.
             let _ = reply.send(Err(LockError::WouldBlock));
             return;
         }
-        self.waiting.push_back(Waiting { ticket, mode, patience, reply });
+        self.waiting.push_back(Waiting { ticket, mode, policy, reply });
     }
 
     /// Takes a request out, be it waiting or holding.
@@ -90,24 +91,10 @@ impl LocalQueue {
         }
     }
 
-    /// Tells of each request that waits, and whether it still listens.
-    pub(super) fn each_waiting(&self, mut tell: impl FnMut(Ticket, Mode, Patience, bool)) {
-        for Waiting { ticket, mode, patience, reply } in &self.waiting {
-            tell(*ticket, *mode, *patience, !reply.is_closed());
-        }
-    }
-
-    /// Who holds, and what.
-    pub(super) fn held(&self) -> impl Hash {
-        let hold =
-            |Hold { mode, token, hand_overs_left, eased }: &Hold| (*mode, *token, *hand_overs_left, *eased);
-        (&self.users, self.hold.as_ref().map(hold))
-    }
-
     /// What to ask the network for, while nothing is held.
     pub(crate) fn wanted(&self) -> Option<Wanted> {
         let front = self.waiting.front()?;
-        Some(Wanted { ticket: front.ticket, mode: front.mode, patience: front.patience })
+        Some(Wanted { ticket: front.ticket, mode: front.mode, policy: front.policy })
     }
 
     /// Refuses one request.
@@ -129,23 +116,24 @@ impl LocalQueue {
     }
 
     /// The network has granted the lock. Says how many applications that serves.
-    pub(crate) fn granted(&mut self, mode: Mode, token: Option<Token>, hand_overs: u32) -> usize {
-        self.hold = Some(Hold { mode, token, hand_overs_left: hand_overs, eased: false });
+    pub(crate) fn granted(&mut self, mode: Mode, token: Option<Token>, local_hand_offs: u32) -> usize {
+        self.hold = Some(Hold { mode, token, hand_offs_left: local_hand_offs, downgraded: false });
         self.admit()
     }
 
-    /// Hands an exclusive hold that nobody uses any more to the next request. Says how many that serves.
-    pub(crate) fn hand_over(&mut self) -> usize {
+    /// The local hand-off: an exclusive hold that nobody uses any more goes to the next request. Says how many that
+    /// serves.
+    pub(crate) fn hand_off(&mut self) -> usize {
         let Some(hold) = &mut self.hold else { return 0 };
         let next_is_exclusive = self.waiting.front().is_some_and(|w| w.mode == Mode::Exclusive);
         if !self.users.is_empty()
             || hold.mode == Mode::Shared
-            || hold.hand_overs_left == 0
+            || hold.hand_offs_left == 0
             || !next_is_exclusive
         {
             return 0;
         }
-        hold.hand_overs_left -= 1;
+        hold.hand_offs_left -= 1;
         hold.token = hold.token.map(|Token(t)| Token(t + 1));
         self.admit()
     }
@@ -156,7 +144,7 @@ impl LocalQueue {
             Some(hold) if hold.mode == Mode::Exclusive && self.users == [ticket] => {
                 hold.mode = Mode::Shared;
                 hold.token = hold.token.map(Token::of_next_grant);
-                hold.eased = true;
+                hold.downgraded = true;
                 self.admit()
             }
             // It has left meanwhile.
@@ -165,13 +153,13 @@ impl LocalQueue {
     }
 
     /// Whether the network must be told that others may share; it is then asked once.
-    pub(crate) fn is_eased(&self) -> bool {
-        self.hold.as_ref().is_some_and(|hold| hold.eased)
+    pub(crate) fn is_downgraded(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.downgraded)
     }
 
     /// The network is being told.
-    pub(crate) fn tell_eased(&mut self) -> bool {
-        self.hold.as_mut().is_some_and(|hold| std::mem::take(&mut hold.eased))
+    pub(crate) fn take_downgrade(&mut self) -> bool {
+        self.hold.as_mut().is_some_and(|hold| std::mem::take(&mut hold.downgraded))
     }
 
     /// Admits what may hold now: the first request that still listens, and if that is shared, those behind it.
@@ -232,14 +220,14 @@ mod tests {
         fn new(requests: &[Mode]) -> Node {
             let mut node = Node { queue: LocalQueue::default(), answers: Vec::new() };
             for &mode in requests {
-                node.ask(mode, Patience::Queue);
+                node.ask(mode, WaitPolicy::Queue);
             }
             node
         }
 
-        fn ask(&mut self, mode: Mode, patience: Patience) {
+        fn ask(&mut self, mode: Mode, policy: WaitPolicy) {
             let (reply, answer) = oneshot();
-            self.queue.enter(Ticket(self.answers.len() as u64), mode, patience, reply);
+            self.queue.enter(Ticket(self.answers.len() as u64), mode, policy, reply);
             self.answers.push(answer);
         }
 
@@ -262,12 +250,12 @@ mod tests {
     fn a_shared_grant_serves_the_shared_requests_at_the_head_and_no_later_ones() {
         let mut node = Node::new(&[S, S, X, S]);
         assert_eq!(node.queue.granted(S, Some(Token(9)), 4), 2);
-        node.ask(S, Patience::Queue);
+        node.ask(S, WaitPolicy::Queue);
         assert_eq!(node.granted(), [(0, Some(9)), (1, Some(9))]);
         node.queue.leave(Ticket(0));
         assert!(!node.queue.is_spent());
         node.queue.leave(Ticket(1));
-        assert_eq!(node.queue.hand_over(), 0);
+        assert_eq!(node.queue.hand_off(), 0);
         assert!(node.queue.is_spent());
         node.queue.give_back();
         assert_eq!(node.queue.wanted().map(|w| w.mode), Some(X));
@@ -280,12 +268,12 @@ mod tests {
         let mut served = node.granted();
         for i in 0..2 {
             node.queue.leave(Ticket(i));
-            assert_eq!(node.queue.hand_over(), 1);
+            assert_eq!(node.queue.hand_off(), 1);
             served.extend(node.granted());
         }
         assert_eq!(served, [(0, Some(256)), (1, Some(257)), (2, Some(258))]);
         node.queue.leave(Ticket(2));
-        assert_eq!(node.queue.hand_over(), 0);
+        assert_eq!(node.queue.hand_off(), 0);
         assert!(node.queue.is_spent());
         assert_eq!(node.queue.waiting(), 1);
     }
@@ -295,7 +283,7 @@ mod tests {
         let mut node = Node::new(&[X, S]);
         node.queue.granted(X, None, 4);
         node.queue.leave(Ticket(0));
-        assert_eq!(node.queue.hand_over(), 0);
+        assert_eq!(node.queue.hand_off(), 0);
         assert!(node.queue.is_spent());
     }
 
@@ -305,16 +293,16 @@ mod tests {
         node.queue.granted(X, Some(Token(256)), 4);
         assert_eq!(node.granted(), [(0, Some(256))]);
         assert_eq!(node.queue.downgrade(Ticket(1)), 0);
-        assert!(!node.queue.is_eased());
+        assert!(!node.queue.is_downgraded());
         assert_eq!(node.queue.downgrade(Ticket(0)), 2);
         assert_eq!(node.granted(), [(1, Some(512)), (2, Some(512))]);
-        assert!(node.queue.is_eased());
-        assert!(node.queue.tell_eased() && !node.queue.tell_eased());
-        assert!(!node.queue.is_eased());
+        assert!(node.queue.is_downgraded());
+        assert!(node.queue.take_downgrade() && !node.queue.take_downgrade());
+        assert!(!node.queue.is_downgraded());
         for user in 0..3 {
             assert!(!node.queue.is_spent());
             node.queue.leave(Ticket(user));
-            assert_eq!(node.queue.hand_over(), 0);
+            assert_eq!(node.queue.hand_off(), 0);
         }
         assert!(node.queue.is_spent());
     }
@@ -325,7 +313,7 @@ mod tests {
         node.queue.granted(X, None, 4);
         node.queue.leave(Ticket(0));
         assert_eq!(node.queue.downgrade(Ticket(0)), 0);
-        assert!(node.queue.is_spent() && !node.queue.is_eased());
+        assert!(node.queue.is_spent() && !node.queue.is_downgraded());
     }
 
     #[test]
@@ -357,16 +345,16 @@ mod tests {
     #[test]
     fn a_try_does_not_wait_for_a_neighbour() {
         let mut node = Node::new(&[S]);
-        node.ask(S, Patience::Try);
+        node.ask(S, WaitPolicy::Try);
         assert!(matches!(node.answers[1].try_recv(), Some(Err(LockError::WouldBlock))));
         node.queue.granted(S, None, 0);
-        node.ask(S, Patience::Try);
+        node.ask(S, WaitPolicy::Try);
         assert!(matches!(node.answers[2].try_recv(), Some(Err(LockError::WouldBlock))));
         node.queue.leave(Ticket(0));
         node.queue.give_back();
-        node.ask(X, Patience::Try);
+        node.ask(X, WaitPolicy::Try);
         let wanted = node.queue.wanted().unwrap();
-        assert_eq!((wanted.patience, wanted.mode), (Patience::Try, X));
+        assert_eq!((wanted.policy, wanted.mode), (WaitPolicy::Try, X));
         node.queue.refuse(wanted.ticket, LockError::WouldBlock);
         assert!(matches!(node.answers[3].try_recv(), Some(Err(LockError::WouldBlock))));
     }

@@ -20,8 +20,8 @@
 //!
 //! - *One request a lock and node in the network.* The protocols know a requester by its node's rank. Requests
 //!   of one node for one lock queue on the node, first come, first served (`local`): a shared grant serves
-//!   those that stand at the head of that queue, an exclusive one is handed over a bounded number of times
-//!   ([`LockConfig::hand_overs`]).
+//!   those that stand at the head of that queue, an exclusive one is handed off locally a bounded number of times
+//!   ([`LockConfig::local_hand_offs`]).
 //! - *An exclusive hold can become a shared one* ([`Grant::downgrade`]), where nodes share at all: nobody else has
 //!   had the lock alone in between.
 //! - *Leaving is always possible.* A deadline or a dropped future takes an application out of the queue; the
@@ -40,19 +40,19 @@
 //!
 //! # Where things are
 //!
-//! Responders are state machines without I/O (`ncosed::home`, `ncosed::member`, `srsl::home`, `queue`, `local`),
-//! initiators are async functions in which the paper's steps can be read (`ncosed::seat`, `srsl::seat`), and
-//! `daemon`, `homes` and `net` connect both to the node's runtime and mesh. Every message's bytes are in its scheme's
-//! `messages`.
+//! Responders are state machines without I/O (`ncosed::home`, `ncosed::requester_state`, `srsl::home`, `queue`,
+//! `local`). Initiators are async functions in which the paper's steps can be read (`ncosed::requester`,
+//! `srsl::requester`). `daemon`, `homes` and `net` connect both to the node's runtime and mesh. Every message's bytes are in
+//! its scheme's `messages`.
 
 mod audit;
 mod client;
 mod codec;
 mod config;
-mod content;
 mod daemon;
 mod dqnl;
 mod error;
+mod fingerprint;
 mod homes;
 mod key;
 mod local;

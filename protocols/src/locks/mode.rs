@@ -41,7 +41,7 @@ pub enum Scheme {
     /// request to share takes its turn alone. With the recovery that `Ncosed` has.
     Dqnl,
     /// Shared and exclusive locks by remote atomics on one word (ncosed.txt, 3.2), with the races that the
-    /// paper leaves open repaired and with recovery from atomics whose fate is unknown.
+    /// paper leaves open repaired and with recovery from atomics whose outcome is unknown.
     Ncosed,
 }
 
@@ -100,7 +100,7 @@ pub struct Token(pub u64);
 
 impl Token {
     /// Tokens that each grant of the network takes: one for its first holder, and one for each application of
-    /// its node to which an exclusive hold may be handed over.
+    /// its node to which an exclusive hold may be handed off.
     const A_GRANT: u64 = 256;
 
     /// The token of the network's next grant; for a hold that is downgraded, the one that it shares with those

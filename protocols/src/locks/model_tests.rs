@@ -1,6 +1,6 @@
 //! The lock table against plain models of it, over random requests.
 
-use super::client::{Patience, Reply, Ticket};
+use super::client::{Reply, Ticket, WaitPolicy};
 use super::local::{Left, LocalQueue};
 use super::queue::{GrantQueue, OutOfTurn};
 use super::{Mode, Token};
@@ -181,12 +181,12 @@ fn shipped(
     match what {
         OnNode::Enter(mode) => {
             let (reply, answer) = oneshot();
-            queue.enter(Ticket(answers.len() as u64), mode, Patience::Queue, reply);
+            queue.enter(Ticket(answers.len() as u64), mode, WaitPolicy::Queue, reply);
             answers.push(answer);
         }
         OnNode::Leave(who) => {
             if queue.leave(Ticket(who as u64)) != Left::Nobody {
-                queue.hand_over();
+                queue.hand_off();
             }
         }
         OnNode::Grant => {

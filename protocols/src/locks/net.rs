@@ -1,11 +1,10 @@
 //! A daemon's network: messages that are never refused, atomics that are never lost without a word.
 
-use super::content::Telling;
-use super::ncosed::{self, FateUnknown, Word};
+use super::ncosed::{self, OutcomeUnknown, Word};
 use super::srsl;
 use super::stats::{Counters, bump};
 use super::{LockConfig, LockKey, Scheme, codec::Encoded};
-use crate::rt::{Frame, Rt};
+use crate::rt::{Rt, WaitPoint};
 use crate::transport::{Channel, Mesh, NotExecuted, OpError, Rank, SendError};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +15,7 @@ use weft_verbs::{Nanos, RemoteSlice, Verbs};
 /// The pauses before something is tried again that the mesh refused: from, to.
 const PAUSES: (Nanos, Nanos) = (Nanos::from_micros(10), Nanos::from_millis(10));
 
-/// What a daemon's seats and homes send through. Clones are the same network.
+/// What a daemon's requesters and homes send through. Clones are the same network.
 pub(crate) struct Net<V: Verbs> {
     rt: Rt<V>,
     mesh: Mesh<V>,
@@ -81,7 +80,7 @@ impl<V: Verbs> Net<V> {
     fn keep(&self, to: Rank, message: Encoded) {
         self.kept.borrow_mut().insert(to, VecDeque::from([message]));
         let net = self.clone();
-        self.rt.spawn(async move { net.send_kept(to).await });
+        self.rt.spawn(async move { net.send_kept(to).at(to).await });
     }
 
     /// Sends what is kept for one peer, in order. Ends when nothing is left.
@@ -99,8 +98,8 @@ impl<V: Verbs> Net<V> {
                         kept.pop_front();
                     }
                 }
-                Err(SendError::Full { .. }) if self.mesh.room(to).await.is_ok() => {}
-                Err(SendError::Memory(_)) => self.pause(&mut pause).await,
+                Err(SendError::Full { .. }) if self.mesh.room(to).at(()).await.is_ok() => {}
+                Err(SendError::Memory(_)) => self.pause(&mut pause).at(()).await,
                 Err(_) => {
                     self.kept.borrow_mut().remove(&to);
                     return;
@@ -110,48 +109,43 @@ impl<V: Verbs> Net<V> {
     }
 
     async fn pause(&self, pause: &mut Nanos) {
-        self.rt.sleep(*pause).await;
+        self.rt.sleep(*pause).at(*pause).await;
         *pause = (*pause * 2).min(PAUSES.1);
     }
 
     /// Waits for an atomic's result. One that certainly did not execute is posted again: the mesh waits for the
-    /// connection by itself, so this is for what an adapter refuses for a while. One of unknown fate is settled
+    /// connection by itself, so this is for what an adapter refuses for a while. One of unknown outcome is resolved
     /// before that is told.
-    async fn see_through<F>(&self, to: Rank, post: impl Fn() -> F) -> Result<Word, FateUnknown>
+    async fn see_through<F>(&self, to: Rank, post: impl Fn() -> F) -> Result<Word, OutcomeUnknown>
     where
         F: Future<Output = Result<u64, OpError>>,
     {
-        let frame = self.rt.frame();
         let mut pause = PAUSES.0;
         loop {
-            frame.knows(pause);
-            let rest = self.rt.rest();
-            let end = post().await;
-            drop(rest);
-            match end {
+            match post().at(pause).await {
                 Ok(was) => return Ok(Word(was)),
                 Err(OpError::Unknown(_)) => {
-                    bump(&self.counters.unknown_fates);
-                    self.settle(to).await;
-                    return Err(FateUnknown);
+                    bump(&self.counters.unknown_outcomes);
+                    self.resolve(to).at("unknown").await;
+                    return Err(OutcomeUnknown);
                 }
-                Err(OpError::NotExecuted(NotExecuted::Closed)) => return pending().await,
+                Err(OpError::NotExecuted(NotExecuted::Closed)) => return pending().at("closed").await,
                 Err(OpError::NotExecuted(_)) => {
                     bump(&self.counters.reposted);
-                    self.pause(&mut pause).await;
+                    self.pause(&mut pause).at(()).await;
                 }
             }
         }
     }
 
-    async fn settle(&self, to: Rank) {
+    async fn resolve(&self, to: Rank) {
         let mut pause = PAUSES.0;
         loop {
-            match self.mesh.settle(to).await {
+            match self.mesh.resolve_outcomes(to).at(pause).await {
                 Ok(()) => return,
                 // A node that ends decides nothing any more.
-                Err(NotExecuted::Closed) => return pending().await,
-                Err(_) => self.pause(&mut pause).await,
+                Err(NotExecuted::Closed) => return pending().at("closed").await,
+                Err(_) => self.pause(&mut pause).at(()).await,
             }
         }
     }
@@ -163,19 +157,9 @@ impl<V: Verbs> Net<V> {
         at: RemoteSlice,
         compare: Word,
         swap: Word,
-    ) -> Result<Word, FateUnknown> {
+    ) -> Result<Word, OutcomeUnknown> {
         bump(&self.counters.compare_swaps);
-        self.see_through(home, || self.mesh.compare_swap(home, at, compare.0, swap.0)).await
-    }
-}
-
-impl<V: Verbs> Telling for Net<V> {
-    fn rest(&self) -> Frame<'_> {
-        self.rt.rest()
-    }
-
-    fn frame(&self) -> Frame<'_> {
-        self.rt.frame()
+        self.see_through(home, || self.mesh.compare_swap(home, at, compare.0, swap.0)).at(()).await
     }
 }
 
@@ -198,19 +182,19 @@ impl<V: Verbs> ncosed::Wire for Net<V> {
         self.post(to, message.encode(self.scheme, key));
     }
 
-    async fn compare_swap(
+    fn compare_swap(
         &self,
         home: Rank,
         at: RemoteSlice,
         compare: Word,
         swap: Word,
-    ) -> Result<Word, FateUnknown> {
-        self.swap(home, at, compare, swap).await
+    ) -> impl Future<Output = Result<Word, OutcomeUnknown>> {
+        self.swap(home, at, compare, swap)
     }
 
-    async fn fetch_add(&self, home: Rank, at: RemoteSlice, add: u64) -> Result<Word, FateUnknown> {
+    async fn fetch_add(&self, home: Rank, at: RemoteSlice, add: u64) -> Result<Word, OutcomeUnknown> {
         bump(&self.counters.fetch_adds);
-        self.see_through(home, || self.mesh.fetch_add(home, at, add)).await
+        self.see_through(home, || self.mesh.fetch_add(home, at, add)).at(()).await
     }
 
     fn counters(&self) -> &Counters {

@@ -4,8 +4,8 @@
 //! some kilobytes for each; a task for each thing to do would be an allocation for each. So the tasks are as many
 //! as there is to do at one time, and a few of them are kept.
 
-use crate::rt::Rt;
 use crate::rt::sync::{MailboxSender, mailbox};
+use crate::rt::{Rt, WaitPoint};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
@@ -34,17 +34,14 @@ impl<J: 'static> Pool<J> {
             let _ = task.send(job);
             return;
         }
-        let (pool, own) = (Rc::clone(self), rt.clone());
+        let pool = Rc::clone(self);
         rt.spawn(async move {
             let (sender, mut jobs) = mailbox();
-            work(job).await;
+            work(job).at(()).await;
             while pool.keep(&sender)
-                && let Ok(job) = {
-                    let _rest = own.rest();
-                    jobs.recv().await
-                }
+                && let Ok(job) = jobs.recv().at(()).await
             {
-                work(job).await;
+                work(job).at(()).await;
             }
         });
     }

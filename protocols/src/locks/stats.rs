@@ -45,7 +45,7 @@ counters! {
     /// Requests that were granted.
     grants,
     /// Grants that served a waiting application without another request in the network: an exclusive hold
-    /// handed over, or a shared one used by several.
+    /// handed off locally, or a shared one used by several.
     local_grants,
     /// Exclusive holds that became shared ones.
     downgrades,
@@ -61,8 +61,8 @@ counters! {
     swap_misses,
     /// Atomics that certainly did not execute and were posted again.
     reposted,
-    /// Atomics whose fate was unknown.
-    unknown_fates,
+    /// Atomics whose outcome was unknown.
+    unknown_outcomes,
     /// Words that this node, as their home, gave up and rebuilt.
     rebuilds,
     /// Protocol messages sent to other nodes.

@@ -1,8 +1,8 @@
 //! A home's words: registered memory, eight bytes for each lock.
 
-use super::content::Telling;
 use super::ncosed::Word;
 use super::net::Net;
+use crate::rt::WaitPoint;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs};
@@ -53,7 +53,7 @@ impl<V: Verbs> Words<V> {
         let oldest = self.memory.borrow_mut().retired.pop_front();
         match oldest {
             Some(word) => {
-                self.scrub(word).await;
+                self.scrub(word).at(()).await;
                 Some(word)
             }
             None => {
@@ -80,12 +80,10 @@ impl<V: Verbs> Words<V> {
 
     /// Sets a word that nobody else uses to zero: by the adapter, as everything is done to words.
     async fn scrub(&self, at: RemoteSlice) {
-        let frame = self.net.frame();
         let mut seen = Word::POISON;
-        // Ends after one wrong guess for each unknown fate.
+        // Ends after one wrong guess for each unknown outcome.
         loop {
-            frame.knows((at, seen));
-            match self.net.swap(self.net.mesh().me(), at, seen, Word::FREE).await {
+            match self.net.swap(self.net.mesh().me(), at, seen, Word::FREE).at((at, seen)).await {
                 Ok(was) if was == seen => return,
                 Ok(was) => seen = was,
                 Err(_) => {}

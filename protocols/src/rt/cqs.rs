@@ -98,7 +98,7 @@ impl<V: Verbs> Cqs<V> {
     }
 
     /// Adds to a hash what is armed and what is promised.
-    pub(super) fn content(&self, to: &mut impl Hasher) {
+    pub(super) fn fingerprint(&self, to: &mut impl Hasher) {
         for entry in &self.entries {
             (entry.armed, entry.reserved, entry.leaving).hash(to);
         }

@@ -1,6 +1,6 @@
 //! The executor: tasks of one thread, run in the order in which they were woken.
 
-use super::content::{Digest, Notes, Stack, known};
+use super::wait_point::{Notes, Noting};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -71,8 +71,8 @@ struct Runnable {
     waker: Waker,
     /// For reports; no other task of the node has it. From 1, in the order of their starts.
     number: u32,
-    /// What it knows while it waits, if somebody asked for that.
-    notes: Stack,
+    /// What it said where it waits, if somebody asked for that.
+    notes: Notes,
 }
 
 #[derive(Default)]
@@ -103,8 +103,8 @@ pub(crate) struct Executor {
     /// Woken when nothing else is left to run: see [`Executor::wake_when_idle`].
     idlers: RefCell<Vec<Waker>>,
     closed: Cell<bool>,
-    /// What the task that runs knows.
-    notes: Notes,
+    /// Wait points are noted.
+    notes_waits: Cell<bool>,
 }
 
 impl Executor {
@@ -135,8 +135,10 @@ impl Executor {
         let (queued, ready) = (AtomicBool::new(true), Arc::clone(&self.ready));
         let header = Arc::new(TaskWaker { id, queued, ready });
         let waker = Waker::from(Arc::clone(&header));
-        place.task =
-            Some(Task { runnable: Some(Runnable { future, waker, number, notes: Stack::new() }), header });
+        place.task = Some(Task {
+            runnable: Some(Runnable { future, waker, number, notes: Notes::default() }),
+            header,
+        });
         slab.alive += 1;
         self.ready.push(id);
     }
@@ -162,9 +164,11 @@ impl Executor {
     fn run(&self, id: TaskId, names: impl Fn(u32)) {
         let Some(mut task) = self.take(id) else { return };
         names(task.number);
-        self.notes.swap(&mut task.notes);
+        let noting = self.notes_waits.get().then(|| Noting::begin(std::mem::take(&mut task.notes)));
         let done = task.future.as_mut().poll(&mut Context::from_waker(&task.waker)).is_ready();
-        self.notes.swap(&mut task.notes);
+        if let Some(noting) = noting {
+            task.notes = noting.end();
+        }
         if done {
             self.remove(id);
             // Outside of every borrow: a future's destructors may spawn and wake.
@@ -210,24 +214,36 @@ impl Executor {
         }
     }
 
-    /// Where tasks note what they know.
-    pub(crate) fn notes(&self) -> &Notes {
-        &self.notes
+    /// From now on wait points are noted.
+    pub(crate) fn note_waits(&self) {
+        self.notes_waits.set(true);
     }
 
-    /// Adds what all tasks know to a hash: in no order, since who they are is told by what they know. False if one is
-    /// not at rest, or several wait for the next step, whose order would count.
-    pub(crate) fn content(&self, to: &mut impl Hasher) -> bool {
+    /// Adds what all tasks know to a hash: in no order, since who they are is told by what they know. False if one
+    /// cannot be told, or several wait for the next step, whose order would count.
+    pub(crate) fn fingerprint(&self, to: &mut impl Hasher) -> bool {
         let slab = self.slab.borrow();
         let (yielded, idlers) = (self.yielded.borrow().len(), self.idlers.borrow().len());
         let mut sum = 0u128;
         for task in slab.places.iter().filter_map(|place| place.task.as_ref()) {
-            let Some(rest) = task.runnable.as_ref().and_then(|task| known(&task.notes)) else { return false };
-            // One that knows nothing waits for work, and which of them gets it is all the same.
-            sum = sum.wrapping_add(if rest == Digest::default() { 0 } else { rest.whole() });
+            let Some(known) = task.runnable.as_ref().and_then(|task| task.notes.known()) else {
+                return false;
+            };
+            // Tasks that know nothing wait for work, and it makes no difference which of them gets it.
+            sum = sum.wrapping_add(known);
         }
         (yielded, sum).hash(to);
         yielded <= 1 && idlers == 0
+    }
+
+    /// How many tasks wait and say nothing.
+    pub(crate) fn silent(&self) -> usize {
+        let slab = self.slab.borrow();
+        let silent = |task: &&Task| {
+            let waits = !task.header.queued.load(Ordering::Relaxed);
+            waits && task.runnable.as_ref().is_some_and(|task| task.notes.is_silent())
+        };
+        slab.places.iter().filter_map(|place| place.task.as_ref()).filter(silent).count()
     }
 
     /// Wakes when the next step begins, after the world has moved.
@@ -279,7 +295,6 @@ impl Executor {
     /// Drops every task and takes no more.
     pub(crate) fn close(&self) {
         self.closed.set(true);
-        self.notes.end();
         self.yielded.borrow_mut().clear();
         self.idlers.borrow_mut().clear();
         let slab = self.slab.take();

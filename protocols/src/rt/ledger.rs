@@ -1,7 +1,7 @@
 //! Ledgers: for every queue pair, what was posted to it and has not ended, in order.
 //!
 //! Some requests never complete by themselves: unsignaled ones that succeeded, and those of a queue pair that
-//! is destroyed. The ledger knows them, so that a later completion, a drain or the destruction settles them.
+//! is destroyed. The ledger knows them, so that a later completion, a drain or the destruction resolves them.
 
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
@@ -87,7 +87,7 @@ impl Ledgers {
         }
     }
 
-    /// Takes the oldest request of the queue: an earlier one than `id`, which is given back to be settled, or
+    /// Takes the oldest request of the queue: an earlier one than `id`, which is given back to be resolved, or
     /// `id` itself, which ends the matter.
     pub(super) fn retire_next(&mut self, queue: QueueId, side: Side, id: u64) -> Option<u64> {
         let ledger = &mut self.ledgers[queue.0 as usize];

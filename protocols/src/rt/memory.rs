@@ -1,4 +1,4 @@
-//! Registered memory cut into blocks of one size, leased and given back in O(1).
+//! Registered memory cut into blocks of one size, taken and given back in O(1).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,8 +6,8 @@ use weft_verbs::{AccessFlags, MemoryRegion, ProtectionDomain, Result, Sge, Verbs
 
 struct PoolState<V: Verbs> {
     chunks: Vec<Rc<V::Mr>>,
-    /// For every block, how many leases share it; 0 for a free one.
-    leases: Vec<u32>,
+    /// For every block, how many clones share it; 0 for a free one.
+    users: Vec<u32>,
     free: Vec<u32>,
 }
 
@@ -54,36 +54,36 @@ impl<V: Verbs> BufferPool<V> {
             block,
             blocks_a_chunk: (chunk / block).clamp(1, max_blocks.max(1)),
             max_blocks,
-            state: RefCell::new(PoolState { chunks: Vec::new(), leases: Vec::new(), free: Vec::new() }),
+            state: RefCell::new(PoolState { chunks: Vec::new(), users: Vec::new(), free: Vec::new() }),
         }))
     }
 
-    /// Leases a block. Its bytes are those of its last use.
+    /// Takes a block. Its bytes are those of its last use.
     pub fn alloc(&self) -> Result<Block<V>> {
         let mut state = self.0.state.borrow_mut();
         if state.free.is_empty() {
             self.0.grow(&mut state)?;
         }
         let index = state.free.pop().expect("grow added a block");
-        state.leases[index as usize] = 1;
+        state.users[index as usize] = 1;
         let mr = Rc::clone(&state.chunks[(index / self.0.blocks_a_chunk) as usize]);
         drop(state);
         Ok(Block { pool: Rc::clone(&self.0), mr, index })
     }
 
-    /// Registers memory for so many blocks in all, leased ones included, so that none of them waits for that.
+    /// Registers memory for so many blocks in all, those in use included, so that none of them waits for that.
     pub fn reserve(&self, blocks: u32) -> Result<()> {
         let mut state = self.0.state.borrow_mut();
-        while state.leases.len() < blocks.min(self.0.max_blocks) as usize {
+        while state.users.len() < blocks.min(self.0.max_blocks) as usize {
             self.0.grow(&mut state)?;
         }
         Ok(())
     }
 
-    /// How many blocks are leased.
+    /// How many blocks are in use.
     pub fn in_use(&self) -> usize {
         let state = self.0.state.borrow();
-        state.leases.len() - state.free.len()
+        state.users.len() - state.free.len()
     }
 
     /// A block's length in bytes.
@@ -94,23 +94,23 @@ impl<V: Verbs> BufferPool<V> {
 
 impl<V: Verbs> Pool<V> {
     fn grow(&self, state: &mut PoolState<V>) -> Result<()> {
-        let have = state.leases.len() as u32;
+        let have = state.users.len() as u32;
         let more = self.blocks_a_chunk.min(self.max_blocks.saturating_sub(have));
         if more == 0 {
             return Err(VerbsError::Exhausted { what: "buffer", limit: u64::from(self.max_blocks) });
         }
         let bytes = self.blocks_a_chunk as usize * self.block as usize;
         state.chunks.push(Rc::new(self.pd.alloc_mr(bytes, self.access)?));
-        state.leases.resize((have + more) as usize, 0);
+        state.users.resize((have + more) as usize, 0);
         // All of them may be free at once.
-        state.free.reserve(state.leases.len() - state.free.len());
+        state.free.reserve(state.users.len() - state.free.len());
         // Lowest first out, for whoever reads a trace.
         state.free.extend((have..have + more).rev());
         Ok(())
     }
 }
 
-/// A leased block. Clones share the lease; the block is free again when the last of them is dropped.
+/// A block in use. Clones share it; it is free again when the last of them is dropped.
 pub struct Block<V: Verbs> {
     pool: Rc<Pool<V>>,
     mr: Rc<V::Mr>,
@@ -119,7 +119,7 @@ pub struct Block<V: Verbs> {
 
 impl<V: Verbs> Clone for Block<V> {
     fn clone(&self) -> Self {
-        self.pool.state.borrow_mut().leases[self.index as usize] += 1;
+        self.pool.state.borrow_mut().users[self.index as usize] += 1;
         Block { pool: Rc::clone(&self.pool), mr: Rc::clone(&self.mr), index: self.index }
     }
 }
@@ -127,9 +127,9 @@ impl<V: Verbs> Clone for Block<V> {
 impl<V: Verbs> Drop for Block<V> {
     fn drop(&mut self) {
         let mut state = self.pool.state.borrow_mut();
-        let leases = &mut state.leases[self.index as usize];
-        *leases -= 1;
-        if *leases == 0 {
+        let users = &mut state.users[self.index as usize];
+        *users -= 1;
+        if *users == 0 {
             state.free.push(self.index);
         }
     }

@@ -7,37 +7,40 @@
 //! |---|---|
 //! | `executor` | tasks run in the order in which they were woken |
 //! | `timers`, `wait` | deadlines, sleeping, letting others go first |
-//! | `slots` | a posted request leases its memory until it has ended |
+//! | `slots` | a posted request guards its memory until it has ended |
 //! | `ledger` | what is outstanding on each queue pair, in order |
 //! | `queue` | a queue pair as tasks use it |
 //! | `cqs` | completion queues that cannot overrun |
 //! | `events` | connection management and asynchronous events, routed |
 //! | `memory` | registered memory in blocks |
-//! | `content` | what a node still knows, for explorers |
+//! | `wait_point` | what a task knows where it waits, for explorers |
+//! | [`fingerprint`] | whether two states of a node are the same, for explorers |
 //! | `program` | the node's step |
 //! | [`sync`] | waiting for one another |
 
-mod content;
 mod cqs;
 mod events;
 mod executor;
+pub mod fingerprint;
 mod ledger;
 mod memory;
 mod program;
-mod queue;
+mod qp_handle;
 mod slots;
 pub mod sync;
 mod timers;
 mod wait;
+mod wait_point;
 
-pub use content::{Digest, Frame, Unseen};
 pub use events::Connector;
 pub use executor::JoinHandle;
 pub use memory::{Block, BufferPool};
 pub use program::Program;
-pub use queue::{Local, Pending, Queue};
-pub use slots::{Completed, Failed, Lease, Outcome, Sink};
+pub use qp_handle::{Local, Pending, QpHandle};
+pub use slots::{BufferGuard, Completed, CompletionSink, Failed, Outcome};
 pub use wait::{Elapsed, Sleep, Timed, Yield};
+pub(crate) use wait_point::leaf_at;
+pub use wait_point::{At, WaitPoint};
 
 use cqs::Cqs;
 use events::Routes;
@@ -108,8 +111,8 @@ pub struct RtAudit {
     pub unsignaled: usize,
     /// Receive requests posted.
     pub receives: usize,
-    /// Slots that lease memory.
-    pub leases: usize,
+    /// Slots that guard memory.
+    pub guards: usize,
 }
 
 struct Inner<V: Verbs> {
@@ -231,7 +234,7 @@ impl<V: Verbs> Rt<V> {
 
     /// Ready when no other task is ready to run: for work that others need not wait for. The task is woken as
     /// soon as that is so.
-    pub fn poll_idle(&self, cx: &mut std::task::Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_idle(&self, cx: &mut std::task::Context<'_>) -> Poll<()> {
         if !self.inner.executor.has_ready() {
             return Poll::Ready(());
         }
@@ -240,8 +243,8 @@ impl<V: Verbs> Rt<V> {
     }
 
     /// A queue pair for a reliable connection, in state Reset, on this runtime's completion queues.
-    pub fn create_queue(&self, pd: &V::Pd, caps: QpCaps) -> Result<Queue<V>, VerbsError> {
-        Queue::create(self, pd, caps)
+    pub fn create_qp(&self, pd: &V::Pd, caps: QpCaps) -> Result<QpHandle<V>, VerbsError> {
+        QpHandle::create(self, pd, caps)
     }
 
     /// Listens for connections to a service, and makes them.
@@ -289,7 +292,7 @@ impl<V: Verbs> Rt<V> {
             sends: sends - unsignaled,
             unsignaled,
             receives,
-            leases: requests.slots.leases(),
+            guards: requests.slots.guards(),
         }
     }
 

@@ -87,7 +87,7 @@ impl<V: Verbs> Inner<V> {
         }
     }
 
-    /// Polls every completion queue once and settles what it found.
+    /// Polls every completion queue once and resolves what it found.
     fn poll_completions(&self) -> Result<Polled, VerbsError> {
         let batch = &mut *self.batch.borrow_mut();
         let most = if self.config.one_by_one { 1 } else { self.config.poll_batch };

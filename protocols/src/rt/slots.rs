@@ -1,16 +1,18 @@
 //! Completion slots: what becomes of a posted request, and who holds its memory until then.
 //!
 //! A slot is made with the post and lives until the request has completed, was retired by a later completion
-//! of its queue, or its queue pair was destroyed. Until then it **leases** the request's memory: whoever
-//! awaited the request may go away, the adapter may not be left with memory that was given to someone else.
+//! of its queue, or its queue pair was destroyed. Until then it **guards** the request's memory: the task that
+//! awaited the request may go away, but the adapter must not be left with memory that was given to someone else.
 //! `wr_id` is the slot's index and generation, so that a completion finds its slot without hashing, and one
 //! that comes too late finds nothing.
 
 use super::ledger::{Ledgers, QueueId, Side};
 use super::memory::Block;
 use super::sync::wake_kept;
+use super::wait_point::leaf;
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -41,8 +43,8 @@ impl Failed {
 /// What became of a request.
 pub type Outcome = Result<Done, Failed>;
 
-/// The memory that a posted request holds.
-pub enum Lease<V: Verbs> {
+/// The memory of a posted request, kept from other users until the request has ended.
+pub enum BufferGuard<V: Verbs> {
     /// None: no payload, or one that the post copied.
     Nothing,
     /// A range of a region.
@@ -63,29 +65,29 @@ pub enum Lease<V: Verbs> {
     },
 }
 
-impl<V: Verbs> Lease<V> {
+impl<V: Verbs> BufferGuard<V> {
     /// The range as a scatter or gather entry.
     pub(super) fn sge(&self) -> Option<Sge<'_, V::Mr>> {
         match self {
-            Lease::Nothing => None,
-            Lease::Range { mr, at, len } => Some(Sge { mr, at: *at, len: *len }),
-            Lease::Block { block, len } => Some(block.sge(*len)),
+            BufferGuard::Nothing => None,
+            BufferGuard::Range { mr, at, len } => Some(Sge { mr, at: *at, len: *len }),
+            BufferGuard::Block { block, len } => Some(block.sge(*len)),
         }
     }
 
     fn holds_memory(&self) -> bool {
-        !matches!(self, Lease::Nothing)
+        !matches!(self, BufferGuard::Nothing)
     }
 }
 
-/// A completed request, as a [`Sink`] delivers it.
+/// A completed request, as a [`CompletionSink`] delivers it.
 pub struct Completed<V: Verbs> {
     /// As given with the post.
     pub tag: u64,
     /// What became of it.
     pub outcome: Outcome,
     /// Its memory, which is the receiver's again.
-    pub lease: Lease<V>,
+    pub buffer: BufferGuard<V>,
 }
 
 struct SinkState<V: Verbs> {
@@ -95,24 +97,24 @@ struct SinkState<V: Verbs> {
 
 /// Where completions of many requests are gathered, in the order of completion, for one task that serves
 /// them all. Clones are the same sink.
-pub struct Sink<V: Verbs>(Rc<RefCell<SinkState<V>>>);
+pub struct CompletionSink<V: Verbs>(Rc<RefCell<SinkState<V>>>);
 
-impl<V: Verbs> Clone for Sink<V> {
+impl<V: Verbs> Clone for CompletionSink<V> {
     fn clone(&self) -> Self {
-        Sink(Rc::clone(&self.0))
+        CompletionSink(Rc::clone(&self.0))
     }
 }
 
-impl<V: Verbs> Default for Sink<V> {
+impl<V: Verbs> Default for CompletionSink<V> {
     fn default() -> Self {
-        Sink(Rc::new(RefCell::new(SinkState { queue: VecDeque::new(), waker: None })))
+        CompletionSink(Rc::new(RefCell::new(SinkState { queue: VecDeque::new(), waker: None })))
     }
 }
 
-impl<V: Verbs> Sink<V> {
+impl<V: Verbs> CompletionSink<V> {
     /// An empty sink.
-    pub fn new() -> Sink<V> {
-        Sink::default()
+    pub fn new() -> CompletionSink<V> {
+        CompletionSink::default()
     }
 
     /// Takes the oldest completion, if there is one.
@@ -123,6 +125,18 @@ impl<V: Verbs> Sink<V> {
     /// Whether there is none to take.
     pub fn is_empty(&self) -> bool {
         self.0.borrow().queue.is_empty()
+    }
+
+    /// Waits for the oldest completion. For one task at a time.
+    pub async fn next(&self) -> Completed<V> {
+        poll_fn(|cx| {
+            if self.poll_ready(cx).is_pending() {
+                leaf();
+                return Poll::Pending;
+            }
+            self.take().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 
     /// Ready as soon as there is a completion to take.
@@ -149,7 +163,7 @@ pub(super) enum Target<V: Verbs> {
     /// A future, once it has been polled.
     Future(Option<Waker>),
     /// A sink.
-    Sink(Sink<V>, u64),
+    Sink(CompletionSink<V>, u64),
 }
 
 /// A request as the slot is made for it.
@@ -157,7 +171,7 @@ pub(super) struct Posted<V: Verbs> {
     pub(super) queue: QueueId,
     pub(super) side: Side,
     pub(super) op: WcOp,
-    pub(super) lease: Lease<V>,
+    pub(super) guard: BufferGuard<V>,
     pub(super) target: Target<V>,
 }
 
@@ -165,7 +179,7 @@ enum State<V: Verbs> {
     Free,
     Pending(Posted<V>),
     /// Completed; the future has not looked yet.
-    Done(Outcome, Lease<V>),
+    Done(Outcome, BufferGuard<V>),
 }
 
 struct Slot<V: Verbs> {
@@ -177,7 +191,7 @@ struct Slot<V: Verbs> {
 pub(super) enum Effect<V: Verbs> {
     Nothing,
     Wake(Waker),
-    Release(Lease<V>),
+    Release(BufferGuard<V>),
 }
 
 impl<V: Verbs> Effect<V> {
@@ -185,7 +199,7 @@ impl<V: Verbs> Effect<V> {
         match self {
             Effect::Nothing => {}
             Effect::Wake(waker) => waker.wake(),
-            Effect::Release(lease) => drop(lease),
+            Effect::Release(guard) => drop(guard),
         }
     }
 }
@@ -258,7 +272,7 @@ impl<V: Verbs> Slots<V> {
     }
 
     /// Ends a request. `None` stands for the success that a later completion of the same queue implies.
-    pub(super) fn settle(&mut self, id: u64, outcome: Option<Outcome>) -> Effect<V> {
+    pub(super) fn resolve(&mut self, id: u64, outcome: Option<Outcome>) -> Effect<V> {
         let Some((index, slot)) = self.find(id) else { return Effect::Nothing };
         let posted = match std::mem::replace(&mut slot.state, State::Free) {
             State::Pending(posted) => posted,
@@ -271,15 +285,15 @@ impl<V: Verbs> Slots<V> {
         match posted.target {
             Target::Nobody => {
                 self.vacate(index);
-                Effect::Release(posted.lease)
+                Effect::Release(posted.guard)
             }
             Target::Future(waker) => {
-                slot.state = State::Done(outcome, posted.lease);
+                slot.state = State::Done(outcome, posted.guard);
                 waker.map_or(Effect::Nothing, Effect::Wake)
             }
             Target::Sink(sink, tag) => {
                 self.vacate(index);
-                let completed = Completed { tag, outcome, lease: posted.lease };
+                let completed = Completed { tag, outcome, buffer: posted.guard };
                 sink.put(completed).map_or(Effect::Nothing, Effect::Wake)
             }
         }
@@ -289,26 +303,26 @@ impl<V: Verbs> Slots<V> {
     pub(super) fn abandon(&mut self, id: u64) -> Effect<V> {
         let Some((index, slot)) = self.find(id) else { return Effect::Nothing };
         if !matches!(&slot.state, State::Pending(Posted { target: Target::Sink(..), .. })) {
-            return self.settle(id, Some(Err(Failed::Destroyed)));
+            return self.resolve(id, Some(Err(Failed::Destroyed)));
         }
         match std::mem::replace(&mut slot.state, State::Free) {
-            State::Pending(Posted { lease, .. }) => {
+            State::Pending(Posted { guard, .. }) => {
                 self.vacate(index);
-                Effect::Release(lease)
+                Effect::Release(guard)
             }
             _ => Effect::Nothing,
         }
     }
 
     /// The outcome for the future that awaits it, or its waker kept.
-    pub(super) fn poll(&mut self, id: u64, cx: &mut Context<'_>) -> Poll<(Outcome, Lease<V>)> {
+    pub(super) fn poll(&mut self, id: u64, cx: &mut Context<'_>) -> Poll<(Outcome, BufferGuard<V>)> {
         let Some((index, slot)) = self.find(id) else {
-            return Poll::Ready((Err(Failed::Destroyed), Lease::Nothing));
+            return Poll::Ready((Err(Failed::Destroyed), BufferGuard::Nothing));
         };
         match std::mem::replace(&mut slot.state, State::Free) {
-            State::Done(outcome, lease) => {
+            State::Done(outcome, guard) => {
                 self.vacate(index);
-                Poll::Ready((outcome, lease))
+                Poll::Ready((outcome, guard))
             }
             State::Pending(mut posted) => {
                 match &mut posted.target {
@@ -318,11 +332,11 @@ impl<V: Verbs> Slots<V> {
                 slot.state = State::Pending(posted);
                 Poll::Pending
             }
-            State::Free => Poll::Ready((Err(Failed::Destroyed), Lease::Nothing)),
+            State::Free => Poll::Ready((Err(Failed::Destroyed), BufferGuard::Nothing)),
         }
     }
 
-    /// The future went away. The request goes on, and its memory stays leased until it ends.
+    /// The future went away. The request goes on, and its memory stays guarded until it ends.
     pub(super) fn orphan(&mut self, id: u64) -> Effect<V> {
         let Some((index, slot)) = self.find(id) else { return Effect::Nothing };
         match std::mem::replace(&mut slot.state, State::Free) {
@@ -331,35 +345,40 @@ impl<V: Verbs> Slots<V> {
                 slot.state = State::Pending(posted);
                 Effect::Nothing
             }
-            State::Done(_, lease) => {
+            State::Done(_, guard) => {
                 self.vacate(index);
-                Effect::Release(lease)
+                Effect::Release(guard)
             }
             State::Free => Effect::Nothing,
         }
     }
 
     /// Adds a request to a hash, with as many bytes of its memory as `bytes` says.
-    pub(super) fn tell(&mut self, id: u64, to: &mut impl Hasher, bytes: impl FnOnce(WcOp, &Lease<V>) -> u32) {
+    pub(super) fn tell(
+        &mut self,
+        id: u64,
+        to: &mut impl Hasher,
+        bytes: impl FnOnce(WcOp, &BufferGuard<V>) -> u32,
+    ) {
         let Some((_, Slot { state: State::Pending(posted), .. })) = self.find(id) else { return };
-        let Posted { op, lease, target, .. } = posted;
+        let Posted { op, guard, target, .. } = posted;
         match target {
             Target::Nobody => 0u64.hash(to),
             Target::Future(waker) => (1u64, waker.is_some()).hash(to),
             Target::Sink(_, tag) => (2u64, tag).hash(to),
         }
-        (*op, lease.len()).hash(to);
-        lease.content(0..bytes(*op, lease), to);
+        (*op, guard.len()).hash(to);
+        guard.hash_bytes(0..bytes(*op, guard), to);
     }
 
     pub(super) fn in_use(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    pub(super) fn leases(&self) -> usize {
+    pub(super) fn guards(&self) -> usize {
         let held = |slot: &&Slot<V>| match &slot.state {
-            State::Pending(posted) => posted.lease.holds_memory(),
-            State::Done(_, lease) => lease.holds_memory(),
+            State::Pending(posted) => posted.guard.holds_memory(),
+            State::Done(_, guard) => guard.holds_memory(),
             State::Free => false,
         };
         self.slots.iter().filter(held).count()
@@ -378,7 +397,7 @@ impl<V: Verbs> Default for Requests<V> {
     }
 }
 
-/// Settles what a completion says: its own request and, before it, the unsignaled ones of the same queue that
+/// Resolves what a completion says: its own request and, before it, the unsignaled ones of the same queue that
 /// it implies (IBA 10.8.5.1: a completion retires all earlier requests of its send queue).
 pub(super) fn complete<V: Verbs>(requests: &RefCell<Requests<V>>, completion: &WorkCompletion) {
     let id = completion.wr_id;
@@ -386,13 +405,13 @@ pub(super) fn complete<V: Verbs>(requests: &RefCell<Requests<V>>, completion: &W
         let (effect, watchers) = {
             let Requests { slots, ledgers } = &mut *requests.borrow_mut();
             let Some((queue, side)) = slots.owner(id) else {
-                // Of a queue pair that was destroyed; settled then.
+                // Of a queue pair that was destroyed; resolved then.
                 return;
             };
             match ledgers.retire_next(queue, side, id) {
-                Some(earlier) => (slots.settle(earlier, None), None),
+                Some(earlier) => (slots.resolve(earlier, None), None),
                 None => {
-                    let effect = slots.settle(id, Some(completion.result.map_err(Failed::Status)));
+                    let effect = slots.resolve(id, Some(completion.result.map_err(Failed::Status)));
                     (effect, Some(ledgers.progress(queue, side, completion.result.is_ok())))
                 }
             }

@@ -1,8 +1,10 @@
 //! Waiting for one another within a node: one value, many values, a change.
 
+use super::wait_point::leaf;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
+use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -53,6 +55,13 @@ impl<T> OneshotSender<T> {
     }
 }
 
+impl<T> Hash for OneshotSender<T> {
+    /// All that can be told of it: whether somebody still waits.
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        self.is_closed().hash(to);
+    }
+}
+
 impl<T> Drop for OneshotSender<T> {
     fn drop(&mut self) {
         let waker = {
@@ -85,6 +94,7 @@ impl<T> Future for OneshotReceiver<T> {
             return Poll::Ready(Err(Closed));
         }
         wake_kept(&mut state.waker, cx);
+        leaf();
         Poll::Pending
     }
 }
@@ -182,7 +192,13 @@ impl<T> Mailbox<T> {
 
     /// Waits for the oldest value; an error once the mailbox is empty and every sender is gone.
     pub fn recv(&mut self) -> impl Future<Output = Result<T, Closed>> + '_ {
-        std::future::poll_fn(|cx| self.poll_recv(cx))
+        std::future::poll_fn(|cx| {
+            let end = self.poll_recv(cx);
+            if end.is_pending() {
+                leaf();
+            }
+            end
+        })
     }
 
     /// As [`Mailbox::recv`], for hand-written futures.
@@ -287,6 +303,7 @@ impl Future for Changed {
         if !state.waiters.iter().any(|w| w.will_wake(cx.waker())) {
             state.waiters.push(cx.waker().clone());
         }
+        leaf();
         Poll::Pending
     }
 }

@@ -10,10 +10,10 @@ use std::task::Poll;
 use weft_verbs::{AccessFlags, CmId, Modify, Node, Park, QueuePair, SendOp, WcError, WcOp};
 
 mod events;
-mod known;
+mod fingerprints;
 mod one_by_one;
 mod pool;
-mod told;
+mod wait_points;
 mod watchers;
 
 struct Bench {
@@ -37,9 +37,9 @@ impl Bench {
         self.fake.world.borrow_mut()
     }
 
-    fn queue(&self, sends: u32, receives: u32) -> Queue<V> {
+    fn queue(&self, sends: u32, receives: u32) -> QpHandle<V> {
         let caps = QpCaps { max_send_wr: sends, max_recv_wr: receives, ..QpCaps::default() };
-        self.rt.create_queue(&self.fake, caps).expect("the fake device obeys")
+        self.rt.create_qp(&self.fake, caps).expect("the fake device obeys")
     }
 
     /// Steps until the node waits.
@@ -62,7 +62,7 @@ impl Bench {
 const SEND: SendOp<'static, V> = SendOp::Send { imm: None };
 
 fn nothing() -> Local<'static, V> {
-    Local::Lease(Lease::Nothing)
+    Local::Guarded(BufferGuard::Nothing)
 }
 
 fn until(style: Wait, deadline: Option<u64>) -> Park {
@@ -98,8 +98,8 @@ fn arming_is_preceded_by_a_step_in_which_the_world_moves_and_followed_by_a_poll(
 fn a_completion_of_an_armed_queue_wakes_and_it_is_armed_again() {
     let mut bench = Bench::new(Wait::Notify);
     let queue = bench.queue(4, 4);
-    let sink = Sink::new();
-    queue.post_recv(&sink, 7, Lease::Nothing).expect("room");
+    let sink = CompletionSink::new();
+    queue.post_recv(&sink, 7, BufferGuard::Nothing).expect("room");
     assert_eq!(bench.settle(), until(Wait::Notify, None));
     assert!(bench.world().armed[0]);
     let id = bench.world().receives[0].0;
@@ -281,10 +281,10 @@ fn a_lease_outlives_the_future_until_the_request_completes() {
     let queue = bench.queue(4, 4);
     let pool = BufferPool::<V>::new(&bench.fake, 8, 4, AccessFlags::LOCAL_WRITE);
     let block = pool.alloc().expect("room");
-    let pending = queue.post(SEND, Local::Lease(Lease::Block { block, len: 8 })).expect("room");
+    let pending = queue.post(SEND, Local::Guarded(BufferGuard::Block { block, len: 8 })).expect("room");
     drop(pending);
     bench.settle();
-    assert_eq!((pool.in_use(), bench.rt.audit().leases), (1, 1), "the adapter may still write there");
+    assert_eq!((pool.in_use(), bench.rt.audit().guards), (1, 1), "the adapter may still write there");
     bench.complete(0, Ok(WcOp::Send));
     bench.settle();
     assert_eq!((pool.in_use(), bench.rt.audit().slots), (0, 0));
@@ -294,7 +294,7 @@ fn a_lease_outlives_the_future_until_the_request_completes() {
 fn a_completion_retires_the_unsignaled_requests_before_it() {
     let mut bench = Bench::new(Wait::Poll);
     let queue = bench.queue(64, 4);
-    let sink = Sink::new();
+    let sink = CompletionSink::new();
     queue.post_to(&sink, 1, SEND, nothing()).expect("room");
     queue.post_to(&sink, 2, SEND, nothing()).expect("room");
     assert!(bench.world().sends.iter().all(|s| !s.1));
@@ -374,14 +374,14 @@ fn destroying_a_queue_pair_settles_what_never_completes_and_only_then_frees_its_
     let mut bench = Bench::new(Wait::Poll);
     let queue = bench.queue(8, 4);
     let pool = BufferPool::<V>::new(&bench.fake, 8, 4, AccessFlags::LOCAL_WRITE);
-    let lease = || Lease::Block { block: pool.alloc().expect("room"), len: 8 };
-    let sink = Sink::new();
-    queue.post_recv(&sink, 9, lease()).expect("room");
-    queue.post_quiet(SEND, Local::Lease(lease())).expect("room");
-    let pending = queue.post(SEND, Local::Lease(lease())).expect("room");
-    let (leased, seen) = (pool.clone(), Rc::new(Cell::new(0)));
+    let guard = || BufferGuard::Block { block: pool.alloc().expect("room"), len: 8 };
+    let sink = CompletionSink::new();
+    queue.post_recv(&sink, 9, guard()).expect("room");
+    queue.post_quiet(SEND, Local::Guarded(guard())).expect("room");
+    let pending = queue.post(SEND, Local::Guarded(guard())).expect("room");
+    let (guarded, seen) = (pool.clone(), Rc::new(Cell::new(0)));
     let at_destruction = Rc::clone(&seen);
-    bench.world().at_destruction = Some(Box::new(move || at_destruction.set(leased.in_use())));
+    bench.world().at_destruction = Some(Box::new(move || at_destruction.set(guarded.in_use())));
     drop(queue);
     assert_eq!(seen.get(), 3, "the adapter may have used the memory until then");
     assert_eq!(bench.world().qps_destroyed.len(), 1);
@@ -421,9 +421,9 @@ fn a_late_completion_does_not_end_the_next_tenant_of_its_slot() {
 fn a_fenced_queue_pair_drains_to_the_last_request() {
     let mut bench = Bench::new(Wait::Poll);
     let queue = bench.queue(8, 4);
-    let sink = Sink::new();
+    let sink = CompletionSink::new();
     assert_eq!(queue.receives(), 0);
-    queue.post_recv(&sink, 1, Lease::Nothing).expect("room");
+    queue.post_recv(&sink, 1, BufferGuard::Nothing).expect("room");
     for _ in 0..8 {
         // Full, and the last of them signaled or not: the marker still has its place.
         queue.post_quiet(SEND, nothing()).expect("room");
@@ -450,9 +450,9 @@ fn a_refused_post_leaves_no_slot_and_gives_its_memory_back() {
     let queue = bench.queue(8, 4);
     let pool = BufferPool::<V>::new(&bench.fake, 8, 4, AccessFlags::LOCAL_WRITE);
     bench.world().refuse_posts = true;
-    let lease = || Lease::Block { block: pool.alloc().expect("room"), len: 8 };
-    assert!(queue.post(SEND, Local::Lease(lease())).is_err());
-    assert!(queue.post_recv(&Sink::new(), 0, lease()).is_err());
+    let guard = || BufferGuard::Block { block: pool.alloc().expect("room"), len: 8 };
+    assert!(queue.post(SEND, Local::Guarded(guard())).is_err());
+    assert!(queue.post_recv(&CompletionSink::new(), 0, guard()).is_err());
     assert_eq!((bench.rt.audit(), pool.in_use()), (RtAudit::default(), 0));
 }
 
@@ -498,13 +498,13 @@ fn shutting_down_ends_everything_and_the_program() {
 #[test]
 fn what_was_posted_when_the_node_ended_gives_its_memory_back_and_is_told_to_no_sink() {
     let bench = Bench::new(Wait::Poll);
-    let (queue, sink) = (bench.queue(8, 4), Sink::new());
+    let (queue, sink) = (bench.queue(8, 4), CompletionSink::new());
     let pool = BufferPool::<V>::new(&bench.fake, 8, 4, AccessFlags::LOCAL_WRITE);
-    let lease = || Lease::Block { block: pool.alloc().expect("room"), len: 8 };
-    queue.post_recv(&sink, 9, lease()).expect("room");
-    queue.post_to(&sink, 8, SEND, Local::Lease(lease())).expect("room");
-    queue.post_quiet(SEND, Local::Lease(lease())).expect("room");
-    let pending = queue.post(SEND, Local::Lease(lease())).expect("room");
+    let guard = || BufferGuard::Block { block: pool.alloc().expect("room"), len: 8 };
+    queue.post_recv(&sink, 9, guard()).expect("room");
+    queue.post_to(&sink, 8, SEND, Local::Guarded(guard())).expect("room");
+    queue.post_quiet(SEND, Local::Guarded(guard())).expect("room");
+    let pending = queue.post(SEND, Local::Guarded(guard())).expect("room");
     bench.rt.shutdown();
     assert_eq!(pool.in_use(), 4, "the adapter may still write there");
     drop(queue);

@@ -2,6 +2,7 @@
 
 use super::Rt;
 use super::timers::TimerId;
+use super::wait_point::leaf;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -103,6 +104,7 @@ impl<V: Verbs> Future for Yield<V> {
         }
         self.done = true;
         self.rt.inner.executor.wake_next_step(cx.waker().clone());
+        leaf();
         Poll::Pending
     }
 }

@@ -10,12 +10,12 @@ use super::mesh::{Mesh, Shared};
 use super::session::MIN_BUFFERS;
 use super::wire::Hello;
 use super::{AdoptError, Rank};
-use crate::rt::Queue;
+use crate::rt::QpHandle;
 use std::rc::Rc;
 use weft_verbs::{QpState, QueuePair, Verbs};
 
 /// What two nodes that never spoke agree on without a word.
-const FIRST_INCARNATION: u32 = 1;
+const FIRST_GENERATION: u32 = 1;
 
 /// A queue pair for a connection that the caller makes; see [`Mesh::prepare`]. Dropping it gives the queue pair
 /// up.
@@ -23,7 +23,7 @@ pub struct Prepared<V: Verbs> {
     shared: Rc<Shared<V>>,
     index: usize,
     epoch: u32,
-    queue: Queue<V>,
+    queue: QpHandle<V>,
 }
 
 impl<V: Verbs> Mesh<V> {
@@ -80,7 +80,7 @@ impl<V: Verbs> Prepared<V> {
 
     /// What the peer's [`Prepared::adopt`] needs to know of this node: bytes to be carried there as they are.
     pub fn introduction(&self) -> Vec<u8> {
-        self.shared.hello(0, FIRST_INCARNATION, 0).encode().to_vec()
+        self.shared.hello(0, FIRST_GENERATION, 0).encode().to_vec()
     }
 
     /// Hands the connection to the mesh, with the peer's introduction: its session and its credits begin.
@@ -120,5 +120,5 @@ fn checked(introduction: &[u8], want: Rank, max_message: u32) -> Result<Hello, A
         return Err(AdoptError::Mismatch { field: "recv_buffers", value: hello.buffers });
     }
     // Whatever else it says is of a connection that never was.
-    Ok(Hello { with: 0, incarnation: FIRST_INCARNATION, received: 0, ..hello })
+    Ok(Hello { with: 0, generation: FIRST_GENERATION, received: 0, ..hello })
 }

@@ -1,9 +1,10 @@
 //! The first connections without the connection manager: nodes tell each other over byte streams what a queue pair
-//! needs to know of its peer, and move their queue pairs by hand.
+//! needs to know of its peer, and move their queue pairs through their states by hand.
 //!
 //! Every node calls those of lower rank and answers those of higher rank, one after the other, which cannot wait in a
-//! circle: the lowest rank only answers. On a stream each side sends its [`Card`]; then, ready to receive, a byte that
-//! says so; and once it has the peer's it may send. Whoever calls and is no peer is hung up on.
+//! circle: the lowest rank only answers. On a stream each side sends its [`ConnectionInfo`]. When it
+//! is ready to receive it sends a byte that says so, and when it has the peer's byte it may send. A caller that is no
+//! peer is hung up on.
 
 use super::{AdoptError, Mesh, Prepared, Rank};
 use std::future::poll_fn;
@@ -59,24 +60,24 @@ impl<V: Verbs> Mesh<V> {
     /// connections as ever. Returns when all stand. To be awaited before the mesh is used: what is sent earlier starts a
     /// connection by the connection manager.
     pub async fn bootstrap(&self, how: Bootstrap) -> Result<(), BootstrapError> {
-        let meeting = Meeting::new(self, how)?;
-        meeting.connect_to_self()?;
-        let mut listener = meeting.oob.listen(how.service)?;
+        let run = BootstrapRun::new(self, how)?;
+        run.connect_to_self()?;
+        let mut listener = run.oob.listen(how.service)?;
         let (me, all) = (self.me().index(), self.size() as usize);
         for peer in 0..me {
-            meeting.call(peer).await?;
+            run.call(peer).await?;
         }
         let mut awaited: Vec<usize> = (me + 1..all).collect();
         while !awaited.is_empty() {
             let accepted = poll_fn(|cx| listener.poll_accept(cx));
-            match self.shared.rt.deadline(meeting.until, accepted).await {
+            match self.shared.rt.deadline(run.until, accepted).await {
                 Ok(Ok(stream)) => {
                     // A peer whose call breaks off calls again.
-                    let answered = meeting.in_time(meeting.answer(stream, &awaited)).await;
+                    let answered = run.in_time(run.answer(stream, &awaited)).await;
                     awaited.retain(|peer| answered != Ok(*peer));
                 }
                 Ok(Err(_)) => self.shared.rt.sleep(PAUSE).await,
-                Err(_) => return Err(BootstrapError::Absent(meeting.names(&awaited))),
+                Err(_) => return Err(BootstrapError::Absent(run.names(&awaited))),
             }
         }
         Ok(())
@@ -84,7 +85,7 @@ impl<V: Verbs> Mesh<V> {
 }
 
 /// What one node knows while it connects.
-struct Meeting<'m, V: Verbs> {
+struct BootstrapRun<'m, V: Verbs> {
     mesh: &'m Mesh<V>,
     how: Bootstrap,
     oob: V::Oob,
@@ -94,13 +95,13 @@ struct Meeting<'m, V: Verbs> {
     until: Nanos,
 }
 
-impl<'m, V: Verbs> Meeting<'m, V> {
-    fn new(mesh: &'m Mesh<V>, how: Bootstrap) -> Result<Meeting<'m, V>, BootstrapError> {
+impl<'m, V: Verbs> BootstrapRun<'m, V> {
+    fn new(mesh: &'m Mesh<V>, how: Bootstrap) -> Result<BootstrapRun<'m, V>, BootstrapError> {
         let (context, port) = (mesh.shared.rt.context(), mesh.shared.config.port);
         let attr = context.port_attr(port)?;
         let gid = context.gid(port, how.gid_index)?;
         let until = mesh.shared.rt.now() + how.patience;
-        Ok(Meeting {
+        Ok(BootstrapRun {
             mesh,
             how,
             oob: context.out_of_band()?,
@@ -115,10 +116,10 @@ impl<'m, V: Verbs> Meeting<'m, V> {
         peers.iter().map(|peer| self.mesh.shared.config.peers[*peer].clone()).collect()
     }
 
-    /// The card of a queue pair of this node.
-    fn card(&self, of: &Prepared<V>) -> Card {
+    /// The connection info of a queue pair of this node.
+    fn info_of(&self, of: &Prepared<V>) -> ConnectionInfo {
         let rt = &self.mesh.shared.rt;
-        Card {
+        ConnectionInfo {
             rank: self.mesh.me().get(),
             qp: of.qp().num(),
             psn: Psn::new(rt.random() as u32),
@@ -133,7 +134,7 @@ impl<'m, V: Verbs> Meeting<'m, V> {
     fn connect_to_self(&self) -> Result<(), BootstrapError> {
         let join = || {
             let [near, far] = self.mesh.prepare_loopback()?;
-            let (of_near, of_far) = (self.card(&near), self.card(&far));
+            let (of_near, of_far) = (self.info_of(&near), self.info_of(&far));
             self.receive(&near, &of_far)?;
             self.receive(&far, &of_near)?;
             self.send(&near, &of_near, &of_far)?;
@@ -168,37 +169,37 @@ impl<'m, V: Verbs> Meeting<'m, V> {
 
     async fn try_call(&self, peer: usize) -> Result<(), String> {
         let node = &self.mesh.shared.config.peers[peer];
-        let mut line = Line::<V>(self.oob.connect(node, self.how.service).map_err(said)?);
+        let mut stream = PeerStream::<V>(self.oob.connect(node, self.how.service).map_err(said)?);
         let prepared = self.mesh.prepare(Rank::from_index(peer as u32)).map_err(said)?;
-        let mine = self.card(&prepared);
-        line.write(&mine.encode()).await?;
-        let theirs = line.card().await?;
-        self.join(&mut line, prepared, &mine, &theirs).await
+        let mine = self.info_of(&prepared);
+        stream.write(&mine.encode()).await?;
+        let theirs = stream.info().await?;
+        self.join(&mut stream, prepared, &mine, &theirs).await
     }
 
     /// Answers a call; which peer it was, if the connection stands.
     async fn answer(&self, stream: V::Stream, awaited: &[usize]) -> Result<usize, String> {
-        let mut line = Line::<V>(stream);
-        let theirs = line.card().await?;
+        let mut stream = PeerStream::<V>(stream);
+        let theirs = stream.info().await?;
         let peer = awaited.iter().copied().find(|peer| *peer as u32 + 1 == theirs.rank);
         let peer = peer.ok_or_else(|| format!("rank {} is not awaited", theirs.rank))?;
         let prepared = self.mesh.prepare(Rank::from_index(peer as u32)).map_err(said)?;
-        let mine = self.card(&prepared);
-        line.write(&mine.encode()).await?;
-        self.join(&mut line, prepared, &mine, &theirs).await?;
+        let mine = self.info_of(&prepared);
+        stream.write(&mine.encode()).await?;
+        self.join(&mut stream, prepared, &mine, &theirs).await?;
         Ok(peer)
     }
 
     async fn join(
         &self,
-        line: &mut Line<V>,
+        stream: &mut PeerStream<V>,
         prepared: Prepared<V>,
-        mine: &Card,
-        theirs: &Card,
+        mine: &ConnectionInfo,
+        theirs: &ConnectionInfo,
     ) -> Result<(), String> {
         self.receive(&prepared, theirs).map_err(said)?;
-        line.write(&[READY]).await?;
-        let [ready] = line.read().await?;
+        stream.write(&[READY]).await?;
+        let [ready] = stream.read().await?;
         if ready != READY {
             return Err("it does not keep to the protocol".to_string());
         }
@@ -207,7 +208,7 @@ impl<'m, V: Verbs> Meeting<'m, V> {
     }
 
     /// To ready-to-receive.
-    fn receive(&self, prepared: &Prepared<V>, theirs: &Card) -> Result<(), VerbsError> {
+    fn receive(&self, prepared: &Prepared<V>, theirs: &ConnectionInfo) -> Result<(), VerbsError> {
         let config = &self.mesh.shared.config;
         let way = Path::to(theirs.gid, config.port);
         prepared.qp().modify(&Modify::Rtr(ToRtr {
@@ -222,7 +223,12 @@ impl<'m, V: Verbs> Meeting<'m, V> {
     }
 
     /// To ready-to-send.
-    fn send(&self, prepared: &Prepared<V>, mine: &Card, theirs: &Card) -> Result<(), VerbsError> {
+    fn send(
+        &self,
+        prepared: &Prepared<V>,
+        mine: &ConnectionInfo,
+        theirs: &ConnectionInfo,
+    ) -> Result<(), VerbsError> {
         let config = &self.mesh.shared.config;
         prepared.qp().modify(&Modify::Rts(ToRts {
             sq_psn: mine.psn,
@@ -242,7 +248,7 @@ fn said(why: impl std::fmt::Display) -> String {
 
 /// What a peer needs to know of a queue pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Card {
+struct ConnectionInfo {
     rank: u32,
     qp: QpNum,
     /// The number of the first packet that it sends.
@@ -255,12 +261,12 @@ struct Card {
     introduction: Vec<u8>,
 }
 
-/// The fixed part of a card.
-const CARD: usize = 40;
-/// Cards of another version, and strangers, begin otherwise.
+/// The length of its fixed part.
+const FIXED_LEN: usize = 40;
+/// Connection info of another version begins otherwise, and so does whatever a stranger sends.
 const MAGIC: [u8; 4] = *b"wft1";
 
-impl Card {
+impl ConnectionInfo {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         for word in [self.rank, self.qp.0, self.psn.get(), self.mtu.bytes()] {
@@ -273,12 +279,12 @@ impl Card {
         bytes
     }
 
-    /// A card but for its introduction, and how long that is.
-    fn decode(bytes: &[u8; CARD]) -> Option<(Card, usize)> {
+    /// Connection info but for its introduction, and how long that is.
+    fn decode(bytes: &[u8; FIXED_LEN]) -> Option<(ConnectionInfo, usize)> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let mut gid = Gid([0; 16]);
         gid.0.copy_from_slice(&bytes[20..36]);
-        let card = Card {
+        let info = ConnectionInfo {
             rank: word(4),
             qp: QpNum(word(8)),
             psn: Psn::new(word(12)),
@@ -288,14 +294,14 @@ impl Card {
             rd_atomic: bytes[38],
             introduction: Vec::new(),
         };
-        (bytes[..4] == MAGIC).then_some((card, usize::from(bytes[39])))
+        (bytes[..4] == MAGIC).then_some((info, usize::from(bytes[39])))
     }
 }
 
 /// A byte stream to a peer.
-struct Line<V: Verbs>(V::Stream);
+struct PeerStream<V: Verbs>(V::Stream);
 
-impl<V: Verbs> Line<V> {
+impl<V: Verbs> PeerStream<V> {
     async fn write(&mut self, mut bytes: &[u8]) -> Result<(), String> {
         while !bytes.is_empty() {
             let written = poll_fn(|cx| self.0.poll_write(cx, bytes)).await.map_err(said)?;
@@ -322,12 +328,12 @@ impl<V: Verbs> Line<V> {
         Ok(bytes)
     }
 
-    async fn card(&mut self) -> Result<Card, String> {
-        let fixed = self.read::<CARD>().await?;
-        let (mut card, len) = Card::decode(&fixed).ok_or("it speaks another language")?;
-        card.introduction = vec![0; len];
-        self.fill(&mut card.introduction).await?;
-        Ok(card)
+    async fn info(&mut self) -> Result<ConnectionInfo, String> {
+        let fixed = self.read::<FIXED_LEN>().await?;
+        let (mut info, len) = ConnectionInfo::decode(&fixed).ok_or("it speaks another language")?;
+        info.introduction = vec![0; len];
+        self.fill(&mut info.introduction).await?;
+        Ok(info)
     }
 }
 
@@ -337,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_card_survives_the_way_and_others_are_refused() {
-        let card = Card {
+        let info = ConnectionInfo {
             rank: 3,
             qp: QpNum(0x1234),
             psn: Psn::new(0xab_cdef),
@@ -347,13 +353,13 @@ mod tests {
             rd_atomic: 16,
             introduction: vec![9; 44],
         };
-        let bytes = card.encode();
-        let mut fixed: [u8; CARD] = bytes[..CARD].try_into().expect("a card is longer");
-        let (read, len) = Card::decode(&fixed).expect("a card");
-        assert_eq!((Card { introduction: bytes[CARD..].to_vec(), ..read }, len), (card, 44));
+        let bytes = info.encode();
+        let mut fixed: [u8; FIXED_LEN] = bytes[..FIXED_LEN].try_into().expect("connection info is longer");
+        let (read, len) = ConnectionInfo::decode(&fixed).expect("connection info");
+        assert_eq!((ConnectionInfo { introduction: bytes[FIXED_LEN..].to_vec(), ..read }, len), (info, 44));
         fixed[16] = 3;
-        assert_eq!(Card::decode(&fixed), None, "no such size of packets");
-        fixed = [b'G'; CARD];
-        assert_eq!(Card::decode(&fixed), None, "a stranger");
+        assert_eq!(ConnectionInfo::decode(&fixed), None, "no such size of packets");
+        fixed = [b'G'; FIXED_LEN];
+        assert_eq!(ConnectionInfo::decode(&fixed), None, "a stranger");
     }
 }

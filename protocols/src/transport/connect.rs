@@ -7,13 +7,13 @@ use super::link::Event;
 use super::mesh::Shared;
 use super::peer::{Outgoing, Peer};
 use super::wire::{Hello, Refusal};
-use crate::rt::{Lease, Queue};
+use crate::rt::{BufferGuard, QpHandle, WaitPoint};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use weft_verbs::{AccessFlags, CmId, ConnParams, Modify, Nanos, QpCaps, QueuePair, Result, ToInit, Verbs};
 
 /// Receive buffers for each send buffer that is registered ahead: a send keeps its buffer until a later one
-/// completes, and one in sixteen does (see `Queue`).
+/// completes, and one in sixteen does (see `QpHandle`).
 const SENDS_A_RECEIVE: u32 = 4;
 
 impl<V: Verbs> Driver<V> {
@@ -24,10 +24,10 @@ impl<V: Verbs> Driver<V> {
         let fenced = shared.with_peer(index, |peer| {
             peer.session.disconnected();
             peer.early.clear();
-            let queue = peer.queue.clone().filter(Queue::fence);
+            let queue = peer.queue.clone().filter(QpHandle::fence);
             if queue.is_none() {
                 // A device that cannot even do this does nothing any more.
-                peer.unsettled |= peer.last_op > 0;
+                peer.unresolved |= peer.last_op > 0;
                 peer.last_op = 0;
                 drop(peer.discard());
             }
@@ -36,7 +36,7 @@ impl<V: Verbs> Driver<V> {
         match fenced {
             Ok((queue, epoch)) => {
                 drop(self.shared.rt.spawn(async move {
-                    queue.drained().await;
+                    queue.drained().at((index, epoch)).await;
                     shared.event(index, epoch, Event::Drained);
                 }));
             }
@@ -55,10 +55,10 @@ impl<V: Verbs> Driver<V> {
         }
     }
 
-    pub(super) fn connect(&mut self, index: usize, id: CmId, incarnation: u32) {
+    pub(super) fn connect(&mut self, index: usize, id: CmId, generation: u32) {
         let shared = Rc::clone(&self.shared);
-        let life = shared.with_peer(index, |peer| peer.link.life());
-        let hello = self.hello(index, life, incarnation);
+        let incarnation = shared.with_peer(index, |peer| peer.link.incarnation());
+        let hello = self.hello(index, incarnation, generation);
         let asked = shared.with_peer(index, |peer| {
             let queue = shared.make_queue(index, peer)?;
             shared.connector.connect(id, queue.qp(), &shared.params(&hello.encode()))
@@ -72,7 +72,7 @@ impl<V: Verbs> Driver<V> {
 
     pub(super) fn accept(&mut self, index: usize, id: CmId, request: Hello) {
         let shared = Rc::clone(&self.shared);
-        let hello = self.hello(index, request.session, request.incarnation);
+        let hello = self.hello(index, request.session, request.generation);
         let accepted = shared.with_peer(index, |peer| {
             let queue = shared.make_queue(index, peer)?;
             shared.connector.accept(id, queue.qp(), &shared.params(&hello.encode()))
@@ -84,24 +84,24 @@ impl<V: Verbs> Driver<V> {
         }
     }
 
-    /// What this side reports of itself to a life of the peer: final, because nothing of an old incarnation is
-    /// left. Of another life than the known one it has received nothing.
-    fn hello(&self, index: usize, with: u64, incarnation: u32) -> Hello {
-        let received = self.shared.with_peer(index, |peer| match peer.link.life() == with {
+    /// What this side reports of itself to an incarnation of the peer: final, because nothing of an old generation is
+    /// left. Of another incarnation than the known one it has received nothing.
+    fn hello(&self, index: usize, with: u64, generation: u32) -> Hello {
+        let received = self.shared.with_peer(index, |peer| match peer.link.incarnation() == with {
             true => peer.session.received(),
             false => 0,
         });
-        self.shared.hello(with, incarnation, received)
+        self.shared.hello(with, generation, received)
     }
 
-    /// The peer lives another life than the one we knew: what was meant for that one is lost.
-    pub(super) fn new_life(&mut self, index: usize, again: bool) {
+    /// The peer is in another incarnation than the one we knew: what was meant for that one is lost.
+    pub(super) fn new_incarnation(&mut self, index: usize, again: bool) {
         if !again {
             return;
         }
         let shared = &self.shared;
         let lost = shared.with_peer(index, |peer| {
-            peer.lives += 1;
+            peer.incarnations += 1;
             peer.wake_all();
             peer.session.reset()
         });
@@ -125,10 +125,10 @@ impl<V: Verbs> Driver<V> {
             stats.reconnects += u64::from(peer.ups > 0);
             drop(stats);
             peer.ups += 1;
-            // Both old queue pairs are fenced: every operation of theirs has its fate.
-            peer.unsettled = false;
+            // Both old queue pairs are fenced: every operation of theirs has its outcome.
+            peer.unresolved = false;
             peer.last_op = 0;
-            peer.wake_settlers();
+            peer.wake_resolvers();
             peer.wake_senders();
             peer.wake_first();
             std::mem::take(&mut peer.early)
@@ -148,20 +148,20 @@ impl<V: Verbs> Driver<V> {
         let pause = self.shared.rt.sleep(longest - Nanos(jitter));
         let shared = Rc::clone(&self.shared);
         drop(self.shared.rt.spawn(async move {
-            pause.await;
+            pause.at((index, number)).await;
             shared.event(index, 0, Event::Paused(number));
         }));
     }
 }
 
-/// A queue pair has drained: notes whether operations of it have no fixed fate, and destroys it.
+/// A queue pair has drained: notes whether operations of it have no fixed outcome, and destroys it.
 pub(super) fn drained<V: Verbs>(peer: &mut Peer<V>) {
     if let Some(queue) = peer.discard() {
         let (_, succeeded) = queue.counts();
-        peer.unsettled |= succeeded < peer.last_op;
+        peer.unresolved |= succeeded < peer.last_op;
         peer.last_op = 0;
     }
-    peer.wake_settlers();
+    peer.wake_resolvers();
 }
 
 fn tell_reset<V: Verbs>(inboxes: &mut Inboxes, peer: super::Rank, lost: &VecDeque<Outgoing<V>>) {
@@ -170,13 +170,13 @@ fn tell_reset<V: Verbs>(inboxes: &mut Inboxes, peer: super::Rank, lost: &VecDequ
 }
 
 impl<V: Verbs> Shared<V> {
-    pub(super) fn hello(&self, with: u64, incarnation: u32, received: u64) -> Hello {
+    pub(super) fn hello(&self, with: u64, generation: u32, received: u64) -> Hello {
         let config = &self.config;
         Hello {
             rank: config.me,
             session: self.session,
             with,
-            incarnation,
+            generation,
             buffers: config.recv_buffers,
             max_message: config.max_message,
             received,
@@ -198,14 +198,14 @@ impl<V: Verbs> Shared<V> {
     }
 
     /// Gives a peer a new queue pair.
-    fn make_queue<'p>(&self, index: usize, peer: &'p mut Peer<V>) -> Result<&'p Queue<V>> {
+    fn make_queue<'p>(&self, index: usize, peer: &'p mut Peer<V>) -> Result<&'p QpHandle<V>> {
         drop(peer.discard());
         let queue = self.new_queue(index, peer.epoch)?;
         Ok(peer.queue.insert(queue))
     }
 
     /// A queue pair in state Init with all its receive buffers posted.
-    pub(super) fn new_queue(&self, index: usize, epoch: u32) -> Result<Queue<V>> {
+    pub(super) fn new_queue(&self, index: usize, epoch: u32) -> Result<QpHandle<V>> {
         let config = &self.config;
         // No message goes over the connection to oneself. One receive stays there all the same: its flush tells
         // that the queue pair broke.
@@ -217,7 +217,7 @@ impl<V: Verbs> Shared<V> {
             max_recv_sge: 1,
             max_inline: self.max_inline(),
         };
-        let queue = self.rt.create_queue(&self.pd, caps)?;
+        let queue = self.rt.create_qp(&self.pd, caps)?;
         queue.qp().modify(&Modify::Init(ToInit {
             port: config.port,
             pkey_index: 0,
@@ -228,7 +228,7 @@ impl<V: Verbs> Shared<V> {
         for _ in 0..receives {
             let block = self.receive_pool.alloc()?;
             let len = block.len();
-            queue.post_recv(&self.sink, tag(index, epoch), Lease::Block { block, len })?;
+            queue.post_recv(&self.sink, tag(index, epoch), BufferGuard::Block { block, len })?;
         }
         // Registering takes as long as several messages: a few blocks for each connection now, so that no message
         // waits for it later. What cannot be had is asked for when it is needed.

@@ -10,7 +10,7 @@ use super::peer::Peer;
 use super::session::{MIN_BUFFERS, Received};
 use super::wire::{self, HEADER_LEN, Hello, Refusal};
 use crate::rt::sync::{Mailbox, wake_kept};
-use crate::rt::{Completed, Lease};
+use crate::rt::{BufferGuard, Completed, leaf_at};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -79,14 +79,16 @@ impl<V: Verbs> Driver<V> {
             let busy = busy | self.own_events() | self.feed_starved(cx) | self.what_is_due(cx);
             let busy = busy | self.repost_when_idle(cx);
             if !busy {
-                self.rests();
+                if self.is_idle() {
+                    leaf_at(&self.ids);
+                }
                 return Poll::Pending;
             }
         }
     }
 
     /// Whether nothing is to be done, now or later.
-    pub(super) fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         let listed = self.touched.is_empty() && self.spenders.is_empty() && self.actions.is_empty();
         listed && self.acks.is_empty() && self.probes.is_empty()
     }
@@ -118,7 +120,7 @@ impl<V: Verbs> Driver<V> {
                 if !peer.link.is_draining() {
                     shared.broken(index, peer);
                 }
-            } else if peer.link.is_heard() {
+            } else if peer.link.accepts_frames() {
                 self.frame(index, peer, completed);
             } else if !peer.link.is_draining() {
                 peer.early.push_back(completed);
@@ -128,7 +130,9 @@ impl<V: Verbs> Driver<V> {
 
     pub(super) fn frame(&mut self, index: usize, peer: &mut Peer<V>, completed: Completed<V>) {
         let shared = Rc::clone(&self.shared);
-        let (Ok(done), Lease::Block { block, len }) = (completed.outcome, completed.lease) else { return };
+        let (Ok(done), BufferGuard::Block { block, len }) = (completed.outcome, completed.buffer) else {
+            return;
+        };
         let frame_len = done.len.min(len) as usize;
         let mut small = [0; SMALL_FRAME];
         let mut large = Vec::new();
@@ -161,7 +165,7 @@ impl<V: Verbs> Driver<V> {
             if peer.spent.is_empty() {
                 self.spenders.push(index);
             }
-            peer.spent.push(Lease::Block { block, len });
+            peer.spent.push(BufferGuard::Block { block, len });
             if peer.spent.len() >= shared.config.recv_buffers as usize / MOST_SPENT {
                 shared.repost(index, peer);
             }
@@ -325,13 +329,13 @@ impl<V: Verbs> Driver<V> {
             }
             Action::Discard => drop(self.shared.with_peer(index, |peer| peer.discard())),
             Action::Resolve => self.resolve(index),
-            Action::Connect(id, incarnation) => self.connect(index, id, incarnation),
+            Action::Connect(id, generation) => self.connect(index, id, generation),
             Action::Accept(id, request) => self.accept(index, id, request),
             Action::Reject(id, refusal) => {
                 self.ids.remove(&id);
                 self.shared.connector.reject(id, &refusal.encode());
             }
-            Action::NewLife(again) => self.new_life(index, again),
+            Action::NewIncarnation(again) => self.new_incarnation(index, again),
             Action::Resume(hello) => self.resume(index, hello),
             Action::Pause(failures, number) => self.pause(index, failures, number),
         }

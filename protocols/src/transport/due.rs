@@ -3,7 +3,7 @@
 
 use super::driver::Driver;
 use super::peer::Peer;
-use crate::rt::{Lease, Local, Rt, Sleep};
+use crate::rt::{BufferGuard, Local, Rt, Sleep};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -87,7 +87,7 @@ impl<V: Verbs> Driver<V> {
         let Some(queue) = peer.standing() else { return };
         if peer.session.first_kept() == peer.probe_from && queue.room() > 0 {
             let empty = SendOp::Write { to: RemoteSlice::default(), imm: None };
-            let posted = queue.post(empty, Local::Lease(Lease::Nothing));
+            let posted = queue.post(empty, Local::Guarded(BufferGuard::Nothing));
             self.shared.stats.borrow_mut().probes += 1;
             if posted.is_err() {
                 self.shared.broken(index, peer);

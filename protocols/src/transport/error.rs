@@ -109,9 +109,9 @@ pub enum OpError {
     /// It did not execute, and never will: it may be tried again.
     #[error("not executed: {0}")]
     NotExecuted(NotExecuted),
-    /// It may have executed, **or may yet**. Never resend it blindly: its fate is fixed only after
-    /// [`Mesh::settle`](super::Mesh::settle), and known only to a protocol that can then look.
-    #[error("of unknown fate: {0}")]
+    /// It may have executed, **or may yet**. Never resend it blindly: its outcome is fixed only after
+    /// [`Mesh::resolve_outcomes`](super::Mesh::resolve_outcomes), and known only to a protocol that can then look.
+    #[error("of unknown outcome: {0}")]
     Unknown(Lost),
 }
 
@@ -135,7 +135,7 @@ pub enum NotExecuted {
     /// The request failed in a way that leaves the far side untouched.
     #[error("{0}")]
     Failed(WcError),
-    /// The peer began a new life before the request could be posted: the addresses were of the old one.
+    /// The peer began a new incarnation before the request could be posted: the addresses were of the old one.
     #[error("rank {0} has restarted")]
     PeerReset(Rank),
     /// The mesh has been closed.

@@ -7,7 +7,7 @@ use super::mesh::Shared;
 use super::peer::Peer;
 use super::session::Header;
 use super::wire::{HEADER_LEN, encode_header};
-use crate::rt::{Lease, Local, Queue};
+use crate::rt::{BufferGuard, Local, QpHandle};
 use weft_verbs::{Nanos, Result, SendOp, Verbs};
 
 impl<V: Verbs> Shared<V> {
@@ -29,9 +29,11 @@ impl<V: Verbs> Shared<V> {
                 Some((header, message)) => {
                     let queue = peer.queue.as_ref().expect("it stands");
                     let frame = encode_header(&header, message.channel);
-                    let lease =
-                        Lease::Block { block: message.block.clone(), len: HEADER_LEN as u32 + message.len };
-                    message.block.write(0, &frame).and_then(|()| post(queue, Local::Lease(lease)))
+                    let guard = BufferGuard::Block {
+                        block: message.block.clone(),
+                        len: HEADER_LEN as u32 + message.len,
+                    };
+                    message.block.write(0, &frame).and_then(|()| post(queue, Local::Guarded(guard)))
                 }
                 None => match peer.session.credit_return() {
                     Some(header) => self.post_control(peer, header),
@@ -50,9 +52,9 @@ impl<V: Verbs> Shared<V> {
     pub(super) fn repost(&self, index: usize, peer: &mut Peer<V>) {
         let standing = peer.link.is_up();
         let Some(queue) = peer.queue.as_ref().filter(|_| standing) else { return peer.spent.clear() };
-        for lease in peer.spent.drain(..) {
+        for guard in peer.spent.drain(..) {
             // Refused only by a device that is gone, which breaks the connection by itself.
-            if queue.post_recv(&self.sink, tag(index, peer.epoch), lease).is_ok() {
+            if queue.post_recv(&self.sink, tag(index, peer.epoch), guard).is_ok() {
                 peer.session.reposted();
             }
         }
@@ -75,7 +77,7 @@ impl<V: Verbs> Shared<V> {
         }
         let block = self.send_pool.alloc()?;
         block.write(0, &frame)?;
-        post(queue, Local::Lease(Lease::Block { block, len: HEADER_LEN as u32 }))
+        post(queue, Local::Guarded(BufferGuard::Block { block, len: HEADER_LEN as u32 }))
     }
 
     /// Puts a peer on the list of those whose messages wait for room in the send queue.
@@ -103,6 +105,6 @@ impl<V: Verbs> Shared<V> {
     }
 }
 
-fn post<V: Verbs>(queue: &Queue<V>, local: Local<'_, V>) -> Result<()> {
+fn post<V: Verbs>(queue: &QpHandle<V>, local: Local<'_, V>) -> Result<()> {
     queue.post_quiet(SendOp::Send { imm: None }, local)
 }

@@ -1,13 +1,13 @@
-//! The life of the connection to one peer: a state machine without I/O.
+//! The connection to one peer, from the first attempt to the last: a state machine without I/O.
 //!
 //! The rule is **freeze, fence, report, resume**. On any sign of failure an end stops posting, moves its
 //! queue pair to the error state and drains it; only then does it report its receive position, in a request or
-//! an acceptance, and only then does a new queue pair take over. So when a new incarnation stands, on either
-//! side, both old queue pairs are fenced: no operation of the old incarnation can execute any more, and what
+//! an acceptance, and only then does a new queue pair take over. So when a new generation stands, on either
+//! side, both old queue pairs are fenced: no operation of the old generation can execute any more, and what
 //! it had carried is known exactly.
 //!
 //! Both sides may ask at once. A request that has been sent by the lower rank goes first; the higher rank
-//! gives up its own. Incarnations are numbered so that a request that was delayed on its way is known for
+//! gives up its own. Generations are numbered so that a request that was delayed on its way is known for
 //! what it is.
 
 use super::Rank;
@@ -60,12 +60,12 @@ pub(super) enum Action {
     Resolve,
     /// Ask the peer, on a new queue pair.
     Connect(CmId, u32),
-    /// Accept this request on a new queue pair, with the incarnation that is agreed by it.
+    /// Accept this request on a new queue pair, with the generation that is agreed by it.
     Accept(CmId, Hello),
     /// Turn a request down.
     Reject(CmId, Refusal),
-    /// The peer lives its first or a new life. True where an older session ends by that.
-    NewLife(bool),
+    /// The peer is in its first or in a new incarnation. True where an older session ends by that.
+    NewIncarnation(bool),
     /// The connection stands; resume the session from the peer's report.
     Resume(Hello),
     /// Set a timer for the pause before the next attempt, which is the n-th after a success;
@@ -94,20 +94,20 @@ enum State {
 pub(super) struct Link {
     me: Rank,
     peer: Rank,
-    /// This node's life.
+    /// This node's incarnation.
     session: u64,
     state: State,
     /// A fenced queue pair is on its way to be empty; nothing is asked or accepted until then.
     draining: bool,
-    /// Its connection had come to stand: what it still received belongs to the session. Of one that never stood, the other end
-    /// may be of another life than the session's; its sender repeats what nobody counted.
+    /// Its connection had come to stand: what it still received belongs to the session. Of one that never stood, the
+    /// other end may be of another incarnation than the session's; its sender repeats what nobody counted.
     stood: bool,
     /// A request that waits for the drain.
     waiting: Option<(CmId, Hello)>,
-    /// The peer's life, and earlier ones: their late requests are stale.
-    life: Option<u64>,
+    /// The peer's incarnation, and earlier ones: their late requests are stale.
+    incarnation: Option<u64>,
     past: Vec<u64>,
-    /// The latest incarnation agreed with this life of the peer, and the latest proposed by us.
+    /// The latest generation agreed with this incarnation of the peer, and the latest proposed by us.
     floor: u32,
     proposed: u32,
     /// Attempts that failed since the last success.
@@ -115,8 +115,8 @@ pub(super) struct Link {
     pauses: u32,
 }
 
-/// How many earlier lives of a peer are remembered.
-const PAST_LIVES: usize = 16;
+/// How many earlier incarnations of a peer are remembered.
+const PAST_INCARNATIONS: usize = 16;
 
 impl Link {
     pub(super) fn new(me: Rank, peer: Rank, session: u64) -> Link {
@@ -128,7 +128,7 @@ impl Link {
             draining: false,
             stood: false,
             waiting: None,
-            life: None,
+            incarnation: None,
             past: Vec::new(),
             floor: 0,
             proposed: 0,
@@ -148,13 +148,13 @@ impl Link {
     }
 
     /// Whether what arrives counts: the connection stands, or stood and is draining.
-    pub(super) fn is_heard(&self) -> bool {
+    pub(super) fn accepts_frames(&self) -> bool {
         self.is_up() || self.stood
     }
 
-    /// The life of the peer that we have a session with; 0 for none.
-    pub(super) fn life(&self) -> u64 {
-        self.life.unwrap_or(0)
+    /// The incarnation of the peer that we have a session with; 0 for none.
+    pub(super) fn incarnation(&self) -> u64 {
+        self.incarnation.unwrap_or(0)
     }
 
     /// The attempt or connection that the connection manager knows.
@@ -240,13 +240,13 @@ impl Link {
             actions.push(Action::Reject(id, Refusal::Stale { floor: 0 }));
             return;
         }
-        if self.life == Some(hello.session) && hello.incarnation <= self.floor {
+        if self.incarnation == Some(hello.session) && hello.generation <= self.floor {
             actions.push(Action::Reject(id, Refusal::Stale { floor: self.floor }));
             return;
         }
         match self.state {
             State::Asking(_) if self.me < self.peer => {
-                actions.push(Action::Reject(id, Refusal::Crossing));
+                actions.push(Action::Reject(id, Refusal::SimultaneousOpen));
                 return;
             }
             State::Asking(own) => {
@@ -255,7 +255,7 @@ impl Link {
             }
             State::Resolving(own) => actions.extend(own.map(Action::Disconnect)),
             State::Accepting(..) | State::Up(_) => {
-                // The peer has given up the incarnation that we still held.
+                // The peer has given up the generation that we still held.
                 let own = self.id();
                 self.fence(actions);
                 actions.extend(own.map(Action::Disconnect));
@@ -269,18 +269,18 @@ impl Link {
         self.answer(actions);
     }
 
-    /// Accepts the request that waits, once nothing of an old incarnation is left.
+    /// Accepts the request that waits, once nothing of an old generation is left.
     fn answer(&mut self, actions: &mut Vec<Action>) {
         if self.draining {
             return;
         }
         let Some((id, request)) = self.waiting.take() else { return };
         // Above our own latest proposal too: a request of ours that is still on its way is stale from now on.
-        let hello = Hello { incarnation: request.incarnation.max(self.proposed), ..request };
-        if self.life == Some(hello.session) {
-            self.floor = hello.incarnation;
+        let hello = Hello { generation: request.generation.max(self.proposed), ..request };
+        if self.incarnation == Some(hello.session) {
+            self.floor = hello.generation;
         }
-        // Another life is believed only once the connection stands: this request may be a late one of a node
+        // Another incarnation is believed only once the connection stands: this request may be a late one of a node
         // that has restarted since, and then nobody answers.
         self.state = State::Accepting(id, hello);
         actions.push(Action::Accept(id, hello));
@@ -289,37 +289,37 @@ impl Link {
     /// Both ends know that the connection stands.
     fn stands(&mut self, id: Option<CmId>, hello: Hello, actions: &mut Vec<Action>) {
         self.meet(hello.session, actions);
-        self.floor = hello.incarnation.max(self.proposed);
+        self.floor = hello.generation.max(self.proposed);
         self.up(id, hello, actions);
     }
 
     /// Whether a connection made by other means can take its place here: there was none before, so nothing of
-    /// an older incarnation needs a fence.
+    /// an older generation needs a fence.
     pub(super) fn takes_adoption(&self) -> bool {
         let free = matches!(self.state, State::Idle | State::Pausing | State::Resolving(_));
-        free && self.life.is_none() && self.waiting.is_none() && !self.draining
+        free && self.incarnation.is_none() && self.waiting.is_none() && !self.draining
     }
 
-    /// Notes which life of the peer this is.
-    fn meet(&mut self, life: u64, actions: &mut Vec<Action>) {
-        if self.life == Some(life) {
+    /// Notes which incarnation of the peer this is.
+    fn meet(&mut self, incarnation: u64, actions: &mut Vec<Action>) {
+        if self.incarnation == Some(incarnation) {
             return;
         }
-        let known = self.life.replace(life);
+        let known = self.incarnation.replace(incarnation);
         if let Some(old) = known {
-            if self.past.len() == PAST_LIVES {
+            if self.past.len() == PAST_INCARNATIONS {
                 self.past.remove(0);
             }
             self.past.push(old);
         }
         self.floor = 0;
-        actions.push(Action::NewLife(known.is_some()));
+        actions.push(Action::NewIncarnation(known.is_some()));
     }
 
     fn up(&mut self, id: Option<CmId>, hello: Hello, actions: &mut Vec<Action>) {
         self.state = State::Up(id);
         self.failures = 0;
-        // A position that the peer counted with an earlier life of ours means nothing.
+        // A position that the peer counted with an earlier incarnation of ours means nothing.
         let received = if hello.with == self.session { hello.received } else { 0 };
         actions.push(Action::Resume(Hello { received, ..hello }));
     }
@@ -328,7 +328,7 @@ impl Link {
         actions.push(Action::Discard);
         match refusal {
             // Its request is on the way; ours is the second choice.
-            Some(Refusal::Crossing) => self.failures = 0,
+            Some(Refusal::SimultaneousOpen) => self.failures = 0,
             Some(Refusal::Stale { floor }) => self.proposed = self.proposed.max(floor),
             Some(Refusal::Stranger | Refusal::Unable) | None => {}
         }

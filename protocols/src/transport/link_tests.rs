@@ -46,7 +46,7 @@ proptest! {
     ) {
         let mut world = World::new();
         world.run(steps);
-        // Whoever still holds a connection to a dead life notices by using it.
+        // Whoever still holds a connection to a dead incarnation notices by using it.
         world.push(0);
         world.push(1);
         world.heal();
@@ -132,12 +132,12 @@ fn a_request_that_was_overtaken_is_refused_as_stale() {
 }
 
 /// A hello of the higher rank, to be met by the lower one.
-fn hello_of(life: u64, incarnation: u32) -> Hello {
+fn hello_of(incarnation: u64, generation: u32) -> Hello {
     Hello {
         rank: Rank::from_index(1),
-        session: life,
+        session: incarnation,
         with: 1,
-        incarnation,
+        generation,
         buffers: BUFFERS,
         max_message: 0,
         received: 0,
@@ -150,15 +150,15 @@ fn actions(link: &mut Link, event: Event) -> Vec<Action> {
     actions
 }
 
-/// The lower rank's link, connected to a life of the higher one.
-fn met(life: u64, incarnation: u32) -> Link {
+/// The lower rank's link, connected to an incarnation of the higher one.
+fn met(incarnation: u64, generation: u32) -> Link {
     let mut link = Link::new(Rank::from_index(0), Rank::from_index(1), 1);
-    meet(&mut link, CmId(1), life, incarnation);
+    meet(&mut link, CmId(1), incarnation, generation);
     link
 }
 
-fn meet(link: &mut Link, id: CmId, life: u64, incarnation: u32) {
-    actions(link, Event::Request(id, hello_of(life, incarnation)));
+fn meet(link: &mut Link, id: CmId, incarnation: u64, generation: u32) {
+    actions(link, Event::Request(id, hello_of(incarnation, generation)));
     if link.is_draining() {
         actions(link, Event::Drained);
     }
@@ -166,18 +166,18 @@ fn meet(link: &mut Link, id: CmId, life: u64, incarnation: u32) {
     assert!(link.is_up());
 }
 
-/// The explorer found it: such a message counted in the session with the peer's life before, and came again in the next one.
+/// The explorer found it: such a message counted in the session with the peer's incarnation before, and came again in the next one.
 #[test]
 fn what_arrives_at_a_connection_that_never_stood_does_not_count_when_that_drains() {
     let mut link = met(2, 1);
     actions(&mut link, Event::Request(CmId(2), hello_of(3, 1)));
-    assert!(link.is_heard(), "the connection with its life before stood, and drains");
+    assert!(link.accepts_frames(), "the connection with its incarnation before stood, and drains");
     actions(&mut link, Event::Drained);
-    assert!(!link.is_heard(), "the next one does not stand yet");
+    assert!(!link.accepts_frames(), "the next one does not stand yet");
     actions(&mut link, Event::Disconnected(CmId(2)));
-    assert!(link.is_draining() && !link.is_heard(), "and never stood");
+    assert!(link.is_draining() && !link.accepts_frames(), "and never stood");
     actions(&mut link, Event::Drained);
-    assert!(!link.is_heard());
+    assert!(!link.accepts_frames());
 }
 
 #[test]
@@ -204,8 +204,8 @@ fn a_late_request_of_an_earlier_life_leaves_the_connection_alone() {
 #[test]
 fn only_so_many_earlier_lives_are_remembered() {
     let mut link = met(100, 1);
-    for life in 101..200 {
-        meet(&mut link, CmId(life), life, 1);
+    for incarnation in 101..200 {
+        meet(&mut link, CmId(incarnation), incarnation, 1);
     }
     assert_eq!(link.past, (183..199).collect::<Vec<_>>());
 }

@@ -7,7 +7,7 @@ use super::peer::{Outgoing, Peer, keep};
 use super::session::MIN_BUFFERS;
 use super::wire::HEADER_LEN;
 use super::{Channel, MeshConfig, Rank, SendError, TransportError};
-use crate::rt::{BufferPool, Connector, Rt, Sink};
+use crate::rt::{BufferPool, CompletionSink, Connector, Rt, WaitPoint};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -24,11 +24,11 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) pd: V::Pd,
     pub(super) config: MeshConfig,
     pub(super) device: DeviceAttr,
-    /// This life of the node, by which peers tell it from earlier ones.
+    /// This incarnation of the node, by which peers tell it from earlier ones.
     pub(super) session: u64,
     pub(super) connector: Connector<V>,
     /// Completions of receives.
-    pub(super) sink: Sink<V>,
+    pub(super) sink: CompletionSink<V>,
     pub(super) receive_pool: BufferPool<V>,
     pub(super) send_pool: BufferPool<V>,
     pub(super) word_pool: BufferPool<V>,
@@ -134,13 +134,13 @@ pub struct MeshStats {
     pub probes: u64,
     /// One-sided operations posted.
     pub operations: u64,
-    /// One-sided operations whose fate was lost.
-    pub unknown_fates: u64,
+    /// One-sided operations whose outcome was lost.
+    pub unknown_outcomes: u64,
     /// Connections made again after the first.
     pub reconnects: u64,
-    /// Queue pairs moved to the error state to fix the fate of what they carried.
+    /// Queue pairs moved to the error state to fix the outcome of what they carried.
     pub fences: u64,
-    /// Peers that were found to have begun a new life.
+    /// Peers that were found to have begun a new incarnation.
     pub peer_resets: u64,
 }
 
@@ -161,10 +161,10 @@ impl<V: Verbs> Mesh<V> {
         let shared = Rc::new(Shared {
             rt: rt.clone(),
             device,
-            // Never 0, which stands for a life unknown.
+            // Never 0, which stands for an unknown incarnation.
             session: rt.random() | 1,
             connector,
-            sink: Sink::new(),
+            sink: CompletionSink::new(),
             receive_pool: pool(frame),
             send_pool: pool(frame),
             word_pool: pool(8),
@@ -181,7 +181,7 @@ impl<V: Verbs> Mesh<V> {
             config,
         });
         let mut driver = Driver::new(Rc::clone(&shared), connections, rt.async_events());
-        drop(rt.spawn(poll_fn(move |cx| driver.poll(cx))));
+        drop(rt.spawn(poll_fn(move |cx| driver.poll(cx)).at("driver")));
         Ok(Mesh { shared })
     }
 
@@ -313,7 +313,7 @@ impl<V: Verbs> Mesh<V> {
 }
 
 /// Ends a peer's part of a mesh that closes.
-fn leave<V: Verbs>(peer: &mut Peer<V>) -> (Option<weft_verbs::CmId>, Option<crate::rt::Queue<V>>) {
+fn leave<V: Verbs>(peer: &mut Peer<V>) -> (Option<weft_verbs::CmId>, Option<crate::rt::QpHandle<V>>) {
     let id = peer.link.id();
     peer.session.disconnected();
     peer.session.reset();

@@ -7,8 +7,8 @@
 //!   reconnections, as long as neither node restarts. A restart is told as [`Incoming::PeerReset`] to every
 //!   channel; what had not been acknowledged is dropped then and counted, never silently.
 //! - **One-sided operations** are posted once. One that failed is [`OpError::NotExecuted`] or
-//!   [`OpError::Unknown`]; the transport never sends it again. After [`Mesh::settle`] its fate is fixed: what
-//!   a protocol reads then, no late copy can change.
+//!   [`OpError::Unknown`]; the transport never sends it again. After [`Mesh::resolve_outcomes`] its outcome is fixed:
+//!   what a protocol reads then, no late copy can change.
 //! - **Connections** are made when something waits for them and again for as long as something does. A mesh at
 //!   rest does nothing, and a connection at rest costs its buffers and nothing else. A launcher that connects
 //!   queue pairs by itself can hand them over ([`Mesh::prepare`]); only the first connection is its affair.
@@ -30,17 +30,17 @@
 //! | `bootstrap` | such a means: what queue pairs must know, exchanged over byte streams |
 //! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
 //! | `frames` | putting frames on a connection |
-//! | `operations` | one-sided operations, and settling them |
+//! | `operations` | one-sided operations, and resolving them |
 //! | `inbox` | where messages arrive |
 
 mod adopt;
 mod bootstrap;
 mod config;
 mod connect;
-mod content;
 mod driver;
 mod due;
 mod error;
+mod fingerprint;
 mod frames;
 mod inbox;
 mod link;

@@ -5,7 +5,7 @@ use super::link::Event;
 use super::mesh::{BULK, Mesh, Shared};
 use super::peer::{Peer, Waiter, keep};
 use super::{Lost, NotExecuted, OpError, Rank};
-use crate::rt::{Failed, Lease, Local, Queue};
+use crate::rt::{BufferGuard, Failed, Local, QpHandle};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -40,31 +40,31 @@ impl<V: Verbs> Mesh<V> {
         op: impl Fn(RemoteSlice) -> SendOp<'static, V>,
     ) -> Result<u64, OpError> {
         let at = at.word(0).ok_or(too_short(8, at))?;
-        let lease = self.buffer(8)?;
+        let guard = self.buffer(8)?;
         // The far side refuses an atomic in whole or not at all.
-        let lease = self.operate(to, op(at), lease, NotExecuted::Failed).await?;
+        let guard = self.operate(to, op(at), guard, NotExecuted::Failed).await?;
         let mut old = [0; 8];
-        copy_out(&lease, &mut old)?;
+        copy_out(&guard, &mut old)?;
         Ok(u64::from_ne_bytes(old))
     }
 
     /// Reads a peer's memory, as many bytes as `into` has. More than one word may be torn.
     pub async fn read(&self, to: Rank, from: RemoteSlice, into: &mut [u8]) -> Result<(), OpError> {
         let from = exactly(from, into.len())?;
-        let lease = self.buffer(into.len())?;
-        let lease = self.operate(to, SendOp::Read { from }, lease, NotExecuted::Failed).await?;
-        copy_out(&lease, into)
+        let guard = self.buffer(into.len())?;
+        let guard = self.operate(to, SendOp::Read { from }, guard, NotExecuted::Failed).await?;
+        copy_out(&guard, into)
     }
 
     /// Writes a peer's memory; returns once the peer's adapter has acknowledged it. An error may leave a part
     /// written.
     pub async fn write(&self, to: Rank, at: RemoteSlice, bytes: &[u8]) -> Result<(), OpError> {
         let at = exactly(at, bytes.len())?;
-        let lease = self.buffer(bytes.len())?;
-        match &lease {
-            Lease::Nothing => Ok(()),
-            Lease::Block { block, .. } => block.write(0, bytes),
-            Lease::Range { mr, .. } => mr.write(0, bytes),
+        let guard = self.buffer(bytes.len())?;
+        match &guard {
+            BufferGuard::Nothing => Ok(()),
+            BufferGuard::Block { block, .. } => block.write(0, bytes),
+            BufferGuard::Range { mr, .. } => mr.write(0, bytes),
         }
         .map_err(refused)?;
         let op = SendOp::Write { to: at, imm: None };
@@ -72,35 +72,35 @@ impl<V: Verbs> Mesh<V> {
             0..=1 => OpError::NotExecuted(NotExecuted::Failed(status)),
             _ => OpError::Unknown(Lost::Failed(status)),
         };
-        self.operate_with(to, op, lease, part).await.map(drop)
+        self.operate_with(to, op, guard, part).await.map(drop)
     }
 
     /// Local memory for an operation's bytes.
-    fn buffer(&self, len: usize) -> Result<Lease<V>, OpError> {
+    fn buffer(&self, len: usize) -> Result<BufferGuard<V>, OpError> {
         let shared = &self.shared;
         let wide = u32::try_from(len).map_err(|_| {
             refused(VerbsError::TooLarge { what: "length", value: len as u64, bound: u64::from(u32::MAX) })
         })?;
-        let lease = match wide {
-            0 => Lease::Nothing,
-            1..=8 => Lease::Block { block: shared.word_pool.alloc().map_err(refused)?, len: wide },
-            9..=BULK => Lease::Block { block: shared.bulk_pool.alloc().map_err(refused)?, len: wide },
+        let guard = match wide {
+            0 => BufferGuard::Nothing,
+            1..=8 => BufferGuard::Block { block: shared.word_pool.alloc().map_err(refused)?, len: wide },
+            9..=BULK => BufferGuard::Block { block: shared.bulk_pool.alloc().map_err(refused)?, len: wide },
             _ => {
                 let mr = shared.pd.alloc_mr(len, AccessFlags::LOCAL_WRITE).map_err(refused)?;
-                Lease::Range { mr, at: 0, len: wide }
+                BufferGuard::Range { mr, at: 0, len: wide }
             }
         };
-        Ok(lease)
+        Ok(guard)
     }
 
     async fn operate(
         &self,
         to: Rank,
         op: SendOp<'static, V>,
-        lease: Lease<V>,
+        guard: BufferGuard<V>,
         part: fn(weft_verbs::WcError) -> NotExecuted,
-    ) -> Result<Lease<V>, OpError> {
-        self.operate_with(to, op, lease, |status| OpError::NotExecuted(part(status))).await
+    ) -> Result<BufferGuard<V>, OpError> {
+        self.operate_with(to, op, guard, |status| OpError::NotExecuted(part(status))).await
     }
 
     /// Waits for its turn, posts, and awaits the end. `part` says what it means that the far side may have
@@ -109,19 +109,19 @@ impl<V: Verbs> Mesh<V> {
         &self,
         to: Rank,
         op: SendOp<'static, V>,
-        lease: Lease<V>,
+        guard: BufferGuard<V>,
         part: impl FnOnce(weft_verbs::WcError) -> OpError,
-    ) -> Result<Lease<V>, OpError> {
+    ) -> Result<BufferGuard<V>, OpError> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(OpError::NotExecuted(NotExecuted::NoSuchPeer(to)))?;
         let queue = Turn::new(shared, index).await.map_err(OpError::NotExecuted)?;
-        let pending = queue.post(op, Local::Lease(lease)).map_err(refused)?;
+        let pending = queue.post(op, Local::Guarded(guard)).map_err(refused)?;
         shared.with_peer(index, |peer| peer.last_op = queue.counts().0);
         shared.stats.borrow_mut().operations += 1;
         drop(queue);
-        let (outcome, lease) = pending.await;
+        let (outcome, guard) = pending.await;
         let error = match outcome {
-            Ok(_) => return Ok(lease),
+            Ok(_) => return Ok(guard),
             Err(Failed::Destroyed) => OpError::Unknown(Lost::Destroyed),
             Err(Failed::Status(status)) => match status.far_side() {
                 FarSide::Untouched => OpError::NotExecuted(NotExecuted::Failed(status)),
@@ -130,25 +130,25 @@ impl<V: Verbs> Mesh<V> {
             },
         };
         if matches!(error, OpError::Unknown(_)) {
-            shared.stats.borrow_mut().unknown_fates += 1;
+            shared.stats.borrow_mut().unknown_outcomes += 1;
         }
         Err(error)
     }
 
-    /// Returns once every operation toward `to` that was posted before the call has a **fixed** fate: it has
-    /// completed, or its connection is fenced at both ends (a later incarnation of the connection stands,
+    /// Returns once every operation toward `to` that was posted before the call has a **fixed** outcome: it has
+    /// completed, or its connection is fenced at both ends (a later generation of the connection stands,
     /// which either side asks for or accepts only after it has moved its old queue pair to error). From then
     /// on no late copy of such an operation can execute.
     ///
     /// Waits for the connection for as long as it takes: set a deadline.
-    pub async fn settle(&self, to: Rank) -> Result<(), NotExecuted> {
+    pub async fn resolve_outcomes(&self, to: Rank) -> Result<(), NotExecuted> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(NotExecuted::NoSuchPeer(to))?;
         let (ups, last_op) = shared.with_peer(index, |peer| {
-            peer.settling += 1;
+            peer.resolving += 1;
             (peer.ups, peer.last_op)
         });
-        let _settling = Settling { shared, index };
+        let _resolving = Resolving { shared, index };
         poll_fn(|cx| {
             if shared.closed.get() {
                 return Poll::Ready(Err(NotExecuted::Closed));
@@ -157,7 +157,7 @@ impl<V: Verbs> Mesh<V> {
                 if is_fixed(peer, ups, last_op) {
                     return Poll::Ready(Ok(()));
                 }
-                keep(&mut peer.settlers, cx);
+                keep(&mut peer.resolvers, cx);
                 match &peer.queue {
                     Some(queue) => queue.watch_sends(cx),
                     None => shared.event(index, peer.epoch, Event::Wanted),
@@ -169,8 +169,8 @@ impl<V: Verbs> Mesh<V> {
     }
 }
 
-/// Whether the operations up to `last_op`, of the incarnation that stood last when `ups` was counted, have a
-/// fixed fate.
+/// Whether the operations up to `last_op`, of the generation that stood last when `ups` was counted, have a
+/// fixed outcome.
 fn is_fixed<V: Verbs>(peer: &Peer<V>, ups: u64, last_op: u64) -> bool {
     if peer.ups > ups {
         return true;
@@ -178,21 +178,21 @@ fn is_fixed<V: Verbs>(peer: &Peer<V>, ups: u64, last_op: u64) -> bool {
     match &peer.queue {
         // Of a later attempt that does not stand yet, or the one that drains, or the one that stands.
         Some(queue) if peer.link.is_up() || peer.link.is_draining() => {
-            !peer.unsettled && queue.counts().1 >= last_op
+            !peer.unresolved && queue.counts().1 >= last_op
         }
-        _ => !peer.unsettled,
+        _ => !peer.unresolved,
     }
 }
 
-/// Counts who waits in [`Mesh::settle`], since that makes a connection wanted.
-struct Settling<'a, V: Verbs> {
+/// Counts who waits in [`Mesh::resolve_outcomes`], since that makes a connection wanted.
+struct Resolving<'a, V: Verbs> {
     shared: &'a Shared<V>,
     index: usize,
 }
 
-impl<V: Verbs> Drop for Settling<'_, V> {
+impl<V: Verbs> Drop for Resolving<'_, V> {
     fn drop(&mut self) {
-        self.shared.with_peer(self.index, |peer| peer.settling -= 1);
+        self.shared.with_peer(self.index, |peer| peer.resolving -= 1);
     }
 }
 
@@ -202,18 +202,18 @@ struct Turn<'a, V: Verbs> {
     shared: &'a Shared<V>,
     index: usize,
     ticket: Option<u64>,
-    /// The peer's life that the operation is meant for: its addresses mean nothing in another.
-    lives: u32,
+    /// The peer's incarnation that the operation is meant for: its addresses mean nothing in another.
+    incarnations: u32,
 }
 
 impl<'a, V: Verbs> Turn<'a, V> {
     fn new(shared: &'a Shared<V>, index: usize) -> Turn<'a, V> {
-        Turn { shared, index, ticket: None, lives: shared.with_peer(index, |peer| peer.lives) }
+        Turn { shared, index, ticket: None, incarnations: shared.with_peer(index, |peer| peer.incarnations) }
     }
 }
 
 impl<V: Verbs> Future for Turn<'_, V> {
-    type Output = Result<Queue<V>, NotExecuted>;
+    type Output = Result<QpHandle<V>, NotExecuted>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (shared, index) = (self.shared, self.index);
@@ -221,7 +221,7 @@ impl<V: Verbs> Future for Turn<'_, V> {
             return Poll::Ready(Err(NotExecuted::Closed));
         }
         shared.with_peer(index, |peer| {
-            if peer.lives != self.lives {
+            if peer.incarnations != self.incarnations {
                 return Poll::Ready(Err(NotExecuted::PeerReset(shared.rank_at(index))));
             }
             let first = match self.ticket {
@@ -287,11 +287,11 @@ fn exactly(range: RemoteSlice, len: usize) -> Result<RemoteSlice, OpError> {
     u32::try_from(len).ok().and_then(|len| range.slice(0..len)).ok_or(too_short(len, range))
 }
 
-fn copy_out<V: Verbs>(lease: &Lease<V>, into: &mut [u8]) -> Result<(), OpError> {
-    match lease {
-        Lease::Nothing => Ok(()),
-        Lease::Block { block, .. } => block.read(0, into),
-        Lease::Range { mr, at, .. } => mr.read(*at as usize, into),
+fn copy_out<V: Verbs>(guard: &BufferGuard<V>, into: &mut [u8]) -> Result<(), OpError> {
+    match guard {
+        BufferGuard::Nothing => Ok(()),
+        BufferGuard::Block { block, .. } => block.read(0, into),
+        BufferGuard::Range { mr, at, .. } => mr.read(*at as usize, into),
     }
     // The operation was executed; that its result cannot be read is our own bug.
     .map_err(refused)

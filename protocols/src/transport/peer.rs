@@ -3,7 +3,7 @@
 use super::link::Link;
 use super::session::Session;
 use super::{Channel, MeshConfig, Rank};
-use crate::rt::{Block, Completed, Lease, Queue};
+use crate::rt::{Block, BufferGuard, Completed, QpHandle};
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 use weft_verbs::Verbs;
@@ -26,27 +26,27 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) link: Link,
     pub(super) session: Session<Outgoing<V>>,
     /// The queue pair of the connection that stands or is being made, or of the one that drains.
-    pub(super) queue: Option<Queue<V>>,
+    pub(super) queue: Option<QpHandle<V>>,
     /// Counts queue pairs; completions that carry an older count are of one that was given up.
     pub(super) epoch: u32,
     /// Frames that arrived before the connection was reported to stand.
     pub(super) early: VecDeque<Completed<V>>,
     /// Receive buffers whose messages were handed on, to be posted again.
-    pub(super) spent: Vec<Lease<V>>,
+    pub(super) spent: Vec<BufferGuard<V>>,
     /// How often the connection came to stand.
     pub(super) ups: u64,
-    /// How often the peer was found to have begun a new life.
-    pub(super) lives: u32,
-    /// Of the queue's sends, the number of the last one-sided operation; see [`Queue::counts`].
+    /// How often the peer was found to have begun a new incarnation.
+    pub(super) incarnations: u32,
+    /// Of the queue's sends, the number of the last one-sided operation; see [`QpHandle::counts`].
     pub(super) last_op: u64,
-    /// Operations of an incarnation that is gone have no fixed fate yet.
-    pub(super) unsettled: bool,
+    /// Operations of a generation that is gone have no fixed outcome yet.
+    pub(super) unresolved: bool,
     /// Tasks that want to post an operation, in line.
     pub(super) waiters: VecDeque<Waiter>,
     pub(super) next_ticket: u64,
-    /// Tasks that wait for operations to have a fixed fate, and how many there are.
-    pub(super) settlers: Vec<Waker>,
-    pub(super) settling: u32,
+    /// Tasks that wait for operations to have a fixed outcome, and how many there are.
+    pub(super) resolvers: Vec<Waker>,
+    pub(super) resolving: u32,
     /// Tasks that wait for room among the kept messages.
     pub(super) senders: Vec<Waker>,
     /// In the driver's list of peers whose acknowledgement is due.
@@ -68,13 +68,13 @@ impl<V: Verbs> Peer<V> {
             early: VecDeque::new(),
             spent: Vec::new(),
             ups: 0,
-            lives: 0,
+            incarnations: 0,
             last_op: 0,
-            unsettled: false,
+            unresolved: false,
             waiters: VecDeque::new(),
             next_ticket: 0,
-            settlers: Vec::new(),
-            settling: 0,
+            resolvers: Vec::new(),
+            resolving: 0,
             senders: Vec::new(),
             ack_listed: false,
             probe_listed: false,
@@ -85,17 +85,17 @@ impl<V: Verbs> Peer<V> {
 
     /// Whether something waits for the connection.
     pub(super) fn wanted(&self) -> bool {
-        self.session.kept() > 0 || !self.waiters.is_empty() || self.settling > 0
+        self.session.kept() > 0 || !self.waiters.is_empty() || self.resolving > 0
     }
 
     /// The queue pair, if the connection stands and is not known to be broken: what were posted then would
-    /// be flushed, and its fate unknown for nothing.
-    pub(super) fn standing(&self) -> Option<&Queue<V>> {
+    /// be flushed, and its outcome unknown for nothing.
+    pub(super) fn standing(&self) -> Option<&QpHandle<V>> {
         self.queue.as_ref().filter(|queue| self.link.is_up() && !queue.is_broken())
     }
 
     /// Gives up the queue pair; whatever of it is still reported is of no interest.
-    pub(super) fn discard(&mut self) -> Option<Queue<V>> {
+    pub(super) fn discard(&mut self) -> Option<QpHandle<V>> {
         self.epoch = self.epoch.wrapping_add(1);
         self.early.clear();
         self.spent.clear();
@@ -109,8 +109,8 @@ impl<V: Verbs> Peer<V> {
         }
     }
 
-    pub(super) fn wake_settlers(&mut self) {
-        for waker in self.settlers.drain(..) {
+    pub(super) fn wake_resolvers(&mut self) {
+        for waker in self.resolvers.drain(..) {
             waker.wake();
         }
     }
@@ -125,7 +125,7 @@ impl<V: Verbs> Peer<V> {
         for waiter in &self.waiters {
             waiter.waker.wake_by_ref();
         }
-        self.wake_settlers();
+        self.wake_resolvers();
         self.wake_senders();
     }
 }

@@ -1,12 +1,12 @@
 //! A session: messages between two nodes, in order and exactly once, however often their connection breaks.
 //!
 //! A state machine without I/O. What the sender keeps and what the receiver counts outlive the connection;
-//! only credits belong to one incarnation of it.
+//! only credits belong to one generation of it.
 //!
 //! - **Retention.** A message is kept until the *peer's session* has acknowledged it. A completion on a
 //!   reliable connection is not enough: it says that the peer's adapter has the message (IBA 9.7.5.1.1), and
 //!   the peer may find its queue pair in error before it looks.
-//! - **Resumption.** A new incarnation begins with each side's receive position. The sender drops what lies
+//! - **Resumption.** A new generation begins with each side's receive position. The sender drops what lies
 //!   before it and repeats what lies behind it.
 //! - **Credits.** The receiver grants as many frames as it has posted buffers, as a running total in every
 //!   frame. The last [`RESERVE`] credits are kept for frames that return credits; a side that owes half its
@@ -15,7 +15,6 @@
 //!   deadlock, and no receiver is ever not ready.
 
 use std::collections::VecDeque;
-use std::hash::Hash;
 
 /// Credits that only control frames may use.
 const RESERVE: u32 = 2;
@@ -30,7 +29,7 @@ pub(super) struct Header {
     pub(super) seq: u64,
     /// The last message received in order.
     pub(super) ack: u64,
-    /// How many frames the receiver may have been sent in this incarnation in all; wraps.
+    /// How many frames the receiver may have been sent in this generation in all; wraps.
     pub(super) grant: u32,
 }
 
@@ -49,22 +48,22 @@ pub(super) enum Received {
 }
 
 /// One node's end of a session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Session<M> {
     up: bool,
     /// Messages that the peer has not acknowledged, the first numbered `first`.
     kept: VecDeque<M>,
     first: u64,
-    /// The next message to put on this incarnation.
+    /// The next message to put on this generation.
     next: u64,
-    /// Frames sent on this incarnation, and the total that the peer has granted; both wrap.
+    /// Frames sent on this generation, and the total that the peer has granted; both wrap.
     sent: u32,
     limit: u32,
     /// The last message received in order.
     received: u64,
     /// What the peer was last told of `received`.
     ack_told: u64,
-    /// Buffers posted ever on this incarnation, wrapping: what the peer may be told; and what it was told.
+    /// Buffers posted ever on this generation, wrapping: what the peer may be told; and what it was told.
     granted: u32,
     grant_told: u32,
     /// Buffers posted at a time.
@@ -113,18 +112,6 @@ impl<M> Session<M> {
     /// Frames that the peer has used credits for and not got back.
     pub(super) fn owed(&self) -> u32 {
         self.granted.wrapping_sub(self.grant_told)
-    }
-
-    /// Every number that it keeps.
-    pub(super) fn counts(&self) -> impl Hash + use<M> {
-        let Session { up, kept: _, first, next, sent, limit, received, ack_told, granted, .. } = *self;
-        let Session { grant_told, buffers, .. } = *self;
-        (up, first, next, sent, limit, received, ack_told, granted, grant_told, buffers)
-    }
-
-    /// The messages kept, oldest first.
-    pub(super) fn kept_messages(&self) -> impl Iterator<Item = &M> {
-        self.kept.iter()
     }
 
     /// Whether received messages wait to be acknowledged.
@@ -188,7 +175,7 @@ impl<M> Session<M> {
             return Received::Violation;
         }
         self.forget(header.ack);
-        // Of an incarnation that is gone, the grant means nothing; the next one begins with its own.
+        // Of a generation that is gone, the grant means nothing; the next one begins with its own.
         self.limit = header.grant;
         match header.seq {
             0 => Received::Control,
@@ -218,7 +205,7 @@ impl<M> Session<M> {
         self.up = false;
     }
 
-    /// A new incarnation stands: the peer's receive position and its number of posted buffers. Says whether
+    /// A new generation stands: the peer's receive position and its number of posted buffers. Says whether
     /// the position is possible.
     pub(super) fn connected(&mut self, peer_received: u64, peer_buffers: u32) -> bool {
         if peer_received + 1 < self.first || peer_received >= self.first + self.kept.len() as u64 {

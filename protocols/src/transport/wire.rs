@@ -29,13 +29,13 @@ pub(super) fn decode_header(frame: &[u8]) -> Option<(Header, Channel)> {
 pub(super) struct Hello {
     /// Who speaks.
     pub(super) rank: Rank,
-    /// The speaker's life: random when its mesh started.
+    /// The speaker's incarnation: random when its mesh started.
     pub(super) session: u64,
-    /// The life of the listener that the speaker has its session with; 0 if it knows none. The receive
+    /// The incarnation of the listener that the speaker has its session with; 0 if it knows none. The receive
     /// position is of that session and means nothing in another.
     pub(super) with: u64,
-    /// The incarnation of the connection: proposed by the request, agreed by the acceptance.
-    pub(super) incarnation: u32,
+    /// The generation of the connection: proposed by the request, agreed by the acceptance.
+    pub(super) generation: u32,
     /// Receive buffers posted.
     pub(super) buffers: u32,
     /// Longest message.
@@ -54,7 +54,7 @@ impl Hello {
         b[4..8].copy_from_slice(&self.rank.get().to_le_bytes());
         b[8..16].copy_from_slice(&self.session.to_le_bytes());
         b[16..24].copy_from_slice(&self.with.to_le_bytes());
-        b[24..28].copy_from_slice(&self.incarnation.to_le_bytes());
+        b[24..28].copy_from_slice(&self.generation.to_le_bytes());
         b[28..32].copy_from_slice(&self.buffers.to_le_bytes());
         b[32..36].copy_from_slice(&self.max_message.to_le_bytes());
         b[36..44].copy_from_slice(&self.received.to_le_bytes());
@@ -72,7 +72,7 @@ impl Hello {
             rank: Rank::new(u32_at(b, 4))?,
             session: u64_at(b, 8),
             with: u64_at(b, 16),
-            incarnation: u32_at(b, 24),
+            generation: u32_at(b, 24),
             buffers: u32_at(b, 28),
             max_message: u32_at(b, 32),
             received: u64_at(b, 36),
@@ -85,13 +85,13 @@ impl Hello {
 pub(super) enum Refusal {
     /// Not one of our nodes, or not of our version or sizes.
     Stranger,
-    /// An old request: a later incarnation was agreed, up to this one.
+    /// An old request: a later generation was agreed, up to this one.
     Stale {
-        /// The latest agreed incarnation.
+        /// The latest agreed generation.
         floor: u32,
     },
     /// Both sides asked at once, and ours goes first.
-    Crossing,
+    SimultaneousOpen,
     /// This node's mesh is closed, or it has no memory for a connection.
     Unable,
 }
@@ -101,7 +101,7 @@ impl Refusal {
         let (kind, floor) = match self {
             Refusal::Stranger => (1, 0),
             Refusal::Stale { floor } => (2, floor),
-            Refusal::Crossing => (3, 0),
+            Refusal::SimultaneousOpen => (3, 0),
             Refusal::Unable => (4, 0),
         };
         let mut b = [0; 8];
@@ -119,7 +119,7 @@ impl Refusal {
         match b[2] {
             1 => Some(Refusal::Stranger),
             2 => Some(Refusal::Stale { floor: u32_at(b, 4) }),
-            3 => Some(Refusal::Crossing),
+            3 => Some(Refusal::SimultaneousOpen),
             4 => Some(Refusal::Unable),
             _ => None,
         }
@@ -147,7 +147,7 @@ mod tests {
             rank: Rank::new(7).expect("not zero"),
             session: 0x1122_3344_5566_7788,
             with: 0x99aa_bbcc_ddee_ff00,
-            incarnation: 0xdead_beef,
+            generation: 0xdead_beef,
             buffers: 64,
             max_message: 256,
             received: u64::MAX - 1,
@@ -176,9 +176,12 @@ mod tests {
 
     #[test]
     fn a_refusal_survives_the_wire() {
-        for refusal in
-            [Refusal::Stranger, Refusal::Stale { floor: 0x0102_0304 }, Refusal::Crossing, Refusal::Unable]
-        {
+        for refusal in [
+            Refusal::Stranger,
+            Refusal::Stale { floor: 0x0102_0304 },
+            Refusal::SimultaneousOpen,
+            Refusal::Unable,
+        ] {
             assert_eq!(Refusal::decode(&refusal.encode()), Some(refusal));
         }
         assert_eq!(Refusal::decode(&[]), None);

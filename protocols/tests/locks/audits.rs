@@ -37,7 +37,7 @@ fn an_audit_tells_a_hold_a_waiting_neighbour_and_the_lock_word() {
             });
             rt.sleep(Nanos::from_millis(1)).await;
             assert_eq!((services.sum(|a| a.grants_held), services.sum(|a| a.requests_waiting)), (1, 1));
-            assert_eq!((services.sum(|a| a.seats_taken), services.sum(|a| a.locks_known)), (1, 1));
+            assert_eq!((services.sum(|a| a.requesters_active), services.sum(|a| a.locks_known)), (1, 1));
             // SRSL's home keeps the queue, the others' a word.
             let srsl = u64::from(scheme == Scheme::Srsl);
             assert_eq!(services.sum(|a| a.home_entries), srsl);
@@ -86,9 +86,9 @@ fn who_waits_for_those_that_share_is_in_the_home_s_books() {
         rt.sleep_until(at(1)).await;
         rt.spawn(async move { first.lock(key, Mode::Exclusive).await.expect("a grant").unlock().await });
         rt.sleep_until(at(2)).await;
-        assert_eq!((services.sum(|a| a.home_entries), services.sum(|a| a.seats_taken)), (1, 2));
+        assert_eq!((services.sum(|a| a.home_entries), services.sum(|a| a.requesters_active)), (1, 2));
         rt.sleep_until(at(4)).await;
-        assert_eq!((services.sum(|a| a.home_entries), services.sum(|a| a.seats_taken)), (0, 0));
+        assert_eq!((services.sum(|a| a.home_entries), services.sum(|a| a.requesters_active)), (0, 0));
     });
 }
 

@@ -31,7 +31,7 @@ pub struct Job {
     /// The longest hold.
     pub hold: Nanos,
     /// How long an application waits for a grant, if not for ever.
-    pub patience: Option<Nanos>,
+    pub gives_up_after: Option<Nanos>,
     /// By how much at most a processor sees what its adapter wrote later than it could.
     pub visibility: Nanos,
     pub seed: u64,
@@ -49,7 +49,7 @@ impl Job {
             shared_percent: 50,
             downgrade_percent: 0,
             hold: Nanos::from_micros(50),
-            patience: None,
+            gives_up_after: None,
             visibility: Nanos::ZERO,
             seed,
         }
@@ -254,7 +254,7 @@ async fn round(n: u32, rt: &Rt<Sim>, client: &LockClient<Sim>, book: &Rc<RefCell
     let key = LockKey(rt.random() % job.keys);
     let mode = if rt.random() % 100 < job.shared_percent { Mode::Shared } else { Mode::Exclusive };
     rt.sleep(Nanos(rt.random() % (job.hold.0 + 1))).await;
-    let deadline = job.patience.map_or(Nanos::MAX, |patience| rt.now() + patience);
+    let deadline = job.gives_up_after.map_or(Nanos::MAX, |gives_up_after| rt.now() + gives_up_after);
     match client.lock_until(key, mode, deadline).await {
         Ok(mut grant) => {
             book.borrow_mut().granted(n, key, mode, grant.token().map(|t| t.0));

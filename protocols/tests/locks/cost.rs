@@ -148,7 +148,7 @@ fn a_cascade_of_unlocks_takes_the_messages_that_the_paper_counts() {
                     // A release to the server and a grant, for each holder; the last one has no successor.
                     (Scheme::Srsl, _) => 16 + 17,
                     (Scheme::Dqnl, _) | (Scheme::Ncosed, Mode::Exclusive) => 16,
-                    // A grant and a release each, and one kick.
+                    // A grant and a release each, and one request to retry the reset.
                     (Scheme::Ncosed, Mode::Shared) => 16 + 16 + 1,
                 };
                 assert_eq!(counts.messages_sent, expected, "{scheme} {wait:?} {mode}");

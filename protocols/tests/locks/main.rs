@@ -5,9 +5,9 @@ mod cluster;
 mod cost;
 mod downgrade;
 mod faults;
+mod fingerprints;
 mod requests;
 mod strangers;
-mod told;
 
 use weft_protocols::locks::Scheme;
 use weft_verbs::Wait;

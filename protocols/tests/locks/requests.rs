@@ -12,9 +12,14 @@ fn a_deadline_that_fires_leaks_nothing() {
     each(|scheme, wait| {
         for seed in 0..5 {
             // The first requests fail while connections are made; later ones are granted now and then.
-            let patience = Some(Nanos::from_micros(150));
-            let job =
-                Job { patience, rounds: 100, keys: 1, shared_percent: 30, ..Job::new(scheme, wait, seed) };
+            let gives_up_after = Some(Nanos::from_micros(150));
+            let job = Job {
+                gives_up_after,
+                rounds: 100,
+                keys: 1,
+                shared_percent: 30,
+                ..Job::new(scheme, wait, seed)
+            };
             let cluster = Cluster::of(&job);
             cluster.run(Nanos::from_secs(2));
             cluster.judge();
@@ -179,7 +184,7 @@ fn a_node_hands_a_lock_around_only_so_often_while_another_waits() {
             grant.unlock().await;
         });
         // One from the network and four handed over, of the twenty that waited.
-        let default = LockConfig::new(scheme, 2).hand_overs;
+        let default = LockConfig::new(scheme, 2).local_hand_offs;
         assert_eq!(before_the_other.get(), 1 + default, "{scheme} {wait:?}");
     });
 }

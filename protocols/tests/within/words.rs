@@ -3,7 +3,8 @@
 use super::*;
 use crate::locks::stats::Counters;
 use crate::locks::{LockConfig, Scheme};
-use crate::rt::{Digest, Rt, RtConfig};
+use crate::rt::fingerprint::StateHasher;
+use crate::rt::{Rt, RtConfig};
 use crate::transport::{Mesh, MeshConfig, Rank};
 use std::cell::Cell;
 use std::hash::Hash;
@@ -67,7 +68,7 @@ impl Home {
     }
 
     fn told(&self) -> u128 {
-        let mut digest = Digest::default();
+        let mut digest = StateHasher::default();
         self.words.numbers().hash(&mut digest);
         digest.whole()
     }

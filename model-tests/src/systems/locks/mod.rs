@@ -232,7 +232,7 @@ impl From<LockStats> for LockCounts {
             messages: stats.messages_sent,
             atomics: stats.compare_swaps + stats.fetch_adds,
             atomic_retries: stats.swap_misses,
-            unknown_fates: stats.unknown_fates,
+            unknown_fates: stats.unknown_outcomes,
             downgrades: stats.downgrades,
             rebuilds: stats.rebuilds,
             out_of_turn: stats.out_of_turn,

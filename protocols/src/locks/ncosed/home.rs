@@ -3,8 +3,8 @@
 //! While an epoch lasts it says where the word is, and serves those who share (`serving`). When an epoch ends it
 //! decides alone until the next one begins.
 
-use super::FateUnknown;
-use super::messages::{Epoch, Message, Report, Stake};
+use super::OutcomeUnknown;
+use super::messages::{Claim, Epoch, Message, Report};
 use super::rebuild;
 use super::serving::Serving;
 use super::word::Word;
@@ -19,7 +19,7 @@ pub(crate) enum Event {
     /// A message for the lock's home came.
     Message(Rank, Message),
     /// The compare-and-swap that was asked for came home.
-    Swapped(Result<Word, FateUnknown>),
+    Swapped(Result<Word, OutcomeUnknown>),
     /// A fresh word, all zeros, or none to be had.
     Word(Option<RemoteSlice>),
 }
@@ -86,7 +86,7 @@ impl Home {
     pub(crate) fn on_event(&mut self, event: Event, out: &mut Actions) {
         match event {
             Event::Message(from, message) => self.on_message(from, message, out),
-            Event::Swapped(fate) => self.on_swapped(fate, out),
+            Event::Swapped(outcome) => self.on_swapped(outcome, out),
             Event::Word(word) => self.on_word(word, out),
         }
     }
@@ -97,7 +97,7 @@ impl Home {
             Message::Wait { epoch, .. }
             | Message::Release { epoch }
             | Message::Downgrade { epoch }
-            | Message::Kick { epoch }
+            | Message::RetryReset { epoch }
             | Message::Report { epoch, .. } => {
                 if epoch < self.epoch {
                     return out.push(Action::Stale);
@@ -206,14 +206,14 @@ impl Home {
         }
     }
 
-    fn on_swapped(&mut self, fate: Result<Word, FateUnknown>, out: &mut Actions) {
+    fn on_swapped(&mut self, outcome: Result<Word, OutcomeUnknown>, out: &mut Actions) {
         match &mut self.phase {
-            Phase::Serving(serving) => match fate {
+            Phase::Serving(serving) => match outcome {
                 Ok(was) => {
                     serving.reset_came_home(was);
                     self.serve(out);
                 }
-                Err(FateUnknown) => self.freeze(false, out),
+                Err(OutcomeUnknown) => self.freeze(false, out),
             },
             Phase::Freezing { swap_out, .. } => {
                 // Whatever became of it: an atomic whose result never came.
@@ -221,14 +221,14 @@ impl Home {
                 self.close_when_all_reported(out);
             }
             Phase::Closing { guess, .. } => {
-                let last = match fate {
+                let last = match outcome {
                     // Ours took effect just now, or did so earlier and we never heard.
                     Ok(was) if was == *guess || was.is_poisoned() => Some(*guess),
                     Ok(was) => {
                         *guess = was;
                         None
                     }
-                    Err(FateUnknown) => None,
+                    Err(OutcomeUnknown) => None,
                 };
                 match last {
                     Some(last) => self.closed(last, out),
@@ -281,7 +281,7 @@ impl Home {
     fn drain(&mut self, out: &mut Actions) {
         let Phase::Draining(queue) = &mut self.phase else { return };
         while let Some((who, _)) = queue.next_grant() {
-            out.push(Action::Send(who, Message::Award { epoch: self.epoch }));
+            out.push(Action::Send(who, Message::GrantAfterRecovery { epoch: self.epoch }));
         }
         if queue.is_idle() {
             self.phase = Phase::Opening;
@@ -323,9 +323,9 @@ impl Home {
 
 /// A node that had reported a hold gave it up, or half of it, before the home had made its queue.
 fn after_report(report: &mut Report, message: Message, out: &mut Actions) {
-    report.stake = match (report.stake, message) {
-        (Stake::Holds(_), Message::Release { .. }) => Stake::Nothing,
-        (Stake::Holds(Mode::Exclusive), Message::Downgrade { .. }) => Stake::Holds(Mode::Shared),
+    report.claim = match (report.claim, message) {
+        (Claim::Holds(_), Message::Release { .. }) => Claim::Nothing,
+        (Claim::Holds(Mode::Exclusive), Message::Downgrade { .. }) => Claim::Holds(Mode::Shared),
         _ => return out.push(Action::OutOfTurn),
     };
 }

@@ -1,11 +1,11 @@
 //! The home's promises, event by event.
 
-use super::FateUnknown;
+use super::OutcomeUnknown;
 use super::home::{Action, Event, Home};
-use super::messages::{Epoch, Message, Report, Stake};
+use super::messages::{Claim, Epoch, Message, Report};
 use super::word::Word;
 use crate::locks::Mode;
-use crate::rt::Digest;
+use crate::rt::fingerprint::StateHasher;
 use crate::transport::Rank;
 use std::hash::Hash;
 use weft_verbs::RemoteSlice;
@@ -24,10 +24,10 @@ struct Scene(Home);
 impl Scene {
     fn new() -> Scene {
         let mut scene = Scene(Home::new());
-        assert_eq!(scene.hear(1, Message::Open), [Action::FreshWord { retired: None }]);
+        assert_eq!(scene.on_message(1, Message::Open), [Action::FreshWord { retired: None }]);
         assert_eq!(scene.tell(Event::Word(Some(place(8)))), [opened(1, 1, 8)]);
         for n in 2..=3 {
-            assert_eq!(scene.hear(n, Message::Open), [opened(n, 1, 8)]);
+            assert_eq!(scene.on_message(n, Message::Open), [opened(n, 1, 8)]);
         }
         scene
     }
@@ -38,17 +38,17 @@ impl Scene {
         out
     }
 
-    fn hear(&mut self, from: u32, message: Message) -> Vec<Action> {
+    fn on_message(&mut self, from: u32, message: Message) -> Vec<Action> {
         self.tell(Event::Message(rank(from), message))
     }
 
     fn release(&mut self, from: u32) -> Vec<Action> {
-        self.hear(from, Message::Release { epoch: 1 })
+        self.on_message(from, Message::Release { epoch: 1 })
     }
 
-    fn report(&mut self, from: u32, stake: Stake) -> Vec<Action> {
-        let report = Report { stake, turn: 1, passed: None };
-        self.hear(from, Message::Report { epoch: 1, report })
+    fn report(&mut self, from: u32, claim: Claim) -> Vec<Action> {
+        let report = Report { claim, turn: 1, passed: None };
+        self.on_message(from, Message::Report { epoch: 1, report })
     }
 
     fn swapped(&mut self, was: Word) -> Vec<Action> {
@@ -75,14 +75,14 @@ fn send(to: u32, message: Message) -> Action {
 const NOTHING: [Action; 0] = [];
 const WAIT: Message = Message::Wait { epoch: 1, who: Rank::from_index(0), readers: 2 };
 const GRANT: Message = Message::Grant { epoch: 1 };
-const KICK: Message = Message::Kick { epoch: 1 };
+const RETRY_RESET: Message = Message::RetryReset { epoch: 1 };
 const FREEZE: Message = Message::Freeze { epoch: 1 };
-const AWARD: Message = Message::Award { epoch: 1 };
+const GRANT_AFTER_RECOVERY: Message = Message::GrantAfterRecovery { epoch: 1 };
 
 #[test]
 fn it_waits_for_every_shared_holder_that_was_counted() {
     let mut home = Scene::new();
-    assert_eq!(home.hear(1, WAIT), NOTHING);
+    assert_eq!(home.on_message(1, WAIT), NOTHING);
     assert_eq!(home.release(2), NOTHING);
     assert_eq!(home.release(3), [send(1, GRANT)]);
     assert_eq!((home.0.unspent(), home.0.entries()), (0, 0));
@@ -106,7 +106,7 @@ fn while_a_reset_is_out_its_releases_are_not_spent_otherwise() {
     let mut home = Scene::new();
     assert_eq!(home.release(2), [reset(1)]);
     assert_eq!(home.release(3), NOTHING);
-    assert_eq!(home.hear(1, WAIT), NOTHING);
+    assert_eq!(home.on_message(1, WAIT), NOTHING);
     // It took effect: one of the two releases is spent, and the wait needs two.
     assert_eq!(home.swapped(Word::shared_only(1)), NOTHING);
     assert_eq!(home.release(2), [send(1, GRANT)]);
@@ -114,19 +114,19 @@ fn while_a_reset_is_out_its_releases_are_not_spent_otherwise() {
 
 /// Choice 7.
 #[test]
-fn a_kick_makes_it_try_where_releases_came_too_early() {
+fn a_retry_makes_it_try_where_releases_came_too_early() {
     let mut home = Scene::new();
     assert_eq!(home.release(2), [reset(1)]);
     assert_eq!(home.swapped(Word::behind(rank(3), 1)), NOTHING);
-    assert_eq!(home.hear(3, KICK), [reset(1)]);
+    assert_eq!(home.on_message(3, RETRY_RESET), [reset(1)]);
 }
 
 /// Choice 8.
 #[test]
-fn a_kick_that_overtakes_the_answer_of_a_reset_is_remembered() {
+fn a_retry_that_overtakes_the_answer_of_a_reset_is_remembered() {
     let mut home = Scene::new();
     assert_eq!(home.release(2), [reset(1)]);
-    assert_eq!(home.hear(3, KICK), NOTHING);
+    assert_eq!(home.on_message(3, RETRY_RESET), NOTHING);
     assert_eq!(home.swapped(Word::behind(rank(3), 1)), [reset(1)]);
     // And only once.
     assert_eq!(home.swapped(Word::behind(rank(1), 1)), NOTHING);
@@ -135,15 +135,15 @@ fn a_kick_that_overtakes_the_answer_of_a_reset_is_remembered() {
 #[test]
 fn the_first_report_ends_the_epoch_and_the_last_one_closes_the_word() {
     let mut home = Scene::new();
-    let begun = home.report(2, Stake::WantsShared);
+    let begun = home.report(2, Claim::WantsShared);
     assert_eq!(begun, [Action::Rebuilding, send(1, FREEZE), send(2, FREEZE), send(3, FREEZE)]);
     assert!(home.0.is_rebuilding());
-    assert_eq!(home.report(1, Stake::Holds(Mode::Exclusive)), NOTHING);
-    assert_eq!(home.report(3, Stake::Nothing), [swap(Word::FREE, Word::POISON)]);
+    assert_eq!(home.report(1, Claim::Holds(Mode::Exclusive)), NOTHING);
+    assert_eq!(home.report(3, Claim::Nothing), [swap(Word::FREE, Word::POISON)]);
     let last = Word::behind(rank(1), 1);
     assert_eq!(home.swapped(last), [swap(last, Word::POISON)]);
     assert_eq!(home.swapped(last), NOTHING);
-    assert_eq!(home.release(1), [send(2, AWARD)]);
+    assert_eq!(home.release(1), [send(2, GRANT_AFTER_RECOVERY)]);
     assert_eq!(home.release(2), [Action::FreshWord { retired: Some(place(8)) }]);
     let again = home.tell(Event::Word(Some(place(16))));
     assert_eq!(again, [opened(1, 2, 16), opened(2, 2, 16), opened(3, 2, 16)]);
@@ -153,13 +153,13 @@ fn the_first_report_ends_the_epoch_and_the_last_one_closes_the_word() {
 #[test]
 fn a_hold_that_ends_before_the_others_report_has_ended() {
     let mut home = Scene::new();
-    home.report(1, Stake::Holds(Mode::Shared));
+    home.report(1, Claim::Holds(Mode::Shared));
     // Node 2 releases what it held in the epoch, and then reports that it has nothing.
     assert_eq!(home.release(2), [Action::Stale]);
-    home.report(2, Stake::Nothing);
+    home.report(2, Claim::Nothing);
     assert_eq!(home.release(1), NOTHING);
-    home.report(3, Stake::WantsExclusive { over: Word::shared_only(2) });
-    assert_eq!(home.swapped(Word::FREE), [send(3, AWARD)]);
+    home.report(3, Claim::WantsExclusive { over: Word::shared_only(2) });
+    assert_eq!(home.swapped(Word::FREE), [send(3, GRANT_AFTER_RECOVERY)]);
 }
 
 #[test]
@@ -167,27 +167,27 @@ fn a_reported_hold_may_become_a_shared_one_at_any_time() {
     const DOWNGRADE: Message = Message::Downgrade { epoch: 1 };
     for when in 0..3 {
         let mut home = Scene::new();
-        assert_eq!(home.hear(1, DOWNGRADE), [Action::OutOfTurn]);
-        home.report(1, Stake::Holds(Mode::Exclusive));
-        assert_eq!(home.hear(2, DOWNGRADE), [Action::OutOfTurn]);
+        assert_eq!(home.on_message(1, DOWNGRADE), [Action::OutOfTurn]);
+        home.report(1, Claim::Holds(Mode::Exclusive));
+        assert_eq!(home.on_message(2, DOWNGRADE), [Action::OutOfTurn]);
         let mut out = Vec::new();
         let mut downgrade = |home: &mut Scene, now| {
             if now == when {
-                out = home.hear(1, DOWNGRADE);
+                out = home.on_message(1, DOWNGRADE);
             }
         };
         downgrade(&mut home, 0);
-        home.report(2, Stake::WantsShared);
-        home.report(3, Stake::WantsExclusive { over: Word::FREE });
+        home.report(2, Claim::WantsShared);
+        home.report(3, Claim::WantsExclusive { over: Word::FREE });
         downgrade(&mut home, 1);
         out.extend(home.swapped(Word::FREE));
         if when == 2 {
-            out.extend(home.hear(1, DOWNGRADE));
+            out.extend(home.on_message(1, DOWNGRADE));
         }
-        assert_eq!(out, [send(2, AWARD)]);
-        assert_eq!(home.hear(1, DOWNGRADE), [Action::OutOfTurn]);
+        assert_eq!(out, [send(2, GRANT_AFTER_RECOVERY)]);
+        assert_eq!(home.on_message(1, DOWNGRADE), [Action::OutOfTurn]);
         assert_eq!(home.release(1), NOTHING);
-        assert_eq!(home.release(2), [send(3, AWARD)]);
+        assert_eq!(home.release(2), [send(3, GRANT_AFTER_RECOVERY)]);
     }
 }
 
@@ -196,17 +196,17 @@ fn its_own_reset_must_come_home_before_the_word_is_closed() {
     let mut home = Scene::new();
     assert_eq!(home.release(2), [reset(1)]);
     for n in 1..=3 {
-        let out = home.report(n, Stake::Nothing);
+        let out = home.report(n, Claim::Nothing);
         assert!(!out.iter().any(|action| matches!(action, Action::Swap { .. })));
     }
-    assert_eq!(home.tell(Event::Swapped(Err(FateUnknown))), [swap(Word::FREE, Word::POISON)]);
+    assert_eq!(home.tell(Event::Swapped(Err(OutcomeUnknown))), [swap(Word::FREE, Word::POISON)]);
 }
 
 #[test]
 fn a_reset_of_unknown_fate_ends_the_epoch() {
     let mut home = Scene::new();
     assert_eq!(home.release(2), [reset(1)]);
-    let begun = home.tell(Event::Swapped(Err(FateUnknown)));
+    let begun = home.tell(Event::Swapped(Err(OutcomeUnknown)));
     assert_eq!(begun, [Action::Rebuilding, send(1, FREEZE), send(2, FREEZE), send(3, FREEZE)]);
 }
 
@@ -215,11 +215,11 @@ fn a_poisoning_of_unknown_fate_is_found_out_by_doing_it_again() {
     for took_effect in [false, true] {
         let mut home = Scene::new();
         for n in 1..=3 {
-            home.report(n, Stake::Nothing);
+            home.report(n, Claim::Nothing);
         }
         let last = Word::shared_only(5);
         assert_eq!(home.swapped(last), [swap(last, Word::POISON)]);
-        assert_eq!(home.tell(Event::Swapped(Err(FateUnknown))), [swap(last, Word::POISON)]);
+        assert_eq!(home.tell(Event::Swapped(Err(OutcomeUnknown))), [swap(last, Word::POISON)]);
         let found = if took_effect { Word::POISON } else { last };
         assert_eq!(home.swapped(found), [Action::FreshWord { retired: Some(place(8)) }]);
     }
@@ -229,11 +229,11 @@ fn a_poisoning_of_unknown_fate_is_found_out_by_doing_it_again() {
 fn its_books_name_everyone_who_holds_or_waits() {
     let mut home = Scene::new();
     assert_eq!(home.0.entries(), 0);
-    home.hear(1, WAIT);
+    home.on_message(1, WAIT);
     assert_eq!(home.0.entries(), 1);
-    home.report(1, Stake::Holds(Mode::Exclusive));
-    home.report(2, Stake::WantsShared);
-    home.report(3, Stake::WantsExclusive { over: Word::FREE });
+    home.report(1, Claim::Holds(Mode::Exclusive));
+    home.report(2, Claim::WantsShared);
+    home.report(3, Claim::WantsExclusive { over: Word::FREE });
     home.swapped(Word::FREE);
     for (releases, left) in [(1, 3), (2, 2), (3, 1)] {
         assert_eq!(home.0.entries(), left);
@@ -246,9 +246,9 @@ fn its_books_name_everyone_who_holds_or_waits() {
 fn who_asks_during_a_rebuild_is_told_the_next_word() {
     let mut home = Scene::new();
     for n in 1..=3 {
-        home.report(n, Stake::Nothing);
+        home.report(n, Claim::Nothing);
     }
-    assert_eq!(home.hear(4, Message::Open), NOTHING);
+    assert_eq!(home.on_message(4, Message::Open), NOTHING);
     home.swapped(Word::FREE);
     let again = home.tell(Event::Word(Some(place(16))));
     assert!(again.contains(&opened(4, 2, 16)));
@@ -257,21 +257,21 @@ fn who_asks_during_a_rebuild_is_told_the_next_word() {
 #[test]
 fn without_memory_those_who_ask_are_refused_and_the_next_one_may_ask_again() {
     let mut home = Scene(Home::new());
-    home.hear(1, Message::Open);
-    home.hear(2, Message::Open);
+    home.on_message(1, Message::Open);
+    home.on_message(2, Message::Open);
     let refused = [send(1, Message::Refused), send(2, Message::Refused)];
     assert_eq!(home.tell(Event::Word(None)), refused);
-    assert_eq!(home.hear(1, Message::Open), [Action::FreshWord { retired: None }]);
+    assert_eq!(home.on_message(1, Message::Open), [Action::FreshWord { retired: None }]);
 }
 
 #[test]
 fn messages_of_other_epochs_and_from_strangers_change_nothing() {
     let mut home = Scene::new();
-    assert_eq!(home.hear(2, Message::Release { epoch: 0 }), [Action::Stale]);
-    assert_eq!(home.hear(2, Message::Release { epoch: 2 }), [Action::OutOfTurn]);
-    assert_eq!(home.hear(2, GRANT), [Action::OutOfTurn]);
-    assert_eq!(home.hear(1, WAIT), NOTHING);
-    assert_eq!(home.hear(3, WAIT), [Action::OutOfTurn]);
+    assert_eq!(home.on_message(2, Message::Release { epoch: 0 }), [Action::Stale]);
+    assert_eq!(home.on_message(2, Message::Release { epoch: 2 }), [Action::OutOfTurn]);
+    assert_eq!(home.on_message(2, GRANT), [Action::OutOfTurn]);
+    assert_eq!(home.on_message(1, WAIT), NOTHING);
+    assert_eq!(home.on_message(3, WAIT), [Action::OutOfTurn]);
     assert_eq!(home.0.unspent(), 0);
 }
 
@@ -279,11 +279,11 @@ fn messages_of_other_epochs_and_from_strangers_change_nothing() {
 fn it_is_rebuilding_from_an_epoch_s_end_to_the_next_one_s_beginning() {
     let mut home = Scene(Home::new());
     assert!(!home.0.is_rebuilding() && home.0.word().is_none());
-    home.hear(1, Message::Open);
+    home.on_message(1, Message::Open);
     assert!(!home.0.is_rebuilding(), "its first word is being looked for");
     home.tell(Event::Word(Some(place(8))));
     assert!(!home.0.is_rebuilding() && home.0.word() == Some(place(8)));
-    assert!(home.report(1, Stake::Holds(Mode::Exclusive)).contains(&swap(Word::FREE, Word::POISON)));
+    assert!(home.report(1, Claim::Holds(Mode::Exclusive)).contains(&swap(Word::FREE, Word::POISON)));
     assert!(home.0.is_rebuilding(), "the word is being closed");
     home.swapped(Word::FREE);
     assert!(home.0.is_rebuilding(), "one holds that had reported it");
@@ -296,12 +296,16 @@ fn it_is_rebuilding_from_an_epoch_s_end_to_the_next_one_s_beginning() {
 #[test]
 fn each_node_reports_once_and_only_who_knows_the_word() {
     let mut home = Scene::new();
-    home.report(1, Stake::WantsShared);
-    assert_eq!(home.report(1, Stake::Nothing), [Action::OutOfTurn]);
-    assert_eq!(home.report(4, Stake::Nothing), [Action::OutOfTurn]);
-    home.report(2, Stake::Nothing);
-    home.report(3, Stake::Nothing);
-    assert_eq!(home.swapped(Word::FREE), [send(1, AWARD)], "what it said first is what counts");
+    home.report(1, Claim::WantsShared);
+    assert_eq!(home.report(1, Claim::Nothing), [Action::OutOfTurn]);
+    assert_eq!(home.report(4, Claim::Nothing), [Action::OutOfTurn]);
+    home.report(2, Claim::Nothing);
+    home.report(3, Claim::Nothing);
+    assert_eq!(
+        home.swapped(Word::FREE),
+        [send(1, GRANT_AFTER_RECOVERY)],
+        "what it said first is what counts"
+    );
 }
 
 #[test]
@@ -309,7 +313,7 @@ fn explorers_know_it_by_who_has_opened_it_and_by_what_it_owes() {
     let told = |events: &[Event]| {
         let mut home = Scene(Home::new());
         events.iter().for_each(|&event| drop(home.tell(event)));
-        let mut digest = Digest::default();
+        let mut digest = StateHasher::default();
         home.0.hash(&mut digest);
         digest.whole()
     };

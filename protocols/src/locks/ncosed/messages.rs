@@ -29,23 +29,23 @@ pub(crate) enum Message {
     Wait { epoch: Epoch, who: Rank, readers: u32 },
     /// To the home: my shared hold is over (3.2.2, unlocking, step 1). After a report: any hold of mine is.
     Release { epoch: Epoch },
-    /// To the home, after a report: the exclusive hold that I reported, or that you awarded, is a shared one.
+    /// To the home, after a report: the exclusive hold that I reported, or that you granted after that, is a shared one.
     Downgrade { epoch: Epoch },
-    /// To the home, from an exclusive holder that left shared requests behind: it may be your turn to reset.
-    Kick { epoch: Epoch },
+    /// To the home, from an exclusive holder that left shared requests behind: try the reset again.
+    RetryReset { epoch: Epoch },
     /// From the home: the epoch ends. Let your atomic come home, report, and be still.
     Freeze { epoch: Epoch },
     /// To the home: all that I had to do with the epoch. The first one, unasked, ends the epoch.
     Report { epoch: Epoch, report: Report },
     /// From the home, to one that had reported: the lock is yours.
-    Award { epoch: Epoch },
+    GrantAfterRecovery { epoch: Epoch },
 }
 
 /// What a node had at the end of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Report {
     /// What it has or wants.
-    pub(crate) stake: Stake,
+    pub(crate) claim: Claim,
     /// Which of its exclusive requests the last one was.
     pub(crate) turn: u32,
     /// The last successor to whom it passed the lock.
@@ -61,7 +61,7 @@ pub(crate) struct Passed {
 
 /// What a node has of a lock, or wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Stake {
+pub(crate) enum Claim {
     /// Nothing, or nothing any more.
     Nothing,
     /// It holds.
@@ -81,10 +81,10 @@ mod kind {
     pub(super) const GRANT: u8 = 6;
     pub(super) const WAIT: u8 = 7;
     pub(super) const RELEASE: u8 = 8;
-    pub(super) const KICK: u8 = 9;
+    pub(super) const RETRY_RESET: u8 = 9;
     pub(super) const FREEZE: u8 = 10;
     pub(super) const REPORT: u8 = 11;
-    pub(super) const AWARD: u8 = 12;
+    pub(super) const GRANT_AFTER_RECOVERY: u8 = 12;
     pub(super) const DOWNGRADE: u8 = 13;
 }
 
@@ -96,7 +96,7 @@ impl Message {
             | Message::Wait { .. }
             | Message::Release { .. }
             | Message::Downgrade { .. }
-            | Message::Kick { .. }
+            | Message::RetryReset { .. }
             | Message::Report { .. } => true,
             Message::Opened { .. }
             | Message::Refused
@@ -104,7 +104,7 @@ impl Message {
             | Message::Read { .. }
             | Message::Grant { .. }
             | Message::Freeze { .. }
-            | Message::Award { .. } => false,
+            | Message::GrantAfterRecovery { .. } => false,
         }
     }
 
@@ -114,10 +114,10 @@ impl Message {
             Message::Read { .. }
             | Message::Wait { .. }
             | Message::Downgrade { .. }
-            | Message::Kick { .. } => true,
+            | Message::RetryReset { .. } => true,
             Message::Queue { readers, .. } => *readers > 0,
             Message::Report { report, .. } => {
-                matches!(report.stake, Stake::WantsShared | Stake::Holds(Mode::Shared))
+                matches!(report.claim, Claim::WantsShared | Claim::Holds(Mode::Shared))
             }
             _ => false,
         }
@@ -138,10 +138,10 @@ impl Message {
             }
             Message::Release { epoch } => begin(kind::RELEASE).u32(epoch),
             Message::Downgrade { epoch } => begin(kind::DOWNGRADE).u32(epoch),
-            Message::Kick { epoch } => begin(kind::KICK).u32(epoch),
+            Message::RetryReset { epoch } => begin(kind::RETRY_RESET).u32(epoch),
             Message::Freeze { epoch } => begin(kind::FREEZE).u32(epoch),
             Message::Report { epoch, report } => report.encode(begin(kind::REPORT).u32(epoch)),
-            Message::Award { epoch } => begin(kind::AWARD).u32(epoch),
+            Message::GrantAfterRecovery { epoch } => begin(kind::GRANT_AFTER_RECOVERY).u32(epoch),
         }
     }
 
@@ -162,10 +162,10 @@ impl Message {
             },
             kind::RELEASE => Message::Release { epoch: from.u32()? },
             kind::DOWNGRADE => Message::Downgrade { epoch: from.u32()? },
-            kind::KICK => Message::Kick { epoch: from.u32()? },
+            kind::RETRY_RESET => Message::RetryReset { epoch: from.u32()? },
             kind::FREEZE => Message::Freeze { epoch: from.u32()? },
             kind::REPORT => Message::Report { epoch: from.u32()?, report: Report::decode(&mut from)? },
-            kind::AWARD => Message::Award { epoch: from.u32()? },
+            kind::GRANT_AFTER_RECOVERY => Message::GrantAfterRecovery { epoch: from.u32()? },
             other => return Err(Malformed::Kind(other)),
         };
         from.end()?;
@@ -178,26 +178,26 @@ impl Message {
 
 impl Report {
     fn encode(&self, to: Encoded) -> Encoded {
-        let (stake, over) = match self.stake {
-            Stake::Nothing => (0, Word::FREE),
-            Stake::Holds(Mode::Shared) => (1, Word::FREE),
-            Stake::Holds(Mode::Exclusive) => (2, Word::FREE),
-            Stake::WantsShared => (3, Word::FREE),
-            Stake::WantsExclusive { over } => (4, over),
+        let (claim, over) = match self.claim {
+            Claim::Nothing => (0, Word::FREE),
+            Claim::Holds(Mode::Shared) => (1, Word::FREE),
+            Claim::Holds(Mode::Exclusive) => (2, Word::FREE),
+            Claim::WantsShared => (3, Word::FREE),
+            Claim::WantsExclusive { over } => (4, over),
         };
         let (who, turn) = self.passed.map_or((None, 0), |p| (Some(p.who), p.turn));
-        to.u32(stake).u64(over.0).u32(self.turn).rank(who).u32(turn)
+        to.u32(claim).u64(over.0).u32(self.turn).rank(who).u32(turn)
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Report, Malformed> {
-        let (stake, over) = (from.u32()?, Word(from.u64()?));
-        let stake = match (stake, over) {
-            (0, Word::FREE) => Stake::Nothing,
-            (1, Word::FREE) => Stake::Holds(Mode::Shared),
-            (2, Word::FREE) => Stake::Holds(Mode::Exclusive),
-            (3, Word::FREE) => Stake::WantsShared,
-            (4, over) => Stake::WantsExclusive { over },
-            _ => return Err(Malformed::Value("the stake")),
+        let (claim, over) = (from.u32()?, Word(from.u64()?));
+        let claim = match (claim, over) {
+            (0, Word::FREE) => Claim::Nothing,
+            (1, Word::FREE) => Claim::Holds(Mode::Shared),
+            (2, Word::FREE) => Claim::Holds(Mode::Exclusive),
+            (3, Word::FREE) => Claim::WantsShared,
+            (4, over) => Claim::WantsExclusive { over },
+            _ => return Err(Malformed::Value("the claim")),
         };
         let turn = from.u32()?;
         let passed = match (from.rank()?, from.u32()?) {
@@ -205,6 +205,6 @@ impl Report {
             (None, 0) => None,
             (None, _) => return Err(Malformed::Value("the successor's turn")),
         };
-        Ok(Report { stake, turn, passed })
+        Ok(Report { claim, turn, passed })
     }
 }

@@ -1,6 +1,6 @@
 //! The encoding's promises: every message comes back, every other byte string is refused.
 
-use super::messages::{Message, Passed, Report, Stake};
+use super::messages::{Claim, Message, Passed, Report};
 use super::word::Word;
 use crate::locks::codec::{LONGEST, Malformed};
 use crate::locks::{LockKey, Mode, Scheme};
@@ -16,19 +16,19 @@ fn word() -> impl Strategy<Value = RemoteSlice> {
     any::<(u64, u32)>().prop_map(|(addr, rkey)| RemoteSlice { addr: addr & !7, len: 8, rkey })
 }
 
-fn stake() -> impl Strategy<Value = Stake> {
+fn claim() -> impl Strategy<Value = Claim> {
     prop_oneof![
-        Just(Stake::Nothing),
-        Just(Stake::Holds(Mode::Shared)),
-        Just(Stake::Holds(Mode::Exclusive)),
-        Just(Stake::WantsShared),
-        any::<u64>().prop_map(|w| Stake::WantsExclusive { over: Word(w) }),
+        Just(Claim::Nothing),
+        Just(Claim::Holds(Mode::Shared)),
+        Just(Claim::Holds(Mode::Exclusive)),
+        Just(Claim::WantsShared),
+        any::<u64>().prop_map(|w| Claim::WantsExclusive { over: Word(w) }),
     ]
 }
 
 fn report() -> impl Strategy<Value = Report> {
-    (stake(), any::<u32>(), proptest::option::of((rank(), any::<u32>()))).prop_map(|(stake, turn, passed)| {
-        Report { stake, turn, passed: passed.map(|(who, turn)| Passed { who, turn }) }
+    (claim(), any::<u32>(), proptest::option::of((rank(), any::<u32>()))).prop_map(|(claim, turn, passed)| {
+        Report { claim, turn, passed: passed.map(|(who, turn)| Passed { who, turn }) }
     })
 }
 
@@ -44,10 +44,10 @@ fn message() -> impl Strategy<Value = Message> {
         (n(), rank(), n()).prop_map(|(epoch, who, readers)| Message::Wait { epoch, who, readers }),
         n().prop_map(|epoch| Message::Release { epoch }),
         n().prop_map(|epoch| Message::Downgrade { epoch }),
-        n().prop_map(|epoch| Message::Kick { epoch }),
+        n().prop_map(|epoch| Message::RetryReset { epoch }),
         n().prop_map(|epoch| Message::Freeze { epoch }),
         (n(), report()).prop_map(|(epoch, report)| Message::Report { epoch, report }),
-        n().prop_map(|epoch| Message::Award { epoch }),
+        n().prop_map(|epoch| Message::GrantAfterRecovery { epoch }),
     ]
 }
 
@@ -89,21 +89,21 @@ proptest! {
 #[test]
 fn what_is_about_sharing_is_refused_where_nodes_do_not_share() {
     let key = LockKey(1);
-    let report = |stake| Message::Report { epoch: 1, report: Report { stake, turn: 1, passed: None } };
+    let report = |claim| Message::Report { epoch: 1, report: Report { claim, turn: 1, passed: None } };
     let queue = |readers| Message::Queue { epoch: 1, readers, turn: 1 };
     let read = |message: Message| Message::decode(Scheme::Dqnl, message.encode(Scheme::Dqnl, key).bytes());
     for message in [
         Message::Read { epoch: 1 },
         Message::Wait { epoch: 1, who: Rank::from_index(0), readers: 1 },
-        Message::Kick { epoch: 1 },
+        Message::RetryReset { epoch: 1 },
         Message::Downgrade { epoch: 1 },
         queue(1),
-        report(Stake::WantsShared),
-        report(Stake::Holds(Mode::Shared)),
+        report(Claim::WantsShared),
+        report(Claim::Holds(Mode::Shared)),
     ] {
         assert_eq!(read(message), Err(Malformed::Sharing));
     }
-    for message in [queue(0), report(Stake::Holds(Mode::Exclusive)), Message::Grant { epoch: 1 }] {
+    for message in [queue(0), report(Claim::Holds(Mode::Exclusive)), Message::Grant { epoch: 1 }] {
         assert_eq!(read(message), Ok((key, message)));
     }
     let foreign = Message::Open.encode(Scheme::Ncosed, key);

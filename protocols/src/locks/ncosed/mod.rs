@@ -28,11 +28,11 @@
 //!    is out. Case: with R = 1 it executes, another reader comes and holds, y replaces `0:1`, and `Wait(y, 1)`
 //!    arrives before the answer: served from the release that the reset has spent, y would hold beside the
 //!    reader.
-//! 7. *A leaving holder that leaves `0:g` with g > 0 kicks the home.* Case: all g have been granted, and their
-//!    releases came while the word still had a tail, so that the home's attempts failed; nobody else would
+//! 7. *A leaving holder that leaves `0:g` with g > 0 asks the home to retry its reset.* Case: all g have been granted,
+//!    and their releases came while the word still had a tail, so that the home's attempts failed; nobody else would
 //!    make it try again, and the word would never be free.
-//! 8. *A kick that comes while the home's compare-and-swap is out is remembered.* Case: that one executed just
-//!    before the holder's, and its failure arrives after the kick.
+//! 8. *A retry that is asked for while the home's compare-and-swap is out is remembered.* Case: that one executed
+//!    just before the holder's, and its failure arrives after the message.
 //! 9. *A try to share adds by compare-and-swap.* A fetch-and-add that finds an exclusive tail cannot be taken
 //!    back: taking one off again could hit the count of another tail.
 //! 10. *An exclusive holder that goes on sharing leaves as in 3, and is counted*: `me:g -> 0:g+1`, or, in front
@@ -42,25 +42,25 @@
 //!     before it was granted; who shares after y is not granted before y is done), so the home, which does not
 //!     know whose release it spends, has one more of that group to spend and one more to wait for.
 //!
-//! # Atomics of unknown fate: the rebuild
+//! # Atomics of unknown outcome: the rebuild
 //!
 //! A completion error leaves open whether the atomic executed. Nobody can find out by reading: an addition is
 //! anonymous, and others build on what they find. So the word is given up, and an *epoch* of the lock ends:
 //!
-//! - The transport is asked to settle the connection ([`Wire`] answers only then): the responder has fenced
-//!   the old queue pair, and the atomic's fate, though unknown, is *fixed*.
+//! - The transport is asked to resolve the connection ([`Wire`] answers only then): the responder has fenced
+//!   the old queue pair, and the atomic's outcome, though unknown, is *fixed*.
 //! - The node **reports** to the home what it has to do with the lock: it holds, it wants, or nothing. From
 //!   then on it neither sends nor heeds messages of this epoch and does not touch its word.
 //! - The first report makes the home serve nothing more in this epoch, and **freeze** all who know the word.
 //!   Each lets its own atomic come home and reports. A result that comes after the freeze counts as never
 //!   received: what the node then has not learned, it does not act upon.
 //! - When all have reported, nobody uses the word any more. The home reads it once more and poisons it, makes a
-//!   queue of the reports ([`rebuild`]), and **awards** the lock along it; those who hold release to the home.
+//!   queue of the reports ([`rebuild`]), and **grants** the lock along it; those who hold release to the home.
 //! - When that queue is empty, the home opens a fresh word to all under the next epoch. Requests made in the
 //!   meantime wait on their nodes for that.
 //!
 //! The same happens when the shared count passes a limit (half its range), long before it could carry into
-//! the tail, and when the home's own compare-and-swap has an unknown fate.
+//! the tail, and when the home's own compare-and-swap has an unknown outcome.
 //!
 //! ## Why no two hold across it
 //!
@@ -71,7 +71,7 @@
 //! the base protocol like any other. So the cut is a state that the base protocol can reach, and those who
 //! report that they hold are its holders, who exclude each other as the base protocol promises. They hold
 //! until they release to the home, or tell it that they share from now on; it hears of each from itself, in
-//! order. It awards as a lock server does, to nodes that reported that they wanted, and each of them is granted
+//! order. It grants as a lock server does, to nodes that reported that they wanted, and each of them is granted
 //! once. No message of the old epoch grants anything, since all are frozen. The next epoch begins when nobody
 //! holds, with a word at zero.
 //!
@@ -80,26 +80,26 @@
 //!
 //! ## Why it ends
 //!
-//! Every message arrives once peers can reach each other again, every atomic comes home or is settled, so all
+//! Every message arrives once peers can reach each other again, every atomic comes home or is resolved, so all
 //! reports come; the rebuilt queue is finite; and each of its holders releases, or its application holds.
 
 mod exclusive;
 mod home;
-mod member;
 mod messages;
 mod rebuild;
-mod seat;
+mod requester;
+mod requester_state;
 mod serving;
 mod word;
 
 #[cfg(test)]
 mod home_tests;
 #[cfg(test)]
-mod member_tests;
-#[cfg(test)]
 mod messages_tests;
 #[cfg(test)]
-mod seat_tests;
+mod requester_state_tests;
+#[cfg(test)]
+mod requester_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -107,11 +107,10 @@ mod world;
 
 pub(crate) use home::{Action, Actions, Event, Home};
 pub(crate) use messages::Message;
-pub(crate) use seat::{Refused, Seat, Sharing};
+pub(crate) use requester::{Refused, Requester, Sharing};
 pub(crate) use word::Word;
 
 use super::LockKey;
-use super::content::Telling;
 use super::stats::Counters;
 use crate::transport::Rank;
 use std::future::Future;
@@ -119,13 +118,13 @@ use weft_verbs::RemoteSlice;
 
 /// An atomic may or may not have executed, and will not execute from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FateUnknown;
+pub(crate) struct OutcomeUnknown;
 
-/// What a seat needs of its node's network.
+/// What a requester needs of its node's network.
 ///
-/// Atomics are settled before they are answered: with [`FateUnknown`], no late copy can execute any more. An
+/// Atomics are resolved before they are answered: with [`OutcomeUnknown`], no late copy can execute any more. An
 /// atomic that certainly did not execute is posted again until it has an answer.
-pub(crate) trait Wire: Telling + 'static {
+pub(crate) trait Wire: 'static {
     /// This node.
     fn me(&self) -> Rank;
     /// Sends a message: in order with the others to that node, exactly once.
@@ -137,14 +136,14 @@ pub(crate) trait Wire: Telling + 'static {
         at: RemoteSlice,
         compare: Word,
         swap: Word,
-    ) -> impl Future<Output = Result<Word, FateUnknown>>;
+    ) -> impl Future<Output = Result<Word, OutcomeUnknown>>;
     /// Fetch-and-add on a word at `home`: the old value.
     fn fetch_add(
         &self,
         home: Rank,
         at: RemoteSlice,
         add: u64,
-    ) -> impl Future<Output = Result<Word, FateUnknown>>;
+    ) -> impl Future<Output = Result<Word, OutcomeUnknown>>;
     /// Where to count.
     fn counters(&self) -> &Counters;
 }

@@ -1,6 +1,6 @@
 //! Making a queue of what the nodes reported at the end of an epoch.
 
-use super::messages::{Report, Stake};
+use super::messages::{Claim, Report};
 use super::word::Word;
 use crate::locks::Mode;
 use crate::locks::queue::GrantQueue;
@@ -17,11 +17,11 @@ pub(crate) fn queue(last: Word, reported: &[(Rank, Report)]) -> GrantQueue {
     let mut unserved = Vec::new();
     for &(who, report) in reported {
         // Nothing here can be out of turn: nodes report once, and holders of one consistent cut go together.
-        let _ = match report.stake {
-            Stake::Nothing => Ok(()),
-            Stake::Holds(mode) => queue.hold(who, mode),
-            Stake::WantsShared => queue.request(who, Mode::Shared),
-            Stake::WantsExclusive { .. } => {
+        let _ = match report.claim {
+            Claim::Nothing => Ok(()),
+            Claim::Holds(mode) => queue.hold(who, mode),
+            Claim::WantsShared => queue.request(who, Mode::Shared),
+            Claim::WantsExclusive { .. } => {
                 unserved.push(who);
                 Ok(())
             }
@@ -48,7 +48,7 @@ fn in_order(last: Word, reported: &[(Rank, Report)]) -> Vec<Rank> {
     while let Some(who) = tail
         && !order.contains(&who)
         && let Some(report) = report_of(who)
-        && let Stake::WantsExclusive { over } = report.stake
+        && let Claim::WantsExclusive { over } = report.claim
     {
         order.push(who);
         let served = |before| {
@@ -73,19 +73,19 @@ mod tests {
 
     fn wants(over: Word, turn: u32, passed: Option<(u32, u32)>) -> Report {
         let passed = passed.map(|(who, turn)| Passed { who: rank(who), turn });
-        Report { stake: Stake::WantsExclusive { over }, turn, passed }
+        Report { claim: Claim::WantsExclusive { over }, turn, passed }
     }
 
-    fn has(stake: Stake) -> Report {
-        Report { stake, turn: 0, passed: None }
+    fn has(claim: Claim) -> Report {
+        Report { claim, turn: 0, passed: None }
     }
 
-    fn awards(last: Word, reported: &[(u32, Report)]) -> Vec<u32> {
+    fn grants(last: Word, reported: &[(u32, Report)]) -> Vec<u32> {
         let reported: Vec<_> = reported.iter().map(|&(who, report)| (rank(who), report)).collect();
         let mut queue = queue(last, &reported);
         let mut order = Vec::new();
         for &(who, report) in &reported {
-            if matches!(report.stake, Stake::Holds(_)) {
+            if matches!(report.claim, Claim::Holds(_)) {
                 queue.release(who).unwrap();
             }
         }
@@ -99,13 +99,13 @@ mod tests {
     #[test]
     fn the_exclusive_order_is_that_of_the_swaps() {
         let reported = [
-            (1, has(Stake::Holds(Mode::Exclusive))),
+            (1, has(Claim::Holds(Mode::Exclusive))),
             (2, wants(Word::behind(rank(4), 2), 1, None)),
             (3, wants(Word::behind(rank(2), 0), 1, None)),
             (4, wants(Word::behind(rank(1), 0), 1, None)),
-            (5, has(Stake::WantsShared)),
+            (5, has(Claim::WantsShared)),
         ];
-        assert_eq!(awards(Word::behind(rank(3), 0), &reported), [5, 4, 2, 3]);
+        assert_eq!(grants(Word::behind(rank(3), 0), &reported), [5, 4, 2, 3]);
     }
 
     #[test]
@@ -113,9 +113,9 @@ mod tests {
         let reported = [
             (1, wants(Word::behind(rank(3), 0), 1, None)),
             (2, wants(Word::behind(rank(3), 0), 1, None)),
-            (3, has(Stake::Holds(Mode::Exclusive))),
+            (3, has(Claim::Holds(Mode::Exclusive))),
         ];
-        assert_eq!(awards(Word::behind(rank(2), 1), &reported), [2, 1]);
+        assert_eq!(grants(Word::behind(rank(2), 1), &reported), [2, 1]);
     }
 
     #[test]
@@ -124,13 +124,13 @@ mod tests {
             (1, wants(Word::behind(rank(2), 0), 2, Some((2, 1)))),
             (2, wants(Word::behind(rank(1), 0), 1, None)),
         ];
-        assert_eq!(awards(Word::behind(rank(1), 0), &reported), [2, 1]);
+        assert_eq!(grants(Word::behind(rank(1), 0), &reported), [2, 1]);
     }
 
     #[test]
     fn a_lock_passed_to_an_earlier_request_says_nothing_about_this_one() {
         let reported =
             [(1, wants(Word::FREE, 3, Some((2, 1)))), (2, wants(Word::behind(rank(1), 0), 2, None))];
-        assert_eq!(awards(Word::behind(rank(2), 0), &reported), [1, 2]);
+        assert_eq!(grants(Word::behind(rank(2), 0), &reported), [1, 2]);
     }
 }

@@ -20,16 +20,16 @@ pub(super) struct Serving {
     resetting: Option<u32>,
     /// A reset is pointless with fewer releases than that.
     worth_trying: u32,
-    /// A kick came while the reset was out.
-    kicked: bool,
+    /// A retry was asked for while the reset was out.
+    retry_asked: bool,
 }
 
 impl Serving {
     pub(super) fn take(&mut self, message: Message, out: &mut Actions) {
         match message {
             Message::Release { .. } => self.released += 1,
-            Message::Kick { .. } if self.resetting.is_some() => self.kicked = true,
-            Message::Kick { .. } => self.worth_trying = 0,
+            Message::RetryReset { .. } if self.resetting.is_some() => self.retry_asked = true,
+            Message::RetryReset { .. } => self.worth_trying = 0,
             Message::Wait { who, readers, .. } if self.waiting.is_none() => {
                 self.waiting = Some((who, readers));
             }
@@ -63,17 +63,17 @@ impl Serving {
         self.worth_trying = if was == Word::shared_only(spent) {
             self.released -= spent;
             0
-        } else if self.kicked {
+        } else if self.retry_asked {
             0
         } else if was.tail().is_none() {
             // Every one of those will release, or be waited for by name.
             was.shared()
         } else {
-            // Whoever released was sent to an exclusive holder, or is before one: when it leaves it kicks, or a
-            // wait for its successor comes.
+            // A holder that released was sent to an exclusive holder, or is before one: that one asks for a retry when
+            // it releases, or a wait for its successor comes.
             u32::MAX
         };
-        self.kicked = false;
+        self.retry_asked = false;
     }
 
     /// Releases that are not accounted for.

@@ -1,6 +1,6 @@
 //! N-CoSED and DQNL under every order that a seed can choose.
 
-use super::world::{Choice, Plan, Step, Wish, World};
+use super::world::{Choice, Plan, Request, Step, World};
 use crate::locks::Mode::{Exclusive, Shared};
 use crate::locks::Scheme;
 use crate::transport::Rank;
@@ -16,12 +16,12 @@ enum Extra {
     Downgrades,
 }
 
-fn wish(choice: &mut Choice, extra: Extra) -> Wish {
+fn request(choice: &mut Choice, extra: Extra) -> Request {
     let mode = if choice.below(2) == 0 { Shared } else { Exclusive };
     match extra {
-        Extra::Tries if choice.below(4) == 0 => Wish::Try(mode),
-        Extra::Downgrades if choice.below(3) == 0 => Wish::Downgrade,
-        _ => Wish::Lock(mode),
+        Extra::Tries if choice.below(4) == 0 => Request::Try(mode),
+        Extra::Downgrades if choice.below(3) == 0 => Request::Downgrade,
+        _ => Request::Lock(mode),
     }
 }
 
@@ -29,13 +29,13 @@ fn wish(choice: &mut Choice, extra: Extra) -> Wish {
 fn plan(scheme: Scheme, seed: u64, faults: u32, shared_limit: u32, extra: Extra) -> Plan {
     let mut choice = Choice::new(seed ^ 0x5eed);
     let nodes = 2 + choice.below(4);
-    let wishes = (0..nodes)
+    let requests = (0..nodes)
         .map(|_| {
             let requests = 1 + choice.below(4);
-            (0..requests).map(|_| wish(&mut choice, extra)).collect()
+            (0..requests).map(|_| request(&mut choice, extra)).collect()
         })
         .collect();
-    Plan { scheme, wishes, faults, shared_limit }
+    Plan { scheme, requests, faults, shared_limit }
 }
 
 fn check(seeds: std::ops::Range<u64>, plan: impl Fn(u64) -> Plan) -> (u32, u32) {
@@ -125,11 +125,12 @@ fn is_atomic(step: Step) -> bool {
 /// behind them, or without; and also when the home decides, in the middle of a rebuild.
 #[test]
 fn a_downgrade_lets_others_in_while_it_holds() {
-    let others = [Wish::Lock(Shared), Wish::Lock(Shared), Wish::Lock(Exclusive), Wish::Lock(Exclusive)];
+    let others =
+        [Request::Lock(Shared), Request::Lock(Shared), Request::Lock(Exclusive), Request::Lock(Exclusive)];
     for (queued, victim) in [(2, None), (3, None), (2, Some(4)), (3, Some(5))] {
-        let holder = [vec![], vec![Wish::Downgrade]];
-        let wishes = holder.into_iter().chain(others.map(|wish| vec![wish])).collect();
-        let plan = Plan { scheme: Scheme::Ncosed, wishes, faults: 1, shared_limit: NO_LIMIT };
+        let holder = [vec![], vec![Request::Downgrade]];
+        let requests = holder.into_iter().chain(others.map(|request| vec![request])).collect();
+        let plan = Plan { scheme: Scheme::Ncosed, requests, faults: 1, shared_limit: NO_LIMIT };
         let mut world = World::new(&plan, 1);
         for node in 1..2 + queued {
             world.advance(|step| {
@@ -155,9 +156,9 @@ fn a_downgrade_lets_others_in_while_it_holds() {
 #[test]
 fn a_holder_that_slept_through_a_rebuild_notices_it() {
     let (holder, reader, victim) = (1, 2, 3);
-    let lock = |mode| vec![Wish::Lock(mode)];
-    let wishes = vec![vec![], lock(Exclusive), lock(Shared), lock(Exclusive)];
-    let plan = Plan { scheme: Scheme::Ncosed, wishes, faults: 1, shared_limit: NO_LIMIT };
+    let lock = |mode| vec![Request::Lock(mode)];
+    let requests = vec![vec![], lock(Exclusive), lock(Shared), lock(Exclusive)];
+    let plan = Plan { scheme: Scheme::Ncosed, requests, faults: 1, shared_limit: NO_LIMIT };
     let mut world = World::new(&plan, 1);
     world.advance(|step| concerns(holder, step) || is_atomic(step));
     world.advance(|step| concerns(reader, step) || is_atomic(step));

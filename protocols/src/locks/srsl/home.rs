@@ -1,7 +1,7 @@
 //! The home's side of one lock: a state machine without I/O.
 
 use super::messages::Message;
-use crate::locks::client::Patience;
+use crate::locks::client::WaitPolicy;
 use crate::locks::queue::{GrantQueue, OutOfTurn};
 use crate::locks::{Mode, Token};
 use crate::transport::Rank;
@@ -25,7 +25,7 @@ impl Home {
         out: &mut Vec<(Rank, Message)>,
     ) -> Result<(), OutOfTurn> {
         match message {
-            Message::Request { mode, patience: Patience::Try } if !self.queue.would_grant(mode) => {
+            Message::Request { mode, policy: WaitPolicy::Try } if !self.queue.would_grant(mode) => {
                 out.push((from, Message::Busy));
             }
             Message::Request { mode, .. } => self.queue.request(from, mode)?,

@@ -1,6 +1,6 @@
 //! What nodes and home say to each other, and the bytes of it.
 
-use crate::locks::client::Patience;
+use crate::locks::client::WaitPolicy;
 use crate::locks::codec::{Encoded, Malformed, Reader};
 use crate::locks::{LockKey, Mode, Scheme, Token};
 
@@ -8,7 +8,7 @@ use crate::locks::{LockKey, Mode, Scheme, Token};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// To the home: put me into the queue, or tell me that I cannot have it now.
-    Request { mode: Mode, patience: Patience },
+    Request { mode: Mode, policy: WaitPolicy },
     /// From the home: the lock is yours.
     Grant { token: Token },
     /// From the home, to a try: somebody else has it.
@@ -37,9 +37,9 @@ impl Message {
     pub(crate) fn encode(&self, key: LockKey) -> Encoded {
         let begin = |kind| Encoded::new(Scheme::Srsl, kind, key);
         match *self {
-            Message::Request { mode, patience } => begin(kind::REQUEST)
+            Message::Request { mode, policy } => begin(kind::REQUEST)
                 .u8((mode == Mode::Exclusive).into())
-                .u8((patience == Patience::Try).into()),
+                .u8((policy == WaitPolicy::Try).into()),
             Message::Grant { token } => begin(kind::GRANT).u64(token.0),
             Message::Busy => begin(kind::BUSY),
             Message::Release => begin(kind::RELEASE),
@@ -57,12 +57,12 @@ impl Message {
                     1 => Mode::Exclusive,
                     _ => return Err(Malformed::Value("the mode")),
                 };
-                let patience = match from.u8()? {
-                    0 => Patience::Queue,
-                    1 => Patience::Try,
-                    _ => return Err(Malformed::Value("the patience")),
+                let policy = match from.u8()? {
+                    0 => WaitPolicy::Queue,
+                    1 => WaitPolicy::Try,
+                    _ => return Err(Malformed::Value("the wait policy")),
                 };
-                Message::Request { mode, patience }
+                Message::Request { mode, policy }
             }
             kind::GRANT => Message::Grant { token: Token(from.u64()?) },
             kind::BUSY => Message::Busy,

@@ -6,22 +6,21 @@
 
 mod home;
 mod messages;
-mod seat;
+mod requester;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use home::Home;
 pub(crate) use messages::Message;
-pub(crate) use seat::Seat;
+pub(crate) use requester::Requester;
 
 use super::LockKey;
-use super::content::Telling;
 use super::stats::Counters;
 use crate::transport::Rank;
 
-/// What a seat needs of its node's network.
-pub(crate) trait Wire: Telling + 'static {
+/// What a requester needs of its node's network.
+pub(crate) trait Wire: 'static {
     /// Sends a message: in order with the others to that node, exactly once.
     fn send(&self, to: Rank, key: LockKey, message: Message);
     /// Where to count.

@@ -1,15 +1,15 @@
 //! The server's promises, message by message.
 
-use super::{Home, Message, Seat, Wire};
-use crate::locks::client::Patience;
+use super::{Home, Message, Requester, Wire};
+use crate::locks::client::WaitPolicy;
 use crate::locks::codec::Malformed;
-use crate::locks::content::Telling;
 use crate::locks::queue::OutOfTurn;
 use crate::locks::stats::Counters;
 use crate::locks::{LockKey, Mode, Token};
-use crate::rt::Digest;
+use crate::rt::fingerprint::StateHasher;
 use crate::transport::Rank;
 use proptest::prelude::*;
+use std::hash::Hash;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -19,7 +19,7 @@ fn rank(n: u32) -> Rank {
 }
 
 fn ask(mode: Mode) -> Message {
-    Message::Request { mode, patience: Patience::Queue }
+    Message::Request { mode, policy: WaitPolicy::Queue }
 }
 
 fn tell(home: &mut Home, from: u32, message: Message) -> Vec<(u32, Message)> {
@@ -78,7 +78,7 @@ fn a_downgraded_hold_shares_a_token_with_those_who_are_let_in() {
 #[test]
 fn a_try_is_refused_at_once_and_leaves_no_trace() {
     let mut home = Home::default();
-    let try_for = |mode| Message::Request { mode, patience: Patience::Try };
+    let try_for = |mode| Message::Request { mode, policy: WaitPolicy::Try };
     assert_eq!(granted(&tell(&mut home, 1, try_for(Mode::Shared))).len(), 1);
     assert_eq!(tell(&mut home, 2, try_for(Mode::Exclusive)), [(2, Message::Busy)]);
     assert_eq!(granted(&tell(&mut home, 3, try_for(Mode::Shared))).len(), 1);
@@ -110,8 +110,6 @@ fn what_contradicts_the_protocol_changes_nothing() {
 #[derive(Default)]
 struct Silence(Counters);
 
-impl Telling for Silence {}
-
 impl Wire for Silence {
     fn send(&self, _to: Rank, _key: LockKey, _message: Message) {}
 
@@ -123,45 +121,45 @@ impl Wire for Silence {
 #[test]
 fn a_request_is_answered_by_its_home_and_by_nobody_else() {
     let (home, stranger, token) = (rank(1), rank(2), Token(256));
-    for (patience, answer, end) in [
-        (Patience::Queue, Message::Grant { token }, Some(token)),
-        (Patience::Try, Message::Grant { token }, Some(token)),
-        (Patience::Try, Message::Busy, None),
+    for (policy, answer, end) in [
+        (WaitPolicy::Queue, Message::Grant { token }, Some(token)),
+        (WaitPolicy::Try, Message::Grant { token }, Some(token)),
+        (WaitPolicy::Try, Message::Busy, None),
     ] {
         let wire = Rc::new(Silence::default());
-        let seat = Seat::new(Rc::clone(&wire), LockKey(7), home);
-        let mut request = pin!(seat.lock(Mode::Exclusive, patience));
+        let requester = Requester::new(Rc::clone(&wire), LockKey(7), home);
+        let mut request = pin!(requester.lock(Mode::Exclusive, policy));
         let mut look = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert_eq!(look(), Poll::Pending);
-        seat.on_message(stranger, answer);
-        assert_eq!((look(), wire.0.out_of_turn.get()), (Poll::Pending, 1), "{patience:?} {answer:?}");
-        seat.on_message(home, answer);
-        assert_eq!((look(), wire.0.out_of_turn.get()), (Poll::Ready(end), 1), "{patience:?} {answer:?}");
+        requester.on_message(stranger, answer);
+        assert_eq!((look(), wire.0.out_of_turn.get()), (Poll::Pending, 1), "{policy:?} {answer:?}");
+        requester.on_message(home, answer);
+        assert_eq!((look(), wire.0.out_of_turn.get()), (Poll::Ready(end), 1), "{policy:?} {answer:?}");
     }
 }
 
 #[test]
 fn explorers_know_a_seat_by_what_its_request_has_come_to() {
     let (home, token) = (rank(1), Token(256));
-    let told = |patience: Option<Patience>, answer: Option<Message>, looks: bool| {
-        let seat = Seat::new(Rc::new(Silence::default()), LockKey(7), home);
-        if let Some(patience) = patience {
-            let mut request = pin!(seat.lock(Mode::Exclusive, patience));
+    let told = |policy: Option<WaitPolicy>, answer: Option<Message>, looks: bool| {
+        let requester = Requester::new(Rc::new(Silence::default()), LockKey(7), home);
+        if let Some(policy) = policy {
+            let mut request = pin!(requester.lock(Mode::Exclusive, policy));
             let mut look = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert_eq!(look(), Poll::Pending);
-            assert!(seat.is_taken());
+            assert!(requester.is_taken());
             if let Some(answer) = answer {
-                seat.on_message(home, answer);
+                requester.on_message(home, answer);
             }
             if looks {
                 assert!(look().is_ready());
             }
         }
-        let mut digest = Digest::default();
-        seat.content(&mut digest);
-        (digest.whole(), seat.is_taken())
+        let mut digest = StateHasher::default();
+        requester.state().hash(&mut digest);
+        (digest.whole(), requester.is_taken())
     };
-    let (idle, queue, tries) = (None, Some(Patience::Queue), Some(Patience::Try));
+    let (idle, queue, tries) = (None, Some(WaitPolicy::Queue), Some(WaitPolicy::Try));
     let all = [
         told(idle, None, false),
         told(queue, None, false),
@@ -180,9 +178,9 @@ fn explorers_know_a_seat_by_what_its_request_has_come_to() {
 
 fn message() -> impl Strategy<Value = Message> {
     let mode = prop_oneof![Just(Mode::Shared), Just(Mode::Exclusive)];
-    let patience = prop_oneof![Just(Patience::Queue), Just(Patience::Try)];
+    let policy = prop_oneof![Just(WaitPolicy::Queue), Just(WaitPolicy::Try)];
     prop_oneof![
-        (mode, patience).prop_map(|(mode, patience)| Message::Request { mode, patience }),
+        (mode, policy).prop_map(|(mode, policy)| Message::Request { mode, policy }),
         any::<u64>().prop_map(|token| Message::Grant { token: Token(token) }),
         Just(Message::Busy),
         Just(Message::Release),

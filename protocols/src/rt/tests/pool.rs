@@ -1,4 +1,4 @@
-//! Blocks of registered memory, leased and given back.
+//! Blocks of registered memory, guarded and given back.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn blocks_do_not_overlap_and_are_used_again() {
     }
     let shared = blocks[1].clone();
     drop(blocks);
-    assert_eq!(pool.in_use(), 1, "a clone shares the lease");
+    assert_eq!(pool.in_use(), 1, "a clone shares the guard");
     drop(shared);
     assert_eq!(pool.in_use(), 0);
     assert!(pool.alloc().is_ok());
@@ -49,7 +49,7 @@ fn blocks_that_were_reserved_need_no_registration() {
     pool.reserve(5).expect("room");
     let regions = fake.world.borrow().regions;
     let blocks: Vec<_> = (0..5).map(|_| pool.alloc().expect("room")).collect();
-    pool.reserve(5).expect("leased ones count");
+    pool.reserve(5).expect("guarded ones count");
     assert_eq!(fake.world.borrow().regions, regions);
     // Never more than its bound.
     pool.reserve(100).expect("all that it may have");

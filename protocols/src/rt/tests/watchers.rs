@@ -33,7 +33,7 @@ fn who_watches_sends_is_woken_once_by_the_end_of_one() {
     let queue = bench.queue(8, 4);
     let count = Arc::new(Count::default());
     let waker = Waker::from(Arc::clone(&count));
-    queue.post_recv(&Sink::new(), 1, Lease::Nothing).expect("room");
+    queue.post_recv(&CompletionSink::new(), 1, BufferGuard::Nothing).expect("room");
     let _pending: Vec<_> = (0..2).map(|_| queue.post(SEND, nothing()).expect("room")).collect();
     for _ in 0..2 {
         queue.watch_sends(&Context::from_waker(&waker));
@@ -57,7 +57,7 @@ fn who_waits_for_a_drained_queue_is_woken_when_nothing_is_left_on_either_side() 
         let count = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&count));
         let mut cx = Context::from_waker(&waker);
-        queue.post_recv(&Sink::new(), 1, Lease::Nothing).expect("room");
+        queue.post_recv(&CompletionSink::new(), 1, BufferGuard::Nothing).expect("room");
         let _pending = queue.post(SEND, nothing()).expect("room");
         let mut drained = pin!(queue.drained());
         assert!(drained.as_mut().poll(&mut cx).is_pending());
@@ -94,10 +94,10 @@ fn who_waits_is_woken_when_the_queue_pair_is_destroyed() {
 #[test]
 fn a_sink_wakes_the_task_that_asked_last() {
     let mut bench = Bench::new(Wait::Poll);
-    let (queue, sink) = (bench.queue(8, 4), Sink::new());
+    let (queue, sink) = (bench.queue(8, 4), CompletionSink::new());
     let counts = [(); 2].map(|()| Arc::new(Count::default()));
     for _ in 0..2 {
-        queue.post_recv(&sink, 1, Lease::Nothing).expect("room");
+        queue.post_recv(&sink, 1, BufferGuard::Nothing).expect("room");
     }
     for count in &counts {
         assert!(sink.poll_ready(&mut Context::from_waker(&Waker::from(Arc::clone(count)))).is_pending());

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 pub const BUFFERS: u32 = 8;
 
-/// A message: who sent it, in which life, and its number.
+/// A message: who sent it, in which incarnation, and its number.
 type Body = (usize, u64, u64);
 
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ struct Qp {
 
 #[derive(Debug)]
 pub struct End {
-    life: u64,
+    incarnation: u64,
     pub link: Link,
     pub session: Session<Body>,
     qp: Option<Qp>,
@@ -41,18 +41,18 @@ pub struct End {
     mail: VecDeque<Event>,
     pauses: Vec<u32>,
     pub pushed: u64,
-    /// By sender's life, the numbers delivered to this life.
+    /// By sender's incarnation, the numbers delivered to this incarnation.
     delivered: Vec<(u64, u64)>,
     /// Queue pairs that operations of ours were aimed at.
     aimed: Vec<u64>,
 }
 
 impl End {
-    fn new(me: usize, life: u64) -> End {
+    fn new(me: usize, incarnation: u64) -> End {
         let ranks = [Rank::from_index(0), Rank::from_index(1)];
         End {
-            life,
-            link: Link::new(ranks[me], ranks[1 - me], life),
+            incarnation,
+            link: Link::new(ranks[me], ranks[1 - me], incarnation),
             session: Session::new(BUFFERS),
             qp: None,
             prepared: None,
@@ -101,9 +101,9 @@ impl World {
         let peer = &self.ends[1 - at];
         let hello = Hello {
             rank: Rank::from_index(1 - at as u32),
-            session: peer.life,
+            session: peer.incarnation,
             with: 0,
-            incarnation: 1,
+            generation: 1,
             buffers: BUFFERS,
             max_message: 0,
             received: 0,
@@ -133,19 +133,19 @@ impl World {
         }
     }
 
-    fn hello(&mut self, at: usize, with: u64, incarnation: u32) -> Hello {
+    fn hello(&mut self, at: usize, with: u64, generation: u32) -> Hello {
         // Whatever was prepared is superseded.
         self.ends[at].prepared = None;
         let end = &self.ends[at];
         assert!(end.qp.is_none(), "an old queue pair is left while a new one is made");
         Hello {
             rank: Rank::from_index(at as u32),
-            session: end.life,
+            session: end.incarnation,
             with,
-            incarnation,
+            generation,
             buffers: BUFFERS,
             max_message: 0,
-            received: if with == end.link.life() { end.session.received() } else { 0 },
+            received: if with == end.link.incarnation() { end.session.received() } else { 0 },
         }
     }
 
@@ -162,15 +162,15 @@ impl World {
                 self.handle(at, Event::Begun(id));
                 self.ends[at].mail.push_back(Event::Resolved(id));
             }
-            Action::Connect(id, incarnation) => {
-                let life = self.ends[at].link.life();
-                let (hello, queue) = (self.hello(at, life, incarnation), self.fresh());
+            Action::Connect(id, generation) => {
+                let incarnation = self.ends[at].link.incarnation();
+                let (hello, queue) = (self.hello(at, incarnation, generation), self.fresh());
                 self.ends[at].qp = Some(Qp { number: queue, peer: None, fenced: false });
                 self.ends[at].ids.push((id, None, queue));
                 self.datagrams.push((1 - at, Packet::Request { from: id, hello, queue }));
             }
             Action::Accept(id, request) => {
-                let hello = self.hello(at, request.session, request.incarnation);
+                let hello = self.hello(at, request.session, request.generation);
                 let queue = self.fresh();
                 let end = &mut self.ends[at];
                 let entry = end.ids.iter_mut().find(|e| e.0 == id).expect("a request that arrived");
@@ -184,7 +184,7 @@ impl World {
                     self.datagrams.push((1 - at, Packet::Reject { to, refusal }));
                 }
             }
-            Action::NewLife(again) => {
+            Action::NewIncarnation(again) => {
                 if again {
                     self.ends[at].session.reset();
                 }
@@ -257,7 +257,7 @@ impl World {
     pub fn push(&mut self, from: usize) {
         let end = &mut self.ends[from];
         end.pushed += 1;
-        let body = (from, end.life, end.pushed);
+        let body = (from, end.incarnation, end.pushed);
         end.session.push(body);
         self.handle(from, Event::Wanted);
     }
@@ -327,9 +327,9 @@ impl World {
     }
 
     fn restart(&mut self, at: usize) {
-        let life = self.fresh();
+        let incarnation = self.fresh();
         self.frames.retain(|f| f.0 != at);
-        self.ends[at] = End::new(at, life);
+        self.ends[at] = End::new(at, incarnation);
     }
 
     /// The node takes its oldest event, or something local happens.
@@ -413,7 +413,7 @@ impl World {
     }
 
     pub fn delivered(&self, from: usize) -> Vec<u64> {
-        let life = self.ends[from].life;
-        self.ends[1 - from].delivered.iter().filter(|d| d.0 == life).map(|d| d.1).collect()
+        let incarnation = self.ends[from].incarnation;
+        self.ends[1 - from].delivered.iter().filter(|d| d.0 == incarnation).map(|d| d.1).collect()
     }
 }

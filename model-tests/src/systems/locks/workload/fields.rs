@@ -130,7 +130,7 @@ impl LockWork {
     /// The lock service's settings on so many nodes.
     pub fn config(&self, nodes: u32) -> LockConfig {
         let mut config = LockConfig::new(self.scheme, nodes);
-        config.hand_overs = self.hand_overs.unwrap_or(config.hand_overs);
+        config.local_hand_offs = self.hand_overs.unwrap_or(config.local_hand_offs);
         config.shared_limit = self.shared_limit.unwrap_or(config.shared_limit);
         config
     }

@@ -9,7 +9,7 @@ use crate::systems::locks::history::{Event, What};
 use crate::systems::locks::oracles::LockOracles;
 use std::hash::Hasher;
 use weft_protocols::locks::{LockKey, Mode, Token};
-use weft_protocols::rt::Rt;
+use weft_protocols::rt::{Rt, WaitPoint};
 use weft_sim::explore::How;
 use weft_verbs::{Nanos, Verbs};
 
@@ -136,15 +136,9 @@ pub async fn client<V: Verbs, L: Locker>(
         let request = RequestId { client: ClientId { node, index: 0 }, number };
         let record = |what| recorder.record(Event { at: Nanos::ZERO, request, key, mode, what });
         record(What::Requested { deadline: None });
-        let frame = rt.frame();
-        frame.knows((number, "asks"));
-        let held = lock.lock(mode).await;
+        let held = lock.lock(mode).at((number, "asks")).await;
         record(What::Granted { token: L::token(&held) });
-        frame.knows((number, "holds"));
-        let rest = rt.rest();
-        rt.yield_now().await;
-        drop(rest);
-        drop(frame);
+        rt.yield_now().at((number, "holds")).await;
         record(What::Released);
         lock.unlock(held).await;
     }

@@ -8,7 +8,7 @@ use crate::oracle::{Conduct, Leaks, Leftover};
 use weft_protocols::locks::{
     Grant, LockClient, LockConfig, LockKey, LockService, LockStats, Mode, Scheme, Token,
 };
-use weft_protocols::rt::Digest;
+use weft_protocols::rt::fingerprint::StateHasher;
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -187,7 +187,7 @@ impl Model for Locks {
             mesh.reconnects > 0,
             mesh.messages_repeated > 0,
             since.swap_misses > 0,
-            since.unknown_fates > 0,
+            since.unknown_outcomes > 0,
             since.rebuilds > 0,
             since.stale_messages > 0,
         ];
@@ -209,9 +209,9 @@ impl Model for Locks {
         node: usize,
         member: &Member,
         unseen: &Unseen<'_>,
-        to: &mut Digest,
+        to: &mut StateHasher,
     ) -> bool {
-        member.mesh.content(unseen, to) && state.services[node].content(to)
+        member.mesh.fingerprint(unseen, to) && state.services[node].fingerprint(to)
     }
 }
 

@@ -70,7 +70,7 @@ impl World {
         if let Some(node) = self.nodes.iter().find(|n| n.task.is_some()) {
             return Err(format!("{} waits for ever, {:?}", node.rank, node.application.doing.get()));
         }
-        if let Some(node) = self.nodes.iter().find(|n| n.seat.is_taken()) {
+        if let Some(node) = self.nodes.iter().find(|n| n.requester.is_taken()) {
             return Err(format!("{} still has something to do with the lock", node.rank));
         }
         let word = self.home.word().map(|at| self.words[&at.addr]);

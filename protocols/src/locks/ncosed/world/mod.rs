@@ -1,15 +1,15 @@
 //! A small deterministic world for the protocol alone: no fabric, no time.
 //!
 //! Every step of the world is one of: the oldest message of a pair of nodes is handled; an atomic executes; an
-//! atomic comes home, with its result or with an unknown fate; a node's task runs; a holder lets go. Which one
-//! is a seed's choice. Messages keep their order within a pair of nodes and nowhere else; an atomic whose fate
+//! atomic comes home, with its result or with an unknown outcome; a node's task runs; a holder lets go. Which one
+//! is a seed's choice. Messages keep their order within a pair of nodes and nowhere else; an atomic whose outcome
 //! is unknown may have executed at any moment before that is known.
 
 mod judge;
 mod node;
 
 use super::messages::{Epoch, Message};
-use super::{Action, Event, FateUnknown, Home, Word};
+use super::{Action, Event, Home, OutcomeUnknown, Word};
 use crate::locks::{LockKey, Mode, Scheme};
 use crate::transport::Rank;
 use node::{Doing, WorldNode};
@@ -24,7 +24,7 @@ pub(super) const KEY: LockKey = LockKey(77);
 
 /// What a node of the world wants to do, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Request {
     Lock(Mode),
     Try(Mode),
     /// Exclusive first, then shared.
@@ -37,8 +37,8 @@ pub(super) struct Plan {
     /// N-CoSED, or DQNL.
     pub(super) scheme: Scheme,
     /// Each node's requests, by rank; the home is rank 1.
-    pub(super) wishes: Vec<Vec<Wish>>,
-    /// How many atomics may have an unknown fate.
+    pub(super) requests: Vec<Vec<Request>>,
+    /// How many atomics may have an unknown outcome.
     pub(super) faults: u32,
     pub(super) shared_limit: u32,
 }
@@ -68,13 +68,13 @@ enum Operation {
 /// Who hears of an atomic.
 #[derive(Clone)]
 enum Asker {
-    Seat(Rank, Rc<RefCell<Arrival>>),
+    Requester(Rank, Rc<RefCell<Arrival>>),
     Home,
 }
 
 #[derive(Default)]
 struct Arrival {
-    fate: Option<Result<Word, FateUnknown>>,
+    outcome: Option<Result<Word, OutcomeUnknown>>,
     waker: Option<Waker>,
 }
 
@@ -107,7 +107,7 @@ impl Shared {
             | Message::Read { epoch }
             | Message::Grant { epoch }
             | Message::Wait { epoch, .. }
-            | Message::Kick { epoch } => over(epoch),
+            | Message::RetryReset { epoch } => over(epoch),
             _ => false,
         };
         if late {
@@ -147,7 +147,7 @@ pub(super) enum Step {
     Execute(usize),
     /// An atomic's result arrives.
     ComeHome(usize),
-    /// An atomic's fate, whatever it is, becomes unknown.
+    /// An atomic's outcome, whatever it is, becomes unknown.
     Lose(usize),
     /// A node's task runs.
     Run(usize),
@@ -198,10 +198,10 @@ impl World {
     pub(super) fn new(plan: &Plan, seed: u64) -> World {
         let shared = Rc::new(RefCell::new(Shared::default()));
         let nodes = plan
-            .wishes
+            .requests
             .iter()
             .enumerate()
-            .map(|(i, wishes)| WorldNode::new(Rank::from_index(i as u32), wishes.clone(), plan, &shared))
+            .map(|(i, requests)| WorldNode::new(Rank::from_index(i as u32), requests.clone(), plan, &shared))
             .collect();
         let mut choice = Choice::new(seed);
         World {
@@ -210,7 +210,7 @@ impl World {
             home: Home::new(),
             shared,
             words: BTreeMap::new(),
-            sluggish: Sluggish::of(&mut choice, plan.wishes.len()),
+            sluggish: Sluggish::of(&mut choice, plan.requests.len()),
             choice,
             faults_left: plan.faults,
             order: VecDeque::new(),
@@ -304,7 +304,7 @@ impl World {
         if message.is_for_the_home() {
             self.tell_home(Event::Message(from, message));
         } else {
-            self.nodes[to.index()].seat.on_message(from, message);
+            self.nodes[to.index()].requester.on_message(from, message);
         }
     }
 
@@ -316,7 +316,7 @@ impl World {
         match atomic.operation {
             Operation::Swap { compare, swap } if was == compare => {
                 *word = swap;
-                if let Asker::Seat(who, _) = atomic.asker
+                if let Asker::Requester(who, _) = atomic.asker
                     && swap == Word::behind(who, 0)
                     && self.nodes[who.index()].application.queues()
                 {
@@ -333,15 +333,15 @@ impl World {
 
     fn come_home(&mut self, i: usize, lost: bool) {
         let atomic = self.shared.borrow_mut().atomics.remove(i);
-        let fate = match atomic.was {
+        let outcome = match atomic.was {
             Some(was) if !lost => Ok(was),
-            _ => Err(FateUnknown),
+            _ => Err(OutcomeUnknown),
         };
         match atomic.asker {
-            Asker::Home => self.tell_home(Event::Swapped(fate)),
-            Asker::Seat(_, arrival) => {
+            Asker::Home => self.tell_home(Event::Swapped(outcome)),
+            Asker::Requester(_, arrival) => {
                 let mut arrival = arrival.borrow_mut();
-                arrival.fate = Some(fate);
+                arrival.outcome = Some(outcome);
                 if let Some(waker) = arrival.waker.take() {
                     waker.wake();
                 }

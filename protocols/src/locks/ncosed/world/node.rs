@@ -1,9 +1,8 @@
 //! The nodes of the world: their network, their processors, their applications.
 
-use super::{Arrival, Asker, Atomic, KEY, Operation, Plan, Shared, Wish};
-use crate::locks::content::Telling;
+use super::{Arrival, Asker, Atomic, KEY, Operation, Plan, Request, Shared};
 use crate::locks::ncosed::messages::Message;
-use crate::locks::ncosed::{FateUnknown, Refused, Seat, Sharing, Wire, Word};
+use crate::locks::ncosed::{OutcomeUnknown, Refused, Requester, Sharing, Wire, Word};
 use crate::locks::stats::Counters;
 use crate::locks::{LockKey, Mode, Scheme, dqnl};
 use crate::transport::Rank;
@@ -24,14 +23,14 @@ pub(super) struct NodeWire {
 }
 
 impl NodeWire {
-    async fn atomic(&self, at: RemoteSlice, operation: Operation) -> Result<Word, FateUnknown> {
+    async fn atomic(&self, at: RemoteSlice, operation: Operation) -> Result<Word, OutcomeUnknown> {
         let arrival = Rc::new(RefCell::new(Arrival::default()));
-        let asker = Asker::Seat(self.me, Rc::clone(&arrival));
+        let asker = Asker::Requester(self.me, Rc::clone(&arrival));
         self.shared.borrow_mut().atomics.push(Atomic { asker, at, operation, was: None });
         std::future::poll_fn(|cx| {
             let mut arrival = arrival.borrow_mut();
-            match arrival.fate {
-                Some(fate) => Poll::Ready(fate),
+            match arrival.outcome {
+                Some(outcome) => Poll::Ready(outcome),
                 None => {
                     arrival.waker = Some(cx.waker().clone());
                     Poll::Pending
@@ -41,8 +40,6 @@ impl NodeWire {
         .await
     }
 }
-
-impl Telling for NodeWire {}
 
 impl Wire for NodeWire {
     fn me(&self) -> Rank {
@@ -63,11 +60,11 @@ impl Wire for NodeWire {
         at: RemoteSlice,
         compare: Word,
         swap: Word,
-    ) -> Result<Word, FateUnknown> {
+    ) -> Result<Word, OutcomeUnknown> {
         self.atomic(at, Operation::Swap { compare, swap }).await
     }
 
-    async fn fetch_add(&self, _home: Rank, at: RemoteSlice, add: u64) -> Result<Word, FateUnknown> {
+    async fn fetch_add(&self, _home: Rank, at: RemoteSlice, add: u64) -> Result<Word, OutcomeUnknown> {
         self.atomic(at, Operation::Add(add)).await
     }
 
@@ -88,7 +85,7 @@ impl Wake for Flag {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     Thinking,
-    Asking(Wish),
+    Asking(Request),
     Holding(Mode),
 }
 
@@ -103,7 +100,7 @@ pub(super) struct Application {
 impl Application {
     /// Whether it has asked to be queued.
     pub(super) fn queues(&self) -> bool {
-        matches!(self.doing.get(), Doing::Asking(Wish::Lock(_) | Wish::Downgrade))
+        matches!(self.doing.get(), Doing::Asking(Request::Lock(_) | Request::Downgrade))
     }
 
     /// Holds until the world lets go.
@@ -123,7 +120,7 @@ impl Application {
 
 pub(super) struct WorldNode {
     pub(super) rank: Rank,
-    pub(super) seat: Rc<Seat<NodeWire>>,
+    pub(super) requester: Rc<Requester<NodeWire>>,
     pub(super) wire: Rc<NodeWire>,
     pub(super) application: Rc<Application>,
     pub(super) task: Option<Pin<Box<dyn Future<Output = ()>>>>,
@@ -131,13 +128,18 @@ pub(super) struct WorldNode {
 }
 
 impl WorldNode {
-    pub(super) fn new(rank: Rank, wishes: Vec<Wish>, plan: &Plan, shared: &Rc<RefCell<Shared>>) -> WorldNode {
+    pub(super) fn new(
+        rank: Rank,
+        requests: Vec<Request>,
+        plan: &Plan,
+        shared: &Rc<RefCell<Shared>>,
+    ) -> WorldNode {
         let (shared, counters) = (Rc::clone(shared), Counters::default());
         let wire = Rc::new(NodeWire { me: rank, scheme: plan.scheme, shared, counters });
         let home = Rank::from_index(0);
-        let seat = Rc::new(match plan.scheme {
-            Scheme::Dqnl => dqnl::seat(Rc::clone(&wire), KEY, home),
-            _ => Seat::new(Rc::clone(&wire), KEY, home, Sharing::UpTo(plan.shared_limit)),
+        let requester = Rc::new(match plan.scheme {
+            Scheme::Dqnl => dqnl::requester(Rc::clone(&wire), KEY, home),
+            _ => Requester::new(Rc::clone(&wire), KEY, home, Sharing::UpTo(plan.shared_limit)),
         });
         let application = Rc::new(Application {
             doing: Cell::new(Doing::Thinking),
@@ -145,9 +147,9 @@ impl WorldNode {
             judged: Cell::new(false),
             waker: RefCell::new(None),
         });
-        let task = Box::pin(live(Rc::clone(&seat), Rc::clone(&application), wishes));
+        let task = Box::pin(live(Rc::clone(&requester), Rc::clone(&application), requests));
         let awake = Arc::new(Flag(AtomicBool::new(true)));
-        WorldNode { rank, seat, wire, application, task: Some(task), awake }
+        WorldNode { rank, requester, wire, application, task: Some(task), awake }
     }
 
     /// Whether its task has something to do.
@@ -173,14 +175,14 @@ impl WorldNode {
     }
 }
 
-/// A node's life: each wish in turn, held until the world lets go.
-async fn live(seat: Rc<Seat<NodeWire>>, application: Rc<Application>, wishes: Vec<Wish>) {
-    for wish in wishes {
-        application.doing.set(Doing::Asking(wish));
-        let mode = match wish {
-            Wish::Lock(mode) => seat.lock(mode).await.map(Some),
-            Wish::Try(mode) => seat.try_lock(mode).await,
-            Wish::Downgrade => seat.lock(Mode::Exclusive).await.map(Some),
+/// A node's life: each request in turn, held until the world lets go.
+async fn live(requester: Rc<Requester<NodeWire>>, application: Rc<Application>, requests: Vec<Request>) {
+    for request in requests {
+        application.doing.set(Doing::Asking(request));
+        let mode = match request {
+            Request::Lock(mode) => requester.lock(mode).await.map(Some),
+            Request::Try(mode) => requester.try_lock(mode).await,
+            Request::Downgrade => requester.lock(Mode::Exclusive).await.map(Some),
         };
         let mode = match mode {
             Ok(mode) => mode,
@@ -188,17 +190,17 @@ async fn live(seat: Rc<Seat<NodeWire>>, application: Rc<Application>, wishes: Ve
         };
         if let Some(mode) = mode {
             // A try queues behind nobody, so it has no place in the order.
-            application.judged.set(matches!(wish, Wish::Try(_)));
+            application.judged.set(matches!(request, Request::Try(_)));
             application.hold(mode).await;
         }
-        if wish == Wish::Downgrade {
+        if request == Request::Downgrade {
             application.doing.set(Doing::Holding(Mode::Shared));
-            seat.downgrade().await;
+            requester.downgrade().await;
             application.hold(Mode::Shared).await;
         }
         application.doing.set(Doing::Thinking);
         if mode.is_some() {
-            seat.unlock().await;
+            requester.unlock().await;
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What a node has to do with one lock, and how it answers the other nodes: a state machine without I/O.
 //!
-//! The requests themselves are made by [`Seat`](super::seat::Seat), which reads and changes this state between
+//! The requests themselves are made by [`Requester`](super::requester::Requester), which reads and changes this state between
 //! its own steps.
 
-use super::messages::{Epoch, Message, Passed, Report, Stake};
+use super::messages::{Claim, Epoch, Message, Passed, Report};
 use super::word::Word;
 use crate::locks::Mode;
 use crate::transport::Rank;
@@ -37,9 +37,9 @@ pub(crate) enum Role {
     /// It holds.
     Holds(Mode),
     /// It held exclusively, and is becoming one of those who share.
-    Easing,
+    Downgrading,
     /// It held exclusively and hands the lock on.
-    Leaving,
+    Releasing,
 }
 
 /// The next node in the exclusive queue, as it told us.
@@ -64,7 +64,7 @@ pub(crate) enum Taken {
 
 /// A node's side of one lock.
 #[derive(Clone, Debug, Hash)]
-pub(crate) struct Member {
+pub(crate) struct RequesterState {
     home: Rank,
     pub(crate) phase: Phase,
     pub(crate) role: Role,
@@ -83,9 +83,9 @@ pub(crate) struct Member {
     pub(crate) successor: Option<Successor>,
 }
 
-impl Member {
-    pub(crate) fn new(home: Rank) -> Member {
-        Member {
+impl RequesterState {
+    pub(crate) fn new(home: Rank) -> RequesterState {
+        RequesterState {
             home,
             phase: Phase::Unknown,
             role: Role::Idle,
@@ -113,7 +113,7 @@ impl Member {
                 self.phase = Phase::Unknown;
                 Taken::Well
             }
-            Message::Award { epoch } => self.on_award(epoch),
+            Message::GrantAfterRecovery { epoch } => self.on_grant_after_recovery(epoch),
             Message::Freeze { epoch }
             | Message::Read { epoch }
             | Message::Grant { epoch }
@@ -139,7 +139,7 @@ impl Member {
             | Message::Wait { .. }
             | Message::Release { .. }
             | Message::Downgrade { .. }
-            | Message::Kick { .. }
+            | Message::RetryReset { .. }
             | Message::Report { .. } => Taken::OutOfTurn,
         }
     }
@@ -147,7 +147,7 @@ impl Member {
     fn on_opened(&mut self, epoch: Epoch, word: RemoteSlice) -> Taken {
         let awaited = match self.phase {
             Phase::Asked => true,
-            Phase::Frozen => epoch == self.epoch + 1 && matches!(self.role, Role::Idle | Role::Leaving),
+            Phase::Frozen => epoch == self.epoch + 1 && matches!(self.role, Role::Idle | Role::Releasing),
             Phase::Unknown | Phase::Open(_) => false,
         };
         if !awaited {
@@ -167,7 +167,7 @@ impl Member {
             return Taken::OutOfTurn;
         }
         self.arrived.push(from);
-        if matches!(self.role, Role::Easing | Role::Leaving) {
+        if matches!(self.role, Role::Downgrading | Role::Releasing) {
             self.grant_arrived(out);
         }
         Taken::Well
@@ -187,14 +187,14 @@ impl Member {
         self.role = match self.role {
             Role::WantsShared => Role::Holds(Mode::Shared),
             Role::WantsExclusive { .. } => Role::Holds(Mode::Exclusive),
-            Role::Idle | Role::Trying | Role::Holds(_) | Role::Easing | Role::Leaving => {
+            Role::Idle | Role::Trying | Role::Holds(_) | Role::Downgrading | Role::Releasing => {
                 return Taken::OutOfTurn;
             }
         };
         Taken::Well
     }
 
-    fn on_award(&mut self, epoch: Epoch) -> Taken {
+    fn on_grant_after_recovery(&mut self, epoch: Epoch) -> Taken {
         if self.phase != Phase::Frozen || epoch != self.epoch {
             return Taken::OutOfTurn;
         }
@@ -211,7 +211,7 @@ impl Member {
     }
 
     /// An atomic came home. Whether the epoch goes on for us: not if its end was announced meanwhile, and not
-    /// if the atomic's fate is unknown. In both cases it counts as one whose result never came.
+    /// if the atomic's outcome is unknown. In both cases it counts as one whose result never came.
     pub(crate) fn atomic_done(&mut self, known: bool, out: &mut Vec<(Rank, Message)>) -> bool {
         self.atomic_out = false;
         if known && !self.freeze_asked {
@@ -223,14 +223,14 @@ impl Member {
 
     /// Ends the epoch for this node: whatever it had to do with it is now the home's to decide.
     pub(crate) fn report(&mut self, out: &mut Vec<(Rank, Message)>) {
-        let stake = match self.role {
-            Role::Idle | Role::Trying | Role::Leaving => Stake::Nothing,
-            Role::Holds(mode) => Stake::Holds(mode),
-            Role::Easing => Stake::Holds(Mode::Shared),
-            Role::WantsShared => Stake::WantsShared,
-            Role::WantsExclusive { over } => Stake::WantsExclusive { over },
+        let claim = match self.role {
+            Role::Idle | Role::Trying | Role::Releasing => Claim::Nothing,
+            Role::Holds(mode) => Claim::Holds(mode),
+            Role::Downgrading => Claim::Holds(Mode::Shared),
+            Role::WantsShared => Claim::WantsShared,
+            Role::WantsExclusive { over } => Claim::WantsExclusive { over },
         };
-        let report = Report { stake, turn: self.turn, passed: self.passed };
+        let report = Report { claim, turn: self.turn, passed: self.passed };
         self.phase = Phase::Frozen;
         self.forget_queue();
         out.push((self.home, Message::Report { epoch: self.epoch, report }));
@@ -257,8 +257,8 @@ impl Member {
             Role::Trying
             | Role::WantsExclusive { .. }
             | Role::Holds(Mode::Exclusive)
-            | Role::Easing
-            | Role::Leaving => true,
+            | Role::Downgrading
+            | Role::Releasing => true,
             Role::Idle | Role::WantsShared | Role::Holds(Mode::Shared) => false,
         }
     }

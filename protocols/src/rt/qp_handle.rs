@@ -2,7 +2,8 @@
 
 use super::Rt;
 use super::ledger::{QueueId, Side};
-use super::slots::{Lease, Outcome, Posted, Sink, Target};
+use super::slots::{BufferGuard, CompletionSink, Outcome, Posted, Target};
+use super::wait_point::leaf;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,7 +16,7 @@ use weft_verbs::{
 
 struct Inner<V: Verbs> {
     rt: Rt<V>,
-    /// Taken only by the destructor, which must destroy the queue pair before the leases end.
+    /// Taken only by the destructor, which must destroy the queue pair before the guards end.
     qp: Option<V::Qp>,
     id: QueueId,
     /// Which of the runtime's completion queues it uses, and how much of it.
@@ -30,26 +31,26 @@ struct Inner<V: Verbs> {
 /// A reliable connection's queue pair with its slots and its ledger. Clones are the same one; the last drop
 /// destroys the queue pair, and then what was outstanding ends as
 /// [`Failed::Destroyed`](super::Failed::Destroyed).
-pub struct Queue<V: Verbs> {
+pub struct QpHandle<V: Verbs> {
     inner: Rc<Inner<V>>,
 }
 
-impl<V: Verbs> Clone for Queue<V> {
+impl<V: Verbs> Clone for QpHandle<V> {
     fn clone(&self) -> Self {
-        Queue { inner: Rc::clone(&self.inner) }
+        QpHandle { inner: Rc::clone(&self.inner) }
     }
 }
 
 /// Local bytes of a request.
 pub enum Local<'a, V: Verbs> {
-    /// Memory that the slot leases.
-    Lease(Lease<V>),
+    /// Memory that the slot guards.
+    Guarded(BufferGuard<V>),
     /// Bytes that the post copies.
     Inline(&'a [u8]),
 }
 
-impl<V: Verbs> Queue<V> {
-    pub(super) fn create(rt: &Rt<V>, pd: &V::Pd, caps: QpCaps) -> Result<Queue<V>> {
+impl<V: Verbs> QpHandle<V> {
+    pub(super) fn create(rt: &Rt<V>, pd: &V::Pd, caps: QpCaps) -> Result<QpHandle<V>> {
         // One place more than the caller asked for: the marker by which a fenced queue drains.
         let granted = QpCaps { max_send_wr: caps.max_send_wr + 1, ..caps };
         let cqe = granted.max_send_wr + granted.max_recv_wr;
@@ -74,7 +75,7 @@ impl<V: Verbs> Queue<V> {
             signal_every: (caps.max_send_wr / 4).clamp(1, 16),
             fenced: Cell::new(false),
         };
-        Ok(Queue { inner: Rc::new(inner) })
+        Ok(QpHandle { inner: Rc::new(inner) })
     }
 
     /// The queue pair, for transitions and connection management. Posts go through this type.
@@ -90,7 +91,7 @@ impl<V: Verbs> Queue<V> {
         self.inner.id
     }
 
-    /// Whether it was [fenced](Queue::fence).
+    /// Whether it was [fenced](QpHandle::fence).
     pub(super) fn is_fenced(&self) -> bool {
         self.inner.fenced.get()
     }
@@ -111,7 +112,7 @@ impl<V: Verbs> Queue<V> {
     }
 
     /// Send requests that will complete: those up to the last signaled one.
-    pub fn completing(&self) -> usize {
+    pub(crate) fn completing(&self) -> usize {
         let requests = self.inner.rt.inner.requests.borrow();
         let tail = requests.ledgers.unsignaled_tail(self.inner.id) as usize;
         requests.ledgers.sends(self.inner.id) - tail
@@ -130,7 +131,7 @@ impl<V: Verbs> Queue<V> {
 
     /// How many send requests were posted, and how many of them, from the first on without a gap, are known
     /// to have succeeded.
-    pub fn counts(&self) -> (u64, u64) {
+    pub(crate) fn counts(&self) -> (u64, u64) {
         self.inner.rt.inner.requests.borrow().ledgers.counts(self.inner.id)
     }
 
@@ -146,8 +147,14 @@ impl<V: Verbs> Queue<V> {
         self.submit(op, local, self.quiet_flags(), Target::Nobody).map(drop)
     }
 
-    /// As [`Queue::post_quiet`], telling a sink once the end is known.
-    pub fn post_to(&self, sink: &Sink<V>, tag: u64, op: SendOp<'_, V>, local: Local<'_, V>) -> Result<()> {
+    /// As [`QpHandle::post_quiet`], telling a sink once the end is known.
+    pub fn post_to(
+        &self,
+        sink: &CompletionSink<V>,
+        tag: u64,
+        op: SendOp<'_, V>,
+        local: Local<'_, V>,
+    ) -> Result<()> {
         self.submit(op, local, self.quiet_flags(), Target::Sink(sink.clone(), tag)).map(drop)
     }
 
@@ -178,11 +185,11 @@ impl<V: Verbs> Queue<V> {
     ) -> Result<u64> {
         let requests = &self.inner.rt.inner.requests;
         let wr_id = requests.borrow_mut().slots.next_id();
-        let (lease, inline) = match local {
-            Local::Lease(lease) => (lease, None),
-            Local::Inline(bytes) => (Lease::Nothing, Some(bytes)),
+        let (guard, inline) = match local {
+            Local::Guarded(guard) => (guard, None),
+            Local::Inline(bytes) => (BufferGuard::Nothing, Some(bytes)),
         };
-        let sge = lease.sge().map(|sge| [sge]);
+        let sge = guard.sge().map(|sge| [sge]);
         let data = match (&sge, inline) {
             (Some(sge), _) => Payload::Sge(sge),
             (None, Some(bytes)) => Payload::Inline(bytes),
@@ -190,29 +197,29 @@ impl<V: Verbs> Queue<V> {
         };
         self.qp().post_send(&[SendWr { wr_id, op, data, flags }]).map_err(|refused| refused.why)?;
         let mut requests = requests.borrow_mut();
-        let posted = Posted { queue: self.inner.id, side: Side::Send, op: done_as(&op), lease, target };
+        let posted = Posted { queue: self.inner.id, side: Side::Send, op: done_as(&op), guard, target };
         requests.slots.fill(posted);
         requests.ledgers.enter(self.inner.id, Side::Send, wr_id, flags.contains(SendFlags::SIGNALED));
         Ok(wr_id)
     }
 
     /// Makes room in the runtime's books for so many receives, so that posting them does not do it in steps.
-    pub fn reserve_receives(&self, receives: u32) {
+    pub(crate) fn reserve_receives(&self, receives: u32) {
         let mut requests = self.inner.rt.inner.requests.borrow_mut();
         requests.slots.reserve(receives as usize);
         requests.ledgers.reserve_receives(self.inner.id, receives as usize);
     }
 
     /// Posts a receive buffer; the sink is told when a message has filled it, or when it is flushed.
-    pub fn post_recv(&self, sink: &Sink<V>, tag: u64, lease: Lease<V>) -> Result<()> {
+    pub fn post_recv(&self, sink: &CompletionSink<V>, tag: u64, guard: BufferGuard<V>) -> Result<()> {
         let requests = &self.inner.rt.inner.requests;
         let wr_id = requests.borrow_mut().slots.next_id();
-        let sge = lease.sge().map(|sge| [sge]);
+        let sge = guard.sge().map(|sge| [sge]);
         let data = sge.as_ref().map_or(&[][..], |sge| &sge[..]);
         self.qp().post_recv(&[RecvWr { wr_id, data }]).map_err(|refused| refused.why)?;
         let mut requests = requests.borrow_mut();
         let target = Target::Sink(sink.clone(), tag);
-        let posted = Posted { queue: self.inner.id, side: Side::Receive, op: WcOp::Recv, lease, target };
+        let posted = Posted { queue: self.inner.id, side: Side::Receive, op: WcOp::Recv, guard, target };
         requests.slots.fill(posted);
         requests.ledgers.enter(self.inner.id, Side::Receive, wr_id, true);
         Ok(())
@@ -235,11 +242,11 @@ impl<V: Verbs> Queue<V> {
         }
         // The flush of a last, signaled request retires the unsignaled ones before it that had succeeded.
         let marker = SendOp::Send { imm: None };
-        let lease = Local::Lease(Lease::Nothing);
-        self.submit_unchecked(marker, lease, SendFlags::SIGNALED, Target::Nobody).is_ok()
+        let guard = Local::Guarded(BufferGuard::Nothing);
+        self.submit_unchecked(marker, guard, SendFlags::SIGNALED, Target::Nobody).is_ok()
     }
 
-    /// Waits, after [`Queue::fence`], until everything posted has completed or was flushed.
+    /// Waits, after [`QpHandle::fence`], until everything posted has completed or was flushed.
     pub async fn drained(&self) {
         poll_fn(|cx| {
             let mut requests = self.inner.rt.inner.requests.borrow_mut();
@@ -266,7 +273,7 @@ fn done_as<V: Verbs>(op: &SendOp<'_, V>) -> WcOp {
 
 impl<V: Verbs> Drop for Inner<V> {
     fn drop(&mut self) {
-        // First the queue pair, so that no adapter touches the memory; then the leases.
+        // First the queue pair, so that no adapter touches the memory; then the guards.
         self.qp = None;
         let requests = &self.rt.inner.requests;
         let (outstanding, watchers) = requests.borrow_mut().ledgers.close(self.id);
@@ -275,7 +282,7 @@ impl<V: Verbs> Drop for Inner<V> {
         for id in outstanding {
             let effect = match closed {
                 true => requests.borrow_mut().slots.abandon(id),
-                false => requests.borrow_mut().slots.settle(id, Some(Err(super::Failed::Destroyed))),
+                false => requests.borrow_mut().slots.resolve(id, Some(Err(super::Failed::Destroyed))),
             };
             effect.apply();
         }
@@ -284,7 +291,7 @@ impl<V: Verbs> Drop for Inner<V> {
     }
 }
 
-/// Awaits a request's end. Dropping it recalls nothing: the request goes on, and its memory stays leased.
+/// Awaits a request's end. Dropping it recalls nothing: the request goes on, and its memory stays guarded.
 pub struct Pending<V: Verbs> {
     rt: Rt<V>,
     id: u64,
@@ -292,11 +299,14 @@ pub struct Pending<V: Verbs> {
 }
 
 impl<V: Verbs> Future for Pending<V> {
-    type Output = (Outcome, Lease<V>);
+    type Output = (Outcome, BufferGuard<V>);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let end = self.rt.inner.requests.borrow_mut().slots.poll(self.id, cx);
         self.done = end.is_ready();
+        if !self.done {
+            leaf();
+        }
         end
     }
 }

@@ -1,19 +1,20 @@
-//! What explorers are told that tasks know: where they rest and what they still need there, and whether that is all.
+//! What explorers are told that tasks know: where they wait and what they still need there, and whether that is all.
 
-use super::super::content::Digest;
+use super::super::fingerprint::StateHasher;
 use super::*;
 use std::hash::Hash;
+use std::pin::pin;
 
 /// What a runtime tells now, if it can.
 fn now(rt: &Rt<V>) -> Option<u128> {
-    let mut digest = Digest::default();
-    rt.content(&mut digest).then(|| digest.whole())
+    let mut digest = StateHasher::default();
+    rt.fingerprint(&mut digest).then(|| digest.whole())
 }
 
 /// A node to which an explorer listens, with tasks that have run until all of them wait.
 fn node(start: impl FnOnce(&Rt<V>)) -> Bench {
     let mut bench = Bench::new(Wait::Poll);
-    bench.rt.tell_content();
+    bench.rt.note_waits();
     start(&bench.rt);
     bench.settle();
     bench
@@ -23,18 +24,21 @@ fn told(start: impl FnOnce(&Rt<V>)) -> Option<u128> {
     now(&node(start).rt)
 }
 
-/// Rests for good in a function that knows something.
-async fn rests_within(rt: &Rt<V>, what: impl Hash) {
-    let frame = rt.frame();
-    frame.knows(what);
-    let _rest = rt.rest();
-    pending::<()>().await;
+/// Waits for good, for something that is told elsewhere.
+async fn ever() {
+    let (_sender, answer) = oneshot::<()>();
+    let _ = answer.at(()).await;
 }
 
-/// A task that rests for good, and knows something.
-fn rests(rt: &Rt<V>, what: impl Hash + 'static) {
-    let own = rt.clone();
-    rt.spawn(async move { rests_within(&own, what).await });
+/// A task that waits for good, and knows something.
+fn waits(rt: &Rt<V>, what: impl Hash + 'static) {
+    rt.spawn(async move { ever().at(what).await });
+}
+
+fn differ(all: &[Option<u128>]) {
+    for (i, one) in all.iter().enumerate() {
+        assert!(one.is_some() && !all[..i].contains(one), "{i}: {all:x?}");
+    }
 }
 
 #[test]
@@ -43,35 +47,26 @@ fn a_task_is_known_by_what_each_of_its_functions_says_in_their_order() {
         told(|rt| {
             let own = rt.clone();
             rt.spawn(async move {
-                let frame = own.frame();
-                frame.knows("forgotten when it says something else");
-                frame.knows(outer);
-                rests_within(&own, inner).await;
+                own.yield_now().at("forgotten when it says something else").await;
+                async { ever().at(inner).await }.at(outer).await;
             });
         })
     };
     let all = [(1, 2), (2, 1), (1, 1), (2, 2)].map(|(outer, inner)| nested(outer, inner));
-    for (i, one) in all.iter().enumerate() {
-        assert!(one.is_some() && !all[..i].contains(one), "{all:x?}");
-    }
+    differ(&all);
     assert_eq!(nested(1, 2), all[0]);
-    assert_ne!(told(|rt| rests(rt, 1u32)), told(|rt| rests(rt, 2u32)));
+    differ(&[told(|rt| waits(rt, 1u32)), told(|rt| waits(rt, 2u32))]);
 }
 
 #[test]
 fn a_function_that_has_returned_says_nothing_any_more() {
-    let plain = told(|rt| rests(rt, 1u32));
+    let plain = told(|rt| waits(rt, 1u32));
     let after_another = told(|rt| {
         let own = rt.clone();
         rt.spawn(async move {
-            let called = async {
-                let frame = own.frame();
-                frame.knows("gone");
-                let _rest = own.rest();
-                own.yield_now().await;
-            };
-            called.await;
-            rests_within(&own, 1u32).await;
+            async { own.yield_now().at("gone").await }.at("gone, too").await;
+            std::future::ready(()).at("never waited").await;
+            ever().at(1u32).await;
         });
     });
     assert_eq!(after_another, plain);
@@ -79,25 +74,16 @@ fn a_function_that_has_returned_says_nothing_any_more() {
 
 #[test]
 fn tasks_are_told_in_no_order_and_as_many_as_know_something() {
-    let all = |known: &[u32]| told(|rt| known.iter().for_each(|&what| rests(rt, what)));
+    let all = |known: &[u32]| told(|rt| known.iter().for_each(|&what| waits(rt, what)));
     assert_eq!(all(&[1, 2]), all(&[2, 1]));
     let different: [&[u32]; 6] = [&[], &[1], &[1, 1], &[2, 2], &[1, 2], &[1, 1, 1]];
     let different = different.map(all);
-    for (i, one) in different.iter().enumerate() {
-        assert!(one.is_some() && !different[..i].contains(one), "{different:x?}");
-    }
-    // Which of those that wait for work gets it, and how many there are, is all the same.
-    let waits = |rt: &Rt<V>| {
-        let own = rt.clone();
-        rt.spawn(async move {
-            let _rest = own.rest();
-            pending::<()>().await;
-        });
-    };
+    differ(&different);
+    // It makes no difference which of those that wait for work gets it, and how many there are.
     let with_idle = |idle| {
         told(|rt| {
-            (0..idle).for_each(|_| waits(rt));
-            rests(rt, 1u32);
+            (0..idle).for_each(|_| waits(rt, ()));
+            waits(rt, 1u32);
         })
     };
     assert_eq!((with_idle(1), with_idle(3)), (different[1], different[1]));
@@ -105,65 +91,90 @@ fn tasks_are_told_in_no_order_and_as_many_as_know_something() {
 
 #[test]
 fn a_task_that_has_ended_is_nobody() {
-    let plain = told(|rt| rests(rt, 1u32));
+    let plain = told(|rt| waits(rt, 1u32));
     let beside_others = told(|rt| {
         drop(rt.spawn(async {}));
-        rests(rt, 1u32);
+        waits(rt, 1u32);
         drop(rt.spawn(async {}));
     });
     assert!(plain.is_some() && beside_others == plain);
 }
 
-#[test]
-fn of_a_task_that_waits_without_a_rest_nothing_is_assumed() {
-    let waiting = |frame: bool, rest: bool, then: bool| {
-        told(|rt| {
-            rests(rt, 1u32);
-            let own = rt.clone();
-            rt.spawn(async move {
-                let around = frame.then(|| own.frame());
-                if let Some(frame) = &around {
-                    frame.knows(7u32);
-                }
-                let resting = rest.then(|| own.rest());
-                if then {
-                    // Within the rest, something more is known: then it was none.
-                    rests_within(&own, 8u32).await;
-                }
-                pending::<()>().await;
-                drop(resting);
-            });
-        })
-    };
-    assert_eq!((waiting(false, false, false), waiting(true, false, false)), (None, None));
-    assert_eq!(waiting(true, true, true), None);
-    assert!(waiting(true, true, false).is_some() && waiting(false, true, false).is_some());
+/// Whether a node can be told beside whose tasks there is another one, and how many of them say nothing.
+fn beside(start: impl FnOnce(&Rt<V>)) -> (bool, usize) {
+    let bench = node(|rt| {
+        waits(rt, 1u32);
+        start(rt);
+    });
+    (now(&bench.rt).is_some(), bench.rt.silent_tasks())
 }
 
 #[test]
-fn a_future_written_by_hand_says_at_once_what_it_knows_and_that_it_rests() {
-    let says = |what: Vec<Option<u32>>| {
-        told(|rt| {
-            let own = rt.clone();
-            rt.spawn(poll_fn(move |_| {
-                what.iter().for_each(|&what| own.notes().set(what));
+fn of_a_task_that_says_nothing_nothing_is_assumed_and_it_is_counted() {
+    let (_sender, answer) = oneshot::<()>();
+    let silent = beside(|rt| drop(rt.spawn(answer)));
+    assert_eq!(silent, (false, 1));
+    assert_eq!(beside(|rt| waits(rt, 7u32)), (true, 0));
+    let ready = node(|rt| waits(rt, 1u32));
+    ready.rt.spawn(async {});
+    assert_eq!(ready.rt.silent_tasks(), 0, "it does not wait");
+}
+
+#[test]
+fn a_task_that_waits_for_what_nobody_tells_or_for_two_things_cannot_be_told() {
+    let unknown = beside(|rt| drop(rt.spawn(async { pending::<()>().at(7u32).await })));
+    assert_eq!(unknown, (false, 0));
+    let two = beside(|rt| {
+        rt.spawn(async {
+            let (mut one, mut other) = (pin!(ever().at(7u32)), pin!(ever().at(8u32)));
+            poll_fn(|cx| {
+                let _ = (one.as_mut().poll(cx), other.as_mut().poll(cx));
                 Poll::<()>::Pending
-            }));
-        })
-    };
-    assert_eq!(says(vec![Some(1)]), told(|rt| rests(rt, 1u32)));
-    assert_eq!(says(vec![Some(2), None, Some(1)]), says(vec![Some(1)]), "the last word counts");
-    assert_ne!(says(vec![Some(2)]), says(vec![Some(1)]));
-    assert_eq!(says(vec![Some(1), None]), None);
+            })
+            .await;
+        });
+    });
+    assert_eq!(two, (false, 0));
+}
+
+/// A state machine written by hand, which is polled once for each thing that it says.
+fn says(what: &'static [Option<u32>]) -> Option<u128> {
+    let mut bench = Bench::new(Wait::Poll);
+    bench.rt.note_waits();
+    let (wakers, mut rest) = (Rc::new(RefCell::new(Vec::new())), what.iter().copied());
+    let own = Rc::clone(&wakers);
+    bench.rt.spawn(poll_fn(move |cx| {
+        own.borrow_mut().push(cx.waker().clone());
+        if let Some(knows) = rest.next().flatten() {
+            leaf_at(knows);
+        }
+        Poll::<()>::Pending
+    }));
+    for _ in what {
+        bench.settle();
+        let now = now(&bench.rt);
+        if wakers.borrow().len() == what.len() {
+            return now;
+        }
+        wakers.borrow()[0].wake_by_ref();
+    }
+    None
+}
+
+#[test]
+fn a_state_machine_written_by_hand_says_what_it_knows_each_time() {
+    let plain = says(&[Some(1)]);
+    differ(&[plain, says(&[Some(2)])]);
+    assert_eq!(says(&[Some(2), None, Some(1)]), plain, "the last word counts");
+    assert_eq!(says(&[Some(1), None]), None);
 }
 
 #[test]
 fn nothing_is_told_that_nobody_asked_for() {
     let mut bench = Bench::new(Wait::Poll);
-    rests(&bench.rt, 1u32);
-    let own = bench.rt.clone();
-    bench.rt.spawn(poll_fn(move |_| {
-        own.notes().set(Some(1u32));
+    waits(&bench.rt, 1u32);
+    bench.rt.spawn(poll_fn(|_| {
+        leaf_at(1u32);
         Poll::<()>::Pending
     }));
     bench.settle();
@@ -172,26 +183,22 @@ fn nothing_is_told_that_nobody_asked_for() {
 
 #[test]
 fn a_node_with_something_to_do_or_to_wait_for_cannot_be_told() {
-    let quiet = node(|rt| rests(rt, 1u32));
+    let quiet = node(|rt| waits(rt, 1u32));
     assert!(now(&quiet.rt).is_some());
     quiet.rt.spawn(async {});
     assert_eq!(now(&quiet.rt), None, "a task is ready");
     let sleeping = told(|rt| {
         let own = rt.clone();
-        rt.spawn(async move {
-            let _rest = own.rest();
-            own.sleep(Nanos(10)).await;
-        });
+        rt.spawn(async move { own.sleep(Nanos(10)).at(()).await });
     });
     assert_eq!(sleeping, None, "a task waits for a time");
     let yielding = |tasks| {
         let mut bench = Bench::new(Wait::Poll);
-        bench.rt.tell_content();
+        bench.rt.note_waits();
         for _ in 0..tasks {
             let own = bench.rt.clone();
             bench.rt.spawn(async move {
-                let _rest = own.rest();
-                own.yield_now().await;
+                own.yield_now().at(()).await;
                 pending::<()>().await;
             });
         }
@@ -199,8 +206,8 @@ fn a_node_with_something_to_do_or_to_wait_for_cannot_be_told() {
         now(&bench.rt)
     };
     let one = yielding(1);
-    assert!(one.is_some() && one != yielding(0), "who goes on with the next step is known");
-    assert_eq!(yielding(2), None, "of two it is not known who comes first");
+    assert!(one.is_some() && one != yielding(0), "it is known who goes on with the next step");
+    assert_eq!(yielding(2), None, "it is not known which of two goes first");
     let idle = node(|_| {});
     idle.rt.inner.executor.wake_when_idle(std::task::Waker::noop());
     assert_eq!(now(&idle.rt), None, "a task waits for the others to rest");
@@ -209,7 +216,7 @@ fn a_node_with_something_to_do_or_to_wait_for_cannot_be_told() {
 #[test]
 fn a_runtime_is_known_by_its_completion_queues_and_by_how_far_it_is_with_arming() {
     let mut bench = Bench::new(Wait::Notify);
-    bench.rt.tell_content();
+    bench.rt.note_waits();
     let mut seen = vec![now(&bench.rt)];
     let mut look = |bench: &Bench, what: &str| {
         let now = now(&bench.rt);
@@ -240,7 +247,7 @@ fn a_runtime_is_known_by_its_completion_queues_and_by_how_far_it_is_with_arming(
     // Armed before it waits, and not looked at since: its next step looks, and does not sleep.
     let armed = |looked: bool| {
         let mut bench = Bench::with(RtConfig { one_by_one: true, ..RtConfig::default() });
-        bench.rt.tell_content();
+        bench.rt.note_waits();
         let _queue = bench.queue(4, 4);
         assert_eq!(bench.program.step(), Park::Again);
         if !looked {
@@ -255,7 +262,7 @@ fn a_runtime_is_known_by_its_completion_queues_and_by_how_far_it_is_with_arming(
     assert_ne!(armed(true), armed(false));
 
     let driven = Bench::new(Wait::Notify);
-    driven.rt.tell_content();
+    driven.rt.note_waits();
     let _queue = driven.queue(4, 4);
     let before = now(&driven.rt);
     driven.rt.arm().expect("the fake device obeys");

@@ -1,6 +1,6 @@
 //! What explorers are told that a runtime knows: as much as what it does next depends on, and nothing else.
 
-use super::super::content::{Digest, Unseen};
+use super::super::fingerprint::{AdapterState, StateHasher};
 use super::*;
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -14,7 +14,7 @@ struct Held {
     bytes: Option<u32>,
 }
 
-impl Unseen for Held {
+impl AdapterState for Held {
     fn unended_sends(&self, _qp: QpNum) -> u32 {
         self.sends
     }
@@ -25,20 +25,20 @@ impl Unseen for Held {
 }
 
 fn digest(of: impl Hash) -> u128 {
-    let mut digest = Digest::default();
+    let mut digest = StateHasher::default();
     of.hash(&mut digest);
     digest.whole()
 }
 
-fn content(of: &Lease<V>, range: Range<u32>) -> u128 {
-    let mut digest = Digest::default();
-    of.content(range, &mut digest);
+fn content(of: &BufferGuard<V>, range: Range<u32>) -> u128 {
+    let mut digest = StateHasher::default();
+    of.hash_bytes(range, &mut digest);
     digest.whole()
 }
 
-fn known(queue: &Queue<V>, held: Held) -> u128 {
-    let mut digest = Digest::default();
-    queue.content(&held, &mut digest);
+fn known(queue: &QpHandle<V>, held: Held) -> u128 {
+    let mut digest = StateHasher::default();
+    queue.fingerprint(&held, &mut digest);
     digest.whole()
 }
 
@@ -58,7 +58,7 @@ fn each_half_of_a_digest_tells_words_their_order_and_their_number_apart() {
     let high: BTreeSet<u64> = all.iter().map(|digest| (digest >> 64) as u64).collect();
     // One pair is written twice: (8, 7).
     assert_eq!((low.len(), high.len()), (all.len() - 1, all.len() - 1));
-    let mut finished = Digest::default();
+    let mut finished = StateHasher::default();
     7u64.hash(&mut finished);
     assert_eq!(finished.finish(), digest(7u64) as u64);
 }
@@ -80,7 +80,7 @@ fn each_bit_of_a_digest_is_set_as_often_as_not() {
 #[test]
 fn numbers_of_every_width_and_the_last_bytes_of_a_slice_are_told() {
     let written = |bytes: &[u8]| {
-        let mut digest = Digest::default();
+        let mut digest = StateHasher::default();
         digest.write(bytes);
         digest.whole()
     };
@@ -102,18 +102,18 @@ fn a_lease_is_known_by_the_bytes_asked_for_wherever_they_are() {
     let bytes: Vec<u8> = (0..150).collect();
     let shifted: Vec<u8> = [9; 40].into_iter().chain(bytes.iter().copied()).collect();
     let (here, there) = (region(&bench, &bytes), region(&bench, &shifted));
-    let lease = |mr: &Fake, at| Lease::Range { mr: mr.clone(), at, len: 150 };
-    let before = content(&lease(&here, 0), 0..150);
-    let none = Lease::<V>::Range { mr: here.clone(), at: 3, len: 0 };
-    assert_eq!((lease(&here, 0).len(), none.len(), Lease::<V>::Nothing.len()), (150, 0, 0));
-    assert!(none.is_empty() && Lease::<V>::Nothing.is_empty() && !lease(&here, 0).is_empty());
-    assert_eq!(content(&lease(&there, 40), 0..150), before);
-    assert_eq!(content(&lease(&here, 0), 0..1_000), before, "it has no more");
-    assert_ne!(content(&lease(&there, 39), 0..150), before);
+    let guard = |mr: &Fake, at| BufferGuard::Range { mr: mr.clone(), at, len: 150 };
+    let before = content(&guard(&here, 0), 0..150);
+    let none = BufferGuard::<V>::Range { mr: here.clone(), at: 3, len: 0 };
+    assert_eq!((guard(&here, 0).len(), none.len(), BufferGuard::<V>::Nothing.len()), (150, 0, 0));
+    assert!(none.is_empty() && BufferGuard::<V>::Nothing.is_empty() && !guard(&here, 0).is_empty());
+    assert_eq!(content(&guard(&there, 40), 0..150), before);
+    assert_eq!(content(&guard(&here, 0), 0..1_000), before, "it has no more");
+    assert_ne!(content(&guard(&there, 39), 0..150), before);
     for at in [0, 63, 64, 127, 128, 149] {
         here.write(at, &[255]).expect("within");
-        assert_ne!(content(&lease(&here, 0), 0..150), before, "byte {at}");
-        assert_eq!(content(&lease(&here, 0), 0..at as u32), content(&lease(&there, 40), 0..at as u32));
+        assert_ne!(content(&guard(&here, 0), 0..150), before, "byte {at}");
+        assert_eq!(content(&guard(&here, 0), 0..at as u32), content(&guard(&there, 40), 0..at as u32));
         here.write(at, &bytes[at..at + 1]).expect("within");
     }
 }
@@ -126,7 +126,7 @@ fn a_queue_is_known_by_what_it_owes_and_by_who_watches() {
     let mut seen = vec![now(0)];
     let pending = queue.post(SEND, nothing()).expect("room");
     seen.push(now(1));
-    queue.post_recv(&Sink::new(), 7, Lease::Nothing).expect("room");
+    queue.post_recv(&CompletionSink::new(), 7, BufferGuard::Nothing).expect("room");
     seen.push(now(1));
     queue.watch_sends(&Context::from_waker(Waker::noop()));
     seen.push(now(1));
@@ -141,7 +141,9 @@ fn of_a_receive_buffer_what_has_arrived_is_known_and_no_more() {
     let bench = Bench::new(Wait::Poll);
     let queue = bench.queue(4, 4);
     let buffer = region(&bench, &[1; 16]);
-    queue.post_recv(&Sink::new(), 7, Lease::Range { mr: buffer.clone(), at: 0, len: 16 }).expect("room");
+    queue
+        .post_recv(&CompletionSink::new(), 7, BufferGuard::Range { mr: buffer.clone(), at: 0, len: 16 })
+        .expect("room");
     let with = |bytes| known(&queue, Held { sends: 0, bytes });
     let (nothing, five) = (with(None), with(Some(5)));
     buffer.write(5, &[2]).expect("within");
@@ -154,10 +156,10 @@ fn of_a_receive_buffer_what_has_arrived_is_known_and_no_more() {
 /// What each way of using a queue leaves outstanding there.
 #[test]
 fn a_queue_is_known_by_each_thing_that_decides_how_its_requests_end() {
-    type Use = fn(&Queue<V>, &Fake);
+    type Use = fn(&QpHandle<V>, &Fake);
     const AT: RemoteSlice = RemoteSlice { addr: 0, len: 8, rkey: 0 };
     const READ: SendOp<'static, V> = SendOp::Read { from: AT };
-    let quiet = |queue: &Queue<V>, op| queue.post_quiet(op, nothing()).expect("room");
+    let quiet = |queue: &QpHandle<V>, op| queue.post_quiet(op, nothing()).expect("room");
     let uses: Vec<(Use, usize)> = vec![
         (|_, _| {}, 0),
         (|queue, _| queue.post_quiet(SEND, nothing()).expect("room"), 1),
@@ -185,24 +187,24 @@ fn a_queue_is_known_by_each_thing_that_decides_how_its_requests_end() {
             },
             1,
         ),
-        (|queue, _| queue.post_to(&Sink::new(), 1, SEND, nothing()).expect("room"), 1),
-        (|queue, _| queue.post_to(&Sink::new(), 2, SEND, nothing()).expect("room"), 1),
+        (|queue, _| queue.post_to(&CompletionSink::new(), 1, SEND, nothing()).expect("room"), 1),
+        (|queue, _| queue.post_to(&CompletionSink::new(), 2, SEND, nothing()).expect("room"), 1),
         (
             |queue, mr| {
-                let lease = Lease::Range { mr: mr.clone(), at: 0, len: 8 };
-                queue.post_quiet(SEND, Local::Lease(lease)).expect("room");
+                let guard = BufferGuard::Range { mr: mr.clone(), at: 0, len: 8 };
+                queue.post_quiet(SEND, Local::Guarded(guard)).expect("room");
             },
             1,
         ),
         (
             |queue, mr| {
-                let lease = Lease::Range { mr: mr.clone(), at: 0, len: 16 };
-                queue.post_quiet(SEND, Local::Lease(lease)).expect("room");
+                let guard = BufferGuard::Range { mr: mr.clone(), at: 0, len: 16 };
+                queue.post_quiet(SEND, Local::Guarded(guard)).expect("room");
             },
             1,
         ),
-        (|queue, _| queue.post_recv(&Sink::new(), 1, Lease::Nothing).expect("room"), 1),
-        (|queue, _| queue.post_recv(&Sink::new(), 2, Lease::Nothing).expect("room"), 1),
+        (|queue, _| queue.post_recv(&CompletionSink::new(), 1, BufferGuard::Nothing).expect("room"), 1),
+        (|queue, _| queue.post_recv(&CompletionSink::new(), 2, BufferGuard::Nothing).expect("room"), 1),
         (
             |queue, _| [SEND, READ].into_iter().for_each(|op| queue.post_quiet(op, nothing()).expect("room")),
             2,
@@ -214,7 +216,7 @@ fn a_queue_is_known_by_each_thing_that_decides_how_its_requests_end() {
         (|queue, _| queue.watch_sends(&Context::from_waker(Waker::noop())), 0),
         (
             |queue, _| {
-                queue.post_recv(&Sink::new(), 1, Lease::Nothing).expect("room");
+                queue.post_recv(&CompletionSink::new(), 1, BufferGuard::Nothing).expect("room");
                 let drained = std::pin::pin!(queue.drained());
                 assert!(drained.poll(&mut Context::from_waker(Waker::noop())).is_pending());
             },
@@ -227,8 +229,8 @@ fn a_queue_is_known_by_each_thing_that_decides_how_its_requests_end() {
         // Whatever names and places requests of another queue have taken.
         (0..before).for_each(|_| quiet(&another, SEND));
         usage(&queue, &mr);
-        let mut digest = Digest::default();
-        assert_eq!(queue.content(&Held { sends: 2, bytes: None }, &mut digest), *count);
+        let mut digest = StateHasher::default();
+        assert_eq!(queue.fingerprint(&Held { sends: 2, bytes: None }, &mut digest), *count);
         assert_eq!(bench.rt.requests_known(), count + before as usize);
         digest.whole()
     };
@@ -272,8 +274,8 @@ fn of_the_memory_of_sends_the_results_of_those_that_ended_are_known() {
         let bench = Bench::new(Wait::Poll);
         let (queue, memory) = (bench.queue(16, 4), region(&bench, &[0; 24]));
         for at in [0, 8, 16] {
-            let lease = Lease::Range { mr: memory.clone(), at, len: 8 };
-            queue.post_quiet(op, Local::Lease(lease)).expect("room");
+            let guard = BufferGuard::Range { mr: memory.clone(), at, len: 8 };
+            queue.post_quiet(op, Local::Guarded(guard)).expect("room");
         }
         for sends in 0..=4 {
             let now = || known(&queue, Held { sends, bytes: None });

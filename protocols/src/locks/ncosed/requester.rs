@@ -1,17 +1,17 @@
 //! A node's requests for one lock, and what they have in common. The steps of the exclusive ones are in
 //! [`exclusive`](super::exclusive); those of the shared ones are short, and here.
 
-use super::member::{Member, Phase, Role, Successor, Taken};
+use super::exclusive::Afterwards;
 use super::messages::{Epoch, Message};
+use super::requester_state::{Phase, RequesterState, Role, Successor, Taken};
 use super::word::Word;
-use super::{FateUnknown, Wire};
+use super::{OutcomeUnknown, Wire};
 use crate::locks::stats::bump;
 use crate::locks::{LockKey, Mode};
-use crate::rt::Frame;
+use crate::rt::WaitPoint;
 use crate::rt::sync::Signal;
 use crate::transport::Rank;
-use std::cell::RefCell;
-use std::hash::{Hash, Hasher};
+use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 use weft_verbs::RemoteSlice;
 
@@ -49,9 +49,9 @@ impl Sharing {
     }
 }
 
-/// Where a request waits, and what it still knows there besides the member's state: for explorers.
+/// Where a request waits, and what it still needs there besides the requester's state.
 #[derive(Clone, Copy, Hash)]
-pub(super) enum At {
+pub(super) enum Step {
     Opening(Mode),
     Locking(Mode),
     Reported(Mode),
@@ -64,25 +64,25 @@ pub(super) enum At {
         tried: u32,
     },
     Alone,
-    Leaving,
-    Easing,
+    Releasing,
+    Downgrading,
     /// A compare-and-swap of the word seen, by which an exclusive request enters the queue.
     Entering {
         seen: Word,
     },
     ServingBefore {
         next: Successor,
-        stays: u32,
+        then: Afterwards,
     },
     Passing {
         shared: u32,
-        stays: u32,
+        then: Afterwards,
     },
     Following {
         shared: u32,
-        stays: u32,
+        then: Afterwards,
     },
-    Kicked {
+    AskedRetry {
         shared: u32,
     },
     Epoch(Epoch),
@@ -100,39 +100,35 @@ pub(super) enum At {
 /// How many guesses a try makes at a count of shared holders that others keep changing.
 const TRIES: u32 = 4;
 
-/// A node's place in the queue of one lock. It has one request at a time.
-pub(crate) struct Seat<W: Wire> {
+/// A node's requests for one lock. There is one at a time.
+pub(crate) struct Requester<W: Wire> {
     wire: Rc<W>,
     key: LockKey,
     pub(super) home: Rank,
     pub(super) me: Rank,
     sharing: Sharing,
-    pub(super) member: RefCell<Member>,
+    pub(super) state: RefCell<RequesterState>,
     changed: Signal,
 }
 
-impl<W: Wire> Seat<W> {
-    pub(crate) fn new(wire: Rc<W>, key: LockKey, home: Rank, sharing: Sharing) -> Seat<W> {
+impl<W: Wire> Requester<W> {
+    pub(crate) fn new(wire: Rc<W>, key: LockKey, home: Rank, sharing: Sharing) -> Requester<W> {
         let me = wire.me();
-        let member = RefCell::new(Member::new(home));
-        Seat { wire, key, home, me, sharing, member, changed: Signal::new() }
+        let state = RefCell::new(RequesterState::new(home));
+        Requester { wire, key, home, me, sharing, state, changed: Signal::new() }
     }
 
     /// Takes the lock, however long that takes, and says how it is held.
     pub(crate) async fn lock(&self, mode: Mode) -> Result<Mode, Refused> {
         let mode = self.sharing.grants(mode);
-        let frame = self.wire.frame();
-        frame.knows(At::Opening(mode));
-        self.opened().await?;
-        frame.knows(At::Locking(mode));
+        self.opened().at(Step::Opening(mode)).await?;
         let attempt = match mode {
-            Mode::Exclusive => self.lock_exclusive().await,
-            Mode::Shared => self.lock_shared().await,
+            Mode::Exclusive => self.lock_exclusive().at(Step::Locking(mode)).await,
+            Mode::Shared => self.lock_shared().at(Step::Locking(mode)).await,
         };
         if attempt == Err(Frozen) {
             // We have reported that we want it, and the home grants what was reported.
-            frame.knows(At::Reported(mode));
-            self.until_held().await;
+            self.until_held().at(Step::Reported(mode)).await;
         }
         Ok(mode)
     }
@@ -140,9 +136,7 @@ impl<W: Wire> Seat<W> {
     /// 3.2.2, locking protocol, and 3.2.4.
     async fn lock_shared(&self) -> Result<(), Frozen> {
         self.set_role(Role::WantsShared);
-        let frame = self.wire.frame();
-        frame.knows(At::Adding);
-        let was = self.fetch_add(Word::ONE_SHARED).await?; // step 1
+        let was = self.fetch_add(Word::ONE_SHARED).at(Step::Adding).await?; // step 1
         let epoch = self.epoch();
         match was.tail() {
             None => self.set_role(Role::Holds(Mode::Shared)), // step 2
@@ -152,8 +146,7 @@ impl<W: Wire> Seat<W> {
             // Long before the count can carry into the tail: end the epoch, and begin a word at zero.
             self.report();
         }
-        frame.knows(At::Queued);
-        self.granted().await // 3.2.4, step 3
+        self.granted().at(Step::Queued).await // 3.2.4, step 3
     }
 
     /// Takes the lock if that needs nobody else, and says how it is held.
@@ -162,13 +155,10 @@ impl<W: Wire> Seat<W> {
         if self.phase() == Phase::Frozen {
             return Ok(None);
         }
-        let frame = self.wire.frame();
-        frame.knows(At::OpeningToTry(mode));
-        self.opened().await?;
-        frame.knows(At::Trying(mode));
+        self.opened().at(Step::OpeningToTry(mode)).await?;
         let taken = match mode {
-            Mode::Exclusive => self.try_exclusive().await,
-            Mode::Shared => self.try_shared().await,
+            Mode::Exclusive => self.try_exclusive().at(Step::Trying(mode)).await,
+            Mode::Shared => self.try_shared().at(Step::Trying(mode)).await,
         };
         let taken = taken.unwrap_or(false);
         // What a freeze interrupted was reported as nothing, and is nothing.
@@ -179,11 +169,10 @@ impl<W: Wire> Seat<W> {
     /// By compare-and-swap: a fetch-and-add cannot be taken back when it finds an exclusive holder.
     async fn try_shared(&self) -> Result<bool, Frozen> {
         self.set_role(Role::Trying);
-        let frame = self.wire.frame();
         let mut seen = Word::FREE;
         for tried in 0..TRIES {
-            frame.knows(At::Guessing { seen, tried });
-            let was = self.compare_swap(seen, Word::shared_only(seen.shared() + 1)).await?;
+            let one_more = Word::shared_only(seen.shared() + 1);
+            let was = self.compare_swap(seen, one_more).at(Step::Guessing { seen, tried }).await?;
             if was == seen {
                 return Ok(true);
             }
@@ -204,11 +193,9 @@ impl<W: Wire> Seat<W> {
             self.set_role(Role::Idle);
             self.send(self.home, Message::Release { epoch });
         } else {
-            self.set_role(Role::Leaving);
+            self.set_role(Role::Releasing);
             // Frozen meanwhile: then those behind us have reported, and the home grants them.
-            let frame = self.wire.frame();
-            frame.knows(At::Leaving);
-            let _ = self.step_aside(0).await;
+            let _ = self.unlock_exclusive(Afterwards::Releases).at(Step::Releasing).await;
             self.set_role(Role::Idle);
         }
     }
@@ -223,19 +210,17 @@ impl<W: Wire> Seat<W> {
             let epoch = self.epoch();
             self.send(self.home, Message::Downgrade { epoch });
         } else {
-            self.set_role(Role::Easing);
+            self.set_role(Role::Downgrading);
             // Frozen meanwhile: then we have reported that we share.
-            let frame = self.wire.frame();
-            frame.knows(At::Easing);
-            let _ = self.step_aside(1).await;
+            let _ = self.unlock_exclusive(Afterwards::Shares).at(Step::Downgrading).await;
         }
         self.set_role(Role::Holds(Mode::Shared));
     }
 
-    /// Takes a message for this seat.
+    /// Takes a message for this requester.
     pub(crate) fn on_message(&self, from: Rank, message: Message) {
         let mut out = Vec::new();
-        let taken = self.member.borrow_mut().on_message(from, message, &mut out);
+        let taken = self.state.borrow_mut().on_message(from, message, &mut out);
         match taken {
             Taken::Well => self.changed.notify(),
             Taken::Stale => bump(&self.wire.counters().stale_messages),
@@ -244,73 +229,60 @@ impl<W: Wire> Seat<W> {
         self.send_all(out);
     }
 
-    /// What it knows, for explorers; where its request stands is told by the task that makes it.
-    pub(crate) fn content(&self, to: &mut impl Hasher) {
-        self.member.borrow().hash(to);
-    }
-
-    /// See [`Rt::frame`](crate::rt::Rt::frame); it says an [`At`].
-    pub(super) fn frame(&self) -> Frame<'_> {
-        self.wire.frame()
+    /// All that it knows, for explorers; where its request stands is said by the task that makes it.
+    pub(crate) fn state(&self) -> Ref<'_, RequesterState> {
+        self.state.borrow()
     }
 
     /// Whether the node has anything to do with the lock.
     pub(crate) fn is_taken(&self) -> bool {
-        let member = self.member.borrow();
-        member.role != Role::Idle || member.atomic_out
+        let state = self.state.borrow();
+        state.role != Role::Idle || state.atomic_out
     }
 
-    // Waiting, for a change of the member's state.
+    // Waiting, for a change of the state.
 
     async fn opened(&self) -> Result<(), Refused> {
         if self.phase() == Phase::Unknown {
-            self.member.borrow_mut().phase = Phase::Asked;
+            self.state.borrow_mut().phase = Phase::Asked;
             self.send(self.home, Message::Open);
         }
-        let rest = self.wire.rest();
-        self.changed.until(|| matches!(self.phase(), Phase::Open(_) | Phase::Unknown)).await;
-        drop(rest);
+        self.changed.until(|| matches!(self.phase(), Phase::Open(_) | Phase::Unknown)).at(()).await;
         if self.phase() == Phase::Unknown { Err(Refused) } else { Ok(()) }
     }
 
     async fn until_held(&self) {
-        let _rest = self.wire.rest();
-        self.changed.until(|| matches!(self.role(), Role::Holds(_))).await;
+        self.changed.until(|| matches!(self.role(), Role::Holds(_))).at(()).await;
     }
 
     pub(super) async fn granted(&self) -> Result<(), Frozen> {
-        self.unless_frozen(|member| matches!(member.role, Role::Holds(_))).await
+        self.unless_frozen(|state| matches!(state.role, Role::Holds(_))).at(()).await
     }
 
     pub(super) async fn until_served(&self, readers: u32) -> Result<(), Frozen> {
-        self.unless_frozen(|member| member.served >= readers).await
+        self.unless_frozen(|state| state.served >= readers).at(()).await
     }
 
     pub(super) async fn until_followed(&self) -> Result<(), Frozen> {
-        self.unless_frozen(|member| member.successor.is_some()).await
+        self.unless_frozen(|state| state.successor.is_some()).at(()).await
     }
 
     /// Waits for something that the epoch's end makes impossible, unless it has come before that end.
-    async fn unless_frozen(&self, holds: impl Fn(&Member) -> bool) -> Result<(), Frozen> {
+    async fn unless_frozen(&self, holds: impl Fn(&RequesterState) -> bool) -> Result<(), Frozen> {
         let epoch = self.epoch();
-        let over = |member: &Member| member.phase == Phase::Frozen || member.epoch != epoch;
-        let frame = self.wire.frame();
-        frame.knows(At::Epoch(epoch));
-        let rest = self.wire.rest();
-        self.changed.until(|| holds(&self.member.borrow()) || over(&self.member.borrow())).await;
-        drop(rest);
-        if holds(&self.member.borrow()) { Ok(()) } else { Err(Frozen) }
+        let over = |state: &RequesterState| state.phase == Phase::Frozen || state.epoch != epoch;
+        let ends = || holds(&self.state.borrow()) || over(&self.state.borrow());
+        self.changed.until(ends).at(Step::Epoch(epoch)).await;
+        if holds(&self.state.borrow()) { Ok(()) } else { Err(Frozen) }
     }
 
     // Atomics. The word is used in an open epoch only, and the epoch may end while the atomic is out.
 
     pub(super) async fn compare_swap(&self, compare: Word, swap: Word) -> Result<Word, Frozen> {
         let at = self.begin_atomic()?;
-        let frame = self.wire.frame();
-        frame.knows(At::Swap { at, compare, swap });
-        let fate = self.wire.compare_swap(self.home, at, compare, swap).await;
-        drop(frame);
-        let was = self.end_atomic(fate)?;
+        let out = Step::Swap { at, compare, swap };
+        let outcome = self.wire.compare_swap(self.home, at, compare, swap).at(out).await;
+        let was = self.end_atomic(outcome)?;
         if was != compare {
             bump(&self.wire.counters().swap_misses);
         }
@@ -319,38 +291,35 @@ impl<W: Wire> Seat<W> {
 
     async fn fetch_add(&self, add: u64) -> Result<Word, Frozen> {
         let at = self.begin_atomic()?;
-        let frame = self.wire.frame();
-        frame.knows(At::Add { at, add });
-        let fate = self.wire.fetch_add(self.home, at, add).await;
-        drop(frame);
-        self.end_atomic(fate)
+        let outcome = self.wire.fetch_add(self.home, at, add).at(Step::Add { at, add }).await;
+        self.end_atomic(outcome)
     }
 
     fn begin_atomic(&self) -> Result<RemoteSlice, Frozen> {
-        let mut member = self.member.borrow_mut();
-        let Phase::Open(at) = member.phase else { return Err(Frozen) };
-        member.atomic_out = true;
+        let mut state = self.state.borrow_mut();
+        let Phase::Open(at) = state.phase else { return Err(Frozen) };
+        state.atomic_out = true;
         Ok(at)
     }
 
-    fn end_atomic(&self, fate: Result<Word, FateUnknown>) -> Result<Word, Frozen> {
+    fn end_atomic(&self, outcome: Result<Word, OutcomeUnknown>) -> Result<Word, Frozen> {
         let mut out = Vec::new();
         // A poisoned word cannot be met while we have not reported; met all the same, it says nothing.
-        let was = fate.ok().filter(|was| !was.is_poisoned());
-        let goes_on = self.member.borrow_mut().atomic_done(was.is_some(), &mut out);
+        let was = outcome.ok().filter(|was| !was.is_poisoned());
+        let goes_on = self.state.borrow_mut().atomic_done(was.is_some(), &mut out);
         self.send_all(out);
         was.filter(|_| goes_on).ok_or(Frozen)
     }
 
     pub(super) fn grant_arrived(&self) {
         let mut out = Vec::new();
-        self.member.borrow_mut().grant_arrived(&mut out);
+        self.state.borrow_mut().grant_arrived(&mut out);
         self.send_all(out);
     }
 
     fn report(&self) {
         let mut out = Vec::new();
-        self.member.borrow_mut().report(&mut out);
+        self.state.borrow_mut().report(&mut out);
         self.send_all(out);
     }
 
@@ -364,21 +333,21 @@ impl<W: Wire> Seat<W> {
         self.wire.send(to, self.key, message);
     }
 
-    // The member's state, by copies: no borrow outlives a call.
+    // The state, by copies: no borrow outlives a call.
 
     fn phase(&self) -> Phase {
-        self.member.borrow().phase
+        self.state.borrow().phase
     }
 
     fn role(&self) -> Role {
-        self.member.borrow().role
+        self.state.borrow().role
     }
 
     pub(super) fn set_role(&self, role: Role) {
-        self.member.borrow_mut().role = role;
+        self.state.borrow_mut().role = role;
     }
 
     pub(super) fn epoch(&self) -> Epoch {
-        self.member.borrow().epoch
+        self.state.borrow().epoch
     }
 }

@@ -6,13 +6,13 @@ use crate::each;
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::locks::{LockClient, LockKey, LockService, Mode, Scheme};
-use weft_protocols::rt::Digest;
+use weft_protocols::rt::fingerprint::StateHasher;
 use weft_sim::Sim;
 use weft_verbs::{Nanos, Wait};
 
 fn now(service: &LockService<Sim>) -> Option<u128> {
-    let mut digest = Digest::default();
-    service.content(&mut digest).then(|| digest.whole())
+    let mut digest = StateHasher::default();
+    service.fingerprint(&mut digest).then(|| digest.whole())
 }
 
 /// Keys of locks that live on the second of two nodes.

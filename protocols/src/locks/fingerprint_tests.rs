@@ -3,11 +3,11 @@
 use super::super::LockError;
 use super::super::Mode::{self, Exclusive, Shared};
 use super::super::Token;
-use super::super::client::{Patience, Reply, Ticket};
+use super::super::client::{Reply, Ticket, WaitPolicy};
 use super::super::local::LocalQueue;
 use super::super::queue::GrantQueue;
 use super::super::words::tests::Home;
-use crate::rt::Digest;
+use crate::rt::fingerprint::StateHasher;
 use crate::rt::sync::{OneshotReceiver, oneshot};
 use crate::transport::Rank;
 use std::hash::Hash;
@@ -17,15 +17,15 @@ use std::hash::Hash;
 struct Node(LocalQueue, Vec<OneshotReceiver<Reply>>);
 
 impl Node {
-    fn asks(mut self, ticket: u64, mode: Mode, patience: Patience) -> Node {
+    fn asks(mut self, ticket: u64, mode: Mode, policy: WaitPolicy) -> Node {
         let (reply, answer) = oneshot();
-        self.0.enter(Ticket(ticket), mode, patience, reply);
+        self.0.enter(Ticket(ticket), mode, policy, reply);
         self.1.push(answer);
         self
     }
 
     fn queues(self, ticket: u64, mode: Mode) -> Node {
-        self.asks(ticket, mode, Patience::Queue)
+        self.asks(ticket, mode, WaitPolicy::Queue)
     }
 
     /// The last one that asked does not listen any more.
@@ -39,13 +39,13 @@ impl Node {
         self
     }
 
-    fn granted(self, mode: Mode, token: Option<u64>, hand_overs: u32) -> Node {
-        self.does(|queue| queue.granted(mode, token.map(Token), hand_overs))
+    fn granted(self, mode: Mode, token: Option<u64>, local_hand_offs: u32) -> Node {
+        self.does(|queue| queue.granted(mode, token.map(Token), local_hand_offs))
     }
 
     fn told(self) -> u128 {
-        let mut digest = Digest::default();
-        self.0.content(&mut digest);
+        let mut digest = StateHasher::default();
+        self.0.hash(&mut digest);
         digest.whole()
     }
 }
@@ -64,7 +64,7 @@ fn who_waits_here_is_told_in_order_with_all_that_decides_what_becomes_of_it() {
             Node::default().queues(1, Exclusive),
             Node::default().queues(1, Shared),
             Node::default().queues(2, Exclusive),
-            Node::default().asks(1, Exclusive, Patience::Try),
+            Node::default().asks(1, Exclusive, WaitPolicy::Try),
             Node::default().queues(1, Exclusive).goes_deaf(),
             Node::default().queues(1, Exclusive).queues(2, Exclusive),
             Node::default().queues(2, Exclusive).queues(1, Exclusive),
@@ -83,7 +83,8 @@ fn who_waits_here_is_told_in_order_with_all_that_decides_what_becomes_of_it() {
 
 #[test]
 fn what_is_held_here_is_told_with_how_often_it_may_be_handed_on() {
-    let held = |mode, token, hand_overs| Node::default().queues(1, mode).granted(mode, token, hand_overs);
+    let held =
+        |mode, token, local_hand_offs| Node::default().queues(1, mode).granted(mode, token, local_hand_offs);
     let all = || {
         [
             Node::default(),
@@ -106,12 +107,12 @@ fn what_is_held_here_is_told_with_how_often_it_may_be_handed_on() {
     };
     differ(&all());
     assert_eq!(all(), all());
-    let eased = held(Exclusive, None, 4).does(|queue| {
+    let downgraded = held(Exclusive, None, 4).does(|queue| {
         queue.downgrade(Ticket(1));
-        assert!(queue.tell_eased());
+        assert!(queue.take_downgrade());
     });
     assert_eq!(
-        eased.told(),
+        downgraded.told(),
         held(Shared, None, 4).told(),
         "once the network has been told, it shares as others do"
     );
@@ -133,7 +134,7 @@ fn a_home_s_queue_is_told_by_who_holds_in_no_order_and_who_waits_in_order() {
         for &(who, mode) in waits {
             queue.request(rank(who), mode).expect("it is new");
         }
-        let mut digest = Digest::default();
+        let mut digest = StateHasher::default();
         queue.hash(&mut digest);
         digest.whole()
     };
@@ -160,8 +161,8 @@ fn a_home_s_words_are_told_by_which_one_comes_next() {
         for _ in 0..used {
             home.fresh(None);
         }
-        let mut digest = Digest::default();
-        home.words.content(&mut digest);
+        let mut digest = StateHasher::default();
+        home.words.numbers().hash(&mut digest);
         digest.whole()
     };
     assert_eq!(after(2), after(2));

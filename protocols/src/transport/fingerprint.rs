@@ -1,0 +1,69 @@
+//! What a mesh still knows, for explorers: see [`rt::fingerprint`](crate::rt::fingerprint).
+
+use super::mesh::{Mesh, Shared};
+use super::peer::{Outgoing, Peer};
+use super::wire::HEADER_LEN;
+use crate::rt::BufferGuard;
+use crate::rt::fingerprint::AdapterState;
+use std::hash::{Hash, Hasher};
+use weft_verbs::Verbs;
+
+impl<V: Verbs> Mesh<V> {
+    /// Adds what the mesh and its runtime still know to a hash. False if that cannot be said: a task waits for a
+    /// connection, or for the outcome of what it carried, or something is half done.
+    pub fn fingerprint(&self, adapter: &impl AdapterState, to: &mut impl Hasher) -> bool {
+        let shared = &*self.shared;
+        let idle = shared.sink.is_empty()
+            && shared.events.borrow().is_empty()
+            && shared.starved.borrow().is_empty()
+            && shared.unprobed.borrow().is_empty()
+            && shared.inboxes.borrow().is_idle();
+        if !idle || shared.closed.get() || !shared.rt.fingerprint(to) {
+            return false;
+        }
+        let mut requests = 0;
+        for (index, peer) in (0u64..).zip(shared.peers.borrow().iter()) {
+            let Some(peer) = peer.as_deref().filter(|peer| peer.queue.is_some() || peer.epoch > 0) else {
+                continue;
+            };
+            if !peer.is_at_rest() {
+                return false;
+            }
+            index.hash(to);
+            requests += shared.hash_peer(peer, adapter, to);
+        }
+        requests == shared.rt.requests_known()
+    }
+}
+
+impl<V: Verbs> Shared<V> {
+    /// Says how many requests are outstanding at its queue pair.
+    fn hash_peer(&self, peer: &Peer<V>, adapter: &impl AdapterState, to: &mut impl Hasher) -> usize {
+        // How often the connection stood and the peer restarted is compared by tasks that wait for an outcome or for
+        // their turn, and there is none.
+        peer.link.hash(to);
+        (peer.epoch, peer.spent.len(), peer.unresolved, peer.starved).hash(to);
+        (peer.ack_listed, peer.probe_listed).hash(to);
+        peer.session.hash(to);
+        let Some(queue) = &peer.queue else { return 0 };
+        // Of the last operation it counts only whether it is known to have succeeded.
+        (queue.counts().1 < peer.last_op).hash(to);
+        queue.fingerprint(adapter, to)
+    }
+}
+
+impl<V: Verbs> Peer<V> {
+    /// Whether nobody waits for its connection, and nothing that came over it is unread.
+    fn is_at_rest(&self) -> bool {
+        let waits = !self.waiters.is_empty() || self.resolving > 0;
+        !waits && self.resolvers.is_empty() && self.senders.is_empty() && self.early.is_empty()
+    }
+}
+
+impl<V: Verbs> Hash for Outgoing<V> {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        self.channel.hash(to);
+        let (from, block) = (HEADER_LEN as u32, self.block.clone());
+        BufferGuard::Block { block, len: from + self.len }.hash_bytes(from..from + self.len, to);
+    }
+}
