@@ -21,8 +21,6 @@ const CYCLES: &[((&str, &str), &str, &str, &str)] = &[
     (HCA, "qp", "requester", "a queue pair holds the state of its requester, which acts on all of it"),
     (HCA, "qp", "responder", "a queue pair holds the state of its responder, which acts on all of it"),
     (HCA, "packet", "datagram", "a datagram is a packet's body, and is gathered as the requester gathers"),
-    (LOCKS, "ncosed", "content", "what a scheme still knows is said in one place for all schemes"),
-    (LOCKS, "srsl", "content", "what a scheme still knows is said in one place for all schemes"),
     (CLI, "args", "explore", "the whole command line holds each command's own, which share its types"),
     (CLI, "sweep", "run", "many seeds are one kind of run, and each seed is run as `weft run` does"),
 ];
@@ -30,7 +28,6 @@ const CYCLES: &[((&str, &str), &str, &str, &str)] = &[
 const HW: (&str, &str) = ("hw-backend", "");
 const SIM: (&str, &str) = ("sim-backend", "");
 const HCA: (&str, &str) = ("sim-backend", "hca");
-const LOCKS: (&str, &str) = ("protocols", "locks");
 const CLI: (&str, &str) = ("cli", "");
 
 /// The sources of each crate of the workspace.
