@@ -210,7 +210,7 @@ pub struct BenchFabricArgs {
 #[derive(Debug, Parser)]
 #[command(name = "weft bench", max_term_width = 100, after_help = BENCH_SYSTEM_EXAMPLES)]
 pub struct BenchSystemArgs {
-    /// The system, as `kind` in a scenario's [workload]
+    /// The system, as `kind` of a scenario's workload
     pub system: String,
     /// How many nodes, 1 to 1024
     #[arg(long, value_name = "N", default_value_t = 16)]
