@@ -7,6 +7,7 @@
 //!
 //! Nothing here names a backend, a clock of the operating system or a thread; a test holds that.
 
+pub mod ddss;
 pub mod locks;
 pub mod rt;
 pub mod transport;

@@ -3,6 +3,7 @@
 //! A system is one folder here, one in `protocols/src`, and one line in the [registry](crate::systems). Everything that
 //! runs systems is written for any [`System`] and reaches this one by its kind.
 
+pub mod ddss;
 pub mod locks;
 pub mod messages;
 
@@ -45,6 +46,7 @@ macro_rules! registry {
 registry! {
     locks::Locks,
     messages::Messages,
+    ddss::Segments,
 }
 
 /// A system as the registry knows it: by what can be done with a scenario of it.

@@ -1,0 +1,152 @@
+//! What the clients of shared segments asked for and what they got.
+
+use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use weft_verbs::Nanos;
+
+/// A value, by who put it: every put puts another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Value {
+    /// What a segment has before anybody puts.
+    Zero,
+    /// This request's.
+    Of(RequestId),
+    /// A mixture of values, or no value at all.
+    Torn,
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Zero => f.write_str("zero"),
+            Value::Of(request) => write!(f, "the value of {request}"),
+            Value::Torn => f.write_str("a torn value"),
+        }
+    }
+}
+
+impl Value {
+    /// The shortest value, in bytes.
+    pub const SHORTEST: u32 = 16;
+
+    /// The bytes of a request's value: who put it, and a pattern of its own.
+    pub fn bytes(of: RequestId, len: usize) -> Vec<u8> {
+        let RequestId { client: ClientId { node, index }, number } = of;
+        let mut bytes: Vec<u8> = [1, node, index, number].into_iter().flat_map(u32::to_le_bytes).collect();
+        let seed = node.wrapping_mul(31).wrapping_add(index.wrapping_mul(17)).wrapping_add(number);
+        bytes.extend((bytes.len()..len).map(|at| seed.wrapping_mul(7).wrapping_add(at as u32) as u8));
+        bytes.truncate(len);
+        bytes
+    }
+
+    /// What bytes are.
+    pub fn of(bytes: &[u8]) -> Value {
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Value::Zero;
+        }
+        let word = |at: usize| {
+            let part = bytes.get(4 * at..4 * at + 4).and_then(|part| part.try_into().ok());
+            part.map_or(0, u32::from_le_bytes)
+        };
+        let request = RequestId { client: ClientId { node: word(1), index: word(2) }, number: word(3) };
+        if Value::bytes(request, bytes.len()) == bytes { Value::Of(request) } else { Value::Torn }
+    }
+}
+
+/// Something that a client saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, by the node's clock, in nanoseconds.
+    pub at_ns: u64,
+    /// The request it is about.
+    pub request: RequestId,
+    /// The segment that the request is for.
+    pub segment: u64,
+    /// What happened to it.
+    pub what: What,
+}
+
+/// What happened to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// The client calls `get`.
+    Gets,
+    /// It returned this value, at this version. No version under null.
+    Got {
+        /// The value.
+        value: Value,
+        /// Its version.
+        version: Option<u64>,
+    },
+    /// It returned without a value: the segment is still at this version.
+    Unchanged {
+        /// The version that the client had.
+        version: u64,
+    },
+    /// The client calls `put`.
+    Puts,
+    /// It returned; the value became this version, if that can be known.
+    Put {
+        /// The version.
+        version: Option<u64>,
+    },
+    /// The call returned an error.
+    Failed,
+}
+
+impl HistoryEvent for Event {
+    fn at(&self) -> Nanos {
+        Nanos(self.at_ns)
+    }
+
+    fn by_another_clock(self, at: Nanos) -> Event {
+        Event { at_ns: at.0, ..self }
+    }
+
+    fn node(&self) -> u32 {
+        self.request.client.node
+    }
+
+    fn stage(&self) -> Stage {
+        match self.what {
+            What::Gets | What::Puts => Stage::Asked,
+            What::Got { .. } | What::Unchanged { .. } | What::Put { .. } => Stage::Served,
+            What::Failed => Stage::Other,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} of segment {}: ", self.at(), self.request, self.segment)?;
+        match self.what {
+            What::Gets => f.write_str("gets"),
+            What::Got { value, version: Some(version) } => write!(f, "got {value}, version {version}"),
+            What::Got { value, version: None } => write!(f, "got {value}"),
+            What::Unchanged { version } => write!(f, "is still at version {version}"),
+            What::Puts => f.write_str("puts"),
+            What::Put { version: Some(version) } => write!(f, "has put version {version}"),
+            What::Put { version: None } => f.write_str("has put"),
+            What::Failed => f.write_str("fails"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_told_by_its_bytes_and_a_mixture_of_two_is_torn() {
+        let request = |number| RequestId { client: ClientId { node: 2, index: 1 }, number };
+        for len in [16, 17, 64, 300] {
+            let (one, two) = (Value::bytes(request(1), len), Value::bytes(request(2), len));
+            assert_eq!((Value::of(&one), Value::of(&two)), (Value::Of(request(1)), Value::Of(request(2))));
+            assert_eq!(Value::of(&vec![0; len]), Value::Zero);
+            if len > 16 {
+                assert_eq!(Value::of(&[&one[..16], &two[16..]].concat()), Value::Torn);
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What is measured of shared segments: what became of calls, and how long they took.
+
+use super::history::{Event, Value, What};
+use crate::history::{HistoryEvent, RequestId};
+use crate::metrics::Times;
+use crate::record::Meter;
+use std::collections::BTreeMap;
+use weft_verbs::Nanos;
+
+/// Counts calls by their ends, and takes the times from calls to returns.
+#[derive(Clone, Debug, Default)]
+pub struct DdssMeter {
+    /// Gets that returned a value.
+    pub got: u64,
+    /// Gets that found the version that the client had.
+    pub unchanged: u64,
+    /// Gets that returned a mixture of values.
+    pub torn: u64,
+    /// Puts that returned.
+    pub put: u64,
+    /// Calls that failed.
+    pub failed: u64,
+    /// How long gets took.
+    pub gets: Times,
+    /// How long puts took.
+    pub puts: Times,
+    began: BTreeMap<RequestId, Nanos>,
+}
+
+impl DdssMeter {
+    /// Calls that returned what was asked for.
+    pub fn served(&self) -> u64 {
+        self.got + self.unchanged + self.put
+    }
+}
+
+impl Meter<Event> for DdssMeter {
+    fn measure(&mut self, event: &Event) {
+        if matches!(event.what, What::Gets | What::Puts) {
+            self.began.insert(event.request, event.at());
+            return;
+        }
+        let took = self.began.remove(&event.request).map(|since| event.at() - since);
+        let times = match event.what {
+            What::Got { value, .. } => {
+                self.got += 1;
+                self.torn += u64::from(value == Value::Torn);
+                &mut self.gets
+            }
+            What::Unchanged { .. } => {
+                self.unchanged += 1;
+                &mut self.gets
+            }
+            What::Put { .. } => {
+                self.put += 1;
+                &mut self.puts
+            }
+            What::Gets | What::Puts | What::Failed => {
+                self.failed += 1;
+                return;
+            }
+        };
+        if let Some(took) = took {
+            times.add(took);
+        }
+    }
+}

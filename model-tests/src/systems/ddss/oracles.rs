@@ -1,0 +1,281 @@
+//! The promises of the coherence models (ddss.txt, 4.3).
+
+use super::history::{Event, Value, What};
+use crate::history::{HistoryEvent, RequestId};
+use crate::oracle::{Oracle, Oracles, Violation};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use weft_protocols::ddss::Model;
+use weft_verbs::Nanos;
+
+/// How far a node's clock runs ahead of the fabric's within a step, as a rule: versions that were completed so long ago need
+/// not be told apart any more. A node that runs further ahead makes the oracle miss something, not see what is not there.
+const AHEAD: Nanos = Nanos::from_millis(1);
+
+/// What is known of a segment.
+#[derive(Clone, Debug, Default, Hash)]
+struct Segment {
+    /// The value of each version that somebody saw.
+    values: BTreeMap<u64, Value>,
+    /// The highest version that was completed long ago.
+    old: u64,
+    /// Versions that were completed since, with when.
+    recent: Vec<(Nanos, u64)>,
+}
+
+impl Segment {
+    /// The highest version that was completed before a moment.
+    fn completed(&self, before: Nanos) -> u64 {
+        let recent = self.recent.iter().filter(|(at, _)| *at < before).map(|(_, version)| *version);
+        recent.fold(self.old, u64::max)
+    }
+
+    fn complete(&mut self, at: Nanos, version: u64) {
+        let old = self.recent.extract_if(.., |(then, _)| *then + AHEAD < at).map(|(_, version)| version);
+        self.old = old.fold(self.old, u64::max);
+        self.recent.push((at, version));
+    }
+
+    /// A version has one value.
+    fn names(&mut self, version: u64, value: Value) -> Result<(), String> {
+        let there = *self.values.entry(version).or_insert(value);
+        if there == value { Ok(()) } else { Err(format!("version {version} is {there}, and {value}")) }
+    }
+}
+
+/// Latest value: a get returns nothing that a put which completed before the get began had superseded, and gets agree on the
+/// order of values. With whole values, that is linearizability, since each value has a version.
+#[derive(Clone, Debug, Default)]
+pub struct Latest {
+    segments: BTreeMap<u64, Segment>,
+    /// For each call that is under way, the highest version that was completed before it began.
+    began: BTreeMap<RequestId, u64>,
+}
+
+impl Latest {
+    fn returned(&mut self, event: &Event, version: u64, value: Option<Value>) -> Result<(), String> {
+        let Some(completed) = self.began.get(&event.request).copied() else { return Ok(()) };
+        let segment = self.segments.entry(event.segment).or_default();
+        segment.complete(event.at(), version);
+        let puts = matches!(event.what, What::Put { .. });
+        if version < completed || (puts && version == completed) {
+            return Err(format!("{event}, but version {completed} was completed before it began"));
+        }
+        match value {
+            Some(value) => segment.names(version, value).map_err(|why| format!("{event}: {why}")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Oracle<Event> for Latest {
+    fn name(&self) -> &'static str {
+        "latest value"
+    }
+
+    fn promise(&self) -> &'static str {
+        "a get returns nothing that a completed put had superseded"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let judged = match event.what {
+            What::Gets | What::Puts => {
+                let segment = self.segments.entry(event.segment).or_default();
+                self.began.insert(event.request, segment.completed(event.at()));
+                return Ok(());
+            }
+            What::Got { version: Some(version), value } => self.returned(event, version, Some(value)),
+            What::Unchanged { version } => self.returned(event, version, None),
+            What::Put { version: Some(version) } => {
+                self.returned(event, version, Some(Value::Of(event.request)))
+            }
+            What::Got { version: None, .. } | What::Put { version: None } | What::Failed => Ok(()),
+        };
+        self.began.remove(&event.request);
+        judged
+    }
+}
+
+/// Whole values: a get returns the value of one put, and of one that was called.
+#[derive(Clone, Debug, Default)]
+pub struct Whole;
+
+impl Oracle<Event> for Whole {
+    fn name(&self) -> &'static str {
+        "whole values"
+    }
+
+    fn promise(&self) -> &'static str {
+        "a get returns the whole value of one put"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        match event.what {
+            What::Got { value: Value::Torn, .. } => Err(event.to_string()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Once faults stop, every call returns.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    open: BTreeMap<RequestId, Event>,
+    made: u64,
+}
+
+impl Oracle<Event> for Progress {
+    fn name(&self) -> &'static str {
+        "progress"
+    }
+
+    fn promise(&self) -> &'static str {
+        "once faults stop, every call returns"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        if matches!(event.what, What::Gets | What::Puts) {
+            self.made += 1;
+            self.open.insert(event.request, *event);
+        } else {
+            self.open.remove(&event.request);
+        }
+        Ok(())
+    }
+}
+
+/// All the oracles of shared segments of one model. Null promises nothing but that calls return.
+#[derive(Clone, Debug)]
+pub struct DdssOracles {
+    model: Model,
+    latest: Latest,
+    whole: Whole,
+    progress: Progress,
+}
+
+impl DdssOracles {
+    /// Oracles that have seen nothing.
+    pub fn new(model: Model) -> DdssOracles {
+        DdssOracles { model, latest: Latest::default(), whole: Whole, progress: Progress::default() }
+    }
+
+    /// Those that judge this model, in a fixed order.
+    fn judging(&mut self) -> Vec<&mut dyn Oracle<Event>> {
+        let DdssOracles { model, latest, whole, progress } = self;
+        match model {
+            Model::Null => vec![progress],
+            Model::Version | Model::Write | Model::Strict => vec![latest, whole, progress],
+        }
+    }
+}
+
+impl Oracles for DdssOracles {
+    type Event = Event;
+
+    fn promises(&self) -> Vec<(&'static str, &'static str)> {
+        let mut these = DdssOracles::new(self.model);
+        these.judging().iter().map(|oracle| (oracle.name(), oracle.promise())).collect()
+    }
+
+    fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
+        for oracle in self.judging() {
+            if let Err(text) = oracle.observe(event) {
+                broken(Violation { oracle: oracle.name(), at: event.at(), text });
+            }
+        }
+    }
+
+    fn ended(&self) -> u64 {
+        self.progress.made - self.unended()
+    }
+
+    fn unended(&self) -> u64 {
+        self.progress.open.len() as u64
+    }
+
+    fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
+        let oracle = self.progress.name();
+        let violation = |open: &Event| Violation {
+            oracle,
+            at: now,
+            text: format!("{open} and does not return; the last fault was over {healthy} ago"),
+        };
+        self.progress.open.values().map(violation).collect()
+    }
+
+    fn state(&self, mut to: &mut dyn Hasher) {
+        self.latest.segments.hash(&mut to);
+        self.progress.open.keys().for_each(|request| request.hash(&mut to));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::ClientId;
+
+    const fn request(node: u32) -> RequestId {
+        RequestId { client: ClientId { node, index: 0 }, number: 0 }
+    }
+
+    /// What is said of a history of one segment: at so many microseconds, a node's only request, and what happens to it.
+    fn said(model: Model, history: &[(u64, u32, What)]) -> Vec<&'static str> {
+        let (mut oracles, mut said) = (DdssOracles::new(model), Vec::new());
+        for &(at, node, what) in history {
+            let event = Event { at_ns: 1_000 * at, request: request(node), segment: 1, what };
+            oracles.observe(&event, &mut |violation| said.push(violation.oracle));
+        }
+        said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO).iter().map(|violation| violation.oracle));
+        said
+    }
+
+    const fn got(node: u32, version: u64) -> What {
+        What::Got { value: Value::Of(request(node)), version: Some(version) }
+    }
+
+    const fn put(version: u64) -> What {
+        What::Put { version: Some(version) }
+    }
+
+    const NOTHING: [&str; 0] = [];
+
+    #[test]
+    fn a_get_beside_a_put_may_return_either_value_and_one_after_it_the_new_one() {
+        let zero = What::Got { value: Value::Zero, version: Some(0) };
+        for seen in [zero, got(0, 1)] {
+            let beside = [(1, 0, What::Puts), (2, 1, What::Gets), (3, 0, put(1)), (4, 1, seen)];
+            assert_eq!(said(Model::Write, &beside), NOTHING);
+        }
+        let after = |seen| [(1, 0, What::Puts), (2, 0, put(1)), (3, 1, What::Gets), (4, 1, seen)];
+        assert_eq!(said(Model::Write, &after(got(0, 1))), NOTHING);
+        assert_eq!(said(Model::Write, &after(zero)), ["latest value"]);
+        assert_eq!(said(Model::Null, &after(zero)), NOTHING, "null promises nothing");
+    }
+
+    #[test]
+    fn what_one_get_has_seen_no_later_one_may_unsee() {
+        let history = |second| {
+            [
+                (1, 0, What::Puts),
+                (2, 1, What::Gets),
+                (3, 1, got(0, 1)),
+                (4, 2, What::Gets),
+                (5, 2, second),
+                (6, 0, put(1)),
+            ]
+        };
+        assert_eq!(said(Model::Strict, &history(got(0, 1))), NOTHING);
+        let zero = What::Got { value: Value::Zero, version: Some(0) };
+        assert_eq!(said(Model::Strict, &history(zero)), ["latest value"]);
+    }
+
+    #[test]
+    fn two_values_of_one_version_a_torn_value_and_a_call_that_never_returns_are_told_apart() {
+        let two = [(1, 0, What::Puts), (1, 1, What::Puts), (2, 0, put(1)), (2, 1, put(1))];
+        assert_eq!(said(Model::Version, &two), ["latest value"]);
+        let torn = What::Got { value: Value::Torn, version: Some(0) };
+        assert_eq!(said(Model::Write, &[(1, 0, What::Gets), (2, 0, torn)]), ["whole values"]);
+        assert_eq!(said(Model::Null, &[(1, 0, What::Gets), (2, 0, torn)]), NOTHING);
+        assert_eq!(said(Model::Null, &[(1, 0, What::Puts)]), ["progress"]);
+    }
+}

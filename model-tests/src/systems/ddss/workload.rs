@@ -1,0 +1,168 @@
+//! What `[workload]` may say of shared segments, and what clients ask for.
+
+use crate::fields::{Dice, Rule, Share, Span, Spread, broken, count, draw, in_section, positive};
+use crate::history::ClientId;
+use crate::system::{Amount, Until};
+use serde::{Deserialize, Serialize};
+use weft_protocols::ddss::{Model, Name};
+use weft_sim::choice::Rng;
+use weft_verbs::Nanos;
+
+/// `[workload]` with `kind = "ddss"`: what the users of shared segments do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DdssWork {
+    /// The coherence model of all segments: `"null"`, `"version"`, `"write"` or `"strict"`.
+    #[serde(with = "named")]
+    pub model: Model,
+    /// Application processes on each machine, 1 to 1024. Default: 1.
+    #[serde(default = "one")]
+    pub clients: u32,
+    /// How many segments there are, 1 to 100,000. Default: 1, where contention is worst.
+    #[serde(default = "one")]
+    pub segments: u32,
+    /// How large each is, 16 to 1,048,576 bytes. Default: 64.
+    #[serde(default = "size")]
+    pub bytes: u32,
+    /// The share of requests that put; the others get. Default: 0.2.
+    #[serde(default = "fifth")]
+    pub puts: Share,
+    /// How many requests each client makes. Give this or `duration`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u32>,
+    /// How long clients go on making requests, in virtual time. Give this or `requests`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
+    /// How long a client rests between two requests. Default: `"0us"`, none.
+    #[serde(default = "no_time")]
+    pub think: Spread,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn size() -> u32 {
+    64
+}
+
+fn fifth() -> Share {
+    Share::new(0.2).unwrap_or_default()
+}
+
+fn no_time() -> Spread {
+    Spread::fixed(Nanos::ZERO)
+}
+
+/// A model by its name.
+mod named {
+    use serde::de::{Deserializer, Error};
+    use serde::{Deserialize, Serializer};
+    use weft_protocols::ddss::Model;
+
+    pub fn serialize<S: Serializer>(model: &Model, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(model)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Model, D::Error> {
+        let known = || Model::ALL.map(|model| format!("\"{model}\"")).join(", ");
+        let name = String::deserialize(from)?;
+        name.parse().map_err(|()| D::Error::custom(format!("no such model; there are {}", known())))
+    }
+}
+
+impl DdssWork {
+    /// One client a machine that makes so many requests of one small segment.
+    pub fn of(model: Model, requests: u32) -> DdssWork {
+        DdssWork {
+            model,
+            clients: one(),
+            segments: one(),
+            bytes: size(),
+            puts: fifth(),
+            requests: Some(requests),
+            duration: None,
+            think: no_time(),
+        }
+    }
+
+    /// A workload that is drawn at random.
+    pub(super) fn drawn(dice: &mut Dice<'_>, model: Model) -> DdssWork {
+        let share = |dice: &mut Dice<'_>| Share::new(dice.among(&[0.05, 0.2, 0.5, 1.0])).unwrap_or_default();
+        DdssWork {
+            model,
+            clients: dice.among(&[1, 1, 2, 3]),
+            segments: dice.among(&[1, 1, 2, 10]),
+            bytes: dice.among(&[16, 24, 64, 1_000, 4_096]),
+            puts: share(dice),
+            requests: Some(dice.from(3, 40) as u32),
+            duration: None,
+            think: dice.pause([0, 10, 300]),
+        }
+    }
+
+    /// How much work there is.
+    pub fn amount(&self) -> Amount {
+        let until = match (self.requests, self.duration) {
+            (_, Some(duration)) => Until::Time(duration.nanos()),
+            (requests, None) => Until::Requests(requests.unwrap_or(0)),
+        };
+        Amount { clients: self.clients, until }
+    }
+
+    /// Checks what the types of the fields cannot express.
+    ///
+    /// # Errors
+    ///
+    /// The first broken rule.
+    pub fn check(&self) -> Rule {
+        let at = |field| in_section("workload", field);
+        count(at("clients"), self.clients, 1_024, "give the applications of one machine")?;
+        count(at("segments"), self.segments, 100_000, "give the number of segments")?;
+        if !(16..=1 << 20).contains(&self.bytes) {
+            return broken(at("bytes"), "from 16 to 1048576: a value says who put it".into());
+        }
+        match (self.requests, self.duration) {
+            (None, None) => {
+                let advice = "give requests (per client) or duration (in virtual time)";
+                broken(at("requests"), advice.into())
+            }
+            (Some(_), Some(_)) => broken(at("duration"), "requests is given too; give one of the two".into()),
+            (Some(requests), None) => {
+                count(at("requests"), requests, 10_000_000, "give the requests of one client")
+            }
+            (None, Some(duration)) => positive(at("duration"), duration),
+        }
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The segment.
+    pub segment: Name,
+    /// Whether it puts.
+    pub puts: bool,
+}
+
+/// What one client asks for. The same seed and client give the same requests, whatever becomes of them.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    work: DdssWork,
+    rng: Rng,
+}
+
+impl Plan {
+    /// The plan of one client in the run of one seed.
+    pub fn new(work: &DdssWork, seed: u64, client: ClientId) -> Plan {
+        let mut node = Rng::from_seed(seed ^ 0x6464_7373_0000_0000 ^ (u64::from(client.node) << 16));
+        Plan { work: work.clone(), rng: Rng::from_seed(node.next_u64() ^ u64::from(client.index)) }
+    }
+
+    /// The next request, and how long the client rests before it.
+    pub fn request(&mut self) -> (Nanos, Request) {
+        let segment = Name(self.rng.below(self.work.segments.into()));
+        let puts = draw::whether(&mut self.rng, self.work.puts);
+        (draw::time(&mut self.rng, self.work.think), Request { segment, puts })
+    }
+}

@@ -1,0 +1,22 @@
+//! What a node has done with segments.
+
+/// What a node has done with segments since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DdssStats {
+    /// Gets that returned a value.
+    pub gets: u64,
+    /// Gets that found the version that the caller had, and moved no data.
+    pub unchanged: u64,
+    /// Gets that read a slot while somebody published, and read again.
+    pub get_retries: u64,
+    /// Puts that were published.
+    pub puts: u64,
+    /// Compare-and-swaps that found another header than they guessed, and were tried again.
+    pub swap_misses: u64,
+    /// Operations whose completion said that they may have been executed.
+    pub unknown_outcomes: u64,
+    /// Segments that this node keeps.
+    pub segments: u64,
+    /// Messages that could not be read.
+    pub malformed: u64,
+}
