@@ -4,6 +4,7 @@
 //! clients by [`crate::run::client`].
 
 use crate::MeshCounts;
+use crate::explore::Entry;
 use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, HistoryEvent, RequestId};
 use crate::metrics::Metrics;
@@ -187,6 +188,11 @@ pub trait System: 'static {
 
     /// What a service keeps although nobody asks for anything, by name. Asked only while no operation is in flight.
     fn leftovers<V: Verbs>(service: &Self::Service<V>) -> Vec<(&'static str, u64)>;
+
+    /// Its worlds, for `weft check`.
+    fn worlds() -> Vec<Entry> {
+        Vec::new()
+    }
 
     /// A run's figures.
     fn metrics(measured: Measured<'_, Self>) -> Metrics;

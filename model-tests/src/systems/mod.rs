@@ -77,6 +77,9 @@ pub trait Registered: Sync {
     /// What a fuzzer's bytes do with the system; see [`crate::fuzz::system`].
     fn fuzz(&self) -> crate::fuzz::Body;
 
+    /// Its worlds.
+    fn worlds(&self) -> Vec<Entry>;
+
     /// Measures each variant of the system; see [`SystemBench::run`].
     ///
     /// # Errors
@@ -121,6 +124,10 @@ impl<S: System> Registered for Room<S> {
         crate::fuzz::system::<S>
     }
 
+    fn worlds(&self) -> Vec<Entry> {
+        S::worlds()
+    }
+
     fn bench(&self, bench: &SystemBench, variant: &'static str) -> Result<SystemFigures, BenchError> {
         bench.run::<S>(variant)
     }
@@ -136,9 +143,7 @@ impl<S: System> Registered for Room<S> {
 
 /// The worlds of every system, in the order of the systems.
 pub fn worlds() -> Vec<Entry> {
-    let mut all = locks::worlds::worlds();
-    all.extend(messages::worlds::worlds());
-    all
+    ALL.iter().flat_map(|system| system.worlds()).collect()
 }
 
 /// Every system, in a fixed order.

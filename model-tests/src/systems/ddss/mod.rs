@@ -4,10 +4,12 @@ pub mod history;
 mod meter;
 pub mod oracles;
 pub mod workload;
+pub mod worlds;
 
 pub use meter::DdssMeter;
 
 use crate::MeshCounts;
+use crate::explore::Entry;
 use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, RequestId};
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
@@ -201,6 +203,10 @@ impl System for Segments {
 
     fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
         vec![("requests to homes not answered", service.ddss.unanswered())]
+    }
+
+    fn worlds() -> Vec<Entry> {
+        worlds::worlds()
     }
 
     fn metrics(measured: Measured<'_, Segments>) -> Metrics {

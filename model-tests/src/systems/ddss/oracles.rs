@@ -13,7 +13,7 @@ use weft_verbs::Nanos;
 const AHEAD: Nanos = Nanos::from_millis(1);
 
 /// What is known of a segment.
-#[derive(Clone, Debug, Default, Hash)]
+#[derive(Clone, Debug, Default)]
 struct Segment {
     /// The value of each version that somebody saw.
     values: BTreeMap<u64, Value>,
@@ -36,8 +36,9 @@ impl Segment {
         self.recent.push((at, version));
     }
 
-    /// A version has one value.
+    /// A version has one value; that of the first one nobody puts.
     fn names(&mut self, version: u64, value: Value) -> Result<(), String> {
+        self.values.entry(0).or_insert(Value::Zero);
         let there = *self.values.entry(version).or_insert(value);
         if there == value { Ok(()) } else { Err(format!("version {version} is {there}, and {value}")) }
     }
@@ -204,8 +205,10 @@ impl Oracles for DdssOracles {
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {
-        self.latest.segments.hash(&mut to);
-        self.progress.open.keys().for_each(|request| request.hash(&mut to));
+        for (name, segment) in &self.latest.segments {
+            (name, &segment.values, segment.completed(Nanos::MAX)).hash(&mut to);
+        }
+        self.latest.began.hash(&mut to);
     }
 }
 

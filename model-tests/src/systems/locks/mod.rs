@@ -12,6 +12,7 @@ pub mod worlds;
 pub use meter::{Ends, LockMeter};
 
 use crate::MeshCounts;
+use crate::explore::Entry;
 use crate::fields::{Dice, Rule, Share, Span, Spread};
 use crate::history::{ClientId, RequestId};
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
@@ -141,6 +142,10 @@ impl System for Locks {
 
     fn leftovers<V: Verbs>(service: &LockService<V>) -> Vec<(&'static str, u64)> {
         service.audit().leftovers().to_vec()
+    }
+
+    fn worlds() -> Vec<Entry> {
+        worlds::worlds()
     }
 
     fn metrics(measured: Measured<'_, Locks>) -> Metrics {

@@ -13,6 +13,7 @@ pub mod worlds;
 pub use meter::MessageMeter;
 pub use service::{MessageClient, MessageService};
 
+use crate::explore::Entry;
 use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, RequestId};
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
@@ -146,6 +147,10 @@ impl System for Messages {
     /// Nothing beyond what the transport keeps.
     fn leftovers<V: Verbs>(_: &MessageService<V>) -> Vec<(&'static str, u64)> {
         Vec::new()
+    }
+
+    fn worlds() -> Vec<Entry> {
+        worlds::worlds()
     }
 
     fn metrics(measured: Measured<'_, Messages>) -> Metrics {

@@ -1,0 +1,107 @@
+//! Shared segments under accidents, over seeds: each model keeps its promise, and the oracles notice who does not.
+
+use std::ops::{ControlFlow, Range};
+use weft_check::record::Record;
+use weft_check::run::{RunOptions, World};
+use weft_check::scenario::{FaultKind, Scenario};
+use weft_check::seeds::{self, Summary};
+use weft_check::systems::ddss::Segments;
+use weft_check::systems::ddss::history::{Event, Value, What};
+use weft_protocols::ddss::Model;
+
+const STORMY: &str = r#"
+[cluster]
+nodes = 4
+[transport]
+ack_timeout = 4
+retries = 1
+[workload]
+kind = "ddss"
+model = "write"
+segments = 2
+bytes = 200
+puts = 0.4
+requests = 60
+think = { min = "0us", max = "50us" }
+[run]
+limit = "20ms"
+settle = "3s"
+[[faults]]
+kind = "cut"
+rate = "1500/s"
+lasts = { min = "100us", max = "2ms" }
+[[faults]]
+kind = "lose-completion"
+rate = "800/s"
+lasts = "400us"
+"#;
+
+fn scenario(model: Model) -> Scenario {
+    let mut scenario = weft_check::parse(STORMY).unwrap_or_else(|error| panic!("{error}"));
+    scenario.workload.change::<Segments>(|work| work.model = model);
+    scenario
+}
+
+fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
+    let summary = seeds::run(scenario, seeds, |_, _| ControlFlow::Continue(()));
+    assert!(summary.first_error.is_none(), "{:?}", summary.first_error);
+    if let Some(report) = &summary.first_failure {
+        panic!("seed {}: {:#?}", report.seed, report.violations.iter().take(3).collect::<Vec<_>>());
+    }
+    summary
+}
+
+#[test]
+fn every_model_keeps_its_promise_while_links_fail_and_answers_are_lost() {
+    for model in Model::ALL {
+        let summary = held(&scenario(model), 0..12);
+        let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
+        assert!(struck(FaultKind::Cut) > 0 && struck(FaultKind::LoseCompletion) > 0, "{model}");
+        assert!(summary.metrics.count("protocol", "unknown_outcomes") > 0, "{model}");
+        let unchanged = summary.metrics.count("requests", "unchanged");
+        assert_eq!(unchanged > 0, model == Model::Version, "{model}: {unchanged}");
+    }
+}
+
+#[test]
+fn null_promises_nothing_and_is_seen_to_tear_where_the_others_do_not() {
+    let torn = |model| {
+        let mut scenario = scenario(model);
+        scenario.faults.clear();
+        scenario.workload.change::<Segments>(|work| {
+            (work.bytes, work.segments) = (16_384, 1);
+            work.think = weft_check::scenario::Spread::fixed(weft_verbs::Nanos::ZERO);
+        });
+        held(&scenario, 0..3).metrics.count("requests", "torn")
+    };
+    assert!(torn(Model::Null) > 0);
+    for model in [Model::Version, Model::Write, Model::Strict] {
+        assert_eq!(torn(model), 0, "{model}");
+    }
+}
+
+/// The oracles that a run violates in which one client saw something that was not.
+fn made_up(what: What) -> Vec<&'static str> {
+    let mut scenario = scenario(Model::Write);
+    scenario.faults.clear();
+    let mut world = World::<Segments>::seeded(&scenario, 1).unwrap_or_else(|error| panic!("{error}"));
+    world.start_clients();
+    let (recorder, rt) = (world.recorder().clone(), world.machines()[1].place.rt.clone());
+    world.start(1, async move {
+        // Late, so that the segment has a past.
+        rt.sleep(weft_verbs::Nanos::from_millis(1)).await;
+        let client = weft_check::history::ClientId { node: 1, index: 99 };
+        let request = weft_check::history::RequestId { client, number: 0 };
+        for what in [What::Gets, what] {
+            recorder.record(Event { at_ns: rt.now().0, request, segment: 0, what });
+        }
+    });
+    let report = world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    report.checks.into_iter().filter(|check| !check.held).map(|check| check.oracle).collect()
+}
+
+#[test]
+fn an_old_value_and_a_torn_one_are_noticed_in_a_running_world() {
+    assert_eq!(made_up(What::Got { value: Value::Zero, version: Some(0) }), ["latest value"]);
+    assert!(made_up(What::Got { value: Value::Torn, version: Some(1 << 40) }).contains(&"whole values"));
+}
