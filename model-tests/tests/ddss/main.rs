@@ -22,7 +22,6 @@ segments = 2
 bytes = 200
 puts = 0.4
 requests = 60
-think = { min = "0us", max = "50us" }
 [run]
 limit = "20ms"
 settle = "3s"
