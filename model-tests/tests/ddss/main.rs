@@ -21,7 +21,7 @@ model = "write"
 segments = 2
 bytes = 200
 puts = 0.4
-requests = 60
+requests = 1500
 [run]
 limit = "20ms"
 settle = "3s"

@@ -116,7 +116,7 @@ impl<V: Verbs> Ddss<V> {
     /// The header once nothing that was sent before can change it any more.
     async fn resolved(&self, open: &Open) -> Result<Header, DdssError> {
         loop {
-            match self.0.mesh.settle(open.home).await {
+            match self.0.mesh.resolve_outcomes(open.home).await {
                 Ok(()) => return self.header(open).await,
                 Err(why) => again(why)?,
             }

@@ -14,11 +14,13 @@ use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs};
 /// The channel of segments' messages.
 const CHANNEL: Channel = Channel(2);
 
-/// What peers may do with a segment.
+/// What peers may do with a segment. A get may meet a put that writes the slot again: it sees by the header that somebody has
+/// published, and reads again; under null it takes anything.
 const ACCESS: AccessFlags = AccessFlags::LOCAL_WRITE
     .union(AccessFlags::REMOTE_READ)
     .union(AccessFlags::REMOTE_WRITE)
-    .union(AccessFlags::REMOTE_ATOMIC);
+    .union(AccessFlags::REMOTE_ATOMIC)
+    .union(AccessFlags::TORN_READS);
 
 /// A segment that is open at a node. Clones are the same.
 #[derive(Clone)]

@@ -128,6 +128,9 @@ impl Sanitizer {
         let Some(region) = self.regions.get(access.region.0 as usize).and_then(Option::as_deref) else {
             return;
         };
+        if region.this.torn_reads {
+            return;
+        }
         if let Some(landing) = torn(region, access, place_of(qp)) {
             let (first, hca) = (landing.party, region.this.hca);
             self.conflict(Rule::Unfinished, access, first, self.adapter(hca, access));

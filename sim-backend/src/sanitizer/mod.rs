@@ -60,6 +60,8 @@ pub struct Registered {
     pub len: u64,
     /// Its key for peers. `None` where they have no right to it.
     pub rkey: Option<u32>,
+    /// Whether peers that read it accept torn values ([`AccessFlags::TORN_READS`](weft_verbs::AccessFlags::TORN_READS)).
+    pub torn_reads: bool,
     /// Where its first byte is in the host's memory, if other regions can have the same bytes. It is compared with
     /// those of others and shows nowhere: it differs from run to run.
     pub host: Option<usize>,

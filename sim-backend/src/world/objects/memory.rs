@@ -97,7 +97,8 @@ impl World {
         if let Some(sanitizer) = self.state.access.sanitizer() {
             let peers = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
             let rkey = access.intersects(peers).then_some(rkey);
-            sanitizer.registered(Registered { id, hca, addr, len: len as u64, rkey, host });
+            let torn_reads = access.contains(AccessFlags::TORN_READS);
+            sanitizer.registered(Registered { id, hca, addr, len: len as u64, rkey, torn_reads, host });
         }
         Ok(NewRegion { key, addr, len, lkey, rkey })
     }
