@@ -47,6 +47,25 @@ fn a_check_that_holds_says_what_was_covered() {
 }
 
 #[test]
+fn a_check_comes_to_the_same_by_any_number_of_workers() {
+    let scratch = Scratch::new("jobs");
+    for (world, status) in [("srsl", 0), ("as-published-zero-tail-holds", 1)] {
+        let by = |jobs: &str, more: &[&str]| {
+            let file = scratch.path(&format!("{world}.{jobs}.toml"));
+            let line = ["check", world, "--set", "modes=*,*", "--jobs", jobs, "--save", &file, "--json"];
+            let output = run(&[&line[..], more].concat());
+            assert_eq!(output.status.code(), Some(status), "{}", err(&output));
+            let mut report = json(&output);
+            (report["seconds"], report["file"]) = (0.into(), Value::Null);
+            (report, fs::read_to_string(&file).ok())
+        };
+        assert_eq!(by("1", &[]), by("2", &[]), "{world}");
+        let counts = |(report, _): &(Value, _)| (report["executions"].clone(), report["states"].clone());
+        assert_eq!(counts(&by("2", &["--no-memo"])), counts(&by("2", &[])), "{world}");
+    }
+}
+
+#[test]
 fn a_failure_is_saved_and_replays_to_the_byte() {
     let scratch = Scratch::new("replay");
     let file = scratch.path("failure.toml");

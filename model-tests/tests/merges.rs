@@ -92,7 +92,7 @@ impl<P: Model> Pair<P> {
             let outcome = draw(kinds, &mut faults, &mut rng);
             way.push((place, outcome));
             take(&mut self.executions[0], (place, outcome));
-            self.told += usize::from(self.executions[0].is_told());
+            self.told += usize::from(self.executions[0].has_fingerprints());
             self.states += 1;
             if self.faults > 0 && !is_at_rest(&mut self.executions[0]) {
                 continue;
@@ -118,10 +118,10 @@ impl<P: Model> Pair<P> {
             if a.violation() != b.violation() {
                 return Err(format!("{:?} and {:?}", a.violation(), b.violation()));
             }
-            if a.is_told() != b.is_told() {
+            if a.has_fingerprints() != b.has_fingerprints() {
                 return Err(format!("after {after} events, only one can be told"));
             }
-            if a.is_told() && a.fingerprint() != b.fingerprint() {
+            if a.has_fingerprints() && a.fingerprint() != b.fingerprint() {
                 let (of_a, of_b) = (a.parts(), b.parts());
                 let parts: Vec<_> =
                     of_a.iter().zip(&of_b).filter(|(a, b)| a != b).map(|(a, _)| &a.0).collect();

@@ -98,6 +98,12 @@ pub struct CheckArgs {
     /// Explore what follows on a state at rest each time that the state comes, not once
     #[arg(long)]
     pub no_merge: bool,
+    /// Run every program in every execution, instead of doing for it what it was seen to do; takes longer and changes nothing
+    #[arg(long)]
+    pub no_memo: bool,
+    /// How many workers explore initial configurations at a time [default: as many as there are processors]
+    #[arg(long, value_name = "J")]
+    pub jobs: Option<NonZeroUsize>,
     /// End after so many seconds
     #[arg(long, value_name = "T", value_parser = seconds)]
     pub max_seconds: Option<Duration>,

@@ -4,6 +4,7 @@ use super::args::CheckArgs;
 use super::{all, build, files, find};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
+use crate::seeds::jobs;
 use crate::table::{Table, count, wrap};
 use crate::{interrupt, output};
 use serde::Serialize;
@@ -11,7 +12,7 @@ use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use weft_check::explore::{
-    AnyModel, Case, Entry, Expected, Found, Hunt, Key, Options, Report, Size, Stopped,
+    AnyModel, Case, Entry, Expected, Found, Hunt, Key, Options, Report, Size, Stopped, explore_in_parallel,
 };
 
 /// Explores, reports, saves what failed.
@@ -21,7 +22,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let mut model = build(&entry, &args.sizes.size())?;
     interrupt::install();
     let options = options(args, model.as_ref())?;
-    let mut report = explore(args, &options, model.as_mut())?;
+    let mut report = explore(args, &options, &entry, &model.size())?;
     let saved = save(args, &options, &entry, model.as_mut(), &mut report)?;
     let checked = Checked { report: &report, expected: entry.expected, file: saved };
     match args.leaves.json {
@@ -45,11 +46,12 @@ fn options(args: &CheckArgs, model: &dyn AnyModel) -> Result<Options, Failure> {
         max_time: args.max_seconds,
         max_cache: args.max_cache << 20,
         merge: !args.no_merge,
+        memoise: !args.no_memo,
         ..Options::default()
     })
 }
 
-fn explore(args: &CheckArgs, options: &Options, model: &mut dyn AnyModel) -> Result<Report, Failure> {
+fn explore(args: &CheckArgs, options: &Options, entry: &Entry, size: &Size) -> Result<Report, Failure> {
     let mut progress = Progress::begin(args.leaves.quiet);
     let mut watch = |at: &weft_check::explore::Progress| {
         let words = || {
@@ -62,7 +64,7 @@ fn explore(args: &CheckArgs, options: &Options, model: &mut dyn AnyModel) -> Res
         progress.at(at.share, words);
         if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let result = model.explore(options, &mut watch);
+    let result = explore_in_parallel(entry, size, options, jobs(args.jobs), &mut watch);
     progress.end();
     result.map_err(Failure::unfinished)
 }

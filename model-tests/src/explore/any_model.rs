@@ -1,10 +1,11 @@
 //! A model to explore, whatever its type: what a list of worlds holds.
 
+use super::search::{explore, explore_part};
 use super::size::{Key, Size, SizeError};
 use super::system::{ModelFactory, Stuck};
 use super::{
-    Choices, Counterexample, ExploreError, Options, Progress, Report, Run, Strategy, Walk, explore, minimise,
-    replay, walk,
+    Choices, Counterexample, ExploreError, Options, Progress, Report, Run, Strategy, Walk, minimise, replay,
+    walk,
 };
 use std::fmt;
 use std::ops::ControlFlow;
@@ -21,6 +22,9 @@ pub trait AnyModel {
     /// The sizes that are smaller by one thing; some may be too small.
     fn smaller(&self) -> Vec<Size>;
 
+    /// How many initial configurations it has.
+    fn configurations(&self) -> usize;
+
     /// The kinds of faults that it can be explored under.
     fn faults(&self) -> FaultSet;
 
@@ -33,6 +37,18 @@ pub trait AnyModel {
     ///
     /// The world is not deterministic, or cannot do what the options ask for.
     fn explore(&mut self, options: &Options, watch: Watch<'_>) -> Result<Report, ExploreError>;
+
+    /// Explores what follows on one of its initial configurations; see [`explore_part()`].
+    ///
+    /// # Errors
+    ///
+    /// The world is not deterministic, or cannot do what the options ask for.
+    fn explore_part(
+        &mut self,
+        configuration: usize,
+        options: &Options,
+        watch: Watch<'_>,
+    ) -> Result<Report, ExploreError>;
 
     /// Runs it by a list of choices; see [`replay()`].
     ///
@@ -78,6 +94,10 @@ impl<B: ModelFactory> AnyModel for B {
         ModelFactory::smaller(self)
     }
 
+    fn configurations(&self) -> usize {
+        ModelFactory::configurations(self)
+    }
+
     fn faults(&self) -> FaultSet {
         ModelFactory::faults(self)
     }
@@ -88,6 +108,15 @@ impl<B: ModelFactory> AnyModel for B {
 
     fn explore(&mut self, options: &Options, watch: Watch<'_>) -> Result<Report, ExploreError> {
         explore(self, options, watch)
+    }
+
+    fn explore_part(
+        &mut self,
+        configuration: usize,
+        options: &Options,
+        watch: Watch<'_>,
+    ) -> Result<Report, ExploreError> {
+        explore_part(self, configuration, options, watch)
     }
 
     fn replay(&mut self, choices: &Choices, options: &Options, traced: bool) -> Result<Run, Stuck> {

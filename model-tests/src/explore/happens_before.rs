@@ -42,8 +42,8 @@ struct Taken {
     at_rest: bool,
     /// The actor's number, and its step before, counted from 1.
     acts: (u32, u32),
-    /// The last step at rest up to this one, counted from 1.
-    rested: u32,
+    /// The last step in a quiescent state up to this one, counted from 1.
+    quiesced: u32,
     touches: (u32, u32),
 }
 
@@ -152,7 +152,7 @@ impl HappensBefore {
             actor: enabled.actor,
             at_rest: enabled.at_rest,
             acts: (0, 0),
-            rested: 0,
+            quiesced: 0,
             touches: (self.top(), self.top()),
         });
     }
@@ -186,7 +186,7 @@ impl HappensBefore {
         self.ordered[..words].fill(0);
         self.origins[..words].fill(0);
         let acts = self.acts(enabled.actor, number);
-        let rested = self.rests(enabled.at_rest, number);
+        let quiesced = self.quiesces(enabled.at_rest, number);
         let first = self.top();
         for touch in footprint.touches() {
             let object = self.object(touch.object.0);
@@ -197,7 +197,7 @@ impl HappensBefore {
             actor: enabled.actor,
             at_rest: enabled.at_rest,
             acts,
-            rested,
+            quiesced,
             touches: (first, self.top()),
         });
         self.close(number);
@@ -296,17 +296,17 @@ impl HappensBefore {
         (actor, before)
     }
 
-    /// A step at rest comes after all before it, and before all after it.
-    fn rests(&mut self, at_rest: bool, number: usize) -> u32 {
+    /// A step in a quiescent state comes after all before it, and before all after it.
+    fn quiesces(&mut self, at_rest: bool, number: usize) -> u32 {
         if at_rest {
             (0..number as u32).for_each(|earlier| set(&mut self.ordered, earlier));
             return number as u32 + 1;
         }
-        let rested = self.steps.last().map_or(0, |taken| taken.rested);
-        if rested > 0 {
-            set(&mut self.ordered, rested - 1);
+        let quiesced = self.steps.last().map_or(0, |taken| taken.quiesced);
+        if quiesced > 0 {
+            set(&mut self.ordered, quiesced - 1);
         }
-        rested
+        quiesced
     }
 
     fn touch(&mut self, object: u32, how: How, step: u32) {

@@ -76,9 +76,11 @@ pub struct Options {
     /// The most memory for the states that an exploration remembers, in bytes. One that caches them ends there; another one goes
     /// on without remembering more.
     pub max_cache: u64,
-    /// Whether what follows on a state at rest is explored once: with faults, by [`Reduction::Sleep`] and
+    /// Whether what follows on a quiescent state is explored once: with faults, by [`Reduction::Sleep`] and
     /// [`Reduction::Dpor`], where the world has fingerprints.
     pub merge: bool,
+    /// Whether programs are memoised where the model can do that and the reduction gains by it. It changes nothing but the time.
+    pub memoise: bool,
     /// Whether to go on after a violation; only the first is kept.
     pub go_on: bool,
     /// Whether to collect the fingerprints of all end states.
@@ -97,6 +99,7 @@ impl Default for Options {
             max_executions: None,
             max_cache: 4 << 30,
             merge: true,
+            memoise: true,
             go_on: false,
             collect_ends: false,
         }
@@ -105,11 +108,11 @@ impl Default for Options {
 
 impl Options {
     /// Whether a violation is one that is looked for.
-    pub fn wants(&self, violation: &Violation) -> bool {
+    pub fn looks_for(&self, violation: &Violation) -> bool {
         self.oracle.as_ref().is_none_or(|oracle| *oracle == violation.oracle)
     }
 
-    /// Whether states at rest are compared. Without faults nearly all of them are ends; and the other reductions are there to
+    /// Whether quiescent states are compared. Without faults nearly all of them are ends; and the other reductions are there to
     /// compare no state, or every one.
     pub(super) fn merges(&self) -> bool {
         self.merge && self.faults > 0 && matches!(self.reduction, Reduction::Sleep | Reduction::Dpor)

@@ -121,6 +121,25 @@ impl Report {
         self.counterexample.get_or_insert(Counterexample { violation, choices });
     }
 
+    /// Adds what another part of the same exploration came to.
+    pub(super) fn add(&mut self, part: Report) {
+        self.executions += part.executions;
+        self.passed_over += part.passed_over;
+        self.redundant += part.redundant;
+        self.transitions += part.transitions;
+        self.states += part.states;
+        self.deepest = self.deepest.max(part.deepest);
+        self.imprecise += part.imprecise;
+        for (name, reached) in part.coverage {
+            *self.coverage.entry(name).or_default() += reached;
+        }
+        self.ends.extend(part.ends);
+        self.exhaustive &= part.exhaustive;
+        if let Some(Counterexample { violation, choices }) = part.counterexample {
+            self.violated(violation, choices);
+        }
+    }
+
     pub(super) fn cover(&mut self, coverage: &Coverage) {
         self.coverage = coverage.branches().collect();
     }

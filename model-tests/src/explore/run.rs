@@ -65,9 +65,9 @@ pub fn replay<B: ModelFactory>(
     if traced {
         world.record_trace();
     }
-    let mut wanted = Wanted::new(choices);
+    let mut pending = Pending::new(choices);
     let mut trace = Vec::new();
-    let pick = |enabled: &[Enabled]| wanted.pick(enabled);
+    let pick = |enabled: &[Enabled]| pending.pick(enabled);
     let seen = |world: &mut B::System| {
         if traced {
             trace.push(world.take_trace())
@@ -110,16 +110,16 @@ pub(super) fn drive<W: TransitionSystem>(
 }
 
 /// Choices that wait to become possible.
-struct Wanted<'a> {
+struct Pending<'a> {
     choices: &'a [Step],
     taken: Vec<bool>,
     /// All before it were taken.
     first: usize,
 }
 
-impl Wanted<'_> {
-    fn new(choices: &Choices) -> Wanted<'_> {
-        Wanted { choices: &choices.0, taken: vec![false; choices.0.len()], first: 0 }
+impl Pending<'_> {
+    fn new(choices: &Choices) -> Pending<'_> {
+        Pending { choices: &choices.0, taken: vec![false; choices.0.len()], first: 0 }
     }
 
     fn pick(&mut self, enabled: &[Enabled]) -> (usize, Outcome) {

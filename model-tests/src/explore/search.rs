@@ -6,6 +6,7 @@ use super::choices::Choices;
 use super::happens_before::HappensBefore;
 use super::options::{Options, Reduction};
 use super::report::{Report, Stopped};
+use super::size::SizeError;
 use super::system::{Coverage, ModelFactory, Stuck, TransitionSystem, Violation};
 use super::tree::{Entered, Tree};
 use std::time::{Duration, Instant};
@@ -40,6 +41,9 @@ pub enum ExploreError {
     /// States were to be cached, and the world cannot tell them apart.
     #[error("states of '{0}' cannot be cached: the world gives no fingerprints")]
     NoFingerprint(String),
+    /// It cannot be built in the size that it is to be explored in.
+    #[error(transparent)]
+    Size(#[from] SizeError),
 }
 
 /// Explores every execution of a world that the options allow.
@@ -52,17 +56,38 @@ pub fn explore<B: ModelFactory>(
     options: &Options,
     watch: Watch<'_>,
 ) -> Result<Report, ExploreError> {
+    search(factory, None, options, watch)
+}
+
+/// Explores every execution that begins in one initial configuration. The reports of all of them add up to that of
+/// [`explore()`].
+pub(super) fn explore_part<B: ModelFactory>(
+    factory: &mut B,
+    configuration: usize,
+    options: &Options,
+    watch: Watch<'_>,
+) -> Result<Report, ExploreError> {
+    search(factory, Some(configuration), options, watch)
+}
+
+fn search<B: ModelFactory>(
+    factory: &mut B,
+    only: Option<usize>,
+    options: &Options,
+    watch: Watch<'_>,
+) -> Result<Report, ExploreError> {
     let report = Report::new(factory.name(), options.reduction, options.faults);
     factory.allow(options.faults_of(FaultSet::ALL, options.faults));
     let caches = options.reduction == Reduction::Cache;
     factory.compare(caches || options.merges() || options.collect_ends);
     // Where every state is asked what it knows, programs had better be there.
-    factory.memoise(!caches);
+    factory.memoise(options.memoise && !caches);
     let world = factory.root();
     factory.memoise(false);
     let mut search = Search {
         factory,
         options,
+        only,
         world,
         report,
         order: HappensBefore::new(),
@@ -82,6 +107,8 @@ pub fn explore<B: ModelFactory>(
 struct Search<'a, B: ModelFactory> {
     factory: &'a mut B,
     options: &'a Options,
+    /// The initial configuration that is explored, if not all are.
+    only: Option<usize>,
     world: B::System,
     report: Report,
     order: HappensBefore,
@@ -136,7 +163,7 @@ impl<B: ModelFactory> Search<'_, B> {
                 self.tree.leave();
                 return Ok(());
             }
-            self.report.states += 1;
+            self.note_state();
             match entered {
                 Entered::Open => {}
                 // A state that is cached is explored in what does not sleep, and that may be nothing.
@@ -156,6 +183,15 @@ impl<B: ModelFactory> Search<'_, B> {
         }
     }
 
+    /// Counts the present state. The root is counted by the first part; another part explores one choice there.
+    fn note_state(&mut self) {
+        let root_of = self.only.filter(|_| self.order.len() == 0);
+        self.report.states += u64::from(root_of.is_none_or(|part| part == 0));
+        if let Some(part) = root_of {
+            self.tree.keep_only(part);
+        }
+    }
+
     fn is_too_deep(&mut self) -> bool {
         let deep = self.order.len() >= self.options.max_depth as usize;
         if deep {
@@ -167,16 +203,16 @@ impl<B: ModelFactory> Search<'_, B> {
     /// Looks up the state whose node was just entered, and leaves of it only what is to be explored. False if that is
     /// nothing.
     fn is_to_be_explored(&mut self) -> Result<bool, ExploreError> {
-        let rests = self.enabled.first().is_some_and(|event| event.at_rest);
+        let quiescent = self.enabled.first().is_some_and(|event| event.at_rest);
         match self.options.reduction {
             Reduction::Cache => self.is_new(),
-            _ => Ok(!(rests && self.options.merges()) || self.is_new_at_rest()),
+            _ => Ok(!(quiescent && self.options.merges()) || self.is_new_quiescent()),
         }
     }
 
-    /// What happens at rest comes after all that happened before, and before all that happens afterwards. So nothing
-    /// races across a state at rest: what follows on it depends on nothing but the state, and is explored once.
-    fn is_new_at_rest(&mut self) -> bool {
+    /// What happens in a quiescent state comes after all that happened before, and before all that happens afterwards. So
+    /// nothing races across it: what follows depends on nothing but the state, and is explored once.
+    fn is_new_quiescent(&mut self) -> bool {
         if self.cache.is_full() || self.tree.has_sleepers() {
             return true;
         }
@@ -314,7 +350,7 @@ impl<B: ModelFactory> Search<'_, B> {
             self.report.ends.extend(self.world.fingerprint());
         }
         let Err(violation) = verdict else { return };
-        if self.options.wants(&violation) {
+        if self.options.looks_for(&violation) {
             self.report.violated(violation, Choices(self.order.choices().collect()));
         } else {
             self.report.passed_over += 1;

@@ -112,8 +112,8 @@ fn find(
         Hunt::Walk(strategy, most) => {
             let mut found = None;
             let mut look = |_, Walk { choices, violation }: Walk| {
-                let wanted = violation.filter(|violation| options.wants(violation));
-                found = wanted.map(|violation| Counterexample { violation, choices });
+                let sought = violation.filter(|violation| options.looks_for(violation));
+                found = sought.map(|violation| Counterexample { violation, choices });
                 if found.is_some() { ControlFlow::Break(()) } else { watch(&super::Progress::default()) }
             };
             model.walks(strategy, &mut (0..most), options, &mut look)?;

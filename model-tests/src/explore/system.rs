@@ -124,6 +124,12 @@ pub trait ModelFactory {
         self.size().one_less()
     }
 
+    /// How many initial configurations it has. If there are several, the first choice of an execution is in which of them it
+    /// begins, by their numbers; and no state that follows on one has the fingerprint of a state that follows on another.
+    fn configurations(&self) -> usize {
+        1
+    }
+
     /// The kinds of faults that it can be explored under.
     fn faults(&self) -> FaultSet {
         FaultSet::ALL

@@ -1,4 +1,4 @@
-//! The choice points on the way from the root to the present state: what could happen at each, what of it is wanted,
+//! The choice points on the way from the root to the present state: what could happen at each, what is in its backtrack set,
 //! what was explored, what sleeps.
 
 use super::cache::Ways;
@@ -40,7 +40,7 @@ struct Candidate {
     /// Whether some of its outcomes were asleep when the node was entered.
     slept: bool,
     /// Whether it is in the node's backtrack set.
-    wanted: bool,
+    backtrack: bool,
 }
 
 /// Outcomes, a bit for each.
@@ -92,7 +92,7 @@ impl Tree {
     ) -> Entered {
         let faults = self.faults_left(order, options);
         if options.reduction == Reduction::Dpor {
-            self.want_disabled(enabled);
+            self.backtrack_disabled(enabled);
         }
         let sleepers = self.fall_asleep(order, options.reduction);
         let candidates = self.candidates.len();
@@ -102,12 +102,12 @@ impl Tree {
             let all = kinds.iter().fold(bit(Outcome::Done), |bits, fault| bits | bit(fault));
             let asleep = all & self.asleep(sleepers..self.sleepers.len(), event.event);
             let candidate =
-                Candidate { enabled: *event, all, left: all & !asleep, slept: asleep != 0, wanted: !dpor };
+                Candidate { enabled: *event, all, left: all & !asleep, slept: asleep != 0, backtrack: !dpor };
             self.candidates.push(candidate);
         }
         self.nodes.push(Node { candidates, sleepers, faults, taken: candidates });
         if dpor {
-            self.want_first(candidates);
+            self.begin_backtrack_set(candidates);
         }
         match &self.candidates[candidates..] {
             [] => Entered::End,
@@ -158,6 +158,13 @@ impl Tree {
         }
     }
 
+    /// Leaves to be tried at the last node only one of what can happen there, by its number.
+    pub(super) fn keep_only(&mut self, number: usize) {
+        let first = self.nodes.last().map_or(0, |node| node.candidates);
+        let others = self.candidates[first..].iter_mut().enumerate().filter(|(at, _)| *at != number);
+        others.for_each(|(_, candidate)| candidate.left = 0);
+    }
+
     fn last_candidates(&self) -> &[Candidate] {
         let first = self.nodes.last().map_or(0, |node| node.candidates);
         &self.candidates[first..]
@@ -166,7 +173,7 @@ impl Tree {
     /// The next step to try at the last node, if there is one.
     pub(super) fn choose(&mut self) -> Option<(Enabled, Outcome)> {
         let node = self.nodes.last_mut()?;
-        let next = |candidate: &Candidate| candidate.wanted && candidate.left != 0;
+        let next = |candidate: &Candidate| candidate.backtrack && candidate.left != 0;
         let offset = self.candidates[node.candidates..].iter().position(next)?;
         node.taken = node.candidates + offset;
         let candidate = &mut self.candidates[node.taken];
@@ -192,7 +199,7 @@ impl Tree {
     /// could begin is tried at the earlier one's node, unless one is already, or sleeps there.
     ///
     /// Abdulla, Aronis, Jonsson and Sagonas, "Optimal dynamic partial order reduction" (2014), algorithm 1. A step is
-    /// found by its event alone: a candidate that is wanted is tried with all its outcomes.
+    /// found by its event alone: a candidate in the backtrack set is tried with all its outcomes.
     pub(super) fn reverse(&mut self, earlier: usize, last: Step, reversal: &Reversal<'_>) {
         let place = self.candidates_of(earlier);
         if !reversal.is_prepared() && self.find(&place, last.event).is_none() {
@@ -206,17 +213,17 @@ impl Tree {
                 return;
             }
             let Some(found) = self.find(&place, step.event) else { continue };
-            if self.candidates[found].wanted {
+            if self.candidates[found].backtrack {
                 return;
             }
             first.get_or_insert(found);
         }
         match first {
-            Some(found) => self.candidates[found].wanted = true,
+            Some(found) => self.candidates[found].backtrack = true,
             // The world's footprints do not say all that enables an event: all that can happen is tried.
             None => {
                 self.imprecise += 1;
-                self.want_all(place);
+                self.backtrack_all(place);
             }
         }
     }
@@ -230,9 +237,9 @@ impl Tree {
     pub(super) fn share(&self) -> f64 {
         let (mut share, mut weight) = (0.0, 1.0);
         for (number, _) in self.nodes.iter().enumerate().take(40) {
-            let wanted = self.candidates[self.candidates_of(number)].iter().filter(|one| one.wanted);
+            let backtrack = self.candidates[self.candidates_of(number)].iter().filter(|one| one.backtrack);
             let (mut left, mut known) = (0.0, 0.0);
-            for candidate in wanted {
+            for candidate in backtrack {
                 left += f64::from(candidate.left.count_ones());
                 known += f64::from(candidate.enabled.faults.len() + 1);
             }
@@ -244,10 +251,10 @@ impl Tree {
         share
     }
 
-    /// Whatever the last step has disabled was in a race with it that no later step will show, so it is tried instead.
-    /// What else it races with is found then; but not if it sleeps, and what would wake it might come between:
-    /// so everything is tried.
-    fn want_disabled(&mut self, enabled: &[Enabled]) {
+    /// An event that the last step has disabled was in a race with it that no later step will show, so it is tried instead.
+    /// Its other races are found then; but not if it sleeps, and what would wake it might come between: then everything is
+    /// tried.
+    fn backtrack_disabled(&mut self, enabled: &[Enabled]) {
         let Some(node) = self.nodes.last() else { return };
         let taken = self.candidates[node.taken].enabled.event;
         let place = node.candidates..self.candidates.len();
@@ -256,9 +263,9 @@ impl Tree {
             if before.event == taken || enabled.iter().any(|still| still.event == before.event) {
                 continue;
             }
-            self.candidates[index].wanted = true;
+            self.candidates[index].backtrack = true;
             if slept {
-                return self.want_all(place);
+                return self.backtrack_all(place);
             }
         }
     }
@@ -285,20 +292,19 @@ impl Tree {
         same.fold(0, |bits, sleeper| bits | bit(sleeper.step.outcome))
     }
 
-    /// Begins a node's backtrack set: with one event that can be done, since it is by what conflicts with its being
-    /// done that all others are found. Where there is none, and at rest, where each event excludes the others, with
-    /// all.
-    fn want_first(&mut self, first: usize) {
+    /// Begins a node's backtrack set with one event that can be done: its conflicts show which others are needed. Where there
+    /// is none, and in a quiescent state, where each event excludes the others, the set begins with all.
+    fn begin_backtrack_set(&mut self, first: usize) {
         let all = &mut self.candidates[first..];
-        let rests = all.first().is_some_and(|candidate| candidate.enabled.at_rest);
+        let quiescent = all.first().is_some_and(|candidate| candidate.enabled.at_rest);
         match all.iter_mut().find(|candidate| candidate.left & bit(Outcome::Done) != 0) {
-            Some(candidate) if !rests => candidate.wanted = true,
-            _ => all.iter_mut().for_each(|candidate| candidate.wanted = true),
+            Some(candidate) if !quiescent => candidate.backtrack = true,
+            _ => all.iter_mut().for_each(|candidate| candidate.backtrack = true),
         }
     }
 
-    fn want_all(&mut self, place: Range<usize>) {
-        self.candidates[place].iter_mut().for_each(|candidate| candidate.wanted = true);
+    fn backtrack_all(&mut self, place: Range<usize>) {
+        self.candidates[place].iter_mut().for_each(|candidate| candidate.backtrack = true);
     }
 
     fn find(&self, place: &Range<usize>, event: EventId) -> Option<usize> {

@@ -84,7 +84,7 @@ pub fn walk<B: ModelFactory>(
     Ok(Walk { choices, violation })
 }
 
-/// Whoever walks.
+/// How one walk chooses.
 struct Walker {
     rng: Rng,
     strategy: Strategy,
@@ -99,7 +99,7 @@ struct Walker {
     step: u64,
 }
 
-/// How often a walk by priorities changes its mind: it finds whatever takes so many orderings and one.
+/// How often a walk by priorities changes its mind: it finds a bug that takes so many orderings and one.
 const FALLS: usize = 3;
 /// How many steps a walk by priorities is taken to have.
 const STEPS: u64 = 150;

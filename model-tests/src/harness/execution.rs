@@ -274,7 +274,7 @@ impl<M: Model> Execution<M> {
 
     /// Whether every node says what it still knows. One that cannot is told apart by its history, and then two states may be
     /// equal and have different fingerprints.
-    pub fn is_told(&mut self) -> bool {
+    pub fn has_fingerprints(&mut self) -> bool {
         let fingerprints = self.fingerprints();
         self.running.is_none() || (!fingerprints.is_empty() && fingerprints.iter().all(Option::is_some))
     }

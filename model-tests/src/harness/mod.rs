@@ -59,6 +59,10 @@ impl<M: Model> ModelFactory for Harness<M> {
         self.model.smaller()
     }
 
+    fn configurations(&self) -> usize {
+        self.model.configurations()
+    }
+
     fn faults(&self) -> FaultSet {
         self.model.faults()
     }

@@ -89,7 +89,7 @@ impl From<Thing> for Object {
     }
 }
 
-/// Notes touches if somebody wants them.
+/// Notes touches if somebody asks for them.
 struct Touches<'a>(Option<&'a mut Footprint>);
 
 impl Touches<'_> {
@@ -219,7 +219,7 @@ impl Machine {
         self.settle(process);
     }
 
-    /// A word is written. That enables whoever waits for it, but for those who were stopped.
+    /// A word is written. That enables those who wait for it, unless they were stopped.
     fn changes(&self, word: u8, touches: &mut Touches<'_>) {
         touches.note(Thing::Word(word), How::Write);
         for process in 0..self.processes.len() as u8 {

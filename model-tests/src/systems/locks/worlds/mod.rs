@@ -1,14 +1,14 @@
 //! The lock worlds: the shipped schemes, the lock paper as published, and planted bugs that must be found.
 
-pub mod as_published;
+mod as_published;
 mod client;
 mod linearizability;
 mod modes;
-pub mod planted;
+mod planted;
 mod service;
 
-pub use client::{Locker, Recorder, WorldOracles, client};
-pub use linearizability::WithLinearizability;
+pub use client::WorldOracles;
+use linearizability::WithLinearizability;
 pub use modes::Requests;
 pub use service::{Locks, State};
 

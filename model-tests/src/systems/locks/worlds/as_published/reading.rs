@@ -13,6 +13,7 @@ macro_rules! readings {
 
         impl Reading {
             /// Every reading, the repaired one first.
+            #[cfg(test)]
             pub const ALL: &[Reading] = &[$(Reading::$name),*];
 
             /// Its name, as worlds have it.
