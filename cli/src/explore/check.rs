@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use weft_check::explore::{
     AnyModel, Case, Entry, Expected, Found, Hunt, Key, Options, Report, Size, Stopped, explore_in_parallel,
 };
+use weft_check::systems::{self, Registered};
 
 /// Explores, reports, saves what failed.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
@@ -197,6 +198,8 @@ fn why(stopped: Stopped) -> &'static str {
 #[derive(Serialize)]
 struct Listed {
     name: &'static str,
+    /// The system that it is about, if it is about one.
+    system: Option<&'static str>,
     about: &'static str,
     expected: Expected,
     /// Its usual size.
@@ -208,7 +211,9 @@ struct Listed {
 fn listed(entry: Entry) -> Result<Listed, Failure> {
     let size = build(&entry, &Size::default())?.size();
     let Entry { name, about, expected, keys, .. } = entry;
-    Ok(Listed { name, about, expected, size, keys })
+    let is_of = |system: &&dyn Registered| system.worlds().iter().any(|world| world.name == name);
+    let system = systems::all().iter().copied().find(is_of).map(Registered::kind);
+    Ok(Listed { name, system, about, expected, size, keys })
 }
 
 fn list(json: bool) -> Result<Exit, Failure> {
@@ -223,7 +228,7 @@ fn list(json: bool) -> Result<Exit, Failure> {
     }
     let mut table = Table::new("Worlds", 4, &["world", "must", "size", "what it is"]);
     let mut keys: Vec<&Key> = Vec::new();
-    for Listed { name, about, expected, size, keys: has } in listed {
+    for Listed { name, about, expected, size, keys: has, .. } in listed {
         let must = match expected {
             Expected::Held => "hold",
             Expected::Violated => "fail",

@@ -12,7 +12,6 @@ mod lines;
 mod worlds;
 
 use clap::Parser;
-use clap::builder::PossibleValuesParser;
 use lines::File;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -23,8 +22,8 @@ use worlds::{Explored, Program};
 #[derive(Parser)]
 #[command(name = "reached")]
 struct Args {
-    /// The system
-    #[arg(value_name = "SYSTEM", value_parser = PossibleValuesParser::new(worlds::systems()))]
+    /// The system, as `weft check --list --json` names it: locks, messages, ddss
+    #[arg(value_name = "SYSTEM")]
     system: String,
     /// Explore this world of the system only; may be given several times [default: all that must hold]
     #[arg(long, value_name = "WORLD")]

@@ -1,18 +1,11 @@
 //! Which worlds a system has, and exploring them with a program that counts what it executes.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use weft_sim::explore::Outcome;
-
-/// What the names of each system's worlds begin with.
-const SYSTEMS: &[(&str, &[&str])] = &[("locks", &["srsl", "dqnl", "ncosed"]), ("messages", &["messages"])];
-
-/// The systems that there are.
-pub fn systems() -> impl Iterator<Item = &'static str> {
-    SYSTEMS.iter().map(|(name, _)| *name)
-}
 
 /// An exploration: a world, and the kind of faults that it was explored with.
 #[derive(Clone, Debug, Serialize)]
@@ -78,16 +71,20 @@ impl Program {
     ///
     /// The program does not list its worlds.
     pub fn worlds(&self, system: &str) -> Result<Vec<String>, String> {
-        let begin = SYSTEMS.iter().filter(|(name, _)| *name == system).flat_map(|(_, begin)| *begin);
-        let begin: Vec<&str> = begin.copied().collect();
         // What listing them executes is no exploration.
         let output = self.command("listing").args(["check", "--list", "--json"]).output();
         let _ = std::fs::remove_file(self.profiles.join("listing"));
         let listed: Listed = serde_json::from_slice(&output.map_err(|why| why.to_string())?.stdout)
             .map_err(|why| format!("the list of worlds: {why}"))?;
-        let names =
-            listed.worlds.into_iter().filter(|world| world.expected == "held").map(|world| world.name);
-        Ok(names.filter(|name| begin.iter().any(|begin| name.starts_with(begin))).collect())
+        let of_system = |world: &World| world.system.as_deref() == Some(system);
+        if !listed.worlds.iter().any(of_system) {
+            let known: BTreeSet<String> =
+                listed.worlds.into_iter().filter_map(|world| world.system).collect();
+            let known: Vec<String> = known.into_iter().collect();
+            return Err(format!("no system '{system}' has worlds; there are {}", known.join(", ")));
+        }
+        let held = listed.worlds.into_iter().filter(|world| of_system(world) && world.expected == "held");
+        Ok(held.map(|world| world.name).collect())
     }
 
     /// Explores a world for at most so many seconds. `None` if it has no such fault.
@@ -192,6 +189,7 @@ struct Listed {
 #[derive(Deserialize)]
 struct World {
     name: String,
+    system: Option<String>,
     expected: String,
 }
 
