@@ -102,12 +102,20 @@ fn a_failure_of_the_fabrics_replays_in_another_process_with_its_packets() {
 fn a_failure_file_says_all_that_a_replay_needs_and_how_it_was_found() {
     let scratch = Scratch::new("whole");
     let file = scratch.path("failure.toml");
-    let line =
-        ["check", "planted-resend", "--set", "nodes=3", "--faults", "1", "--kinds", "strand,lose-completion"];
+    let line = [
+        "check",
+        "planted-resend",
+        "--set",
+        "nodes=3",
+        "--faults",
+        "1",
+        "--kinds",
+        "requester-gave-up,lose-completion",
+    ];
     let found = run(&[&line[..], &["--oracle", "linearizability", "--save", &file]].concat());
     assert_eq!(found.status.code(), Some(1), "{}", err(&found));
     let saved: toml::Table = fs::read_to_string(&file).expect("saved").parse().expect("TOML");
-    assert_eq!(saved["kinds"].to_string(), r#"["lose-completion", "strand"]"#);
+    assert_eq!(saved["kinds"].to_string(), r#"["lose-completion", "requester-gave-up"]"#);
     assert_eq!(saved["params"]["nodes"].as_integer(), Some(2), "two nodes show it");
     let how = saved["found"].as_table().expect("how it was found");
     assert_eq!((how["by"].as_str(), how["faults"].as_integer()), (Some("dpor"), Some(1)));

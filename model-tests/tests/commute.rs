@@ -64,8 +64,8 @@ fn check<P: Model>(
     let mut pairs = 0;
     for i in 0..path.len().saturating_sub(1) {
         let (first, second) = (&path[i], &path[i + 1]);
-        let at_rest = first.enabled.at_rest || second.enabled.at_rest;
-        if at_rest || first.enabled.actor == second.enabled.actor || first.print.conflicts(&second.print) {
+        let quiescent = first.enabled.quiescent || second.enabled.quiescent;
+        if quiescent || first.enabled.actor == second.enabled.actor || first.print.conflicts(&second.print) {
             continue;
         }
         harness.reset(execution);

@@ -23,7 +23,7 @@ fn offers(execution: &mut Execution<impl Model>) -> Vec<(u64, u64, FaultSet, boo
     execution.enabled(&mut enabled);
     let tell = |(place, one): (usize, &Enabled)| {
         let name = if one.actor.is_lasting() { one.actor.0 } else { u64::MAX };
-        (one.actor.0 >> 60, name, one.faults, one.at_rest, place)
+        (one.actor.0 >> 60, name, one.faults, one.quiescent, place)
     };
     let mut offers: Vec<_> = enabled.iter().enumerate().map(tell).collect();
     offers.sort_unstable_by_key(|&(kind, name, ..)| (kind, name));
@@ -37,10 +37,10 @@ fn take(execution: &mut Execution<impl Model>, (place, outcome): (usize, Outcome
 }
 
 /// Whether something can happen, and only because nothing else can.
-fn is_at_rest(execution: &mut Execution<impl Model>) -> bool {
+fn is_quiescent(execution: &mut Execution<impl Model>) -> bool {
     let mut enabled = vec![];
     execution.enabled(&mut enabled);
-    enabled.first().is_some_and(|event| event.at_rest)
+    enabled.first().is_some_and(|event| event.quiescent)
 }
 
 /// How an event goes.
@@ -94,7 +94,7 @@ impl<P: Model> Pair<P> {
             take(&mut self.executions[0], (place, outcome));
             self.told += usize::from(self.executions[0].has_fingerprints());
             self.states += 1;
-            if self.faults > 0 && !is_at_rest(&mut self.executions[0]) {
+            if self.faults > 0 && !is_quiescent(&mut self.executions[0]) {
                 continue;
             }
             let print = self.executions[0].fingerprint().expect("it has one").0 ^ u128::from(faults);
@@ -129,7 +129,9 @@ impl<P: Model> Pair<P> {
             }
             let (of_a, of_b) = (offers(a), offers(b));
             let names = |all: &[(u64, u64, FaultSet, bool, usize)]| -> Vec<_> {
-                all.iter().map(|&(kind, name, faults, at_rest, _)| (kind, name, faults, at_rest)).collect()
+                all.iter()
+                    .map(|&(kind, name, faults, quiescent, _)| (kind, name, faults, quiescent))
+                    .collect()
             };
             if names(&of_a) != names(&of_b) {
                 return Err(format!("after {after} events, {:x?} and {:x?}", names(&of_a), names(&of_b)));

@@ -19,7 +19,7 @@ fn explore(name: &str, modes: Option<&str>, options: &Options) -> Report {
 
 /// An end of 400 events is far beyond what these worlds need.
 fn options(reduction: Reduction, faults: u32) -> Options {
-    let kinds = FaultSet::one(Outcome::LoseCompletion).with(Outcome::Strand);
+    let kinds = FaultSet::one(Outcome::LoseCompletion).with(Outcome::RequesterGaveUp);
     Options { reduction, faults, kinds, max_depth: 400, ..Options::default() }
 }
 
@@ -130,7 +130,7 @@ fn the_shipped_locks_hold_in_every_order_of_small_worlds() {
     }
 }
 
-/// The same with one atomic whose completion is lost, or that is stranded, at every point.
+/// The same with one atomic whose completion is lost, or whose requester gives up, at every point.
 #[test]
 fn the_shipped_locks_hold_with_one_unknown_fate() {
     for (name, modes) in [("dqnl", "x,x"), ("ncosed", "s,x")] {
@@ -211,11 +211,11 @@ fn a_message_that_meets_a_new_life_s_connection_while_it_drains_arrives_once() {
     let entry = worlds().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
     let mut world = entry.build(&Size::default()).expect("its usual size");
     let steps = "5000040000000001, 5000040000000002 restart, 5000040000000002, 5000040000000003, 5000040000000004, \
-        4000044000000001, 5000000000000002, 5000040000000005, 10000400000c0000 strand, 5000040000000006, \
+        4000044000000001, 5000000000000002, 5000040000000005, 10000400000c0000 requester-gave-up, 5000040000000006, \
         5000040000000007, 4000044000000003";
     let choices: Choices =
         steps.split(',').map(|step| step.trim().to_owned()).collect::<Vec<_>>().try_into().expect("choices");
-    let kinds = FaultSet::one(Outcome::Restart).with(Outcome::Strand);
+    let kinds = FaultSet::one(Outcome::Restart).with(Outcome::RequesterGaveUp);
     let run = world
         .replay(&choices, &Options { kinds, ..options(Reduction::Dpor, 2) }, true)
         .expect("deterministic");

@@ -73,7 +73,7 @@ pub struct RegionId(pub u32);
 /// One access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// When, by the clock of whoever did it: a processor's runs ahead of the fabric's within a step.
+    /// When, by the clock of the processor or adapter: a processor's runs ahead of the fabric's within a step.
     pub at: Nanos,
     /// By whom.
     pub who: Who,

@@ -1,28 +1,22 @@
 //! The fabric: one world and the programs that run in it.
 
-mod repertoire;
-mod root;
-
-pub use repertoire::{Asides, Repertoire, RepertoireStats};
-pub use root::Root;
+mod explorer;
 
 use crate::NodeId;
 use crate::choice::Choice;
-use crate::choice::EventId;
 use crate::config::{Config, ConfigError, MAX_DEVICES, MAX_NODES, MAX_PORTS, MAX_UNTIMED_PORTS, Order};
-use crate::explore::{Enabled, Footprint, NotEnabled, Outcome, Policy, Snapshot, Taken, Underway};
 use crate::fault::{Fault, FaultError, FaultId, FaultRecord, Rules};
 use crate::hca::HcaId;
 use crate::log::Log;
 use crate::sanitizer::Violation;
 use crate::stats::Stats;
 use crate::verbs::{SimDevice, WorldRef};
-use crate::world::{Answer, Happened, World};
+use crate::world::{Happened, World};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::task::Waker;
-use weft_verbs::{Nanos, Node, Park, PinnedMemory, QpNum, Wait};
+use weft_verbs::{Nanos, Node, Park, PinnedMemory, Wait};
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +36,7 @@ type Programs = Rc<RefCell<Vec<Option<Box<dyn Node>>>>>;
 /// Worlds are independent of each other: a thread can hold many.
 #[derive(Clone)]
 pub struct Fabric {
-    world: WorldRef,
+    pub(crate) world: WorldRef,
     /// Beside the world and not in it: programs hold handles, and handles hold the world.
     programs: Programs,
 }
@@ -104,18 +98,15 @@ impl Fabric {
         }
         let before = self.programs.borrow_mut()[node.index()].replace(program);
         drop(before);
-        let mut world = self.world.borrow_mut();
-        if !world.is_playing() {
-            world.program_mounted(node);
-        }
+        self.world.borrow_mut().call(move |world| world.program_mounted(node));
     }
 
     /// Has a node's program stepped although nothing on its machine asks for it: an application of the node has work
     /// for it, say. Ignored for a node that is not there, has crashed, or whose program has ended.
     pub fn nudge(&self, node: NodeId) {
         let mut world = self.world.borrow_mut();
-        if node.index() < world.state.machines.len() && !world.is_playing() {
-            world.program_nudged(node);
+        if node.index() < world.state.machines.len() {
+            world.call(move |world| world.program_nudged(node));
         }
     }
 
@@ -150,177 +141,18 @@ impl Fabric {
         }
     }
 
-    /// What an [untimed](Order::Untimed) world offers from now on: see [`explore`](crate::explore).
-    pub fn set_policy(&self, policy: Policy) {
-        self.world.borrow_mut().state.untimed.policy = policy;
+    pub(crate) fn take_programs(&self) -> Vec<Option<Box<dyn Node>>> {
+        self.programs.borrow_mut().iter_mut().map(Option::take).collect()
     }
 
-    /// Lists everything that can happen next in an [untimed](Order::Untimed) world, in a deterministic order, in place
-    /// of what was in the list. Nothing in any other world.
-    pub fn enabled(&self, out: &mut Vec<Enabled>) {
-        let mut world = self.world.borrow_mut();
-        match world.untimed {
-            true => world.enabled(out),
-            false => out.clear(),
-        }
-    }
-
-    /// Lets one of the enabled events happen, in one of the ways that it can, with the program's step if it is one.
-    /// What it touched takes the place of what was in `touched`. Must not be called from a program's step.
-    pub fn take(
-        &self,
-        event: EventId,
-        outcome: Outcome,
-        touched: Option<&mut Footprint>,
-    ) -> Result<Taken, NotEnabled> {
-        self.take_with(event, outcome, touched, |node| {
-            self.step(node);
-        })
-    }
-
-    /// The same, where somebody else steps programs.
-    fn take_with(
-        &self,
-        event: EventId,
-        outcome: Outcome,
-        touched: Option<&mut Footprint>,
-        step: impl FnOnce(NodeId),
-    ) -> Result<Taken, NotEnabled> {
-        let Some(print) = touched else { return self.take_unseen(event, outcome, step) };
-        self.world.borrow_mut().begin_print(print);
-        let taken = self.take_unseen(event, outcome, step);
-        self.world.borrow_mut().end_print(print);
-        taken
-    }
-
-    fn take_unseen(
-        &self,
-        event: EventId,
-        outcome: Outcome,
-        step: impl FnOnce(NodeId),
-    ) -> Result<Taken, NotEnabled> {
-        let happened = {
-            let mut world = self.world.borrow_mut();
-            if !world.untimed {
-                return Err(NotEnabled { event, outcome });
-            }
-            world.take_turns();
-            world.take(event, outcome)?
-        };
-        let mut taken = Taken::default();
-        match happened {
-            Happened::Done => {}
-            Happened::Step(node) => {
-                taken.stepped = Some(node);
-                self.world.borrow_mut().keep(Answer::Stepped(node));
-                step(node);
-            }
-            Happened::Crashed(node) => {
-                taken.crashed = Some(node);
-                self.drop_program(node);
-            }
-            Happened::Restarted(node) => {
-                taken.restarted = Some(node);
-                self.drop_program(node);
-            }
-        }
-        self.world.borrow_mut().take_turns();
-        self.release();
-        Ok(taken)
-    }
-
-    /// The fabric as it is, without its programs.
-    pub fn snapshot(&self) -> Snapshot {
-        let mut world = self.world.borrow_mut();
-        world.take_turns();
-        Snapshot(Box::new(world.state.clone()))
-    }
-
-    /// A number for the state of an [untimed](Order::Untimed) world: the same whenever the same can happen from here on,
-    /// and the same of it. Of a program it takes all that it has seen. Two different states of a world have the same number
-    /// with a chance of 2^-128. 0 for any other world.
-    pub fn fingerprint(&self) -> u128 {
-        self.fingerprint_of(&[])
-    }
-
-    /// The same, where programs say what they still know: a number for each node, `None` for one that cannot say and
-    /// counts by what it has seen. Whoever says it takes it upon himself that the same number means the same from here
-    /// on, whatever the node's clock says and whatever names it has given to requests. What it has in memory that no
-    /// peer may touch is then for it to tell, but for what posted requests read there.
-    pub fn fingerprint_of(&self, contents: &[Option<u128>]) -> u128 {
-        let mut sum = 0u128;
-        self.digest(contents, |_, _, part| {
-            sum =
-                sum.rotate_left(1).wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645).wrapping_add(part);
-        });
-        sum
-    }
-
-    fn digest(&self, contents: &[Option<u128>], each: impl FnMut(&'static str, u32, u128)) {
-        let mut world = self.world.borrow_mut();
-        if world.untimed {
-            world.take_turns();
-            world.digest(contents, each);
-        }
-    }
-
-    /// Send requests of a queue pair that have not ended, whatever its program has learned of it.
-    pub fn unended_sends(&self, node: NodeId, qp: QpNum) -> u32 {
-        self.world.borrow_mut().answer(move |world| world.unended_sends(node, qp))
-    }
-
-    /// How many bytes the n-th message has, from 0, that a queue pair has received and its program has not polled.
-    pub fn arrived(&self, node: NodeId, qp: QpNum, n: usize) -> Option<u32> {
-        self.world.borrow_mut().answer(move |world| world.arrived(node, qp, n))
-    }
-
-    /// Looks at what programs know. What their handles are asked meanwhile is nothing that the programs have seen.
-    pub fn without_a_trace<A>(&self, look: impl FnOnce() -> A) -> A {
-        let seen = self.world.borrow().state.untimed.seen();
-        let answer = look();
-        self.world.borrow_mut().state.untimed.set_seen(&seen);
-        answer
-    }
-
-    /// The connection managers' messages that are under way in an untimed world: the event log tells of their sending only.
-    pub fn underway(&self) -> Vec<Underway> {
-        self.world.borrow().underway().collect()
-    }
-
-    /// The parts of the [fingerprint](Fabric::fingerprint), with their names: to see in what two states differ.
-    pub fn fingerprint_parts(&self) -> Vec<(String, u128)> {
-        self.fingerprint_parts_of(&[])
-    }
-
-    /// The parts of [`Fabric::fingerprint_of`].
-    pub fn fingerprint_parts_of(&self, contents: &[Option<u128>]) -> Vec<(String, u128)> {
-        let mut parts = Vec::new();
-        self.digest(contents, |name, number, digest| parts.push((format!("{name} {number}"), digest)));
-        parts
-    }
-
-    /// Takes the programs away and puts the fabric back as it was. What the programs' handles stood for is there again;
-    /// their drop destroys nothing. Handles that are still held are good for what they were made for, if it was
-    /// there then.
-    pub fn reset_to(&self, root: &Snapshot) {
-        self.drop_programs();
-        self.world.borrow_mut().put_back(&root.0);
-    }
-
-    fn drop_program(&self, node: NodeId) {
+    pub(crate) fn drop_program(&self, node: NodeId) {
         let program = self.programs.borrow_mut()[node.index()].take();
         drop(program);
     }
 
     /// Takes the programs away, whose handles destroy nothing.
-    fn drop_programs(&self) {
-        self.dropping(|| (0..self.nodes()).for_each(|node| self.drop_program(NodeId(node))));
-    }
-
-    fn dropping(&self, drop: impl FnOnce()) {
-        self.world.borrow_mut().dropping = true;
-        drop();
-        self.world.borrow_mut().dropping = false;
+    pub(crate) fn drop_programs(&self) {
+        self.discard(|| (0..self.nodes()).for_each(|node| self.drop_program(NodeId(node))));
     }
 
     fn pause(&self, world: &mut World, until: Nanos) -> RunEnd {
@@ -336,14 +168,14 @@ impl Fabric {
     }
 
     /// Steps a node's program; whether it has ended with that.
-    fn step(&self, node: NodeId) -> bool {
+    pub(crate) fn step(&self, node: NodeId) -> bool {
         let Some(park) = self.run_program(node) else { return false };
         self.world.borrow_mut().end_step(node, park);
         park == Park::Done
     }
 
     /// Runs a node's program for one step, if it has one.
-    fn run_program(&self, node: NodeId) -> Option<Park> {
+    pub(crate) fn run_program(&self, node: NodeId) -> Option<Park> {
         // Taken out for the step: the program may mount another one, and drop handles, while it runs.
         let mut program = self.programs.borrow_mut()[node.index()].take()?;
         let park = program.step();
@@ -364,7 +196,7 @@ impl Fabric {
     }
 
     /// Programs' own code runs outside of the world's borrow: the release of memory that they brought, and wakers.
-    fn release(&self) {
+    pub(crate) fn release(&self) {
         let mut world = self.world.borrow_mut();
         if world.brought.is_empty() && world.woken.is_empty() {
             return;

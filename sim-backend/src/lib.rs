@@ -19,29 +19,41 @@
 //! # drop(cq);
 //! ```
 
-pub mod access;
+mod access;
 pub mod choice;
-pub mod cm;
+mod cm;
 mod config;
 pub mod explore;
 mod fabric;
 pub mod fault;
-pub mod hca;
+mod hca;
 mod ids;
 mod in_place;
 pub mod log;
+pub mod memo;
 pub mod profile;
 pub mod sanitizer;
 mod stats;
-pub mod streams;
+mod streams;
 mod verbs;
+#[doc(hidden)]
 pub mod wheel;
 mod world;
 
+/// Two adapters on a bench, without a fabric: for tests and fuzzers of the engine alone.
+pub mod bench {
+    pub use crate::hca::bench::*;
+    pub use crate::hca::{
+        Atomic, Body, Data, Deth, Gather, Nak, Op, Packet, Part, RecvRequest, Remote, Reth, SendRequest,
+        Service, Sge, Syndrome,
+    };
+}
+
+pub use access::RegionId;
 pub use config::{
     Config, ConfigError, MAX_DEVICES, MAX_NODES, MAX_PORTS, MAX_UNTIMED_PORTS, Order, Topology,
 };
-pub use fabric::{Asides, Fabric, Repertoire, RepertoireStats, Root, RunEnd};
+pub use fabric::{Fabric, RunEnd};
 pub use ids::NodeId;
 pub use stats::{Alive, Stats};
 pub use verbs::{

@@ -90,11 +90,6 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    /// A wheel that nothing will be put in: it holds no memory, and is copied in no time.
-    pub(crate) fn unused() -> Wheel<T> {
-        Wheel { near: Vec::new(), far: Vec::new(), earliest: Vec::new(), ..Wheel::new() }
-    }
-
     /// How many events are pending.
     pub fn len(&self) -> usize {
         self.len

@@ -198,7 +198,11 @@ fn a_node_that_crashed_forgets_and_connects_anew() {
     fabric.plan(fabric.now(), Fault::Crash { node: N0 }).unwrap();
     fabric.plan(fabric.now() + Nanos(10), Fault::Restart { node: N0 }).unwrap();
     fabric.run_until(fabric.now() + Nanos::from_micros(10));
-    assert_eq!(a.cm.resolve("n1", SERVICE), Err(VerbsError::DeviceGone), "a handle of its former life");
+    assert_eq!(
+        a.cm.resolve("n1", SERVICE),
+        Err(VerbsError::DeviceGone),
+        "a handle of its former incarnation"
+    );
     assert_eq!(a.cm.event(), None);
     let again = Side::new(&fabric, N0);
     let (_qc, qd, _, new) = join(&fabric, &again, &b, "n1");

@@ -1,8 +1,7 @@
 //! The adapter's engine alone: what it does with packets in any order, number and shape.
 
 use proptest::prelude::*;
-use weft_sim::hca::bench::*;
-use weft_sim::hca::*;
+use weft_sim::bench::*;
 use weft_verbs::*;
 
 const ADD: Op = Op::Atomic { at: Remote { addr: 0, rkey: 0 }, atomic: Atomic::FetchAdd { add: 1 } };
@@ -74,7 +73,7 @@ fn a_read_more_than_is_served_at_a_time_is_refused() {
     }
     let refused = |packet: &&Packet| matches!(packet.body, Body::Ack { syndrome: Syndrome::Nak(_), .. });
     for _ in 0..30 {
-        bench.attend(1);
+        bench.serve(1);
     }
     let nak = bench.to[0].iter().find(refused).expect("a refusal, behind the answers");
     assert_eq!(nak.body, Body::Ack { syndrome: Syndrome::Nak(Nak::InvalidRequest), msn: 5 });
@@ -131,8 +130,8 @@ fn what_a_long_message_has_in_flight_is_bounded() {
         most = most.max(bench.to[1].len());
         let before = bench.stats.delivered;
         // One end only, so that acknowledgements wait: the window closes.
-        while bench.qp(0).attend_at <= bench.now && bench.to[1].len() <= 100 {
-            bench.attend(0);
+        while bench.qp(0).service_at <= bench.now && bench.to[1].len() <= 100 {
+            bench.serve(0);
         }
         most = most.max(bench.to[1].len());
         bench.settle();
@@ -171,7 +170,7 @@ fn any_packet() -> impl Strategy<Value = Forged> {
     let rkey = prop_oneof![4 => Just(0x8000_0100u32), 1 => any::<u32>()];
     let len = prop_oneof![4 => 0u32..1024, 1 => any::<u32>()];
     let reth = (addr.clone(), rkey.clone(), len).prop_map(|(addr, rkey, len)| Reth { addr, rkey, len });
-    let service = weft_sim::hca::Service { sl: 0, traffic_class: 0, hop_limit: 1 };
+    let service = weft_sim::bench::Service { sl: 0, traffic_class: 0, hop_limit: 1 };
     let deth = (any::<u32>(), imm.clone()).prop_map(move |(qkey, imm)| Deth { qkey, imm, service });
     let atomic = prop_oneof![
         (any::<u64>(), any::<u64>()).prop_map(|(compare, swap)| Atomic::CompareSwap { compare, swap }),

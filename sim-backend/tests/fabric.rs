@@ -109,7 +109,7 @@ fn a_crash_takes_everything_and_old_handles_find_the_device_gone() {
     assert_eq!(b.mr.load(0), Err(gone));
     assert_ne!(fresh.qp.num(), b.qp.num());
     drop(b);
-    assert_eq!(fabric.stats().alive[1].mrs, 1, "the dead handle's end does not touch the new life");
+    assert_eq!(fabric.stats().alive[1].mrs, 1, "the dead handle's end does not touch the new incarnation");
 }
 
 #[test]

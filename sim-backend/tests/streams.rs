@@ -91,7 +91,11 @@ fn a_crash_takes_a_machines_streams_and_the_peer_is_reset_when_it_is_back() {
     fabric.plan(fabric.now(), Fault::Crash { node: N1 }).unwrap();
     fabric.plan(fabric.now() + Nanos::from_millis(50), Fault::Restart { node: N1 }).unwrap();
     run(&fabric, Nanos(1));
-    assert_eq!(read(&mut far), Poll::Ready(Err(ErrorKind::NotConnected)), "a handle of its former life");
+    assert_eq!(
+        read(&mut far),
+        Poll::Ready(Err(ErrorKind::NotConnected)),
+        "a handle of its former incarnation"
+    );
     assert!(matches!(listener.poll_accept(&mut cx()), Poll::Ready(Err(_))));
     assert_eq!(fabric.stats().alive[1].streams, 0);
     assert!(write(&mut near, b"anybody?").is_ready());
@@ -100,7 +104,7 @@ fn a_crash_takes_a_machines_streams_and_the_peer_is_reset_when_it_is_back() {
     run(&fabric, Nanos::from_secs(1));
     assert_eq!(read(&mut near), Poll::Ready(Err(ErrorKind::ConnectionReset)));
     let again = oob(&fabric, N1).listen(SERVICE);
-    assert!(again.is_ok(), "the service is free in its next life");
+    assert!(again.is_ok(), "the service is free in its next incarnation");
 }
 
 #[test]

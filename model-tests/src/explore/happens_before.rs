@@ -3,7 +3,7 @@
 use super::choices::Step;
 use super::intern::Interner;
 use std::ops::Range;
-use weft_sim::explore::{Actor, Enabled, Footprint, How, Outcome};
+use weft_sim::explore::{AccessKind, Actor, Enabled, Footprint, Outcome};
 
 /// The steps of the present execution, with what they touched. All its tables are reused from one execution to the
 /// next, and taking a step back undoes exactly what the step did.
@@ -39,7 +39,7 @@ pub(super) struct HappensBefore {
 struct Taken {
     step: Step,
     actor: Actor,
-    at_rest: bool,
+    quiescent: bool,
     /// The actor's number, and its step before, counted from 1.
     acts: (u32, u32),
     /// The last step in a quiescent state up to this one, counted from 1.
@@ -50,7 +50,7 @@ struct Taken {
 #[derive(Clone, Copy, Debug)]
 struct Touched {
     object: u32,
-    how: How,
+    how: AccessKind,
     step: u32,
     /// What `Last` held before.
     shadows: (u32, u32),
@@ -72,13 +72,13 @@ pub(super) struct Sleeper {
     /// What sleeps.
     pub(super) step: Step,
     actor: Actor,
-    at_rest: bool,
+    quiescent: bool,
     touches: (u32, u32),
 }
 
 impl Taken {
     fn sleeper(&self) -> Sleeper {
-        Sleeper { step: self.step, actor: self.actor, at_rest: self.at_rest, touches: self.touches }
+        Sleeper { step: self.step, actor: self.actor, quiescent: self.quiescent, touches: self.touches }
     }
 }
 
@@ -88,22 +88,22 @@ const CAUSE: u32 = 4;
 const ORIGIN: u32 = 8;
 const WAYS: u32 = 4;
 
-const fn bit(how: How) -> u32 {
+const fn bit(how: AccessKind) -> u32 {
     match how {
-        How::Read => READ,
-        How::Write => WRITE,
-        How::Cause => CAUSE,
-        How::Origin => ORIGIN,
+        AccessKind::Read => READ,
+        AccessKind::Write => WRITE,
+        AccessKind::Cause => CAUSE,
+        AccessKind::EnablingEdge => ORIGIN,
     }
 }
 
 /// The ways to touch that conflict with `how`.
-const fn against(how: How) -> u32 {
+const fn against(how: AccessKind) -> u32 {
     match how {
-        How::Read => WRITE,
-        How::Write => READ | WRITE,
-        How::Cause => CAUSE,
-        How::Origin => ORIGIN,
+        AccessKind::Read => WRITE,
+        AccessKind::Write => READ | WRITE,
+        AccessKind::Cause => CAUSE,
+        AccessKind::EnablingEdge => ORIGIN,
     }
 }
 
@@ -150,7 +150,7 @@ impl HappensBefore {
         self.steps.push(Taken {
             step,
             actor: enabled.actor,
-            at_rest: enabled.at_rest,
+            quiescent: enabled.quiescent,
             acts: (0, 0),
             quiesced: 0,
             touches: (self.top(), self.top()),
@@ -169,7 +169,7 @@ impl HappensBefore {
         let first = self.top();
         for touch in footprint.touches() {
             let object = self.object(touch.object.0);
-            self.touches.push(Touched { object, how: touch.how, step: 0, shadows: (0, 0) });
+            self.touches.push(Touched { object, how: touch.kind, step: 0, shadows: (0, 0) });
         }
         self.push_plain(enabled, outcome);
         if let Some(taken) = self.steps.last_mut() {
@@ -186,16 +186,16 @@ impl HappensBefore {
         self.ordered[..words].fill(0);
         self.origins[..words].fill(0);
         let acts = self.acts(enabled.actor, number);
-        let quiesced = self.quiesces(enabled.at_rest, number);
+        let quiesced = self.quiesces(enabled.quiescent, number);
         let first = self.top();
         for touch in footprint.touches() {
             let object = self.object(touch.object.0);
-            self.touch(object, touch.how, number as u32);
+            self.touch(object, touch.kind, number as u32);
         }
         self.steps.push(Taken {
             step: Step { event: enabled.event, outcome },
             actor: enabled.actor,
-            at_rest: enabled.at_rest,
+            quiescent: enabled.quiescent,
             acts,
             quiesced,
             touches: (first, self.top()),
@@ -211,10 +211,10 @@ impl HappensBefore {
             let touched = self.touches[index as usize];
             let last = &mut self.last[touched.object as usize];
             match touched.how {
-                How::Read => last.read = touched.shadows.0,
-                How::Write => (last.write, last.read) = touched.shadows,
-                How::Cause => last.cause = touched.shadows.0,
-                How::Origin => last.origin = touched.shadows.0,
+                AccessKind::Read => last.read = touched.shadows.0,
+                AccessKind::Write => (last.write, last.read) = touched.shadows,
+                AccessKind::Cause => last.cause = touched.shadows.0,
+                AccessKind::EnablingEdge => last.origin = touched.shadows.0,
             }
         }
         self.acted[taken.acts.0 as usize] = taken.acts.1;
@@ -261,7 +261,7 @@ impl HappensBefore {
     /// Whether the last step wakes a sleeper: the two depend on each other.
     pub(super) fn wakes(&self, sleeper: &Sleeper) -> bool {
         let Some(taken) = self.steps.last() else { return false };
-        if sleeper.actor == taken.actor || sleeper.at_rest || taken.at_rest {
+        if sleeper.actor == taken.actor || sleeper.quiescent || taken.quiescent {
             return true;
         }
         self.touches[sleeper.touches.0 as usize..sleeper.touches.1 as usize].iter().any(|touched| {
@@ -297,8 +297,8 @@ impl HappensBefore {
     }
 
     /// A step in a quiescent state comes after all before it, and before all after it.
-    fn quiesces(&mut self, at_rest: bool, number: usize) -> u32 {
-        if at_rest {
+    fn quiesces(&mut self, quiescent: bool, number: usize) -> u32 {
+        if quiescent {
             (0..number as u32).for_each(|earlier| set(&mut self.ordered, earlier));
             return number as u32 + 1;
         }
@@ -309,26 +309,26 @@ impl HappensBefore {
         quiesced
     }
 
-    fn touch(&mut self, object: u32, how: How, step: u32) {
+    fn touch(&mut self, object: u32, how: AccessKind, step: u32) {
         let index = self.touches.len() as u32 + 1;
         let last = &mut self.last[object as usize];
         let shadows = match how {
-            How::Read => (last.read, 0),
-            How::Write => (last.write, last.read),
-            How::Cause => (last.cause, 0),
-            How::Origin => (last.origin, 0),
+            AccessKind::Read => (last.read, 0),
+            AccessKind::Write => (last.write, last.read),
+            AccessKind::Cause => (last.cause, 0),
+            AccessKind::EnablingEdge => (last.origin, 0),
         };
         let (write, read, cause, origin) = (last.write, last.read, last.cause, last.origin);
         match how {
-            How::Read => last.read = index,
-            How::Write => (last.write, last.read) = (index, 0),
-            How::Cause => last.cause = index,
-            How::Origin => last.origin = index,
+            AccessKind::Read => last.read = index,
+            AccessKind::Write => (last.write, last.read) = (index, 0),
+            AccessKind::Cause => last.cause = index,
+            AccessKind::EnablingEdge => last.origin = index,
         }
         self.touches.push(Touched { object, how, step, shadows });
         match how {
-            How::Read => self.conflict(write, step),
-            How::Write => {
+            AccessKind::Read => self.conflict(write, step),
+            AccessKind::Write => {
                 self.conflict(write, step);
                 let mut read = read;
                 while read > 0 {
@@ -336,12 +336,12 @@ impl HappensBefore {
                     read = self.touches[read as usize - 1].shadows.0;
                 }
             }
-            How::Cause => {
+            AccessKind::Cause => {
                 if let Some(by) = self.maker(cause, step) {
                     set(&mut self.ordered, by);
                 }
             }
-            How::Origin => {
+            AccessKind::EnablingEdge => {
                 if let Some(by) = self.maker(origin, step) {
                     set(&mut self.ordered, by);
                     set(&mut self.origins, by);
@@ -388,7 +388,7 @@ impl HappensBefore {
                 row[..=word].iter_mut().zip(&from[..=word]).for_each(|(to, from)| *to |= from);
                 row[word] |= 1 << high;
                 let conflict = self.conflicts[word] & !self.origins[word] & 1 << high != 0;
-                if conflict && !taken.at_rest && self.steps[step].actor != taken.actor {
+                if conflict && !taken.quiescent && self.steps[step].actor != taken.actor {
                     self.races.push(step as u32);
                 }
             }

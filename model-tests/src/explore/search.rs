@@ -203,7 +203,7 @@ impl<B: ModelFactory> Search<'_, B> {
     /// Looks up the state whose node was just entered, and leaves of it only what is to be explored. False if that is
     /// nothing.
     fn is_to_be_explored(&mut self) -> Result<bool, ExploreError> {
-        let quiescent = self.enabled.first().is_some_and(|event| event.at_rest);
+        let quiescent = self.enabled.first().is_some_and(|event| event.quiescent);
         match self.options.reduction {
             Reduction::Cache => self.is_new(),
             _ => Ok(!(quiescent && self.options.merges()) || self.is_new_quiescent()),

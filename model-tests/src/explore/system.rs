@@ -26,12 +26,12 @@ use weft_sim::explore::{Actor, Enabled, FaultSet, Footprint, NotEnabled, Outcome
 /// - What [`TransitionSystem::violation`] and [`TransitionSystem::finish`] judge by is touched too. Two grants on two nodes commute as far as
 ///   the nodes go; if an oracle cares which came first, both write what it looks at.
 /// - Two touches of an object conflict unless both are reads. Events of one actor are always ordered.
-/// - [`How::Cause`] orders, and is no race by itself. Two events that also conflict in another way are a race, unless
+/// - [`AccessKind::Cause`] orders, and is no race by itself. Two events that also conflict in another way are a race, unless
 ///   the later one was not enabled yet without the earlier one.
-/// - An event that is enabled only in a quiescent state, because nothing else is, says so ([`Enabled::at_rest`]).
+/// - An event that is enabled only in a quiescent state, because nothing else is, says so ([`Enabled::quiescent`]).
 /// - How many faults there may be is the explorer's own business.
 ///
-/// [`How::Cause`]: weft_sim::explore::How::Cause
+/// [`AccessKind::Cause`]: weft_sim::explore::AccessKind::Cause
 pub trait TransitionSystem {
     /// Adds what can happen next to `out`, which is empty, in an order that depends on nothing but the state. If it
     /// adds nothing, the execution has come to its end.

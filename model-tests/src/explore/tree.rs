@@ -296,7 +296,7 @@ impl Tree {
     /// is none, and in a quiescent state, where each event excludes the others, the set begins with all.
     fn begin_backtrack_set(&mut self, first: usize) {
         let all = &mut self.candidates[first..];
-        let quiescent = all.first().is_some_and(|candidate| candidate.enabled.at_rest);
+        let quiescent = all.first().is_some_and(|candidate| candidate.enabled.quiescent);
         match all.iter_mut().find(|candidate| candidate.left & bit(Outcome::Done) != 0) {
             Some(candidate) if !quiescent => candidate.backtrack = true,
             _ => all.iter_mut().for_each(|candidate| candidate.backtrack = true),

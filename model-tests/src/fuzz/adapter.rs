@@ -1,10 +1,11 @@
 //! Two adapters and a wire that does what the bytes say: it loses packets, repeats them, lets time-outs fire, and forges
 //! packets that no adapter would send.
 
+use weft_sim::bench::{
+    Atomic, Bench, Body, Data, Deth, LEN, Nak, Op, PSN, Packet, Part, Remote, Reth, Service, Syndrome,
+};
 use weft_sim::choice::{Bytes, Choice};
 use weft_sim::fault;
-use weft_sim::hca::bench::{Bench, LEN, PSN};
-use weft_sim::hca::{Atomic, Body, Data, Deth, Nak, Op, Packet, Part, Remote, Reth, Service, Syndrome};
 use weft_verbs::{Modify, Psn, QpState, RnrTimer};
 
 /// Most acts of one input: what comes after says nothing new.

@@ -10,10 +10,13 @@ use std::hash::Hash;
 use std::rc::Rc;
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_sim::choice::{EventId, First};
-use weft_sim::explore::{Actor, Enabled, FaultSet, Footprint, How, Object, Outcome, Policy, Taken, Timers};
+use weft_sim::explore::{
+    AccessKind, Actor, Enabled, FaultSet, Footprint, Object, Outcome, Policy, Taken, Timers,
+};
 use weft_sim::log::Log;
+use weft_sim::memo::{ProgramCacheStats, Root};
 use weft_sim::profile::Profile;
-use weft_sim::{Config, Fabric, NodeId, Order, RepertoireStats, Root};
+use weft_sim::{Config, Fabric, NodeId, Order};
 
 /// One execution of a model.
 pub struct Execution<M: Model> {
@@ -85,7 +88,7 @@ pub(super) fn set_up<M: Model>(
         fabric.mount(NodeId(node), model.program(member));
     }
     if model.warms_up() {
-        fabric.settle();
+        fabric.run_until_quiescent();
         model.begin(configuration, &mut state, &members, recorder);
         (0..fabric.nodes()).for_each(|node| fabric.nudge(NodeId(node)));
     }
@@ -114,7 +117,7 @@ impl<M: Model> Execution<M> {
         let fabric = Fabric::new(config, Box::new(First)).expect("a small cluster can be built");
         // A repair that comes sooner leaves less broken: connections that lost a packet, or that one end has given up, which
         // other kinds of faults bring about, too.
-        let (timers, repairs) = (Timers::AtRest, Timers::AtRest);
+        let (timers, repairs) = (Timers::WhenQuiescent, Timers::WhenQuiescent);
         fabric.set_policy(Policy { timers, repairs, faults, in_order: shape.one_by_one });
         let roots = (0..model.configurations()).map(|_| Root::new(&fabric)).collect();
         // What a crashed node's program leaves behind is not memoised.
@@ -164,7 +167,7 @@ impl<M: Model> Execution<M> {
     }
 
     /// How often programs had to run, if they are memoised.
-    pub fn memoised(&self) -> Option<RepertoireStats> {
+    pub fn memoised(&self) -> Option<ProgramCacheStats> {
         self.memoised.as_ref().map(Memoised::stats)
     }
 
@@ -195,7 +198,7 @@ impl<M: Model> Execution<M> {
     }
 
     /// How what the oracles judge by was accessed since the last call.
-    fn take_access(&self) -> Option<How> {
+    fn take_access(&self) -> Option<AccessKind> {
         self.running.as_ref().and_then(|running| running.recorder.take_access())
     }
 
@@ -256,7 +259,7 @@ impl<M: Model> Execution<M> {
             return Vec::new();
         }
         let Execution { model, cluster, fabric, memoised, running, .. } = self;
-        fabric.without_a_trace(|| match (memoised, running) {
+        fabric.unobserved(|| match (memoised, running) {
             (Some(memoised), Some(_)) => memoised.fingerprints(model, cluster, fabric),
             (None, Some(Running { instance: Some(instance), .. })) => (0..fabric.nodes())
                 .map(|node| fingerprint(&**model, instance, fabric, NodeId(node)))
@@ -269,7 +272,7 @@ impl<M: Model> Execution<M> {
     fn is_quiescent(&self) -> bool {
         let mut enabled = Vec::new();
         self.fabric.enabled(&mut enabled);
-        enabled.iter().all(|event| event.at_rest)
+        enabled.iter().all(|event| event.quiescent)
     }
 
     /// Whether every node says what it still knows. One that cannot is told apart by its history, and then two states may be
@@ -303,7 +306,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
                 self.fabric.enabled(out);
                 // Those who are left ask a dead node for a connection for ever, later and later: once nothing else can happen,
                 // the execution is over.
-                if !self.losses.crashed.is_empty() && out.first().is_some_and(|event| event.at_rest) {
+                if !self.losses.crashed.is_empty() && out.first().is_some_and(|event| event.quiescent) {
                     out.clear();
                 }
             }
@@ -311,7 +314,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
                 event: EventId(CONFIGURATION | configuration),
                 actor: Actor(CONFIGURATION | configuration),
                 faults: FaultSet::NONE,
-                at_rest: true,
+                quiescent: true,
             })),
         }
     }

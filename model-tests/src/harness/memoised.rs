@@ -6,8 +6,9 @@ use super::model::Model;
 use super::recorder::{Pages, Recorder};
 use crate::explore::Violation;
 use weft_sim::choice::EventId;
-use weft_sim::explore::{Footprint, NotEnabled, Outcome, Snapshot, Taken};
-use weft_sim::{Fabric, NodeId, Repertoire, RepertoireStats, Root};
+use weft_sim::explore::{Footprint, NotEnabled, Outcome, Taken};
+use weft_sim::memo::{ProgramCache, ProgramCacheStats, Root, SavedExecution};
+use weft_sim::{Fabric, NodeId};
 
 /// The memoised programs of one initial configuration.
 pub(super) struct Memoised<M: Model> {
@@ -16,7 +17,7 @@ pub(super) struct Memoised<M: Model> {
     recorder: Recorder<M::Oracles>,
     /// Its nodes note what they know.
     compares: bool,
-    programs: Repertoire<Instance<M>, Answer>,
+    programs: ProgramCache<Instance<M>, Answer>,
     /// States to come back to.
     saved: Vec<Option<Saved<M>>>,
 }
@@ -34,15 +35,15 @@ const FINDS: u8 = 0;
 const KNOWS: u8 = 1;
 
 struct Saved<M: Model> {
-    state: Option<Snapshot>,
+    state: Option<SavedExecution>,
     record: Pages<M::Oracles>,
 }
 
 impl<M: Model> Memoised<M> {
     /// Of programs that have not run yet.
     pub fn new(configuration: usize, model: &M, fabric: &Fabric, root: &Root, compares: bool) -> Memoised<M> {
-        let recorder = Recorder::new(model.oracles()).memoised_by(fabric.asides());
-        let programs = Repertoire::new(fabric, root.anew());
+        let recorder = Recorder::new(model.oracles()).memoised_by(fabric.observer_effects());
+        let programs = ProgramCache::new(fabric, root.anew());
         Memoised { configuration, recorder, compares, programs, saved: Vec::new() }
     }
 
@@ -54,7 +55,7 @@ impl<M: Model> Memoised<M> {
         &self.recorder
     }
 
-    pub fn stats(&self) -> RepertoireStats {
+    pub fn stats(&self) -> ProgramCacheStats {
         self.programs.stats()
     }
 

@@ -144,7 +144,7 @@ pub trait Model {
         &[]
     }
 
-    /// Whether programs may be memoised (see [`Repertoire`](weft_sim::Repertoire)): what a node's program does depends on
+    /// Whether programs may be memoised (see [`ProgramCache`](weft_sim::memo::ProgramCache)): what a node's program does depends on
     /// nothing outside of it but what the fabric answers, and the model is judged by its oracles and by each node for itself.
     fn is_memoisable(&self) -> bool {
         false

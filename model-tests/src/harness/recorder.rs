@@ -9,8 +9,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
-use weft_sim::Asides;
-use weft_sim::explore::How;
+use weft_sim::explore::AccessKind;
+use weft_sim::memo::ObserverEffects;
 use weft_verbs::Nanos;
 
 /// Oracles under which a model can be explored. They are part of an execution's state: they are cloned when the state is
@@ -18,7 +18,7 @@ use weft_verbs::Nanos;
 pub trait Explored: Oracles {
     /// How an event accesses what the oracles judge by: two events of which one writes it do not commute, though their
     /// nodes have not heard of each other. `None` if no verdict depends on the event's place.
-    fn access(event: &Self::Event) -> Option<How>;
+    fn access(event: &Self::Event) -> Option<AccessKind>;
 
     /// The event in a diagram, if it is worth a mark.
     fn mark(event: &Self::Event) -> Option<TraceEvent> {
@@ -81,7 +81,7 @@ impl Oracles for () {
 }
 
 impl Explored for () {
-    fn access(_: &NoEvent) -> Option<How> {
+    fn access(_: &NoEvent) -> Option<AccessKind> {
         None
     }
 }
@@ -90,7 +90,7 @@ impl Explored for () {
 pub struct Recorder<O: Explored> {
     record: Rc<RefCell<Pages<O>>>,
     /// Carries out what memoised programs write.
-    asides: Option<Asides>,
+    effects: Option<ObserverEffects>,
 }
 
 /// What is recorded.
@@ -100,14 +100,14 @@ pub(super) struct Pages<O> {
     /// What happened since it was last asked for, if somebody asks.
     trace: Option<Vec<TraceEvent>>,
     /// How what the oracles judge by was accessed since it was last asked for.
-    access: Option<How>,
+    access: Option<AccessKind>,
     /// What was noted, in its order.
     noted: u128,
 }
 
 impl<O: Explored> Clone for Recorder<O> {
     fn clone(&self) -> Recorder<O> {
-        Recorder { record: Rc::clone(&self.record), asides: self.asides.clone() }
+        Recorder { record: Rc::clone(&self.record), effects: self.effects.clone() }
     }
 }
 
@@ -115,13 +115,13 @@ impl<O: Explored> Recorder<O> {
     /// An empty record before these oracles, which have seen nothing.
     pub fn new(oracles: O) -> Recorder<O> {
         let record = Pages { judge: Judge::new(oracles), trace: None, access: None, noted: 0 };
-        Recorder { record: Rc::new(RefCell::new(record)), asides: None }
+        Recorder { record: Rc::new(RefCell::new(record)), effects: None }
     }
 
     /// The same record for memoised programs.
     #[must_use]
-    pub(super) fn memoised_by(mut self, asides: Asides) -> Recorder<O> {
-        self.asides = Some(asides);
+    pub(super) fn memoised_by(mut self, effects: ObserverEffects) -> Recorder<O> {
+        self.effects = Some(effects);
         self
     }
 
@@ -142,12 +142,12 @@ impl<O: Explored> Recorder<O> {
 
     /// Writes, now and whenever a memoised program comes here again.
     fn write(&self, what: impl Fn(&mut Pages<O>) + 'static) {
-        match &self.asides {
+        match &self.effects {
             None => what(&mut self.record.borrow_mut()),
-            Some(asides) => {
+            Some(effects) => {
                 // Not for ever: the fabric keeps the programs' effects, and the record knows the fabric.
                 let record = Rc::downgrade(&self.record);
-                asides.say(move || {
+                effects.apply(move || {
                     if let Some(record) = record.upgrade() {
                         what(&mut record.borrow_mut());
                     }
@@ -159,7 +159,7 @@ impl<O: Explored> Recorder<O> {
     /// Something has happened, by a number for it, whose place among all that is noted matters to a judgement at the end.
     pub fn note(&self, what: u64) {
         self.write(move |record| {
-            record.access = Some(How::Write);
+            record.access = Some(AccessKind::Write);
             record.noted = (record.noted ^ (u128::from(what) + 1)).wrapping_mul(MIX).rotate_right(61);
         });
     }
@@ -194,7 +194,7 @@ impl<O: Explored> Recorder<O> {
     }
 
     /// How what happened since the last call accessed what the oracles judge by.
-    pub(super) fn take_access(&self) -> Option<How> {
+    pub(super) fn take_access(&self) -> Option<AccessKind> {
         self.record.borrow_mut().access.take()
     }
 

@@ -18,6 +18,7 @@ const CYCLES: &[((&str, &str), &str, &str, &str)] = &[
     (SIM, "hca", "explore", "an adapter's canonical form is made by the explorer's mixing function"),
     (SIM, "access", "sanitizer", "the notes of accesses carry the sanitizer that reads them"),
     (SIM, "explore", "world", "a saved state is opaque, and holds the world's"),
+    (SIM, "world", "memo", "a world holds the recorder of its handles' calls, which makes them on the world"),
     (HCA, "qp", "requester", "a queue pair holds the state of its requester, which acts on all of it"),
     (HCA, "qp", "responder", "a queue pair holds the state of its responder, which acts on all of it"),
     (HCA, "packet", "datagram", "a datagram is a packet's body, and is gathered as the requester gathers"),

@@ -2,7 +2,7 @@
 
 use super::message::{INVALID_ID, STALE};
 use super::{Address, Body, CommId, Conn, Manager, Message, Offer, Part, State, Surroundings, public};
-use crate::explore::How;
+use crate::explore::AccessKind;
 use weft_verbs::{CmEvent, Nanos, QpNum, RejectReason, Service};
 
 impl Manager {
@@ -33,7 +33,7 @@ impl Manager {
         local: CommId,
         remote: Option<CommId>,
     ) -> Option<CommId> {
-        self.touched.push((remote.map_or(Part::Theirs(from.hca, local), Part::Ours), How::Read));
+        self.touched.push((remote.map_or(Part::Theirs(from.hca, local), Part::Ours), AccessKind::Read));
         let Some(id) = remote else {
             return self.by_request.get(&(from.hca, from.port, local)).copied();
         };
@@ -56,7 +56,7 @@ impl Manager {
             _ => return,
         };
         // Messages are counted by connection.
-        self.touched.push((remote.map_or(Part::Everything, Part::Ours), How::Write));
+        self.touched.push((remote.map_or(Part::Everything, Part::Ours), AccessKind::Write));
         // Under the name that the sender used for us, which it has to find fitting.
         let name = remote.unwrap_or(CommId(u32::MAX));
         io.send(from, Message { from: me, local: name, remote: Some(local), body: answer });
@@ -71,7 +71,7 @@ impl Manager {
         private: Vec<u8>,
         io: &mut dyn Surroundings,
     ) {
-        self.touched.push((Part::Theirs(from.hca, local), How::Read));
+        self.touched.push((Part::Theirs(from.hca, local), AccessKind::Read));
         if let Some(&id) = self.by_request.get(&(from.hca, from.port, local)) {
             return self.on_copy_of_req(id, io);
         }
@@ -80,7 +80,7 @@ impl Manager {
             let body = Body::Rej { reason: RejectReason::NoListener, private: vec![] };
             // Stateless: a copy of the request gets the same answer, and a name is not spent on it.
             let name = CommId(u32::MAX);
-            self.touched.push((Part::Everything, How::Write));
+            self.touched.push((Part::Everything, AccessKind::Write));
             io.send(from, Message { from: me, local: name, remote: Some(local), body });
             return;
         };
@@ -109,7 +109,7 @@ impl Manager {
 
     /// The peer asks from a queue pair that we hold for connected: it has forgotten that connection.
     fn end_forgotten(&mut self, now: Nanos, peer: Address, qp: QpNum) {
-        self.touched.push((Part::Standing(peer.hca, qp), How::Read));
+        self.touched.push((Part::Standing(peer.hca, qp), AccessKind::Read));
         let Some(&id) = self.by_peer_qp.get(&(peer.hca, peer.port, qp)) else { return };
         let owner = self.conns[&id].owner;
         let was_known = self.conns[&id].is_known();

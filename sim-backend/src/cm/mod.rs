@@ -30,7 +30,7 @@ mod untimed;
 
 pub use message::{Address, Body, CommId, Message, Offer, WIRE_BYTES};
 
-use crate::explore::How;
+use crate::explore::AccessKind;
 use crate::hca::HcaId;
 use crate::profile::Profile;
 use conn::{Conn, Mine, Params, State, Untimed};
@@ -111,7 +111,7 @@ pub struct Manager {
     timers: BTreeSet<(Nanos, CommId)>,
     events: BTreeMap<Owner, VecDeque<CmEvent>>,
     /// What the present call has looked at and changed.
-    touched: Vec<(Part, How)>,
+    touched: Vec<(Part, AccessKind)>,
 }
 
 /// Names of one incarnation of a node; a node that restarts counts on from the next block.
@@ -119,7 +119,7 @@ const NAMES_PER_INCARNATION: u32 = 1 << 20;
 
 impl Manager {
     /// A manager without connections. `incarnation` counts the node's restarts, so that messages to an
-    /// earlier life find nobody.
+    /// earlier incarnation find nobody.
     pub fn new(settings: Settings, incarnation: u32) -> Manager {
         Manager {
             settings,
@@ -136,7 +136,7 @@ impl Manager {
 
     /// Takes requests for a service from now on.
     pub fn listen(&mut self, owner: Owner, service: Service) -> Result<()> {
-        self.touched.push((Part::Everything, How::Write));
+        self.touched.push((Part::Everything, AccessKind::Write));
         match self.listeners.insert(service, owner) {
             None => Ok(()),
             Some(before) => {
@@ -256,7 +256,7 @@ impl Manager {
     /// The application has closed its device: its listeners end, its connections are disconnected, its
     /// events forgotten.
     pub fn close(&mut self, now: Nanos, owner: Owner, io: &mut dyn Surroundings) {
-        self.touched.push((Part::Everything, How::Write));
+        self.touched.push((Part::Everything, AccessKind::Write));
         self.listeners.retain(|_, of| *of != owner);
         let known = |c: &Conn| c.owner == owner && c.is_known();
         let ids: Vec<CommId> = self.conns.iter().filter(|(_, c)| known(c)).map(|(id, _)| *id).collect();
@@ -289,7 +289,7 @@ impl Manager {
     }
 
     /// The same where there is no time, without what only names events.
-    pub(crate) fn digest_meaning(&self, to: &mut impl Hasher) {
+    pub(crate) fn digest_canonical(&self, to: &mut impl Hasher) {
         (self.next, &self.listeners, &self.events, &self.by_request, &self.by_peer_qp).hash(to);
         for (id, conn) in &self.conns {
             let Conn { owner, me, peer, remote, remote_qp, passive, state, unanswered, deadline, untimed } =
@@ -322,18 +322,8 @@ impl Manager {
         match self.conns.iter().find(|(_, c)| waits(c)).map(|(id, _)| *id) {
             Some(id) => self.confirmed(now, id, io),
             // It has looked at all of them.
-            None => self.touched.push((Part::Everything, How::Write)),
+            None => self.touched.push((Part::Everything, AccessKind::Write)),
         }
-    }
-
-    /// How many connections and attempts applications know of.
-    pub fn len(&self) -> usize {
-        self.conns.values().filter(|conn| conn.is_known()).count()
-    }
-
-    /// Whether no application knows of any.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     fn check(&self, params: &ConnParams<'_>) -> Result<Params> {
@@ -366,7 +356,7 @@ impl Manager {
     fn find(&mut self, owner: Owner, id: CmId) -> Result<CommId> {
         let unknown = VerbsError::Invalid("no such connection, or it is over");
         let name = CommId(u32::try_from(id.0).map_err(|_| unknown)?);
-        self.touched.push((Part::Ours(name), How::Read));
+        self.touched.push((Part::Ours(name), AccessKind::Read));
         let known = self.conns.get(&name).is_some_and(|conn| conn.owner == owner && conn.is_known());
         if known { Ok(name) } else { Err(unknown) }
     }
@@ -378,7 +368,7 @@ impl Manager {
     }
 
     fn new_name(&mut self) -> CommId {
-        self.touched.push((Part::Names, How::Write));
+        self.touched.push((Part::Names, AccessKind::Write));
         let name = CommId(self.next);
         self.next = self.next.wrapping_add(1);
         name
@@ -416,7 +406,7 @@ impl Manager {
     fn link(&mut self, id: CommId) {
         let conn = &self.conns[&id];
         if let Some(qp) = conn.remote_qp {
-            self.touched.push((Part::Standing(conn.peer.hca, qp), How::Write));
+            self.touched.push((Part::Standing(conn.peer.hca, qp), AccessKind::Write));
             self.by_peer_qp.insert((conn.peer.hca, conn.peer.port, qp), id);
         }
     }
@@ -427,7 +417,7 @@ impl Manager {
         let conn = &self.conns[&id];
         if let Some(qp) = conn.remote_qp {
             let key = (conn.peer.hca, conn.peer.port, qp);
-            self.touched.push((Part::Standing(conn.peer.hca, qp), How::Write));
+            self.touched.push((Part::Standing(conn.peer.hca, qp), AccessKind::Write));
             if self.by_peer_qp.get(&key) == Some(&id) {
                 self.by_peer_qp.remove(&key);
             }

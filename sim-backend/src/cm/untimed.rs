@@ -10,7 +10,7 @@
 //! up has read it even if there is none. One that changes it, or sends something about it (messages are counted by
 //! connection), has written it. Besides that there are
 //!
-//! - the names that are given: whoever gets one has written them;
+//! - the names that are given: a call that is given one has written them;
 //! - which queue pairs of peers stand in connections: a request and an acceptance look for theirs, since that another
 //!   connection still holds it means that the peer has forgotten that one;
 //! - what applications are told: each telling is news for the node, whose order is that of all that the node does;
@@ -18,7 +18,7 @@
 
 use super::conn::Conn;
 use super::{Address, CommId, Manager, Message, Surroundings};
-use crate::explore::How;
+use crate::explore::AccessKind;
 use crate::hca::HcaId;
 use weft_verbs::{Nanos, QpNum};
 
@@ -56,7 +56,7 @@ pub(crate) struct Asking {
 
 impl Manager {
     /// What was touched since this was asked last.
-    pub(crate) fn take_touched(&mut self, out: &mut Vec<(Part, How)>) {
+    pub(crate) fn take_touched(&mut self, out: &mut Vec<(Part, AccessKind)>) {
         out.append(&mut self.touched);
     }
 
@@ -84,7 +84,7 @@ impl Manager {
 
     /// A message of ours does not arrive.
     pub(crate) fn sent_in_vain(&mut self, message: &Message) {
-        self.touched.push((Part::Ours(message.local), How::Read));
+        self.touched.push((Part::Ours(message.local), AccessKind::Read));
         if self.conns.contains_key(&message.local) {
             self.miss(message.local);
         }
@@ -102,7 +102,7 @@ impl Manager {
         let to_it = |(id, conn): (&CommId, &Conn)| (conn.peer.hca == peer).then_some(*id);
         let asked: Vec<CommId> = self.conns.iter().filter_map(to_it).collect();
         for id in asked {
-            self.touched.push((Part::Ours(id), How::Write));
+            self.touched.push((Part::Ours(id), AccessKind::Write));
             self.miss(id);
         }
     }
@@ -113,17 +113,17 @@ impl Manager {
         if conn.unanswered.is_some() && !std::mem::replace(&mut conn.untimed.lost, true) {
             conn.untimed.losses += 1;
             let losses = conn.untimed.losses;
-            self.touched.push((Part::Loss(id, losses), How::Cause));
+            self.touched.push((Part::Loss(id, losses), AccessKind::Cause));
         }
     }
 
     /// A connection is changed, or something is said about it.
     pub(super) fn mark(&mut self, id: CommId) {
-        self.touched.push((Part::Ours(id), How::Write));
+        self.touched.push((Part::Ours(id), AccessKind::Write));
         if let Some(conn) = self.conns.get(&id)
             && let (true, Some(remote)) = (conn.passive, conn.remote)
         {
-            self.touched.push((Part::Theirs(conn.peer.hca, remote), How::Write));
+            self.touched.push((Part::Theirs(conn.peer.hca, remote), AccessKind::Write));
         }
     }
 }

@@ -9,7 +9,7 @@ pub struct Object(pub u64);
 
 /// How something was touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum How {
+pub enum AccessKind {
     /// It was looked at.
     Read,
     /// It was changed.
@@ -18,7 +18,7 @@ pub enum How {
     /// wake-up. The two are ordered, and cannot be reversed, even if they conflict elsewhere.
     Cause,
     /// The same, where nothing else could have made it: the two are no race, whatever else they share.
-    Origin,
+    EnablingEdge,
 }
 
 /// One object touched in one way.
@@ -26,8 +26,8 @@ pub enum How {
 pub struct Touch {
     /// What.
     pub object: Object,
-    /// How.
-    pub how: How,
+    /// What was done to it.
+    pub kind: AccessKind,
 }
 
 /// What one transition touched. An object may be in it several times.
@@ -49,8 +49,8 @@ impl Footprint {
 
     /// Adds a touch.
     #[inline]
-    pub fn push(&mut self, object: Object, how: How) {
-        self.touches.push(Touch { object, how });
+    pub fn push(&mut self, object: Object, kind: AccessKind) {
+        self.touches.push(Touch { object, kind });
     }
 
     /// Everything touched, in no particular order.
@@ -61,19 +61,19 @@ impl Footprint {
     /// Whether both touched something in a way that makes their order matter, or one made the other possible.
     pub fn conflicts(&self, other: &Footprint) -> bool {
         self.meets(other, |a, b| match (a, b) {
-            (How::Cause | How::Origin, b) => a == b,
-            (a, How::Cause | How::Origin) => a == b,
-            (a, b) => a == How::Write || b == How::Write,
+            (AccessKind::Cause | AccessKind::EnablingEdge, b) => a == b,
+            (a, AccessKind::Cause | AccessKind::EnablingEdge) => a == b,
+            (a, b) => a == AccessKind::Write || b == AccessKind::Write,
         })
     }
 
     /// Whether one made the other possible.
     pub fn is_cause_of(&self, other: &Footprint) -> bool {
-        self.meets(other, |a, b| a == b && matches!(a, How::Cause | How::Origin))
+        self.meets(other, |a, b| a == b && matches!(a, AccessKind::Cause | AccessKind::EnablingEdge))
     }
 
-    fn meets(&self, other: &Footprint, how: impl Fn(How, How) -> bool) -> bool {
-        self.touches.iter().any(|a| other.touches.iter().any(|b| a.object == b.object && how(a.how, b.how)))
+    fn meets(&self, other: &Footprint, how: impl Fn(AccessKind, AccessKind) -> bool) -> bool {
+        self.touches.iter().any(|a| other.touches.iter().any(|b| a.object == b.object && how(a.kind, b.kind)))
     }
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for Object {
             }
             (0, 1) => "standing",
             (0, 2) => "event",
-            (0, 3) => "hears",
+            (0, 3) => "accepts",
             (2, _) => "mode",
             (3, _) => "sends",
             (4, _) => "receives",
@@ -102,7 +102,7 @@ impl fmt::Display for Object {
             (12, _) => "wake-up",
             (13, _) => "loss",
             (14, _) => "link",
-            (15, 0) => "rest",
+            (15, 0) => "quiescence",
             (15, 1) => "regions",
             (15, 2) => "shared receives",
             (15, 3) => "manager",
@@ -126,11 +126,11 @@ impl fmt::Display for Object {
 impl fmt::Display for Footprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, touch) in self.touches.iter().enumerate() {
-            let how = match touch.how {
-                How::Read => "reads",
-                How::Write => "writes",
-                How::Cause => "cause",
-                How::Origin => "origin",
+            let how = match touch.kind {
+                AccessKind::Read => "reads",
+                AccessKind::Write => "writes",
+                AccessKind::Cause => "cause",
+                AccessKind::EnablingEdge => "enabling edge",
             };
             write!(f, "{}{how} {}", if i == 0 { "" } else { ", " }, touch.object)?;
         }
@@ -142,7 +142,7 @@ impl fmt::Display for Footprint {
 mod tests {
     use super::*;
 
-    fn print(list: &[(u64, How)]) -> Footprint {
+    fn print(list: &[(u64, AccessKind)]) -> Footprint {
         let mut footprint = Footprint::new();
         list.iter().for_each(|&(object, how)| footprint.push(Object(object), how));
         footprint
@@ -150,16 +150,20 @@ mod tests {
 
     #[test]
     fn transitions_conflict_when_one_changes_what_the_other_touches() {
-        let reader = print(&[(1, How::Read), (2, How::Read)]);
+        let reader = print(&[(1, AccessKind::Read), (2, AccessKind::Read)]);
         assert!(!reader.conflicts(&reader));
-        assert!(reader.conflicts(&print(&[(2, How::Write)])) && print(&[(2, How::Write)]).conflicts(&reader));
-        assert!(!reader.conflicts(&print(&[(3, How::Write)])));
+        assert!(
+            reader.conflicts(&print(&[(2, AccessKind::Write)]))
+                && print(&[(2, AccessKind::Write)]).conflicts(&reader)
+        );
+        assert!(!reader.conflicts(&print(&[(3, AccessKind::Write)])));
     }
 
     #[test]
     fn a_cause_orders_its_effect_and_nothing_else() {
-        let (sent, delivered) = (print(&[(7, How::Cause)]), print(&[(7, How::Cause), (1, How::Write)]));
+        let (sent, delivered) =
+            (print(&[(7, AccessKind::Cause)]), print(&[(7, AccessKind::Cause), (1, AccessKind::Write)]));
         assert!(sent.conflicts(&delivered) && sent.is_cause_of(&delivered));
-        assert!(!sent.conflicts(&print(&[(7, How::Write)])));
+        assert!(!sent.conflicts(&print(&[(7, AccessKind::Write)])));
     }
 }

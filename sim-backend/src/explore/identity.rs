@@ -16,7 +16,7 @@ const NUM: u32 = 18;
 const COUNT: u64 = (1 << NUM) - 1;
 /// The count's bit that says that the requester of the flow's next packet has given up: its delivery is another event
 /// than it would have been before.
-pub(crate) const STRANDED: u32 = 1 << (NUM - 1);
+pub(crate) const GAVE_UP: u32 = 1 << (NUM - 1);
 
 const _: () = assert!(MAX_UNTIMED_PORTS as u64 <= 1 << (52 - UNIT));
 
@@ -142,7 +142,7 @@ pub(crate) const fn count(event: EventId) -> u32 {
     (event.0 & COUNT) as u32
 }
 
-/// Who does it: strays are actors of their own.
+/// Who does it: a packet out of order is an actor of its own.
 pub(crate) const fn actor(event: EventId) -> Actor {
     match event.0 >> KIND {
         2..=4 => Actor(event.0),
@@ -176,8 +176,8 @@ pub(crate) mod object {
         make(2, pair(hca, place))
     }
 
-    /// Whether a queue pair listens to what arrives for it, and how.
-    pub const fn hears(hca: u32, place: u32) -> Object {
+    /// Whether a queue pair accepts what arrives for it, and how.
+    pub const fn accepts(hca: u32, place: u32) -> Object {
         make(0, 3 << 56 | pair(hca, place))
     }
 
@@ -201,13 +201,13 @@ pub(crate) mod object {
         make(6, flow)
     }
 
-    /// A flow's packet, by its delivery, stranded or not.
+    /// A flow's packet, by its delivery, whether its requester has given up or not.
     pub const fn sent(delivery: EventId) -> Object {
-        make(7, delivery.0 & ((1 << KIND) - 1) & !(STRANDED as u64))
+        make(7, delivery.0 & ((1 << KIND) - 1) & !(GAVE_UP as u64))
     }
 
     /// The same of what is in no flow.
-    pub const fn stray(delivery: EventId) -> Object {
+    pub const fn out_of_order(delivery: EventId) -> Object {
         // A late packet's event, a datagram's and a message's differ in kind alone; 8, 9 and 10 keep them apart.
         make(6 + (delivery.0 >> KIND), delivery.0 & ((1 << KIND) - 1))
     }
@@ -238,7 +238,7 @@ pub(crate) mod object {
     }
 
     /// That nothing else can happen.
-    pub const REST: Object = rest(0, 0);
+    pub const QUIESCENCE: Object = rest(0, 0);
 
     /// An adapter's table of memory regions.
     pub const fn regions(hca: HcaId) -> Object {

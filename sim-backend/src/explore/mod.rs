@@ -7,7 +7,7 @@
 //! | actor | its next event | enabled when |
 //! |---|---|---|
 //! | a flow (a queue pair's packets to its peer) | the packet at its head is delivered | it has a packet |
-//! | a stray: a datagram, a connection manager's message, a delayed packet | it is delivered | it is there; strays are in no order |
+//! | a packet out of order: a datagram, a connection manager's message, a delayed packet | it is delivered | it is there; such packets are in no order |
 //! | a node | its program's step | it was woken, or its last step asked for another |
 //! | a node's timer | its clock jumps to the deadline that it is parked with, and it steps | see [`Timers`] |
 //! | a queue pair's timer | it sends again, or gives up | a packet of its connection was lost; receiver-not-ready: the receiver is ready again |
@@ -40,7 +40,7 @@ pub(crate) mod identity;
 pub(crate) mod mix;
 mod outcome;
 
-pub use footprint::{Footprint, How, Object, Touch};
+pub use footprint::{AccessKind, Footprint, Object, Touch};
 pub use outcome::{FaultSet, Outcome};
 
 use crate::NodeId;
@@ -53,7 +53,7 @@ use thiserror::Error;
 pub struct Actor(pub u64);
 
 impl Actor {
-    /// Whether its name says nothing of what happened before. That of a stray, which is an actor of its own, does.
+    /// Whether its name says nothing of what happened before. That of a packet out of order, which is an actor of its own, does.
     pub const fn is_lasting(self) -> bool {
         identity::is_lasting(self)
     }
@@ -71,7 +71,7 @@ pub struct Enabled {
     /// It can happen because nothing else can: a time-out that nothing provoked. Where one event has this, all have
     /// it. Such an event comes after everything that happened before it, and each of them is to be tried: it
     /// excludes the others, since something else can happen afterwards.
-    pub at_rest: bool,
+    pub quiescent: bool,
 }
 
 /// A message of the connection managers that has not arrived yet.
@@ -119,7 +119,7 @@ pub struct Snapshot(pub(crate) Box<State>);
 pub enum Timers {
     /// When nothing else can happen: for protocols whose correctness does not depend on time.
     #[default]
-    AtRest,
+    WhenQuiescent,
     /// At any moment: any node may be slow enough for any time-out.
     Any,
 }
@@ -129,7 +129,7 @@ pub enum Timers {
 pub struct Policy {
     /// When unprovoked time-outs may happen.
     pub timers: Timers,
-    /// When what is broken may be repaired. At rest it is repaired before any time-out that nothing provoked.
+    /// When what is broken may be repaired. When quiescent it is repaired before any time-out that nothing provoked.
     pub repairs: Timers,
     /// The kinds of faults that [`Enabled::faults`] offers where they make sense. None at first.
     pub faults: FaultSet,

@@ -19,7 +19,7 @@ pub enum Outcome {
     LoseCompletion = 3,
     /// The requester gives up ([`RetryExc`](weft_verbs::WcError::RetryExc)) while the request is still under way: it
     /// may be executed any time later, until the responder's queue pair is in error.
-    Strand = 4,
+    RequesterGaveUp = 4,
     /// The link between the packet's two nodes is cut. Everything on it is lost, and everything that is sent over it
     /// until it is repaired: see [`Policy::repairs`](super::Policy::repairs).
     Cut = 5,
@@ -29,7 +29,7 @@ pub enum Outcome {
     PortDown = 6,
     /// The receiving node crashes, or the node that was to take its step. It does not come back.
     Crash = 7,
-    /// The same, but the node is there again at once, empty: whoever drives the world
+    /// The same, but the node is there again at once, empty: the explorer
     /// [mounts](crate::Fabric::mount) what runs on it then (see [`Taken::restarted`](super::Taken::restarted)).
     Restart = 8,
 }
@@ -41,7 +41,7 @@ impl Outcome {
         Outcome::Drop,
         Outcome::Delay,
         Outcome::LoseCompletion,
-        Outcome::Strand,
+        Outcome::RequesterGaveUp,
         Outcome::Cut,
         Outcome::PortDown,
         Outcome::Crash,
@@ -65,7 +65,7 @@ impl Outcome {
             Outcome::Drop => "drop",
             Outcome::Delay => "delay",
             Outcome::LoseCompletion => "lose-completion",
-            Outcome::Strand => "strand",
+            Outcome::RequesterGaveUp => "requester-gave-up",
             Outcome::Cut => "cut",
             Outcome::PortDown => "port-down",
             Outcome::Crash => "crash",

@@ -188,7 +188,7 @@ impl Bench {
         let request = SendRequest { wr_id, op, data, flags: SendFlags::SIGNALED };
         self.call(n, |hca, qp, io| {
             hca.qps.get_mut(qp).unwrap().post_send(now, request, &[], &mut hca.hw, io)?;
-            hca.attend(qp, io);
+            hca.serve(qp, io);
             Ok(())
         })
     }
@@ -202,8 +202,8 @@ impl Bench {
     }
 
     /// Gives an end's queue pair its turn to send.
-    pub fn attend(&mut self, n: usize) {
-        self.call(n, |hca, qp, io| hca.attend(qp, io));
+    pub fn serve(&mut self, n: usize) {
+        self.call(n, |hca, qp, io| hca.serve(qp, io));
     }
 
     /// Gives an end a packet.
@@ -229,9 +229,9 @@ impl Bench {
             let moved = self.deliver(0) | self.deliver(1);
             let more = [0, 1].map(|n| {
                 let qp = self.qp(n);
-                let due = qp.attend_at <= self.now;
+                let due = qp.service_at <= self.now;
                 if due {
-                    self.call(n, |hca, qp, io| hca.attend(qp, io));
+                    self.call(n, |hca, qp, io| hca.serve(qp, io));
                 }
                 due
             });

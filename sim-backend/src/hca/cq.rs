@@ -69,7 +69,7 @@ impl Cq {
     }
 
     /// The same without the identities that its program gave to requests.
-    pub fn digest_meaning(&self, to: &mut impl Hasher) {
+    pub fn digest_canonical(&self, to: &mut impl Hasher) {
         (self.capacity, self.armed, self.overrun, self.entries.len()).hash(to);
         for Cqe { wr_id: _, qp, owner, frees, result } in &self.entries {
             (qp, owner, frees, result).hash(to);

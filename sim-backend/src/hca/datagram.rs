@@ -35,14 +35,14 @@ impl Qp {
         while self.state() == QpState::Rts {
             let Some(wqe) = self.sq.queue.front() else { return };
             if wqe.posted_at > io.now {
-                self.attend_at = wqe.posted_at;
+                self.service_at = wqe.posted_at;
                 return;
             }
             if let Some(why) = wqe.wrong {
                 return self.fail_send_queue(why, hw, io);
             }
             if self.budget == 0 {
-                self.attend_at = io.now;
+                self.service_at = io.now;
                 return;
             }
             self.send_datagram(hw, io);
@@ -86,7 +86,7 @@ impl Qp {
     fn fail_send_queue(&mut self, why: WcError, hw: &mut Hardware, io: &mut Io<'_>) {
         self.complete_send(Err(why), hw, io);
         self.state = QpState::Sqe;
-        self.attend_at = Nanos::MAX;
+        self.service_at = Nanos::MAX;
         io.log.line(io.now, hw.node, Kind::State, format_args!("{} RTS -> SQE", self.num));
         self.flush_sends(hw, io);
     }

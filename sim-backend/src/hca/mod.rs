@@ -42,7 +42,7 @@
 //! # Use
 //!
 //! An entry point gets an [`Io`]: the time, and where packets, payloads and records go. After it returned,
-//! the caller reads from the queue pair when it wants to be called again ([`Qp::deadline`], [`Qp::attend_at`])
+//! the caller reads from the queue pair when it wants to be called again ([`Qp::deadline`], [`Qp::service_at`])
 //! and from [`Completions::news`] what the node may want to know.
 
 mod address;
@@ -68,9 +68,9 @@ pub use bytes::{Bytes, PAGE};
 pub use cq::{Channel, Completions, Cq, Cqe, News};
 pub use datagram::Deth;
 pub use memory::{MAX_REGIONS, Memory, Region, Target, keys_of};
-pub use packet::{Body, Data, Endpoint, Line, Nak, Packet, Packets, Part, Reth, SMALL, Syndrome};
+pub use packet::{Body, Data, Endpoint, Line, Nak, Packet, Packets, Part, Reth, Syndrome};
 pub use qp::{NewQp, Qp};
-pub(crate) use requester::meaning::Telling;
+pub(crate) use requester::canonical::CanonicalForm;
 pub use slab::{Key, Slab};
 pub use srq::Srq;
 pub use visibility::Late;
@@ -356,9 +356,9 @@ impl Hca {
     }
 
     /// A queue pair's turn to send has come.
-    pub fn attend(&mut self, key: Key, io: &mut Io<'_>) {
+    pub fn serve(&mut self, key: Key, io: &mut Io<'_>) {
         if let Some(qp) = self.qps.get_mut(key) {
-            qp.attend(&mut self.hw, io);
+            qp.serve(&mut self.hw, io);
             self.settle(io);
         }
     }

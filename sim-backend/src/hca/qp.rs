@@ -56,14 +56,14 @@ pub struct Qp {
     pub(super) rq: Responder,
     /// When it wants to be called by [`Qp::on_timer`]; `MAX` is never. It may move at any call.
     pub deadline: Nanos,
-    /// When it wants to be called by [`Qp::attend`], because it has more to send; `MAX` is never. A time that
+    /// When it wants to be called by [`Qp::serve`], because it has more to send; `MAX` is never. A time that
     /// has come means: as soon as the port is free.
-    pub attend_at: Nanos,
+    pub service_at: Nanos,
     /// For the caller's use: when its next entries in the event queue for these two are, and the flow that its
     /// packets take.
     pub timer_set: Nanos,
     /// See [`Qp::timer_set`].
-    pub attend_set: Nanos,
+    pub service_set: Nanos,
     /// See [`Qp::timer_set`].
     pub flow: Option<Key>,
     /// See [`Qp::timer_set`]: how many flows it has had, which tell their names apart.
@@ -72,7 +72,7 @@ pub struct Qp {
     pub(super) budget: u32,
 }
 
-clone_in_place! { Qp { num, key, ctx, new, state, init, rtr, rts, me, peer, route, migration, spare, moved, mtu, sq, rq, deadline, attend_at, timer_set, attend_set, flow, flows, budget } }
+clone_in_place! { Qp { num, key, ctx, new, state, init, rtr, rts, me, peer, route, migration, spare, moved, mtu, sq, rq, deadline, service_at, timer_set, service_set, flow, flows, budget } }
 
 /// A packet as its queue pair makes it.
 pub(super) struct Outgoing {
@@ -85,7 +85,7 @@ pub(super) struct Outgoing {
 }
 
 /// Packets that a queue pair sends in one turn, before others of its adapter get theirs.
-const TURN: u32 = 16;
+const QUANTUM: u32 = 16;
 
 impl Qp {
     pub(super) fn new(key: Key, num: QpNum, ctx: u32, new: NewQp) -> Qp {
@@ -108,9 +108,9 @@ impl Qp {
             sq: Requester::default(),
             rq: Responder::default(),
             deadline: Nanos::MAX,
-            attend_at: Nanos::MAX,
+            service_at: Nanos::MAX,
             timer_set: Nanos::MAX,
-            attend_set: Nanos::MAX,
+            service_set: Nanos::MAX,
             flow: None,
             flows: 0,
             budget: 0,
@@ -237,7 +237,7 @@ impl Qp {
         if matches!(self.state, QpState::Err | QpState::Sqe) {
             self.flush_sends(hw, io);
         } else {
-            self.attend_at = self.attend_at.min(at + hw.fetch);
+            self.service_at = self.service_at.min(at + hw.fetch);
         }
         Ok(())
     }
@@ -304,7 +304,7 @@ impl Qp {
         if io.log.is_on() {
             log_packet(Kind::Rx, hw, packet, io);
         }
-        self.budget = TURN;
+        self.budget = QUANTUM;
         if request {
             self.on_request(packet, hw, io);
         } else {
@@ -320,8 +320,8 @@ impl Qp {
     }
 
     /// Its turn to send has come.
-    pub fn attend(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
-        self.budget = TURN;
+    pub fn serve(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
+        self.budget = QUANTUM;
         self.send_more(hw, io);
     }
 
@@ -329,13 +329,13 @@ impl Qp {
     /// time is never scheduled before that time, so one look tells.)
     #[inline]
     pub fn is_to_be_scheduled(&self) -> bool {
-        (self.deadline < self.timer_set) | (self.attend_at < self.attend_set)
+        (self.deadline < self.timer_set) | (self.service_at < self.service_set)
     }
 
     /// Sends what may be sent: answers first, then requests.
     #[inline]
     fn send_more(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
-        self.attend_at = Nanos::MAX;
+        self.service_at = Nanos::MAX;
         if self.is_ud() {
             return self.send_datagrams(hw, io);
         }

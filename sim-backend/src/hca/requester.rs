@@ -1,7 +1,7 @@
 //! The requester: segmentation, outstanding requests, answers, retries (IBA 9.7.2 to 9.7.5, 9.9.2).
 
-pub(crate) mod meaning;
-mod outlook;
+pub(crate) mod canonical;
+mod query;
 mod responses;
 
 use super::packet::{Body, Data, Part, Reth};
@@ -36,7 +36,7 @@ pub(super) struct Requester {
     /// The oldest number that is neither acknowledged nor answered.
     unacked: Psn,
     /// The first number that was never sent.
-    fresh: Psn,
+    next_psn: Psn,
     /// Reads and atomics in flight.
     fetches: u32,
     /// Packets since an acknowledgement was asked for.
@@ -57,17 +57,17 @@ pub(super) struct Requester {
     rnr_retries: u8,
     rnr_left: u8,
     /// Waits for the time that a receiver-not-ready answer asked for.
-    backing_off: bool,
+    rnr_wait: bool,
     /// Answers below this number belong to requests that were sent before the last retry: a gap among them is
     /// no news.
     gap_known: Option<Psn>,
 }
 
-clone_in_place! { Requester { queue, next, sent, psn, unacked, fresh, fetches, unasked, slots, unsignaled, notify_drained, max_fetches, timeout, stretch, retries, retries_left, rnr_retries, rnr_left, backing_off, gap_known } }
+clone_in_place! { Requester { queue, next, sent, psn, unacked, next_psn, fetches, unasked, slots, unsignaled, notify_drained, max_fetches, timeout, stretch, retries, retries_left, rnr_retries, rnr_left, rnr_wait, gap_known } }
 
 impl Requester {
     pub fn start(&mut self, rts: &ToRts, stretch: u64) {
-        (self.psn, self.unacked, self.fresh) = (rts.sq_psn, rts.sq_psn, rts.sq_psn);
+        (self.psn, self.unacked, self.next_psn) = (rts.sq_psn, rts.sq_psn, rts.sq_psn);
         self.max_fetches = u32::from(rts.max_rd_atomic);
         (self.retries, self.stretch) = (rts.retry.count(), stretch);
         self.begin_path(rts.timeout);
@@ -87,7 +87,7 @@ impl Requester {
     }
 
     pub fn stop(&mut self) {
-        self.backing_off = false;
+        self.rnr_wait = false;
         self.notify_drained = false;
     }
 
@@ -138,7 +138,7 @@ impl Requester {
 
     /// Whether a packet number was sent and not yet acknowledged.
     fn is_open(&self, psn: Psn) -> bool {
-        psn.since(self.unacked) >= 0 && psn.since(self.fresh) < 0
+        psn.since(self.unacked) >= 0 && psn.since(self.next_psn) < 0
     }
 
     /// Whether the request behind the current one will follow it at once, so that an acknowledgement can be
@@ -176,13 +176,13 @@ impl Qp {
             }
             match self.may_send(io.now) {
                 Ok(()) if self.budget == 0 => {
-                    self.attend_at = io.now;
+                    self.service_at = io.now;
                     return;
                 }
                 Ok(()) => self.send_request_packet(hw, io),
                 Err(Hold::Wait) => return,
                 Err(Hold::Until(at)) => {
-                    self.attend_at = at;
+                    self.service_at = at;
                     return;
                 }
                 Err(Hold::Fail(why)) => return self.fail(why, hw, io),
@@ -193,7 +193,7 @@ impl Qp {
     /// Whether the next packet of the request at `next` may leave. Begins the request if it is new.
     fn may_send(&mut self, now: Nanos) -> Result<(), Hold> {
         let sq = &mut self.sq;
-        if sq.backing_off {
+        if sq.rnr_wait {
             return Err(Hold::Wait);
         }
         let wqe = &mut sq.queue[sq.next];
@@ -237,7 +237,7 @@ impl Qp {
         let wqe = &sq.queue[sq.next];
         let (index, psn) = (sq.sent, sq.psn);
         let last = wqe.op.is_fetch() || index + 1 == wqe.packets;
-        let again = psn.since(sq.fresh) < 0;
+        let again = psn.since(sq.next_psn) < 0;
         let signaled = self.new.sq_sig_all || wqe.flags.contains(SendFlags::SIGNALED);
         // The window's last packet asks too, or nothing would open it again.
         let closes = psn.plus(1).since(sq.unacked) >= WINDOW;
@@ -259,8 +259,8 @@ impl Qp {
             sq.fetches += 1;
         }
         sq.psn = sq.psn.plus(takes);
-        if sq.psn.since(sq.fresh) > 0 {
-            sq.fresh = sq.psn;
+        if sq.psn.since(sq.next_psn) > 0 {
+            sq.next_psn = sq.psn;
         }
         if last {
             (sq.next, sq.sent) = (sq.next + 1, 0);

@@ -1,8 +1,8 @@
 //! The responder: expected packets, execution, duplicates, answers (IBA 9.7.3 to 9.7.5, 9.9.3).
 
 mod answers;
+mod canonical;
 mod execute;
-mod meaning;
 
 use super::packet::{Nak, Packet, Syndrome};
 use super::qp::Qp;

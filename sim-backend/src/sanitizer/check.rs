@@ -82,7 +82,7 @@ impl Sanitizer {
             return;
         };
         let hca = region.this.hca;
-        let unordered = |by: &Executed| u32::from(by.qp) != place && self.lives(hca, by);
+        let unordered = |by: &Executed| u32::from(by.qp) != place && self.is_current(hca, by);
         let words = region.words.within(access.range()).iter();
         let mut others = words.flat_map(|word| [Some(word.last), word.other]).flatten();
         if let Some(by) = others.find(unordered) {
@@ -91,9 +91,9 @@ impl Sanitizer {
     }
 
     /// Whether the queue pair that an atomic came by still stands.
-    fn lives(&self, hca: HcaId, by: &Executed) -> bool {
+    fn is_current(&self, hca: HcaId, by: &Executed) -> bool {
         let pair = self.adapters[hca.0 as usize].pairs.get(by.qp as usize);
-        pair.map_or(by.life == 0, |pair| pair.life == by.life)
+        pair.map_or(by.incarnation == 0, |pair| pair.incarnation == by.incarnation)
     }
 
     /// An atomic was executed for a peer.
@@ -102,9 +102,10 @@ impl Sanitizer {
         let Some(hca) = self.region(access.region).map(|region| region.this.hca) else { return };
         let party = self.adapter(hca, access);
         self.close_atomic(hca, access);
-        let life = self.adapters[hca.0 as usize].pairs.get(place as usize).map_or(0, |pair| pair.life);
+        let incarnation =
+            self.adapters[hca.0 as usize].pairs.get(place as usize).map_or(0, |pair| pair.incarnation);
         let Some(region) = self.region(access.region) else { return };
-        region.words.touch(access.start, Executed { qp: place as u16, life, party });
+        region.words.touch(access.start, Executed { qp: place as u16, incarnation, party });
         let landing = region.landings.iter().find(|l| !l.is_of(Some(place)) && meets(&l.range, access));
         let landing = landing.map(|landing| landing.party);
         if let Some(first) = landing.or_else(|| self.other_devices_atomic(access)) {
@@ -120,7 +121,7 @@ impl Sanitizer {
             let start = u64::try_from(access.start as i64 + shift).ok()?;
             let words = other.words.within(start..start + access.len).iter();
             let mut by = words.flat_map(|word| [Some(word.last), word.other]).flatten();
-            by.find(|by| self.lives(other.this.hca, by)).map(|by| by.party)
+            by.find(|by| self.is_current(other.this.hca, by)).map(|by| by.party)
         })
     }
 

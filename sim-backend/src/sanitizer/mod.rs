@@ -111,7 +111,7 @@ struct Pair {
     num: Option<QpNum>,
     peer: Option<HcaId>,
     /// How often it was reset, destroyed or in error.
-    life: u32,
+    incarnation: u32,
     sends: Ledger,
     receives: Ledger,
     /// The regions that messages are landing in: few, and mostly none.
@@ -256,7 +256,7 @@ impl Sanitizer {
     /// what comes by others.
     pub fn failed(&mut self, hca: HcaId, key: Key) {
         let pair = self.pair(hca, key.index);
-        pair.life = pair.life.wrapping_add(1);
+        pair.incarnation = pair.incarnation.wrapping_add(1);
         self.landed(hca, key, Side::Requester);
         self.landed(hca, key, Side::Responder);
     }

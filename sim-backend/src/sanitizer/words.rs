@@ -8,7 +8,7 @@ use std::ops::Range;
 pub(super) struct Executed {
     /// The queue pair that it came by, at the word's adapter, and which of its lives.
     pub qp: u16,
-    pub life: u32,
+    pub incarnation: u32,
     /// Whose it was.
     pub party: Party,
 }

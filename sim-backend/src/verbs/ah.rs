@@ -26,7 +26,7 @@ impl SimAh {
         let place = &pd.0.place;
         let address = {
             let mut world = place.world.borrow_mut();
-            world.spoil();
+            world.call_is_unrepeatable();
             world.address(place.node, place.hca, path)?
         };
         Ok(SimAh(Rc::new(AhHandle { pd: pd.clone(), address })))

@@ -2,7 +2,7 @@
 
 use super::{Place, Sim, SimContext, SimQp};
 use crate::cm::{Manager, Owner, QpRef};
-use crate::world::{Around, Given};
+use crate::world::Around;
 use std::fmt;
 use std::hash::Hash;
 use weft_verbs::{
@@ -24,16 +24,16 @@ impl fmt::Debug for SimCm {
 impl SimCm {
     pub(super) fn open(context: &SimContext) -> Result<SimCm> {
         let &Place { ref world, hca, ctx, .. } = context.place();
-        world.borrow_mut().answer(move |world| world.hca_mut(hca)?.check_context(ctx))?;
+        world.borrow_mut().call(move |world| world.hca_mut(hca)?.check_context(ctx))?;
         Ok(SimCm { context: context.clone() })
     }
 
-    fn call<T: Hash + Given>(
+    fn call<T: Hash + Clone + PartialEq + 'static>(
         &self,
         f: impl Fn(&mut Manager, Nanos, Owner, &mut Around<'_>) -> Result<T> + 'static,
     ) -> Result<T> {
         let &Place { ref world, node, hca, ctx } = self.context.place();
-        world.borrow_mut().answer(move |world| {
+        world.borrow_mut().call(move |world| {
             world.hca_mut(hca)?.check_context(ctx)?;
             let answer = world.manager(hca, |manager, now, around| f(manager, now, Owner(ctx), around));
             let answer = answer.ok_or(VerbsError::DeviceGone)?;
@@ -52,7 +52,7 @@ impl SimCm {
             state => return Err(VerbsError::WrongState { call, state }),
         }
         let (hca, key) = (self.context.place().hca, qp.0.key);
-        self.context.place().world.borrow_mut().answer(move |world| world.qp_ref(hca, key))
+        self.context.place().world.borrow_mut().call(move |world| world.qp_ref(hca, key))
     }
 }
 
@@ -105,7 +105,7 @@ impl ConnectionManager<Sim> for SimCm {
 
     fn event(&self) -> Option<CmEvent> {
         let &Place { ref world, node, hca, ctx } = self.context.place();
-        world.borrow_mut().answer(move |world| {
+        world.borrow_mut().call(move |world| {
             world.hca_mut(hca).ok()?.check_context(ctx).ok()?;
             let event = world.manager_event(hca, Owner(ctx));
             world.saw(node, &event);

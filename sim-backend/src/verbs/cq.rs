@@ -34,7 +34,7 @@ impl SimChannel {
     pub(super) fn create(context: &SimContext) -> Result<SimChannel> {
         let place = context.place().clone();
         let (hca, ctx) = (place.hca, place.ctx);
-        let key = place.world.borrow_mut().answer(move |world| world.create_channel(hca, ctx))?;
+        let key = place.world.borrow_mut().call(move |world| world.create_channel(hca, ctx))?;
         Ok(SimChannel(Rc::new(ChannelHandle { place, _context: context.clone(), key })))
     }
 }
@@ -43,7 +43,7 @@ impl CompletionChannel for SimChannel {
     fn event(&self) -> Option<CqId> {
         let Place { world, node, hca, .. } = &self.0.place;
         let (node, hca, key) = (*node, *hca, self.0.key);
-        world.borrow_mut().answer(move |world| world.channel_event(node, hca, key))
+        world.borrow_mut().call(move |world| world.channel_event(node, hca, key))
     }
 }
 
@@ -81,7 +81,7 @@ impl CqHandle {
         let reports_to = channel.map(|c| c.0.key);
         let &Place { ref world, node, hca, ctx: of } = ctx;
         let create = move |world: &mut World| world.create_cq(node, hca, of, cqe, reports_to);
-        let key = world.borrow_mut().answer(create)?;
+        let key = world.borrow_mut().call(create)?;
         Ok(SimCq(Rc::new(CqHandle {
             place: ctx.clone(),
             _context: context.clone(),
@@ -99,31 +99,22 @@ impl CompletionQueue for SimCq {
     fn poll(&self, out: &mut Vec<WorkCompletion>, max: usize) -> Result<usize> {
         let &Place { ref world, node, hca, .. } = &self.0.place;
         let key = self.0.key;
-        let mut world = world.borrow_mut();
-        if world.is_plain() {
-            return world.poll_cq(node, hca, key, out, max);
-        }
-        let found = world.taped(move |world| {
-            let mut found = Vec::new();
-            world.poll_cq(node, hca, key, &mut found, max).map(|_| found)
-        })?;
-        out.extend_from_slice(&found);
-        Ok(found.len())
+        world.borrow_mut().call_into(out, move |world, out| world.poll_cq(node, hca, key, out, max))
     }
 
     fn arm(&self, next: Arm) -> Result<()> {
         let &Place { ref world, node, hca, .. } = &self.0.place;
         let key = self.0.key;
-        world.borrow_mut().answer(move |world| world.arm_cq(node, hca, key, next))
+        world.borrow_mut().call(move |world| world.arm_cq(node, hca, key, next))
     }
 
     fn capacity(&self) -> u32 {
         let (hca, key) = (self.0.place.hca, self.0.key);
-        self.0.place.world.borrow_mut().answer(move |world| world.cq_capacity(hca, key))
+        self.0.place.world.borrow_mut().call(move |world| world.cq_capacity(hca, key))
     }
 
     fn resize(&self, cqe: u32) -> Result<()> {
         let (hca, key) = (self.0.place.hca, self.0.key);
-        self.0.place.world.borrow_mut().answer(move |world| world.resize_cq(hca, key, cqe))
+        self.0.place.world.borrow_mut().call(move |world| world.resize_cq(hca, key, cqe))
     }
 }

@@ -30,7 +30,7 @@ impl Device<Sim> for SimDevice {
 
     fn open(&self) -> Result<SimContext> {
         let (world, node, hca) = (self.world.clone(), self.node, self.hca);
-        let ctx = world.borrow_mut().answer(move |world| Ok(world.hca_mut(hca)?.open()))?;
+        let ctx = world.borrow_mut().call(move |world| Ok(world.hca_mut(hca)?.open()))?;
         Ok(SimContext(Rc::new(ContextHandle(Place { world, node, hca, ctx }))))
     }
 }
@@ -70,7 +70,7 @@ impl Context<Sim> for SimContext {
 
     fn port_attr(&self, port: u8) -> Result<PortAttr> {
         let hca = self.place().hca;
-        self.place().world.borrow_mut().answer(move |world| world.port_attr(hca, port))
+        self.place().world.borrow_mut().call(move |world| world.port_attr(hca, port))
     }
 
     fn gid(&self, port: u8, index: u8) -> Result<Gid> {
@@ -91,7 +91,7 @@ impl Context<Sim> for SimContext {
 
     fn async_event(&self) -> Option<AsyncEvent> {
         let &Place { ref world, node, hca, ctx } = self.place();
-        world.borrow_mut().answer(move |world| {
+        world.borrow_mut().call(move |world| {
             world.hca_mut(hca).ok()?;
             let event = world.device_event(hca, ctx)?;
             world.saw(node, &event);

@@ -21,19 +21,19 @@ impl fmt::Debug for SimHost {
 impl Clock for SimHost {
     fn now(&self) -> Nanos {
         let node = self.node;
-        self.world.borrow_mut().answer(move |world| world.local_time(node))
+        self.world.borrow_mut().call(move |world| world.local_time(node))
     }
 }
 
 impl Host for SimHost {
     fn random(&self) -> u64 {
         let node = self.node;
-        self.world.borrow_mut().answer(move |world| world.random(node))
+        self.world.borrow_mut().call(move |world| world.random(node))
     }
 
     fn spend(&self, work: Work) {
         let node = self.node;
-        self.world.borrow_mut().answer(move |world| world.spend(node, work));
+        self.world.borrow_mut().call(move |world| world.spend(node, work));
     }
 
     fn task(&self, id: u32) {

@@ -3,6 +3,7 @@
 use super::qp::QpHandle;
 use super::{Place, Sim, SimAh, SimContext, SimQp, SimSrq, on_drop};
 use crate::hca::Key;
+use crate::world::World;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -39,7 +40,7 @@ impl SimPd {
     pub(super) fn alloc(context: &SimContext) -> Result<SimPd> {
         let place = context.place().clone();
         let (hca, ctx) = (place.hca, place.ctx);
-        let key = place.world.borrow_mut().answer(move |world| world.alloc_pd(hca, ctx))?;
+        let key = place.world.borrow_mut().call(move |world| world.alloc_pd(hca, ctx))?;
         Ok(SimPd(Rc::new(PdHandle { place, _context: context.clone(), key })))
     }
 
@@ -60,7 +61,7 @@ impl ProtectionDomain<Sim> for SimPd {
     fn alloc_mr(&self, len: usize, access: AccessFlags) -> Result<SimMr> {
         let &Place { ref world, node, hca, .. } = &self.0.place;
         let key = self.0.key;
-        let new = world.borrow_mut().answer(move |world| world.alloc_mr(node, hca, key, len, access))?;
+        let new = world.borrow_mut().call(move |world| world.alloc_mr(node, hca, key, len, access))?;
         Ok(self.region(new))
     }
 
@@ -68,7 +69,7 @@ impl ProtectionDomain<Sim> for SimPd {
         let ctx = &self.0.place;
         let mut world = ctx.world.borrow_mut();
         // The state that is kept holds on to this memory, and the next set-up brings other.
-        world.spoil();
+        world.call_is_unrepeatable();
         let new = world.register_mr(ctx.node, ctx.hca, self.0.key, Rc::from(memory), access)?;
         drop(world);
         Ok(self.region(new))
@@ -176,29 +177,16 @@ impl MemoryRegion for SimMr {
     fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
         self.bounds(at, out.len())?;
         let &Place { ref world, node, hca, .. } = &self.0.place;
-        let (key, len) = (self.0.key, out.len());
-        let mut world = world.borrow_mut();
-        if world.is_plain() {
-            return world.cpu_read(node, hca, key, at, out);
-        }
-        let bytes = world.taped(move |world| {
-            let mut bytes = vec![0; len];
-            world.cpu_read(node, hca, key, at, &mut bytes).map(|()| bytes)
-        })?;
-        out.copy_from_slice(&bytes);
-        Ok(())
+        let key = self.0.key;
+        world.borrow_mut().call_into(out, move |world, out| world.cpu_read(node, hca, key, at, out))
     }
 
     fn write(&self, at: usize, bytes: &[u8]) -> Result<()> {
         self.bounds(at, bytes.len())?;
         let &Place { ref world, node, hca, .. } = &self.0.place;
         let key = self.0.key;
-        let mut world = world.borrow_mut();
-        if world.is_plain() {
-            return world.cpu_write(node, hca, key, at, bytes);
-        }
-        let bytes = Box::<[u8]>::from(bytes);
-        world.taped(move |world| world.cpu_write(node, hca, key, at, &bytes))
+        let write = move |world: &mut World, (), bytes: &[u8]| world.cpu_write(node, hca, key, at, bytes);
+        world.borrow_mut().call_with((), bytes, write)
     }
 
     fn load(&self, at: usize) -> Result<u64> {
@@ -222,7 +210,7 @@ impl MemoryRegion for SimMr {
         self.bounds(range.start, len)?;
         let ctx = &self.0.place;
         let mut world = ctx.world.borrow_mut();
-        world.spoil();
+        world.call_is_unrepeatable();
         world.claim(ctx.node, ctx.hca, self.0.key, range)
     }
 }

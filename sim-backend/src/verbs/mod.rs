@@ -26,7 +26,7 @@ pub use srq::SimSrq;
 
 use crate::NodeId;
 use crate::hca::HcaId;
-use crate::world::{Tape, World};
+use crate::world::World;
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_verbs::Verbs;
@@ -76,13 +76,10 @@ impl Place {
 
 /// Runs a destructor if the world can be borrowed. It always can, unless the code that an application brought
 /// (the release of its own memory) drops handles while the world is at work; such an object lives on.
-fn on_drop(world: &WorldRef, f: impl Fn(&mut World) + 'static) {
+fn on_drop(world: &WorldRef, destroy: impl Fn(&mut World) + 'static) {
     let Ok(mut borrowed) = world.try_borrow_mut() else { return };
-    match &borrowed.tape {
-        _ if borrowed.dropping => return,
-        Tape::Off | Tape::Recording(_) | Tape::Spoilt => f(&mut borrowed),
-        Tape::Playing { .. } => return,
-        Tape::Repeating { .. } | Tape::Learning(_) => borrowed.taped(f),
+    if !borrowed.drop_handle(destroy) {
+        return;
     }
     let (brought, woken) = (std::mem::take(&mut borrowed.brought), std::mem::take(&mut borrowed.woken));
     drop(borrowed);

@@ -25,8 +25,8 @@ impl SimOob {
     pub(super) fn open(context: &SimContext) -> Result<SimOob> {
         let oob = SimOob { context: context.clone() };
         oob.check()?;
-        // Time is what a stream is made of.
-        let timeless = context.place().world.borrow().untimed;
+        // Streams are made of time.
+        let timeless = context.place().world.borrow().is_untimed();
         if timeless { Err(VerbsError::Unsupported(Caps::OUT_OF_BAND)) } else { Ok(oob) }
     }
 

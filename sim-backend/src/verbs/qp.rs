@@ -59,7 +59,7 @@ impl QpHandle {
             sq_sig_all: init.sq_sig_all,
         };
         let &Place { ref world, node, hca, ctx: of } = ctx;
-        let (key, num) = world.borrow_mut().answer(move |world| world.create_qp(node, hca, of, new))?;
+        let (key, num) = world.borrow_mut().call(move |world| world.create_qp(node, hca, of, new))?;
         let cqs = (init.send_cq.clone(), init.recv_cq.clone());
         Ok(SimQp(Rc::new(QpHandle {
             place: ctx.clone(),
@@ -78,13 +78,13 @@ impl SimQp {
         &self.0.place
     }
 
-    fn send_request<'a>(&self, wr: &SendWr<'a, Sim>, caps: &QpCaps) -> Result<(SendRequest, &'a [u8])> {
+    fn send_request(&self, wr: &SendWr<'_, Sim>, caps: &QpCaps) -> Result<SendRequest> {
         let op = self.op(&wr.op)?;
-        let (data, inline): (Gather, &[u8]) = match wr.data {
-            Payload::None => (Gather::None, &[]),
-            Payload::Sge(list) => (gather(&self.0.place, list, caps.max_send_sge)?, &[]),
-            Payload::Inline(bytes) => (Gather::None, bytes),
+        let data = match wr.data {
+            Payload::None | Payload::Inline(_) => Gather::None,
+            Payload::Sge(list) => gather(&self.0.place, list, caps.max_send_sge)?,
         };
+        let inline = inline_data(&wr.data);
         if inline.len() > caps.max_inline as usize {
             return Err(VerbsError::TooLarge {
                 what: "the length of the inline data",
@@ -93,7 +93,7 @@ impl SimQp {
             });
         }
         check_payload(&op, &data, matches!(wr.data, Payload::Inline(_)))?;
-        Ok((SendRequest { wr_id: wr.wr_id, op, data, flags: wr.flags }, inline))
+        Ok(SendRequest { wr_id: wr.wr_id, op, data, flags: wr.flags })
     }
 
     fn op(&self, op: &SendOp<'_, Sim>) -> Result<Op> {
@@ -124,6 +124,14 @@ impl SimQp {
             one(&mut world, posted == 0, wr).map_err(|why| PostError { posted, why })?;
         }
         Ok(())
+    }
+}
+
+/// The bytes that a request brings along itself.
+fn inline_data<'a>(data: &Payload<'a, SimMr>) -> &'a [u8] {
+    match *data {
+        Payload::Inline(bytes) => bytes,
+        Payload::None | Payload::Sge(_) => &[],
     }
 }
 
@@ -174,30 +182,23 @@ impl QueuePair<Sim> for SimQp {
     fn query(&self) -> Result<QpAttr> {
         let ctx = &self.0.place;
         let (hca, key) = (ctx.hca, self.0.key);
-        ctx.world.borrow_mut().answer(move |world| world.qp_attr(hca, key))
+        ctx.world.borrow_mut().call(move |world| world.qp_attr(hca, key))
     }
 
     fn modify(&self, change: &Modify) -> Result<()> {
         let &Place { ref world, node, hca, .. } = &self.0.place;
         let (key, change) = (self.0.key, *change);
-        world.borrow_mut().answer(move |world| world.modify_qp(node, hca, key, &change))
+        world.borrow_mut().call(move |world| world.modify_qp(node, hca, key, &change))
     }
 
     fn post_send(&self, list: &[SendWr<'_, Sim>]) -> std::result::Result<(), PostError> {
         let &Place { node, hca, .. } = &self.0.place;
         let (key, caps) = (self.0.key, self.0.caps);
         self.post(list, |world, first, wr| {
-            let request = self.send_request(wr, &caps);
-            if world.is_plain() {
-                let post = |(request, inline)| world.post_send(node, hca, key, first, request, inline);
+            let inline = inline_data(&wr.data);
+            world.call_with(self.send_request(wr, &caps), inline, move |world, request, inline| {
+                let post = |request| world.post_send(node, hca, key, first, request, inline);
                 let answer = request.and_then(post);
-                return seen(world, node, answer);
-            }
-            let request = request.map(|(request, inline)| (request, Box::<[u8]>::from(inline)));
-            world.taped(move |world| {
-                let post =
-                    |(request, inline): (_, Box<_>)| world.post_send(node, hca, key, first, request, &inline);
-                let answer = request.clone().and_then(post);
                 seen(world, node, answer)
             })
         })
@@ -209,13 +210,8 @@ impl QueuePair<Sim> for SimQp {
         self.post(list, |world, first, wr| {
             let data = gather(&self.0.place, wr.data, caps.max_recv_sge);
             let request = data.map(|data| RecvRequest { wr_id: wr.wr_id, data });
-            if world.is_plain() {
+            world.call_with(request, &[], move |world, request, _| {
                 let answer = request.and_then(|request| world.post_recv(node, hca, key, first, request));
-                return seen(world, node, answer);
-            }
-            world.taped(move |world| {
-                let post = |request| world.post_recv(node, hca, key, first, request);
-                let answer = request.clone().and_then(post);
                 seen(world, node, answer)
             })
         })

@@ -38,7 +38,7 @@ impl SimSrq {
         let sizes = (depth, sges);
         let (&Place { node, hca, ctx, .. }, of) = (&place, pd.0.key);
         let make = move |world: &mut World| world.create_srq(node, hca, ctx, of, sizes);
-        let key = place.world.borrow_mut().answer(make)?;
+        let key = place.world.borrow_mut().call(make)?;
         Ok(SimSrq(Rc::new(SrqHandle { place, _pd: pd.clone(), key, sges })))
     }
 }
@@ -56,10 +56,10 @@ impl SharedReceiveQueue<Sim> for SimSrq {
             gather(place, wr.data, sges)
                 .and_then(|data| {
                     let request = RecvRequest { wr_id: wr.wr_id, data };
-                    if world.is_plain() {
-                        return world.post_shared(node, hca, key, posted == 0, request);
-                    }
-                    world.taped(move |world| world.post_shared(node, hca, key, posted == 0, request.clone()))
+                    let post = move |world: &mut World, request, _: &[u8]| {
+                        world.post_shared(node, hca, key, posted == 0, request)
+                    };
+                    world.call_with(request, &[], post)
                 })
                 .map_err(|why| PostError { posted, why })?;
         }
@@ -69,6 +69,6 @@ impl SharedReceiveQueue<Sim> for SimSrq {
     fn arm_limit(&self, limit: u32) -> Result<()> {
         let &Place { ref world, node, hca, .. } = &self.0.place;
         let key = self.0.key;
-        world.borrow_mut().answer(move |world| world.arm_srq(node, hca, key, limit))
+        world.borrow_mut().call(move |world| world.arm_srq(node, hca, key, limit))
     }
 }

@@ -4,7 +4,7 @@ use super::events::Event;
 use super::{Source, World};
 use crate::NodeId;
 use crate::cm::{Address, Asking, Manager, Message, Owner, Part, QpRef, Settings, Surroundings};
-use crate::explore::How;
+use crate::explore::AccessKind;
 use crate::explore::identity::object;
 use crate::hca::{HcaId, Key, News};
 use crate::log::Kind;
@@ -37,9 +37,9 @@ impl CmHost {
     }
 
     /// The same without what only names events.
-    pub fn digest_meaning(&self, to: &mut impl Hasher) {
+    pub fn digest_canonical(&self, to: &mut impl Hasher) {
         if let Some(manager) = &self.manager {
-            manager.digest_meaning(to);
+            manager.digest_canonical(to);
         }
     }
 
@@ -65,7 +65,7 @@ impl Surroundings for Around<'_> {
         let (now, name) = (self.world.state.now, message.name());
         let (node, peer) = (self.world.shape.node(self.hca), self.world.shape.node(to.hca));
         self.world.log.line(now, node, Kind::Cm, format_args!("{name} to {peer}"));
-        self.world.send_cm(to, message)
+        self.world.transmit_cm(to, message)
     }
 
     fn modify(&mut self, qp: QpRef, change: &Modify) -> Result<()> {
@@ -74,7 +74,7 @@ impl Surroundings for Around<'_> {
         let key = found.filter(|key| key.generation == qp.generation).ok_or(VerbsError::DeviceGone)?;
         let node = self.world.shape.node(hca);
         // Where there is no time, a message that comes does nothing to the node's clock.
-        if self.world.untimed {
+        if self.world.is_untimed() {
             self.world.change_qp(hca, key, change)
         } else {
             self.world.modify_qp(node, hca, key, change)
@@ -111,8 +111,7 @@ impl World {
         let node = self.shape.node(hca);
         let mut manager = self.state.cms[hca.0 as usize].manager.take()?;
         let before = manager.pending_events();
-        // Where there is no time, its timers run out when a message was lost.
-        let now = if self.untimed { Nanos::ZERO } else { self.local_time(node) };
+        let now = self.cm_time(node);
         let answer = call(&mut manager, now, &mut Around { world: self, hca });
         self.touch_manager(hca, &mut manager);
         let (after, deadline) = (manager.pending_events(), manager.deadline().unwrap_or(Nanos::MAX));
@@ -190,7 +189,7 @@ impl World {
         self.manager(hca, |manager, now, around| manager.time_out(now, asking.id, last, around))
     }
 
-    /// In an untimed world: a message that was under way is lost. Whoever waits for it, or for the answer to it, may ask
+    /// In an untimed world: a message that was under way is lost. The managers that wait for it, or for its answer, may ask
     /// again. (A manager that is being called is told by its call.)
     pub(super) fn message_lost(&mut self, to: Address, message: &Message) {
         self.manager(message.from.hca, |manager, _, _| manager.sent_in_vain(message));
@@ -207,8 +206,8 @@ impl World {
     fn touch_manager(&mut self, hca: HcaId, manager: &mut Manager) {
         let mut parts = std::mem::take(&mut self.parts);
         manager.take_touched(&mut parts);
-        if self.printing {
-            self.touch(object::cm(hca), How::Read);
+        if self.is_recorded() {
+            self.touch(object::cm(hca), AccessKind::Read);
             for (part, how) in parts.iter().copied() {
                 let object = match part {
                     Part::Everything => object::cm(hca),
@@ -225,7 +224,7 @@ impl World {
         self.parts = parts;
     }
 
-    /// A node crashed: its connections are forgotten, and names of its next life differ from those of this.
+    /// A node crashed: its connections are forgotten, and names of its next incarnation differ from those of this one.
     pub(super) fn forget_connections(&mut self, hca: HcaId) {
         let incarnation = self.state.cms[hca.0 as usize].incarnation + 1;
         self.state.cms[hca.0 as usize] = CmHost::new(&self.profile, incarnation);

@@ -117,7 +117,7 @@ impl World {
     }
 
     /// Sees to it that a node is stepped at a time or before.
-    fn step_by(&mut self, node: NodeId, at: Nanos) {
+    pub(super) fn step_by(&mut self, node: NodeId, at: Nanos) {
         let machine = &mut self.state.machines[node.index()];
         let at = at.max(machine.clock);
         if at < machine.step_at {
@@ -196,11 +196,7 @@ impl World {
             Park::Until { style, deadline } => {
                 machine.activity = Activity::Parked(style);
                 machine.style = style;
-                if self.untimed {
-                    self.park_until(node, deadline);
-                } else if let Some(at) = deadline {
-                    self.step_by(node, at.max(now + Nanos(1)));
-                }
+                self.parked(node, deadline);
                 self.look_once(node, style);
             }
         }
@@ -214,7 +210,7 @@ impl World {
         let mut hcas = self.shape.hcas(node);
         let left = hcas.any(|hca| {
             let completions = self.state.hcas[hca.0 as usize].hw.completions.left(style);
-            completions || (self.untimed && self.has_arrivals(hca))
+            completions || self.has_arrivals(hca)
         });
         if left || urgent {
             let at = clock + self.notice(style).max(Nanos(1));

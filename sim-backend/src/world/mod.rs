@@ -1,17 +1,18 @@
 //! A world: nodes, adapters, wires, pending events.
 //!
-//! [`State`] is plain data: cloning it takes a snapshot, putting the clone back restores it. Beside it stand
+//! [`State`] is plain data: cloning it takes a snapshot, putting the clone back restores it. What happens next, and when,
+//! is up to its [driver](driver::Driver). Beside it stand
 //! what answers its questions (the choice) and what watches it (the log). Programs are no part of it; the
 //! [`Fabric`](crate::Fabric) holds them.
 
 mod cm;
 mod cpu;
+mod driver;
 mod events;
 mod faults;
-mod known;
 mod objects;
 mod streams;
-mod tape;
+mod timed;
 mod untimed;
 mod wire;
 
@@ -19,49 +20,44 @@ use crate::in_place::clone_in_place;
 pub(crate) use cm::Around;
 use cm::CmHost;
 pub(crate) use cpu::Activity;
-pub(crate) use known::{Known, Moment};
 pub(crate) use objects::NewRegion;
-pub(crate) use tape::{Answer, Given, Tape};
 
 use crate::NodeId;
 use crate::access::AccessLog;
-use crate::choice::{Choice, EventId};
-use crate::config::{Config, Order};
-use crate::explore::{Footprint, How, Object};
+use crate::choice::Choice;
+use crate::config::Config;
+use crate::explore::AccessKind;
 use crate::fault::Faults;
 use crate::hca::{Buffers, Hardware, Hca, HcaId, Io, Key, Limits, Packets, Qp, Shape, Slab};
 use crate::log::Log;
+use crate::memo::Recorder;
 use crate::profile::Profile;
 use crate::sanitizer::Sanitizer;
 use crate::stats::{Alive, Stats};
 use crate::streams::{Actions, EndId, Ready, Segment, Streams};
-use crate::wheel::Wheel;
 use cpu::Machine;
-use events::Code;
+use driver::{Driver, Scratch};
 pub(crate) use events::Happened;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::Waker;
-pub(crate) use untimed::Source;
-use untimed::Untimed;
+use timed::Costs;
+pub(crate) use untimed::{Source, Untimed};
 use weft_verbs::{Nanos, PinnedMemory, Result, VerbsError};
-use wire::{Costs, Flow, Port, Stray};
+use wire::{Flow, OutOfOrder, Port};
 
 /// Everything of a world that changes, as plain data.
 #[derive(Debug)]
 pub(crate) struct State {
     pub now: Nanos,
-    pub events: Wheel<Code>,
-    /// Events of this instant that are still to happen.
-    pub ready: Vec<Code>,
     pub machines: Vec<Machine>,
     pub hcas: Vec<Hca>,
     /// Those of the first adapter, of the second, and so on.
     pub ports: Vec<Port>,
     pub flows: Slab<Flow>,
     /// Packets that left their place in their flow's order.
-    pub strays: Slab<Stray>,
-    strays_made: u64,
+    pub out_of_order: Slab<OutOfOrder>,
+    out_of_order_made: u64,
     /// Packets on their way.
     pub packets: Packets,
     pub buffers: Buffers,
@@ -73,12 +69,11 @@ pub(crate) struct State {
     /// Segments on their way, and how many were sent before each.
     pub segments: Slab<(u64, Segment)>,
     segments_sent: u64,
-    next_region: u32,
-    /// What there is besides in an untimed world.
-    pub untimed: Untimed,
+    /// What is going to happen.
+    pub driver: Driver,
 }
 
-clone_in_place! { State { now, events, ready, machines, hcas, ports, flows, strays, strays_made, packets, buffers, faults, access, stats, cms, streams, segments, segments_sent, next_region, untimed } }
+clone_in_place! { State { now, machines, hcas, ports, flows, out_of_order, out_of_order_made, packets, buffers, faults, access, stats, cms, streams, segments, segments_sent, driver } }
 
 /// A world with what drives and watches it.
 pub(crate) struct World {
@@ -90,29 +85,15 @@ pub(crate) struct World {
     pub device_names: Vec<Rc<str>>,
     device_model: String,
     costs: Costs,
-    order: Order,
     /// By how much at most the processor sees later what an adapter wrote.
     visibility: Nanos,
     pub shape: Shape,
-    /// Whether the order is that of an untimed world.
-    pub untimed: bool,
-    /// Queue pairs that have more to send, in an untimed world, until the transition ends.
-    turns: Vec<(HcaId, Key)>,
-    /// What the present transition touched, if that is recorded.
-    print: Footprint,
-    printing: bool,
+    /// What the driver keeps beside the state.
+    scratch: Scratch,
     /// What a connection manager has touched; empty between its calls.
-    parts: Vec<(crate::cm::Part, How)>,
-    /// The completion without which the present step would not be.
-    reason: Option<Object>,
-    /// Programs are dropped to be made anew: what their handles stand for stays.
-    pub dropping: bool,
+    parts: Vec<(crate::cm::Part, AccessKind)>,
     /// What becomes of handles' calls.
-    pub tape: Tape,
-    /// What programs are known to do, if they are known by heart. A box: it is taken out while they do it.
-    pub known: Option<Box<Known>>,
-    /// Room for the identities of events that could happen now.
-    enabled: Vec<EventId>,
+    pub recorder: Recorder,
     /// Room for what streams want done.
     actions: Actions,
     /// Whom to wake when a stream is ready. Beside the state: they are the programs'.
@@ -136,13 +117,15 @@ fn access_log(config: &Config, hcas: impl Iterator<Item = NodeId>) -> AccessLog 
 impl World {
     pub fn new(config: &Config, choice: Box<dyn Choice>) -> World {
         let limits = Limits { ports: config.ports, ..Limits::of(&config.profile) };
-        let untimed = config.order == Order::Untimed;
-        // A request of an untimed world is at hand at once.
-        let fetch = Nanos(if untimed { 0 } else { config.profile.adapter.tx_ns });
+        let driver = Driver::new(config);
+        // Where there is no time, an adapter has a request at once, and a processor sees at once what an adapter wrote.
+        let (fetch, visibility) = match driver.is_untimed() {
+            true => (Nanos::ZERO, Nanos::ZERO),
+            false => (Nanos(config.profile.adapter.tx_ns), config.visibility),
+        };
         let shape = Shape { devices: config.devices, ports: config.ports };
         let ids = || (0..config.nodes).flat_map(|n| shape.hcas(NodeId(n)));
         let base = |id: HcaId| ADDRESSES * (u64::from(id.0 % u32::from(config.devices)) + 1);
-        let visibility = if untimed { Nanos::ZERO } else { config.visibility };
         let hca = |id| {
             let mut hca = Hca::new(shape.node(id), id, base(id), limits, fetch);
             hca.hw.late.on = visibility > Nanos::ZERO;
@@ -151,14 +134,12 @@ impl World {
         World {
             state: State {
                 now: Nanos::ZERO,
-                events: if untimed { Wheel::unused() } else { Wheel::new() },
-                ready: Vec::new(),
                 machines: vec![Machine::default(); config.nodes as usize],
                 hcas: ids().map(hca).collect(),
                 ports: vec![Port::default(); config.nodes as usize * usize::from(shape.cables())],
                 flows: Slab::default(),
-                strays: Slab::default(),
-                strays_made: 0,
+                out_of_order: Slab::default(),
+                out_of_order_made: 0,
                 packets: Packets::default(),
                 buffers: Buffers::default(),
                 faults: Faults::new(),
@@ -168,8 +149,7 @@ impl World {
                 streams: Streams::new(streams::settings(&config.profile)),
                 segments: Slab::default(),
                 segments_sent: 0,
-                next_region: 0,
-                untimed: if untimed { Untimed::new(config.nodes, ids().count()) } else { Untimed::default() },
+                driver,
             },
             choice,
             log: if config.log { Log::memory() } else { Log::off() },
@@ -177,19 +157,11 @@ impl World {
             device_names: (0..config.devices).map(|n| Rc::from(format!("sim{n}"))).collect(),
             device_model: format!("simulated adapter, profile {}", config.profile.name),
             costs: Costs::of(&config.profile),
-            order: config.order,
             visibility,
             shape,
-            untimed,
-            turns: Vec::new(),
-            print: Footprint::new(),
-            printing: false,
+            scratch: Scratch::default(),
             parts: Vec::new(),
-            reason: None,
-            dropping: false,
-            tape: Tape::Off,
-            known: None,
-            enabled: Vec::new(),
+            recorder: Recorder::default(),
             actions: Actions::default(),
             wakers: BTreeMap::new(),
             woken: Vec::new(),
@@ -224,7 +196,7 @@ impl World {
         key: Key,
         call: impl FnOnce(&mut Qp, &mut Hardware, &mut Io<'_>) -> T,
     ) -> Option<T> {
-        let untimed = self.untimed;
+        let untimed = self.is_untimed();
         let (adapter, mut io) = self.split(hca);
         let qp = adapter.qps.get_mut(key)?;
         let answer = call(qp, &mut adapter.hw, &mut io);
@@ -258,9 +230,7 @@ impl World {
                 self.send_out(hca, key);
             }
             self.schedule_qp(hca, key);
-            if self.untimed {
-                self.after_engine(hca, key);
-            }
+            self.engine_called(hca, key);
         }
         if self.state.hcas[hca.0 as usize].hw.completions.news.is_some() {
             self.pass_on_news(hca);
@@ -286,12 +256,7 @@ impl World {
         let adapter = &mut self.state.hcas[hca.0 as usize];
         let node = adapter.hw.node;
         let news = std::mem::take(&mut adapter.hw.completions.news);
-        if self.untimed && news.completion {
-            self.touch_queued(hca, news.channel);
-        }
-        if news.urgent && self.in_order() {
-            self.note_arrivals(hca);
-        }
+        self.news_raised(hca, &news);
         self.wake(node, news);
         if let Some(qp) = news.established {
             self.established(hca, qp);
@@ -304,20 +269,15 @@ impl World {
 
     /// Puts a kept state back.
     pub fn put_back(&mut self, state: &State) {
-        self.turns.clear();
+        self.scratch.untimed.to_serve.clear();
         self.state.clone_from(state);
     }
 
     /// A random word for a node's program.
     pub fn random(&mut self, node: NodeId) -> u64 {
-        let word = self.choice.word("random") ^ self.life(node);
+        let word = self.choice.word("random") ^ self.incarnation_salt(node);
         self.saw(node, &word);
         word
-    }
-
-    /// Whether nothing is pending.
-    pub fn is_idle(&self) -> bool {
-        self.state.events.is_empty() && self.state.ready.is_empty()
     }
 
     /// Whether programs were mounted and all of them have ended.

@@ -5,7 +5,7 @@ mod queue_pairs;
 
 use super::World;
 use crate::NodeId;
-use crate::explore::How;
+use crate::explore::AccessKind;
 use crate::explore::identity::object;
 use crate::hca::{Channel, Cq, Hca, HcaId, Key, PortId, Route};
 use crate::log::Kind;
@@ -66,8 +66,8 @@ impl World {
             | Caps::SQD
             | Caps::QP_EVENTS;
         let ports = if self.shape.ports > 1 { Caps::MULTI_PORT } else { Caps::empty() };
-        // An explorer's choices are about the fabric.
-        let streams = if self.untimed { Caps::empty() } else { Caps::OUT_OF_BAND };
+        // Streams are made of time.
+        let streams = if self.is_untimed() { Caps::empty() } else { Caps::OUT_OF_BAND };
         DeviceAttr {
             node_guid: u64::from_be_bytes([0x00, 0x02, 0xc9, 0x03, 0, 0, 0, 0]) + u64::from(hca.0) + 1,
             model: self.device_model.clone(),
@@ -171,7 +171,7 @@ impl World {
             return Err(VerbsError::Busy("the completion queue's present size"));
         }
         queue.capacity = cqe;
-        self.touch(object::room(hca.0, cq.index), How::Write);
+        self.touch(object::room(hca.0, cq.index), AccessKind::Write);
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl World {
         max: usize,
     ) -> Result<usize> {
         let max = if self.in_order() { self.shown(hca, max) } else { max };
-        if self.printing {
+        if self.is_recorded() {
             self.touch_poll(hca, cq, max);
         }
         let Hca { qps, hw, .. } = &mut self.state.hcas[hca.0 as usize];
@@ -209,7 +209,7 @@ impl World {
     }
 
     pub fn arm_cq(&mut self, node: NodeId, hca: HcaId, cq: Key, next: Arm) -> Result<()> {
-        self.touch(object::armed(hca.0, cq.index), How::Write);
+        self.touch(object::armed(hca.0, cq.index), AccessKind::Write);
         let queue = self.hca_mut(hca)?.hw.completions.cqs.get_mut(cq).ok_or(VerbsError::DeviceGone)?;
         if queue.channel.is_none() {
             return Err(VerbsError::Invalid("a completion queue without a channel cannot be armed"));

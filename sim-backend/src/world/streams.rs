@@ -2,7 +2,6 @@
 
 use super::World;
 use super::events::Event;
-use super::wire::SEGMENT_HEADERS;
 use crate::NodeId;
 use crate::fault::{Op, PacketClass, PacketInfo, Verdict};
 use crate::hca::News;
@@ -12,6 +11,10 @@ use crate::streams::{Actions, EndId, Ready, Segment, Settings, Streams};
 use std::io;
 use std::task::Waker;
 use weft_verbs::{Nanos, Result, Service};
+
+/// Bytes of a segment's headers and checks: those of a datagram's packet, four of IP over InfiniBand (RFC 4391), 40 of
+/// IP and TCP.
+const SEGMENT_HEADERS: u32 = 26 + 8 + 4 + 40;
 
 /// What streams have in common, from a profile: their segments fill packets, and they are as patient as connection
 /// managers.

@@ -65,8 +65,8 @@ fn check(world: &mut World, path: &[Taken], states: &[State]) -> usize {
     let mut pairs = 0;
     for i in 0..path.len().saturating_sub(1) {
         let (first, second) = (&path[i], &path[i + 1]);
-        let at_rest = first.enabled.at_rest || second.enabled.at_rest;
-        if first.enabled.actor == second.enabled.actor || at_rest || first.print.conflicts(&second.print) {
+        let quiescent = first.enabled.quiescent || second.enabled.quiescent;
+        if first.enabled.actor == second.enabled.actor || quiescent || first.print.conflicts(&second.print) {
             continue;
         }
         replay(world, &path[..i]);
@@ -118,7 +118,7 @@ fn random_plan(rng: &mut Rng) -> Plan {
     };
     let acts = (0..nodes).map(|me| (0..3 + rng.below(6)).map(|_| act(rng, me)).collect()).collect();
     let style = if rng.below(2) == 0 { Wait::Poll } else { Wait::Notify };
-    let timers = if rng.below(3) == 0 { Timers::Any } else { Timers::AtRest };
+    let timers = if rng.below(3) == 0 { Timers::Any } else { Timers::WhenQuiescent };
     let faults = FaultSet::ALL;
     let in_order = rng.below(2) == 0;
     Plan { acts, style, timers, faults, sanitize: false, in_order, forgets: false }

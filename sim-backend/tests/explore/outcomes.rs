@@ -23,7 +23,7 @@ fn of(acts: Vec<Vec<Act>>, style: Wait) -> World {
     World::new(Plan {
         acts,
         style,
-        timers: Timers::AtRest,
+        timers: Timers::WhenQuiescent,
         faults: FaultSet::ALL,
         sanitize: true,
         in_order: false,
@@ -136,22 +136,22 @@ fn a_lost_completion_was_executed_and_its_requester_is_in_error_at_once() {
 }
 
 #[test]
-fn a_stranded_request_may_be_executed_after_its_requester_has_given_up() {
+fn a_request_may_be_executed_after_its_requester_has_given_up() {
     let world = one_add();
     let request = world.until(DELIVERY);
-    world.fail(&request, Outcome::Strand);
+    world.fail(&request, Outcome::RequesterGaveUp);
     assert_eq!((world.word(1, 0), world.qp_state(0, 1)), (0, QpState::Err));
     let again = world.until(DELIVERY);
     assert_ne!(again.event, request.event, "another event");
-    assert_eq!((again.actor, again.faults.contains(Outcome::Strand)), (request.actor, false));
+    assert_eq!((again.actor, again.faults.contains(Outcome::RequesterGaveUp)), (request.actor, false));
     world.finish();
     assert_eq!((world.word(1, 0), world.failed(0)), (1, true));
 }
 
 #[test]
-fn a_stranded_request_is_not_executed_once_the_responder_has_fenced() {
+fn a_request_whose_requester_gave_up_is_not_executed_once_the_responder_has_fenced() {
     let world = one_add();
-    world.fail(&world.until(DELIVERY), Outcome::Strand);
+    world.fail(&world.until(DELIVERY), Outcome::RequesterGaveUp);
     world.places[1].qps[0].as_ref().unwrap().modify(&weft_verbs::Modify::Err).unwrap();
     world.finish();
     assert_eq!((world.word(1, 0), world.failed(0)), (0, true));
@@ -286,7 +286,7 @@ fn what_wakes_a_node_is_a_cause_of_its_step() {
 /// Whether some order of events leaves the adder asleep with a completion in its queue.
 fn sleeps_for_ever(forgets: bool) -> bool {
     let acts = vec![vec![Act::Add { peer: 1, word: 0 }, Act::Await, Act::Look { word: 3 }], vec![]];
-    let (style, timers, faults) = (Wait::Notify, Timers::AtRest, FaultSet::NONE);
+    let (style, timers, faults) = (Wait::Notify, Timers::WhenQuiescent, FaultSet::NONE);
     let mut world =
         World::new(Plan { acts, style, timers, faults, sanitize: true, in_order: false, forgets });
     (0..200).any(|seed| {

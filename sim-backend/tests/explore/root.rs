@@ -1,8 +1,9 @@
 //! A root that is put up again by what it was answered the first time.
 
 use weft_sim::choice::First;
+use weft_sim::memo::Root;
 use weft_sim::profile::Profile;
-use weft_sim::{Config, Fabric, NodeId, Order, Root, SimContext, SimMr, SimPd};
+use weft_sim::{Config, Fabric, NodeId, Order, SimContext, SimMr, SimPd};
 use weft_verbs::{
     AccessFlags, Clock, Context, Device, Host, MemoryRegion, Nanos, Node, Park, Path, ProtectionDomain, Wait,
 };
@@ -36,7 +37,7 @@ fn set_up(fabric: &Fabric, len: usize) -> Built {
     let mr = pd.alloc_mr(len, AccessFlags::LOCAL_WRITE).unwrap();
     mr.store(8, ctx.host().random()).unwrap();
     fabric.mount(NodeId(0), Box::new(Counter(mr.clone())));
-    fabric.settle();
+    fabric.run_until_quiescent();
     fabric.nudge(NodeId(0));
     let now = ctx.host().now();
     (ctx, pd, mr, now)
@@ -62,7 +63,7 @@ fn a_root_put_up_again_is_the_same_to_the_last_byte() {
         assert_eq!((built.3, built.2.addr(), built.2.load(0)), (now, addr, Ok(10)));
         fabric.enabled(&mut enabled);
         assert_eq!(enabled.len(), 1, "it was nudged");
-        fabric.settle();
+        fabric.run_until_quiescent();
         assert_eq!(built.2.load(0), Ok(20), "its program goes on where the first one was");
     }
 }

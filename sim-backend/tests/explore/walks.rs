@@ -27,7 +27,7 @@ pub fn busy(style: Wait) -> Plan {
             Act::Await,
         ],
     ];
-    let (timers, faults) = (Timers::AtRest, FaultSet::NONE);
+    let (timers, faults) = (Timers::WhenQuiescent, FaultSet::NONE);
     Plan { acts, style, timers, faults, sanitize: false, in_order: false, forgets: false }
 }
 

@@ -69,7 +69,10 @@ impl Lister {
         for (number, (event, _, footprint)) in self.path.iter().enumerate() {
             let behind = (0..number).filter(|&earlier| {
                 let (other, _, touched) = &self.path[earlier];
-                other.actor == event.actor || other.at_rest || event.at_rest || touched.conflicts(footprint)
+                other.actor == event.actor
+                    || other.quiescent
+                    || event.quiescent
+                    || touched.conflicts(footprint)
             });
             levels.push(behind.map(|earlier| levels[earlier] + 1).max().unwrap_or(0));
         }

@@ -6,7 +6,7 @@ use crate::explore::trace_event::{BandState, TraceEvent};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use weft_sim::choice::EventId;
-use weft_sim::explore::{Actor, Enabled, FaultSet, Footprint, How, Object, Outcome};
+use weft_sim::explore::{AccessKind, Actor, Enabled, FaultSet, Footprint, Object, Outcome};
 
 /// A toy program under way.
 #[derive(Clone, Debug)]
@@ -93,7 +93,7 @@ impl From<Thing> for Object {
 struct Touches<'a>(Option<&'a mut Footprint>);
 
 impl Touches<'_> {
-    fn note(&mut self, thing: Thing, how: How) {
+    fn note(&mut self, thing: Thing, how: AccessKind) {
         if let Some(footprint) = &mut self.0 {
             footprint.push(thing.into(), how);
         }
@@ -161,11 +161,11 @@ impl Machine {
     }
 
     fn step(&mut self, process: u8, op: Op, touches: &mut Touches<'_>) {
-        touches.note(Thing::Life(process), How::Read);
+        touches.note(Thing::Life(process), AccessKind::Read);
         let mut register = self.processes[process as usize].register;
         match op {
             Op::Read(word) => {
-                touches.note(Thing::Word(word), How::Read);
+                touches.note(Thing::Word(word), AccessKind::Read);
                 register = self.words[word as usize];
             }
             Op::Write(word, value) => {
@@ -186,26 +186,26 @@ impl Machine {
                 register = was;
             }
             Op::Await(word, _) => {
-                touches.note(Thing::Word(word), How::Read);
+                touches.note(Thing::Word(word), AccessKind::Read);
                 register = self.words[word as usize];
             }
             Op::AwaitOrTimeout(word, test) => {
-                touches.note(Thing::Word(word), How::Read);
+                touches.note(Thing::Word(word), AccessKind::Read);
                 register = self.passes(process, self.words[word as usize], test).into();
             }
             Op::Send(channel, value) => self.send(process, channel, self.value(process, value), touches),
             Op::Stop(other) => {
-                touches.note(Thing::Life(other), How::Write);
+                touches.note(Thing::Life(other), AccessKind::Write);
                 self.processes[other as usize].stopped = true;
             }
             Op::Enter => self.enter(process, touches),
             Op::Leave => {
-                touches.note(Thing::Section, How::Write);
+                touches.note(Thing::Section, AccessKind::Write);
                 self.inside.retain(|inside| *inside != process);
                 self.band(process, BandState::Nothing);
             }
             Op::Check(word, test) => {
-                touches.note(Thing::Word(word), How::Read);
+                touches.note(Thing::Word(word), AccessKind::Read);
                 let found = self.words[word as usize];
                 if !self.passes(process, found, test) {
                     let text = format!("process {process} finds {found} in word {word}, which is not {test}");
@@ -221,10 +221,10 @@ impl Machine {
 
     /// A word is written. That enables those who wait for it, unless they were stopped.
     fn changes(&self, word: u8, touches: &mut Touches<'_>) {
-        touches.note(Thing::Word(word), How::Write);
+        touches.note(Thing::Word(word), AccessKind::Write);
         for process in 0..self.processes.len() as u8 {
             if self.waits_for(process) == Some(word) {
-                touches.note(Thing::Life(process), How::Read);
+                touches.note(Thing::Life(process), AccessKind::Read);
             }
         }
     }
@@ -239,7 +239,7 @@ impl Machine {
     }
 
     fn enter(&mut self, process: u8, touches: &mut Touches<'_>) {
-        touches.note(Thing::Section, How::Write);
+        touches.note(Thing::Section, AccessKind::Write);
         if let Some(other) = self.inside.first() {
             let text = format!("process {process} enters while process {other} is inside");
             self.violation.get_or_insert(Violation::new("mutual exclusion", text));
@@ -249,12 +249,12 @@ impl Machine {
     }
 
     fn send(&mut self, process: u8, channel: u8, value: u8, touches: &mut Touches<'_>) {
-        touches.note(Thing::Link(channel), How::Read);
-        touches.note(Thing::Tail(channel), How::Write);
+        touches.note(Thing::Link(channel), AccessKind::Read);
+        touches.note(Thing::Tail(channel), AccessKind::Write);
         let link = &mut self.channels[channel as usize];
         let number = link.sent;
         link.sent += 1;
-        touches.note(Thing::Packet(channel, number), How::Cause);
+        touches.note(Thing::Packet(channel, number), AccessKind::Cause);
         let packet = Packet { number, value, from: process };
         if !link.down {
             link.queue.push_back(packet);
@@ -276,7 +276,7 @@ impl Machine {
 
     fn deliver(&mut self, channel: u8, packet: Packet, touches: &mut Touches<'_>) {
         let word = self.program.channels[channel as usize];
-        touches.note(Thing::Packet(channel, packet.number), How::Cause);
+        touches.note(Thing::Packet(channel, packet.number), AccessKind::Cause);
         self.changes(word, touches);
         self.words[word as usize] = packet.value;
         let id = identity(About::Delivery, channel, packet.number);
@@ -286,21 +286,21 @@ impl Machine {
     fn delivery(&mut self, channel: u8, outcome: Outcome, touches: &mut Touches<'_>) -> Option<()> {
         let packet = self.channels[channel as usize].queue.pop_front()?;
         let id = identity(About::Delivery, channel, packet.number);
-        touches.note(Thing::Link(channel), How::Read);
+        touches.note(Thing::Link(channel), AccessKind::Read);
         match outcome {
             Outcome::Done => self.deliver(channel, packet, touches),
             Outcome::Drop => {
-                touches.note(Thing::Packet(channel, packet.number), How::Cause);
+                touches.note(Thing::Packet(channel, packet.number), AccessKind::Cause);
                 self.tell(|| TraceEvent::Lost { packet: id });
             }
             Outcome::Delay => {
-                touches.note(Thing::Packet(channel, packet.number), How::Cause);
+                touches.note(Thing::Packet(channel, packet.number), AccessKind::Cause);
                 self.channels[channel as usize].strays.push(packet);
                 self.channels[channel as usize].strays.sort_by_key(|stray| stray.number);
             }
             _ => {
-                touches.note(Thing::Packet(channel, packet.number), How::Cause);
-                touches.note(Thing::Link(channel), How::Write);
+                touches.note(Thing::Packet(channel, packet.number), AccessKind::Cause);
+                touches.note(Thing::Link(channel), AccessKind::Write);
                 let link = &mut self.channels[channel as usize];
                 let lost = std::mem::take(&mut link.queue);
                 link.down = true;
@@ -324,10 +324,10 @@ impl Machine {
             let op = self.op(which)?;
             if let Some(word) = self.waits_for(which) {
                 // However it goes, it can go because of what is there.
-                touches.note(Thing::Word(word), How::Read);
+                touches.note(Thing::Word(word), AccessKind::Read);
             }
             if outcome == Outcome::Crash {
-                touches.note(Thing::Life(which), How::Write);
+                touches.note(Thing::Life(which), AccessKind::Write);
                 self.processes[which as usize].stopped = true;
                 self.tell(|| TraceEvent::Fault { nodes: vec![which.into()], text: "crashes".to_string() });
                 return Some(());
@@ -336,7 +336,7 @@ impl Machine {
             self.step(which, op, touches);
             if let Some(word) = self.waits_for(which) {
                 // Whether this step has enabled the next one is part of what it does.
-                touches.note(Thing::Word(word), How::Read);
+                touches.note(Thing::Word(word), AccessKind::Read);
             }
         } else if about == About::Delivery as u64 {
             self.delivery(which, outcome, touches)?;
@@ -346,7 +346,7 @@ impl Machine {
             let packet = strays.remove(index);
             self.deliver(which, packet, touches);
         } else {
-            touches.note(Thing::Link(which), How::Write);
+            touches.note(Thing::Link(which), AccessKind::Write);
             let link = &mut self.channels[which as usize];
             (link.down, link.cuts) = (false, link.cuts + 1);
         }
@@ -376,7 +376,7 @@ impl Machine {
             event: EventId(identity(about, process, self.processes[process as usize].steps)),
             actor: Actor(identity(About::Step, process, 0)),
             faults: FaultSet::one(Outcome::Crash),
-            at_rest: about == About::Timeout,
+            quiescent: about == About::Timeout,
         }
     }
 
@@ -385,7 +385,7 @@ impl Machine {
             event: EventId(event),
             actor: Actor(actor),
             faults,
-            at_rest: false,
+            quiescent: false,
         };
         for (channel, link) in (0..).zip(&self.channels) {
             if let Some(packet) = link.queue.front() {

@@ -15,7 +15,7 @@ use weft_protocols::ddss::{self, Header, Name};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{Mesh, Rank};
 use weft_sim::Sim;
-use weft_sim::explore::How;
+use weft_sim::explore::AccessKind;
 use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait};
 
 /// The one segment: its home is node 0.
@@ -293,10 +293,10 @@ impl Oracles for InOrder {
 
 impl Explored for InOrder {
     /// A call that begins looks at what has completed.
-    fn access(event: &Event) -> Option<How> {
+    fn access(event: &Event) -> Option<AccessKind> {
         match event.what {
-            What::Gets | What::Puts => Some(How::Read),
-            _ => Some(How::Write),
+            What::Gets | What::Puts => Some(AccessKind::Read),
+            _ => Some(AccessKind::Write),
         }
     }
 }

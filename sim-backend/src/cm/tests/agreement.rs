@@ -76,7 +76,7 @@ proptest! {
         if let Some(b) = b {
             check_story(&net.sides[1].events, b);
         }
-        let stands = |node: usize| net.sides[node].manager.len() == 1;
+        let stands = |node: usize| known(&net.sides[node].manager) == 1;
         if stands(0) && stands(1) {
             let (qa, qb) = (net.qp(0, 10), net.qp(1, 20));
             prop_assert_eq!((qa.state(), qb.state()), (QpState::Rts, QpState::Rts));

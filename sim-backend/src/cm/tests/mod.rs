@@ -1,7 +1,7 @@
 //! Two or three managers on a network that loses, doubles and reorders.
 
 mod agreement;
-mod lives;
+mod incarnations;
 mod set_up;
 mod trouble;
 mod untimed;
@@ -79,6 +79,11 @@ const APP: Owner = Owner(0);
 const PORT: Service = Service(7);
 const SETTINGS: Settings =
     Settings { response: Nanos(1_000), retries: 3, mtu: Mtu::B2048, max_rd_atomic: 16 };
+
+/// How many connections and attempts applications know of.
+fn known(manager: &Manager) -> usize {
+    manager.conns.values().filter(|conn| conn.is_known()).count()
+}
 
 fn address(node: u32) -> Address {
     let mut gid = [0; 16];

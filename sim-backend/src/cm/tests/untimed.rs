@@ -14,7 +14,7 @@ fn may_ask(net: &Net, node: usize) -> Vec<CommId> {
     net.sides[node].manager.asking().filter(|asking| asking.lost).map(|asking| asking.id).collect()
 }
 
-fn touched(net: &mut Net, node: usize) -> Vec<(Part, How)> {
+fn touched(net: &mut Net, node: usize) -> Vec<(Part, AccessKind)> {
     let mut touched = Vec::new();
     net.sides[node].manager.take_touched(&mut touched);
     touched
@@ -74,10 +74,10 @@ fn a_copy_that_changes_nothing_writes_nothing() {
     net.connect(0, id, qp(10));
     let copy = net.flying[0].clone();
     net.deliver_all();
-    assert!(touched(&mut net, 1).contains(&(Part::Theirs(HcaId(0), CommId(id.0 as u32)), How::Write)));
+    assert!(touched(&mut net, 1).contains(&(Part::Theirs(HcaId(0), CommId(id.0 as u32)), AccessKind::Write)));
     net.flying.push(copy);
     net.deliver_all();
-    assert_eq!(touched(&mut net, 1), [(Part::Theirs(HcaId(0), CommId(id.0 as u32)), How::Read)]);
+    assert_eq!(touched(&mut net, 1), [(Part::Theirs(HcaId(0), CommId(id.0 as u32)), AccessKind::Read)]);
 }
 
 #[test]
@@ -96,7 +96,9 @@ fn messages_about_two_connections_change_nothing_that_both_touch() {
         net.deliver(0);
         of_each.push(touched(&mut net, 0));
     }
-    let conflict = |(a, b): (&(Part, How), &(Part, How))| a.0 == b.0 && (a.1, b.1) != (How::Read, How::Read);
+    let conflict = |(a, b): (&(Part, AccessKind), &(Part, AccessKind))| {
+        a.0 == b.0 && (a.1, b.1) != (AccessKind::Read, AccessKind::Read)
+    };
     let [first, second, ..] = &of_each[..] else { panic!("two acceptances") };
     assert!(!first.iter().any(|a| second.iter().any(|b| conflict((a, b)))), "{first:?}\n{second:?}");
 }

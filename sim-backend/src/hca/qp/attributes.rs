@@ -88,7 +88,7 @@ impl Qp {
             }
             Modify::Resume => {
                 self.state = to;
-                self.attend(hw, io);
+                self.serve(hw, io);
             }
             Modify::Err => self.enter_error(hw, io),
         }

@@ -64,7 +64,7 @@ impl Qp {
             io.log.line(io.now, hw.node, Kind::State, format_args!("{} {from} -> ERR", self.num));
         }
         self.deadline = Nanos::MAX;
-        self.attend_at = Nanos::MAX;
+        self.service_at = Nanos::MAX;
         self.sq.stop();
         self.rq.stop();
         if let Some(sanitizer) = io.access.sanitizer() {
@@ -114,8 +114,8 @@ impl Qp {
 
     pub(in crate::hca) fn reset(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
         self.vanish(hw, io);
-        let (timer_set, attend_set, flow, flows) = (self.timer_set, self.attend_set, self.flow, self.flows);
+        let (timer_set, service_set, flow, flows) = (self.timer_set, self.service_set, self.flow, self.flows);
         // What is the caller's stays as it is.
-        *self = Qp { timer_set, attend_set, flow, flows, ..Qp::new(self.key, self.num, self.ctx, self.new) };
+        *self = Qp { timer_set, service_set, flow, flows, ..Qp::new(self.key, self.num, self.ctx, self.new) };
     }
 }

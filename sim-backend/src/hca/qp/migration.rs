@@ -72,7 +72,7 @@ impl Qp {
             }
             Migration::Migrated if self.migration == Migration::Armed => {
                 self.migrate(hw, io);
-                self.attend_at = self.attend_at.min(io.now);
+                self.service_at = self.service_at.min(io.now);
             }
             _ => {}
         }

@@ -57,7 +57,7 @@ impl Qp {
         sq.catch_up();
         sq.retries_left = sq.retries;
         sq.rnr_left = sq.rnr_retries;
-        sq.backing_off = false;
+        sq.rnr_wait = false;
         if sq.gap_known.is_some_and(|known| sq.unacked.since(known) >= 0) {
             sq.gap_known = None;
         }
@@ -133,12 +133,12 @@ impl Qp {
         if self.sq.gap_known.is_some() {
             return;
         }
-        self.sq.gap_known = Some(self.sq.fresh);
+        self.sq.gap_known = Some(self.sq.next_psn);
         self.try_again(io);
     }
 
     fn on_rnr(&mut self, psn: Psn, timer: RnrTimer, hw: &mut Hardware, io: &mut Io<'_>) {
-        if !self.refuses_the_oldest(psn, hw, io) || self.sq.backing_off {
+        if !self.refuses_the_oldest(psn, hw, io) || self.sq.rnr_wait {
             return;
         }
         if self.sq.rnr_retries != Retries::FOREVER.count() {
@@ -148,7 +148,7 @@ impl Qp {
             self.sq.rnr_left = left;
         }
         self.sq.go_back();
-        self.sq.backing_off = true;
+        self.sq.rnr_wait = true;
         self.deadline = io.now + timer.span();
     }
 
@@ -203,9 +203,9 @@ impl Qp {
     /// The deadline has come.
     pub fn on_timer(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
         self.deadline = Nanos::MAX;
-        if self.sq.backing_off {
-            self.sq.backing_off = false;
-            return self.attend(hw, io);
+        if self.sq.rnr_wait {
+            self.sq.rnr_wait = false;
+            return self.serve(hw, io);
         }
         io.stats.timeouts += 1;
         io.log.line(io.now, hw.node, Kind::Timer, format_args!("{} psn={}", self.num, self.sq.unacked.get()));
@@ -215,6 +215,6 @@ impl Qp {
             self.sq.gap_known = None;
             self.try_again(io);
         }
-        self.attend(hw, io);
+        self.serve(hw, io);
     }
 }

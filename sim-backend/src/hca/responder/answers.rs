@@ -121,7 +121,7 @@ impl Qp {
     pub(in crate::hca) fn send_answers(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
         while let Some(&answer) = self.rq.answers.front() {
             if self.budget == 0 {
-                self.attend_at = io.now;
+                self.service_at = io.now;
                 return;
             }
             let finished = match plain_answer(&answer) {

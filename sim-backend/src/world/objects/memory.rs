@@ -3,7 +3,7 @@
 use super::NewRegion;
 use crate::NodeId;
 use crate::access::{RegionId, What, Who};
-use crate::explore::How;
+use crate::explore::AccessKind;
 use crate::explore::identity::object;
 use crate::hca::{Bytes, HcaId, Key, keys_of};
 use crate::log::Kind;
@@ -86,7 +86,7 @@ impl World {
         let cpu = &self.profile.cpu;
         self.charge(node, cpu.register_ns.saturating_add(cpu.register_page_ns.saturating_mul(pages)));
         let id = RegionId(self.next_region(node));
-        self.touch(object::regions(hca), How::Write);
+        self.touch(object::regions(hca), AccessKind::Write);
         let host = bytes.shared_at();
         let memory = &mut self.hca_mut(hca)?.hw.memory;
         let key = memory.insert(pd, access, id, bytes);
@@ -105,7 +105,7 @@ impl World {
 
     pub fn dereg_mr(&mut self, node: NodeId, hca: HcaId, mr: Key) -> Option<Rc<dyn PinnedMemory>> {
         let at = self.local_time(node);
-        self.touch(object::regions(hca), How::Write);
+        self.touch(object::regions(hca), AccessKind::Write);
         if let (Some(sanitizer), Some(region)) =
             (self.state.access.sanitizer(), self.state.hcas[hca.0 as usize].hw.memory.get(mr))
         {

@@ -1,7 +1,7 @@
 //! Queue pairs, and what is posted to them.
 
 use crate::NodeId;
-use crate::explore::How;
+use crate::explore::AccessKind;
 use crate::explore::identity::object;
 use crate::hca::{
     Address, Endpoint, Ends, Hardware, HcaId, Io, Key, NewQp, Qp, RecvRequest, Route, SendRequest, Service,
@@ -15,16 +15,14 @@ use weft_verbs::{Modify, Nanos, Path, QpAttr, QpNum, QpType, Result, ToInit, ToR
 impl World {
     pub fn create_qp(&mut self, node: NodeId, hca: HcaId, ctx: u32, new: NewQp) -> Result<(Key, QpNum)> {
         let made = self.context(hca, ctx)?.create_qp(ctx, new)?;
-        if self.untimed {
-            self.begin_pair(hca, made.0);
-        }
+        self.qp_created(hca, made.0);
         self.charge(node, self.profile.cpu.create_ns);
         Ok(made)
     }
 
     pub fn destroy_qp(&mut self, hca: HcaId, qp: Key) {
         self.close_flow(hca, qp);
-        if self.printing {
+        if self.is_recorded() {
             self.touch_end(hca, qp);
         }
         self.touch_forgotten(hca, qp);
@@ -34,7 +32,7 @@ impl World {
     pub fn qp_attr(&mut self, hca: HcaId, qp: Key) -> Result<QpAttr> {
         let found = self.state.hcas[hca.0 as usize].qps.get(qp);
         let attr = found.map(|qp| qp.attr()).ok_or(VerbsError::DeviceGone);
-        self.touch(object::mode(hca.0, qp.index), How::Read);
+        self.touch(object::mode(hca.0, qp.index), AccessKind::Read);
         self.saw(self.shape.node(hca), &attr.ok());
         attr
     }
@@ -48,7 +46,7 @@ impl World {
         Ok(())
     }
 
-    /// The same, whoever asks for it.
+    /// The same, for a program or for its connection manager.
     pub(in crate::world) fn change_qp(&mut self, hca: HcaId, qp: Key, change: &Modify) -> Result<()> {
         let kind = self.hca_mut(hca)?.qps.get(qp).ok_or(VerbsError::DeviceGone)?.kind();
         if matches!(change, Modify::Reset) {
@@ -143,8 +141,8 @@ impl World {
     ) -> Result<()> {
         let at = self.charge_post(node, first);
         self.log.entry(at, node, Kind::Post, &Posted::Send { wr: request.wr_id, op: request.op });
-        if self.printing {
-            self.touch(object::mode(hca.0, qp.index), How::Read);
+        if self.is_recorded() {
+            self.touch(object::mode(hca.0, qp.index), AccessKind::Read);
         }
         let post =
             |qp: &mut Qp, hw: &mut Hardware, io: &mut Io<'_>| qp.post_send(at, request, inline, hw, io);
@@ -162,13 +160,13 @@ impl World {
     ) -> Result<()> {
         let at = self.charge_post(node, first);
         self.log.entry(at, node, Kind::Post, &Posted::Recv { wr: request.wr_id });
-        if self.printing {
+        if self.is_recorded() {
             self.touch_post_recv(hca, qp);
         }
         let post = |qp: &mut Qp, hw: &mut Hardware, io: &mut Io<'_>| qp.post_recv(at, request, hw, io);
         let answer = self.engine_of(hca, qp, post).unwrap_or(Err(VerbsError::DeviceGone));
-        if self.untimed && answer.is_ok() {
-            self.count_receive(hca, qp);
+        if answer.is_ok() {
+            self.receive_posted(hca, qp);
         }
         answer
     }
@@ -194,7 +192,7 @@ impl World {
     }
 
     pub fn arm_srq(&mut self, node: NodeId, hca: HcaId, srq: Key, limit: u32) -> Result<()> {
-        self.touch(object::shared(hca.0, srq.index), How::Write);
+        self.touch(object::shared(hca.0, srq.index), AccessKind::Write);
         self.engine(hca, None, |hca, io| hca.hw.arm_srq(srq, limit, io))?;
         self.charge(node, self.profile.cpu.arm_ns);
         Ok(())
@@ -211,7 +209,7 @@ impl World {
         let at = self.charge_post(node, first);
         self.log.entry(at, node, Kind::Post, &Posted::Shared { srq: srq.index, wr: request.wr_id });
         self.hca_mut(hca)?;
-        self.touch(object::shared(hca.0, srq.index), How::Write);
+        self.touch(object::shared(hca.0, srq.index), AccessKind::Write);
         self.engine(hca, None, |hca, io| hca.hw.post_shared(at, srq, request, io))
     }
 
@@ -219,8 +217,7 @@ impl World {
     fn charge_post(&mut self, node: NodeId, first: bool) -> Nanos {
         let cpu = &self.profile.cpu;
         let at = self.charge(node, if first { cpu.post_ns } else { cpu.post_more_ns });
-        // In an untimed world the adapter has it at once.
-        if self.untimed { Nanos::ZERO } else { at }
+        self.posted_at(at)
     }
 }
 

@@ -5,10 +5,10 @@
 //! is younger than something that was not taken is not there yet. Then it makes no difference whether something
 //! comes while something older waits to be taken, or after that; what matters is what comes first. So
 //!
-//! - each event *writes* itself and the ends of all queues, as completions write the end of theirs, and is its own *origin*;
+//! - each event *writes* itself and the ends of all queues, as completions write the end of theirs, and is its own *enabling edge*;
 //! - taking it *reads* it; finding nothing at all reads the event that comes next (and the completion, by the poll);
 //! - finding nothing because of something older reads that;
-//! - where a spinning node steps for no other reason than that it is there, it is the step's *origin*.
+//! - where a spinning node steps for no other reason than that it is there, it is the step's *enabling edge*.
 //!
 //! Each event knows how many completions were queued before it: it is shown once they are taken.
 //!
@@ -16,7 +16,7 @@
 
 use super::super::World;
 use crate::explore::identity::object;
-use crate::explore::{How, Object};
+use crate::explore::{AccessKind, Object};
 use crate::hca::HcaId;
 use crate::in_place::clone_in_place;
 use std::collections::VecDeque;
@@ -60,12 +60,13 @@ const EVENTS: u32 = 0xff_ffff;
 
 impl World {
     pub(in crate::world) fn in_order(&self) -> bool {
-        self.untimed && self.state.untimed.policy.in_order
+        self.state.driver.if_untimed().is_some_and(|untimed| untimed.policy.in_order)
     }
 
-    /// Whether events wait to be taken.
+    /// Whether events wait to be taken, and are shown in one order with completions.
     pub(in crate::world) fn has_arrivals(&self, hca: HcaId) -> bool {
-        !self.state.untimed.arrivals[hca.0 as usize].waiting.is_empty()
+        let untimed = self.state.driver.if_untimed();
+        untimed.is_some_and(|untimed| !untimed.arrivals[hca.0 as usize].waiting.is_empty())
     }
 
     /// Events were raised at an adapter.
@@ -75,7 +76,7 @@ impl World {
         let connections = self.state.cms[hca.0 as usize].pending_events();
         let after = self.completions(hca, |pushed, _| pushed);
         for (source, there) in [(Source::Device, device), (Source::Connections, connections)] {
-            let arrivals = &mut self.state.untimed.arrivals[hca.0 as usize];
+            let arrivals = &mut self.state.driver.untimed_mut().arrivals[hca.0 as usize];
             let known = arrivals.waiting.iter().filter(|arrival| arrival.source == source).count();
             for _ in known..there {
                 self.touch_event(hca, source, after);
@@ -84,14 +85,14 @@ impl World {
     }
 
     fn touch_event(&mut self, hca: HcaId, source: Source, after: u32) {
-        let arrivals = &mut self.state.untimed.arrivals[hca.0 as usize];
+        let arrivals = &mut self.state.driver.untimed_mut().arrivals[hca.0 as usize];
         arrivals.waiting.push_back(Arrival { source, after });
         let number = arrivals.taken + arrivals.waiting.len() as u32 - 1;
-        self.touch(object::event(hca, number), How::Write);
-        self.touch(object::event(hca, number), How::Origin);
-        self.touch(object::last(hca.0, EVENTS), How::Write);
+        self.touch(object::event(hca, number), AccessKind::Write);
+        self.touch(object::event(hca, number), AccessKind::EnablingEdge);
+        self.touch(object::last(hca.0, EVENTS), AccessKind::Write);
         for place in 0..self.state.hcas[hca.0 as usize].hw.completions.cqs.places() {
-            self.touch(object::last(hca.0, place), How::Write);
+            self.touch(object::last(hca.0, place), AccessKind::Write);
         }
     }
 
@@ -119,7 +120,7 @@ impl World {
     /// An event was taken.
     pub(in crate::world) fn note_taken(&mut self, hca: HcaId) {
         if self.in_order() {
-            let arrivals = &mut self.state.untimed.arrivals[hca.0 as usize];
+            let arrivals = &mut self.state.driver.untimed_mut().arrivals[hca.0 as usize];
             arrivals.waiting.pop_front();
             arrivals.taken += 1;
         }
@@ -127,7 +128,7 @@ impl World {
 
     /// How many completions of at most `max` a poll is shown: those that came before the oldest event.
     pub(in crate::world) fn shown(&mut self, hca: HcaId, max: usize) -> usize {
-        let front = self.state.untimed.arrivals[hca.0 as usize].waiting.front();
+        let front = self.state.driver.untimed().arrivals[hca.0 as usize].waiting.front();
         let Some(after) = front.map(|arrival| arrival.after) else { return max };
         let taken = self.completions(hca, |_, taken| taken);
         let before = after.saturating_sub(taken) as usize;
@@ -144,8 +145,8 @@ impl World {
 
     /// A context was closed, or the node crashed: its events are gone.
     pub(in crate::world) fn forget_arrivals(&mut self, hca: HcaId) {
-        if self.untimed {
-            let arrivals = &mut self.state.untimed.arrivals[hca.0 as usize];
+        if let Some(untimed) = self.state.driver.if_untimed_mut() {
+            let arrivals = &mut untimed.arrivals[hca.0 as usize];
             arrivals.taken += arrivals.waiting.len() as u32;
             arrivals.waiting.clear();
         }
@@ -153,14 +154,14 @@ impl World {
 
     pub(super) fn digest_arrivals(&self, hca: HcaId, to: &mut impl Hasher) {
         let taken = self.completions(hca, |_, taken| taken);
-        for arrival in &self.state.untimed.arrivals[hca.0 as usize].waiting {
+        for arrival in &self.state.driver.untimed().arrivals[hca.0 as usize].waiting {
             (arrival.source, arrival.after.saturating_sub(taken)).hash(to);
         }
     }
 
     fn oldest(&self, hca: HcaId) -> Oldest {
         let taken = self.completions(hca, |_, taken| taken);
-        match self.state.untimed.arrivals[hca.0 as usize].waiting.front() {
+        match self.state.driver.untimed().arrivals[hca.0 as usize].waiting.front() {
             Some(arrival) if arrival.after <= taken => return Oldest::Event(arrival.source),
             _ => {}
         }
@@ -178,12 +179,12 @@ impl World {
     }
 
     fn event_in_front(&self, hca: HcaId) -> Object {
-        object::event(hca, self.state.untimed.arrivals[hca.0 as usize].taken)
+        object::event(hca, self.state.driver.untimed().arrivals[hca.0 as usize].taken)
     }
 
     fn touch_unless_reason(&mut self, object: Object) {
-        if self.reason != Some(object) {
-            self.touch(object, How::Read);
+        if self.scratch.untimed.reason != Some(object) {
+            self.touch(object, AccessKind::Read);
         }
     }
 }

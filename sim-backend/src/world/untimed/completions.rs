@@ -3,11 +3,11 @@
 //! A queue is first in, first out. Who queues a completion and who takes an older one commute: the queue's two ends are
 //! different objects. Each completion is an object by its number:
 //!
-//! - Queueing number n *writes* n and the queue's end, and is the *origin* of n.
+//! - Queueing number n *writes* n and the queue's end, and is the *enabling edge* of n.
 //! - Taking n *reads* n: before it was queued, the poll would have found less. Finding nothing reads the number that
 //!   comes next.
 //! - Where a spinning node steps for no other reason than that n is there to be taken, the step would not be without
-//!   it: n is its *origin*, and there is nothing to be turned around.
+//!   it: n is its *enabling edge*, and there is nothing to be reversed.
 //!
 //! How full a queue is matters to one that could overrun: polls that begin with a queue half full write its room, and
 //! queueing reads it.
@@ -15,7 +15,7 @@
 use super::super::World;
 use super::super::cpu::Activity;
 use crate::NodeId;
-use crate::explore::How;
+use crate::explore::AccessKind;
 use crate::explore::identity::object;
 use crate::hca::{HcaId, Key};
 use weft_verbs::Wait;
@@ -33,12 +33,15 @@ impl World {
             if new.is_empty() {
                 continue;
             }
-            self.touch(object::last(hca, place), How::Write);
-            self.touch(object::room(hca, place), How::Read);
-            self.touch(object::armed(hca, place), if signaled { How::Write } else { How::Read });
+            self.touch(object::last(hca, place), AccessKind::Write);
+            self.touch(object::room(hca, place), AccessKind::Read);
+            self.touch(
+                object::armed(hca, place),
+                if signaled { AccessKind::Write } else { AccessKind::Read },
+            );
             for number in new {
-                self.touch(object::completion(hca, place, number), How::Write);
-                self.touch(object::completion(hca, place, number), How::Origin);
+                self.touch(object::completion(hca, place, number), AccessKind::Write);
+                self.touch(object::completion(hca, place, number), AccessKind::EnablingEdge);
             }
         }
     }
@@ -48,20 +51,20 @@ impl World {
         let Some(queue) = self.state.hcas[hca.0 as usize].hw.completions.cqs.get(cq) else { return };
         let (len, oldest, capacity) = (queue.len(), queue.oldest(), queue.capacity as usize);
         if len >= capacity / 2 {
-            self.touch(object::room(hca.0, cq.index), How::Write);
+            self.touch(object::room(hca.0, cq.index), AccessKind::Write);
         }
         // One more than it holds, if that is asked for: that it is not there.
         for number in (0..=len.min(max.saturating_sub(1))).map(|n| oldest.wrapping_add(n as u32)) {
             let completion = object::completion(hca.0, cq.index, number);
-            if self.reason != Some(completion) {
-                self.touch(completion, How::Read);
+            if self.scratch.untimed.reason != Some(completion) {
+                self.touch(completion, AccessKind::Read);
             }
         }
     }
 
     /// A node is about to step; `due` says that its deadline has come.
     pub(super) fn touch_reason(&mut self, node: NodeId, due: bool) {
-        self.reason = None;
+        self.scratch.untimed.reason = None;
         let machine = &self.state.machines[node.index()];
         if machine.activity != Activity::Parked(Wait::Poll) {
             return;
@@ -70,8 +73,8 @@ impl World {
         if alone && self.in_order() {
             let event = self.shape.hcas(node).find_map(|hca| self.event_shown(hca));
             if let Some(event) = event {
-                self.reason = Some(event);
-                return self.touch(event, How::Origin);
+                self.scratch.untimed.reason = Some(event);
+                return self.touch(event, AccessKind::EnablingEdge);
             }
         }
         let mut held = self.shape.hcas(node).flat_map(|hca| {
@@ -81,24 +84,24 @@ impl World {
         });
         if let (true, Some(only), None) = (alone, held.next(), held.next()) {
             drop(held);
-            self.reason = Some(only);
-            self.touch(only, How::Origin);
+            self.scratch.untimed.reason = Some(only);
+            self.touch(only, AccessKind::EnablingEdge);
         }
     }
 
     /// What a queue pair has left in its completion queues is about to be removed: those behind it move up. Where it has
     /// left nothing, nothing moves. (What would still come for it comes to one that listens, which it stops to do.)
     pub(in crate::world) fn touch_forgotten(&mut self, hca: HcaId, qp: Key) {
-        if !self.printing {
+        if !self.is_recorded() {
             return;
         }
         let adapter = &self.state.hcas[hca.0 as usize];
         let queues = adapter.hw.completions.cqs.iter().filter(|(_, cq)| cq.holds_of(qp));
         let held: Vec<_> = queues.map(|(key, cq)| (key.index, cq.oldest()..=cq.pushed)).collect();
         for (place, numbers) in held {
-            self.touch(object::last(hca.0, place), How::Write);
+            self.touch(object::last(hca.0, place), AccessKind::Write);
             for number in numbers {
-                self.touch(object::completion(hca.0, place, number), How::Write);
+                self.touch(object::completion(hca.0, place, number), AccessKind::Write);
             }
         }
     }

@@ -9,23 +9,15 @@ use super::super::cpu::Activity;
 use super::super::wire::Cargo;
 use crate::NodeId;
 use crate::explore::mix::Mix;
-use crate::hca::{Body, Endpoint, Hca, HcaId, Packet, Telling};
+use crate::hca::{Body, CanonicalForm, Endpoint, Hca, HcaId, Packet};
 use std::hash::Hash;
 use weft_verbs::{AccessFlags, Nanos, Psn, QpNum};
 
 /// What each node's program still knows, as numbers: `None` for one that cannot say, and counts by its history.
-/// An empty list is a telling by history.
+/// An empty list is a fingerprint by history.
 pub type Contents<'a> = &'a [Option<u128>];
 
 impl World {
-    /// Something that a node's program learns, and that what it does next may depend on.
-    #[inline]
-    pub fn saw(&mut self, node: NodeId, what: &(impl Hash + ?Sized)) {
-        if self.untimed {
-            self.state.untimed.nodes[node.index()].seen.value(what);
-        }
-    }
-
     /// The state, each part with its name.
     pub fn digest(&self, contents: Contents<'_>, mut part: impl FnMut(&'static str, u32, u128)) {
         for node in self.all_nodes() {
@@ -40,13 +32,13 @@ impl World {
             if contents.is_empty() {
                 self.digest_adapter(hca, &mut mix);
             } else {
-                self.digest_meaning(hca, content.is_none(), repeats, &mut mix);
+                self.digest_canonical(hca, content.is_none(), repeats, &mut mix);
             }
             part("adapter", hca.hw.id.0, mix.whole());
             let mut mix = Mix::default();
             let manager = &self.state.cms[hca.hw.id.0 as usize];
             match content {
-                Some(_) => manager.digest_meaning(&mut mix),
+                Some(_) => manager.digest_canonical(&mut mix),
                 None => manager.digest(&mut mix),
             }
             part("manager", hca.hw.id.0, mix.whole());
@@ -58,7 +50,8 @@ impl World {
     /// A program that says what it knows is not asked for its history, nor for its clock: nothing in it waits for a
     /// time, or it would not say so.
     fn digest_node(&self, node: NodeId, content: Option<u128>, mix: &mut Mix) {
-        let (machine, kept) = (&self.state.machines[node.index()], &self.state.untimed.nodes[node.index()]);
+        let (machine, kept) =
+            (&self.state.machines[node.index()], &self.state.driver.untimed().nodes[node.index()]);
         let activity = match machine.activity {
             Activity::Idle => 0,
             Activity::Running => 1,
@@ -80,7 +73,10 @@ impl World {
         for (key, qp) in hca.qps.iter() {
             key.hash(mix);
             qp.digest(&self.state.buffers, mix);
-            self.state.untimed.pairs[id].get(key.index as usize).and_then(|kept| kept.lost).hash(mix);
+            self.state.driver.untimed().pairs[id]
+                .get(key.index as usize)
+                .and_then(|kept| kept.lost)
+                .hash(mix);
         }
         for (key, cq) in hca.hw.completions.cqs.iter() {
             key.hash(mix);
@@ -89,22 +85,23 @@ impl World {
         self.digest_rest(hca, mix);
     }
 
-    fn digest_meaning(&self, hca: &Hca, named: bool, repeats: bool, mix: &mut Mix) {
+    fn digest_canonical(&self, hca: &Hca, named: bool, repeats: bool, mix: &mut Mix) {
         let id = hca.hw.id.0 as usize;
         for (key, qp) in hca.qps.iter() {
             key.hash(mix);
             let me = Endpoint { hca: hca.hw.id, qp: qp.num };
             let peer = qp.peer().map_or(Psn::new(0), |peer| self.base(peer, me));
-            let telling = Telling { hw: &hca.hw, buffers: &self.state.buffers, named, peer, repeats };
-            qp.digest_meaning(telling, mix);
-            let lost = self.state.untimed.pairs[id].get(key.index as usize).and_then(|kept| kept.lost);
+            let form = CanonicalForm { hw: &hca.hw, buffers: &self.state.buffers, named, peer, repeats };
+            qp.digest_canonical(form, mix);
+            let lost =
+                self.state.driver.untimed().pairs[id].get(key.index as usize).and_then(|kept| kept.lost);
             lost.map(|lost| lost.since(qp.unacked())).hash(mix);
         }
         // What the next one is called.
         hca.qps.next_key().hash(mix);
         for (key, cq) in hca.hw.completions.cqs.iter() {
             key.hash(mix);
-            if named { cq.digest(mix) } else { cq.digest_meaning(mix) }
+            if named { cq.digest(mix) } else { cq.digest_canonical(mix) }
         }
         self.digest_rest(hca, mix);
     }
@@ -138,11 +135,11 @@ impl World {
     fn packets_under_way(&self) -> impl Iterator<Item = &Packet> {
         let packets = &self.state.packets;
         let in_order = self.state.flows.iter().flat_map(|(_, flow)| packets.in_line(flow.line));
-        let strays = self.state.strays.iter().filter_map(|(_, stray)| match &stray.cargo {
+        let unordered = self.state.out_of_order.iter().filter_map(|(_, packet)| match &packet.cargo {
             Cargo::Packet(id) => Some(*id),
             Cargo::Cm { .. } => None,
         });
-        in_order.chain(strays).map(|id| packets.get(id))
+        in_order.chain(unordered).map(|id| packets.get(id))
     }
 
     /// Whether a request is under way that its requester has the answer to.
@@ -157,20 +154,20 @@ impl World {
         let mut add = |mix: Mix| sum = sum.wrapping_add(mix.whole());
         for (_, flow) in self.state.flows.iter() {
             let mut mix = Mix::default();
-            (flow.id, flow.attached, flow.stranded).hash(&mut mix);
+            (flow.id, flow.attached, flow.requester_gave_up).hash(&mut mix);
             let packets = &self.state.packets;
             packets.in_line(flow.line).for_each(|id| self.digest_packet(packets.get(id), meaning, &mut mix));
             add(mix);
         }
-        for (_, stray) in self.state.strays.iter() {
+        for (_, out_of_order) in self.state.out_of_order.iter() {
             let mut mix = Mix::default();
-            match &stray.cargo {
+            match &out_of_order.cargo {
                 Cargo::Packet(id) => self.digest_packet(self.state.packets.get(*id), meaning, &mut mix),
                 Cargo::Cm { to, message } => (to, message).hash(&mut mix),
             }
             add(mix);
         }
-        for broken in &self.state.untimed.broken {
+        for broken in &self.state.driver.untimed().broken {
             let mut mix = Mix::default();
             broken.what.hash(&mut mix);
             add(mix);

@@ -2,13 +2,13 @@
 
 use super::super::World;
 use super::super::events::Happened;
-use super::super::wire::{Cargo, Stray};
+use super::super::wire::{Cargo, OutOfOrder};
 use super::cm_timer_of;
 use crate::NodeId;
 use crate::choice::EventId;
 use crate::cm::Asking;
 use crate::explore::identity::{self, object};
-use crate::explore::{Enabled, FaultSet, How, Outcome};
+use crate::explore::{AccessKind, Enabled, FaultSet, Outcome};
 use crate::hca::{Body, Endpoint, HcaId, Key, Nak, Packet, PortId, Qp, Route, Syndrome, place_of};
 use crate::log::Kind as Line;
 use weft_verbs::{Nanos, Psn};
@@ -37,17 +37,17 @@ impl World {
 
     /// Whether any link could fail.
     pub(super) fn links_can_fail(&self) -> bool {
-        !self.state.untimed.policy.faults.and(SILENT).is_empty()
+        !self.state.driver.untimed().policy.faults.and(SILENT).is_empty()
     }
 
     pub(super) fn node_faults(&self) -> FaultSet {
-        self.state.untimed.policy.faults.and(OF_NODES)
+        self.state.driver.untimed().policy.faults.and(OF_NODES)
     }
 
     /// The ways in which a packet's delivery can fail, within its flow's order or outside of it.
     pub(super) fn packet_faults(&self, id: u32, in_order: bool) -> FaultSet {
         let packet = self.state.packets.get(id);
-        let offered = self.state.untimed.policy.faults;
+        let offered = self.state.driver.untimed().policy.faults;
         let mut faults = OF_NODES;
         if packet.route.from != packet.route.to {
             faults = faults.with(Outcome::Drop).with(Outcome::Cut).with(Outcome::PortDown);
@@ -61,17 +61,20 @@ impl World {
             faults = faults.and(SILENT);
         } else if in_order && faults.contains(Outcome::Drop) {
             faults = faults.with(Outcome::Delay);
-            faults =
-                faults.with(if packet.body.is_request() { Outcome::Strand } else { Outcome::LoseCompletion });
+            faults = faults.with(if packet.body.is_request() {
+                Outcome::RequesterGaveUp
+            } else {
+                Outcome::LoseCompletion
+            });
         }
         faults.and(offered)
     }
 
-    pub(super) fn stray_faults(&self, stray: &Stray) -> FaultSet {
-        match &stray.cargo {
+    pub(super) fn out_of_order_faults(&self, out_of_order: &OutOfOrder) -> FaultSet {
+        match &out_of_order.cargo {
             Cargo::Packet(packet) => self.packet_faults(*packet, false),
             Cargo::Cm { to, message } if message.from == *to => self.node_faults(),
-            Cargo::Cm { .. } => SILENT.with(Outcome::Drop).and(self.state.untimed.policy.faults),
+            Cargo::Cm { .. } => SILENT.with(Outcome::Drop).and(self.state.driver.untimed().policy.faults),
         }
     }
 
@@ -95,10 +98,10 @@ impl World {
             return None;
         }
         let (event, flow_name, number) = (flow.next(), flow.name(), flow.number);
-        self.touch(object::sent(event), How::Cause);
+        self.touch(object::sent(event), AccessKind::Cause);
         self.touch_arrival(id);
         match outcome {
-            Outcome::Strand => self.strand(place, id),
+            Outcome::RequesterGaveUp => self.requester_gives_up(place, id),
             Outcome::Crash | Outcome::Restart => {
                 let node = self.shape.node(self.state.packets.get(id).to.hca);
                 return Some(self.hit_node(node, outcome));
@@ -111,8 +114,8 @@ impl World {
                     Outcome::Delay => {
                         self.lost(id);
                         let late = identity::late(flow_name, number);
-                        self.touch(object::stray(late), How::Cause);
-                        self.stray_of(Cargo::Packet(id), late);
+                        self.touch(object::out_of_order(late), AccessKind::Cause);
+                        self.out_of_order_of(Cargo::Packet(id), late);
                     }
                     Outcome::LoseCompletion => {
                         let requester = self.requester_of(self.state.packets.get(id));
@@ -133,14 +136,14 @@ impl World {
     }
 
     /// Something goes wrong with what is in no order.
-    pub(super) fn hit_stray(&mut self, key: Key, outcome: Outcome) -> Option<Happened> {
-        let stray = self.state.strays.get(key)?;
-        if !self.stray_faults(stray).contains(outcome) {
+    pub(super) fn hit_out_of_order(&mut self, key: Key, outcome: Outcome) -> Option<Happened> {
+        let out_of_order = self.state.out_of_order.get(key)?;
+        if !self.out_of_order_faults(out_of_order).contains(outcome) {
             return None;
         }
-        let id = EventId(stray.id);
-        self.touch(object::stray(id), How::Cause);
-        let (route, packet) = match &self.state.strays.get(key)?.cargo {
+        let id = EventId(out_of_order.id);
+        self.touch(object::out_of_order(id), AccessKind::Cause);
+        let (route, packet) = match &self.state.out_of_order.get(key)?.cargo {
             Cargo::Packet(id) => (self.state.packets.get(*id).route, Some(*id)),
             Cargo::Cm { to, message } => (self.message_route(*to, message), None),
         };
@@ -152,7 +155,7 @@ impl World {
             Outcome::Crash | Outcome::Restart => return Some(self.hit_node(self.node_at(route.to), outcome)),
             Outcome::Cut => self.cut(route),
             Outcome::PortDown => self.port_down(route.to),
-            _ => self.lose_stray(key),
+            _ => self.lose_out_of_order(key),
         }
         Some(Happened::Done)
     }
@@ -161,20 +164,20 @@ impl World {
         let Some((key, flow)) = self.state.flows.at_mut(place) else { return };
         self.state.packets.leave(&mut flow.line);
         flow.number += 1;
-        flow.stranded = false;
+        flow.requester_gave_up = false;
         if flow.line.is_empty() && !flow.attached {
             self.state.flows.remove(key);
         }
     }
 
     /// The requester gives up; its packet goes on.
-    fn strand(&mut self, place: u32, id: u32) {
+    fn requester_gives_up(&mut self, place: u32, id: u32) {
         if let Some((_, flow)) = self.state.flows.at_mut(place) {
-            flow.stranded = true;
+            flow.requester_gave_up = true;
         }
         let requester = self.requester_of(self.state.packets.get(id)).map(|(hca, key, _)| (hca, key));
         if let Some((hca, key)) = requester {
-            self.touch(object::sends(hca.0, key.index), How::Write);
+            self.touch(object::sends(hca.0, key.index), AccessKind::Write);
             self.give_up(hca, key);
         }
     }
@@ -201,7 +204,7 @@ impl World {
     }
 
     fn count_breakage(&mut self, what: What) -> u32 {
-        let breakages = &mut self.state.untimed.breakages;
+        let breakages = &mut self.state.driver.untimed_mut().breakages;
         let place = breakages.iter().position(|(known, _)| *known == what).unwrap_or_else(|| {
             breakages.push((what, 0));
             breakages.len() - 1
@@ -211,9 +214,9 @@ impl World {
     }
 
     fn break_down(&mut self, what: What, repair: EventId) {
-        self.state.untimed.broken.push(Broken { what, repair });
+        self.state.driver.untimed_mut().broken.push(Broken { what, repair });
         self.tell_broken(what, "is broken");
-        self.touch(object::broken(repair), How::Cause);
+        self.touch(object::broken(repair), AccessKind::Cause);
         self.touch_links_of(what);
     }
 
@@ -236,7 +239,7 @@ impl World {
 
     fn touch_links_of(&mut self, what: What) {
         match what {
-            What::Link(a, b) => self.touch(object::link(a, b), How::Write),
+            What::Link(a, b) => self.touch(object::link(a, b), AccessKind::Write),
             What::Port(port) => self.touch_links(port),
         }
     }
@@ -245,7 +248,7 @@ impl World {
     fn touch_links(&mut self, port: PortId) {
         for other in 0..self.state.ports.len() as u32 {
             if other != port.0 {
-                self.touch(object::link(port, PortId(other)), How::Write);
+                self.touch(object::link(port, PortId(other)), AccessKind::Write);
             }
         }
     }
@@ -258,21 +261,21 @@ impl World {
             return Happened::Crashed(node);
         }
         self.restart(node);
-        let kept = &mut self.state.untimed.nodes[node.index()];
-        kept.lives += 1;
-        let (lives, steps) = (kept.lives, kept.steps);
-        self.saw(node, &lives);
+        let kept = &mut self.state.driver.untimed_mut().nodes[node.index()];
+        kept.incarnation += 1;
+        let (incarnation, steps) = (kept.incarnation, kept.steps);
+        self.saw(node, &incarnation);
         // The first step of the program that comes is due because of this.
-        self.touch(object::wake(node, steps), How::Cause);
+        self.touch(object::wake(node, steps), AccessKind::Cause);
         Happened::Restarted(node)
     }
 
     fn crash_now(&mut self, node: NodeId) {
-        self.touch(object::node(node), How::Write);
+        self.touch(object::node(node), AccessKind::Write);
         for hca in self.shape.hcas(node) {
-            self.touch(object::cm(hca), How::Write);
+            self.touch(object::cm(hca), AccessKind::Write);
             self.forget_arrivals(hca);
-            self.touch(object::regions(hca), How::Write);
+            self.touch(object::regions(hca), AccessKind::Write);
             let pairs: Vec<Key> = self.state.hcas[hca.0 as usize].qps.iter().map(|(key, _)| key).collect();
             pairs.into_iter().for_each(|key| self.touch_end(hca, key));
         }
@@ -286,25 +289,25 @@ impl World {
                 self.peer_forgot(other, dead);
             }
         }
-        self.state.untimed.nodes[node.index()].deadline = None;
+        self.state.driver.untimed_mut().nodes[node.index()].deadline = None;
         let shape = self.shape;
         self.clear(|under_way| shape.node(shape.hca(under_way.to)) == node);
     }
 
-    pub(super) fn repairs(&self, at_rest: bool, out: &mut Vec<Enabled>) {
-        for broken in &self.state.untimed.broken {
+    pub(super) fn repairs(&self, quiescent: bool, out: &mut Vec<Enabled>) {
+        for broken in &self.state.driver.untimed().broken {
             let event = broken.repair;
             let actor = identity::actor(event);
-            out.push(Enabled { event, actor, faults: FaultSet::NONE, at_rest });
+            out.push(Enabled { event, actor, faults: FaultSet::NONE, quiescent });
         }
     }
 
     pub(super) fn repair(&mut self, event: EventId) -> Option<()> {
-        let broken = &mut self.state.untimed.broken;
+        let broken = &mut self.state.driver.untimed_mut().broken;
         let place = broken.iter().position(|broken| broken.repair == event)?;
         let Broken { what, repair } = broken.remove(place);
         self.tell_broken(what, "is repaired");
-        self.touch(object::broken(repair), How::Cause);
+        self.touch(object::broken(repair), AccessKind::Cause);
         self.touch_links_of(what);
         if let What::Port(port) = what {
             self.set_port(self.node_at(port), self.shape.cable(port), true);
@@ -328,21 +331,21 @@ impl World {
                 self.lose(id);
             }
         }
-        let strays: Vec<Key> = self.state.strays.iter().map(|(key, _)| key).collect();
-        for key in strays {
-            let route = match self.state.strays.get(key).map(|stray| &stray.cargo) {
+        let keys: Vec<Key> = self.state.out_of_order.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            let route = match self.state.out_of_order.get(key).map(|out_of_order| &out_of_order.cargo) {
                 Some(Cargo::Packet(id)) => self.state.packets.get(*id).route,
                 Some(Cargo::Cm { to, message }) => self.message_route(*to, message),
                 None => continue,
             };
             if hit(route) {
-                self.lose_stray(key);
+                self.lose_out_of_order(key);
             }
         }
     }
 
-    fn lose_stray(&mut self, key: Key) {
-        match self.state.strays.remove(key).map(|stray| stray.cargo) {
+    fn lose_out_of_order(&mut self, key: Key) {
+        match self.state.out_of_order.remove(key).map(|out_of_order| out_of_order.cargo) {
             Some(Cargo::Packet(id)) => {
                 self.lost(id);
                 self.lose(id);
@@ -355,16 +358,16 @@ impl World {
         }
     }
 
-    /// A packet is lost, or will be late: whoever waits for it, or for its answer, may ask again.
+    /// A packet is lost, or will be late: the requester that waits for it, or for its answer, may ask again.
     pub(in crate::world) fn lost(&mut self, id: u32) {
         let packet = self.state.packets.get(id);
         let (psn, body) = (packet.psn, packet.body);
         let end = if packet.body.is_request() { packet.from } else { packet.to };
         if let Some(place) = place_of(end.qp) {
-            self.touch(object::hears(end.hca.0, place), How::Read);
+            self.touch(object::accepts(end.hca.0, place), AccessKind::Read);
             if self.is_there(end) {
-                self.touch(object::mode(end.hca.0, place), How::Read);
-                self.touch(object::sends(end.hca.0, place), How::Write);
+                self.touch(object::mode(end.hca.0, place), AccessKind::Read);
+                self.touch(object::sends(end.hca.0, place), AccessKind::Write);
             }
         }
         let Some((hca, key, qp)) = self.requester_of(self.state.packets.get(id)) else { return };
@@ -382,14 +385,14 @@ impl World {
     }
 
     fn mark_lost(&mut self, hca: HcaId, key: Key, psn: Psn) {
-        self.state.untimed.timers = true;
-        let kept = self.state.untimed.pair(hca, key.index);
+        self.state.driver.untimed_mut().timers = true;
+        let kept = self.state.driver.untimed_mut().pair(hca, key.index);
         match kept.lost {
             None => {
                 kept.lost = Some(psn);
                 kept.losses += 1;
                 let losses = kept.losses;
-                self.touch(object::timer(hca.0, key.index, losses), How::Cause);
+                self.touch(object::timer(hca.0, key.index, losses), AccessKind::Cause);
             }
             Some(before) if psn.since(before) > 0 => kept.lost = Some(psn),
             Some(_) => {}
@@ -397,7 +400,7 @@ impl World {
     }
 
     /// A request arrives where nobody listens to it, or where it is dropped without a word: it is as good as lost.
-    pub(super) fn note_unheard(&mut self, id: u32) {
+    pub(super) fn note_unaccepted(&mut self, id: u32) {
         let packet = self.state.packets.get(id);
         if !packet.body.is_request() {
             return;
@@ -419,8 +422,8 @@ impl World {
     fn is_at_a_loss(&mut self, id: u32) -> bool {
         let from = self.state.packets.get(id).from;
         let Some(place) = place_of(from.qp) else { return false };
-        self.touch(object::sends(from.hca.0, place), How::Read);
-        self.state.untimed.pair(from.hca, place).lost.is_some()
+        self.touch(object::sends(from.hca.0, place), AccessKind::Read);
+        self.state.driver.untimed_mut().pair(from.hca, place).lost.is_some()
     }
 
     /// Whether anything comes through by a way.
@@ -434,7 +437,9 @@ impl World {
             there && !self.state.hcas[self.shape.hca(port).0 as usize].gone
         };
         let link = What::Link(way.from.min(way.to), way.from.max(way.to));
-        up(way.from) && up(way.to) && !self.state.untimed.broken.iter().any(|broken| broken.what == link)
+        up(way.from)
+            && up(way.to)
+            && !self.state.driver.untimed().broken.iter().any(|broken| broken.what == link)
     }
 
     /// Whether a packet that is being sent is lost at once.
@@ -454,8 +459,8 @@ impl World {
         let is_meant = |asking: &Asking| cm_timer_of(hca, asking) == event;
         let asking = self.state.cms.get(hca.0 as usize)?.asking().find(is_meant)?;
         match asking.lost {
-            true => self.touch(object::cm_timer(hca, asking.id.0, asking.losses), How::Cause),
-            false => self.touch(object::REST, How::Write),
+            true => self.touch(object::cm_timer(hca, asking.id.0, asking.losses), AccessKind::Cause),
+            false => self.touch(object::QUIESCENCE, AccessKind::Write),
         }
         self.cm_time_out(hca, asking)
     }

@@ -9,23 +9,23 @@ mod take;
 
 use super::World;
 use super::cpu::Activity;
-use super::known::Moment;
-use super::wire::{Cargo, Stray};
+use super::wire::{Cargo, OutOfOrder};
 use crate::NodeId;
 use crate::choice::EventId;
 use crate::cm::{Address, Asking, Message};
 use crate::explore::identity::{self, Kind, object};
 use crate::explore::mix::Mix;
-use crate::explore::{Enabled, FaultSet, How, Policy, Timers, Underway};
+use crate::explore::{AccessKind, Enabled, FaultSet, Footprint, Object, Policy, Timers, Underway};
 use crate::hca::{Endpoint, HcaId, Key, Qp, Route, place_of};
 use crate::in_place::clone_in_place;
 use arrivals::Arrivals;
 pub(crate) use arrivals::Source;
 use faults::{Broken, What};
 use record::Shadow;
+use std::hash::Hash;
 use weft_verbs::{Nanos, Psn};
 
-/// What an untimed world keeps besides, as plain data.
+/// What an untimed driver keeps in the state.
 #[derive(Debug, Default)]
 pub(crate) struct Untimed {
     pub policy: Policy,
@@ -44,6 +44,19 @@ pub(crate) struct Untimed {
 }
 
 clone_in_place! { Untimed { policy, pairs, nodes, arrivals, broken, breakages, messages, timers } }
+
+/// What the present transition has done so far. Empty between transitions.
+#[derive(Debug, Default)]
+pub(crate) struct Transition {
+    /// Queue pairs that have more to send, until the transition ends.
+    pub to_serve: Vec<(HcaId, Key)>,
+    /// What it touched, if that is recorded.
+    footprint: Footprint,
+    /// Whether it is.
+    pub is_recorded: bool,
+    /// The completion or event without which the present step would not be.
+    reason: Option<Object>,
+}
 
 /// What is kept for a queue pair.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,29 +88,17 @@ struct Machine {
     /// Regions registered.
     regions: u32,
     /// How often it has restarted.
-    lives: u32,
-    /// Where its program stands, if programs are known by heart.
-    moment: Moment,
+    incarnation: u32,
 }
 
 impl Untimed {
-    pub fn new(nodes: u32, hcas: usize) -> Untimed {
+    pub fn new(nodes: u32, hcas: u32) -> Untimed {
         Untimed {
-            pairs: vec![Vec::new(); hcas],
+            pairs: vec![Vec::new(); hcas as usize],
             nodes: vec![Machine::default(); nodes as usize],
             arrivals: (0..hcas).map(|_| Arrivals::default()).collect(),
             ..Untimed::default()
         }
-    }
-
-    /// Where a node's program stands.
-    pub fn moment(&mut self, node: NodeId) -> &mut Moment {
-        &mut self.nodes[node.index()].moment
-    }
-
-    /// Where nodes' programs stand.
-    pub fn moments(&self) -> Vec<Moment> {
-        self.nodes.iter().map(|node| node.moment).collect()
     }
 
     /// All that nodes' programs have seen.
@@ -110,9 +111,23 @@ impl Untimed {
         self.nodes.iter_mut().zip(seen).for_each(|(node, seen)| node.seen = *seen);
     }
 
-    /// Nodes' programs stand there.
-    pub fn set_moments(&mut self, at: &[Moment]) {
-        self.nodes.iter_mut().zip(at).for_each(|(node, at)| node.moment = *at);
+    /// Something that a node's program learns.
+    #[inline]
+    pub fn saw(&mut self, node: NodeId, what: &(impl Hash + ?Sized)) {
+        self.nodes[node.index()].seen.value(what);
+    }
+
+    /// The next region's number, which must not depend on what other nodes register.
+    pub fn next_region(&mut self, node: NodeId) -> u32 {
+        let nodes = self.nodes.len() as u32;
+        let regions = &mut self.nodes[node.index()].regions;
+        *regions += 1;
+        (*regions - 1) * nodes + node.0
+    }
+
+    /// How often a node has restarted.
+    pub fn incarnation(&self, node: NodeId) -> u64 {
+        u64::from(self.nodes[node.index()].incarnation)
     }
 
     fn pair(&mut self, hca: HcaId, place: u32) -> &mut Pair {
@@ -125,73 +140,52 @@ impl Untimed {
 }
 
 impl World {
-    /// What tells a random word that a program asks for in its node's next life from one of its life before: those who explore
-    /// answer each such question alike.
-    pub(super) fn life(&self, node: NodeId) -> u64 {
-        match self.untimed {
-            true => u64::from(self.state.untimed.nodes[node.index()].lives) << 32,
-            false => 0,
-        }
-    }
-
-    /// The next region's number, which must not depend on what other nodes register.
-    pub(super) fn next_region(&mut self, node: NodeId) -> u32 {
-        if self.untimed {
-            let nodes = self.state.untimed.nodes.len() as u32;
-            let regions = &mut self.state.untimed.nodes[node.index()].regions;
-            *regions += 1;
-            return (*regions - 1) * nodes + node.0;
-        }
-        self.state.next_region += 1;
-        self.state.next_region - 1
-    }
-
     /// Lists what can happen.
     pub fn enabled(&mut self, out: &mut Vec<Enabled>) {
         out.clear();
-        self.take_turns();
+        self.serve_queue_pairs();
         self.packets(out);
         self.steps(out);
-        if self.state.untimed.timers {
+        if self.state.driver.untimed().timers {
             self.qp_timers(out);
         }
         self.lost_messages(out);
-        let repairs = self.state.untimed.policy.repairs;
+        let repairs = self.state.driver.untimed().policy.repairs;
         if repairs == Timers::Any || out.is_empty() {
-            self.repairs(repairs == Timers::AtRest, out);
+            self.repairs(repairs == Timers::WhenQuiescent, out);
         }
-        let timers = self.state.untimed.policy.timers;
+        let timers = self.state.driver.untimed().policy.timers;
         if timers == Timers::Any || out.is_empty() {
-            let at_rest = timers == Timers::AtRest;
-            self.deadlines(at_rest, out);
-            self.unanswered(at_rest, out);
-            if out.is_empty() && self.state.untimed.timers {
+            let quiescent = timers == Timers::WhenQuiescent;
+            self.deadlines(quiescent, out);
+            self.unanswered(quiescent, out);
+            if out.is_empty() && self.state.driver.untimed().timers {
                 self.refused_again(out);
             }
         }
     }
 
     fn offer(&self, event: EventId, faults: FaultSet, out: &mut Vec<Enabled>) {
-        out.push(Enabled { event, actor: identity::actor(event), faults, at_rest: false });
+        out.push(Enabled { event, actor: identity::actor(event), faults, quiescent: false });
     }
 
     fn packets(&self, out: &mut Vec<Enabled>) {
-        let faulty = !self.state.untimed.policy.faults.is_empty();
+        let faulty = !self.state.driver.untimed().policy.faults.is_empty();
         for (_, flow) in self.state.flows.iter() {
             let Some(packet) = flow.line.first() else { continue };
             let faults = if faulty { self.packet_faults(packet, true) } else { FaultSet::NONE };
             self.offer(flow.next(), faults, out);
         }
-        for (_, stray) in self.state.strays.iter() {
-            let faults = if faulty { self.stray_faults(stray) } else { FaultSet::NONE };
-            self.offer(EventId(stray.id), faults, out);
+        for (_, out_of_order) in self.state.out_of_order.iter() {
+            let faults = if faulty { self.out_of_order_faults(out_of_order) } else { FaultSet::NONE };
+            self.offer(EventId(out_of_order.id), faults, out);
         }
     }
 
     fn steps(&self, out: &mut Vec<Enabled>) {
         for node in self.all_nodes() {
             if self.is_awake(node) {
-                let steps = self.state.untimed.nodes[node.index()].steps;
+                let steps = self.state.driver.untimed().nodes[node.index()].steps;
                 self.offer(identity::step(node, steps), self.node_faults(), out);
             }
         }
@@ -207,14 +201,14 @@ impl World {
     }
 
     /// Programs whose deadline may come.
-    fn deadlines(&self, at_rest: bool, out: &mut Vec<Enabled>) {
+    fn deadlines(&self, quiescent: bool, out: &mut Vec<Enabled>) {
         for node in self.all_nodes() {
-            let kept = &self.state.untimed.nodes[node.index()];
+            let kept = &self.state.driver.untimed().nodes[node.index()];
             let parked = matches!(self.state.machines[node.index()].activity, Activity::Parked(_));
             if parked && kept.deadline.is_some() {
                 let event = identity::node_timer(node, kept.steps);
                 let actor = identity::actor(event);
-                out.push(Enabled { event, actor, faults: FaultSet::NONE, at_rest });
+                out.push(Enabled { event, actor, faults: FaultSet::NONE, quiescent });
             }
         }
     }
@@ -222,30 +216,30 @@ impl World {
     /// Timers of queue pairs that something provoked.
     fn qp_timers(&mut self, out: &mut Vec<Enabled>) {
         let mut wanted = false;
-        for (hca, pairs) in self.state.untimed.pairs.iter().enumerate() {
+        for (hca, pairs) in self.state.driver.untimed().pairs.iter().enumerate() {
             for (place, kept) in pairs.iter().enumerate() {
                 let Some((_, qp)) = self.state.hcas[hca].qps.at(place as u32) else { continue };
-                if !(kept.lost.is_some() || qp.backs_off()) || qp.deadline == Nanos::MAX {
+                if !(kept.lost.is_some() || qp.is_in_rnr_wait()) || qp.deadline == Nanos::MAX {
                     continue;
                 }
                 wanted = true;
-                if !qp.backs_off() || self.will_be_received(qp) {
+                if !qp.is_in_rnr_wait() || self.will_be_received(qp) {
                     self.offer(timer_of(hca as u32, qp, kept), FaultSet::NONE, out);
                 }
             }
         }
-        self.state.untimed.timers = wanted;
+        self.state.driver.untimed_mut().timers = wanted;
     }
 
     /// At rest, a requester whose receiver is not ready asks again in vain, if it does so a limited number of times.
     fn refused_again(&self, out: &mut Vec<Enabled>) {
-        for (hca, pairs) in self.state.untimed.pairs.iter().enumerate() {
+        for (hca, pairs) in self.state.driver.untimed().pairs.iter().enumerate() {
             for (place, kept) in pairs.iter().enumerate() {
                 let Some((_, qp)) = self.state.hcas[hca].qps.at(place as u32) else { continue };
-                if qp.backs_off() && qp.deadline != Nanos::MAX && !qp.asks_for_ever() {
+                if qp.is_in_rnr_wait() && qp.deadline != Nanos::MAX && !qp.asks_for_ever() {
                     let event = timer_of(hca as u32, qp, kept);
                     let actor = identity::actor(event);
-                    out.push(Enabled { event, actor, faults: FaultSet::NONE, at_rest: true });
+                    out.push(Enabled { event, actor, faults: FaultSet::NONE, quiescent: true });
                 }
             }
         }
@@ -268,7 +262,7 @@ impl World {
     fn listener(&self, end: Endpoint, way: Route) -> Option<(HcaId, Key)> {
         let adapter = &self.state.hcas[end.hca.0 as usize];
         let key = adapter.find(end.qp)?;
-        let listens = adapter.qps.get(key).is_some_and(|qp| qp.hears(way));
+        let listens = adapter.qps.get(key).is_some_and(|qp| qp.accepts(way));
         (listens && !adapter.gone).then_some((end.hca, key))
     }
 
@@ -282,18 +276,18 @@ impl World {
     }
 
     /// Connections that are being made or ended, and whose messages nobody answers.
-    fn unanswered(&self, at_rest: bool, out: &mut Vec<Enabled>) {
+    fn unanswered(&self, quiescent: bool, out: &mut Vec<Enabled>) {
         for (hca, cm) in (0..).zip(&self.state.cms) {
             for asking in cm.asking().filter(|asking| !asking.lost) {
                 let event = cm_timer_of(HcaId(hca), &asking);
                 let actor = identity::actor(event);
-                out.push(Enabled { event, actor, faults: FaultSet::NONE, at_rest });
+                out.push(Enabled { event, actor, faults: FaultSet::NONE, quiescent });
             }
         }
     }
 
     /// A packet enters the fabric.
-    pub(super) fn send_untimed(&mut self, id: u32, flow: Option<Key>) {
+    pub(super) fn transmit_untimed(&mut self, id: u32, flow: Option<Key>) {
         if self.is_swallowed(id) {
             return self.lose(id);
         }
@@ -302,10 +296,10 @@ impl World {
                 let packet = self.state.packets.get(id);
                 let (hca, num) = (packet.from.hca, packet.from.qp);
                 let Some(place) = place_of(num) else { return };
-                let kept = self.state.untimed.pair(hca, place);
+                let kept = self.state.driver.untimed_mut().pair(hca, place);
                 kept.datagrams += 1;
                 let event = identity::datagram(identity::flow(0, hca.0, num.0), kept.datagrams);
-                self.stray_of(Cargo::Packet(id), event);
+                self.out_of_order_of(Cargo::Packet(id), event);
             }
             Some(key) => {
                 let Some(open) = self.state.flows.get_mut(key) else { return self.discard(id) };
@@ -318,7 +312,7 @@ impl World {
     }
 
     /// A connection manager's message enters the fabric. False if it is lost at once.
-    pub(super) fn send_cm_untimed(&mut self, to: Address, message: Message) -> bool {
+    pub(super) fn transmit_cm_untimed(&mut self, to: Address, message: Message) -> bool {
         let from = message.from;
         if !self.is_through(self.message_route(to, &message)) {
             self.state.stats.dropped += 1;
@@ -328,15 +322,15 @@ impl World {
         let name = message.local.0;
         let number = self.count_message(from.hca, name);
         let event = identity::message(from.hca, name, number);
-        self.stray_of(Cargo::Cm { to, message: Box::new(message) }, event);
+        self.out_of_order_of(Cargo::Cm { to, message: Box::new(message) }, event);
         true
     }
 
     /// The managers' messages that have not arrived.
     pub fn underway(&self) -> impl Iterator<Item = Underway> {
-        self.state.strays.iter().filter_map(|(_, stray)| match &stray.cargo {
+        self.state.out_of_order.iter().filter_map(|(_, out_of_order)| match &out_of_order.cargo {
             Cargo::Cm { to, message } => Some(Underway {
-                event: EventId(stray.id),
+                event: EventId(out_of_order.id),
                 from: self.shape.node(message.from.hca),
                 to: self.shape.node(to.hca),
                 name: message.name(),
@@ -346,7 +340,7 @@ impl World {
     }
 
     fn count_message(&mut self, hca: HcaId, name: u32) -> u32 {
-        let messages = &mut self.state.untimed.messages;
+        let messages = &mut self.state.driver.untimed_mut().messages;
         let place = messages.iter().position(|(of, _)| *of == (hca, name)).unwrap_or_else(|| {
             messages.push(((hca, name), 0));
             messages.len() - 1
@@ -366,53 +360,53 @@ impl World {
     }
 
     /// Something is under way that is in no order.
-    fn stray_of(&mut self, cargo: Cargo, event: EventId) {
-        self.touch(object::stray(event), How::Cause);
-        self.state.strays.insert(Stray { id: event.0, cargo });
+    fn out_of_order_of(&mut self, cargo: Cargo, event: EventId) {
+        self.touch(object::out_of_order(event), AccessKind::Cause);
+        self.state.out_of_order.insert(OutOfOrder { id: event.0, cargo });
     }
 
     /// A queue pair is made.
     pub(super) fn begin_pair(&mut self, hca: HcaId, key: Key) {
-        *self.state.untimed.pair(hca, key.index) = Pair::default();
+        *self.state.driver.untimed_mut().pair(hca, key.index) = Pair::default();
         self.touch_mode(hca, key);
     }
 
     /// A program waits.
     pub(super) fn park_until(&mut self, node: NodeId, deadline: Option<Nanos>) {
-        self.state.untimed.nodes[node.index()].deadline = deadline;
+        self.state.driver.untimed_mut().nodes[node.index()].deadline = deadline;
     }
 
     /// Marks a queue pair as one that has more to send: it does when the transition ends.
-    pub(super) fn wants_turn(&mut self, hca: HcaId, key: Key) {
+    pub(super) fn wants_service(&mut self, hca: HcaId, key: Key) {
         let Some(qp) = self.state.hcas[hca.0 as usize].qps.get_mut(key) else { return };
-        if qp.attend_at < Nanos::MAX && qp.attend_set == Nanos::MAX {
-            qp.attend_set = Nanos::ZERO;
-            self.turns.push((hca, key));
+        if qp.service_at < Nanos::MAX && qp.service_set == Nanos::MAX {
+            qp.service_set = Nanos::ZERO;
+            self.scratch.untimed.to_serve.push((hca, key));
         }
     }
 
     /// Every queue pair sends what it may.
-    pub fn take_turns(&mut self) {
+    pub fn serve_queue_pairs(&mut self) {
         let mut next = 0;
-        while let Some(&(hca, key)) = self.turns.get(next) {
+        while let Some(&(hca, key)) = self.scratch.untimed.to_serve.get(next) {
             next += 1;
             if let Some(qp) = self.state.hcas[hca.0 as usize].qps.get_mut(key) {
-                qp.attend_set = Nanos::MAX;
-                if qp.attend_at < Nanos::MAX {
-                    self.engine(hca, Some(key), |hca, io| hca.attend(key, io));
+                qp.service_set = Nanos::MAX;
+                if qp.service_at < Nanos::MAX {
+                    self.engine(hca, Some(key), |hca, io| hca.serve(key, io));
                     self.touch_held(hca, key);
                 }
             }
         }
-        self.turns.clear();
+        self.scratch.untimed.to_serve.clear();
     }
 
     /// After every call of the engine: what a queue pair's change means for timers, and for the footprint.
-    pub(super) fn after_engine(&mut self, hca: HcaId, key: Key) {
+    pub(super) fn note_change(&mut self, hca: HcaId, key: Key) {
         let Some(qp) = self.state.hcas[hca.0 as usize].qps.get(key) else { return };
         let now = Shadow::of(qp);
-        let (backs_off, answered) = (qp.backs_off(), qp.unacked());
-        let kept = self.state.untimed.pair(hca, key.index);
+        let (is_in_rnr_wait, answered) = (qp.is_in_rnr_wait(), qp.unacked());
+        let kept = self.state.driver.untimed_mut().pair(hca, key.index);
         if kept.lost.is_some_and(|lost| answered.since(lost) > 0) {
             kept.lost = None;
         }
@@ -421,14 +415,14 @@ impl World {
         kept.refusals += u32::from(refused);
         let refusals = kept.refusals;
         if refused {
-            self.touch(object::refused(hca.0, key.index, refusals), How::Cause);
+            self.touch(object::refused(hca.0, key.index, refusals), AccessKind::Cause);
         }
-        self.state.untimed.timers |= backs_off;
+        self.state.driver.untimed_mut().timers |= is_in_rnr_wait;
         if before.went_back(&now) {
             self.touch_mode(hca, key);
         }
-        if before.hears_otherwise(&now) {
-            self.touch(object::hears(hca.0, key.index), How::Write);
+        if before.accepts_otherwise(&now) {
+            self.touch(object::accepts(hca.0, key.index), AccessKind::Write);
         }
     }
 }

@@ -6,15 +6,15 @@ use crate::NodeId;
 use crate::access::What;
 use crate::choice::EventId;
 use crate::explore::identity::object;
-use crate::explore::{Footprint, How, Object};
+use crate::explore::{AccessKind, Footprint, Object};
 use crate::hca::{Body, Endpoint, HcaId, Key, News, Qp, Route, place_of};
 use weft_verbs::QpState;
 
-/// What of a queue pair says how its requester goes on: whoever posts depends on it.
+/// The part of a queue pair that decides how its requester goes on. A post depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shadow {
     state: Option<QpState>,
-    backs_off: bool,
+    is_in_rnr_wait: bool,
     retries: u8,
     route: Route,
     /// How it listens, if it does: as one that cannot send yet, or as one that can.
@@ -24,26 +24,27 @@ pub(super) struct Shadow {
 impl Shadow {
     pub fn of(qp: &Qp) -> Shadow {
         let (state, route) = (qp.state(), qp.route());
-        let (backs_off, retries) = (qp.backs_off(), qp.retries_left());
+        let (is_in_rnr_wait, retries) = (qp.is_in_rnr_wait(), qp.retries_left());
         let listens = qp.listens().then_some(state != QpState::Rtr);
-        Shadow { state: Some(state), backs_off, retries, route, listens }
+        Shadow { state: Some(state), is_in_rnr_wait, retries, route, listens }
     }
 
     /// Whether what arrives is taken in otherwise now. Where nobody listens, before and now, it makes no difference
     /// whether the queue pair is in error, reset, or gone.
-    pub fn hears_otherwise(&self, now: &Shadow) -> bool {
+    pub fn accepts_otherwise(&self, now: &Shadow) -> bool {
         self.listens != now.listens || (self.listens.is_some() && self.route != now.route)
     }
 
     /// Whether its receiver was found not to be ready.
     pub fn is_refused_since(&self, before: &Shadow) -> bool {
-        self.backs_off && !before.backs_off
+        self.is_in_rnr_wait && !before.is_in_rnr_wait
     }
 
     /// Whether it is in another state now, or sends again what it had sent before. (Retries that are given back
     /// change nothing.)
     pub fn went_back(&self, now: &Shadow) -> bool {
-        let same = (self.state, self.backs_off, self.route) == (now.state, now.backs_off, now.route);
+        let same =
+            (self.state, self.is_in_rnr_wait, self.route) == (now.state, now.is_in_rnr_wait, now.route);
         !same || now.retries < self.retries
     }
 }
@@ -52,56 +53,62 @@ impl World {
     /// From now on everything that is touched is recorded.
     pub fn begin_print(&mut self, print: &mut Footprint) {
         print.clear();
-        std::mem::swap(&mut self.print, print);
-        self.printing = true;
+        std::mem::swap(&mut self.scratch.untimed.footprint, print);
+        self.scratch.untimed.is_recorded = true;
         self.state.access.mark(true);
     }
 
     /// The record is handed back.
     pub fn end_print(&mut self, print: &mut Footprint) {
-        self.printing = false;
+        self.scratch.untimed.is_recorded = false;
         let marks = self.state.access.take_marks();
         for mark in &marks {
-            let how = if mark.what == What::Read { How::Read } else { How::Write };
+            let how = if mark.what == What::Read { AccessKind::Read } else { AccessKind::Write };
             let (first, last) = (mark.start / 8, (mark.start + mark.len - 1) / 8);
             for index in first..=last {
-                self.print.push(object::word(mark.region, index), how);
+                self.scratch.untimed.footprint.push(object::word(mark.region, index), how);
             }
         }
         self.state.access.give_marks(marks);
         self.state.access.mark(false);
-        std::mem::swap(&mut self.print, print);
+        std::mem::swap(&mut self.scratch.untimed.footprint, print);
+    }
+
+    /// Whether what is touched is recorded.
+    #[inline(always)]
+    pub(in crate::world) fn is_recorded(&self) -> bool {
+        self.scratch.untimed.is_recorded
     }
 
     #[inline]
-    pub(in crate::world) fn touch(&mut self, object: Object, how: How) {
-        if self.printing {
-            self.print.push(object, how);
+    pub(in crate::world) fn touch(&mut self, object: Object, how: AccessKind) {
+        if self.is_recorded() {
+            self.scratch.untimed.footprint.push(object, how);
         }
     }
 
     pub(super) fn touch_mode(&mut self, hca: HcaId, key: Key) {
-        self.touch(object::mode(hca.0, key.index), How::Write);
+        self.touch(object::mode(hca.0, key.index), AccessKind::Write);
     }
 
     /// A queue pair is about to be gone.
     pub(in crate::world) fn touch_end(&mut self, hca: HcaId, key: Key) {
         self.touch_mode(hca, key);
         if self.state.hcas[hca.0 as usize].qps.get(key).is_some_and(Qp::listens) {
-            self.touch(object::hears(hca.0, key.index), How::Write);
+            self.touch(object::accepts(hca.0, key.index), AccessKind::Write);
         }
     }
 
     /// A packet arrives: it is taken in by one half of its queue pair.
     pub(super) fn touch_arrival(&mut self, id: u32) {
-        if !self.printing {
+        if !self.is_recorded() {
             return;
         }
         let packet = self.state.packets.get(id);
         let (route, to, body) = (packet.route, packet.to, packet.body);
         let Some(place) = place_of(to.qp) else { return };
         let hca = to.hca.0;
-        self.touch(object::hears(hca, place), How::Read);
+        self.touch(object::accepts(hca, place), AccessKind::Read);
         self.touch_link(route);
         let datagram = matches!(body, Body::Datagram(_));
         if !datagram && self.listener(to, route).is_none() {
@@ -115,11 +122,11 @@ impl World {
         // A responder does not care whether its requester goes forward or back: they share the connection, and nothing
         // else.
         if is_answer || datagram {
-            self.touch(object::mode(hca, place), How::Read);
+            self.touch(object::mode(hca, place), AccessKind::Read);
         }
-        self.touch(half, How::Write);
+        self.touch(half, AccessKind::Write);
         if looks_up {
-            self.touch(object::regions(to.hca), How::Read);
+            self.touch(object::regions(to.hca), AccessKind::Read);
         }
         if wants {
             self.touch_receive(to.hca, place);
@@ -131,32 +138,32 @@ impl World {
         let Some((_, qp)) = self.state.hcas[hca.0 as usize].qps.at(place) else { return };
         let (queued, shared) = (qp.receives_queued(), qp.shared());
         if let (0, Some(srq)) = (queued, shared) {
-            self.touch(object::shared(hca.0, srq.index), How::Write);
+            self.touch(object::shared(hca.0, srq.index), AccessKind::Write);
         }
-        let posted = self.state.untimed.pair(hca, place).receives;
-        self.touch(object::receive(hca.0, place, posted.wrapping_sub(queued)), How::Write);
+        let posted = self.state.driver.untimed_mut().pair(hca, place).receives;
+        self.touch(object::receive(hca.0, place, posted.wrapping_sub(queued)), AccessKind::Write);
     }
 
     /// A receive request is posted.
     pub(in crate::world) fn touch_post_recv(&mut self, hca: HcaId, key: Key) {
         let Some(qp) = self.state.hcas[hca.0 as usize].qps.get(key) else { return };
         let (depth, empty) = (qp.receive_depth(), qp.receives_queued() == 0);
-        let kept = self.state.untimed.pair(hca, key.index);
+        let kept = self.state.driver.untimed_mut().pair(hca, key.index);
         let number = kept.receives;
-        self.touch(object::mode(hca.0, key.index), How::Read);
-        self.touch(object::receive(hca.0, key.index, number), How::Write);
+        self.touch(object::mode(hca.0, key.index), AccessKind::Read);
+        self.touch(object::receive(hca.0, key.index, number), AccessKind::Write);
         // It has room because of the one that was taken so many before.
         if let Some(taken) = number.checked_sub(depth) {
-            self.touch(object::receive(hca.0, key.index, taken), How::Read);
+            self.touch(object::receive(hca.0, key.index, taken), AccessKind::Read);
         }
         if empty {
-            self.touch(object::ready(hca.0, key.index, number), How::Cause);
+            self.touch(object::ready(hca.0, key.index, number), AccessKind::Cause);
         }
     }
 
     /// A receive request was accepted.
     pub(in crate::world) fn count_receive(&mut self, hca: HcaId, key: Key) {
-        self.state.untimed.pair(hca, key.index).receives += 1;
+        self.state.driver.untimed_mut().pair(hca, key.index).receives += 1;
     }
 
     /// A requester asks again because a receiver is ready now.
@@ -164,66 +171,68 @@ impl World {
         let Some((hca, key)) = heard else { return };
         let Some(qp) = self.state.hcas[hca.0 as usize].qps.get(key) else { return };
         let (queued, shared) = (qp.receives_queued(), qp.shared());
-        let number = self.state.untimed.pair(hca, key.index).receives.wrapping_sub(queued);
-        self.touch(object::ready(hca.0, key.index, number), How::Cause);
+        let number = self.state.driver.untimed_mut().pair(hca, key.index).receives.wrapping_sub(queued);
+        self.touch(object::ready(hca.0, key.index, number), AccessKind::Cause);
         if let Some(srq) = shared {
-            self.touch(object::shared(hca.0, srq.index), How::Read);
+            self.touch(object::shared(hca.0, srq.index), AccessKind::Read);
         }
     }
 
     pub(super) fn touch_peer(&mut self, peer: Endpoint) {
         if let Some(place) = place_of(peer.qp) {
-            self.touch(object::hears(peer.hca.0, place), How::Read);
+            self.touch(object::accepts(peer.hca.0, place), AccessKind::Read);
         }
     }
 
     /// A message of a connection manager arrives. What it does there the manager says itself.
-    pub(super) fn touch_message(&mut self, stray: Key) {
-        if !self.printing {
+    pub(super) fn touch_message(&mut self, out_of_order: Key) {
+        if !self.is_recorded() {
             return;
         }
-        let Some(Cargo::Cm { to, message }) = self.state.strays.get(stray).map(|stray| &stray.cargo) else {
+        let Some(Cargo::Cm { to, message }) =
+            self.state.out_of_order.get(out_of_order).map(|out_of_order| &out_of_order.cargo)
+        else {
             return;
         };
         let (route, hca) = (self.message_route(*to, message), to.hca);
         self.touch_link(route);
-        self.touch(object::cm(hca), How::Read);
+        self.touch(object::cm(hca), AccessKind::Read);
     }
 
     /// A packet goes to the end of a flow.
     pub(in crate::world) fn touch_sent(&mut self, flow: u64, delivery: EventId) {
-        self.touch(object::tail(flow), How::Write);
-        self.touch(object::sent(delivery), How::Cause);
+        self.touch(object::tail(flow), AccessKind::Write);
+        self.touch(object::sent(delivery), AccessKind::Cause);
     }
 
     /// News for a node, which may wake it. Completions have objects of their own; what else is news is in order with
     /// all that the node does.
     pub(in crate::world) fn touch_news(&mut self, node: NodeId, news: News, woken: bool) {
-        if !self.printing {
+        if !self.is_recorded() {
             return;
         }
         // So have events, where they are in one order with completions.
         let events = !self.in_order() && (news.urgent || news.established.is_some());
         if events || news.channel {
-            self.touch(object::node(node), How::Write);
+            self.touch(object::node(node), AccessKind::Write);
         }
         if woken {
-            let step = self.state.untimed.nodes[node.index()].steps;
-            self.touch(object::wake(node, step), How::Cause);
+            let step = self.state.driver.untimed().nodes[node.index()].steps;
+            self.touch(object::wake(node, step), AccessKind::Cause);
         }
     }
 
     /// Something was posted: answers decide when it leaves if it does not at once.
     pub(super) fn touch_held(&mut self, hca: HcaId, key: Key) {
-        if self.printing && self.state.hcas[hca.0 as usize].qps.get(key).is_some_and(Qp::is_held) {
-            self.touch(object::sends(hca.0, key.index), How::Read);
+        if self.is_recorded() && self.state.hcas[hca.0 as usize].qps.get(key).is_some_and(Qp::is_held) {
+            self.touch(object::sends(hca.0, key.index), AccessKind::Read);
         }
     }
 
     /// Something goes over a link, or would.
     pub(super) fn touch_link(&mut self, way: Route) {
-        if way.from != way.to && (self.links_can_fail() || !self.state.untimed.broken.is_empty()) {
-            self.touch(object::link(way.from, way.to), How::Read);
+        if way.from != way.to && (self.links_can_fail() || !self.state.driver.untimed().broken.is_empty()) {
+            self.touch(object::link(way.from, way.to), AccessKind::Read);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{place_of_timer, timer_of};
 use crate::NodeId;
 use crate::choice::EventId;
 use crate::explore::identity::{self, Kind, count, object};
-use crate::explore::{How, NotEnabled, Outcome};
+use crate::explore::{AccessKind, NotEnabled, Outcome};
 use crate::hca::{HcaId, Key};
 use weft_verbs::Nanos;
 
@@ -27,14 +27,15 @@ impl World {
                 self.take_packet(place);
             }
             Kind::Late | Kind::Datagram | Kind::Cm => {
-                let key = self.stray_at(event).ok_or(no)?;
+                let key = self.out_of_order_at(event).ok_or(no)?;
                 if fault {
-                    return self.hit_stray(key, outcome).ok_or(no);
+                    return self.hit_out_of_order(key, outcome).ok_or(no);
                 }
-                self.take_stray(key);
+                self.take_out_of_order(key);
             }
             Kind::Step if known => {
-                let due = self.is_awake(node) && self.state.untimed.nodes[node.index()].steps == count(event);
+                let due = self.is_awake(node)
+                    && self.state.driver.untimed().nodes[node.index()].steps == count(event);
                 if !due || (fault && !self.node_faults().contains(outcome)) {
                     return Err(no);
                 }
@@ -57,8 +58,12 @@ impl World {
         flows.find(|(_, flow)| flow.next() == event && !flow.line.is_empty()).map(|(key, _)| key.index)
     }
 
-    fn stray_at(&self, event: EventId) -> Option<Key> {
-        self.state.strays.iter().find(|(_, stray)| stray.id == event.0).map(|(key, _)| key)
+    fn out_of_order_at(&self, event: EventId) -> Option<Key> {
+        self.state
+            .out_of_order
+            .iter()
+            .find(|(_, out_of_order)| out_of_order.id == event.0)
+            .map(|(key, _)| key)
     }
 
     /// The packet at a flow's head arrives.
@@ -67,41 +72,41 @@ impl World {
         let Some(packet) = flow.line.first() else { return };
         let event = flow.next();
         flow.number += 1;
-        flow.stranded = false;
-        self.touch(object::sent(event), How::Cause);
+        flow.requester_gave_up = false;
+        self.touch(object::sent(event), AccessKind::Cause);
         self.touch_arrival(packet);
-        self.note_unheard(packet);
+        self.note_unaccepted(packet);
         self.deliver(place);
     }
 
-    pub(super) fn take_stray(&mut self, key: Key) {
-        let Some(stray) = self.state.strays.get(key) else { return };
-        let id = EventId(stray.id);
-        let packet = match &stray.cargo {
+    pub(super) fn take_out_of_order(&mut self, key: Key) {
+        let Some(out_of_order) = self.state.out_of_order.get(key) else { return };
+        let id = EventId(out_of_order.id);
+        let packet = match &out_of_order.cargo {
             Cargo::Packet(packet) => Some(*packet),
             Cargo::Cm { .. } => None,
         };
-        self.touch(object::stray(id), How::Cause);
+        self.touch(object::out_of_order(id), AccessKind::Cause);
         match packet {
             Some(packet) => {
                 self.touch_arrival(packet);
-                self.note_unheard(packet);
+                self.note_unaccepted(packet);
             }
             None => self.touch_message(key),
         }
-        self.deliver_stray(key.index);
+        self.deliver_out_of_order(key.index);
     }
 
     fn begin_untimed_step(&mut self, node: NodeId, due: bool) -> Happened {
-        if self.printing {
+        if self.is_recorded() {
             self.touch_reason(node, due);
         }
-        let kept = &mut self.state.untimed.nodes[node.index()];
+        let kept = &mut self.state.driver.untimed_mut().nodes[node.index()];
         let number = kept.steps;
         kept.steps += 1;
         kept.deadline = None;
-        self.touch(object::node(node), How::Write);
-        self.touch(object::wake(node, number), How::Cause);
+        self.touch(object::node(node), AccessKind::Write);
+        self.touch(object::wake(node, number), AccessKind::Cause);
         let clock = self.state.machines[node.index()].clock;
         self.saw(node, &clock);
         self.state.machines[node.index()].step_at = self.state.now;
@@ -110,43 +115,43 @@ impl World {
 
     /// A parked program's deadline comes.
     fn wait_until_deadline(&mut self, event: EventId, node: NodeId) -> Option<Happened> {
-        let kept = &self.state.untimed.nodes[node.index()];
+        let kept = &self.state.driver.untimed().nodes[node.index()];
         let deadline = kept.deadline.filter(|_| kept.steps == count(event))?;
         let machine = &mut self.state.machines[node.index()];
         if machine.crashed {
             return None;
         }
         machine.clock = machine.clock.max(deadline);
-        self.touch(object::REST, How::Write);
+        self.touch(object::QUIESCENCE, AccessKind::Write);
         Some(self.begin_untimed_step(node, true))
     }
 
     /// A queue pair's timer runs out: it sends again, or, where nobody would hear it, gives up at once.
     fn run_out(&mut self, event: EventId) -> Option<()> {
         let (hca, place) = place_of_timer(event)?;
-        let kept = *self.state.untimed.pairs[hca.0 as usize].get(place as usize)?;
+        let kept = *self.state.driver.untimed().pairs[hca.0 as usize].get(place as usize)?;
         let (key, qp) = self.state.hcas[hca.0 as usize].qps.at(place)?;
         if timer_of(hca.0, qp, &kept) != event || qp.deadline == Nanos::MAX {
             return None;
         }
-        let (refused, peer, heard, route) = (qp.backs_off(), qp.peer(), self.peer_of(qp), qp.route());
+        let (refused, peer, heard, route) = (qp.is_in_rnr_wait(), qp.peer(), self.peer_of(qp), qp.route());
         if !refused && kept.lost.is_none() {
             return None;
         }
         self.touch_mode(hca, key);
-        self.touch(object::sends(hca.0, place), How::Write);
+        self.touch(object::sends(hca.0, place), AccessKind::Write);
         if refused {
-            self.touch(object::refused(hca.0, place, kept.refusals), How::Cause);
+            self.touch(object::refused(hca.0, place, kept.refusals), AccessKind::Cause);
             self.touch_receiver(heard);
         } else {
-            self.touch(object::timer(hca.0, place, kept.losses), How::Cause);
+            self.touch(object::timer(hca.0, place, kept.losses), AccessKind::Cause);
         }
         let linked = self.is_through(route);
-        // Over a link that is gone nobody would hear it, whoever is there.
+        // Over a link that is gone nobody accepts it, whether a peer is there or not.
         if let Some(peer) = peer.filter(|_| refused || linked) {
             self.touch_peer(peer);
         }
-        let kept = self.state.untimed.pair(hca, place);
+        let kept = self.state.driver.untimed_mut().pair(hca, place);
         kept.fired += 1;
         kept.lost = None;
         if refused || (linked && heard.is_some()) {

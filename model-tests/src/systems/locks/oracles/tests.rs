@@ -269,7 +269,7 @@ fn a_message_that_had_to_be_dropped_is_bad_conduct() {
 
 #[test]
 fn what_the_sanitizer_found_is_judged_and_counted() {
-    use weft_sim::access::RegionId;
+    use weft_sim::RegionId;
     use weft_sim::sanitizer::{Action, Party, Rule, Violation};
     let node = weft_sim::NodeId(1);
     let party = |action, at| Party { node, task: Some(2), action, addr: 64, len: 8, at: Nanos(at) };

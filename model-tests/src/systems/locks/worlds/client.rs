@@ -10,7 +10,7 @@ use crate::systems::locks::oracles::LockOracles;
 use std::hash::Hasher;
 use weft_protocols::locks::{LockKey, Mode, Token};
 use weft_protocols::rt::{Rt, WaitPoint};
-use weft_sim::explore::How;
+use weft_sim::explore::AccessKind;
 use weft_verbs::{Nanos, Verbs};
 
 /// A lock world's recorder.
@@ -85,11 +85,11 @@ impl Oracles for WorldOracles {
 
 impl Explored for WorldOracles {
     /// Shared holders come and go in any order; an exclusive holder does not.
-    fn access(event: &Event) -> Option<How> {
+    fn access(event: &Event) -> Option<AccessKind> {
         match (event.what, event.mode) {
             (What::Requested { .. }, _) => None,
-            (_, Mode::Exclusive) => Some(How::Write),
-            (_, Mode::Shared) => Some(How::Read),
+            (_, Mode::Exclusive) => Some(AccessKind::Write),
+            (_, Mode::Shared) => Some(AccessKind::Read),
         }
     }
 

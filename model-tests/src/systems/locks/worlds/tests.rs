@@ -38,7 +38,7 @@ fn a_lock_world_is_set_up_once() {
             harness.reset(&mut execution);
             assert!(execution.keeps_roots(), "{scheme:?}");
             assert_eq!(execution.fabric().fingerprint_parts(), first, "{scheme:?}");
-            execution.fabric().settle();
+            execution.fabric().run_until_quiescent();
             assert_eq!(execution.finish(), Ok(()), "{scheme:?}");
             ends.push(execution.fabric().fingerprint_parts());
         }

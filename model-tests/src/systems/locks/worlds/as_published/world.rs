@@ -56,7 +56,7 @@ impl Model for AsPublished {
     /// None, but for the reading that is about one: what the paper has nothing to say about breaks it in any case.
     fn usual_faults(&self) -> FaultSet {
         match self.reading {
-            Reading::ResendsAtomics => FaultSet::one(Outcome::LoseCompletion).with(Outcome::Strand),
+            Reading::ResendsAtomics => FaultSet::one(Outcome::LoseCompletion).with(Outcome::RequesterGaveUp),
             _ => FaultSet::NONE,
         }
     }

@@ -14,7 +14,7 @@ use weft_verbs::{Nanos, Psn};
 
 /// How a queue pair is told.
 #[derive(Clone, Copy)]
-pub(crate) struct Telling<'a> {
+pub(crate) struct CanonicalForm<'a> {
     pub hw: &'a Hardware,
     pub buffers: &'a Buffers,
     /// With the names that its program gave.
@@ -27,41 +27,42 @@ pub(crate) struct Telling<'a> {
 
 impl Qp {
     /// All that decides what it does next, up to names.
-    pub(crate) fn digest_meaning(&self, telling: Telling<'_>, mix: &mut Mix) {
+    pub(crate) fn digest_canonical(&self, form: CanonicalForm<'_>, mix: &mut Mix) {
         (self.num, self.state(), self.new.caps.max_inline, self.peer(), self.route()).hash(mix);
         self.digest_attributes(mix);
         (self.deadline != Nanos::MAX).hash(mix);
-        self.sq.digest_meaning(telling, mix);
-        self.digest_responder(telling, mix);
+        self.sq.digest_canonical(form, mix);
+        self.digest_responder(form, mix);
     }
 }
 
 impl Requester {
-    fn digest_meaning(&self, telling: Telling<'_>, mix: &mut Mix) {
-        let Requester { queue, next, sent, psn, unacked, fresh, fetches, unasked, slots, unsignaled, .. } =
-            self;
+    fn digest_canonical(&self, form: CanonicalForm<'_>, mix: &mut Mix) {
+        let Requester {
+            queue, next, sent, psn, unacked, next_psn, fetches, unasked, slots, unsignaled, ..
+        } = self;
         let Requester { notify_drained, max_fetches, timeout, stretch, retries, retries_left, .. } = self;
-        let Requester { rnr_retries, rnr_left, backing_off, gap_known, .. } = self;
+        let Requester { rnr_retries, rnr_left, rnr_wait, gap_known, .. } = self;
         let base = *unacked;
-        (queue.len(), next, sent, psn.since(base), fresh.since(base), fetches, unasked).hash(mix);
+        (queue.len(), next, sent, psn.since(base), next_psn.since(base), fetches, unasked).hash(mix);
         (slots, unsignaled, notify_drained, max_fetches, timeout, stretch, retries, retries_left).hash(mix);
-        (rnr_retries, rnr_left, backing_off, gap_known.map(|gap| gap.since(base))).hash(mix);
-        queue.iter().for_each(|wqe| digest_request(wqe, base, telling, mix));
+        (rnr_retries, rnr_left, rnr_wait, gap_known.map(|gap| gap.since(base))).hash(mix);
+        queue.iter().for_each(|wqe| digest_request(wqe, base, form, mix));
     }
 }
 
-fn digest_request(wqe: &SendWqe, base: Psn, telling: Telling<'_>, mix: &mut Mix) {
+fn digest_request(wqe: &SendWqe, base: Psn, form: CanonicalForm<'_>, mix: &mut Mix) {
     let SendWqe { wr_id, op, data, inline, flags, len, posted_at, wrong, begun, psn, packets } = wqe;
     (op, flags, len, wrong, begun.then(|| (psn.since(base), packets))).hash(mix);
     (!begun).then_some(posted_at).hash(mix);
-    inline.map(|id| telling.buffers.get(id)).hash(mix);
-    if telling.named {
+    inline.map(|id| form.buffers.get(id)).hash(mix);
+    if form.named {
         (wr_id, data).hash(mix);
     } else if wrong.is_some() {
         // It fails in its turn, and nobody looks.
     } else if !op.is_fetch() || (*begun && *packets > 1) {
         // What will be read from there; or what of an answer in several packets is there already.
-        digest_data(data, u64::MAX, telling.hw, mix);
+        digest_data(data, u64::MAX, form.hw, mix);
     }
 }
 

@@ -1,32 +1,32 @@
-//! What of a responder decides what can still happen; see the requester's `meaning`.
+//! What of a responder decides what can still happen; see the requester's `canonical`.
 
 use super::{Answer, Message, Record, Responder};
 use crate::explore::mix::Mix;
 use crate::hca::qp::Qp;
-use crate::hca::requester::meaning::{Telling, digest_data};
+use crate::hca::requester::canonical::{CanonicalForm, digest_data};
 use std::hash::Hash;
 
 impl Qp {
-    pub(in crate::hca) fn digest_responder(&self, telling: Telling<'_>, mix: &mut Mix) {
+    pub(in crate::hca) fn digest_responder(&self, form: CanonicalForm<'_>, mix: &mut Mix) {
         // A message's sequence number (`msn`) is told and never looked at.
         let Responder { queue, expected, msn: _, refused, closing, closed, established, message, .. } =
             &self.rq;
         let Responder { records, most_records, answers, rnr_timer, .. } = &self.rq;
-        let base = telling.peer;
+        let base = form.peer;
         (queue.len(), expected.since(base), refused, closing, closed, established, message).hash(mix);
         (most_records, rnr_timer).hash(mix);
         for wqe in queue {
             (wqe.len, wqe.wrong).hash(mix);
-            if telling.named {
+            if form.named {
                 (wqe.wr_id, &wqe.data).hash(mix);
             }
         }
         if let (Message::Send { received }, Some(first)) = (message, queue.front()) {
-            digest_data(&first.data, u64::from(*received), telling.hw, mix);
+            digest_data(&first.data, u64::from(*received), form.hw, mix);
         }
         // The requester asks again for nothing that it has the answer to; only an old request could.
         for Record { psn, packets, original } in records {
-            if telling.repeats || psn.since(base) >= 0 {
+            if form.repeats || psn.since(base) >= 0 {
                 (psn.since(base), packets, original).hash(mix);
             }
         }

@@ -18,8 +18,8 @@ impl Qp {
     }
 
     /// Whether the requester waits until its receiver is ready.
-    pub fn backs_off(&self) -> bool {
-        self.sq.backing_off
+    pub fn is_in_rnr_wait(&self) -> bool {
+        self.sq.rnr_wait
     }
 
     /// Whether it asks a receiver that is not ready without end.
@@ -39,7 +39,7 @@ impl Qp {
 
     /// The newest number that was sent; the oldest that is open if none is newer.
     pub fn newest(&self) -> Psn {
-        let sent = self.sq.fresh.since(self.sq.unacked).max(1) as u32;
+        let sent = self.sq.next_psn.since(self.sq.unacked).max(1) as u32;
         self.sq.unacked.plus(sent - 1)
     }
 
@@ -54,14 +54,14 @@ impl Qp {
     }
 
     /// Whether a request that comes by this way would be looked at.
-    pub fn hears(&self, way: Route) -> bool {
+    pub fn accepts(&self, way: Route) -> bool {
         let listens = matches!(self.state(), QpState::Rtr | QpState::Rts | QpState::Sqd);
         listens && !self.is_closed() && self.is_reached_by(way)
     }
 
     /// The same of one that comes by its own path.
     pub fn listens(&self) -> bool {
-        self.hears(self.route().back())
+        self.accepts(self.route().back())
     }
 
     /// Requests in its send queue.
@@ -93,6 +93,6 @@ impl Qp {
     pub fn run_out(&mut self, hw: &mut Hardware, io: &mut Io<'_>) {
         self.deadline = Nanos::MAX;
         self.exhausted(hw, io);
-        self.attend(hw, io);
+        self.serve(hw, io);
     }
 }
