@@ -380,7 +380,7 @@ pub const SMALL: usize = 64;
 /// A packet's payload: a few bytes in the value itself, or a buffer of the pool that the packet owns.
 #[derive(Clone, Copy)]
 pub enum Data {
-    /// Up to [`SMALL`] bytes.
+    /// Up to so many bytes that they need no buffer: `SMALL`.
     Small {
         /// How many.
         len: u8,

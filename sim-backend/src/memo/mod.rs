@@ -9,7 +9,7 @@
 //! - what a *program* was seen to do is kept as a *call tree*; as long as it does what it did before, its calls are made
 //!   for it, and it does not run at all: [`ProgramCache`].
 //!
-//! The adapter model knows nothing of this. There is one seam, [`calls`]: every call of a handle is passed to the world
+//! The adapter model knows nothing of this. There is one seam, `memo/calls.rs`: every call of a handle is passed to the world
 //! as a function, and without a recorder that is a comparison and the call.
 //!
 //! The seam is a function on the world, and not a backend over another backend, because a memoised call is made again

@@ -18,6 +18,8 @@ use weft_verbs::Nanos;
 
 /// A driver's part of the state.
 #[derive(Debug)]
+// A world has one of them, and no path to its events may be longer than it has to be.
+#[expect(clippy::large_enum_variant)]
 pub(crate) enum Driver {
     Timed(Timed),
     Untimed(Untimed),

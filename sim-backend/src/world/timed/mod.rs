@@ -46,7 +46,7 @@ impl Timed {
 impl World {
     /// Takes the next event that is due by `until`, as the order or the choice has it.
     pub fn next_event(&mut self, until: Nanos) -> Option<Event> {
-        let Some(timed) = self.state.driver.if_timed_mut() else { return None };
+        let timed = self.state.driver.if_timed_mut()?;
         if timed.is_chosen {
             return self.choose_event(until);
         }
@@ -56,7 +56,7 @@ impl World {
     }
 
     fn choose_event(&mut self, until: Nanos) -> Option<Event> {
-        let Some(timed) = self.state.driver.if_timed_mut() else { return None };
+        let timed = self.state.driver.if_timed_mut()?;
         match timed.events.peek_time() {
             // What came to be at this instant joins those that wait.
             Some(at) if at <= self.state.now || (timed.ready.is_empty() && at <= until) => {
@@ -69,7 +69,7 @@ impl World {
             1 => 0,
             _ => self.choose_ready(),
         };
-        let Some(timed) = self.state.driver.if_timed_mut() else { return None };
+        let timed = self.state.driver.if_timed_mut()?;
         Some(timed.ready.remove(index).event())
     }
 
