@@ -106,9 +106,18 @@ fn library_folders() -> [PathBuf; 3] {
 /// A program under `bin`, and the libraries that it names.
 fn add_program(archive: &mut Archive, path: &Path) -> Result<()> {
     let name = path.file_name().with_context(|| path.display().to_string())?.to_string_lossy();
-    let bytes = fs::read(path).with_context(|| path.display().to_string())?;
-    archive.file(&format!("bin/{name}"), &bytes);
+    archive.file(&format!("bin/{name}"), &stripped(path)?);
     add_libraries(archive, path)
+}
+
+/// A program without what debuggers need: an unoptimised build has more of that than a small machine has memory. As it is where
+/// `strip` is not there, or refuses it.
+fn stripped(path: &Path) -> Result<Vec<u8>> {
+    let small = std::env::temp_dir().join(format!("softroce-{}-stripped", std::process::id()));
+    let done = Command::new("strip").arg("-o").arg(&small).arg(path).output();
+    let bytes = done.ok().filter(|done| done.status.success()).and_then(|_| fs::read(&small).ok());
+    let _ = fs::remove_file(&small);
+    bytes.map_or_else(|| fs::read(path).with_context(|| path.display().to_string()), Ok)
 }
 
 /// A folder with all that is in it, links followed; and what its libraries need, such as a program loads by name.
