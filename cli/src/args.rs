@@ -1,49 +1,27 @@
 //! The command line: what can be said, and how `--help` explains it.
 
 use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, REPLAY_EXAMPLES, ReplayArgs};
+use crate::help;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
+use weft_check::bench::Ring;
 use weft_check::scenario::Override;
 
 const ABOUT: &str = "Runs RDMA protocols on a simulated InfiniBand cluster while links fail";
 
 const LONG_ABOUT: &str = "\
-Weft runs a distributed lock service, written against InfiniBand verbs, on a simulated cluster: adapters, \
-links, switches and processors with the latencies of a real one. Cables are cut, packets are lost, ports go \
-down, all from one seed, and every run is checked: is an exclusive holder ever not alone, is a request \
-granted twice, does every request end once the faults stop?
+Weft runs distributed systems, written against InfiniBand verbs, on a simulated cluster: adapters, links, \
+switches and processors with the latencies of a real one. Cables are cut, packets are lost, ports go down, all \
+from one seed, and every run is checked: is what each system promises kept at every moment, does every request \
+end once the faults stop, is anything left behind?
 
 The same scenario and the same seed give the same run, to the byte of its event log.";
 
-const AFTER_HELP: &str = "\
-Examples:
-  One run: a lock service on 16 nodes while links fail, and its report
-    weft run scenarios/lock-service-16.toml
-  Another run of the same scenario, with everything that happened
-    weft run scenarios/lock-service-16.toml --seed 42 --log events.log
-  A thousand runs, summed up
-    weft run scenarios/lock-service-16.toml --seeds 0..1000
-  The figures behind a simulated cluster
-    weft profiles ncosed-2007
-  A paper's figures, measured here and laid beside its own
-    weft paper ncosed --report report
-  How fast the simulator is
-    weft bench fabric --nodes 16 --messages 2000000
-
-Scenarios are TOML files. Those that come with Weft are in the directory
-scenarios; docs/scenario.md says what one can contain.
-
-Exit codes:
-  0  everything that must hold held
-  1  a check was violated: a bug in a protocol was found
-  2  bad input: a scenario, an option or a file that cannot be used
-  3  the run could not finish (interrupted, or out of its limits)";
-
 /// The program's command line.
 #[derive(Debug, Parser)]
-#[command(name = "weft", version, about = ABOUT, long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+#[command(name = "weft", version, about = ABOUT, long_about = LONG_ABOUT, after_help = help::program())]
 #[command(max_term_width = 100)]
 pub struct Cli {
     /// What to do.
@@ -61,6 +39,7 @@ pub enum Command {
     ///
     /// With --seeds the scenario runs once for each seed, several at a time, and one report sums them up. If a
     /// seed violates a check, the command that runs it again is printed.
+    #[command(after_help = run_examples())]
     Run(RunArgs),
     /// Explore a world: every order of its events that matters, with faults at every point
     ///
@@ -91,12 +70,13 @@ pub enum Command {
     /// List calibration profiles, or show the figures of one
     Profiles(ProfilesArgs),
     /// Repeat a paper's experiments and lay the results beside its own
-    Paper {
-        /// Which paper.
-        #[command(subcommand)]
-        which: Paper,
-    },
+    ///
+    /// The tables show the paper's figures beside those that are measured here, how near they are, and which
+    /// constants were fitted. Everything is in virtual time and the same in every run.
+    #[command(after_help = help::paper())]
+    Paper(PaperArgs),
     /// Measure how fast the simulator is on this machine
+    #[command(after_help = help::bench())]
     Bench {
         /// What to measure.
         #[command(subcommand)]
@@ -104,30 +84,24 @@ pub enum Command {
     },
 }
 
-const PAPER_NCOSED_EXAMPLES: &str = "\
-Examples:
-  Tables
-    weft paper ncosed
-  Plots as well, and one page with everything: report/ncosed.html
-    weft paper ncosed --report report
-  Rows for a program
-    weft paper ncosed --json";
-
-/// The papers whose figures can be measured.
-#[derive(Debug, Subcommand)]
-pub enum Paper {
-    /// Distributed locks by remote atomics (Narravula et al., 2007): schemes srsl, dqnl and ncosed
-    ///
-    /// Repeats section 4 of OSU-CISRC-4/07-TR29 on simulated machines of profile ncosed-2007: primitives,
-    /// basic latencies and their parts, what an operation uses, cascades of unlocks from 1 to 30 waiters. Says
-    /// which constants were fitted. Everything is in virtual time and the same in every run.
-    #[command(after_help = PAPER_NCOSED_EXAMPLES)]
-    Ncosed(PaperArgs),
+/// The examples of `weft run` that hold for any scenario, below those of the systems.
+fn run_examples() -> String {
+    help::examples("weft run")
+        + "\
+  Another run of the same scenario, with everything that happened
+    weft run SCENARIO --seed 42 --log events.log
+  A thousand runs, summed up
+    weft run SCENARIO --seeds 0..1000"
 }
 
-/// `weft paper ncosed`.
+/// `weft paper`.
 #[derive(Debug, Args)]
 pub struct PaperArgs {
+    /// The paper (see --list)
+    pub name: Option<String>,
+    /// List the papers, and what is repeated of each
+    #[arg(long, conflicts_with_all = ["name", "report"])]
+    pub list: bool,
     /// Write plots (SVG) and one page with everything into this directory, which is made if need be
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
@@ -148,13 +122,6 @@ Examples:
   A large cluster, for programs
     weft bench fabric --nodes 1024 --messages 4000000 --json";
 
-const BENCH_SYSTEM_EXAMPLES: &str = "\
-Examples:
-  Every variant of a system, 16 nodes
-    weft bench locks
-  One variant on 64 nodes, for programs
-    weft bench locks --nodes 64 --requests 100000 --variant ncosed --json";
-
 /// What can be measured.
 #[derive(Debug, Subcommand)]
 pub enum Bench {
@@ -166,7 +133,7 @@ pub enum Bench {
     /// cluster. The figures in virtual time are the same in every run.
     #[command(after_help = BENCH_FABRIC_EXAMPLES)]
     Fabric(BenchFabricArgs),
-    /// Requests of a system, without faults: `weft bench locks`, `weft bench messages`
+    /// Requests of a system, without faults: `weft bench SYSTEM`
     #[command(external_subcommand)]
     System(Vec<String>),
 }
@@ -196,7 +163,7 @@ pub struct BenchFabricArgs {
     #[arg(long)]
     pub sanitize: bool,
     /// The calibration profile; it decides how many events a message takes
-    #[arg(long, value_name = "NAME", default_value = "ncosed-2007")]
+    #[arg(long, value_name = "NAME", default_value = Ring::PROFILE)]
     pub profile: String,
     /// Print one JSON object instead of a table
     #[arg(long)]
@@ -208,7 +175,7 @@ pub struct BenchFabricArgs {
 /// Every node has one client that makes one request after the other. Runs are judged as `weft run` judges them. Rates
 /// are of wall-clock time on this machine; latencies are in virtual time and the same in every run.
 #[derive(Debug, Parser)]
-#[command(name = "weft bench", max_term_width = 100, after_help = BENCH_SYSTEM_EXAMPLES)]
+#[command(name = "weft bench", max_term_width = 100, after_help = help::bench())]
 pub struct BenchSystemArgs {
     /// The system, as `kind` of a scenario's workload
     pub system: String,
@@ -435,20 +402,21 @@ impl Cli {
 }
 
 /// What to say where a command is missing, by the help that clap would show.
-fn missing(help: &str) -> &'static str {
-    if help.contains("Usage: weft bench") {
-        return "say what to measure: fabric, or a system such as locks (see `weft bench --help`)";
-    }
-    if help.contains("Usage: weft paper") {
-        return "say which paper: ncosed (see `weft paper --help`)";
+fn missing(usage: &str) -> String {
+    if usage.contains("Usage: weft bench") {
+        return format!(
+            "say what to measure: fabric, or a system: {} (see `weft bench --help`)",
+            help::kinds()
+        );
     }
     "say what to do: run, check, fuzz, replay, devices, profiles, paper or bench (see `weft --help`)"
+        .to_string()
 }
 
 /// clap's complaint without its usage paragraph, in one line.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return missing(&error.render().to_string()).to_string();
+        return missing(&error.render().to_string());
     }
     let text = error.render().to_string();
     let said = text.split("\nUsage:").next().unwrap_or_default();

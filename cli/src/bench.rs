@@ -2,8 +2,8 @@
 
 use crate::args::{Bench, BenchFabricArgs, BenchSystemArgs};
 use crate::exit::{Exit, Failure};
-use crate::output;
 use crate::table::{Table, count, micros};
+use crate::{help, output};
 use serde::Serialize;
 use weft_check::bench::{BenchError, Ring, RingFigures, Stack, SystemBench, SystemFigures};
 use weft_check::systems;
@@ -45,11 +45,10 @@ fn system(words: &[String]) -> Result<(), Failure> {
         Err(help) => return output::text(&help),
     };
     let system = systems::find(&args.system).ok_or_else(|| {
-        let known: Vec<&str> = systems::all().iter().map(|system| system.kind()).collect();
         Failure::bad_input(format!(
             "there is no bench '{}': there are fabric, {}",
             args.system,
-            known.join(", ")
+            help::kinds()
         ))
     })?;
     // A wrong name is told as one, and not as a cluster that cannot be built.

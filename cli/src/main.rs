@@ -5,6 +5,7 @@ mod bench;
 mod devices;
 mod exit;
 mod explore;
+mod help;
 mod interrupt;
 mod logfile;
 mod metrics;
@@ -54,7 +55,7 @@ fn act() -> Result<Exit, Failure> {
         Command::Profiles(args) => profiles::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Bench { what } => bench::run(&what),
-        Command::Paper { which } => paper::run(&which),
+        Command::Paper(args) => paper::run(&args),
         Command::Check(args) => explore::check::run(&args),
         Command::Fuzz(args) => explore::fuzz::run(&args),
         Command::Replay(args) => explore::replay::run(&args),

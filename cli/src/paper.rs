@@ -1,81 +1,99 @@
 //! `weft paper`: a paper's experiments, and what they give here beside what they gave there.
 
-mod groups;
 mod page;
 mod plot;
 
-use crate::args::{Paper, PaperArgs};
+use crate::args::PaperArgs;
 use crate::exit::{Exit, Failure};
-use crate::output;
 use crate::progress::Progress;
 use crate::table::{Table, wrap};
-use groups::groups;
+use crate::{help, output};
 use serde::Serialize;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use weft_check::systems::locks::paper::{self, Fitted, Goal, Ncosed, Note, PaperError, Row};
+use weft_check::paper::{Goal, Paper, Results};
+use weft_check::systems;
 
-/// What the report is about.
-const TITLE: &str = "High Performance Distributed Lock Management Services using Network-based Remote \
-                     Atomic Operations (Narravula et al., OSU-CISRC-4/07-TR29, 2007)";
-
-/// Repeats the experiments of the paper that was asked for.
-pub fn run(which: &Paper) -> Result<Exit, Failure> {
-    match which {
-        Paper::Ncosed(args) => ncosed(args)?,
+/// Repeats the experiments of the paper that was asked for, or lists the papers.
+pub fn run(args: &PaperArgs) -> Result<Exit, Failure> {
+    match &args.name {
+        _ if args.list => list(args.json)?,
+        Some(name) => repeat(find(name)?, args)?,
+        None => {
+            let papers = help::papers();
+            return Err(Failure::bad_input(format!("say which paper: {papers} (see `weft paper --help`)")));
+        }
     }
     Ok(Exit::Held)
 }
 
-/// Everything that is known in the end.
-#[derive(Serialize)]
-struct Results {
-    rows: Vec<Row>,
-    /// The paper's percentages of Figure 7 are compared with this reading of it.
-    cascades_compared: String,
-    goals: Vec<Goal>,
-    fitted: Vec<Fitted>,
-    notes: Vec<Note>,
+fn find(name: &str) -> Result<&'static Paper, Failure> {
+    systems::papers().find(|paper| paper.name == name).ok_or_else(|| {
+        Failure::bad_input(format!("there is no paper '{name}': there are: {}", help::papers()))
+    })
 }
 
-fn ncosed(args: &PaperArgs) -> Result<(), Failure> {
+#[derive(Serialize)]
+struct List {
+    papers: Vec<Listed>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    about: &'static str,
+    title: &'static str,
+    details: &'static str,
+}
+
+fn list(json: bool) -> Result<(), Failure> {
+    let listed =
+        |&Paper { name, about, title, details, .. }: &'static Paper| Listed { name, about, title, details };
+    let papers: Vec<Listed> = systems::papers().map(listed).collect();
+    if json {
+        return output::json(&List { papers });
+    }
+    let mut text = String::new();
+    for Listed { name, about, details, .. } in papers {
+        let _ = writeln!(text, "{name}");
+        wrap(about, 4, &mut text);
+        wrap(details, 4, &mut text);
+    }
+    output::text(&text)
+}
+
+fn repeat(paper: &Paper, args: &PaperArgs) -> Result<(), Failure> {
     // A directory that cannot be written is told before the work, not after it.
     if let Some(dir) = &args.report {
         fs::create_dir_all(dir).map_err(|e| Failure::bad_input(e).at(dir.display()))?;
     }
-    let experiments = Ncosed::new().map_err(failure)?;
     let mut progress = Progress::begin(args.quiet);
-    let rows = experiments.run(|share| progress.at(share, || "experiments of section 4".to_string()));
+    let results = (paper.run)(&mut |share, what| progress.at(share, || what.to_string()));
     progress.end();
-    let rows = rows.map_err(failure)?;
-    let results = Results {
-        goals: paper::goals(&rows),
-        cascades_compared: paper::compared(),
-        fitted: experiments.fitted(),
-        notes: paper::notes().to_vec(),
-        rows,
-    };
+    let results = results.map_err(Failure::unfinished)?;
     if let Some(dir) = &args.report {
-        report(&results, dir)?;
+        report(paper, &results, dir)?;
     }
     match args.json {
         true => output::json(&results),
-        false => output::text(&text(&results, args.report.as_deref())),
+        false => output::text(&text(paper, &results, args.report.as_deref())),
     }
 }
 
-fn failure(error: PaperError) -> Failure {
-    Failure::unfinished(error)
+fn report(paper: &Paper, results: &Results, dir: &Path) -> Result<(), Failure> {
+    let mut drawn = Vec::new();
+    for plot in &results.plots {
+        let svg = plot::svg(plot).map_err(|e| Failure::unfinished(format!("a plot: {e}")))?;
+        put(dir, &format!("{}.svg", plot.file), &svg)?;
+        drawn.push((plot.figure, svg));
+    }
+    put(dir, &page_of(paper), &page::html(paper, results, &drawn))
 }
 
-fn report(results: &Results, dir: &Path) -> Result<(), Failure> {
-    let plots = plot::all(&results.rows, &results.cascades_compared)
-        .map_err(|e| Failure::unfinished(format!("a plot: {e}")))?;
-    for plot in &plots {
-        put(dir, &format!("{}.svg", plot.name), &plot.svg)?;
-    }
-    put(dir, "ncosed.html", &page::html(results, &plots))
+/// The name of the page with everything.
+fn page_of(paper: &Paper) -> String {
+    format!("{}.html", paper.name)
 }
 
 fn put(dir: &Path, name: &str, content: &str) -> Result<(), Failure> {
@@ -83,37 +101,37 @@ fn put(dir: &Path, name: &str, content: &str) -> Result<(), Failure> {
     fs::write(&path, content).map_err(|e| Failure::unfinished(e).at(path.display()))
 }
 
-fn text(results: &Results, dir: Option<&Path>) -> String {
+fn text(paper: &Paper, results: &Results, dir: Option<&Path>) -> String {
     let mut text = String::new();
-    wrap(TITLE, 0, &mut text);
-    wrap("Repeated on simulated machines of profile ncosed-2007; times are virtual.", 0, &mut text);
-    for group in groups(results) {
+    wrap(paper.title, 0, &mut text);
+    wrap(&results.setting, 0, &mut text);
+    for (group, _, note) in results.sections() {
         let heads: Vec<&str> = group.heads.iter().map(String::as_str).collect();
         let mut table = Table::new(&group.title, 1, &heads);
-        for cells in group.cells {
-            table.line(cells);
+        for cells in &group.cells {
+            table.line(cells.clone());
         }
         table.print(&mut text);
-        if let Some(note) = group.note {
+        if let Some(note) = note {
             text.push('\n');
             wrap(note, 2, &mut text);
         }
     }
-    verdicts(results, &mut text);
+    verdicts(&results.goals, &mut text);
     let _ = writeln!(text, "\nFitted, and nothing else");
     for fitted in &results.fitted {
-        let Fitted { name, value_ns, source } = fitted;
-        wrap(&format!("{name} = {value_ns} ns ({source})"), 2, &mut text);
+        wrap(&fitted.to_string(), 2, &mut text);
     }
     if let Some(dir) = dir {
-        let _ = writeln!(text, "\nPlots and a page with everything: {}", dir.join("ncosed.html").display());
+        let page = dir.join(page_of(paper));
+        let _ = writeln!(text, "\nPlots and a page with everything: {}", page.display());
     }
     text
 }
 
-fn verdicts(results: &Results, text: &mut String) {
+fn verdicts(goals: &[Goal], text: &mut String) {
     let mut table = Table::new("Goals, by the worst deviation", 1, &["", "bound", "worst", "result"]);
-    for goal in &results.goals {
+    for goal in goals {
         table.row([
             goal.what.clone(),
             format!("{:.0} %", goal.bound_percent),

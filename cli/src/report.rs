@@ -126,7 +126,7 @@ mod tests {
             title: "a lock service".into(),
             seed: 7,
             system: "locks",
-            variant: Some(("scheme", "ncosed".into())),
+            variant: Some(("variant", "second".into())),
             nodes: 16,
             profile: "present-day".into(),
             wait: "poll".into(),

@@ -22,6 +22,7 @@ pub mod history;
 mod mesh_counts;
 pub mod metrics;
 pub mod oracle;
+pub mod paper;
 pub mod record;
 pub mod run;
 pub mod scenario;

@@ -9,6 +9,7 @@ use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, HistoryEvent, RequestId};
 use crate::metrics::Metrics;
 use crate::oracle::{Conduct, Oracles};
+use crate::paper::Paper;
 use crate::record::{Meter, Record};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +33,15 @@ pub struct Place<V: Verbs> {
     pub nodes: u32,
     /// How often this one had restarted when the system started on it.
     pub incarnation: u32,
+}
+
+/// A command that shows what can be done with a system.
+#[derive(Clone, Copy, Debug)]
+pub struct Example {
+    /// What it does, in a line.
+    pub what: &'static str,
+    /// The command as it is typed: `weft run scenarios/...`.
+    pub command: &'static str,
 }
 
 /// How many requests a client makes.
@@ -88,6 +98,12 @@ pub trait System: 'static {
 
     /// The counted numbers that are worth telling for each request, as `weft bench` does: their group and their key.
     const COSTS: &'static [(&'static str, &'static str)] = &[];
+
+    /// The papers whose experiments can be repeated.
+    const PAPERS: &'static [Paper] = &[];
+
+    /// What a user may begin with, for help texts.
+    const EXAMPLES: &'static [Example] = &[];
 
     /// The fields of its `[workload]` table.
     type Workload: Clone + PartialEq + Debug + Serialize + DeserializeOwned + Send + Sync;

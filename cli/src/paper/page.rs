@@ -1,9 +1,7 @@
 //! One page with every table and plot, which needs nothing beside itself.
 
-use super::groups::{Group, groups};
-use super::plot::Plot;
-use super::{Results, TITLE};
 use std::fmt::Write;
+use weft_check::paper::{Goal, Group, Paper, Results};
 
 const STYLE: &str = "\
 body { font: 15px/1.5 'Helvetica Neue', Arial, sans-serif; color: #222; max-width: 54em; margin: 2em auto; padding: 0 1em; }
@@ -16,54 +14,47 @@ td:first-child, th:first-child, td.words, th.words { text-align: left; }
 td.words { white-space: normal; } td.met { color: #00714f; } td.missed { color: #b22; font-weight: bold; }
 p.note { color: #444; border-left: 3px solid #ddd; padding-left: 1em; }";
 
-/// The page.
-pub(super) fn html(results: &Results, plots: &[Plot]) -> String {
+/// The page. `drawn` are the plots, by the figure that each shows.
+pub(super) fn html(paper: &Paper, results: &Results, drawn: &[(&str, String)]) -> String {
+    let (heading, title, setting) = (escaped(paper.heading), escaped(paper.title), escaped(&results.setting));
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <title>The lock paper's figures, repeated</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n\
-         <h1>The lock paper's figures, repeated</h1>\n<p>{}. Repeated on simulated machines of profile \
-         ncosed-2007; times are virtual, in microseconds.</p>\n",
-        escaped(TITLE)
+         <title>{heading}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n\
+         <h1>{heading}</h1>\n<p>{title}. {setting}</p>\n"
     );
-    goals(results, &mut page);
-    let mut shown = "";
-    for group in groups(results) {
+    goals(&results.goals, &mut page);
+    for (group, plot, note) in results.sections() {
         let _ = writeln!(page, "<h2>{}</h2>", escaped(&group.title));
-        if group.figure != shown {
-            draw(plots, group.figure, &mut page);
-            shown = group.figure;
+        if let Some((_, svg)) = plot.and_then(|plot| drawn.iter().find(|drawn| drawn.0 == plot.figure)) {
+            draw(svg, &mut page);
         }
-        table(&group, &mut page);
-        if let Some(note) = group.note {
+        table(group, &mut page);
+        if let Some(note) = note {
             let _ = writeln!(page, "<p class=\"note\">{}</p>", escaped(note));
         }
     }
     let _ = writeln!(page, "<h2>Fitted, and nothing else</h2>\n<ul>");
     for fitted in &results.fitted {
-        let text = format!("{} = {} ns ({})", fitted.name, fitted.value_ns, fitted.source);
-        let _ = writeln!(page, "<li>{}</li>", escaped(&text));
+        let _ = writeln!(page, "<li>{}</li>", escaped(&fitted.to_string()));
     }
     page.push_str("</ul>\n");
     page.push_str("</body>\n</html>\n");
     page
 }
 
-/// The figure's plot, if it has one.
-fn draw(plots: &[Plot], figure: &str, page: &mut String) {
-    if let Some(plot) = plots.iter().find(|plot| plot.figure == figure) {
-        // Without the XML declaration: the drawing stands inside of a page.
-        let svg = plot.svg.find("<svg").map_or(plot.svg.as_str(), |at| &plot.svg[at..]);
-        let _ = writeln!(page, "<figure>{svg}</figure>");
-    }
+/// A plot, without its XML declaration: the drawing stands inside of a page.
+fn draw(svg: &str, page: &mut String) {
+    let svg = svg.find("<svg").map_or(svg, |at| &svg[at..]);
+    let _ = writeln!(page, "<figure>{svg}</figure>");
 }
 
-fn goals(results: &Results, page: &mut String) {
+fn goals(goals: &[Goal], page: &mut String) {
     let _ = writeln!(
         page,
         "<h2>Goals, by the worst deviation</h2>\n<table>\n<tr><th></th><th>bound</th><th>worst</th>\
          <th class=\"words\">result</th><th class=\"words\">which</th></tr>"
     );
-    for goal in &results.goals {
+    for goal in goals {
         let word = if goal.met { "met" } else { "missed" };
         let _ = writeln!(
             page,
@@ -78,7 +69,7 @@ fn goals(results: &Results, page: &mut String) {
     let _ = writeln!(page, "</table>");
 }
 
-fn table(group: &Group<'_>, page: &mut String) {
+fn table(group: &Group, page: &mut String) {
     let row = |tag: &str, cells: &[String]| {
         let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
         format!("<tr>{cells}</tr>\n")

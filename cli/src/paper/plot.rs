@@ -1,4 +1,4 @@
-//! The paper's figures as SVG.
+//! A paper's figures as SVG.
 
 mod bars;
 mod lines;
@@ -9,16 +9,7 @@ use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
-use weft_check::systems::locks::paper::Row;
-
-/// A finished plot.
-pub(super) struct Plot {
-    /// Its file's name without the extension.
-    pub(super) name: &'static str,
-    /// The figure that it shows.
-    pub(super) figure: &'static str,
-    pub(super) svg: String,
-}
+use weft_check::paper::{Plot, Shape};
 
 type Drawn = Result<(), Box<dyn Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -42,39 +33,25 @@ fn colour(nth: usize) -> RGBColor {
     COLOURS[nth % COLOURS.len()]
 }
 
-/// All plots, in the paper's order. `cascade` says what the times of a cascade are.
-pub(super) fn all(rows: &[Row], cascade: &str) -> Result<Vec<Plot>, Box<dyn Error>> {
-    let of = |figure: &str| -> Vec<&Row> { rows.iter().filter(|row| row.figure == figure).collect() };
-    let bars = |title: &'static str, figure: &str| {
-        let rows = of(figure);
-        move |area: &Area<'_>| bars::draw(area, title, &rows)
-    };
-    let lines = |title: &'static str, figure: &str| {
-        let rows = of(figure);
-        move |area: &Area<'_>| lines::draw(area, &format!("{title}: {cascade}"), &rows)
-    };
-    Ok(vec![
-        plot("figure-5a", "Figure 5(a)", bars("Basic lock latency, polling", "Figure 5(a)"))?,
-        plot("figure-5b", "Figure 5(b)", bars("Basic lock latency, notification", "Figure 5(b)"))?,
-        plot("figure-6", "Figure 6", bars("Parts of the basic lock latency", "Figure 6"))?,
-        plot("figure-7a", "Figure 7(a)", lines("Shared cascade", "Figure 7(a)"))?,
-        plot("figure-7b", "Figure 7(b)", lines("Exclusive cascade", "Figure 7(b)"))?,
-    ])
-}
-
-fn plot(
-    name: &'static str,
-    figure: &'static str,
-    draw: impl Fn(&Area<'_>) -> Drawn,
-) -> Result<Plot, Box<dyn Error>> {
+/// Draws a plot.
+pub(super) fn svg(plot: &Plot) -> Result<String, Box<dyn Error>> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
-        draw(&area)?;
+        match &plot.shape {
+            Shape::Bars(bars) => bars::draw(&area, plot, bars)?,
+            Shape::Lines(lines) => lines::draw(&area, plot, lines)?,
+        }
         area.present()?;
     }
-    Ok(Plot { name, figure, svg })
+    Ok(svg)
+}
+
+/// The highest of some values; 1 where none is above 0, so that an axis has a length.
+fn highest(values: impl Iterator<Item = f64>) -> f64 {
+    let highest = values.fold(0.0, f64::max);
+    if highest > 0.0 { highest } else { 1.0 }
 }
 
 /// A chart with its title, its margins and room for its labels.
@@ -88,15 +65,21 @@ fn builder<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGB
     builder
 }
 
-/// Axes that do not shout. Times stand on the vertical one.
-fn mesh<X, Y>(style: &mut MeshStyle<'_, '_, X, Y, SVGBackend<'_>>) -> Drawn
+/// Axes that do not shout. The vertical one measures `y`, from 0 to `top`.
+fn mesh<X, Y>(style: &mut MeshStyle<'_, '_, X, Y, SVGBackend<'_>>, y: &str, top: f64) -> Drawn
 where
     X: ValueFormatter<f64> + Ranged<ValueType = f64>,
     Y: ValueFormatter<f64> + Ranged<ValueType = f64>,
 {
+    // Enough decimals to tell labels apart.
+    let label: &'static dyn Fn(&f64) -> String = match top {
+        ..1.0 => &|y| format!("{y:.2}"),
+        ..10.0 => &|y| format!("{y:.1}"),
+        _ => &|y| format!("{y:.0}"),
+    };
     style
-        .y_desc("microseconds")
-        .y_label_formatter(&|y| format!("{y:.0}"))
+        .y_desc(y)
+        .y_label_formatter(label)
         .x_label_formatter(&|x| format!("{x:.0}"))
         .label_style((FONT, 13).into_font().color(&INK))
         .axis_style(INK)
@@ -141,4 +124,55 @@ fn legend(area: &Area<'_>, keys: &[(String, Mark)]) -> Drawn {
         area.draw(&Text::new(name.clone(), (LEFT + 30, y), text(13, INK, HPos::Left, VPos::Center)))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_check::paper::{Axis, Bars, Lines, Part, Place, Scale, Series};
+
+    fn drawn(shape: Shape) -> String {
+        let plot = Plot { file: "one", figure: "Figure 1", title: "One".into(), y: "MB/s", shape };
+        svg(&plot).expect("a drawing")
+    }
+
+    fn lines(scale: Scale, points: Vec<(f64, f64)>) -> Shape {
+        let series = |name: &str| Series { name: name.into(), points: points.clone() };
+        let (series, paper) = (vec![series("here")], Some(series("the paper")));
+        Shape::Lines(Lines { x: Axis { title: "bytes", scale }, series, paper })
+    }
+
+    #[test]
+    fn lines_are_drawn_with_their_axes_and_their_legend() {
+        for scale in [Scale::Linear, Scale::Logarithmic] {
+            let svg = drawn(lines(scale, vec![(1.0, 0.5), (1_024.0, 7.5), (1_048_576.0, 900.0)]));
+            for part in ["One", "MB/s", "bytes", "here", "the paper"] {
+                assert!(svg.contains(part), "{scale:?}: {part}");
+            }
+            assert_eq!(svg.matches("<circle").count(), 3 + 1, "{scale:?}: points, and one in the legend");
+        }
+    }
+
+    /// A factor of a thousand is as wide as the next one.
+    #[test]
+    fn a_logarithmic_axis_spreads_factors_evenly() {
+        let svg = drawn(lines(Scale::Logarithmic, vec![(1.0, 1.0), (1e3, 1.0), (1e6, 1.0)]));
+        let points = svg.split("<circle cx=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        let x: Vec<i32> = points.take(3).map(|x| x.parse().expect("a number")).collect();
+        assert!((x[1] - x[0] - (x[2] - x[1])).abs() <= 2 && x[1] > x[0] + 100, "{x:?}");
+    }
+
+    #[test]
+    fn nothing_measured_is_an_empty_drawing() {
+        let part = Part { name: String::new(), paper: None, here: 0.0 };
+        let place = Place { label: ["a".into(), "b".into()], parts: vec![part] };
+        for shape in [
+            lines(Scale::Linear, vec![]),
+            lines(Scale::Logarithmic, vec![]),
+            Shape::Bars(Bars { places: vec![] }),
+            Shape::Bars(Bars { places: vec![place] }),
+        ] {
+            assert!(drawn(shape).trim_end().ends_with("</svg>"));
+        }
+    }
 }

@@ -9,9 +9,10 @@ pub mod messages;
 
 use crate::bench::{BenchError, SystemBench, SystemFigures};
 use crate::explore::Entry;
+use crate::paper::Paper;
 use crate::run::{Report, RunError, RunOptions};
 use crate::scenario::{self, Kind, Scenario};
-use crate::system::System;
+use crate::system::{Example, System};
 use std::marker::PhantomData;
 use weft_sim::choice::Choice;
 
@@ -90,6 +91,12 @@ pub trait Registered: Sync {
     /// What a request costs, as `weft bench` tells it; see [`System::COSTS`].
     fn costs(&self) -> &'static [(&'static str, &'static str)];
 
+    /// The papers whose experiments can be repeated.
+    fn papers(&self) -> &'static [Paper];
+
+    /// What a user may begin with, for help texts.
+    fn examples(&self) -> &'static [Example];
+
     /// A random scenario of the system, of one of its variants, on so many nodes or a few.
     fn swarm(&self, seed: u64, nodes: Option<u32>, variant: &str) -> Scenario;
 }
@@ -136,6 +143,14 @@ impl<S: System> Registered for Room<S> {
         S::COSTS
     }
 
+    fn papers(&self) -> &'static [Paper] {
+        S::PAPERS
+    }
+
+    fn examples(&self) -> &'static [Example] {
+        S::EXAMPLES
+    }
+
     fn swarm(&self, seed: u64, nodes: Option<u32>, variant: &str) -> Scenario {
         scenario::seeded_swarm::<S>(seed, nodes, variant)
     }
@@ -154,6 +169,11 @@ pub fn all() -> &'static [&'static dyn Registered] {
 /// The system of a kind.
 pub fn find(kind: &str) -> Option<&'static dyn Registered> {
     ALL.iter().copied().find(|system| system.kind() == kind)
+}
+
+/// The papers of every system.
+pub fn papers() -> impl Iterator<Item = &'static Paper> {
+    ALL.iter().flat_map(|system| system.papers())
 }
 
 /// The system that a scenario is about.

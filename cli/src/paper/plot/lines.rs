@@ -1,46 +1,48 @@
-//! Lines over the number of waiters, and what the paper says of them.
+//! Lines over a number, and what the paper says of them.
 
-use super::super::groups::names;
-use super::{Area, Drawn, INK, Mark, builder, colour, legend, mesh};
+use super::{Area, Drawn, INK, Mark, builder, colour, highest, legend, mesh};
+use plotters::coord::ranged1d::ValueFormatter;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
-use weft_check::systems::locks::paper::{COMPARED_AT, Row, X};
+use weft_check::paper::{Lines, Plot, Scale};
 
-/// Draws the rows that are times. Of a ratio that the paper gives a cross stands where the line would meet it.
-pub(super) fn draw(area: &Area<'_>, title: &str, rows: &[&Row]) -> Drawn {
-    let times: Vec<&Row> = rows.iter().copied().filter(|row| row.unit == "us").collect();
-    let series = names(&times);
-    let points = |name: &str| -> Vec<(f64, f64)> {
-        let of = times.iter().filter(|row| row.series == name);
-        of.filter_map(|row| Some((waiters(row)?, row.measured))).collect()
-    };
-    let all: Vec<(f64, f64)> = series.iter().flat_map(|name| points(name)).collect();
-    let right = all.iter().map(|point| point.0).fold(1.0, f64::max) + 0.7;
-    let top = all.iter().map(|point| point.1).fold(1.0, f64::max) * 1.08;
-    let mut chart = builder(area, title).build_cartesian_2d(0.0..right, 0.0..top)?;
-    mesh(chart.configure_mesh().x_desc("waiting nodes"))?;
-    for (nth, name) in series.iter().enumerate() {
-        let (colour, line) = (colour(nth), points(name));
-        // Lines may lie on each other: the last one is thin and its points are small, the others show around it.
-        let last = nth + 1 == series.len();
-        let (width, size) = if last { (2, 2) } else { (4, 4) };
-        chart.draw_series(LineSeries::new(line.clone(), colour.stroke_width(width)))?;
-        chart.draw_series(line.into_iter().map(|at| Circle::new(at, size, colour.filled())))?;
+type Chart<'a, 'b, X> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, RangedCoordf64>>;
+
+/// Draws the lines, and a cross for each of the paper's values.
+pub(super) fn draw(area: &Area<'_>, plot: &Plot, lines: &Lines) -> Drawn {
+    let points = || lines.series.iter().chain(&lines.paper).flat_map(|series| &series.points);
+    let right = points().map(|point| point.0).fold(1.0, f64::max);
+    let top = highest(points().map(|point| point.1)) * 1.08;
+    let mut builder = builder(area, &plot.title);
+    match lines.x.scale {
+        Scale::Linear => within(builder.build_cartesian_2d(0.0..right + 0.7, 0.0..top)?, plot, lines, top)?,
+        Scale::Logarithmic => {
+            let left = points().map(|point| point.0).fold(right, f64::min);
+            let x = (left / 1.2..right * 1.2).log_scale();
+            within(builder.build_cartesian_2d(x, 0.0..top)?, plot, lines, top)?;
+        }
     }
-    let base = points("ncosed").into_iter().find(|point| point.0 == f64::from(COMPARED_AT));
-    let ratios = rows.iter().filter(|row| row.unit == "ratio" && !row.series.contains(','));
-    let crosses: Vec<(f64, f64)> = ratios.filter_map(|row| Some((base?.0, base?.1 * row.paper?))).collect();
-    let mut keys: Vec<(String, Mark)> =
-        series.into_iter().enumerate().map(|(nth, name)| (name, Mark::Line(colour(nth)))).collect();
-    if !crosses.is_empty() {
-        keys.push(("the paper's ratios to ncosed".to_string(), Mark::Cross));
-    }
-    chart.draw_series(crosses.into_iter().map(|at| Cross::new(at, 7, INK.stroke_width(2))))?;
+    let mut keys: Vec<(String, Mark)> = Vec::new();
+    keys.extend(lines.series.iter().enumerate().map(|(nth, of)| (of.name.clone(), Mark::Line(colour(nth)))));
+    keys.extend(lines.paper.iter().map(|paper| (paper.name.clone(), Mark::Cross)));
     legend(area, &keys)
 }
 
-fn waiters(row: &Row) -> Option<f64> {
-    match row.x {
-        X::Number(n) => Some(f64::from(n)),
-        X::Name(_) => None,
+/// Draws inside of a chart.
+fn within<X>(mut chart: Chart<'_, '_, X>, plot: &Plot, lines: &Lines, top: f64) -> Drawn
+where
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    mesh(chart.configure_mesh().x_desc(lines.x.title), plot.y, top)?;
+    for (nth, series) in lines.series.iter().enumerate() {
+        let colour = colour(nth);
+        // Lines may lie on each other: the last one is thin and its points are small, the others show around it.
+        let last = nth + 1 == lines.series.len();
+        let (width, size) = if last { (2, 2) } else { (4, 4) };
+        chart.draw_series(LineSeries::new(series.points.iter().copied(), colour.stroke_width(width)))?;
+        chart.draw_series(series.points.iter().map(|&at| Circle::new(at, size, colour.filled())))?;
     }
+    let crosses = lines.paper.iter().flat_map(|paper| &paper.points);
+    chart.draw_series(crosses.map(|&at| Cross::new(at, 7, INK.stroke_width(2))))?;
+    Ok(())
 }

@@ -4,7 +4,7 @@ mod client;
 pub mod history;
 mod meter;
 pub mod oracles;
-pub mod paper;
+mod paper;
 mod swarm;
 pub mod workload;
 pub mod worlds;
@@ -17,8 +17,9 @@ use crate::fields::{Dice, Rule, Share, Span, Spread};
 use crate::history::{ClientId, RequestId};
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
 use crate::oracle::{Conduct, Oracles};
+use crate::paper::Paper;
 use crate::record::{Record, Recorder};
-use crate::system::{Amount, Measured, Place, System};
+use crate::system::{Amount, Example, Measured, Place, System};
 use history::Event;
 use oracles::{LockOracles, MostBypassed};
 use std::rc::Rc;
@@ -48,6 +49,27 @@ impl System for Locks {
 
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "messages"), ("protocol", "atomics")];
+
+    const PAPERS: &'static [Paper] = &[paper::NCOSED];
+
+    const EXAMPLES: &'static [Example] = &[
+        Example {
+            what: "A lock service on 16 nodes while links fail, and its report",
+            command: "weft run scenarios/lock-service-16.toml",
+        },
+        Example {
+            what: "The same requests by another scheme",
+            command: "weft run scenarios/lock-service-16.toml --set workload.scheme=srsl",
+        },
+        Example {
+            what: "One scheme of the locks on 64 nodes, for programs",
+            command: "weft bench locks --nodes 64 --requests 100000 --variant ncosed --json",
+        },
+        Example {
+            what: "The lock paper's figures: tables, plots, and one page with everything",
+            command: "weft paper ncosed --report report",
+        },
+    ];
 
     type Workload = LockWork;
     type Event = Event;

@@ -19,7 +19,7 @@ use crate::history::{ClientId, RequestId};
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
 use crate::oracle::{Conduct, Oracles};
 use crate::record::Record;
-use crate::system::{Amount, Measured, Place, System};
+use crate::system::{Amount, Example, Measured, Place, System};
 use delivery::MessageOracles;
 use history::{Event, What};
 use std::rc::Rc;
@@ -58,6 +58,17 @@ impl System for Messages {
     const RESTARTS: bool = true;
     const LEAST_NODES: u32 = 2;
     const COSTS: &'static [(&'static str, &'static str)] = &[("transport", "control_frames")];
+
+    const EXAMPLES: &'static [Example] = &[
+        Example {
+            what: "Messages between 16 nodes while links fail and nodes restart, and their report",
+            command: "weft run scenarios/messages-16.toml",
+        },
+        Example {
+            what: "Messages on 64 nodes without faults",
+            command: "weft bench messages --nodes 64 --requests 100000",
+        },
+    ];
 
     type Workload = MessageWork;
     type Event = Event;

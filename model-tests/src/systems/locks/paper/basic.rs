@@ -1,8 +1,8 @@
 //! One request at a time: Figures 5 and 6, Table 2, and what an unlock takes (sections 4.1 and 4.2).
 
 use super::cluster::{BOOKKEEPING, Cluster, IPC, without};
-use super::rows::{Row, X};
-use super::{PaperError, in_the_paper, style};
+use super::{in_the_paper, style};
+use crate::paper::{PaperError, Row, X};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::locks::{LockStats, Mode, Scheme};

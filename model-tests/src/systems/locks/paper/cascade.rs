@@ -4,8 +4,8 @@
 //! back at once.
 
 use super::cluster::{Cluster, IPC, without};
-use super::rows::{Row, X};
-use super::{COMPARED_AT, MOST_WAITERS, PaperError, primitives, style};
+use super::{COMPARED_AT, MOST_WAITERS, primitives, style};
+use crate::paper::{PaperError, Row, X};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::locks::{LockStats, Mode, Scheme};
@@ -14,7 +14,7 @@ use weft_verbs::{Nanos, Wait};
 
 /// Which time of a cascade is meant. All begin with the first holder's unlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Time {
+pub(super) enum Time {
     /// Until the first holder has heard of the last grant by one more message: what one clock can measure.
     LastHeard,
     /// Until the last grant.
@@ -25,10 +25,10 @@ pub enum Time {
 
 impl Time {
     /// All of them.
-    pub const ALL: [Time; 3] = [Time::LastHeard, Time::Last, Time::Mean];
+    pub(super) const ALL: [Time; 3] = [Time::LastHeard, Time::Last, Time::Mean];
 
     /// In words.
-    pub fn words(self) -> &'static str {
+    pub(super) fn words(self) -> &'static str {
         match self {
             Time::LastHeard => "last grant heard of",
             Time::Last => "last grant",
@@ -39,21 +39,21 @@ impl Time {
 
 /// How a cascade's measurement can be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub(super) struct Reading {
     /// How nodes learn of completions.
-    pub wait: Wait,
+    pub(super) wait: Wait,
     /// Whether messages between application and daemon take their time.
-    pub ipc: bool,
+    pub(super) ipc: bool,
     /// Which time counts.
-    pub time: Time,
+    pub(super) time: Time,
 }
 
 impl Reading {
     /// The reading that agrees with the paper's percentages; see [`notes`](super::notes).
-    pub const COMPARED: Reading = Reading { wait: Wait::Poll, ipc: false, time: Time::LastHeard };
+    pub(super) const COMPARED: Reading = Reading { wait: Wait::Poll, ipc: false, time: Time::LastHeard };
 
     /// In words.
-    pub fn words(self) -> String {
+    pub(super) fn words(self) -> String {
         let ipc = if self.ipc { "with IPC" } else { "no IPC" };
         format!("{}, {}, {ipc}", self.time.words(), style(self.wait))
     }
@@ -154,7 +154,7 @@ pub(super) fn rows(
             for scheme in Scheme::ALL {
                 let Reading { wait, time, .. } = Reading::COMPARED;
                 let cascade = cascade(&no_ipc, scheme, wait, mode, waiters)?;
-                let x = X::Number(waiters);
+                let x = X::Number(waiters.into());
                 lines.push(Row::new(figure, scheme.name(), x, "us", None, cascade.time(time)));
             }
             progress((part as f64 + nth as f64 / FIGURES.len() as f64) / 2.0);
@@ -190,7 +190,14 @@ fn ratios(figure: &'static str, mode: Mode, reading: Reading, all: &[(Scheme, Ca
     let others = all.iter().filter(|(scheme, _)| *scheme != Scheme::Ncosed);
     let row = |(scheme, cascade): &(Scheme, Cascade)| {
         let (paper, measured) = (paper_ratio(*scheme, mode), time(cascade) / base?);
-        Some(Row::new(figure, reading.series(*scheme), X::Number(COMPARED_AT), "ratio", paper, measured))
+        Some(Row::new(
+            figure,
+            reading.series(*scheme),
+            X::Number(COMPARED_AT.into()),
+            "ratio",
+            paper,
+            measured,
+        ))
     };
     others.filter_map(row).collect()
 }
@@ -214,5 +221,5 @@ fn hand_over(figure: &'static str, mode: Mode, scheme: Scheme, cascade: &Cascade
     };
     let measured = cascade.used.messages_sent as f64 / f64::from(COMPARED_AT);
     let series = format!("{scheme}, messages");
-    Row::new(figure, series, X::Number(COMPARED_AT), "count", paper, measured)
+    Row::new(figure, series, X::Number(COMPARED_AT.into()), "count", paper, measured)
 }

@@ -1,6 +1,6 @@
 //! The paper's cluster with a lock service on every node.
 
-use super::PaperError;
+use crate::paper::PaperError;
 use crate::system::{Place, System};
 use crate::systems::locks::Locks;
 use crate::systems::locks::workload::LockWork;

@@ -1,18 +1,9 @@
 //! What to know beside the figures.
 
-use serde::Serialize;
-
-/// A paragraph about one of the paper's figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Note {
-    /// Its name, as rows have it.
-    pub figure: &'static str,
-    /// What to know.
-    pub text: &'static str,
-}
+use crate::paper::Note;
 
 /// All of them, in the paper's order.
-pub fn notes() -> [Note; 6] {
+pub(super) fn notes() -> [Note; 6] {
     [
         Note {
             figure: "Section 4.1, IPC",

@@ -1,5 +1,6 @@
 //! The bounds within which the paper's figures are met.
 
+use super::goals::goals;
 use super::*;
 
 /// All experiments, cascades with sixteen waiters only.
@@ -99,6 +100,6 @@ fn the_goals_are_judged_by_their_worst_row() {
 #[test]
 fn what_was_fitted_is_one_constant_a_wake_up_style() {
     let paper = Ncosed::new().expect("a shipped profile");
-    let names: Vec<String> = paper.fitted().into_iter().map(|fitted| fitted.name).collect();
+    let names: Vec<String> = Fitted::of(&paper.profile).into_iter().map(|fitted| fitted.name).collect();
     assert_eq!(names, ["cpu.bookkeeping_poll_ns", "cpu.bookkeeping_notify_ns"]);
 }

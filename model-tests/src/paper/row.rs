@@ -6,8 +6,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum X {
-    /// A number, of waiters.
-    Number(u32),
+    /// A number: of nodes, of bytes.
+    Number(u64),
     /// A name: a mode, a wake-up style.
     Name(&'static str),
 }
@@ -30,7 +30,7 @@ pub struct Row {
     pub series: String,
     /// Where on the line.
     pub x: X,
-    /// `us`, `ratio` or `count`.
+    /// In what it is counted: `us`, `ratio`, `count`.
     pub unit: &'static str,
     /// The paper's value, where its text gives one.
     pub paper: Option<f64>,
@@ -41,7 +41,8 @@ pub struct Row {
 }
 
 impl Row {
-    pub(super) fn new(
+    /// A value to a thousandth, with its deviation from the paper's, if the paper gives one.
+    pub fn new(
         figure: &'static str,
         series: impl Into<String>,
         x: X,

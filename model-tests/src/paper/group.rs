@@ -1,0 +1,72 @@
+//! Rows that are shown together as a table: the same for the terminal and for a page.
+
+use super::{Row, X};
+
+/// A table about one of the paper's figures. Its first column holds words, the others hold numbers.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The figure's name, as rows have it.
+    pub figure: &'static str,
+    /// What the table shows.
+    pub title: String,
+    /// The columns' heads.
+    pub heads: Vec<String>,
+    /// The lines below them.
+    pub cells: Vec<Vec<String>>,
+}
+
+impl Group {
+    /// A line for each row, the paper's value beside ours.
+    pub fn compared(figure: &'static str, title: String, rows: &[&Row]) -> Group {
+        let line = |row: &&Row| {
+            let name = match &row.x {
+                X::Number(_) => row.series.clone(),
+                X::Name(name) => format!("{}, {name}", row.series),
+            };
+            vec![name, known(row.paper, value), value(row.measured), known(row.deviation_percent, percent)]
+        };
+        let heads = ["", "paper", "here", "deviation"].map(str::to_string).to_vec();
+        Group { figure, title, heads, cells: rows.iter().map(line).collect() }
+    }
+
+    /// A line for each number that is shown, with a column for each series. `head` says what the numbers are.
+    pub fn lines(figure: &'static str, title: String, head: &str, shown: &[u64], rows: &[&Row]) -> Group {
+        let series = names(rows);
+        let at = |n: u64, name: &str| {
+            let row = rows.iter().find(|row| row.x == X::Number(n) && row.series == name);
+            known(row.map(|row| row.measured), value)
+        };
+        let line = |n: &u64| [vec![n.to_string()], series.iter().map(|name| at(*n, name)).collect()].concat();
+        let heads = [vec![head.to_string()], series.clone()].concat();
+        Group { figure, title, heads, cells: shown.iter().map(line).collect() }
+    }
+}
+
+/// The series of some rows, in their order.
+pub fn names(rows: &[&Row]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for row in rows {
+        if !all.contains(&row.series) {
+            all.push(row.series.clone());
+        }
+    }
+    all
+}
+
+/// A cell; a dash for what is not known.
+pub fn known(value: Option<f64>, words: fn(f64) -> String) -> String {
+    value.map_or("-".to_string(), words)
+}
+
+/// A cell with a value.
+pub fn value(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// A cell with a deviation: with its sign, and none for what rounds to nothing.
+pub fn percent(percent: f64) -> String {
+    match format!("{percent:+.1} %") {
+        zero if zero == "+0.0 %" || zero == "-0.0 %" => "0.0 %".to_string(),
+        text => text,
+    }
+}

@@ -1,0 +1,132 @@
+//! A paper's experiments, repeated: what is measured beside what the paper says, as data that anybody can print or draw.
+//!
+//! A system's room gives its papers as [`System::PAPERS`](crate::system::System::PAPERS). The figures are
+//! [`Row`]s; [`Group`]s and [`Plot`]s say which of them are shown together, and [`Goal`]s how near the paper's they are.
+
+mod fitted;
+mod goal;
+mod group;
+mod plot;
+mod row;
+
+pub use fitted::Fitted;
+pub use goal::Goal;
+pub use group::{Group, known, names, percent, value};
+pub use plot::{Axis, Bars, Lines, Part, Place, Plot, Scale, Series, Shape};
+pub use row::{Row, X};
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use weft_sim::profile::ProfileError;
+
+/// A paper whose experiments can be repeated.
+#[derive(Debug)]
+pub struct Paper {
+    /// Its name, as `weft paper` takes it; the files of its report begin with it. No other paper has it.
+    pub name: &'static str,
+    /// What it is about, in one line.
+    pub about: &'static str,
+    /// Which experiments are repeated, on which machines: a paragraph.
+    pub details: &'static str,
+    /// The heading of its page.
+    pub heading: &'static str,
+    /// Its title, and where it was published.
+    pub title: &'static str,
+    /// Runs all experiments.
+    pub run: fn(Progress<'_>) -> Result<Results, PaperError>,
+}
+
+/// Told how far the experiments have come: the share that is done, from 0 to 1, and what is being done.
+pub type Progress<'a> = &'a mut dyn FnMut(f64, &'static str);
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum PaperError {
+    /// The machines' profile cannot be read.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// The simulated cluster could not be built.
+    #[error("the cluster cannot be built: {0}")]
+    Cluster(String),
+    /// An experiment did not come to its end.
+    #[error("{0}")]
+    Unfinished(String),
+}
+
+/// A paragraph about one of the paper's figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// Its name, as rows have it.
+    pub figure: &'static str,
+    /// What to know.
+    pub text: &'static str,
+}
+
+/// Everything that is known in the end. As JSON, it is what a program wants of it; groups and plots show the same rows.
+#[derive(Debug, Serialize)]
+pub struct Results {
+    /// On which machines the experiments were repeated, and what their times are: a sentence.
+    #[serde(skip)]
+    pub setting: String,
+    /// What was measured, beside what the paper says.
+    pub rows: Vec<Row>,
+    /// What else is to be known of the rows, by a key.
+    #[serde(flatten)]
+    pub facts: BTreeMap<&'static str, String>,
+    /// How near the paper's figures are wanted, and whether they are.
+    pub goals: Vec<Goal>,
+    /// The constants that were fitted.
+    pub fitted: Vec<Fitted>,
+    /// What to know beside the figures.
+    pub notes: Vec<Note>,
+    /// Tables of the rows, in the paper's order. Those of one figure stand together.
+    #[serde(skip)]
+    pub groups: Vec<Group>,
+    /// Drawings of the rows, at most one for each figure.
+    #[serde(skip)]
+    pub plots: Vec<Plot>,
+}
+
+impl Results {
+    /// Each group, in order, with the plot that stands before its table, and with the note that stands after it: a
+    /// figure's plot comes before the first of its groups, its note after the last.
+    pub fn sections(&self) -> impl Iterator<Item = (&Group, Option<&Plot>, Option<&'static str>)> {
+        let same = |nth: Option<usize>, figure| {
+            nth.and_then(|nth| self.groups.get(nth)).is_some_and(|group| group.figure == figure)
+        };
+        self.groups.iter().enumerate().map(move |(nth, group)| {
+            let figure = group.figure;
+            let (first, last) = (!same(nth.checked_sub(1), figure), !same(Some(nth + 1), figure));
+            let plot = self.plots.iter().find(|plot| first && plot.figure == figure);
+            let note = self.notes.iter().find(|note| last && note.figure == figure);
+            (group, plot, note.map(|note| note.text))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figures_plot_stands_before_its_first_table_and_its_note_after_the_last() {
+        let row = Row::new("Figure 1", "a", X::Number(1), "us", 2.0, 3.0);
+        let group = |figure| Group::compared(figure, String::new(), &[&row]);
+        let shape = Shape::Bars(Bars::of(&[&row]));
+        let plot = Plot { file: "one", figure: "Figure 1", title: String::new(), y: "us", shape };
+        let results = Results {
+            setting: String::new(),
+            groups: vec![group("Figure 1"), group("Figure 1"), group("Table 1")],
+            plots: vec![plot],
+            notes: vec![Note { figure: "Figure 1", text: "about one" }],
+            rows: vec![row.clone()],
+            facts: BTreeMap::new(),
+            goals: Vec::new(),
+            fitted: Vec::new(),
+        };
+        let shown: Vec<_> =
+            results.sections().map(|(group, plot, note)| (group.figure, plot.is_some(), note)).collect();
+        let (one, table) = ("Figure 1", "Table 1");
+        assert_eq!(shown, [(one, true, None), (one, false, Some("about one")), (table, false, None)]);
+    }
+}

@@ -1,0 +1,131 @@
+//! What a figure's drawing shows.
+
+use super::{Row, X, names};
+
+/// A drawing of one of the paper's figures.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// Its file's name without the extension.
+    pub file: &'static str,
+    /// The figure that it shows, as rows name it.
+    pub figure: &'static str,
+    /// What stands above it.
+    pub title: String,
+    /// What the vertical axis measures, from 0.
+    pub y: &'static str,
+    /// What is drawn.
+    pub shape: Shape,
+}
+
+/// What is drawn.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// Bars, the paper's beside ours.
+    Bars(Bars),
+    /// Lines over a number, and the paper's values as marks.
+    Lines(Lines),
+}
+
+/// Bars, place by place. All places have the same parts.
+#[derive(Clone, Debug)]
+pub struct Bars {
+    /// The places on the axis.
+    pub places: Vec<Place>,
+}
+
+/// A place on the axis: the paper's bar and ours, each of one part or of several that stand on each other.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Lines of text below it.
+    pub label: [String; 2],
+    /// From the lowest up.
+    pub parts: Vec<Part>,
+}
+
+/// A part of two bars.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its name; empty if it is the only one.
+    pub name: String,
+    /// The paper's value, if the paper gives one.
+    pub paper: Option<f64>,
+    /// Ours.
+    pub here: f64,
+}
+
+/// Lines over a number.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    /// The horizontal axis.
+    pub x: Axis,
+    /// What was measured, a line each.
+    pub series: Vec<Series>,
+    /// What the paper says: marks beside the lines.
+    pub paper: Option<Series>,
+}
+
+/// An axis.
+#[derive(Clone, Copy, Debug)]
+pub struct Axis {
+    /// What it measures.
+    pub title: &'static str,
+    /// How its numbers are spread.
+    pub scale: Scale,
+}
+
+/// How an axis spreads its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// From 0, evenly.
+    Linear,
+    /// From the least number that is drawn, each factor of ten as wide as any other. Numbers are above 0.
+    Logarithmic,
+}
+
+/// Points of one kind.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// Its points, from left to right.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Bars {
+    /// Bars of rows. Rows that are named "series, part" and stand at one place are one bar.
+    pub fn of(rows: &[&Row]) -> Bars {
+        let mut places: Vec<Place> = Vec::new();
+        for row in rows {
+            let (series, part) = row.series.split_once(", ").unwrap_or((&row.series, ""));
+            let label = [series.to_string(), row.x.to_string()];
+            let part = Part { name: part.to_string(), paper: row.paper, here: row.measured };
+            match places.iter_mut().find(|place| place.label == label) {
+                Some(place) => place.parts.push(part),
+                None => places.push(Place { label, parts: vec![part] }),
+            }
+        }
+        Bars { places }
+    }
+}
+
+impl Lines {
+    /// Lines of rows whose places are numbers, one for each series.
+    pub fn of(x: Axis, rows: &[&Row]) -> Lines {
+        let point = |row: &Row| match row.x {
+            X::Number(n) => Some((n as f64, row.measured)),
+            X::Name(_) => None,
+        };
+        let points = |name: &str| {
+            let of = rows.iter().filter(|row| row.series == name);
+            of.filter_map(|row| point(row)).collect()
+        };
+        let series = names(rows).into_iter().map(|name| Series { points: points(&name), name }).collect();
+        Lines { x, series, paper: None }
+    }
+
+    /// Where a line has a value.
+    pub fn at(&self, name: &str, x: f64) -> Option<f64> {
+        let series = self.series.iter().find(|series| series.name == name)?;
+        series.points.iter().find(|point| point.0 == x).map(|point| point.1)
+    }
+}
