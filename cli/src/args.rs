@@ -39,7 +39,7 @@ pub enum Command {
     ///
     /// With --seeds the scenario runs once for each seed, several at a time, and one report sums them up. If a
     /// seed violates a check, the command that runs it again is printed.
-    #[command(after_help = run_examples())]
+    #[command(after_help = help::run())]
     Run(RunArgs),
     /// Explore a world: every order of its events that matters, with faults at every point
     ///
@@ -82,16 +82,6 @@ pub enum Command {
         #[command(subcommand)]
         what: Bench,
     },
-}
-
-/// The examples of `weft run` that hold for any scenario, below those of the systems.
-fn run_examples() -> String {
-    help::examples("weft run")
-        + "\
-  Another run of the same scenario, with everything that happened
-    weft run SCENARIO --seed 42 --log events.log
-  A thousand runs, summed up
-    weft run SCENARIO --seeds 0..1000"
 }
 
 /// `weft paper`.

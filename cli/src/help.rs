@@ -12,6 +12,15 @@ const GENERAL: &[Example] = &[
     Example { what: "How fast the simulator is", command: "weft bench fabric --nodes 16 --messages 2000000" },
 ];
 
+/// Examples of `weft run` that hold for any scenario.
+const RUN: &[Example] = &[
+    Example {
+        what: "Another run of the same scenario, with everything that happened",
+        command: "weft run SCENARIO --seed 42 --log events.log",
+    },
+    Example { what: "A thousand runs, summed up", command: "weft run SCENARIO --seeds 0..1000" },
+];
+
 const ENDING: &str = "
 Scenarios are TOML files. Those that come with Weft are in the directory
 scenarios; docs/scenario.md says what one can contain.
@@ -31,16 +40,16 @@ pub fn program() -> String {
     text + ENDING
 }
 
-/// The examples of every system for a command.
-pub fn examples(command: &str) -> String {
-    listed(systems::all().iter().flat_map(|system| of(command, system.examples())))
+/// What stands below the help of `weft run`.
+pub fn run() -> String {
+    listed(of_all("weft run").chain(RUN))
 }
 
 /// What stands below the help of `weft bench`.
 pub fn bench() -> String {
     let mut text = String::from("Systems:\n");
     systems_by_kind(&mut text);
-    format!("{text}\n{}", examples("weft bench"))
+    format!("{text}\n{}", listed(of_all("weft bench")))
 }
 
 /// What stands below the help of `weft paper`.
@@ -49,7 +58,7 @@ pub fn paper() -> String {
     for Paper { name, about, .. } in systems::papers() {
         named(name, about, &mut text);
     }
-    format!("{text}\n{}", examples("weft paper"))
+    format!("{text}\n{}", listed(of_all("weft paper")))
 }
 
 /// The kinds of systems, as a part of a sentence.
@@ -60,6 +69,11 @@ pub fn kinds() -> String {
 /// The names of papers, as a part of a sentence.
 pub fn papers() -> String {
     systems::papers().map(|paper| paper.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The examples of every system for a command.
+fn of_all(command: &str) -> impl Iterator<Item = &'static Example> + use<'_> {
+    systems::all().iter().flat_map(move |system| of(command, system.examples()))
 }
 
 fn of<'a>(

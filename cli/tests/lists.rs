@@ -39,6 +39,7 @@ fn what_is_printed_for_people_fits_a_terminal() {
     let mut pages = vec![run(&["profiles"]), run(&["devices"])];
     pages.extend(profile_names().iter().map(|name| run(&["profiles", name])));
     pages.push(run(&["--help"]));
+    pages.extend(["run", "profiles", "devices", "paper", "bench"].map(|command| run(&[command, "--help"])));
     for page in pages {
         assert_eq!(page.status.code(), Some(0));
         assert!(out(&page).lines().count() > 3);

@@ -71,12 +71,30 @@ fn a_report_is_written_whole_and_tables_fit_a_terminal() {
 }
 
 #[test]
+fn the_list_names_each_paper_and_says_what_is_repeated() {
+    let list = run(&["paper", "--list", "--json"]);
+    let list: Value = serde_json::from_slice(&list.stdout).expect("one JSON value and nothing else");
+    let papers = list["papers"].as_array().expect("a list");
+    assert!(!papers.is_empty());
+    let (text, help) = (run(&["paper", "--list"]), run(&["paper", "--help"]));
+    for paper in papers {
+        for field in ["name", "about", "title", "details"] {
+            assert!(paper[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {paper}");
+        }
+        let name = paper["name"].as_str().unwrap_or_default();
+        assert!(out(&text).contains(name) && out(&help).contains(name), "{name}");
+    }
+    assert!(out(&text).lines().all(|line| line.chars().count() <= 100), "{}", out(&text));
+}
+
+#[test]
 fn what_cannot_be_repeated_is_refused_in_one_line() {
     let scratch = Scratch::new("paper_refused");
     let file = scratch.file("file", "");
-    let wrong: [(&[&str], &str); 5] = [
+    let wrong: [(&[&str], &str); 6] = [
         (&["paper"], "ncosed"),
-        (&["paper", "fly"], "fly"),
+        (&["paper", "fly"], "there are: ncosed"),
+        (&["paper", "ncosed", "--list"], "--list"),
         (&["paper", "ncosed", "--waiters", "3"], "--waiters"),
         (&["paper", "ncosed", "--report"], "--report"),
         (&["paper", "ncosed", "--report", &file], "file"),

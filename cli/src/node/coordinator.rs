@@ -345,7 +345,7 @@ impl<S: System> Coordinator<S> {
     fn outcome(self) -> Outcome<S> {
         let now = self.now();
         let healthy = Nanos(self.quiet_since.elapsed().as_nanos() as u64);
-        // No scheme here survives the loss of a node: what it held stays held, and what it was home to is gone. What
+        // No system here survives the loss of a node: what it held stays held, and what it was home to is gone. What
         // the survivors have open then is no violation, and what they keep is no leak.
         if self.lost.is_empty() {
             self.recorder.judge(|judge| judge.judge_end(now, healthy));

@@ -2,11 +2,9 @@
 
 use super::super::wire::line;
 use super::*;
-use weft_check::history::{ClientId, RequestId};
-use weft_check::systems::locks::Locks;
-use weft_check::systems::locks::history::{Event, What};
-use weft_check::systems::locks::workload::LockWork;
-use weft_protocols::locks::{LockKey, Mode, Scheme};
+use weft_check::systems::messages::Messages;
+use weft_check::systems::messages::history::{Event, Sent, What};
+use weft_check::systems::messages::workload::MessageWork;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -19,20 +17,19 @@ struct Node {
     to: TcpStream,
     from: BufReader<TcpStream>,
     rank: u32,
-    asked: u32,
 }
 
 impl Node {
     fn join(at: std::net::SocketAddr, rank: u32) -> Node {
         let to = TcpStream::connect(at).expect("the coordinator listens");
         let from = BufReader::new(to.try_clone().expect("a handle"));
-        let mut node = Node { to, from, rank, asked: 0 };
+        let mut node = Node { to, from, rank };
         let address = IpAddr::from([10, 0, 0, rank as u8]);
         node.say(&ToCoordinator::Hello { rank, address, device: "rxe0".into() });
         node
     }
 
-    fn say(&mut self, up: &Up<Locks>) {
+    fn say(&mut self, up: &Up<Messages>) {
         self.to.write_all(&line(up)).expect("said");
     }
 
@@ -43,12 +40,22 @@ impl Node {
     }
 
     fn sees(&mut self, what: What) {
-        let client = ClientId { node: self.rank, index: 0 };
-        self.asked += u32::from(matches!(what, What::Requested { .. }));
-        let request = RequestId { client, number: self.asked };
-        let event = Event { at: Nanos(1), request, key: LockKey(1), mode: Mode::Exclusive, what };
-        self.say(&ToCoordinator::Saw(event));
+        self.say(&ToCoordinator::Saw(Event { at: Nanos(1), node: self.rank, what }));
         assert!(matches!(self.hear(), ToNode::Written(_)));
+    }
+
+    fn sends(&mut self, to: u32, number: u32) {
+        self.sees(What::Sent { to, sent: Sent { incarnation: 0, number }, bytes: 16 });
+    }
+
+    fn receives(&mut self, from: u32, number: u32) {
+        self.sees(What::Arrived { from, sent: Sent { incarnation: 0, number }, bytes: 16, intact: true });
+    }
+
+    /// What a node can do alone: it sends a message to itself, which arrives.
+    fn sends_to_itself(&mut self, number: u32) {
+        self.sends(self.rank, number);
+        self.receives(self.rank, number);
     }
 
     fn begin(&mut self) {
@@ -65,8 +72,8 @@ fn two(silence: Duration) -> (Node, Node, thread::JoinHandle<Ended>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = listener.local_addr().expect("an address");
     let coordinator = thread::spawn(move || {
-        let outcome = run::<Locks>(&listener, &terms(2, silence), &LockWork::idle(Scheme::Srsl), &|| false)
-            .expect("a run");
+        let work: MessageWork = toml::from_str("messages = 2").expect("a workload");
+        let outcome = run::<Messages>(&listener, &terms(2, silence), &work, &|| false).expect("a run");
         let held = outcome.recorder.judge(|judge| judge.checks()).iter().all(|check| check.held);
         (outcome.lost, outcome.after_loss, held, outcome.unfinished)
     });
@@ -82,15 +89,13 @@ fn rest(node: &mut Node) {
     node.say(&ToCoordinator::Rest { left: Vec::new(), counts: Counts::default() });
 }
 
-const ASKS: What = What::Requested { deadline: None };
-const GRANTED: What = What::Granted { token: None };
-
 #[test]
-fn a_run_in_which_holders_take_turns_holds() {
+fn a_run_in_which_every_message_arrives_holds() {
     let (mut a, mut b, coordinator) = two(SECOND * 5);
-    for node in [&mut a, &mut b] {
-        [ASKS, GRANTED, What::Released].into_iter().for_each(|what| node.sees(what));
-    }
+    a.sends(1, 0);
+    b.sends(0, 0);
+    a.receives(1, 0);
+    b.receives(0, 0);
     a.say(&ToCoordinator::ClientsDone);
     b.say(&ToCoordinator::ClientsDone);
     rest(&mut a);
@@ -102,15 +107,14 @@ fn a_run_in_which_holders_take_turns_holds() {
 }
 
 #[test]
-fn two_holders_at_once_are_found_out() {
+fn a_message_that_arrives_twice_is_found_out() {
     let (mut a, mut b, coordinator) = two(SECOND * 5);
-    for node in [&mut a, &mut b] {
-        [ASKS, GRANTED].into_iter().for_each(|what| node.sees(what));
-    }
-    for node in [&mut a, &mut b] {
-        node.sees(What::Released);
-        node.say(&ToCoordinator::ClientsDone);
-    }
+    a.sends(1, 0);
+    b.receives(0, 0);
+    a.sends(1, 1);
+    b.receives(0, 0);
+    a.say(&ToCoordinator::ClientsDone);
+    b.say(&ToCoordinator::ClientsDone);
     rest(&mut a);
     rest(&mut b);
     let (.., held, _) = coordinator.join().expect("no panic");
@@ -122,7 +126,7 @@ fn survivors_of_a_lost_node_come_to_the_end() {
     let (mut a, b, coordinator) = two(SECOND * 5);
     drop(b);
     thread::sleep(Duration::from_millis(200));
-    [ASKS, GRANTED, What::Released].into_iter().for_each(|what| a.sees(what));
+    a.sends_to_itself(0);
     a.say(&ToCoordinator::ClientsDone);
     rest(&mut a);
     let (lost, after, held, unfinished) = coordinator.join().expect("no panic");
@@ -130,12 +134,12 @@ fn survivors_of_a_lost_node_come_to_the_end() {
     assert!(after.went_on());
 }
 
-/// A node may count as lost only when the survivors are through: what they were granted while it was silent counts.
+/// A node may count as lost only when the survivors are through: what they were served while it was silent counts.
 #[test]
 fn survivors_that_are_quicker_than_the_time_out_have_gone_on() {
     let (mut a, b, coordinator) = two(SECOND);
     thread::sleep(HEARTBEAT + Duration::from_millis(100));
-    [ASKS, GRANTED, What::Released].into_iter().for_each(|what| a.sees(what));
+    a.sends_to_itself(0);
     a.say(&ToCoordinator::ClientsDone);
     for _ in 0..5 {
         a.say(&ToCoordinator::Alive);
@@ -148,16 +152,16 @@ fn survivors_that_are_quicker_than_the_time_out_have_gone_on() {
 }
 
 #[test]
-fn survivors_that_ask_and_are_never_granted_have_not_gone_on() {
+fn survivors_whose_messages_never_arrive_have_not_gone_on() {
     let (mut a, b, coordinator) = two(SECOND * 5);
-    [ASKS, GRANTED, What::Released].into_iter().for_each(|what| a.sees(what));
+    a.sends_to_itself(0);
     drop(b);
     thread::sleep(Duration::from_millis(200));
-    [ASKS, What::TimedOut].into_iter().for_each(|what| a.sees(what));
+    a.sends(0, 1);
     a.say(&ToCoordinator::ClientsDone);
     rest(&mut a);
     let (_, after, ..) = coordinator.join().expect("no panic");
     assert_eq!(after, AfterLoss { asked: 1, served: 0 });
     assert!(!after.went_on());
-    assert!(AfterLoss::default().went_on(), "who asked for nothing was denied nothing");
+    assert!(AfterLoss::default().went_on(), "nothing was asked, nothing was denied");
 }
