@@ -4,6 +4,7 @@ mod common;
 
 use common::{Scratch, err, out, refused, run};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use weft_protocols::locks::Scheme;
 
@@ -75,7 +76,9 @@ fn the_list_names_each_paper_and_says_what_is_repeated() {
     let list = run(&["paper", "--list", "--json"]);
     let list: Value = serde_json::from_slice(&list.stdout).expect("one JSON value and nothing else");
     let papers = list["papers"].as_array().expect("a list");
-    assert!(!papers.is_empty());
+    let names: BTreeSet<&str> = papers.iter().filter_map(|paper| paper["name"].as_str()).collect();
+    assert_eq!(names.len(), papers.len(), "each has a name of its own");
+    assert!(names.contains("ncosed"));
     let (text, help) = (run(&["paper", "--list"]), run(&["paper", "--help"]));
     for paper in papers {
         for field in ["name", "about", "title", "details"] {
