@@ -105,6 +105,12 @@ fn every_wait_of_a_system_that_says_something_says_something() {
     let mut files = Vec::new();
     sources(&root, &mut files);
     let (mut found, mut waits) = (Vec::new(), 0);
+    // A system in which no wait says anything is explored by history, as a whole.
+    let room =
+        |file: &PathBuf| file.strip_prefix(&root).ok().and_then(|name| name.iter().next().map(PathBuf::from));
+    let says = |file: &&PathBuf| fs::read_to_string(file).is_ok_and(|text| shipped(&text).contains(".at("));
+    let speaking: Vec<PathBuf> = files.iter().filter(says).filter_map(room).collect();
+    files.retain(|file| room(file).is_some_and(|room| speaking.contains(&room)));
     for file in files {
         let name = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
         let tests = name.ends_with("tests.rs") || name.contains("/world/");

@@ -16,10 +16,14 @@ bitflags::bitflags! {
         const REMOTE_READ = 1 << 2;
         /// Peers may compare-and-swap and fetch-and-add.
         const REMOTE_ATOMIC = 1 << 3;
-        /// Peers that read may meet a write half done, and know it: they check what they read, or take anything. No right, and
-        /// nothing to an adapter; a backend that watches memory reports torn reads of other regions only.
-        const TORN_READS = 1 << 8;
     }
+}
+
+impl AccessFlags {
+    /// Peers that read may meet a write half done, and know it: they check what they read, or take anything. It is no right, and
+    /// nothing to an adapter; a backend that watches memory reports torn reads of other regions only. Not among
+    /// [`AccessFlags::all`].
+    pub const TORN_READS: AccessFlags = AccessFlags::from_bits_retain(1 << 8);
 }
 
 /// A protection domain: keys and queue pairs of different domains do not mix. Clones are the same domain.

@@ -19,7 +19,7 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// Reads a segment unless it is at the version that the caller has: then no data are moved, and there is no version
-    /// (ddss.txt, 4.3: the version model).
+    /// (ddss.txt, 5.3: the version model).
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Shared data segments: memory that all nodes of a cluster share, by one-sided get and put.
 //!
 //! Source: ddss.txt, "DDSS: A Low-Overhead Distributed Data Sharing Substrate for Cluster-Based Data-Centers over Modern
-//! Interconnects" (Vaidyanathan, Narravula and Panda, 2006). A segment has a name, a size and a coherence [`Model`]; its
+//! Interconnects" (Vaidyanathan, Narravula and Panda, OSU-CISRC-1/06-TR06, 2006). A segment has a name, a size and a coherence [`Model`]; its
 //! home keeps it, and every node reads and writes it without disturbing the home's processor.
 //!
 //! ```

@@ -4,18 +4,18 @@ use crate::transport::Rank;
 use std::fmt;
 use std::str::FromStr;
 
-/// A segment's name, the same on all nodes (ddss.txt, 4.2: the application's identifier).
+/// A segment's name, the same on all nodes (ddss.txt, 5.9: what allocation is asked for).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(pub u64);
 
 impl Name {
-    /// The node that keeps the segment, among so many: round robin by name, the paper's default placement.
+    /// The node that keeps the segment, among so many: round robin by name (5.7).
     pub fn home(self, nodes: u32) -> Rank {
         Rank::from_index((self.0 % u64::from(nodes.max(1))) as u32)
     }
 }
 
-/// What a get may return while others put (ddss.txt, 4.3).
+/// What a get may return while others put (ddss.txt, 4 and 5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Model {
     /// Whatever is there, torn values too: no coordination at all.

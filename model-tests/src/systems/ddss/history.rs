@@ -119,8 +119,18 @@ impl HistoryEvent for Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} of segment {}: ", self.at(), self.request, self.segment)?;
-        match self.what {
+        write!(f, "{} {}", self.at(), Timeless(self))
+    }
+}
+
+/// An event in words, without its time.
+pub struct Timeless<'a>(pub &'a Event);
+
+impl fmt::Display for Timeless<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Event { request, segment, what, .. } = *self.0;
+        write!(f, "{request} of segment {segment}: ")?;
+        match what {
             What::Gets => f.write_str("gets"),
             What::Got { value, version: Some(version) } => write!(f, "got {value}, version {version}"),
             What::Got { value, version: None } => write!(f, "got {value}"),

@@ -1,6 +1,6 @@
-//! The promises of the coherence models (ddss.txt, 4.3).
+//! The promises of the coherence models (ddss.txt, 4 and 5.3).
 
-use super::history::{Event, Value, What};
+use super::history::{Event, Timeless, Value, What};
 use crate::history::{HistoryEvent, RequestId};
 use crate::oracle::{Oracle, Oracles, Violation};
 use std::collections::BTreeMap;
@@ -60,10 +60,13 @@ impl Latest {
         segment.complete(event.at(), version);
         let puts = matches!(event.what, What::Put { .. });
         if version < completed || (puts && version == completed) {
-            return Err(format!("{event}, but version {completed} was completed before it began"));
+            return Err(format!(
+                "{}, but version {completed} was completed before it began",
+                Timeless(event)
+            ));
         }
         match value {
-            Some(value) => segment.names(version, value).map_err(|why| format!("{event}: {why}")),
+            Some(value) => segment.names(version, value).map_err(|why| format!("{}; {why}", Timeless(event))),
             None => Ok(()),
         }
     }
@@ -75,7 +78,7 @@ impl Oracle<Event> for Latest {
     }
 
     fn promise(&self) -> &'static str {
-        "a get returns nothing that a completed put had superseded"
+        "no get returns what a completed put superseded"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
@@ -112,7 +115,7 @@ impl Oracle<Event> for Whole {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match event.what {
-            What::Got { value: Value::Torn, .. } => Err(event.to_string()),
+            What::Got { value: Value::Torn, .. } => Err(Timeless(event).to_string()),
             _ => Ok(()),
         }
     }
@@ -199,7 +202,11 @@ impl Oracles for DdssOracles {
         let violation = |open: &Event| Violation {
             oracle,
             at: now,
-            text: format!("{open} and does not return; the last fault was over {healthy} ago"),
+            text: format!(
+                "{} and does not return since {}; the last fault was over {healthy} ago",
+                Timeless(open),
+                open.at()
+            ),
         };
         self.progress.open.values().map(violation).collect()
     }
@@ -276,7 +283,7 @@ mod tests {
     fn two_values_of_one_version_a_torn_value_and_a_call_that_never_returns_are_told_apart() {
         let two = [(1, 0, What::Puts), (1, 1, What::Puts), (2, 0, put(1)), (2, 1, put(1))];
         assert_eq!(said(Model::Version, &two), ["latest value"]);
-        let torn = What::Got { value: Value::Torn, version: Some(0) };
+        let torn = What::Got { value: Value::Torn, version: Some(1) };
         assert_eq!(said(Model::Write, &[(1, 0, What::Gets), (2, 0, torn)]), ["whole values"]);
         assert_eq!(said(Model::Null, &[(1, 0, What::Gets), (2, 0, torn)]), NOTHING);
         assert_eq!(said(Model::Null, &[(1, 0, What::Puts)]), ["progress"]);

@@ -54,7 +54,7 @@ enum Way {
     /// As the service does it.
     Shipped(ddss::Model),
     /// In place, and a fetch-and-add on the version behind it; a get reads the version, then the value (a reading of
-    /// ddss.txt, 4.3: a put "updates the version" after its data).
+    /// ddss.txt, 5.3: a fetch-and-add updates the version for every put).
     InPlace,
 }
 

@@ -122,7 +122,7 @@ impl Delivery {
     /// The oracle's name, as reports have it.
     pub const NAME: &'static str = "exactly once, in order";
     /// What is promised, in a few words.
-    pub const PROMISE: &'static str = "messages arrive in order, each once, and none is lost without a word";
+    pub const PROMISE: &'static str = "in order, each once, none lost without a word";
 
     /// The violation of a promise between two nodes.
     pub fn violation(now: Nanos, from: u32, to: u32, text: &str) -> Violation {
