@@ -38,7 +38,7 @@ pub trait AnyModel {
     /// The world is not deterministic, or cannot do what the options ask for.
     fn explore(&mut self, options: &Options, watch: Watch<'_>) -> Result<Report, ExploreError>;
 
-    /// Explores what follows on one of its initial configurations; see [`explore_part()`].
+    /// Explores what follows on one of its initial configurations.
     ///
     /// # Errors
     ///
