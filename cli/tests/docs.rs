@@ -28,23 +28,47 @@ fn the_scenarios_in_the_documentation_are_scenarios() {
     }
 }
 
+/// The fields that a section knows.
+fn fields(section: &str) -> Vec<String> {
+    let text = format!("{section}\nno_such_field = 1\n");
+    match weft_check::parse(&text) {
+        Err(ScenarioError::UnknownField { known, .. }) if !known.is_empty() => known,
+        _ => panic!("{section}: an unknown field is not told as one"),
+    }
+}
+
 #[test]
 fn the_reference_names_every_field() {
     let reference = page("docs/scenario.md");
-    let sections = ["", "[cluster]", "[transport]", "[run]", "[[faults]]"].map(str::to_string);
-    let workload = |kind| format!("[cluster]\nnodes = 1\n[workload]\nkind = \"{kind}\"");
-    let workloads = systems::all().iter().map(|system| workload(system.kind()));
-    for section in sections.into_iter().chain(workloads) {
-        let text = format!("{section}\nno_such_field = 1\n");
-        let Err(ScenarioError::UnknownField { known, .. }) = weft_check::parse(&text) else {
-            panic!("{section}: an unknown field is not told as one");
-        };
-        assert!(!known.is_empty());
-        for field in known {
+    for section in ["", "[cluster]", "[transport]", "[run]", "[[faults]]"] {
+        for field in fields(section) {
             assert!(
                 reference.contains(&format!("`{field}`")),
                 "{section} {field} is not in docs/scenario.md"
             );
+        }
+    }
+}
+
+/// What pages of `docs/` say of a kind of workload: what stands under the heading of its name.
+fn of_kind(kind: &str) -> String {
+    let entries = fs::read_dir(root().join("docs")).expect("there are pages");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let pages = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let texts = pages.map(|path| fs::read_to_string(path).expect("a page"));
+    let heading = format!("# `kind = \"{kind}\"`\n");
+    let below = |text: String| Some(text.split_once(&heading)?.1.split("\n#").next()?.to_owned());
+    texts.filter_map(below).collect()
+}
+
+/// A system's fields stand in the reference, or in a page of the system's own.
+#[test]
+fn every_field_of_every_system_is_documented() {
+    for system in systems::all() {
+        let (kind, text) = (system.kind(), of_kind(system.kind()));
+        let known = fields(&format!("[cluster]\nnodes = 1\n[workload]\nkind = \"{kind}\""));
+        for field in known.iter().filter(|field| *field != "kind") {
+            assert!(text.contains(&format!("`{field}`")), "{field} is in no page under `kind = \"{kind}\"`");
         }
     }
 }

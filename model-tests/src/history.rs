@@ -68,3 +68,27 @@ pub enum Stage {
     /// Something else.
     Other,
 }
+
+/// A time as events carry it from machine to machine, a number of nanoseconds: `#[serde(with = "nanos")]`.
+pub mod nanos {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use weft_verbs::Nanos;
+
+    /// Writes it.
+    ///
+    /// # Errors
+    ///
+    /// The writer's.
+    pub fn serialize<S: Serializer>(time: &Nanos, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(time.0)
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// It is no number.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
+        u64::deserialize(from).map(Nanos)
+    }
+}

@@ -14,6 +14,7 @@
 
 pub mod bench;
 mod by_hand;
+pub mod calls;
 pub mod explore;
 pub mod fields;
 pub mod fuzz;

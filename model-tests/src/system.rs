@@ -11,8 +11,8 @@ use crate::metrics::Metrics;
 use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
 use crate::record::{Meter, Record};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::ops::AddAssign;
 use std::rc::Rc;
@@ -77,6 +77,14 @@ pub struct Measured<'a, S: System + ?Sized> {
     pub mesh: MeshCounts,
     /// From the first event of the history to the last.
     pub busy: Nanos,
+}
+
+/// The counts of a system that counts nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uncounted;
+
+impl AddAssign for Uncounted {
+    fn add_assign(&mut self, _: Uncounted) {}
 }
 
 /// A system that can be run, judged and measured on either backend.
@@ -196,14 +204,24 @@ pub trait System: 'static {
         record: &R,
     ) -> impl Future<Output = ()>;
 
-    /// What a service has counted so far.
-    fn counts<V: Verbs>(service: &Self::Service<V>) -> Self::Counts;
+    /// What a service has counted so far; nothing, unless the system says so.
+    fn counts<V: Verbs>(service: &Self::Service<V>) -> Self::Counts {
+        let _ = service;
+        Self::Counts::default()
+    }
 
-    /// The messages that a service had to drop, among what it counted.
-    fn conduct(counts: &Self::Counts) -> Conduct;
+    /// The messages that a service had to drop, among what it counted; none, unless the system says so.
+    fn conduct(counts: &Self::Counts) -> Conduct {
+        let _ = counts;
+        Conduct::default()
+    }
 
-    /// What a service keeps although nobody asks for anything, by name. Asked only while no operation is in flight.
-    fn leftovers<V: Verbs>(service: &Self::Service<V>) -> Vec<(&'static str, u64)>;
+    /// What a service keeps although nobody asks for anything, by name; nothing beyond what the transport keeps, unless the
+    /// system says so. Asked only while no operation is in flight.
+    fn leftovers<V: Verbs>(service: &Self::Service<V>) -> Vec<(&'static str, u64)> {
+        let _ = service;
+        Vec::new()
+    }
 
     /// Its worlds, for `weft check`.
     fn worlds() -> Vec<Entry> {

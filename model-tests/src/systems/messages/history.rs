@@ -1,6 +1,6 @@
 //! What nodes see of messages.
 
-use crate::history::{HistoryEvent, Stage};
+use crate::history::{HistoryEvent, Stage, nanos};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use weft_verbs::Nanos;
@@ -102,19 +102,5 @@ impl fmt::Display for Event {
             }
             What::Restarted => f.write_str("restarts"),
         }
-    }
-}
-
-/// A time as a number of nanoseconds.
-mod nanos {
-    use serde::{Deserialize, Deserializer, Serializer};
-    use weft_verbs::Nanos;
-
-    pub fn serialize<S: Serializer>(time: &Nanos, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(time.0)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
-        u64::deserialize(from).map(Nanos)
     }
 }

@@ -155,11 +155,6 @@ impl System for Messages {
         Conduct { out_of_turn: 0, malformed: counts.malformed }
     }
 
-    /// Nothing beyond what the transport keeps.
-    fn leftovers<V: Verbs>(_: &MessageService<V>) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-
     fn worlds() -> Vec<Entry> {
         worlds::worlds()
     }
