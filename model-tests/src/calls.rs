@@ -236,10 +236,10 @@ mod tests {
         ] {
             oracles.observe(&call, &mut |violation| said.push(violation.to_string()));
         }
-        assert_eq!(said, ["echo: at 2ns: n1/c0 gets 8 for 7"]);
+        assert_eq!(said, ["echo: at 2 ns: n1/c0 gets 8 for 7"]);
         assert_eq!((oracles.ended(), oracles.unended()), (2, 1));
         let late: Vec<String> = oracles.finish(Nanos(9), Nanos(4)).iter().map(ToString::to_string).collect();
-        assert_eq!(late, ["progress: at 9ns: n1/c0#2 waits since 5ns; the last fault was over 4ns ago"]);
+        assert_eq!(late, ["progress: at 9 ns: n1/c0#2 waits since 5 ns; the last fault was over 4 ns ago"]);
     }
 
     #[test]
