@@ -15,7 +15,7 @@ Examples:
   What there is to check
     weft check --list
   A world of another size
-    weft check ncosed --set modes=xs,s
+    weft check messages --set nodes=3
   A bug that was planted: found, made short, and saved
     weft check toy-mcs-links-first
   A world with up to one fault of any kind at any point, for at most ten minutes
@@ -120,7 +120,7 @@ pub struct CheckArgs {
 /// `weft fuzz`.
 #[derive(Debug, Args)]
 pub struct FuzzArgs {
-    /// A world of `weft check --list`, or swarm-16, swarm-16-srsl, swarm-16-dqnl, swarm-16-ncosed
+    /// A world of `weft check --list`, or a swarm: swarm-16, swarm-16-KIND of a system, swarm-16-VARIANT
     pub world: String,
     /// Run each seed from A up to, not including, B [default: 0..1000]
     #[arg(long, value_name = "A..B", conflicts_with = "seconds")]
