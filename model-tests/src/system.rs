@@ -5,7 +5,7 @@
 
 use crate::MeshCounts;
 use crate::explore::Entry;
-use crate::fields::{Dice, Rule};
+use crate::fields::{Dice, Rule, Span};
 use crate::history::{ClientId, HistoryEvent, RequestId};
 use crate::metrics::Metrics;
 use crate::oracle::{Conduct, Oracles};
@@ -60,6 +60,18 @@ pub struct Amount {
     pub clients: u32,
     /// How many requests each of them makes.
     pub until: Until,
+}
+
+impl Amount {
+    /// The work of so many clients, each of which makes a number of requests or goes on for a span of time. Scenarios are checked
+    /// to say one of the two ([`requests_or_duration`](crate::fields::requests_or_duration)).
+    pub fn of(clients: u32, requests: Option<u32>, duration: Option<Span>) -> Amount {
+        let until = match duration {
+            Some(duration) => Until::Time(duration.nanos()),
+            None => Until::Requests(requests.unwrap_or(0)),
+        };
+        Amount { clients, until }
+    }
 }
 
 /// What a run's figures are made of.

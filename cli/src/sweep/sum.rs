@@ -23,7 +23,7 @@ const MOST_LISTED: usize = 20;
 pub struct Sum {
     title: String,
     system: &'static str,
-    #[serde(flatten, serialize_with = "named")]
+    #[serde(flatten, serialize_with = "weft_check::run::named")]
     variant: Option<(&'static str, String)>,
     nodes: u32,
     profile: String,
@@ -86,11 +86,6 @@ impl Tables {
             }
         }
     }
-}
-
-/// What varies as a field of its own name.
-fn named<S: serde::Serializer>(variant: &Option<(&'static str, String)>, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_map(variant.iter().map(|(name, value)| (name, value)))
 }
 
 #[derive(Debug, Default, Serialize)]

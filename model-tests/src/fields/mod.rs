@@ -8,5 +8,5 @@ mod units;
 
 pub use dice::Dice;
 pub(crate) use rules::LONGEST;
-pub use rules::{Broken, Rule, Step, between, broken, count, in_section, positive};
+pub use rules::{Broken, Rule, Step, between, broken, count, in_section, positive, requests_or_duration};
 pub use units::{Rate, Share, Span, Spread};

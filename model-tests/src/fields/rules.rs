@@ -48,6 +48,22 @@ pub fn positive(path: Vec<Step>, span: Span) -> Rule {
     broken(path, "longer than nothing and at most a day of virtual time".into())
 }
 
+/// The most requests of one client: a run's history is kept in memory.
+const MOST_REQUESTS: u32 = 10_000_000;
+
+/// A workload says how many requests each client makes, in the field `name`, or for how long it goes on; one of the two.
+pub fn requests_or_duration(name: &str, requests: Option<u32>, duration: Option<Span>) -> Rule {
+    let at = |field| in_section("workload", field);
+    match (requests, duration) {
+        (None, None) => broken(at(name), format!("give {name} (per client) or duration (in virtual time)")),
+        (Some(_), Some(_)) => broken(at("duration"), format!("{name} is given too; give one of the two")),
+        (Some(requests), None) => {
+            count(at(name), requests, MOST_REQUESTS, &format!("give the {name} of one client"))
+        }
+        (None, Some(duration)) => positive(at("duration"), duration),
+    }
+}
+
 /// A broken rule.
 pub fn broken(path: Vec<Step>, problem: String) -> Rule {
     Err(Broken { path, problem })

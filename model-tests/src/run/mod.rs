@@ -17,7 +17,7 @@ mod summary;
 mod world;
 
 pub use client::{client, rest};
-pub use report::{FaultCount, Report, Verdict};
+pub use report::{FaultCount, Report, Verdict, named};
 pub use world::{Machine, World, mesh_config};
 
 use crate::scenario::Scenario;

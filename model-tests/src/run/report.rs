@@ -91,6 +91,9 @@ impl std::ops::AddAssign for FaultCount {
 }
 
 /// What varies as a field of its own name.
-fn named<S: serde::Serializer>(variant: &Option<(&'static str, String)>, to: S) -> Result<S::Ok, S::Error> {
+pub fn named<S: serde::Serializer>(
+    variant: &Option<(&'static str, String)>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     to.collect_map(variant.iter().map(|(name, value)| (name, value)))
 }

@@ -1,8 +1,8 @@
 //! What `[workload]` may say of shared segments, and what clients ask for.
 
-use crate::fields::{Dice, Rule, Share, Span, Spread, broken, count, draw, in_section, positive};
+use crate::fields::{Dice, Rule, Share, Span, Spread, broken, count, draw, in_section, requests_or_duration};
 use crate::history::ClientId;
-use crate::system::{Amount, Until};
+use crate::system::Amount;
 use serde::{Deserialize, Serialize};
 use weft_protocols::ddss::{Model, Name};
 use weft_sim::choice::Rng;
@@ -103,11 +103,7 @@ impl DdssWork {
 
     /// How much work there is.
     pub fn amount(&self) -> Amount {
-        let until = match (self.requests, self.duration) {
-            (_, Some(duration)) => Until::Time(duration.nanos()),
-            (requests, None) => Until::Requests(requests.unwrap_or(0)),
-        };
-        Amount { clients: self.clients, until }
+        Amount::of(self.clients, self.requests, self.duration)
     }
 
     /// Checks what the types of the fields cannot express.
@@ -122,17 +118,7 @@ impl DdssWork {
         if !(16..=1 << 20).contains(&self.bytes) {
             return broken(at("bytes"), "from 16 to 1048576: a value says who put it".into());
         }
-        match (self.requests, self.duration) {
-            (None, None) => {
-                let advice = "give requests (per client) or duration (in virtual time)";
-                broken(at("requests"), advice.into())
-            }
-            (Some(_), Some(_)) => broken(at("duration"), "requests is given too; give one of the two".into()),
-            (Some(requests), None) => {
-                count(at("requests"), requests, 10_000_000, "give the requests of one client")
-            }
-            (None, Some(duration)) => positive(at("duration"), duration),
-        }
+        requests_or_duration("requests", self.requests, self.duration)
     }
 }
 

@@ -1,8 +1,8 @@
 //! What `[workload]` may say of messages, and what clients send.
 
-use crate::fields::{Dice, Rule, Span, Spread, broken, count, draw, in_section, positive};
+use crate::fields::{Dice, Rule, Span, Spread, broken, count, draw, in_section, requests_or_duration};
 use crate::history::ClientId;
-use crate::system::{Amount, Until};
+use crate::system::Amount;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 use weft_sim::choice::Rng;
@@ -141,11 +141,7 @@ impl MessageWork {
 
     /// How much work there is.
     pub fn amount(&self) -> Amount {
-        let until = match (self.messages, self.duration) {
-            (_, Some(duration)) => Until::Time(duration.nanos()),
-            (messages, None) => Until::Requests(messages.unwrap_or(0)),
-        };
-        Amount { clients: self.clients, until }
+        Amount::of(self.clients, self.messages, self.duration)
     }
 
     /// Checks what the types of the fields cannot express.
@@ -163,21 +159,7 @@ impl MessageWork {
         if min > max || min < SHORTEST || max > LONGEST {
             return broken(at("bytes"), format!("from {SHORTEST} to {LONGEST}, min not above max"));
         }
-        match (self.messages, self.duration) {
-            (None, None) => {
-                return broken(
-                    at("messages"),
-                    "give messages (per client) or duration (in virtual time)".into(),
-                );
-            }
-            (Some(_), Some(_)) => {
-                return broken(at("duration"), "messages is given too; give one of the two".into());
-            }
-            (Some(messages), None) => {
-                count(at("messages"), messages, 10_000_000, "give the messages of one client")?;
-            }
-            (None, Some(duration)) => positive(at("duration"), duration)?,
-        }
+        requests_or_duration("messages", self.messages, self.duration)?;
         count(at("burst"), self.burst, 100_000, "give the messages of one burst")
     }
 }

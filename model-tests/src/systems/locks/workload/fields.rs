@@ -1,7 +1,9 @@
 //! What `[workload]` may say of a lock service: every field with its unit, its default and where the default comes from.
 
-use crate::fields::{Rule, Share, Span, Spread, between, broken, count, in_section, positive};
-use crate::system::{Amount, Until};
+use crate::fields::{
+    Rule, Share, Span, Spread, between, broken, count, in_section, positive, requests_or_duration,
+};
+use crate::system::Amount;
 use serde::{Deserialize, Serialize};
 use weft_protocols::locks::{LockConfig, Scheme};
 use weft_verbs::Nanos;
@@ -91,8 +93,6 @@ pub enum Keys {
 const MOST_CLIENTS: u32 = 1024;
 /// The most locks: their popularity is a table in memory.
 const MOST_LOCKS: u32 = 1_000_000;
-/// The most requests of one client: a run's history is kept in memory.
-const MOST_REQUESTS: u32 = 10_000_000;
 /// The steepest Zipf skew; beyond it all requests ask for one lock, and `keys = "single"` says so.
 const STEEPEST_ZIPF: f64 = 5.0;
 
@@ -120,11 +120,7 @@ impl LockWork {
 
     /// How much work there is.
     pub fn amount(&self) -> Amount {
-        let until = match (self.requests, self.duration) {
-            (_, Some(duration)) => Until::Time(duration.nanos()),
-            (requests, None) => Until::Requests(requests.unwrap_or(0)),
-        };
-        Amount { clients: self.clients, until }
+        Amount::of(self.clients, self.requests, self.duration)
     }
 
     /// The lock service's settings on so many nodes.
@@ -152,21 +148,7 @@ impl LockWork {
                 format!("a Zipf skew is from 0 (uniform) to {STEEPEST_ZIPF}; 0.99 is usual"),
             );
         }
-        match (self.requests, self.duration) {
-            (None, None) => {
-                return broken(
-                    at("requests"),
-                    "give requests (per client) or duration (in virtual time)".into(),
-                );
-            }
-            (Some(_), Some(_)) => {
-                return broken(at("duration"), "requests is given too; give one of the two".into());
-            }
-            (Some(requests), None) => {
-                count(at("requests"), requests, MOST_REQUESTS, "give the requests of one client")?;
-            }
-            (None, Some(duration)) => positive(at("duration"), duration)?,
-        }
+        requests_or_duration("requests", self.requests, self.duration)?;
         if let Some(deadline) = self.deadline {
             positive(at("deadline"), deadline)?;
         }
