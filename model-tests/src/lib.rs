@@ -79,10 +79,10 @@ pub fn fuzz_targets() -> Vec<(&'static str, fuzz::Body)> {
     fuzz::TARGETS.into_iter().chain(systems).collect()
 }
 
-/// The README's examples are compiled and run with the documentation's.
+/// The guide's examples are compiled and run with the documentation's.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-pub struct Readme;
+#[doc = include_str!("../../docs/guide.md")]
+pub struct Guide;
 
 /// The examples of the explorer's page, too.
 #[cfg(doctest)]
