@@ -52,8 +52,8 @@ pub enum Way {
 /// What a rule does to a frame that it strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Counts it.
-    Count,
+    /// Lets it pass; it is counted, as all that is struck.
+    Pass,
     /// Loses it.
     Drop,
     /// Delivers it twice.
@@ -122,7 +122,7 @@ impl fmt::Display for Request {
                 let named = |class| CLASSES.iter().find(|(c, _)| *c == class).map(|(_, name)| *name);
                 let class = rule.class.and_then(named).unwrap_or("wire");
                 let (act, nanos) = match rule.act {
-                    Act::Count => ("count", 0),
+                    Act::Pass => ("pass", 0),
                     Act::Drop => ("drop", 0),
                     Act::Duplicate => ("duplicate", 0),
                     Act::Delay(nanos) => ("delay", nanos),
@@ -186,7 +186,7 @@ fn rule(words: &mut Words<'_>) -> Result<Rule, String> {
     let (ppm, seed) = (words.number()?, words.number()?);
     let (act, nanos) = (words.word()?, words.number()?);
     let act = match act {
-        "count" => Act::Count,
+        "pass" => Act::Pass,
         "drop" => Act::Drop,
         "duplicate" => Act::Duplicate,
         "delay" => Act::Delay(nanos),
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn requests_survive_the_line() {
-        let acts = [Act::Count, Act::Drop, Act::Duplicate, Act::Delay(7), Act::DelayUpTo(u64::MAX)];
+        let acts = [Act::Pass, Act::Drop, Act::Duplicate, Act::Delay(7), Act::DelayUpTo(u64::MAX)];
         let mut requests = vec![
             Request::Remove(3),
             Request::Clear,

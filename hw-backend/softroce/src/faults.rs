@@ -101,7 +101,7 @@ fn fits(rule: &Rule, from: Nic, to: Nic, class: Option<Class>) -> bool {
 
 fn verdict(act: Act, draws: &mut SplitMix) -> Verdict {
     match act {
-        Act::Count => Verdict::Pass,
+        Act::Pass => Verdict::Pass,
         Act::Drop => Verdict::Drop,
         Act::Duplicate => Verdict::Duplicate,
         Act::Delay(nanos) => Verdict::Delay(Duration::from_nanos(nanos)),
@@ -174,14 +174,14 @@ mod tests {
     #[test]
     fn any_packet_is_not_the_connection_managers_and_atomics_are_requests() {
         let mut rules = Rules::default();
-        let any = rules.push(Rule { class: Some(Class::Any), ..rule(Act::Count) });
+        let any = rules.push(Rule { class: Some(Class::Any), ..rule(Act::Pass) });
         rules.judge(0, 1, Some(Class::Cm));
         rules.judge(0, 1, None);
         assert_eq!(rules.struck(any), 0);
         rules.judge(0, 1, Some(Class::Rnr));
         assert_eq!(rules.struck(any), 1);
         rules.clear();
-        let requests = rules.push(Rule { class: Some(Class::Request), ..rule(Act::Count) });
+        let requests = rules.push(Rule { class: Some(Class::Request), ..rule(Act::Pass) });
         rules.judge(0, 1, Some(Class::AtomicRequest));
         assert_eq!(rules.struck(requests), 1);
     }

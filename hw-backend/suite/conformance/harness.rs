@@ -225,12 +225,12 @@ fn class_of(class: PacketClass) -> Option<Class> {
 
 fn act_of(act: Act) -> Option<Do> {
     Some(match act {
-        Act::Count => Do::Count,
+        Act::Pass => Do::Pass,
         Act::Drop => Do::Drop,
         Act::Duplicate => Do::Duplicate,
         Act::Delay(late) => Do::Delay(late.0),
         // The hub forges no packets.
-        Act::Mangle => return None,
+        Act::Shorten => return None,
     })
 }
 

@@ -113,6 +113,9 @@ impl Source {
             FaultKind::PortDown => Fault::PortDown { node, port: PORT, lasts },
             FaultKind::LoseCompletion => Fault::LoseCompletion { node, lasts },
             FaultKind::SlowNode => Fault::SlowNode { node, percent: spec.percent.unwrap_or(100), lasts },
+            FaultKind::Crash | FaultKind::Drop | FaultKind::RequesterGaveUp => {
+                unreachable!("the scenario was checked")
+            }
         })
     }
 
@@ -141,22 +144,13 @@ impl Source {
     }
 }
 
-/// The scenario's word for a fault of the fabric.
+/// The kind under which a report counts a fault of the fabric: a crash and the restart after it are one restart.
 pub(super) fn kind(fault: &Fault) -> Option<FaultKind> {
-    Some(match fault {
-        Fault::Cut { .. } => FaultKind::Cut,
-        Fault::Flap { .. } => FaultKind::Flap,
-        Fault::Loss { .. } => FaultKind::Loss,
-        Fault::Delay { .. } => FaultKind::Delay,
-        Fault::Duplicate { .. } => FaultKind::Duplicate,
-        Fault::Corrupt { .. } => FaultKind::Corrupt,
-        Fault::PortDown { .. } => FaultKind::PortDown,
-        Fault::LoseCompletion { .. } => FaultKind::LoseCompletion,
-        Fault::SlowNode { .. } => FaultKind::SlowNode,
-        Fault::Crash { .. } => FaultKind::Restart,
-        // The second half of one that crashed.
-        Fault::Restart { .. } => return None,
-    })
+    match fault.kind() {
+        FaultKind::Crash => Some(FaultKind::Restart),
+        FaultKind::Restart => None,
+        kind => Some(kind),
+    }
 }
 
 #[cfg(test)]

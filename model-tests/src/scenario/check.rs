@@ -2,6 +2,7 @@
 
 use super::schema::*;
 use crate::fields::{LONGEST, Rule, Step, between, broken, count, in_section, positive};
+use weft_sim::fault::FaultKind;
 use weft_sim::profile::Profile;
 
 /// The most machines: what one switch's tables are sized for, and eight bits more than any paper used.
@@ -59,9 +60,10 @@ fn run(run: &Run) -> Rule {
     positive(in_section("run", "settle"), run.settle)
 }
 
-/// Which fields a kind of fault takes besides `kind`, `at` and `rate`; those before the bar are required.
-fn fields_of(kind: FaultKind) -> (&'static [&'static str], &'static [&'static str]) {
-    match kind {
+/// Which fields a kind of fault takes besides `kind`, `at` and `rate`: those that it requires, and the others. `None` for a
+/// kind that no scenario has.
+fn fields_of(kind: FaultKind) -> Option<(&'static [&'static str], &'static [&'static str])> {
+    Some(match kind {
         FaultKind::Cut => (&[], &["node", "between", "way", "lasts"]),
         FaultKind::Flap => (&["down", "up", "times"], &["node", "between"]),
         FaultKind::Loss | FaultKind::Duplicate | FaultKind::Corrupt => {
@@ -72,13 +74,16 @@ fn fields_of(kind: FaultKind) -> (&'static [&'static str], &'static [&'static st
         FaultKind::Restart => (&["lasts"], &["node"]),
         FaultKind::LoseCompletion => (&["lasts"], &["node"]),
         FaultKind::SlowNode => (&["percent"], &["node", "lasts"]),
-    }
+        FaultKind::Crash | FaultKind::Drop | FaultKind::RequesterGaveUp => return None,
+    })
 }
 
 fn fault(index: usize, spec: &FaultSpec, cluster: &Cluster) -> Rule {
     let at = |field: &str| vec![Step::Field("faults".into()), Step::Item(index), Step::Field(field.into())];
     let given = given(spec);
-    let (required, optional) = fields_of(spec.kind);
+    let Some((required, optional)) = fields_of(spec.kind) else {
+        return broken(at("kind"), "no scenario has faults of this kind".into());
+    };
     let takes = || [required, optional].concat().join(", ");
     if let Some(odd) = given.iter().find(|field| !required.contains(field) && !optional.contains(field)) {
         return broken(at(odd), format!("means nothing for this kind, which takes at or rate, {}", takes()));

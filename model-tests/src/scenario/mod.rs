@@ -17,11 +17,12 @@ pub use crate::fields::{Rate, Share, Span, Spread};
 pub use error::{Place, ScenarioError};
 pub use overrides::Override;
 pub use schema::{
-    Cluster, Connect, FaultKind, FaultSpec, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle,
+    Cluster, Connect, FAULT_KINDS, FaultSpec, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle,
     WaySpec,
 };
 pub use swarm::swarm;
 pub(crate) use swarm::{seeded as seeded_swarm, some_nodes};
+pub use weft_sim::fault::FaultKind;
 pub use workload::{Kind, Workload};
 
 #[cfg(test)]

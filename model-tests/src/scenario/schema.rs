@@ -2,8 +2,9 @@
 
 use super::workload::Workload;
 use crate::fields::{Rate, Share, Span, Spread};
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize};
+use weft_sim::fault::FaultKind;
 use weft_verbs::{Nanos, Wait};
 
 /// A whole scenario: a cluster, what its users do, what goes wrong, and for how long.
@@ -165,7 +166,8 @@ pub struct Transport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultSpec {
-    /// What goes wrong.
+    /// What goes wrong: one of [`FAULT_KINDS`].
+    #[serde(deserialize_with = "fault_kind")]
     pub kind: FaultKind,
     /// When it strikes, in virtual time from the start. Give this or `rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -212,66 +214,35 @@ pub struct FaultSpec {
     pub percent: Option<u32>,
 }
 
-/// What can go wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultKind {
-    /// A link carries nothing; nobody is told.
-    Cut,
-    /// A link is cut and healed several times.
-    Flap,
-    /// A share of a link's packets is lost.
-    Loss,
-    /// Packets of a link are late.
-    Delay,
-    /// A share of a link's packets arrives twice.
-    Duplicate,
-    /// A share of a link's packets arrives damaged, and is dropped by the receiver's checksum.
-    Corrupt,
-    /// An adapter's port goes down, and the adapter says so.
-    PortDown,
-    /// A request is executed by its responder, but the answer and all that follows it is lost: the initiator
-    /// cannot know that it was executed.
-    LoseCompletion,
-    /// A machine's processor is slow.
-    SlowNode,
-    /// A machine crashes and is there again, empty: what ran on it starts anew. Only where the system says what is promised
-    /// then.
-    Restart,
-}
+/// The kinds of faults that a scenario can have. The others are the explorer's, which has faults strike single events, and a
+/// crash for good, of which no system promises anything yet.
+pub const FAULT_KINDS: [FaultKind; 10] = [
+    FaultKind::Cut,
+    FaultKind::Flap,
+    FaultKind::Loss,
+    FaultKind::Delay,
+    FaultKind::Duplicate,
+    FaultKind::Corrupt,
+    FaultKind::PortDown,
+    FaultKind::LoseCompletion,
+    FaultKind::SlowNode,
+    FaultKind::Restart,
+];
 
-impl std::fmt::Display for FaultKind {
-    /// The name by which a scenario calls it.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            FaultKind::Cut => "cut",
-            FaultKind::Flap => "flap",
-            FaultKind::Loss => "loss",
-            FaultKind::Delay => "delay",
-            FaultKind::Duplicate => "duplicate",
-            FaultKind::Corrupt => "corrupt",
-            FaultKind::PortDown => "port-down",
-            FaultKind::LoseCompletion => "lose-completion",
-            FaultKind::SlowNode => "slow-node",
-            FaultKind::Restart => "restart",
-        })
-    }
-}
-
-impl FaultKind {
-    /// Every kind.
-    pub const ALL: [FaultKind; 10] = [
-        FaultKind::Cut,
-        FaultKind::Flap,
-        FaultKind::Loss,
-        FaultKind::Delay,
-        FaultKind::Duplicate,
-        FaultKind::Corrupt,
-        FaultKind::PortDown,
-        FaultKind::LoseCompletion,
-        FaultKind::SlowNode,
-        FaultKind::Restart,
-    ];
+/// Reads a kind of [`FAULT_KINDS`] by its name.
+fn fault_kind<'de, D: Deserializer<'de>>(from: D) -> Result<FaultKind, D::Error> {
+    const NAMES: [&str; FAULT_KINDS.len()] = {
+        let mut names = [""; FAULT_KINDS.len()];
+        let mut next = 0;
+        while next < names.len() {
+            names[next] = FAULT_KINDS[next].name();
+            next += 1;
+        }
+        names
+    };
+    let name = String::deserialize(from)?;
+    let known = FAULT_KINDS.into_iter().find(|kind| kind.name() == name);
+    known.ok_or_else(|| D::Error::unknown_variant(&name, &NAMES))
 }
 
 impl FaultSpec {

@@ -9,6 +9,7 @@ use super::schema::*;
 use crate::fields::{Dice, Rate, Share, Span, Spread};
 use crate::system::System;
 use weft_sim::choice::Seeded;
+use weft_sim::fault::FaultKind;
 use weft_verbs::Nanos;
 
 /// How many nodes a drawn cluster has, if nobody says.
@@ -68,7 +69,7 @@ fn faults(dice: &mut Dice<'_>, nodes: u32, restarts: bool) -> Vec<FaultSpec> {
     if dice.one_in(10) {
         return Vec::new();
     }
-    let kinds = FaultKind::ALL.into_iter().filter(|kind| *kind != FaultKind::Restart || restarts);
+    let kinds = FAULT_KINDS.into_iter().filter(|kind| *kind != FaultKind::Restart || restarts);
     let kinds = kinds.filter(|_| dice.below(2) == 0).collect::<Vec<_>>();
     kinds.into_iter().map(|kind| fault(dice, kind, nodes)).collect()
 }
@@ -98,7 +99,8 @@ fn fault(dice: &mut Dice<'_>, kind: FaultKind, nodes: u32) -> FaultSpec {
         FaultKind::Loss | FaultKind::Duplicate | FaultKind::Corrupt => {
             spec.share = Share::new(dice.among(&[0.01, 0.1, 0.5]));
         }
-        FaultKind::Cut | FaultKind::PortDown | FaultKind::LoseCompletion | FaultKind::Restart => {}
+        // These need nothing else.
+        _ => {}
     }
     if kind != FaultKind::Flap {
         spec.lasts = Some(lasts);

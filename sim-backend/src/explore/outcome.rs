@@ -1,5 +1,6 @@
 //! How an event can end.
 
+use crate::fault::FaultKind;
 use std::fmt;
 
 /// How an event ends: as it should, or with a fault.
@@ -58,18 +59,26 @@ impl Outcome {
         !matches!(self, Outcome::Done)
     }
 
-    /// The name, as users write it.
+    /// What went wrong; `None` if nothing did.
+    pub const fn fault(self) -> Option<FaultKind> {
+        Some(match self {
+            Outcome::Done => return None,
+            Outcome::Drop => FaultKind::Drop,
+            Outcome::Delay => FaultKind::Delay,
+            Outcome::LoseCompletion => FaultKind::LoseCompletion,
+            Outcome::RequesterGaveUp => FaultKind::RequesterGaveUp,
+            Outcome::Cut => FaultKind::Cut,
+            Outcome::PortDown => FaultKind::PortDown,
+            Outcome::Crash => FaultKind::Crash,
+            Outcome::Restart => FaultKind::Restart,
+        })
+    }
+
+    /// The name, as users write it: that of the fault's kind, or `done`.
     pub const fn name(self) -> &'static str {
-        match self {
-            Outcome::Done => "done",
-            Outcome::Drop => "drop",
-            Outcome::Delay => "delay",
-            Outcome::LoseCompletion => "lose-completion",
-            Outcome::RequesterGaveUp => "requester-gave-up",
-            Outcome::Cut => "cut",
-            Outcome::PortDown => "port-down",
-            Outcome::Crash => "crash",
-            Outcome::Restart => "restart",
+        match self.fault() {
+            Some(kind) => kind.name(),
+            None => "done",
         }
     }
 

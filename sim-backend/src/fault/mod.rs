@@ -27,9 +27,11 @@
 //! - A processor that executes its own instructions out of order. (That it sees late what its adapter wrote is no fault,
 //!   but [`Config::visibility`](crate::Config::visibility).)
 
+mod kind;
 mod plan;
 mod rules;
 
+pub use kind::FaultKind;
 pub use plan::{Effect, FaultId, FaultRecord, FaultState, Faults};
 pub use rules::{Rule, RuleId, Rules};
 
@@ -436,20 +438,20 @@ impl Fault {
         }
     }
 
-    /// Its kind, as scenarios and reports call it.
-    pub const fn name(&self) -> &'static str {
+    /// Its kind.
+    pub const fn kind(&self) -> FaultKind {
         match self {
-            Fault::Cut { .. } => "cut",
-            Fault::Flap { .. } => "flap",
-            Fault::Loss { .. } => "loss",
-            Fault::Duplicate { .. } => "duplicate",
-            Fault::Corrupt { .. } => "corrupt",
-            Fault::Delay { .. } => "delay",
-            Fault::PortDown { .. } => "port-down",
-            Fault::LoseCompletion { .. } => "lose-completion",
-            Fault::SlowNode { .. } => "slow-node",
-            Fault::Crash { .. } => "crash",
-            Fault::Restart { .. } => "restart",
+            Fault::Cut { .. } => FaultKind::Cut,
+            Fault::Flap { .. } => FaultKind::Flap,
+            Fault::Loss { .. } => FaultKind::Loss,
+            Fault::Duplicate { .. } => FaultKind::Duplicate,
+            Fault::Corrupt { .. } => FaultKind::Corrupt,
+            Fault::Delay { .. } => FaultKind::Delay,
+            Fault::PortDown { .. } => FaultKind::PortDown,
+            Fault::LoseCompletion { .. } => FaultKind::LoseCompletion,
+            Fault::SlowNode { .. } => FaultKind::SlowNode,
+            Fault::Crash { .. } => FaultKind::Crash,
+            Fault::Restart { .. } => FaultKind::Restart,
         }
     }
 }
@@ -466,7 +468,7 @@ impl fmt::Display for Link {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())?;
+        f.write_str(self.kind().name())?;
         if let Some(link) = self.link() {
             write!(f, " {link}")?;
         }

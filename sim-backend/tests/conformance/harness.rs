@@ -216,11 +216,11 @@ impl Harness for SimHarness {
 fn strike(from: usize, to: usize, class: PacketClass, skip: u64, count: u64, act: Act) -> Option<Vec<Rule>> {
     use fault::PacketClass as Fabric;
     let verdict = match act {
-        Act::Count => Verdict::Pass,
+        Act::Pass => Verdict::Pass,
         Act::Drop => Verdict::Drop,
         Act::Duplicate => Verdict::Duplicate,
         Act::Delay(late) => Verdict::Delay(late),
-        Act::Mangle => Verdict::Shorten,
+        Act::Shorten => Verdict::Shorten,
     };
     let rule = Rule::new(verdict).src(node(from)).dst(node(to)).after(skip).times(count);
     let atomic = |op| rule.class(Fabric::Request).op(op);

@@ -74,8 +74,8 @@ bitflags::bitflags! {
         const EXACT_CLOCK = 1 << 0;
         /// [`Fault::Strike`].
         const STRIKE = 1 << 1;
-        /// [`Act::Mangle`] on responses.
-        const MANGLE = 1 << 2;
+        /// [`Act::Shorten`] on responses.
+        const SHORTEN = 1 << 2;
         /// [`Fault::Cut`].
         const CUT = 1 << 3;
         /// [`Fault::Noise`].
@@ -113,7 +113,7 @@ pub enum Fault {
         class: PacketClass,
         /// How many to let pass first.
         skip: u64,
-        /// How many to act on then; `u64::MAX` for all.
+        /// How many to strike then; `u64::MAX` for all.
         count: u64,
         /// What to do.
         act: Act,
@@ -157,7 +157,7 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// It passes, and is counted.
-    Count,
+    Pass,
     /// It is lost.
     Drop,
     /// It arrives twice.
@@ -165,7 +165,7 @@ pub enum Act {
     /// It arrives this much later; later packets overtake it.
     Delay(Nanos),
     /// It arrives with a payload whose length is not what its request asked for: a faulty responder's answer.
-    Mangle,
+    Shorten,
 }
 
 /// Kinds of packets, as a fault tells them apart.

@@ -167,7 +167,7 @@ impl<'h, H: Harness> TestBed<'h, H> {
     /// Puts a fault in force.
     pub(super) fn inject(&mut self, fault: Fault) -> Outcome<FaultId> {
         let needed = match &fault {
-            Fault::Strike { act: Act::Mangle, .. } => HarnessCaps::MANGLE,
+            Fault::Strike { act: Act::Shorten, .. } => HarnessCaps::SHORTEN,
             Fault::Strike { .. } => HarnessCaps::STRIKE,
             Fault::Cut { .. } => HarnessCaps::CUT,
             Fault::Noise { .. } => HarnessCaps::NOISE,

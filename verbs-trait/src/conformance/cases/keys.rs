@@ -336,9 +336,9 @@ fn goes_amid<H: Harness>(bed: &mut TestBed<'_, H>, reading: bool) -> Outcome {
     let region = b.pd.alloc_mr(LEN as usize, ALL_RIGHTS)?;
     let there = region.remote(0..LEN as usize)?;
     let passed = if reading {
-        bed.strike((1, 0), PacketClass::ReadResponse, u64::MAX, Act::Count)?
+        bed.strike((1, 0), PacketClass::ReadResponse, u64::MAX, Act::Pass)?
     } else {
-        bed.strike((0, 1), PacketClass::Request, u64::MAX, Act::Count)?
+        bed.strike((0, 1), PacketClass::Request, u64::MAX, Act::Pass)?
     };
     let op = if reading { SendOp::Read { from: there } } else { SendOp::Write { to: there, imm: None } };
     a.post(1, op, 0..LEN)?;

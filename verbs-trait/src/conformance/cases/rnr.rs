@@ -92,7 +92,7 @@ fn exhausted_rnr_retries_are_fatal<H: Harness>(bed: &mut TestBed<'_, H>) -> Outc
 fn as_many_rnr_retries_as_allowed_are_made<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     for k in 0..7u8 {
         let (Pair { a, b: _b }, _) = with_rnr(bed, k)?;
-        let rnrs = bed.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Count)?;
+        let rnrs = bed.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Pass)?;
         a.send(1, 0..64)?;
         bed.fails(&a.sends, 1, WcError::RnrRetryExc)?;
         bed.settle();
@@ -104,7 +104,7 @@ fn as_many_rnr_retries_as_allowed_are_made<H: Harness>(bed: &mut TestBed<'_, H>)
 fn the_last_rnr_retry_still_succeeds<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     for k in 1..7u8 {
         let (Pair { a, b }, _) = with_rnr_timer(bed, k, UNHURRIED)?;
-        let rnrs = bed.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Count)?;
+        let rnrs = bed.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Pass)?;
         a.send(1, 0..64)?;
         bed.until_struck(rnrs, u64::from(k))?;
         b.recv(2, 0..64)?;
@@ -117,7 +117,7 @@ fn the_last_rnr_retry_still_succeeds<H: Harness>(bed: &mut TestBed<'_, H>) -> Ou
 
 fn seven_rnr_retries_are_without_end<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     let (Pair { a, b }, _) = with_rnr(bed, 7)?;
-    let rnrs = bed.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Count)?;
+    let rnrs = bed.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Pass)?;
     a.send(1, 0..64)?;
     bed.until_struck(rnrs, 40)?;
     let seen = a.poll_sends()?;
@@ -130,7 +130,7 @@ fn seven_rnr_retries_are_without_end<H: Harness>(bed: &mut TestBed<'_, H>) -> Ou
 
 fn progress_gives_all_rnr_retries_back<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     let (Pair { a, b }, _) = with_rnr_timer(bed, 2, UNHURRIED)?;
-    let rnrs = bed.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Count)?;
+    let rnrs = bed.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Pass)?;
     for i in 0..5 {
         a.send(i, 0..64)?;
         bed.until_struck(rnrs, 2 * i + 2)?;
@@ -155,8 +155,8 @@ fn a_doubled_answer_of_not_ready_counts_once<H: Harness>(bed: &mut TestBed<'_, H
 /// Packets behind the one that found no buffer are no sequence error.
 fn what_follows_a_message_that_waits_is_dropped_in_silence<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     let (Pair { a, b }, _) = with_rnr(bed, 7)?;
-    let rnrs = bed.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Count)?;
-    let naks = bed.strike((1, 0), PacketClass::Nak, u64::MAX, Act::Count)?;
+    let rnrs = bed.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Pass)?;
+    let naks = bed.strike((1, 0), PacketClass::Nak, u64::MAX, Act::Pass)?;
     for i in 0..10 {
         a.send(i, 0..64)?;
     }
@@ -214,7 +214,7 @@ fn rnr_retries_and_transport_retries_count_apart<H: Harness>(bed: &mut TestBed<'
     let Pair { a, b } = bed.pair_with(&setup)?;
     // Lost once, then not ready once: one of each is allowed.
     bed.strike((0, 1), PacketClass::Request, 1, Act::Drop)?;
-    let rnrs = bed.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Count)?;
+    let rnrs = bed.strike((1, 0), PacketClass::Rnr, u64::MAX, Act::Pass)?;
     a.send(1, 0..64)?;
     bed.until_struck(rnrs, 1)?;
     b.recv(2, 0..64)?;

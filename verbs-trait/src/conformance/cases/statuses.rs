@@ -3,7 +3,7 @@
 use super::prelude::*;
 
 cases! { "statuses":
-    a_response_that_does_not_fit_its_request_is_bad, "9.7.6.1.1; 11.6.2", with HarnessCaps::MANGLE;
+    a_response_that_does_not_fit_its_request_is_bad, "9.7.6.1.1; 11.6.2", with HarnessCaps::SHORTEN;
     a_read_that_may_never_be_in_flight_fails_locally, "10.8.2; 11.6.2";
 }
 
@@ -36,7 +36,7 @@ pub const CAUSES: [(WcError, Cause); 13] = [
 fn a_response_that_does_not_fit_its_request_is_bad<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     for len in [64, 3_000] {
         let Pair { a, b } = bed.pair()?;
-        bed.strike((1, 0), PacketClass::ReadResponse, 1, Act::Mangle)?;
+        bed.strike((1, 0), PacketClass::ReadResponse, 1, Act::Shorten)?;
         a.read(1, 0..len, b.remote(0..len as usize)?)?;
         a.read(2, 0..8, b.remote(0..8)?)?;
         bed.fails(&a.sends, 1, WcError::BadResp)?;
