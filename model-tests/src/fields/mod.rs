@@ -2,7 +2,6 @@
 
 mod dice;
 pub mod draw;
-pub mod math;
 mod rules;
 mod units;
 

@@ -1,7 +1,6 @@
 //! From a scenario's faults to those of the fabric: which one strikes when, and where.
 
 use crate::fields::draw;
-use crate::fields::math::ln;
 use crate::scenario::{FaultKind, FaultSpec, Pair, Pick, Scenario, WaySpec};
 use weft_sim::NodeId;
 use weft_sim::choice::Rng;
@@ -72,14 +71,10 @@ impl FaultPlan {
 }
 
 impl Source {
-    /// Draws the next moment of a fault with a rate: gaps are exponentially distributed, as those of
-    /// independent accidents are.
+    /// Draws the next moment of a fault with a rate.
     fn advance(&mut self, now: Nanos) {
         if let Some(rate) = self.spec.rate {
-            // 1/u for u evenly from (0, 1].
-            let inverse = (1u64 << 53) as f64 / ((self.rng.next_u64() >> 11) + 1) as f64;
-            let gap = ln(inverse) * rate.mean_interval().0 as f64;
-            self.next = Some(now + Nanos(gap as u64 + 1));
+            self.next = Some(now + draw::gap(&mut self.rng, rate));
         }
     }
 

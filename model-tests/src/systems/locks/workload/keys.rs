@@ -1,59 +1,36 @@
 //! Which lock a request asks for.
 
 use super::Keys;
-use crate::fields::math::{exp, ln};
+use crate::fields::draw::Zipf;
 use weft_protocols::locks::LockKey;
 use weft_sim::choice::Rng;
 
 /// Draws locks with the popularity that a scenario gives them. Locks are numbered by popularity; 0 leads.
-///
-/// Zipf's law is kept as a table of thresholds in units of 2^-53, so that a draw is one random word and a
-/// binary search, the same on every machine.
 #[derive(Clone, Debug)]
-pub struct KeyPicker {
-    locks: u32,
-    /// For Zipf: the share of draws that fall on lock `i` or a more popular one.
-    thresholds: Vec<u64>,
+pub enum KeyPicker {
+    /// Each of so many is equally likely.
+    Even(u32),
+    /// By Zipf's law.
+    Zipf(Zipf),
 }
-
-const UNIT: u32 = 53;
 
 impl KeyPicker {
     /// Draws from `locks` locks, at least 1.
     pub fn new(keys: Keys, locks: u32) -> KeyPicker {
-        let locks = locks.max(1);
         match keys {
-            Keys::Single => KeyPicker { locks: 1, thresholds: Vec::new() },
-            Keys::Uniform => KeyPicker { locks, thresholds: Vec::new() },
-            Keys::Zipf(theta) => KeyPicker { locks, thresholds: zipf(theta, locks) },
+            Keys::Single => KeyPicker::Even(1),
+            Keys::Uniform => KeyPicker::Even(locks),
+            Keys::Zipf(theta) => KeyPicker::Zipf(Zipf::new(locks, theta)),
         }
     }
 
     /// Draws a lock.
     pub fn pick(&self, rng: &mut Rng) -> LockKey {
-        let index = if self.thresholds.is_empty() {
-            rng.below(self.locks.into())
-        } else {
-            let at = rng.next_u64() >> (64 - UNIT);
-            self.thresholds.partition_point(|&threshold| threshold <= at) as u64
-        };
-        LockKey(index)
-    }
-}
-
-fn zipf(theta: f64, locks: u32) -> Vec<u64> {
-    let mut sum = 0.0;
-    let cumulative: Vec<f64> = (1..=locks)
-        .map(|rank| {
-            sum += exp(-theta * ln(f64::from(rank)));
-            sum
+        LockKey(match self {
+            KeyPicker::Even(locks) => rng.below((*locks).into()),
+            KeyPicker::Zipf(zipf) => zipf.draw(rng),
         })
-        .collect();
-    let scale = (1u64 << UNIT) as f64 / sum;
-    let mut thresholds: Vec<u64> = cumulative.into_iter().map(|share| (share * scale) as u64).collect();
-    // Rounding must not leave a gap above the last lock.
-    thresholds[locks as usize - 1] = 1 << UNIT;
-    thresholds
+    }
 }
 
 #[cfg(test)]
