@@ -157,5 +157,8 @@ fn given(spec: &FaultSpec) -> Vec<&'static str> {
 
 fn quoted(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
-    names.join(" and ")
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
 }

@@ -242,6 +242,14 @@ impl<V: Verbs> Slots<V> {
         }
     }
 
+    /// The identity that the `nth` call of [`Slots::fill`] from now on gives out, counted from 0.
+    pub(super) fn coming_id(&self, nth: usize) -> u64 {
+        match self.free.len().checked_sub(nth + 1) {
+            Some(at) => wr_id(self.free[at], self.slots[self.free[at] as usize].generation),
+            None => wr_id((self.slots.len() + nth - self.free.len()) as u32, 0),
+        }
+    }
+
     /// Takes the slot named by [`Slots::next_id`] for a request that was accepted.
     pub(super) fn fill(&mut self, posted: Posted<V>) {
         match self.free.pop() {

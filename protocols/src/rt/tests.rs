@@ -326,6 +326,54 @@ fn quiet_requests_are_signaled_often_enough_to_free_their_places() {
 }
 
 #[test]
+fn a_list_has_one_signal_and_its_completion_ends_all_of_its_requests() {
+    let mut bench = Bench::new(Wait::Poll);
+    let queue = bench.queue(8, 4);
+    // A slot that was used before comes first.
+    drop(queue.post(SEND, nothing()).expect("room"));
+    bench.complete(0, Ok(WcOp::Send));
+    bench.settle();
+    let pending = queue.post_list([SEND; 3].map(|op| (op, BufferGuard::Nothing))).expect("room");
+    let posted: Vec<_> = bench.world().sends[1..].to_vec();
+    assert_eq!(posted.iter().map(|s| s.1).collect::<Vec<_>>(), [false, false, true]);
+    bench.complete(3, Ok(WcOp::Send));
+    let ended = Rc::new(RefCell::new(Vec::new()));
+    let book = Rc::clone(&ended);
+    bench.rt.spawn(async move {
+        for one in pending {
+            let (outcome, _) = one.await;
+            book.borrow_mut().push(outcome.is_ok());
+        }
+    });
+    bench.settle();
+    assert_eq!(ended.take(), [true; 3]);
+    assert_eq!(bench.rt.audit(), RtAudit { slots: 0, ..RtAudit::default() });
+    let too_many = queue.post_list([SEND; 9].map(|op| (op, BufferGuard::Nothing)));
+    assert_eq!(too_many.err(), Some(VerbsError::QueueFull { queue: "send", depth: 8 }));
+}
+
+#[test]
+fn a_list_that_breaks_off_ends_each_of_its_requests_by_its_own_completion() {
+    let mut bench = Bench::new(Wait::Poll);
+    let queue = bench.queue(8, 4);
+    let pending = queue.post_list([SEND; 3].map(|op| (op, BufferGuard::Nothing))).expect("room");
+    bench.complete(1, Err(WcError::RemAccess));
+    bench.complete(2, Err(WcError::Flush));
+    let ended = Rc::new(RefCell::new(Vec::new()));
+    let book = Rc::clone(&ended);
+    bench.rt.spawn(async move {
+        for one in pending {
+            let (outcome, _) = one.await;
+            book.borrow_mut().push(outcome.err());
+        }
+    });
+    bench.settle();
+    let failed = |status| Some(Failed::Status(status));
+    assert_eq!(ended.take(), [None, failed(WcError::RemAccess), failed(WcError::Flush)]);
+    assert_eq!(bench.rt.audit(), RtAudit::default());
+}
+
+#[test]
 fn after_a_failure_nothing_more_counts_as_succeeded() {
     let mut bench = Bench::new(Wait::Poll);
     let queue = bench.queue(8, 4);

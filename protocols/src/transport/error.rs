@@ -152,4 +152,7 @@ pub enum Lost {
     /// Its queue pair was destroyed before it completed.
     #[error("the queue pair was destroyed")]
     Destroyed,
+    /// The adapter refused a later request of its list.
+    #[error("{0}")]
+    Refused(VerbsError),
 }

@@ -31,6 +31,7 @@
 //! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
 //! | `frames` | putting frames on a connection |
 //! | `operations` | one-sided operations, and resolving them |
+//! | `lists` | several of them posted together, on memory that the caller holds |
 //! | `inbox` | where messages arrive |
 
 mod adopt;
@@ -44,6 +45,7 @@ mod fingerprint;
 mod frames;
 mod inbox;
 mod link;
+mod lists;
 mod mesh;
 mod operations;
 mod peer;

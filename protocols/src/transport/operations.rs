@@ -114,7 +114,7 @@ impl<V: Verbs> Mesh<V> {
     ) -> Result<BufferGuard<V>, OpError> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(OpError::NotExecuted(NotExecuted::NoSuchPeer(to)))?;
-        let queue = Turn::new(shared, index).await.map_err(OpError::NotExecuted)?;
+        let queue = Turn::new(shared, index, 1).await.map_err(OpError::NotExecuted)?;
         let pending = queue.post(op, Local::Guarded(guard)).map_err(refused)?;
         shared.with_peer(index, |peer| peer.last_op = queue.counts().0);
         shared.stats.borrow_mut().operations += 1;
@@ -122,12 +122,7 @@ impl<V: Verbs> Mesh<V> {
         let (outcome, guard) = pending.await;
         let error = match outcome {
             Ok(_) => return Ok(guard),
-            Err(Failed::Destroyed) => OpError::Unknown(Lost::Destroyed),
-            Err(Failed::Status(status)) => match status.far_side() {
-                FarSide::Untouched => OpError::NotExecuted(NotExecuted::Failed(status)),
-                FarSide::MayHavePart => part(status),
-                FarSide::Unknown => OpError::Unknown(Lost::Failed(status)),
-            },
+            Err(why) => failed(why, part),
         };
         if matches!(error, OpError::Unknown(_)) {
             shared.stats.borrow_mut().unknown_outcomes += 1;
@@ -198,17 +193,20 @@ impl<V: Verbs> Drop for Resolving<'_, V> {
 
 /// A place in the line of those who want to post to one peer; ready with the queue once it is the first, the
 /// connection stands and the send queue has room. The caller posts before it awaits anything else.
-struct Turn<'a, V: Verbs> {
+pub(super) struct Turn<'a, V: Verbs> {
     shared: &'a Shared<V>,
     index: usize,
+    /// How many requests are posted together.
+    places: u32,
     ticket: Option<u64>,
     /// The peer's incarnation that the operation is meant for: its addresses mean nothing in another.
     incarnations: u32,
 }
 
 impl<'a, V: Verbs> Turn<'a, V> {
-    fn new(shared: &'a Shared<V>, index: usize) -> Turn<'a, V> {
-        Turn { shared, index, ticket: None, incarnations: shared.with_peer(index, |peer| peer.incarnations) }
+    pub fn new(shared: &'a Shared<V>, index: usize, places: u32) -> Turn<'a, V> {
+        let incarnations = shared.with_peer(index, |peer| peer.incarnations);
+        Turn { shared, index, places, ticket: None, incarnations }
     }
 }
 
@@ -230,7 +228,7 @@ impl<V: Verbs> Future for Turn<'_, V> {
             };
             if first && let Some(queue) = peer.standing() {
                 // Messages keep a share of the send queue, so that operations cannot hold them up.
-                if queue.room() > shared.config.send_depth / 4 {
+                if queue.room() >= shared.config.send_depth / 4 + self.places {
                     let queue = queue.clone();
                     if self.ticket.take().is_some() {
                         peer.waiters.pop_front();
@@ -274,7 +272,19 @@ impl<V: Verbs> Drop for Turn<'_, V> {
     }
 }
 
-fn refused(why: VerbsError) -> OpError {
+/// What it means that a request failed. `part` says what it means that the far side may have done a part of it.
+pub(super) fn failed(why: Failed, part: impl FnOnce(weft_verbs::WcError) -> OpError) -> OpError {
+    match why {
+        Failed::Destroyed => OpError::Unknown(Lost::Destroyed),
+        Failed::Status(status) => match status.far_side() {
+            FarSide::Untouched => OpError::NotExecuted(NotExecuted::Failed(status)),
+            FarSide::MayHavePart => part(status),
+            FarSide::Unknown => OpError::Unknown(Lost::Failed(status)),
+        },
+    }
+}
+
+pub(super) fn refused(why: VerbsError) -> OpError {
     OpError::NotExecuted(NotExecuted::Refused(why))
 }
 

@@ -197,7 +197,8 @@ pub struct Profile {
     figures: Vec<Figure>,
 }
 
-const BUILTIN: [(&str, &str); 2] = [
+const BUILTIN: [(&str, &str); 3] = [
+    ("ddss-2006", include_str!("../../profiles/ddss-2006.toml")),
     ("ncosed-2007", include_str!("../../profiles/ncosed-2007.toml")),
     ("present-day", include_str!("../../profiles/present-day.toml")),
 ];

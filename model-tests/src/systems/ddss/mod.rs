@@ -3,6 +3,8 @@
 pub mod history;
 mod meter;
 pub mod oracles;
+mod paper;
+mod published;
 pub mod workload;
 pub mod worlds;
 
@@ -14,8 +16,9 @@ use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, RequestId};
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
 use crate::oracle::{Conduct, Oracles};
+use crate::paper::Paper;
 use crate::record::Record;
-use crate::system::{Amount, Measured, Place, System};
+use crate::system::{Amount, Example, Measured, Place, System};
 use history::{Event, Value, What};
 use oracles::DdssOracles;
 use std::collections::BTreeMap;
@@ -108,6 +111,12 @@ impl System for Segments {
     const VARIANTS: &'static [&'static str] = &["null", "version", "write", "strict"];
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "get_retries"), ("protocol", "swap_misses")];
+
+    const PAPERS: &'static [Paper] = &[paper::DDSS];
+    const EXAMPLES: &'static [Example] = &[Example {
+        what: "The figures of the paper on shared segments: tables, plots, and one page with everything",
+        command: "weft paper ddss --report report",
+    }];
 
     type Workload = DdssWork;
     type Event = Event;

@@ -1,0 +1,125 @@
+//! The paper's cluster, and how a call of an application comes to the service.
+
+use super::super::published::{At, Published};
+use crate::paper::PaperError;
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::future::Future;
+use std::rc::Rc;
+use weft_protocols::ddss::Ddss;
+use weft_protocols::rt::{Rt, RtConfig};
+use weft_protocols::transport::{Mesh, MeshConfig, Rank};
+use weft_sim::choice::Seeded;
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Sim, SimMr};
+use weft_verbs::{Device, Nanos, Wait, Work};
+
+/// The nodes of the paper's cluster (section 6).
+pub(super) const NODES: u32 = 12;
+
+/// A node.
+#[derive(Clone)]
+pub(super) struct Machine {
+    pub rt: Rt<Sim>,
+    pub mesh: Mesh<Sim>,
+    pub ddss: Ddss<Sim>,
+}
+
+/// A cluster. Nothing goes wrong on it, so that the seed decides nothing but the order of coincidences.
+pub(super) struct Cluster {
+    fabric: Fabric,
+    machines: Vec<Machine>,
+    memory: RefCell<Vec<SimMr>>,
+}
+
+impl Cluster {
+    pub fn new(profile: &Profile, nodes: u32) -> Result<Cluster, PaperError> {
+        let config = Config::new(nodes, profile.clone());
+        let fabric = Fabric::new(config, Box::new(Seeded::new(1))).map_err(refused)?;
+        let names: Vec<String> = (0..nodes).map(|node| NodeId(node).to_string()).collect();
+        let start = |node: u32| -> Result<Machine, PaperError> {
+            let ctx = fabric.devices(NodeId(node))[0].open().map_err(refused)?;
+            let config = RtConfig { wait: Wait::Poll, ..RtConfig::default() };
+            let rt = Rt::<Sim>::new(&ctx, config).map_err(refused)?;
+            let mesh = MeshConfig::new(Rank::from_index(node), names.clone());
+            let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
+            let ddss = Ddss::start(&rt, &mesh).map_err(refused)?;
+            fabric.mount(NodeId(node), Box::new(rt.program()));
+            Ok(Machine { rt, mesh, ddss })
+        };
+        let machines = (0..nodes).map(start).collect::<Result<_, _>>()?;
+        Ok(Cluster { fabric, machines, memory: RefCell::default() })
+    }
+
+    /// A node.
+    pub fn machine(&self, node: u32) -> Machine {
+        self.machines[node as usize].clone()
+    }
+
+    /// A segment of the paper's design, whose home is the last node, as each of the other nodes sees it.
+    pub fn segment(&self, size: u32) -> Result<Vec<Published<Sim>>, PaperError> {
+        let (home, others) = self.machines.split_last().expect("a cluster has nodes");
+        let (at, memory) = At::new(&home.mesh, size).map_err(refused)?;
+        self.memory.borrow_mut().push(memory);
+        Ok(others.iter().map(|machine| Published::new(&machine.mesh, at)).collect())
+    }
+
+    /// Runs until `until`, and gives what the tasks have left; it is an error if they left less than `wanted`.
+    pub fn finish<T>(
+        &self,
+        until: Nanos,
+        results: &Rc<RefCell<Vec<T>>>,
+        wanted: usize,
+    ) -> Result<Vec<T>, PaperError> {
+        self.fabric.run_until(until);
+        let results = results.take();
+        match results.len() {
+            n if n == wanted => Ok(results),
+            n => Err(PaperError::Unfinished(format!("{n} of {wanted} measurements at {until}"))),
+        }
+    }
+}
+
+pub(super) fn refused(why: impl Display) -> PaperError {
+    PaperError::Cluster(why.to_string())
+}
+
+/// How an application's call comes to the service (section 6.1.2, Table 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The verbs alone: no service.
+    Bare,
+    /// The library in the application's process.
+    Direct,
+    /// The node's daemon, by messages of the machine.
+    Daemon,
+    /// The same by a call that returns at once, and a call that waits.
+    Asynchronous,
+}
+
+impl Way {
+    /// Makes a call: there, the work, and back.
+    pub async fn call<T>(self, rt: &Rt<Sim>, work: impl Future<Output = T>) -> T {
+        match self {
+            Way::Bare => {}
+            Way::Direct => rt.spend(Work::Bookkeeping),
+            Way::Daemon => message(rt),
+            Way::Asynchronous => {
+                message(rt);
+                // The wait is initiated while the daemon works; it has nothing to wait for on the way there.
+                rt.spend(Work::IpcSend);
+            }
+        }
+        let done = work.await;
+        if matches!(self, Way::Daemon | Way::Asynchronous) {
+            message(rt);
+        }
+        done
+    }
+}
+
+/// A message to another process of the machine.
+pub(super) fn message(rt: &Rt<Sim>) {
+    rt.spend(Work::IpcSend);
+    rt.spend(Work::IpcReceive);
+}

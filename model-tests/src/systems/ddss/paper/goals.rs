@@ -1,0 +1,27 @@
+//! How near the paper's figures are wanted.
+
+use super::super::published::Sequence;
+use crate::paper::{Goal, Row};
+
+/// Judges what was measured. Read is not judged: section 5.3 locks it, and its 23 us leave no room for an atomic.
+pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
+    let is = |row: &Row, figure: &str, unit: &str| row.figure == figure && row.unit == unit;
+    let read = [Sequence::Read, Sequence::ReadLocked].map(Sequence::name);
+    let at = |row: &Row, x: &str| row.x.to_string() == x;
+    let goals = [
+        Goal::judge(rows, "puts by model (Figure 4(a))", 10.0, |row| {
+            is(row, "Figure 4(a)", "us") && !read.contains(&row.series.as_str())
+        }),
+        Goal::judge(rows, "version get, flat in size (Figure 4(b))", 10.0, |row| {
+            is(row, "Figure 4(b)", "ratio")
+        }),
+        Goal::judge(rows, "overheads (Table 2)", 10.0, |row| is(row, "Table 2", "us") && at(row, "overhead")),
+        Goal::judge(rows, "synchronization and totals (Table 2)", 10.0, |row| {
+            is(row, "Table 2", "us") && !at(row, "overhead")
+        }),
+        Goal::judge(rows, "different portions, flat (Figure 6(a))", 10.0, |row| {
+            is(row, "Figure 6(a)", "ratio")
+        }),
+    ];
+    goals.into_iter().flatten().collect()
+}

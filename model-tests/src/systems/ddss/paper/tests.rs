@@ -1,0 +1,46 @@
+//! The bounds within which the paper's figures are met.
+
+use super::goals::goals;
+use super::*;
+
+fn profile() -> Profile {
+    Profile::builtin("ddss-2006").expect("a shipped profile")
+}
+
+fn at(rows: &[Row], figure: &str, series: &str, x: &str) -> f64 {
+    let row = rows.iter().find(|row| row.figure == figure && row.series == series && row.x.to_string() == x);
+    row.unwrap_or_else(|| panic!("{figure}, {series}, {x}")).measured
+}
+
+#[test]
+fn the_papers_latencies_are_met_within_their_bounds_and_what_misses_is_said() {
+    let mut rows = latency::rows(&profile(), |_| {}).expect("experiments that end");
+    rows.extend(latency::overheads(&profile()).expect("experiments that end"));
+    let goals = goals(&rows);
+    let missed: Vec<&str> = goals.iter().filter(|goal| !goal.met).map(|goal| goal.what.as_str()).collect();
+    assert_eq!((goals.len(), missed), (4, vec!["synchronization and totals (Table 2)"]));
+    // Ours are below the paper's where a lock was held.
+    for model in ["write", "strict"] {
+        for (figure, paper) in [("Ours, put", "Figure 4(a)"), ("Ours, get", "Figure 4(b)")] {
+            let (ours, paper) = (at(&rows, figure, model, "1"), at(&rows, paper, "strict", "1"));
+            assert!(ours < paper, "{figure}, {model}: {ours} against {paper}");
+        }
+    }
+}
+
+#[test]
+fn clients_on_different_portions_are_flat_and_large_asynchronous_transfers_below_synchronous_ones() {
+    let portions = contention::portions(&profile()).expect("experiments that end");
+    assert!(goals(&portions).iter().all(|goal| goal.met), "{portions:?}");
+    let rows = contention::asynchronous(&profile()).expect("experiments that end");
+    for call in ["put", "get"] {
+        let of = |series: String| at(&rows, "Figure 7", &series, "65536");
+        assert!(of(format!("{call}, asynchronous")) < of(call.to_string()), "{call}");
+    }
+}
+
+#[test]
+fn what_was_fitted_is_two_constants() {
+    let names: Vec<String> = Fitted::of(&profile()).into_iter().map(|fitted| fitted.name).collect();
+    assert_eq!(names, ["cpu.poll_detect_ns", "adapter.compare_swap_ns"]);
+}

@@ -1,0 +1,67 @@
+//! One-sided operations that are posted together, on memory that the caller holds: one doorbell, one completion.
+
+use super::mesh::Mesh;
+use super::operations::{Turn, failed, refused};
+use super::{Lost, NotExecuted, OpError, Rank};
+use crate::rt::{BufferGuard, BufferPool};
+use weft_verbs::{AccessFlags, SendOp, Verbs, VerbsError};
+
+impl<V: Verbs> Mesh<V> {
+    /// A pool of blocks for operations' bytes, so that none of them registers memory of its own. A block is `block` bytes
+    /// long; the pool registers one block at a time if that is more than [`BufferPool::CHUNK_BYTES`].
+    pub fn pool(&self, block: u32) -> BufferPool<V> {
+        BufferPool::new(&self.shared.pd, block, u32::MAX, AccessFlags::LOCAL_WRITE)
+    }
+
+    /// Posts one-sided operations to one peer as one list, and waits for the last of them. The peer's adapter executes them in
+    /// order, and executes none behind one that has failed. Their memory is the caller's again.
+    ///
+    /// Waits for the connection for as long as it takes: set a deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`OpError::NotExecuted`] only if no operation of the list was executed or may yet be.
+    pub async fn post_list<const N: usize>(
+        &self,
+        to: Rank,
+        list: [(SendOp<'static, V>, BufferGuard<V>); N],
+    ) -> Result<[BufferGuard<V>; N], OpError> {
+        let shared = &*self.shared;
+        let index = shared.index(to).ok_or(OpError::NotExecuted(NotExecuted::NoSuchPeer(to)))?;
+        let depth = shared.config.send_depth;
+        if N as u32 > depth - depth / 4 {
+            return Err(refused(VerbsError::QueueFull { queue: "send", depth }));
+        }
+        let queue = Turn::new(shared, index, N as u32).await.map_err(OpError::NotExecuted)?;
+        let pending = queue.post_list(list);
+        shared.with_peer(index, |peer| peer.last_op = queue.counts().0);
+        drop(queue);
+        // A device that refused a later request has accepted earlier ones.
+        let pending = pending.map_err(|why| match N {
+            1 => refused(why),
+            _ => OpError::Unknown(Lost::Refused(why)),
+        })?;
+        shared.stats.borrow_mut().operations += N as u64;
+        let mut buffers = [const { BufferGuard::Nothing }; N];
+        let mut error = None;
+        for (nth, one) in pending.into_iter().enumerate() {
+            let (outcome, guard) = one.await;
+            buffers[nth] = guard;
+            // Of a list that broke off, the first operation may have failed without an effect, and only then none had one.
+            error =
+                error.or(outcome.err().map(|why| match failed(why, |s| OpError::Unknown(Lost::Failed(s))) {
+                    OpError::NotExecuted(NotExecuted::Failed(status)) if nth > 0 => {
+                        OpError::Unknown(Lost::Failed(status))
+                    }
+                    other => other,
+                }));
+        }
+        match error {
+            None => Ok(buffers),
+            Some(error) => {
+                shared.stats.borrow_mut().unknown_outcomes += u64::from(matches!(error, OpError::Unknown(_)));
+                Err(error)
+            }
+        }
+    }
+}
