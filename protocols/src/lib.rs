@@ -3,11 +3,13 @@
 //! - [`rt`]: the runtime of a node: tasks, timers, completion slots, waiting;
 //! - [`transport`]: connections to peers on demand, messages in sessions that survive them, one-sided
 //!   operations whose outcome is told honestly;
-//! - [`locks`]: distributed locks, several schemes behind one interface.
+//! - [`locks`]: distributed locks, several schemes behind one interface;
+//! - [`sdp`]: sockets, byte streams that survive the links that carry them.
 //!
 //! Nothing here names a backend, a clock of the operating system or a thread; a test holds that.
 
 pub mod ddss;
 pub mod locks;
 pub mod rt;
+pub mod sdp;
 pub mod transport;

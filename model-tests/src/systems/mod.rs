@@ -6,6 +6,7 @@
 pub mod ddss;
 pub mod locks;
 pub mod messages;
+pub mod sdp;
 
 use crate::bench::{BenchError, SystemBench, SystemFigures};
 use crate::explore::Entry;
@@ -48,6 +49,7 @@ registry! {
     locks::Locks,
     messages::Messages,
     ddss::Segments,
+    sdp::Sockets,
 }
 
 /// A system as the registry knows it: by what can be done with a scenario of it.

@@ -269,6 +269,31 @@ impl<V: Verbs> Mesh<V> {
         .await
     }
 
+    /// Whether [`Mesh::send`] to this peer has room now. To oneself and to nobody it always has.
+    pub fn has_room(&self, to: Rank) -> bool {
+        let most = self.shared.config.max_queued;
+        self.peer(to).is_none_or(|index| {
+            self.shared.with_peer(index, |peer| (peer.session.kept() as u32) < most)
+        })
+    }
+
+    /// The number of the oldest message to this peer that it has not acknowledged, if there is one. While that stays the same
+    /// the peer gives no sign of life.
+    pub fn oldest_unacknowledged(&self, to: Rank) -> Option<u64> {
+        let index = self.peer(to)?;
+        self.shared.with_peer(index, |peer| (peer.session.kept() > 0).then(|| peer.session.first_kept()))
+    }
+
+    /// The index of a node that is not this one.
+    fn peer(&self, rank: Rank) -> Option<usize> {
+        self.shared.index(rank).filter(|_| rank != self.me())
+    }
+
+    /// Whether the mesh was closed.
+    pub fn is_closed(&self) -> bool {
+        self.shared.closed.get()
+    }
+
     /// Registered memory that peers of this mesh may use, as far as `access` allows. Zeroed.
     pub fn alloc(&self, len: usize, access: AccessFlags) -> Result<V::Mr, VerbsError> {
         self.shared.pd.alloc_mr(len, access)

@@ -1,0 +1,136 @@
+//! What the users of streams asked for and what they saw.
+
+use crate::history::{HistoryEvent, RequestId, Stage};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::ErrorKind;
+use weft_protocols::sdp::SdpError;
+use weft_verbs::Nanos;
+
+/// Something that a client or a server saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, by the node's clock, in nanoseconds.
+    pub at_ns: u64,
+    /// The node on which it was seen.
+    pub node: u32,
+    /// The request it is about.
+    pub request: RequestId,
+    /// What happened.
+    pub what: What,
+}
+
+/// Why a call failed, in the words of `std::io`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// The connection was refused.
+    Refused,
+    /// The peer has reset the stream.
+    Reset,
+    /// This end has aborted it.
+    Aborted,
+    /// It took too long.
+    TimedOut,
+    /// The stream ended too soon.
+    UnexpectedEnd,
+    /// Something else.
+    Other,
+}
+
+impl From<SdpError> for Why {
+    fn from(error: SdpError) -> Why {
+        match error.kind() {
+            ErrorKind::ConnectionRefused => Why::Refused,
+            ErrorKind::ConnectionReset => Why::Reset,
+            ErrorKind::ConnectionAborted => Why::Aborted,
+            ErrorKind::TimedOut => Why::TimedOut,
+            ErrorKind::UnexpectedEof => Why::UnexpectedEnd,
+            _ => Why::Other,
+        }
+    }
+}
+
+/// What happened to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// The client begins: it sends so many bytes and wants so many back.
+    Asks {
+        /// The server.
+        to: u32,
+        /// Bytes there.
+        bytes: u32,
+        /// Bytes back.
+        reply: u32,
+    },
+    /// The connection that it made for that stands.
+    Connected,
+    /// The server has read so many bytes, to the end of the request.
+    Took {
+        /// Bytes read.
+        bytes: u32,
+        /// Whether each was the one that belongs there.
+        intact: bool,
+    },
+    /// The client has read so many bytes, to the end of the answer.
+    Answered {
+        /// Bytes read.
+        bytes: u32,
+        /// Whether each was the one that belongs there.
+        intact: bool,
+    },
+    /// There was more on the stream than belongs there.
+    Surplus,
+    /// The client's call failed.
+    Fails(Why),
+    /// The server's stream failed in the middle.
+    Breaks(Why),
+}
+
+impl HistoryEvent for Event {
+    fn at(&self) -> Nanos {
+        Nanos(self.at_ns)
+    }
+
+    fn by_another_clock(self, at: Nanos) -> Event {
+        Event { at_ns: at.0, ..self }
+    }
+
+    fn node(&self) -> u32 {
+        self.node
+    }
+
+    fn stage(&self) -> Stage {
+        match self.what {
+            What::Asks { .. } => Stage::Asked,
+            What::Answered { .. } => Stage::Served,
+            _ => Stage::Other,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.at(), Timeless(self))
+    }
+}
+
+/// An event in words, without its time.
+pub struct Timeless<'a>(pub &'a Event);
+
+impl fmt::Display for Timeless<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Event { node, request, what, .. } = self.0;
+        let damage = |intact: &bool| if *intact { "" } else { ", and not those that were written" };
+        write!(f, "{request}: ")?;
+        match what {
+            What::Asks { to, bytes, reply } => write!(f, "sends {bytes} bytes to n{to} and wants {reply}"),
+            What::Connected => f.write_str("is connected"),
+            What::Took { bytes, intact } => write!(f, "n{node} reads {bytes} bytes{}", damage(intact)),
+            What::Answered { bytes, intact } => write!(f, "gets {bytes} bytes{}", damage(intact)),
+            What::Surplus => write!(f, "n{node} reads more than was written"),
+            What::Fails(why) => write!(f, "fails: {why:?}"),
+            What::Breaks(why) => write!(f, "fails at n{node}: {why:?}"),
+        }
+    }
+}

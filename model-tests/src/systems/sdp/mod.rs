@@ -1,0 +1,251 @@
+//! The room of the sockets: clients that write requests on streams and read answers, while links fail.
+
+mod client;
+pub mod coding;
+pub mod history;
+mod meter;
+pub mod oracles;
+mod server;
+pub mod workload;
+pub mod worlds;
+
+pub use client::Client;
+pub use meter::SdpMeter;
+
+use crate::MeshCounts;
+use crate::explore::Entry;
+use crate::fields::{Dice, Rule};
+use crate::history::{ClientId, RequestId};
+use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
+use crate::oracle::{Conduct, Oracles};
+use crate::record::Record;
+use crate::system::{Amount, Example, Measured, Place, System};
+use history::Event;
+use oracles::SdpOracles;
+use server::Server;
+use std::rc::Rc;
+use weft_protocols::rt::Rt;
+use weft_protocols::sdp::{Sdp, SdpOptions, SdpStats, message};
+use weft_protocols::transport::MeshConfig;
+use weft_verbs::{Nanos, Verbs};
+use workload::{Plan, Request, SdpWork};
+
+/// The port of the servers.
+const PORT: u16 = 7;
+
+/// Sockets over verbs.
+pub struct Sockets;
+
+/// A node's sockets.
+pub struct Service<V: Verbs> {
+    sdp: Sdp<V>,
+    node: u32,
+    work: Rc<SdpWork>,
+}
+
+impl<V: Verbs> Service<V> {
+    /// Starts the sockets of a node with these options, and its server.
+    fn start<R: Record<Event>>(
+        place: &Place<V>,
+        work: &SdpWork,
+        options: SdpOptions,
+        record: &R,
+    ) -> Result<Service<V>, String> {
+        let Place { rt, mesh, node, .. } = place;
+        let sdp = Sdp::start(rt, mesh, options).map_err(|why| why.to_string())?;
+        let listener = sdp.bind(PORT).map_err(|why| why.to_string())?;
+        let server = Server { rt: rt.clone(), node: *node, call: work.call, record: record.clone() };
+        drop(rt.spawn(server.listen(listener)));
+        Ok(Service { sdp, node: *node, work: Rc::new(work.clone()) })
+    }
+}
+
+/// What all clients of a run will ask for.
+pub struct Plans {
+    work: SdpWork,
+    nodes: u32,
+    seed: u64,
+}
+
+/// What a node counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Counts {
+    connected: u64,
+    refused: u64,
+    data_sent: u64,
+    bytes_sent: u64,
+    copies: u64,
+    control_sent: u64,
+    aborts: u64,
+    late: u64,
+    malformed: u64,
+}
+
+impl From<SdpStats> for Counts {
+    fn from(stats: SdpStats) -> Counts {
+        let SdpStats { connected, refused, data_sent, bytes_sent, copies, control_sent, .. } = stats;
+        let SdpStats { aborts, late, malformed, .. } = stats;
+        Counts { connected, refused, data_sent, bytes_sent, copies, control_sent, aborts, late, malformed }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.connected += other.connected;
+        self.refused += other.refused;
+        self.data_sent += other.data_sent;
+        self.bytes_sent += other.bytes_sent;
+        self.copies += other.copies;
+        self.control_sent += other.control_sent;
+        self.aborts += other.aborts;
+        self.late += other.late;
+        self.malformed += other.malformed;
+    }
+}
+
+impl System for Sockets {
+    const KIND: &'static str = "sdp";
+    const ABOUT: &'static str = "sockets: byte streams that survive the links that carry them";
+    const EXAMPLE: &'static str = "requests = 100";
+    const LEAST_NODES: u32 = 2;
+    const COSTS: &'static [(&'static str, &'static str)] =
+        &[("protocol", "data_sent"), ("protocol", "control_sent"), ("protocol", "copies")];
+
+    const EXAMPLES: &'static [Example] = &[Example {
+        what: "Bulk transfers over sockets while links are cut, and their report",
+        command: "weft run scenarios/sockets-bulk-4.toml",
+    }];
+
+    type Workload = SdpWork;
+    type Event = Event;
+    type Oracles = SdpOracles;
+    type Meter = SdpMeter;
+    type Counts = Counts;
+    type Service<V: Verbs> = Service<V>;
+    type Client<V: Verbs> = Client<V>;
+    type Plans = Plans;
+    type Plan = Plan;
+    type Request = Request;
+
+    fn check(work: &SdpWork, nodes: u32) -> Rule {
+        work.check(nodes)
+    }
+
+    fn amount(work: &SdpWork) -> Amount {
+        work.amount()
+    }
+
+    fn swarm(dice: &mut Dice<'_>, _: &str) -> SdpWork {
+        SdpWork::drawn(dice)
+    }
+
+    fn bench(_: u32, requests: u32, _: &str) -> SdpWork {
+        SdpWork { keep: true, ..SdpWork::of(requests) }
+    }
+
+    fn limited(work: SdpWork, requests: u32) -> SdpWork {
+        SdpWork { requests: Some(requests), duration: None, ..work }
+    }
+
+    fn mesh(work: &SdpWork, config: &mut MeshConfig) {
+        let longest = work.options().longest_message().max(message::LONGEST_CONTROL);
+        config.max_message = config.max_message.max(longest);
+    }
+
+    fn oracles(_: &SdpWork, _: u32) -> SdpOracles {
+        SdpOracles::default()
+    }
+
+    fn start<V: Verbs, R: Record<Event>>(
+        place: &Place<V>,
+        work: &SdpWork,
+        record: &R,
+    ) -> Result<Service<V>, String> {
+        Service::start(place, work, work.options(), record)
+    }
+
+    fn client<V: Verbs>(service: &Service<V>, _: ClientId) -> Client<V> {
+        Client::new(service, &service.work)
+    }
+
+    fn plans(work: &SdpWork, nodes: u32, seed: u64) -> Plans {
+        Plans { work: work.clone(), nodes, seed }
+    }
+
+    fn plan(plans: &Rc<Plans>, id: ClientId) -> Plan {
+        Plan::new(&plans.work, plans.nodes, plans.seed, id)
+    }
+
+    fn next(plan: &mut Plan) -> (Nanos, Request) {
+        plan.request()
+    }
+
+    async fn perform<V: Verbs, R: Record<Event>>(
+        rt: &Rt<V>,
+        client: &mut Client<V>,
+        id: RequestId,
+        request: Request,
+        record: &R,
+    ) {
+        client.perform(rt, id, request, record).await;
+    }
+
+    fn counts<V: Verbs>(service: &Service<V>) -> Counts {
+        service.sdp.stats().into()
+    }
+
+    fn conduct(counts: &Counts) -> Conduct {
+        Conduct { out_of_turn: counts.late, malformed: counts.malformed }
+    }
+
+    fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
+        vec![("streams that did not end", service.sdp.streams())]
+    }
+
+    fn worlds() -> Vec<Entry> {
+        worlds::worlds()
+    }
+
+    fn metrics(measured: Measured<'_, Sockets>) -> Metrics {
+        let Measured { oracles, meter, counts, mesh, busy, .. } = measured;
+        let requests = [
+            ("answered", "answered", meter.answered),
+            ("failed", "failed", meter.failed),
+            ("unended", "not ended", oracles.unended()),
+            ("connections", "connections", counts.connected),
+        ];
+        Metrics {
+            rates: vec![
+                Rate::of("requests_per_second", "requests a second", meter.answered, busy),
+                Rate::of("bytes_per_second", "bytes a second", meter.bytes, busy),
+            ],
+            groups: vec![
+                Group::new("requests", "Requests", Layout::Row, &requests),
+                protocol(&counts, &mesh),
+            ],
+            latencies: vec![Latencies {
+                key: "latency",
+                title: "Time from call to return",
+                heads: ["", "count"],
+                rows: vec![
+                    ("connect", meter.connects.percentiles()),
+                    ("until the server has it", meter.deliveries.percentiles()),
+                    ("request and answer", meter.requests.percentiles()),
+                ],
+            }],
+        }
+    }
+}
+
+fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
+    let counts = [
+        ("data_sent", "data messages", counts.data_sent),
+        ("control_sent", "control messages", counts.control_sent),
+        ("copies", "copies to and from private buffers", counts.copies),
+        ("aborts", "aborts", counts.aborts),
+        ("refused", "connections refused", counts.refused),
+        ("reconnects", "links connected again", mesh.reconnects),
+        ("resent", "messages sent again", mesh.messages_repeated),
+    ];
+    Group::new("protocol", "Protocol", Layout::Column("what"), &counts)
+}

@@ -1,0 +1,188 @@
+//! The promises of sockets: what is written is read, in order and once; and links that break are a stall and no error.
+
+use super::history::{Event, Timeless, What};
+use crate::history::{HistoryEvent, RequestId};
+use crate::oracle::{Oracle, Oracles, Violation};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use weft_verbs::Nanos;
+
+/// A request that has not ended.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Open {
+    since_ns: u64,
+    to: u32,
+    bytes: u32,
+    reply: u32,
+    taken: bool,
+}
+
+/// The requests under way. The oracles look at what they were, so there is one list.
+#[derive(Clone, Debug, Default)]
+struct Requests {
+    open: BTreeMap<RequestId, Open>,
+    made: u64,
+}
+
+/// All the oracles of sockets.
+#[derive(Clone, Debug, Default)]
+pub struct SdpOracles {
+    requests: Requests,
+}
+
+/// Bytes out are bytes in.
+struct Bytes<'a>(&'a mut Requests);
+
+impl Oracle<Event> for Bytes<'_> {
+    fn name(&self) -> &'static str {
+        "byte stream"
+    }
+
+    fn promise(&self) -> &'static str {
+        "bytes out are bytes in, in order, once"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let wrong = || Err(Timeless(event).to_string());
+        let open = self.0.open.get_mut(&event.request);
+        match (event.what, open) {
+            (What::Took { bytes, intact: true }, Some(open)) => {
+                let twice = std::mem::replace(&mut open.taken, true);
+                if bytes == open.bytes && !twice { Ok(()) } else { wrong() }
+            }
+            (What::Answered { bytes, intact: true }, Some(open)) => {
+                if bytes == open.reply && open.taken { Ok(()) } else { wrong() }
+            }
+            (What::Took { .. } | What::Answered { .. } | What::Surplus, _) => wrong(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Links that break are a stall and no error.
+struct Unbroken;
+
+impl Oracle<Event> for Unbroken {
+    fn name(&self) -> &'static str {
+        "unbroken"
+    }
+
+    fn promise(&self) -> &'static str {
+        "no stream fails because a link does"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        match event.what {
+            What::Fails(_) | What::Breaks(_) => Err(Timeless(event).to_string()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Once faults stop, every request ends.
+struct Progress;
+
+impl Progress {
+    const NAME: &'static str = "progress";
+    const PROMISE: &'static str = "once faults stop, every request ends";
+}
+
+impl Oracles for SdpOracles {
+    type Event = Event;
+
+    fn promises(&self) -> Vec<(&'static str, &'static str)> {
+        let mut requests = Requests::default();
+        let bytes = Bytes(&mut requests);
+        vec![
+            (bytes.name(), bytes.promise()),
+            (Unbroken.name(), Unbroken.promise()),
+            (Progress::NAME, Progress::PROMISE),
+        ]
+    }
+
+    fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
+        if let What::Asks { to, bytes, reply } = event.what {
+            let open = Open { since_ns: event.at_ns, to, bytes, reply, taken: false };
+            self.requests.made += 1;
+            self.requests.open.insert(event.request, open);
+        }
+        let mut bytes = Bytes(&mut self.requests);
+        let oracles: [&mut dyn Oracle<Event>; 2] = [&mut bytes, &mut Unbroken];
+        for oracle in oracles {
+            if let Err(text) = oracle.observe(event) {
+                broken(Violation { oracle: oracle.name(), at: event.at(), text });
+            }
+        }
+        if matches!(event.what, What::Answered { .. } | What::Fails(_)) {
+            self.requests.open.remove(&event.request);
+        }
+    }
+
+    fn ended(&self) -> u64 {
+        self.requests.made - self.unended()
+    }
+
+    fn unended(&self) -> u64 {
+        self.requests.open.len() as u64
+    }
+
+    fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
+        let violation = |(request, open): (&RequestId, &Open)| Violation {
+            oracle: Progress::NAME,
+            at: now,
+            text: format!(
+                "{request} sends {} bytes to n{} and does not end since {}; the last fault was over {healthy} ago",
+                open.bytes,
+                open.to,
+                Nanos(open.since_ns)
+            ),
+        };
+        self.requests.open.iter().map(violation).collect()
+    }
+
+    fn state(&self, mut to: &mut dyn Hasher) {
+        for (request, Open { to: server, bytes, reply, taken, .. }) in &self.requests.open {
+            (request, server, bytes, reply, taken).hash(&mut to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::Why;
+    use super::*;
+    use crate::history::ClientId;
+
+    fn said(history: &[What]) -> Vec<&'static str> {
+        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let (mut oracles, mut said) = (SdpOracles::default(), Vec::new());
+        for what in history {
+            let event = Event { at_ns: 1, node: 0, request, what: *what };
+            oracles.observe(&event, &mut |violation| said.push(violation.oracle));
+        }
+        said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO).iter().map(|violation| violation.oracle));
+        said
+    }
+
+    const ASKS: What = What::Asks { to: 1, bytes: 100, reply: 9 };
+    const TOOK: What = What::Took { bytes: 100, intact: true };
+    const ANSWERED: What = What::Answered { bytes: 9, intact: true };
+
+    #[test]
+    fn what_is_lost_repeated_damaged_surplus_or_answered_too_soon_is_told() {
+        let bytes = ["byte stream"];
+        assert_eq!(said(&[ASKS, TOOK, ANSWERED]), [""; 0]);
+        assert_eq!(said(&[ASKS, What::Took { bytes: 99, intact: true }, ANSWERED]), bytes);
+        assert_eq!(said(&[ASKS, What::Took { bytes: 100, intact: false }, ANSWERED]), [bytes[0]; 2]);
+        assert_eq!(said(&[ASKS, TOOK, TOOK, ANSWERED]), bytes);
+        assert_eq!(said(&[ASKS, TOOK, What::Answered { bytes: 10, intact: true }]), bytes);
+        assert_eq!(said(&[ASKS, ANSWERED]), bytes);
+        assert_eq!(said(&[ASKS, TOOK, What::Surplus, ANSWERED]), bytes);
+    }
+
+    #[test]
+    fn an_error_and_a_request_that_never_ends_are_told() {
+        assert_eq!(said(&[ASKS, What::Fails(Why::Reset)]), ["unbroken"]);
+        assert_eq!(said(&[ASKS, TOOK]), ["progress"]);
+    }
+}

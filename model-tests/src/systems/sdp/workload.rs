@@ -1,0 +1,179 @@
+//! What `[workload]` may say of sockets, and what clients ask for.
+
+use super::coding::Head;
+use crate::fields::{Dice, Rule, Span, Spread, broken, count, draw, in_section, requests_or_duration};
+use crate::history::ClientId;
+use crate::system::Amount;
+use serde::{Deserialize, Serialize};
+use weft_protocols::sdp::SdpOptions;
+use weft_sim::choice::Rng;
+use weft_verbs::Nanos;
+
+/// `[workload]` with `kind = "sdp"`: what the users of sockets do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SdpWork {
+    /// Application processes on each machine, 1 to 1024. Default: 1.
+    #[serde(default = "one")]
+    pub clients: u32,
+    /// How many bytes a request has, 24 to 1,073,741,824. Default: 64.
+    #[serde(default = "request")]
+    pub bytes: u32,
+    /// How many bytes its answer has, 1 to 1,073,741,824. Default: 64.
+    #[serde(default = "request")]
+    pub reply: u32,
+    /// Whether a client keeps its connection to each machine. Otherwise it makes one for each request, and half-closes it behind the
+    /// request. Default: false.
+    #[serde(default)]
+    pub keep: bool,
+    /// How many bytes a call of write or read is given at most, 1 to 16,777,216. Default: 65,536.
+    #[serde(default = "call")]
+    pub call: u32,
+    /// Private receive buffers of each stream, 4 to 4,096. Default: 16.
+    #[serde(default = "buffers")]
+    pub buffers: u32,
+    /// How many bytes a private buffer takes, 16 to 1,000,000. Default: 8,192.
+    #[serde(default = "buffer_bytes")]
+    pub buffer_bytes: u32,
+    /// How many requests each client makes. Give this or `duration`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u32>,
+    /// How long clients go on making requests, in virtual time. Give this or `requests`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
+    /// How long a client rests between two requests. Default: `"0us"`, none.
+    #[serde(default = "no_time")]
+    pub think: Spread,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn request() -> u32 {
+    64
+}
+
+fn call() -> u32 {
+    65_536
+}
+
+fn buffers() -> u32 {
+    SdpOptions::default().buffers
+}
+
+fn buffer_bytes() -> u32 {
+    SdpOptions::default().buffer_bytes
+}
+
+fn no_time() -> Spread {
+    Spread::fixed(Nanos::ZERO)
+}
+
+impl SdpWork {
+    /// One client a machine that makes so many small requests, each on a connection of its own.
+    pub fn of(requests: u32) -> SdpWork {
+        SdpWork {
+            clients: one(),
+            bytes: request(),
+            reply: request(),
+            keep: false,
+            call: call(),
+            buffers: buffers(),
+            buffer_bytes: buffer_bytes(),
+            requests: Some(requests),
+            duration: None,
+            think: no_time(),
+        }
+    }
+
+    /// The options of its streams.
+    pub fn options(&self) -> SdpOptions {
+        SdpOptions { buffers: self.buffers, buffer_bytes: self.buffer_bytes, ..SdpOptions::default() }
+    }
+
+    /// A workload that is drawn at random.
+    pub(super) fn drawn(dice: &mut Dice<'_>) -> SdpWork {
+        let buffer_bytes = dice.among(&[64, 1_000, 8_192]);
+        // Transports are drawn that take one message at a time, so the number of messages is what takes time.
+        let size = |dice: &mut Dice<'_>| dice.among(&[24, buffer_bytes, 4 * buffer_bytes + 1, 30 * buffer_bytes]);
+        SdpWork {
+            clients: dice.among(&[1, 1, 2, 3]),
+            bytes: size(dice),
+            reply: size(dice),
+            keep: dice.one_in(2),
+            call: dice.among(&[100, 4_096, 65_536]),
+            buffers: dice.among(&[4, 5, 16]),
+            buffer_bytes,
+            requests: Some(dice.from(2, 20) as u32),
+            duration: None,
+            think: dice.pause([0, 10, 300]),
+        }
+    }
+
+    /// How much work there is.
+    pub fn amount(&self) -> Amount {
+        Amount::of(self.clients, self.requests, self.duration)
+    }
+
+    /// Checks what the types of the fields cannot express.
+    ///
+    /// # Errors
+    ///
+    /// The first broken rule.
+    pub fn check(&self, nodes: u32) -> Rule {
+        let at = |field| in_section("workload", field);
+        let within = |field, value, least: u32, most: u32| {
+            let sound = (least..=most).contains(&value);
+            if sound { Ok(()) } else { broken(at(field), format!("from {least} to {most} bytes")) }
+        };
+        if nodes < 2 {
+            return broken(in_section("cluster", "nodes"), "sockets take two machines at least".into());
+        }
+        count(at("clients"), self.clients, 1_024, "give the applications of one machine")?;
+        within("bytes", self.bytes, Head::LEN, 1 << 30)?;
+        within("reply", self.reply, 1, 1 << 30)?;
+        within("call", self.call, 1, 1 << 24)?;
+        within("buffer_bytes", self.buffer_bytes, 16, 1_000_000)?;
+        if !(4..=4_096).contains(&self.buffers) {
+            return broken(at("buffers"), "from 4 to 4096; two of them are kept for control".into());
+        }
+        requests_or_duration("requests", self.requests, self.duration)
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The server.
+    pub to: u32,
+    /// How many bytes it has.
+    pub bytes: u32,
+    /// How many bytes its answer has.
+    pub reply: u32,
+}
+
+/// What one client asks for. The same seed and client give the same requests, whatever becomes of them.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    work: SdpWork,
+    nodes: u32,
+    node: u32,
+    rng: Rng,
+}
+
+impl Plan {
+    /// The plan of one client among so many nodes in the run of one seed.
+    pub fn new(work: &SdpWork, nodes: u32, seed: u64, client: ClientId) -> Plan {
+        let mut node = Rng::from_seed(seed ^ 0x7364_7000_0000_0000 ^ (u64::from(client.node) << 16));
+        let rng = Rng::from_seed(node.next_u64() ^ u64::from(client.index));
+        Plan { work: work.clone(), nodes, node: client.node, rng }
+    }
+
+    /// The next request, and how long the client rests before it.
+    pub fn request(&mut self) -> (Nanos, Request) {
+        let SdpWork { bytes, reply, think, .. } = self.work;
+        let to = (self.node + 1 + self.rng.below(u64::from(self.nodes) - 1) as u32) % self.nodes;
+        (draw::time(&mut self.rng, think), Request { to, bytes, reply })
+    }
+}

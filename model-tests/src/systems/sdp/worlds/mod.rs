@@ -1,0 +1,52 @@
+//! Worlds of sockets: two nodes and one transfer, cut at every event; and ends that behave as no end may.
+
+mod planted;
+mod transfer;
+
+use crate::explore::{AnyModel, Entry, Expected, Key, Size, SizeError};
+use crate::harness::Harness;
+use transfer::{Kind, Transfer};
+
+const KEYS: &[Key] = &[
+    Key { name: "bytes", help: "how many bytes the request has, from 24; 32 are a message" },
+    Key { name: "reply", help: "how many bytes the answer has" },
+];
+
+macro_rules! worlds {
+    ($($name:literal $kind:ident, $expected:ident, $bytes:literal, $reply:literal, $about:literal;)*) => {
+        /// The worlds of sockets.
+        pub fn worlds() -> Vec<Entry> {
+            vec![$(Entry {
+                name: $name,
+                about: $about,
+                expected: Expected::$expected,
+                keys: KEYS,
+                make: |size| make($name, Kind::$kind, size, $bytes, $reply),
+            }),*]
+        }
+    };
+}
+
+worlds! {
+    "sdp-bcopy" Shipped, Held, 96, 8, "sockets: a request of several messages through private buffers, and a short answer";
+    "sdp-half-closed" Shipped, Held, 24, 128,
+        "sockets: the client writes no more, and the answer takes more buffers than it has";
+    "planted-sdp-keeps-credits" KeepsCredits, Violated, 24, 128,
+        "sockets: an end that writes no more returns no credits either";
+    "planted-sdp-forgets-end" ForgetsEnd, Violated, 24, 8,
+        "sockets: an end is forgotten when it has sent its own end, and not when the peer's has come";
+}
+
+fn make(
+    name: &'static str,
+    kind: Kind,
+    size: &Size,
+    bytes: u32,
+    reply: u32,
+) -> Result<Box<dyn AnyModel>, SizeError> {
+    let bytes = size.number("bytes")?.unwrap_or(bytes);
+    let reply = size.number("reply")?.unwrap_or(reply);
+    size.within("bytes", bytes, 24..=512)?;
+    size.within("reply", reply, 1..=512)?;
+    Ok(Harness::boxed(Transfer { name, kind, bytes, reply }))
+}

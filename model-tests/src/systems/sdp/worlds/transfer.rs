@@ -1,0 +1,143 @@
+//! One request and its answer, over one stream between two nodes.
+
+use super::super::history::Event;
+use super::super::oracles::SdpOracles;
+use super::super::workload::{Request, SdpWork};
+use super::super::{Service, Sockets};
+use super::planted;
+use crate::explore::{Coverage, Size, Violation};
+use crate::harness::{Explored, Member, Model, Recorder, Shape};
+use crate::history::{ClientId, RequestId};
+use crate::oracle::{Conduct, Leaks, Leftover};
+use crate::system::{Place, System};
+use weft_sim::Sim;
+use weft_sim::explore::AccessKind;
+use weft_verbs::{Nanos, Wait};
+
+/// Who the client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The shipped one.
+    Shipped,
+    /// One that returns no credits once it writes no more.
+    KeepsCredits,
+    /// One that forgets the stream when it has sent its own end.
+    ForgetsEnd,
+}
+
+/// A transfer: the first node asks, the second one answers.
+pub(super) struct Transfer {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub bytes: u32,
+    pub reply: u32,
+}
+
+/// What an execution keeps.
+pub(super) struct State {
+    services: Vec<Service<Sim>>,
+}
+
+/// What a message of a world carries: the harness's meshes take messages of 64 bytes.
+pub(super) const PAYLOAD: u32 = 32;
+/// The fewest private buffers: credits run out after two messages.
+pub(super) const BUFFERS: u32 = 4;
+
+impl Transfer {
+    fn sized(bytes: u32, reply: u32) -> Size {
+        Size::new([("bytes", bytes), ("reply", reply)])
+    }
+
+    fn work(&self) -> SdpWork {
+        let work = SdpWork::of(1);
+        SdpWork { bytes: self.bytes, reply: self.reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, ..work }
+    }
+}
+
+impl Model for Transfer {
+    type State = State;
+    type Oracles = SdpOracles;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn size(&self) -> Size {
+        Transfer::sized(self.bytes, self.reply)
+    }
+
+    /// With a message less.
+    fn smaller(&self) -> Vec<Size> {
+        let less = |bytes: u32| bytes.checked_sub(PAYLOAD);
+        let bytes = less(self.bytes).map(|bytes| Transfer::sized(bytes, self.reply));
+        let reply = less(self.reply).map(|reply| Transfer::sized(self.bytes, reply));
+        bytes.into_iter().chain(reply).collect()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
+    }
+
+    fn oracles(&self) -> SdpOracles {
+        SdpOracles::default()
+    }
+
+    fn is_memoisable(&self) -> bool {
+        true
+    }
+
+    fn start(&self, _: usize, members: &[Member], recorder: &Recorder<SdpOracles>) -> State {
+        let work = self.work();
+        let options = work.options().without_timeouts();
+        let place = |(node, Member { rt, mesh }): (u32, &Member)| Place {
+            rt: rt.clone(),
+            mesh: mesh.clone(),
+            node,
+            nodes: 2,
+            incarnation: 0,
+        };
+        let places: Vec<Place<Sim>> = (0..).zip(members).map(place).collect();
+        let id = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let request = Request { to: 1, bytes: self.bytes, reply: self.reply };
+        // A client of another kind speaks for its node by itself.
+        let shipped = self.kind == Kind::Shipped;
+        let start =
+            |place| Service::start(place, &work, options, recorder).expect("nobody else has the channel");
+        let services: Vec<Service<Sim>> = places[usize::from(!shipped)..].iter().map(start).collect();
+        let (rt, recorder) = (members[0].rt.clone(), recorder.clone());
+        if shipped {
+            let mut client = Sockets::client(&services[0], id.client);
+            members[0].rt.spawn(async move {
+                Sockets::perform(&rt, &mut client, id, request, &recorder).await;
+            });
+        } else {
+            let mesh = members[0].mesh.clone();
+            members[0].rt.spawn(planted::client(self.kind, rt, mesh, id, request, recorder));
+        }
+        State { services }
+    }
+
+    fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
+        let without = 2 - state.services.len();
+        let service = node.checked_sub(without).map(|at| &state.services[at]);
+        let conduct: Conduct = service.map(|service| Sockets::conduct(&Sockets::counts(service))).unwrap_or_default();
+        let mut broken = conduct.finish(Nanos::ZERO, node as u32);
+        let left = service.map(Sockets::leftovers).unwrap_or_default().into_iter().chain(member.leftovers());
+        broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
+        broken.into_iter().next().map(Violation::from)
+    }
+
+    fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {
+        let any = |of: fn(&Member) -> u64| members.iter().any(|member| of(member) > 0);
+        sink.sometimes("a connection was made again", any(|member| member.mesh.stats().reconnects));
+        sink.sometimes("a message was sent again", any(|member| member.mesh.stats().messages_repeated));
+        sink.sometimes("a message came twice", any(|member| member.mesh.stats().duplicates));
+    }
+}
+
+impl Explored for SdpOracles {
+    /// What is judged of a request happens in the order of causes: no verdict depends on the place of an event.
+    fn access(_: &Event) -> Option<AccessKind> {
+        None
+    }
+}

@@ -1,0 +1,247 @@
+//! The messages of the Sockets Direct Protocol (annex A4), and their bytes.
+//!
+//! The transport delivers them in order and once. Each message on a stream carries byte positions all the same: the receiver
+//! checks that nothing is missing and nothing comes twice, instead of believing it.
+
+use super::Refusal;
+
+/// Which stream of a node: a place in its table, and how often that place was used before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle {
+    /// The place.
+    pub place: u32,
+    /// How often it was used before.
+    pub use_of: u32,
+}
+
+/// What an end tells of itself when a stream is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Greeting {
+    /// The stream at the sender.
+    pub from: Handle,
+    /// Its private buffers.
+    pub buffers: u32,
+    /// How many bytes each takes.
+    pub buffer_bytes: u32,
+}
+
+/// What every message on a stream tells (annex A4: the base sockets direct header).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The stream at the receiver.
+    pub to: Handle,
+    /// How many messages the receiver may have sent in all; wraps.
+    pub grant: u32,
+    /// The position up to which the sender has received; the end of the stream counts as one byte.
+    pub acked: u64,
+    /// The sender's position before this message.
+    pub at: u64,
+}
+
+/// A message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// A connection to a port is asked for.
+    Hello {
+        /// The stream's identity: random.
+        id: u128,
+        /// The port that is asked for.
+        port: u16,
+        /// The sender's.
+        from_port: u16,
+        /// What the sender tells of itself.
+        greeting: Greeting,
+    },
+    /// It is there.
+    HelloAck {
+        /// The stream at the receiver.
+        to: Handle,
+        /// What the sender tells of itself.
+        greeting: Greeting,
+    },
+    /// It is refused. (In annex A4 the connection manager says so.)
+    Reject {
+        /// The stream at the receiver.
+        to: Handle,
+        /// Why.
+        why: Refusal,
+    },
+    /// The user's bytes; none where only credits or an acknowledgement are told.
+    Data {
+        /// What every message on a stream tells.
+        header: Header,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// The sender writes no more: half-close.
+    DisConn {
+        /// What every message on a stream tells.
+        header: Header,
+    },
+    /// The stream is over, whatever was under way.
+    AbortConn {
+        /// The stream at the receiver.
+        to: Handle,
+    },
+}
+
+// The annex's identifiers of messages.
+const HELLO: u8 = 0x00;
+const HELLO_ACK: u8 = 0x01;
+const DIS_CONN: u8 = 0x02;
+const ABORT_CONN: u8 = 0x03;
+const DATA: u8 = 0xff;
+/// Not the annex's.
+const REJECT: u8 = 0x80;
+
+/// What precedes the bytes of a data message: kind 1, zero 3, stream 8, grant 4, position received 8, position 8.
+pub const HEADER_LEN: u32 = 32;
+
+/// The longest message without data: what every mesh with sockets must carry.
+pub const LONGEST_CONTROL: u32 = 44;
+
+const REFUSALS: [Refusal; 3] = [Refusal::NoListener, Refusal::BacklogFull, Refusal::Unfit];
+
+impl<'a> Message<'a> {
+    /// Appends its bytes; little-endian.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        match *self {
+            Message::Hello { id, port, from_port, greeting } => {
+                to.extend([HELLO, 0, 0, 0]);
+                to.extend(id.to_le_bytes());
+                to.extend(port.to_le_bytes());
+                to.extend(from_port.to_le_bytes());
+                put_greeting(to, greeting);
+            }
+            Message::HelloAck { to: stream, greeting } => {
+                to.extend([HELLO_ACK, 0, 0, 0]);
+                put_handle(to, stream);
+                put_greeting(to, greeting);
+            }
+            Message::Reject { to: stream, why } => {
+                let code = REFUSALS.iter().position(|known| *known == why).unwrap_or(0);
+                to.extend([REJECT, code as u8, 0, 0]);
+                put_handle(to, stream);
+            }
+            Message::Data { header, bytes } => {
+                put_header(to, DATA, header);
+                to.extend(bytes);
+            }
+            Message::DisConn { header } => put_header(to, DIS_CONN, header),
+            Message::AbortConn { to: stream } => {
+                to.extend([ABORT_CONN, 0, 0, 0]);
+                put_handle(to, stream);
+            }
+        }
+    }
+
+    /// Reads bytes; none if they are no message.
+    pub fn decode(bytes: &'a [u8]) -> Option<Message<'a>> {
+        let (&[kind, code, 0, 0], rest) = bytes.split_first_chunk()? else { return None };
+        let mut rest = Reader(rest);
+        let message = match (kind, code) {
+            (HELLO, 0) => Message::Hello {
+                id: u128::from_le_bytes(rest.take()?),
+                port: u16::from_le_bytes(rest.take()?),
+                from_port: u16::from_le_bytes(rest.take()?),
+                greeting: rest.greeting()?,
+            },
+            (HELLO_ACK, 0) => Message::HelloAck { to: rest.handle()?, greeting: rest.greeting()? },
+            (REJECT, code) => {
+                Message::Reject { to: rest.handle()?, why: *REFUSALS.get(usize::from(code))? }
+            }
+            (DATA, 0) => {
+                let header = rest.header()?;
+                return Some(Message::Data { header, bytes: rest.0 });
+            }
+            (DIS_CONN, 0) => Message::DisConn { header: rest.header()? },
+            (ABORT_CONN, 0) => Message::AbortConn { to: rest.handle()? },
+            _ => return None,
+        };
+        rest.0.is_empty().then_some(message)
+    }
+}
+
+fn put_handle(to: &mut Vec<u8>, Handle { place, use_of }: Handle) {
+    to.extend(place.to_le_bytes());
+    to.extend(use_of.to_le_bytes());
+}
+
+fn put_greeting(to: &mut Vec<u8>, Greeting { from, buffers, buffer_bytes }: Greeting) {
+    put_handle(to, from);
+    to.extend(buffers.to_le_bytes());
+    to.extend(buffer_bytes.to_le_bytes());
+}
+
+fn put_header(to: &mut Vec<u8>, kind: u8, Header { to: stream, grant, acked, at }: Header) {
+    to.extend([kind, 0, 0, 0]);
+    put_handle(to, stream);
+    to.extend(grant.to_le_bytes());
+    to.extend(acked.to_le_bytes());
+    to.extend(at.to_le_bytes());
+}
+
+/// Takes numbers from the front of bytes.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn word(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn handle(&mut self) -> Option<Handle> {
+        Some(Handle { place: self.word()?, use_of: self.word()? })
+    }
+
+    fn greeting(&mut self) -> Option<Greeting> {
+        Some(Greeting { from: self.handle()?, buffers: self.word()?, buffer_bytes: self.word()? })
+    }
+
+    fn header(&mut self) -> Option<Header> {
+        let (to, grant) = (self.handle()?, self.word()?);
+        let mut position = || self.take().map(u64::from_le_bytes);
+        Some(Header { to, grant, acked: position()?, at: position()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Message<'static>> {
+        let to = Handle { place: 3, use_of: 9 };
+        let header = Header { to, grant: 77, acked: 1 << 40, at: 5 };
+        let greeting = Greeting { from: Handle { place: 1, use_of: 2 }, buffers: 16, buffer_bytes: 8_192 };
+        vec![
+            Message::Hello { id: 1 << 100, port: 7, from_port: 50_000, greeting },
+            Message::HelloAck { to, greeting },
+            Message::Reject { to, why: Refusal::BacklogFull },
+            Message::DisConn { header },
+            Message::AbortConn { to },
+            Message::Data { header, bytes: &[] },
+            Message::Data { header, bytes: b"bytes" },
+        ]
+    }
+
+    #[test]
+    fn every_message_survives_its_bytes_and_no_part_of_a_control_message_is_one() {
+        for message in all() {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            assert_eq!(Message::decode(&bytes), Some(message));
+            let (control, data) = match message {
+                Message::Data { bytes, .. } => (HEADER_LEN as usize, bytes.len()),
+                _ => (bytes.len(), 0),
+            };
+            assert_eq!(bytes.len(), control + data);
+            assert!(control <= LONGEST_CONTROL as usize, "{message:?}");
+            assert!((0..control).all(|end| Message::decode(&bytes[..end]).is_none()), "{message:?}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What a user may choose of a stream.
+
+use super::SdpError;
+use super::credits::LEAST_BUFFERS;
+use super::message::HEADER_LEN;
+use weft_verbs::Nanos;
+
+/// The options of streams: those of a node's service, of a listener, or of one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SdpOptions {
+    /// Private receive buffers of a stream, in messages: the credits of its peer. At least 4. Default: 16.
+    pub buffers: u32,
+    /// How many bytes of data a private buffer takes. The mesh must carry messages of so much and [`HEADER_LEN`](super::message::HEADER_LEN)
+    /// (`MeshConfig::max_message`). Default: 8,192.
+    pub buffer_bytes: u32,
+    /// Connections that wait to be accepted; one more is refused. Default: 128, as in Linux before 5.4.
+    pub backlog: u32,
+    /// How long a call of [`connect`](super::Sdp::connect) waits. Default: 30 s.
+    pub connect_timeout: Option<Nanos>,
+    /// How long a read waits. Default: for ever.
+    pub read_timeout: Option<Nanos>,
+    /// How long a write waits. Default: for ever.
+    pub write_timeout: Option<Nanos>,
+    /// How long [`close`](super::SdpStream::close) waits until the peer has received everything; then it aborts. Default: 30 s.
+    pub linger: Option<Nanos>,
+    /// How long messages to a peer may go unacknowledged until its streams fail with `TimedOut`. [`Nanos::MAX`] for ever. Default:
+    /// 30 s.
+    pub give_up: Nanos,
+}
+
+impl Default for SdpOptions {
+    fn default() -> SdpOptions {
+        let half_a_minute = Nanos::from_secs(30);
+        SdpOptions {
+            buffers: 16,
+            buffer_bytes: 8_192,
+            backlog: 128,
+            connect_timeout: Some(half_a_minute),
+            read_timeout: None,
+            write_timeout: None,
+            linger: Some(half_a_minute),
+            give_up: half_a_minute,
+        }
+    }
+}
+
+impl SdpOptions {
+    /// No time-outs at all: for worlds that are explored, where each is one more event.
+    #[must_use]
+    pub fn without_timeouts(self) -> SdpOptions {
+        SdpOptions {
+            connect_timeout: None,
+            read_timeout: None,
+            write_timeout: None,
+            linger: None,
+            give_up: Nanos::MAX,
+            ..self
+        }
+    }
+
+    /// The longest message of such a stream, in bytes.
+    pub fn longest_message(&self) -> u32 {
+        self.buffer_bytes.saturating_add(HEADER_LEN)
+    }
+
+    /// Refuses what cannot work on a mesh that carries messages of `max_message` bytes.
+    pub(super) fn check(&self, max_message: u32) -> Result<(), SdpError> {
+        let refuse = |field, value: u32, must| Err(SdpError::Options { field, value: value.into(), must });
+        if self.buffers < LEAST_BUFFERS || self.buffers > 1 << 20 {
+            return refuse("buffers", self.buffers, "from 4 to 1,048,576");
+        }
+        if self.buffer_bytes == 0 || self.longest_message() > max_message {
+            return refuse("buffer_bytes", self.buffer_bytes, "at least 1, and what the mesh carries");
+        }
+        if self.backlog == 0 {
+            return refuse("backlog", 0, "at least 1");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! What waits for the transport: a peer that takes no messages now must not hold up the others.
+
+use super::service::{Sdp, Shared};
+use super::socket::Socket;
+use crate::transport::Rank;
+use std::rc::Rc;
+use weft_verbs::{Nanos, Verbs};
+
+/// What a node owes one peer.
+#[derive(Default)]
+pub(super) struct Outbox {
+    /// Streams that had something to say when the transport had no room.
+    blocked: Vec<Rc<Socket>>,
+    /// A task waits for room.
+    waits: bool,
+    /// A task watches whether the peer acknowledges.
+    watches: bool,
+}
+
+/// Into how many parts the time is divided after which a peer is given up; it is looked at after each.
+const LOOKS: u64 = 8;
+
+impl<V: Verbs> Sdp<V> {
+    /// Has a stream try again once the transport takes messages to its peer.
+    pub(super) fn block(&self, socket: &Rc<Socket>) {
+        let peer = socket.peer;
+        let begins = self.outbox(peer, |outbox| {
+            if !outbox.blocked.iter().any(|known| Rc::ptr_eq(known, socket)) {
+                outbox.blocked.push(Rc::clone(socket));
+            }
+            !std::mem::replace(&mut outbox.waits, true)
+        });
+        if begins {
+            let sdp = self.clone();
+            drop(self.shared.rt.spawn(async move { sdp.wait_for_room(peer).await }));
+        }
+    }
+
+    async fn wait_for_room(self, peer: Rank) {
+        let closed = self.shared.mesh.room(peer).await.is_err();
+        let blocked = self.outbox(peer, |outbox| {
+            outbox.waits = false;
+            std::mem::take(&mut outbox.blocked)
+        });
+        for socket in blocked {
+            if closed {
+                self.closed(&socket);
+            } else {
+                self.flush(&socket);
+                socket.writable.notify();
+            }
+        }
+    }
+
+    /// Sees to it that a peer that does not acknowledge is given up in time.
+    pub(super) fn watch(&self, peer: Rank) {
+        let give_up = self.shared.options.give_up;
+        if give_up == Nanos::MAX || self.outbox(peer, |outbox| std::mem::replace(&mut outbox.watches, true)) {
+            return;
+        }
+        let sdp = self.clone();
+        drop(self.shared.rt.spawn(async move { sdp.look_after(peer, give_up).await }));
+    }
+
+    /// Ends when the peer has acknowledged everything. An acknowledgement of anything is a sign of life.
+    async fn look_after(self, peer: Rank, give_up: Nanos) {
+        let Shared { rt, mesh, .. } = &*self.shared;
+        let (mut oldest, mut since) = (mesh.oldest_unacknowledged(peer), rt.now());
+        while let Some(message) = oldest {
+            rt.sleep(Nanos((give_up.0 / LOOKS).max(1))).await;
+            oldest = mesh.oldest_unacknowledged(peer);
+            if oldest != Some(message) {
+                since = rt.now();
+            } else if rt.now() - since >= give_up / LOOKS * (LOOKS - 1) {
+                self.gone(peer);
+                break;
+            }
+        }
+        self.outbox(peer, |outbox| outbox.watches = false);
+    }
+
+    fn outbox<T>(&self, peer: Rank, run: impl FnOnce(&mut Outbox) -> T) -> T {
+        run(self.shared.outboxes.borrow_mut().entry(peer).or_default())
+    }
+}

@@ -1,0 +1,30 @@
+//! What a node's sockets have done.
+
+/// Counts of one node's sockets since they began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SdpStats {
+    /// Streams that this node's calls of `connect` made.
+    pub connected: u64,
+    /// Streams that this node's listeners made.
+    pub accepted: u64,
+    /// Connections that this node refused.
+    pub refused: u64,
+    /// Data messages sent.
+    pub data_sent: u64,
+    /// Bytes that users wrote and that were sent as data.
+    pub bytes_sent: u64,
+    /// Bytes that users read.
+    pub bytes_read: u64,
+    /// Copies between users' memory and private buffers.
+    pub copies: u64,
+    /// Messages sent that carry no data.
+    pub control_sent: u64,
+    /// Streams that ended by an abort, of either end.
+    pub aborts: u64,
+    /// Streams whose peer was away for too long.
+    pub given_up: u64,
+    /// Messages for streams that this end had given up already.
+    pub late: u64,
+    /// Messages that could not be read, or that contradict their stream's state.
+    pub malformed: u64,
+}

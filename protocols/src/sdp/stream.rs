@@ -1,0 +1,330 @@
+//! A stream, as a user has it.
+
+use super::endpoint::Failure;
+use super::message::Message;
+use super::service::{Sdp, Shared};
+use super::socket::Socket;
+use super::{SdpError, SdpOptions};
+use crate::transport::Rank;
+use std::fmt;
+use std::rc::Rc;
+use weft_verbs::{Nanos, Verbs, Work};
+
+/// One end of a stream: a node and a port of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    /// The node.
+    pub rank: Rank,
+    /// The port.
+    pub port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.rank, self.port)
+    }
+}
+
+/// A stream of bytes between two nodes. Reads and writes borrow it, so one task may read while another one writes.
+///
+/// Dropping it closes it in the background: what was written is still delivered. If bytes wait to be read then, or come later,
+/// they are lost, and the peer is told by a reset, as with sockets.
+pub struct SdpStream<V: Verbs> {
+    sdp: Sdp<V>,
+    socket: Rc<Socket>,
+}
+
+impl<V: Verbs> SdpStream<V> {
+    pub(super) fn new(sdp: &Sdp<V>, socket: Rc<Socket>) -> SdpStream<V> {
+        SdpStream { sdp: sdp.clone(), socket }
+    }
+
+    /// This end's address.
+    pub fn local_addr(&self) -> Address {
+        self.socket.local
+    }
+
+    /// The peer's address.
+    pub fn peer_addr(&self) -> Address {
+        self.socket.remote
+    }
+
+    /// The stream's identity: 128 random bits, the same at both ends.
+    pub fn id(&self) -> u128 {
+        self.socket.id
+    }
+
+    /// Its options.
+    pub fn options(&self) -> SdpOptions {
+        self.socket.options
+    }
+
+    /// How many bytes were written and taken, and how many of them the peer's end is known to have received. They may wait there for
+    /// its user to read them.
+    pub fn acknowledged(&self) -> (u64, u64) {
+        self.socket.end.borrow().positions()
+    }
+
+    /// Waits until the connection stands.
+    pub(super) async fn stands(&self, most: Option<Nanos>) -> Result<(), SdpError> {
+        let stands = async {
+            self.socket.writable.until(|| !self.socket.end.borrow().is_connecting()).await;
+            self.sound()
+        };
+        let end = self.sdp.within(most, stands).await;
+        if end == Err(SdpError::TimedOut) {
+            // It does not stand on this end, so there is nobody to tell; an answer that comes late is aborted.
+            self.socket.end.borrow_mut().fail(Failure::TimedOut, false);
+            self.sdp.flush(&self.socket);
+        }
+        end
+    }
+
+    /// Whether the stream has not failed.
+    fn sound(&self) -> Result<(), SdpError> {
+        self.socket.end.borrow().failure().map_or(Ok(()), |why| Err(why.into()))
+    }
+
+    /// Reads what is there, at most as much as `into` takes. `None` if nothing is there yet; 0 bytes at the end of the stream. What
+    /// came before a failure is read before the failure is told.
+    ///
+    /// # Errors
+    ///
+    /// The stream failed.
+    pub fn try_read(&self, into: &mut [u8]) -> Result<Option<usize>, SdpError> {
+        if into.is_empty() {
+            return Ok(Some(0));
+        }
+        let read = self.socket.take(into);
+        if read > 0 {
+            self.copied(read, |stats| &mut stats.bytes_read);
+            // Buffers are free again.
+            self.sdp.flush(&self.socket);
+            return Ok(Some(read));
+        }
+        self.nothing_to_read()
+    }
+
+    fn nothing_to_read(&self) -> Result<Option<usize>, SdpError> {
+        if self.socket.end.borrow().has_ended() {
+            return Ok(Some(0));
+        }
+        self.sound().map(|()| None)
+    }
+
+    /// Copies what is there into `into` and leaves it there to be read. As [`SdpStream::try_read`] otherwise.
+    ///
+    /// # Errors
+    ///
+    /// The stream failed.
+    pub fn peek(&self, into: &mut [u8]) -> Result<Option<usize>, SdpError> {
+        match self.socket.peek(into) {
+            0 if !into.is_empty() => self.nothing_to_read(),
+            n => Ok(Some(n)),
+        }
+    }
+
+    /// Waits until there is something to read: bytes, the end, or a failure.
+    pub async fn readable(&self) {
+        let nothing = || !self.socket.has_unread() && self.nothing_to_read() == Ok(None);
+        self.socket.readable.until(|| !nothing()).await;
+    }
+
+    /// Reads at least one byte, at most as many as `into` takes; 0 at the end of the stream.
+    ///
+    /// # Errors
+    ///
+    /// The stream failed, or nothing came within the read time-out.
+    pub async fn read(&self, into: &mut [u8]) -> Result<usize, SdpError> {
+        let read = async {
+            loop {
+                let changed = self.socket.readable.changed();
+                if let Some(read) = self.try_read(into)? {
+                    return Ok(read);
+                }
+                changed.await;
+            }
+        };
+        self.sdp.within(self.socket.options.read_timeout, read).await
+    }
+
+    /// Reads as many bytes as `into` takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`SdpStream::read`], and `UnexpectedEnd` if the stream ends before.
+    pub async fn read_exact(&self, mut into: &mut [u8]) -> Result<(), SdpError> {
+        while !into.is_empty() {
+            match self.read(into).await? {
+                0 => return Err(SdpError::UnexpectedEnd),
+                n => into = &mut into[n..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes as much as the peer has private buffers for. `None` if that is nothing.
+    ///
+    /// # Errors
+    ///
+    /// The stream failed, or this end is shut down.
+    pub fn try_write(&self, bytes: &[u8]) -> Result<Option<usize>, SdpError> {
+        self.try_write_vectored(&[bytes])
+    }
+
+    /// As [`SdpStream::try_write`], from several places, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// As that.
+    pub fn try_write_vectored(&self, parts: &[&[u8]]) -> Result<Option<usize>, SdpError> {
+        self.sound()?;
+        if !self.socket.end.borrow().is_writable() {
+            return Err(SdpError::BrokenPipe);
+        }
+        let mut written = 0;
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            let taken = self.send_data(part);
+            written += taken;
+            if taken < part.len() {
+                break;
+            }
+        }
+        // A failure on the way is told by the next call: the bytes were taken.
+        let nothing = written == 0 && parts.iter().any(|part| !part.is_empty());
+        Ok((!nothing).then_some(written))
+    }
+
+    /// BCopy: each data message takes a private buffer of the peer.
+    fn send_data(&self, bytes: &[u8]) -> usize {
+        let Shared { mesh, .. } = &*self.sdp.shared;
+        let mut sent = 0;
+        while sent < bytes.len() && self.socket.end.borrow().may_write() {
+            if !mesh.has_room(self.socket.peer) {
+                self.sdp.block(&self.socket);
+                break;
+            }
+            let mut end = self.socket.end.borrow_mut();
+            let most = end.payload().min(mesh.max_message().saturating_sub(super::message::HEADER_LEN)) as usize;
+            let part = &bytes[sent..bytes.len().min(sent + most)];
+            let header = end.data(part.len() as u64);
+            drop(end);
+            self.copied(part.len(), |stats| &mut stats.bytes_sent);
+            self.sdp.shared.stats.borrow_mut().data_sent += 1;
+            self.sdp.send(&self.socket, &Message::Data { header, bytes: part });
+            sent += part.len();
+        }
+        sent
+    }
+
+    /// Bytes were copied between the user's memory and private buffers.
+    fn copied(&self, bytes: usize, count: impl Fn(&mut super::SdpStats) -> &mut u64) {
+        let mut stats = self.sdp.shared.stats.borrow_mut();
+        stats.copies += 1;
+        *count(&mut stats) += bytes as u64;
+        self.sdp.shared.rt.spend(Work::Copy { bytes: bytes as u64 });
+    }
+
+    /// Waits until something can be written, or the stream failed.
+    pub async fn writable(&self) {
+        let blocked = || {
+            let end = self.socket.end.borrow();
+            let room = self.sdp.shared.mesh.has_room(self.socket.peer);
+            end.failure().is_none() && end.is_writable() && !(end.may_write() && room)
+        };
+        self.socket.writable.until(|| !blocked()).await;
+    }
+
+    /// Writes at least one byte, and returns how many were taken. They arrive unless the stream fails.
+    ///
+    /// # Errors
+    ///
+    /// The stream failed, this end is shut down, or nothing was taken within the write time-out.
+    pub async fn write(&self, bytes: &[u8]) -> Result<usize, SdpError> {
+        self.write_vectored(&[bytes]).await
+    }
+
+    /// As [`SdpStream::write`], from several places, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// As that.
+    pub async fn write_vectored(&self, parts: &[&[u8]]) -> Result<usize, SdpError> {
+        let write = async {
+            loop {
+                let changed = self.socket.writable.changed();
+                if let Some(written) = self.try_write_vectored(parts)? {
+                    return Ok(written);
+                }
+                changed.await;
+            }
+        };
+        self.sdp.within(self.socket.options.write_timeout, write).await
+    }
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`SdpStream::write`].
+    pub async fn write_all(&self, mut bytes: &[u8]) -> Result<(), SdpError> {
+        while !bytes.is_empty() {
+            let written = self.write(bytes).await?;
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+
+    /// Says that this end writes no more: the peer reads what is there, and then the end. Reading goes on.
+    ///
+    /// # Errors
+    ///
+    /// The stream failed.
+    pub fn shutdown(&self) -> Result<(), SdpError> {
+        self.sound()?;
+        self.socket.end.borrow_mut().shutdown();
+        self.sdp.flush(&self.socket);
+        Ok(())
+    }
+
+    /// Shuts this end down and waits until the peer's end has received everything, at most for the linger time; then it aborts.
+    ///
+    /// # Errors
+    ///
+    /// The stream failed: the peer may not have received everything.
+    pub async fn close(self) -> Result<(), SdpError> {
+        self.shutdown()?;
+        let acknowledged = async {
+            let socket = &self.socket;
+            socket.writable.until(|| self.sound().is_err() || socket.end.borrow().is_acknowledged()).await;
+            self.sound()
+        };
+        let end = self.sdp.within(self.socket.options.linger, acknowledged).await;
+        if end == Err(SdpError::TimedOut) {
+            self.sdp.abort(&self.socket);
+        }
+        end
+    }
+
+    /// Ends the stream at once. What is under way in either direction may be lost; the peer reads a reset.
+    pub fn abort(self) {
+        self.sdp.abort(&self.socket);
+    }
+}
+
+impl<V: Verbs> Drop for SdpStream<V> {
+    fn drop(&mut self) {
+        let socket = &self.socket;
+        if socket.end.borrow().is_connecting() {
+            socket.end.borrow_mut().fail(Failure::Aborted, false);
+        }
+        let lost = socket.discard() && socket.end.borrow().failure().is_none();
+        socket.end.borrow_mut().deafen();
+        if lost {
+            self.sdp.abort(socket);
+        } else {
+            socket.end.borrow_mut().shutdown();
+            self.sdp.flush(socket);
+        }
+    }
+}

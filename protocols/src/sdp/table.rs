@@ -1,0 +1,52 @@
+//! The streams of a node, by handle.
+
+use super::message::Handle;
+use super::socket::Socket;
+use std::rc::Rc;
+
+#[derive(Default)]
+struct Place {
+    use_of: u32,
+    socket: Option<Rc<Socket>>,
+}
+
+/// The streams of a node. A place is used again, and each use has a number: a message that comes late finds nothing.
+#[derive(Default)]
+pub(super) struct Table {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+impl Table {
+    /// Keeps a stream that is made for its handle.
+    pub fn insert(&mut self, make: impl FnOnce(Handle) -> Rc<Socket>) -> Rc<Socket> {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            self.places.len() as u32 - 1
+        });
+        let entry = &mut self.places[place as usize];
+        let socket = make(Handle { place, use_of: entry.use_of });
+        entry.socket = Some(Rc::clone(&socket));
+        socket
+    }
+
+    /// The stream of a handle, if it is there.
+    pub fn get(&self, handle: Handle) -> Option<&Rc<Socket>> {
+        let entry = self.places.get(handle.place as usize)?;
+        entry.socket.as_ref().filter(|_| entry.use_of == handle.use_of)
+    }
+
+    /// Forgets a stream.
+    pub fn remove(&mut self, handle: Handle) {
+        let Some(entry) = self.places.get_mut(handle.place as usize) else { return };
+        if entry.use_of == handle.use_of && entry.socket.take().is_some() {
+            entry.use_of = entry.use_of.wrapping_add(1);
+            self.free.push(handle.place);
+        }
+    }
+
+    /// All streams.
+    pub fn all(&self) -> impl Iterator<Item = &Rc<Socket>> {
+        self.places.iter().filter_map(|place| place.socket.as_ref())
+    }
+}
