@@ -22,7 +22,7 @@ use worlds::{Explored, Program};
 #[derive(Parser)]
 #[command(name = "reached")]
 struct Args {
-    /// The system, as `weft check --list --json` names it: locks, messages, ddss
+    /// The system, as `weft check --list --json` names it: locks, messages, ddss, sdp
     #[arg(value_name = "SYSTEM")]
     system: String,
     /// Explore this world of the system only; may be given several times [default: all that must hold]

@@ -146,12 +146,12 @@ mod tests {
             while delivered < 2_000 {
                 let end = (dice() % 2) as usize;
                 let mut moved = false;
-                if ends[end].may_send(Purpose::Data) && dice() % 3 != 0 {
+                if ends[end].may_send(Purpose::Data) && !dice().is_multiple_of(3) {
                     ends[end].spend();
                     let grant = ends[end].grant();
                     wires[1 - end].push_back((true, grant));
                     moved = true;
-                } else if unread[end] > 0 && dice() % 2 == 0 {
+                } else if unread[end] > 0 && dice().is_multiple_of(2) {
                     unread[end] -= 1;
                     ends[end].free();
                     moved = true;

@@ -147,9 +147,7 @@ impl<'a> Message<'a> {
                 greeting: rest.greeting()?,
             },
             (HELLO_ACK, 0) => Message::HelloAck { to: rest.handle()?, greeting: rest.greeting()? },
-            (REJECT, code) => {
-                Message::Reject { to: rest.handle()?, why: *REFUSALS.get(usize::from(code))? }
-            }
+            (REJECT, code) => Message::Reject { to: rest.handle()?, why: *REFUSALS.get(usize::from(code))? },
             (DATA, 0) => {
                 let header = rest.header()?;
                 return Some(Message::Data { header, bytes: rest.0 });

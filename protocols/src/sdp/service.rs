@@ -285,9 +285,20 @@ impl<V: Verbs> Sdp<V> {
 
     /// Sends a message of a stream; the transport has room.
     pub(super) fn send(&self, socket: &Rc<Socket>, message: &Message<'_>) {
+        self.send_with(socket, message, |_| ());
+    }
+
+    /// Sends a message of a stream, with what is appended to it; the transport has room.
+    pub(super) fn send_with(
+        &self,
+        socket: &Rc<Socket>,
+        message: &Message<'_>,
+        append: impl FnOnce(&mut Vec<u8>),
+    ) {
         let mut frame = self.shared.frame.borrow_mut();
         frame.clear();
         message.encode(&mut frame);
+        append(&mut frame);
         let sent = self.shared.mesh.send(socket.peer, CHANNEL, &frame);
         drop(frame);
         match sent {

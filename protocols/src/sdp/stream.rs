@@ -1,7 +1,7 @@
 //! A stream, as a user has it.
 
 use super::endpoint::Failure;
-use super::message::Message;
+use super::message::{HEADER_LEN, Message};
 use super::service::{Sdp, Shared};
 use super::socket::Socket;
 use super::{SdpError, SdpOptions};
@@ -22,6 +22,29 @@ pub struct Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.rank, self.port)
+    }
+}
+
+/// Bytes in several places, one after the other.
+struct Parts<'a> {
+    parts: &'a [&'a [u8]],
+    /// How much of the first one was taken.
+    read: usize,
+}
+
+impl Parts<'_> {
+    fn take(&mut self, mut len: usize, to: &mut Vec<u8>) {
+        while let Some((first, rest)) = self.parts.split_first() {
+            let left = &first[self.read..];
+            let n = left.len().min(len);
+            to.extend_from_slice(&left[..n]);
+            self.read += n;
+            len -= n;
+            if len == 0 {
+                return;
+            }
+            (self.parts, self.read) = (rest, 0);
+        }
     }
 }
 
@@ -182,37 +205,32 @@ impl<V: Verbs> SdpStream<V> {
         if !self.socket.end.borrow().is_writable() {
             return Err(SdpError::BrokenPipe);
         }
-        let mut written = 0;
-        for part in parts.iter().filter(|part| !part.is_empty()) {
-            let taken = self.send_data(part);
-            written += taken;
-            if taken < part.len() {
-                break;
-            }
-        }
+        let all: usize = parts.iter().map(|part| part.len()).sum();
+        let mut parts = Parts { parts, read: 0 };
+        let written = self.send_data(&mut parts, all);
         // A failure on the way is told by the next call: the bytes were taken.
-        let nothing = written == 0 && parts.iter().any(|part| !part.is_empty());
-        Ok((!nothing).then_some(written))
+        Ok((written > 0 || all == 0).then_some(written))
     }
 
-    /// BCopy: each data message takes a private buffer of the peer.
-    fn send_data(&self, bytes: &[u8]) -> usize {
+    /// BCopy: each data message takes a private buffer of the peer, and is as full as it can be.
+    fn send_data(&self, parts: &mut Parts<'_>, all: usize) -> usize {
         let Shared { mesh, .. } = &*self.sdp.shared;
         let mut sent = 0;
-        while sent < bytes.len() && self.socket.end.borrow().may_write() {
+        while sent < all && self.socket.end.borrow().may_write() {
             if !mesh.has_room(self.socket.peer) {
                 self.sdp.block(&self.socket);
                 break;
             }
             let mut end = self.socket.end.borrow_mut();
-            let most = end.payload().min(mesh.max_message().saturating_sub(super::message::HEADER_LEN)) as usize;
-            let part = &bytes[sent..bytes.len().min(sent + most)];
-            let header = end.data(part.len() as u64);
+            let most = end.payload().min(mesh.max_message().saturating_sub(HEADER_LEN)) as usize;
+            let len = most.min(all - sent);
+            let header = end.data(len as u64);
             drop(end);
-            self.copied(part.len(), |stats| &mut stats.bytes_sent);
+            self.copied(len, |stats| &mut stats.bytes_sent);
             self.sdp.shared.stats.borrow_mut().data_sent += 1;
-            self.sdp.send(&self.socket, &Message::Data { header, bytes: part });
-            sent += part.len();
+            let message = Message::Data { header, bytes: &[] };
+            self.sdp.send_with(&self.socket, &message, |frame| parts.take(len, frame));
+            sent += len;
         }
         sent
     }

@@ -272,9 +272,8 @@ impl<V: Verbs> Mesh<V> {
     /// Whether [`Mesh::send`] to this peer has room now. To oneself and to nobody it always has.
     pub fn has_room(&self, to: Rank) -> bool {
         let most = self.shared.config.max_queued;
-        self.peer(to).is_none_or(|index| {
-            self.shared.with_peer(index, |peer| (peer.session.kept() as u32) < most)
-        })
+        self.peer(to)
+            .is_none_or(|index| self.shared.with_peer(index, |peer| (peer.session.kept() as u32) < most))
     }
 
     /// The number of the oldest message to this peer that it has not acknowledged, if there is one. While that stays the same

@@ -51,7 +51,11 @@ impl Oracle<Event> for Bytes<'_> {
                 if bytes == open.bytes && !twice { Ok(()) } else { wrong() }
             }
             (What::Answered { bytes, intact: true }, Some(open)) => {
-                if bytes == open.reply && open.taken { Ok(()) } else { wrong() }
+                if bytes == open.reply && open.taken {
+                    Ok(())
+                } else {
+                    wrong()
+                }
             }
             (What::Took { .. } | What::Answered { .. } | What::Surplus, _) => wrong(),
             _ => Ok(()),

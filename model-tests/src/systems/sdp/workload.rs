@@ -96,7 +96,8 @@ impl SdpWork {
     pub(super) fn drawn(dice: &mut Dice<'_>) -> SdpWork {
         let buffer_bytes = dice.among(&[64, 1_000, 8_192]);
         // Transports are drawn that take one message at a time, so the number of messages is what takes time.
-        let size = |dice: &mut Dice<'_>| dice.among(&[24, buffer_bytes, 4 * buffer_bytes + 1, 30 * buffer_bytes]);
+        let size =
+            |dice: &mut Dice<'_>| dice.among(&[24, buffer_bytes, 4 * buffer_bytes + 1, 30 * buffer_bytes]);
         SdpWork {
             clients: dice.among(&[1, 1, 2, 3]),
             bytes: size(dice),

@@ -1,10 +1,10 @@
 //! Clients that speak the protocol's messages by themselves, and each get one thing wrong, against the shipped server.
 
+use super::super::PORT;
 use super::super::coding::{Coding, Head, Way};
 use super::super::history::{Event, What};
 use super::super::oracles::SdpOracles;
 use super::super::workload::Request;
-use super::super::PORT;
 use super::transfer::{BUFFERS, Kind, PAYLOAD};
 use crate::harness::Recorder;
 use crate::history::RequestId;

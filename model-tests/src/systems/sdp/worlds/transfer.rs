@@ -120,7 +120,8 @@ impl Model for Transfer {
     fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
         let without = 2 - state.services.len();
         let service = node.checked_sub(without).map(|at| &state.services[at]);
-        let conduct: Conduct = service.map(|service| Sockets::conduct(&Sockets::counts(service))).unwrap_or_default();
+        let conduct: Conduct =
+            service.map(|service| Sockets::conduct(&Sockets::counts(service))).unwrap_or_default();
         let mut broken = conduct.finish(Nanos::ZERO, node as u32);
         let left = service.map(Sockets::leftovers).unwrap_or_default().into_iter().chain(member.leftovers());
         broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
