@@ -9,12 +9,17 @@ mod event_log;
 mod execution;
 mod memoised;
 mod model;
+mod of_system;
 mod recorder;
+mod requests;
 
 pub use cluster::{Member, Shape};
 pub use execution::Execution;
 pub use model::{Model, Unseen};
+pub(crate) use of_system::worlds_of;
+pub use of_system::{InOrder, Nodes, RecorderOf, SystemModel, of_system};
 pub use recorder::{Explored, NoEvent, Recorder};
+pub use requests::Requests;
 
 use crate::explore::{AnyModel, ModelFactory, Size};
 use std::rc::Rc;

@@ -80,13 +80,14 @@ pub struct Counts {
     get_retries: u64,
     swap_misses: u64,
     unknown_outcomes: u64,
+    unchanged: u64,
     malformed: u64,
 }
 
 impl From<DdssStats> for Counts {
     fn from(stats: DdssStats) -> Counts {
-        let DdssStats { get_retries, swap_misses, unknown_outcomes, malformed, .. } = stats;
-        Counts { get_retries, swap_misses, unknown_outcomes, malformed }
+        let DdssStats { get_retries, swap_misses, unknown_outcomes, unchanged, malformed, .. } = stats;
+        Counts { get_retries, swap_misses, unknown_outcomes, unchanged, malformed }
     }
 }
 
@@ -95,6 +96,7 @@ impl std::ops::AddAssign for Counts {
         self.get_retries += other.get_retries;
         self.swap_misses += other.swap_misses;
         self.unknown_outcomes += other.unknown_outcomes;
+        self.unchanged += other.unchanged;
         self.malformed += other.malformed;
     }
 }

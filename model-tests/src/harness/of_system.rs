@@ -1,0 +1,388 @@
+//! A model made of a system: its service on each node, and a few clients that each make a short list of requests.
+//!
+//! A room says what its letters ask for, and has a model that scenarios and real nodes have already tested: the same
+//! service, the same clients, the same oracles. See [`SystemModel`], and [`worlds_of`] for a list of such models.
+
+use super::recorder::{Explored, Recorder};
+use super::requests::Requests;
+use super::{Harness, Member, Model, Shape, Unseen};
+use crate::explore::{AnyModel, Key, Size, SizeError, TraceEvent, Violation};
+use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
+use crate::oracle::{self, Leaks, Leftover, Oracles};
+use crate::system::{Place, System};
+use std::hash::Hasher;
+use weft_protocols::rt::fingerprint::StateHasher;
+use weft_protocols::rt::{Rt, WaitPoint};
+use weft_protocols::transport::MeshStats;
+use weft_sim::explore::{AccessKind, FaultSet, Outcome};
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{Nanos, Wait};
+
+/// The system of a model.
+pub type Of<M> = <M as SystemModel>::System;
+/// What its services count.
+pub type CountsOf<M> = <Of<M> as System>::Counts;
+/// What its clients see.
+pub type EventOf<M> = <Of<M> as System>::Event;
+/// What its clients ask for.
+pub type RequestOf<M> = <Of<M> as System>::Request;
+/// What runs on one of its nodes.
+pub type ServiceOf<M> = <Of<M> as System>::Service<Sim>;
+/// What records its histories.
+pub type RecorderOf<M> = Recorder<InOrder<M>>;
+
+/// How a system is explored: what it starts with, what its clients ask for, and what the explorer must know of its history.
+/// Only the first two have to be said.
+pub trait SystemModel: Clone + 'static {
+    /// The system.
+    type System: System;
+
+    /// What letters ask for, for people: `p to put, g to get`.
+    const LETTERS: &'static str;
+
+    /// The key of the requests in a world's size.
+    const KEYS: &'static [Key] = &[Key { name: "calls", help: Self::LETTERS }];
+
+    /// The names of the interesting branches that a node may reach; see [`SystemModel::reached`].
+    const BRANCHES: &'static [&'static str] = &[];
+
+    /// The workload that the services start with. Its clients and requests do not count: those of the model do.
+    fn work(&self) -> <Of<Self> as System>::Workload;
+
+    /// What a client asks for by a letter; `None` if there is no such letter.
+    fn request(&self, client: ClientId, letter: char) -> Option<RequestOf<Self>>;
+
+    /// The cluster. Node 0 has a connection to itself, for atomics on its own words.
+    fn shape(&self, nodes: u32) -> Shape {
+        Shape { nodes, wait: Wait::Poll, home: Some(0), one_by_one: true }
+    }
+
+    /// The faults under which it keeps its promises: all but a crash for good, and restarts only of systems that promise
+    /// something then.
+    fn usual_faults(&self) -> FaultSet {
+        let survived = FaultSet::ALL.without(Outcome::Crash);
+        if Self::System::RESTARTS { survived } else { survived.without(Outcome::Restart) }
+    }
+
+    /// The faults under which it can be explored: a crash, too, if the model says whom a node is [needed](Self::needs) by.
+    fn faults(&self) -> FaultSet {
+        self.usual_faults()
+    }
+
+    /// Whether others cannot go on without a node that has crashed: if so, nobody's request need end.
+    fn needs(&self, node: u32, oracles: &<Of<Self> as System>::Oracles) -> bool {
+        let _ = (node, oracles);
+        true
+    }
+
+    /// How an event accesses what the oracles judge by; see [`Explored::access`]. Unless a model says otherwise, requests that
+    /// begin are not ordered among each other, and everything else is: that is right wherever oracles judge by which request
+    /// ended before which other began.
+    fn access(event: &EventOf<Self>) -> Option<AccessKind> {
+        match event.stage() {
+            Stage::Asked => Some(AccessKind::Read),
+            Stage::Served | Stage::Other => Some(AccessKind::Write),
+        }
+    }
+
+    /// The event in a diagram, if it is worth a mark: its text without the time, unless a model says otherwise.
+    fn mark(event: &EventOf<Self>) -> Option<TraceEvent> {
+        let text = event.to_string();
+        let text = text.strip_prefix(&event.at().to_string()).unwrap_or(&text).trim_start().to_owned();
+        Some(TraceEvent::Note { node: event.node(), text })
+    }
+
+    /// What every node asks for before the first choice, by letters; what it sees then is not recorded. Nothing, unless a
+    /// model says so: what is explored begins with services that have just started.
+    fn warm_up(&self) -> &'static str {
+        ""
+    }
+
+    /// Starts the service of a node.
+    fn start(&self, place: &Place<Sim>, recorder: &RecorderOf<Self>) -> ServiceOf<Self> {
+        Self::System::start(place, &self.work(), recorder).expect("a model's workload is good")
+    }
+
+    /// Starts all clients. A planted bug can have clients of its own.
+    fn start_clients(&self, nodes: &Nodes<Self>, requests: &Requests, recorder: &RecorderOf<Self>) {
+        nodes.start_all_clients(self, requests, recorder);
+    }
+
+    /// Of each of the [branches](Self::BRANCHES), whether a node with these counts has reached it.
+    fn reached(&self, counts: CountsOf<Self>, mesh: MeshStats) -> impl IntoIterator<Item = bool> {
+        let _ = (counts, mesh);
+        [false; 0]
+    }
+
+    /// Whether programs may be memoised; see [`Model::is_memoisable`]. A model whose clients share something that is not the
+    /// fabric's says no.
+    fn is_memoisable(&self) -> bool {
+        true
+    }
+
+    /// Adds to a hash what a service still knows between two steps, and says whether that is all that its node knows beside
+    /// its connections: then tasks that wait must say what they know at their waits, clients of what they hold included.
+    fn fingerprint(&self, service: &ServiceOf<Self>, to: &mut StateHasher) -> bool {
+        let _ = (service, to);
+        false
+    }
+}
+
+/// Lists worlds of models of a system: a name, the [`SystemModel`], what must come of it, the requests of each node, and what it
+/// is in a line.
+macro_rules! worlds_of {
+    ($of:ty: $($name:literal $model:expr, $expected:ident, $requests:literal, $about:expr;)*) => {
+        vec![$($crate::explore::Entry {
+            name: $name,
+            about: $about,
+            expected: $crate::explore::Expected::$expected,
+            keys: <$of as $crate::harness::SystemModel>::KEYS,
+            make: |size| $crate::harness::of_system($name, $model, size, $requests),
+        }),*]
+    };
+}
+
+pub(crate) use worlds_of;
+
+/// A model of a system in its harness, in a size; `requests` where the size says none.
+///
+/// # Errors
+///
+/// The size has a letter that nobody knows, or too many nodes.
+pub fn of_system<M: SystemModel>(
+    name: &'static str,
+    model: M,
+    size: &Size,
+    requests: &str,
+) -> Result<Box<dyn AnyModel>, SizeError> {
+    let [Key { name: key, .. }, ..] = M::KEYS else { return Err(SizeError("it has no key".into())) };
+    let text = size.text(key).unwrap_or_else(|| requests.to_string());
+    let requests = Requests::parse(&text);
+    size.within(key, requests.nodes(), M::System::LEAST_NODES.max(2)..=4)?;
+    let unknown = requests.all().find(|&(client, letter)| model.request(client, letter).is_none());
+    if let Some((_, letter)) = unknown {
+        return Err(SizeError(format!("{key} are {}, not '{letter}'", M::LETTERS)));
+    }
+    Ok(Harness::boxed(OfSystem { name, key, model, requests }))
+}
+
+/// A model of a system, as the harness wants it.
+struct OfSystem<M> {
+    name: &'static str,
+    /// What its size calls the requests.
+    key: &'static str,
+    model: M,
+    requests: Requests,
+}
+
+/// A system's nodes.
+pub struct Nodes<M: SystemModel>(Vec<(Place<Sim>, ServiceOf<M>)>);
+
+impl<M: SystemModel> Nodes<M> {
+    /// Each node's place.
+    pub fn places(&self) -> impl Iterator<Item = &Place<Sim>> {
+        self.0.iter().map(|(place, _)| place)
+    }
+
+    /// Starts the clients of all nodes: each makes its requests, as [`System::perform`] does it.
+    pub fn start_all_clients(&self, model: &M, requests: &Requests, recorder: &RecorderOf<M>) {
+        (0..self.0.len()).for_each(|node| self.start_clients_of(model, node, requests, recorder));
+    }
+
+    /// Starts the clients of a node.
+    fn start_clients_of(&self, model: &M, node: usize, requests: &Requests, recorder: &RecorderOf<M>) {
+        let (Place { rt, node, .. }, service) = &self.0[node];
+        for (id, letters) in requests.of(*node) {
+            let known = |letter| model.request(id, letter).expect("letters were checked");
+            let (client, requests) = (Of::<M>::client(service, id), letters.chars().map(known).collect());
+            rt.spawn(client_loop::<M>(rt.clone(), client, id, requests, recorder.clone()));
+        }
+    }
+
+    /// Starts what the nodes do before the first choice.
+    fn warm_up(&self, model: &M) {
+        for (Place { rt, node, .. }, service) in &self.0 {
+            let id = ClientId { node: *node, index: 0 };
+            let mut client = Of::<M>::client(service, id);
+            let known = |letter| model.request(id, letter).expect("a model knows its own letters");
+            let requests: Vec<RequestOf<M>> = model.warm_up().chars().map(known).collect();
+            let rt = rt.clone();
+            rt.clone().spawn(async move {
+                for (number, request) in (0..).zip(requests) {
+                    Of::<M>::perform(&rt, &mut client, RequestId { client: id, number }, request, &()).await;
+                }
+            });
+        }
+    }
+}
+
+async fn client_loop<M: SystemModel>(
+    rt: Rt<Sim>,
+    mut client: <Of<M> as System>::Client<Sim>,
+    id: ClientId,
+    requests: Vec<RequestOf<M>>,
+    recorder: RecorderOf<M>,
+) {
+    for (number, request) in (0..).zip(requests) {
+        let id = RequestId { client: id, number };
+        Of::<M>::perform(&rt, &mut client, id, request, &recorder).at(number).await;
+    }
+}
+
+fn place(member: &Member, node: usize, nodes: usize, incarnation: u32) -> Place<Sim> {
+    let Member { rt, mesh } = member;
+    Place { rt: rt.clone(), mesh: mesh.clone(), node: node as u32, nodes: nodes as u32, incarnation }
+}
+
+impl<M: SystemModel> Model for OfSystem<M> {
+    type State = Nodes<M>;
+    type Oracles = InOrder<M>;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn size(&self) -> Size {
+        Size::new([(self.key, self.requests.to_string())])
+    }
+
+    fn smaller(&self) -> Vec<Size> {
+        let least = M::System::LEAST_NODES.max(2);
+        self.requests.smaller(least).iter().map(|less| Size::new([(self.key, less.to_string())])).collect()
+    }
+
+    fn shape(&self) -> Shape {
+        self.model.shape(self.requests.nodes())
+    }
+
+    fn usual_faults(&self) -> FaultSet {
+        self.model.usual_faults()
+    }
+
+    fn faults(&self) -> FaultSet {
+        self.model.faults()
+    }
+
+    fn needs(&self, _: &Nodes<M>, node: NodeId, recorder: &RecorderOf<M>) -> bool {
+        recorder.oracles(|InOrder { oracles, .. }| self.model.needs(node.0, oracles))
+    }
+
+    fn oracles(&self) -> InOrder<M> {
+        InOrder { oracles: Of::<M>::oracles(&self.model.work(), self.requests.nodes()), events: 0 }
+    }
+
+    fn start(&self, configuration: usize, members: &[Member], recorder: &RecorderOf<M>) -> Nodes<M> {
+        let start = |(node, member)| {
+            let place = place(member, node, members.len(), 0);
+            let service = self.model.start(&place, recorder);
+            (place, service)
+        };
+        let mut nodes = Nodes(members.iter().enumerate().map(start).collect());
+        match self.warms_up() {
+            true => nodes.warm_up(&self.model),
+            false => self.begin(configuration, &mut nodes, members, recorder),
+        }
+        nodes
+    }
+
+    fn warms_up(&self) -> bool {
+        !self.model.warm_up().is_empty()
+    }
+
+    fn begin(&self, _: usize, nodes: &mut Nodes<M>, _: &[Member], recorder: &RecorderOf<M>) {
+        self.model.start_clients(nodes, &self.requests, recorder);
+    }
+
+    fn restart(&self, nodes: &mut Nodes<M>, node: NodeId, member: &Member, recorder: &RecorderOf<M>) {
+        Of::<M>::restarted(node.0, Nanos::ZERO, recorder);
+        let (all, (old, _)) = (nodes.0.len(), &nodes.0[node.index()]);
+        let place = place(member, node.index(), all, old.incarnation + 1);
+        let service = self.model.start(&place, recorder);
+        nodes.0[node.index()] = (place, service);
+        nodes.start_clients_of(&self.model, node.index(), &self.requests, recorder);
+    }
+
+    fn violation_at(&self, nodes: &Nodes<M>, node: usize, member: &Member) -> Option<Violation> {
+        let (_, service) = &nodes.0[node];
+        let mut broken = Of::<M>::conduct(&Of::<M>::counts(service)).finish(Nanos::ZERO, node as u32);
+        let left = Of::<M>::leftovers(service).into_iter().chain(member.leftovers());
+        broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
+        broken.into_iter().next().map(Violation::from)
+    }
+
+    fn branches(&self) -> &'static [&'static str] {
+        M::BRANCHES
+    }
+
+    fn reached_at(&self, nodes: &Nodes<M>, node: usize, member: &Member) -> u32 {
+        let reached = self.model.reached(Of::<M>::counts(&nodes.0[node].1), member.mesh.stats());
+        (0..).zip(reached).map(|(bit, reached)| u32::from(reached) << bit).sum()
+    }
+
+    fn is_memoisable(&self) -> bool {
+        self.model.is_memoisable()
+    }
+
+    fn fingerprint(
+        &self,
+        nodes: &Nodes<M>,
+        node: usize,
+        member: &Member,
+        unseen: &Unseen<'_>,
+        to: &mut StateHasher,
+    ) -> bool {
+        self.model.fingerprint(&nodes.0[node].1, to) && member.mesh.fingerprint(unseen, to)
+    }
+}
+
+/// A system's oracles where no time passes: events happen in the order of recording, far apart.
+pub struct InOrder<M: SystemModel> {
+    oracles: <Of<M> as System>::Oracles,
+    events: u64,
+}
+
+impl<M: SystemModel> Clone for InOrder<M> {
+    fn clone(&self) -> InOrder<M> {
+        InOrder { oracles: self.oracles.clone(), events: self.events }
+    }
+}
+
+impl<M: SystemModel> Oracles for InOrder<M> {
+    type Event = EventOf<M>;
+
+    fn promises(&self) -> Vec<(&'static str, &'static str)> {
+        self.oracles.promises()
+    }
+
+    fn observe(&mut self, event: &EventOf<M>, broken: &mut dyn FnMut(oracle::Violation)) {
+        self.events += 1;
+        let event = event.clone().by_another_clock(Nanos::from_secs(self.events));
+        self.oracles.observe(&event, broken);
+    }
+
+    fn ended(&self) -> u64 {
+        self.oracles.ended()
+    }
+
+    fn unended(&self) -> u64 {
+        self.oracles.unended()
+    }
+
+    fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<oracle::Violation> {
+        self.oracles.finish(now, healthy)
+    }
+
+    fn state(&self, to: &mut dyn Hasher) {
+        self.oracles.state(to);
+    }
+}
+
+impl<M: SystemModel> Explored for InOrder<M> {
+    fn access(event: &EventOf<M>) -> Option<AccessKind> {
+        M::access(event)
+    }
+
+    fn mark(event: &EventOf<M>) -> Option<TraceEvent> {
+        M::mark(event)
+    }
+}
