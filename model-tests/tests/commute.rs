@@ -149,9 +149,9 @@ fn transitions_of_the_shipped_locks_that_do_not_conflict_commute() {
 #[test]
 fn transitions_of_the_transport_that_do_not_conflict_commute() {
     let mut pairs = 0;
-    for (nodes, messages) in [(2, 2), (3, 1)] {
-        let mut harness = Harness::new(Messages { name: "messages", nodes, messages });
-        pairs += swap(&mut harness, &format!("{nodes} nodes"));
+    for (nodes, messages, rails) in [(2, 2, 1), (3, 1, 1), (2, 2, 2), (3, 1, 2)] {
+        let mut harness = Harness::new(Messages { name: "messages", nodes, messages, rails, planted: None });
+        pairs += swap(&mut harness, &format!("{nodes} nodes of {rails} rails"));
     }
     assert!(pairs > 100, "{pairs} pairs");
 }

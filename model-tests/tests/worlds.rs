@@ -130,6 +130,24 @@ fn the_shipped_locks_hold_in_every_order_of_small_worlds() {
     }
 }
 
+/// Connections that go over from one rail to another and back, with one fault at every event.
+#[test]
+fn the_transport_holds_over_two_rails_with_one_fault_at_every_event() {
+    let kinds =
+        [Outcome::Drop, Outcome::Cut, Outcome::LoseCompletion, Outcome::RequesterGaveUp, Outcome::PortDown];
+    let kinds = kinds.into_iter().fold(FaultSet::NONE, FaultSet::with);
+    for (name, kinds) in [("messages", kinds.without(Outcome::PortDown)), ("rails", kinds)] {
+        let entry = worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list");
+        let mut world = entry.build(&Size::new([("rails", 2)])).expect("a good size");
+        let options = Options { kinds, ..options(Reduction::Dpor, 1) };
+        let report = world.explore(&options, &mut |_: &_| ControlFlow::Continue(())).expect("it is explored");
+        assert!(report.held() && report.exhaustive, "{name}: {:?}", report.counterexample);
+        let went = |branch: &str| report.coverage.get(branch).is_some_and(|times| *times > 0);
+        assert!(went("a connection went over another rail"), "{name}");
+        assert!(went("a connection went back to a better rail"), "{name}");
+    }
+}
+
 /// The same with one atomic whose completion is lost, or whose requester gives up, at every point.
 #[test]
 fn the_shipped_locks_hold_with_one_unknown_fate() {

@@ -21,6 +21,11 @@ impl NodeId {
         Some((NodeId::from_name(node)?, cable))
     }
 
+    /// The network name of one of its cables, counted from 1; the inverse of [`NodeId::and_cable_from_name`].
+    pub fn cable(self, cable: u8) -> String {
+        if cable == 1 { self.to_string() } else { format!("{self}.{cable}") }
+    }
+
     /// The node's index into flat tables.
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -57,6 +62,7 @@ mod tests {
     fn a_name_may_say_which_cable() {
         for (name, cable) in [("n7", 1), ("n7.1", 1), ("n7.255", 255)] {
             assert_eq!(NodeId::and_cable_from_name(name), Some((NodeId(7), cable)), "{name:?}");
+            assert_eq!(NodeId::and_cable_from_name(&NodeId(7).cable(cable)), Some((NodeId(7), cable)));
         }
         for wrong in ["n7.", "n7.0", "n7.01", "n7.256", "n7.1.1", ".1", "n.1", "7.1"] {
             assert_eq!(NodeId::and_cable_from_name(wrong), None, "{wrong:?}");

@@ -19,6 +19,8 @@ pub struct Swarm {
     name: String,
     system: &'static dyn Registered,
     variants: &'static [&'static str],
+    /// Of each machine; more than one for a name that ends in `-rails`.
+    rails: u8,
     save: Option<PathBuf>,
 }
 
@@ -47,18 +49,27 @@ pub fn target(args: &FuzzArgs) -> Result<Option<Swarm>, Failure> {
             "{NAME} draws its own requests and faults: leave out --set, --faults and the like"
         )));
     }
-    let found = all().into_iter().find(|(name, ..)| *name == args.world);
-    let (name, system, variants) = found.ok_or_else(|| {
+    let (plain, rails) = match args.world.strip_suffix("-rails") {
+        Some(plain) => (plain, 2),
+        None => (args.world.as_str(), 1),
+    };
+    let found = all().into_iter().find(|(name, ..)| *name == plain);
+    let (_, system, variants) = found.ok_or_else(|| {
         let known: Vec<String> = all().into_iter().map(|(name, ..)| name).collect();
-        Failure::bad_input(format!("there is no world '{}': there are {}", args.world, known.join(", ")))
+        let known = known.join(", ");
+        Failure::bad_input(format!(
+            "there is no world '{}': there are {known}, and each with -rails behind it",
+            args.world
+        ))
     })?;
-    Ok(Some(Swarm { name, system, variants, save: args.leaves.save.clone() }))
+    Ok(Some(Swarm { name: args.world.clone(), system, variants, rails, save: args.leaves.save.clone() }))
 }
 
 impl Swarm {
     fn scenario(&self, seed: u64) -> Scenario {
         let in_turn = self.variants[(seed % self.variants.len() as u64) as usize];
-        self.system.swarm(seed, Some(NODES), in_turn)
+        let scenario = self.system.swarm(seed, Some(NODES), in_turn);
+        if self.rails > 1 { scenario.over_rails(self.rails, seed) } else { scenario }
     }
 }
 

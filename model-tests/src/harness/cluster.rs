@@ -44,15 +44,20 @@ pub struct Shape {
 /// What all executions of a model have in common: its nodes' configuration.
 pub struct Cluster {
     shape: Shape,
+    rails: u8,
     /// The first node's.
     mesh: MeshConfig,
 }
 
 impl Cluster {
-    /// The configuration of a cluster that looks so.
-    pub fn new(shape: Shape) -> Cluster {
-        let names = (0..shape.nodes).map(|node| NodeId(node).to_string()).collect();
-        Cluster { shape, mesh: mesh_config(Rank::from_index(0), names) }
+    /// The configuration of a cluster that looks so, and whose nodes have so many rails. The first connections are over
+    /// rail 0. `change` sets what differs from the settings of most worlds.
+    pub fn new(shape: Shape, rails: u8, change: impl FnOnce(&mut MeshConfig)) -> Cluster {
+        let names = |rail: u8| (0..shape.nodes).map(|node| NodeId(node).cable(rail + 1)).collect::<Vec<_>>();
+        let mut mesh = mesh_config(Rank::from_index(0), names(0));
+        mesh.other_rails = (1..rails).map(|rail| names(rail).into()).collect();
+        change(&mut mesh);
+        Cluster { shape, rails, mesh }
     }
 
     /// Starts a runtime and a mesh on every node of a new fabric, and connects each with each.
@@ -80,12 +85,13 @@ impl Cluster {
 
     fn alone(&self, fabric: &Fabric, node: NodeId) -> (Member, Gid) {
         let Shape { wait, one_by_one, .. } = self.shape;
-        let ctx = fabric.devices(node)[0].open().expect("a node's device opens");
+        let devices = fabric.devices(node).into_iter().take(usize::from(self.rails));
+        let contexts: Vec<_> = devices.map(|device| device.open().expect("a node's device opens")).collect();
         let config = RtConfig { wait, cqe: 1024, one_by_one, ..RtConfig::default() };
-        let rt = Rt::new(&ctx, config).expect("sizes are good");
+        let rt = Rt::over(&contexts, config).expect("sizes are good");
         let config = MeshConfig { me: Rank::from_index(node.0), ..self.mesh.clone() };
         let mesh = Mesh::start(&rt, config).expect("sizes are good");
-        (Member { rt, mesh }, ctx.gid(1, 0).expect("port 1 has a GID"))
+        (Member { rt, mesh }, contexts[0].gid(1, 0).expect("port 1 has a GID"))
     }
 }
 

@@ -113,7 +113,9 @@ impl<M: Model> Execution<M> {
     pub(super) fn new(model: &Rc<M>, faults: FaultSet, compares: bool, memoises: bool) -> Execution<M> {
         let shape = model.shape();
         let profile = Profile::builtin("ncosed-2007").expect("it is built in");
-        let config = Config { order: Order::Untimed, sanitize: false, ..Config::new(shape.nodes, profile) };
+        let devices = model.rails();
+        let config =
+            Config { devices, order: Order::Untimed, sanitize: false, ..Config::new(shape.nodes, profile) };
         let fabric = Fabric::new(config, Box::new(First)).expect("a small cluster can be built");
         // A repair that comes sooner leaves less broken: connections that lost a packet, or that one end has given up, which
         // other kinds of faults bring about, too.
@@ -124,7 +126,7 @@ impl<M: Model> Execution<M> {
         let mortal = faults.contains(Outcome::Crash) || faults.contains(Outcome::Restart);
         let mut execution = Execution {
             model: Rc::clone(model),
-            cluster: Cluster::new(shape),
+            cluster: Cluster::new(shape, devices, |config| model.mesh(config)),
             fabric,
             roots,
             memoises: memoises && model.is_memoisable() && !mortal,

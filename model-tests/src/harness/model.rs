@@ -6,6 +6,7 @@ use super::cluster::{Member, Shape};
 use super::recorder::{Explored, Recorder};
 use crate::explore::{Coverage, Size, Violation};
 use weft_protocols::rt::fingerprint::StateHasher;
+use weft_protocols::transport::MeshConfig;
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{Fabric, NodeId};
 use weft_verbs::{Node, QpNum};
@@ -23,6 +24,16 @@ pub trait Model {
 
     /// The cluster that it wants.
     fn shape(&self) -> Shape;
+
+    /// How many adapters each of its nodes has, and each its own cable.
+    fn rails(&self) -> u8 {
+        1
+    }
+
+    /// Changes the settings of every node's connections.
+    fn mesh(&self, config: &mut MeshConfig) {
+        let _ = config;
+    }
 
     /// Its whole size, as a user would write it; empty if it has one size only.
     fn size(&self) -> Size {
@@ -189,11 +200,11 @@ pub struct Unseen<'a> {
 }
 
 impl weft_protocols::rt::fingerprint::AdapterState for Unseen<'_> {
-    fn unended_sends(&self, qp: QpNum) -> u32 {
-        self.fabric.unended_sends(self.node, qp)
+    fn unended_sends(&self, rail: u8, qp: QpNum) -> u32 {
+        self.fabric.unended_sends(self.node, rail, qp)
     }
 
-    fn arrived(&self, qp: QpNum, n: usize) -> Option<u32> {
-        self.fabric.arrived(self.node, qp, n)
+    fn arrived(&self, rail: u8, qp: QpNum, n: usize) -> Option<u32> {
+        self.fabric.arrived(self.node, rail, qp, n)
     }
 }

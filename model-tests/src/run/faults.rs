@@ -7,9 +7,6 @@ use weft_sim::choice::Rng;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_verbs::Nanos;
 
-/// The port that a fault at a machine strikes; machines have one.
-const PORT: u8 = 1;
-
 /// The faults to come, in the order of their times. What is random is drawn from a stream of its own, one for
 /// each `[[faults]]` of the scenario: more of one kind does not change where another strikes.
 pub(super) struct FaultPlan {
@@ -83,7 +80,10 @@ impl Source {
         // author changes a kind.
         let spec = self.spec.clone();
         let node = self.node(spec.node, nodes);
-        let link = self.link(spec.between, node, nodes);
+        let link = match (self.link(spec.between, node, nodes), spec.rail) {
+            (Link::Node(node), Some(rail)) => Link::Port(node, rail + 1),
+            (link, _) => link,
+        };
         let lasts = spec.lasts.map(|lasts| draw::time(&mut self.rng, lasts));
         let way = match spec.way.unwrap_or_default() {
             WaySpec::Both => Way::Both,
@@ -105,7 +105,7 @@ impl Source {
                 let jitter = spec.jitter.unwrap_or_default().nanos();
                 Fault::Delay { link, way, extra, jitter, lasts }
             }
-            FaultKind::PortDown => Fault::PortDown { node, port: PORT, lasts },
+            FaultKind::PortDown => Fault::PortDown { node, port: spec.rail.unwrap_or(0) + 1, lasts },
             FaultKind::LoseCompletion => Fault::LoseCompletion { node, lasts },
             FaultKind::SlowNode => Fault::SlowNode { node, percent: spec.percent.unwrap_or(100), lasts },
             FaultKind::Crash | FaultKind::Drop | FaultKind::RequesterGaveUp => {
@@ -157,6 +157,11 @@ mod tests {
         FaultPlan::new(&crate::parse(&format!("{head}{faults}")).unwrap(), seed)
     }
 
+    fn railed_plan(faults: &str) -> FaultPlan {
+        let head = "[cluster]\nnodes = 5\nrails = 2\n[workload]\nkind = \"messages\"\nmessages = 5\n";
+        FaultPlan::new(&crate::parse(&format!("{head}{faults}")).unwrap(), 1)
+    }
+
     /// All faults that strike before `end`, with their times.
     fn struck(mut plan: FaultPlan, end: Nanos) -> Vec<(Nanos, Strike)> {
         let mut all = Vec::new();
@@ -173,6 +178,19 @@ mod tests {
         let text = "[[faults]]\nkind = \"port-down\"\nat = \"3ms\"\nnode = 2\nlasts = \"1ms\"\n";
         let port_down = Fault::PortDown { node: NodeId(2), port: 1, lasts: Some(Nanos::from_millis(1)) };
         assert_eq!(struck(plan(text, 1), Nanos::MAX), [(Nanos::from_millis(3), Strike::Fault(port_down))]);
+    }
+
+    #[test]
+    fn a_fault_of_one_rail_strikes_that_cable_alone() {
+        let at = "at = \"3ms\"\nnode = 2\nrail = 1\nlasts = \"1ms\"\n";
+        let (two, one) = (NodeId(2), Some(Nanos::from_millis(1)));
+        for (kind, fault) in [
+            ("cut", Fault::Cut { link: Link::Port(two, 2), way: Way::Both, lasts: one }),
+            ("port-down", Fault::PortDown { node: two, port: 2, lasts: one }),
+        ] {
+            let plan = railed_plan(&format!("[[faults]]\nkind = \"{kind}\"\n{at}"));
+            assert_eq!(struck(plan, Nanos::MAX), [(Nanos::from_millis(3), Strike::Fault(fault))]);
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use weft_protocols::rt::{JoinHandle, Rt, RtConfig};
 use weft_protocols::transport::{Bootstrap, Mesh, MeshConfig, Rank};
 use weft_sim::choice::{Choice, Seeded};
 use weft_sim::profile::Profile;
-use weft_sim::{Config, Fabric, NodeId, Sim, Topology};
+use weft_sim::{Config, Fabric, NodeId, Sim, SimDevice, Topology};
 use weft_verbs::{AckTimeout, Device, Nanos, Retries, Service};
 
 /// What one machine runs.
@@ -54,11 +54,12 @@ impl<S: System> World<S> {
         let work = scenario.workload.get::<S>().ok_or_else(another)?.clone();
         let profile = Profile::builtin(&scenario.cluster.profile).map_err(refused)?;
         let nodes = scenario.cluster.nodes;
-        let names: Vec<String> = (0..nodes).map(|node| NodeId(node).to_string()).collect();
+        let names = |rail: u8| (0..nodes).map(|node| NodeId(node).cable(rail + 1)).collect::<Vec<_>>();
         let fabric = Fabric::new(config(scenario, &profile), choice).map_err(refused)?;
         let recorder = Recorder::new(S::oracles(&work, nodes), S::Meter::default());
         let mesh = |node| {
-            let mut config = mesh_config(scenario, &profile, NodeId(node), &names)?;
+            let mut config = mesh_config(scenario, &profile, NodeId(node), &names(0))?;
+            config.other_rails = (1..scenario.cluster.rails).map(|rail| names(rail).into()).collect();
             S::mesh(&work, &mut config);
             Ok(config)
         };
@@ -173,7 +174,8 @@ fn config(scenario: &Scenario, profile: &Profile) -> Config {
     let topology = match scenario.cluster.topology {
         scenario::Topology::Switch => Topology::Switch,
     };
-    Config { topology, ..Config::new(scenario.cluster.nodes, profile.clone()) }
+    let devices = scenario.cluster.rails;
+    Config { devices, topology, ..Config::new(scenario.cluster.nodes, profile.clone()) }
 }
 
 /// The transport's settings for one node of a scenario, on either backend. `names` are those of all nodes in the
@@ -196,6 +198,7 @@ pub fn mesh_config(
     config.send_depth = limits.send_depth.unwrap_or(config.send_depth);
     config.max_queued = limits.max_queued.unwrap_or(config.max_queued);
     config.rd_atomic = limits.rd_atomic.unwrap_or(config.rd_atomic);
+    config.hold_off = limits.hold_off.map_or(config.hold_off, |span| span.nanos());
     config.rnr_retry = profile.transport.rnr_retry();
     config.rnr_timer = profile.transport.min_rnr_timer();
     Ok(config)
@@ -208,10 +211,9 @@ fn place(
     node: NodeId,
     incarnation: u32,
 ) -> Result<Place<Sim>, RunError> {
-    let device = fabric.devices(node).into_iter().next();
-    let device = device.ok_or_else(|| refused(format!("{node} has no device")))?;
-    let context = device.open().map_err(refused)?;
-    let rt = Rt::new(&context, RtConfig { wait: scenario.cluster.wait.wait(), ..RtConfig::default() })
+    let open = |device: SimDevice| device.open().map_err(refused);
+    let contexts = fabric.devices(node).into_iter().map(open).collect::<Result<Vec<_>, RunError>>()?;
+    let rt = Rt::over(&contexts, RtConfig { wait: scenario.cluster.wait.wait(), ..RtConfig::default() })
         .map_err(refused)?;
     let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
     Ok(Place { rt, mesh, node: node.0, nodes: scenario.cluster.nodes, incarnation })

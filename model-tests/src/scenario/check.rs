@@ -7,6 +7,8 @@ use weft_sim::profile::Profile;
 
 /// The most machines: what one switch's tables are sized for, and eight bits more than any paper used.
 const MOST_NODES: u32 = 1024;
+/// The most adapters of a machine: those that a simulated node has room for.
+const MOST_RAILS: u32 = 8;
 /// The most requests in one queue: what common adapters take.
 const MOST_POSTED: u32 = 16_384;
 
@@ -36,7 +38,7 @@ fn cluster(cluster: &Cluster) -> Rule {
     if !known.contains(&cluster.profile.as_str()) {
         return broken(at("profile"), format!("no such profile; there are {}", quoted(&known)));
     }
-    Ok(())
+    count(at("rails"), cluster.rails.into(), MOST_RAILS, "give the number of adapters of a machine")
 }
 
 fn transport(transport: &Transport) -> Rule {
@@ -50,6 +52,7 @@ fn transport(transport: &Transport) -> Rule {
     if transport.rd_atomic.is_some_and(|most| !(1..=16).contains(&most)) {
         return broken(at("rd_atomic"), "from 1 to 16, the limit of ConnectX adapters".into());
     }
+    transport.hold_off.map_or(Ok(()), |span| positive(at("hold_off"), span))?;
     between(at("recv_buffers"), transport.recv_buffers, 8, MOST_POSTED)?;
     between(at("send_depth"), transport.send_depth, 4, MOST_POSTED)?;
     between(at("max_queued"), transport.max_queued, 1, 1_000_000)
@@ -64,13 +67,13 @@ fn run(run: &Run) -> Rule {
 /// kind that no scenario has.
 fn fields_of(kind: FaultKind) -> Option<(&'static [&'static str], &'static [&'static str])> {
     Some(match kind {
-        FaultKind::Cut => (&[], &["node", "between", "way", "lasts"]),
-        FaultKind::Flap => (&["down", "up", "times"], &["node", "between"]),
+        FaultKind::Cut => (&[], &["node", "rail", "between", "way", "lasts"]),
+        FaultKind::Flap => (&["down", "up", "times"], &["node", "rail", "between"]),
         FaultKind::Loss | FaultKind::Duplicate | FaultKind::Corrupt => {
-            (&["share"], &["node", "between", "way", "lasts"])
+            (&["share"], &["node", "rail", "between", "way", "lasts"])
         }
-        FaultKind::Delay => (&["extra"], &["jitter", "node", "between", "way", "lasts"]),
-        FaultKind::PortDown => (&[], &["node", "lasts"]),
+        FaultKind::Delay => (&["extra"], &["jitter", "node", "rail", "between", "way", "lasts"]),
+        FaultKind::PortDown => (&[], &["node", "rail", "lasts"]),
         FaultKind::Restart => (&["lasts"], &["node"]),
         FaultKind::LoseCompletion => (&["lasts"], &["node"]),
         FaultKind::SlowNode => (&["percent"], &["node", "lasts"]),
@@ -101,6 +104,18 @@ fn fault(index: usize, spec: &FaultSpec, cluster: &Cluster) -> Rule {
     }
     if spec.node.is_some() && spec.between.is_some() {
         return broken(at("between"), "node is given too; give one of the two".into());
+    }
+    if let Some(rail) = spec.rail {
+        if spec.between.is_some() {
+            return broken(at("rail"), "a fault between two machines is on all rails".into());
+        }
+        if rail >= cluster.rails {
+            let problem = match cluster.rails {
+                1 => "machines have one rail, 0; give the cluster rails = 2".into(),
+                rails => format!("there is no rail {rail}; they are numbered 0 to {}", rails - 1),
+            };
+            return broken(at("rail"), problem);
+        }
     }
     target(spec, cluster, &at)?;
     if let Some(times) = spec.times {
@@ -141,6 +156,7 @@ fn target(spec: &FaultSpec, cluster: &Cluster, at: &dyn Fn(&str) -> Vec<Step>) -
 fn given(spec: &FaultSpec) -> Vec<&'static str> {
     let fields = [
         ("node", spec.node.is_some()),
+        ("rail", spec.rail.is_some()),
         ("between", spec.between.is_some()),
         ("way", spec.way.is_some()),
         ("lasts", spec.lasts.is_some()),

@@ -69,13 +69,26 @@ pub struct Cluster {
     /// ones, are the connection manager's. Default: `"cm"`. `weft node --connect` overrides it.
     #[serde(default, skip_serializing_if = "Connect::is_cm")]
     pub connect: Connect,
+    /// How many adapters every machine has, each on a cable of its own, 1 to 8: its rails, numbered from 0. Connections
+    /// are made over rail 0; when one breaks, or its port loses its link, over the next rail. Memory is that of rail 0.
+    /// Default: 1.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub rails: u8,
+}
+
+fn one() -> u8 {
+    1
+}
+
+fn is_one(rails: &u8) -> bool {
+    *rails == 1
 }
 
 impl Cluster {
     /// So many machines, with the default of everything else.
     pub fn of(nodes: u32) -> Cluster {
         let (wait, topology, connect) = Default::default();
-        Cluster { nodes, profile: present_day(), wait, topology, connect }
+        Cluster { nodes, profile: present_day(), wait, topology, connect, rails: one() }
     }
 }
 
@@ -125,7 +138,7 @@ impl Connect {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Topology {
-    /// Every machine has one cable to one switch.
+    /// Every adapter of every machine has one cable to one switch.
     #[default]
     Switch,
 }
@@ -158,6 +171,10 @@ pub struct Transport {
     /// Reads and atomics in flight on one connection, 1 to 16. Default: the transport's, 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rd_atomic: Option<u8>,
+    /// How long a connection stays on a worse rail before it is tried to go back to a better one. Default: the
+    /// transport's, `"1s"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_off: Option<Span>,
 }
 
 /// `[[faults]]`: one thing that goes wrong, once at a given time or again and again at random.
@@ -179,6 +196,9 @@ pub struct FaultSpec {
     /// another one each time. Default: `"random"`, unless `between` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Pick>,
+    /// The rail that it strikes, from 0, together with `node`. Default: all cables of the machine; for `port-down`, rail 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rail: Option<u8>,
     /// The two machines between which packets suffer: `[0, 3]`, or `"random"` for another pair each time.
     /// Other traffic of these machines is spared. Default: none; the fault is at one machine's cable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,6 +273,7 @@ impl FaultSpec {
             at: None,
             rate: None,
             node: None,
+            rail: None,
             between: None,
             way: None,
             lasts: None,

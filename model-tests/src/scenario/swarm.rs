@@ -42,6 +42,28 @@ pub(crate) fn seeded<S: System>(seed: u64, nodes: Option<u32>, variant: &str) ->
     Scenario { title, run: Run { seed, ..drawn.run }, ..drawn }
 }
 
+impl Scenario {
+    /// The same on machines of several rails: half of the faults at machines strike one rail only, and how soon connections
+    /// go back to a better rail is drawn, too.
+    pub fn over_rails(mut self, rails: u8, seed: u64) -> Scenario {
+        let mut choice = Seeded::new(seed ^ 0x7a11_0000_0000_0000);
+        let mut dice = Dice(&mut choice);
+        self.cluster.rails = rails;
+        let soon = [Nanos::from_micros(50), Nanos::from_millis(1), Nanos::from_millis(10)];
+        let soon = dice.among(&soon);
+        self.transport.hold_off = dice.among(&[None, Some(Span(soon))]);
+        for spec in &mut self.faults {
+            let at_a_cable =
+                !matches!(spec.kind, FaultKind::LoseCompletion | FaultKind::SlowNode | FaultKind::Restart);
+            let rail = dice.below(u64::from(rails)) as u8;
+            if at_a_cable && spec.between.is_none() && dice.below(2) == 0 {
+                spec.rail = Some(rail);
+            }
+        }
+        self
+    }
+}
+
 fn cluster(dice: &mut Dice<'_>, nodes: u32) -> Cluster {
     Cluster {
         nodes,
@@ -49,6 +71,7 @@ fn cluster(dice: &mut Dice<'_>, nodes: u32) -> Cluster {
         wait: dice.among(&[WaitStyle::Poll, WaitStyle::Notify]),
         topology: Topology::Switch,
         connect: Connect::Cm,
+        rails: 1,
     }
 }
 
@@ -61,6 +84,7 @@ fn transport(dice: &mut Dice<'_>) -> Transport {
         send_depth: dice.among(&[None, Some(4), Some(5), Some(16)]),
         max_queued: dice.among(&[None, None, Some(1), Some(2), Some(8)]),
         rd_atomic: dice.among(&[None, Some(1), Some(2)]),
+        hold_off: None,
     }
 }
 

@@ -105,3 +105,44 @@ fn a_message_that_nobody_sent_one_that_never_comes_and_a_damaged_one_are_noticed
     let arrived = What::Arrived { from: 0, sent, bytes: 16, intact: false };
     assert_eq!(made_up(arrived), ["exactly once, in order", "intact"]);
 }
+
+/// Two rails: the first flaps and loses its link, the second is cut now and then.
+#[test]
+fn every_message_arrives_once_and_in_order_while_rails_come_and_go() {
+    let railed = STORMY
+        .replace("nodes = 4", "nodes = 4\nrails = 2")
+        .replace("retries = 1", "retries = 1\nhold_off = \"500us\"");
+    let faults = railed.find("[[faults]]").expect("it has some");
+    let railed = format!("{}{RAILED}", &railed[..faults]);
+    let summary = held(&scenario(&railed), 0..10);
+    for kind in [FaultKind::Flap, FaultKind::PortDown, FaultKind::Cut] {
+        assert!(summary.faults[&kind].struck > 0, "{kind}");
+    }
+}
+
+const RAILED: &str = r#"
+[[faults]]
+kind = "flap"
+rate = "500/s"
+node = "random"
+rail = 0
+down = "1ms"
+up = "500us"
+times = 2
+[[faults]]
+kind = "port-down"
+rate = "500/s"
+node = "random"
+rail = 0
+lasts = "2ms"
+[[faults]]
+kind = "cut"
+rate = "300/s"
+node = "random"
+rail = 1
+lasts = { min = "100us", max = "2ms" }
+[[faults]]
+kind = "restart"
+rate = "200/s"
+lasts = { min = "10us", max = "1ms" }
+"#;

@@ -4,6 +4,8 @@ use std::hash::{Hash, Hasher};
 use weft_verbs::{Arm, CompletionQueue, Context, CqId, Result, Verbs, WorkCompletion};
 
 struct Entry<V: Verbs> {
+    /// Whose it is: identities of completion queues are an adapter's own.
+    rail: u8,
     cq: V::Cq,
     capacity: u32,
     /// Promised to queue pairs: never more than the capacity, so it cannot overrun (IBA 11.6.3.1).
@@ -37,19 +39,20 @@ impl<V: Verbs> Cqs<V> {
     /// Finds room for `cqe` completions, in a new queue if need be.
     pub(super) fn reserve(
         &mut self,
+        rail: u8,
         ctx: &V::Context,
         channel: Option<&V::Channel>,
         size: u32,
         cqe: u32,
     ) -> Result<(usize, V::Cq)> {
-        let fits = |e: &Entry<V>| e.reserved.saturating_add(cqe) <= e.capacity;
+        let fits = |e: &Entry<V>| e.rail == rail && e.reserved.saturating_add(cqe) <= e.capacity;
         let index = match self.entries.iter().position(fits) {
             Some(index) => index,
             None => {
                 let most = ctx.device_attr().max_cqe;
                 let cq = ctx.create_cq(size.min(most).max(cqe), channel)?;
                 let capacity = cq.capacity();
-                self.entries.push(Entry { cq, capacity, reserved: 0, leaving: 0, armed: false });
+                self.entries.push(Entry { rail, cq, capacity, reserved: 0, leaving: 0, armed: false });
                 self.entries.len() - 1
             }
         };
@@ -64,14 +67,25 @@ impl<V: Verbs> Cqs<V> {
         }
     }
 
-    /// Appends up to `max` completions of each queue.
-    pub(super) fn poll(&mut self, out: &mut Vec<WorkCompletion>, max: usize) -> Result<Polled> {
+    /// Appends up to `max` completions of each queue, or of the first queue that has any if `one` adapter after the other
+    /// is to be served: then one completion is taken of all rails, and not one of each.
+    pub(super) fn poll(&mut self, out: &mut Vec<WorkCompletion>, max: usize, one: bool) -> Result<Polled> {
         let mut found = Polled::Empty;
+        let mut served = None;
         for entry in &mut self.entries {
-            if entry.cq.poll(out, max)? == max {
+            if served.is_some_and(|rail| rail != entry.rail) {
+                // It was not looked at: what it holds is taken in the next step.
+                found = Polled::More;
+                break;
+            }
+            let taken = entry.cq.poll(out, max)?;
+            if taken == max {
                 found = Polled::More;
             } else {
                 entry.reserved -= std::mem::take(&mut entry.leaving);
+            }
+            if one && taken > 0 {
+                served = Some(entry.rail);
             }
         }
         Ok(found)
@@ -91,8 +105,8 @@ impl<V: Verbs> Cqs<V> {
     }
 
     /// A queue raised its event, and is armed no more.
-    pub(super) fn event(&mut self, id: CqId) {
-        if let Some(entry) = self.entries.iter_mut().find(|e| e.cq.id() == id) {
+    pub(super) fn event(&mut self, rail: u8, id: CqId) {
+        if let Some(entry) = self.entries.iter_mut().find(|e| e.rail == rail && e.cq.id() == id) {
             entry.armed = false;
         }
     }

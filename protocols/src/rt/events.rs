@@ -90,13 +90,13 @@ impl<V: Verbs> Connector<V> {
     /// mailbox.
     pub(super) fn listen(rt: &Rt<V>, service: Service) -> Result<(Connector<V>, Mailbox<CmEvent>)> {
         let (sender, events) = mailbox();
-        let mut routes = rt.inner.routes.borrow_mut();
+        let mut routes = rt.adapter().routes.borrow_mut();
         if routes.listener(service).is_some_and(|l| !l.is_closed()) {
             return Err(VerbsError::Busy("the service"));
         }
         let cm = match &routes.cm {
             Some(cm) => cm.clone(),
-            None => rt.inner.ctx.connection_manager()?,
+            None => rt.adapter().ctx.connection_manager()?,
         };
         cm.listen(service)?;
         routes.cm = Some(cm.clone());
@@ -109,7 +109,7 @@ impl<V: Verbs> Connector<V> {
     /// Begins an attempt at the same service of a named node.
     pub fn resolve(&self, node: &str) -> Result<CmId> {
         let id = self.cm.resolve(node, self.service)?;
-        self.rt.inner.routes.borrow_mut().connections.insert(id, self.sender.clone());
+        self.rt.adapter().routes.borrow_mut().connections.insert(id, self.sender.clone());
         Ok(id)
     }
 
@@ -125,14 +125,14 @@ impl<V: Verbs> Connector<V> {
 
     /// Turns a request down. One that the manager has forgotten already needs no answer.
     pub fn reject(&self, id: CmId, private: &[u8]) {
-        self.rt.inner.routes.borrow_mut().connections.remove(&id);
+        self.rt.adapter().routes.borrow_mut().connections.remove(&id);
         let _ = self.cm.reject(id, private);
     }
 
     /// Ends a connection or an attempt; nothing more is heard of it. One that the manager has forgotten is
     /// over already.
     pub fn disconnect(&self, id: CmId) {
-        self.rt.inner.routes.borrow_mut().connections.remove(&id);
+        self.rt.adapter().routes.borrow_mut().connections.remove(&id);
         let _ = self.cm.disconnect(id);
     }
 }

@@ -16,11 +16,11 @@ use weft_verbs::{MemoryRegion, QpNum, Verbs, WcOp};
 
 /// What an adapter holds of a queue pair's requests, and its program cannot know. Who sees both says it.
 pub trait AdapterState {
-    /// Send requests that have not ended.
-    fn unended_sends(&self, qp: QpNum) -> u32;
+    /// Send requests of a rail's queue pair that have not ended.
+    fn unended_sends(&self, rail: u8, qp: QpNum) -> u32;
 
     /// Bytes of the n-th message, from 0, that was received and of which the program has not been told.
-    fn arrived(&self, qp: QpNum, n: usize) -> Option<u32>;
+    fn arrived(&self, rail: u8, qp: QpNum, n: usize) -> Option<u32>;
 }
 
 /// A hash of 128 bits, in two lanes: it tells states of one program apart, and is not for adversaries.
@@ -125,13 +125,14 @@ impl<V: Verbs> QpHandle<V> {
     pub fn fingerprint(&self, adapter: &impl AdapterState, to: &mut impl Hasher) -> usize {
         let num = self.num();
         let rt = self.rt();
+        let rail = rt.on();
         let requests = &mut *rt.inner.requests.borrow_mut();
         let (ledgers, slots) = (&requests.ledgers, &mut requests.slots);
         let (ledger, id) = (ledgers, self.id());
         (num, self.is_fenced(), ledger.is_broken(id), ledger.unsignaled_tail(id)).hash(to);
         let (sends, receives) = (ledger.outstanding(id, Side::Send), ledger.outstanding(id, Side::Receive));
         (sends.len(), receives.len(), ledger.watchers(id)).hash(to);
-        let ended = sends.len().saturating_sub(adapter.unended_sends(num) as usize);
+        let ended = sends.len().saturating_sub(adapter.unended_sends(rail, num) as usize);
         for (n, &request) in sends.iter().enumerate() {
             slots.tell(request, to, |op, guard| {
                 let fetched = matches!(op, WcOp::CompareSwap | WcOp::FetchAdd | WcOp::Read);
@@ -139,7 +140,7 @@ impl<V: Verbs> QpHandle<V> {
             });
         }
         for (n, &request) in receives.iter().enumerate() {
-            slots.tell(request, to, |_, _| adapter.arrived(num, n).unwrap_or(0));
+            slots.tell(request, to, |_, _| adapter.arrived(rail, num, n).unwrap_or(0));
         }
         sends.len() + receives.len()
     }

@@ -115,16 +115,21 @@ pub struct RtAudit {
     pub guards: usize,
 }
 
-struct Inner<V: Verbs> {
+/// One of the node's adapters, and what belongs to it alone.
+struct Adapter<V: Verbs> {
     ctx: V::Context,
+    channel: RefCell<Option<V::Channel>>,
+    routes: RefCell<Routes<V>>,
+}
+
+struct Inner<V: Verbs> {
+    rails: Vec<Adapter<V>>,
     host: V::Host,
     config: RtConfig,
     executor: Executor,
     timers: RefCell<Timers>,
     requests: RefCell<Requests<V>>,
     cqs: RefCell<Cqs<V>>,
-    channel: RefCell<Option<V::Channel>>,
-    routes: RefCell<Routes<V>>,
     /// Completions just polled; kept for its allocation.
     batch: RefCell<Vec<WorkCompletion>>,
     /// The last step found nothing to do and said so; the next one arms.
@@ -136,49 +141,88 @@ struct Inner<V: Verbs> {
 }
 
 /// The runtime of one node. Clones are the same runtime.
+///
+/// A node may have several adapters, its **rails**. They share the executor, the timers and the step. Each has its own
+/// queue pairs, regions, completion queues, connections and events, which do not mix. A handle is that of one rail
+/// ([`Rt::rail`]): what it makes, and what it hears, belongs to that rail.
 pub struct Rt<V: Verbs> {
     inner: Rc<Inner<V>>,
+    rail: u8,
 }
 
 impl<V: Verbs> Clone for Rt<V> {
     fn clone(&self) -> Self {
-        Rt { inner: Rc::clone(&self.inner) }
+        Rt { inner: Rc::clone(&self.inner), rail: self.rail }
     }
 }
 
 impl<V: Verbs> Rt<V> {
     /// A runtime on an open device.
     pub fn new(ctx: &V::Context, config: RtConfig) -> Result<Rt<V>, RtError> {
+        Rt::over(std::slice::from_ref(ctx), config)
+    }
+
+    /// A runtime on several open devices of one node, its rails: the first is rail 0, whose handle this is. At most 255.
+    pub fn over(contexts: &[V::Context], config: RtConfig) -> Result<Rt<V>, RtError> {
         for (what, number) in [
             ("cqe", u64::from(config.cqe)),
             ("poll_batch", config.poll_batch as u64),
             ("max_rounds", u64::from(config.max_rounds)),
+            ("the number of devices", contexts.len() as u64),
         ] {
             if number == 0 {
                 return Err(RtError::Zero(what));
             }
         }
-        let channel = match config.wait {
-            Wait::Notify => Some(ctx.create_channel()?),
-            Wait::Poll => None,
+        let adapter = |ctx: &V::Context| {
+            let channel = match config.wait {
+                Wait::Notify => Some(ctx.create_channel()?),
+                Wait::Poll => None,
+            };
+            Ok(Adapter {
+                ctx: ctx.clone(),
+                channel: RefCell::new(channel),
+                routes: RefCell::new(Routes::new()),
+            })
         };
         let inner = Inner {
-            ctx: ctx.clone(),
-            host: ctx.host(),
+            rails: contexts
+                .iter()
+                .take(usize::from(u8::MAX))
+                .map(adapter)
+                .collect::<Result<_, VerbsError>>()?,
+            host: contexts[0].host(),
             config,
             executor: Executor::default(),
             timers: RefCell::default(),
             requests: RefCell::default(),
             cqs: RefCell::new(Cqs::new()),
-            channel: RefCell::new(channel),
-            routes: RefCell::new(Routes::new()),
             batch: RefCell::default(),
             arming: Cell::new(false),
             looked: Cell::new(true),
             closed: Cell::new(false),
             fatal: Cell::new(None),
         };
-        Ok(Rt { inner: Rc::new(inner) })
+        Ok(Rt { inner: Rc::new(inner), rail: 0 })
+    }
+
+    /// How many rails the node has.
+    pub fn rails(&self) -> u8 {
+        self.inner.rails.len() as u8
+    }
+
+    /// The same runtime's handle of a rail, if there is one of this number, from 0.
+    pub fn rail(&self, rail: u8) -> Option<Rt<V>> {
+        (rail < self.rails()).then(|| Rt { inner: Rc::clone(&self.inner), rail })
+    }
+
+    /// Which rail this handle is of.
+    pub fn on(&self) -> u8 {
+        self.rail
+    }
+
+    fn adapter(&self) -> &Adapter<V> {
+        &self.inner.rails[usize::from(self.rail)]
     }
 
     /// What a driver steps. One program a runtime; dropping it shuts the runtime down.
@@ -186,9 +230,9 @@ impl<V: Verbs> Rt<V> {
         Program::new(self.clone())
     }
 
-    /// The open device.
+    /// The open device of this handle's rail.
     pub fn context(&self) -> &V::Context {
-        &self.inner.ctx
+        &self.adapter().ctx
     }
 
     /// Starts a task. It runs when its turn comes, not within this call.
@@ -242,19 +286,19 @@ impl<V: Verbs> Rt<V> {
         Poll::Pending
     }
 
-    /// A queue pair for a reliable connection, in state Reset, on this runtime's completion queues.
+    /// A queue pair of this rail for a reliable connection, in state Reset, on this runtime's completion queues.
     pub fn create_qp(&self, pd: &V::Pd, caps: QpCaps) -> Result<QpHandle<V>, VerbsError> {
         QpHandle::create(self, pd, caps)
     }
 
-    /// Listens for connections to a service, and makes them.
+    /// Listens for connections to a service on this rail, and makes them.
     pub fn listen(&self, service: Service) -> Result<(Connector<V>, Mailbox<CmEvent>), VerbsError> {
         Connector::listen(self, service)
     }
 
-    /// The device's asynchronous events from now on.
+    /// The asynchronous events of this rail's device from now on.
     pub fn async_events(&self) -> Mailbox<AsyncEvent> {
-        self.inner.routes.borrow_mut().watch()
+        self.adapter().routes.borrow_mut().watch()
     }
 
     /// Ends the node: every task is dropped, everything posted is given up, and the program's next step
@@ -266,9 +310,9 @@ impl<V: Verbs> Rt<V> {
         self.inner.executor.close();
         let wakers = self.inner.timers.borrow_mut().clear();
         drop(wakers);
-        self.inner.routes.borrow_mut().clear();
+        self.inner.rails.iter().for_each(|adapter| adapter.routes.borrow_mut().clear());
         self.inner.cqs.borrow_mut().clear();
-        self.inner.channel.take();
+        self.inner.rails.iter().for_each(|adapter| drop(adapter.channel.take()));
     }
 
     /// Whether the runtime was shut down.
@@ -303,8 +347,10 @@ impl<V: Verbs> Rt<V> {
     }
 
     fn reserve_cq(&self, cqe: u32) -> Result<(usize, V::Cq), VerbsError> {
-        let channel = self.inner.channel.borrow();
-        self.inner.cqs.borrow_mut().reserve(&self.inner.ctx, channel.as_ref(), self.inner.config.cqe, cqe)
+        let adapter = self.adapter();
+        let channel = adapter.channel.borrow();
+        let size = self.inner.config.cqe;
+        self.inner.cqs.borrow_mut().reserve(self.rail, &adapter.ctx, channel.as_ref(), size, cqe)
     }
 
     fn release_cq(&self, index: usize, cqe: u32) {

@@ -29,7 +29,7 @@ impl<V: Verbs> Program<V> {
         let mut takes = !(one && inner.executor.has_ready());
         if takes {
             // An event instead of a completion, if they come one by one.
-            takes = !inner.routes.borrow_mut().drain(&inner.ctx, one) || !one;
+            takes = !inner.drain_events(one) || !one;
         }
         if inner.arming.take() {
             // Poll, arm, poll: the rounds below are the second poll (IBA 11.4.2.2).
@@ -80,18 +80,33 @@ impl<V: Verbs> Program<V> {
 
 impl<V: Verbs> Inner<V> {
     fn drain_signals(&self) {
-        if let Some(channel) = &*self.channel.borrow() {
-            while let Some(id) = channel.event() {
-                self.cqs.borrow_mut().event(id);
+        for (rail, adapter) in (0..).zip(&self.rails) {
+            if let Some(channel) = &*adapter.channel.borrow() {
+                while let Some(id) = channel.event() {
+                    self.cqs.borrow_mut().event(rail, id);
+                }
             }
         }
+    }
+
+    /// Takes events of connections and adapters and routes them; one at most of all rails if they come one by one. Says
+    /// whether there was any.
+    fn drain_events(&self, one: bool) -> bool {
+        let mut any = false;
+        for adapter in &self.rails {
+            any |= adapter.routes.borrow_mut().drain(&adapter.ctx, one);
+            if one && any {
+                break;
+            }
+        }
+        any
     }
 
     /// Polls every completion queue once and resolves what it found.
     fn poll_completions(&self) -> Result<Polled, VerbsError> {
         let batch = &mut *self.batch.borrow_mut();
         let most = if self.config.one_by_one { 1 } else { self.config.poll_batch };
-        let polled = self.cqs.borrow_mut().poll(batch, most);
+        let polled = self.cqs.borrow_mut().poll(batch, most, self.config.one_by_one);
         if !batch.is_empty() {
             batch.drain(..).for_each(|completion| complete(&self.requests, &completion));
         }

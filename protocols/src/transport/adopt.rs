@@ -3,7 +3,8 @@
 //! Launchers of clusters connect queue pairs by themselves: each process tells its queue pairs' numbers to the
 //! others over a channel of its own (PMI, a file, TCP), and moves its queue pairs through their states by hand.
 //! A mesh takes part in that for the *first* connection to a peer. After a failure the connection manager
-//! makes the next one, as ever; so peers must have names that it can resolve.
+//! makes the next one, as ever; so peers must have names that it can resolve. Of several rails it is rail 0 that is
+//! prepared.
 
 use super::link::Event;
 use super::mesh::{Mesh, Shared};
@@ -62,7 +63,7 @@ impl<V: Verbs> Mesh<V> {
             peer.epoch = peer.epoch.wrapping_add(1);
             Ok(peer.epoch)
         })?;
-        let queue = shared.new_queue(index, epoch)?;
+        let queue = shared.new_queue(index, epoch, 0)?;
         Ok(Prepared { shared: Rc::clone(shared), index, epoch, queue })
     }
 }
@@ -99,7 +100,7 @@ impl<V: Verbs> Prepared<V> {
             if of.epoch != epoch || of.queue.is_some() || !of.link.takes_adoption() {
                 return Err(AdoptError::Superseded(peer));
             }
-            of.queue = Some(queue);
+            (of.queue, of.rail) = (Some(queue), 0);
             Ok(())
         })?;
         shared.event(index, epoch, Event::Adopted(hello));

@@ -55,9 +55,21 @@ pub struct MeshConfig {
     pub me: Rank,
     /// The network names of all nodes, this one included, by rank: rank 1 is the first.
     pub peers: Arc<[String]>,
+    /// The same names as `peers` on the nodes' further rails: on rail 1, on rail 2, and so on, up to seven. Default: none;
+    /// nodes have one rail.
+    ///
+    /// Rails are in the order of preference. Connections are made over rail 0, and over the next in turn where that fails.
+    /// A node's memory is reached over its rail 0 alone, since the atomics of two adapters are not atomic among each other
+    /// (IBA 9.4.5): while a connection stands on another rail, one-sided operations are carried to the node by messages,
+    /// and its own adapter executes them.
+    pub other_rails: Vec<Arc<[String]>>,
+    /// How long a connection stays on a worse rail before it is tried to go back to a better one. Default: 1 s: to go back
+    /// holds messages up for about as long as a connection takes to be made, a few milliseconds at the most, so that a
+    /// rail that comes and goes costs less than one percent of the time. [`Nanos::MAX`] for never.
+    pub hold_off: Nanos,
     /// The service that the mesh listens on. Default: 4791, which nobody else uses on an RDMA network.
     pub service: Service,
-    /// The device port to use, from 1. Default: 1.
+    /// The port to use of each rail's device, from 1. Default: 1.
     pub port: u8,
     /// Largest message, in bytes. Every node of a mesh needs the same. Default: 256; a lock message has 32.
     pub max_message: u32,
@@ -95,14 +107,53 @@ pub struct MeshConfig {
     pub reconnect_min: Nanos,
     /// The longest pause before connecting again. Default: 1 s.
     pub reconnect_max: Nanos,
+    /// A mistake to be made, and found by an explorer. Default: none.
+    #[cfg(feature = "planted")]
+    pub planted: Option<Planted>,
+}
+
+/// Plausible mistakes about rails. Test-only code: nothing makes them unless a world asks for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// A dead rail's queue pair is left as it is, since nothing comes over it any more, and the receive position is reported
+    /// before it is fenced.
+    ReportsBeforeFence,
+    /// One-sided operations are posted on whatever rail the connection stands on, with the key of the memory's rail.
+    OtherRailsKey,
+    /// A new connection resumes from what was sent, not from what the peer reports to have received.
+    ResumesFromSent,
 }
 
 impl MeshConfig {
+    /// Whether a mistake is to be made.
+    pub(super) fn makes(&self, mistake: Planted) -> bool {
+        #[cfg(feature = "planted")]
+        return self.planted == Some(mistake);
+        #[cfg(not(feature = "planted"))]
+        {
+            let _ = mistake;
+            false
+        }
+    }
+
+    /// How many rails nodes have.
+    pub(super) fn rails(&self) -> u8 {
+        self.other_rails.len() as u8 + 1
+    }
+
+    /// The name by which a rail's connection manager knows a node.
+    pub(super) fn name(&self, rail: u8, rank: Rank) -> &str {
+        let names = rail.checked_sub(1).map_or(&self.peers, |other| &self.other_rails[usize::from(other)]);
+        &names[rank.index()]
+    }
+
     /// The defaults, for a node among its peers.
     pub fn new(me: Rank, peers: Vec<String>) -> MeshConfig {
         MeshConfig {
             me,
             peers: peers.into(),
+            other_rails: Vec::new(),
+            hold_off: Nanos::from_secs(1),
             service: Service(4791),
             port: 1,
             max_message: 256,
@@ -119,6 +170,8 @@ impl MeshConfig {
             rnr_timer: RnrTimer::new(12).expect("a code below 32"),
             reconnect_min: Nanos::from_millis(1),
             reconnect_max: Nanos::from_secs(1),
+            #[cfg(feature = "planted")]
+            planted: None,
         }
     }
 }

@@ -1,16 +1,17 @@
 //! Doing what the link asks for: fencing, connecting, resuming.
 
-use super::Channel;
 use super::driver::{Driver, tag};
 use super::inbox::Inboxes;
 use super::link::Event;
 use super::mesh::Shared;
 use super::peer::{Outgoing, Peer};
-use super::wire::{Hello, Refusal};
+use super::rail::ConnId;
+use super::wire::{HEADER_LEN, Hello, Refusal};
+use super::{Channel, Planted};
 use crate::rt::{BufferGuard, QpHandle, WaitPoint};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use weft_verbs::{AccessFlags, CmId, ConnParams, Modify, Nanos, QpCaps, QueuePair, Result, ToInit, Verbs};
+use weft_verbs::{AccessFlags, ConnParams, Modify, Nanos, QpCaps, QueuePair, Result, ToInit, Verbs, Work};
 
 /// Receive buffers for each send buffer that is registered ahead: a send keeps its buffer until a later one
 /// completes, and one in sixteen does (see `QpHandle`).
@@ -24,6 +25,11 @@ impl<V: Verbs> Driver<V> {
         let fenced = shared.with_peer(index, |peer| {
             peer.session.disconnected();
             peer.early.clear();
+            if shared.config.makes(Planted::ReportsBeforeFence) {
+                let left = peer.discard();
+                peer.left_open.extend(left);
+                return Err(peer.epoch);
+            }
             let queue = peer.queue.clone().filter(QpHandle::fence);
             if queue.is_none() {
                 // A device that cannot even do this does nothing any more.
@@ -44,10 +50,11 @@ impl<V: Verbs> Driver<V> {
         }
     }
 
-    pub(super) fn resolve(&mut self, index: usize) {
-        let name = &self.shared.config.peers[self.shared.rank_at(index).index()];
-        match self.shared.connector.resolve(name) {
+    pub(super) fn resolve(&mut self, index: usize, rail: u8) {
+        let name = self.shared.config.name(rail, self.shared.rank_at(index));
+        match self.shared.rail(rail).connector.resolve(name) {
             Ok(id) => {
+                let id = ConnId { rail, id };
                 self.ids.insert(id, index);
                 self.handle(index, Event::Begun(id));
             }
@@ -55,31 +62,31 @@ impl<V: Verbs> Driver<V> {
         }
     }
 
-    pub(super) fn connect(&mut self, index: usize, id: CmId, generation: u32) {
+    pub(super) fn connect(&mut self, index: usize, id: ConnId, generation: u32) {
         let shared = Rc::clone(&self.shared);
         let incarnation = shared.with_peer(index, |peer| peer.link.incarnation());
         let hello = self.hello(index, incarnation, generation);
         let asked = shared.with_peer(index, |peer| {
-            let queue = shared.make_queue(index, peer)?;
-            shared.connector.connect(id, queue.qp(), &shared.params(&hello.encode()))
+            let queue = shared.make_queue(index, peer, id.rail)?;
+            shared.rail(id.rail).connector.connect(id.id, queue.qp(), &shared.params(&hello.encode()))
         });
         if asked.is_err() {
             self.ids.remove(&id);
-            shared.connector.disconnect(id);
+            shared.rail(id.rail).connector.disconnect(id.id);
             self.handle(index, Event::Failed(id));
         }
     }
 
-    pub(super) fn accept(&mut self, index: usize, id: CmId, request: Hello) {
+    pub(super) fn accept(&mut self, index: usize, id: ConnId, request: Hello) {
         let shared = Rc::clone(&self.shared);
         let hello = self.hello(index, request.session, request.generation);
         let accepted = shared.with_peer(index, |peer| {
-            let queue = shared.make_queue(index, peer)?;
-            shared.connector.accept(id, queue.qp(), &shared.params(&hello.encode()))
+            let queue = shared.make_queue(index, peer, id.rail)?;
+            shared.rail(id.rail).connector.accept(id.id, queue.qp(), &shared.params(&hello.encode()))
         });
         if accepted.is_err() {
             self.ids.remove(&id);
-            shared.connector.reject(id, &Refusal::Unable.encode());
+            shared.rail(id.rail).connector.reject(id.id, &Refusal::Unable.encode());
             self.handle(index, Event::Failed(id));
         }
     }
@@ -102,6 +109,7 @@ impl<V: Verbs> Driver<V> {
         let shared = &self.shared;
         let lost = shared.with_peer(index, |peer| {
             peer.incarnations += 1;
+            peer.carried.peer_restarted();
             peer.wake_all();
             peer.session.reset()
         });
@@ -116,15 +124,24 @@ impl<V: Verbs> Driver<V> {
         let shared = Rc::clone(&self.shared);
         let early = shared.with_peer(index, |peer| {
             let repeated = peer.session.sent_beyond(hello.received);
-            if !peer.session.connected(hello.received, hello.buffers) {
+            let received = match shared.config.makes(Planted::ResumesFromSent) {
+                true => hello.received + repeated,
+                false => hello.received,
+            };
+            let possible = peer.session.connected(received, hello.buffers);
+            if !possible || !shared.move_kept(peer) {
                 shared.broken(index, peer);
                 return VecDeque::new();
             }
             let mut stats = shared.stats.borrow_mut();
             stats.messages_repeated += repeated;
             stats.reconnects += u64::from(peer.ups > 0);
+            stats.failovers += u64::from(peer.ups > 0 && peer.rail > peer.stood_on);
+            stats.failbacks += u64::from(peer.rail < peer.stood_on);
             drop(stats);
             peer.ups += 1;
+            peer.stood_on = peer.rail;
+            shared.hold_off(index, peer);
             // Both old queue pairs are fenced: every operation of theirs has its outcome.
             peer.unresolved = false;
             peer.last_op = 0;
@@ -170,6 +187,25 @@ fn tell_reset<V: Verbs>(inboxes: &mut Inboxes, peer: super::Rank, lost: &VecDequ
 }
 
 impl<V: Verbs> Shared<V> {
+    /// Moves the messages that are kept into memory that the present rail's adapter can read. The old rail's adapter does
+    /// not read them any more: its queue pair has drained.
+    fn move_kept(&self, peer: &mut Peer<V>) -> bool {
+        let rail = peer.rail;
+        let mut bytes = Vec::new();
+        for message in peer.session.kept_mut().filter(|message| message.rail != rail) {
+            bytes.resize(message.len as usize, 0);
+            let moved = self.rail(rail).send_pool.alloc().and_then(|block| {
+                message.block.read(HEADER_LEN as u32, &mut bytes)?;
+                block.write(HEADER_LEN as u32, &bytes)?;
+                Ok(block)
+            });
+            let Ok(block) = moved else { return false };
+            self.rt.spend(Work::Copy { bytes: u64::from(message.len) });
+            (message.block, message.rail) = (block, rail);
+        }
+        true
+    }
+
     pub(super) fn hello(&self, with: u64, generation: u32, received: u64) -> Hello {
         let config = &self.config;
         Hello {
@@ -183,7 +219,7 @@ impl<V: Verbs> Shared<V> {
         }
     }
 
-    fn params<'a>(&self, private: &'a [u8]) -> ConnParams<'a> {
+    pub(super) fn params<'a>(&self, private: &'a [u8]) -> ConnParams<'a> {
         let config = &self.config;
         ConnParams {
             private,
@@ -198,15 +234,16 @@ impl<V: Verbs> Shared<V> {
     }
 
     /// Gives a peer a new queue pair.
-    fn make_queue<'p>(&self, index: usize, peer: &'p mut Peer<V>) -> Result<&'p QpHandle<V>> {
+    fn make_queue<'p>(&self, index: usize, peer: &'p mut Peer<V>, rail: u8) -> Result<&'p QpHandle<V>> {
         drop(peer.discard());
-        let queue = self.new_queue(index, peer.epoch)?;
+        let queue = self.new_queue(index, peer.epoch, rail)?;
+        peer.rail = rail;
         Ok(peer.queue.insert(queue))
     }
 
-    /// A queue pair in state Init with all its receive buffers posted.
-    pub(super) fn new_queue(&self, index: usize, epoch: u32) -> Result<QpHandle<V>> {
-        let config = &self.config;
+    /// A queue pair of a rail in state Init with all its receive buffers posted.
+    pub(super) fn new_queue(&self, index: usize, epoch: u32, rail: u8) -> Result<QpHandle<V>> {
+        let (config, rail) = (&self.config, self.rail(rail));
         // No message goes over the connection to oneself. One receive stays there all the same: its flush tells
         // that the queue pair broke.
         let receives = if self.rank_at(index) == config.me { 1 } else { config.recv_buffers };
@@ -217,7 +254,7 @@ impl<V: Verbs> Shared<V> {
             max_recv_sge: 1,
             max_inline: self.max_inline(),
         };
-        let queue = self.rt.create_qp(&self.pd, caps)?;
+        let queue = rail.rt.create_qp(&rail.pd, caps)?;
         queue.qp().modify(&Modify::Init(ToInit {
             port: config.port,
             pkey_index: 0,
@@ -226,13 +263,13 @@ impl<V: Verbs> Shared<V> {
         }))?;
         queue.reserve_receives(receives);
         for _ in 0..receives {
-            let block = self.receive_pool.alloc()?;
+            let block = rail.receive_pool.alloc()?;
             let len = block.len();
             queue.post_recv(&self.sink, tag(index, epoch), BufferGuard::Block { block, len })?;
         }
         // Registering takes as long as several messages: a few blocks for each connection now, so that no message
         // waits for it later. What cannot be had is asked for when it is needed.
-        let _ = self.send_pool.reserve(self.receive_pool.in_use() as u32 / SENDS_A_RECEIVE);
+        let _ = rail.send_pool.reserve(rail.receive_pool.in_use() as u32 / SENDS_A_RECEIVE);
         Ok(queue)
     }
 }

@@ -1,20 +1,23 @@
 //! The mesh's one task: completions of receives, connection events and timers in; frames and connection
 //! management out.
 
+use super::carried::{self, CARRIED};
 use super::connect::drained;
 use super::due::Due;
+use super::fail_back::Trial;
 use super::inbox::{Incoming, Message, SMALL};
 use super::link::{Action, Event};
 use super::mesh::Shared;
 use super::peer::Peer;
+use super::rail::ConnId;
 use super::session::{MIN_BUFFERS, Received};
-use super::wire::{self, HEADER_LEN, Hello, Refusal};
+use super::wire::{self, HEADER_LEN, Hello, Refusal, TRIAL};
 use crate::rt::sync::{Mailbox, wake_kept};
 use crate::rt::{BufferGuard, Completed, leaf_at};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use weft_verbs::{AsyncEvent, CmEvent, CmId, QpNum, Verbs};
+use weft_verbs::{AsyncEvent, CmEvent, QpNum, Verbs};
 
 /// A frame that fits on the stack.
 const SMALL_FRAME: usize = HEADER_LEN + SMALL;
@@ -32,12 +35,19 @@ fn split_tag(tag: u64) -> (usize, u32) {
     (tag as u32 as usize, (tag >> 32) as u32)
 }
 
+/// What happens on one rail, completions aside.
+pub(super) struct RailEvents {
+    pub(super) connections: Mailbox<CmEvent>,
+    pub(super) device: Mailbox<AsyncEvent>,
+}
+
 pub(super) struct Driver<V: Verbs> {
     pub(super) shared: Rc<Shared<V>>,
-    connections: Mailbox<CmEvent>,
-    device: Mailbox<AsyncEvent>,
+    events: Vec<RailEvents>,
     /// Whose an attempt or a connection is.
-    pub(super) ids: BTreeMap<CmId, usize>,
+    pub(super) ids: BTreeMap<ConnId, usize>,
+    /// Attempts that are made only to see whether a better rail works.
+    pub(super) trials: BTreeMap<ConnId, Trial<V>>,
     /// Peers that wait for an acknowledgement of ours, and whose we wait for.
     pub(super) acks: Due<V>,
     pub(super) probes: Due<V>,
@@ -49,16 +59,12 @@ pub(super) struct Driver<V: Verbs> {
 }
 
 impl<V: Verbs> Driver<V> {
-    pub(super) fn new(
-        shared: Rc<Shared<V>>,
-        connections: Mailbox<CmEvent>,
-        device: Mailbox<AsyncEvent>,
-    ) -> Driver<V> {
+    pub(super) fn new(shared: Rc<Shared<V>>, events: Vec<RailEvents>) -> Driver<V> {
         Driver {
             shared,
-            connections,
-            device,
+            events,
             ids: BTreeMap::new(),
+            trials: BTreeMap::new(),
             acks: Due::new(),
             probes: Due::new(),
             touched: Vec::new(),
@@ -77,7 +83,7 @@ impl<V: Verbs> Driver<V> {
             // Completions first: what a drained queue pair had received counts before the drain is reported.
             let busy = self.completions(cx) | self.connection_events(cx) | self.device_events(cx);
             let busy = busy | self.own_events() | self.feed_starved(cx) | self.what_is_due(cx);
-            let busy = busy | self.repost_when_idle(cx);
+            let busy = busy | self.begin_hold_offs() | self.repost_when_idle(cx);
             if !busy {
                 if self.is_idle() {
                     leaf_at(&self.ids);
@@ -90,7 +96,7 @@ impl<V: Verbs> Driver<V> {
     /// Whether nothing is to be done, now or later.
     fn is_idle(&self) -> bool {
         let listed = self.touched.is_empty() && self.spenders.is_empty() && self.actions.is_empty();
-        listed && self.acks.is_empty() && self.probes.is_empty()
+        listed && self.acks.is_empty() && self.probes.is_empty() && self.trials.is_empty()
     }
 
     fn completions(&mut self, cx: &mut Context<'_>) -> bool {
@@ -149,6 +155,10 @@ impl<V: Verbs> Driver<V> {
             None => Received::Violation,
         };
         match (verdict, header) {
+            (Received::Deliver, Some((_, CARRIED))) if shared.config.rails() > 1 => {
+                shared.stats.borrow_mut().messages_received += 1;
+                carried::arrived(&shared, index, peer, &frame[HEADER_LEN..]);
+            }
             (Received::Deliver, Some((_, channel))) => {
                 let message = Message::new(shared.rank_at(index), &frame[HEADER_LEN..]);
                 shared.inboxes.borrow_mut().deliver(channel, Incoming::Message(message));
@@ -194,53 +204,65 @@ impl<V: Verbs> Driver<V> {
 
     fn connection_events(&mut self, cx: &mut Context<'_>) -> bool {
         let mut busy = false;
-        while let Poll::Ready(Ok(event)) = self.connections.poll_recv(cx) {
-            self.connection_event(event);
-            busy = true;
+        for rail in 0..self.events.len() {
+            while let Poll::Ready(Ok(event)) = self.events[rail].connections.poll_recv(cx) {
+                self.connection_event(rail as u8, event);
+                busy = true;
+            }
         }
         busy
     }
 
-    fn connection_event(&mut self, event: CmEvent) {
+    fn connection_event(&mut self, rail: u8, event: CmEvent) {
+        if !self.trials.is_empty() && self.of_a_trial(rail, &event) {
+            return;
+        }
+        let on = |id| ConnId { rail, id };
         match event {
-            CmEvent::Request { id, private, .. } => self.request(id, &private),
-            CmEvent::Resolved { id } => self.of(id, Event::Resolved(id), false),
+            CmEvent::Request { id, private, .. } => self.request(on(id), &private),
+            CmEvent::Resolved { id } => self.of(on(id), Event::Resolved(on(id)), false),
             CmEvent::Established { id, private } if private.is_empty() => {
-                self.of(id, Event::Established(id), false);
+                self.of(on(id), Event::Established(on(id)), false);
             }
             CmEvent::Established { id, private } => match Hello::decode(&private) {
-                Some(hello) => self.of(id, Event::Accepted(id, hello), false),
+                Some(hello) => self.of(on(id), Event::Accepted(on(id), hello), false),
                 // The accepting side heard nothing of ours that it could answer so; not one of our nodes.
                 None => {
-                    self.shared.connector.disconnect(id);
-                    self.of(id, Event::Failed(id), true);
+                    self.shared.rail(rail).connector.disconnect(id);
+                    self.of(on(id), Event::Failed(on(id)), true);
                 }
             },
             CmEvent::Rejected { id, private, .. } => {
-                self.of(id, Event::Rejected(id, Refusal::decode(&private)), true);
+                self.of(on(id), Event::Rejected(on(id), Refusal::decode(&private)), true);
             }
-            CmEvent::Unreachable { id } => self.of(id, Event::Failed(id), true),
-            CmEvent::Disconnected { id } => self.of(id, Event::Disconnected(id), true),
+            CmEvent::Unreachable { id } => self.of(on(id), Event::Failed(on(id)), true),
+            CmEvent::Disconnected { id } => self.of(on(id), Event::Disconnected(on(id)), true),
         }
     }
 
     /// Hands an event to the peer that an attempt or a connection belongs to.
-    fn of(&mut self, id: CmId, event: Event, over: bool) {
+    fn of(&mut self, id: ConnId, event: Event, over: bool) {
         let index = if over { self.ids.remove(&id) } else { self.ids.get(&id).copied() };
         if let Some(index) = index {
             self.handle(index, event);
         }
     }
 
-    fn request(&mut self, id: CmId, private: &[u8]) {
+    fn request(&mut self, id: ConnId, private: &[u8]) {
         let shared = &self.shared;
+        let connector = &shared.rail(id.rail).connector;
         let ours = Hello::decode(private)
             .filter(|hello| hello.max_message == shared.config.max_message && hello.buffers >= MIN_BUFFERS);
         let index = ours.and_then(|hello| shared.index(hello.rank));
         let (Some(hello), Some(index)) = (ours, index) else {
-            shared.connector.reject(id, &Refusal::Stranger.encode());
+            connector.reject(id.id, &Refusal::Stranger.encode());
             return;
         };
+        if hello.generation == TRIAL {
+            // It asks only to see whether this rail works.
+            connector.reject(id.id, &Refusal::Trial.encode());
+            return;
+        }
         let index = if hello.rank == shared.config.me { shared.loopback() } else { index };
         self.ids.insert(id, index);
         self.handle(index, Event::Request(id, hello));
@@ -248,21 +270,32 @@ impl<V: Verbs> Driver<V> {
 
     fn device_events(&mut self, cx: &mut Context<'_>) -> bool {
         let mut busy = false;
-        while let Poll::Ready(Ok(event)) = self.device.poll_recv(cx) {
-            busy = true;
-            if let AsyncEvent::QpFatal(num) | AsyncEvent::QpRequestError(num) | AsyncEvent::QpAccessError(num) =
-                event
-                && let Some(index) = self.peer_with(num)
-            {
-                self.handle(index, Event::Broken);
+        for rail in 0..self.events.len() {
+            while let Poll::Ready(Ok(event)) = self.events[rail].device.poll_recv(cx) {
+                busy = true;
+                self.device_event(rail as u8, event);
             }
         }
         busy
     }
 
-    fn peer_with(&self, num: QpNum) -> Option<usize> {
+    fn device_event(&mut self, rail: u8, event: AsyncEvent) {
+        match event {
+            AsyncEvent::QpFatal(num) | AsyncEvent::QpRequestError(num) | AsyncEvent::QpAccessError(num) => {
+                if let Some(index) = self.peer_with(rail, num) {
+                    self.handle(index, Event::Broken);
+                }
+            }
+            AsyncEvent::PortError(port) if port == self.shared.config.port => self.port_changed(rail, true),
+            AsyncEvent::PortActive(port) if port == self.shared.config.port => self.port_changed(rail, false),
+            _ => {}
+        }
+    }
+
+    fn peer_with(&self, rail: u8, num: QpNum) -> Option<usize> {
         let peers = self.shared.peers.borrow();
-        let uses = |p: &Peer<V>| !p.link.is_draining() && p.queue.as_ref().is_some_and(|q| q.num() == num);
+        let is = |p: &Peer<V>| p.rail == rail && p.queue.as_ref().is_some_and(|q| q.num() == num);
+        let uses = |p: &Peer<V>| !p.link.is_draining() && is(p);
         peers.iter().position(|peer| peer.as_deref().is_some_and(uses))
     }
 
@@ -273,7 +306,9 @@ impl<V: Verbs> Driver<V> {
             let Some((index, epoch, event)) = next else { return busy };
             busy = true;
             let of_a_queue = matches!(event, Event::Broken | Event::Drained | Event::Adopted(_));
-            if !of_a_queue || self.shared.with_peer(index, |peer| peer.epoch == epoch) {
+            if let Event::FailBack(rail) = event {
+                self.try_rail(index, rail);
+            } else if !of_a_queue || self.shared.with_peer(index, |peer| peer.epoch == epoch) {
                 self.handle(index, event);
             }
         }
@@ -325,15 +360,15 @@ impl<V: Verbs> Driver<V> {
             Action::Fence => self.fence(index),
             Action::Disconnect(id) => {
                 self.ids.remove(&id);
-                self.shared.connector.disconnect(id);
+                self.shared.rail(id.rail).connector.disconnect(id.id);
             }
             Action::Discard => drop(self.shared.with_peer(index, |peer| peer.discard())),
-            Action::Resolve => self.resolve(index),
+            Action::Resolve(rail) => self.resolve(index, rail),
             Action::Connect(id, generation) => self.connect(index, id, generation),
             Action::Accept(id, request) => self.accept(index, id, request),
             Action::Reject(id, refusal) => {
                 self.ids.remove(&id);
-                self.shared.connector.reject(id, &refusal.encode());
+                self.shared.rail(id.rail).connector.reject(id.id, &refusal.encode());
             }
             Action::NewIncarnation(again) => self.new_incarnation(index, again),
             Action::Resume(hello) => self.resume(index, hello),

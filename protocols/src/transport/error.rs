@@ -138,6 +138,10 @@ pub enum NotExecuted {
     /// The peer began a new incarnation before the request could be posted: the addresses were of the old one.
     #[error("rank {0} has restarted")]
     PeerReset(Rank),
+    /// The connection stands on another rail than the peer's memory, so that messages carried the operation; the peer's own
+    /// adapter refused it, or the request failed there and left the memory untouched.
+    #[error("rank {0} could not execute it on its own memory")]
+    AtPeer(Rank),
     /// The mesh has been closed.
     #[error("the mesh is closed")]
     Closed,
@@ -155,4 +159,7 @@ pub enum Lost {
     /// The adapter refused a later request of its list.
     #[error("{0}")]
     Refused(VerbsError),
+    /// Messages carried it to the peer, which restarted before it answered, or lost the outcome itself. It is fixed.
+    #[error("rank {0} did not say what became of it")]
+    AtPeer(Rank),
 }

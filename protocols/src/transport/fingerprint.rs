@@ -17,10 +17,12 @@ impl<V: Verbs> Mesh<V> {
             && shared.events.borrow().is_empty()
             && shared.starved.borrow().is_empty()
             && shared.unprobed.borrow().is_empty()
+            && shared.unheld.borrow().is_empty()
             && shared.inboxes.borrow().is_idle();
         if !idle || shared.closed.get() || !shared.rt.fingerprint(to) {
             return false;
         }
+        shared.down.get().hash(to);
         let mut requests = 0;
         for (index, peer) in (0u64..).zip(shared.peers.borrow().iter()) {
             let Some(peer) = peer.as_deref().filter(|peer| peer.queue.is_some() || peer.epoch > 0) else {
@@ -44,6 +46,8 @@ impl<V: Verbs> Shared<V> {
         peer.link.hash(to);
         (peer.epoch, peer.spent.len(), peer.unresolved, peer.starved).hash(to);
         (peer.ack_listed, peer.probe_listed).hash(to);
+        (peer.rail, peer.stood_on, peer.holds_off).hash(to);
+        peer.carried.hash(to);
         peer.session.hash(to);
         let Some(queue) = &peer.queue else { return 0 };
         // Of the last operation it counts only whether it is known to have succeeded.
@@ -56,13 +60,17 @@ impl<V: Verbs> Peer<V> {
     /// Whether nobody waits for its connection, and nothing that came over it is unread.
     fn is_at_rest(&self) -> bool {
         let waits = !self.waiters.is_empty() || self.resolving > 0;
-        !waits && self.resolvers.is_empty() && self.senders.is_empty() && self.early.is_empty()
+        !waits
+            && self.resolvers.is_empty()
+            && self.senders.is_empty()
+            && self.early.is_empty()
+            && self.carried.len() == 0
     }
 }
 
 impl<V: Verbs> Hash for Outgoing<V> {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        self.channel.hash(to);
+        (self.channel, self.rail).hash(to);
         let (from, block) = (HEADER_LEN as u32, self.block.clone());
         BufferGuard::Block { block, len: from + self.len }.hash_bytes(from..from + self.len, to);
     }

@@ -4,16 +4,39 @@ use super::Channel;
 use super::driver::tag;
 use super::link::Event;
 use super::mesh::Shared;
-use super::peer::Peer;
+use super::peer::{Outgoing, Peer};
 use super::session::Header;
 use super::wire::{HEADER_LEN, encode_header};
 use crate::rt::{BufferGuard, Local, QpHandle};
 use weft_verbs::{Nanos, Result, SendOp, Verbs};
 
 impl<V: Verbs> Shared<V> {
+    /// Keeps a message for a peer until that has acknowledged it, and sends it as soon as that is possible.
+    pub(super) fn keep_message(
+        &self,
+        index: usize,
+        peer: &mut Peer<V>,
+        channel: Channel,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let rail = peer.rail;
+        let block = self.rail(rail).send_pool.alloc()?;
+        block.write(HEADER_LEN as u32, bytes)?;
+        peer.session.push(Outgoing { block, len: bytes.len() as u32, channel, rail });
+        if peer.link.is_up() {
+            self.pump(index, peer);
+        } else {
+            self.event(index, peer.epoch, Event::Wanted);
+        }
+        Ok(())
+    }
+
     /// Sends what can be sent now.
     pub(super) fn pump(&self, index: usize, peer: &mut Peer<V>) {
         self.post_all(index, peer);
+        if peer.session.kept() > 0 {
+            self.hold_off(index, peer);
+        }
         if !peer.probe_listed {
             self.list_probe(index, peer);
         }
@@ -72,10 +95,10 @@ impl<V: Verbs> Shared<V> {
         let Some(queue) = peer.standing() else { return Ok(()) };
         self.stats.borrow_mut().control_frames += 1;
         let frame = encode_header(&header, Channel(0));
-        if self.device.max_inline as usize >= HEADER_LEN {
+        if self.max_inline() as usize >= HEADER_LEN {
             return post(queue, Local::Inline(&frame));
         }
-        let block = self.send_pool.alloc()?;
+        let block = self.rail(peer.rail).send_pool.alloc()?;
         block.write(0, &frame)?;
         post(queue, Local::Guarded(BufferGuard::Block { block, len: HEADER_LEN as u32 }))
     }

@@ -9,10 +9,14 @@
 //! Both sides may ask at once. A request that has been sent by the lower rank goes first; the higher rank
 //! gives up its own. Generations are numbered so that a request that was delayed on its way is known for
 //! what it is.
+//!
+//! Where nodes have several rails, each attempt goes over one of them ([`RailChoice`]). The rule does not ask which: an end
+//! fences and drains its own adapter, which needs nobody else, and only then asks or answers over whatever rail. So a dead
+//! rail delays no report, and when a generation stands on one rail, both queue pairs of the last one are fenced on theirs.
 
 use super::Rank;
+use super::rail::{ConnId, Down, RailChoice};
 use super::wire::{Hello, Refusal};
-use weft_verbs::CmId;
 
 /// What happened to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,23 +24,23 @@ pub(super) enum Event {
     /// Something waits to be sent.
     Wanted,
     /// The attempt that was asked for has this identity.
-    Begun(CmId),
+    Begun(ConnId),
     /// The attempt that was asked for could not begin.
     NotBegun,
     /// The peer's address is known.
-    Resolved(CmId),
+    Resolved(ConnId),
     /// The peer asks.
-    Request(CmId, Hello),
+    Request(ConnId, Hello),
     /// An acceptance of our request arrived.
-    Accepted(CmId, Hello),
+    Accepted(ConnId, Hello),
     /// An acceptance of ours reached the peer.
-    Established(CmId),
+    Established(ConnId),
     /// The peer turned our request down, and why if it said so.
-    Rejected(CmId, Option<Refusal>),
+    Rejected(ConnId, Option<Refusal>),
     /// An attempt failed, on whichever side.
-    Failed(CmId),
+    Failed(ConnId),
     /// The peer ended the connection.
-    Disconnected(CmId),
+    Disconnected(ConnId),
     /// A connection that was made by other means than the connection manager stands.
     Adopted(Hello),
     /// The queue pair broke: a request completed in error, or the peer broke the protocol.
@@ -45,6 +49,12 @@ pub(super) enum Event {
     Drained,
     /// A pause is over.
     Paused(u32),
+    /// The port of a rail lost its link.
+    RailDown(u8),
+    /// The port of a rail has its link again.
+    RailUp(u8),
+    /// A better rail than the present one works, and has been left alone for long enough: the connection moves there.
+    FailBack(u8),
 }
 
 /// What is to be done about it, in this order.
@@ -53,17 +63,17 @@ pub(super) enum Action {
     /// Fence the queue pair in use and drain it; [`Event::Drained`] follows.
     Fence,
     /// Give up this attempt or connection of ours toward the connection manager.
-    Disconnect(CmId),
+    Disconnect(ConnId),
     /// Destroy the queue pair of an attempt that came to nothing.
     Discard,
-    /// Find the peer; [`Event::Begun`] or [`Event::NotBegun`] follows at once.
-    Resolve,
+    /// Find the peer on a rail; [`Event::Begun`] or [`Event::NotBegun`] follows at once.
+    Resolve(u8),
     /// Ask the peer, on a new queue pair.
-    Connect(CmId, u32),
+    Connect(ConnId, u32),
     /// Accept this request on a new queue pair, with the generation that is agreed by it.
-    Accept(CmId, Hello),
+    Accept(ConnId, Hello),
     /// Turn a request down.
-    Reject(CmId, Refusal),
+    Reject(ConnId, Refusal),
     /// The peer is in its first or in a new incarnation. True where an older session ends by that.
     NewIncarnation(bool),
     /// The connection stands; resume the session from the peer's report.
@@ -80,13 +90,13 @@ enum State {
     /// Between two attempts.
     Pausing,
     /// Waiting for the address.
-    Resolving(Option<CmId>),
+    Resolving(Option<ConnId>),
     /// Our request is out.
-    Asking(CmId),
+    Asking(ConnId),
     /// Our acceptance is out.
-    Accepting(CmId, Hello),
-    /// The connection stands. The connection manager knows it, unless it was adopted.
-    Up(Option<CmId>),
+    Accepting(ConnId, Hello),
+    /// The connection stands. The connection manager knows it, unless it was adopted: then it is on rail 0.
+    Up(Option<ConnId>),
 }
 
 /// The connection to one peer.
@@ -103,7 +113,7 @@ pub(super) struct Link {
     /// other end may be of another incarnation than the session's; its sender repeats what nobody counted.
     stood: bool,
     /// A request that waits for the drain.
-    waiting: Option<(CmId, Hello)>,
+    waiting: Option<(ConnId, Hello)>,
     /// The peer's incarnation, and earlier ones: their late requests are stale.
     incarnation: Option<u64>,
     past: Vec<u64>,
@@ -113,13 +123,17 @@ pub(super) struct Link {
     /// Attempts that failed since the last success.
     failures: u32,
     pauses: u32,
+    rails: RailChoice,
+    /// The connection moves to another rail: so many attempts are made for that, whether something waits for it or not.
+    moving: u8,
 }
 
 /// How many earlier incarnations of a peer are remembered.
 const PAST_INCARNATIONS: usize = 16;
 
 impl Link {
-    pub(super) fn new(me: Rank, peer: Rank, session: u64) -> Link {
+    /// A link over so many rails, of which some are known to be down.
+    pub(super) fn new(me: Rank, peer: Rank, session: u64, rails: u8, down: Down) -> Link {
         Link {
             me,
             peer,
@@ -134,7 +148,15 @@ impl Link {
             proposed: 0,
             failures: 0,
             pauses: 0,
+            rails: RailChoice::new(rails, down),
+            moving: 0,
         }
+    }
+
+    /// The best rail that may work, if it is better than the one on which the connection stands.
+    pub(super) fn better_rail(&self) -> Option<u8> {
+        let State::Up(id) = self.state else { return None };
+        self.rails.best().filter(|best| *best < id.map_or(0, |id| id.rail))
     }
 
     /// Whether the connection stands.
@@ -158,7 +180,7 @@ impl Link {
     }
 
     /// The attempt or connection that the connection manager knows.
-    pub(super) fn id(&self) -> Option<CmId> {
+    pub(super) fn id(&self) -> Option<ConnId> {
         match self.state {
             State::Idle | State::Pausing => None,
             State::Resolving(id) | State::Up(id) => id,
@@ -173,6 +195,7 @@ impl Link {
             Event::Begun(id) => self.begun(id, actions),
             Event::NotBegun => {
                 if self.state == State::Resolving(None) {
+                    self.rails.failed(self.rails.next());
                     self.pause(actions);
                 }
             }
@@ -208,7 +231,19 @@ impl Link {
             Event::Paused(number) => {
                 if self.state == State::Pausing && number == self.pauses {
                     self.state = State::Idle;
-                    self.ask_if(wanted, actions);
+                    self.ask_if(wanted || self.moving > 0, actions);
+                }
+            }
+            Event::RailDown(rail) => self.rail_down(rail, actions),
+            Event::RailUp(rail) => {
+                self.rails.set_down(rail, false);
+                self.leave_dead_attempt(actions);
+            }
+            Event::FailBack(rail) => {
+                if self.better_rail() == Some(rail) {
+                    self.broken(true, actions);
+                    self.rails.prefer(rail);
+                    self.moving = self.rails.count();
                 }
             }
             // Of attempts and connections that were given up.
@@ -224,18 +259,18 @@ impl Link {
     fn ask_if(&mut self, go: bool, actions: &mut Vec<Action>) {
         if go && self.state == State::Idle && !self.draining {
             self.state = State::Resolving(None);
-            actions.push(Action::Resolve);
+            actions.push(Action::Resolve(self.rails.next()));
         }
     }
 
-    fn begun(&mut self, id: CmId, actions: &mut Vec<Action>) {
+    fn begun(&mut self, id: ConnId, actions: &mut Vec<Action>) {
         match self.state {
             State::Resolving(None) => self.state = State::Resolving(Some(id)),
             _ => actions.push(Action::Disconnect(id)),
         }
     }
 
-    fn requested(&mut self, id: CmId, hello: Hello, actions: &mut Vec<Action>) {
+    fn requested(&mut self, id: ConnId, hello: Hello, actions: &mut Vec<Action>) {
         if self.past.contains(&hello.session) {
             actions.push(Action::Reject(id, Refusal::Stale { floor: 0 }));
             return;
@@ -287,7 +322,7 @@ impl Link {
     }
 
     /// Both ends know that the connection stands.
-    fn stands(&mut self, id: Option<CmId>, hello: Hello, actions: &mut Vec<Action>) {
+    fn stands(&mut self, id: Option<ConnId>, hello: Hello, actions: &mut Vec<Action>) {
         self.meet(hello.session, actions);
         self.floor = hello.generation.max(self.proposed);
         self.up(id, hello, actions);
@@ -316,9 +351,11 @@ impl Link {
         actions.push(Action::NewIncarnation(known.is_some()));
     }
 
-    fn up(&mut self, id: Option<CmId>, hello: Hello, actions: &mut Vec<Action>) {
+    fn up(&mut self, id: Option<ConnId>, hello: Hello, actions: &mut Vec<Action>) {
         self.state = State::Up(id);
         self.failures = 0;
+        self.moving = 0;
+        self.rails.prefer(id.map_or(0, |id| id.rail));
         // A position that the peer counted with an earlier incarnation of ours means nothing.
         let received = if hello.with == self.session { hello.received } else { 0 };
         actions.push(Action::Resume(Hello { received, ..hello }));
@@ -330,12 +367,13 @@ impl Link {
             // Its request is on the way; ours is the second choice.
             Some(Refusal::SimultaneousOpen) => self.failures = 0,
             Some(Refusal::Stale { floor }) => self.proposed = self.proposed.max(floor),
-            Some(Refusal::Stranger | Refusal::Unable) | None => {}
+            Some(Refusal::Stranger | Refusal::Unable | Refusal::Trial) | None => {}
         }
         self.pause(actions);
     }
 
     fn attempt_failed(&mut self, actions: &mut Vec<Action>) {
+        self.rail_failed();
         match self.state {
             State::Accepting(..) | State::Up(_) => {
                 // The queue pair may have received already.
@@ -351,7 +389,49 @@ impl Link {
         }
     }
 
+    /// The attempt or connection failed: the next one goes over the next rail.
+    fn rail_failed(&mut self) {
+        match self.state {
+            State::Up(None) => self.rails.failed(0),
+            _ => self.id().into_iter().for_each(|id| self.rails.failed(id.rail)),
+        }
+    }
+
+    /// The port of a rail lost its link. What goes over it ends now, and not after the adapter's retries, if there is
+    /// another rail to go over; over the only one, the link may come back before they are exhausted.
+    fn rail_down(&mut self, rail: u8, actions: &mut Vec<Action>) {
+        self.rails.set_down(rail, true);
+        let on_it = match self.state {
+            State::Up(None) => rail == 0,
+            _ => self.id().is_some_and(|id| id.rail == rail),
+        };
+        if !on_it || !self.rails.has_other(rail) {
+            return;
+        }
+        // The peer need not notice: its port has its link. So this end asks, whether it has something to send or not.
+        self.moving = if self.is_up() { self.rails.count() } else { self.moving };
+        match self.state {
+            State::Resolving(_) => self.leave_dead_attempt(actions),
+            _ => self.broken(true, actions),
+        }
+    }
+
+    /// Gives up an attempt over a rail without a link, where another one has its link.
+    fn leave_dead_attempt(&mut self, actions: &mut Vec<Action>) {
+        let (State::Resolving(Some(id)) | State::Asking(id)) = self.state else { return };
+        if !self.rails.is_down(id.rail) || !self.rails.has_other(id.rail) {
+            return;
+        }
+        actions.push(Action::Disconnect(id));
+        if let State::Asking(_) = self.state {
+            actions.push(Action::Discard);
+        }
+        self.rail_failed();
+        self.pause(actions);
+    }
+
     fn broken(&mut self, tell: bool, actions: &mut Vec<Action>) {
+        self.rail_failed();
         match self.state {
             State::Up(_) | State::Accepting(..) => {
                 let own = self.id().filter(|_| tell);
@@ -378,6 +458,8 @@ impl Link {
         (self.draining, self.stood) = (false, false);
         if self.waiting.is_some() {
             self.answer(actions);
+        } else if self.moving > 0 {
+            self.ask_if(true, actions);
         } else if wanted && self.me > self.peer {
             // The lower rank goes first; this one only if nothing comes of that.
             self.pause(actions);
@@ -391,6 +473,7 @@ impl Link {
         self.pauses = self.pauses.wrapping_add(1);
         actions.push(Action::Pause(self.failures, self.pauses));
         self.failures = self.failures.saturating_add(1);
+        self.moving = self.moving.saturating_sub(1);
     }
 }
 

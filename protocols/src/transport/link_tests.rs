@@ -5,7 +5,18 @@ mod world;
 
 use super::*;
 use proptest::prelude::*;
+use weft_verbs::CmId;
 use world::{BUFFERS, Packet, World};
+
+/// A manager's connection on a rail.
+fn on(rail: u8, id: u64) -> ConnId {
+    ConnId { rail, id: CmId(id) }
+}
+
+/// The lower rank's link, over so many rails.
+fn alone(rails: u8) -> Link {
+    Link::new(Rank::from_index(0), Rank::from_index(1), 1, rails, Down::default())
+}
 
 /// After these steps, once faults have stopped, everything that was sent is delivered once and in order.
 fn all_is_delivered(mut world: World, steps: Vec<(u8, u16)>) -> Result<(), TestCaseError> {
@@ -29,6 +40,14 @@ proptest! {
         steps in prop::collection::vec((0u8..250, any::<u16>()), 0..300),
     ) {
         all_is_delivered(World::new(), steps)?;
+    }
+
+    /// The same over two rails, whose ports lose their links and have them again, and to whose first one connections go back.
+    #[test]
+    fn messages_survive_rails_that_come_and_go(
+        steps in prop::collection::vec((0u8..250, any::<u16>()), 0..300),
+    ) {
+        all_is_delivered(World::railed(), steps)?;
     }
 
     /// The same where the first connection was made by other means, whatever comes between the two adoptions.
@@ -152,12 +171,12 @@ fn actions(link: &mut Link, event: Event) -> Vec<Action> {
 
 /// The lower rank's link, connected to an incarnation of the higher one.
 fn met(incarnation: u64, generation: u32) -> Link {
-    let mut link = Link::new(Rank::from_index(0), Rank::from_index(1), 1);
-    meet(&mut link, CmId(1), incarnation, generation);
+    let mut link = alone(1);
+    meet(&mut link, on(0, 1), incarnation, generation);
     link
 }
 
-fn meet(link: &mut Link, id: CmId, incarnation: u64, generation: u32) {
+fn meet(link: &mut Link, id: ConnId, incarnation: u64, generation: u32) {
     actions(link, Event::Request(id, hello_of(incarnation, generation)));
     if link.is_draining() {
         actions(link, Event::Drained);
@@ -170,34 +189,102 @@ fn meet(link: &mut Link, id: CmId, incarnation: u64, generation: u32) {
 #[test]
 fn what_arrives_at_a_connection_that_never_stood_does_not_count_when_that_drains() {
     let mut link = met(2, 1);
-    actions(&mut link, Event::Request(CmId(2), hello_of(3, 1)));
+    actions(&mut link, Event::Request(on(0, 2), hello_of(3, 1)));
     assert!(link.accepts_frames(), "the connection with its incarnation before stood, and drains");
     actions(&mut link, Event::Drained);
     assert!(!link.accepts_frames(), "the next one does not stand yet");
-    actions(&mut link, Event::Disconnected(CmId(2)));
+    actions(&mut link, Event::Disconnected(on(0, 2)));
     assert!(link.is_draining() && !link.accepts_frames(), "and never stood");
     actions(&mut link, Event::Drained);
     assert!(!link.accepts_frames());
+}
+
+/// The lower rank's link of two rails, connected over the first.
+fn met_on_rails() -> Link {
+    let mut link = alone(2);
+    meet(&mut link, on(0, 1), 2, 1);
+    link
+}
+
+#[test]
+fn a_connection_that_broke_is_made_again_over_the_next_rail() {
+    let mut link = met_on_rails();
+    assert_eq!(actions(&mut link, Event::Broken), [Action::Fence, Action::Disconnect(on(0, 1))]);
+    assert_eq!(actions(&mut link, Event::Drained), [Action::Resolve(1)]);
+    actions(&mut link, Event::Begun(on(1, 1)));
+    actions(&mut link, Event::Resolved(on(1, 1)));
+    assert_eq!(actions(&mut link, Event::Failed(on(0, 1))), [], "of the old connection, of the same number");
+    assert_eq!(actions(&mut link, Event::Failed(on(1, 1))), [Action::Discard, Action::Pause(0, 1)]);
+    assert_eq!(actions(&mut link, Event::Paused(1)), [Action::Resolve(0)], "and in turn");
+}
+
+#[test]
+fn a_port_without_a_link_ends_its_connections_at_once_and_no_others() {
+    let mut link = met_on_rails();
+    assert_eq!(actions(&mut link, Event::RailDown(1)), []);
+    assert_eq!(actions(&mut link, Event::RailDown(0)), [], "there is no other rail to go over");
+    actions(&mut link, Event::RailUp(0));
+    actions(&mut link, Event::RailUp(1));
+    assert_eq!(actions(&mut link, Event::RailDown(0)), [Action::Fence, Action::Disconnect(on(0, 1))]);
+    let mut done = Vec::new();
+    link.on_event(Event::Drained, false, &mut done);
+    assert_eq!(done, [Action::Resolve(1)], "the peer may not notice, so this end asks though nothing waits");
+}
+
+#[test]
+fn a_move_that_nothing_waits_for_is_given_up_after_an_attempt_on_each_rail() {
+    let mut link = met_on_rails();
+    let mut quietly = |event| {
+        let mut actions = Vec::new();
+        link.on_event(event, false, &mut actions);
+        actions
+    };
+    quietly(Event::RailDown(0));
+    assert_eq!(quietly(Event::Drained), [Action::Resolve(1)]);
+    for (pause, rail) in [(1, 1), (2, 1)] {
+        assert_eq!(quietly(Event::NotBegun), [Action::Pause(pause - 1, pause)]);
+        let next = quietly(Event::Paused(pause));
+        assert_eq!(next, if pause == 1 { vec![Action::Resolve(rail)] } else { vec![] });
+    }
+}
+
+#[test]
+fn a_connection_goes_back_to_a_better_rail_and_to_no_worse_one() {
+    let mut link = met_on_rails();
+    assert_eq!(link.better_rail(), None);
+    assert_eq!(actions(&mut link, Event::FailBack(1)), []);
+    actions(&mut link, Event::Broken);
+    actions(&mut link, Event::Drained);
+    actions(&mut link, Event::Begun(on(1, 1)));
+    actions(&mut link, Event::Resolved(on(1, 1)));
+    actions(&mut link, Event::Accepted(on(1, 1), hello_of(2, 2)));
+    assert_eq!(link.better_rail(), Some(0));
+    actions(&mut link, Event::RailDown(0));
+    assert_eq!(link.better_rail(), None, "its port has no link");
+    actions(&mut link, Event::RailUp(0));
+    let done = actions(&mut link, Event::FailBack(0));
+    assert_eq!(done, [Action::Fence, Action::Disconnect(on(1, 1))]);
+    assert_eq!(actions(&mut link, Event::Drained), [Action::Resolve(0)]);
 }
 
 #[test]
 fn an_older_request_does_not_replace_the_one_that_is_being_accepted() {
     let mut link = met(2, 1);
     actions(&mut link, Event::Broken);
-    actions(&mut link, Event::Request(CmId(2), hello_of(2, 5)));
+    actions(&mut link, Event::Request(on(0, 2), hello_of(2, 5)));
     actions(&mut link, Event::Drained);
-    assert_eq!(link.id(), Some(CmId(2)));
-    let done = actions(&mut link, Event::Request(CmId(3), hello_of(2, 4)));
-    assert_eq!(done, [Action::Reject(CmId(3), Refusal::Stale { floor: 5 })]);
-    assert_eq!(link.id(), Some(CmId(2)));
+    assert_eq!(link.id(), Some(on(0, 2)));
+    let done = actions(&mut link, Event::Request(on(0, 3), hello_of(2, 4)));
+    assert_eq!(done, [Action::Reject(on(0, 3), Refusal::Stale { floor: 5 })]);
+    assert_eq!(link.id(), Some(on(0, 2)));
 }
 
 #[test]
 fn a_late_request_of_an_earlier_life_leaves_the_connection_alone() {
     let mut link = met(2, 1);
-    meet(&mut link, CmId(2), 3, 1);
-    let done = actions(&mut link, Event::Request(CmId(3), hello_of(2, 9)));
-    assert_eq!(done, [Action::Reject(CmId(3), Refusal::Stale { floor: 0 })]);
+    meet(&mut link, on(0, 2), 3, 1);
+    let done = actions(&mut link, Event::Request(on(0, 3), hello_of(2, 9)));
+    assert_eq!(done, [Action::Reject(on(0, 3), Refusal::Stale { floor: 0 })]);
     assert!(link.is_up());
 }
 
@@ -205,36 +292,36 @@ fn a_late_request_of_an_earlier_life_leaves_the_connection_alone() {
 fn only_so_many_earlier_lives_are_remembered() {
     let mut link = met(100, 1);
     for incarnation in 101..200 {
-        meet(&mut link, CmId(incarnation), incarnation, 1);
+        meet(&mut link, on(0, incarnation), incarnation, 1);
     }
     assert_eq!(link.past, (183..199).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_proposal_that_was_too_low_is_made_above_what_the_peer_knows() {
-    let mut link = Link::new(Rank::from_index(0), Rank::from_index(1), 1);
-    assert_eq!(actions(&mut link, Event::Wanted), [Action::Resolve]);
-    actions(&mut link, Event::Begun(CmId(1)));
-    assert_eq!(actions(&mut link, Event::Resolved(CmId(1))), [Action::Connect(CmId(1), 1)]);
+    let mut link = alone(1);
+    assert_eq!(actions(&mut link, Event::Wanted), [Action::Resolve(0)]);
+    actions(&mut link, Event::Begun(on(0, 1)));
+    assert_eq!(actions(&mut link, Event::Resolved(on(0, 1))), [Action::Connect(on(0, 1), 1)]);
     let stale = Some(Refusal::Stale { floor: 9 });
-    let done = actions(&mut link, Event::Rejected(CmId(1), stale));
+    let done = actions(&mut link, Event::Rejected(on(0, 1), stale));
     assert_eq!(done, [Action::Discard, Action::Pause(0, 1)]);
     assert_eq!(actions(&mut link, Event::Paused(0)), [], "of another pause");
-    assert_eq!(actions(&mut link, Event::Paused(1)), [Action::Resolve]);
-    actions(&mut link, Event::Begun(CmId(2)));
-    assert_eq!(actions(&mut link, Event::Resolved(CmId(2))), [Action::Connect(CmId(2), 10)]);
+    assert_eq!(actions(&mut link, Event::Paused(1)), [Action::Resolve(0)]);
+    actions(&mut link, Event::Begun(on(0, 2)));
+    assert_eq!(actions(&mut link, Event::Resolved(on(0, 2))), [Action::Connect(on(0, 2), 10)]);
 }
 
 #[test]
 fn pauses_grow_with_failures_and_begin_anew_after_a_success() {
-    let mut link = Link::new(Rank::from_index(0), Rank::from_index(1), 1);
+    let mut link = alone(1);
     actions(&mut link, Event::Wanted);
     for failures in 0..5 {
         assert_eq!(actions(&mut link, Event::NotBegun), [Action::Pause(failures, failures + 1)]);
         actions(&mut link, Event::Paused(failures + 1));
     }
-    meet(&mut link, CmId(1), 2, 1);
+    meet(&mut link, on(0, 1), 2, 1);
     actions(&mut link, Event::Broken);
-    assert_eq!(actions(&mut link, Event::Drained), [Action::Resolve]);
+    assert_eq!(actions(&mut link, Event::Drained), [Action::Resolve(0)]);
     assert_eq!(actions(&mut link, Event::NotBegun), [Action::Pause(0, 6)]);
 }

@@ -10,7 +10,7 @@ impl<V: Verbs> Mesh<V> {
     /// A pool of blocks for operations' bytes, so that none of them registers memory of its own. A block is `block` bytes
     /// long; the pool registers one block at a time if that is more than [`BufferPool::CHUNK_BYTES`].
     pub fn pool(&self, block: u32) -> BufferPool<V> {
-        BufferPool::new(&self.shared.pd, block, u32::MAX, AccessFlags::LOCAL_WRITE)
+        BufferPool::new(self.shared.pd(), block, u32::MAX, AccessFlags::LOCAL_WRITE)
     }
 
     /// Posts one-sided operations to one peer as one list, and waits for the last of them. The peer's adapter executes them in
@@ -32,7 +32,8 @@ impl<V: Verbs> Mesh<V> {
         if N as u32 > depth - depth / 4 {
             return Err(refused(VerbsError::QueueFull { queue: "send", depth }));
         }
-        let queue = Turn::new(shared, index, N as u32).await.map_err(OpError::NotExecuted)?;
+        let turn = Turn::new(shared, index, N as u32).await.map_err(OpError::NotExecuted)?;
+        let Some(queue) = turn else { return self.carry_list(index, list).await };
         let pending = queue.post_list(list);
         shared.with_peer(index, |peer| peer.last_op = queue.counts().0);
         drop(queue);

@@ -1,9 +1,11 @@
 //! The mesh: what a protocol sees of its peers.
 
-use super::driver::Driver;
+use super::carried::{CARRIED, LEAST_CARRIED};
+use super::driver::{Driver, RailEvents};
 use super::inbox::{Inbox, Inboxes, Incoming, Message};
 use super::link::Event;
-use super::peer::{Outgoing, Peer, keep};
+use super::peer::{Peer, keep};
+use super::rail::{ConnId, Down, MOST_RAILS};
 use super::session::MIN_BUFFERS;
 use super::wire::HEADER_LEN;
 use super::{Channel, MeshConfig, Rank, SendError, TransportError};
@@ -18,19 +20,30 @@ use weft_verbs::{AccessFlags, Caps, Context, DeviceAttr, ProtectionDomain, Verbs
 /// Bytes that reads and writes move through pooled buffers; more get a region of their own.
 pub(super) const BULK: u32 = 4096;
 
-/// What all handles of one mesh share.
-pub(super) struct Shared<V: Verbs> {
+/// What the mesh has on one rail.
+pub(super) struct Rail<V: Verbs> {
     pub(super) rt: Rt<V>,
     pub(super) pd: V::Pd,
-    pub(super) config: MeshConfig,
-    pub(super) device: DeviceAttr,
-    /// This incarnation of the node, by which peers tell it from earlier ones.
-    pub(super) session: u64,
     pub(super) connector: Connector<V>,
-    /// Completions of receives.
-    pub(super) sink: CompletionSink<V>,
     pub(super) receive_pool: BufferPool<V>,
     pub(super) send_pool: BufferPool<V>,
+}
+
+/// What all handles of one mesh share.
+pub(super) struct Shared<V: Verbs> {
+    /// The runtime, by its handle of rail 0.
+    pub(super) rt: Rt<V>,
+    pub(super) rails: Vec<Rail<V>>,
+    /// Rails whose port has no link.
+    pub(super) down: Cell<Down>,
+    pub(super) config: MeshConfig,
+    /// Inline bytes of the device that has the fewest.
+    max_inline: u32,
+    /// This incarnation of the node, by which peers tell it from earlier ones.
+    pub(super) session: u64,
+    /// Completions of receives, of all rails.
+    pub(super) sink: CompletionSink<V>,
+    /// Of rail 0, as all that one-sided operations use.
     pub(super) word_pool: BufferPool<V>,
     pub(super) bulk_pool: BufferPool<V>,
     /// By rank's index; after the last rank, the far end of the connection to oneself. A peer is made when it
@@ -44,6 +57,8 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) starved: RefCell<Vec<usize>>,
     /// Peers that were sent messages and are not on the driver's list of those to probe yet.
     pub(super) unprobed: RefCell<Vec<usize>>,
+    /// Peers whose connection is on a worse rail and whose hold-off is to begin.
+    pub(super) unheld: RefCell<Vec<usize>>,
     pub(super) driver: RefCell<Option<Waker>>,
     pub(super) closed: Cell<bool>,
 }
@@ -52,8 +67,9 @@ impl<V: Verbs> Shared<V> {
     /// Runs on a peer, which is made if need be.
     pub(super) fn with_peer<R>(&self, index: usize, run: impl FnOnce(&mut Peer<V>) -> R) -> R {
         let mut peers = self.peers.borrow_mut();
-        let peer = peers[index]
-            .get_or_insert_with(|| Box::new(Peer::new(&self.config, self.rank_at(index), self.session)));
+        let peer = peers[index].get_or_insert_with(|| {
+            Box::new(Peer::new(&self.config, self.rank_at(index), self.session, self.down.get()))
+        });
         run(peer)
     }
 
@@ -78,9 +94,18 @@ impl<V: Verbs> Shared<V> {
         self.wake_driver();
     }
 
-    /// Inline bytes asked for: a control frame's, where the device has as many.
+    /// Inline bytes asked for: a control frame's, where the devices have as many.
     pub(super) fn max_inline(&self) -> u32 {
-        self.device.max_inline.min(HEADER_LEN as u32)
+        self.max_inline.min(HEADER_LEN as u32)
+    }
+
+    pub(super) fn rail(&self, rail: u8) -> &Rail<V> {
+        &self.rails[usize::from(rail)]
+    }
+
+    /// The protection domain of memory that peers may use.
+    pub(super) fn pd(&self) -> &V::Pd {
+        &self.rails[0].pd
     }
 
     pub(super) fn wake_driver(&self) {
@@ -138,6 +163,12 @@ pub struct MeshStats {
     pub unknown_outcomes: u64,
     /// Connections made again after the first.
     pub reconnects: u64,
+    /// Of those, how many went over to a worse rail, and how many back to a better one.
+    pub failovers: u64,
+    /// See [`MeshStats::failovers`].
+    pub failbacks: u64,
+    /// One-sided operations that were carried by messages, since the connection stood on another rail than the memory's.
+    pub carried: u64,
     /// Queue pairs moved to the error state to fix the outcome of what they carried.
     pub fences: u64,
     /// Peers that were found to have begun a new incarnation.
@@ -147,41 +178,47 @@ pub struct MeshStats {
 impl<V: Verbs> Mesh<V> {
     /// Joins the mesh: listens for its peers. Nothing is connected before it is needed.
     pub fn start(rt: &Rt<V>, config: MeshConfig) -> Result<Mesh<V>, TransportError> {
-        let ctx = rt.context();
-        let device = ctx.device_attr();
-        let config = checked(config, &device)?;
-        let pd = ctx.alloc_pd()?;
-        let (connector, connections) = rt.listen(config.service)?;
-        let frame = HEADER_LEN as u32 + config.max_message;
+        let config = checked(config, rt)?;
         // What is posted, kept or in flight is bounded elsewhere; the pools need no bound of their own.
+        let chunk = config.chunk;
         let pool =
-            |block| BufferPool::with_chunks(&pd, block, u32::MAX, AccessFlags::LOCAL_WRITE, config.chunk);
+            |pd: &V::Pd, block| BufferPool::with_chunks(pd, block, u32::MAX, AccessFlags::LOCAL_WRITE, chunk);
+        let frame = HEADER_LEN as u32 + config.max_message;
+        let (mut rails, mut events) = (Vec::new(), Vec::new());
+        for rt in (0..config.rails()).filter_map(|rail| rt.rail(rail)) {
+            let pd = rt.context().alloc_pd()?;
+            let (connector, connections) = rt.listen(config.service)?;
+            events.push(RailEvents { connections, device: rt.async_events() });
+            let (receive_pool, send_pool) = (pool(&pd, frame), pool(&pd, frame));
+            rails.push(Rail { rt, pd, connector, receive_pool, send_pool });
+        }
+        let inline = rails.iter().map(|rail| rail.rt.context().device_attr().max_inline).min();
+        let rt = &rails[0].rt;
         let mut peers = Vec::new();
         peers.resize_with(config.peers.len() + 1, || None);
         let shared = Rc::new(Shared {
-            rt: rt.clone(),
-            device,
+            max_inline: inline.unwrap_or(0),
+            down: Cell::default(),
             // Never 0, which stands for an unknown incarnation.
             session: rt.random() | 1,
-            connector,
             sink: CompletionSink::new(),
-            receive_pool: pool(frame),
-            send_pool: pool(frame),
-            word_pool: pool(8),
-            bulk_pool: pool(BULK),
-            pd: pd.clone(),
+            word_pool: pool(&rails[0].pd, 8),
+            bulk_pool: pool(&rails[0].pd, BULK),
+            rt: rt.clone(),
+            rails,
             peers: RefCell::new(peers),
             inboxes: RefCell::default(),
             stats: RefCell::default(),
             events: RefCell::default(),
             starved: RefCell::default(),
             unprobed: RefCell::default(),
+            unheld: RefCell::default(),
             driver: RefCell::default(),
             closed: Cell::new(false),
             config,
         });
-        let mut driver = Driver::new(Rc::clone(&shared), connections, rt.async_events());
-        drop(rt.spawn(poll_fn(move |cx| driver.poll(cx)).at("driver")));
+        let mut driver = Driver::new(Rc::clone(&shared), events);
+        drop(shared.rt.spawn(poll_fn(move |cx| driver.poll(cx)).at("driver")));
         Ok(Mesh { shared })
     }
 
@@ -200,8 +237,12 @@ impl<V: Verbs> Mesh<V> {
         self.shared.config.max_message
     }
 
-    /// Takes the messages of one channel from now on, and those that came before. One inbox a channel.
+    /// Takes the messages of one channel from now on, and those that came before. One inbox a channel. Channel 255 is the
+    /// transport's own.
     pub fn open(&self, channel: Channel) -> Result<Inbox, TransportError> {
+        if channel == CARRIED {
+            return Err(TransportError::ChannelTaken(channel));
+        }
         self.shared.inboxes.borrow_mut().open(channel)
     }
 
@@ -218,15 +259,8 @@ impl<V: Verbs> Mesh<V> {
             if queued >= shared.config.max_queued {
                 return Err(SendError::Full { to, queued });
             }
-            let block = shared.send_pool.alloc().map_err(SendError::Memory)?;
-            block.write(HEADER_LEN as u32, bytes).map_err(SendError::Memory)?;
-            peer.session.push(Outgoing { block, len: bytes.len() as u32, channel });
+            shared.keep_message(index, peer, channel, bytes).map_err(SendError::Memory)?;
             shared.stats.borrow_mut().messages_sent += 1;
-            if peer.link.is_up() {
-                shared.pump(index, peer);
-            } else {
-                shared.event(index, peer.epoch, Event::Wanted);
-            }
             Ok(())
         })
     }
@@ -293,9 +327,17 @@ impl<V: Verbs> Mesh<V> {
         self.shared.closed.get()
     }
 
-    /// Registered memory that peers of this mesh may use, as far as `access` allows. Zeroed.
+    /// Registered memory that peers of this mesh may use, as far as `access` allows. Zeroed. It is memory of this node's
+    /// rail 0; over whatever rail a peer is connected, its operations reach it.
     pub fn alloc(&self, len: usize, access: AccessFlags) -> Result<V::Mr, VerbsError> {
-        self.shared.pd.alloc_mr(len, access)
+        self.shared.pd().alloc_mr(len, access)
+    }
+
+    /// The rail over which the connection to a peer stands, if it stands.
+    pub fn rail(&self, to: Rank) -> Option<u8> {
+        let peers = self.shared.peers.borrow();
+        let peer = peers.get(self.shared.index(to)?)?.as_deref()?;
+        peer.link.is_up().then_some(peer.rail)
     }
 
     /// Leaves the mesh: connections end, messages that were not acknowledged are dropped, and whoever waits
@@ -307,8 +349,8 @@ impl<V: Verbs> Mesh<V> {
         let queues: Vec<_> = self.shared.peers.borrow_mut().iter_mut().flatten().map(|p| leave(p)).collect();
         for (id, queue) in queues {
             // The connection manager first: it still knows the queue pair.
-            if let Some(id) = id {
-                self.shared.connector.disconnect(id);
+            if let Some(ConnId { rail, id }) = id {
+                self.shared.rail(rail).connector.disconnect(id);
             }
             drop(queue);
         }
@@ -325,7 +367,7 @@ impl<V: Verbs> Mesh<V> {
             audit.unacked += peer.session.kept() as u64;
             audit.credits_out += u64::from(peer.session.owed());
             audit.outstanding += peer.queue.as_ref().map_or(0, |q| q.completing() as u64);
-            audit.waiting += peer.waiters.len() as u64;
+            audit.waiting += peer.waiters.len() as u64 + peer.carried.len() as u64;
         }
         audit
     }
@@ -337,7 +379,7 @@ impl<V: Verbs> Mesh<V> {
 }
 
 /// Ends a peer's part of a mesh that closes.
-fn leave<V: Verbs>(peer: &mut Peer<V>) -> (Option<weft_verbs::CmId>, Option<crate::rt::QpHandle<V>>) {
+fn leave<V: Verbs>(peer: &mut Peer<V>) -> (Option<ConnId>, Option<crate::rt::QpHandle<V>>) {
     let id = peer.link.id();
     peer.session.disconnected();
     peer.session.reset();
@@ -346,7 +388,33 @@ fn leave<V: Verbs>(peer: &mut Peer<V>) -> (Option<weft_verbs::CmId>, Option<crat
 }
 
 /// Refuses what cannot work, and lowers what the device has less of.
-fn checked(mut config: MeshConfig, device: &DeviceAttr) -> Result<MeshConfig, TransportError> {
+fn checked<V: Verbs>(mut config: MeshConfig, rt: &Rt<V>) -> Result<MeshConfig, TransportError> {
+    let refuse = |field: &'static str, value: u64, must| Err(TransportError::Config { field, value, must });
+    let rails = config.other_rails.len() + 1;
+    if rails > MOST_RAILS || rails > usize::from(rt.rails()) {
+        return refuse(
+            "other_rails",
+            rails as u64 - 1,
+            "as many as the runtime has further devices, 7 at most",
+        );
+    }
+    if config.other_rails.iter().any(|names| names.len() != config.peers.len()) {
+        return refuse("other_rails", rails as u64 - 1, "a name for each of the peers on each rail");
+    }
+    if rails > 1 && (config.max_message as usize) < LEAST_CARRIED {
+        let must = "at least 64 where there are several rails";
+        return refuse("max_message", u64::from(config.max_message), must);
+    }
+    let devices: Vec<_> =
+        (0..config.rails()).filter_map(|rail| Some(rt.rail(rail)?.context().device_attr())).collect();
+    for device in &devices {
+        config = checked_with(config, device)?;
+    }
+    Ok(config)
+}
+
+/// The same for the device of one rail.
+fn checked_with(mut config: MeshConfig, device: &DeviceAttr) -> Result<MeshConfig, TransportError> {
     let refuse = |field: &'static str, value: u64, must| Err(TransportError::Config { field, value, must });
     if config.me.index() >= config.peers.len() {
         return refuse("me", u64::from(config.me.get()), "the rank of one of the peers");

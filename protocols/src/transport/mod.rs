@@ -15,6 +15,9 @@
 //! - **No receiver is ever not ready**: credits see to it, and a part of them is kept for returning credits,
 //!   so that they cannot deadlock.
 //!
+//! - **Rails.** A node may have several adapters ([`MeshConfig::other_rails`]). When a connection breaks, or the port
+//!   that it goes over loses its link, the next one goes over the next rail. Messages and operations know nothing of it.
+//!
 //! What is not promised: that a call ends. A peer that cannot be reached is waited for; whoever cannot wait
 //! sets a [deadline](crate::rt::Rt::deadline). What a dropped future had posted goes on.
 //!
@@ -30,17 +33,21 @@
 //! | `bootstrap` | such a means: what queue pairs must know, exchanged over byte streams |
 //! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
 //! | `frames` | putting frames on a connection |
+//! | `rail`, `fail_back` | which rail a connection goes over, and the way back to the better one |
 //! | `operations` | one-sided operations, and resolving them |
 //! | `lists` | several of them posted together, on memory that the caller holds |
+//! | `carried` | one-sided operations that messages carry to another rail's memory |
 //! | `inbox` | where messages arrive |
 
 mod adopt;
 mod bootstrap;
+mod carried;
 mod config;
 mod connect;
 mod driver;
 mod due;
 mod error;
+mod fail_back;
 mod fingerprint;
 mod frames;
 mod inbox;
@@ -49,12 +56,13 @@ mod lists;
 mod mesh;
 mod operations;
 mod peer;
+mod rail;
 mod session;
 mod wire;
 
 pub use adopt::Prepared;
 pub use bootstrap::{Bootstrap, BootstrapError};
-pub use config::{Channel, MeshConfig, Rank};
+pub use config::{Channel, MeshConfig, Planted, Rank};
 pub use error::{AdoptError, Lost, NotExecuted, OpError, SendError, TransportError};
 pub use inbox::{Inbox, Incoming, Message};
 pub use mesh::{Mesh, MeshAudit, MeshStats};

@@ -86,7 +86,7 @@ impl<V: Verbs> Mesh<V> {
             1..=8 => BufferGuard::Block { block: shared.word_pool.alloc().map_err(refused)?, len: wide },
             9..=BULK => BufferGuard::Block { block: shared.bulk_pool.alloc().map_err(refused)?, len: wide },
             _ => {
-                let mr = shared.pd.alloc_mr(len, AccessFlags::LOCAL_WRITE).map_err(refused)?;
+                let mr = shared.pd().alloc_mr(len, AccessFlags::LOCAL_WRITE).map_err(refused)?;
                 BufferGuard::Range { mr, at: 0, len: wide }
             }
         };
@@ -114,7 +114,9 @@ impl<V: Verbs> Mesh<V> {
     ) -> Result<BufferGuard<V>, OpError> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(OpError::NotExecuted(NotExecuted::NoSuchPeer(to)))?;
-        let queue = Turn::new(shared, index, 1).await.map_err(OpError::NotExecuted)?;
+        let turn = Turn::new(shared, index, 1).await.map_err(OpError::NotExecuted)?;
+        let Some(queue) = turn else { return self.carry(index, op, guard).await };
+        let guard = shared.planted_guard(index, guard).map_err(refused)?;
         let pending = queue.post(op, Local::Guarded(guard)).map_err(refused)?;
         shared.with_peer(index, |peer| peer.last_op = queue.counts().0);
         shared.stats.borrow_mut().operations += 1;
@@ -139,9 +141,9 @@ impl<V: Verbs> Mesh<V> {
     pub async fn resolve_outcomes(&self, to: Rank) -> Result<(), NotExecuted> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(NotExecuted::NoSuchPeer(to))?;
-        let (ups, last_op) = shared.with_peer(index, |peer| {
+        let (ups, last_op, carried) = shared.with_peer(index, |peer| {
             peer.resolving += 1;
-            (peer.ups, peer.last_op)
+            (peer.ups, peer.last_op, peer.carried.next())
         });
         let _resolving = Resolving { shared, index };
         poll_fn(|cx| {
@@ -149,7 +151,7 @@ impl<V: Verbs> Mesh<V> {
                 return Poll::Ready(Err(NotExecuted::Closed));
             }
             shared.with_peer(index, |peer| {
-                if is_fixed(peer, ups, last_op) {
+                if is_fixed(peer, ups, last_op) && peer.carried.are_fixed_before(carried) {
                     return Poll::Ready(Ok(()));
                 }
                 keep(&mut peer.resolvers, cx);
@@ -192,7 +194,8 @@ impl<V: Verbs> Drop for Resolving<'_, V> {
 }
 
 /// A place in the line of those who want to post to one peer; ready with the queue once it is the first, the
-/// connection stands and the send queue has room. The caller posts before it awaits anything else.
+/// connection stands and the send queue has room. The caller posts before it awaits anything else. Ready with none
+/// where the connection stands on another rail than the peer's memory: then messages carry the operation.
 pub(super) struct Turn<'a, V: Verbs> {
     shared: &'a Shared<V>,
     index: usize,
@@ -211,7 +214,7 @@ impl<'a, V: Verbs> Turn<'a, V> {
 }
 
 impl<V: Verbs> Future for Turn<'_, V> {
-    type Output = Result<QpHandle<V>, NotExecuted>;
+    type Output = Result<Option<QpHandle<V>>, NotExecuted>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (shared, index) = (self.shared, self.index);
@@ -228,8 +231,9 @@ impl<V: Verbs> Future for Turn<'_, V> {
             };
             if first && let Some(queue) = peer.standing() {
                 // Messages keep a share of the send queue, so that operations cannot hold them up.
-                if queue.room() >= shared.config.send_depth / 4 + self.places {
-                    let queue = queue.clone();
+                let carries = shared.carries(peer);
+                if carries || queue.room() >= shared.config.send_depth / 4 + self.places {
+                    let queue = (!carries).then(|| queue.clone());
                     if self.ticket.take().is_some() {
                         peer.waiters.pop_front();
                     }

@@ -1,6 +1,8 @@
 //! One peer: its connection, its session, and who waits for either.
 
+use super::carried::Carried;
 use super::link::Link;
+use super::rail::Down;
 use super::session::Session;
 use super::{Channel, MeshConfig, Rank};
 use crate::rt::{Block, BufferGuard, Completed, QpHandle};
@@ -14,6 +16,8 @@ pub(super) struct Outgoing<V: Verbs> {
     /// Of the content, in bytes.
     pub(super) len: u32,
     pub(super) channel: Channel,
+    /// The rail whose adapter can read the block.
+    pub(super) rail: u8,
 }
 
 /// A task's place in the line of those who want to post an operation.
@@ -27,6 +31,16 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) session: Session<Outgoing<V>>,
     /// The queue pair of the connection that stands or is being made, or of the one that drains.
     pub(super) queue: Option<QpHandle<V>>,
+    /// The rail of that queue pair, or of the last one.
+    pub(super) rail: u8,
+    /// The rail of the connection that stood last.
+    pub(super) stood_on: u8,
+    /// A timer runs after which a better rail is tried.
+    pub(super) holds_off: bool,
+    /// Operations that are carried by messages.
+    pub(super) carried: Carried,
+    /// Queue pairs that a planted mistake left unfenced.
+    pub(super) left_open: Vec<QpHandle<V>>,
     /// Counts queue pairs; completions that carry an older count are of one that was given up.
     pub(super) epoch: u32,
     /// Frames that arrived before the connection was reported to stand.
@@ -59,11 +73,18 @@ pub(super) struct Peer<V: Verbs> {
 }
 
 impl<V: Verbs> Peer<V> {
-    pub(super) fn new(config: &MeshConfig, rank: Rank, session: u64) -> Peer<V> {
+    pub(super) fn new(config: &MeshConfig, rank: Rank, session: u64, down: Down) -> Peer<V> {
+        // An adapter reaches itself without a cable: the connection to oneself is always that of rail 0.
+        let rails = if rank == config.me { 1 } else { config.rails() };
         Peer {
-            link: Link::new(config.me, rank, session),
+            link: Link::new(config.me, rank, session, rails, down),
             session: Session::new(config.recv_buffers),
             queue: None,
+            rail: 0,
+            stood_on: 0,
+            holds_off: false,
+            carried: Carried::default(),
+            left_open: Vec::new(),
             epoch: 0,
             early: VecDeque::new(),
             spent: Vec::new(),
@@ -85,7 +106,8 @@ impl<V: Verbs> Peer<V> {
 
     /// Whether something waits for the connection.
     pub(super) fn wanted(&self) -> bool {
-        self.session.kept() > 0 || !self.waiters.is_empty() || self.resolving > 0
+        let waits = !self.waiters.is_empty() || self.resolving > 0;
+        self.session.kept() > 0 || waits || self.carried.awaits_answer()
     }
 
     /// The queue pair, if the connection stands and is not known to be broken: what were posted then would
@@ -127,6 +149,7 @@ impl<V: Verbs> Peer<V> {
         }
         self.wake_resolvers();
         self.wake_senders();
+        self.carried.wake_all();
     }
 }
 

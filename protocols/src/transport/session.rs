@@ -94,6 +94,11 @@ impl<M> Session<M> {
         self.kept.push_back(message);
     }
 
+    /// The messages kept, to be moved to other memory.
+    pub(super) fn kept_mut(&mut self) -> impl Iterator<Item = &mut M> {
+        self.kept.iter_mut()
+    }
+
     /// Messages kept: not sent yet, or not acknowledged.
     pub(super) fn kept(&self) -> usize {
         self.kept.len()

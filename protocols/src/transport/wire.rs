@@ -44,6 +44,9 @@ pub(super) struct Hello {
     pub(super) received: u64,
 }
 
+/// The generation of a request that is made only to see whether a rail works. No connection has it: they count from 1.
+pub(super) const TRIAL: u32 = 0;
+
 /// A hello, in bytes; less than [`weft_verbs::MAX_PRIVATE_REQUEST`].
 pub(super) const HELLO_LEN: usize = 44;
 
@@ -94,6 +97,8 @@ pub(super) enum Refusal {
     SimultaneousOpen,
     /// This node's mesh is closed, or it has no memory for a connection.
     Unable,
+    /// The request was made to see whether the rail works, and it does.
+    Trial,
 }
 
 impl Refusal {
@@ -103,6 +108,7 @@ impl Refusal {
             Refusal::Stale { floor } => (2, floor),
             Refusal::SimultaneousOpen => (3, 0),
             Refusal::Unable => (4, 0),
+            Refusal::Trial => (5, 0),
         };
         let mut b = [0; 8];
         b[0..2].copy_from_slice(&VERSION.to_le_bytes());
@@ -121,6 +127,7 @@ impl Refusal {
             2 => Some(Refusal::Stale { floor: u32_at(b, 4) }),
             3 => Some(Refusal::SimultaneousOpen),
             4 => Some(Refusal::Unable),
+            5 => Some(Refusal::Trial),
             _ => None,
         }
     }
@@ -181,6 +188,7 @@ mod tests {
             Refusal::Stale { floor: 0x0102_0304 },
             Refusal::SimultaneousOpen,
             Refusal::Unable,
+            Refusal::Trial,
         ] {
             assert_eq!(Refusal::decode(&refusal.encode()), Some(refusal));
         }

@@ -21,6 +21,7 @@ pub struct Cluster {
     pub fabric: Fabric,
     pub members: Vec<Member>,
     wait: Wait,
+    rails: u8,
 }
 
 pub fn ms(n: u64) -> Nanos {
@@ -61,10 +62,15 @@ impl Member {
 
 impl Cluster {
     pub fn new(nodes: u32, seed: u64, wait: Wait) -> Cluster {
+        Cluster::railed(nodes, 1, seed, wait)
+    }
+
+    /// Of nodes of several adapters.
+    pub fn railed(nodes: u32, rails: u8, seed: u64, wait: Wait) -> Cluster {
         let profile = Profile::builtin("present-day").expect("it is built in");
-        let fabric = Fabric::new(Config::new(nodes, profile), Box::new(Seeded::new(seed)));
-        let fabric = fabric.expect("a good configuration");
-        let mut cluster = Cluster { fabric, members: Vec::new(), wait };
+        let config = Config { devices: rails, ..Config::new(nodes, profile) };
+        let fabric = Fabric::new(config, Box::new(Seeded::new(seed))).expect("a good configuration");
+        let mut cluster = Cluster { fabric, members: Vec::new(), wait, rails };
         for node in 0..nodes {
             let member = cluster.start(node);
             cluster.members.push(member);
@@ -74,10 +80,15 @@ impl Cluster {
 
     /// Starts a node's program; before the first one, or after a crash.
     pub fn start(&self, node: u32) -> Member {
-        let device = &self.fabric.devices(NodeId(node))[0];
-        let ctx = device.open().expect("the device opens");
-        let rt = Rt::new(&ctx, RtConfig { wait: self.wait, ..RtConfig::default() }).expect("it starts");
-        let mesh = Mesh::start(&rt, config(self.fabric.nodes(), node)).expect("it starts");
+        let devices = self.fabric.devices(NodeId(node));
+        let contexts: Vec<_> =
+            devices.iter().map(|device| device.open().expect("the device opens")).collect();
+        let rt = Rt::over(&contexts, RtConfig { wait: self.wait, ..RtConfig::default() }).expect("it starts");
+        let mut config = config(self.fabric.nodes(), node);
+        let names = |rail: u8| (0..self.fabric.nodes()).map(|n| NodeId(n).cable(rail + 1)).collect();
+        config.other_rails = (1..self.rails).map(names).collect();
+        config.hold_off = ms(3);
+        let mesh = Mesh::start(&rt, config).expect("it starts");
         self.fabric.mount(NodeId(node), Box::new(rt.program()));
         Member { rt, mesh }
     }

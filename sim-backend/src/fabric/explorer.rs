@@ -124,14 +124,15 @@ impl Fabric {
         }
     }
 
-    /// Send requests of a queue pair that have not ended, whatever its program has learned of it.
-    pub fn unended_sends(&self, node: NodeId, qp: QpNum) -> u32 {
-        self.world.borrow_mut().call(move |world| world.unended_sends(node, qp))
+    /// Send requests of a queue pair of one of a node's adapters, counted from 0, that have not ended, whatever its program
+    /// has learned of it.
+    pub fn unended_sends(&self, node: NodeId, device: u8, qp: QpNum) -> u32 {
+        self.world.borrow_mut().call(move |world| world.unended_sends(node, device, qp))
     }
 
     /// How many bytes the n-th message has, from 0, that a queue pair has received and its program has not polled.
-    pub fn arrived(&self, node: NodeId, qp: QpNum, n: usize) -> Option<u32> {
-        self.world.borrow_mut().call(move |world| world.arrived(node, qp, n))
+    pub fn arrived(&self, node: NodeId, device: u8, qp: QpNum, n: usize) -> Option<u32> {
+        self.world.borrow_mut().call(move |world| world.arrived(node, device, qp, n))
     }
 
     /// Looks at what programs know. What their handles are asked meanwhile is nothing that the programs have seen.

@@ -44,9 +44,12 @@ pub struct Cq {
     /// See [`Cq::pushed`].
     pub told: u32,
     entries: VecDeque<Cqe>,
+    /// Of an untimed world whose nodes have several adapters: the places of the newest entries in the order of all that came
+    /// to the node; see [`Cq::stamp`].
+    stamps: VecDeque<u32>,
 }
 
-clone_in_place! { Cq { ctx, channel, capacity, armed, overrun, pushed, told, entries } }
+clone_in_place! { Cq { ctx, channel, capacity, armed, overrun, pushed, told, entries, stamps } }
 
 impl Cq {
     /// An empty queue.
@@ -60,6 +63,7 @@ impl Cq {
             pushed: 0,
             told: 0,
             entries: VecDeque::new(),
+            stamps: VecDeque::new(),
         }
     }
 
@@ -100,6 +104,19 @@ impl Cq {
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Gives the completions that have none yet the next places in the order of all that came to the node.
+    pub fn stamp(&mut self, next: &mut u32) {
+        while self.stamps.len() < self.entries.len() {
+            self.stamps.push_back(*next);
+            *next += 1;
+        }
+    }
+
+    /// The places that were given, oldest first.
+    pub fn stamps(&self) -> impl Iterator<Item = u32> {
+        self.stamps.iter().copied()
     }
 }
 
@@ -244,6 +261,7 @@ impl Completions {
         let n = max.min(queue.entries.len());
         for _ in 0..n {
             let Some(cqe) = queue.entries.pop_front() else { break };
+            queue.stamps.pop_front();
             taken(cqe.owner, cqe.frees);
             out.push(WorkCompletion { wr_id: cqe.wr_id, qp: cqe.qp, result: cqe.result });
         }
@@ -259,6 +277,10 @@ impl Completions {
     pub fn forget(&mut self, cq: Key, owner: Key) {
         if let Some(queue) = self.cqs.get_mut(cq) {
             let before = queue.entries.len();
+            if !queue.stamps.is_empty() {
+                let mut owners = queue.entries.iter().map(|cqe| cqe.owner);
+                queue.stamps.retain(|_| owners.next() != Some(owner));
+            }
             queue.entries.retain(|cqe| cqe.owner != owner);
             self.queued -= (before - queue.entries.len()) as u32;
         }

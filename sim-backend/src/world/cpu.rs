@@ -208,11 +208,8 @@ impl World {
         let machine = &self.state.machines[node.index()];
         let (clock, urgent) = (machine.clock, machine.urgent);
         let mut hcas = self.shape.hcas(node);
-        let left = hcas.any(|hca| {
-            let completions = self.state.hcas[hca.0 as usize].hw.completions.left(style);
-            completions || self.has_arrivals(hca)
-        });
-        if left || urgent {
+        let left = hcas.any(|hca| self.state.hcas[hca.0 as usize].hw.completions.left(style));
+        if left || urgent || self.has_arrivals(node) {
             let at = clock + self.notice(style).max(Nanos(1));
             self.step_by(node, at.max(self.state.now + Nanos(1)));
         }

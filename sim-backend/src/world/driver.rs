@@ -176,6 +176,9 @@ impl World {
     pub(super) fn news_raised(&mut self, hca: HcaId, news: &News) {
         if self.is_untimed() && news.completion {
             self.touch_queued(hca, news.channel);
+            if self.in_order() {
+                self.stamp_completions(hca);
+            }
         }
         if news.urgent && self.in_order() {
             self.note_arrivals(hca);

@@ -183,10 +183,13 @@ impl World {
         out: &mut Vec<WorkCompletion>,
         max: usize,
     ) -> Result<usize> {
-        let max = if self.in_order() { self.shown(hca, max) } else { max };
-        if self.is_recorded() {
+        let shown = if self.in_order() { self.shown(hca, cq, max) } else { Some(max) };
+        if self.is_recorded()
+            && let Some(max) = shown
+        {
             self.touch_poll(hca, cq, max);
         }
+        let max = shown.unwrap_or(0);
         let Hca { qps, hw, .. } = &mut self.state.hcas[hca.0 as usize];
         let mut sanitizer = self.state.access.sanitizer();
         let n = hw.completions.poll(cq, out, max, |owner, slots| {

@@ -6,6 +6,7 @@
 pub mod delivery;
 pub mod history;
 mod meter;
+pub mod rails;
 mod service;
 pub mod workload;
 pub mod worlds;

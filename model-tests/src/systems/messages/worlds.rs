@@ -7,7 +7,7 @@ use crate::harness::{self, Harness, Member, Model, Shape};
 use crate::oracle::{Leaks, Leftover};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshStats, Rank};
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, MeshStats, Planted, Rank};
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -19,23 +19,36 @@ const CHANNEL: Channel = Channel(0);
 
 /// The worlds of the transport.
 pub fn worlds() -> Vec<Entry> {
-    vec![Entry {
+    let messages = Entry {
         name: "messages",
         about: "the transport: each node sends a message to each other one",
         expected: Expected::Held,
-        keys: &[
-            Key { name: "nodes", help: "how many nodes" },
-            Key { name: "requests", help: "how many messages each node sends to each other one" },
-        ],
-        make,
-    }]
+        keys: KEYS,
+        make: |size| make("messages", None, size),
+    };
+    let resumes = Entry {
+        name: "planted-resumes-from-sent",
+        about: "a new connection resumes from what was sent, and not from what was received",
+        expected: Expected::ViolatedUnderFaults,
+        keys: KEYS,
+        make: |size| make("planted-resumes-from-sent", Some(Planted::ResumesFromSent), size),
+    };
+    [messages, resumes].into_iter().chain(super::rails::worlds()).collect()
 }
 
-fn make(size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+const KEYS: &[Key] = &[
+    Key { name: "nodes", help: "how many nodes" },
+    Key { name: "requests", help: "how many messages each node sends to each other one" },
+    Key { name: "rails", help: "how many adapters each node has" },
+];
+
+fn make(name: &'static str, planted: Option<Planted>, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
     let (nodes, messages) = (size.number("nodes")?.unwrap_or(2), size.number("requests")?.unwrap_or(1));
     size.within("nodes", nodes, 2..=8)?;
     size.within("requests", messages, 1..=8)?;
-    Ok(Harness::boxed(Messages { name: "messages", nodes, messages }))
+    let rails = size.number("rails")?.unwrap_or(if planted.is_some() { 2 } else { 1 });
+    size.within("rails", rails, 1..=4)?;
+    Ok(Harness::boxed(Messages { name, nodes, messages, rails: rails as u8, planted }))
 }
 
 /// Every node sends messages to each of the others; one that restarts begins again.
@@ -46,6 +59,10 @@ pub struct Messages {
     pub nodes: u32,
     /// How many messages each sends to each of the others.
     pub messages: u32,
+    /// How many adapters each has.
+    pub rails: u8,
+    /// A mistake that the transport makes.
+    pub planted: Option<Planted>,
 }
 
 /// What one node has heard and done.
@@ -147,7 +164,15 @@ impl Model for Messages {
     }
 
     fn size(&self) -> Size {
-        Size::new([("nodes", self.nodes), ("requests", self.messages)])
+        Size::new([("nodes", self.nodes), ("requests", self.messages), ("rails", self.rails.into())])
+    }
+
+    fn rails(&self) -> u8 {
+        self.rails
+    }
+
+    fn mesh(&self, config: &mut MeshConfig) {
+        config.planted = self.planted;
     }
 
     fn oracles(&self) {}
@@ -211,5 +236,9 @@ impl Model for Messages {
         sink.sometimes("a queue pair was fenced", any(|stats| stats.fences));
         sink.sometimes("a peer was found to be new", any(|stats| stats.peer_resets));
         sink.sometimes("messages to a node that restarted may be lost", lost);
+        if self.rails > 1 {
+            sink.sometimes("a connection went over another rail", any(|stats| stats.failovers));
+            sink.sometimes("a connection went back to a better rail", any(|stats| stats.failbacks));
+        }
     }
 }

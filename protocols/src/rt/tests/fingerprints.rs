@@ -15,11 +15,11 @@ struct Held {
 }
 
 impl AdapterState for Held {
-    fn unended_sends(&self, _qp: QpNum) -> u32 {
+    fn unended_sends(&self, _rail: u8, _qp: QpNum) -> u32 {
         self.sends
     }
 
-    fn arrived(&self, _qp: QpNum, n: usize) -> Option<u32> {
+    fn arrived(&self, _rail: u8, _qp: QpNum, n: usize) -> Option<u32> {
         self.bytes.filter(|_| n == 0)
     }
 }

@@ -4,6 +4,7 @@
 use super::super::*;
 use crate::transport::session::{Header, Received, Session};
 use std::collections::VecDeque;
+use weft_verbs::CmId;
 
 pub const BUFFERS: u32 = 8;
 
@@ -12,11 +13,11 @@ type Body = (usize, u64, u64);
 
 #[derive(Clone, Copy, Debug)]
 pub enum Packet {
-    Request { from: CmId, hello: Hello, queue: u64 },
-    Accept { to: CmId, from: CmId, hello: Hello, queue: u64 },
-    Ready { to: CmId },
-    Reject { to: CmId, refusal: Refusal },
-    End { to: CmId },
+    Request { from: ConnId, hello: Hello, queue: u64 },
+    Accept { to: ConnId, from: ConnId, hello: Hello, queue: u64 },
+    Ready { to: ConnId },
+    Reject { to: ConnId, refusal: Refusal },
+    End { to: ConnId },
 }
 
 /// A queue pair as the other end's packets find it.
@@ -36,7 +37,7 @@ pub struct End {
     /// One that is connected by other means and waits to be adopted.
     prepared: Option<Qp>,
     /// The manager's connections: own identity, the other's once known, the queue pair.
-    ids: Vec<(CmId, Option<CmId>, u64)>,
+    ids: Vec<(ConnId, Option<ConnId>, u64)>,
     /// Manager's events that the node has not looked at.
     mail: VecDeque<Event>,
     pauses: Vec<u32>,
@@ -48,11 +49,11 @@ pub struct End {
 }
 
 impl End {
-    fn new(me: usize, incarnation: u64) -> End {
+    fn new(me: usize, incarnation: u64, rails: u8) -> End {
         let ranks = [Rank::from_index(0), Rank::from_index(1)];
         End {
             incarnation,
-            link: Link::new(ranks[me], ranks[1 - me], incarnation),
+            link: Link::new(ranks[me], ranks[1 - me], incarnation, rails, Down::default()),
             session: Session::new(BUFFERS),
             qp: None,
             prepared: None,
@@ -77,12 +78,22 @@ pub struct World {
     /// Frames on their way: destination, its queue pair, what. In order for each queue pair.
     frames: Vec<(usize, u64, Header, Body)>,
     pub next: u64,
+    rails: u8,
 }
 
 impl World {
     pub fn new() -> World {
-        let ends = [End::new(0, 1), End::new(1, 2)];
-        World { ends, datagrams: Vec::new(), frames: Vec::new(), next: 2 }
+        World::over(1)
+    }
+
+    /// Two rails.
+    pub fn railed() -> World {
+        World::over(2)
+    }
+
+    fn over(rails: u8) -> World {
+        let ends = [End::new(0, 1, rails), End::new(1, 2, rails)];
+        World { ends, datagrams: Vec::new(), frames: Vec::new(), next: 2, rails }
     }
 
     /// Both ends have a queue pair that is connected to the other's and not adopted yet.
@@ -157,8 +168,9 @@ impl World {
             }
             Action::Disconnect(id) => self.forget(at, id),
             Action::Discard => self.ends[at].qp = None,
-            Action::Resolve => {
-                let id = CmId(self.fresh());
+            Action::Resolve(rail) => {
+                assert!(rail < self.rails, "there is no such rail");
+                let id = ConnId { rail, id: CmId(self.fresh()) };
                 self.handle(at, Event::Begun(id));
                 self.ends[at].mail.push_back(Event::Resolved(id));
             }
@@ -202,12 +214,12 @@ impl World {
         assert!(self.ends[at].session.connected(hello.received, hello.buffers), "an impossible position");
     }
 
-    fn take_id(&mut self, at: usize, id: CmId) -> Option<CmId> {
+    fn take_id(&mut self, at: usize, id: ConnId) -> Option<ConnId> {
         let index = self.ends[at].ids.iter().position(|e| e.0 == id)?;
         self.ends[at].ids.remove(index).1
     }
 
-    fn forget(&mut self, at: usize, id: CmId) {
+    fn forget(&mut self, at: usize, id: ConnId) {
         if let Some(to) = self.take_id(at, id) {
             self.datagrams.push((1 - at, Packet::End { to }));
         }
@@ -217,7 +229,7 @@ impl World {
     pub fn arrive(&mut self, at: usize, packet: Packet) {
         match packet {
             Packet::Request { from, hello, queue } => {
-                let id = CmId(self.fresh());
+                let id = ConnId { rail: from.rail, id: CmId(self.fresh()) };
                 self.ends[at].ids.push((id, Some(from), queue));
                 self.ends[at].mail.push_back(Event::Request(id, hello));
             }
@@ -329,7 +341,7 @@ impl World {
     fn restart(&mut self, at: usize) {
         let incarnation = self.fresh();
         self.frames.retain(|f| f.0 != at);
-        self.ends[at] = End::new(at, incarnation);
+        self.ends[at] = End::new(at, incarnation, self.rails);
     }
 
     /// The node takes its oldest event, or something local happens.
@@ -344,11 +356,22 @@ impl World {
         self.pump(at);
     }
 
+    /// The port of one of a node's rails loses its link or has it again, or its connection is to go back to a better rail.
+    fn move_rails(&mut self, at: usize, pick: usize) {
+        let rail = (pick / 3 % usize::from(self.rails)) as u8;
+        match pick % 3 {
+            0 => self.handle(at, Event::RailDown(rail)),
+            1 => self.handle(at, Event::RailUp(rail)),
+            _ => self.handle(at, Event::FailBack(rail)),
+        }
+    }
+
     /// One step of the world, as the numbers say.
     fn step(&mut self, kind: u8, pick: usize) {
         let at = pick % 2;
         match kind {
             0..=9 if self.ends[at].prepared.is_some() => self.adopt(at),
+            50..=59 if self.rails > 1 => self.move_rails(at, pick / 2),
             0..=59 => self.node(at),
             60..=119 => {
                 if !self.datagrams.is_empty() {

@@ -71,8 +71,7 @@ impl World {
         }
         let alone = !due && !machine.urgent;
         if alone && self.in_order() {
-            let event = self.shape.hcas(node).find_map(|hca| self.event_shown(hca));
-            if let Some(event) = event {
+            if let Some(event) = self.shown_first(node) {
                 self.scratch.untimed.reason = Some(event);
                 return self.touch(event, AccessKind::EnablingEdge);
             }

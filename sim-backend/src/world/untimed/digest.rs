@@ -194,21 +194,22 @@ impl World {
     }
 
     /// Send requests of a queue pair that have not ended.
-    pub fn unended_sends(&self, node: NodeId, qp: QpNum) -> u32 {
-        self.pair_of(node, qp).map_or(0, |(hca, key)| {
+    pub fn unended_sends(&self, node: NodeId, device: u8, qp: QpNum) -> u32 {
+        self.pair_of(node, device, qp).map_or(0, |(hca, key)| {
             self.state.hcas[hca.0 as usize].qps.get(key).map_or(0, |qp| qp.sends_queued())
         })
     }
 
     /// Bytes of the n-th message that a queue pair has received and that was not polled.
-    pub fn arrived(&self, node: NodeId, qp: QpNum, n: usize) -> Option<u32> {
-        let (hca, _) = self.pair_of(node, qp)?;
+    pub fn arrived(&self, node: NodeId, device: u8, qp: QpNum, n: usize) -> Option<u32> {
+        let (hca, _) = self.pair_of(node, device, qp)?;
         let cqs = &self.state.hcas[hca.0 as usize].hw.completions.cqs;
         cqs.iter().flat_map(|(_, cq)| cq.arrived(qp)).nth(n)
     }
 
-    fn pair_of(&self, node: NodeId, qp: QpNum) -> Option<(HcaId, crate::hca::Key)> {
-        self.shape.hcas(node).find_map(|hca| Some((hca, self.state.hcas[hca.0 as usize].find(qp)?)))
+    fn pair_of(&self, node: NodeId, device: u8, qp: QpNum) -> Option<(HcaId, crate::hca::Key)> {
+        let hca = self.shape.hcas(node).nth(usize::from(device))?;
+        Some((hca, self.state.hcas[hca.0 as usize].find(qp)?))
     }
 }
 

@@ -96,7 +96,7 @@ impl Untimed {
         Untimed {
             pairs: vec![Vec::new(); hcas as usize],
             nodes: vec![Machine::default(); nodes as usize],
-            arrivals: (0..hcas).map(|_| Arrivals::default()).collect(),
+            arrivals: (0..nodes).map(|_| Arrivals::default()).collect(),
             ..Untimed::default()
         }
     }
@@ -438,5 +438,5 @@ fn cm_timer_of(hca: HcaId, asking: &Asking) -> EventId {
 /// The queue pair of a timer's event.
 fn place_of_timer(event: EventId) -> Option<(HcaId, u32)> {
     let place = place_of(weft_verbs::QpNum(identity::num(event)))?;
-    (Kind::of(event) == Some(Kind::QpTimer)).then_some((HcaId(identity::node(event).0), place))
+    (Kind::of(event) == Some(Kind::QpTimer)).then_some((identity::hca(event), place))
 }

@@ -45,7 +45,7 @@ impl World {
                 return Ok(self.begin_untimed_step(node, false));
             }
             Kind::NodeTimer if known && !fault => return self.wait_until_deadline(event, node).ok_or(no),
-            Kind::QpTimer if known && !fault => self.run_out(event).ok_or(no)?,
+            Kind::QpTimer if !fault => self.run_out(event).ok_or(no)?,
             Kind::CmTimer if !fault => self.ask_again(event).ok_or(no)?,
             Kind::RepairLink | Kind::RepairPort if !fault => self.repair(event).ok_or(no)?,
             _ => return Err(no),
@@ -129,7 +129,7 @@ impl World {
     /// A queue pair's timer runs out: it sends again, or, where nobody would hear it, gives up at once.
     fn run_out(&mut self, event: EventId) -> Option<()> {
         let (hca, place) = place_of_timer(event)?;
-        let kept = *self.state.driver.untimed().pairs[hca.0 as usize].get(place as usize)?;
+        let kept = *self.state.driver.untimed().pairs.get(hca.0 as usize)?.get(place as usize)?;
         let (key, qp) = self.state.hcas[hca.0 as usize].qps.at(place)?;
         if timer_of(hca.0, qp, &kept) != event || qp.deadline == Nanos::MAX {
             return None;

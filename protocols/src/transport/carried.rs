@@ -1,0 +1,431 @@
+//! One-sided operations on memory of another rail than the one that the connection stands on: messages carry them, and the
+//! owner's own adapter executes them.
+//!
+//! A node's memory is memory of its rail 0. Another adapter could be given a key to the same bytes, but two adapters'
+//! atomics are not atomic among each other (IBA 9.4.5), and while one peer has lost rail 0, others still use it. So keys
+//! are never exchanged for those of another rail. The owner executes the operation over its connection to itself, which
+//! needs no cable, and answers with what its adapter answered.
+//!
+//! An operation that is carried is in doubt only if its owner restarts: the session carries request and answer exactly
+//! once, and an owner that loses the outcome of its own operation fixes it before it says so. Between operations that are carried
+//! and messages there is no order but that of waiting for an operation's end.
+
+use super::mesh::{BULK, Mesh, Shared};
+use super::peer::Peer;
+use super::{Channel, Lost, NotExecuted, OpError, Planted};
+use crate::rt::{BufferGuard, WaitPoint};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use weft_verbs::{AccessFlags, MemoryRegion, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs};
+
+/// The channel of requests and answers, where nodes have several rails.
+pub(super) const CARRIED: Channel = Channel(255);
+
+/// The rail of every node's memory.
+const MEMORY: u8 = 0;
+
+/// Bytes before the content of a request: kind 1, zero 7, number 8, range 16.
+const HEAD: usize = 32;
+
+/// The shortest largest message that can carry every operation.
+pub(super) const LEAST_CARRIED: usize = 64;
+
+/// What an owner is asked to execute, or has executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Carriage {
+    Read { at: RemoteSlice },
+    Write { at: RemoteSlice, bytes: Vec<u8> },
+    CompareSwap { at: RemoteSlice, compare: u64, swap: u64 },
+    FetchAdd { at: RemoteSlice, add: u64 },
+    Answer(Answer),
+}
+
+/// What became of a carried operation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Answer {
+    /// It was executed; what it read.
+    Done(Vec<u8>),
+    /// It was not executed.
+    Refused,
+    /// It may have been executed, and will not be any more.
+    Lost,
+}
+
+impl Carriage {
+    fn encode(&self, number: u64) -> Vec<u8> {
+        let none = RemoteSlice::default();
+        let (kind, at, words, bytes): (u8, RemoteSlice, &[u64], &[u8]) = match self {
+            Carriage::Read { at } => (1, *at, &[], &[]),
+            Carriage::Write { at, bytes } => (2, *at, &[], bytes),
+            Carriage::CompareSwap { at, compare, swap } => (3, *at, &[*compare, *swap], &[]),
+            Carriage::FetchAdd { at, add } => (4, *at, &[*add], &[]),
+            Carriage::Answer(Answer::Done(bytes)) => (5, none, &[], bytes),
+            Carriage::Answer(Answer::Refused) => (6, none, &[], &[]),
+            Carriage::Answer(Answer::Lost) => (7, none, &[], &[]),
+        };
+        let mut b = vec![0; HEAD];
+        b[0] = kind;
+        b[8..16].copy_from_slice(&number.to_le_bytes());
+        b[16..32].copy_from_slice(&at.to_bytes());
+        words.iter().for_each(|word| b.extend(word.to_le_bytes()));
+        b.extend(bytes);
+        b
+    }
+
+    fn decode(b: &[u8]) -> Option<(u64, Carriage)> {
+        let (head, rest) = b.split_first_chunk::<HEAD>()?;
+        let number = u64::from_le_bytes(head[8..16].try_into().ok()?);
+        let at = RemoteSlice::from_bytes(head[16..32].try_into().ok()?);
+        let word = |n: usize| Some(u64::from_le_bytes(rest.get(8 * n..8 * n + 8)?.try_into().ok()?));
+        let what = match head[0] {
+            1 => Carriage::Read { at },
+            2 => Carriage::Write { at, bytes: rest.to_vec() },
+            3 => Carriage::CompareSwap { at, compare: word(0)?, swap: word(1)? },
+            4 => Carriage::FetchAdd { at, add: word(0)? },
+            5 => Carriage::Answer(Answer::Done(rest.to_vec())),
+            6 => Carriage::Answer(Answer::Refused),
+            7 => Carriage::Answer(Answer::Lost),
+            _ => return None,
+        };
+        Some((number, what))
+    }
+}
+
+/// An operation that was asked for: its answer once that is there, and who waits for it.
+#[derive(Default)]
+struct Asked {
+    answer: Option<Answer>,
+    waker: Option<Waker>,
+    /// Nobody waits any more. It is kept all the same until its outcome is fixed.
+    dropped: bool,
+}
+
+/// The operations that are carried to one peer.
+#[derive(Default)]
+pub(super) struct Carried {
+    next: u64,
+    asked: BTreeMap<u64, Asked>,
+}
+
+impl Carried {
+    /// Whether an answer is owed.
+    pub(super) fn awaits_answer(&self) -> bool {
+        self.asked.values().any(|asked| asked.answer.is_none())
+    }
+
+    /// Operations whose answer is owed or not looked at.
+    pub(super) fn len(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// The number of the next one.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether every operation before this number has a fixed outcome.
+    pub(super) fn are_fixed_before(&self, number: u64) -> bool {
+        !self.asked.range(..number).any(|(_, asked)| asked.answer.is_none())
+    }
+
+    fn begin(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.asked.insert(number, Asked::default());
+        number
+    }
+
+    fn answered(&mut self, number: u64, answer: Answer) {
+        let Some(asked) = self.asked.get_mut(&number).filter(|asked| asked.answer.is_none()) else { return };
+        if asked.dropped {
+            self.asked.remove(&number);
+            return;
+        }
+        asked.answer = Some(answer);
+        if let Some(waker) = asked.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// The peer's incarnation that was asked is gone, and its memory with it.
+    pub(super) fn peer_restarted(&mut self) {
+        let numbers: Vec<u64> = self.asked.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.answered(number, Answer::Lost));
+    }
+
+    /// Whoever waits looks again.
+    pub(super) fn wake_all(&self) {
+        self.asked.values().filter_map(|asked| asked.waker.as_ref()).for_each(Waker::wake_by_ref);
+    }
+
+    fn poll(&mut self, number: u64, cx: &Context<'_>) -> Poll<Answer> {
+        let Some(asked) = self.asked.get_mut(&number) else { return Poll::Ready(Answer::Lost) };
+        if let Some(answer) = asked.answer.take() {
+            self.asked.remove(&number);
+            return Poll::Ready(answer);
+        }
+        asked.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn dropped(&mut self, number: u64) {
+        match self.asked.get_mut(&number) {
+            Some(asked) if asked.answer.is_none() => asked.dropped = true,
+            _ => drop(self.asked.remove(&number)),
+        }
+    }
+}
+
+impl Hash for Carried {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        self.next.hash(to);
+        for (number, asked) in &self.asked {
+            (number, &asked.answer, asked.dropped).hash(to);
+        }
+    }
+}
+
+/// An operation's place among those that are carried to a peer, until its answer or until nobody waits for it.
+struct Waiting<'a, V: Verbs> {
+    shared: &'a Shared<V>,
+    index: usize,
+    number: u64,
+}
+
+impl<V: Verbs> Drop for Waiting<'_, V> {
+    fn drop(&mut self) {
+        self.shared.with_peer(self.index, |peer| peer.carried.dropped(self.number));
+    }
+}
+
+impl<V: Verbs> Mesh<V> {
+    /// Has a peer execute an operation on its memory. What it reads is put into the guard's memory, as the adapter would.
+    pub(super) async fn carry(
+        &self,
+        index: usize,
+        op: SendOp<'static, V>,
+        guard: BufferGuard<V>,
+    ) -> std::result::Result<BufferGuard<V>, OpError> {
+        let shared = &*self.shared;
+        shared.stats.borrow_mut().carried += 1;
+        let most = (shared.config.max_message as usize - HEAD).min(BULK as usize) as u32;
+        match op {
+            SendOp::CompareSwap { at, compare, swap } => {
+                let old = self.ask(index, Carriage::CompareSwap { at, compare, swap }).await?;
+                put(&guard, 0, &old).map_err(refused)?;
+            }
+            SendOp::FetchAdd { at, add } => {
+                let old = self.ask(index, Carriage::FetchAdd { at, add }).await?;
+                put(&guard, 0, &old).map_err(refused)?;
+            }
+            SendOp::Read { from } => {
+                for first in (0..guard.len()).step_by(most as usize) {
+                    let part = from.slice(first..guard.len().min(first + most)).unwrap_or_default();
+                    let bytes = self.ask(index, Carriage::Read { at: part }).await?;
+                    put(&guard, first, &bytes).map_err(refused)?;
+                }
+            }
+            SendOp::Write { to, .. } => {
+                for first in (0..guard.len()).step_by(most as usize) {
+                    let end = guard.len().min(first + most);
+                    let mut bytes = vec![0; (end - first) as usize];
+                    get(&guard, first, &mut bytes).map_err(refused)?;
+                    let at = to.slice(first..end).unwrap_or_default();
+                    self.ask(index, Carriage::Write { at, bytes }).await.map_err(|error| match error {
+                        // What came before was written.
+                        OpError::NotExecuted(_) if first > 0 => {
+                            OpError::Unknown(Lost::AtPeer(shared.rank_at(index)))
+                        }
+                        error => error,
+                    })?;
+                }
+            }
+            // The transport's own, which are never carried.
+            SendOp::Send { .. } | SendOp::SendTo { .. } => {}
+        }
+        Ok(guard)
+    }
+
+    /// Has a peer execute several operations, one after the other, and none behind one that has failed.
+    pub(super) async fn carry_list<const N: usize>(
+        &self,
+        index: usize,
+        list: [(SendOp<'static, V>, BufferGuard<V>); N],
+    ) -> std::result::Result<[BufferGuard<V>; N], OpError> {
+        let mut buffers = [const { BufferGuard::Nothing }; N];
+        for (nth, (op, guard)) in list.into_iter().enumerate() {
+            buffers[nth] = self.carry(index, op, guard).await.map_err(|error| match error {
+                // Those before it were executed.
+                OpError::NotExecuted(_) if nth > 0 => OpError::Unknown(Lost::AtPeer(self.shared.rank_at(index))),
+                error => error,
+            })?;
+        }
+        Ok(buffers)
+    }
+
+    async fn ask(&self, index: usize, what: Carriage) -> std::result::Result<Vec<u8>, OpError> {
+        let (shared, peer) = (&*self.shared, self.shared.rank_at(index));
+        let number = shared.with_peer(index, |peer| {
+            let number = peer.carried.begin();
+            shared.keep_message(index, peer, CARRIED, &what.encode(number)).map(|()| number).map_err(|why| {
+                peer.carried.answered(number, Answer::Refused);
+                peer.carried.dropped(number);
+                refused(why)
+            })
+        })?;
+        let waiting = Waiting { shared, index, number };
+        let answer = poll_fn(|cx| {
+            if shared.closed.get() {
+                return Poll::Ready(Answer::Lost);
+            }
+            shared.with_peer(index, |peer| peer.carried.poll(waiting.number, cx))
+        })
+        .at(("carried", index))
+        .await;
+        match answer {
+            Answer::Done(bytes) => Ok(bytes),
+            Answer::Refused => Err(OpError::NotExecuted(NotExecuted::AtPeer(peer))),
+            Answer::Lost => Err(OpError::Unknown(Lost::AtPeer(peer))),
+        }
+    }
+
+    /// Executes what a peer asked for, over this node's connection to itself.
+    async fn execute(&self, what: Carriage) -> Answer {
+        let me = self.me();
+        let done = match what {
+            Carriage::Read { at } => {
+                let mut bytes = vec![0; at.len.min(self.shared.config.max_message) as usize];
+                self.read(me, at, &mut bytes).await.map(|()| bytes)
+            }
+            Carriage::Write { at, bytes } => self.write(me, at, &bytes).await.map(|()| Vec::new()),
+            Carriage::CompareSwap { at, compare, swap } => {
+                self.compare_swap(me, at, compare, swap).await.map(|old| old.to_ne_bytes().to_vec())
+            }
+            Carriage::FetchAdd { at, add } => {
+                self.fetch_add(me, at, add).await.map(|old| old.to_ne_bytes().to_vec())
+            }
+            Carriage::Answer(_) => return Answer::Refused,
+        };
+        match done {
+            Ok(bytes) => Answer::Done(bytes),
+            Err(OpError::NotExecuted(_)) => Answer::Refused,
+            Err(OpError::Unknown(_)) => {
+                // Whoever is told that it is lost may look at once, and must find what stays.
+                let _ = self.resolve_outcomes(me).await;
+                Answer::Lost
+            }
+        }
+    }
+}
+
+/// A request or an answer arrived.
+pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut Peer<V>, bytes: &[u8]) {
+    match Carriage::decode(bytes) {
+        Some((number, Carriage::Answer(answer))) => {
+            peer.carried.answered(number, answer);
+            peer.wake_resolvers();
+        }
+        Some((number, what)) => {
+            let (mesh, incarnations) = (Mesh { shared: Rc::clone(shared) }, peer.incarnations);
+            drop(shared.rt.spawn(async move {
+                let answer = mesh.execute(what).at(("executes", index, number)).await;
+                let bytes = Carriage::Answer(answer).encode(number);
+                mesh.shared.with_peer(index, |peer| {
+                    // Another incarnation of the peer has asked for nothing, and gives the same numbers.
+                    if peer.incarnations == incarnations
+                        && mesh.shared.keep_message(index, peer, CARRIED, &bytes).is_err()
+                    {
+                        // Without memory for the answer, the peer would wait for ever.
+                        mesh.shared.broken(index, peer);
+                    }
+                });
+            }));
+        }
+        None => shared.broken(index, peer),
+    }
+}
+
+fn refused(why: weft_verbs::VerbsError) -> OpError {
+    OpError::NotExecuted(NotExecuted::Refused(why))
+}
+
+fn put<V: Verbs>(guard: &BufferGuard<V>, at: u32, bytes: &[u8]) -> Result<()> {
+    match guard {
+        BufferGuard::Nothing => Ok(()),
+        BufferGuard::Block { block, .. } => block.write(at, bytes),
+        BufferGuard::Range { mr, at: from, .. } => mr.write((from + at) as usize, bytes),
+    }
+}
+
+fn get<V: Verbs>(guard: &BufferGuard<V>, at: u32, bytes: &mut [u8]) -> Result<()> {
+    match guard {
+        BufferGuard::Nothing => Ok(()),
+        BufferGuard::Block { block, .. } => block.read(at, bytes),
+        BufferGuard::Range { mr, at: from, .. } => mr.read((from + at) as usize, bytes),
+    }
+}
+
+impl<V: Verbs> Shared<V> {
+    /// Whether operations toward a peer are carried: its connection stands on another rail than its memory's.
+    pub(super) fn carries(&self, peer: &Peer<V>) -> bool {
+        peer.rail != MEMORY && !self.config.makes(Planted::OtherRailsKey)
+    }
+}
+
+impl<V: Verbs> Shared<V> {
+    /// For the mistake of posting on any rail: local memory that its adapter knows.
+    pub(super) fn planted_guard(&self, index: usize, guard: BufferGuard<V>) -> Result<BufferGuard<V>> {
+        let rail = self.with_peer(index, |peer| peer.rail);
+        if rail == MEMORY || !self.config.makes(Planted::OtherRailsKey) {
+            return Ok(guard);
+        }
+        let len = guard.len();
+        let mr = self.rail(rail).pd.alloc_mr(len as usize, AccessFlags::LOCAL_WRITE)?;
+        Ok(BufferGuard::Range { mr, at: 0, len })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(len: u32) -> RemoteSlice {
+        RemoteSlice { addr: 1 << 44, len, rkey: 9 }
+    }
+
+    #[test]
+    fn requests_and_answers_survive_the_wire_within_the_shortest_largest_message() {
+        for what in [
+            Carriage::Read { at: at(32) },
+            Carriage::Write { at: at(3), bytes: vec![1, 2, 3] },
+            Carriage::CompareSwap { at: at(8), compare: 1, swap: u64::MAX },
+            Carriage::FetchAdd { at: at(8), add: 7 },
+            Carriage::Answer(Answer::Done(vec![4; LEAST_CARRIED - HEAD])),
+            Carriage::Answer(Answer::Refused),
+            Carriage::Answer(Answer::Lost),
+        ] {
+            let bytes = what.encode(77);
+            assert!(bytes.len() <= LEAST_CARRIED);
+            assert_eq!(Carriage::decode(&bytes), Some((77, what)));
+        }
+        assert_eq!(Carriage::decode(&[0; HEAD]), None);
+        assert_eq!(Carriage::decode(&Carriage::FetchAdd { at: at(8), add: 7 }.encode(1)[..HEAD]), None);
+        assert_eq!(Carriage::decode(&[5; 3]), None);
+    }
+
+    #[test]
+    fn an_operation_that_nobody_waits_for_is_in_doubt_until_its_answer() {
+        let mut carried = Carried::default();
+        let [first, second] = [carried.begin(), carried.begin()];
+        carried.dropped(first);
+        assert!(carried.awaits_answer() && !carried.are_fixed_before(second));
+        carried.answered(first, Answer::Done(Vec::new()));
+        assert!(carried.are_fixed_before(second) && !carried.are_fixed_before(carried.next()));
+        carried.peer_restarted();
+        assert!(carried.are_fixed_before(carried.next()) && !carried.awaits_answer());
+        assert_eq!(carried.len(), 1, "its outcome is there to be looked at");
+    }
+}

@@ -1,0 +1,148 @@
+//! The way back to a better rail, with a hold-off.
+//!
+//! A connection that stands on a worse rail is left there for [`MeshConfig::hold_off`](super::MeshConfig::hold_off), so
+//! that a rail that comes and goes does not drag connections along. Then, and only while the connection is used, the better
+//! rail is **tried** before anything is given up for it: a request of the generation [`TRIAL`] goes over it, which the peer
+//! turns down as such. If that answer comes, the rail works in both directions and the connection moves. If none comes,
+//! nothing has changed, and the next use of the connection begins another hold-off.
+//!
+//! A connection that moves is fenced, drained and resumed as if it had broken. It has no one-sided operations to lose: on a
+//! worse rail they are carried by messages (`carried`).
+
+use super::driver::Driver;
+use super::link::Event;
+use super::mesh::Shared;
+use super::peer::Peer;
+use super::rail::ConnId;
+use super::wire::{Refusal, TRIAL};
+use crate::rt::{QpHandle, WaitPoint};
+use std::rc::Rc;
+use weft_verbs::QueuePair;
+use weft_verbs::{AccessFlags, CmEvent, Modify, Nanos, QpCaps, Result, ToInit, Verbs};
+
+/// An attempt that is made only to see whether a rail works.
+pub(super) struct Trial<V: Verbs> {
+    index: usize,
+    /// Of the connection that is to move, by which one that broke meanwhile is told.
+    epoch: u32,
+    /// The connection manager asks on behalf of a queue pair, and this one is never used.
+    queue: Option<QpHandle<V>>,
+}
+
+impl<V: Verbs> Shared<V> {
+    /// A connection came to stand, or is used: on a worse rail, a better one is tried some time from now.
+    pub(super) fn hold_off(&self, index: usize, peer: &mut Peer<V>) {
+        if self.config.rails() == 1 || peer.holds_off || self.config.hold_off == Nanos::MAX {
+            return;
+        }
+        if peer.link.better_rail().is_some() {
+            peer.holds_off = true;
+            self.unheld.borrow_mut().push(index);
+            self.wake_driver();
+        }
+    }
+}
+
+impl<V: Verbs> Driver<V> {
+    /// Starts the timers of connections that are on a worse rail.
+    pub(super) fn begin_hold_offs(&mut self) -> bool {
+        let begun = self.shared.unheld.take();
+        for index in &begun {
+            let (shared, index) = (Rc::clone(&self.shared), *index);
+            let over = shared.rt.sleep(shared.config.hold_off);
+            drop(self.shared.rt.spawn(async move {
+                over.at(("hold-off", index)).await;
+                let better = shared.with_peer(index, |peer| {
+                    peer.holds_off = false;
+                    peer.link.better_rail()
+                });
+                if let Some(rail) = better {
+                    shared.event(index, 0, Event::FailBack(rail));
+                }
+            }));
+        }
+        !begun.is_empty()
+    }
+
+    /// The port of a rail lost its link, or has it again.
+    pub(super) fn port_changed(&mut self, rail: u8, is_down: bool) {
+        let shared = Rc::clone(&self.shared);
+        if shared.config.rails() == 1 {
+            return;
+        }
+        let mut down = shared.down.get();
+        down.set(rail, is_down);
+        shared.down.set(down);
+        for index in 0..shared.loopback() {
+            if index == shared.config.me.index() || shared.peers.borrow()[index].is_none() {
+                continue;
+            }
+            self.handle(index, if is_down { Event::RailDown(rail) } else { Event::RailUp(rail) });
+            shared.with_peer(index, |peer| shared.hold_off(index, peer));
+        }
+    }
+
+    /// Asks a peer over a better rail, to see whether that works.
+    pub(super) fn try_rail(&mut self, index: usize, rail: u8) {
+        let shared = Rc::clone(&self.shared);
+        let (better, epoch) = shared.with_peer(index, |peer| (peer.link.better_rail(), peer.epoch));
+        if better != Some(rail) || self.trials.values().any(|trial| trial.index == index) {
+            return;
+        }
+        if let Ok(id) = shared.rail(rail).connector.resolve(shared.config.name(rail, shared.rank_at(index))) {
+            self.trials.insert(ConnId { rail, id }, Trial { index, epoch, queue: None });
+        }
+    }
+
+    /// Takes an event of a connection manager, if it is one of a trial.
+    pub(super) fn of_a_trial(&mut self, rail: u8, event: &CmEvent) -> bool {
+        let (CmEvent::Resolved { id }
+        | CmEvent::Established { id, .. }
+        | CmEvent::Rejected { id, .. }
+        | CmEvent::Unreachable { id }
+        | CmEvent::Disconnected { id }) = event
+        else {
+            return false;
+        };
+        let of = ConnId { rail, id: *id };
+        let Some(mut trial) = self.trials.remove(&of) else { return false };
+        match event {
+            CmEvent::Resolved { .. } => match self.ask(of, trial.index) {
+                Ok(queue) => {
+                    trial.queue = Some(queue);
+                    self.trials.insert(of, trial);
+                }
+                Err(_) => self.shared.rail(rail).connector.disconnect(of.id),
+            },
+            CmEvent::Rejected { private, .. } if Refusal::decode(private) == Some(Refusal::Trial) => {
+                let Trial { index, epoch, queue } = trial;
+                drop(queue);
+                // A connection that was made since is on the rail that was best then.
+                if self.shared.with_peer(index, |peer| peer.epoch == epoch) {
+                    self.handle(index, Event::FailBack(rail));
+                }
+            }
+            // Nobody accepts a trial but one who does not know what it is.
+            CmEvent::Established { .. } => self.shared.rail(rail).connector.disconnect(of.id),
+            _ => {}
+        }
+        true
+    }
+
+    fn ask(&self, of: ConnId, index: usize) -> Result<QpHandle<V>> {
+        let shared = &self.shared;
+        let rail = shared.rail(of.rail);
+        let caps = QpCaps { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
+        let queue = rail.rt.create_qp(&rail.pd, caps)?;
+        queue.qp().modify(&Modify::Init(ToInit {
+            port: shared.config.port,
+            pkey_index: 0,
+            access: AccessFlags::empty(),
+            qkey: 0,
+        }))?;
+        let incarnation = shared.with_peer(index, |peer| peer.link.incarnation());
+        let hello = shared.hello(incarnation, TRIAL, 0);
+        rail.connector.connect(of.id, queue.qp(), &shared.params(&hello.encode()))?;
+        Ok(queue)
+    }
+}
