@@ -259,7 +259,9 @@ impl<V: Verbs> Mesh<V> {
         for (nth, (op, guard)) in list.into_iter().enumerate() {
             buffers[nth] = self.carry(index, op, guard).await.map_err(|error| match error {
                 // Those before it were executed.
-                OpError::NotExecuted(_) if nth > 0 => OpError::Unknown(Lost::AtPeer(self.shared.rank_at(index))),
+                OpError::NotExecuted(_) if nth > 0 => {
+                    OpError::Unknown(Lost::AtPeer(self.shared.rank_at(index)))
+                }
                 error => error,
             })?;
         }

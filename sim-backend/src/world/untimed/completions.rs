@@ -70,11 +70,12 @@ impl World {
             return;
         }
         let alone = !due && !machine.urgent;
-        if alone && self.in_order() {
-            if let Some(event) = self.shown_first(node) {
-                self.scratch.untimed.reason = Some(event);
-                return self.touch(event, AccessKind::EnablingEdge);
-            }
+        if alone
+            && self.in_order()
+            && let Some(first) = self.shown_first(node)
+        {
+            self.scratch.untimed.reason = Some(first);
+            return self.touch(first, AccessKind::EnablingEdge);
         }
         let mut held = self.shape.hcas(node).flat_map(|hca| {
             let queues = self.state.hcas[hca.0 as usize].hw.completions.cqs.iter();
