@@ -1,4 +1,11 @@
-//! The history recorder: takes down what clients see, shows it to the oracles and measures it. There is one, for every system.
+//! The history recorder of a run: takes down what clients see, shows it to the oracles and measures it.
+//!
+//! Clients of every system write to a [`Record`], and a [`Judge`] shows the oracles what they write. There are two recorders,
+//! this one and that of explored models ([`crate::harness::Recorder`]), since what they keep beside the judge has nothing in
+//! common: a run is measured and may keep its whole history, and has one past. An execution is measured by nothing, its
+//! recorder says how each step accessed what the oracles judge by, its state is saved, restored and hashed millions of times,
+//! and its writes are carried out again without the program that made them. One type with both would have parts that every use
+//! leaves out.
 
 use crate::history::HistoryEvent;
 use crate::oracle::{Judge, Oracles};

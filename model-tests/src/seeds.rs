@@ -66,6 +66,24 @@ impl Summary {
     }
 }
 
+/// Runs `scenario` once for each seed, for tests.
+///
+/// # Panics
+///
+/// A run cannot be made, or breaks a promise.
+#[track_caller]
+pub fn assert_held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
+    let summary = run(scenario, seeds, |_, _| ControlFlow::Continue(()));
+    if let Some((seed, error)) = &summary.first_error {
+        panic!("seed {seed}: {error}");
+    }
+    if let Some(report) = &summary.first_failure {
+        let said: Vec<String> = report.violations.iter().take(5).map(ToString::to_string).collect();
+        panic!("{} of {} runs; seed {}:\n{}", summary.violated, summary.runs, report.seed, said.join("\n"));
+    }
+    summary
+}
+
 /// Runs `scenario` once for each seed, one after the other, and tells `each` about every run. It goes on until
 /// the range ends or `each` breaks.
 pub fn run(

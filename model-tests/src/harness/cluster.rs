@@ -4,6 +4,7 @@
 //! several times as long. So the meshes adopt connections that stand.
 
 use crate::by_hand::{self, Terms};
+use crate::system::Place;
 use weft_protocols::rt::{Rt, RtConfig};
 use weft_protocols::transport::{Mesh, MeshConfig, Prepared, Rank};
 use weft_sim::{Fabric, NodeId, Sim};
@@ -18,6 +19,12 @@ pub struct Member {
 }
 
 impl Member {
+    /// The node's place among so many, where a system starts on it after so many restarts.
+    pub fn place(&self, node: usize, nodes: usize, incarnation: u32) -> Place<Sim> {
+        let Member { rt, mesh } = self;
+        Place { rt: rt.clone(), mesh: mesh.clone(), node: node as u32, nodes: nodes as u32, incarnation }
+    }
+
     /// What its connections keep although nobody asks for anything, by name. Messages may be unacknowledged: models have
     /// no timer that would tell the sender.
     pub fn leftovers(&self) -> [(&'static str, u64); 2] {

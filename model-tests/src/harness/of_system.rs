@@ -229,11 +229,6 @@ async fn client_loop<M: SystemModel>(
     }
 }
 
-fn place(member: &Member, node: usize, nodes: usize, incarnation: u32) -> Place<Sim> {
-    let Member { rt, mesh } = member;
-    Place { rt: rt.clone(), mesh: mesh.clone(), node: node as u32, nodes: nodes as u32, incarnation }
-}
-
 impl<M: SystemModel> Model for OfSystem<M> {
     type State = Nodes<M>;
     type Oracles = InOrder<M>;
@@ -272,8 +267,8 @@ impl<M: SystemModel> Model for OfSystem<M> {
     }
 
     fn start(&self, configuration: usize, members: &[Member], recorder: &RecorderOf<M>) -> Nodes<M> {
-        let start = |(node, member)| {
-            let place = place(member, node, members.len(), 0);
+        let start = |(node, member): (usize, &Member)| {
+            let place = member.place(node, members.len(), 0);
             let service = self.model.start(&place, recorder);
             (place, service)
         };
@@ -296,7 +291,7 @@ impl<M: SystemModel> Model for OfSystem<M> {
     fn restart(&self, nodes: &mut Nodes<M>, node: NodeId, member: &Member, recorder: &RecorderOf<M>) {
         Of::<M>::restarted(node.0, Nanos::ZERO, recorder);
         let (all, (old, _)) = (nodes.0.len(), &nodes.0[node.index()]);
-        let place = place(member, node.index(), all, old.incarnation + 1);
+        let place = member.place(node.index(), all, old.incarnation + 1);
         let service = self.model.start(&place, recorder);
         nodes.0[node.index()] = (place, service);
         nodes.start_clients_of(&self.model, node.index(), &self.requests, recorder);

@@ -1,4 +1,7 @@
-//! What the clients of a model see, shown to its oracles as it happens.
+//! The history recorder of an explored execution: what the clients of a model see, shown to its oracles as it happens.
+//!
+//! It shares with the recorder of runs ([`crate::record`], which says why there are two) what clients write to, [`Record`], and
+//! what shows it to the oracles, [`Judge`].
 
 use crate::explore::{TraceEvent, Violation};
 use crate::history::{HistoryEvent, Stage};

@@ -1,10 +1,9 @@
 //! Shared segments under accidents, over seeds: each model keeps its promise, and the oracles notice who does not.
 
-use std::ops::{ControlFlow, Range};
 use weft_check::record::Record;
 use weft_check::run::{RunOptions, World};
 use weft_check::scenario::{FaultKind, Scenario};
-use weft_check::seeds::{self, Summary};
+use weft_check::seeds::assert_held;
 use weft_check::systems::ddss::Segments;
 use weft_check::systems::ddss::history::{Event, Value, What};
 use weft_protocols::ddss::Model;
@@ -41,19 +40,10 @@ fn scenario(model: Model) -> Scenario {
     scenario
 }
 
-fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
-    let summary = seeds::run(scenario, seeds, |_, _| ControlFlow::Continue(()));
-    assert!(summary.first_error.is_none(), "{:?}", summary.first_error);
-    if let Some(report) = &summary.first_failure {
-        panic!("seed {}: {:#?}", report.seed, report.violations.iter().take(3).collect::<Vec<_>>());
-    }
-    summary
-}
-
 #[test]
 fn every_model_keeps_its_promise_while_links_fail_and_answers_are_lost() {
     for model in Model::ALL {
-        let summary = held(&scenario(model), 0..12);
+        let summary = assert_held(&scenario(model), 0..12);
         let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
         assert!(struck(FaultKind::Cut) > 0 && struck(FaultKind::LoseCompletion) > 0, "{model}");
         assert!(summary.metrics.count("protocol", "unknown_outcomes") > 0, "{model}");
@@ -71,7 +61,7 @@ fn null_promises_nothing_and_is_seen_to_tear_where_the_others_do_not() {
             (work.bytes, work.segments) = (16_384, 1);
             work.think = weft_check::scenario::Spread::fixed(weft_verbs::Nanos::ZERO);
         });
-        held(&scenario, 0..3).metrics.count("requests", "torn")
+        assert_held(&scenario, 0..3).metrics.count("requests", "torn")
     };
     assert!(torn(Model::Null) > 0);
     for model in [Model::Version, Model::Write, Model::Strict] {

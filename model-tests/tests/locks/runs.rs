@@ -2,27 +2,14 @@
 
 use crate::scenarios::{calm, shipped, stormy};
 use std::cell::RefCell;
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use weft_check::run::{RunError, RunOptions};
 use weft_check::scenario::{Connect, FaultKind, Scenario, Share, WaitStyle};
-use weft_check::seeds::{self, Summary};
+use weft_check::seeds::assert_held;
 use weft_check::system::System;
 use weft_check::systems::locks::Locks;
 use weft_protocols::locks::Scheme;
-
-/// Runs the seeds and fails with the first violation.
-fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
-    let summary = seeds::run(scenario, seeds, |_, _| ControlFlow::Continue(()));
-    if let Some((seed, error)) = &summary.first_error {
-        panic!("seed {seed}: {error}");
-    }
-    if let Some(report) = &summary.first_failure {
-        let said: Vec<String> = report.violations.iter().take(5).map(ToString::to_string).collect();
-        panic!("{} of {} runs; seed {}:\n{}", summary.violated, summary.runs, report.seed, said.join("\n"));
-    }
-    summary
-}
 
 #[test]
 fn without_accidents_every_patient_request_is_granted() {
@@ -32,7 +19,7 @@ fn without_accidents_every_patient_request_is_granted() {
             scenario.cluster.wait = wait;
             scenario.workload.change::<Locks>(|work| work.deadline = None);
             scenario.workload.change::<Locks>(|work| work.tries = Default::default());
-            let summary = held(&scenario, 0..4);
+            let summary = assert_held(&scenario, 0..4);
             assert_eq!(summary.metrics.count("requests", "made"), 4 * 4 * 2 * 20);
             assert_eq!(
                 summary.metrics.count("requests", "granted"),
@@ -50,7 +37,7 @@ fn every_promise_is_kept_under_accidents_by_either_scheme_in_either_wake_up_styl
         for wait in [WaitStyle::Poll, WaitStyle::Notify] {
             let mut scenario = stormy(scheme);
             scenario.cluster.wait = wait;
-            let summary = held(&scenario, 0..25);
+            let summary = assert_held(&scenario, 0..25);
             assert_eq!(summary.metrics.count("requests", "unended"), 0);
             assert!(
                 summary.metrics.count("requests", "timed_out") > 0,
@@ -71,7 +58,7 @@ fn every_promise_is_kept_where_holds_are_downgraded_in_the_middle_of_accidents()
             let mut scenario = stormy(scheme);
             scenario.cluster.wait = wait;
             scenario.workload.change::<Locks>(|work| work.downgrades = Share::new(0.7).expect("a share"));
-            let summary = held(&scenario, 0..25);
+            let summary = assert_held(&scenario, 0..25);
             let (granted, downgrades) = (
                 summary.metrics.count("requests", "granted"),
                 summary.metrics.count("protocol", "downgrades"),
@@ -89,14 +76,14 @@ fn scenarios_drawn_at_random_hold() {
     for seed in 0..150 {
         for scheme in Scheme::ALL {
             let system = weft_check::systems::find(Locks::KIND).expect("it is registered");
-            held(&system.swarm(seed, None, &scheme.to_string()), seed..seed + 1);
+            assert_held(&system.swarm(seed, None, &scheme.to_string()), seed..seed + 1);
         }
     }
 }
 
 #[test]
 fn the_accidents_strike_operations_in_flight() {
-    let summary = held(&stormy(Scheme::Ncosed), 100..120);
+    let summary = assert_held(&stormy(Scheme::Ncosed), 100..120);
     let lazy: Vec<FaultKind> =
         summary.faults.values().filter(|fault| fault.struck == 0).map(|fault| fault.kind).collect();
     assert_eq!(lazy, [], "these struck nothing in flight");
@@ -108,7 +95,7 @@ fn the_accidents_strike_operations_in_flight() {
 #[test]
 fn the_shipped_scenarios_hold() {
     for name in ["lock-service-16.toml", "lock-service-16-srsl.toml", "present-day-16.toml", "quick-3.toml"] {
-        let summary = held(&shipped(name), 0..2);
+        let summary = assert_held(&shipped(name), 0..2);
         assert!(summary.runs_struck > 0, "{name}: no fault struck an operation in flight");
     }
 }
@@ -142,7 +129,7 @@ fn machines_that_connect_out_of_band_need_no_connection_manager_until_a_connecti
         assert!(!asked(&log_of(&scenario)), "{scheme}");
         let mut scenario = stormy(scheme);
         scenario.cluster.connect = Connect::Oob;
-        let summary = held(&scenario, 0..10);
+        let summary = assert_held(&scenario, 0..10);
         assert!(
             summary.metrics.count("requests", "granted") > 0
                 && summary.metrics.count("protocol", "reconnects") > 0,
@@ -156,7 +143,7 @@ fn a_machine_alone_can_lock() {
     for scheme in Scheme::ALL {
         let mut scenario = calm(scheme);
         scenario.cluster.nodes = 1;
-        held(&scenario, 0..2);
+        assert_held(&scenario, 0..2);
     }
 }
 
@@ -165,7 +152,7 @@ fn a_workload_by_duration_ends() {
     let mut scenario = calm(Scheme::Ncosed);
     scenario.workload.change::<Locks>(|work| work.requests = None);
     scenario.workload.change::<Locks>(|work| work.duration = Some("2ms".parse().expect("a time")));
-    let summary = held(&scenario, 0..1);
+    let summary = assert_held(&scenario, 0..1);
     assert!(summary.metrics.count("requests", "made") > 100, "{:?}", summary.metrics);
     assert!(summary.longest_ns >= 2_000_000);
 }

@@ -1,10 +1,9 @@
 //! The transport by itself, under accidents and restarts, over seeds.
 
-use std::ops::{ControlFlow, Range};
 use weft_check::record::Record;
 use weft_check::run::{RunOptions, World};
 use weft_check::scenario::{FaultKind, Scenario};
-use weft_check::seeds::{self, Summary};
+use weft_check::seeds::assert_held;
 use weft_check::systems::messages::Messages;
 use weft_check::systems::messages::history::{Event, Sent, What};
 
@@ -42,15 +41,6 @@ fn scenario(text: &str) -> Scenario {
     weft_check::parse(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
-    let summary = seeds::run(scenario, seeds, |_, _| ControlFlow::Continue(()));
-    assert!(summary.first_error.is_none(), "{:?}", summary.first_error);
-    if let Some(report) = &summary.first_failure {
-        panic!("seed {}: {:#?}", report.seed, report.violations.iter().take(3).collect::<Vec<_>>());
-    }
-    summary
-}
-
 #[test]
 fn every_message_arrives_once_and_in_order_while_links_fail_and_nodes_restart() {
     for pattern in ["storm", "ring", "burst"] {
@@ -58,7 +48,7 @@ fn every_message_arrives_once_and_in_order_while_links_fail_and_nodes_restart() 
         scenario.workload.change::<Messages>(|work| {
             work.pattern = toml::Value::from(pattern).try_into().expect("a pattern");
         });
-        let summary = held(&scenario, 0..12);
+        let summary = assert_held(&scenario, 0..12);
         let of = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
         assert!(of(FaultKind::Cut) > 0 && of(FaultKind::Restart) > 0, "{pattern}: {:?}", summary.faults);
         assert!(summary.metrics.count("transport", "reconnects") > 0, "{pattern}");

@@ -1,11 +1,11 @@
 //! Sockets under accidents, over seeds: every byte arrives once and in order, no stream fails, and the oracles notice what does.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use weft_check::explore::{Options, Size};
 use weft_check::record::Record;
 use weft_check::run::{RunOptions, World};
 use weft_check::scenario::{FaultKind, Scenario};
-use weft_check::seeds::{self, Summary};
+use weft_check::seeds::assert_held;
 use weft_check::systems::sdp::Sockets;
 use weft_check::systems::sdp::history::{Event, What, Why};
 use weft_sim::explore::{FaultSet, Outcome};
@@ -38,21 +38,12 @@ fn scenario() -> Scenario {
     weft_check::parse(STORMY).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
-    let summary = seeds::run(scenario, seeds, |_, _| ControlFlow::Continue(()));
-    assert!(summary.first_error.is_none(), "{:?}", summary.first_error);
-    if let Some(report) = &summary.first_failure {
-        panic!("seed {}: {:#?}", report.seed, report.violations.iter().take(3).collect::<Vec<_>>());
-    }
-    summary
-}
-
 #[test]
 fn every_byte_arrives_once_and_in_order_and_no_stream_fails_while_links_do() {
     for keep in [false, true] {
         let mut scenario = scenario();
         scenario.workload.change::<Sockets>(|work| work.keep = keep);
-        let summary = held(&scenario, 0..10);
+        let summary = assert_held(&scenario, 0..10);
         let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
         assert!(struck(FaultKind::Cut) > 0, "a fault that hits nothing tests nothing");
         assert!(summary.metrics.count("protocol", "resent") > 0, "messages were lost and sent again");
@@ -68,7 +59,7 @@ fn the_fewest_buffers_and_the_shortest_calls_deadlock_nobody() {
         (work.buffers, work.buffer_bytes, work.call) = (4, 100, 37);
         (work.bytes, work.reply, work.clients) = (3_000, 3_000, 3);
     });
-    held(&scenario, 0..5);
+    assert_held(&scenario, 0..5);
 }
 
 /// The oracles that a run violates in which one node saw something that was not.

@@ -124,6 +124,9 @@ pub trait Locker {
 
 /// A client: takes a lock in these modes, one after the other, and holds it each time until its node's next step, so
 /// that whatever should not happen meanwhile can happen.
+///
+/// It is not the client of scenarios, which holds a lock for a time: where no time passes, such a hold would either end in the
+/// step in which it began, or last until nothing else can happen. And the locks that are planted here have no lock service.
 pub async fn client<V: Verbs, L: Locker>(
     rt: Rt<V>,
     recorder: Recorder,

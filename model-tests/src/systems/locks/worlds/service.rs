@@ -5,9 +5,9 @@ use super::modes::{self, Requests};
 use crate::explore::{Size, Violation};
 use crate::harness::{Member, Model, Shape, Unseen};
 use crate::oracle::{Conduct, Leaks, Leftover};
-use weft_protocols::locks::{
-    Grant, LockClient, LockConfig, LockKey, LockService, LockStats, Mode, Scheme, Token,
-};
+use crate::system::System;
+use crate::systems::locks::{self, workload::LockWork};
+use weft_protocols::locks::{Grant, LockClient, LockKey, LockService, LockStats, Mode, Scheme, Token};
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
@@ -143,12 +143,13 @@ impl Model for Locks {
     }
 
     fn start(&self, configuration: usize, members: &[Member], recorder: &Recorder) -> State {
-        let mut config = LockConfig::new(self.scheme, self.nodes());
-        config.shared_limit = self.shared_limit.unwrap_or(config.shared_limit);
-        let start = |member: &Member| {
-            LockService::start(&member.rt, &member.mesh, config).expect("a good configuration")
+        let work = LockWork { shared_limit: self.shared_limit, ..LockWork::idle(self.scheme) };
+        let start = |(node, member): (usize, &Member)| {
+            let place = member.place(node, members.len(), 0);
+            <locks::Locks as System>::start(&place, &work, recorder).expect("a good configuration")
         };
-        let mut state = State { services: members.iter().map(start).collect(), before: Vec::new() };
+        let services = members.iter().enumerate().map(start).collect();
+        let mut state = State { services, before: Vec::new() };
         match self.warm {
             true => self.warm_up(&state.services, members),
             false => self.begin(configuration, &mut state, members, recorder),
