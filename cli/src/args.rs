@@ -152,6 +152,9 @@ pub struct BenchFabricArgs {
     /// Let the sanitizer watch, as it does in every other run
     #[arg(long)]
     pub sanitize: bool,
+    /// Let latencies vary, as they do in runs of scenarios
+    #[arg(long)]
+    pub jitter: bool,
     /// The calibration profile; it decides how many events a message takes
     #[arg(long, value_name = "NAME", default_value = Ring::PROFILE)]
     pub profile: String,

@@ -25,8 +25,8 @@ fn fabric(args: &BenchFabricArgs) -> Result<(), Failure> {
         (_, true) => Stack::Sessions,
         _ => Stack::Nodes,
     };
-    let BenchFabricArgs { nodes, messages, window, bytes, sanitize, .. } = *args;
-    let ring = Ring { nodes, messages, window, bytes, stack, sanitize, profile };
+    let BenchFabricArgs { nodes, messages, window, bytes, sanitize, jitter, .. } = *args;
+    let ring = Ring { nodes, messages, window, bytes, stack, sanitize, jitter, profile };
     let figures = ring.run().map_err(failure)?;
     match args.json {
         true => output::json(&figures),
@@ -90,7 +90,9 @@ fn ring_text(figures: &RingFigures) -> String {
         "{} messages of {bytes} bytes round {} nodes, window {window}, by {by}{}",
         count(*messages),
         count((*nodes).into()),
-        if figures.sanitize { ", sanitized" } else { "" },
+        [(figures.sanitize, ", sanitized"), (figures.jitter, ", with jitter")]
+            .map(|(is_so, words)| if is_so { words } else { "" })
+            .concat(),
     );
     let each = |what: u64| format!("{:.2}", what as f64 / *messages as f64);
     let mut table = Table::facts(&title);

@@ -157,6 +157,7 @@ mod tests {
             virtual_ns: 2_000_000_000,
             events: 1_000_000,
             packets: 200_000,
+            order_digest: "89abcdef01234567".into(),
             log_digest: "0123456789abcdef".into(),
         }
     }

@@ -4,7 +4,7 @@ use crate::metrics::Metrics;
 use crate::run::{FaultCount, Report, RunError, RunOptions, Verdict};
 use crate::scenario::{FaultKind, Scenario};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 
 /// What many runs came to. It does not depend on the order in which they are added.
@@ -25,10 +25,18 @@ pub struct Summary {
     pub metrics: Metrics,
     /// The faults of all runs, by kind.
     pub faults: BTreeMap<FaultKind, FaultCount>,
+    /// How many different orders of events there were: in how many ways packets and steps came to the nodes. Seeds of which
+    /// many have the same order test little more than one.
+    #[serde(serialize_with = "count")]
+    pub distinct_orders: BTreeSet<String>,
     /// The longest run, in virtual time.
     pub longest_ns: u64,
     /// Whether the range was left before its end because the caller asked to.
     pub stopped: bool,
+}
+
+fn count<S: serde::Serializer>(orders: &BTreeSet<String>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(orders.len() as u64)
 }
 
 impl Summary {
@@ -52,6 +60,9 @@ impl Summary {
             *self.faults.entry(fault.kind).or_insert(FaultCount::none(fault.kind)) += *fault;
         }
         self.longest_ns = self.longest_ns.max(report.virtual_ns);
+        if !self.distinct_orders.contains(&report.order_digest) {
+            self.distinct_orders.insert(report.order_digest.clone());
+        }
         if report.verdict == Verdict::Violated {
             self.violated += 1;
             if self.first_failure.as_ref().is_none_or(|first| report.seed < first.seed) {
@@ -100,4 +111,42 @@ pub fn run(
         }
     }
     summary
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clients that do the same at the same times, and draw nothing.
+    const LOCKSTEP: &str = "[cluster]\nnodes = 3\njitter = JITTER\n[workload]\nkind = \"locks\"\n\
+                            scheme = \"ncosed\"\nlocks = 1\nshared = 1.0\nrequests = 300\nthink = \"5us\"\n";
+
+    fn summary(jitter: &str, seeds: Range<u64>) -> Summary {
+        let scenario = crate::parse(&LOCKSTEP.replace("JITTER", jitter)).expect("a scenario");
+        let summary = run(&scenario, seeds, |_, _| ControlFlow::Continue(()));
+        assert!(summary.held(), "{:?}", summary.first_failure);
+        summary
+    }
+
+    #[test]
+    fn seeds_of_a_lockstep_are_few_orders_and_jitter_makes_each_one_of_its_own() {
+        let orders = |jitter: &str| summary(jitter, 0..12).distinct_orders.len();
+        assert!(orders("\"none\"") < 12, "{}", orders("\"none\""));
+        assert_eq!(orders("{}"), 12);
+    }
+
+    /// The median of what the clients of one seed waited, in nanoseconds.
+    fn median(jitter: &str) -> u64 {
+        let scenario = crate::parse(&LOCKSTEP.replace("JITTER", jitter)).expect("a scenario");
+        let report = crate::run(&scenario, 0, RunOptions::default()).expect("it runs");
+        let shared = |(name, _): &&(&str, _)| *name == "shared";
+        let times = report.metrics.latencies.iter().flat_map(|table| &table.rows).find(shared);
+        times.expect("shared requests").1.p50_ns
+    }
+
+    #[test]
+    fn jitter_leaves_the_median_where_the_profile_has_it() {
+        let (exact, varied) = (median("\"none\""), median("{}"));
+        assert!(varied.abs_diff(exact) * 50 <= exact, "{varied} for {exact}");
+    }
 }

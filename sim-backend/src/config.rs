@@ -1,5 +1,6 @@
 //! How a world is made.
 
+use crate::jitter::Jitter;
 use crate::profile::Profile;
 use thiserror::Error;
 use weft_verbs::Nanos;
@@ -27,13 +28,16 @@ pub struct Config {
     /// [`Choice`](crate::choice::Choice). A protocol that polls memory should be tried with some microseconds. Untimed
     /// worlds ignore it.
     pub visibility: Nanos,
+    /// By how much latencies vary; not at all by default. Untimed worlds ignore it.
+    pub jitter: Jitter,
     /// Whether the [sanitizer](crate::sanitizer) watches, as it does unless speed is what is measured: it changes
     /// nothing but the time that a run takes.
     pub sanitize: bool,
 }
 
 impl Config {
-    /// A world of so many nodes of one adapter of one port at one switch, in chosen order, watched, with nothing written down.
+    /// A world of so many nodes of one adapter of one port at one switch, in chosen order, with the profile's latencies to the
+    /// nanosecond, watched, with nothing written down.
     pub fn new(nodes: u32, profile: Profile) -> Config {
         Config {
             nodes,
@@ -44,6 +48,7 @@ impl Config {
             order: Order::default(),
             log: false,
             visibility: Nanos::ZERO,
+            jitter: Jitter::NONE,
             sanitize: true,
         }
     }

@@ -29,6 +29,7 @@ pub mod fault;
 mod hca;
 mod ids;
 mod in_place;
+mod jitter;
 pub mod log;
 pub mod memo;
 pub mod profile;
@@ -55,6 +56,7 @@ pub use config::{
 };
 pub use fabric::{Fabric, RunEnd};
 pub use ids::NodeId;
+pub use jitter::Jitter;
 pub use stats::{Alive, Stats};
 pub use verbs::{
     Sim, SimAh, SimChannel, SimCm, SimContext, SimCq, SimDevice, SimHost, SimMr, SimOob, SimPd, SimQp,

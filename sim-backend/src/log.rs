@@ -117,6 +117,8 @@ pub struct Log {
     line: String,
     lines: u64,
     digest: Digest,
+    /// By node: what came to it, in its order.
+    orders: Vec<Digest>,
     failed: Option<io::Error>,
 }
 
@@ -145,7 +147,17 @@ impl Log {
     fn with(sink: Sink) -> Log {
         let trace = tracing::enabled!(target: "weft::fabric", tracing::Level::DEBUG);
         let (read, digest) = (trace || !matches!(sink, Sink::Nowhere), Digest::default());
-        Log { on: true, trace, read, sink, line: String::new(), lines: 0, digest, failed: None }
+        Log {
+            on: true,
+            trace,
+            read,
+            sink,
+            line: String::new(),
+            lines: 0,
+            digest,
+            orders: Vec::new(),
+            failed: None,
+        }
     }
 
     /// Whether lines go anywhere. Ask before work that only the log needs.
@@ -226,6 +238,26 @@ impl Log {
     /// is likely, not certain.
     pub fn digest(&self) -> u64 {
         self.digest.value()
+    }
+
+    /// Something came to a node that its further course can depend on: a packet of a queue pair, say.
+    #[inline]
+    pub(crate) fn came(&mut self, node: NodeId, what: u64) {
+        if self.on {
+            let node = node.index();
+            if node >= self.orders.len() {
+                self.orders.resize_with(node + 1, Digest::default);
+            }
+            self.orders[node].mix(what);
+        }
+    }
+
+    /// A digest of the orders in which packets and steps came to each node so far. It is the same for two runs that differ
+    /// in times alone, in values, or in which of two events at different nodes was earlier where neither led to the other.
+    pub fn order(&self) -> u64 {
+        let mut all = Digest::default();
+        self.orders.iter().for_each(|of| all.mix(of.value()));
+        all.value()
     }
 
     /// Takes the lines kept in memory; empty for other logs.

@@ -227,10 +227,12 @@ impl Sum {
             None => ("system", self.system),
         };
         let struck = format!("in {} of {} runs", count(self.summary.runs_struck), count(self.runs()));
+        let orders = count(self.summary.distinct_orders.len() as u64);
         table
             .row([what.into(), name.into()])
             .row(["nodes, profile".into(), format!("{}, {}", self.nodes, self.profile)])
             .row(["seeds".into(), format!("{} to {}", self.first_seed, self.end_seed - 1)])
+            .row(["different orders of events".into(), orders])
             .row(["a fault struck an operation in flight".into(), struck])
             .row(["longest run in virtual time".into(), Nanos(self.summary.longest_ns).to_string()])
             .row(["packets".into(), count(self.packets)])

@@ -8,9 +8,9 @@ use serde::Serialize;
 use std::any::Any;
 use std::cell::Cell;
 use std::rc::Rc;
-use weft_sim::choice::First;
+use weft_sim::choice::{Choice, First, Seeded};
 use weft_sim::profile::Profile;
-use weft_sim::{Config, Fabric, NodeId, Order, Stats};
+use weft_sim::{Config, Fabric, Jitter, NodeId, Order, Stats};
 use weft_verbs::Nanos;
 
 /// What passes the messages on.
@@ -40,6 +40,8 @@ pub struct Ring {
     pub stack: Stack,
     /// Whether the sanitizer watches, as it does in every other run.
     pub sanitize: bool,
+    /// Whether latencies vary as they do in runs of scenarios.
+    pub jitter: bool,
     /// What everything costs in virtual time. It decides how many events a message takes.
     pub profile: Profile,
 }
@@ -57,6 +59,8 @@ pub struct RingFigures {
     pub stack: Stack,
     /// Whether the sanitizer watched.
     pub sanitize: bool,
+    /// Whether latencies varied.
+    pub jitter: bool,
     /// The calibration profile.
     pub profile: String,
     /// Messages that arrived; a few more than asked for, because those on their way arrive.
@@ -123,6 +127,7 @@ impl Ring {
             bytes: 32,
             stack: Stack::Nodes,
             sanitize: false,
+            jitter: false,
             profile,
         }
     }
@@ -164,7 +169,12 @@ impl Ring {
         let mut config = Config::new(self.nodes, self.profile.clone());
         config.order = Order::Fifo;
         config.sanitize = self.sanitize;
-        let fabric = Fabric::new(config, Box::new(First)).map_err(BenchError::cluster)?;
+        let choice: Box<dyn Choice> = match self.jitter {
+            true => Box::new(Seeded::new(0)),
+            false => Box::new(First),
+        };
+        config.jitter = if self.jitter { Jitter::USUAL } else { Jitter::NONE };
+        let fabric = Fabric::new(config, choice).map_err(BenchError::cluster)?;
         for node in 0..self.nodes {
             drop(fabric.devices(NodeId(node)));
         }
@@ -211,6 +221,7 @@ impl Ring {
             bytes: self.bytes,
             stack: self.stack,
             sanitize: self.sanitize,
+            jitter: self.jitter,
             profile: self.profile.name.clone(),
             messages,
             messages_per_second: rate(messages, took.wall),

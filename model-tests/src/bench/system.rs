@@ -102,7 +102,7 @@ impl SystemBench {
     fn scenario<S: System>(&self, variant: &str) -> Scenario {
         let SystemBench { nodes, requests, ref profile } = *self;
         let each = requests.div_ceil(u64::from(nodes)) as u32;
-        let cluster = Cluster { profile: profile.clone(), ..Cluster::of(nodes) };
+        let cluster = Cluster { profile: profile.clone(), ..Cluster::exact(nodes) };
         Scenario {
             title: String::new(),
             cluster,

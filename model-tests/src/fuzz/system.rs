@@ -3,7 +3,7 @@
 
 use crate::fields::Dice;
 use crate::run::{RunOptions, World};
-use crate::scenario::{Workload, some_nodes, swarm};
+use crate::scenario::{Jitter, Workload, some_nodes, swarm};
 use crate::system::System;
 use weft_sim::choice::{Bytes, Choice};
 
@@ -18,6 +18,8 @@ pub fn system<S: System>(data: &[u8]) {
     let mut dice = Dice(&mut shape);
     let nodes = some_nodes(&mut dice).max(S::LEAST_NODES);
     let mut scenario = swarm::<S>(&mut dice, nodes, variant);
+    // A delay for each packet and step would use the bytes up that answer for orders and faults.
+    scenario.cluster.jitter = Jitter::NONE;
     let requests = 1 + shape.pick("requests", MOST_REQUESTS) as u32;
     if let Some(work) = scenario.workload.get::<S>() {
         scenario.workload = Workload::of::<S>(S::limited(work.clone(), requests));

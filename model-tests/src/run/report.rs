@@ -40,6 +40,9 @@ pub struct Report {
     pub events: u64,
     /// How many packets the fabric carried.
     pub packets: u64,
+    /// A digest of the order in which packets and steps came to each node: runs that differ in times alone have the same.
+    /// Sixteen hexadecimal digits.
+    pub order_digest: String,
     /// A digest of the event log: two runs that are the same to the byte have the same. Sixteen hexadecimal
     /// digits.
     pub log_digest: String,

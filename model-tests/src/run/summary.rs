@@ -43,6 +43,7 @@ impl<S: System> World<S> {
             virtual_ns: self.fabric.now().0,
             events: stats.events,
             packets: stats.packets,
+            order_digest: format!("{:016x}", self.fabric.log(|log| log.order())),
             log_digest: format!("{:016x}", self.fabric.log(|log| log.digest())),
         }
     }

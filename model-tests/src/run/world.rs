@@ -174,8 +174,8 @@ fn config(scenario: &Scenario, profile: &Profile) -> Config {
     let topology = match scenario.cluster.topology {
         scenario::Topology::Switch => Topology::Switch,
     };
-    let devices = scenario.cluster.rails;
-    Config { devices, topology, ..Config::new(scenario.cluster.nodes, profile.clone()) }
+    let (devices, jitter) = (scenario.cluster.rails, scenario.cluster.jitter.of_fabric());
+    Config { devices, topology, jitter, ..Config::new(scenario.cluster.nodes, profile.clone()) }
 }
 
 /// The transport's settings for one node of a scenario, on either backend. `names` are those of all nodes in the

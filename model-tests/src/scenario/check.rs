@@ -38,7 +38,8 @@ fn cluster(cluster: &Cluster) -> Rule {
     if !known.contains(&cluster.profile.as_str()) {
         return broken(at("profile"), format!("no such profile; there are {}", quoted(&known)));
     }
-    count(at("rails"), cluster.rails.into(), MOST_RAILS, "give the number of adapters of a machine")
+    count(at("rails"), cluster.rails.into(), MOST_RAILS, "give the number of adapters of a machine")?;
+    cluster.jitter.check()
 }
 
 fn transport(transport: &Transport) -> Rule {

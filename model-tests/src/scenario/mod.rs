@@ -6,6 +6,7 @@
 
 mod check;
 mod error;
+mod jitter;
 mod locate;
 mod overrides;
 mod schema;
@@ -15,6 +16,7 @@ mod workload;
 
 pub use crate::fields::{Rate, Share, Span, Spread};
 pub use error::{Place, ScenarioError};
+pub use jitter::Jitter;
 pub use overrides::Override;
 pub use schema::{
     Cluster, Connect, FAULT_KINDS, FaultSpec, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle,

@@ -1,5 +1,6 @@
 //! What a scenario file may say: every field with its unit, its default and where the default comes from.
 
+use super::jitter::Jitter;
 use super::workload::Workload;
 use crate::fields::{Rate, Share, Span, Spread};
 use serde::de::{Error, IgnoredAny};
@@ -74,6 +75,11 @@ pub struct Cluster {
     /// Default: 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub rails: u8,
+    /// By how much latencies vary, drawn by the seed: `"none"`, or `{ share = 0.1, spikes = 0.002, spike = "5us" }`, which is
+    /// the default and an estimate of what machines do ([`weft_sim::Jitter::USUAL`]). Packets of one queue pair and
+    /// completions of one queue stay in order, and the median is the profile's. Real devices have their own.
+    #[serde(default, skip_serializing_if = "Jitter::is_usual")]
+    pub jitter: Jitter,
 }
 
 fn one() -> u8 {
@@ -87,8 +93,13 @@ fn is_one(rails: &u8) -> bool {
 impl Cluster {
     /// So many machines, with the default of everything else.
     pub fn of(nodes: u32) -> Cluster {
-        let (wait, topology, connect) = Default::default();
-        Cluster { nodes, profile: present_day(), wait, topology, connect, rails: one() }
+        let (wait, topology, connect, jitter) = Default::default();
+        Cluster { nodes, profile: present_day(), wait, topology, connect, rails: one(), jitter }
+    }
+
+    /// The same with every latency as the profile has it: for what measures.
+    pub fn exact(nodes: u32) -> Cluster {
+        Cluster { jitter: Jitter::NONE, ..Cluster::of(nodes) }
     }
 }
 

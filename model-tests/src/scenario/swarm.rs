@@ -5,6 +5,7 @@
 //! two, buffers so few that every message waits for a credit.
 
 use super::Workload;
+use super::jitter::Jitter;
 use super::schema::*;
 use crate::fields::{Dice, Rate, Share, Span, Spread};
 use crate::system::System;
@@ -72,6 +73,7 @@ fn cluster(dice: &mut Dice<'_>, nodes: u32) -> Cluster {
         topology: Topology::Switch,
         connect: Connect::Cm,
         rails: 1,
+        jitter: Jitter::default(),
     }
 }
 

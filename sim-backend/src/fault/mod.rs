@@ -58,7 +58,7 @@ pub enum Verdict {
 }
 
 /// What a packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PacketClass {
     /// A requester's packet.
     Request,

@@ -162,6 +162,7 @@ impl World {
 
     pub(super) fn arrive_cm(&mut self, to: Address, message: Message) {
         let port = self.shape.port(to.hca, to.port);
+        self.log.came(self.shape.node(to.hca), u64::from(message.from.hca.0) << 32 | 1);
         let link = message.from == to || self.state.ports[port.0 as usize].up;
         if link && !self.state.hcas[to.hca.0 as usize].gone {
             self.manager(to.hca, |manager, now, around| manager.on_message(now, to, message, around));

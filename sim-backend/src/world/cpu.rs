@@ -2,8 +2,10 @@
 
 use super::World;
 use super::events::{Event, Happened};
+use super::timed::jitter::at_pace;
 use crate::NodeId;
 use crate::hca::News;
+use crate::jitter::EXACT;
 use crate::log::Kind;
 use crate::log::entry::Stepped;
 use weft_verbs::{Nanos, Park, Wait, Work};
@@ -38,6 +40,8 @@ pub(crate) struct Machine {
     pub urgent: bool,
     /// How long its work takes, in percent of what the profile says.
     pub percent: u32,
+    /// How long the work of its present step takes beside that, in parts of [`EXACT`].
+    pub pace: u32,
     pub crashed: bool,
 }
 
@@ -51,6 +55,7 @@ impl Default for Machine {
             style: Wait::Poll,
             urgent: false,
             percent: 100,
+            pace: EXACT,
             crashed: false,
         }
     }
@@ -73,7 +78,7 @@ impl World {
         let machine = &mut self.state.machines[node.index()];
         let ns =
             if machine.percent == 100 { ns } else { ns.saturating_mul(u64::from(machine.percent)) / 100 };
-        machine.clock = machine.clock.max(now) + Nanos(ns);
+        machine.clock = machine.clock.max(now) + Nanos(at_pace(machine.pace, ns));
         machine.clock
     }
 
@@ -143,8 +148,8 @@ impl World {
         if wanted || news.urgent {
             machine.urgent |= urgent;
             let woken = machine.step_at == Nanos::MAX;
-            let at = self.state.now + self.notice(style);
-            self.step_by(node, at);
+            let notice = self.notice(style);
+            self.step_by(node, self.state.now + notice);
             self.touch_news(node, news, woken);
         } else {
             self.touch_news(node, news, false);
@@ -152,11 +157,12 @@ impl World {
     }
 
     /// How long a waiting processor takes to notice.
-    fn notice(&self, style: Wait) -> Nanos {
-        Nanos(match style {
+    fn notice(&mut self, style: Wait) -> Nanos {
+        let usual = Nanos(match style {
             Wait::Poll => self.profile.cpu.poll_detect_ns,
             Wait::Notify => self.profile.cpu.interrupt_ns,
-        })
+        });
+        self.vary(usual, usual)
     }
 
     pub(super) fn begin_step(&mut self, node: NodeId) -> Happened {
@@ -170,11 +176,13 @@ impl World {
         machine.clock = machine.clock.max(now);
         machine.activity = Activity::Running;
         machine.urgent = false;
+        self.vary_step(node);
         self.state.stats.steps += 1;
         if let Some(sanitizer) = self.state.access.sanitizer() {
             sanitizer.task(node, 0);
         }
         self.log.entry(now, node, Kind::Step, &Stepped);
+        self.log.came(node, 3);
         Happened::Step(node)
     }
 

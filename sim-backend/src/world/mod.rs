@@ -29,6 +29,7 @@ use crate::config::Config;
 use crate::explore::AccessKind;
 use crate::fault::Faults;
 use crate::hca::{Buffers, Hardware, Hca, HcaId, Io, Key, Limits, Packets, Qp, Shape, Slab};
+use crate::jitter::Jitter;
 use crate::log::Log;
 use crate::memo::Recorder;
 use crate::profile::Profile;
@@ -87,6 +88,8 @@ pub(crate) struct World {
     costs: Costs,
     /// By how much at most the processor sees later what an adapter wrote.
     visibility: Nanos,
+    /// By how much latencies vary.
+    jitter: Jitter,
     pub shape: Shape,
     /// What the driver keeps beside the state.
     scratch: Scratch,
@@ -119,9 +122,9 @@ impl World {
         let limits = Limits { ports: config.ports, ..Limits::of(&config.profile) };
         let driver = Driver::new(config);
         // Where there is no time, an adapter has a request at once, and a processor sees at once what an adapter wrote.
-        let (fetch, visibility) = match driver.is_untimed() {
-            true => (Nanos::ZERO, Nanos::ZERO),
-            false => (Nanos(config.profile.adapter.tx_ns), config.visibility),
+        let (fetch, visibility, jitter) = match driver.is_untimed() {
+            true => (Nanos::ZERO, Nanos::ZERO, Jitter::NONE),
+            false => (Nanos(config.profile.adapter.tx_ns), config.visibility, config.jitter),
         };
         let shape = Shape { devices: config.devices, ports: config.ports };
         let ids = || (0..config.nodes).flat_map(|n| shape.hcas(NodeId(n)));
@@ -158,6 +161,7 @@ impl World {
             device_model: format!("simulated adapter, profile {}", config.profile.name),
             costs: Costs::of(&config.profile),
             visibility,
+            jitter,
             shape,
             scratch: Scratch::default(),
             parts: Vec::new(),

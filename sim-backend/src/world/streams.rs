@@ -4,7 +4,7 @@ use super::World;
 use super::events::Event;
 use crate::NodeId;
 use crate::fault::{Op, PacketClass, PacketInfo, Verdict};
-use crate::hca::News;
+use crate::hca::{News, PortId};
 use crate::log::Kind;
 use crate::profile::Profile;
 use crate::streams::{Actions, EndId, Ready, Segment, Settings, Streams};
@@ -155,6 +155,7 @@ impl World {
         if segment.from_node == segment.at_node {
             return ready;
         }
+        let latency = costs.way + on_cable + costs.rx;
         let first = |node: NodeId| self.shape.at_cable(node, 1).0 as usize;
         let (source, target) = (first(segment.from_node), first(segment.at_node));
         let port = &mut self.state.ports[source];
@@ -163,7 +164,8 @@ impl World {
         let port = &mut self.state.ports[target];
         let begin = (begin + costs.way).max(port.takes);
         port.takes = begin + on_cable.max(costs.rx_gap);
-        begin + on_cable + costs.rx
+        let arrival = self.vary(begin + on_cable + costs.rx, latency);
+        self.in_turn(PortId(source as u32), PacketClass::Stream, arrival)
     }
 
     fn fly(&mut self, segment: Segment, at: Nanos) {
@@ -181,6 +183,7 @@ impl World {
 
     fn arrive_segment(&mut self, segment: Segment) {
         let (node, now) = (segment.at_node, self.state.now);
+        self.log.came(node, u64::from(segment.from_node.0) << 32 | 2);
         let port = self.shape.at_cable(node, 1).0 as usize;
         let link = segment.from_node == node || self.state.ports[port].up;
         if link && !self.machine(node).crashed {

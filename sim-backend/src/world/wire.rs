@@ -196,6 +196,8 @@ impl World {
     fn arrive(&mut self, id: u32) {
         let packet = self.state.packets.get(id);
         let to = packet.to.hca;
+        self.log
+            .came(self.shape.node(to), u64::from(packet.from.hca.0) << 32 | u64::from(packet.from.qp.0) << 8);
         let route = packet.route;
         let link = route.from == route.to || self.state.ports[route.to.0 as usize].up;
         let hca = &self.state.hcas[to.0 as usize];

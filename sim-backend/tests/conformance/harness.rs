@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use weft_sim::choice::Seeded;
 use weft_sim::fault::{self, Op, Rule, RuleId, Verdict};
 use weft_sim::profile::Profile;
-use weft_sim::{Config, Fabric, NodeId, RunEnd, Sim, sanitizer};
+use weft_sim::{Config, Fabric, Jitter, NodeId, RunEnd, Sim, sanitizer};
 use weft_verbs::conformance::{Act, Fault, FaultId, Harness, HarnessCaps, Machine, PacketClass, Timing};
 use weft_verbs::{Caps, Nanos, Node, PinnedMemory};
 
@@ -22,6 +22,7 @@ pub struct SimHarness {
     dead: bool,
     /// Added to every seed: other orders of simultaneous events, other timers.
     shift: u64,
+    jitter: Jitter,
     /// Rules of the sanitizer that were broken in earlier worlds.
     broken: Vec<sanitizer::Rule>,
 }
@@ -40,7 +41,7 @@ impl SimHarness {
     pub fn new(profile: &str, round_trip: Nanos, seeds: u64) -> SimHarness {
         let profile = Profile::builtin(profile).expect("a built-in profile");
         let timing = Timing { round_trip, timeout: Nanos::from_secs(20), seeds };
-        let fabric = world(&profile, 1, 0).expect("a world of one node");
+        let fabric = world(&profile, 1, 0, Jitter::NONE).expect("a world of one node");
         SimHarness {
             profile,
             timing,
@@ -50,6 +51,7 @@ impl SimHarness {
             denied: HarnessCaps::empty(),
             dead: false,
             shift: 0,
+            jitter: Jitter::NONE,
             broken: Vec::new(),
         }
     }
@@ -57,6 +59,11 @@ impl SimHarness {
     /// The same with other answers to everything that is left open.
     pub fn shifted(self, shift: u64) -> SimHarness {
         SimHarness { shift, ..self }
+    }
+
+    /// The same with latencies that vary.
+    pub fn with(self, jitter: Jitter) -> SimHarness {
+        SimHarness { jitter, ..self }
     }
 
     /// The same without some capabilities.
@@ -89,8 +96,8 @@ impl SimHarness {
 /// Ports of each of a node's two adapters.
 const PORTS: u8 = 2;
 
-fn world(profile: &Profile, nodes: u32, seed: u64) -> Result<Fabric, String> {
-    let config = Config { devices: 2, ports: PORTS, ..Config::new(nodes, profile.clone()) };
+fn world(profile: &Profile, nodes: u32, seed: u64, jitter: Jitter) -> Result<Fabric, String> {
+    let config = Config { devices: 2, ports: PORTS, jitter, ..Config::new(nodes, profile.clone()) };
     Fabric::new(config, Box::new(Seeded::new(seed))).map_err(|e| e.to_string())
 }
 
@@ -125,7 +132,7 @@ impl Harness for SimHarness {
 
     fn start(&mut self, nodes: usize, seed: u64) -> Result<Vec<Machine<Sim>>, String> {
         self.broken.append(&mut self.broken_now());
-        self.fabric = world(&self.profile, nodes as u32, seed.wrapping_add(self.shift))?;
+        self.fabric = world(&self.profile, nodes as u32, seed.wrapping_add(self.shift), self.jitter)?;
         self.skipped = Nanos::ZERO;
         self.faults.clear();
         if self.dead {

@@ -4,6 +4,7 @@
 mod harness;
 
 use harness::SimHarness;
+use weft_sim::Jitter;
 use weft_sim::sanitizer::Rule;
 use weft_verbs::Nanos;
 use weft_verbs::conformance::{self, CAUSES, Cause, HarnessCaps, Verdict};
@@ -89,6 +90,18 @@ fn the_suite_holds_with_the_costs_of_2007_as_well() {
     println!("{report}");
     let broken: Vec<_> = report.rows.iter().filter(|row| judge(&row.verdict).is_err()).collect();
     assert!(broken.is_empty(), "{} cases failed:\n{report}", broken.len());
+}
+
+/// Latencies that vary break no rule of the specification.
+#[test]
+fn the_suite_holds_where_latencies_vary() {
+    let wild = Jitter { share_ppm: 500_000, spikes_ppm: 100_000, spike: Nanos::from_micros(5) };
+    for (jitter, round_trip) in [(Jitter::USUAL, 20), (wild, 100)] {
+        let harness = SimHarness::new("present-day", Nanos::from_micros(round_trip), 10);
+        let report = conformance::run(&mut harness.with(jitter), |_| true, &mut |_| {});
+        let broken: Vec<_> = report.rows.iter().filter(|row| judge(&row.verdict).is_err()).collect();
+        assert!(broken.is_empty(), "{jitter:?}: {broken:?}");
+    }
 }
 
 /// What a run leaves open (orders of simultaneous events, each connection's timer) must not matter to any case.

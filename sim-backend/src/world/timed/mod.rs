@@ -1,5 +1,6 @@
 //! The timed driver: one event queue in nanoseconds of virtual time.
 
+pub(super) mod jitter;
 mod wire;
 
 use super::World;
@@ -8,6 +9,7 @@ use crate::choice::EventId;
 use crate::hca::{HcaId, Key, Qp};
 use crate::in_place::clone_in_place;
 use crate::wheel::Wheel;
+use jitter::InTurn;
 use weft_verbs::Nanos;
 pub(crate) use wire::Costs;
 
@@ -21,9 +23,11 @@ pub(crate) struct Timed {
     is_chosen: bool,
     /// How many regions were registered.
     regions: u32,
+    /// What keeps its order although latencies vary.
+    in_turn: InTurn,
 }
 
-clone_in_place! { Timed { events, ready, is_chosen, regions } }
+clone_in_place! { Timed { events, ready, is_chosen, regions, in_turn } }
 
 /// Room for the identities of events that could happen now.
 #[derive(Debug, Default)]
@@ -33,7 +37,7 @@ pub(crate) struct Room {
 
 impl Timed {
     pub fn new(is_chosen: bool) -> Timed {
-        Timed { events: Wheel::new(), ready: Vec::new(), is_chosen, regions: 0 }
+        Timed { events: Wheel::new(), ready: Vec::new(), is_chosen, regions: 0, in_turn: InTurn::default() }
     }
 
     /// The next region's number.

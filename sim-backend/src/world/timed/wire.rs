@@ -116,7 +116,11 @@ impl World {
     /// Lets a packet arrive: in its flow's order, or by itself if it belongs to none.
     #[inline]
     fn queue(&mut self, id: u32, flow: Option<Key>, arrival: Nanos) {
-        let Some(flow) = flow else { return self.out_of_order(Cargo::Packet(id), arrival) };
+        let Some(flow) = flow else {
+            let from = self.state.packets.get(id).route.from;
+            let arrival = self.in_turn(from, PacketClass::Datagram, arrival);
+            return self.out_of_order(Cargo::Packet(id), arrival);
+        };
         let Some(open) = self.state.flows.get_mut(flow) else { return self.discard(id) };
         let arrival = arrival.max(open.last);
         open.last = arrival;
@@ -153,14 +157,14 @@ impl World {
             // Through the adapter and back, and over no link.
             let begin = ready.max(port.loops);
             port.loops = begin + costs.tx_gap.max(dma);
-            return begin + effect;
+            return self.vary(begin + effect, effect);
         }
         let begin = ready.max(port.sends);
         port.sends = begin + on_cable.max(costs.tx_gap).max(dma);
         let Some(port) = self.state.ports.get_mut(target) else { return begin };
         let begin = (begin + costs.way).max(port.takes);
         port.takes = begin + on_cable.max(costs.rx_gap).max(dma);
-        begin + on_cable + effect
+        self.vary(begin + on_cable + effect, costs.way + on_cable + effect)
     }
 
     /// What faults do to a packet. A loopback packet crosses no link, so only rules can name it.
@@ -214,9 +218,9 @@ impl World {
             Verdict::Delay(late) => late,
             _ => Nanos::ZERO,
         };
-        let costs = self.costs;
-        let at =
-            self.local_time(sender) + costs.cm + costs.way + costs.on_cable(cm::WIRE_BYTES as u32) + late;
+        let latency = self.costs.cm + self.costs.way + self.costs.on_cable(cm::WIRE_BYTES as u32);
+        let at = self.vary(self.local_time(sender) + latency, latency);
+        let at = self.in_turn(shape.port(from.hca, from.port), PacketClass::Cm, at) + late;
         let copies = if verdict == Verdict::Duplicate { 2 } else { 1 };
         for _ in 0..copies {
             let message = Box::new(message.clone());
