@@ -2,6 +2,7 @@
 
 use crate::cm::{HwCm, Manager};
 use crate::completion::{CqHandle, HwChannel, HwCq};
+use crate::disk::HwDisk;
 use crate::convert::{async_event, bits_per_second, link_layer_of, mtu_of, port_state_of};
 use crate::ffi::{self, DeviceLimits, SendBatch};
 use crate::host::HwHost;
@@ -388,6 +389,10 @@ impl Context<Hw> for HwContext {
 
     fn out_of_band(&self) -> Result<HwOob> {
         Ok(HwOob::new(self))
+    }
+
+    fn disk(&self) -> Result<HwDisk> {
+        Err(VerbsError::Unsupported(Caps::DISK))
     }
 
     fn host(&self) -> HwHost {

@@ -41,6 +41,8 @@ mod backend {
         type Oob = HwOob;
         type StreamListener = HwListener;
         type Stream = HwStream;
+        type Disk = HwDisk;
+        type DiskRequest = HwDisk;
         type Host = HwHost;
     }
 }
@@ -58,6 +60,7 @@ with_ibverbs! {
     mod completion;
     mod convert;
     mod device;
+    mod disk;
     mod driver;
     mod ffi;
     mod host;
@@ -74,6 +77,7 @@ with_ibverbs! {
     pub use completion::HwCq;
     pub use device::HwContext;
     pub use device::HwDevice;
+    pub use disk::HwDisk;
     pub use driver::Driver;
     pub use driver::Ended;
     pub use host::HwHost;

@@ -218,6 +218,12 @@ impl Fabric {
         self.world.borrow().state.faults.records().to_vec()
     }
 
+    /// Breaks or mends a node's disk: while it is broken, every transfer and sync ends in an error (EIO). Ignored for a node
+    /// that is not there.
+    pub fn break_disk(&self, node: NodeId, broken: bool) {
+        self.world.borrow_mut().break_disk(node, broken);
+    }
+
     /// Heals everything, cancels what is planned and takes the rules out. Crashed nodes stay so.
     pub fn stop_faults(&self) {
         self.world.borrow_mut().stop_faults();

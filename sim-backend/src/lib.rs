@@ -23,6 +23,7 @@ mod access;
 pub mod choice;
 mod cm;
 mod config;
+mod disk;
 pub mod explore;
 mod fabric;
 pub mod fault;
@@ -59,6 +60,6 @@ pub use ids::NodeId;
 pub use jitter::Jitter;
 pub use stats::{Alive, Stats};
 pub use verbs::{
-    Sim, SimAh, SimChannel, SimCm, SimContext, SimCq, SimDevice, SimHost, SimMr, SimOob, SimPd, SimQp,
-    SimSrq, SimStream, SimStreamListener,
+    Sim, SimAh, SimChannel, SimCm, SimContext, SimCq, SimDevice, SimDisk, SimDiskRequest, SimHost, SimMr,
+    SimOob, SimPd, SimQp, SimSrq, SimStream, SimStreamListener,
 };

@@ -61,6 +61,8 @@ pub enum Kind {
     Cm,
     /// A byte stream beside the fabric did something.
     Stream,
+    /// A disk did something.
+    Disk,
     /// An object was made or destroyed.
     Object,
     /// A fault struck or ended.
@@ -91,6 +93,7 @@ impl Kind {
             Kind::Async => "async",
             Kind::Cm => "cm",
             Kind::Stream => "stream",
+            Kind::Disk => "disk",
             Kind::Object => "object",
             Kind::Fault => "fault",
             Kind::Note => "note",

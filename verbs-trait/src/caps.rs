@@ -31,6 +31,8 @@ bitflags::bitflags! {
         const MULTI_PORT = 1 << 9;
         /// Asynchronous events about a queue pair's failure and its first message. Software devices lack them.
         const QP_EVENTS = 1 << 10;
+        /// A disk of the machine, with named objects.
+        const DISK = 1 << 11;
     }
 }
 

@@ -31,6 +31,8 @@ pub trait Context<V: Verbs>: Clone + 'static {
     fn connection_manager(&self) -> Result<V::Cm>;
     /// Byte streams between machines, beside the fabric.
     fn out_of_band(&self) -> Result<V::Oob>;
+    /// The disk of the machine.
+    fn disk(&self) -> Result<V::Disk>;
     /// What the machine offers to the node that runs on it.
     fn host(&self) -> V::Host;
 }

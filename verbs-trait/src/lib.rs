@@ -48,6 +48,7 @@ mod cm;
 pub mod conformance;
 mod cq;
 mod device;
+mod disk;
 mod error;
 mod memory;
 mod node;
@@ -60,6 +61,7 @@ pub use caps::*;
 pub use cm::*;
 pub use cq::*;
 pub use device::*;
+pub use disk::*;
 pub use error::*;
 pub use memory::*;
 pub use node::*;
@@ -99,6 +101,10 @@ pub trait Verbs: Sized + 'static {
     type StreamListener: StreamListener<Self>;
     /// A byte stream.
     type Stream: Stream;
+    /// The machine's disk.
+    type Disk: Disk<Self>;
+    /// A call of the disk that is under way.
+    type DiskRequest: DiskRequest<Self>;
     /// The machine under a node.
     type Host: Host + Clone + 'static;
 }

@@ -20,7 +20,7 @@ pub enum Park {
     /// arming, so that a completion can fall into the gap as it can on a real machine. Code that arms and
     /// forgets to poll afterwards loses that completion, and the explorer finds it.
     Again,
-    /// A completion, an event, a connection's progress, a stream's readiness, or the deadline.
+    /// A completion, an event, a connection's progress, a stream's readiness, the end of a disk's call, or the deadline.
     Until {
         /// How the node learns of completions.
         style: Wait,

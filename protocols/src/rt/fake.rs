@@ -91,6 +91,8 @@ impl Verbs for V {
     type Oob = Fake;
     type StreamListener = Fake;
     type Stream = Fake;
+    type Disk = Fake;
+    type DiskRequest = Fake;
     type Host = Fake;
 }
 
@@ -151,6 +153,9 @@ impl Context<V> for Fake {
     }
     fn out_of_band(&self) -> Result<Fake> {
         Ok(self.clone())
+    }
+    fn disk(&self) -> Result<Fake> {
+        Err(VerbsError::Unsupported(Caps::DISK))
     }
     fn host(&self) -> Fake {
         self.clone()
@@ -349,6 +354,18 @@ impl Stream for Fake {
         Poll::Pending
     }
     fn poll_shutdown(&mut self, _cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+impl Disk<V> for Fake {
+    fn begin(&self, _call: DiskCall<V>) -> Fake {
+        self.clone()
+    }
+}
+
+impl DiskRequest<V> for Fake {
+    fn poll_end(&mut self, _cx: &mut TaskContext<'_>) -> Poll<DiskEnd<V>> {
         Poll::Pending
     }
 }

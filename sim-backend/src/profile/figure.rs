@@ -83,6 +83,11 @@ impl Reader {
         }
     }
 
+    /// Whether the file has a group.
+    pub(super) fn has(&self, group: &str) -> bool {
+        self.rest.contains_key(group)
+    }
+
     /// A figure of a group.
     pub(super) fn figure(&mut self, known: &Known) -> Result<u64, ProfileError> {
         let name = format!("{}.{}", known.group, known.field);

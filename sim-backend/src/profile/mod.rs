@@ -171,8 +171,29 @@ figures! {
     }
 }
 
+figures! {
+    /// A machine's disk; what a call costs is in `disk/mod.rs`. A profile need not have it: then its machines have no disk.
+    Disk in "disk" {
+        /// An access to the medium, before its first byte.
+        access_ns: "ns" in 0..=SECOND,
+        /// What the medium reads or writes.
+        bytes_per_second: "byte/s" in 1_000..=1_000_000_000_000,
+        /// Making durable what the medium has: the end of the last write, the drive's flush, the answer.
+        sync_ns: "ns" in 0..=SECOND,
+        /// Calls that it works at, at a time.
+        depth: "count" in 1..=65_536,
+        /// What is written and not on the medium yet, at most; objects that fit into it are read from it.
+        cache_bytes: "byte" in 0..=I64_MAX,
+        /// Between the cache and memory.
+        cache_ns_per_kib: "ns/KiB" in 0..=SECOND,
+        /// How much it holds.
+        capacity_bytes: "byte" in 0..=I64_MAX,
+    }
+}
+
 /// The groups, as tables of the file.
-const GROUPS: [&str; 5] = [Cpu::GROUP, Adapter::GROUP, Link::GROUP, Switch::GROUP, Transport::GROUP];
+const GROUPS: [&str; 6] =
+    [Cpu::GROUP, Adapter::GROUP, Link::GROUP, Switch::GROUP, Transport::GROUP, Disk::GROUP];
 
 const SECOND: u64 = 1_000_000_000;
 const I64_MAX: u64 = i64::MAX as u64;
@@ -194,6 +215,8 @@ pub struct Profile {
     pub switch: Switch,
     /// Defaults of connections.
     pub transport: Transport,
+    /// The disk, if machines have one.
+    pub disk: Option<Disk>,
     figures: Vec<Figure>,
 }
 
@@ -238,6 +261,7 @@ impl Profile {
             link: Link::read(&mut reader)?,
             switch: Switch::read(&mut reader)?,
             transport: Transport::read(&mut reader)?,
+            disk: if reader.has(Disk::GROUP) { Some(Disk::read(&mut reader)?) } else { None },
             figures: reader.finish()?,
         };
         if Mtu::from_bytes(profile.transport.mtu as u32).is_none() {
@@ -265,6 +289,7 @@ impl Profile {
             Adapter::GROUP => self.adapter.set(field, changed.value),
             Link::GROUP => self.link.set(field, changed.value),
             Switch::GROUP => self.switch.set(field, changed.value),
+            Disk::GROUP => self.disk.iter_mut().for_each(|disk| disk.set(field, changed.value)),
             _ => self.transport.set(field, changed.value),
         }
         self.figures[at] = changed;

@@ -1,7 +1,7 @@
 //! Devices and contexts.
 
 use super::cq::CqHandle;
-use super::{Place, Sim, SimChannel, SimCm, SimCq, SimHost, SimOob, SimPd, WorldRef, on_drop};
+use super::{Place, Sim, SimChannel, SimCm, SimCq, SimDisk, SimHost, SimOob, SimPd, WorldRef, on_drop};
 use crate::NodeId;
 use crate::hca::HcaId;
 use std::fmt;
@@ -105,6 +105,10 @@ impl Context<Sim> for SimContext {
 
     fn out_of_band(&self) -> Result<SimOob> {
         SimOob::open(self)
+    }
+
+    fn disk(&self) -> Result<SimDisk> {
+        SimDisk::open(self)
     }
 
     fn host(&self) -> SimHost {

@@ -8,6 +8,7 @@ mod ah;
 mod cm;
 mod cq;
 mod device;
+mod disk;
 mod host;
 mod memory;
 mod oob;
@@ -18,6 +19,7 @@ pub use ah::SimAh;
 pub use cm::SimCm;
 pub use cq::{SimChannel, SimCq};
 pub use device::{SimContext, SimDevice};
+pub use disk::{SimDisk, SimDiskRequest};
 pub use host::SimHost;
 pub use memory::{SimMr, SimPd};
 pub use oob::{SimOob, SimStream, SimStreamListener};
@@ -49,6 +51,8 @@ impl Verbs for Sim {
     type Oob = SimOob;
     type StreamListener = SimStreamListener;
     type Stream = SimStream;
+    type Disk = SimDisk;
+    type DiskRequest = SimDiskRequest;
     type Host = SimHost;
 }
 

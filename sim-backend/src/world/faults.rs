@@ -103,6 +103,8 @@ impl World {
             self.forget_connections(hca);
         }
         self.state.streams.crash(node);
+        self.state.disks[node.index()].crash();
+        self.state.disk_nodes.retain(|_, of| *of != node);
         *self.machine(node) = Machine { crashed: true, ..Machine::default() };
     }
 

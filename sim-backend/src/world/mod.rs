@@ -7,6 +7,7 @@
 
 mod cm;
 mod cpu;
+mod disk;
 mod driver;
 mod events;
 mod faults;
@@ -20,6 +21,7 @@ use crate::in_place::clone_in_place;
 pub(crate) use cm::Around;
 use cm::CmHost;
 pub(crate) use cpu::Activity;
+pub(crate) use disk::RegionKey;
 pub(crate) use objects::NewRegion;
 
 use crate::NodeId;
@@ -70,11 +72,16 @@ pub(crate) struct State {
     /// Segments on their way, and how many were sent before each.
     pub segments: Slab<(u64, Segment)>,
     segments_sent: u64,
+    /// Each machine's disk.
+    disks: Vec<disk::MachineDisk>,
+    /// How many calls of disks there were, and the machines of those under way.
+    disk_calls: u32,
+    disk_nodes: BTreeMap<u32, NodeId>,
     /// What is going to happen.
     pub driver: Driver,
 }
 
-clone_in_place! { State { now, machines, hcas, ports, flows, out_of_order, out_of_order_made, packets, buffers, faults, access, stats, cms, streams, segments, segments_sent, driver } }
+clone_in_place! { State { now, machines, hcas, ports, flows, out_of_order, out_of_order_made, packets, buffers, faults, access, stats, cms, streams, segments, segments_sent, disks, disk_calls, disk_nodes, driver } }
 
 /// A world with what drives and watches it.
 pub(crate) struct World {
@@ -101,6 +108,8 @@ pub(crate) struct World {
     actions: Actions,
     /// Whom to wake when a stream is ready. Beside the state: they are the programs'.
     wakers: BTreeMap<(EndId, Ready), Waker>,
+    /// Whom to wake when a disk's call has ended.
+    disk_wakers: BTreeMap<u32, Waker>,
     /// Wakers to be woken outside of the world's borrow.
     pub woken: Vec<Waker>,
     /// Brought memory that nothing holds any more, until it can be released outside of the world's borrow.
@@ -152,6 +161,9 @@ impl World {
                 streams: Streams::new(streams::settings(&config.profile)),
                 segments: Slab::default(),
                 segments_sent: 0,
+                disks: vec![disk::MachineDisk::default(); config.nodes as usize],
+                disk_calls: 0,
+                disk_nodes: BTreeMap::new(),
                 driver,
             },
             choice,
@@ -168,6 +180,7 @@ impl World {
             recorder: Recorder::default(),
             actions: Actions::default(),
             wakers: BTreeMap::new(),
+            disk_wakers: BTreeMap::new(),
             woken: Vec::new(),
             brought: Vec::new(),
         }

@@ -68,10 +68,11 @@ impl World {
         let ports = if self.shape.ports > 1 { Caps::MULTI_PORT } else { Caps::empty() };
         // Streams are made of time.
         let streams = if self.is_untimed() { Caps::empty() } else { Caps::OUT_OF_BAND };
+        let disk = if self.has_disks() { Caps::DISK } else { Caps::empty() };
         DeviceAttr {
             node_guid: u64::from_be_bytes([0x00, 0x02, 0xc9, 0x03, 0, 0, 0, 0]) + u64::from(hca.0) + 1,
             model: self.device_model.clone(),
-            caps: caps | ports | streams,
+            caps: caps | ports | streams | disk,
             ports: self.shape.ports,
             max_qp: limits.max_qp,
             max_qp_wr: limits.max_wr,

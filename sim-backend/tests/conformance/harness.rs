@@ -109,7 +109,8 @@ impl Harness for SimHarness {
     type V = Sim;
 
     fn capabilities(&self) -> Caps {
-        Caps::ATOMICS
+        let disk = if self.profile.disk.is_some() { Caps::DISK } else { Caps::empty() };
+        disk | Caps::ATOMICS
             | Caps::UD
             | Caps::SRQ
             | Caps::APM

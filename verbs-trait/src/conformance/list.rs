@@ -399,6 +399,16 @@ macro_rules! conformance_cases {
                 a_machine_can_stream_to_itself
                 readiness_steps_the_node_and_wakes_the_task
             }
+            disks {
+                what_was_written_is_read
+                a_transfer_reaches_registered_memory_and_nothing_beside_it
+                bytes_that_nobody_wrote_are_zero_and_there_are_none_behind_the_end
+                objects_are_made_listed_and_removed_by_name
+                what_cannot_be_done_is_refused_by_its_reason
+                calls_that_are_under_way_at_once_all_end
+                a_call_whose_handle_is_dropped_goes_on
+                an_end_steps_the_node_and_wakes_the_task
+            }
             statuses {
                 a_response_that_does_not_fit_its_request_is_bad
                 a_read_that_may_never_be_in_flight_fails_locally

@@ -13,6 +13,7 @@ mod cq;
 mod data;
 mod datagrams;
 mod devices;
+mod disks;
 mod duplicates;
 mod events;
 mod flush;
@@ -68,6 +69,7 @@ pub(super) fn all<H: Harness>() -> Vec<Case<H>> {
         reliability::cases(),
         optional::cases(),
         streams::cases(),
+        disks::cases(),
         statuses::cases(),
     ];
     groups.into_iter().flatten().collect()

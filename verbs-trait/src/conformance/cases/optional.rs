@@ -59,6 +59,9 @@ fn what_a_device_lacks_it_refuses_by_name<H: Harness>(bed: &mut TestBed<'_, H>) 
     if lacking.contains(Caps::OUT_OF_BAND) {
         names(a.ctx.out_of_band(), Caps::OUT_OF_BAND)?;
     }
+    if lacking.contains(Caps::DISK) {
+        names(a.ctx.disk(), Caps::DISK)?;
+    }
     if lacking.contains(Caps::BROUGHT_MEMORY)
         && let Some(memory) = bed.harness.brought_memory(64)
     {

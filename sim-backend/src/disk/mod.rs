@@ -1,0 +1,283 @@
+//! A machine's disk, as a state machine without I/O: calls and the passing of time go in, ends come out.
+//!
+//! # What a call costs
+//!
+//! The [profile](crate::profile::Disk) has the figures. A disk works at `depth` calls at a time; others wait in the order in
+//! which they came. Between its cache and its medium runs one stream of `bytes_per_second`.
+//!
+//! | call | ends |
+//! |---|---|
+//! | write | once its bytes are in the cache (`cache_ns_per_kib`), which has room when no more than `cache_bytes` wait for the medium |
+//! | read | as fast as the cache, if all objects together fit into it; otherwise `access_ns` and the stream's time later |
+//! | sync | `sync_ns` after the medium has all that was written before |
+//! | create, remove, size, list | at once: the names are in memory |
+//!
+//! A call takes effect when it ends.
+//!
+//! # Not modelled
+//!
+//! - A crash keeps all that was written, and forgets the calls under way. Which unsynced sectors survive is to be a choice.
+//! - Where bytes lie: a seek costs `access_ns` wherever it goes, and what is read once is not in the cache for that.
+//! - Untimed worlds have no disk.
+
+mod object;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use object::Object;
+
+use crate::profile;
+use std::collections::BTreeMap;
+use std::result::Result;
+use weft_verbs::{DiskDone, DiskError, Nanos, ObjectName};
+
+/// What a transfer's bytes are for the disk, which does not know regions: `R` names one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Buffer<R> {
+    /// A range of a region, by its first byte and its length.
+    Region { region: R, at: usize, len: usize },
+    /// The bytes themselves; where they are read, room for them.
+    Owned(Vec<u8>),
+    /// Nobody's: a reader that was dropped, and whose region may be gone.
+    Nowhere { len: usize },
+}
+
+impl<R> Buffer<R> {
+    fn len(&self) -> usize {
+        match self {
+            Buffer::Region { len, .. } | Buffer::Nowhere { len } => *len,
+            Buffer::Owned(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// A call of a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Call<R> {
+    Create(ObjectName),
+    Remove(ObjectName),
+    Size(ObjectName),
+    List,
+    Read { object: ObjectName, at: u64, into: Buffer<R> },
+    Write { object: ObjectName, at: u64, from: Buffer<R> },
+    Sync(ObjectName),
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub outcome: Result<DiskDone, DiskError>,
+    /// The bytes of a transfer of owned memory.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// Registered memory as a disk reaches it; false where there is no such memory any more.
+pub(crate) trait Memory<R> {
+    fn read(&mut self, region: &R, at: usize, out: &mut [u8]) -> bool;
+    fn write(&mut self, region: &R, at: usize, bytes: &[u8]) -> bool;
+}
+
+/// One disk. `R` names a region.
+#[derive(Clone, Debug)]
+pub(crate) struct Disk<R> {
+    objects: BTreeMap<ObjectName, Object>,
+    /// Bytes that all objects take.
+    taken: u64,
+    under_way: BTreeMap<u32, Call<R>>,
+    ended: BTreeMap<u32, End>,
+    /// When each place at the disk is free.
+    places: Vec<Nanos>,
+    /// When the medium has all that was written so far, and has delivered all that was read.
+    medium: Nanos,
+    /// Every transfer fails.
+    pub broken: bool,
+}
+
+impl<R> Default for Disk<R> {
+    fn default() -> Disk<R> {
+        Disk {
+            objects: BTreeMap::new(),
+            taken: 0,
+            under_way: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            places: Vec::new(),
+            medium: Nanos::ZERO,
+            broken: false,
+        }
+    }
+}
+
+/// How long so many bytes take at so many bytes a second.
+fn stream(bytes: u64, bytes_per_second: u64) -> Nanos {
+    Nanos((u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(bytes_per_second.max(1))) as u64)
+}
+
+impl<R: Clone> Disk<R> {
+    /// A call begins; says when it ends.
+    pub fn begin(&mut self, now: Nanos, id: u32, call: Call<R>, costs: &profile::Disk) -> Nanos {
+        let end = self.schedule(now, &call, costs);
+        self.under_way.insert(id, call);
+        end
+    }
+
+    /// When a call ends that begins now.
+    fn schedule(&mut self, now: Nanos, call: &Call<R>, costs: &profile::Disk) -> Nanos {
+        self.places.resize(costs.depth as usize, Nanos::ZERO);
+        let Some(place) = (0..self.places.len()).min_by_key(|place| self.places[*place]) else { return now };
+        let begin = now.max(self.places[place]);
+        let cached = |len: usize| Nanos((len as u64).saturating_mul(costs.cache_ns_per_kib).div_ceil(1024));
+        let end = match call {
+            Call::Create(_) | Call::Remove(_) | Call::Size(_) | Call::List => return now,
+            Call::Write { from, .. } => {
+                let len = from.len();
+                self.medium = self.medium.max(begin) + stream(len as u64, costs.bytes_per_second);
+                let room = stream(costs.cache_bytes, costs.bytes_per_second);
+                (begin + cached(len)).max(Nanos(self.medium.0.saturating_sub(room.0)))
+            }
+            Call::Read { into, .. } if self.taken <= costs.cache_bytes => begin + cached(into.len()),
+            Call::Read { into, .. } => {
+                let from = self.medium.max(begin + Nanos(costs.access_ns));
+                self.medium = from + stream(into.len() as u64, costs.bytes_per_second);
+                self.medium
+            }
+            Call::Sync(_) => self.medium.max(begin) + Nanos(costs.sync_ns),
+        };
+        self.places[place] = end;
+        end
+    }
+
+    /// A call's time has come: it takes effect.
+    pub fn end(&mut self, id: u32, costs: &profile::Disk, memory: &mut impl Memory<R>) {
+        // Forgotten by a crash.
+        let Some(call) = self.under_way.remove(&id) else { return };
+        let end = match call {
+            Call::Read { object, at, into } => self.read(object, at, into, memory),
+            Call::Write { object, at, from } => self.write(object, at, from, costs, memory),
+            other => End { outcome: self.name(other), bytes: None },
+        };
+        self.ended.insert(id, end);
+    }
+
+    /// How a call ended, if it has.
+    pub fn take(&mut self, id: u32) -> Option<End> {
+        self.ended.remove(&id)
+    }
+
+    /// Nobody waits for a call any more. Its memory may go: what is to be written is taken out of it now.
+    pub fn abandon(&mut self, id: u32, memory: &mut impl Memory<R>) {
+        self.ended.remove(&id);
+        match self.under_way.get_mut(&id) {
+            Some(Call::Write { from: from @ Buffer::Region { .. }, .. }) => {
+                let Buffer::Region { region, at, len } = &*from else { return };
+                let mut bytes = vec![0; *len];
+                memory.read(region, *at, &mut bytes);
+                *from = Buffer::Owned(bytes);
+            }
+            Some(Call::Read { into, .. }) => *into = Buffer::Nowhere { len: into.len() },
+            _ => {}
+        }
+    }
+
+    /// The machine stops: calls under way are forgotten.
+    pub fn crash(&mut self) {
+        self.under_way.clear();
+        self.ended.clear();
+        self.places.clear();
+    }
+
+    /// Calls that move no bytes.
+    fn name(&mut self, call: Call<R>) -> Result<DiskDone, DiskError> {
+        let there = |object| self.objects.get(&object).ok_or(DiskError::NoObject(object));
+        match call {
+            Call::Create(object) if self.objects.contains_key(&object) => Err(DiskError::Exists(object)),
+            Call::Create(object) => {
+                self.objects.insert(object, Object::default());
+                Ok(DiskDone::Done)
+            }
+            Call::Remove(object) => {
+                self.taken -= there(object)?.taken();
+                self.objects.remove(&object);
+                Ok(DiskDone::Done)
+            }
+            Call::Size(object) => there(object).map(|object| DiskDone::Size(object.size())),
+            Call::Sync(_) if self.broken => Err(DiskError::Io),
+            Call::Sync(object) => there(object).map(|_| DiskDone::Done),
+            Call::List => Ok(DiskDone::Objects(self.objects.keys().copied().collect())),
+            Call::Read { .. } | Call::Write { .. } => Ok(DiskDone::Done),
+        }
+    }
+
+    fn read(&mut self, object: ObjectName, at: u64, into: Buffer<R>, memory: &mut impl Memory<R>) -> End {
+        let len = into.len();
+        let found = match self.objects.get(&object) {
+            _ if self.broken => Err(DiskError::Io),
+            None => Err(DiskError::NoObject(object)),
+            Some(found) => position(at, len).map(|()| found),
+        };
+        let (outcome, bytes) = match (found, into) {
+            (Ok(found), Buffer::Owned(mut bytes)) => (Ok(found.read(at, &mut bytes)), Some(bytes)),
+            (Ok(found), Buffer::Region { region, at: to, len }) => {
+                let mut bytes = vec![0; found.readable(at, len)];
+                found.read(at, &mut bytes);
+                memory.write(&region, to, &bytes);
+                (Ok(bytes.len()), None)
+            }
+            (Ok(found), Buffer::Nowhere { len }) => (Ok(found.readable(at, len)), None),
+            (Err(why), Buffer::Owned(bytes)) => (Err(why), Some(bytes)),
+            (Err(why), _) => (Err(why), None),
+        };
+        End { outcome: outcome.map(DiskDone::Moved), bytes }
+    }
+
+    fn write(
+        &mut self,
+        object: ObjectName,
+        at: u64,
+        from: Buffer<R>,
+        costs: &profile::Disk,
+        memory: &mut impl Memory<R>,
+    ) -> End {
+        let (bytes, owned) = match from {
+            Buffer::Owned(bytes) => (bytes, true),
+            Buffer::Nowhere { len } => (vec![0; len], false),
+            Buffer::Region { region, at, len } => {
+                let mut bytes = vec![0; len];
+                memory.read(&region, at, &mut bytes);
+                (bytes, false)
+            }
+        };
+        let outcome = self.put(object, at, &bytes, costs);
+        End { outcome, bytes: owned.then_some(bytes) }
+    }
+
+    fn put(
+        &mut self,
+        object: ObjectName,
+        at: u64,
+        bytes: &[u8],
+        costs: &profile::Disk,
+    ) -> Result<DiskDone, DiskError> {
+        position(at, bytes.len())?;
+        if self.broken {
+            return Err(DiskError::Io);
+        }
+        let more = match self.objects.get(&object) {
+            Some(there) => there.would_take(at, bytes.len()),
+            None => Object::default().would_take(at, bytes.len()),
+        };
+        if self.taken + more > costs.capacity_bytes {
+            return Err(DiskError::Full);
+        }
+        self.taken += more;
+        self.objects.entry(object).or_default().write(at, bytes);
+        Ok(DiskDone::Moved(bytes.len()))
+    }
+}
+
+fn position(at: u64, len: usize) -> Result<(), DiskError> {
+    let len = len as u64;
+    match at.checked_add(len) {
+        Some(end) if end <= 1 << 63 => Ok(()),
+        _ => Err(DiskError::Position { at, len }),
+    }
+}
