@@ -10,6 +10,7 @@
 
 pub mod ddss;
 pub mod locks;
+pub mod pario;
 pub mod rt;
 pub mod sdp;
 pub mod transport;

@@ -6,6 +6,7 @@
 pub mod ddss;
 pub mod locks;
 pub mod messages;
+pub mod pario;
 pub mod sdp;
 
 use crate::bench::{BenchError, SystemBench, SystemFigures};
@@ -50,6 +51,7 @@ registry! {
     messages::Messages,
     ddss::Segments,
     sdp::Sockets,
+    pario::Files,
 }
 
 /// A system as the registry knows it: by what can be done with a scenario of it.

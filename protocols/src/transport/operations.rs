@@ -75,6 +75,31 @@ impl<V: Verbs> Mesh<V> {
         self.operate_with(to, op, guard, part).await.map(drop)
     }
 
+    /// Reads a peer's memory straight into local registered memory, without a copy: as many bytes as the guard has. The
+    /// guard comes back when the read has ended, whatever became of it; with an error, what its bytes are nobody knows.
+    pub async fn read_into(
+        &self,
+        to: Rank,
+        from: RemoteSlice,
+        into: BufferGuard<V>,
+    ) -> Result<BufferGuard<V>, OpError> {
+        let from = exactly(from, into.len() as usize)?;
+        self.operate(to, SendOp::Read { from }, into, NotExecuted::Failed).await
+    }
+
+    /// Writes local registered memory straight into a peer's, without a copy; returns once the peer's adapter has
+    /// acknowledged it. An error may leave a part written. Nobody may change the guard's bytes before the end.
+    pub async fn write_from(
+        &self,
+        to: Rank,
+        at: RemoteSlice,
+        from: BufferGuard<V>,
+    ) -> Result<BufferGuard<V>, OpError> {
+        let at = exactly(at, from.len() as usize)?;
+        let part = |status| OpError::Unknown(Lost::Failed(status));
+        self.operate_with(to, SendOp::Write { to: at, imm: None }, from, part).await
+    }
+
     /// Local memory for an operation's bytes.
     fn buffer(&self, len: usize) -> Result<BufferGuard<V>, OpError> {
         let shared = &self.shared;

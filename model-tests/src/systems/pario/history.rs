@@ -1,0 +1,160 @@
+//! What the clients of files asked for and what they got.
+
+use super::content::Run;
+use crate::history::{HistoryEvent, RequestId, Stage};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use weft_verbs::Nanos;
+
+/// Something that a client saw.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, by the node's clock, in nanoseconds.
+    pub at_ns: u64,
+    /// The request it is about. A request is one call of the service after the other.
+    pub request: RequestId,
+    /// What happened.
+    pub what: What,
+}
+
+/// A call of the service. Files go by handle once they are open, names by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Call {
+    /// Makes a file.
+    Create(u32),
+    /// Opens one.
+    Open(u32),
+    /// Removes a name.
+    Unlink(u32),
+    /// Asks for all names.
+    List,
+    /// Closes a file.
+    Close(u64),
+    /// Makes a file's bytes durable.
+    Sync(u64),
+    /// Writes cells.
+    Write(Cells),
+    /// Reads cells.
+    Read(Cells),
+}
+
+/// Cells of a file, side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Cells {
+    /// The file's handle.
+    pub file: u64,
+    /// The first cell.
+    pub first: u64,
+    /// How many.
+    pub cells: u32,
+    /// How many bytes each has.
+    pub bytes: u32,
+}
+
+impl Cells {
+    /// All their bytes.
+    pub fn len(self) -> u64 {
+        u64::from(self.cells) * u64::from(self.bytes)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What happened to a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// The client calls.
+    Calls(Call),
+    /// It is done: what was opened or made has this handle.
+    Opened(u64),
+    /// It is done.
+    Done,
+    /// There is such a name already.
+    Exists,
+    /// There is no such name.
+    NotFound,
+    /// All names.
+    Names(Vec<u32>),
+    /// What the cells have; what is not told of them is beyond the file's end.
+    Has(Vec<Run>),
+    /// The call failed; what it did nobody knows.
+    Failed,
+}
+
+impl HistoryEvent for Event {
+    fn at(&self) -> Nanos {
+        Nanos(self.at_ns)
+    }
+
+    fn by_another_clock(self, at: Nanos) -> Event {
+        Event { at_ns: at.0, ..self }
+    }
+
+    fn node(&self) -> u32 {
+        self.request.client.node
+    }
+
+    fn stage(&self) -> Stage {
+        match self.what {
+            What::Calls(_) => Stage::Asked,
+            What::Failed => Stage::Other,
+            _ => Stage::Served,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.at(), Timeless(self))
+    }
+}
+
+/// An event in words, without its time.
+pub struct Timeless<'a>(pub &'a Event);
+
+impl fmt::Display for Timeless<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.0.request)?;
+        match &self.0.what {
+            What::Calls(call) => write!(f, "calls {call}"),
+            What::Opened(handle) => write!(f, "has opened {handle:x}"),
+            What::Done => f.write_str("is done"),
+            What::Exists => f.write_str("is told that the name is there"),
+            What::NotFound => f.write_str("is told that there is no such name"),
+            What::Names(names) => write!(f, "is told of {} names", names.len()),
+            What::Has(runs) => {
+                f.write_str("has read")?;
+                let last = runs.len().saturating_sub(1);
+                runs.iter().enumerate().try_for_each(|(n, run)| {
+                    let then = if n < last { "," } else { "" };
+                    write!(f, " {} in {} from {}{then}", run.value, run.cells, run.first)
+                })
+            }
+            What::Failed => f.write_str("fails"),
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Call::Create(name) => write!(f, "create {name}"),
+            Call::Open(name) => write!(f, "open {name}"),
+            Call::Unlink(name) => write!(f, "unlink {name}"),
+            Call::List => f.write_str("readdir"),
+            Call::Close(file) => write!(f, "close {file:x}"),
+            Call::Sync(file) => write!(f, "sync {file:x}"),
+            Call::Write(cells) => write!(f, "write {cells}"),
+            Call::Read(cells) => write!(f, "read {cells}"),
+        }
+    }
+}
+
+impl fmt::Display for Cells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cells of {:x} from {}", self.cells, self.file, self.first)
+    }
+}

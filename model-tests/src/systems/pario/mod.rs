@@ -1,0 +1,259 @@
+//! The room of the files: bulk transfers, shared files and small files, and what is promised of their bytes and names.
+
+mod client;
+pub mod content;
+pub mod history;
+mod meter;
+pub mod oracles;
+pub mod workload;
+pub mod worlds;
+
+pub use client::Client;
+pub use meter::PfMeter;
+
+use crate::MeshCounts;
+use crate::explore::Entry;
+use crate::fields::{Dice, Rule};
+use crate::history::{ClientId, RequestId};
+use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
+use crate::oracle::{Conduct, Oracles};
+use crate::record::Record;
+use crate::system::{Amount, Example, Measured, Place, System};
+use client::Teller;
+use history::Event;
+use oracles::FileOracles;
+use std::rc::Rc;
+use weft_protocols::pario::{FsStats, Pario};
+use weft_protocols::rt::Rt;
+use weft_protocols::transport::MeshConfig;
+use weft_verbs::{Nanos, Verbs};
+use workload::{Access, PfWork, Plan, Request};
+
+/// Files, striped over servers.
+pub struct Files;
+
+/// A node's service, and what its clients agree on.
+pub struct Service<V: Verbs> {
+    files: Pario<V>,
+    work: Rc<PfWork>,
+}
+
+/// What all clients of a run will ask for.
+pub struct Plans {
+    work: PfWork,
+    seed: u64,
+}
+
+/// What a node counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Counts {
+    asked: u64,
+    eager: u64,
+    pulls: u64,
+    pushes: u64,
+    again: u64,
+    unknown_outcomes: u64,
+    staging_waits: u64,
+    copied: u64,
+    malformed: u64,
+}
+
+impl From<FsStats> for Counts {
+    fn from(stats: FsStats) -> Counts {
+        let FsStats {
+            asked,
+            eager,
+            pulls,
+            pushes,
+            again,
+            unknown_outcomes,
+            staging_waits,
+            copied,
+            malformed,
+            ..
+        } = stats;
+        Counts { asked, eager, pulls, pushes, again, unknown_outcomes, staging_waits, copied, malformed }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.asked += other.asked;
+        self.eager += other.eager;
+        self.pulls += other.pulls;
+        self.pushes += other.pushes;
+        self.again += other.again;
+        self.unknown_outcomes += other.unknown_outcomes;
+        self.staging_waits += other.staging_waits;
+        self.copied += other.copied;
+        self.malformed += other.malformed;
+    }
+}
+
+/// The access of a variant's name.
+fn access(variant: &str) -> Access {
+    Access::ALL.into_iter().find(|access| access.name() == variant).unwrap_or(Access::Mix)
+}
+
+impl System for Files {
+    const KIND: &'static str = "pario";
+    const ABOUT: &'static str = "parallel files, striped over servers: bulk, mix and small";
+    const EXAMPLE: &'static str = "access = \"mix\" and requests = 100";
+    const VARIANTS: &'static [&'static str] = &["bulk", "mix", "small"];
+    const COSTS: &'static [(&'static str, &'static str)] =
+        &[("protocol", "asked"), ("protocol", "pulls"), ("protocol", "pushes"), ("protocol", "copied")];
+    const EXAMPLES: &'static [Example] = &[Example {
+        what: "Striped files on 16 nodes, cells of which are written and read while links are cut",
+        command: "weft run scenarios/files-16.toml",
+    }];
+
+    type Workload = PfWork;
+    type Event = Event;
+    type Oracles = FileOracles;
+    type Meter = PfMeter;
+    type Counts = Counts;
+    type Service<V: Verbs> = Service<V>;
+    type Client<V: Verbs> = Client<V>;
+    type Plans = Plans;
+    type Plan = Plan;
+    type Request = Request;
+
+    fn check(work: &PfWork, nodes: u32) -> Rule {
+        work.check(nodes)
+    }
+
+    fn amount(work: &PfWork) -> Amount {
+        work.amount()
+    }
+
+    fn variant(work: &PfWork) -> Option<(&'static str, String)> {
+        Some(("access", work.access.name().to_string()))
+    }
+
+    fn swarm(dice: &mut Dice<'_>, variant: &str) -> PfWork {
+        PfWork::drawn(dice, access(variant))
+    }
+
+    fn bench(nodes: u32, requests: u32, variant: &str) -> PfWork {
+        PfWork { files: nodes, servers: nodes.div_ceil(2), ..PfWork::of(access(variant), requests) }
+    }
+
+    fn limited(work: PfWork, requests: u32) -> PfWork {
+        PfWork { requests: Some(requests), duration: None, ..work }
+    }
+
+    fn mesh(work: &PfWork, config: &mut MeshConfig) {
+        config.max_message = config.max_message.max(work.config().max_message());
+    }
+
+    fn oracles(work: &PfWork, _: u32) -> FileOracles {
+        FileOracles::new(work.files)
+    }
+
+    fn start<V: Verbs, R: Record<Event>>(
+        place: &Place<V>,
+        work: &PfWork,
+        _: &R,
+    ) -> Result<Service<V>, String> {
+        let files = Pario::start(&place.rt, &place.mesh, work.config()).map_err(|why| why.to_string())?;
+        Ok(Service { files, work: Rc::new(work.clone()) })
+    }
+
+    fn client<V: Verbs>(service: &Service<V>, _: ClientId) -> Client<V> {
+        Client { files: service.files.clone(), work: Rc::clone(&service.work), open: None }
+    }
+
+    fn plans(work: &PfWork, _: u32, seed: u64) -> Plans {
+        Plans { work: work.clone(), seed }
+    }
+
+    fn plan(plans: &Rc<Plans>, id: ClientId) -> Plan {
+        Plan::new(&plans.work, plans.seed, id)
+    }
+
+    fn next(plan: &mut Plan) -> (Nanos, Request) {
+        plan.request()
+    }
+
+    async fn perform<V: Verbs, R: Record<Event>>(
+        rt: &Rt<V>,
+        client: &mut Client<V>,
+        id: RequestId,
+        request: Request,
+        record: &R,
+    ) {
+        // What became of each call is in the history.
+        drop(Teller { rt, id, record }.perform(client, request).await);
+    }
+
+    fn counts<V: Verbs>(service: &Service<V>) -> Counts {
+        service.files.stats().into()
+    }
+
+    fn conduct(counts: &Counts) -> Conduct {
+        Conduct { out_of_turn: 0, malformed: counts.malformed }
+    }
+
+    fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
+        let mut left = service.files.leftovers();
+        // Clients of bulk access keep their file open.
+        left.retain(|(what, _)| service.work.access != Access::Bulk || *what != "open files");
+        left
+    }
+
+    fn worlds() -> Vec<Entry> {
+        worlds::worlds()
+    }
+
+    fn metrics(measured: Measured<'_, Files>) -> Metrics {
+        let Measured { oracles, meter, counts, mesh, busy, .. } = measured;
+        Metrics {
+            rates: vec![
+                Rate::of("calls_per_second", "calls a second", meter.served + meter.told, busy),
+                Rate::of("written_per_second", "bytes written a second", meter.written, busy),
+                Rate::of("read_per_second", "bytes read a second", meter.read, busy),
+            ],
+            groups: vec![calls(meter, oracles.unended()), protocol(&counts, &mesh)],
+            latencies: vec![Latencies {
+                key: "latency",
+                title: "Time from call to return",
+                heads: ["call", "returned"],
+                rows: vec![
+                    ("write", meter.writes.percentiles()),
+                    ("read", meter.reads.percentiles()),
+                    ("open", meter.opens.percentiles()),
+                    ("other", meter.others.percentiles()),
+                ],
+            }],
+        }
+    }
+}
+
+fn calls(meter: &PfMeter, unended: u64) -> Group {
+    let PfMeter { served, told, failed, written, read, .. } = *meter;
+    let counts = [
+        ("served", "served", served),
+        ("told", "told of names", told),
+        ("failed", "failed", failed),
+        ("unended", "not ended", unended),
+        ("written", "bytes written", written),
+        ("read", "bytes read", read),
+    ];
+    Group::new("calls", "Calls", Layout::Row, &counts)
+}
+
+fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
+    let counts = [
+        ("asked", "requests to servers", counts.asked),
+        ("eager", "requests whose data rode in messages", counts.eager),
+        ("pulls", "units pulled by RDMA read", counts.pulls),
+        ("pushes", "units pushed by RDMA write", counts.pushes),
+        ("again", "transfers begun again", counts.again),
+        ("unknown_outcomes", "transfers of unknown outcome", counts.unknown_outcomes),
+        ("staging_waits", "requests that waited for staging", counts.staging_waits),
+        ("copied", "bytes copied", counts.copied),
+        ("reconnects", "connections made again", mesh.reconnects),
+        ("resent", "messages sent again", mesh.messages_repeated),
+    ];
+    Group::new("protocol", "Protocol", Layout::Column("what"), &counts)
+}

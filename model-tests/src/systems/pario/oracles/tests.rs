@@ -1,0 +1,146 @@
+use super::super::content::{Run, Value};
+use super::super::history::{Call, Cells};
+use super::*;
+use crate::history::ClientId;
+
+const fn request(node: u32, number: u32) -> RequestId {
+    RequestId { client: ClientId { node, index: 0 }, number }
+}
+
+/// What is said of a history: at so many microseconds, whose which request, and what happens to it.
+fn said(history: &[(u64, (u32, u32), What)]) -> Vec<&'static str> {
+    let (mut oracles, mut said) = (FileOracles::new(2), Vec::new());
+    for (at, (node, number), what) in history {
+        let event = Event { at_ns: 1_000 * at, request: request(*node, *number), what: what.clone() };
+        oracles.observe(&event, &mut |violation| said.push(violation.oracle));
+    }
+    said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO).iter().map(|violation| violation.oracle));
+    said
+}
+
+const CELLS: Cells = Cells { file: 1, first: 4, cells: 2, bytes: 32 };
+const WRITES: What = What::Calls(Call::Write(CELLS));
+const READS: What = What::Calls(Call::Read(CELLS));
+
+/// The values of both cells.
+fn has(values: [Value; 2]) -> What {
+    What::Has((4..).zip(values).map(|(first, value)| Run { first, cells: 1, value }).collect())
+}
+
+const fn of(node: u32) -> Value {
+    Value::Of(request(node, 0))
+}
+
+const NOTHING: [&str; 0] = [];
+
+#[test]
+fn a_read_beside_a_write_may_see_either_in_each_cell_and_one_after_it_only_the_new() {
+    for seen in [Value::Zero, of(0)] {
+        let beside = [
+            (1, (0, 0), WRITES),
+            (2, (1, 0), READS),
+            (3, (1, 0), has([seen, of(0)])),
+            (4, (0, 0), What::Done),
+        ];
+        assert_eq!(said(&beside), NOTHING);
+    }
+    let after = |seen| {
+        [(1, (0, 0), WRITES), (2, (0, 0), What::Done), (3, (1, 0), READS), (4, (1, 0), has([of(0), seen]))]
+    };
+    assert_eq!(said(&after(of(0))), NOTHING);
+    assert_eq!(said(&after(Value::Zero)), ["bytes"]);
+    assert_eq!(said(&after(Value::Torn)), ["bytes"]);
+    assert_eq!(said(&after(of(7))), ["bytes"], "nobody wrote that");
+}
+
+#[test]
+fn what_one_read_has_seen_no_later_one_may_unsee() {
+    let history = |second| {
+        vec![
+            (1, (0, 0), WRITES),
+            (2, (1, 0), READS),
+            (3, (1, 0), has([of(0); 2])),
+            (4, (2, 0), READS),
+            (5, (2, 0), has([second; 2])),
+            (6, (0, 0), What::Done),
+        ]
+    };
+    assert_eq!(said(&history(of(0))), NOTHING);
+    assert_eq!(said(&history(Value::Zero)), ["bytes"]);
+}
+
+#[test]
+fn two_writes_at_once_are_in_one_order_for_all_readers() {
+    let both =
+        vec![(1, (0, 0), WRITES), (1, (1, 0), WRITES), (5, (0, 0), What::Done), (5, (1, 0), What::Done)];
+    let reads = |seen: &[u32]| {
+        let read = |(n, node): (u64, &u32)| {
+            [(6 + 2 * n, (2, n as u32), READS), (7 + 2 * n, (2, n as u32), has([of(*node); 2]))]
+        };
+        [both.clone(), (0..).zip(seen).flat_map(read).collect()].concat()
+    };
+    assert_eq!(said(&reads(&[0, 0])), NOTHING);
+    assert_eq!(said(&reads(&[1, 1])), NOTHING);
+    assert_eq!(said(&reads(&[0, 1])), ["bytes"]);
+}
+
+#[test]
+fn a_write_that_failed_may_have_its_effect_late_or_never() {
+    let history = |seen| {
+        [(1, (0, 0), WRITES), (2, (0, 0), What::Failed), (3, (1, 0), READS), (4, (1, 0), has([seen; 2]))]
+    };
+    assert_eq!(said(&history(of(0))), NOTHING);
+    assert_eq!(said(&history(Value::Zero)), NOTHING);
+}
+
+#[test]
+fn a_superseded_value_is_forgotten_and_still_not_taken_for_a_fresh_one() {
+    let mut history =
+        vec![(1, (0, 0), WRITES), (2, (0, 0), What::Done), (3, (1, 0), WRITES), (4, (1, 0), What::Done)];
+    history.extend([(5_000, (2, 0), READS), (5_001, (2, 0), has([of(1); 2]))]);
+    assert_eq!(said(&history), NOTHING);
+    history.extend([(9_000, (2, 1), READS), (9_001, (2, 1), has([of(0); 2]))]);
+    assert_eq!(said(&history), ["bytes"]);
+}
+
+const CREATES: What = What::Calls(Call::Create(0));
+const OPENS: What = What::Calls(Call::Open(0));
+const UNLINKS: What = What::Calls(Call::Unlink(0));
+const LISTS: What = What::Calls(Call::List);
+
+#[test]
+fn a_name_that_is_there_is_found_and_one_that_is_not_is_not() {
+    let made = vec![(1, (0, 0), CREATES), (2, (0, 0), What::Opened(9))];
+    let then = |more: &[(u64, (u32, u32), What)]| said(&[made.clone(), more.to_vec()].concat());
+    assert_eq!(then(&[(3, (1, 0), OPENS), (4, (1, 0), What::Opened(9))]), NOTHING);
+    assert_eq!(then(&[(3, (1, 0), OPENS), (4, (1, 0), What::NotFound)]), ["names"]);
+    assert_eq!(then(&[(3, (1, 0), CREATES), (4, (1, 0), What::Exists)]), NOTHING);
+    assert_eq!(then(&[(3, (1, 0), CREATES), (4, (1, 0), What::Opened(10))]), ["names", "names"]);
+    assert_eq!(then(&[(3, (1, 0), LISTS), (4, (1, 0), What::Names(vec![0]))]), NOTHING);
+    for wrong in [vec![], vec![0, 0], vec![0, 1], vec![0, 7]] {
+        assert_eq!(then(&[(3, (1, 0), LISTS), (4, (1, 0), What::Names(wrong))]), ["names"]);
+    }
+    let removed = [(3, (1, 0), UNLINKS), (4, (1, 0), What::Done), (5, (0, 1), OPENS)];
+    assert_eq!(then(&[&removed[..], &[(6, (0, 1), What::NotFound)]].concat()), NOTHING);
+    assert_eq!(then(&[&removed[..], &[(6, (0, 1), What::Opened(9))]].concat()), ["names"]);
+}
+
+#[test]
+fn a_name_that_changes_meanwhile_may_be_found_or_not_but_is_made_once() {
+    let beside = |what: What| {
+        vec![(1, (0, 0), CREATES), (1, (1, 0), OPENS), (2, (1, 0), what), (3, (0, 0), What::Opened(9))]
+    };
+    assert_eq!(said(&beside(What::NotFound)), NOTHING);
+    assert_eq!(said(&beside(What::Opened(9))), NOTHING);
+    let two = |second: What| {
+        vec![(1, (0, 0), CREATES), (1, (1, 0), CREATES), (2, (0, 0), What::Opened(9)), (2, (1, 0), second)]
+    };
+    assert_eq!(said(&two(What::Exists)), NOTHING);
+    assert_eq!(said(&two(What::Opened(10))), ["names"], "two made it");
+    assert_eq!(said(&two(What::Opened(9)))[0], "names", "one handle twice");
+}
+
+#[test]
+fn a_call_that_never_returns_is_noticed() {
+    assert_eq!(said(&[(1, (0, 0), LISTS)]), ["progress"]);
+}

@@ -1,0 +1,365 @@
+//! What `[workload]` may say of files, and what clients ask for.
+
+use super::content;
+use crate::fields::{Dice, Rule, Share, Span, Spread, broken, count, draw, in_section, requests_or_duration};
+use crate::history::ClientId;
+use crate::system::Amount;
+use serde::{Deserialize, Serialize};
+use weft_protocols::pario::{Distribution, FsConfig, Storage, Sync};
+use weft_sim::choice::Rng;
+use weft_verbs::Nanos;
+
+/// What clients do with files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Each client writes and reads blocks at places of its own in one file (pvfs2-quadrics.txt, 6: blocks of 4 MB).
+    Bulk,
+    /// All clients write and read cells anywhere in files that they share.
+    Mix,
+    /// Clients make, read, remove and list small files.
+    Small,
+}
+
+impl Access {
+    /// Every way.
+    pub const ALL: [Access; 3] = [Access::Bulk, Access::Mix, Access::Small];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Access::Bulk => "bulk",
+            Access::Mix => "mix",
+            Access::Small => "small",
+        }
+    }
+}
+
+/// Where servers keep bytes, as a scenario says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keep {
+    /// On the machine's disk.
+    Disk,
+    /// In memory.
+    Memory,
+}
+
+/// When a write is durable, as a scenario says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Durable {
+    /// Before it is answered.
+    Each,
+    /// When a client asks for it.
+    Asked,
+}
+
+/// `[workload]` with `kind = "pario"`: what the users of files do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PfWork {
+    /// What clients do: `"bulk"`, `"mix"` or `"small"`.
+    pub access: Access,
+    /// How many servers there are, the first nodes of the cluster. Default: 1.
+    #[serde(default = "one")]
+    pub servers: u32,
+    /// Application processes on each machine, 1 to 1024. Servers have them, too. Default: 1.
+    #[serde(default = "one")]
+    pub clients: u32,
+    /// How many files there are for all, 1 to 100,000; bulk has one. Default: 1.
+    #[serde(default = "one")]
+    pub files: u32,
+    /// Bytes of a strip, a multiple of `cell`. Default: 65,536.
+    #[serde(default = "strip")]
+    pub strip: u32,
+    /// Bytes that are told apart: whose they are is asked of each cell. 32 to 1,048,576, a multiple of 8. Default: 4,096.
+    #[serde(default = "cell")]
+    pub cell: u32,
+    /// Cells of a block, of the largest transfer, or of the largest small file: 1 to 65,536. Default: 16.
+    #[serde(default = "cells")]
+    pub cells: u32,
+    /// How many such a file has: a client's blocks in bulk, the file's length in mix. Default: 4.
+    #[serde(default = "blocks")]
+    pub blocks: u32,
+    /// The share of requests that write; the others read. Default: 0.5.
+    #[serde(default = "half")]
+    pub writes: Share,
+    /// Where servers keep bytes: `"disk"` or `"memory"`. Default: disk.
+    #[serde(default = "disk")]
+    pub storage: Keep,
+    /// When writes are durable: `"each"` or `"asked"`. Default: each.
+    #[serde(default = "each")]
+    pub sync: Durable,
+    /// Bytes that ride in messages at most, 0 to 65,536. Default: 4,096.
+    #[serde(default = "cell")]
+    pub eager: u32,
+    /// Bytes of a unit, a multiple of `cell`, or of which `cell` is a multiple. Default: 1,048,576.
+    #[serde(default = "unit")]
+    pub unit: u32,
+    /// Places in a server's staging. Default: 16.
+    #[serde(default = "cells")]
+    pub stages: u32,
+    /// How many requests each client makes. Give this or `duration`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u32>,
+    /// How long clients go on making requests, in virtual time. Give this or `requests`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
+    /// How long a client rests between two requests. Default: `"0us"`, none.
+    #[serde(default = "no_time")]
+    pub think: Spread,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn strip() -> u32 {
+    65_536
+}
+
+fn cell() -> u32 {
+    4_096
+}
+
+fn cells() -> u32 {
+    16
+}
+
+fn blocks() -> u32 {
+    4
+}
+
+fn half() -> Share {
+    Share::new(0.5).unwrap_or_default()
+}
+
+fn disk() -> Keep {
+    Keep::Disk
+}
+
+fn each() -> Durable {
+    Durable::Each
+}
+
+fn unit() -> u32 {
+    1 << 20
+}
+
+fn no_time() -> Spread {
+    Spread::fixed(Nanos::ZERO)
+}
+
+impl PfWork {
+    /// One client a machine that makes so many requests, with one server.
+    pub fn of(access: Access, requests: u32) -> PfWork {
+        PfWork {
+            access,
+            servers: one(),
+            clients: one(),
+            files: one(),
+            strip: strip(),
+            cell: cell(),
+            cells: cells(),
+            blocks: blocks(),
+            writes: half(),
+            storage: disk(),
+            sync: each(),
+            eager: cell(),
+            unit: unit(),
+            stages: cells(),
+            requests: Some(requests),
+            duration: None,
+            think: no_time(),
+        }
+    }
+
+    /// A workload that is drawn at random.
+    pub(super) fn drawn(dice: &mut Dice<'_>, access: Access) -> PfWork {
+        let cell = dice.among(&[32, 64, 512]);
+        let share = |dice: &mut Dice<'_>| Share::new(dice.among(&[0.2, 0.5, 0.8])).unwrap_or_default();
+        PfWork {
+            servers: dice.among(&[1, 2, 2]),
+            clients: dice.among(&[1, 1, 2]),
+            files: dice.among(&[1, 2, 5]),
+            strip: cell * dice.among(&[1, 2, 8]),
+            cell,
+            cells: dice.among(&[1, 4, 24]),
+            blocks: dice.among(&[1, 3]),
+            writes: share(dice),
+            storage: dice.among(&[Keep::Disk, Keep::Memory]),
+            sync: dice.among(&[Durable::Each, Durable::Asked]),
+            eager: dice.among(&[0, 256, 4_096]),
+            unit: cell * dice.among(&[1, 4, 64]),
+            stages: dice.among(&[1, 2, 16]),
+            think: dice.pause([0, 10, 300]),
+            ..PfWork::of(access, dice.from(3, 30) as u32)
+        }
+    }
+
+    /// How the service is configured.
+    pub fn config(&self) -> FsConfig {
+        FsConfig {
+            eager: self.eager,
+            unit: self.unit,
+            stages: self.stages,
+            sync: match self.sync {
+                Durable::Each => Sync::Each,
+                Durable::Asked => Sync::Asked,
+            },
+            storage: match self.storage {
+                Keep::Disk => Storage::Disk,
+                Keep::Memory => Storage::Memory { most: 1 << 30 },
+            },
+            ..FsConfig::new(self.servers)
+        }
+    }
+
+    /// How a file is distributed: the first strips of different files lie on different servers.
+    pub fn layout(&self, file: u32) -> Option<Distribution> {
+        Distribution::stripe(self.strip, self.servers as u16, (file % self.servers.max(1)) as u16)
+    }
+
+    /// How much work there is.
+    pub fn amount(&self) -> Amount {
+        Amount::of(self.clients, self.requests, self.duration)
+    }
+
+    /// Checks what the types of the fields cannot express, on so many nodes.
+    ///
+    /// # Errors
+    ///
+    /// The first broken rule.
+    pub fn check(&self, nodes: u32) -> Rule {
+        let at = |field| in_section("workload", field);
+        let most = nodes.min(1_024);
+        count(at("servers"), self.servers, most, "servers are nodes of the cluster")?;
+        count(at("clients"), self.clients, 1_024, "give the applications of one machine")?;
+        count(at("files"), self.files, 100_000, "give the number of files")?;
+        count(at("cells"), self.cells, 65_536, "give the length of a transfer")?;
+        count(at("blocks"), self.blocks, 1_000_000, "give the length of a file")?;
+        if !(content::SHORTEST..=1 << 20).contains(&self.cell) || !self.cell.is_multiple_of(8) {
+            return broken(at("cell"), "32 to 1048576, a multiple of 8: a cell says who wrote it".into());
+        }
+        if self.strip == 0 || self.strip > 1 << 30 || !self.strip.is_multiple_of(self.cell) {
+            return broken(at("strip"), "a multiple of cell, to 1 GiB: a cell lies in one strip".into());
+        }
+        if self.unit == 0 || self.unit > 16 << 20 || !self.unit.is_multiple_of(self.cell) {
+            return broken(at("unit"), "a multiple of cell, to 16 MiB: a cell takes effect whole".into());
+        }
+        count(at("stages"), self.stages, (2 << 30) / self.unit, "staging has less than 2 GiB")?;
+        if self.eager > 1 << 16 {
+            return broken(at("eager"), "at most 65536: what is longer goes by RDMA".into());
+        }
+        if u64::from(self.cell) * u64::from(self.cells) > 1 << 30 {
+            return broken(at("cells"), "a transfer has at most 1 GiB".into());
+        }
+        requests_or_duration("requests", self.requests, self.duration)
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Writes cells of a file.
+    Write {
+        /// The file.
+        file: u32,
+        /// The first cell.
+        first: u64,
+        /// How many.
+        cells: u32,
+    },
+    /// Reads them.
+    Read {
+        /// The file.
+        file: u32,
+        /// The first cell.
+        first: u64,
+        /// How many.
+        cells: u32,
+    },
+    /// Makes a small file, or opens it, and writes all of it.
+    Make {
+        /// The file.
+        file: u32,
+        /// How many cells.
+        cells: u32,
+    },
+    /// Opens a small file and reads it.
+    Look {
+        /// The file.
+        file: u32,
+    },
+    /// Removes a name.
+    Unlink {
+        /// The file.
+        file: u32,
+    },
+    /// Lists all names.
+    List,
+}
+
+/// What one client asks for. The same seed and client give the same requests, whatever becomes of them.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    work: PfWork,
+    client: ClientId,
+    rng: Rng,
+    /// Blocks that were written, in bulk.
+    written: u64,
+}
+
+impl Plan {
+    /// The plan of one client in the run of one seed.
+    pub fn new(work: &PfWork, seed: u64, client: ClientId) -> Plan {
+        let mut node = Rng::from_seed(seed ^ 0x7066_7300_0000_0000 ^ (u64::from(client.node) << 16));
+        let rng = Rng::from_seed(node.next_u64() ^ u64::from(client.index));
+        Plan { work: work.clone(), client, rng, written: 0 }
+    }
+
+    /// The next request, and how long the client rests before it.
+    pub fn request(&mut self) -> (Nanos, Request) {
+        let writes = draw::whether(&mut self.rng, self.work.writes);
+        let request = match self.work.access {
+            Access::Bulk => self.bulk(writes),
+            Access::Mix => self.mix(writes),
+            Access::Small => self.small(writes),
+        };
+        (draw::time(&mut self.rng, self.work.think), request)
+    }
+
+    /// The client's next block, from the first again after its last; or one that it has written.
+    fn bulk(&mut self, writes: bool) -> Request {
+        let PfWork { cells, blocks, clients, .. } = self.work;
+        let blocks = u64::from(blocks);
+        let client = u64::from(self.client.node) * u64::from(clients) + u64::from(self.client.index);
+        let first = |block: u64| (client * blocks + block) * u64::from(cells);
+        if writes || self.written == 0 {
+            self.written += 1;
+            return Request::Write { file: 0, first: first((self.written - 1) % blocks), cells };
+        }
+        let block = self.rng.below(self.written.min(blocks));
+        Request::Read { file: 0, first: first(block), cells }
+    }
+
+    fn mix(&mut self, writes: bool) -> Request {
+        let PfWork { files, cells, blocks, .. } = self.work;
+        let file = self.rng.below(files.into()) as u32;
+        let first = self.rng.below(u64::from(cells) * u64::from(blocks));
+        let cells = 1 + self.rng.below(cells.into()) as u32;
+        if writes { Request::Write { file, first, cells } } else { Request::Read { file, first, cells } }
+    }
+
+    fn small(&mut self, writes: bool) -> Request {
+        let PfWork { files, cells, .. } = self.work;
+        let file = self.rng.below(files.into()) as u32;
+        match (self.rng.below(16), writes) {
+            (0, _) => Request::List,
+            (1..4, _) => Request::Unlink { file },
+            (_, true) => Request::Make { file, cells: 1 + self.rng.below(cells.into()) as u32 },
+            (_, false) => Request::Look { file },
+        }
+    }
+}

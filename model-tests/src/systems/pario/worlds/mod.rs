@@ -1,0 +1,98 @@
+//! Worlds of files: the shipped service on each way that data go, and a reading of the paper that must be refuted.
+
+mod buffer_back;
+mod shipped;
+
+use super::history::{Event, What};
+use super::oracles::FileOracles;
+use crate::explore::{Entry, Expected, Key};
+use crate::harness::Explored;
+use crate::oracle::{self, Oracles};
+use shipped::Way;
+use std::hash::Hasher;
+use weft_sim::explore::AccessKind;
+use weft_verbs::Nanos;
+
+const KEYS: &[Key] = &[Key {
+    name: "calls",
+    help: "what each client calls, w to write and r to read the same bytes, c to make and u to remove one name, as in w,rr",
+}];
+
+macro_rules! worlds {
+    ($($name:literal $way:expr, $calls:literal, $about:literal;)*) => {
+        /// The worlds of files.
+        pub fn worlds() -> Vec<Entry> {
+            vec![
+                $(Entry {
+                    name: $name,
+                    about: $about,
+                    expected: Expected::Held,
+                    keys: KEYS,
+                    make: |size| shipped::make($name, $way, size, $calls),
+                },)*
+                buffer_back::entry(),
+            ]
+        }
+    };
+}
+
+worlds! {
+    "pario-write" Way::Staged, "w", "files: a client writes two units, which the server pulls";
+    "pario-read" Way::Staged, "r", "files: a client reads two units, which the server pushes";
+    "pario-both" Way::Staged, "w,r", "files: a client writes what another one reads at the same time";
+    "pario-eager" Way::Eager, "w,r", "the same with the bytes in requests and answers";
+    "pario-names" Way::Eager, "cu,c", "files: two clients, one name";
+}
+
+/// The oracles where nobody looks at a clock: events happen in the order of recording, far apart.
+#[derive(Clone)]
+pub struct InOrder {
+    oracles: FileOracles,
+    events: u64,
+}
+
+impl InOrder {
+    fn new() -> InOrder {
+        InOrder { oracles: FileOracles::new(1), events: 0 }
+    }
+}
+
+impl Oracles for InOrder {
+    type Event = Event;
+
+    fn promises(&self) -> Vec<(&'static str, &'static str)> {
+        self.oracles.promises()
+    }
+
+    fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(oracle::Violation)) {
+        self.events += 1;
+        let at_ns = Nanos::from_secs(self.events).0;
+        self.oracles.observe(&Event { at_ns, ..event.clone() }, broken);
+    }
+
+    fn ended(&self) -> u64 {
+        self.oracles.ended()
+    }
+
+    fn unended(&self) -> u64 {
+        self.oracles.unended()
+    }
+
+    fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<oracle::Violation> {
+        self.oracles.finish(now, healthy)
+    }
+
+    fn state(&self, to: &mut dyn Hasher) {
+        self.oracles.state(to);
+    }
+}
+
+impl Explored for InOrder {
+    /// A call that begins looks at what has completed.
+    fn access(event: &Event) -> Option<AccessKind> {
+        match event.what {
+            What::Calls(_) => Some(AccessKind::Read),
+            _ => Some(AccessKind::Write),
+        }
+    }
+}

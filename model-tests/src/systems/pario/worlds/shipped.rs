@@ -1,0 +1,272 @@
+//! The shipped service: node 0 is the server, in memory, and each other node is a client.
+
+use super::super::client::{Client, Teller};
+use super::super::content;
+use super::super::workload::{Access, Durable, Keep, PfWork, Request};
+use super::super::{Files, Service};
+use super::InOrder;
+use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
+use crate::harness::{Harness, Member, Model, Recorder, Shape};
+use crate::history::{ClientId, RequestId};
+use crate::oracle::{Conduct, Leaks, Leftover};
+use crate::system::{Place, System};
+use std::cell::RefCell;
+use std::rc::Rc;
+use weft_protocols::pario::{File, FsStats};
+use weft_protocols::rt::Rt;
+use weft_protocols::transport::MeshConfig;
+use weft_sim::Sim;
+use weft_verbs::{Nanos, Wait};
+
+/// Cells of the one file: each is a strip and a unit.
+const CELLS: u32 = 2;
+
+/// How data go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By RDMA through one place in staging.
+    Staged,
+    /// In messages.
+    Eager,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Write,
+    Read,
+    Create,
+    Unlink,
+}
+
+impl Call {
+    const ALL: [(char, Call); 4] =
+        [('w', Call::Write), ('r', Call::Read), ('c', Call::Create), ('u', Call::Unlink)];
+
+    fn letter(self) -> char {
+        Call::ALL.into_iter().find(|(_, call)| *call == self).map_or('?', |(letter, _)| letter)
+    }
+
+    fn is_transfer(self) -> bool {
+        matches!(self, Call::Write | Call::Read)
+    }
+}
+
+/// What each client calls, one call after the other.
+struct Calls {
+    name: &'static str,
+    way: Way,
+    calls: Vec<Vec<Call>>,
+}
+
+pub(super) fn make(
+    name: &'static str,
+    way: Way,
+    size: &Size,
+    default: &str,
+) -> Result<Box<dyn AnyModel>, SizeError> {
+    let text = size.text("calls").unwrap_or_else(|| default.to_string());
+    let call = |letter| {
+        let known = Call::ALL.into_iter().find(|(known, _)| *known == letter);
+        known
+            .map(|(_, call)| call)
+            .ok_or_else(|| SizeError(format!("calls are w, r, c and u, not '{letter}'")))
+    };
+    let calls = text.split(',').map(|client| client.trim().chars().map(call).collect());
+    let calls: Vec<Vec<Call>> = calls.collect::<Result<_, _>>()?;
+    size.within("calls", calls.len() as u32, 1..=3)?;
+    Ok(Harness::boxed(Calls { name, way, calls }))
+}
+
+/// A client's file, from the warm-up on.
+type Opened = Rc<RefCell<Option<File>>>;
+
+/// What an execution keeps.
+pub(super) struct State {
+    services: Vec<Service<Sim>>,
+    files: Vec<Opened>,
+}
+
+impl Calls {
+    fn letters(calls: &[Vec<Call>]) -> String {
+        let client = |calls: &Vec<Call>| calls.iter().map(|call| call.letter()).collect::<String>();
+        calls.iter().map(client).collect::<Vec<_>>().join(",")
+    }
+
+    fn sized(calls: &[Vec<Call>]) -> Size {
+        Size::new([("calls", Calls::letters(calls))])
+    }
+
+    fn work(&self) -> PfWork {
+        let cell = content::SHORTEST;
+        PfWork {
+            strip: cell,
+            cell,
+            cells: CELLS,
+            storage: Keep::Memory,
+            sync: Durable::Asked,
+            eager: if self.way == Way::Eager { cell * CELLS } else { 0 },
+            unit: cell,
+            stages: 1,
+            ..PfWork::of(Access::Bulk, 0)
+        }
+    }
+
+    fn has_transfers(&self) -> bool {
+        self.calls.iter().flatten().any(|call| call.is_transfer())
+    }
+}
+
+impl Model for Calls {
+    type State = State;
+    type Oracles = InOrder;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn size(&self) -> Size {
+        Calls::sized(&self.calls)
+    }
+
+    fn mesh(&self, config: &mut MeshConfig) {
+        if self.way == Way::Eager {
+            config.max_message = 128;
+        }
+    }
+
+    /// Without one client, or without one call.
+    fn smaller(&self) -> Vec<Size> {
+        let mut all = Vec::new();
+        for client in 0..self.calls.len() {
+            if self.calls.len() > 1 {
+                all.push(Calls::sized(&[&self.calls[..client], &self.calls[client + 1..]].concat()));
+            }
+            if self.calls[client].len() > 1 {
+                let mut calls = self.calls.clone();
+                calls[client].pop();
+                all.push(Calls::sized(&calls));
+            }
+        }
+        all
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { nodes: self.calls.len() as u32 + 1, wait: Wait::Poll, home: None, one_by_one: true }
+    }
+
+    fn oracles(&self) -> InOrder {
+        InOrder::new()
+    }
+
+    fn warms_up(&self) -> bool {
+        self.has_transfers()
+    }
+
+    /// Before the first choice, the first client makes the file and writes it, and the others open it.
+    fn start(&self, _: usize, members: &[Member], recorder: &Recorder<InOrder>) -> State {
+        let nodes = members.len() as u32;
+        let work = self.work();
+        let place = |(node, Member { rt, mesh }): (u32, &Member)| Place {
+            rt: rt.clone(),
+            mesh: mesh.clone(),
+            node,
+            nodes,
+            incarnation: 0,
+        };
+        let start = |place| Files::start(&place, &work, recorder).expect("nobody else has the channel");
+        let services: Vec<Service<Sim>> = (0..).zip(members).map(place).map(start).collect();
+        let files: Vec<Opened> = self.calls.iter().map(|_| Opened::default()).collect();
+        let state = State { services, files };
+        if self.has_transfers() {
+            for (client, opened) in state.files.iter().enumerate() {
+                let (node, member) = (client as u32 + 1, &members[client + 1]);
+                let client = Files::client(&state.services[node as usize], ClientId { node, index: 0 });
+                let (rt, opened, recorder) = (member.rt.clone(), Rc::clone(opened), recorder.clone());
+                member.rt.spawn(warm_up(rt, client, node, opened, recorder));
+            }
+        } else {
+            self.spawn(&state, members, recorder);
+        }
+        state
+    }
+
+    fn begin(&self, _: usize, state: &mut State, members: &[Member], recorder: &Recorder<InOrder>) {
+        self.spawn(state, members, recorder);
+    }
+
+    fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
+        let service = &state.services[node];
+        let conduct: Conduct = Files::conduct(&Files::counts(service));
+        let mut broken = conduct.finish(Nanos::ZERO, node as u32);
+        // Clients of transfers keep their file open.
+        let left = Files::leftovers(service).into_iter().chain(member.leftovers());
+        broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
+        broken.into_iter().next().map(Violation::from)
+    }
+
+    fn coverage(&self, state: &State, _: &[Member], sink: &mut Coverage) {
+        let any =
+            |of: fn(&FsStats) -> u64| state.services.iter().any(|service| of(&service.files.stats()) > 0);
+        sink.sometimes("a unit was pulled", any(|stats| stats.pulls));
+        sink.sometimes("a unit was pushed", any(|stats| stats.pushes));
+        sink.sometimes("bytes rode in a message", any(|stats| stats.eager));
+        sink.sometimes("a transfer was begun again", any(|stats| stats.again));
+        sink.sometimes("a request waited for staging", any(|stats| stats.staging_waits));
+    }
+}
+
+impl Calls {
+    fn spawn(&self, state: &State, members: &[Member], recorder: &Recorder<InOrder>) {
+        for (client, calls) in self.calls.iter().enumerate() {
+            let (node, rt) = (client as u32 + 1, members[client + 1].rt.clone());
+            let opened = Rc::clone(&state.files[client]);
+            let client = Files::client(&state.services[node as usize], ClientId { node, index: 0 });
+            let (calls, recorder) = (calls.clone(), recorder.clone());
+            drop(rt.clone().spawn(call(rt, client, node, opened, calls, recorder)));
+        }
+    }
+}
+
+async fn warm_up(
+    rt: Rt<Sim>,
+    mut client: Client<Sim>,
+    node: u32,
+    opened: Opened,
+    recorder: Recorder<InOrder>,
+) {
+    let id = RequestId { client: ClientId { node, index: 0 }, number: 0 };
+    let teller = Teller { rt: &rt, id, record: &recorder };
+    let request = Request::Read { file: 0, first: 0, cells: CELLS };
+    // The first writes, so that there is something to read.
+    let first = Request::Write { file: 0, first: 0, cells: CELLS };
+    drop(teller.perform(&mut client, if node == 1 { first } else { request }).await);
+    *opened.borrow_mut() = client.open.take();
+}
+
+async fn call(
+    rt: Rt<Sim>,
+    mut client: Client<Sim>,
+    node: u32,
+    opened: Opened,
+    calls: Vec<Call>,
+    recorder: Recorder<InOrder>,
+) {
+    client.open = opened.borrow_mut().take();
+    for (number, call) in (1..).zip(calls) {
+        let id = RequestId { client: ClientId { node, index: 0 }, number };
+        let teller = Teller { rt: &rt, id, record: &recorder };
+        let transfer = |writes: bool| match writes {
+            true => Request::Write { file: 0, first: 0, cells: CELLS },
+            false => Request::Read { file: 0, first: 0, cells: CELLS },
+        };
+        let done = match call {
+            Call::Write | Call::Read => teller.perform(&mut client, transfer(call == Call::Write)).await,
+            Call::Create => match teller.create(&client, 0).await {
+                Ok(file) => teller.close(&client, file).await,
+                Err(why) => Err(why),
+            },
+            Call::Unlink => teller.perform(&mut client, Request::Unlink { file: 0 }).await,
+        };
+        drop(done);
+    }
+}

@@ -1,0 +1,87 @@
+//! Files under accidents, over seeds: bytes and names keep their promises, and every way that data go is struck.
+
+use std::ops::{ControlFlow, Range};
+use weft_check::scenario::{FaultKind, Scenario};
+use weft_check::seeds::{self, Summary};
+use weft_check::systems::pario::Files;
+use weft_check::systems::pario::workload::{Access, Durable, Keep};
+
+const STORMY: &str = r#"
+[cluster]
+nodes = 4
+[transport]
+ack_timeout = 4
+retries = 1
+[workload]
+kind = "pario"
+access = "mix"
+servers = 2
+files = 2
+strip = 2_048
+cell = 512
+cells = 40
+blocks = 2
+eager = 1_024
+unit = 2_048
+stages = 2
+requests = 120
+[run]
+limit = "20ms"
+settle = "3s"
+[[faults]]
+kind = "cut"
+rate = "1500/s"
+lasts = { min = "100us", max = "2ms" }
+[[faults]]
+kind = "lose-completion"
+rate = "800/s"
+lasts = "400us"
+"#;
+
+fn scenario(access: Access) -> Scenario {
+    let mut scenario = weft_check::parse(STORMY).unwrap_or_else(|error| panic!("{error}"));
+    scenario.workload.change::<Files>(|work| work.access = access);
+    scenario
+}
+
+fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
+    let summary = seeds::run(scenario, seeds, |_, _| ControlFlow::Continue(()));
+    assert!(summary.first_error.is_none(), "{:?}", summary.first_error);
+    if let Some(report) = &summary.first_failure {
+        panic!("seed {}: {:#?}", report.seed, report.violations.iter().take(3).collect::<Vec<_>>());
+    }
+    summary
+}
+
+#[test]
+fn bytes_and_names_keep_their_promises_while_links_fail_and_answers_are_lost() {
+    for access in Access::ALL {
+        let summary = held(&scenario(access), 0..6);
+        let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
+        assert!(struck(FaultKind::Cut) > 0 && struck(FaultKind::LoseCompletion) > 0, "{access:?}");
+        let count = |name| summary.metrics.count("protocol", name);
+        assert!(count("pulls") > 0 && count("pushes") > 0 && count("again") > 0, "{access:?}");
+        assert!(count("unknown_outcomes") > 0 && count("staging_waits") > 0, "{access:?}");
+        assert_eq!(summary.metrics.count("calls", "failed"), 0, "{access:?}");
+    }
+}
+
+#[test]
+fn the_same_holds_in_memory_without_syncs_and_with_every_transfer_by_rdma() {
+    let mut scenario = scenario(Access::Mix);
+    scenario.workload.change::<Files>(|work| {
+        (work.storage, work.sync, work.eager, work.stages) = (Keep::Memory, Durable::Asked, 0, 1);
+    });
+    let summary = held(&scenario, 0..4);
+    assert_eq!(summary.metrics.count("protocol", "eager"), 0);
+}
+
+#[test]
+fn large_transfers_are_copied_by_no_processor_but_the_memory_store() {
+    let mut scenario = scenario(Access::Bulk);
+    scenario.faults.clear();
+    scenario.workload.change::<Files>(|work| (work.cells, work.strip) = (64, 4_096));
+    let summary = held(&scenario, 0..2);
+    assert_eq!(summary.metrics.count("protocol", "copied"), 0);
+    assert!(summary.metrics.count("calls", "written") > 1 << 20);
+}

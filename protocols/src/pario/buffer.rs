@@ -1,0 +1,112 @@
+//! Buffers: registered memory that belongs to a call until all of its servers have answered.
+
+use super::FsError;
+use crate::transport::Mesh;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs, VerbsError};
+
+/// What servers may do with a buffer that a call offers them.
+const ACCESS: AccessFlags =
+    AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_READ).union(AccessFlags::REMOTE_WRITE);
+
+/// The smallest region, in bytes: buffers come in powers of two from here, so that few sizes serve all.
+const LEAST: usize = 4096;
+
+/// Regions that are kept for the next buffers of each size, at most.
+const KEPT: usize = 64;
+
+/// Regions that no buffer uses, by their size.
+type Free<V> = Rc<RefCell<BTreeMap<usize, Vec<<V as Verbs>::Mr>>>>;
+
+/// A node's registered memory for buffers. Registering costs more than moving a small file, so regions are used again.
+pub(super) struct Buffers<V: Verbs> {
+    mesh: Mesh<V>,
+    free: Free<V>,
+}
+
+impl<V: Verbs> Buffers<V> {
+    pub(super) fn new(mesh: &Mesh<V>) -> Buffers<V> {
+        Buffers { mesh: mesh.clone(), free: Free::<V>::default() }
+    }
+
+    /// A buffer of so many bytes. Its bytes are those of its last use.
+    pub(super) fn take(&self, len: usize) -> Result<Buffer<V>, FsError> {
+        if u32::try_from(len).is_err() {
+            let (value, bound) = (len as u64, u64::from(u32::MAX));
+            return Err(VerbsError::TooLarge { what: "a buffer's length", value, bound }.into());
+        }
+        let size = len.max(LEAST).next_power_of_two();
+        let kept = self.free.borrow_mut().get_mut(&size).and_then(Vec::pop);
+        let mr = match kept {
+            Some(mr) => mr,
+            None => self.mesh.alloc(size, ACCESS)?,
+        };
+        Ok(Buffer { memory: Rc::new(Memory { mr: Some(mr), size, free: Rc::clone(&self.free) }), len })
+    }
+}
+
+/// The region under a buffer. It is free again when no call holds it any more.
+struct Memory<V: Verbs> {
+    mr: Option<V::Mr>,
+    size: usize,
+    free: Free<V>,
+}
+
+impl<V: Verbs> Drop for Memory<V> {
+    fn drop(&mut self) {
+        let Some(mr) = self.mr.take() else { return };
+        let mut free = self.free.borrow_mut();
+        let kept = free.entry(self.size).or_default();
+        if kept.len() < KEPT {
+            return kept.push(mr);
+        }
+        drop(free);
+        drop(mr);
+    }
+}
+
+/// Memory for the data of calls. It goes into a call by value and comes back from it: meanwhile, servers may read and write
+/// it. If a call's future is dropped, the memory is free when all servers have answered, and not before.
+pub struct Buffer<V: Verbs> {
+    memory: Rc<Memory<V>>,
+    len: usize,
+}
+
+impl<V: Verbs> Buffer<V> {
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn at(&self, at: usize, len: usize) -> Result<&V::Mr, VerbsError> {
+        let mr = self.memory.mr.as_ref().filter(|_| at.checked_add(len).is_some_and(|end| end <= self.len));
+        mr.ok_or(VerbsError::OutOfRange { at: at as u64, len: len as u64, size: self.len as u64 })
+    }
+
+    /// Copies bytes in.
+    pub fn write(&self, at: usize, bytes: &[u8]) -> Result<(), VerbsError> {
+        self.at(at, bytes.len())?.write(at, bytes)
+    }
+
+    /// Copies bytes out.
+    pub fn read(&self, at: usize, out: &mut [u8]) -> Result<(), VerbsError> {
+        self.at(at, out.len())?.read(at, out)
+    }
+
+    /// The whole buffer, for a server.
+    pub(super) fn remote(&self) -> Result<RemoteSlice, VerbsError> {
+        self.at(0, self.len)?.remote(0..self.len)
+    }
+
+    /// The same memory, for a call that is under way.
+    pub(super) fn held(&self) -> Buffer<V> {
+        Buffer { memory: Rc::clone(&self.memory), len: self.len }
+    }
+}

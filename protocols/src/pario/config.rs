@@ -1,0 +1,91 @@
+//! How a cluster's files are kept. All of its nodes say the same.
+
+use super::messages::HEADER;
+use super::{Distribution, FsError};
+
+/// When a write is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sync {
+    /// Before it is answered (PVFS2's `trovesync`, its default).
+    Each,
+    /// With the next `sync` of its file.
+    Asked,
+}
+
+/// Where servers keep the bytes of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Storage {
+    /// In memory, at most so many bytes a server: fast, and gone with the server.
+    Memory {
+        /// Bytes.
+        most: u64,
+    },
+    /// On the machine's [disk](weft_verbs::Disk).
+    Disk,
+}
+
+/// How files are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FsConfig {
+    /// How many servers there are: the nodes of the first so many ranks. The first has the directory.
+    pub servers: u32,
+    /// Bytes of data that ride in a request or an answer, at most (pvfs2-quadrics.txt, 4.2: eager). Default: 4 KiB, a copy
+    /// of which costs less than what it saves.
+    pub eager: u32,
+    /// The largest unit, in bytes: what is staged in one place and takes effect whole. Default: 1 MiB.
+    pub unit: u32,
+    /// Places in a server's staging, each of a unit. Default: 16.
+    pub stages: u32,
+    /// When writes are durable. Default: each.
+    pub sync: Sync,
+    /// Where bytes are kept. Default: on disk.
+    pub storage: Storage,
+    /// Calls of a client that one server has not answered, at most; more wait. Default: 64.
+    pub window: u32,
+}
+
+impl FsConfig {
+    /// The defaults, with so many servers.
+    pub const fn new(servers: u32) -> FsConfig {
+        FsConfig {
+            servers,
+            eager: 4096,
+            unit: 1 << 20,
+            stages: 16,
+            sync: Sync::Each,
+            storage: Storage::Disk,
+            window: 64,
+        }
+    }
+
+    /// The largest message that it needs of the transport for names of any length.
+    pub const fn max_message(&self) -> u32 {
+        HEADER + if self.eager > 512 { self.eager } else { 512 }
+    }
+
+    /// The distribution of a file unless it is told otherwise: over all servers, the first strip at the directory's home.
+    pub fn layout(&self) -> Distribution {
+        Distribution::stripe(Distribution::STRIP, self.servers as u16, 0).unwrap_or(Distribution::single(0))
+    }
+
+    /// Whether a mesh of so many nodes and such messages can run it.
+    pub(super) fn check(&self, nodes: u32, max_message: u32) -> Result<(), FsError> {
+        let refuse = |field, value, must| Err(FsError::Config { field, value: u64::from(value), must });
+        if self.servers == 0 || self.servers > nodes.min(1 << 15) {
+            return refuse("servers", self.servers, "from 1 to the number of nodes, at most 32,768");
+        }
+        if self.unit == 0 || !self.unit.is_multiple_of(8) {
+            return refuse("unit", self.unit, "a positive multiple of 8");
+        }
+        if self.stages == 0 || self.stages.checked_mul(self.unit).is_none() {
+            return refuse("stages", self.stages, "positive, and below 4 GiB in all");
+        }
+        if self.window == 0 {
+            return refuse("window", 0, "at least 1");
+        }
+        if HEADER.saturating_add(self.eager) > max_message {
+            return refuse("eager", self.eager, "small enough for the transport's messages");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! Why a call has no result.
+
+use crate::transport::{NotExecuted, SendError, TransportError};
+use thiserror::Error;
+use weft_verbs::{DiskError, VerbsError};
+
+/// Why a call has no result. Unless it says otherwise, nothing was done.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FsError {
+    /// No file can have the name: 1 to 255 bytes of UTF-8 without '/' and zero, and neither "." nor "..".
+    #[error("{0:?} is no name of a file")]
+    Name(String),
+    /// There is a file of that name.
+    #[error("there is a file of that name")]
+    Exists,
+    /// There is none.
+    #[error("there is no file of that name")]
+    NotFound,
+    /// The handle is of no file, or of one that this client has not opened.
+    #[error("no open file has that handle")]
+    Stale,
+    /// The cluster has no such servers.
+    #[error("the cluster has no servers for that distribution")]
+    Distribution,
+    /// Beyond the largest file: 2^63 bytes.
+    #[error("a file ends before 2^63: byte {at} and {len} more cannot be")]
+    Position {
+        /// The first byte.
+        at: u64,
+        /// The length.
+        len: u64,
+    },
+    /// A server's disk is full. Parts of a write may have taken effect.
+    #[error("a server's disk is full")]
+    Full,
+    /// A server's disk failed. Parts of a write may have taken effect.
+    #[error("a server's disk failed")]
+    Io,
+    /// A server could not reach the memory that it was offered. Parts of a write may have taken effect.
+    #[error("a server could not reach the memory that it was offered")]
+    Memory,
+    /// A server restarted before it answered: nobody knows what it did.
+    #[error("a server restarted before it answered")]
+    Unknown,
+    /// A server sent what is no answer to this.
+    #[error("a server's answer makes no sense")]
+    Nonsense,
+    /// The node has been shut down.
+    #[error("the node has been shut down")]
+    Closed,
+    /// The request could not be sent.
+    #[error("the request was not sent: {0}")]
+    Send(SendError),
+    /// A server cannot be reached.
+    #[error("not executed: {0}")]
+    NotExecuted(NotExecuted),
+    /// The adapter refused something.
+    #[error("{0}")]
+    Verbs(#[from] VerbsError),
+    /// The service cannot start.
+    #[error("{0}")]
+    Transport(#[from] TransportError),
+    /// A configuration that no service can have.
+    #[error("{field} is {value}: {must}")]
+    Config {
+        /// The field of [`FsConfig`](super::FsConfig).
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// What it must be.
+        must: &'static str,
+    },
+}
+
+impl From<SendError> for FsError {
+    fn from(error: SendError) -> FsError {
+        match error {
+            SendError::Closed => FsError::Closed,
+            other => FsError::Send(other),
+        }
+    }
+}
+
+/// Why a server refuses, in a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(super) enum Refusal {
+    Exists = 1,
+    NotFound,
+    Stale,
+    Distribution,
+    Position,
+    Full,
+    Io,
+    Memory,
+}
+
+impl Refusal {
+    const ALL: [Refusal; 8] = [
+        Refusal::Exists,
+        Refusal::NotFound,
+        Refusal::Stale,
+        Refusal::Distribution,
+        Refusal::Position,
+        Refusal::Full,
+        Refusal::Io,
+        Refusal::Memory,
+    ];
+
+    pub(super) fn from_code(code: u8) -> Option<Refusal> {
+        Refusal::ALL.into_iter().find(|refusal| *refusal as u8 == code)
+    }
+}
+
+impl From<Refusal> for FsError {
+    fn from(refusal: Refusal) -> FsError {
+        match refusal {
+            Refusal::Exists => FsError::Exists,
+            Refusal::NotFound => FsError::NotFound,
+            Refusal::Stale => FsError::Stale,
+            Refusal::Distribution => FsError::Distribution,
+            // Clients check positions themselves and name them.
+            Refusal::Position => FsError::Nonsense,
+            Refusal::Full => FsError::Full,
+            Refusal::Io => FsError::Io,
+            Refusal::Memory => FsError::Memory,
+        }
+    }
+}
+
+impl From<&DiskError> for Refusal {
+    fn from(error: &DiskError) -> Refusal {
+        match error {
+            DiskError::Full => Refusal::Full,
+            DiskError::Position { .. } => Refusal::Position,
+            DiskError::NoObject(_) => Refusal::Stale,
+            DiskError::Io | DiskError::Exists(_) | DiskError::Memory(_) => Refusal::Io,
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! The messages between clients and servers, and their bytes.
+//!
+//! A request is a kind, the call's number and what the kind has; an answer is the same. All numbers are little-endian. What
+//! cannot be read is no message: a decoder trusts no length that it was sent.
+
+use super::error::Refusal;
+use super::{Distribution, Handle, Name};
+use weft_verbs::RemoteSlice;
+
+/// What a client asks a server for, or the home of a file its servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    /// Make a file of this name and open it.
+    Create { name: Name, layout: Distribution },
+    /// Open the file of this name.
+    Open { name: Name },
+    /// Close a file that was opened once.
+    Close { handle: Handle },
+    /// Remove the name.
+    Unlink { name: Name },
+    /// The names behind this one, or from the first.
+    List { after: Option<Name> },
+    /// The size of the server's object of a file.
+    Size { handle: Handle },
+    /// Bytes of a file, as far as they are the server's.
+    Read { bytes: Bytes, into: Target },
+    /// The same to be written.
+    Write { bytes: Bytes, from: Source },
+    /// Make durable what was written.
+    Sync { handle: Handle },
+    /// Remove the server's object of a file that has no name any more.
+    Remove { handle: Handle },
+}
+
+/// Bytes of a file: a server finds its part by the distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Bytes {
+    pub handle: Handle,
+    pub layout: Distribution,
+    pub at: u64,
+    pub len: u32,
+}
+
+/// Where the bytes of a read go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Target {
+    /// Into the answer, the server's pieces one behind the other.
+    Answer,
+    /// Into the client's memory, which holds all bytes that were asked for.
+    Memory(RemoteSlice),
+}
+
+/// Where the bytes of a write are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// In the request, the server's pieces one behind the other.
+    Request(Vec<u8>),
+    /// In the client's memory, which holds all bytes that are to be written.
+    Memory(RemoteSlice),
+}
+
+/// What a server answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It is done.
+    Done,
+    /// It was not done.
+    Refused(Refusal),
+    /// The file is open.
+    Opened { handle: Handle, layout: Distribution },
+    /// Names in their order, and whether there are more.
+    Names { names: Vec<Name>, more: bool },
+    /// An object's size; zero if there is none.
+    Size(u64),
+    /// The bytes of a read: those asked for, with zeros where there are none. Whether there were fewer.
+    Data { bytes: Vec<u8>, short: bool },
+    /// The bytes are in the client's memory; the same.
+    Pushed { short: bool },
+}
+
+/// Bytes of a message beside data: kind, number, handle, distribution, position, length, memory.
+pub(super) const HEADER: u32 = 1 + 8 + 8 + 8 + 8 + 4 + 1 + 16;
+
+/// Bytes of a list of names beside the names.
+pub(super) const LISTING: u32 = 1 + 8 + 1;
+
+mod kind {
+    pub(super) const CREATE: u8 = 1;
+    pub(super) const OPEN: u8 = 2;
+    pub(super) const CLOSE: u8 = 3;
+    pub(super) const UNLINK: u8 = 4;
+    pub(super) const LIST: u8 = 5;
+    pub(super) const SIZE: u8 = 6;
+    pub(super) const READ: u8 = 7;
+    pub(super) const READ_INTO: u8 = 8;
+    pub(super) const WRITE: u8 = 9;
+    pub(super) const WRITE_FROM: u8 = 10;
+    pub(super) const SYNC: u8 = 11;
+    pub(super) const REMOVE: u8 = 12;
+
+    pub(super) const DONE: u8 = 33;
+    pub(super) const REFUSED: u8 = 34;
+    pub(super) const OPENED: u8 = 35;
+    pub(super) const NAMES: u8 = 36;
+    pub(super) const OBJECT: u8 = 37;
+    pub(super) const DATA: u8 = 38;
+    pub(super) const PUSHED: u8 = 39;
+}
+
+/// A message in the making.
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn new(kind: u8, id: u64) -> Writer {
+        let mut writer = Writer(Vec::with_capacity(HEADER as usize));
+        writer.0.push(kind);
+        writer.u64(id);
+        writer
+    }
+
+    fn u64(&mut self, word: u64) {
+        self.0.extend(word.to_le_bytes());
+    }
+
+    fn layout(&mut self, layout: Distribution) {
+        self.0.extend(layout.strip().to_le_bytes());
+        self.0.extend(layout.servers().to_le_bytes());
+        self.0.extend(layout.first().to_le_bytes());
+    }
+
+    fn bytes(&mut self, Bytes { handle, layout, at, len }: Bytes) {
+        self.u64(handle.0);
+        self.layout(layout);
+        self.u64(at);
+        self.0.extend(len.to_le_bytes());
+    }
+
+    fn name(&mut self, name: &Name) {
+        self.0.push(name.as_str().len() as u8);
+        self.0.extend(name.as_str().as_bytes());
+    }
+}
+
+/// The rest of a message that is read.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.u8()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn handle(&mut self) -> Option<Handle> {
+        self.u64().map(Handle)
+    }
+
+    fn layout(&mut self) -> Option<Distribution> {
+        let strip = u32::from_le_bytes(self.array()?);
+        let servers = u16::from_le_bytes(self.array()?);
+        Distribution::stripe(strip, servers, u16::from_le_bytes(self.array()?))
+    }
+
+    fn bytes(&mut self) -> Option<Bytes> {
+        let (handle, layout) = (self.handle()?, self.layout()?);
+        let (at, len) = (self.u64()?, u32::from_le_bytes(self.array()?));
+        Some(Bytes { handle, layout, at, len })
+    }
+
+    fn name(&mut self) -> Option<Name> {
+        let len = usize::from(self.u8()?);
+        let (name, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Name::new(std::str::from_utf8(name).ok()?)
+    }
+
+    fn memory(&mut self) -> Option<RemoteSlice> {
+        self.array().map(RemoteSlice::from_bytes)
+    }
+
+    fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0).to_vec()
+    }
+
+    /// The message, if all of it was read.
+    fn end<T>(self, message: T) -> Option<T> {
+        self.0.is_empty().then_some(message)
+    }
+}
+
+impl Request {
+    /// Its bytes, with the call's number.
+    pub(super) fn encode(&self, id: u64) -> Vec<u8> {
+        let writer = |kind| Writer::new(kind, id);
+        let of_handle = |kind, handle: &Handle| {
+            let mut writer = Writer::new(kind, id);
+            writer.u64(handle.0);
+            writer
+        };
+        let writer = match self {
+            Request::Create { name, layout } => {
+                let mut to = writer(kind::CREATE);
+                to.layout(*layout);
+                to.name(name);
+                to
+            }
+            Request::Open { name } => {
+                let mut to = writer(kind::OPEN);
+                to.name(name);
+                to
+            }
+            Request::Unlink { name } => {
+                let mut to = writer(kind::UNLINK);
+                to.name(name);
+                to
+            }
+            Request::List { after } => {
+                let mut to = writer(kind::LIST);
+                after.iter().for_each(|name| to.name(name));
+                to
+            }
+            Request::Close { handle } => of_handle(kind::CLOSE, handle),
+            Request::Size { handle } => of_handle(kind::SIZE, handle),
+            Request::Sync { handle } => of_handle(kind::SYNC, handle),
+            Request::Remove { handle } => of_handle(kind::REMOVE, handle),
+            Request::Read { bytes, into: Target::Answer } => {
+                let mut to = writer(kind::READ);
+                to.bytes(*bytes);
+                to
+            }
+            Request::Read { bytes, into: Target::Memory(memory) } => {
+                let mut to = writer(kind::READ_INTO);
+                to.bytes(*bytes);
+                to.0.extend(memory.to_bytes());
+                to
+            }
+            Request::Write { bytes, from: Source::Request(data) } => {
+                let mut to = writer(kind::WRITE);
+                to.bytes(*bytes);
+                to.0.extend(data);
+                to
+            }
+            Request::Write { bytes, from: Source::Memory(memory) } => {
+                let mut to = writer(kind::WRITE_FROM);
+                to.bytes(*bytes);
+                to.0.extend(memory.to_bytes());
+                to
+            }
+        };
+        writer.0
+    }
+
+    /// Reads bytes: the call's number and the request. `None` if they are none.
+    pub(super) fn decode(bytes: &[u8]) -> Option<(u64, Request)> {
+        let mut from = Reader(bytes);
+        let (kind, id) = (from.u8()?, from.u64()?);
+        let request = match kind {
+            kind::CREATE => {
+                let layout = from.layout()?;
+                Request::Create { name: from.name()?, layout }
+            }
+            kind::OPEN => Request::Open { name: from.name()? },
+            kind::UNLINK => Request::Unlink { name: from.name()? },
+            kind::LIST if from.0.is_empty() => Request::List { after: None },
+            kind::LIST => Request::List { after: Some(from.name()?) },
+            kind::CLOSE => Request::Close { handle: from.handle()? },
+            kind::SIZE => Request::Size { handle: from.handle()? },
+            kind::SYNC => Request::Sync { handle: from.handle()? },
+            kind::REMOVE => Request::Remove { handle: from.handle()? },
+            kind::READ => Request::Read { bytes: from.bytes()?, into: Target::Answer },
+            kind::READ_INTO => Request::Read { bytes: from.bytes()?, into: Target::Memory(from.memory()?) },
+            kind::WRITE => {
+                let bytes = from.bytes()?;
+                Request::Write { bytes, from: Source::Request(from.rest()) }
+            }
+            kind::WRITE_FROM => Request::Write { bytes: from.bytes()?, from: Source::Memory(from.memory()?) },
+            _ => return None,
+        };
+        from.end((id, request))
+    }
+}
+
+impl Answer {
+    /// Its bytes, with the number of the call that it answers.
+    pub(super) fn encode(&self, id: u64) -> Vec<u8> {
+        let writer = |kind| Writer::new(kind, id);
+        let writer = match self {
+            Answer::Done => writer(kind::DONE),
+            Answer::Refused(refusal) => {
+                let mut to = writer(kind::REFUSED);
+                to.0.push(*refusal as u8);
+                to
+            }
+            Answer::Opened { handle, layout } => {
+                let mut to = writer(kind::OPENED);
+                to.u64(handle.0);
+                to.layout(*layout);
+                to
+            }
+            Answer::Names { names, more } => {
+                let mut to = writer(kind::NAMES);
+                to.0.push(u8::from(*more));
+                names.iter().for_each(|name| to.name(name));
+                to
+            }
+            Answer::Size(size) => {
+                let mut to = writer(kind::OBJECT);
+                to.u64(*size);
+                to
+            }
+            Answer::Data { bytes, short } => {
+                let mut to = writer(kind::DATA);
+                to.0.push(u8::from(*short));
+                to.0.extend(bytes);
+                to
+            }
+            Answer::Pushed { short } => {
+                let mut to = writer(kind::PUSHED);
+                to.0.push(u8::from(*short));
+                to
+            }
+        };
+        writer.0
+    }
+
+    /// Reads bytes: the call's number and the answer. `None` if they are none.
+    pub(super) fn decode(bytes: &[u8]) -> Option<(u64, Answer)> {
+        let mut from = Reader(bytes);
+        let (kind, id) = (from.u8()?, from.u64()?);
+        let answer = match kind {
+            kind::DONE => Answer::Done,
+            kind::REFUSED => Answer::Refused(Refusal::from_code(from.u8()?)?),
+            kind::OPENED => Answer::Opened { handle: from.handle()?, layout: from.layout()? },
+            kind::NAMES => {
+                let (more, mut names) = (from.flag()?, Vec::new());
+                while !from.0.is_empty() {
+                    names.push(from.name()?);
+                }
+                Answer::Names { names, more }
+            }
+            kind::OBJECT => Answer::Size(from.u64()?),
+            kind::DATA => {
+                let short = from.flag()?;
+                Answer::Data { bytes: from.rest(), short }
+            }
+            kind::PUSHED => Answer::Pushed { short: from.flag()? },
+            _ => return None,
+        };
+        from.end((id, answer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests() -> Vec<Request> {
+        let (handle, layout) = (Handle(7), Distribution::stripe(64, 3, 1).unwrap());
+        let name = || Name::new("a name").unwrap();
+        let bytes = Bytes { handle, layout, at: 1 << 40, len: 100 };
+        let memory = RemoteSlice { addr: 1 << 44, len: 100, rkey: 9 };
+        vec![
+            Request::Create { name: name(), layout },
+            Request::Open { name: name() },
+            Request::Close { handle },
+            Request::Unlink { name: name() },
+            Request::List { after: Some(name()) },
+            Request::Size { handle },
+            Request::Read { bytes, into: Target::Answer },
+            Request::Read { bytes, into: Target::Memory(memory) },
+            Request::Write { bytes, from: Source::Memory(memory) },
+            Request::Sync { handle },
+            Request::Remove { handle },
+        ]
+    }
+
+    #[test]
+    fn every_request_survives_its_bytes_and_no_part_of_it_is_that_request() {
+        for request in requests() {
+            let bytes = request.encode(3);
+            assert_eq!(Request::decode(&bytes), Some((3, request.clone())));
+            let part = |end| Request::decode(&bytes[..end]).is_none_or(|(_, other)| other != request);
+            assert!((0..bytes.len()).all(part), "{request:?}");
+            assert_eq!(Request::decode(&[&bytes[..], &[0]].concat()), None, "{request:?}");
+        }
+        let Request::Read { bytes, .. } = requests().remove(6) else { panic!("a read") };
+        for data in [vec![], vec![1, 2, 3]] {
+            let write = Request::Write { bytes, from: Source::Request(data) };
+            assert_eq!(Request::decode(&write.encode(4)), Some((4, write)));
+        }
+        assert_eq!(
+            Request::decode(&Request::List { after: None }.encode(1)),
+            Some((1, Request::List { after: None }))
+        );
+    }
+
+    #[test]
+    fn every_answer_survives_its_bytes() {
+        let name = |text| Name::new(text).unwrap();
+        let layout = Distribution::single(2);
+        for answer in [
+            Answer::Done,
+            Answer::Refused(Refusal::Full),
+            Answer::Opened { handle: Handle(9), layout },
+            Answer::Names { names: vec![name("x"), name("yy")], more: true },
+            Answer::Size(1 << 50),
+            Answer::Data { bytes: vec![5; 9], short: true },
+            Answer::Pushed { short: false },
+        ] {
+            assert_eq!(Answer::decode(&answer.encode(8)), Some((8, answer)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let bad_layout = [&[kind::OPENED][..], &[0; 24]].concat();
+        let bad_name = [&[kind::OPEN][..], &[0; 8], &[3], b"a/b"].concat();
+        let bad_flag = [&[kind::PUSHED][..], &[0; 8], &[2]].concat();
+        assert_eq!(Answer::decode(&bad_layout), None, "no strip");
+        assert_eq!(Request::decode(&bad_name), None);
+        assert_eq!(Answer::decode(&bad_flag), None);
+        assert_eq!(Request::decode(&[77; 40]), None);
+    }
+}

@@ -1,0 +1,67 @@
+//! Files in parallel: striped over servers, moved by RDMA, with the servers' own words about each step.
+//!
+//! Source: pvfs2-quadrics.txt, "Building a high performance parallel file system over Quadrics Elan4" (Yu, Liang and Panda,
+//! 2005): small data ride in messages (eager), large ones are moved by RDMA at the server's pace (rendezvous, 4.2), and a
+//! server's staging is bounded (5.1).
+//!
+//! ```
+//! use weft_protocols::pario::{FsError, Pario};
+//! use weft_verbs::Verbs;
+//!
+//! async fn copy<V: Verbs>(files: &Pario<V>, bytes: &[u8]) -> Result<(), FsError> {
+//!     let file = files.create("a file", None).await?;
+//!     let buffer = files.buffer(bytes.len())?;
+//!     buffer.write(0, bytes)?;
+//!     let (written, buffer) = files.write(&file, 0, buffer).await;
+//!     written?;
+//!     files.sync(&file).await?;
+//!     let (read, _buffer) = files.read(&file, 0, buffer).await;
+//!     assert_eq!(read?, bytes.len());
+//!     files.close(file).await
+//! }
+//! ```
+//!
+//! # Who may touch a buffer, and when it is the client's again
+//!
+//! A call that is not eager offers its buffer to servers. It is the client's again when each of them has answered, and not
+//! by any time-out: a server that answers has ended its transfers, and one that restarted is fenced before its client hears
+//! of it. A call whose future is dropped keeps its buffer until then. Staging never leaves its server: the server moves all
+//! data, and a place in staging is free when its transfer has ended on its own connection.
+//!
+//! # What is there, and what is not yet
+//!
+//! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come. Of the paper's ways
+//! of moving data there are three: eager, the server pulls a write, the server pushes a read; the client's own ways and the
+//! choice by load are to come, and so are noncontiguous lists, datatypes and groups. There is one flat directory, in the
+//! memory of the first server: it does not survive a restart, nor do bytes in [`Storage::Memory`].
+//!
+//! | module | idea |
+//! |---|---|
+//! | `distribution` | where a file's bytes lie: pure functions |
+//! | `messages` | requests and answers, and their bytes |
+//! | `client`, `calls`, `buffer` | a client's calls as async functions; those that are open; memory that they own |
+//! | `server/machine` | the server: a state machine without I/O |
+//! | `server/names`, `server/ranges` | its directory; turns at overlapping bytes |
+//! | `server/store` | where its objects are kept |
+//! | `server`, `service` | what carries out what the machine wants; what starts on a node |
+
+mod buffer;
+mod calls;
+mod client;
+mod config;
+mod distribution;
+mod error;
+mod messages;
+mod name;
+mod server;
+mod service;
+mod stats;
+
+pub use buffer::Buffer;
+pub use client::File;
+pub use config::{FsConfig, Storage, Sync};
+pub use distribution::{Distribution, Piece, Pieces};
+pub use error::FsError;
+pub use name::{Handle, Name};
+pub use service::Pario;
+pub use stats::FsStats;

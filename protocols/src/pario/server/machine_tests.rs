@@ -1,0 +1,230 @@
+use super::super::super::{Distribution, Name, Storage};
+use super::*;
+
+const CONFIG: FsConfig = FsConfig {
+    servers: 2,
+    eager: 16,
+    unit: 32,
+    stages: 2,
+    sync: Sync::Asked,
+    storage: Storage::Memory { most: 1 << 20 },
+    window: 8,
+};
+
+/// A machine, and the actions that it asked for last.
+struct Bench {
+    machine: Machine,
+    actions: Vec<Action>,
+}
+
+impl Bench {
+    fn new(config: FsConfig) -> Bench {
+        Bench { machine: Machine::new(0, config, 600), actions: Vec::new() }
+    }
+
+    fn on(&mut self, event: Event) -> &[Action] {
+        self.actions.clear();
+        self.machine.on(event, &mut self.actions);
+        &self.actions
+    }
+
+    fn ask(&mut self, id: u64, request: Request) -> &[Action] {
+        self.on(Event::Request { from: rank(5), id, request })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.machine.leftovers().iter().all(|(_, number)| *number == 0)
+    }
+}
+
+fn rank(n: u32) -> Rank {
+    Rank::from_index(n)
+}
+
+const FILE: Handle = Handle(9);
+
+fn memory(len: u32) -> RemoteSlice {
+    RemoteSlice { addr: 1_000, len, rkey: 1 }
+}
+
+fn bytes(at: u64, len: u32) -> Bytes {
+    Bytes { handle: FILE, layout: Distribution::single(0), at, len }
+}
+
+fn write(at: u64, len: u32) -> Request {
+    Request::Write { bytes: bytes(at, len), from: Source::Memory(memory(len)) }
+}
+
+fn read(at: u64, len: u32) -> Request {
+    Request::Read { bytes: bytes(at, len), into: Target::Memory(memory(len)) }
+}
+
+/// The pull among actions: its number, its place, and its address.
+fn pulls(actions: &[Action]) -> Vec<(u64, Stage, u64)> {
+    let pull = |action: &Action| match action {
+        Action::Pull { op, stage, at, .. } => Some((*op, *stage, at.addr)),
+        _ => None,
+    };
+    actions.iter().filter_map(pull).collect()
+}
+
+fn stores(actions: &[Action]) -> Vec<u64> {
+    let store = |action: &Action| match action {
+        Action::Store { op, .. } => Some(*op),
+        _ => None,
+    };
+    actions.iter().filter_map(store).collect()
+}
+
+fn answers(actions: &[Action]) -> Vec<(u64, Answer)> {
+    let answer = |action: &Action| match action {
+        Action::Answer { id, answer, .. } => Some((*id, answer.clone())),
+        _ => None,
+    };
+    actions.iter().filter_map(answer).collect()
+}
+
+#[test]
+fn a_write_is_pulled_by_units_in_bounded_staging_and_answered_after_the_last() {
+    let mut bench = Bench::new(CONFIG);
+    let first = pulls(bench.ask(1, write(0, 80)));
+    assert_eq!(
+        first.iter().map(|(.., addr)| *addr).collect::<Vec<_>>(),
+        [1_000, 1_032],
+        "two places, three units"
+    );
+    let store = stores(bench.on(Event::Moved { op: first[0].0, done: true }));
+    let next = bench.on(Event::Stored { op: store[0], end: Ok(Stored::Done) });
+    let third = pulls(next);
+    assert_eq!((third[0].1, third[0].2), (first[0].1, 1_064), "in the place that is free");
+    assert!(answers(next).is_empty());
+    for op in [first[1].0, third[0].0] {
+        let store = stores(bench.on(Event::Moved { op, done: true }));
+        bench.on(Event::Stored { op: store[0], end: Ok(Stored::Done) });
+    }
+    assert_eq!(answers(&bench.actions), [(1, Answer::Done)]);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn a_synced_write_is_answered_when_it_is_durable_and_once() {
+    let mut bench = Bench::new(FsConfig { sync: Sync::Each, ..CONFIG });
+    let pull = pulls(bench.ask(1, write(0, 8)))[0].0;
+    let store = stores(bench.on(Event::Moved { op: pull, done: true }))[0];
+    let sync = bench.on(Event::Stored { op: store, end: Ok(Stored::Done) }).to_vec();
+    let [Action::Store { op, call: StoreCall::Sync(FILE) }] = sync[..] else { panic!("{sync:?}") };
+    // Somebody else's event must not answer it.
+    bench.ask(2, Request::Size { handle: FILE });
+    assert!(answers(&bench.actions).is_empty());
+    assert_eq!(answers(bench.on(Event::Stored { op, end: Ok(Stored::Done) })), [(1, Answer::Done)]);
+}
+
+#[test]
+fn a_read_is_pushed_from_its_place_and_short_where_bytes_are_missing() {
+    let mut bench = Bench::new(CONFIG);
+    let store = stores(bench.ask(1, read(0, 40)));
+    assert_eq!(store.len(), 2);
+    let mut pushed = Vec::new();
+    for (op, moved) in [(store[0], 32), (store[1], 3)] {
+        let end = Ok(Stored::Read { moved, bytes: Vec::new() });
+        for action in bench.on(Event::Stored { op, end }) {
+            let Action::Push { op, at, .. } = action else { panic!("{action:?}") };
+            pushed.push((*op, at.addr, at.len));
+        }
+    }
+    assert_eq!(
+        pushed.iter().map(|(_, addr, len)| (*addr, *len)).collect::<Vec<_>>(),
+        [(1_000, 32), (1_032, 8)]
+    );
+    bench.on(Event::Moved { op: pushed[0].0, done: true });
+    let end = bench.on(Event::Moved { op: pushed[1].0, done: true });
+    assert_eq!(answers(end), [(1, Answer::Pushed { short: true })]);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn places_go_round_among_requests() {
+    let mut bench = Bench::new(FsConfig { stages: 1, ..CONFIG });
+    let mut pull = pulls(bench.ask(1, write(0, 96)))[0];
+    bench.ask(2, write(1_000, 64));
+    let mut order = vec![pull.2];
+    loop {
+        let store = stores(bench.on(Event::Moved { op: pull.0, done: true }))[0];
+        let next = pulls(bench.on(Event::Stored { op: store, end: Ok(Stored::Done) }));
+        let Some(&next) = next.first() else { break };
+        pull = next;
+        order.push(pull.2);
+    }
+    // Byte 1,000 of the second file is no multiple of a unit.
+    assert_eq!(order, [1_000, 1_032, 1_000, 1_064, 1_024, 1_056]);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn what_fails_is_refused_when_all_that_had_begun_is_over() {
+    let mut bench = Bench::new(CONFIG);
+    let begun = pulls(bench.ask(1, write(0, 96)));
+    assert!(answers(bench.on(Event::Moved { op: begun[0].0, done: false })).is_empty());
+    let store = stores(bench.on(Event::Moved { op: begun[1].0, done: true }))[0];
+    let end = bench.on(Event::Stored { op: store, end: Err(Refusal::Full) });
+    assert_eq!(answers(end), [(1, Answer::Refused(Refusal::Full))]);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn a_client_that_begins_anew_is_not_answered_and_leaves_nothing() {
+    let mut bench = Bench::new(CONFIG);
+    let name = Name::new("a").unwrap();
+    bench.ask(1, Request::Create { name: name.clone(), layout: Distribution::single(0) });
+    bench.ask(2, Request::Unlink { name });
+    let begun = pulls(bench.ask(3, write(0, 96)));
+    let removed = bench.on(Event::Reset { client: rank(5) }).to_vec();
+    let [Action::Store { op: remove, call: StoreCall::Remove(_) }] = removed[..] else {
+        panic!("{removed:?}")
+    };
+    bench.on(Event::Stored { op: remove, end: Ok(Stored::Done) });
+    for (op, ..) in begun {
+        assert_eq!(bench.on(Event::Moved { op, done: true }), [], "what it had sent is not written");
+    }
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn an_unlinked_file_is_removed_everywhere_before_that_is_answered() {
+    let mut bench = Bench::new(CONFIG);
+    let (name, layout) = (Name::new("a").unwrap(), Distribution::stripe(8, 2, 1).unwrap());
+    let made = answers(bench.ask(1, Request::Create { name: name.clone(), layout }));
+    let [(1, Answer::Opened { handle, .. })] = made[..] else { panic!("{made:?}") };
+    assert_eq!(answers(bench.ask(2, Request::Unlink { name })), [(2, Answer::Done)], "it is open");
+    let close = bench.ask(3, Request::Close { handle }).to_vec();
+    let [Action::Remove { op: other, server: 1, .. }, Action::Store { op: own, .. }] = close[..] else {
+        panic!("{close:?}")
+    };
+    assert!(bench.on(Event::Stored { op: own, end: Ok(Stored::Done) }).is_empty());
+    assert_eq!(answers(bench.on(Event::Removed { op: other })), [(3, Answer::Done)]);
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn what_no_client_of_this_version_asks_is_refused() {
+    let mut bench = Bench::new(CONFIG);
+    let elsewhere = Bytes { layout: Distribution::single(1), ..bytes(0, 8) };
+    let no_such = Bytes { layout: Distribution::stripe(8, 3, 0).unwrap(), ..bytes(0, 8) };
+    let short = Request::Read { bytes: bytes(0, 100), into: Target::Memory(memory(99)) };
+    let far = Request::Read { bytes: bytes(u64::MAX, 8), into: Target::Memory(memory(8)) };
+    let long = Request::Read { bytes: bytes(0, 17), into: Target::Answer };
+    let wrong = Request::Write { bytes: bytes(0, 8), from: Source::Request(vec![0; 9]) };
+    let of = |bytes| Request::Read { bytes, into: Target::Answer };
+    for (request, refusal) in [
+        (of(elsewhere), Refusal::Distribution),
+        (of(no_such), Refusal::Distribution),
+        (short, Refusal::Memory),
+        (far, Refusal::Position),
+        (long, Refusal::Memory),
+        (wrong, Refusal::Position),
+        (Request::Close { handle: FILE }, Refusal::Stale),
+    ] {
+        assert_eq!(answers(bench.ask(7, request)), [(7, Answer::Refused(refusal))]);
+    }
+    assert!(bench.is_empty());
+}

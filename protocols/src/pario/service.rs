@@ -1,0 +1,130 @@
+//! The service of a node: its calls, its buffers, and its server if it is one.
+
+use super::buffer::{Buffer, Buffers};
+use super::calls::{Answered, Calls, Held};
+use super::messages::{Answer, Request};
+use super::server::{self, Server};
+use super::{FsConfig, FsError, FsStats};
+use crate::rt::Rt;
+use crate::rt::sync::OneshotReceiver;
+use crate::transport::{Channel, Inbox, Incoming, Mesh, Rank};
+use std::cell::RefCell;
+use std::rc::Rc;
+use weft_verbs::{Verbs, Work};
+
+/// The channel of requests and answers.
+pub(super) const CHANNEL: Channel = Channel(5);
+
+/// What a node's service has.
+pub(super) struct Shared<V: Verbs> {
+    pub rt: Rt<V>,
+    pub mesh: Mesh<V>,
+    pub config: FsConfig,
+    pub stats: RefCell<FsStats>,
+    pub server: Option<Server<V>>,
+    pub buffers: Buffers<V>,
+    calls: Calls<V>,
+}
+
+impl<V: Verbs> Shared<V> {
+    /// Asks a server; see [`Calls::ask`].
+    pub(super) async fn ask(
+        &self,
+        server: Rank,
+        request: &Request,
+        held: Held<V>,
+    ) -> Result<OneshotReceiver<Answered>, FsError> {
+        self.calls.ask(server, request, held, &self.stats).await
+    }
+
+    /// This node's processor has copied data.
+    pub(super) fn copied(&self, bytes: u64) {
+        self.rt.spend(Work::Copy { bytes });
+        self.stats.borrow_mut().copied += bytes;
+    }
+}
+
+/// The files of a cluster, as a node has them: what its applications call, and its server if it is one of the first
+/// [`FsConfig::servers`]. Clones are the same service.
+pub struct Pario<V: Verbs>(pub(super) Rc<Shared<V>>);
+
+impl<V: Verbs> Clone for Pario<V> {
+    fn clone(&self) -> Pario<V> {
+        Pario(Rc::clone(&self.0))
+    }
+}
+
+impl<V: Verbs> Pario<V> {
+    /// Starts the service of a node.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be, another service has the channel, there is no memory for staging, or the machine has no
+    /// disk where servers are to have one.
+    pub fn start(rt: &Rt<V>, mesh: &Mesh<V>, config: FsConfig) -> Result<Pario<V>, FsError> {
+        config.check(mesh.size(), mesh.max_message())?;
+        let inbox = mesh.open(CHANNEL)?;
+        let me = mesh.me().index() as u32;
+        let mut shared = Shared {
+            rt: rt.clone(),
+            mesh: mesh.clone(),
+            config,
+            stats: RefCell::default(),
+            server: None,
+            buffers: Buffers::new(mesh),
+            calls: Calls::new(mesh, config.window),
+        };
+        if me < config.servers {
+            shared.server = Some(Server::open(&shared, me, config)?);
+        }
+        let pario = Pario(Rc::new(shared));
+        drop(rt.spawn(pario.clone().listen(inbox)));
+        Ok(pario)
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> FsStats {
+        let mut stats = *self.0.stats.borrow();
+        if let Some(server) = &self.0.server {
+            server.count(&mut stats);
+        }
+        stats
+    }
+
+    /// What it holds although nobody asks for anything, by name: all zero when every call has ended and every file is closed.
+    pub fn leftovers(&self) -> Vec<(&'static str, u64)> {
+        let mut left = vec![("calls that servers have not answered", self.0.calls.len() as u64)];
+        left.extend(self.0.server.iter().flat_map(Server::leftovers));
+        left
+    }
+
+    /// A buffer for the data of calls, of so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// It is longer than a region can be, or the adapter has no room for one more.
+    pub fn buffer(&self, len: usize) -> Result<Buffer<V>, FsError> {
+        self.0.buffers.take(len)
+    }
+
+    async fn listen(self, mut inbox: Inbox) {
+        while let Some(incoming) = inbox.recv().await {
+            match incoming {
+                Incoming::Message(message) => self.received(message.from(), message.bytes()),
+                Incoming::PeerReset { peer, .. } => {
+                    self.0.calls.server_reset(peer);
+                    server::client_reset(&self.0, peer);
+                }
+            }
+        }
+    }
+
+    fn received(&self, from: Rank, bytes: &[u8]) {
+        let is_server = self.0.server.is_some();
+        if let Some((id, request)) = Request::decode(bytes).filter(|_| is_server) {
+            return server::requested(&self.0, from, id, request);
+        }
+        let known = Answer::decode(bytes).is_some_and(|(id, answer)| self.0.calls.answered(id, Ok(answer)));
+        self.0.stats.borrow_mut().malformed += u64::from(!known);
+    }
+}

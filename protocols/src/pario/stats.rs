@@ -1,0 +1,27 @@
+//! What a node has done with files.
+
+/// What a node has done with files since it started, as client and as server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FsStats {
+    /// Requests that this node sent as a client.
+    pub asked: u64,
+    /// Requests that came to its server.
+    pub requests: u64,
+    /// Requests whose data rode in messages.
+    pub eager: u64,
+    /// Units that its server pulled by RDMA read.
+    pub pulls: u64,
+    /// Units that its server pushed by RDMA write.
+    pub pushes: u64,
+    /// Transfers that were begun again because a connection broke.
+    pub again: u64,
+    /// Transfers whose completion said that they may have been executed.
+    pub unknown_outcomes: u64,
+    /// Requests that found no place in staging.
+    pub staging_waits: u64,
+    /// Bytes that processors copied: those that rode in messages, at both ends, and those of servers that keep files in
+    /// memory.
+    pub copied: u64,
+    /// Messages that could not be read, or answered nothing.
+    pub malformed: u64,
+}
