@@ -55,8 +55,8 @@ impl Cell {
         known.began = known.began.max(began);
         known.ended = known.ended.min(ended);
         let known = *known;
-        for other in &mut self.0 {
-            if other.value != value && known.must_precede(other) && other.must_precede(&known) {
+        for other in self.0.iter_mut().filter(|other| other.value != value) {
+            if known.must_precede(other) && other.must_precede(&known) {
                 return Err(format!("{value}, which stands both before and after {}", other.value));
             }
             if other.must_precede(&known) {

@@ -100,7 +100,8 @@ fn a_superseded_value_is_forgotten_and_still_not_taken_for_a_fresh_one() {
     let mut history =
         vec![(1, (0, 0), WRITES), (2, (0, 0), What::Done), (3, (1, 0), WRITES), (4, (1, 0), What::Done)];
     history.extend([(5_000, (2, 0), READS), (5_001, (2, 0), has([of(1); 2]))]);
-    assert_eq!(said(&history), NOTHING);
+    history.extend([(7_000, (2, 2), READS), (7_001, (2, 2), has([of(1); 2]))]);
+    assert_eq!(said(&history), NOTHING, "what is read again is as fresh as before");
     history.extend([(9_000, (2, 1), READS), (9_001, (2, 1), has([of(0); 2]))]);
     assert_eq!(said(&history), ["bytes"]);
 }
