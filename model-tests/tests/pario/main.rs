@@ -77,7 +77,7 @@ fn the_same_holds_in_memory_without_syncs_and_with_every_transfer_by_rdma() {
 }
 
 #[test]
-fn large_transfers_are_copied_by_no_processor_but_the_memory_store() {
+fn large_transfers_are_copied_by_no_processor() {
     let mut scenario = scenario(Access::Bulk);
     scenario.faults.clear();
     scenario.workload.change::<Files>(|work| (work.cells, work.strip) = (64, 4_096));

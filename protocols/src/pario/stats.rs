@@ -19,8 +19,8 @@ pub struct FsStats {
     pub unknown_outcomes: u64,
     /// Requests that found no place in staging.
     pub staging_waits: u64,
-    /// Bytes that processors copied: those that rode in messages, at both ends, and those of servers that keep files in
-    /// memory.
+    /// Bytes that processors copied between messages and buffers, at both ends. What a store in memory copies is not among
+    /// them.
     pub copied: u64,
     /// Messages that could not be read, or answered nothing.
     pub malformed: u64,
