@@ -85,24 +85,24 @@ impl<V: Verbs> Buffer<V> {
         self.len == 0
     }
 
-    fn at(&self, at: usize, len: usize) -> Result<&V::Mr, VerbsError> {
+    fn within(&self, at: usize, len: usize) -> Result<&V::Mr, VerbsError> {
         let mr = self.memory.mr.as_ref().filter(|_| at.checked_add(len).is_some_and(|end| end <= self.len));
         mr.ok_or(VerbsError::OutOfRange { at: at as u64, len: len as u64, size: self.len as u64 })
     }
 
     /// Copies bytes in.
     pub fn write(&self, at: usize, bytes: &[u8]) -> Result<(), VerbsError> {
-        self.at(at, bytes.len())?.write(at, bytes)
+        self.within(at, bytes.len())?.write(at, bytes)
     }
 
     /// Copies bytes out.
     pub fn read(&self, at: usize, out: &mut [u8]) -> Result<(), VerbsError> {
-        self.at(at, out.len())?.read(at, out)
+        self.within(at, out.len())?.read(at, out)
     }
 
     /// The whole buffer, for a server.
     pub(super) fn remote(&self) -> Result<RemoteSlice, VerbsError> {
-        self.at(0, self.len)?.remote(0..self.len)
+        self.within(0, self.len)?.remote(0..self.len)
     }
 
     /// The same memory, for a call that is under way.

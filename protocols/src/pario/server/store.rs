@@ -3,7 +3,7 @@
 use super::super::error::Refusal;
 use super::super::{FsError, Handle, Storage};
 use super::machine::{Place, StoreCall, Stored};
-use crate::rt::{Rt, WaitPoint};
+use crate::rt::Rt;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -148,7 +148,7 @@ impl<V: Verbs> Store<V> {
             StoreCall::Remove(handle) => (DiskCall::Remove(name(handle)), Stored::Done),
         };
         let mut request = disk.begin(call);
-        let DiskEnd { outcome, buffer } = poll_fn(|cx| request.poll_end(cx)).at("disk").await;
+        let DiskEnd { outcome, buffer } = poll_fn(|cx| request.poll_end(cx)).await;
         match outcome {
             Ok(DiskDone::Moved(moved)) => self.moved(moved, buffer, &nothing),
             Ok(DiskDone::Size(size)) => Ok(Stored::Size(size)),
