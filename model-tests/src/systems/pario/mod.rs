@@ -99,6 +99,7 @@ impl System for Files {
     const KIND: &'static str = "pario";
     const ABOUT: &'static str = "parallel files, striped over servers: bulk, mix and small";
     const EXAMPLE: &'static str = "access = \"mix\" and requests = 100";
+    const LEAST_NODES: u32 = 2;
     const VARIANTS: &'static [&'static str] = &["bulk", "mix", "small"];
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "asked"), ("protocol", "pulls"), ("protocol", "pushes"), ("protocol", "copied")];
