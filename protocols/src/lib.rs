@@ -4,11 +4,13 @@
 //! - [`transport`]: connections to peers on demand, messages in sessions that survive them, one-sided
 //!   operations whose outcome is told honestly;
 //! - [`locks`]: distributed locks, several schemes behind one interface;
-//! - [`sdp`]: sockets, byte streams that survive the links that carry them.
+//! - [`sdp`]: sockets, byte streams that survive the links that carry them;
+//! - [`dsm`]: memory that the threads of all nodes share, sequentially consistent.
 //!
 //! Nothing here names a backend, a clock of the operating system or a thread; a test holds that.
 
 pub mod ddss;
+pub mod dsm;
 pub mod locks;
 pub mod pario;
 pub mod rt;

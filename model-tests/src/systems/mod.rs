@@ -4,6 +4,7 @@
 //! runs systems is written for any [`System`] and reaches this one by its kind.
 
 pub mod ddss;
+pub mod dsm;
 pub mod locks;
 pub mod messages;
 pub mod pario;
@@ -52,6 +53,7 @@ registry! {
     ddss::Segments,
     sdp::Sockets,
     pario::Files,
+    dsm::SharedMemory,
 }
 
 /// A system as the registry knows it: by what can be done with a scenario of it.

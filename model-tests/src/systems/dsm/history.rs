@@ -1,0 +1,139 @@
+//! What the threads of shared memory did, and what they saw.
+
+use crate::history::{HistoryEvent, RequestId, Stage};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use weft_protocols::dsm::Stamp;
+use weft_verbs::Nanos;
+
+/// An access to one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Op {
+    /// Load.
+    Load,
+    /// Store this.
+    Store(u64),
+    /// Store this, and return what was there.
+    Swap(u64),
+    /// Add this, and return what was there.
+    Add(u64),
+    /// Store the second if the first is there; return what was there.
+    CompareExchange(u64, u64),
+}
+
+impl Op {
+    /// What it stores, if it finds this.
+    pub fn stores(self, found: u64) -> Option<u64> {
+        match self {
+            Op::Load => None,
+            Op::Store(value) | Op::Swap(value) => Some(value),
+            Op::Add(by) => Some(found.wrapping_add(by)),
+            Op::CompareExchange(there, value) => (found == there).then_some(value),
+        }
+    }
+}
+
+/// The place of an access in the order of all accesses to its minipage: version, and stores under it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct At(pub u64, pub u32);
+
+impl From<Stamp> for At {
+    fn from(stamp: Stamp) -> At {
+        At(stamp.version, stamp.stores)
+    }
+}
+
+/// Something that a thread did or saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, by the node's clock, in nanoseconds.
+    pub at_ns: u64,
+    /// The request it is about.
+    pub request: RequestId,
+    /// What happened to it.
+    pub what: What,
+}
+
+/// What happened to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// The thread accesses a word, counted over all minipages.
+    Accesses {
+        /// The word.
+        word: u32,
+        /// How.
+        op: Op,
+    },
+    /// It has.
+    Accessed {
+        /// The word.
+        word: u32,
+        /// How.
+        op: Op,
+        /// What was there. Of a store nobody asks.
+        found: u64,
+        /// The access's place.
+        place: At,
+        /// If it waited: over how many hops.
+        hops: Option<u8>,
+    },
+    /// The thread enters the barrier, for this round.
+    Enters(u32),
+    /// It leaves it.
+    Leaves(u32),
+    /// The call returned an error.
+    Failed,
+}
+
+impl HistoryEvent for Event {
+    fn at(&self) -> Nanos {
+        Nanos(self.at_ns)
+    }
+
+    fn by_another_clock(self, at: Nanos) -> Event {
+        Event { at_ns: at.0, ..self }
+    }
+
+    fn node(&self) -> u32 {
+        self.request.client.node
+    }
+
+    fn stage(&self) -> Stage {
+        match self.what {
+            What::Accesses { .. } | What::Enters(_) => Stage::Asked,
+            What::Accessed { .. } | What::Leaves(_) => Stage::Served,
+            What::Failed => Stage::Other,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.at(), Timeless(self))
+    }
+}
+
+/// An event in words, without its time.
+pub struct Timeless<'a>(pub &'a Event);
+
+impl fmt::Display for Timeless<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Event { request, what, .. } = *self.0;
+        match what {
+            What::Accesses { word, op } => write!(f, "{request}: {op:?} of word {word}"),
+            What::Accessed { word, op, found, place: At(version, stores), .. } => {
+                write!(f, "{request}: {op:?} of word {word} at version {version}")?;
+                if stores != u32::MAX {
+                    write!(f, ", store {stores}")?;
+                }
+                if !matches!(op, Op::Store(_)) {
+                    write!(f, " finds {found:#x}")?;
+                }
+                Ok(())
+            }
+            What::Enters(round) => write!(f, "{request}: enters the barrier, round {round}"),
+            What::Leaves(round) => write!(f, "{request}: leaves the barrier, round {round}"),
+            What::Failed => write!(f, "{request}: fails"),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The room of shared memory: threads of all nodes load and store, and what sequential consistency promises them.
+
+mod client;
+pub mod history;
+mod meter;
+pub mod oracles;
+pub mod workload;
+pub mod worlds;
+
+pub use client::Client;
+pub use meter::DsmMeter;
+
+use crate::MeshCounts;
+use crate::explore::Entry;
+use crate::fields::{Dice, Rule};
+use crate::history::{ClientId, RequestId};
+use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
+use crate::oracle::{Conduct, Oracles};
+use crate::record::Record;
+use crate::system::{Amount, Example, Measured, Place, System};
+use history::Event;
+use oracles::DsmOracles;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use weft_protocols::dsm::{Dsm, DsmStats, Grain, LONGEST, Shared};
+use weft_protocols::rt::Rt;
+use weft_protocols::transport::MeshConfig;
+use weft_verbs::{Nanos, Verbs};
+use workload::{DsmWork, Plan, Request};
+
+/// Distributed shared memory in minipages.
+pub struct SharedMemory;
+
+/// A node's shared memory, and the words that the workload accesses.
+pub struct Service<V: Verbs> {
+    dsm: Dsm<V>,
+    words: Shared<[u64]>,
+    parties: u32,
+}
+
+/// What all threads of a run will do.
+pub struct Plans {
+    work: DsmWork,
+    nodes: u32,
+    seed: u64,
+}
+
+/// What a node counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Counts {
+    read_faults: u64,
+    write_faults: u64,
+    joined: u64,
+    transfers: u64,
+    invalidations: u64,
+    upgrades: u64,
+    orders_waited: u64,
+    stalls: u64,
+    out_of_turn: u64,
+    malformed: u64,
+}
+
+impl From<DsmStats> for Counts {
+    fn from(stats: DsmStats) -> Counts {
+        let DsmStats { read_faults, write_faults, joined, transfers, invalidations, .. } = stats;
+        let DsmStats { upgrades, orders_waited, stalls, out_of_turn, malformed, .. } = stats;
+        Counts {
+            read_faults,
+            write_faults,
+            joined,
+            transfers,
+            invalidations,
+            upgrades,
+            orders_waited,
+            stalls,
+            out_of_turn,
+            malformed,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.read_faults += other.read_faults;
+        self.write_faults += other.write_faults;
+        self.joined += other.joined;
+        self.transfers += other.transfers;
+        self.invalidations += other.invalidations;
+        self.upgrades += other.upgrades;
+        self.orders_waited += other.orders_waited;
+        self.stalls += other.stalls;
+        self.out_of_turn += other.out_of_turn;
+        self.malformed += other.malformed;
+    }
+}
+
+/// The name of the words that the workload accesses: all nodes know it.
+const NAME: u32 = 0;
+
+impl System for SharedMemory {
+    const KIND: &'static str = "dsm";
+    const ABOUT: &'static str = "distributed shared memory in minipages, sequentially consistent";
+    const EXAMPLE: &'static str = "requests = 100";
+    const COSTS: &'static [(&'static str, &'static str)] =
+        &[("protocol", "read_faults"), ("protocol", "write_faults"), ("protocol", "transfers")];
+    const EXAMPLES: &'static [Example] = &[Example {
+        what: "threads of 16 nodes share memory while links fail",
+        command: "weft run scenarios/dsm-16.toml",
+    }];
+
+    type Workload = DsmWork;
+    type Event = Event;
+    type Oracles = DsmOracles;
+    type Meter = DsmMeter;
+    type Counts = Counts;
+    type Service<V: Verbs> = Service<V>;
+    type Client<V: Verbs> = Client<V>;
+    type Plans = Plans;
+    type Plan = Plan;
+    type Request = Request;
+
+    fn check(work: &DsmWork, nodes: u32) -> Rule {
+        work.check(nodes)
+    }
+
+    fn amount(work: &DsmWork) -> Amount {
+        work.amount()
+    }
+
+    fn swarm(dice: &mut Dice<'_>, _: &str) -> DsmWork {
+        DsmWork::drawn(dice)
+    }
+
+    fn bench(nodes: u32, requests: u32, _: &str) -> DsmWork {
+        DsmWork { minipages: 8 * nodes, words: 1, ..DsmWork::of(requests) }
+    }
+
+    fn limited(work: DsmWork, requests: u32) -> DsmWork {
+        DsmWork { requests: Some(requests), duration: None, ..work }
+    }
+
+    /// Messages carry minipages.
+    fn mesh(work: &DsmWork, config: &mut MeshConfig) {
+        config.max_message = config.max_message.max(work.grain + LONGEST as u32);
+    }
+
+    fn oracles(work: &DsmWork, nodes: u32) -> DsmOracles {
+        DsmOracles::new(work.words_a_page(), nodes * work.threads)
+    }
+
+    fn start<V: Verbs, R: Record<Event>>(
+        place: &Place<V>,
+        work: &DsmWork,
+        _: &R,
+    ) -> Result<Service<V>, String> {
+        let dsm = Dsm::start(&place.rt, &place.mesh).map_err(|why| why.to_string())?;
+        let len = (work.minipages * work.words_a_page()) as usize;
+        let words = dsm.named(NAME, len, Grain::Bytes(work.grain), work.placement());
+        let words = words.map_err(|why| why.to_string())?;
+        Ok(Service { dsm, words, parties: place.nodes * work.threads })
+    }
+
+    fn client<V: Verbs>(service: &Service<V>, _: ClientId) -> Client<V> {
+        let Service { dsm, words, parties } = service;
+        Client { thread: dsm.thread(), words: *words, parties: *parties, seen: BTreeMap::new() }
+    }
+
+    fn plans(work: &DsmWork, nodes: u32, seed: u64) -> Plans {
+        Plans { work: work.clone(), nodes, seed }
+    }
+
+    fn plan(plans: &Rc<Plans>, id: ClientId) -> Plan {
+        Plan::new(&plans.work, plans.nodes, plans.seed, id)
+    }
+
+    fn next(plan: &mut Plan) -> (Nanos, Request) {
+        plan.request()
+    }
+
+    async fn perform<V: Verbs, R: Record<Event>>(
+        rt: &Rt<V>,
+        client: &mut Client<V>,
+        id: RequestId,
+        request: Request,
+        record: &R,
+    ) {
+        client.perform(rt, id, request, record).await;
+    }
+
+    fn counts<V: Verbs>(service: &Service<V>) -> Counts {
+        service.dsm.stats().into()
+    }
+
+    fn conduct(counts: &Counts) -> Conduct {
+        Conduct { out_of_turn: counts.out_of_turn, malformed: counts.malformed }
+    }
+
+    fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
+        service.dsm.unfinished().to_vec()
+    }
+
+    fn worlds() -> Vec<Entry> {
+        worlds::worlds()
+    }
+
+    fn metrics(measured: Measured<'_, SharedMemory>) -> Metrics {
+        let Measured { oracles, meter, counts, mesh, busy, .. } = measured;
+        Metrics {
+            rates: vec![
+                Rate::of("requests_per_second", "accesses a second", meter.served(), busy),
+                Rate::of("faults_per_second", "faults a second", meter.faults, busy),
+            ],
+            groups: vec![requests(meter, oracles.unended()), protocol(&counts, &mesh)],
+            latencies: vec![Latencies {
+                key: "latency",
+                title: "Time of accesses that waited, from call to return",
+                heads: ["access", "returned"],
+                rows: meter.rows(),
+            }],
+        }
+    }
+}
+
+fn requests(meter: &DsmMeter, unended: u64) -> Group {
+    let DsmMeter { loads, stores, atomics, barriers, faults, failed, .. } = *meter;
+    let counts = [
+        ("loads", "loads", loads),
+        ("stores", "stores", stores),
+        ("atomics", "atomics", atomics),
+        ("barriers", "barriers", barriers),
+        ("faults", "that waited", faults),
+        ("failed", "failed", failed),
+        ("unended", "not ended", unended),
+    ];
+    Group::new("requests", "Requests", Layout::Row, &counts)
+}
+
+fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
+    let counts = [
+        ("read_faults", "requests to read", counts.read_faults),
+        ("write_faults", "requests to write", counts.write_faults),
+        ("joined", "accesses that joined a request", counts.joined),
+        ("transfers", "minipages sent", counts.transfers),
+        ("invalidations", "minipages given up", counts.invalidations),
+        ("upgrades", "copies made writable", counts.upgrades),
+        ("orders_waited", "orders that waited for accesses", counts.orders_waited),
+        ("stalls", "messages that found no room", counts.stalls),
+        ("reconnects", "connections made again", mesh.reconnects),
+        ("resent", "messages sent again", mesh.messages_repeated),
+    ];
+    Group::new("protocol", "Protocol", Layout::Column("what"), &counts)
+}

@@ -1,0 +1,154 @@
+//! What shared memory promises.
+
+mod sequential;
+
+pub use sequential::Sequential;
+
+use super::history::{Event, Timeless, What};
+use crate::history::{HistoryEvent, RequestId};
+use crate::oracle::{Oracle, Oracles, Violation};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use weft_verbs::Nanos;
+
+/// Nobody leaves a barrier before all have entered it.
+#[derive(Clone, Debug, Default, Hash)]
+pub struct Together {
+    parties: u32,
+    /// By round, while somebody is in it: how many have entered, and how many have left.
+    rounds: BTreeMap<u32, (u32, u32)>,
+}
+
+impl Oracle<Event> for Together {
+    fn name(&self) -> &'static str {
+        "barrier"
+    }
+
+    fn promise(&self) -> &'static str {
+        "nobody leaves a barrier before all have entered it"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        match event.what {
+            What::Enters(round) => self.rounds.entry(round).or_default().0 += 1,
+            What::Leaves(round) => {
+                let (entered, left) = self.rounds.entry(round).or_default();
+                *left += 1;
+                let (entered, left) = (*entered, *left);
+                if entered < self.parties {
+                    return Err(format!(
+                        "{}, and {entered} of {} have entered",
+                        Timeless(event),
+                        self.parties
+                    ));
+                }
+                if left == self.parties {
+                    self.rounds.remove(&round);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Once faults stop, every call returns.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    open: BTreeMap<RequestId, Event>,
+    made: u64,
+}
+
+impl Oracle<Event> for Progress {
+    fn name(&self) -> &'static str {
+        "progress"
+    }
+
+    fn promise(&self) -> &'static str {
+        "once faults stop, every call returns"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        if matches!(event.what, What::Accesses { .. } | What::Enters(_)) {
+            self.made += 1;
+            self.open.insert(event.request, *event);
+        } else {
+            self.open.remove(&event.request);
+        }
+        Ok(())
+    }
+}
+
+/// All the oracles of shared memory.
+#[derive(Clone, Debug)]
+pub struct DsmOracles {
+    sequential: Sequential,
+    together: Together,
+    progress: Progress,
+}
+
+impl DsmOracles {
+    /// Oracles that have seen nothing of memory with so many words a minipage and so many threads.
+    pub fn new(words_a_page: u32, threads: u32) -> DsmOracles {
+        let together = Together { parties: threads, ..Together::default() };
+        DsmOracles { sequential: Sequential::new(words_a_page), together, progress: Progress::default() }
+    }
+
+    /// The same where nobody looks at a clock: see [`Sequential::by_thread`].
+    #[must_use]
+    pub fn by_thread(self) -> DsmOracles {
+        DsmOracles { sequential: self.sequential.by_thread(), ..self }
+    }
+
+    fn judging(&mut self) -> [&mut dyn Oracle<Event>; 3] {
+        [&mut self.sequential, &mut self.together, &mut self.progress]
+    }
+}
+
+impl Oracles for DsmOracles {
+    type Event = Event;
+
+    fn promises(&self) -> Vec<(&'static str, &'static str)> {
+        let mut these = DsmOracles::new(1, 0);
+        these.judging().map(|oracle| (oracle.name(), oracle.promise())).to_vec()
+    }
+
+    fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
+        for oracle in self.judging() {
+            if let Err(text) = oracle.observe(event) {
+                broken(Violation { oracle: oracle.name(), at: event.at(), text });
+            }
+        }
+    }
+
+    fn ended(&self) -> u64 {
+        self.progress.made - self.unended()
+    }
+
+    fn unended(&self) -> u64 {
+        self.progress.open.len() as u64
+    }
+
+    fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
+        let unexplained = self.sequential.unexplained().map(|event| Violation {
+            oracle: self.sequential.name(),
+            at: event.at(),
+            text: format!("{}, which no store explains", Timeless(event)),
+        });
+        let open = self.progress.open.values().map(|open| Violation {
+            oracle: self.progress.name(),
+            at: now,
+            text: format!(
+                "{} and does not return since {}; the last fault was over {healthy} ago",
+                Timeless(open),
+                open.at()
+            ),
+        });
+        unexplained.chain(open).collect()
+    }
+
+    fn state(&self, mut to: &mut dyn Hasher) {
+        self.sequential.hash(&mut to);
+        self.together.hash(&mut to);
+    }
+}

@@ -1,0 +1,232 @@
+//! Sequential consistency: there is one order of all accesses in which each finds what the last store before it left.
+//!
+//! The protocol gives the order: an access's **place** is its minipage's version, and how many stores were executed under that
+//! version's grant. Accesses to one minipage are ordered so; and if no access comes before one that had returned when it was
+//! called, the orders of all minipages fit together in one, that of time (Herlihy and Wing 1990: linearizability is local).
+//!
+//! Events of several machines may arrive in another order than that in which they happened. What an access found is compared
+//! with the stores that are known; if an access that may store has not returned, it is compared again when it does.
+
+use super::super::history::{At, Event, Op, Timeless, What};
+use crate::history::{ClientId, RequestId};
+use crate::oracle::Oracle;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+/// How many stores to a word, and how many versions of a minipage, are remembered. An access that is older misses something.
+const REMEMBERED: usize = 64;
+
+/// A word's stores by their places: what each left, and the last place at which that was found.
+#[derive(Clone, Debug, Default, Hash)]
+struct Word {
+    stores: BTreeMap<At, (u64, At)>,
+    /// Stores were forgotten.
+    forgot: bool,
+}
+
+impl Word {
+    /// The last store before a place, or at it. Before the first one there is zero.
+    fn last(&mut self, at: At) -> Option<(&At, &mut (u64, At))> {
+        if !self.forgot {
+            self.stores.entry(At::default()).or_default();
+        }
+        self.stores.range_mut(..=at).next_back()
+    }
+}
+
+/// What is known of a minipage.
+#[derive(Clone, Debug, Default, Hash)]
+struct Page {
+    /// By version: the node that stores under it, and its stores.
+    writers: BTreeMap<u64, (u32, BTreeSet<u32>)>,
+}
+
+/// Sequential consistency.
+#[derive(Clone, Debug)]
+pub struct Sequential {
+    words_a_page: u32,
+    /// No access comes before any that had returned when it was called; otherwise before its own thread's only.
+    in_real_time: bool,
+    words: BTreeMap<u32, Word>,
+    pages: BTreeMap<u32, Page>,
+    /// By minipage and, unless all are one, by thread: the highest place of an access that has returned.
+    returned: BTreeMap<(u32, Option<ClientId>), At>,
+    /// For each call that is under way, the highest place in its minipage that had returned when it began.
+    began: BTreeMap<RequestId, At>,
+    /// How many accesses to each word that may store are under way.
+    storing: BTreeMap<u32, u32>,
+    /// Accesses that no known store explains.
+    unexplained: Vec<Event>,
+}
+
+impl Hash for Sequential {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (&self.words, &self.pages, &self.returned, &self.began, &self.storing).hash(to);
+        for event in &self.unexplained {
+            event.request.hash(to);
+        }
+    }
+}
+
+impl Sequential {
+    /// Nothing was accessed yet.
+    pub fn new(words_a_page: u32) -> Sequential {
+        Sequential {
+            words_a_page,
+            in_real_time: true,
+            words: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            returned: BTreeMap::new(),
+            began: BTreeMap::new(),
+            storing: BTreeMap::new(),
+            unexplained: Vec::new(),
+        }
+    }
+
+    /// Where nobody looks at a clock that all nodes share: the order of accesses keeps that of each thread.
+    #[must_use]
+    pub fn by_thread(self) -> Sequential {
+        Sequential { in_real_time: false, ..self }
+    }
+
+    fn returns(&self, request: RequestId, word: u32) -> (u32, Option<ClientId>) {
+        (word / self.words_a_page, (!self.in_real_time).then_some(request.client))
+    }
+
+    /// Accesses that no store explains.
+    pub fn unexplained(&self) -> impl Iterator<Item = &Event> {
+        self.unexplained.iter()
+    }
+
+    fn begins(&mut self, request: RequestId, word: u32, op: Op) {
+        let returned = self.returned.get(&self.returns(request, word)).copied().unwrap_or_default();
+        self.began.insert(request, returned);
+        if op != Op::Load {
+            *self.storing.entry(word).or_default() += 1;
+        }
+    }
+
+    fn ends(&mut self, event: &Event, word: u32, op: Op, found: u64, at: At) -> Result<(), String> {
+        if op != Op::Load {
+            self.stored(word);
+        }
+        let stores = op.stores(found);
+        self.in_time(event, word, at, stores.is_some())?;
+        if let Some(value) = stores {
+            self.store(event, word, at, value)?;
+        }
+        // Nobody asks what a store found.
+        if !matches!(op, Op::Store(_)) && !self.explains(word, found, at, stores.is_some()) {
+            if !self.storing.contains_key(&word) {
+                return Err(format!("{}, which the last store before it did not leave", Timeless(event)));
+            }
+            self.unexplained.push(*event);
+        }
+        if stores.is_some() || !self.storing.contains_key(&word) {
+            self.explain(word)?;
+        }
+        Ok(())
+    }
+
+    /// One less that may store.
+    fn stored(&mut self, word: u32) {
+        if let Some(storing) = self.storing.get_mut(&word) {
+            *storing -= 1;
+            if *storing == 0 {
+                self.storing.remove(&word);
+            }
+        }
+    }
+
+    /// No access comes before one that had returned when it began, and no two nodes store under one version.
+    fn in_time(&mut self, event: &Event, word: u32, at: At, stores: bool) -> Result<(), String> {
+        let began = self.began.remove(&event.request).unwrap_or_default();
+        let returned = self.returned.entry(self.returns(event.request, word)).or_default();
+        *returned = at.max(*returned);
+        let page = self.pages.entry(word / self.words_a_page).or_default();
+        if stores {
+            let node = event.request.client.node;
+            let (writer, numbers) = page.writers.entry(at.0).or_insert((node, BTreeSet::new()));
+            let alone = *writer == node && numbers.insert(at.1);
+            while page.writers.len() > REMEMBERED {
+                page.writers.pop_first();
+            }
+            if !alone {
+                return Err(format!("{}, and another store has this place", Timeless(event)));
+            }
+        }
+        if at < began || (stores && at == began) {
+            let At(version, stores) = began;
+            return Err(format!(
+                "{}, but one at version {version}, store {stores}, had returned before it was called",
+                Timeless(event)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Remembers a store. Nobody may have found, after this place, what an earlier store left.
+    fn store(&mut self, event: &Event, word: u32, at: At, value: u64) -> Result<(), String> {
+        let word = self.words.entry(word).or_default();
+        if let Some((_, (older, found_at))) = word.last(at)
+            && *found_at >= at
+        {
+            return Err(format!("{}, but the {older:#x} before it was found after it", Timeless(event)));
+        }
+        word.stores.insert(at, (value, at));
+        while word.stores.len() > REMEMBERED {
+            word.stores.pop_first();
+            word.forgot = true;
+        }
+        Ok(())
+    }
+
+    /// Whether an access found what the last store before it left. Remembers that it did.
+    fn explains(&mut self, word: u32, found: u64, at: At, stored: bool) -> bool {
+        // What stored itself found what was there before.
+        let before = if stored { At(at.0, at.1.saturating_sub(1)) } else { at };
+        let word = self.words.entry(word).or_default();
+        match word.last(before) {
+            Some((_, (value, found_at))) if *value == found => {
+                *found_at = before.max(*found_at);
+                true
+            }
+            Some(_) => false,
+            None => true,
+        }
+    }
+
+    /// Compares again what was not explained so far.
+    fn explain(&mut self, of: u32) -> Result<(), String> {
+        for event in std::mem::take(&mut self.unexplained) {
+            let What::Accessed { word, op, found, place, .. } = event.what else { continue };
+            if word == of && self.explains(word, found, place, op.stores(found).is_some()) {
+                continue;
+            }
+            if word == of && !self.storing.contains_key(&word) {
+                return Err(format!("{}, which the last store before it did not leave", Timeless(&event)));
+            }
+            self.unexplained.push(event);
+        }
+        Ok(())
+    }
+}
+
+impl Oracle<Event> for Sequential {
+    fn name(&self) -> &'static str {
+        "sequential consistency"
+    }
+
+    fn promise(&self) -> &'static str {
+        "each access finds what the last store before it left"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        match event.what {
+            What::Accesses { word, op } => self.begins(event.request, word, op),
+            What::Accessed { word, op, found, place, .. } => return self.ends(event, word, op, found, place),
+            _ => {}
+        }
+        Ok(())
+    }
+}

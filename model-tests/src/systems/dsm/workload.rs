@@ -1,0 +1,251 @@
+//! What `[workload]` may say of shared memory, and what threads do.
+
+use super::history::Op;
+use crate::fields::{Dice, Rule, Share, Span, Spread, broken, count, draw, in_section, requests_or_duration};
+use crate::history::ClientId;
+use crate::system::Amount;
+use serde::{Deserialize, Serialize};
+use weft_protocols::dsm::{Grain, Placement};
+use weft_protocols::transport::Rank;
+use weft_sim::choice::Rng;
+use weft_verbs::Nanos;
+
+/// `[workload]` with `kind = "dsm"`: a random mix of accesses to shared memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DsmWork {
+    /// Threads of each node, 1 to 64. Default: 1.
+    #[serde(default = "one")]
+    pub threads: u32,
+    /// How many minipages there are, 1 to 1,000,000. Default: 8.
+    #[serde(default = "eight")]
+    pub minipages: u32,
+    /// How large each is, in bytes: a multiple of 64, up to 1,048,576. Default: 64.
+    #[serde(default = "line")]
+    pub grain: u32,
+    /// How many words of each are accessed, 1 to 1,024 and as many as there are. With more than one, threads share minipages and
+    /// no words, too. Default: 2.
+    #[serde(default = "two")]
+    pub words: u32,
+    /// The node that manages all minipages. Default: each manages some in turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manager: Option<u32>,
+    /// The share of accesses that go to any minipage; the others go to those of the thread's own node, every so many of them.
+    /// Default: 1.
+    #[serde(default = "all")]
+    pub sharing: Share,
+    /// The share of accesses that load. Default: 0.7.
+    #[serde(default = "seventy")]
+    pub reads: Share,
+    /// The share of the other accesses that are atomics: swaps, additions, compare-and-exchanges. Default: 0.3.
+    #[serde(default = "thirty")]
+    pub atomics: Share,
+    /// A barrier of all threads after so many accesses of each; only with `requests`. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub barrier_every: Option<u32>,
+    /// How many requests each thread makes, barriers among them. Give this or `duration`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u32>,
+    /// How long threads go on, in virtual time. Give this or `requests`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
+    /// How long a thread rests between two requests. Default: `"0us"`, none.
+    #[serde(default = "no_time")]
+    pub think: Spread,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn two() -> u32 {
+    2
+}
+
+fn eight() -> u32 {
+    8
+}
+
+fn line() -> u32 {
+    Grain::LEAST
+}
+
+fn all() -> Share {
+    share(1.0)
+}
+
+fn seventy() -> Share {
+    share(0.7)
+}
+
+fn thirty() -> Share {
+    share(0.3)
+}
+
+fn share(of: f64) -> Share {
+    Share::new(of).unwrap_or_default()
+}
+
+fn no_time() -> Spread {
+    Spread::fixed(Nanos::ZERO)
+}
+
+impl DsmWork {
+    /// One thread a node that makes so many requests.
+    pub fn of(requests: u32) -> DsmWork {
+        DsmWork {
+            threads: one(),
+            minipages: eight(),
+            grain: line(),
+            words: two(),
+            manager: None,
+            sharing: all(),
+            reads: seventy(),
+            atomics: thirty(),
+            barrier_every: None,
+            requests: Some(requests),
+            duration: None,
+            think: no_time(),
+        }
+    }
+
+    /// A workload that is drawn at random.
+    pub(super) fn drawn(dice: &mut Dice<'_>) -> DsmWork {
+        DsmWork {
+            threads: dice.among(&[1, 1, 2, 3]),
+            minipages: dice.among(&[1, 2, 8, 40]),
+            grain: dice.among(&[64, 64, 128, 1_024, 4_096]),
+            words: dice.among(&[1, 2, 8]),
+            manager: dice.among(&[None, None, Some(0)]),
+            sharing: share(dice.among(&[1.0, 1.0, 0.3])),
+            reads: share(dice.among(&[0.0, 0.5, 0.7, 0.95])),
+            atomics: share(dice.among(&[0.0, 0.3, 1.0])),
+            barrier_every: dice.among(&[None, None, Some(1), Some(5)]),
+            requests: Some(dice.from(3, 40) as u32),
+            duration: None,
+            think: dice.pause([0, 10, 300]),
+        }
+    }
+
+    /// How much work there is.
+    pub fn amount(&self) -> Amount {
+        Amount::of(self.threads, self.requests, self.duration)
+    }
+
+    /// How minipages are managed.
+    pub fn placement(&self) -> Placement {
+        self.manager.map_or(Placement::RoundRobin, |node| Placement::Node(Rank::from_index(node)))
+    }
+
+    /// The words of a minipage, accessed or not.
+    pub fn words_a_page(&self) -> u32 {
+        self.grain / 8
+    }
+
+    /// Checks what the types of the fields cannot express.
+    ///
+    /// # Errors
+    ///
+    /// The first broken rule.
+    pub fn check(&self, nodes: u32) -> Rule {
+        let at = |field| in_section("workload", field);
+        count(at("threads"), self.threads, 64, "give the threads of one node")?;
+        count(at("minipages"), self.minipages, 1_000_000, "give the number of minipages")?;
+        if !(Grain::LEAST..=Grain::MOST).contains(&self.grain) || !self.grain.is_multiple_of(Grain::LEAST) {
+            return broken(at("grain"), "a multiple of 64, from 64 to 1048576: bytes of a minipage".into());
+        }
+        if u64::from(self.grain) * u64::from(self.minipages) > i32::MAX as u64 {
+            return broken(at("minipages"), "minipages and grain make at most 2147483647 bytes".into());
+        }
+        count(at("words"), self.words, self.words_a_page().min(1_024), "a word has 8 bytes")?;
+        if self.manager.is_some_and(|node| node >= nodes) {
+            return broken(at("manager"), format!("a node from 0 to {}", nodes - 1));
+        }
+        if let Some(every) = self.barrier_every {
+            count(at("barrier_every"), every, 1_000_000, "give the accesses between two barriers")?;
+            if self.duration.is_some() {
+                return broken(
+                    at("barrier_every"),
+                    "give requests: all threads must come to a barrier".into(),
+                );
+            }
+        }
+        requests_or_duration("requests", self.requests, self.duration)
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// An access to a word, counted over all minipages.
+    Access {
+        /// The word.
+        word: u32,
+        /// How.
+        op: Op,
+    },
+    /// The barrier's next round.
+    Barrier(u32),
+}
+
+/// What one thread does. The same seed and thread give the same requests, whatever becomes of them.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    work: DsmWork,
+    nodes: u32,
+    id: ClientId,
+    rng: Rng,
+    made: u32,
+    rounds: u32,
+}
+
+impl Plan {
+    /// The plan of one thread in the run of one seed.
+    pub fn new(work: &DsmWork, nodes: u32, seed: u64, id: ClientId) -> Plan {
+        let mut node = Rng::from_seed(seed ^ 0x6473_6d00_0000_0000 ^ (u64::from(id.node) << 16));
+        let rng = Rng::from_seed(node.next_u64() ^ u64::from(id.index));
+        Plan { work: work.clone(), nodes, id, rng, made: 0, rounds: 0 }
+    }
+
+    /// The next request, and how long the thread rests before it.
+    pub fn request(&mut self) -> (Nanos, Request) {
+        self.made += 1;
+        let rest = draw::time(&mut self.rng, self.work.think);
+        if self.work.barrier_every.is_some_and(|every| self.made.is_multiple_of(every.saturating_add(1))) {
+            self.rounds += 1;
+            return (rest, Request::Barrier(self.rounds - 1));
+        }
+        let word = self.word();
+        (rest, Request::Access { word, op: self.op() })
+    }
+
+    fn word(&mut self) -> u32 {
+        let DsmWork { minipages, words, sharing, .. } = self.work;
+        let page = if draw::whether(&mut self.rng, sharing) || minipages <= self.id.node {
+            self.rng.below(minipages.into()) as u32
+        } else {
+            // Those of the node: every so many, from its own number on.
+            let own = (minipages - self.id.node).div_ceil(self.nodes);
+            self.id.node + self.nodes * self.rng.below(own.into()) as u32
+        };
+        page * self.work.words_a_page() + self.rng.below(words.into()) as u32
+    }
+
+    /// What is stored is stored once only.
+    fn op(&mut self) -> Op {
+        let ClientId { node, index } = self.id;
+        let value = (u64::from(node) + 1) << 48 | u64::from(index) << 32 | u64::from(self.made);
+        if draw::whether(&mut self.rng, self.work.reads) {
+            return Op::Load;
+        }
+        if !draw::whether(&mut self.rng, self.work.atomics) {
+            return Op::Store(value);
+        }
+        match self.rng.below(3) {
+            0 => Op::Swap(value),
+            1 => Op::Add(1 + self.rng.below(9)),
+            // What is there is what the thread saw last; it fills that in.
+            _ => Op::CompareExchange(0, value),
+        }
+    }
+}

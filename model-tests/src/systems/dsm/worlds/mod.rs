@@ -1,0 +1,75 @@
+//! Worlds of shared memory: litmus tests and small programs on the shipped protocol, and readings that must be refuted.
+
+mod litmus;
+mod program;
+mod readings;
+
+use crate::explore::{Entry, Expected, Key};
+use litmus::{Plan, make};
+use program::Words;
+use readings::*;
+use weft_protocols::dsm::Repaired;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "threads",
+        help: "what each thread does, as in x1.y?,y1.x?: store, load, add (x+), barrier (b)",
+    },
+    Key { name: "nodes", help: "the node of each thread, as in 0,1" },
+    Key { name: "manager", help: "the node that manages all minipages" },
+    Key { name: "words", help: "whether words are together in a minipage, or apart" },
+];
+
+macro_rules! worlds {
+    ($($name:literal $reading:ident, $expected:ident, $words:ident, $threads:literal on $nodes:literal by $manager:literal, $about:literal;)*) => {
+        /// The worlds of shared memory.
+        pub fn worlds() -> Vec<Entry> {
+            vec![$(Entry {
+                name: $name,
+                about: $about,
+                expected: Expected::$expected,
+                keys: KEYS,
+                make: |size| make::<$reading>(
+                    Plan { name: $name, words: Words::$words, threads: $threads, nodes: $nodes, manager: $manager },
+                    size,
+                ),
+            }),*]
+        }
+    };
+}
+
+worlds! {
+    "dsm-sb" Repaired, Held, Apart, "x1.y?,y1.x?" on "0,1" by 2, "shared memory, store buffering: one of both sees the other's store";
+    "dsm-mp" Repaired, Held, Apart, "x1.y1,y?.x?" on "0,1" by 2, "message passing: who sees the flag sees the data";
+    "dsm-lb" Repaired, Held, Apart, "x?.y1,y?.x1" on "0,1" by 2, "load buffering: no load sees what comes after it";
+    "dsm-s" Repaired, Held, Apart, "x2.y1,y?.x1" on "0,1" by 2, "S: a store is not overtaken by one that it led to";
+    "dsm-r" Repaired, Held, Apart, "x1.y1,y2.x?" on "0,1" by 2, "R: stores are in one order, which loads keep to";
+    "dsm-2+2w" Repaired, Held, Apart, "x1.y2,y1.x2" on "0,1" by 2, "2+2W: stores of two threads to two words are in one order";
+    "dsm-corr" Repaired, Held, Together, "x1,x?.x?" on "0,1" by 2, "CoRR: what was seen is not unseen";
+    "dsm-cowr" Repaired, Held, Together, "x1.x?,x2" on "0,1" by 2, "CoWR: a load sees its own thread's store, or a later one";
+    "dsm-wrc" Repaired, Held, Apart, "x1,x?.y1,y?.x?" on "0,1,2" by 3, "WRC: what led to a store is seen with it";
+    "dsm-isa2" Repaired, Held, Apart, "x1.y1,y?.z1,z?.x?" on "0,1,2" by 3, "ISA2: the same over three words";
+    "dsm-iriw" Repaired, Held, Apart, "x1,y1,x?.y?,y?.x?" on "0,1,2,3" by 3, "IRIW: all see independent stores in one order";
+    "dsm-two-writers" Repaired, Held, Together, "x+,x+" on "0,1" by 2, "two nodes add to one word: no addition is lost";
+    "dsm-false-sharing" Repaired, Held, Together, "x1.x?,y1.y?" on "0,1" by 2, "two nodes store to two words of one minipage";
+    "dsm-upgrade" Repaired, Held, Together, "x?.x+,x?.x+" on "0,1" by 2, "two nodes have a copy, and both want to write";
+    "dsm-joins" Repaired, Held, Together, "x+,x?,x+" on "0,0,1" by 2, "two threads of a node wait for one minipage";
+    "dsm-robbed" Repaired, Held, Together, "x+.x+,x+.x+" on "0,1" by 0, "a minipage is asked back before all that waited for it have had it";
+    "dsm-barrier" Repaired, Held, Apart, "x1.b.y?,y1.b.x?" on "0,1" by 2, "after a barrier all see all that was stored before it";
+    "as-published-dsm-first-notice" FirstNotice, Violated, Apart, "x?,x?.y?.x?,x1.y1" on "0,1,2" by 0,
+        "nobody says how many notices come: the requestor goes on at the first";
+    "as-published-dsm-transfer-first" TransferFirst, Violated, Together, "x+.x+,x?" on "0,1" by 2,
+        "data are transferred first, and access is taken away after that";
+    "as-published-dsm-requestor-knows" RequestorKnows, Violated, Together, "x?.x+,x?.x+" on "0,1" by 2,
+        "the requestor says that it has a copy, and needs no data";
+    "as-published-dsm-steals" Steals, Violated, Together, "x+,x+" on "0,1" by 2,
+        "a minipage may be taken before the access that it came for is executed";
+    "planted-dsm-joins-any" JoinsAny, Violated, Together, "x?,x+" on "0,0" by 1,
+        "a thread that wants to write joins a request to read";
+    "planted-dsm-done-early" DoneEarly, Violated, Together, "x?,x?,x+,x+" on "0,1,2,0" by 3,
+        "a requestor is done when its first notice arrives";
+    "planted-dsm-shares-and-writes" SharesAndWrites, Violated, Together, "x+,x?" on "0,1" by 2,
+        "an owner that shares its minipage goes on writing it";
+    "planted-dsm-forgets-server" ForgetsServer, Violated, Together, "x+,x?" on "0,1" by 2,
+        "a read leaves the owner out of the book";
+}

@@ -1,0 +1,174 @@
+//! The minipages that a node manages: who owns each, who has a copy, and whose request is served. A state machine without
+//! I/O: requests and their ends in, messages out (kernel-dsm.txt, 2.2: "the manager").
+//!
+//! A request is a **transaction**. It is open from the moment at which the manager orders what it takes until the requestor
+//! says that it is done. Reads may be open together; a write is open alone. So a node is never asked to give up what it has
+//! not got yet, and what a node has got cannot be on its way to be taken from it. The manager trusts its own book and nobody's
+//! word about copies: what a requestor had when it asked may have been taken away while the request waited here.
+
+use super::messages::{Access, Message};
+use super::shared::PageId;
+use crate::transport::Rank;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Messages to be sent, and where to.
+pub(super) type Sends = Vec<(Rank, Message<'static>)>;
+
+/// How a manager keeps its book; see [`Reading`](super::Reading), which has the reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Book {
+    /// It decides when it serves a request whether the requestor needs data; otherwise by what the requestor had when
+    /// it asked.
+    pub decides_when_served: bool,
+    /// A node that shares what it owns stays in the book.
+    pub keeps_server: bool,
+}
+
+/// The minipages that a node manages.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    /// Those that somebody has asked for.
+    pages: BTreeMap<PageId, Entry>,
+}
+
+/// A minipage, as its manager's book has it.
+#[derive(Debug, Default)]
+struct Entry {
+    /// One more with each write granted. At version 0 nobody has written, and all of it is zero.
+    version: u64,
+    /// The node that was granted the version, and has it still.
+    owner: Option<Rank>,
+    /// The nodes that may access it, the owner among them, in ascending order.
+    copies: Vec<Rank>,
+    open: Open,
+    queue: VecDeque<Asks>,
+}
+
+/// The transaction that is open.
+#[derive(Debug, Default)]
+enum Open {
+    #[default]
+    None,
+    Reads(Vec<(Rank, u32)>),
+    Write(Rank, u32),
+}
+
+/// A request, from a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asks {
+    pub from: Rank,
+    pub id: u32,
+    pub need: Access,
+    /// What it had when it asked; only a reading that was refuted looks at that.
+    pub had: Access,
+}
+
+impl Directory {
+    /// A node needs a minipage.
+    pub fn on_request(&mut self, page: PageId, asks: Asks, book: Book, out: &mut Sends) {
+        let entry = self.pages.entry(page).or_default();
+        entry.queue.push_back(asks);
+        entry.serve(page, book, out);
+    }
+
+    /// A requestor has what it asked for: its transaction closes, and the next one opens. False if it has none open.
+    pub fn on_done(&mut self, page: PageId, from: Rank, id: u32, book: Book, out: &mut Sends) -> bool {
+        let Some(entry) = self.pages.get_mut(&page) else { return false };
+        match &mut entry.open {
+            Open::Write(by, open) if (*by, *open) == (from, id) => entry.open = Open::None,
+            Open::Reads(reads) => {
+                let Some(place) = reads.iter().position(|read| *read == (from, id)) else { return false };
+                reads.swap_remove(place);
+                if reads.is_empty() {
+                    entry.open = Open::None;
+                }
+            }
+            Open::None | Open::Write(..) => return false,
+        }
+        entry.serve(page, book, out);
+        true
+    }
+
+    /// Requests that are not done.
+    pub fn unserved(&self) -> u64 {
+        let open = |open: &Open| match open {
+            Open::None => 0,
+            Open::Reads(reads) => reads.len(),
+            Open::Write(..) => 1,
+        };
+        self.pages.values().map(|entry| (open(&entry.open) + entry.queue.len()) as u64).sum()
+    }
+
+    /// What the book says: by minipage, its version, its owner, and who may access it.
+    pub fn book(&self) -> impl Iterator<Item = (PageId, u64, Option<Rank>, &[Rank])> {
+        self.pages.iter().map(|(page, entry)| (*page, entry.version, entry.owner, &*entry.copies))
+    }
+}
+
+impl Entry {
+    /// Opens what may be open now, in the order of arrival: a read behind a write that waits does not join open reads.
+    fn serve(&mut self, page: PageId, book: Book, out: &mut Sends) {
+        while let Some(&next) = self.queue.front() {
+            match (&self.open, next.need) {
+                (Open::None | Open::Reads(_), Access::Read) => self.read(page, next, book, out),
+                (Open::None, Access::Write) => self.write(page, next, book, out),
+                _ => return,
+            }
+            self.queue.pop_front();
+        }
+    }
+
+    /// Orders what a read takes: the owner's data. It may be the owner that asks: then it has them.
+    fn read(&mut self, page: PageId, Asks { from, id, .. }: Asks, book: Book, out: &mut Sends) {
+        let version = self.version;
+        let order = match self.owner.filter(|owner| *owner != from) {
+            Some(owner) => {
+                (owner, Message::Forward { page, id, to: from, need: Access::Read, notices: 1, version })
+            }
+            // Nobody has written: what the requestor has is zero, and so are all copies.
+            None => (from, Message::Notice { page, id, notices: 1, version, data: None }),
+        };
+        out.push(order);
+        if let Err(place) = self.copies.binary_search(&from) {
+            self.copies.insert(place, from);
+        }
+        if !book.keeps_server {
+            self.copies.retain(|copy| Some(*copy) != self.owner);
+        }
+        match &mut self.open {
+            Open::Reads(reads) => reads.push((from, id)),
+            open => *open = Open::Reads(vec![(from, id)]),
+        }
+    }
+
+    /// Orders what a write takes: all others give up, and the owner sends its data where the requestor has none.
+    fn write(&mut self, page: PageId, Asks { from, id, had, .. }: Asks, book: Book, out: &mut Sends) {
+        let has = self.copies.binary_search(&from).is_ok();
+        let had = if book.decides_when_served { has } else { had == Access::Read };
+        let others = self.copies.iter().filter(|holder| **holder != from);
+        let notices = others.clone().count().max(1) as u16;
+        self.version += 1;
+        let version = self.version;
+        let server = self.owner.filter(|owner| !had && *owner != from);
+        let orders = out.len();
+        for &holder in others {
+            let order = if Some(holder) == server {
+                Message::Forward { page, id, to: from, need: Access::Write, notices, version }
+            } else {
+                Message::Invalidate { page, id, to: from, notices, version }
+            };
+            out.push((holder, order));
+        }
+        if out.len() == orders {
+            // No other node has to act: the manager gives the one notice itself.
+            out.push((from, Message::Notice { page, id, notices, version, data: None }));
+        }
+        self.owner = Some(from);
+        self.copies = vec![from];
+        self.open = Open::Write(from, id);
+    }
+}
+
+#[cfg(test)]
+#[path = "directory_tests.rs"]
+mod tests;

@@ -1,0 +1,113 @@
+use super::super::shared::ObjectId;
+use super::*;
+use Access::{Read, Write};
+
+const BOOK: Book = Book { decides_when_served: true, keeps_server: true };
+
+const PAGE: PageId = PageId { object: ObjectId(0), index: 0 };
+
+fn node(index: u32) -> Rank {
+    Rank::from_index(index)
+}
+
+/// What a message is, and whom it goes to.
+fn told(sends: &mut Sends) -> Vec<(u32, &'static str)> {
+    let name = |message| match message {
+        Message::Forward { need: Read, .. } => "share",
+        Message::Forward { .. } => "transfer",
+        Message::Invalidate { .. } => "give up",
+        Message::Notice { .. } => "notice",
+        _ => "?",
+    };
+    sends.drain(..).map(|(to, message)| (to.index() as u32, name(message))).collect()
+}
+
+struct Manager(Directory, Sends);
+
+impl Manager {
+    fn new() -> Manager {
+        Manager(Directory::default(), Vec::new())
+    }
+
+    fn asks(&mut self, from: u32, id: u32, need: Access) -> Vec<(u32, &'static str)> {
+        let asks = Asks { from: node(from), id, need, had: Access::Invalid };
+        self.0.on_request(PAGE, asks, BOOK, &mut self.1);
+        told(&mut self.1)
+    }
+
+    fn done(&mut self, from: u32, id: u32) -> Vec<(u32, &'static str)> {
+        assert!(self.0.on_done(PAGE, node(from), id, BOOK, &mut self.1), "n{from} has it open");
+        told(&mut self.1)
+    }
+}
+
+#[test]
+fn a_first_touch_takes_the_manager_alone_and_a_read_then_the_owner() {
+    let mut manager = Manager::new();
+    assert_eq!(manager.asks(1, 0, Write), [(1, "notice")]);
+    assert_eq!(manager.asks(2, 0, Read), [], "it waits until the write is done");
+    assert_eq!(manager.done(1, 0), [(1, "share")]);
+    assert_eq!(manager.done(2, 0), []);
+    assert_eq!(manager.0.unserved(), 0);
+    let book: Vec<_> = manager.0.book().collect();
+    assert_eq!(book, [(PAGE, 1, Some(node(1)), &[node(1), node(2)][..])]);
+}
+
+#[test]
+fn a_write_takes_all_others_and_its_count_says_how_many() {
+    let mut manager = Manager::new();
+    manager.asks(0, 0, Write);
+    manager.done(0, 0);
+    for reader in [1, 2] {
+        assert_eq!(manager.asks(reader, 0, Read), [(0, "share")]);
+    }
+    assert_eq!(manager.asks(3, 0, Write), [], "both reads are open");
+    assert_eq!(manager.done(2, 0), []);
+    manager.0.on_done(PAGE, node(1), 0, BOOK, &mut manager.1);
+    let counts = manager.1.iter().map(|(_, message)| match message {
+        Message::Forward { notices, version, .. } | Message::Invalidate { notices, version, .. } => {
+            (*notices, *version)
+        }
+        _ => (0, 0),
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), [(3, 2); 3]);
+    assert_eq!(told(&mut manager.1), [(0, "transfer"), (1, "give up"), (2, "give up")]);
+}
+
+#[test]
+fn an_upgrade_moves_no_data_and_an_upgrade_that_lost_its_copy_in_the_queue_does() {
+    let mut manager = Manager::new();
+    manager.asks(0, 0, Write);
+    manager.done(0, 0);
+    manager.asks(1, 0, Read);
+    manager.done(1, 0);
+    // Both have a copy and want to write. The second one's is taken away while it waits.
+    assert_eq!(manager.asks(0, 1, Write), [(1, "give up")]);
+    assert_eq!(manager.asks(1, 1, Write), []);
+    assert_eq!(manager.done(0, 1), [(0, "transfer")]);
+    manager.done(1, 1);
+}
+
+#[test]
+fn a_read_behind_a_write_that_waits_does_not_join_open_reads() {
+    let mut manager = Manager::new();
+    manager.asks(0, 0, Write);
+    manager.done(0, 0);
+    assert_eq!(manager.asks(1, 0, Read), [(0, "share")]);
+    assert_eq!(manager.asks(2, 0, Write), []);
+    assert_eq!(manager.asks(3, 0, Read), []);
+    assert_eq!(manager.done(1, 0), [(0, "transfer"), (1, "give up")]);
+    assert_eq!(manager.done(2, 0), [(2, "share")]);
+    manager.done(3, 0);
+}
+
+#[test]
+fn who_has_nothing_open_is_not_done() {
+    let mut manager = Manager::new();
+    manager.asks(0, 7, Write);
+    for (from, id) in [(0, 8), (1, 7)] {
+        assert!(!manager.0.on_done(PAGE, node(from), id, BOOK, &mut manager.1));
+    }
+    manager.done(0, 7);
+    assert!(!manager.0.on_done(PAGE, node(0), 7, BOOK, &mut manager.1));
+}

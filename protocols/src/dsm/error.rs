@@ -1,0 +1,56 @@
+//! Why a call has no result.
+
+use super::ObjectId;
+use crate::transport::{Rank, TransportError};
+use thiserror::Error;
+use weft_verbs::VerbsError;
+
+/// Why a call has no result. Nothing was loaded, and nothing stored.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DsmError {
+    /// A grain that cannot be.
+    #[error("a grain is a multiple of 64 bytes, from 64 to 1048576, not {0}")]
+    Grain(u64),
+    /// A number of bytes that an object cannot have.
+    #[error("an object has 1 to 2147483647 bytes, not {0}")]
+    Size(u64),
+    /// Elements would lie in two minipages.
+    #[error("elements of {element} bytes do not fill minipages of {grain}")]
+    Straddles {
+        /// The minipage, in bytes.
+        grain: u32,
+        /// An element, in bytes.
+        element: usize,
+    },
+    /// The minipage is longer than what the mesh's messages carry.
+    #[error("messages carry minipages of at most {most} bytes, not {grain}")]
+    Message {
+        /// The minipage, in bytes.
+        grain: u32,
+        /// The longest that can be carried.
+        most: u32,
+    },
+    /// An element that the object has not.
+    #[error("element {index} of {len}")]
+    Index {
+        /// The element asked for, or the end of those.
+        index: usize,
+        /// How many there are.
+        len: usize,
+    },
+    /// The node knows the object by another size, grain or placement.
+    #[error("object {n:#x} is there, and is otherwise", n = .0.0)]
+    Otherwise(ObjectId),
+    /// There is no memory for it.
+    #[error("no memory for the object: {0}")]
+    Memory(VerbsError),
+    /// A node restarted, and what it had is gone: the memory of its cluster has ended.
+    #[error("rank {0} restarted; what it had is gone")]
+    PeerReset(Rank),
+    /// The node has been shut down.
+    #[error("the node has been shut down")]
+    Closed,
+    /// The service cannot start.
+    #[error("{0}")]
+    Transport(#[from] TransportError),
+}

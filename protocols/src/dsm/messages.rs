@@ -1,0 +1,194 @@
+//! The messages between requestors, managers and servers, and their bytes (kernel-dsm.txt, 2.2 and 4.1).
+
+use super::shared::{ObjectId, PageId};
+use crate::transport::Rank;
+
+/// What a node may do with a minipage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Access {
+    /// Nothing.
+    #[default]
+    Invalid,
+    /// Load.
+    Read,
+    /// Load and store.
+    Write,
+}
+
+impl Access {
+    fn of(byte: u8) -> Option<Access> {
+        [Access::Invalid, Access::Read, Access::Write].into_iter().find(|access| *access as u8 == byte)
+    }
+}
+
+/// A message about a minipage, or about a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Message<'a> {
+    /// To the manager: this node needs the minipage so. What it has now is old when the request is served: no manager that is
+    /// shipped looks at it.
+    Request { page: PageId, id: u32, need: Access, has: Access },
+    /// To the server that has the data: downgrade or give up, then transfer to the requestor.
+    Forward { page: PageId, id: u32, to: Rank, need: Access, notices: u16, version: u64 },
+    /// To another holder: give up, and tell the requestor.
+    Invalidate { page: PageId, id: u32, to: Rank, notices: u16, version: u64 },
+    /// To the requestor: this one of so many has done what it had to. With the data, if they come from there.
+    Notice { page: PageId, id: u32, notices: u16, version: u64, data: Option<&'a [u8]> },
+    /// To the manager: all notices are in and access is set.
+    Done { page: PageId, id: u32 },
+    /// To a barrier's home: a thread has come.
+    Enter { barrier: u64, id: u32, parties: u32 },
+    /// To a thread's node: all have come.
+    Leave { barrier: u64, id: u32 },
+}
+
+const REQUEST: u8 = 1;
+const FORWARD: u8 = 2;
+const INVALIDATE: u8 = 3;
+const NOTICE: u8 = 4;
+const NOTICE_AND_DATA: u8 = 5;
+const DONE: u8 = 6;
+const ENTER: u8 = 7;
+const LEAVE: u8 = 8;
+
+/// The longest message without data, in bytes.
+pub const LONGEST: usize = 1 + 16 + 4 + 1 + 2 + 8;
+
+impl Message<'_> {
+    /// Writes its bytes: a kind, what it is about, the request's number, and what the kind has; little-endian.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        to.clear();
+        match *self {
+            Message::Request { page, id, need, has } => {
+                head(to, REQUEST, page, id);
+                to.extend([need as u8, has as u8]);
+            }
+            Message::Forward { page, id, to: requestor, need, notices, version } => {
+                head(to, FORWARD, page, id);
+                to.extend(requestor.get().to_le_bytes());
+                to.push(need as u8);
+                to.extend(notices.to_le_bytes());
+                to.extend(version.to_le_bytes());
+            }
+            Message::Invalidate { page, id, to: requestor, notices, version } => {
+                head(to, INVALIDATE, page, id);
+                to.extend(requestor.get().to_le_bytes());
+                to.extend(notices.to_le_bytes());
+                to.extend(version.to_le_bytes());
+            }
+            Message::Notice { page, id, notices, version, data } => {
+                head(to, if data.is_some() { NOTICE_AND_DATA } else { NOTICE }, page, id);
+                to.extend(notices.to_le_bytes());
+                to.extend(version.to_le_bytes());
+                to.extend(data.unwrap_or_default());
+            }
+            Message::Done { page, id } => head(to, DONE, page, id),
+            Message::Enter { barrier, id, parties } => {
+                head(to, ENTER, PageId { object: ObjectId(barrier), index: parties }, id);
+            }
+            Message::Leave { barrier, id } => {
+                head(to, LEAVE, PageId { object: ObjectId(barrier), index: 0 }, id);
+            }
+        }
+    }
+
+    /// Reads bytes; none if they are no message.
+    pub fn decode(bytes: &[u8]) -> Option<Message<'_>> {
+        let mut rest = Bytes(bytes);
+        let kind = rest.byte()?;
+        let page = PageId { object: ObjectId(rest.u64()?), index: rest.u32()? };
+        let (id, barrier) = (rest.u32()?, page.object.0);
+        let message = match kind {
+            REQUEST => {
+                let need = rest.access()?;
+                Message::Request { page, id, need, has: Access::of(rest.byte()?)? }
+            }
+            FORWARD => {
+                let (to, need) = (Rank::new(rest.u32()?)?, rest.access()?);
+                Message::Forward { page, id, to, need, notices: rest.u16()?, version: rest.u64()? }
+            }
+            INVALIDATE => {
+                let to = Rank::new(rest.u32()?)?;
+                Message::Invalidate { page, id, to, notices: rest.u16()?, version: rest.u64()? }
+            }
+            NOTICE => Message::Notice { page, id, notices: rest.u16()?, version: rest.u64()?, data: None },
+            NOTICE_AND_DATA => {
+                let (notices, version) = (rest.u16()?, rest.u64()?);
+                return Some(Message::Notice { page, id, notices, version, data: Some(rest.0) });
+            }
+            DONE => Message::Done { page, id },
+            ENTER => Message::Enter { barrier, id, parties: page.index },
+            LEAVE => Message::Leave { barrier, id },
+            _ => return None,
+        };
+        rest.0.is_empty().then_some(message)
+    }
+}
+
+fn head(to: &mut Vec<u8>, kind: u8, page: PageId, id: u32) {
+    to.push(kind);
+    to.extend(page.object.0.to_le_bytes());
+    to.extend(page.index.to_le_bytes());
+    to.extend(id.to_le_bytes());
+}
+
+/// Bytes that are taken from the front.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    /// What somebody needs: nobody needs no access.
+    fn access(&mut self) -> Option<Access> {
+        Access::of(self.byte()?).filter(|access| *access != Access::Invalid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_survives_its_bytes_and_no_part_of_it_is_one() {
+        let (page, id) = (PageId { object: ObjectId(1 << 40), index: 7 }, 9);
+        let (to, need, notices, version) = (Rank::from_index(3), Access::Write, 62, 1 << 50);
+        let mut bytes = Vec::new();
+        for message in [
+            Message::Request { page, id, need: Access::Read, has: Access::Invalid },
+            Message::Forward { page, id, to, need, notices, version },
+            Message::Invalidate { page, id, to, notices, version },
+            Message::Notice { page, id, notices, version, data: None },
+            Message::Done { page, id },
+            Message::Enter { barrier: 5, id, parties: 64 },
+            Message::Leave { barrier: 5, id },
+        ] {
+            message.encode(&mut bytes);
+            assert!(bytes.len() <= LONGEST);
+            assert_eq!(Message::decode(&bytes), Some(message));
+            assert!((0..bytes.len()).all(|end| Message::decode(&bytes[..end]).is_none()), "{message:?}");
+        }
+        let data = [5; 64];
+        let message = Message::Notice { page, id, notices, version, data: Some(&data) };
+        message.encode(&mut bytes);
+        assert_eq!(Message::decode(&bytes), Some(message));
+    }
+}

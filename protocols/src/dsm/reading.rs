@@ -1,0 +1,43 @@
+//! What the paper leaves open, decided: the shipped decisions, and a way for tests to decide otherwise.
+//!
+//! kernel-dsm.txt describes the protocol in a page. Some of its sentences can be read in two ways, and one of them breaks it. The
+//! decisions are constants of a type, so that what is deployed has no trace of the others, and an explorer can run the very same
+//! code under a reading that it then refutes.
+
+/// Decisions. Each constant's default is the shipped one.
+pub trait Reading: 'static {
+    /// A requestor goes on when all the notices that the manager ordered are in. Otherwise: at the first (2.2: "which notify the
+    /// requestor once they complete their handling"; nobody says how many).
+    const COUNTS_NOTICES: bool = true;
+
+    /// A manager decides by its book, when it serves a request, whether the requestor needs data. Otherwise: by what
+    /// the requestor had when it asked (4.1: it "inspects coherence metadata").
+    const DECIDES_WHEN_SERVED: bool = true;
+
+    /// A server takes its node's access away before it takes the data. Otherwise: after (4.1: the server "may also change page
+    /// protections ... and initiate a minipage transfer").
+    const PROTECTS_FIRST: bool = true;
+
+    /// A grant stays until every access that waited for it is executed. Otherwise: a page may be stolen before ("the requestor
+    /// will simply generate another page fault (the normal behavior)", 4.1).
+    const GRANTS_STAY: bool = true;
+
+    /// A thread joins a request that serves it. Otherwise: any request for the minipage (4.1: "if an outstanding request will
+    /// also satisfy the new one").
+    const JOINS_WHAT_SERVES: bool = true;
+
+    /// A request is done when its access is set. Otherwise: when its first notice arrives.
+    const DONE_WHEN_SET: bool = true;
+
+    /// A node that shares what it owned may read it only. Otherwise: it goes on to write it.
+    const SHARING_DOWNGRADES: bool = true;
+
+    /// A manager's book keeps the owner among those who have a copy. Otherwise: a read leaves the requestor alone there.
+    const KEEPS_SERVER: bool = true;
+}
+
+/// The shipped decisions.
+#[derive(Clone, Copy, Debug)]
+pub struct Repaired;
+
+impl Reading for Repaired {}

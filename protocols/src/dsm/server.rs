@@ -1,0 +1,116 @@
+//! What a node does when a manager orders it to share a minipage or to give it up: a state machine without I/O
+//! (kernel-dsm.txt, 2.2: "the server").
+//!
+//! An order is carried out at once, even while a request of this node's own for the minipage waits: the manager serves requests
+//! one after the other, and this one is earlier. One thing can hold it up: accesses that waited for the grant and are not
+//! executed yet. If a grant could be taken back before, two nodes that write the same minipage could rob each other for ever.
+
+use super::memory::Page;
+use super::messages::Access;
+use super::shared::PageId;
+use crate::transport::Rank;
+use std::collections::BTreeMap;
+
+/// What a manager orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Order {
+    pub page: PageId,
+    /// The requestor, and the number of its request.
+    pub to: Rank,
+    pub id: u32,
+    /// What the node may keep.
+    pub keep: Access,
+    /// The data go to the requestor.
+    pub transfer: bool,
+    /// How many notices the requestor gets in all.
+    pub notices: u16,
+    /// The version that the requestor will have.
+    pub version: u64,
+}
+
+/// What to do about an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Carry it out.
+    Now,
+    /// Later: the server keeps it.
+    Later,
+    /// The node has not what the manager thinks that it has.
+    OutOfTurn,
+}
+
+/// The orders that wait.
+#[derive(Debug, Default)]
+pub(super) struct Server {
+    later: BTreeMap<PageId, Vec<Order>>,
+}
+
+impl Server {
+    /// An order arrives, for a minipage that the node has like this.
+    pub fn on_order(&mut self, order: Order, has: Page, grants_stay: bool) -> Verdict {
+        // A write raises the version, and takes everything away.
+        let had = order.version.wrapping_sub(u64::from(order.keep == Access::Invalid));
+        if has.access == Access::Invalid || has.version != had {
+            return Verdict::OutOfTurn;
+        }
+        if grants_stay && has.owed > 0 && order.keep < has.access {
+            self.later.entry(order.page).or_default().push(order);
+            return Verdict::Later;
+        }
+        Verdict::Now
+    }
+
+    /// The last access that waited for a grant is executed: the orders that waited for that.
+    pub fn on_executed(&mut self, page: PageId) -> Vec<Order> {
+        self.later.remove(&page).unwrap_or_default()
+    }
+
+    /// Orders that wait.
+    pub fn waiting(&self) -> u64 {
+        self.later.values().map(|orders| orders.len() as u64).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shared::ObjectId;
+    use super::*;
+
+    const PAGE: PageId = PageId { object: ObjectId(0), index: 3 };
+
+    fn order(keep: Access, version: u64) -> Order {
+        Order { page: PAGE, to: Rank::from_index(1), id: 0, keep, transfer: true, notices: 1, version }
+    }
+
+    fn page(access: Access, owed: u32) -> Page {
+        Page { access, version: 4, stores: 0, owed }
+    }
+
+    #[test]
+    fn an_order_waits_for_accesses_that_waited_for_the_grant_and_for_nothing_else() {
+        let mut server = Server::default();
+        let (share, give_up) = (order(Access::Read, 4), order(Access::Invalid, 5));
+        assert_eq!(server.on_order(share, page(Access::Write, 0), true), Verdict::Now);
+        assert_eq!(
+            server.on_order(share, page(Access::Read, 2), true),
+            Verdict::Now,
+            "it takes nothing away"
+        );
+        assert_eq!(server.on_order(give_up, page(Access::Read, 2), true), Verdict::Later);
+        assert_eq!(server.on_order(share, page(Access::Write, 1), true), Verdict::Later);
+        assert_eq!(server.on_executed(PAGE), [give_up, share]);
+        assert_eq!((server.waiting(), server.on_executed(PAGE).len()), (0, 0));
+    }
+
+    #[test]
+    fn what_the_node_has_not_it_cannot_give_up() {
+        let mut server = Server::default();
+        for (order, has) in [
+            (order(Access::Read, 4), page(Access::Invalid, 0)),
+            (order(Access::Read, 5), page(Access::Write, 0)),
+            (order(Access::Invalid, 4), page(Access::Write, 0)),
+        ] {
+            assert_eq!(server.on_order(order, has, true), Verdict::OutOfTurn);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! An application's thread: the synchronous entry points (kernel-dsm.txt, 4.1).
+
+use super::DsmError;
+use super::barrier::BarrierId;
+use super::memory::{Object, Page};
+use super::messages::Access;
+use super::reading::{Reading, Repaired};
+use super::service::{Dsm, Service};
+use super::shared::{Number, PageId, Plain, Shared, Spot, Word};
+use crate::rt::sync::oneshot;
+use std::ops::Range;
+use std::rc::Rc;
+use weft_verbs::Verbs;
+use zerocopy::IntoBytes;
+
+/// A thread of an application. Its accesses are sequentially consistent with those of all threads on all nodes, if each is to
+/// one word, or to elements of one minipage.
+///
+/// An access that its node is granted returns at once; another one waits until the node has the minipage. Dropping a call gives
+/// the access up.
+pub struct Thread<V: Verbs, R: Reading = Repaired> {
+    dsm: Dsm<V, R>,
+    last: Stamp,
+}
+
+/// An access's place in the order of all accesses to its minipage, which the protocol gives: for oracles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp {
+    /// The minipage's version: one more with each grant to write.
+    pub version: u64,
+    /// How many stores were executed under that grant up to here; a reader's copy has all.
+    pub stores: u32,
+    /// If the access waited: how many messages one after the other the request took, none of them to oneself.
+    pub hops: Option<u8>,
+}
+
+impl<V: Verbs, R: Reading> Thread<V, R> {
+    pub(super) fn new(dsm: Dsm<V, R>) -> Thread<V, R> {
+        Thread { dsm, last: Stamp::default() }
+    }
+
+    /// The node's shared memory.
+    pub fn dsm(&self) -> &Dsm<V, R> {
+        &self.dsm
+    }
+
+    /// The place of this thread's last access.
+    pub fn last(&self) -> Stamp {
+        self.last
+    }
+
+    /// Loads a word.
+    ///
+    /// # Errors
+    ///
+    /// There is no such element, or the shared memory has ended.
+    pub async fn load<T: Word>(&mut self, from: Shared<[T]>, index: usize) -> Result<T, DsmError> {
+        let spot = from.spot(index)?;
+        self.access(from, spot, Access::Read, |object, _| object.value(spot.at)).await
+    }
+
+    /// Stores a word.
+    ///
+    /// # Errors
+    ///
+    /// As [`Thread::load`].
+    pub async fn store<T: Word>(&mut self, to: Shared<[T]>, index: usize, value: T) -> Result<(), DsmError> {
+        self.update(to, index, |_| Some(value)).await.map(drop)
+    }
+
+    /// Stores a word, and returns the one before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Thread::load`].
+    pub async fn swap<T: Word>(&mut self, at: Shared<[T]>, index: usize, value: T) -> Result<T, DsmError> {
+        self.update(at, index, |_| Some(value)).await
+    }
+
+    /// Stores a word if another one is there; returns what was there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Thread::load`].
+    pub async fn compare_exchange<T: Word>(
+        &mut self,
+        at: Shared<[T]>,
+        index: usize,
+        there: T,
+        value: T,
+    ) -> Result<T, DsmError> {
+        self.update(at, index, |old| (old == there).then_some(value)).await
+    }
+
+    /// Adds to a word; returns what was there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Thread::load`].
+    pub async fn fetch_add<T: Number>(
+        &mut self,
+        at: Shared<[T]>,
+        index: usize,
+        by: T,
+    ) -> Result<T, DsmError> {
+        self.update(at, index, |old| Some(old.plus(by))).await
+    }
+
+    /// Changes a word in one access, if `new` says so; returns what was there. An access that may store needs the right to.
+    async fn update<T: Word>(
+        &mut self,
+        at: Shared<[T]>,
+        index: usize,
+        new: impl FnOnce(T) -> Option<T>,
+    ) -> Result<T, DsmError> {
+        let spot = at.spot(index)?;
+        let change = |object: &Object<V>, _: Page| {
+            let old: T = object.value(spot.at);
+            if let Some(new) = new(old) {
+                put(object, spot, new);
+            }
+            old
+        };
+        self.access(at, spot, Access::Write, change).await
+    }
+
+    /// Copies elements out, minipage by minipage in ascending order: each minipage's part is one access.
+    ///
+    /// # Errors
+    ///
+    /// As [`Thread::load`]. Then a part may have been copied.
+    pub async fn read<T: Plain>(
+        &mut self,
+        from: Shared<[T]>,
+        begin: usize,
+        into: &mut [T],
+    ) -> Result<(), DsmError> {
+        let mut rest = into;
+        for part in parts(from, begin, rest.len())? {
+            let spot = from.spot(part.start)?;
+            let (now, later) = rest.split_at_mut(part.len());
+            self.access(from, spot, Access::Read, |object, _| {
+                for (at, element) in (spot.at..).step_by(size_of::<T>()).zip(now) {
+                    *element = object.value(at);
+                }
+            })
+            .await?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Copies elements in, minipage by minipage in ascending order: each minipage's part is one access.
+    ///
+    /// # Errors
+    ///
+    /// As [`Thread::load`]. Then a part may have been copied.
+    pub async fn write<T: Plain>(
+        &mut self,
+        to: Shared<[T]>,
+        begin: usize,
+        values: &[T],
+    ) -> Result<(), DsmError> {
+        for part in parts(to, begin, values.len())? {
+            let spot = to.spot(part.start)?;
+            let values = &values[part.start - begin..part.end - begin];
+            self.access(to, spot, Access::Write, |object, _| {
+                object.write(spot.at, values.as_bytes());
+                object.change(spot.page.index, |page| page.stores += 1);
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Asks for the minipages of some elements, to read them soon. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Thread::load`].
+    pub fn prefetch<T: Plain>(&mut self, of: Shared<[T]>, elements: Range<usize>) -> Result<(), DsmError> {
+        let service = &self.dsm.0;
+        let object = service.touch(of)?;
+        for part in parts(of, elements.start, elements.len())? {
+            let page = of.spot(part.start)?.page;
+            let invalid = object.page(page.index).access == Access::Invalid;
+            if invalid && !service.requests.borrow().any(page) {
+                service.request(&object, page, Access::Read, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until as many threads have entered the barrier as take part in it.
+    ///
+    /// # Errors
+    ///
+    /// The shared memory has ended.
+    pub async fn barrier(&mut self, barrier: BarrierId, parties: u32) -> Result<(), DsmError> {
+        let service = &self.dsm.0;
+        service.check()?;
+        let (leave, left) = oneshot();
+        service.enter(barrier, parties, leave);
+        match left.await {
+            Ok(()) => Ok(()),
+            Err(_) => service.check().and(Err(DsmError::Closed)),
+        }
+    }
+
+    /// Executes an access as soon as the node may.
+    async fn access<T: Plain, Y>(
+        &mut self,
+        of: Shared<[T]>,
+        Spot { page, .. }: Spot,
+        need: Access,
+        execute: impl FnOnce(&Object<V>, Page) -> Y,
+    ) -> Result<Y, DsmError> {
+        let service = &self.dsm.0;
+        let object = service.touch(of)?;
+        let mut hops = None;
+        let mut granted: Option<Fault<'_, V, R>> = None;
+        while object.page(page.index).access < need {
+            drop(granted.take());
+            let fault = Fault::begin(service, &object, page, need);
+            fault.wait().await?;
+            hops = service.hops.borrow().get(&page).copied();
+            granted = Some(fault);
+            if R::GRANTS_STAY {
+                break;
+            }
+            // The thread needs a while to come out of its fault; messages are taken in meanwhile.
+            service.rt.yield_now().await;
+            service.rt.yield_now().await;
+        }
+        let done = execute(&object, object.page(page.index));
+        let Page { access, version, stores, .. } = object.page(page.index);
+        let stores = if access == Access::Write { stores } else { u32::MAX };
+        self.last = Stamp { version, stores, hops };
+        if let Some(fault) = granted {
+            fault.executed();
+        }
+        Ok(done)
+    }
+}
+
+/// The parts of some elements, one for each minipage.
+fn parts<T: Plain>(
+    of: Shared<[T]>,
+    begin: usize,
+    len: usize,
+) -> Result<impl Iterator<Item = Range<usize>>, DsmError> {
+    let end = begin.saturating_add(len);
+    if end > of.len() {
+        return Err(DsmError::Index { index: end, len: of.len() });
+    }
+    let each = of.elements_a_page();
+    let pages = if len == 0 { 0..0 } else { begin / each..(end - 1) / each + 1 };
+    Ok(pages.map(move |page| begin.max(page * each)..end.min((page + 1) * each)))
+}
+
+fn put<V: Verbs, T: Plain>(object: &Object<V>, spot: Spot, value: T) {
+    object.write(spot.at, value.as_bytes());
+    object.change(spot.page.index, |page| page.stores += 1);
+}
+
+/// An access that waits for its minipage: a page fault.
+struct Fault<'a, V: Verbs, R: Reading> {
+    service: &'a Rc<Service<V, R>>,
+    object: &'a Rc<Object<V>>,
+    page: PageId,
+    /// The request's kind and number.
+    kind: Access,
+    id: u32,
+    over: bool,
+}
+
+impl<'a, V: Verbs, R: Reading> Fault<'a, V, R> {
+    /// Joins a request that serves the access, or makes one.
+    fn begin(service: &'a Rc<Service<V, R>>, object: &'a Rc<Object<V>>, page: PageId, need: Access) -> Self {
+        let joined = service.requests.borrow_mut().join(page, need, R::JOINS_WHAT_SERVES);
+        let (id, kind) = match joined {
+            Some(joined) => {
+                service.stats.borrow_mut().joined += 1;
+                joined
+            }
+            None => (service.request(object, page, need, 1), need),
+        };
+        Fault { service, object, page, kind, id, over: false }
+    }
+
+    fn is_open(&self) -> bool {
+        self.service.requests.borrow().is_open(self.page, self.kind, self.id)
+    }
+
+    /// Waits until the request is granted. From then on the grant stays until this fault is over.
+    async fn wait(&self) -> Result<(), DsmError> {
+        self.service.memory.wait(self.page, || !self.is_open()).await;
+        self.service.check()
+    }
+
+    /// The access is executed: the grant need not stay for it any more.
+    fn executed(mut self) {
+        self.over = true;
+        self.service.executed(self.object, self.page);
+    }
+}
+
+impl<V: Verbs, R: Reading> Drop for Fault<'_, V, R> {
+    fn drop(&mut self) {
+        if self.over || self.service.check().is_err() {
+            return;
+        }
+        let open = self.service.requests.borrow_mut().leave(self.page, self.kind, self.id);
+        if !open {
+            // Granted meanwhile. What waits for that is done elsewhere: a destructor sends nothing.
+            let _ = self.service.given_up.send(self.page);
+        }
+    }
+}
