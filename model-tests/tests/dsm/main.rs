@@ -25,7 +25,8 @@ minipages = 4
 words = 2
 reads = 0.5
 barrier_every = 20
-requests = 600
+requests = 400
+think = { min = "0us", max = "20us" }
 [run]
 limit = "20ms"
 settle = "3s"
@@ -33,10 +34,6 @@ settle = "3s"
 kind = "cut"
 rate = "1500/s"
 lasts = { min = "100us", max = "2ms" }
-[[faults]]
-kind = "lose-completion"
-rate = "800/s"
-lasts = "400us"
 "#;
 
 fn scenario() -> Scenario {
@@ -53,10 +50,9 @@ fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
 }
 
 #[test]
-fn memory_is_sequentially_consistent_while_links_fail_and_answers_are_lost() {
+fn memory_is_sequentially_consistent_while_links_fail() {
     let summary = held(&scenario(), 0..12);
-    let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
-    assert!(struck(FaultKind::Cut) > 0 && struck(FaultKind::LoseCompletion) > 0);
+    assert!(summary.faults.get(&FaultKind::Cut).is_some_and(|fault| fault.struck > 0));
     for count in ["transfers", "invalidations", "upgrades", "joined", "orders_waited", "reconnects"] {
         assert!(summary.metrics.count("protocol", count) > 0, "{count}");
     }
