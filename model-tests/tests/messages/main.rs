@@ -104,7 +104,7 @@ fn every_message_arrives_once_and_in_order_while_rails_come_and_go() {
         .replace("retries = 1", "retries = 1\nhold_off = \"500us\"");
     let faults = railed.find("[[faults]]").expect("it has some");
     let railed = format!("{}{RAILED}", &railed[..faults]);
-    let summary = held(&scenario(&railed), 0..10);
+    let summary = assert_held(&scenario(&railed), 0..10);
     for kind in [FaultKind::Flap, FaultKind::PortDown, FaultKind::Cut] {
         assert!(summary.faults[&kind].struck > 0, "{kind}");
     }
