@@ -506,7 +506,9 @@ impl Machine {
                 self.push(job, piece, stage, out);
             }
             // Transfers end otherwise.
-            Op::Pull { .. } | Op::Push { .. } => drop(self.ops.insert(number, op)),
+            Op::Pull { .. } | Op::Push { .. } => {
+                self.ops.insert(number, op);
+            }
         }
     }
 
@@ -566,7 +568,10 @@ impl Machine {
         let (job, stage, pulled) = match op {
             Op::Pull { job, piece, stage } => (job, stage, Some(piece)),
             Op::Push { job, stage } => (job, stage, None),
-            other => return drop(self.ops.insert(number, other)),
+            other => {
+                self.ops.insert(number, other);
+                return;
+            }
         };
         let Some(known) = self.jobs.get_mut(&job) else { return self.free.push(stage) };
         if !done {
