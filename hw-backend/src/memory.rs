@@ -58,12 +58,13 @@ impl ProtectionDomain<Hw> for HwPd {
             bound: isize::MAX as u64,
         };
         let raw = ffi::Mr::alloc(&self.raw, len, access).ok_or_else(too_large)??;
-        Ok(HwMr(Rc::new(raw)))
+        Ok(HwMr(Rc::new(raw), Rc::new(())))
     }
 
     fn register(&self, memory: Box<dyn PinnedMemory>, access: AccessFlags) -> Result<HwMr> {
         self.check_len(memory.len())?;
-        Ok(HwMr(Rc::new(ffi::Mr::brought(&self.raw, memory, check_access(access)?)?)))
+        let raw = ffi::Mr::brought(&self.raw, memory, check_access(access)?)?;
+        Ok(HwMr(Rc::new(raw), Rc::new(())))
     }
 
     fn create_qp(&self, init: &QpInit<'_, Hw>) -> Result<HwQp> {
@@ -79,9 +80,9 @@ impl ProtectionDomain<Hw> for HwPd {
     }
 }
 
-/// A memory region.
+/// A memory region: the registration, which posted requests hold as well, and what counts the handles alone.
 #[derive(Clone)]
-pub struct HwMr(pub(crate) Rc<ffi::Mr>);
+pub struct HwMr(pub(crate) Rc<ffi::Mr>, Rc<()>);
 
 impl fmt::Debug for HwMr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -162,6 +163,13 @@ impl MemoryRegion for HwMr {
         self.word(at)?;
         self.0.store(at, value);
         Ok(())
+    }
+
+    fn deregister(&self) -> Result<()> {
+        if Rc::strong_count(&self.0) > Rc::strong_count(&self.1) {
+            return Err(VerbsError::Busy("the memory region"));
+        }
+        self.0.deregister()
     }
 
     #[allow(unsafe_code, reason = "the contract's own unsafe claim; nothing unsafe is done here")]

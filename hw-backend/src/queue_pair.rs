@@ -532,6 +532,9 @@ pub(crate) fn check_sges(
         if !sge.mr.0.is_of(&pd.raw) {
             return Err(VerbsError::Foreign("the memory region"));
         }
+        if !sge.mr.0.is_registered() {
+            return Err(VerbsError::Invalid("the memory region was deregistered"));
+        }
         // A range of a send that sticks out of its region is found by the adapter when it executes the request.
         sum += u64::from(sge.len);
         each(raw_sge(sge));

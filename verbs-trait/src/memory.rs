@@ -137,6 +137,20 @@ pub trait MemoryRegion: Clone + 'static {
     fn load(&self, at: usize) -> Result<u64>;
     /// Stores an aligned 64-bit word, native byte order, in one access.
     fn store(&self, at: usize, value: u64) -> Result<()>;
+    /// Ends the registration: on success no peer, and no request of this node, can reach the memory any more, whatever
+    /// keys they still have (IBA 10.6.5). The bytes stay the owner's for as long as a handle lives: the accessors of this trait go
+    /// on working, requests that name the region are refused when they are posted, and its keys are not given out again meanwhile.
+    /// A second time, by whatever handle, does nothing.
+    ///
+    /// To drop the last handle is no revocation: other handles and posted requests keep a region registered, and nobody
+    /// is told when the last of them is gone. Fence the queue pairs through which peers reach the region first
+    /// ([`Modify::Err`](crate::Modify::Err)): otherwise their operations fail amid the memory, which breaks their connections.
+    ///
+    /// # Errors
+    ///
+    /// [`VerbsError::Busy`](crate::VerbsError::Busy) while a posted request holds the region: it has not completed, or its completion was not polled.
+    /// Nothing has changed then.
+    fn deregister(&self) -> Result<()>;
     /// Claims a range as the caller's own, without a copy.
     ///
     /// # Safety

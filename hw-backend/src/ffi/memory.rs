@@ -4,6 +4,7 @@ use super::{Context, errno, refused};
 use crate::census::{self, Counted, Kind};
 use rdma_sys as sys;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,7 +86,8 @@ impl Drop for Pages {
 /// A registered region. Its bytes are reached by copies and single words: adapters touch them at any moment, so there
 /// is never a reference to them.
 pub(crate) struct Mr {
-    ptr: NonNull<sys::ibv_mr>,
+    /// `None` once it is deregistered.
+    ptr: Cell<Option<NonNull<sys::ibv_mr>>>,
     /// `None` only while it is being destroyed.
     backing: Option<Backing>,
     start: NonNull<u8>,
@@ -116,7 +118,26 @@ impl Mr {
         // SAFETY: the region was just registered; its keys do not change.
         let (lkey, rkey) = unsafe { ((*ptr.as_ptr()).lkey, (*ptr.as_ptr()).rkey) };
         let counted = Counted::new(Kind::Mr);
-        Ok(Mr { ptr, backing: Some(backing), start, len, lkey, rkey, pd: Rc::clone(pd), _counted: counted })
+        Ok(Mr { ptr: Cell::new(Some(ptr)), backing: Some(backing), start, len, lkey, rkey, pd: Rc::clone(pd), _counted: counted })
+    }
+
+    /// Ends the registration, if it has not ended; when this returns, the adapter reaches nothing of it (`ibv_dereg_mr` is
+    /// a call of the kernel that waits for the device).
+    pub(crate) fn deregister(&self) -> Result<()> {
+        let Some(ptr) = self.ptr.get() else { return Ok(()) };
+        // SAFETY: registered by `register`, and not deregistered before: the pointer is taken out on success.
+        match unsafe { sys::ibv_dereg_mr(ptr.as_ptr()) } {
+            0 => {
+                self.ptr.set(None);
+                Ok(())
+            }
+            why => Err(refused("ibv_dereg_mr", why)),
+        }
+    }
+
+    /// Whether the adapter knows it.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.ptr.get().is_some()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -232,10 +253,9 @@ impl Mr {
 
 impl Drop for Mr {
     fn drop(&mut self) {
-        // SAFETY: registered by `register`, deregistered once.
-        let answer = unsafe { sys::ibv_dereg_mr(self.ptr.as_ptr()) };
+        let ended = self.deregister();
         let backing = self.backing.take();
-        if answer != 0 {
+        if ended.is_err() {
             // The adapter may still write there: memory that it holds is never given back.
             census::leaked();
             std::mem::forget(backing);

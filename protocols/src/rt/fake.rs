@@ -218,6 +218,9 @@ impl MemoryRegion for Fake {
     fn store(&self, at: usize, value: u64) -> Result<()> {
         self.write(at, &value.to_ne_bytes())
     }
+    fn deregister(&self) -> Result<()> {
+        Ok(())
+    }
     #[allow(unsafe_code, reason = "the contract's signature; nothing is claimed")]
     unsafe fn claim(&self, _range: Range<usize>) -> Result<std::ptr::NonNull<[u8]>> {
         Err(VerbsError::DeviceGone)

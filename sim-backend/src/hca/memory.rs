@@ -5,7 +5,7 @@ use super::{Gather, Key, Late, Slab};
 use crate::access::RegionId;
 use crate::in_place::clone_in_place;
 use std::rc::Rc;
-use weft_verbs::{AccessFlags, PinnedMemory, QpNum, WcError};
+use weft_verbs::{AccessFlags, PinnedMemory, QpNum, VerbsError, WcError};
 
 /// Registered memory.
 #[derive(Debug)]
@@ -99,6 +99,16 @@ impl Memory {
         let region = self.regions.get_mut(key)?;
         region.held = false;
         self.reap(key)
+    }
+
+    /// Takes every right from a region that no work request holds.
+    pub fn revoke(&mut self, key: Key) -> Result<(), VerbsError> {
+        let region = self.regions.get_mut(key).ok_or(VerbsError::DeviceGone)?;
+        if region.leases > 0 {
+            return Err(VerbsError::Busy("the memory region"));
+        }
+        region.access = AccessFlags::empty();
+        Ok(())
     }
 
     /// A work request lets its regions go. What the application brought, and is free now, goes to `brought`.

@@ -4,6 +4,7 @@ use super::qp::QpHandle;
 use super::{Place, Sim, SimAh, SimContext, SimQp, SimSrq, on_drop};
 use crate::hca::Key;
 use crate::world::World;
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -53,6 +54,7 @@ impl SimPd {
             len: new.len,
             lkey: new.lkey,
             rkey: new.rkey,
+            revoked: Cell::new(false),
         }))
     }
 }
@@ -100,6 +102,8 @@ pub(super) struct MrHandle {
     len: usize,
     lkey: u32,
     rkey: u32,
+    /// Whether it was deregistered.
+    pub revoked: Cell<bool>,
 }
 
 impl fmt::Debug for SimMr {
@@ -199,6 +203,17 @@ impl MemoryRegion for SimMr {
     fn store(&self, at: usize, value: u64) -> Result<()> {
         self.word(at)?;
         self.write(at, &value.to_ne_bytes())
+    }
+
+    fn deregister(&self) -> Result<()> {
+        if self.0.revoked.get() {
+            return Ok(());
+        }
+        let &Place { ref world, node, hca, .. } = &self.0.place;
+        let key = self.0.key;
+        world.borrow_mut().call(move |world| world.revoke_mr(node, hca, key))?;
+        self.0.revoked.set(true);
+        Ok(())
     }
 
     #[allow(unsafe_code)]

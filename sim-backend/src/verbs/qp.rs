@@ -154,6 +154,9 @@ pub(super) fn gather(place: &Place, list: &[Sge<'_, SimMr>], most: u32) -> Resul
     if list.iter().any(|sge| !sge.mr.0.place.is_that_of(place)) {
         return Err(VerbsError::Foreign("the memory region"));
     }
+    if list.iter().any(|sge| sge.mr.0.revoked.get()) {
+        return Err(VerbsError::Invalid("the memory region was deregistered"));
+    }
     Ok(Gather::new(list.iter().map(|s| hca::Sge { mr: s.mr.0.key, at: s.at, len: s.len })))
 }
 

@@ -80,6 +80,14 @@ macro_rules! conformance_cases {
                 a_region_that_goes_amid_a_read_refuses_the_rest
                 keys_and_addresses_of_living_regions_differ
             }
+            revocation {
+                a_deregistered_region_is_out_of_reach
+                a_deregistered_region_is_out_of_reach_of_atomics
+                its_owner_keeps_what_peers_left_in_it
+                nothing_more_is_posted_with_a_deregistered_region
+                a_region_that_a_request_holds_is_not_deregistered
+                after_the_fence_and_the_drain_a_region_is_deregistered
+            }
             data {
                 a_message_of_any_size_arrives_whole
                 a_write_of_any_size_arrives_whole

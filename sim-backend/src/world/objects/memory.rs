@@ -114,6 +114,20 @@ impl World {
         self.state.hcas[hca.0 as usize].hw.memory.drop_handle(mr)
     }
 
+    /// Ends a region's registration. Its bytes stay with the program's handles, and no key opens them any more.
+    pub fn revoke_mr(&mut self, node: NodeId, hca: HcaId, mr: Key) -> Result<()> {
+        // A call of the operating system; what the adapter does for it is not known to any profile.
+        let at = self.charge(node, self.profile.cpu.syscall_ns);
+        self.touch(object::regions(hca), AccessKind::Write);
+        let memory = &mut self.hca_mut(hca)?.hw.memory;
+        memory.revoke(mr)?;
+        let id = memory.get(mr).map(|region| region.id);
+        if let (Some(sanitizer), Some(id)) = (self.state.access.sanitizer(), id) {
+            sanitizer.given_up(id, at);
+        }
+        Ok(())
+    }
+
     #[inline]
     pub fn cpu_read(&mut self, node: NodeId, hca: HcaId, mr: Key, at: usize, out: &mut [u8]) -> Result<()> {
         let when = self.local_time(node);

@@ -27,6 +27,7 @@ mod ports;
 mod posting;
 mod prelude;
 mod retries;
+mod revocation;
 mod rnr;
 mod shapes;
 mod shared_receives;
@@ -45,6 +46,7 @@ pub(super) fn all<H: Harness>() -> Vec<Case<H>> {
         posting::cases(),
         misuse::cases(),
         keys::cases(),
+        revocation::cases(),
         data::cases(),
         ordering::cases(),
         atomics::cases(),
