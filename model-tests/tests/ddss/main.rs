@@ -1,5 +1,7 @@
 //! Shared segments under accidents, over seeds: each model keeps its promise, and the oracles notice who does not.
 
+mod keys;
+
 use weft_check::record::Record;
 use weft_check::run::{RunOptions, World};
 use weft_check::scenario::{FaultKind, Scenario};
@@ -48,7 +50,7 @@ fn every_model_keeps_its_promise_while_links_fail_and_answers_are_lost() {
         assert!(struck(FaultKind::Cut) > 0 && struck(FaultKind::LoseCompletion) > 0, "{model}");
         assert!(summary.metrics.count("protocol", "unknown_outcomes") > 0, "{model}");
         let unchanged = summary.metrics.count("requests", "unchanged");
-        assert_eq!(unchanged > 0, model == Model::Version, "{model}: {unchanged}");
+        assert_eq!(unchanged > 0, model.keeps_copies(), "{model}: {unchanged}");
     }
 }
 
@@ -64,8 +66,24 @@ fn null_promises_nothing_and_is_seen_to_tear_where_the_others_do_not() {
         assert_held(&scenario, 0..3).metrics.count("requests", "torn")
     };
     assert!(torn(Model::Null) > 0);
-    for model in [Model::Version, Model::Write, Model::Strict] {
+    for model in Model::ALL.into_iter().filter(|model| !model.may_tear()) {
         assert_eq!(torn(model), 0, "{model}");
+    }
+}
+
+#[test]
+fn the_holder_of_a_lock_is_alone_and_earlier_versions_are_whole_while_links_fail() {
+    for model in [Model::Read, Model::Delta(3), Model::Write, Model::Strict] {
+        let mut scenario = scenario(model);
+        scenario.workload.change::<Segments>(|work| {
+            let share = |share| weft_check::scenario::Share::new(share).unwrap_or_default();
+            (work.requests, work.exchanges) = (Some(500), share(0.2));
+            work.earlier = share(if model.behind() > 0 { 0.5 } else { 0.0 });
+        });
+        let summary = assert_held(&scenario, 0..6);
+        let count = |group, what| summary.metrics.count(group, what);
+        assert!(count("requests", "exchanged") > 0 && count("requests", "locked") > 0, "{model}");
+        assert!(count("protocol", "turns") > 0 && count("protocol", "unknown_outcomes") > 0, "{model}");
     }
 }
 

@@ -8,9 +8,33 @@ use weft_verbs::VerbsError;
 /// Why a call has no result. Nothing was read, and nothing published.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DdssError {
-    /// A segment of that size cannot be.
-    #[error("a segment has 1 to {most} bytes, not {0}", most = Spec::LARGEST)]
-    Size(u32),
+    /// A segment of that size under that model cannot be on so many nodes.
+    #[error(
+        "no segment has {0} bytes under {1} here: from 1 to {most}, and at most {behind} versions behind",
+        most = Spec::LARGEST,
+        behind = Model::MOST_BEHIND
+    )]
+    Impossible(u32, Model),
+    /// Names from 2^63 on are not given by users.
+    #[error("a name is below 2^63")]
+    Name,
+    /// The key is of no segment that this cluster could have.
+    #[error("the key is of no segment here")]
+    Key,
+    /// A version so far back is not kept.
+    #[error("{back} versions back is more than the {behind} that the segment keeps")]
+    NotKept {
+        /// How far back was asked for.
+        back: u8,
+        /// How far back versions are kept.
+        behind: u8,
+    },
+    /// Under temporal: the home answers more slowly than the time within which values are good.
+    #[error("the home answers more slowly than the time of the segment's model")]
+    Slow,
+    /// The segment has had as many versions as its header can count.
+    #[error("the segment has used up its versions")]
+    UsedUp,
     /// What is put or got is not as long as the segment.
     #[error("the segment has {size} bytes, not {len}")]
     Length {

@@ -1,14 +1,25 @@
-//! The segments of which a node is the home: a state machine without I/O.
+//! The segments of which a node is the home, and who waits for a turn at them: a state machine without I/O.
 
 use super::messages::Message;
-use super::{Name, Spec};
-use std::collections::BTreeMap;
+use super::{Header, Key, Name, Spec};
+use crate::transport::Rank;
+use std::collections::{BTreeMap, VecDeque};
 use weft_verbs::RemoteSlice;
 
 /// The segments that a node keeps.
 #[derive(Debug, Default)]
 pub(super) struct Home {
-    segments: BTreeMap<Name, (Spec, RemoteSlice)>,
+    segments: BTreeMap<Name, Kept>,
+    /// Names that stand for keys of segments, kept here or elsewhere.
+    names: BTreeMap<Name, Key>,
+    allocated: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    spec: Spec,
+    at: RemoteSlice,
+    line: Line,
 }
 
 /// What to do about a request.
@@ -20,19 +31,153 @@ pub(super) enum Action {
     Make,
 }
 
+/// What to do about a segment's line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing.
+    Nothing,
+    /// Mark the header as one that only who has a turn may change, and [tell](Home::closed) the home what it was.
+    Close(RemoteSlice),
+    /// Take the mark away, and [tell](Home::opened) the home.
+    Open(RemoteSlice),
+    /// Tell a node that it is its turn.
+    Grant {
+        /// The node.
+        to: Rank,
+        /// Its request.
+        id: u64,
+    },
+}
+
+/// Those who wait for a turn at a segment. As long as nobody does, headers are changed by whose swap comes first.
+#[derive(Debug, Default)]
+struct Line {
+    state: State,
+    waiting: VecDeque<(Rank, u64)>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum State {
+    /// The header has no mark.
+    #[default]
+    Open,
+    /// It is being marked. Those who had the lock and have left meanwhile are kept in mind.
+    Closing { left: Vec<Rank> },
+    /// It is marked, and this node may change it.
+    Serving(Rank),
+    /// The mark is being taken away.
+    Opening,
+}
+
 impl Home {
     /// Somebody asks for a segment.
     pub fn on_open(&self, id: u64, name: Name, spec: Spec) -> Action {
         match self.segments.get(&name) {
-            Some((there, at)) if *there == spec => Action::Answer(Message::Here { id, at: *at }),
-            Some((there, _)) => Action::Answer(Message::Otherwise { id, spec: *there }),
+            Some(Kept { spec: there, at, .. }) if *there == spec => {
+                Action::Answer(Message::Here { id, at: *at })
+            }
+            Some(Kept { spec: there, .. }) => Action::Answer(Message::Otherwise { id, spec: *there }),
             None => Action::Make,
         }
     }
 
     /// The segment was made.
     pub fn made(&mut self, name: Name, spec: Spec, at: RemoteSlice) {
-        self.segments.insert(name, (spec, at));
+        self.segments.insert(name, Kept { spec, at, line: Line::default() });
+    }
+
+    /// The name of a segment that somebody allocates without one.
+    pub fn new_name(&mut self, me: Rank) -> Name {
+        self.allocated += 1;
+        Name::anonymous(me, self.allocated)
+    }
+
+    /// Lets a name stand for a key, unless it stands for one. Returns the one for which it stands.
+    pub fn bind(&mut self, name: Name, key: Key, me: Rank) -> Key {
+        let there = self.find(name, me);
+        there.unwrap_or_else(|| *self.names.entry(name).or_insert(key))
+    }
+
+    /// What a name stands for.
+    pub fn find(&self, name: Name, me: Rank) -> Option<Key> {
+        let kept = |kept: &Kept| Key { home: me, name, spec: kept.spec, at: kept.at };
+        self.segments.get(&name).map(kept).or_else(|| self.names.get(&name).copied())
+    }
+
+    /// The keys of all that is kept here.
+    pub fn keys(&self, me: Rank) -> impl Iterator<Item = Key> {
+        let key =
+            move |(name, kept): (&Name, &Kept)| Key { home: me, name: *name, spec: kept.spec, at: kept.at };
+        self.segments.iter().map(key)
+    }
+
+    /// Somebody wants a turn.
+    pub fn on_enter(&mut self, name: Name, from: Rank, id: u64) -> Step {
+        let Some(Kept { line, at, .. }) = self.segments.get_mut(&name) else { return Step::Nothing };
+        line.waiting.push_back((from, id));
+        match line.state {
+            State::Open => {
+                line.state = State::Closing { left: Vec::new() };
+                Step::Close(*at)
+            }
+            _ => Step::Nothing,
+        }
+    }
+
+    /// The header was marked; it was this. The node that has the lock has the first turn.
+    pub fn closed(&mut self, name: Name, header: Header) -> Step {
+        let Some(Kept { line, at, .. }) = self.segments.get_mut(&name) else { return Step::Nothing };
+        let State::Closing { left } = &line.state else { return Step::Nothing };
+        match header.holder() {
+            Some(holder) if !left.contains(&holder) => {
+                line.state = State::Serving(holder);
+                Step::Nothing
+            }
+            _ => line.next(*at),
+        }
+    }
+
+    /// A node has no turn any more, or has given the lock back while the header was marked.
+    pub fn on_leave(&mut self, name: Name, from: Rank) -> Step {
+        let Some(Kept { line, at, .. }) = self.segments.get_mut(&name) else { return Step::Nothing };
+        match &mut line.state {
+            State::Closing { left } => left.push(from),
+            State::Serving(rank) if *rank == from => return line.next(*at),
+            // It saw the mark, though the home did not see it with the lock.
+            State::Serving(_) | State::Opening | State::Open => {}
+        }
+        Step::Nothing
+    }
+
+    /// The mark is gone.
+    pub fn opened(&mut self, name: Name) -> Step {
+        let Some(Kept { line, at, .. }) = self.segments.get_mut(&name) else { return Step::Nothing };
+        line.state = State::Open;
+        if line.waiting.is_empty() {
+            return Step::Nothing;
+        }
+        line.state = State::Closing { left: Vec::new() };
+        Step::Close(*at)
+    }
+
+    /// How many wait for a turn.
+    pub fn waiting(&self) -> usize {
+        self.segments.values().map(|kept| kept.line.waiting.len()).sum()
+    }
+}
+
+impl Line {
+    fn next(&mut self, at: RemoteSlice) -> Step {
+        match self.waiting.pop_front() {
+            Some((to, id)) => {
+                self.state = State::Serving(to);
+                Step::Grant { to, id }
+            }
+            None => {
+                self.state = State::Opening;
+                Step::Open(at)
+            }
+        }
     }
 }
 
@@ -41,15 +186,68 @@ mod tests {
     use super::*;
     use crate::ddss::Model;
 
+    const AT: RemoteSlice = RemoteSlice { addr: 0, len: 16, rkey: 1 };
+    const NAME: Name = Name(1);
+
+    fn home() -> Home {
+        let mut home = Home::default();
+        home.made(NAME, Spec { size: 8, model: Model::Null }, AT);
+        home
+    }
+
+    fn rank(index: u32) -> Rank {
+        Rank::from_index(index)
+    }
+
     #[test]
     fn a_segment_is_made_once_and_who_says_otherwise_is_told() {
         let (mut home, name) = (Home::default(), Name(1));
         let spec = Spec { size: 8, model: Model::Null };
-        let at = RemoteSlice { addr: 0, len: 16, rkey: 1 };
         assert_eq!(home.on_open(5, name, spec), Action::Make);
-        home.made(name, spec, at);
-        assert_eq!(home.on_open(6, name, spec), Action::Answer(Message::Here { id: 6, at }));
+        home.made(name, spec, AT);
+        assert_eq!(home.on_open(6, name, spec), Action::Answer(Message::Here { id: 6, at: AT }));
         let larger = Spec { size: 16, ..spec };
         assert_eq!(home.on_open(7, name, larger), Action::Answer(Message::Otherwise { id: 7, spec }));
+    }
+
+    #[test]
+    fn a_name_stands_for_one_key_and_a_segment_for_its_own() {
+        let (mut home, me) = (home(), rank(0));
+        let own = home.find(NAME, me).expect("it is kept");
+        let other = Key { home: rank(3), ..own };
+        assert_eq!(home.bind(NAME, other, me), own, "the name is a segment's");
+        assert_eq!((home.find(Name(8), me), home.bind(Name(8), other, me)), (None, other));
+        assert_eq!((home.bind(Name(8), own, me), home.find(Name(8), me)), (other, Some(other)));
+        assert_ne!(home.new_name(me), home.new_name(me));
+        assert_eq!(home.keys(me).collect::<Vec<_>>(), [own]);
+    }
+
+    #[test]
+    fn turns_are_granted_one_after_another_in_the_order_of_asking() {
+        let mut home = home();
+        assert_eq!(home.on_enter(NAME, rank(1), 10), Step::Close(AT));
+        assert_eq!(home.on_enter(NAME, rank(2), 20), Step::Nothing);
+        assert_eq!(home.closed(NAME, Header::default()), Step::Grant { to: rank(1), id: 10 });
+        assert_eq!(home.on_leave(NAME, rank(2)), Step::Nothing, "it is not its turn");
+        assert_eq!(home.on_leave(NAME, rank(1)), Step::Grant { to: rank(2), id: 20 });
+        assert_eq!(home.on_leave(NAME, rank(2)), Step::Open(AT));
+        assert_eq!(home.on_enter(NAME, rank(3), 30), Step::Nothing, "the mark is being taken away");
+        assert_eq!(home.opened(NAME), Step::Close(AT));
+        assert_eq!(home.closed(NAME, Header::default()), Step::Grant { to: rank(3), id: 30 });
+        assert_eq!((home.on_leave(NAME, rank(3)), home.opened(NAME)), (Step::Open(AT), Step::Nothing));
+        assert_eq!(home.waiting(), 0);
+    }
+
+    #[test]
+    fn who_had_the_lock_when_the_header_was_marked_has_the_first_turn_unless_it_has_left() {
+        let held = Header::default().held_by(rank(5));
+        let mut home = home();
+        home.on_enter(NAME, rank(1), 10);
+        assert_eq!(home.closed(NAME, held), Step::Nothing);
+        assert_eq!(home.on_leave(NAME, rank(5)), Step::Grant { to: rank(1), id: 10 });
+        let mut home = self::home();
+        home.on_enter(NAME, rank(1), 10);
+        assert_eq!(home.on_leave(NAME, rank(5)), Step::Nothing);
+        assert_eq!(home.closed(NAME, held), Step::Grant { to: rank(1), id: 10 });
     }
 }

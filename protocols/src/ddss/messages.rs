@@ -1,6 +1,6 @@
 //! The messages between those who open segments and their homes, and their bytes.
 
-use super::{Model, Name, Spec};
+use super::{Key, Model, Name, Spec};
 use weft_verbs::RemoteSlice;
 
 /// To a segment's home, and back.
@@ -14,15 +14,36 @@ pub(super) enum Message {
     Otherwise { id: u64, spec: Spec },
     /// There is no memory for it.
     NoMemory { id: u64 },
+    /// A turn at this segment is wanted.
+    Enter { id: u64, name: Name },
+    /// It is the asker's turn. The header is probably this word.
+    Granted { id: u64, name: Name, header: u64 },
+    /// The sender's turn has ended, with this header.
+    Leave { name: Name, header: u64 },
+    /// A segment is wanted.
+    Allocate { id: u64, spec: Spec },
+    /// This name is to stand for this key.
+    Bind { id: u64, name: Name, key: Key },
+    /// What does this name stand for?
+    Find { id: u64, name: Name },
+    /// The key that was asked for, or none.
+    Key { id: u64, key: Option<Key> },
 }
 
 const OPEN: u8 = 1;
 const HERE: u8 = 2;
 const OTHERWISE: u8 = 3;
 const NO_MEMORY: u8 = 4;
+const ENTER: u8 = 5;
+const GRANTED: u8 = 6;
+const LEAVE: u8 = 7;
+const ALLOCATE: u8 = 8;
+const BIND: u8 = 9;
+const FIND: u8 = 10;
+const KEY: u8 = 11;
 
 /// The longest message.
-pub(super) const LONGEST: usize = 1 + 8 + 16;
+pub(super) const LONGEST: usize = 1 + 8 + 8 + Key::BYTES;
 
 impl Message {
     /// Its bytes: a kind, the request's number, and what the kind has; little-endian.
@@ -47,6 +68,37 @@ impl Message {
                 put_spec(spec, &mut bytes);
             }
             Message::NoMemory { id } => head(NO_MEMORY, id),
+            Message::Enter { id, name } => {
+                head(ENTER, id);
+                bytes.extend(name.0.to_le_bytes());
+            }
+            Message::Granted { id, name, header } => {
+                head(GRANTED, id);
+                bytes.extend(name.0.to_le_bytes());
+                bytes.extend(header.to_le_bytes());
+            }
+            Message::Leave { name, header } => {
+                head(LEAVE, name.0);
+                bytes.extend(header.to_le_bytes());
+            }
+            Message::Allocate { id, spec } => {
+                head(ALLOCATE, id);
+                put_spec(spec, &mut bytes);
+            }
+            Message::Bind { id, name, key } => {
+                head(BIND, id);
+                bytes.extend(name.0.to_le_bytes());
+                bytes.extend(key.to_bytes());
+            }
+            Message::Find { id, name } => {
+                head(FIND, id);
+                bytes.extend(name.0.to_le_bytes());
+            }
+            Message::Key { id, key } => {
+                head(KEY, id);
+                bytes.push(key.is_some().into());
+                bytes.extend(key.iter().flat_map(Key::to_bytes));
+            }
         }
         bytes
     }
@@ -63,20 +115,44 @@ impl Message {
             HERE => Some(Message::Here { id, at: RemoteSlice::from_bytes(rest.try_into().ok()?) }),
             OTHERWISE => Some(Message::Otherwise { id, spec: take_spec(rest)? }),
             NO_MEMORY if rest.is_empty() => Some(Message::NoMemory { id }),
+            ENTER => Some(Message::Enter { id, name: Name(whole_u64(rest)?) }),
+            GRANTED => {
+                let (name, rest) = take_u64(rest)?;
+                Some(Message::Granted { id, name: Name(name), header: whole_u64(rest)? })
+            }
+            LEAVE => Some(Message::Leave { name: Name(id), header: whole_u64(rest)? }),
+            ALLOCATE => Some(Message::Allocate { id, spec: take_spec(rest)? }),
+            BIND => {
+                let (name, rest) = take_u64(rest)?;
+                Some(Message::Bind { id, name: Name(name), key: Key::from_bytes(rest)? })
+            }
+            FIND => Some(Message::Find { id, name: Name(whole_u64(rest)?) }),
+            KEY => match rest.split_first()? {
+                (0, []) => Some(Message::Key { id, key: None }),
+                (1, rest) => Some(Message::Key { id, key: Some(Key::from_bytes(rest)?) }),
+                _ => None,
+            },
             _ => None,
         }
     }
 }
 
 fn put_spec(Spec { size, model }: Spec, to: &mut Vec<u8>) {
+    let (code, parameter) = model.code();
     to.extend(size.to_le_bytes());
-    to.push(model.code());
+    to.push(code);
+    to.extend(parameter.to_le_bytes());
 }
 
 fn take_spec(bytes: &[u8]) -> Option<Spec> {
     let (size, rest) = bytes.split_first_chunk()?;
-    let [code] = *rest else { return None };
-    Some(Spec { size: u32::from_le_bytes(*size), model: Model::from_code(code)? })
+    let (&code, rest) = rest.split_first()?;
+    let parameter = u32::from_le_bytes(rest.try_into().ok()?);
+    Some(Spec { size: u32::from_le_bytes(*size), model: Model::from_code(code, parameter)? })
+}
+
+fn whole_u64(bytes: &[u8]) -> Option<u64> {
+    take_u64(bytes).filter(|(_, rest)| rest.is_empty()).map(|(word, _)| word)
 }
 
 fn take_u64(bytes: &[u8]) -> Option<(u64, &[u8])> {
@@ -87,16 +163,26 @@ fn take_u64(bytes: &[u8]) -> Option<(u64, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::Rank;
 
     #[test]
     fn every_message_survives_its_bytes_and_no_part_of_it_is_one() {
-        let spec = Spec { size: 64, model: Model::Write };
+        let spec = Spec { size: 64, model: Model::Delta(3) };
         let at = RemoteSlice { addr: 1 << 40, len: 99, rkey: 7 };
+        let key = Key { home: Rank::from_index(1), name: Name(4), spec, at };
         for message in [
             Message::Open { id: 3, name: Name(9), spec },
             Message::Here { id: 3, at },
             Message::Otherwise { id: 3, spec },
             Message::NoMemory { id: 3 },
+            Message::Enter { id: 3, name: Name(9) },
+            Message::Granted { id: 3, name: Name(9), header: 77 },
+            Message::Leave { name: Name(9), header: 77 },
+            Message::Allocate { id: 3, spec },
+            Message::Bind { id: 3, name: Name(9), key },
+            Message::Find { id: 3, name: Name(9) },
+            Message::Key { id: 3, key: Some(key) },
+            Message::Key { id: 3, key: None },
         ] {
             let bytes = message.encode();
             assert!(bytes.len() <= LONGEST);

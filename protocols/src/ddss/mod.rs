@@ -20,29 +20,60 @@
 //! # How a value is published
 //!
 //! A value larger than a word cannot be written in one piece, and a writer may die in the middle. So a put writes a slot that
-//! nobody reads, and publishes it by one compare-and-swap on the segment's header: a version and the slot's number in one
-//! word. A get reads the header, the slot, and the header again: if that is the same, nobody has published meanwhile, so
-//! nobody has begun to write the slot again, and what was read is one put's whole value.
+//! nobody reads, and publishes it by one compare-and-swap on the segment's header: a version, the slot's number and the lock's holder in
+//! one word. Write and swap are one posted list: the adapter executes them in order, and no swap behind a write that failed. A get
+//! reads the header, the slot that it guesses, and the header again, in one list, too: if both headers are of one version, nobody has
+//! published meanwhile, so nobody has begun to write the slot again, and what was read is one put's whole value.
 //!
-//! Each node has two slots of its own: the one that may be published, and the one to write next. Puts of one node to one
-//! segment take their turns.
+//! Each node has slots of its own, two as a rule: the one that may be published, and the one to write next. Under delta(x) it has
+//! x + 2, and before each value stands the header that it superseded, so that earlier versions are found one after the other. A node
+//! writes its slots in turn; when it comes back to one, more versions were published since than can be asked for. Puts of one node
+//! to one segment take their turns.
 //!
-//! # What is there, and what is not yet
+//! # What each model does
 //!
-//! The paper's models null, version, write and strict. Write and strict are the same here: both are linearizable. To come:
-//! read, delta and temporal; locks on segments; release; placement other than by name; the daemon's rings; a home that dies.
+//! | model | get | put |
+//! |---|---|---|
+//! | null | reads in place | writes in place |
+//! | write, strict | header, slot, header; strict waits while somebody has the lock | slot, swap; waits while somebody has the lock |
+//! | read | takes the lock, reads, gives it back, in one list | the same |
+//! | version, delta(x) | the header alone, if the caller's version is the latest, or at most x behind; else as write | the same |
+//! | temporal(t) | nothing, if the caller's version was seen to be the latest within t; else as version | the same |
+//!
+//! Temporal measures t by the node's own clock, from before it asked; clocks that run wrong by up to
+//! [`Model::DRIFT`] millionths are allowed for.
+//!
+//! Calls that others come before twice, and those that find a segment locked, wait in a line at its home, which hands turns over by
+//! messages (`line`).
+//!
+//! # What is not there yet
+//!
+//! Members and leases: a node that dies with a segment's lock blocks its puts, and a home that dies blocks all. Release; a lock whose home is
+//! not the data's; the daemon's rings.
 
-mod client;
+mod allocate;
 mod error;
+mod get;
 mod header;
 mod home;
+mod io;
+mod key;
+mod line;
+mod lock;
 mod messages;
 mod model;
+mod put;
+mod segment;
 mod service;
 mod stats;
+mod transfer;
 
 pub use error::DdssError;
 pub use header::Header;
+pub use key::{Key, Placement};
+pub use lock::Held;
 pub use model::{Model, Name, Spec};
-pub use service::{Ddss, Segment};
+pub use segment::Segment;
+pub use service::Ddss;
 pub use stats::DdssStats;
+pub use transfer::Transfer;

@@ -1,14 +1,29 @@
 //! What a user says of a segment: its name, its size and its coherence model.
 
+use super::Header;
 use crate::transport::Rank;
 use std::fmt;
 use std::str::FromStr;
+use weft_verbs::Nanos;
 
-/// A segment's name, the same on all nodes (ddss.txt, 5.9: what allocation is asked for).
+/// A segment's name, the same on all nodes (ddss.txt, 5.9: what allocation is asked for). Users give names below 2^63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(pub u64);
 
 impl Name {
+    /// Names from here on are those of segments that were allocated without one.
+    const ANONYMOUS: u64 = 1 << 63;
+
+    /// The name that a home gives to a segment which has none.
+    pub(super) fn anonymous(home: Rank, number: u64) -> Name {
+        Name(Name::ANONYMOUS | u64::from(home.get()) << 40 | number)
+    }
+
+    /// Whether a user may give it.
+    pub(super) const fn is_given(self) -> bool {
+        self.0 < Name::ANONYMOUS
+    }
+
     /// The node that keeps the segment, among so many: round robin by name (5.7).
     pub fn home(self, nodes: u32) -> Rank {
         Rank::from_index((self.0 % u64::from(nodes.max(1))) as u32)
@@ -20,23 +35,49 @@ impl Name {
 pub enum Model {
     /// Whatever is there, torn values too: no coordination at all.
     Null,
+    /// The latest completed put's value. A get has the segment's lock for its moment: no other get and no put has an effect
+    /// then.
+    Read,
     /// The latest completed put's value with its version. Who has that version already moves no data.
     Version,
-    /// The latest completed put's value.
+    /// At most so many versions behind the puts that had completed before the get began. The current version and so many
+    /// before it can be got by their numbers.
+    Delta(u8),
+    /// Nothing that a put had superseded which completed so many microseconds before the get returned.
+    Temporal(u32),
+    /// The latest completed put's value, also while somebody has the lock.
     Write,
-    /// The same; in the paper, gets exclude each other, too.
+    /// The latest completed put's value. A get waits while somebody has the lock.
     Strict,
 }
 
 impl Model {
-    /// Every model that there is.
-    pub const ALL: [Model; 4] = [Model::Null, Model::Version, Model::Write, Model::Strict];
+    /// One of each kind.
+    pub const ALL: [Model; 7] = [
+        Model::Null,
+        Model::Read,
+        Model::Version,
+        Model::Delta(2),
+        Model::Temporal(100),
+        Model::Write,
+        Model::Strict,
+    ];
 
-    /// Its name.
+    /// The most versions that delta may be behind.
+    pub const MOST_BEHIND: u8 = 14;
+
+    /// How much slower or faster than true time a node's clock may run, in millionths: what crystals are sold for, both ends of
+    /// an interval and a margin.
+    pub const DRIFT: u64 = 200;
+
+    /// Its kind's name.
     pub const fn name(self) -> &'static str {
         match self {
             Model::Null => "null",
+            Model::Read => "read",
             Model::Version => "version",
+            Model::Delta(_) => "delta",
+            Model::Temporal(_) => "temporal",
             Model::Write => "write",
             Model::Strict => "strict",
         }
@@ -47,26 +88,81 @@ impl Model {
         matches!(self, Model::Null)
     }
 
-    pub(super) const fn code(self) -> u8 {
-        self as u8
+    /// How many versions a get may be behind.
+    pub const fn behind(self) -> u8 {
+        match self {
+            Model::Delta(behind) => behind,
+            _ => 0,
+        }
     }
 
-    pub(super) fn from_code(code: u8) -> Option<Model> {
-        Model::ALL.into_iter().find(|model| model.code() == code)
+    /// Whether a get may say that what the caller has is good enough.
+    pub const fn keeps_copies(self) -> bool {
+        matches!(self, Model::Version | Model::Delta(_) | Model::Temporal(_))
+    }
+
+    /// For how long a copy that was the latest one is good, by any clock that keeps to [`Model::DRIFT`].
+    pub(super) fn patience(self) -> Nanos {
+        match self {
+            Model::Temporal(us) => {
+                Nanos(u64::from(us) * 1_000 - (u64::from(us) * Model::DRIFT).div_ceil(1_000))
+            }
+            _ => Nanos::ZERO,
+        }
+    }
+
+    /// Its code and its parameter, for messages.
+    pub(super) const fn code(self) -> (u8, u32) {
+        match self {
+            Model::Null => (0, 0),
+            Model::Version => (1, 0),
+            Model::Write => (2, 0),
+            Model::Strict => (3, 0),
+            Model::Read => (4, 0),
+            Model::Delta(behind) => (5, behind as u32),
+            Model::Temporal(us) => (6, us),
+        }
+    }
+
+    pub(super) fn from_code(code: u8, parameter: u32) -> Option<Model> {
+        let model = match code {
+            0 => Model::Null,
+            1 => Model::Version,
+            2 => Model::Write,
+            3 => Model::Strict,
+            4 => Model::Read,
+            5 => Model::Delta(parameter.try_into().ok()?),
+            6 => Model::Temporal(parameter),
+            _ => return None,
+        };
+        (model.code() == (code, parameter)).then_some(model)
     }
 }
 
 impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        match self {
+            Model::Delta(behind) => write!(f, "delta({behind})"),
+            Model::Temporal(us) => write!(f, "temporal({us}us)"),
+            plain => f.pad(plain.name()),
+        }
     }
 }
 
+/// `delta(2)`, `temporal(100us)`; a kind's name alone is that of [`Model::ALL`].
 impl FromStr for Model {
     type Err = ();
 
-    fn from_str(name: &str) -> Result<Model, ()> {
-        Model::ALL.into_iter().find(|model| model.name() == name).ok_or(())
+    fn from_str(text: &str) -> Result<Model, ()> {
+        let Some((name, rest)) = text.split_once('(') else {
+            return Model::ALL.into_iter().find(|model| model.name() == text).ok_or(());
+        };
+        let inner = rest.strip_suffix(')').ok_or(())?;
+        match name {
+            "delta" => inner.parse().map(Model::Delta).map_err(drop),
+            "temporal" => inner.strip_suffix("us").ok_or(())?.parse().map(Model::Temporal).map_err(drop),
+            _ => Err(()),
+        }
     }
 }
 
@@ -83,17 +179,49 @@ impl Spec {
     /// The largest segment, in bytes: with its slots it fits into one registered region of common adapters.
     pub const LARGEST: u32 = 1 << 20;
 
-    /// How many slots a segment has among so many nodes: the first value's, and two for each node that puts. Null has one.
-    pub const fn slots(self, nodes: u32) -> u32 {
+    /// Whether a segment can be so, among so many nodes.
+    pub(super) fn is_possible(self, nodes: u32) -> bool {
+        (1..=Spec::LARGEST).contains(&self.size)
+            && self.model.behind() <= Model::MOST_BEHIND
+            && nodes <= Header::NODES
+            && self.slots(nodes) <= Header::SLOTS
+            && u32::try_from(self.footprint(nodes)).is_ok()
+    }
+
+    /// How many slots of its own a node has: those whose versions can be got, and the one to write next. Null has none.
+    pub const fn slots_each(self) -> u32 {
         match self.model {
-            Model::Null => 1,
-            _ => 1 + 2 * nodes,
+            Model::Null => 0,
+            model => 2 + model.behind() as u32,
         }
     }
 
-    /// The length of a slot: the size, rounded up so that slots begin at words.
+    /// How many slots a segment has among so many nodes: the first value's, and those of each node.
+    pub const fn slots(self, nodes: u32) -> u32 {
+        1 + nodes * self.slots_each()
+    }
+
+    /// The first slot of a node's own.
+    pub(super) const fn first_slot(self, index: u32) -> u32 {
+        1 + index * self.slots_each()
+    }
+
+    /// What stands in a slot before the value: under delta, the header that this version superseded.
+    pub const fn prefix(self) -> u32 {
+        match self.model {
+            Model::Delta(_) => 8,
+            _ => 0,
+        }
+    }
+
+    /// The length of a slot's content.
+    pub(super) const fn content(self) -> u32 {
+        self.prefix() + self.size
+    }
+
+    /// The length of a slot: its content, rounded up so that slots begin at words.
     pub const fn stride(self) -> u32 {
-        self.size.next_multiple_of(8)
+        self.content().next_multiple_of(8)
     }
 
     /// Where a slot begins, behind the header.
@@ -104,5 +232,31 @@ impl Spec {
     /// The length of the whole segment in memory.
     pub const fn footprint(self, nodes: u32) -> u64 {
         8 + self.slots(nodes) as u64 * self.stride() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_model_survives_its_name_and_its_code() {
+        for model in Model::ALL.into_iter().chain([Model::Delta(0), Model::Temporal(7)]) {
+            assert_eq!(model.to_string().parse(), Ok(model));
+            let (code, parameter) = model.code();
+            assert_eq!(Model::from_code(code, parameter), Some(model));
+        }
+        for wrong in ["delta(x)", "delta(2", "temporal(5)", "strict(1)", "lax", ""] {
+            assert_eq!(wrong.parse::<Model>(), Err(()), "{wrong}");
+        }
+        assert_eq!(Model::from_code(3, 1), None, "strict has no parameter");
+    }
+
+    #[test]
+    fn a_segment_whose_slots_no_header_can_name_is_impossible() {
+        let delta = |behind| Spec { size: 8, model: Model::Delta(behind) };
+        assert!(delta(14).is_possible(511) && !delta(14).is_possible(512) && !delta(15).is_possible(1));
+        assert!(!Spec { size: 0, ..delta(1) }.is_possible(1));
+        assert!(!Spec { size: Spec::LARGEST + 1, ..delta(1) }.is_possible(1));
     }
 }

@@ -2,9 +2,10 @@
 
 use super::home::{Action, Home};
 use super::messages::Message;
-use super::{DdssError, DdssStats, Name, Spec};
-use crate::rt::Rt;
-use crate::rt::sync::{OneshotSender, Signal, oneshot};
+use super::segment::Open;
+use super::{DdssError, DdssStats, Key, Name, Segment, Spec};
+use crate::rt::sync::{OneshotSender, oneshot};
+use crate::rt::{BufferPool, Rt};
 use crate::transport::{Channel, Inbox, Incoming, Mesh, Rank, SendError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,41 +23,23 @@ const ACCESS: AccessFlags = AccessFlags::LOCAL_WRITE
     .union(AccessFlags::REMOTE_ATOMIC)
     .union(AccessFlags::TORN_READS);
 
-/// A segment that is open at a node. Clones are the same.
-#[derive(Clone)]
-pub struct Segment(pub(super) Rc<Open>);
-
-/// What a node knows of a segment.
-pub(super) struct Open {
-    pub home: Rank,
-    pub at: RemoteSlice,
-    pub spec: Spec,
-    /// A put of this node is under way.
-    pub busy: Cell<bool>,
-    /// Puts that wait for their turn.
-    pub turn: Signal,
-}
-
-impl Segment {
-    /// What it is.
-    pub fn spec(&self) -> Spec {
-        self.0.spec
-    }
-}
-
 /// The service of a node, and what its applications call. Clones are the same service.
 pub struct Ddss<V: Verbs>(pub(super) Rc<Shared<V>>);
 
 pub(super) struct Shared<V: Verbs> {
-    rt: Rt<V>,
+    pub rt: Rt<V>,
     pub mesh: Mesh<V>,
     pub stats: RefCell<DdssStats>,
-    home: RefCell<Home>,
+    /// Blocks for words.
+    pub words: BufferPool<V>,
+    pub home: RefCell<Home>,
     /// The memory of the segments kept here; it lives as long as the service.
     memory: RefCell<Vec<V::Mr>>,
-    open: RefCell<BTreeMap<Name, Segment>>,
+    open: RefCell<BTreeMap<Name, Segment<V>>>,
     asked: RefCell<BTreeMap<u64, OneshotSender<Message>>>,
     next_id: Cell<u64>,
+    /// The node on which this one has allocated last.
+    pub next_home: Cell<u32>,
 }
 
 impl<V: Verbs> Clone for Ddss<V> {
@@ -77,11 +60,13 @@ impl<V: Verbs> Ddss<V> {
             rt: rt.clone(),
             mesh: mesh.clone(),
             stats: RefCell::default(),
+            words: mesh.pool(8),
             home: RefCell::default(),
             memory: RefCell::default(),
             open: RefCell::default(),
             asked: RefCell::default(),
             next_id: Cell::new(0),
+            next_home: Cell::new(mesh.me().index() as u32),
         }));
         rt.spawn(ddss.clone().listen(inbox));
         Ok(ddss)
@@ -97,41 +82,58 @@ impl<V: Verbs> Ddss<V> {
         self.0.asked.borrow().len() as u64
     }
 
+    /// Calls that wait for a turn at segments that this node keeps.
+    pub fn waiting(&self) -> u64 {
+        self.0.home.borrow().waiting() as u64
+    }
+
     /// Opens a segment; its home makes it if it is not there, all zero. Waits for the home as long as it takes.
     ///
     /// # Errors
     ///
     /// The segment cannot be, or is there and is otherwise.
-    pub async fn open(&self, name: Name, spec: Spec) -> Result<Segment, DdssError> {
-        if spec.size == 0 || spec.size > Spec::LARGEST {
-            return Err(DdssError::Size(spec.size));
+    pub async fn open(&self, name: Name, spec: Spec) -> Result<Segment<V>, DdssError> {
+        if !name.is_given() {
+            return Err(DdssError::Name);
+        }
+        if !spec.is_possible(self.0.mesh.size()) {
+            return Err(DdssError::Impossible(spec.size, spec.model));
         }
         if let Some(known) = self.0.open.borrow().get(&name) {
             return agreed(known.spec(), spec).map(|()| known.clone());
         }
         let home = name.home(self.0.mesh.size());
         let (tell, told) = oneshot();
-        let id = self.0.next_id.replace(self.0.next_id.get() + 1);
-        self.0.asked.borrow_mut().insert(id, tell);
+        let id = self.ask(tell);
         self.send(home, Message::Open { id, name, spec }).await?;
         match told.await.map_err(|_| DdssError::Closed)? {
             Message::Here { at, .. } => Ok(self.opened(name, home, at, spec)),
             Message::Otherwise { spec: there, .. } => agreed(there, spec).and(Err(DdssError::Memory)),
-            Message::NoMemory { .. } | Message::Open { .. } => Err(DdssError::Memory),
+            _ => Err(DdssError::Memory),
         }
     }
 
     /// Another task of the node may have opened it meanwhile: a node has one view of a segment.
-    fn opened(&self, name: Name, home: Rank, at: RemoteSlice, spec: Spec) -> Segment {
-        let new = || {
-            let (busy, turn) = (Cell::new(false), Signal::new());
-            Segment(Rc::new(Open { home, at, spec, busy, turn }))
-        };
+    pub(super) fn opened(&self, name: Name, home: Rank, at: RemoteSlice, spec: Spec) -> Segment<V> {
+        let new = || Segment(Rc::new(Open::new(&self.0.mesh, name, home, at, spec)));
         self.0.open.borrow_mut().entry(name).or_insert_with(new).clone()
     }
 
+    /// Enters a request to a home, which is to be answered by its number.
+    pub(super) fn ask(&self, tell: OneshotSender<Message>) -> u64 {
+        let id = self.0.next_id.replace(self.0.next_id.get() + 1);
+        self.0.asked.borrow_mut().insert(id, tell);
+        id
+    }
+
+    /// Sends a message from a task of its own: a peer that takes no messages now must not hold up the others'.
+    pub(super) fn send_later(&self, to: Rank, message: Message) {
+        let ddss = self.clone();
+        drop(self.0.rt.spawn(async move { drop(ddss.send(to, message).await) }));
+    }
+
     /// Sends a message as soon as the transport has room for it.
-    async fn send(&self, to: Rank, message: Message) -> Result<(), DdssError> {
+    pub(super) async fn send(&self, to: Rank, message: Message) -> Result<(), DdssError> {
         loop {
             self.0.mesh.room(to).await?;
             match self.0.mesh.send(to, CHANNEL, &message.encode()) {
@@ -147,13 +149,28 @@ impl<V: Verbs> Ddss<V> {
             let Incoming::Message(message) = incoming else { continue };
             let from = message.from();
             match Message::decode(message.bytes()) {
-                Some(Message::Open { id, name, spec }) => {
-                    let answer = self.serve(id, name, spec);
-                    // A peer that takes no messages now must not hold up the others' answers.
-                    let ddss = self.clone();
-                    self.0.rt.spawn(async move { drop(ddss.send(from, answer).await) });
+                Some(Message::Open { id, name, spec }) => self.send_later(from, self.serve(id, name, spec)),
+                Some(Message::Allocate { id, spec }) => {
+                    let key = self.allocated(spec);
+                    self.send_later(from, Message::Key { id, key });
                 }
-                Some(answer) => self.answered(answer),
+                Some(Message::Bind { id, name, key }) => {
+                    let key = Some(self.0.home.borrow_mut().bind(name, key, self.0.mesh.me()));
+                    self.send_later(from, Message::Key { id, key });
+                }
+                Some(Message::Find { id, name }) => {
+                    let key = self.0.home.borrow().find(name, self.0.mesh.me());
+                    self.send_later(from, Message::Key { id, key });
+                }
+                Some(Message::Enter { id, name }) => {
+                    let step = self.0.home.borrow_mut().on_enter(name, from, id);
+                    self.step(name, step, 0);
+                }
+                Some(Message::Leave { name, header }) => {
+                    let step = self.0.home.borrow_mut().on_leave(name, from);
+                    self.step(name, step, header);
+                }
+                Some(answer) => self.answered(from, answer),
                 None => self.0.stats.borrow_mut().malformed += 1,
             }
         }
@@ -163,6 +180,8 @@ impl<V: Verbs> Ddss<V> {
         let action = self.0.home.borrow().on_open(id, name, spec);
         match action {
             Action::Answer(answer) => answer,
+            // Somebody has told this node of what no node may ask for.
+            Action::Make if !spec.is_possible(self.0.mesh.size()) => Message::NoMemory { id },
             Action::Make => match self.make(spec) {
                 Some(at) => {
                     self.0.home.borrow_mut().made(name, spec, at);
@@ -171,6 +190,15 @@ impl<V: Verbs> Ddss<V> {
                 None => Message::NoMemory { id },
             },
         }
+    }
+
+    /// Makes a segment that has no name of a user's.
+    fn allocated(&self, spec: Spec) -> Option<Key> {
+        let me = self.0.mesh.me();
+        let at = spec.is_possible(self.0.mesh.size()).then(|| self.make(spec)).flatten()?;
+        let name = self.0.home.borrow_mut().new_name(me);
+        self.0.home.borrow_mut().made(name, spec, at);
+        Some(Key { home: me, name, spec, at })
     }
 
     /// Each segment is a region of its own, with a remote key of its own.
@@ -183,15 +211,26 @@ impl<V: Verbs> Ddss<V> {
         Some(at)
     }
 
-    fn answered(&self, answer: Message) {
-        let (Message::Open { id, .. }
-        | Message::Here { id, .. }
-        | Message::Otherwise { id, .. }
-        | Message::NoMemory { id }) = answer;
-        match self.0.asked.borrow_mut().remove(&id) {
-            // Nobody waits for it any more if the call was dropped.
-            Some(waiting) => drop(waiting.send(answer)),
-            None => self.0.stats.borrow_mut().malformed += 1,
+    fn answered(&self, from: Rank, answer: Message) {
+        let id = match answer {
+            Message::Here { id, .. }
+            | Message::Otherwise { id, .. }
+            | Message::NoMemory { id }
+            | Message::Granted { id, .. }
+            | Message::Key { id, .. } => id,
+            // Those are served.
+            Message::Open { .. }
+            | Message::Enter { .. }
+            | Message::Leave { .. }
+            | Message::Allocate { .. }
+            | Message::Bind { .. }
+            | Message::Find { .. } => return,
+        };
+        let waiting = self.0.asked.borrow_mut().remove(&id);
+        let Some(waiting) = waiting else { return self.0.stats.borrow_mut().malformed += 1 };
+        // Nobody waits for it any more if the call was dropped. A turn that nobody wants goes to the next.
+        if let (Err(_), Message::Granted { name, header, .. }) = (waiting.send(answer), answer) {
+            self.send_later(from, Message::Leave { name, header });
         }
     }
 }

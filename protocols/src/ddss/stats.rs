@@ -5,14 +5,20 @@
 pub struct DdssStats {
     /// Gets that returned a value.
     pub gets: u64,
-    /// Gets that found the version that the caller had, and moved no data.
+    /// Gets that found that what the caller had is good enough, and moved no data.
     pub unchanged: u64,
     /// Gets that read a slot while somebody published, and read again.
     pub get_retries: u64,
+    /// Gets that read slots of another node than had put last, and read again.
+    pub wrong_guesses: u64,
     /// Puts that were published.
     pub puts: u64,
     /// Compare-and-swaps that found another header than they guessed, and were tried again.
     pub swap_misses: u64,
+    /// Attempts at a lock that somebody had.
+    pub lock_misses: u64,
+    /// Calls that asked a home for a turn.
+    pub turns: u64,
     /// Operations whose completion said that they may have been executed.
     pub unknown_outcomes: u64,
     /// Segments that this node keeps.

@@ -8,9 +8,10 @@ use weft_verbs::{AccessFlags, SendOp, Verbs, VerbsError};
 
 impl<V: Verbs> Mesh<V> {
     /// A pool of blocks for operations' bytes, so that none of them registers memory of its own. A block is `block` bytes
-    /// long; the pool registers one block at a time if that is more than [`BufferPool::CHUNK_BYTES`].
+    /// long; the pool registers as much at a time as the mesh does, at the least one block.
     pub fn pool(&self, block: u32) -> BufferPool<V> {
-        BufferPool::new(self.shared.pd(), block, u32::MAX, AccessFlags::LOCAL_WRITE)
+        let chunk = self.shared.config.chunk;
+        BufferPool::with_chunks(self.shared.pd(), block, u32::MAX, AccessFlags::LOCAL_WRITE, chunk)
     }
 
     /// Posts one-sided operations to one peer as one list, and waits for the last of them. The peer's adapter executes them in

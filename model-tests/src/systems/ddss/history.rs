@@ -91,8 +91,28 @@ pub enum What {
         /// The version.
         version: Option<u64>,
     },
+    /// The client locks the segment, gets, puts and unlocks. It may only try to lock.
+    Exchanges,
+    /// It has: it got this value at this version, and its own became the other. No versions under null.
+    Exchanged {
+        /// The value that it got.
+        value: Value,
+        /// That value's version.
+        got: Option<u64>,
+        /// The version of its own value.
+        put: Option<u64>,
+    },
+    /// Somebody had the lock, and it only tried.
+    Locked,
     /// The call returned an error.
     Failed,
+}
+
+impl What {
+    /// Whether a call begins.
+    pub const fn begins(self) -> bool {
+        matches!(self, What::Gets | What::Puts | What::Exchanges)
+    }
 }
 
 impl HistoryEvent for Event {
@@ -110,9 +130,11 @@ impl HistoryEvent for Event {
 
     fn stage(&self) -> Stage {
         match self.what {
-            What::Gets | What::Puts => Stage::Asked,
-            What::Got { .. } | What::Unchanged { .. } | What::Put { .. } => Stage::Served,
-            What::Failed => Stage::Other,
+            What::Gets | What::Puts | What::Exchanges => Stage::Asked,
+            What::Got { .. } | What::Unchanged { .. } | What::Put { .. } | What::Exchanged { .. } => {
+                Stage::Served
+            }
+            What::Locked | What::Failed => Stage::Other,
         }
     }
 }
@@ -138,6 +160,12 @@ impl fmt::Display for Timeless<'_> {
             What::Puts => f.write_str("puts"),
             What::Put { version: Some(version) } => write!(f, "has put version {version}"),
             What::Put { version: None } => f.write_str("has put"),
+            What::Exchanges => f.write_str("locks, gets, puts and unlocks"),
+            What::Exchanged { value, got: Some(got), put: Some(put) } => {
+                write!(f, "had the lock, got {value}, version {got}, and put version {put}")
+            }
+            What::Exchanged { value, .. } => write!(f, "had the lock, got {value}, and put"),
+            What::Locked => f.write_str("finds the lock taken"),
             What::Failed => f.write_str("fails"),
         }
     }

@@ -18,25 +18,31 @@ pub struct DdssMeter {
     pub torn: u64,
     /// Puts that returned.
     pub put: u64,
+    /// Exchanges under the lock that were carried out.
+    pub exchanged: u64,
+    /// Exchanges that found the lock taken, and only tried.
+    pub locked: u64,
     /// Calls that failed.
     pub failed: u64,
     /// How long gets took.
     pub gets: Times,
     /// How long puts took.
     pub puts: Times,
+    /// How long exchanges took, from the call of lock to the return of unlock.
+    pub exchanges: Times,
     began: BTreeMap<RequestId, Nanos>,
 }
 
 impl DdssMeter {
     /// Calls that returned what was asked for.
     pub fn served(&self) -> u64 {
-        self.got + self.unchanged + self.put
+        self.got + self.unchanged + self.put + self.exchanged
     }
 }
 
 impl Meter<Event> for DdssMeter {
     fn measure(&mut self, event: &Event) {
-        if matches!(event.what, What::Gets | What::Puts) {
+        if event.what.begins() {
             self.began.insert(event.request, event.at());
             return;
         }
@@ -55,7 +61,16 @@ impl Meter<Event> for DdssMeter {
                 self.put += 1;
                 &mut self.puts
             }
-            What::Gets | What::Puts | What::Failed => {
+            What::Exchanged { value, .. } => {
+                self.exchanged += 1;
+                self.torn += u64::from(value == Value::Torn);
+                &mut self.exchanges
+            }
+            What::Locked => {
+                self.locked += 1;
+                return;
+            }
+            What::Gets | What::Puts | What::Exchanges | What::Failed => {
                 self.failed += 1;
                 return;
             }

@@ -26,7 +26,7 @@ use std::rc::Rc;
 use weft_protocols::ddss::{Ddss, DdssError, DdssStats, Model, Name, Segment, Spec};
 use weft_protocols::rt::Rt;
 use weft_verbs::{Nanos, Verbs};
-use workload::{DdssWork, Plan, Request};
+use workload::{Call, DdssWork, Plan, Request};
 
 /// Shared data segments under the coherence models of DDSS.
 pub struct Segments;
@@ -45,26 +45,50 @@ pub struct Client<V: Verbs> {
 }
 
 impl<V: Verbs> Client<V> {
-    async fn put(&mut self, segment: &Segment, id: RequestId) -> Result<What, DdssError> {
+    async fn put(&mut self, segment: &Segment<V>, id: RequestId) -> Result<What, DdssError> {
         let value = Value::bytes(id, self.spec.size as usize);
         Ok(What::Put { version: self.ddss.put(segment, &value).await? })
     }
 
-    /// Under the version model a client says which version it has.
-    async fn get(&mut self, segment: &Segment, name: Name) -> Result<What, DdssError> {
-        let held = self.held.get(&name).copied().filter(|_| self.spec.model == Model::Version);
+    /// Where the model takes copies into account a client says which version it has.
+    async fn get(&mut self, segment: &Segment<V>, name: Name) -> Result<What, DdssError> {
+        let held = self.held.get(&name).copied();
         let mut bytes = vec![0; self.spec.size as usize];
         let version = self.ddss.get_if_newer(segment, held, &mut bytes).await?;
-        Ok(match (version, held) {
-            (None, held) => What::Unchanged { version: held.unwrap_or_default() },
-            (Some(_), _) if self.spec.model == Model::Null => {
-                What::Got { value: Value::of(&bytes), version: None }
-            }
-            (Some(version), _) => {
-                self.held.insert(name, version);
-                What::Got { value: Value::of(&bytes), version: Some(version) }
-            }
-        })
+        let Some(version) = version else { return Ok(What::Unchanged { version: held.unwrap_or_default() }) };
+        if self.spec.model.keeps_copies() {
+            self.held.insert(name, version);
+        }
+        Ok(What::Got { value: Value::of(&bytes), version: self.known(version) })
+    }
+
+    async fn get_earlier(&mut self, segment: &Segment<V>, back: u8) -> Result<What, DdssError> {
+        let mut bytes = vec![0; self.spec.size as usize];
+        let version = self.ddss.get_earlier(segment, back, &mut bytes).await?;
+        Ok(What::Got { value: Value::of(&bytes), version: Some(version) })
+    }
+
+    async fn exchange(
+        &mut self,
+        segment: &Segment<V>,
+        id: RequestId,
+        tries: bool,
+    ) -> Result<What, DdssError> {
+        let held = match tries {
+            true => self.ddss.try_lock(segment).await?,
+            false => Some(self.ddss.lock(segment).await?),
+        };
+        let Some(held) = held else { return Ok(What::Locked) };
+        let mut bytes = vec![0; self.spec.size as usize];
+        let got = held.get(&mut bytes).await?;
+        let put = held.put(&Value::bytes(id, self.spec.size as usize)).await?;
+        held.unlock().await?;
+        Ok(What::Exchanged { value: Value::of(&bytes), got: self.known(got), put })
+    }
+
+    /// Versions mean nothing under null.
+    fn known(&self, version: u64) -> Option<u64> {
+        Some(version).filter(|_| self.spec.model != Model::Null)
     }
 }
 
@@ -78,7 +102,9 @@ pub struct Plans {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counts {
     get_retries: u64,
+    wrong_guesses: u64,
     swap_misses: u64,
+    turns: u64,
     unknown_outcomes: u64,
     unchanged: u64,
     malformed: u64,
@@ -86,15 +112,26 @@ pub struct Counts {
 
 impl From<DdssStats> for Counts {
     fn from(stats: DdssStats) -> Counts {
-        let DdssStats { get_retries, swap_misses, unknown_outcomes, unchanged, malformed, .. } = stats;
-        Counts { get_retries, swap_misses, unknown_outcomes, unchanged, malformed }
+        let DdssStats {
+            get_retries,
+            wrong_guesses,
+            swap_misses,
+            turns,
+            unknown_outcomes,
+            unchanged,
+            malformed,
+            ..
+        } = stats;
+        Counts { get_retries, wrong_guesses, swap_misses, turns, unknown_outcomes, unchanged, malformed }
     }
 }
 
 impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, other: Counts) {
         self.get_retries += other.get_retries;
+        self.wrong_guesses += other.wrong_guesses;
         self.swap_misses += other.swap_misses;
+        self.turns += other.turns;
         self.unknown_outcomes += other.unknown_outcomes;
         self.unchanged += other.unchanged;
         self.malformed += other.malformed;
@@ -108,9 +145,10 @@ fn model(variant: &str) -> Model {
 
 impl System for Segments {
     const KIND: &'static str = "ddss";
-    const ABOUT: &'static str = "shared data segments: models null, version, write and strict";
+    const ABOUT: &'static str = "shared data segments under the seven models of DDSS";
     const EXAMPLE: &'static str = "model = \"write\"";
-    const VARIANTS: &'static [&'static str] = &["null", "version", "write", "strict"];
+    const VARIANTS: &'static [&'static str] =
+        &["null", "read", "version", "delta", "temporal", "write", "strict"];
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "get_retries"), ("protocol", "swap_misses")];
 
@@ -189,16 +227,25 @@ impl System for Segments {
         rt: &Rt<V>,
         client: &mut Client<V>,
         id: RequestId,
-        Request { segment: name, puts }: Request,
+        Request { segment: name, call }: Request,
         record: &R,
     ) {
         let happens = |what| record.record(Event { at_ns: rt.now().0, request: id, segment: name.0, what });
-        happens(if puts { What::Puts } else { What::Gets });
+        happens(match call {
+            Call::Get | Call::Earlier(_) => What::Gets,
+            Call::Put => What::Puts,
+            Call::Exchange | Call::TryExchange => What::Exchanges,
+        });
         record.written().await;
         let done = match client.ddss.open(name, client.spec).await {
-            Ok(segment) if puts => client.put(&segment, id).await,
-            Ok(segment) => client.get(&segment, name).await,
             Err(error) => Err(error),
+            Ok(segment) => match call {
+                Call::Get => client.get(&segment, name).await,
+                Call::Earlier(back) => client.get_earlier(&segment, back).await,
+                Call::Put => client.put(&segment, id).await,
+                Call::Exchange => client.exchange(&segment, id, false).await,
+                Call::TryExchange => client.exchange(&segment, id, true).await,
+            },
         };
         happens(done.unwrap_or(What::Failed));
         record.written().await;
@@ -213,7 +260,10 @@ impl System for Segments {
     }
 
     fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
-        vec![("requests to homes not answered", service.ddss.unanswered())]
+        vec![
+            ("requests to homes not answered", service.ddss.unanswered()),
+            ("calls that wait for a turn", service.ddss.waiting()),
+        ]
     }
 
     fn worlds() -> Vec<Entry> {
@@ -229,19 +279,25 @@ impl System for Segments {
                 key: "latency",
                 title: "Time from call to return",
                 heads: ["call", "returned"],
-                rows: vec![("get", meter.gets.percentiles()), ("put", meter.puts.percentiles())],
+                rows: vec![
+                    ("get", meter.gets.percentiles()),
+                    ("put", meter.puts.percentiles()),
+                    ("exchange", meter.exchanges.percentiles()),
+                ],
             }],
         }
     }
 }
 
 fn requests(meter: &DdssMeter, unended: u64) -> Group {
-    let DdssMeter { got, unchanged, torn, put, failed, .. } = *meter;
+    let DdssMeter { got, unchanged, torn, put, exchanged, locked, failed, .. } = *meter;
     let counts = [
         ("got", "got", got),
         ("unchanged", "unchanged", unchanged),
         ("torn", "torn", torn),
         ("put", "put", put),
+        ("exchanged", "exchanged", exchanged),
+        ("locked", "found locked", locked),
         ("failed", "failed", failed),
         ("unended", "not ended", unended),
     ];
@@ -251,6 +307,8 @@ fn requests(meter: &DdssMeter, unended: u64) -> Group {
 fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
     let counts = [
         ("get_retries", "slots read again: somebody published", counts.get_retries),
+        ("wrong_guesses", "slots read again: another node had put", counts.wrong_guesses),
+        ("turns", "turns asked for at homes", counts.turns),
         ("swap_misses", "headers swapped again: somebody published", counts.swap_misses),
         ("unknown_outcomes", "operations of unknown outcome", counts.unknown_outcomes),
         ("reconnects", "connections made again", mesh.reconnects),

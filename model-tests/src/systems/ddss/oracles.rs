@@ -8,6 +8,32 @@ use std::hash::{Hash, Hasher};
 use weft_protocols::ddss::Model;
 use weft_verbs::Nanos;
 
+/// What a get may return beside the latest value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Allowed {
+    /// What is at most so many versions older than what had completed before the get began.
+    Versions(u64),
+    /// What nothing had superseded that completed so long before the get returned.
+    Time(Nanos),
+}
+
+impl Allowed {
+    fn by(model: Model) -> Allowed {
+        match model {
+            Model::Temporal(us) => Allowed::Time(Nanos::from_micros(us.into())),
+            model => Allowed::Versions(model.behind().into()),
+        }
+    }
+
+    /// How long ago completed versions must still be told apart.
+    fn looks_back(self) -> Nanos {
+        match self {
+            Allowed::Versions(_) => AHEAD,
+            Allowed::Time(time) => AHEAD + time,
+        }
+    }
+}
+
 /// How far a node's clock runs ahead of the fabric's within a step, as a rule: versions that were completed so long ago need
 /// not be told apart any more. A node that runs further ahead makes the oracle miss something, not see what is not there.
 const AHEAD: Nanos = Nanos::from_millis(1);
@@ -30,8 +56,8 @@ impl Segment {
         recent.fold(self.old, u64::max)
     }
 
-    fn complete(&mut self, at: Nanos, version: u64) {
-        let old = self.recent.extract_if(.., |(then, _)| *then + AHEAD < at).map(|(_, version)| version);
+    fn complete(&mut self, at: Nanos, version: u64, looks_back: Nanos) {
+        let old = self.recent.extract_if(.., |(then, _)| *then + looks_back < at).map(|(_, version)| version);
         self.old = old.fold(self.old, u64::max);
         self.recent.push((at, version));
     }
@@ -45,25 +71,38 @@ impl Segment {
 }
 
 /// Latest value: a get returns nothing that a put which completed before the get began had superseded, and gets agree on the
-/// order of values. With whole values, that is linearizability, since each value has a version.
-#[derive(Clone, Debug, Default)]
+/// order of values. With whole values, that is linearizability, since each value has a version. Delta and temporal allow a get to
+/// return older values, and bound how old.
+#[derive(Clone, Debug)]
 pub struct Latest {
+    allowed: Allowed,
     segments: BTreeMap<u64, Segment>,
     /// For each call that is under way, the highest version that was completed before it began.
     began: BTreeMap<RequestId, u64>,
 }
 
 impl Latest {
+    fn new(model: Model) -> Latest {
+        Latest { allowed: Allowed::by(model), segments: BTreeMap::new(), began: BTreeMap::new() }
+    }
+
     fn returned(&mut self, event: &Event, version: u64, value: Option<Value>) -> Result<(), String> {
         let Some(completed) = self.began.get(&event.request).copied() else { return Ok(()) };
         let segment = self.segments.entry(event.segment).or_default();
-        segment.complete(event.at(), version);
+        let gets = matches!(event.what, What::Got { .. } | What::Unchanged { .. });
+        // What a get may not be older than.
+        let (least, since) = match self.allowed {
+            Allowed::Versions(behind) if gets => (completed.saturating_sub(behind), "it began"),
+            Allowed::Time(time) if gets => {
+                let before = event.at().0.checked_sub(time.0).map_or(0, |at| segment.completed(Nanos(at)));
+                (before, "that time")
+            }
+            _ => (completed, "it began"),
+        };
+        segment.complete(event.at(), version, self.allowed.looks_back());
         let puts = matches!(event.what, What::Put { .. });
-        if version < completed || (puts && version == completed) {
-            return Err(format!(
-                "{}, but version {completed} was completed before it began",
-                Timeless(event)
-            ));
+        if version < least || (puts && version == least) {
+            return Err(format!("{}, but version {least} was completed before {since}", Timeless(event)));
         }
         match value {
             Some(value) => segment.names(version, value).map_err(|why| format!("{}; {why}", Timeless(event))),
@@ -74,16 +113,24 @@ impl Latest {
 
 impl Oracle<Event> for Latest {
     fn name(&self) -> &'static str {
-        "latest value"
+        match self.allowed {
+            Allowed::Versions(0) => "latest value",
+            Allowed::Versions(_) => "versions behind",
+            Allowed::Time(_) => "time behind",
+        }
     }
 
     fn promise(&self) -> &'static str {
-        "no get returns what a completed put superseded"
+        match self.allowed {
+            Allowed::Versions(0) => "no get returns what a completed put superseded",
+            Allowed::Versions(_) => "no get is more versions behind than the model allows",
+            Allowed::Time(_) => "no get returns what was superseded longer ago than the model allows",
+        }
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let judged = match event.what {
-            What::Gets | What::Puts => {
+            What::Gets | What::Puts | What::Exchanges => {
                 let segment = self.segments.entry(event.segment).or_default();
                 self.began.insert(event.request, segment.completed(event.at()));
                 return Ok(());
@@ -93,7 +140,16 @@ impl Oracle<Event> for Latest {
             What::Put { version: Some(version) } => {
                 self.returned(event, version, Some(Value::Of(event.request)))
             }
-            What::Got { version: None, .. } | What::Put { version: None } | What::Failed => Ok(()),
+            What::Exchanged { value, got: Some(got), put } => {
+                let read = self.returned(event, got, Some(value));
+                let mine = Value::Of(event.request);
+                read.and_then(|()| put.map_or(Ok(()), |put| self.returned(event, put, Some(mine))))
+            }
+            What::Got { version: None, .. }
+            | What::Put { version: None }
+            | What::Exchanged { got: None, .. }
+            | What::Locked
+            | What::Failed => Ok(()),
         };
         self.began.remove(&event.request);
         judged
@@ -115,7 +171,32 @@ impl Oracle<Event> for Whole {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match event.what {
-            What::Got { value: Value::Torn, .. } => Err(Timeless(event).to_string()),
+            What::Got { value: Value::Torn, .. } | What::Exchanged { value: Value::Torn, .. } => {
+                Err(Timeless(event).to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The holder alone: between the lock and the unlock of one client nobody else puts.
+#[derive(Clone, Debug, Default)]
+pub struct Alone;
+
+impl Oracle<Event> for Alone {
+    fn name(&self) -> &'static str {
+        "holder alone"
+    }
+
+    fn promise(&self) -> &'static str {
+        "nobody puts while another one has the lock"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        match event.what {
+            What::Exchanged { got: Some(got), put: Some(put), .. } if put != got + 1 => {
+                Err(Timeless(event).to_string())
+            }
             _ => Ok(()),
         }
     }
@@ -138,7 +219,7 @@ impl Oracle<Event> for Progress {
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
-        if matches!(event.what, What::Gets | What::Puts) {
+        if event.what.begins() {
             self.made += 1;
             self.open.insert(event.request, *event);
         } else {
@@ -154,20 +235,22 @@ pub struct DdssOracles {
     model: Model,
     latest: Latest,
     whole: Whole,
+    alone: Alone,
     progress: Progress,
 }
 
 impl DdssOracles {
     /// Oracles that have seen nothing.
     pub fn new(model: Model) -> DdssOracles {
-        DdssOracles { model, latest: Latest::default(), whole: Whole, progress: Progress::default() }
+        let (latest, progress) = (Latest::new(model), Progress::default());
+        DdssOracles { model, latest, whole: Whole, alone: Alone, progress }
     }
 
     /// Those that judge this model, in a fixed order.
     fn judging(&mut self) -> impl Iterator<Item = &mut dyn Oracle<Event>> {
-        let DdssOracles { model, latest, whole, progress } = self;
-        let all: [&mut dyn Oracle<Event>; 3] = [latest, whole, progress];
-        let unwatched = if *model == Model::Null { 2 } else { 0 };
+        let DdssOracles { model, latest, whole, alone, progress } = self;
+        let all: [&mut dyn Oracle<Event>; 4] = [latest, whole, alone, progress];
+        let unwatched = if *model == Model::Null { 3 } else { 0 };
         all.into_iter().skip(unwatched)
     }
 }
@@ -276,6 +359,43 @@ mod tests {
         assert_eq!(said(Model::Strict, &history(got(0, 1))), NOTHING);
         let zero = What::Got { value: Value::Zero, version: Some(0) };
         assert_eq!(said(Model::Strict, &history(zero)), ["latest value"]);
+    }
+
+    #[test]
+    fn delta_allows_so_many_versions_and_temporal_so_much_time() {
+        let zero = What::Got { value: Value::Zero, version: Some(0) };
+        // Two puts complete at 2 us and 4 us, and a get returns the value before both at 10 us.
+        let history = |seen| {
+            [
+                (1, 0, What::Puts),
+                (2, 0, put(1)),
+                (3, 1, What::Puts),
+                (4, 1, put(2)),
+                (5, 2, What::Gets),
+                (10, 2, seen),
+            ]
+        };
+        let unchanged = What::Unchanged { version: 0 };
+        for seen in [zero, unchanged] {
+            assert_eq!(said(Model::Delta(2), &history(seen)), NOTHING);
+            assert_eq!(said(Model::Delta(1), &history(seen)), ["versions behind"]);
+            assert_eq!(said(Model::Temporal(9), &history(seen)), NOTHING);
+            assert_eq!(said(Model::Temporal(7), &history(seen)), ["time behind"]);
+        }
+        // One version behind: superseded at 4 us.
+        assert_eq!(said(Model::Temporal(7), &history(got(0, 1))), NOTHING);
+        assert_eq!(said(Model::Temporal(5), &history(got(0, 1))), ["time behind"]);
+    }
+
+    #[test]
+    fn a_put_between_the_lock_and_the_unlock_of_another_is_noticed() {
+        let exchanged = |put| What::Exchanged { value: Value::Zero, got: Some(0), put: Some(put) };
+        let history = |first| {
+            [(1, 0, What::Exchanges), (2, 1, What::Puts), (3, 1, put(3 - first)), (4, 0, exchanged(first))]
+        };
+        assert_eq!(said(Model::Strict, &history(1)), NOTHING);
+        assert!(said(Model::Write, &history(2)).contains(&"holder alone"));
+        assert_eq!(said(Model::Null, &history(2)), NOTHING);
     }
 
     #[test]

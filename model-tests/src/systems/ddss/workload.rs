@@ -12,7 +12,8 @@ use weft_verbs::Nanos;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DdssWork {
-    /// The coherence model of all segments: `"null"`, `"version"`, `"write"` or `"strict"`.
+    /// The coherence model of all segments: `"null"`, `"read"`, `"version"`, `"delta(X)"`, `"temporal(Nus)"`, `"write"` or
+    /// `"strict"`.
     #[serde(with = "named")]
     pub model: Model,
     /// Application processes on each machine, 1 to 1024. Default: 1.
@@ -27,6 +28,12 @@ pub struct DdssWork {
     /// The share of requests that put; the others get. Default: 0.2.
     #[serde(default = "fifth")]
     pub puts: Share,
+    /// The share of requests that lock the segment, get, put and unlock instead. Default: 0.
+    #[serde(default)]
+    pub exchanges: Share,
+    /// The share of gets that ask for an earlier version, any that the segment keeps; for model `"delta"`. Default: 0.
+    #[serde(default)]
+    pub earlier: Share,
     /// How many requests each client makes. Give this or `duration`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
@@ -80,6 +87,8 @@ impl DdssWork {
             segments: one(),
             bytes: size(),
             puts: fifth(),
+            exchanges: Share::default(),
+            earlier: Share::default(),
             requests: Some(requests),
             duration: None,
             think: no_time(),
@@ -95,6 +104,8 @@ impl DdssWork {
             segments: dice.among(&[1, 1, 2, 10]),
             bytes: dice.among(&[16, 24, 64, 1_000, 4_096]),
             puts: share(dice),
+            exchanges: Share::new(dice.among(&[0.0, 0.0, 0.1, 0.5])).unwrap_or_default(),
+            earlier: Share::new(if model.behind() > 0 { 0.3 } else { 0.0 }).unwrap_or_default(),
             requests: Some(dice.from(3, 40) as u32),
             duration: None,
             think: dice.pause([0, 10, 300]),
@@ -118,6 +129,15 @@ impl DdssWork {
         if !(16..=1 << 20).contains(&self.bytes) {
             return broken(at("bytes"), "from 16 to 1048576: a value says who put it".into());
         }
+        if self.earlier.ppm() > 0 && self.model.behind() == 0 {
+            return broken(
+                at("earlier"),
+                format!("model {} keeps no earlier version: use delta", self.model),
+            );
+        }
+        if self.model.behind() > Model::MOST_BEHIND {
+            return broken(at("model"), format!("delta is at most {} versions behind", Model::MOST_BEHIND));
+        }
         requests_or_duration("requests", self.requests, self.duration)
     }
 }
@@ -127,8 +147,23 @@ impl DdssWork {
 pub struct Request {
     /// The segment.
     pub segment: Name,
-    /// Whether it puts.
-    pub puts: bool,
+    /// What is called.
+    pub call: Call,
+}
+
+/// What a client calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Get.
+    Get,
+    /// Get of the version that is so many before the current one.
+    Earlier(u8),
+    /// Put.
+    Put,
+    /// Lock, get, put, unlock.
+    Exchange,
+    /// The same, if the lock is free.
+    TryExchange,
 }
 
 /// What one client asks for. The same seed and client give the same requests, whatever becomes of them.
@@ -148,7 +183,19 @@ impl Plan {
     /// The next request, and how long the client rests before it.
     pub fn request(&mut self) -> (Nanos, Request) {
         let segment = Name(self.rng.below(self.work.segments.into()));
-        let puts = draw::whether(&mut self.rng, self.work.puts);
-        (draw::time(&mut self.rng, self.work.think), Request { segment, puts })
+        let DdssWork { puts, exchanges, earlier, model, think, .. } = &self.work;
+        let mut call = match draw::whether(&mut self.rng, *puts) {
+            true => Call::Put,
+            false => Call::Get,
+        };
+        let think = draw::time(&mut self.rng, *think);
+        // What a scenario does not ask for takes no random word, so that others' runs stay what they are.
+        if exchanges.ppm() > 0 && draw::whether(&mut self.rng, *exchanges) {
+            call = if self.rng.below(4) == 0 { Call::TryExchange } else { Call::Exchange };
+        }
+        if earlier.ppm() > 0 && call == Call::Get && draw::whether(&mut self.rng, *earlier) {
+            call = Call::Earlier(self.rng.below(u64::from(model.behind()) + 1) as u8);
+        }
+        (think, Request { segment, call })
     }
 }

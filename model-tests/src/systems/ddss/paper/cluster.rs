@@ -64,6 +64,13 @@ impl Cluster {
         Ok(others.iter().map(|machine| Published::new(&machine.mesh, at)).collect())
     }
 
+    /// A segment of the paper's design at a node, as each node sees it.
+    pub fn segment_at(&self, home: u32, size: u32) -> Result<Vec<Published<Sim>>, PaperError> {
+        let (at, memory) = At::new(&self.machines[home as usize].mesh, size).map_err(refused)?;
+        self.memory.borrow_mut().push(memory);
+        Ok(self.machines.iter().map(|machine| Published::new(&machine.mesh, at)).collect())
+    }
+
     /// Runs until `until`, and gives what the tasks have left; it is an error if they left less than `wanted`.
     pub fn finish<T>(
         &self,

@@ -31,7 +31,7 @@ enum Target {
     /// The paper's sequence.
     Published(Sequence, Published<Sim>),
     /// The models as they are here.
-    Ours(Machine, Segment),
+    Ours(Machine, Segment<Sim>),
 }
 
 impl Target {

@@ -84,7 +84,7 @@ fn ours(profile: &Profile, way: Way, model: Model, call: Call, size: u32) -> Res
                 match call {
                     Call::Put => machine.ddss.put(&segment, &bytes).await.map(drop),
                     Call::Get => {
-                        let known = held.filter(|_| model == Model::Version);
+                        let known = held.filter(|_| model.keeps_copies());
                         let version = machine.ddss.get_if_newer(&segment, known, &mut bytes).await?;
                         held = version.or(held);
                         Ok(())

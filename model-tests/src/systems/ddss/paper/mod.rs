@@ -1,6 +1,6 @@
 //! The paper's figures of shared segments, measured on the simulated fabric.
 //!
-//! Repeats the experiments of sections 6.1 and 6.2 of "DDSS: A Low-Overhead Distributed Data Sharing Substrate for Cluster-Based
+//! Repeats the experiments of section 6 (but Distributed STORM) of "DDSS: A Low-Overhead Distributed Data Sharing Substrate for Cluster-Based
 //! Data-Centers over Modern Interconnects" (Vaidyanathan, Narravula and Panda, OSU-CISRC-1/06-TR06, 2006) on the machines of
 //! profile `ddss-2006`. The figures are of the paper's own sequences (`published`); the models as they are here stand
 //! beside them.
@@ -12,6 +12,7 @@ mod contention;
 mod goals;
 mod latency;
 mod notes;
+mod services;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -24,9 +25,9 @@ use weft_sim::profile::Profile;
 pub(super) const DDSS: Paper = Paper {
     name: "ddss",
     about: "Shared data segments by one-sided get and put (Vaidyanathan et al., 2006)",
-    details: "Repeats sections 6.1 and 6.2 of OSU-CISRC-1/06-TR06 on simulated machines of profile ddss-2006: puts and gets by \
+    details: "Repeats section 6 of OSU-CISRC-1/06-TR06, but Distributed STORM, on simulated machines of profile ddss-2006: puts and gets by \
               model and size, what library and daemon add, clients on different portions and on one segment, asynchronous \
-              transfers. The paper's own sequences are measured, and the models as they are here beside them. Says which \
+              transfers, reconfiguration, version checks, check-pointing. The paper's own sequences are measured, and the models as they are here beside them. Says which \
               constants were fitted. Everything is in virtual time and the same in every run.",
     heading: "The figures of the paper on shared segments, repeated",
     title: "DDSS: A Low-Overhead Distributed Data Sharing Substrate for Cluster-Based Data-Centers over Modern Interconnects \
@@ -41,6 +42,7 @@ fn rows(profile: &Profile, mut progress: impl FnMut(f64)) -> Result<Vec<Row>, Pa
     rows.extend(contention::portions(profile)?);
     rows.extend(contention::contention(profile, |share| progress(0.6 + 0.35 * share))?);
     rows.extend(contention::asynchronous(profile)?);
+    rows.extend(services::rows(profile)?);
     Ok(rows)
 }
 

@@ -43,6 +43,14 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
         compared("Figure 6(a)", "Figure 6(a): more clients", &ratio),
         lines("Figure 6(b)", "Figure 6(b): calls of 11 clients to one segment, us", "% puts"),
         lines("Figure 7", "Figure 7: transfers one by one and asynchronous, us each", "bytes"),
+        compared("Figure 8(a)", "Figure 8(a): reconfiguration by loaded servers, us", &|row| {
+            row.unit == "us"
+        }),
+        compared("Figure 8(a)", "Figure 8(a): more loaded servers", &ratio),
+        lines("Figure 8(b)", "Figure 8(b): version check, us", "threads"),
+        compared("Figure 8(b)", "Figure 8(b): more threads at the home", &ratio),
+        lines("Figure 9(b)", "Figure 9(b): checkpoint and restart, us", "processes"),
+        compared("Figure 9(b)", "Figure 9(b): more processes", &ratio),
     ]
 }
 
@@ -62,6 +70,8 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
         lines("ours-get", "Ours, get", "Get by model and size, as the models are here", bytes),
         lines("figure-6a", "Figure 6(a)", "Puts to different portions of one node", linear("clients")),
         lines("figure-6b", "Figure 6(b)", "Calls of 11 clients to one segment", linear("percent of puts")),
+        lines("figure-8b", "Figure 8(b)", "Version check by threads at the home", linear("threads")),
+        lines("figure-9b", "Figure 9(b)", "Checkpoint and restart", linear("processes")),
         lines("figure-7", "Figure 7", "Transfers one by one and asynchronous", bytes),
     ]
 }

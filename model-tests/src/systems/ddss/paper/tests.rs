@@ -40,6 +40,17 @@ fn clients_on_different_portions_are_flat_and_large_asynchronous_transfers_below
 }
 
 #[test]
+fn services_take_what_the_paper_says_and_are_flat() {
+    let rows = services::rows(&profile()).expect("experiments that end");
+    let goals = goals(&rows);
+    assert!(goals.len() == 2 && goals.iter().all(|goal| goal.met), "{goals:?}");
+    let restart = |processes| at(&rows, "Figure 9(b)", "restart", processes);
+    assert!(restart("11") > 2.0 * restart("1"), "a restart grows with the processes");
+    let check = |threads| at(&rows, "Figure 8(b)", "two messages", threads);
+    assert!(check("32") > 2.0 * check("0"), "messages wait for the processor");
+}
+
+#[test]
 fn what_was_fitted_is_two_constants() {
     let names: Vec<String> = Fitted::of(&profile()).into_iter().map(|fitted| fitted.name).collect();
     assert_eq!(names, ["cpu.poll_detect_ns", "adapter.compare_swap_ns"]);

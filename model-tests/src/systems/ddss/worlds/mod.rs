@@ -1,0 +1,130 @@
+//! Worlds of shared segments: the shipped service under each model, and ways of publishing that must be refuted.
+
+mod readings;
+
+use super::history::Value;
+use super::workload::{Call, DdssWork, Request};
+use super::{Counts, Segments, Service};
+use crate::explore::Entry;
+use crate::harness::{Nodes, RecorderOf, Requests, SystemModel, worlds_of};
+use crate::history::ClientId;
+use crate::system::{Place, System};
+use readings::Reading;
+use weft_protocols::ddss::{Model, Name};
+use weft_protocols::transport::MeshStats;
+use weft_sim::Sim;
+
+/// The worlds of shared segments.
+pub fn worlds() -> Vec<Entry> {
+    use Publishing::{Judged, Read, Shipped};
+    worlds_of! { Publishing:
+        "ddss-write" Shipped(Model::Write), Held, "p,p,g", "shared segments, model write: whoever gets, gets the latest";
+        "ddss-strict" Shipped(Model::Strict), Held, "p,p,g", "the same, model strict";
+        "ddss-version" Shipped(Model::Version), Held, "p,gg", "the same, model version: who has the version moves no data";
+        "ddss-read" Shipped(Model::Read), Held, "p,g,g", "the same, model read: gets exclude each other";
+        "ddss-delta" Shipped(Model::Delta(1)), Held, "p,ge",
+            "the same, model delta: a copy may be one version behind, and the version before the current one can be got";
+        "ddss-temporal" Shipped(Model::Temporal(u32::MAX)), Held, "p,gg",
+            "the same, model temporal: whole values; how old they are is judged where there is a clock";
+        "ddss-lock" Shipped(Model::Strict), Held, "x,x", "the same, model strict: get and put under the lock";
+        "ddss-try-lock" Shipped(Model::Write), Held, "t,t",
+            "the same, model write: get and put under the lock, if it is free";
+        "ddss-null" Shipped(Model::Null), Held, "p,p,g", "the same, model null, which promises nothing";
+        "as-published-ddss-in-place" Read(Reading::InPlace), Violated, "p,g",
+            "values are put in place, and the version is added behind them";
+        "planted-ddss-publish-first" Read(Reading::PublishFirst), Violated, "p,g",
+            "the header is swapped before the slot is written";
+        "planted-ddss-one-look" Read(Reading::OneLook), Violated, "ppp,g",
+            "a get does not look at the header again, and its slot is written anew";
+        "planted-ddss-shared-slots" Read(Reading::SharedSlots), Violated, "p,p,g", "two nodes write the same slot";
+        "planted-ddss-blind-unlock" Read(Reading::BlindUnlock), Violated, "x,x,x",
+            "who did not get the lock writes that nobody has it";
+        "planted-ddss-behind-swap" Read(Reading::BehindSwap), Violated, "x,p",
+            "a put stands behind the swap of the lock in one list";
+        "planted-ddss-delta-miscounts" Judged { serves: Model::Delta(2), model: Model::Delta(1) }, Violated, "pp,gg",
+            "delta lets a copy be one version older than it promises";
+        "planted-ddss-null-as-write" Judged { serves: Model::Null, model: Model::Write }, Violated, "p,g",
+            "null does not promise what write does: a get beside a put";
+    }
+}
+
+/// The one segment: its home is node 0.
+const NAME: Name = Name(0);
+
+/// More than the fabric's packets hold, which are of 2,048 bytes.
+const TWO_PACKETS: u32 = 2_064;
+
+/// How values are published.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Publishing {
+    /// As the service does it.
+    Shipped(Model),
+    /// The same under one model, and judged by another.
+    Judged { serves: Model, model: Model },
+    /// Otherwise.
+    Read(Reading),
+}
+
+impl SystemModel for Publishing {
+    type System = Segments;
+
+    const LETTERS: &'static str = "p to put, g to get, e to get an earlier version, x to get and put under the lock and t to do so \
+                                   if it is free, a list for each node, as in p,gg";
+
+    const BRANCHES: &'static [&'static str] = &[
+        "a get read a slot again",
+        "a get read another node's slots",
+        "a header was swapped again",
+        "a home handed a turn over",
+        "an operation's outcome was unknown",
+        "a get moved no data",
+    ];
+
+    fn work(&self) -> DdssWork {
+        let (model, bytes) = match *self {
+            Publishing::Shipped(model) => (model, Value::SHORTEST),
+            Publishing::Judged { serves, model } if serves.may_tear() => (model, TWO_PACKETS),
+            Publishing::Judged { model, .. } => (model, Value::SHORTEST),
+            Publishing::Read(reading) => (reading.model(), Value::SHORTEST),
+        };
+        DdssWork { bytes, ..DdssWork::of(model, 0) }
+    }
+
+    fn request(&self, _: ClientId, letter: char) -> Option<Request> {
+        let call = match letter {
+            'p' => Call::Put,
+            'g' => Call::Get,
+            'e' => Call::Earlier(1),
+            'x' => Call::Exchange,
+            't' => Call::TryExchange,
+            _ => return None,
+        };
+        Some(Request { segment: NAME, call })
+    }
+
+    fn start(&self, place: &Place<Sim>, recorder: &RecorderOf<Self>) -> Service<Sim> {
+        let work = match *self {
+            Publishing::Judged { serves, .. } => DdssWork { model: serves, ..self.work() },
+            _ => self.work(),
+        };
+        Segments::start(place, &work, recorder).expect("a model's workload is good")
+    }
+
+    fn reached(&self, counts: Counts, _: MeshStats) -> impl IntoIterator<Item = bool> {
+        let Counts { get_retries, wrong_guesses, swap_misses, turns, unknown_outcomes, unchanged, .. } =
+            counts;
+        [get_retries, wrong_guesses, swap_misses, turns, unknown_outcomes, unchanged].map(|count| count > 0)
+    }
+
+    fn start_clients(&self, nodes: &Nodes<Self>, requests: &Requests, recorder: &RecorderOf<Self>) {
+        match self {
+            Publishing::Read(reading) => readings::start(*reading, nodes, requests, recorder),
+            _ => nodes.start_all_clients(self, requests, recorder),
+        }
+    }
+
+    /// Segments of readings are known to all nodes from the start.
+    fn is_memoisable(&self) -> bool {
+        !matches!(self, Publishing::Read(_))
+    }
+}

@@ -1,0 +1,258 @@
+//! Readings of the paper and bugs that were planted, as clients over the transport's one-sided operations: each must be refuted.
+//!
+//! A segment is a header as the shipped one, a lock in a word of its own, as the paper has it, and slots of one short value.
+
+use super::super::history::{Event, Value, What};
+use super::{NAME, Publishing};
+use crate::harness::{Nodes, RecorderOf, Requests};
+use crate::history::{ClientId, RequestId};
+use crate::record::Record;
+use weft_protocols::ddss::{Header, Model};
+use weft_protocols::rt::{BufferGuard, BufferPool};
+use weft_protocols::transport::{Mesh, OpError, Rank};
+use weft_sim::Sim;
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, SendOp, Verbs};
+
+/// What is done otherwise than it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Values are put in place, and a fetch-and-add on the version stands behind that; a get reads the version, then the value (a
+    /// reading of ddss.txt, 5.3: a fetch-and-add updates the version for every put).
+    InPlace,
+    /// The header is swapped before the slot is written.
+    PublishFirst,
+    /// A get does not look at the header again.
+    OneLook,
+    /// All nodes write the same two slots.
+    SharedSlots,
+    /// Who did not get the lock gives it back all the same, by a write.
+    BlindUnlock,
+    /// A put in place stands behind the swap of the lock in one list, whatever the swap finds.
+    BehindSwap,
+}
+
+impl Reading {
+    /// Who judges it.
+    pub fn model(self) -> Model {
+        match self {
+            Reading::InPlace => Model::Version,
+            _ => Model::Strict,
+        }
+    }
+}
+
+const LOCK: u32 = 8;
+const SLOTS: u32 = 16;
+const MOST_SLOTS: u32 = 9;
+
+/// A node's view of the segment.
+#[derive(Clone)]
+struct Segment {
+    reading: Reading,
+    home: Rank,
+    at: RemoteSlice,
+    /// Keeps it where it is.
+    _memory: <Sim as Verbs>::Mr,
+}
+
+type Done<T> = Result<T, OpError>;
+
+impl Segment {
+    fn new(reading: Reading, home: &Mesh<Sim>) -> Segment {
+        let access = AccessFlags::LOCAL_WRITE
+            .union(AccessFlags::REMOTE_READ)
+            .union(AccessFlags::REMOTE_WRITE)
+            .union(AccessFlags::REMOTE_ATOMIC);
+        let len = (SLOTS + MOST_SLOTS * Value::SHORTEST) as usize;
+        let memory = home.alloc(len, access).expect("a few bytes");
+        let at = memory.remote(0..len).expect("all of it");
+        Segment { reading, home: home.me(), at, _memory: memory }
+    }
+
+    async fn call(
+        self,
+        mesh: Mesh<Sim>,
+        client: ClientId,
+        letters: String,
+        recorder: RecorderOf<Publishing>,
+    ) {
+        let words = mesh.pool(Value::SHORTEST);
+        let this = Client { segment: self, words, mesh, node: client.node };
+        for (number, letter) in (0..).zip(letters.chars()) {
+            let request = RequestId { client, number };
+            let happens = |what| recorder.record(Event { at_ns: 0, request, segment: NAME.0, what });
+            happens(match letter {
+                'p' => What::Puts,
+                'x' | 't' => What::Exchanges,
+                _ => What::Gets,
+            });
+            let done = match letter {
+                'p' => this.put(request).await,
+                'x' | 't' => this.exchange(request).await,
+                _ => this.get().await,
+            };
+            happens(done.unwrap_or(What::Failed));
+        }
+    }
+}
+
+/// Starts the clients of a reading on a segment of their own, whose home is the first node.
+pub(super) fn start(
+    reading: Reading,
+    nodes: &Nodes<Publishing>,
+    requests: &Requests,
+    recorder: &RecorderOf<Publishing>,
+) {
+    let mut places = nodes.places().peekable();
+    let Some(segment) = places.peek().map(|home| Segment::new(reading, &home.mesh)) else { return };
+    for place in places {
+        for (client, letters) in requests.of(place.node) {
+            let (mesh, letters) = (place.mesh.clone(), letters.to_owned());
+            drop(place.rt.spawn(segment.clone().call(mesh, client, letters, recorder.clone())));
+        }
+    }
+}
+
+struct Client {
+    segment: Segment,
+    mesh: Mesh<Sim>,
+    node: u32,
+    words: BufferPool<Sim>,
+}
+
+impl Client {
+    fn slot(&self, slot: u16) -> RemoteSlice {
+        let at = SLOTS + u32::from(slot) * Value::SHORTEST;
+        self.segment.at.slice(at..at + Value::SHORTEST).expect("a slot")
+    }
+
+    fn word(&self, at: u32) -> RemoteSlice {
+        self.segment.at.word(at).expect("a word")
+    }
+
+    async fn header(&self) -> Done<Header> {
+        let mut bytes = [0; 8];
+        self.mesh.read(self.segment.home, self.word(0), &mut bytes).await?;
+        Ok(Header::from_word(u64::from_ne_bytes(bytes)))
+    }
+
+    async fn value(&self, slot: u16) -> Done<Value> {
+        let mut bytes = [0; Value::SHORTEST as usize];
+        self.mesh.read(self.segment.home, self.slot(slot), &mut bytes).await?;
+        Ok(Value::of(&bytes))
+    }
+
+    async fn write(&self, slot: u16, request: RequestId) -> Done<()> {
+        let value = Value::bytes(request, Value::SHORTEST as usize);
+        self.mesh.write(self.segment.home, self.slot(slot), &value).await
+    }
+
+    async fn swap(&self, from: Header, to: Header) -> Done<Header> {
+        let found = self.mesh.compare_swap(self.segment.home, self.word(0), from.word(), to.word()).await?;
+        Ok(Header::from_word(found))
+    }
+
+    /// Adds a version to the header: what a put in place does behind the value.
+    async fn add_version(&self) -> Done<u64> {
+        let one = Header::default().next(0).word();
+        let before = self.mesh.fetch_add(self.segment.home, self.word(0), one).await?;
+        Ok(Header::from_word(before).version + 1)
+    }
+
+    async fn get(&self) -> Done<What> {
+        let got = |value, header: Header| What::Got { value, version: Some(header.version) };
+        let mut header = self.header().await?;
+        loop {
+            let value = self.value(header.slot).await?;
+            if matches!(self.segment.reading, Reading::InPlace | Reading::OneLook) {
+                return Ok(got(value, header));
+            }
+            let now = self.header().await?;
+            if now == header {
+                return Ok(got(value, header));
+            }
+            header = now;
+        }
+    }
+
+    async fn put(&self, request: RequestId) -> Done<What> {
+        let put = |version| What::Put { version: Some(version) };
+        match self.segment.reading {
+            Reading::InPlace | Reading::BlindUnlock => {
+                self.write(0, request).await?;
+                self.add_version().await.map(put)
+            }
+            Reading::BehindSwap => Ok(self.put_behind_swap(request).await?.map_or(What::Locked, put)),
+            Reading::PublishFirst | Reading::OneLook | Reading::SharedSlots => {
+                self.publish(request).await.map(put)
+            }
+        }
+    }
+
+    async fn publish(&self, request: RequestId) -> Done<u64> {
+        let first = self.segment.reading == Reading::PublishFirst;
+        let mut header = self.header().await?;
+        loop {
+            let own = match self.segment.reading {
+                Reading::SharedSlots => 1,
+                _ => 1 + 2 * self.node as u16,
+            };
+            let next = header.next(if header.slot == own { own + 1 } else { own });
+            if !first {
+                self.write(next.slot, request).await?;
+            }
+            let found = self.swap(header, next).await?;
+            if found == header {
+                if first {
+                    self.write(next.slot, request).await?;
+                }
+                return Ok(next.version);
+            }
+            header = found;
+        }
+    }
+
+    async fn put_behind_swap(&self, request: RequestId) -> Done<Option<u64>> {
+        let me = u64::from(self.mesh.me().get());
+        let block = |bytes: &[u8]| {
+            let block = self.words.alloc().expect("a block");
+            block.write(0, bytes).expect("it fits");
+            BufferGuard::Block { block, len: bytes.len() as u32 }
+        };
+        let word = |guard: &BufferGuard<Sim>| match guard {
+            BufferGuard::Block { block, .. } => block.word().expect("a word"),
+            _ => 0,
+        };
+        let value = Value::bytes(request, Value::SHORTEST as usize);
+        let list = [
+            (SendOp::CompareSwap { at: self.word(LOCK), compare: 0, swap: me }, block(&[0; 8])),
+            (SendOp::Write { to: self.slot(0), imm: None }, block(&value)),
+            (SendOp::FetchAdd { at: self.word(0), add: Header::default().next(0).word() }, block(&[0; 8])),
+            (SendOp::CompareSwap { at: self.word(LOCK), compare: me, swap: 0 }, block(&[0; 8])),
+        ];
+        let [lock, _, before, _] = self.mesh.post_list(self.segment.home, list).await?;
+        // One try, as with an exchange.
+        Ok((word(&lock) == 0).then(|| Header::from_word(word(&before)).version + 1))
+    }
+
+    /// Locks, gets and puts in place, unlocks.
+    async fn exchange(&self, request: RequestId) -> Done<What> {
+        let (home, lock, me) = (self.segment.home, self.word(LOCK), u64::from(self.mesh.me().get()));
+        // One try: who waits for ever is not what is refuted here.
+        match self.mesh.compare_swap(home, lock, 0, me).await {
+            Ok(0) => {}
+            Ok(_) => {
+                if self.segment.reading == Reading::BlindUnlock {
+                    self.mesh.write(home, lock, &[0; 8]).await?;
+                }
+                return Ok(What::Locked);
+            }
+            Err(error) => return Err(error),
+        }
+        let (header, value) = (self.header().await?, self.value(0).await?);
+        self.write(0, request).await?;
+        let put = self.add_version().await?;
+        self.mesh.compare_swap(home, lock, me, 0).await?;
+        Ok(What::Exchanged { value, got: Some(header.version), put: Some(put) })
+    }
+}

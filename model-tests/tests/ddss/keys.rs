@@ -1,0 +1,142 @@
+//! Keys, names and transfers, on a healthy cluster.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use weft_protocols::ddss::{Ddss, DdssError, Key, Model, Name, Placement, Spec};
+use weft_protocols::rt::{Rt, RtConfig};
+use weft_protocols::transport::{Mesh, MeshConfig, Rank};
+use weft_sim::choice::Seeded;
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Fabric, NodeId, Sim};
+use weft_verbs::{Device, Nanos, Wait};
+
+const SPEC: Spec = Spec { size: 64, model: Model::Strict };
+
+/// Runs a test on three nodes, which is told their services.
+fn on_three_nodes<F: Future<Output = ()> + 'static>(test: impl FnOnce(Vec<Ddss<Sim>>) -> F) {
+    let profile = Profile::builtin("present-day").expect("it is built in");
+    let fabric = Fabric::new(Config::new(3, profile), Box::new(Seeded::new(1))).expect("a cluster");
+    let names: Vec<String> = (0..3).map(|node| NodeId(node).to_string()).collect();
+    let mut runtimes = Vec::new();
+    let start = |node: u32| {
+        let ctx = fabric.devices(NodeId(node))[0].open().expect("a device");
+        let config = RtConfig { wait: Wait::Poll, ..RtConfig::default() };
+        let rt = Rt::<Sim>::new(&ctx, config).expect("a runtime");
+        let mesh = MeshConfig::new(Rank::from_index(node), names.clone());
+        let mesh = Mesh::start(&rt, mesh).expect("a mesh");
+        let ddss = Ddss::start(&rt, &mesh).expect("a service");
+        fabric.mount(NodeId(node), Box::new(rt.program()));
+        runtimes.push(rt);
+        ddss
+    };
+    let services: Vec<_> = (0..3).map(start).collect();
+    let ended = Rc::new(Cell::new(false));
+    let (test, end) = (test(services), Rc::clone(&ended));
+    drop(runtimes[0].spawn(async move {
+        test.await;
+        end.set(true);
+    }));
+    fabric.run_until(Nanos::from_secs(1));
+    assert!(ended.get(), "the test does not end");
+}
+
+#[test]
+fn a_key_travels_and_placement_says_where_its_segment_is() {
+    on_three_nodes(async |nodes| {
+        let rank = Rank::from_index;
+        let mut homes = Vec::new();
+        for placement in
+            [Placement::RoundRobin, Placement::RoundRobin, Placement::Local, Placement::On(rank(2))]
+        {
+            homes.push(nodes[0].allocate(SPEC, placement).await.expect("a key").home());
+        }
+        assert_eq!(homes, [rank(1), rank(2), rank(0), rank(2)]);
+        assert_eq!([0, 1, 2].map(|node| nodes[node].kept().len()), [1, 1, 2]);
+
+        let key = nodes[0].allocate(SPEC, Placement::Local).await.expect("a key");
+        let put = nodes[0].attach(key).expect("its own");
+        nodes[0].put(&put, &[7; 64]).await.expect("a put");
+        // Bytes are what is passed on.
+        let key = Key::from_bytes(&key.to_bytes()).expect("a key");
+        let (got, mut value) = (nodes[0].attach(key).expect("another one's"), [0; 64]);
+        nodes[0].get(&got, &mut value).await.expect("a get");
+        assert_eq!((value, got.key()), ([7; 64], key));
+    });
+}
+
+#[test]
+fn a_name_is_looked_up_and_stands_for_one_key() {
+    on_three_nodes(async |nodes| {
+        let ddss = &nodes[0];
+        assert_eq!(ddss.lookup(Name(4)).await, Ok(None));
+        let [one, two] =
+            [ddss.allocate(SPEC, Placement::RoundRobin).await, ddss.allocate(SPEC, Placement::Local).await];
+        let (one, two) = (one.expect("a key"), two.expect("a key"));
+        ddss.bind(Name(4), one).await.expect("the name is free");
+        ddss.bind(Name(4), one).await.expect("it stands for this already");
+        let refused = ddss.bind(Name(4), two).await;
+        assert_eq!(refused, Err(DdssError::Otherwise { size: 64, model: Model::Strict }));
+        assert_eq!(ddss.lookup(Name(4)).await, Ok(Some(one)));
+        let opened = ddss.open(Name(5), SPEC).await.expect("a segment");
+        assert_eq!(ddss.lookup(Name(5)).await, Ok(Some(opened.key())));
+        assert_eq!(ddss.open(Name(1 << 63), SPEC).await.err(), Some(DdssError::Name));
+    });
+}
+
+#[test]
+fn what_no_segment_can_be_is_refused_by_a_typed_error_and_nothing_is_touched() {
+    on_three_nodes(async |nodes| {
+        let ddss = &nodes[0];
+        for spec in [Spec { size: 0, ..SPEC }, Spec { size: Spec::LARGEST + 1, ..SPEC }] {
+            let refused = ddss.allocate(spec, Placement::Local).await;
+            assert_eq!(refused, Err(DdssError::Impossible(spec.size, spec.model)));
+        }
+        let key = ddss.allocate(SPEC, Placement::Local).await.expect("a key");
+        let mut bytes = key.to_bytes();
+        bytes[12] += 1;
+        let larger = Key::from_bytes(&bytes).expect("it reads as one");
+        assert_eq!(ddss.attach(larger).err(), Some(DdssError::Key));
+        bytes[0] = 9;
+        let elsewhere = Key::from_bytes(&bytes).expect("it reads as one");
+        assert_eq!(ddss.attach(elsewhere).err(), Some(DdssError::Key), "there is no such node");
+        let segment = ddss.attach(key).expect("its own");
+        let wrong = Err(DdssError::Length { size: 64, len: 63 });
+        assert_eq!(ddss.put(&segment, &[0; 63]).await, wrong);
+        assert_eq!(ddss.get(&segment, &mut [0; 63]).await, wrong.map(|_| 0));
+        assert_eq!(
+            ddss.get_earlier(&segment, 1, &mut [0; 64]).await,
+            Err(DdssError::NotKept { back: 1, behind: 0 })
+        );
+    });
+}
+
+#[test]
+fn transfers_go_on_and_are_waited_for_later() {
+    on_three_nodes(async |nodes| {
+        let key = nodes[0].allocate(SPEC, Placement::RoundRobin).await.expect("a key");
+        let segment = nodes[0].attach(key).expect("its own");
+        let puts: Vec<_> = (1..=3).map(|n| nodes[0].begin_put(&segment, vec![n; 64])).collect();
+        let mut versions = Vec::new();
+        for put in puts {
+            versions.push(put.wait().await.expect("a put"));
+        }
+        assert_eq!(versions, [Some(1), Some(2), Some(3)], "in the order in which they began");
+        assert_eq!(nodes[0].begin_get(&segment).wait().await, Ok((vec![3; 64], 3)));
+    });
+}
+
+#[test]
+fn a_lock_that_is_dropped_is_given_back() {
+    on_three_nodes(async |nodes| {
+        let segment = nodes[0].open(Name(1), SPEC).await.expect("a segment");
+        let held = nodes[0].lock(&segment).await.expect("a lock");
+        assert!(nodes[0].try_lock(&segment).await.expect("an answer").is_none());
+        held.put(&[1; 64]).await.expect("a put");
+        drop(held);
+        let held = nodes[0].lock(&segment).await.expect("it was given back");
+        let mut value = [0; 64];
+        assert_eq!(held.get(&mut value).await, Ok(1));
+        held.unlock().await.expect("it was held");
+        assert_eq!(value, [1; 64]);
+    });
+}

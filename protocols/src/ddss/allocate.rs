@@ -1,0 +1,96 @@
+//! Allocation, keys, and names for them.
+
+use super::key::{Key, Placement};
+use super::messages::Message;
+use super::service::Ddss;
+use super::{DdssError, Name, Segment, Spec};
+use crate::rt::sync::oneshot;
+use crate::transport::Rank;
+use weft_verbs::Verbs;
+
+impl<V: Verbs> Ddss<V> {
+    /// Allocates a segment, all zero, and returns its key (ddss.txt, 5.2 and 5.9). Waits for the home as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// The segment cannot be, no node has that rank, or its home has no memory for it.
+    pub async fn allocate(&self, spec: Spec, placement: Placement) -> Result<Key, DdssError> {
+        let nodes = self.0.mesh.size();
+        if !spec.is_possible(nodes) {
+            return Err(DdssError::Impossible(spec.size, spec.model));
+        }
+        let home = match placement {
+            Placement::Local => self.0.mesh.me(),
+            Placement::On(rank) => rank,
+            Placement::RoundRobin => {
+                let next = (self.0.next_home.get() + 1) % nodes;
+                self.0.next_home.set(next);
+                Rank::from_index(next)
+            }
+        };
+        match self.request(home, |id| Message::Allocate { id, spec }).await? {
+            Message::Key { key: Some(key), .. } => Ok(key),
+            _ => Err(DdssError::Memory),
+        }
+    }
+
+    /// Opens the segment of a key.
+    ///
+    /// # Errors
+    ///
+    /// The key names a node or a segment that cannot be in this cluster.
+    pub fn attach(&self, key: Key) -> Result<Segment<V>, DdssError> {
+        let Key { home, name, spec, at } = key;
+        let nodes = self.0.mesh.size();
+        let fits = spec.is_possible(nodes) && spec.footprint(nodes) == u64::from(at.len);
+        if home.index() >= nodes as usize || !fits {
+            return Err(DdssError::Key);
+        }
+        let segment = self.opened(name, home, at, spec);
+        if segment.key() == key { Ok(segment) } else { Err(DdssError::Key) }
+    }
+
+    /// Gives a key a name, by which every node can look it up. A name that stands for another key is not given again.
+    ///
+    /// # Errors
+    ///
+    /// The name stands for another segment.
+    pub async fn bind(&self, name: Name, key: Key) -> Result<(), DdssError> {
+        let keeper = name.home(self.0.mesh.size());
+        match self.request(keeper, |id| Message::Bind { id, name, key }).await? {
+            Message::Key { key: Some(found), .. } if found == key => Ok(()),
+            Message::Key { key: Some(found), .. } => {
+                let Spec { size, model } = found.spec;
+                Err(DdssError::Otherwise { size, model })
+            }
+            _ => Err(DdssError::Closed),
+        }
+    }
+
+    /// The key that a name stands for: one that was bound, or that of a segment which was opened by its name.
+    ///
+    /// # Errors
+    ///
+    /// The node has been shut down.
+    pub async fn lookup(&self, name: Name) -> Result<Option<Key>, DdssError> {
+        let keeper = name.home(self.0.mesh.size());
+        match self.request(keeper, |id| Message::Find { id, name }).await? {
+            Message::Key { key, .. } => Ok(key),
+            _ => Err(DdssError::Closed),
+        }
+    }
+
+    /// The segments that this node keeps, and how many bytes of its memory each takes.
+    pub fn kept(&self) -> Vec<(Key, u64)> {
+        let nodes = self.0.mesh.size();
+        let home = self.0.home.borrow();
+        home.keys(self.0.mesh.me()).map(|key| (key, key.spec.footprint(nodes))).collect()
+    }
+
+    async fn request(&self, to: Rank, message: impl FnOnce(u64) -> Message) -> Result<Message, DdssError> {
+        let (tell, told) = oneshot();
+        let id = self.ask(tell);
+        self.send(to, message(id)).await?;
+        told.await.map_err(|_| DdssError::Closed)
+    }
+}

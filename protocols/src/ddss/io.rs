@@ -1,0 +1,211 @@
+//! One-sided operations on a segment, done again until their outcome is known.
+
+use super::segment::{Doubt, Open, Window};
+use super::service::Ddss;
+use super::{DdssError, Header, Model};
+use crate::rt::BufferGuard;
+use crate::transport::{NotExecuted, OpError};
+use weft_verbs::{Nanos, RemoteSlice, SendOp, Verbs, VerbsError};
+
+/// What one look at a segment found.
+pub(super) struct Look<V: Verbs> {
+    /// The header before the slots were read.
+    pub before: Header,
+    /// The header after that.
+    pub after: Header,
+    /// When the look began.
+    pub began: Nanos,
+    window: Window,
+    slots: BufferGuard<V>,
+}
+
+impl<V: Verbs> Look<V> {
+    /// Whether the slot of the header was read, while that was published.
+    pub fn has(&self, header: Header) -> bool {
+        self.window.offset(header.slot).is_some()
+    }
+
+    /// Copies the value of a slot out, and says what stands before it.
+    pub fn value(&self, header: Header, open: &Open<V>, into: &mut [u8]) -> Result<u64, DdssError> {
+        let at = self.window.offset(header.slot).unwrap_or_default();
+        content(&self.slots, at, open, into)
+    }
+}
+
+/// Copies a slot's value out of a block, and says which header stands before it: none but under delta.
+pub(super) fn content<V: Verbs>(
+    slots: &BufferGuard<V>,
+    at: u32,
+    open: &Open<V>,
+    into: &mut [u8],
+) -> Result<u64, DdssError> {
+    let BufferGuard::Block { block, .. } = slots else { return Err(DdssError::Closed) };
+    let prefix = open.spec.prefix();
+    let mut before = [0; 8];
+    if prefix == 8 {
+        block.read(at, &mut before).map_err(DdssError::Verbs)?;
+    }
+    block.read(at + prefix, into).map_err(DdssError::Verbs)?;
+    Ok(u64::from_ne_bytes(before))
+}
+
+/// The word that an operation has left in a block.
+pub(super) fn word<V: Verbs>(guard: &BufferGuard<V>) -> Result<Header, DdssError> {
+    match guard {
+        BufferGuard::Block { block, .. } => block.word().map(Header::from_word).map_err(DdssError::Verbs),
+        _ => Err(DdssError::Closed),
+    }
+}
+
+impl<V: Verbs> Ddss<V> {
+    /// A block for a word.
+    pub(super) fn word_block(&self) -> Result<BufferGuard<V>, DdssError> {
+        let block = self.0.words.alloc().map_err(DdssError::Verbs)?;
+        Ok(BufferGuard::Block { block, len: 8 })
+    }
+
+    /// Reads header, slots and header in one list. The adapter executes it in order, so that what is between two equal headers
+    /// was read while that header was published.
+    pub(super) async fn look(&self, open: &Open<V>) -> Result<Look<V>, DdssError> {
+        let window = open.window(open.last.get().slot);
+        loop {
+            let began = self.0.rt.now();
+            let header = SendOp::Read { from: open.header() };
+            let list = [
+                (header, self.word_block()?),
+                (SendOp::Read { from: window.from }, open.block(window.from.len)?),
+                (header, self.word_block()?),
+            ];
+            // A read that failed changed nothing: it is done again.
+            match self.0.mesh.post_list(open.home, list).await {
+                Ok([before, slots, after]) => {
+                    let (before, after) = (word(&before)?, word(&after)?);
+                    open.last.set(after);
+                    return Ok(Look { before, after, began, window, slots });
+                }
+                Err(OpError::NotExecuted(why)) => again(why)?,
+                Err(OpError::Unknown(_)) => {}
+            }
+        }
+    }
+
+    /// Reads one slot and, behind it, the header.
+    pub(super) async fn slot_and_header(
+        &self,
+        open: &Open<V>,
+        slot: u16,
+    ) -> Result<(BufferGuard<V>, Header), DdssError> {
+        loop {
+            let from = open.slot(slot.into());
+            let list = [
+                (SendOp::Read { from }, open.block(from.len)?),
+                (SendOp::Read { from: open.header() }, self.word_block()?),
+            ];
+            match self.0.mesh.post_list(open.home, list).await {
+                Ok([slot, header]) => return Ok((slot, word(&header)?)),
+                Err(OpError::NotExecuted(why)) => again(why)?,
+                Err(OpError::Unknown(_)) => {}
+            }
+        }
+    }
+
+    /// Reads the header alone.
+    pub(super) async fn header(&self, open: &Open<V>) -> Result<Header, DdssError> {
+        let mut bytes = [0; 8];
+        loop {
+            match self.0.mesh.read(open.home, open.header(), &mut bytes).await {
+                Ok(()) => break,
+                Err(OpError::NotExecuted(why)) => again(why)?,
+                Err(OpError::Unknown(_)) => {}
+            }
+        }
+        let header = Header::from_word(u64::from_ne_bytes(bytes));
+        open.last.set(header);
+        Ok(header)
+    }
+
+    /// The header once nothing that was sent before can change it any more.
+    pub(super) async fn resolved(&self, open: &Open<V>) -> Result<Header, DdssError> {
+        self.0.stats.borrow_mut().unknown_outcomes += 1;
+        loop {
+            match self.0.mesh.resolve_outcomes(open.home).await {
+                Ok(()) => return self.header(open).await,
+                Err(why) => again(why)?,
+            }
+        }
+    }
+
+    /// Finds out what became of what a call had posted that was dropped in the middle, and gives back what it had: the lock, and
+    /// the turn. To be called in the task's turn among those of its node.
+    pub(super) async fn settle(&self, open: &Open<V>) -> Result<(), DdssError> {
+        if let Some(doubt) = open.doubt.get() {
+            let now = self.resolved(open).await?;
+            if let Doubt::Put { version, slot } = doubt
+                && (now.slot == slot || now.version > version)
+            {
+                open.published(slot);
+            }
+            open.doubt.set(None);
+            if now.is_held_by(open.me) {
+                self.release(open).await?;
+            }
+        }
+        if open.entered.get() { self.leave(open).await } else { Ok(()) }
+    }
+
+    /// Reads the first slot without any coordination: null.
+    pub(super) async fn read_first(&self, open: &Open<V>, into: &mut [u8]) -> Result<(), DdssError> {
+        debug_assert_eq!(open.spec.model, Model::Null);
+        loop {
+            let from = open.slot(0);
+            match self.0.mesh.post_list(open.home, [(SendOp::Read { from }, open.block(from.len)?)]).await {
+                Ok([slot]) => return content(&slot, 0, open, into).map(drop),
+                Err(OpError::NotExecuted(why)) => again(why)?,
+                Err(OpError::Unknown(_)) => {}
+            }
+        }
+    }
+
+    /// Writes the first slot without any coordination: null. A write of unknown outcome may be executed late. It is done again
+    /// once that cannot be: then the late one, if it came, wrote the same bytes before.
+    pub(super) async fn write_first(&self, open: &Open<V>, value: &[u8]) -> Result<(), DdssError> {
+        let to = open.slot(0);
+        loop {
+            let guard = filled(open.block(to.len)?, 0, value)?;
+            match self.0.mesh.post_list(open.home, [(SendOp::Write { to, imm: None }, guard)]).await {
+                Ok(_) => return Ok(()),
+                Err(OpError::NotExecuted(why)) => again(why)?,
+                Err(OpError::Unknown(_)) => {
+                    self.resolved(open).await?;
+                }
+            }
+        }
+    }
+}
+
+/// A block with bytes copied in.
+pub(super) fn filled<V: Verbs>(
+    guard: BufferGuard<V>,
+    at: u32,
+    bytes: &[u8],
+) -> Result<BufferGuard<V>, DdssError> {
+    match &guard {
+        BufferGuard::Block { block, .. } => block.write(at, bytes).map_err(DdssError::Verbs)?,
+        _ => return Err(DdssError::Verbs(VerbsError::DeviceGone)),
+    }
+    Ok(guard)
+}
+
+/// A swap of the header.
+pub(super) fn swap<V: Verbs>(at: RemoteSlice, from: Header, to: Header) -> SendOp<'static, V> {
+    SendOp::CompareSwap { at, compare: from.word(), swap: to.word() }
+}
+
+/// What was not executed because a connection broke is tried again, on the next one.
+pub(super) fn again(why: NotExecuted) -> Result<(), DdssError> {
+    match why {
+        NotExecuted::Failed(_) => Ok(()),
+        NotExecuted::Closed => Err(DdssError::Closed),
+        other => Err(DdssError::NotExecuted(other)),
+    }
+}

@@ -1,0 +1,139 @@
+//! Turns at a segment that several nodes want at once: the home hands them over by messages, one after another.
+//!
+//! As long as headers are seldom wanted at once, whose swap comes first wins, and the others swap again. A call whose swap has missed
+//! twice, or that finds the lock taken, asks the home for a turn. The home marks the header; from then on nobody swaps it but the node
+//! whose turn it is, and every other call asks for a turn, too. So nobody asks again and again, and a call waits for those before
+//! it alone. When nobody waits any more, the home takes the mark away.
+
+use super::home::Step;
+use super::messages::Message;
+use super::segment::Open;
+use super::service::Ddss;
+use super::{DdssError, Header, Name};
+use crate::rt::sync::{OneshotReceiver, oneshot};
+use crate::transport::{NotExecuted, OpError, Rank};
+use std::rc::Rc;
+use weft_verbs::{RemoteSlice, Verbs};
+
+/// How often a call's swap may miss before it asks for a turn.
+pub(super) const MOST_MISSES: u32 = 2;
+
+/// A node's turn, by the home. It is given back when it is dropped, once nothing that was posted in it can be executed any more.
+pub(super) struct Entered<V: Verbs> {
+    ddss: Ddss<V>,
+    open: Rc<Open<V>>,
+}
+
+impl<V: Verbs> Drop for Entered<V> {
+    fn drop(&mut self) {
+        if self.open.entered.get() {
+            self.ddss.settle_later(&self.open);
+        }
+    }
+}
+
+/// A turn that was asked for. If the call is dropped between the grant and its next step, the turn goes to the next.
+struct Asked<V: Verbs> {
+    ddss: Ddss<V>,
+    home: Rank,
+    told: OneshotReceiver<Message>,
+}
+
+impl<V: Verbs> Drop for Asked<V> {
+    fn drop(&mut self) {
+        if let Some(Message::Granted { name, header, .. }) = self.told.try_recv() {
+            self.ddss.send_later(self.home, Message::Leave { name, header });
+        }
+    }
+}
+
+impl<V: Verbs> Ddss<V> {
+    /// Asks the home for a turn and waits for it. To be called in the task's turn among those of its node.
+    pub(super) async fn enter(&self, open: &Rc<Open<V>>) -> Result<Entered<V>, DdssError> {
+        self.0.stats.borrow_mut().turns += 1;
+        let (tell, told) = oneshot();
+        let id = self.ask(tell);
+        let mut asked = Asked { ddss: self.clone(), home: open.home, told };
+        self.send(open.home, Message::Enter { id, name: open.name }).await?;
+        match (&mut asked.told).await.map_err(|_| DdssError::Closed)? {
+            Message::Granted { header, .. } => {
+                open.last.set(Header::from_word(header));
+                open.entered.set(true);
+                Ok(Entered { ddss: self.clone(), open: Rc::clone(open) })
+            }
+            _ => Err(DdssError::Closed),
+        }
+    }
+
+    /// Ends the node's turn.
+    pub(super) async fn leave(&self, open: &Open<V>) -> Result<(), DdssError> {
+        open.entered.set(false);
+        self.send(open.home, Message::Leave { name: open.name, header: open.last.get().word() }).await
+    }
+
+    /// Finds out what became of calls that were dropped, in a turn of its own.
+    pub(super) fn settle_later(&self, open: &Rc<Open<V>>) {
+        let (ddss, open) = (self.clone(), Rc::clone(open));
+        drop(self.0.rt.spawn(async move {
+            let _turn = open.wait_for_turn().await;
+            // A node that is shut down owes nothing.
+            drop(ddss.settle(&open).await);
+        }));
+    }
+
+    /// At the home: does what its line asks for.
+    pub(super) fn step(&self, name: Name, step: Step, header: u64) {
+        match step {
+            Step::Nothing => {}
+            Step::Grant { to, id } => self.send_later(to, Message::Granted { id, name, header }),
+            Step::Close(at) => {
+                let ddss = self.clone();
+                drop(self.0.rt.spawn(async move {
+                    let Ok(was) = ddss.mark(at, true).await else { return };
+                    let step = ddss.0.home.borrow_mut().closed(name, was);
+                    ddss.step(name, step, was.marked(true).word());
+                }));
+            }
+            Step::Open(at) => {
+                let ddss = self.clone();
+                drop(self.0.rt.spawn(async move {
+                    if ddss.mark(at, false).await.is_ok() {
+                        let step = ddss.0.home.borrow_mut().opened(name);
+                        ddss.step(name, step, 0);
+                    }
+                }));
+            }
+        }
+    }
+
+    /// At the home: marks the header, or takes the mark away, through the adapter, as everybody changes it. Returns what it was.
+    async fn mark(&self, at: RemoteSlice, marked: bool) -> Result<Header, DdssError> {
+        let (mesh, home) = (&self.0.mesh, self.0.mesh.me());
+        let word = at.word(0).ok_or(DdssError::Closed)?;
+        let mut guess = Header::default().marked(!marked);
+        loop {
+            match mesh.compare_swap(home, word, guess.word(), guess.marked(marked).word()).await {
+                Ok(found) if found == guess.word() => return Ok(guess),
+                Ok(found) => guess = Header::from_word(found),
+                Err(OpError::NotExecuted(NotExecuted::Failed(_))) => {}
+                Err(OpError::NotExecuted(why)) => return Err(DdssError::NotExecuted(why)),
+                Err(OpError::Unknown(_)) => {
+                    while let Err(why) = mesh.resolve_outcomes(home).await {
+                        super::io::again(why)?;
+                    }
+                    let mut bytes = [0; 8];
+                    while let Err(error) = mesh.read(home, word, &mut bytes).await {
+                        if let OpError::NotExecuted(why) = error {
+                            super::io::again(why)?;
+                        }
+                    }
+                    guess = Header::from_word(u64::from_ne_bytes(bytes));
+                    // Nobody else marks headers.
+                    if guess.is_marked() == marked {
+                        return Ok(guess);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The segment's lock (ddss.txt, 5.4): the holder's rank in the header, by compare-and-swap.
+//!
+//! A lock is a node's: one of its tasks has it at a time, by its turn. So a node's rank is a value unique to the attempt, and a swap of
+//! unknown outcome is told by the header once it is resolved. A lock that somebody has is waited for in the home's line. It is never released blindly: always by a swap of what only
+//! the holder can have made.
+
+use super::io::{again, swap, word};
+use super::line::Entered;
+use super::segment::{Doubt, Open, Segment, Turn};
+use super::service::Ddss;
+use super::{DdssError, Header, Model};
+use crate::transport::OpError;
+use weft_verbs::Verbs;
+
+/// A segment whose lock this task has. Its calls take no lock of their own (5.3).
+///
+/// Dropped without [`Held::unlock`], the lock is given back by a task of the node.
+pub struct Held<V: Verbs> {
+    ddss: Ddss<V>,
+    /// Before the turn, so that it is dropped first.
+    _entered: Option<Entered<V>>,
+    turn: Turn<V>,
+    unlocked: bool,
+}
+
+/// What became of a swap of the header.
+enum Swapped {
+    /// It found this, and was done if that is what it compared with.
+    Found(Header),
+    /// Its answer was lost. The header is this once the swap cannot be executed any more.
+    Resolved(Header),
+    /// It was not executed, and will not be.
+    Not,
+}
+
+impl<V: Verbs> Ddss<V> {
+    /// Takes a segment's lock, and waits for it as long as it takes: set a deadline. Who waits is granted it in the order of
+    /// asking. Nobody else puts until it is given back
+    /// (but under null), and under read and strict nobody else gets.
+    ///
+    /// # Errors
+    ///
+    /// The home cannot be reached any more.
+    pub async fn lock(&self, segment: &Segment<V>) -> Result<Held<V>, DdssError> {
+        let turn = segment.0.wait_for_turn().await;
+        self.settle(&turn.0).await?;
+        let mut entered = None;
+        while !self.acquire(&turn.0, entered.is_some()).await? {
+            if entered.is_none() {
+                entered = Some(self.enter(&turn.0).await?);
+            }
+        }
+        Ok(Held { ddss: self.clone(), _entered: entered, turn, unlocked: false })
+    }
+
+    /// Takes a segment's lock if nobody has it, nor waits for it at this node.
+    ///
+    /// # Errors
+    ///
+    /// The home cannot be reached any more.
+    pub async fn try_lock(&self, segment: &Segment<V>) -> Result<Option<Held<V>>, DdssError> {
+        if segment.0.is_busy() {
+            return Ok(None);
+        }
+        let turn = segment.0.wait_for_turn().await;
+        self.settle(&turn.0).await?;
+        let acquired = self.acquire(&turn.0, false).await?;
+        Ok(acquired.then(|| Held { ddss: self.clone(), _entered: None, turn, unlocked: false }))
+    }
+
+    /// Takes the lock unless somebody has it or waits for a turn; in the node's turn it takes it. Swaps again where somebody has put
+    /// meanwhile.
+    async fn acquire(&self, open: &Open<V>, entered: bool) -> Result<bool, DdssError> {
+        loop {
+            let free = open.last.get().free().marked(entered);
+            let held = free.held_by(open.me);
+            let now = match self.swap_header(open, free, held).await? {
+                Swapped::Found(found) if found == free => return Ok(true),
+                Swapped::Found(now) | Swapped::Resolved(now) => now,
+                Swapped::Not => continue,
+            };
+            if now.is_held_by(open.me) {
+                return Ok(true);
+            }
+            if !entered && !now.is_free() {
+                self.0.stats.borrow_mut().lock_misses += 1;
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Gives the lock back, which this node has, and tells the home if somebody waits for that.
+    pub(super) async fn release(&self, open: &Open<V>) -> Result<(), DdssError> {
+        let mut held = open.last.get().held_by(open.me);
+        let released = loop {
+            let now = match self.swap_header(open, held, held.free()).await? {
+                Swapped::Found(found) if found == held => break held.free(),
+                Swapped::Found(now) | Swapped::Resolved(now) => now,
+                Swapped::Not => continue,
+            };
+            if !now.is_held_by(open.me) {
+                break now;
+            }
+            held = now;
+        };
+        if released.is_marked() { self.leave(open).await } else { Ok(()) }
+    }
+
+    /// Swaps the header once.
+    async fn swap_header(&self, open: &Open<V>, from: Header, to: Header) -> Result<Swapped, DdssError> {
+        let list = [(swap(open.header(), from, to), self.word_block()?)];
+        open.doubt.set(Some(Doubt::Lock));
+        let swapped = match self.0.mesh.post_list(open.home, list).await {
+            Ok([found]) => {
+                let found = word(&found)?;
+                open.last.set(if found == from { to } else { found });
+                Swapped::Found(found)
+            }
+            Err(OpError::NotExecuted(why)) => {
+                again(why)?;
+                Swapped::Not
+            }
+            Err(OpError::Unknown(_)) => Swapped::Resolved(self.resolved(open).await?),
+        };
+        open.doubt.set(None);
+        Ok(swapped)
+    }
+}
+
+impl<V: Verbs> Held<V> {
+    /// As [`Ddss::get`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn get(&self, into: &mut [u8]) -> Result<u64, DdssError> {
+        let open = &self.turn.0;
+        open.fits(into.len())?;
+        let version = match open.spec.model {
+            Model::Null => self.ddss.read_first(open, into).await.map(|()| 0)?,
+            _ => self.ddss.latest(open, true, into).await?.unwrap_or_default(),
+        };
+        self.ddss.0.stats.borrow_mut().gets += 1;
+        Ok(version)
+    }
+
+    /// As [`Ddss::put`]. The lock stays with this task.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn put(&self, value: &[u8]) -> Result<Option<u64>, DdssError> {
+        let open = &self.turn.0;
+        open.fits(value.len())?;
+        let published = match open.spec.model {
+            Model::Null => self.ddss.write_first(open, value).await.map(|()| None)?,
+            _ => self.ddss.publish(open, true, value, &mut None).await?,
+        };
+        self.ddss.0.stats.borrow_mut().puts += 1;
+        Ok(published)
+    }
+
+    /// Gives the lock back. Returns once that is so.
+    ///
+    /// # Errors
+    ///
+    /// The home cannot be reached any more.
+    pub async fn unlock(mut self) -> Result<(), DdssError> {
+        self.ddss.release(&self.turn.0).await?;
+        self.unlocked = true;
+        Ok(())
+    }
+}
+
+impl<V: Verbs> Drop for Held<V> {
+    fn drop(&mut self) {
+        let open = &self.turn.0;
+        if self.unlocked {
+            return;
+        }
+        if open.doubt.get().is_none() {
+            open.doubt.set(Some(Doubt::Lock));
+        }
+        self.ddss.settle_later(open);
+    }
+}

@@ -1,0 +1,124 @@
+//! Put.
+
+use super::io::{again, filled, swap, word};
+use super::line::{Entered, MOST_MISSES};
+use super::segment::{Doubt, Open, Segment};
+use super::service::Ddss;
+use super::{DdssError, Header, Model};
+use crate::rt::BufferGuard;
+use crate::transport::OpError;
+use std::rc::Rc;
+use weft_verbs::{SendOp, Verbs};
+
+impl<V: Verbs> Ddss<V> {
+    /// Makes `value`, which is as long as the segment, the segment's value. Returns its version; none under null, and where
+    /// a later put may have taken its place before anybody saw it.
+    ///
+    /// One round trip if nobody has put since this node looked last, two otherwise. A put that others come before twice, or that
+    /// finds the segment locked, waits for its turn in the home's line; under null nobody waits.
+    ///
+    /// # Errors
+    ///
+    /// The segment is of another size, has used up its versions, or its home cannot be reached any more: then nothing was
+    /// published.
+    pub async fn put(&self, segment: &Segment<V>, value: &[u8]) -> Result<Option<u64>, DdssError> {
+        let open = &segment.0;
+        open.fits(value.len())?;
+        let published = match open.spec.model {
+            Model::Null => self.write_first(open, value).await.map(|()| None)?,
+            _ => {
+                let turn = open.wait_for_turn().await;
+                self.settle(open).await?;
+                let mut entered = None;
+                let published = self.publish(open, false, value, &mut entered).await;
+                if entered.is_some() {
+                    self.leave(open).await?;
+                }
+                drop((entered, turn));
+                published?
+            }
+        };
+        self.0.stats.borrow_mut().puts += 1;
+        Ok(published)
+    }
+
+    /// Writes a slot that nobody reads, and publishes it by a swap of the header behind that, in one list: the adapter executes
+    /// no swap behind a write that has failed. Asks for a turn if that is called for; the caller gives it back.
+    pub(super) async fn publish(
+        &self,
+        open: &Rc<Open<V>>,
+        holds: bool,
+        value: &[u8],
+        entered: &mut Option<Entered<V>>,
+    ) -> Result<Option<u64>, DdssError> {
+        let slot = open.next_slot();
+        let (mut written, mut misses) = (false, 0);
+        loop {
+            let header = open.last.get();
+            if !holds && entered.is_none() && (!header.is_free() || misses >= MOST_MISSES) {
+                *entered = Some(self.enter(open).await?);
+                continue;
+            }
+            if header.version == Header::LAST {
+                return Err(DdssError::UsedUp);
+            }
+            let next = header.next(slot);
+            let (found, swap) = (self.word_block()?, swap(open.header(), header, next));
+            // What stands before a value is the header that it supersedes, so that it is written anew for each guess.
+            let content =
+                if written && open.spec.prefix() == 0 { None } else { Some(content(open, header, value)?) };
+            let began = self.0.rt.now();
+            open.doubt.set(Some(Doubt::Put { version: header.version, slot }));
+            let outcome = match content {
+                None => self.0.mesh.post_list(open.home, [(swap, found)]).await.map(|[found]| found),
+                Some(content) => {
+                    let write = SendOp::Write { to: open.slot(slot.into()), imm: None };
+                    let list = [(write, content), (swap, found)];
+                    self.0.mesh.post_list(open.home, list).await.map(|[_, found]| found)
+                }
+            };
+            match outcome {
+                Ok(found) => {
+                    open.doubt.set(None);
+                    written = true;
+                    let found = word(&found)?;
+                    if found == header {
+                        open.last.set(next);
+                        open.published(slot);
+                        open.fresh.set(Some((next.version, began)));
+                        return Ok(Some(next.version));
+                    }
+                    self.0.stats.borrow_mut().swap_misses += 1;
+                    misses += 1;
+                    open.last.set(found);
+                }
+                Err(OpError::NotExecuted(why)) => {
+                    open.doubt.set(None);
+                    again(why)?;
+                }
+                Err(OpError::Unknown(_)) => {
+                    let now = self.resolved(open).await?;
+                    open.doubt.set(None);
+                    if now.publishes_as(next) {
+                        open.published(slot);
+                        return Ok(Some(next.version));
+                    }
+                    if now.version > header.version {
+                        // Published and superseded, or never: nobody can know, and both are a put whose value the next one
+                        // replaced at once, during this call.
+                        open.published(slot);
+                        return Ok(None);
+                    }
+                    written = false;
+                }
+            }
+        }
+    }
+}
+
+/// A slot's content: the value and, under delta, the header that it supersedes.
+fn content<V: Verbs>(open: &Open<V>, header: Header, value: &[u8]) -> Result<BufferGuard<V>, DdssError> {
+    let (block, prefix) = (open.block(open.spec.content())?, open.spec.prefix());
+    let block = filled(block, prefix, value)?;
+    if prefix == 0 { Ok(block) } else { filled(block, 0, &header.word().to_ne_bytes()) }
+}

@@ -1,0 +1,184 @@
+//! What a node knows of a segment that is open there, and whose turn it is at it.
+
+use super::{DdssError, Header, Key, Name, Spec};
+use crate::rt::sync::Signal;
+use crate::rt::{BufferGuard, BufferPool};
+use crate::transport::{Mesh, Rank};
+use std::cell::Cell;
+use std::rc::Rc;
+use weft_verbs::{Nanos, RemoteSlice, Verbs};
+
+/// Most bytes of slots that a get reads to have one of them.
+const WINDOW: u32 = 1_024;
+
+/// A segment that is open at a node. Clones are the same.
+pub struct Segment<V: Verbs>(pub(super) Rc<Open<V>>);
+
+impl<V: Verbs> Clone for Segment<V> {
+    fn clone(&self) -> Segment<V> {
+        Segment(Rc::clone(&self.0))
+    }
+}
+
+impl<V: Verbs> Segment<V> {
+    /// What it is.
+    pub fn spec(&self) -> Spec {
+        self.0.spec
+    }
+
+    /// Its key, which other nodes can [attach](super::Ddss::attach).
+    pub fn key(&self) -> Key {
+        let Open { name, home, at, spec, .. } = *self.0;
+        Key { home, name, spec, at }
+    }
+}
+
+/// What a node knows of a segment.
+pub(super) struct Open<V: Verbs> {
+    pub name: Name,
+    pub home: Rank,
+    pub me: Rank,
+    at: RemoteSlice,
+    pub spec: Spec,
+    /// The header as it was seen last: a guess of what it is.
+    pub last: Cell<Header>,
+    /// Which of the node's own slots it published last.
+    own: Cell<u32>,
+    /// What was posted and may have changed the header, if nobody knows what became of it.
+    pub doubt: Cell<Option<Doubt>>,
+    /// A version that was the latest one at a moment.
+    pub fresh: Cell<Option<(u64, Nanos)>>,
+    /// It is this node's turn by the home's line.
+    pub entered: Cell<bool>,
+    /// A task of the node has its turn.
+    busy: Cell<bool>,
+    turn: Signal,
+    pub values: BufferPool<V>,
+}
+
+/// A swap of the header whose outcome nobody has looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// It takes the lock for this node, or gives it back.
+    Lock,
+    /// It publishes a slot in place of a version.
+    Put {
+        /// The version that it supersedes.
+        version: u64,
+        /// The slot.
+        slot: u16,
+    },
+}
+
+impl<V: Verbs> Open<V> {
+    pub fn new(mesh: &Mesh<V>, name: Name, home: Rank, at: RemoteSlice, spec: Spec) -> Open<V> {
+        let (_, count) = window_of(spec, 1);
+        Open {
+            name,
+            home,
+            me: mesh.me(),
+            at,
+            spec,
+            last: Cell::default(),
+            own: Cell::new(spec.slots_each().saturating_sub(1)),
+            doubt: Cell::default(),
+            fresh: Cell::default(),
+            entered: Cell::new(false),
+            busy: Cell::new(false),
+            turn: Signal::new(),
+            values: mesh.pool((count * spec.stride()).max(spec.content())),
+        }
+    }
+
+    /// Where the header is.
+    pub fn header(&self) -> RemoteSlice {
+        self.at.word(0).unwrap_or(RemoteSlice { len: 0, ..self.at })
+    }
+
+    /// Where a slot's content is.
+    pub fn slot(&self, slot: u32) -> RemoteSlice {
+        let at = self.spec.slot_at(slot);
+        // A header that names a slot beyond the segment is none that a node has published; the adapter refuses what is left.
+        let end = at.saturating_add(self.spec.content());
+        self.at.slice(at..end).unwrap_or(RemoteSlice { len: 0, ..self.at })
+    }
+
+    /// The slots that are read together with one of them.
+    pub fn window(&self, slot: u16) -> Window {
+        let (first, count) = window_of(self.spec, slot.into());
+        let stride = self.spec.stride();
+        let len = (count - 1) * stride + self.spec.content();
+        let at = self.spec.slot_at(first);
+        let from = self.at.slice(at..at.saturating_add(len)).unwrap_or(RemoteSlice { len: 0, ..self.at });
+        Window { first, count, stride, from }
+    }
+
+    /// The slot of the node's own that is written next: the one that it published longest ago.
+    pub fn next_slot(&self) -> u16 {
+        let next = (self.own.get() + 1) % self.spec.slots_each();
+        (self.spec.first_slot(self.me.index() as u32) + next) as u16
+    }
+
+    /// A slot of the node's own was published, or another version was in its place: either way all others of the node are older.
+    pub fn published(&self, slot: u16) {
+        self.own.set(u32::from(slot) - self.spec.first_slot(self.me.index() as u32));
+    }
+
+    /// Whether some task of the node has its turn.
+    pub fn is_busy(&self) -> bool {
+        self.busy.get()
+    }
+
+    /// Waits for a turn: one task of a node at a time changes a header.
+    pub async fn wait_for_turn(self: &Rc<Self>) -> Turn<V> {
+        self.turn.until(|| !self.busy.get()).await;
+        self.busy.set(true);
+        Turn(Rc::clone(self))
+    }
+
+    /// The caller's value is as long as the segment.
+    pub fn fits(&self, len: usize) -> Result<(), DdssError> {
+        let size = self.spec.size;
+        if size as usize == len { Ok(()) } else { Err(DdssError::Length { size, len }) }
+    }
+
+    /// A block for a value or a window.
+    pub fn block(&self, len: u32) -> Result<BufferGuard<V>, DdssError> {
+        let block = self.values.alloc().map_err(DdssError::Verbs)?;
+        Ok(BufferGuard::Block { block, len })
+    }
+}
+
+/// The first of the slots that are read together with one of them, and how many they are.
+fn window_of(spec: Spec, slot: u32) -> (u32, u32) {
+    let each = spec.slots_each();
+    let wide = each > 0 && slot > 0 && each * spec.stride() <= WINDOW;
+    if wide { (slot - (slot - 1) % each, each) } else { (slot, 1) }
+}
+
+/// Slots that are read together: a node's own, if they are short, since its next put is in another one of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    first: u32,
+    count: u32,
+    stride: u32,
+    pub from: RemoteSlice,
+}
+
+impl Window {
+    /// Where a slot's content begins in the window, if it is there.
+    pub fn offset(&self, slot: u16) -> Option<u32> {
+        let nth = u32::from(slot).checked_sub(self.first)?;
+        (nth < self.count).then_some(nth * self.stride)
+    }
+}
+
+/// A task's turn at a segment; the next one's begins when it ends.
+pub(super) struct Turn<V: Verbs>(pub Rc<Open<V>>);
+
+impl<V: Verbs> Drop for Turn<V> {
+    fn drop(&mut self) {
+        self.0.busy.set(false);
+        self.0.turn.notify();
+    }
+}
