@@ -50,7 +50,7 @@ pub use barrier::BarrierId;
 pub use error::DsmError;
 pub use messages::{Access, LONGEST};
 pub use reading::{Reading, Repaired};
-pub use service::{Dsm, DsmAudit};
+pub use service::{Charges, Dsm, DsmAudit};
 pub use shared::{Grain, Number, ObjectId, PAGE, PageId, Placement, Plain, Shared, Word};
 pub use stats::DsmStats;
 pub use thread::{Stamp, Thread};

@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::rc::Rc;
-use weft_verbs::Verbs;
+use weft_verbs::{Verbs, Work};
 
 /// The channel of shared memory's messages.
 const CHANNEL: Channel = Channel(5);
@@ -34,6 +34,7 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     pub rt: Rt<V>,
     pub mesh: Mesh<V>,
     pub memory: Called<V>,
+    pub charges: Charges,
     pub requests: RefCell<Requests>,
     directory: RefCell<Directory>,
     server: RefCell<Server>,
@@ -54,6 +55,17 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     reading: PhantomData<R>,
 }
 
+/// What a node's processor spends on memory: for simulations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charges {
+    /// Accesses are calls: nothing.
+    #[default]
+    Calls,
+    /// What mapped memory costs: a fault and a system call for an access that waits, and a change of protection for each grant and
+    /// revocation.
+    Mapped,
+}
+
 /// What a node keeps of a minipage, and what a manager's book says of it: for oracles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DsmAudit {
@@ -70,23 +82,25 @@ impl<V: Verbs> Dsm<V> {
     ///
     /// Another service has the channel.
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>) -> Result<Dsm<V>, DsmError> {
-        Dsm::start_as(rt, mesh)
+        Dsm::start_as(rt, mesh, Charges::Calls)
     }
 }
 
 impl<V: Verbs, R: Reading> Dsm<V, R> {
-    /// Starts shared memory at a node, under a reading of the paper. For tests; [`Dsm::start`] is what is meant to be used.
+    /// Starts shared memory at a node under a reading of the paper, whose processor spends what is charged. For tests and
+    /// simulations; [`Dsm::start`] is what is meant to be used.
     ///
     /// # Errors
     ///
     /// Another service has the channel.
-    pub fn start_as(rt: &Rt<V>, mesh: &Mesh<V>) -> Result<Dsm<V, R>, DsmError> {
+    pub fn start_as(rt: &Rt<V>, mesh: &Mesh<V>, charges: Charges) -> Result<Dsm<V, R>, DsmError> {
         let inbox = mesh.open(CHANNEL)?;
         let (given_up, gone) = mailbox();
         let service = Rc::new(Service {
             rt: rt.clone(),
             mesh: mesh.clone(),
             memory: Called::new(mesh),
+            charges,
             requests: RefCell::default(),
             directory: RefCell::default(),
             server: RefCell::default(),
@@ -215,6 +229,13 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 let shared = self.fitting(shared)?;
                 self.memory.touch(shared.cut, shared.len() * size_of::<T>(), shared.pages())
             }
+        }
+    }
+
+    /// Charges the processor with what mapped memory would cost.
+    pub fn charge(&self, work: Work) {
+        if self.charges == Charges::Mapped {
+            self.rt.spend(work);
         }
     }
 
@@ -368,6 +389,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     }
 
     fn revoke(&self, Order { page, keep, .. }: Order) {
+        self.charge(Work::Protect { pages: 1 });
         if keep == Access::Invalid {
             self.memory.take_away(page);
             self.stats.borrow_mut().invalidations += 1;
@@ -427,6 +449,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     fn grant(&self, object: &Object<V>, page: PageId, need: Access, version: u64, joined: u32, hops: u8) {
         let has = object.page(page.index).access;
         self.stats.borrow_mut().upgrades += u64::from(has == Access::Read && need == Access::Write);
+        self.charge(Work::Protect { pages: 1 });
         self.memory.grant(page, need, version);
         object.change(page.index, |page| page.owed += joined);
         if joined > 0 {

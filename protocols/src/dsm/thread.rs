@@ -10,7 +10,7 @@ use super::shared::{Number, PageId, Plain, Shared, Spot, Word};
 use crate::rt::sync::oneshot;
 use std::ops::Range;
 use std::rc::Rc;
-use weft_verbs::Verbs;
+use weft_verbs::{Verbs, Work};
 use zerocopy::IntoBytes;
 
 /// A thread of an application. Its accesses are sequentially consistent with those of all threads on all nodes, if each is to
@@ -277,6 +277,9 @@ struct Fault<'a, V: Verbs, R: Reading> {
 impl<'a, V: Verbs, R: Reading> Fault<'a, V, R> {
     /// Joins a request that serves the access, or makes one.
     fn begin(service: &'a Rc<Service<V, R>>, object: &'a Rc<Object<V>>, page: PageId, need: Access) -> Self {
+        // The access faults, and its handler enters the kernel to block (kernel-dsm.txt, 4).
+        service.charge(Work::PageFault);
+        service.charge(Work::Syscall);
         let joined = service.requests.borrow_mut().join(page, need, R::JOINS_WHAT_SERVES);
         let (id, kind) = match joined {
             Some(joined) => {

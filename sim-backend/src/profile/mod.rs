@@ -220,8 +220,9 @@ pub struct Profile {
     figures: Vec<Figure>,
 }
 
-const BUILTIN: [(&str, &str); 4] = [
+const BUILTIN: [(&str, &str); 5] = [
     ("ddss-2006", include_str!("../../profiles/ddss-2006.toml")),
+    ("dsm-2005", include_str!("../../profiles/dsm-2005.toml")),
     ("elan4-2005", include_str!("../../profiles/elan4-2005.toml")),
     ("ncosed-2007", include_str!("../../profiles/ncosed-2007.toml")),
     ("present-day", include_str!("../../profiles/present-day.toml")),

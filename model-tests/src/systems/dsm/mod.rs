@@ -4,6 +4,7 @@ mod client;
 pub mod history;
 mod meter;
 pub mod oracles;
+mod paper;
 pub mod workload;
 pub mod worlds;
 
@@ -16,6 +17,7 @@ use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, RequestId};
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
 use crate::oracle::{Conduct, Oracles};
+use crate::paper::Paper;
 use crate::record::Record;
 use crate::system::{Amount, Example, Measured, Place, System};
 use history::Event;
@@ -107,6 +109,8 @@ impl System for SharedMemory {
         what: "threads of 16 nodes share memory while links fail",
         command: "weft run scenarios/dsm-16.toml",
     }];
+
+    const PAPERS: &'static [Paper] = &[paper::DSM];
 
     type Workload = DsmWork;
     type Event = Event;

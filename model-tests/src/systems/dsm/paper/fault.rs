@@ -1,0 +1,66 @@
+//! A read fault of three hops: requestor, manager and server are three nodes (sections 2.2 and 5.3).
+
+use super::cluster::{Cluster, refused};
+use crate::paper::{PaperError, Row, X};
+use std::cell::RefCell;
+use std::rc::Rc;
+use weft_protocols::dsm::{Charges, Dsm, Grain, Placement, Repaired};
+use weft_protocols::transport::Rank;
+use weft_sim::Sim;
+use weft_sim::profile::Profile;
+use weft_verbs::{Nanos, Wait};
+
+/// How often the minipage is read; the first time connects.
+const ROUNDS: u32 = 10;
+
+/// Between two stores; the load comes half-way.
+const PAUSE: Nanos = Nanos::from_millis(10);
+
+pub(super) fn rows(profile: &Profile) -> Result<Vec<Row>, PaperError> {
+    let mut rows = Vec::new();
+    for (grain, name) in [(128, "128 bytes"), (4_096, "4 KiB")] {
+        let [interrupt, polling] = [Wait::Notify, Wait::Poll].map(|wait| fault(profile, wait, grain));
+        let (interrupt, polling) = (interrupt?, polling?);
+        let mut row = |series: &str, unit, measured| {
+            rows.push(Row::new("Section 5.3", series, X::Name(name), unit, None, measured));
+        };
+        row("interrupt", "us", interrupt);
+        row("selective polling", "us", polling);
+        row("selective polling, of interrupt", "ratio", polling / interrupt);
+    }
+    Ok(rows)
+}
+
+/// A load's mean time, in microseconds, where another node has stored: `wait` is how the requestor learns of messages.
+fn fault(profile: &Profile, wait: Wait, grain: u32) -> Result<f64, PaperError> {
+    let cluster = Cluster::new(profile, &[wait, Wait::Notify, Wait::Notify])?;
+    let times: Rc<RefCell<Vec<Nanos>>> = Rc::default();
+    let mut nodes: Vec<Dsm<Sim, Repaired>> = Vec::new();
+    for (rt, mesh) in &cluster.nodes {
+        nodes.push(Dsm::start_as(rt, mesh, Charges::Mapped).map_err(refused)?);
+    }
+    let manager = Placement::Node(Rank::from_index(1));
+    let words = nodes[0].named::<u64>(0, grain as usize / 8, Grain::Bytes(grain), manager).map_err(refused)?;
+    let book = Rc::clone(&times);
+    let (reader, writer) = (nodes[0].clone(), nodes[2].clone());
+    let (reader_rt, writer_rt) = (cluster.nodes[0].0.clone(), cluster.nodes[2].0.clone());
+    drop(writer.spawn(|mut thread| async move {
+        for round in 0..=ROUNDS {
+            writer_rt.sleep_until(PAUSE * round.into()).await;
+            thread.store(words, 0, u64::from(round) + 1).await.ok()?;
+        }
+        Some(())
+    }));
+    drop(reader.spawn(|mut thread| async move {
+        for round in 0..=ROUNDS {
+            reader_rt.sleep_until(PAUSE * round.into() + PAUSE / 2).await;
+            let begin = reader_rt.now();
+            let found = thread.load(words, 0).await.ok()?;
+            if round > 0 && found == u64::from(round) + 1 {
+                book.borrow_mut().push(reader_rt.now() - begin);
+            }
+        }
+        Some(())
+    }));
+    cluster.mean(Nanos::from_secs(1), &times, ROUNDS as usize)
+}
