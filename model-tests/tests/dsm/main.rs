@@ -10,7 +10,7 @@ use weft_check::seeds::{self, Summary};
 use weft_check::systems::dsm::SharedMemory;
 use weft_check::systems::dsm::history::{At, Event, Op, What};
 use weft_check::systems::worlds;
-use weft_sim::explore::{FaultSet, Outcome};
+use weft_sim::explore::FaultSet;
 
 const STORMY: &str = r#"
 [cluster]
@@ -34,6 +34,10 @@ settle = "3s"
 kind = "cut"
 rate = "1500/s"
 lasts = { min = "100us", max = "2ms" }
+[[faults]]
+kind = "lose-completion"
+rate = "3000/s"
+lasts = "400us"
 "#;
 
 fn scenario() -> Scenario {
@@ -50,9 +54,10 @@ fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
 }
 
 #[test]
-fn memory_is_sequentially_consistent_while_links_fail() {
+fn memory_is_sequentially_consistent_while_links_fail_and_answers_are_lost() {
     let summary = held(&scenario(), 0..12);
-    assert!(summary.faults.get(&FaultKind::Cut).is_some_and(|fault| fault.struck > 0));
+    let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
+    assert!(struck(FaultKind::Cut) > 0 && struck(FaultKind::LoseCompletion) > 0);
     for count in ["transfers", "invalidations", "upgrades", "joined", "orders_waited", "reconnects"] {
         assert!(summary.metrics.count("protocol", count) > 0, "{count}");
     }
@@ -90,9 +95,9 @@ fn an_old_value_a_second_writer_and_a_barrier_left_too_soon_are_noticed_in_a_run
     assert_eq!(made_up(What::Leaves(1_000)), ["barrier"]);
 }
 
-fn explore(name: &str, faults: u32, kinds: FaultSet) -> Report {
+fn explore(name: &str, size: Size, faults: u32, kinds: FaultSet) -> Report {
     let entry = worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list");
-    let mut world = entry.build(&Size::default()).unwrap_or_else(|why| panic!("{name}: {why}"));
+    let mut world = entry.build(&size).unwrap_or_else(|why| panic!("{name}: {why}"));
     let options = Options { faults, kinds, max_depth: 400, ..Options::default() };
     world
         .explore(&options, &mut |_: &_| ControlFlow::Continue(()))
@@ -118,7 +123,7 @@ const LITMUS: [&str; 12] = [
 #[test]
 fn litmus_tests_have_the_outcomes_of_sequential_consistency_and_each_of_them() {
     for name in LITMUS {
-        let report = explore(name, 0, FaultSet::NONE);
+        let report = explore(name, Size::default(), 0, FaultSet::NONE);
         assert!(report.held() && report.exhaustive, "{name}");
         let missing: Vec<&str> =
             report.unreached().filter(|branch| branch.starts_with("threads see")).collect();
@@ -132,16 +137,24 @@ fn threads_of_one_node_share_its_requests_and_grants_stay_until_they_had_them() 
     for (name, branch) in
         [("dsm-joins", "an access joined a request"), ("dsm-robbed", "an order waited for an access")]
     {
-        let report = explore(name, 0, FaultSet::NONE);
+        let report = explore(name, Size::default(), 0, FaultSet::NONE);
         assert!(report.held() && report.exhaustive, "{name}");
         assert!(report.coverage.get(branch).is_some_and(|reached| *reached > 0), "{name}: {branch}");
     }
 }
 
 #[test]
-fn a_lost_completion_at_any_point_changes_no_outcome() {
+fn one_fault_of_any_kind_at_any_point_changes_no_outcome() {
     for name in ["dsm-two-writers", "dsm-corr"] {
-        let report = explore(name, 1, FaultSet::one(Outcome::LoseCompletion));
+        let report = explore(name, Size::new([("words", "apart")]), 1, FaultSet::ALL);
         assert!(report.held() && report.exhaustive, "{name}");
     }
+}
+
+#[test]
+fn data_and_the_message_behind_them_come_together_whatever_breaks_once() {
+    let report = explore("place", Size::default(), 1, FaultSet::ALL);
+    assert!(report.held() && report.exhaustive);
+    let reached = |branch| report.coverage.get(branch).is_some_and(|reached| *reached > 0);
+    assert!(reached("a connection was made again") && reached("a message was sent again"));
 }

@@ -10,6 +10,7 @@ use super::messages::{Access, Message};
 use super::shared::PageId;
 use crate::transport::Rank;
 use std::collections::{BTreeMap, VecDeque};
+use weft_verbs::RemoteSlice;
 
 /// Messages to be sent, and where to.
 pub(super) type Sends = Vec<(Rank, Message<'static>)>;
@@ -59,6 +60,8 @@ pub(super) struct Asks {
     pub from: Rank,
     pub id: u32,
     pub need: Access,
+    /// Where its data go.
+    pub at: RemoteSlice,
     /// What it had when it asked; only a reading that was refuted looks at that.
     pub had: Access,
 }
@@ -119,11 +122,11 @@ impl Entry {
     }
 
     /// Orders what a read takes: the owner's data. It may be the owner that asks: then it has them.
-    fn read(&mut self, page: PageId, Asks { from, id, .. }: Asks, book: Book, out: &mut Sends) {
+    fn read(&mut self, page: PageId, Asks { from, id, at, .. }: Asks, book: Book, out: &mut Sends) {
         let version = self.version;
         let order = match self.owner.filter(|owner| *owner != from) {
             Some(owner) => {
-                (owner, Message::Forward { page, id, to: from, need: Access::Read, notices: 1, version })
+                (owner, Message::Forward { page, id, to: from, at, need: Access::Read, notices: 1, version })
             }
             // Nobody has written: what the requestor has is zero, and so are all copies.
             None => (from, Message::Notice { page, id, notices: 1, version, data: None }),
@@ -142,7 +145,7 @@ impl Entry {
     }
 
     /// Orders what a write takes: all others give up, and the owner sends its data where the requestor has none.
-    fn write(&mut self, page: PageId, Asks { from, id, had, .. }: Asks, book: Book, out: &mut Sends) {
+    fn write(&mut self, page: PageId, Asks { from, id, at, had, .. }: Asks, book: Book, out: &mut Sends) {
         let has = self.copies.binary_search(&from).is_ok();
         let had = if book.decides_when_served { has } else { had == Access::Read };
         let others = self.copies.iter().filter(|holder| **holder != from);
@@ -153,7 +156,7 @@ impl Entry {
         let orders = out.len();
         for &holder in others {
             let order = if Some(holder) == server {
-                Message::Forward { page, id, to: from, need: Access::Write, notices, version }
+                Message::Forward { page, id, to: from, at, need: Access::Write, notices, version }
             } else {
                 Message::Invalidate { page, id, to: from, notices, version }
             };

@@ -30,7 +30,7 @@ impl Manager {
     }
 
     fn asks(&mut self, from: u32, id: u32, need: Access) -> Vec<(u32, &'static str)> {
-        let asks = Asks { from: node(from), id, need, had: Access::Invalid };
+        let asks = Asks { from: node(from), id, need, at: RemoteSlice::default(), had: Access::Invalid };
         self.0.on_request(PAGE, asks, BOOK, &mut self.1);
         told(&mut self.1)
     }

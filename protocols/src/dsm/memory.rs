@@ -6,13 +6,14 @@
 use super::DsmError;
 use super::messages::Access;
 use super::shared::{Cut, ObjectId, PageId, Plain};
+use crate::rt::BufferGuard;
 use crate::rt::sync::Signal;
 use crate::transport::Mesh;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use weft_verbs::{AccessFlags, MemoryRegion, Verbs};
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs};
 use zerocopy::IntoBytes;
 
 /// What the protocol asks of a node's memory. No call waits.
@@ -75,9 +76,23 @@ impl<V: Verbs> Object<V> {
         (index as usize) < self.pages.borrow().len()
     }
 
-    /// Copies bytes out. Nobody else changes them: the minipage is readable here, or being taken away.
-    pub fn read(&self, at: usize, into: &mut [u8]) {
-        self.memory.read(at, into).expect("it lies within the object");
+    /// Where a minipage's data go when this node is to have them.
+    pub fn remote(&self, index: u32) -> RemoteSlice {
+        self.memory.remote(self.range(index)).unwrap_or_default()
+    }
+
+    /// A minipage's bytes, for an adapter to read.
+    pub fn bytes(&self, index: u32) -> BufferGuard<V> {
+        let Range { start, end } = self.range(index);
+        BufferGuard::Range { mr: self.memory.clone(), at: start as u32, len: (end - start) as u32 }
+    }
+
+    /// A copy of a minipage's bytes. Nobody else changes them: the minipage is readable here, or being taken away.
+    pub fn copied(&self, index: u32) -> Vec<u8> {
+        let range = self.range(index);
+        let mut bytes = vec![0; range.len()];
+        self.memory.read(range.start, &mut bytes).expect("it lies within the object");
+        bytes
     }
 
     /// Copies a value out.

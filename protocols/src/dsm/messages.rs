@@ -2,6 +2,7 @@
 
 use super::shared::{ObjectId, PageId};
 use crate::transport::Rank;
+use weft_verbs::RemoteSlice;
 
 /// What a node may do with a minipage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,14 +25,15 @@ impl Access {
 /// A message about a minipage, or about a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message<'a> {
-    /// To the manager: this node needs the minipage so. What it has now is old when the request is served: no manager that is
+    /// To the manager: this node needs the minipage so, and its data go there. What it has now is old when the request is served: no manager that is
     /// shipped looks at it.
-    Request { page: PageId, id: u32, need: Access, has: Access },
+    Request { page: PageId, id: u32, need: Access, has: Access, at: RemoteSlice },
     /// To the server that has the data: downgrade or give up, then transfer to the requestor.
-    Forward { page: PageId, id: u32, to: Rank, need: Access, notices: u16, version: u64 },
+    Forward { page: PageId, id: u32, to: Rank, at: RemoteSlice, need: Access, notices: u16, version: u64 },
     /// To another holder: give up, and tell the requestor.
     Invalidate { page: PageId, id: u32, to: Rank, notices: u16, version: u64 },
-    /// To the requestor: this one of so many has done what it had to. With the data, if they come from there.
+    /// To the requestor: this one of so many has done what it had to. The data, if they come from there, are placed before it;
+    /// or they are in it, where nodes have several rails.
     Notice { page: PageId, id: u32, notices: u16, version: u64, data: Option<&'a [u8]> },
     /// To the manager: all notices are in and access is set.
     Done { page: PageId, id: u32 },
@@ -51,20 +53,22 @@ const ENTER: u8 = 7;
 const LEAVE: u8 = 8;
 
 /// The longest message without data, in bytes.
-pub const LONGEST: usize = 1 + 16 + 4 + 1 + 2 + 8;
+pub const LONGEST: usize = 1 + 16 + 4 + 16 + 1 + 2 + 8;
 
 impl Message<'_> {
     /// Writes its bytes: a kind, what it is about, the request's number, and what the kind has; little-endian.
     pub fn encode(&self, to: &mut Vec<u8>) {
         to.clear();
         match *self {
-            Message::Request { page, id, need, has } => {
+            Message::Request { page, id, need, has, at } => {
                 head(to, REQUEST, page, id);
                 to.extend([need as u8, has as u8]);
+                to.extend(at.to_bytes());
             }
-            Message::Forward { page, id, to: requestor, need, notices, version } => {
+            Message::Forward { page, id, to: requestor, at, need, notices, version } => {
                 head(to, FORWARD, page, id);
                 to.extend(requestor.get().to_le_bytes());
+                to.extend(at.to_bytes());
                 to.push(need as u8);
                 to.extend(notices.to_le_bytes());
                 to.extend(version.to_le_bytes());
@@ -100,11 +104,13 @@ impl Message<'_> {
         let message = match kind {
             REQUEST => {
                 let need = rest.access()?;
-                Message::Request { page, id, need, has: Access::of(rest.byte()?)? }
+                let has = Access::of(rest.byte()?)?;
+                Message::Request { page, id, need, has, at: RemoteSlice::from_bytes(rest.take()?) }
             }
             FORWARD => {
-                let (to, need) = (Rank::new(rest.u32()?)?, rest.access()?);
-                Message::Forward { page, id, to, need, notices: rest.u16()?, version: rest.u64()? }
+                let (to, at) = (Rank::new(rest.u32()?)?, RemoteSlice::from_bytes(rest.take()?));
+                let (need, notices) = (rest.access()?, rest.u16()?);
+                Message::Forward { page, id, to, at, need, notices, version: rest.u64()? }
             }
             INVALIDATE => {
                 let to = Rank::new(rest.u32()?)?;
@@ -171,10 +177,11 @@ mod tests {
     fn every_message_survives_its_bytes_and_no_part_of_it_is_one() {
         let (page, id) = (PageId { object: ObjectId(1 << 40), index: 7 }, 9);
         let (to, need, notices, version) = (Rank::from_index(3), Access::Write, 62, 1 << 50);
+        let at = RemoteSlice { addr: 1 << 40, len: 64, rkey: 7 };
         let mut bytes = Vec::new();
         for message in [
-            Message::Request { page, id, need: Access::Read, has: Access::Invalid },
-            Message::Forward { page, id, to, need, notices, version },
+            Message::Request { page, id, need: Access::Read, has: Access::Invalid, at },
+            Message::Forward { page, id, to, at, need, notices, version },
             Message::Invalidate { page, id, to, notices, version },
             Message::Notice { page, id, notices, version, data: None },
             Message::Done { page, id },

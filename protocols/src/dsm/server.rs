@@ -10,6 +10,7 @@ use super::messages::Access;
 use super::shared::PageId;
 use crate::transport::Rank;
 use std::collections::BTreeMap;
+use weft_verbs::RemoteSlice;
 
 /// What a manager orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,8 +21,8 @@ pub(super) struct Order {
     pub id: u32,
     /// What the node may keep.
     pub keep: Access,
-    /// The data go to the requestor.
-    pub transfer: bool,
+    /// The data go to the requestor, there.
+    pub transfer: Option<RemoteSlice>,
     /// How many notices the requestor gets in all.
     pub notices: u16,
     /// The version that the requestor will have.
@@ -79,7 +80,7 @@ mod tests {
     const PAGE: PageId = PageId { object: ObjectId(0), index: 3 };
 
     fn order(keep: Access, version: u64) -> Order {
-        Order { page: PAGE, to: Rank::from_index(1), id: 0, keep, transfer: true, notices: 1, version }
+        Order { page: PAGE, to: Rank::from_index(1), id: 0, keep, transfer: None, notices: 1, version }
     }
 
     fn page(access: Access, owed: u32) -> Page {

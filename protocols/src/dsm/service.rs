@@ -10,13 +10,13 @@ use super::server::{Order, Server, Verdict};
 use super::shared::{Grain, ObjectId, PageId, Placement, Plain, Shared};
 use super::{DsmError, DsmStats, Thread};
 use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, mailbox};
-use crate::rt::{JoinHandle, Rt};
+use crate::rt::{BufferGuard, JoinHandle, Rt};
 use crate::transport::{Channel, Inbox, Incoming, Mesh, Message as Received, Rank, SendError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::rc::Rc;
-use weft_verbs::{Verbs, Work};
+use weft_verbs::{RemoteSlice, Verbs, Work};
 
 /// The channel of shared memory's messages.
 const CHANNEL: Channel = Channel(5);
@@ -48,6 +48,10 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     /// Minipages whose threads went away without the access that they were granted.
     pub given_up: MailboxSender<PageId>,
     pub stats: RefCell<DsmStats>,
+    /// Minipages that an adapter still reads to send them: how often.
+    leaving: RefCell<BTreeMap<PageId, u32>>,
+    /// Requests that wait until it does not.
+    unasked: RefCell<BTreeMap<PageId, Sends>>,
     failed: RefCell<Option<DsmError>>,
     /// Kept for their allocations.
     frame: RefCell<Vec<u8>>,
@@ -111,6 +115,8 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             hops: RefCell::default(),
             given_up,
             stats: RefCell::default(),
+            leaving: RefCell::default(),
+            unasked: RefCell::default(),
             failed: RefCell::default(),
             frame: RefCell::default(),
             sends: RefCell::default(),
@@ -172,7 +178,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
     }
 
     /// What is open, by name: nothing, at rest.
-    pub fn unfinished(&self) -> [(&'static str, u64); 6] {
+    pub fn unfinished(&self) -> [(&'static str, u64); 7] {
         let service = &*self.0;
         let owed =
             |object: &Rc<Object<V>>| object.pages().iter().map(|page| u64::from(page.owed)).sum::<u64>();
@@ -180,6 +186,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             ("requests for minipages", service.requests.borrow().len()),
             ("requests that a manager has not served", service.directory.borrow().unserved()),
             ("orders that wait", service.server.borrow().waiting()),
+            ("minipages that an adapter still sends", service.leaving.borrow().len() as u64),
             ("threads that wait for minipages", service.memory.waiters()),
             ("grants whose accesses are not executed", service.memory.objects().iter().map(owed).sum()),
             (
@@ -217,7 +224,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     fn fitting<T: Plain>(&self, shared: Shared<[T]>) -> Result<Shared<[T]>, DsmError> {
         let most = self.mesh.max_message().saturating_sub(LONGEST as u32);
         let grain = shared.cut.grain;
-        if grain > most { Err(DsmError::Message { grain, most }) } else { Ok(shared) }
+        if grain > most && !self.mesh.places() { Err(DsmError::Message { grain, most }) } else { Ok(shared) }
     }
 
     /// An object as this node has it.
@@ -248,6 +255,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     fn fail(&self, why: DsmError) {
         self.failed.borrow_mut().get_or_insert(why);
         self.requests.borrow_mut().clear();
+        self.unasked.borrow_mut().clear();
         self.entered.borrow_mut().clear();
         self.memory.wake_all();
     }
@@ -263,8 +271,14 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             }
         }
         let manager = object.cut.manager(page, self.mesh.size());
-        let has = object.page(page.index).access;
-        self.send(manager, &Message::Request { page, id, need, has });
+        let (has, at) = (object.page(page.index).access, object.remote(page.index));
+        let request = Message::Request { page, id, need, has, at };
+        if self.leaving.borrow().contains_key(&page) {
+            // The adapter may still read what the answer would change.
+            self.unasked.borrow_mut().entry(page).or_default().push((manager, request));
+        } else {
+            self.send(manager, &request);
+        }
         id
     }
 
@@ -314,8 +328,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         let book = Book { decides_when_served: R::DECIDES_WHEN_SERVED, keeps_server: R::KEEPS_SERVER };
         let mut sends = self.sends.take();
         match Message::decode(received.bytes()) {
-            Some(Message::Request { page, id, need, has }) => {
-                let asks = Asks { from, id, need, had: has };
+            Some(Message::Request { page, id, need, has, at }) => {
+                let asks = Asks { from, id, need, at, had: has };
                 self.directory.borrow_mut().on_request(page, asks, book, &mut sends);
             }
             Some(Message::Done { page, id }) => {
@@ -323,9 +337,9 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 let open = directory.on_done(page, from, id, book, &mut sends);
                 self.stats.borrow_mut().out_of_turn += u64::from(!open);
             }
-            Some(Message::Forward { page, id, to, need, notices, version }) => {
+            Some(Message::Forward { page, id, to, at, need, notices, version }) => {
                 let keep = if need == Access::Read { Access::Read } else { Access::Invalid };
-                self.on_order(Order { page, to, id, keep, transfer: true, notices, version });
+                self.on_order(Order { page, to, id, keep, transfer: Some(at), notices, version });
             }
             Some(Message::Invalidate { page, id, to, notices, version }) => {
                 self.on_order(Order {
@@ -333,7 +347,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                     to,
                     id,
                     keep: Access::Invalid,
-                    transfer: false,
+                    transfer: None,
                     notices,
                     version,
                 });
@@ -398,15 +412,83 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
     }
 
-    fn hand_over(&self, object: &Object<V>, Order { page, to, id, transfer, notices, version, .. }: Order) {
-        if !transfer {
-            return self.send(to, &Message::Notice { page, id, notices, version, data: None });
-        }
-        let range = object.range(page.index);
-        let mut bytes = vec![0; range.len()];
-        object.read(range.start, &mut bytes);
+    /// Gives notice, behind the data if the requestor needs them.
+    fn hand_over(self: &Rc<Self>, object: &Object<V>, order: Order) {
+        let Order { page, to, id, transfer, notices, version, .. } = order;
+        let notice = |data| Message::Notice { page, id, notices, version, data };
+        let Some(at) = transfer else { return self.send(to, &notice(None)) };
         self.stats.borrow_mut().transfers += 1;
-        self.send(to, &Message::Notice { page, id, notices, version, data: Some(&bytes) });
+        if !self.mesh.places() {
+            return self.send(to, &notice(Some(&object.copied(page.index))));
+        }
+        // The data may come back before the adapter has let go of them, if this node has asked for them already. Then it sends a
+        // copy. Otherwise it asks when the adapter has let go: see `request`.
+        let asked = self.requests.borrow().any(page);
+        let from = match asked.then(|| self.mesh.copied(&object.copied(page.index))) {
+            None => object.bytes(page.index),
+            Some(Ok(copy)) => copy,
+            Some(Err(why)) => return self.fail(DsmError::Memory(why)),
+        };
+        if !asked {
+            *self.leaving.borrow_mut().entry(page).or_default() += 1;
+        }
+        let mut frame = Vec::with_capacity(LONGEST);
+        notice(None).encode(&mut frame);
+        self.place(page, from, (to, at), frame, !asked);
+    }
+
+    /// Writes a minipage straight from this node's memory to the requestor's, and gives notice behind it: now, or as soon as the
+    /// transport has room. `leaves`: what it is written from is the minipage itself.
+    fn place(
+        self: &Rc<Self>,
+        page: PageId,
+        from: BufferGuard<V>,
+        (to, at): (Rank, RemoteSlice),
+        frame: Vec<u8>,
+        leaves: bool,
+    ) {
+        let service = Rc::clone(self);
+        match self.mesh.place(to, from.share(), at, CHANNEL, &frame) {
+            Ok(placed) if leaves => drop(self.rt.spawn(async move {
+                placed.ended().await;
+                service.has_left(page);
+            })),
+            Ok(placed) => drop(placed),
+            Err(SendError::Full { .. }) => {
+                self.stats.borrow_mut().stalls += 1;
+                drop(self.rt.spawn(async move {
+                    while service.mesh.room(to).await.is_ok() {
+                        match service.mesh.place(to, from.share(), at, CHANNEL, &frame) {
+                            Err(SendError::Full { .. }) => {}
+                            Ok(placed) => break placed.ended().await,
+                            Err(_) => break,
+                        }
+                    }
+                    if leaves {
+                        service.has_left(page);
+                    }
+                }));
+            }
+            Err(SendError::Closed) => self.fail(DsmError::Closed),
+            Err(_) => self.stats.borrow_mut().out_of_turn += 1,
+        }
+    }
+
+    /// The adapter does not read a minipage any more that this node has sent. What was to be asked for it is asked now.
+    fn has_left(&self, page: PageId) {
+        let mut leaving = self.leaving.borrow_mut();
+        if let Some(left) = leaving.get_mut(&page) {
+            *left -= 1;
+            if *left > 0 {
+                return;
+            }
+            leaving.remove(&page);
+        }
+        drop(leaving);
+        let unasked = self.unasked.borrow_mut().remove(&page);
+        for (manager, request) in unasked.into_iter().flatten() {
+            self.send(manager, &request);
+        }
     }
 
     /// A holder, or the manager itself, has done what this node's request takes. With the last of them access is granted.

@@ -75,6 +75,15 @@ impl<V: Verbs> BufferGuard<V> {
         }
     }
 
+    /// The same memory, guarded once more.
+    pub(crate) fn share(&self) -> BufferGuard<V> {
+        match self {
+            BufferGuard::Nothing => BufferGuard::Nothing,
+            BufferGuard::Range { mr, at, len } => BufferGuard::Range { mr: mr.clone(), at: *at, len: *len },
+            BufferGuard::Block { block, len } => BufferGuard::Block { block: block.clone(), len: *len },
+        }
+    }
+
     fn holds_memory(&self) -> bool {
         !matches!(self, BufferGuard::Nothing)
     }

@@ -8,7 +8,7 @@ use super::fail_back::Trial;
 use super::inbox::{Incoming, Message, SMALL};
 use super::link::{Action, Event};
 use super::mesh::Shared;
-use super::peer::Peer;
+use super::peer::{Outgoing, Peer};
 use super::rail::ConnId;
 use super::session::{MIN_BUFFERS, Received};
 use super::wire::{self, HEADER_LEN, Hello, Refusal, TRIAL};
@@ -325,7 +325,7 @@ impl<V: Verbs> Driver<V> {
             shared.with_peer(index, |peer| {
                 peer.starved = false;
                 let Some(queue) = peer.standing() else { return };
-                if queue.room() > 0 {
+                if queue.room() >= peer.session.unsent().map_or(1, Outgoing::posts) {
                     busy = true;
                     shared.pump(index, peer);
                 } else {

@@ -101,6 +101,9 @@ pub enum SendError {
     /// No memory for the message's buffer.
     #[error("no buffer for the message: {0}")]
     Memory(VerbsError),
+    /// Data are not [placed](super::Mesh::place) where nodes have several rails.
+    #[error("data are not placed where nodes have several rails")]
+    SeveralRails,
 }
 
 /// Why a one-sided operation has no result.

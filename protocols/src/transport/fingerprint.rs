@@ -70,7 +70,7 @@ impl<V: Verbs> Peer<V> {
 
 impl<V: Verbs> Hash for Outgoing<V> {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        (self.channel, self.rail).hash(to);
+        (self.channel, self.rail, &self.place).hash(to);
         let (from, block) = (HEADER_LEN as u32, self.block.clone());
         BufferGuard::Block { block, len: from + self.len }.hash_bytes(from..from + self.len, to);
     }

@@ -5,6 +5,7 @@ use super::driver::tag;
 use super::link::Event;
 use super::mesh::Shared;
 use super::peer::{Outgoing, Peer};
+use super::place::Place;
 use super::session::Header;
 use super::wire::{HEADER_LEN, encode_header};
 use crate::rt::{BufferGuard, Local, QpHandle};
@@ -19,10 +20,22 @@ impl<V: Verbs> Shared<V> {
         channel: Channel,
         bytes: &[u8],
     ) -> Result<()> {
+        self.keep_behind(index, peer, channel, bytes, None)
+    }
+
+    /// The same, behind a write.
+    pub(super) fn keep_behind(
+        &self,
+        index: usize,
+        peer: &mut Peer<V>,
+        channel: Channel,
+        bytes: &[u8],
+        place: Option<Box<Place<V>>>,
+    ) -> Result<()> {
         let rail = peer.rail;
         let block = self.rail(rail).send_pool.alloc()?;
         block.write(HEADER_LEN as u32, bytes)?;
-        peer.session.push(Outgoing { block, len: bytes.len() as u32, channel, rail });
+        peer.session.push(Outgoing { block, len: bytes.len() as u32, channel, rail, place });
         if peer.link.is_up() {
             self.pump(index, peer);
         } else {
@@ -44,7 +57,7 @@ impl<V: Verbs> Shared<V> {
 
     fn post_all(&self, index: usize, peer: &mut Peer<V>) {
         while let Some(queue) = peer.standing() {
-            if queue.room() == 0 {
+            if queue.room() < peer.session.unsent().map_or(1, Outgoing::posts) {
                 self.starve(index, peer);
                 return;
             }
@@ -52,11 +65,7 @@ impl<V: Verbs> Shared<V> {
                 Some((header, message)) => {
                     let queue = peer.queue.as_ref().expect("it stands");
                     let frame = encode_header(&header, message.channel);
-                    let guard = BufferGuard::Block {
-                        block: message.block.clone(),
-                        len: HEADER_LEN as u32 + message.len,
-                    };
-                    message.block.write(0, &frame).and_then(|()| post(queue, Local::Guarded(guard)))
+                    message.block.write(0, &frame).and_then(|()| self.post_message(queue, message))
                 }
                 None => match peer.session.credit_return() {
                     Some(header) => self.post_control(peer, header),
@@ -128,6 +137,6 @@ impl<V: Verbs> Shared<V> {
     }
 }
 
-fn post<V: Verbs>(queue: &QpHandle<V>, local: Local<'_, V>) -> Result<()> {
+pub(super) fn post<V: Verbs>(queue: &QpHandle<V>, local: Local<'_, V>) -> Result<()> {
     queue.post_quiet(SendOp::Send { imm: None }, local)
 }

@@ -5,6 +5,7 @@ use super::driver::{Driver, RailEvents};
 use super::inbox::{Inbox, Inboxes, Incoming, Message};
 use super::link::Event;
 use super::peer::{Peer, keep};
+use super::place::Place;
 use super::rail::{ConnId, Down, MOST_RAILS};
 use super::session::MIN_BUFFERS;
 use super::wire::HEADER_LEN;
@@ -249,23 +250,35 @@ impl<V: Verbs> Mesh<V> {
     /// Sends a message: in order with the others to this peer, exactly once, across reconnections. Returns
     /// once the message is kept; what is sent to oneself goes straight to the inbox.
     pub fn send(&self, to: Rank, channel: Channel, bytes: &[u8]) -> Result<(), SendError> {
-        let shared = &*self.shared;
         let index = self.check(to, bytes)?;
         if to == self.me() {
             return self.send_to_self(channel, bytes);
         }
+        self.keep(to, index, channel, bytes, None)
+    }
+
+    /// Keeps a message, behind a write if it has one, unless too many are kept already.
+    pub(super) fn keep(
+        &self,
+        to: Rank,
+        index: usize,
+        channel: Channel,
+        bytes: &[u8],
+        place: Option<Box<Place<V>>>,
+    ) -> Result<(), SendError> {
+        let shared = &*self.shared;
         shared.with_peer(index, |peer| {
             let queued = peer.session.kept() as u32;
             if queued >= shared.config.max_queued {
                 return Err(SendError::Full { to, queued });
             }
-            shared.keep_message(index, peer, channel, bytes).map_err(SendError::Memory)?;
+            shared.keep_behind(index, peer, channel, bytes, place).map_err(SendError::Memory)?;
             shared.stats.borrow_mut().messages_sent += 1;
             Ok(())
         })
     }
 
-    fn check(&self, to: Rank, bytes: &[u8]) -> Result<usize, SendError> {
+    pub(super) fn check(&self, to: Rank, bytes: &[u8]) -> Result<usize, SendError> {
         let max = self.shared.config.max_message;
         if self.shared.closed.get() {
             Err(SendError::Closed)

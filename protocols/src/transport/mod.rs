@@ -35,6 +35,7 @@
 //! | `frames` | putting frames on a connection |
 //! | `rail`, `fail_back` | which rail a connection goes over, and the way back to the better one |
 //! | `operations` | one-sided operations, and resolving them |
+//! | `place` | a write and the message behind it, as one thing |
 //! | `lists` | several of them posted together, on memory that the caller holds |
 //! | `carried` | one-sided operations that messages carry to another rail's memory |
 //! | `inbox` | where messages arrive |
@@ -56,6 +57,7 @@ mod lists;
 mod mesh;
 mod operations;
 mod peer;
+mod place;
 mod rail;
 mod session;
 mod wire;
@@ -66,3 +68,4 @@ pub use config::{Channel, MeshConfig, Planted, Rank};
 pub use error::{AdoptError, Lost, NotExecuted, OpError, SendError, TransportError};
 pub use inbox::{Inbox, Incoming, Message};
 pub use mesh::{Mesh, MeshAudit, MeshStats};
+pub use place::Placed;

@@ -2,6 +2,7 @@
 
 use super::carried::Carried;
 use super::link::Link;
+use super::place::Place;
 use super::rail::Down;
 use super::session::Session;
 use super::{Channel, MeshConfig, Rank};
@@ -18,6 +19,8 @@ pub(super) struct Outgoing<V: Verbs> {
     pub(super) channel: Channel,
     /// The rail whose adapter can read the block.
     pub(super) rail: u8,
+    /// The write that goes before it.
+    pub(super) place: Option<Box<Place<V>>>,
 }
 
 /// A task's place in the line of those who want to post an operation.

@@ -129,6 +129,11 @@ impl<M> Session<M> {
         self.next < self.first + self.kept.len() as u64
     }
 
+    /// The message that waits to be put on the connection next.
+    pub(super) fn unsent(&self) -> Option<&M> {
+        self.kept.get((self.next - self.first) as usize)
+    }
+
     /// How many messages were sent beyond a position: those to be repeated from there.
     pub(super) fn sent_beyond(&self, position: u64) -> u64 {
         (self.next - 1).saturating_sub(position)

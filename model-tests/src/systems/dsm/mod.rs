@@ -143,9 +143,11 @@ impl System for SharedMemory {
         DsmWork { requests: Some(requests), duration: None, ..work }
     }
 
-    /// Messages carry minipages.
+    /// Messages carry minipages where nodes have several rails.
     fn mesh(work: &DsmWork, config: &mut MeshConfig) {
-        config.max_message = config.max_message.max(work.grain + LONGEST as u32);
+        if !config.other_rails.is_empty() {
+            config.max_message = config.max_message.max(work.grain + LONGEST as u32);
+        }
     }
 
     fn oracles(work: &DsmWork, nodes: u32) -> DsmOracles {

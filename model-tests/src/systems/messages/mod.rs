@@ -6,6 +6,7 @@
 pub mod delivery;
 pub mod history;
 mod meter;
+mod place;
 pub mod rails;
 mod service;
 pub mod workload;
@@ -157,7 +158,7 @@ impl System for Messages {
     }
 
     fn worlds() -> Vec<Entry> {
-        worlds::worlds()
+        worlds::worlds().into_iter().chain(place::worlds()).collect()
     }
 
     fn metrics(measured: Measured<'_, Messages>) -> Metrics {

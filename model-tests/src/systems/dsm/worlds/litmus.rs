@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use weft_protocols::dsm::{Access, Charges, Dsm, DsmAudit, DsmStats, Grain, PageId, Placement, Reading, Shared};
 use weft_protocols::rt::Rt;
-use weft_protocols::transport::{MeshConfig, Rank};
+use weft_protocols::transport::Rank;
 use weft_sim::Sim;
 use weft_sim::explore::AccessKind;
 use weft_verbs::{Nanos, Wait};
@@ -172,12 +172,6 @@ impl<R: Reading> Model for Litmus<R> {
         // asked in between to give it up; where words are apart, each access waits for itself.
         let one_by_one = self.words == Words::Apart;
         Shape { nodes, wait: Wait::Poll, home: None, one_by_one }
-    }
-
-    /// Messages carry minipages.
-    fn mesh(&self, config: &mut MeshConfig) {
-        config.max_message = 128;
-        config.chunk = 2_400;
     }
 
     fn oracles(&self) -> ByThread {

@@ -52,7 +52,7 @@ worlds! {
     "dsm-iriw" Repaired, Held, Apart, "x1,y1,x?.y?,y?.x?" on "0,1,2,3" by 3, "IRIW: all see independent stores in one order";
     "dsm-two-writers" Repaired, Held, Together, "x+,x+" on "0,1" by 2, "two nodes add to one word: no addition is lost";
     "dsm-false-sharing" Repaired, Held, Together, "x1.x?,y1.y?" on "0,1" by 2, "two nodes store to two words of one minipage";
-    "dsm-upgrade" Repaired, Held, Together, "x?.x+,x?.x+" on "0,1" by 2, "two nodes have a copy, and both want to write";
+    "dsm-upgrade" Repaired, Held, Together, "x?.x+,x+" on "0,1" by 2, "a node that has a copy wants to write, and another one, too";
     "dsm-joins" Repaired, Held, Together, "x+,x?,x+" on "0,0,1" by 2, "two threads of a node wait for one minipage";
     "dsm-robbed" Repaired, Held, Together, "x+.x+,x+.x+" on "0,1" by 0, "a minipage is asked back before all that waited for it have had it";
     "dsm-barrier" Repaired, Held, Apart, "x1.b.y?,y1.b.x?" on "0,1" by 2, "after a barrier all see all that was stored before it";

@@ -1,0 +1,211 @@
+//! A write and the message behind it, over a connection that breaks: what the peer is told is there, and nothing comes later.
+
+use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
+use crate::harness::{self, Harness, Member, Model, Shape};
+use crate::oracle::{Leaks, Leftover};
+use std::cell::RefCell;
+use std::rc::Rc;
+use weft_protocols::rt::{BufferGuard, Rt};
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshStats};
+use weft_sim::Sim;
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait};
+
+/// It is judged at its end alone.
+type Recorder = harness::Recorder<()>;
+
+const CHANNEL: Channel = Channel(0);
+
+/// What is placed, in bytes.
+const BYTES: usize = 16;
+
+/// How data and message go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// As the transport does it.
+    Place,
+    /// The write is posted, the message is sent behind it, and the transport repeats what it kept: the message.
+    NoticeAlone,
+    /// The same, and the sender writes again where the write's outcome is unknown.
+    WritesAgain,
+}
+
+macro_rules! worlds {
+    ($($name:literal $way:ident, $expected:ident, $about:literal;)*) => {
+        /// The worlds of placing.
+        pub fn worlds() -> Vec<Entry> {
+            vec![$(Entry {
+                name: $name,
+                about: $about,
+                expected: Expected::$expected,
+                keys: &[Key { name: "requests", help: "how often data are placed" }],
+                make: |size| make($name, Way::$way, size),
+            }),*]
+        }
+    };
+}
+
+worlds! {
+    "place" Place, Held, "the transport: data are written to a peer, and a message says that they are there";
+    "as-published-dsm-notice-alone" NoticeAlone, ViolatedUnderFaults, "the transport repeats a notice, and nobody its write";
+    "as-published-dsm-writes-again" WritesAgain, ViolatedUnderFaults, "a write of unknown outcome is sent again, though its notice came";
+}
+
+fn make(name: &'static str, way: Way, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+    let requests = size.number("requests")?.unwrap_or(if way == Way::Place { 2 } else { 1 });
+    size.within("requests", requests, 1..=4)?;
+    Ok(Harness::boxed(Places { name, way, requests }))
+}
+
+/// One node places data at the other, which looks at them when it is told, and then puts a mark of its own there.
+struct Places {
+    name: &'static str,
+    way: Way,
+    requests: u32,
+}
+
+/// What an execution keeps.
+struct State {
+    /// What was wrong first.
+    broken: Rc<RefCell<Option<String>>>,
+    /// The receiver's memory.
+    memory: <Sim as weft_verbs::Verbs>::Mr,
+    /// How many messages it has taken.
+    taken: Rc<RefCell<u32>>,
+}
+
+/// The data that are placed the n-th time, and the mark that is put there afterwards.
+fn data(number: u32) -> [u8; BYTES] {
+    [1 + number as u8; BYTES]
+}
+
+fn mark(number: u32) -> [u8; BYTES] {
+    [101 + number as u8; BYTES]
+}
+
+fn read(memory: &<Sim as weft_verbs::Verbs>::Mr) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    memory.read(0, &mut bytes).expect("it is as long");
+    bytes
+}
+
+impl Model for Places {
+    type State = State;
+    type Oracles = ();
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn size(&self) -> Size {
+        Size::new([("requests", self.requests)])
+    }
+
+    fn oracles(&self) {}
+
+    fn shape(&self) -> Shape {
+        Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
+    }
+
+    fn start(&self, _: usize, members: &[Member], recorder: &Recorder) -> State {
+        let [sender, receiver] = members else { unreachable!("the shape has two nodes") };
+        let open = |member: &Member| member.mesh.open(CHANNEL).expect("nobody else opens it");
+        let alloc = |member: &Member, access| member.mesh.alloc(BYTES, access).expect("a few bytes");
+        let memory = alloc(receiver, AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_WRITE));
+        let source = alloc(sender, AccessFlags::LOCAL_WRITE);
+        let at = memory.remote(0..BYTES).expect("all of it");
+        let (broken, taken) = (Rc::default(), Rc::default());
+        let requests = self.requests;
+        let sends = Sender { rt: sender.rt.clone(), mesh: sender.mesh.clone(), way: self.way, at, source };
+        sender.rt.spawn(sends.run(receiver.mesh.me(), open(sender), requests, recorder.clone()));
+        let takes = Receiver { memory: memory.clone(), broken: Rc::clone(&broken), taken: Rc::clone(&taken) };
+        receiver.rt.spawn(takes.run(receiver.mesh.clone(), open(receiver), recorder.clone()));
+        State { broken, memory, taken }
+    }
+
+    fn finish(&self, state: &State, members: &[Member], _: &Recorder) -> Result<(), Violation> {
+        if let Some(text) = &*state.broken.borrow() {
+            return Err(Violation::new("data before the message", text.clone()));
+        }
+        if *state.taken.borrow() < self.requests {
+            return Err(Violation::new("progress", "a message never came"));
+        }
+        if read(&state.memory) != mark(self.requests - 1) {
+            return Err(Violation::new("nothing later", "data came after the message behind them"));
+        }
+        for (node, member) in (0..).zip(members) {
+            let left = Leftover::named(node, member.leftovers());
+            if let Some(first) = Leaks::finish(Nanos::ZERO, &left).into_iter().next() {
+                return Err(first.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {
+        let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
+        sink.sometimes("a connection was made again", any(|stats| stats.reconnects));
+        sink.sometimes("a message was sent again", any(|stats| stats.messages_repeated));
+        sink.sometimes("a message came twice and was dropped", any(|stats| stats.duplicates));
+    }
+}
+
+struct Sender {
+    rt: Rt<Sim>,
+    mesh: Mesh<Sim>,
+    way: Way,
+    at: RemoteSlice,
+    source: <Sim as weft_verbs::Verbs>::Mr,
+}
+
+impl Sender {
+    /// Each time waits for the answer, and for the adapter, before it changes what it has placed.
+    async fn run(
+        self,
+        to: weft_protocols::transport::Rank,
+        mut inbox: Inbox,
+        requests: u32,
+        recorder: Recorder,
+    ) {
+        for number in 0..requests {
+            self.source.write(0, &data(number)).expect("it is as long");
+            recorder.say(0, || format!("places {number}"));
+            let message = [number as u8];
+            if self.way == Way::Place {
+                let from = BufferGuard::Range { mr: self.source.clone(), at: 0, len: BYTES as u32 };
+                let placed = self.mesh.place(to, from, self.at, CHANNEL, &message);
+                placed.expect("a mesh keeps more messages").ended().await;
+            } else {
+                let (mesh, at, again) = (self.mesh.clone(), self.at, self.way == Way::WritesAgain);
+                self.rt
+                    .spawn(async move { while mesh.write(to, at, &data(number)).await.is_err() && again {} });
+                // The write is posted first.
+                self.rt.yield_now().await;
+                self.mesh.send(to, CHANNEL, &message).expect("a mesh keeps more messages");
+            }
+            let Some(Incoming::Message(_)) = inbox.recv().await else { return };
+        }
+    }
+}
+
+struct Receiver {
+    memory: <Sim as weft_verbs::Verbs>::Mr,
+    broken: Rc<RefCell<Option<String>>>,
+    taken: Rc<RefCell<u32>>,
+}
+
+impl Receiver {
+    async fn run(self, mesh: Mesh<Sim>, mut inbox: Inbox, recorder: Recorder) {
+        while let Some(Incoming::Message(message)) = inbox.recv().await {
+            let number = u32::from(message.first().copied().unwrap_or_default());
+            if read(&self.memory) != data(number) {
+                self.broken
+                    .borrow_mut()
+                    .get_or_insert(format!("message {number} came, and its data are not there"));
+            }
+            recorder.say(1, || format!("takes {number}"));
+            self.memory.write(0, &mark(number)).expect("it is as long");
+            *self.taken.borrow_mut() += 1;
+            mesh.send(message.from(), CHANNEL, &[0]).expect("a mesh keeps more messages");
+        }
+    }
+}
