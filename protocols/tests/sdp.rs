@@ -8,7 +8,7 @@ use std::future::Future;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
 use weft_protocols::sdp::message::{Greeting, Handle, Header, Message};
-use weft_protocols::sdp::{CHANNEL, Refusal, Sdp, SdpError, SdpOptions, SdpStream};
+use weft_protocols::sdp::{CHANNEL, Refusal, Sdp, SdpBuffer, SdpError, SdpOptions, SdpStream};
 use weft_protocols::transport::Incoming;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, RunEnd, Sim};
@@ -266,7 +266,7 @@ fn no_message_whatever_it_says_panics_and_one_out_of_state_aborts_its_stream() {
             }
             mesh.send(rank(1), CHANNEL, &bytes).expect("room");
         };
-        let greeting = Greeting { from: Handle::default(), buffers: 4, buffer_bytes: 200 };
+        let greeting = Greeting { from: Handle::default(), buffers: 4, buffer_bytes: 200, adverts: 0 };
         for round in 0..400_u64 {
             send(&Message::Hello { id: 1, port: PORT, from_port: 1, greeting }, None);
             let mut to = None;
@@ -304,4 +304,96 @@ fn no_message_whatever_it_says_panics_and_one_out_of_state_aborts_its_stream() {
     let stats = sdp.stats();
     assert!(stats.malformed > 100 && stats.accepted > 300, "{stats:?}");
     assert_eq!(sdp.streams(), 0);
+}
+
+/// Options under which owned buffers of more than 100 bytes go without a copy.
+const ZCOPY: fn() -> SdpOptions = || SdpOptions { zcopy_threshold: 100, zcopy_depth: 2, ..OPTIONS() };
+
+fn filled(sdp: &Sdp<Sim>, len: u32, with: u8) -> SdpBuffer<Sim> {
+    let buffer = sdp.buffer(len).expect("memory");
+    buffer.write(0, &vec![with; len as usize]).expect("it fits");
+    buffer
+}
+
+#[test]
+fn owned_buffers_arrive_in_the_order_of_the_calls_whichever_way_each_goes() {
+    // Above and below the threshold in turn, and borrowed bytes behind them.
+    const LENGTHS: [u32; 6] = [5_000, 50, 300, 100, 101, 4_000];
+    both(
+        ZCOPY(),
+        |place| async move {
+            let stream = Rc::new(connect(&place).await);
+            let send = |(n, len): (usize, u32)| {
+                let (stream, buffer) = (Rc::clone(&stream), filled(&place.sdp, len, n as u8));
+                place.rt.spawn(async move { stream.send(buffer, len).await })
+            };
+            let calls: Vec<_> = LENGTHS.into_iter().enumerate().map(send).collect();
+            place.rt.yield_now().await;
+            stream.write_all(b"behind").await.expect("written");
+            stream.shutdown().expect("it stands");
+            for (call, len) in calls.into_iter().zip(LENGTHS) {
+                let (sent, buffer) = call.await.expect("it was carried out");
+                assert_eq!((sent, buffer.map(|buffer| buffer.len())), (Ok(len), Some(len)));
+            }
+            assert!(place.sdp.stats().zcopy_sent > 9_000, "{:?}", place.sdp.stats());
+        },
+        |place| async move {
+            let stream = accept(&place).await;
+            let (mut all, mut buffer) = (Vec::new(), place.sdp.buffer(700).expect("memory"));
+            loop {
+                let (received, back) = stream.recv(buffer).await;
+                buffer = back.expect("the stream is sound");
+                let mut bytes = vec![0; received.expect("read") as usize];
+                buffer.read(0, &mut bytes).expect("it has them");
+                if bytes.is_empty() {
+                    break;
+                }
+                all.extend(bytes);
+            }
+            let sent = LENGTHS.into_iter().enumerate().flat_map(|(n, len)| vec![n as u8; len as usize]);
+            assert!(all == sent.chain(*b"behind").collect::<Vec<u8>>(), "{} bytes", all.len());
+        },
+    );
+}
+
+#[test]
+fn what_comes_for_a_call_that_was_dropped_is_read_by_the_next() {
+    both(
+        ZCOPY(),
+        |place| async move {
+            let stream = connect(&place).await;
+            place.rt.sleep(ms(5)).await;
+            let (sent, _) = stream.send(filled(&place.sdp, 300, 9), 300).await;
+            assert_eq!(sent, Ok(300));
+        },
+        |place| async move {
+            let stream = accept(&place).await;
+            let buffer = place.sdp.buffer(500).expect("memory");
+            // The peer is asked to write there, and nobody waits for it any more.
+            let waits = place.rt.deadline(place.rt.now() + ms(2), stream.recv(buffer)).await;
+            assert!(waits.is_err());
+            assert_eq!(read_all(&stream).await, [9; 300]);
+        },
+    );
+}
+
+#[test]
+fn a_stream_that_is_aborted_gives_no_buffer_back_that_the_peer_may_still_use() {
+    both(
+        ZCOPY(),
+        |place| async move {
+            let stream = Rc::new(connect(&place).await);
+            let (sender, buffer) = (Rc::clone(&stream), filled(&place.sdp, 400, 1));
+            let call = place.rt.spawn(async move { sender.send(buffer, 400).await });
+            place.rt.sleep(ms(1)).await;
+            let waiting = (stream.read(&mut [0]).await, call.await.expect("it was carried out"));
+            let (read, (sent, _)) = waiting;
+            assert_eq!((read, sent), (Err(SdpError::Reset), Err(SdpError::Reset)));
+        },
+        |place| async move {
+            let stream = accept(&place).await;
+            place.rt.sleep(ms(5)).await;
+            stream.abort();
+        },
+    );
 }

@@ -53,6 +53,22 @@ fn every_byte_arrives_once_and_in_order_and_no_stream_fails_while_links_do() {
 }
 
 #[test]
+fn owned_buffers_are_moved_once_and_in_order_while_links_fail_and_answers_are_lost() {
+    for (depth, owned_reads) in [(1, true), (4, true), (4, false)] {
+        let mut scenario = scenario();
+        scenario.workload.change::<Sockets>(|work| {
+            (work.zcopy_threshold, work.call) = (1_000, 10_000);
+            (work.zcopy_depth, work.owned_reads) = (depth, owned_reads);
+        });
+        let summary = held(&scenario, 0..6);
+        let count = |what| summary.metrics.count("protocol", what);
+        assert!(count("zcopy_sent") > 5_000_000, "{}", count("zcopy_sent"));
+        assert!(count("repeated") > 0, "operations were cut, and repeated");
+        assert_eq!(count("crossed") > 0, owned_reads, "depth {depth}");
+    }
+}
+
+#[test]
 fn the_fewest_buffers_and_the_shortest_calls_deadlock_nobody() {
     let mut scenario = scenario();
     scenario.workload.change::<Sockets>(|work| {
@@ -83,8 +99,8 @@ fn made_up(what: What) -> Vec<&'static str> {
 
 #[test]
 fn a_wrong_byte_and_an_error_are_noticed_in_a_running_world() {
-    assert_eq!(made_up(What::Took { bytes: 24, intact: true }), ["unbroken"]);
-    assert_eq!(made_up(What::Took { bytes: 24, intact: false }), ["byte stream", "unbroken"]);
+    assert_eq!(made_up(What::Took { bytes: 24, intact: true, stall_ns: 0 }), ["unbroken"]);
+    assert_eq!(made_up(What::Took { bytes: 24, intact: false, stall_ns: 0 }), ["byte stream", "unbroken"]);
 }
 
 fn explored(world: &str, kinds: FaultSet, faults: u32) {
@@ -103,4 +119,8 @@ fn one_fault_of_every_kind_at_every_event_of_a_transfer_is_a_stall_and_no_more()
     let kinds = FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart);
     explored("sdp-bcopy", kinds, 1);
     explored("sdp-half-closed", kinds, 1);
+    // Of those without a copy, `weft check` explores every kind; here, what their operations depend on.
+    let kinds = FaultSet::one(Outcome::Cut).with(Outcome::LoseCompletion).with(Outcome::RequesterGaveUp);
+    explored("sdp-zcopy-read", kinds, 1);
+    explored("sdp-crossing", kinds, 1);
 }

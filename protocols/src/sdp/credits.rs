@@ -37,18 +37,30 @@ pub(super) struct Credits {
     /// The private buffers of this end and of the other.
     buffers: u32,
     theirs: u32,
+    /// Control of the peer took a credit of its last ones: it may need that for control to come.
+    urgent: bool,
 }
 
 impl Credits {
     /// The account of an end with so many private buffers, which may not send anything yet.
     pub fn new(buffers: u32) -> Credits {
         let buffers = buffers.max(LEAST_BUFFERS);
-        Credits { sent: 0, limit: 0, received: 0, granted: buffers, told: buffers, buffers, theirs: 0 }
+        Credits {
+            sent: 0,
+            limit: 0,
+            received: 0,
+            granted: buffers,
+            told: buffers,
+            buffers,
+            theirs: 0,
+            urgent: false,
+        }
     }
 
     /// The total that a message tells the peer from now on.
     pub fn grant(&mut self) -> u32 {
         self.told = self.granted;
+        self.urgent = false;
         self.granted
     }
 
@@ -96,6 +108,14 @@ impl Credits {
         self.granted = self.granted.wrapping_add(1);
     }
 
+    /// A private buffer is free again that a control message took. Data stops before the last credits; what they carry is
+    /// given back at once, or a completion might wait for a user who waits for it. Messages that only return credits are not
+    /// given back so: two ends would go on for ever.
+    pub fn free_control(&mut self) {
+        self.urgent |= self.told.wrapping_sub(self.received) <= RESERVE;
+        self.free();
+    }
+
     /// Credits that the peer has used and was not given back.
     pub fn owed(&self) -> u32 {
         self.granted.wrapping_sub(self.told)
@@ -103,7 +123,7 @@ impl Credits {
 
     /// Whether so many are owed that they are returned without waiting for another message.
     pub fn is_return_due(&self) -> bool {
-        self.owed() >= self.buffers / 2
+        self.urgent || self.owed() >= self.buffers / 2
     }
 }
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::sdp::Refusal;
 
 fn greeting(place: u32, buffers: u32) -> Greeting {
-    Greeting { from: Handle { place, use_of: 0 }, buffers, buffer_bytes: 10 }
+    Greeting { from: Handle { place, use_of: 0 }, buffers, buffer_bytes: 10, adverts: 2 }
 }
 
 fn message(outgoing: Outgoing) -> Message<'static> {
@@ -10,6 +10,10 @@ fn message(outgoing: Outgoing) -> Message<'static> {
         Outgoing::Hello(greeting) => Message::Hello { id: 0, port: 0, from_port: 0, greeting },
         Outgoing::HelloAck { to, greeting } => Message::HelloAck { to, greeting },
         Outgoing::Credits(header) => Message::Data { header, bytes: &[] },
+        Outgoing::SrcAvail { header, source } => Message::SrcAvail { header, source },
+        Outgoing::SinkAvail { header, start, sink } => Message::SinkAvail { header, start, sink },
+        Outgoing::RdmaRdCompl { header, len } => Message::RdmaRdCompl { header, len },
+        Outgoing::RdmaWrCompl { header, len } => Message::RdmaWrCompl { header, len },
         Outgoing::DisConn(header) => Message::DisConn { header },
         Outgoing::AbortConn { to } => Message::AbortConn { to },
     }
@@ -78,7 +82,7 @@ fn what_contradicts_the_state_is_a_violation() {
     let header = a.data(2);
     let data = |header, bytes| Message::Data { header, bytes };
     let refused = |message| {
-        let mut end = b;
+        let mut end = b.clone();
         assert_eq!(end.on_message(&message), Err(Violation), "{message:?}");
     };
     refused(data(Header { at: 1, ..header }, b"ab"));
@@ -87,12 +91,12 @@ fn what_contradicts_the_state_is_a_violation() {
     refused(data(header, b"more than a buffer"));
     refused(Message::HelloAck { to: header.to, greeting: greeting(1, 4) });
     refused(Message::Reject { to: header.to, why: Refusal::NoListener });
-    let mut ended = b;
+    let mut ended = b.clone();
     assert_eq!(ended.on_message(&Message::DisConn { header }), Ok(Event::End));
     let after = Header { at: 1, ..header };
     assert_eq!(ended.on_message(&data(after, b"a")), Err(Violation));
     assert_eq!(ended.on_message(&Message::DisConn { header: after }), Err(Violation));
-    let mut flooded = b;
+    let mut flooded = b.clone();
     for at in 0..4 {
         assert_eq!(flooded.on_message(&data(Header { at, ..header }, b"a")), Ok(Event::Data));
     }
@@ -108,8 +112,9 @@ fn an_abort_takes_no_credit_and_is_told_once() {
     a.fail(Failure::Aborted, true);
     assert!(!a.is_over());
     assert_eq!(exchange(&mut a, &mut b), [Event::Aborted]);
-    assert_eq!((a.is_over(), b.is_over(), b.failure()), (true, true, Some(Failure::Reset)));
-    assert_eq!((a.next(), b.next()), (None, None));
+    assert_eq!((a.is_over(), b.failure()), (true, Some(Failure::Reset)));
+    assert!(matches!(b.next(), Some(Outgoing::AbortConn { .. })), "it says that it uses nothing any more");
+    assert_eq!((a.next(), b.next(), b.is_over()), (None, None, true));
 }
 
 #[test]
@@ -123,4 +128,101 @@ fn a_connection_that_is_refused_or_given_up_is_over() {
     let mut end = Endpoint::asking(greeting(1, 4));
     end.fail(Failure::TimedOut, true);
     assert!(end.is_over(), "nobody knows of it");
+}
+
+fn slice(len: u32) -> RemoteSlice {
+    RemoteSlice { addr: 1 << 20, len, rkey: 5 }
+}
+
+fn deliver(outgoing: Outgoing, to: &mut Endpoint) -> Event {
+    to.on_message(&message(outgoing)).expect("it fits")
+}
+
+#[test]
+fn an_advertised_range_counts_as_received_when_it_was_read_and_data_waits_for_that() {
+    let [mut a, mut b] = pair(8);
+    for len in [100, 50] {
+        assert!(a.may_offer());
+        let offered = a.offer(slice(len));
+        assert_eq!(deliver(offered, &mut b), Event::Source(slice(len)));
+    }
+    assert!(!a.may_offer() && !a.may_write(), "two is the depth, and data waits");
+    b.source_read();
+    assert_eq!(exchange(&mut b, &mut a), [Event::Progress]);
+    assert_eq!((a.positions(), a.may_offer(), a.may_write()), ((150, 100), true, false));
+    b.source_read();
+    exchange(&mut b, &mut a);
+    assert_eq!((a.positions(), a.may_write()), ((150, 150), true));
+}
+
+#[test]
+fn wanted_ranges_are_filled_in_order_and_a_short_one_voids_those_behind_it_at_both_ends() {
+    let [mut a, mut b] = pair(8);
+    for len in [10, 20] {
+        assert!(b.may_want());
+        let wanted = b.want(slice(len));
+        assert_eq!(deliver(wanted, &mut a), Event::Sink);
+    }
+    assert_eq!(a.sink(), Some(slice(10)));
+    a.begin_write(10);
+    assert!(!a.may_write() && !a.may_offer() && a.sink().is_none());
+    a.end_write(true);
+    assert_eq!(exchange(&mut a, &mut b), [Event::Written(10)]);
+    assert_eq!((a.sink(), b.wanted()), (Some(slice(20)), 1));
+    let third = b.want(slice(30));
+    a.begin_write(5);
+    a.end_write(true);
+    assert_eq!(exchange(&mut a, &mut b), [Event::Written(5)]);
+    assert_eq!((a.sink(), b.wanted()), (None, 0));
+    // It was sent before: its position, 30, is not the next one, and if it were it would be void, too.
+    assert_eq!(deliver(third, &mut a), Event::Progress);
+    assert_eq!(a.sink(), None);
+}
+
+/// The case that positions alone do not tell: the data that cross are just as long as the first wanted range.
+#[test]
+fn what_was_wanted_before_its_sender_saw_what_crossed_it_is_never_used() {
+    let [mut a, mut b] = pair(8);
+    let (first, second) = (b.want(slice(4)), b.want(slice(8)));
+    write(&mut a, &mut b, b"four");
+    assert_eq!(b.wanted(), 0, "the user may have its buffers back");
+    assert_eq!(deliver(first, &mut a), Event::Progress);
+    assert_eq!(deliver(second, &mut a), Event::Progress);
+    assert_eq!(a.sink(), None);
+    let fresh = b.want(slice(8));
+    deliver(fresh, &mut a);
+    assert_eq!(a.sink(), Some(slice(8)));
+}
+
+#[test]
+fn memory_that_the_peer_may_use_is_not_given_back_before_the_peer_says_that_it_is_done() {
+    let [mut a, mut b] = pair(8);
+    let offered = a.offer(slice(9));
+    deliver(offered, &mut b);
+    b.set_reading(true);
+    a.fail(Failure::TimedOut, true);
+    assert_eq!(exchange(&mut a, &mut b), [Event::Aborted]);
+    assert!(!a.is_over());
+    assert_eq!(b.next(), None, "it reads still");
+    b.set_reading(false);
+    assert_eq!(exchange(&mut b, &mut a), [Event::Progress]);
+    assert!(a.is_over() && b.is_over());
+}
+
+#[test]
+fn completions_do_not_wait_for_a_user_who_waits_for_them() {
+    let [mut a, mut b] = pair(4);
+    // The data of b are not read by a's user, so that b has its last credits.
+    while b.may_write() {
+        write(&mut b, &mut a, b"x");
+    }
+    for _ in 0..20 {
+        let offered = a.offer(slice(1));
+        deliver(offered, &mut b);
+        b.source_read();
+        assert_eq!(exchange(&mut b, &mut a).len(), 1, "the completion");
+        exchange(&mut a, &mut b);
+        exchange(&mut b, &mut a);
+        assert_eq!(a.positions().0, a.positions().1);
+    }
 }

@@ -11,20 +11,20 @@ use std::rc::Rc;
 use weft_verbs::Verbs;
 
 /// The connections that wait at a port.
-pub(super) struct Backlog {
+pub(super) struct Backlog<V: Verbs> {
     pub options: SdpOptions,
-    waiting: RefCell<VecDeque<Rc<Socket>>>,
+    waiting: RefCell<VecDeque<Rc<Socket<V>>>>,
     arrived: Signal,
 }
 
-impl Backlog {
+impl<V: Verbs> Backlog<V> {
     /// Whether no more connections are taken.
     pub fn is_full(&self) -> bool {
         self.waiting.borrow().len() >= self.options.backlog as usize
     }
 
     /// Another connection waits.
-    pub fn push(&self, socket: Rc<Socket>) {
+    pub fn push(&self, socket: Rc<Socket<V>>) {
         self.waiting.borrow_mut().push_back(socket);
         self.arrived.notify();
     }
@@ -39,7 +39,7 @@ impl Backlog {
 pub struct SdpListener<V: Verbs> {
     sdp: Sdp<V>,
     port: u16,
-    backlog: Rc<Backlog>,
+    backlog: Rc<Backlog<V>>,
 }
 
 impl<V: Verbs> SdpListener<V> {

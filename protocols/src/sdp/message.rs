@@ -4,6 +4,7 @@
 //! checks that nothing is missing and nothing comes twice, instead of believing it.
 
 use super::Refusal;
+use weft_verbs::RemoteSlice;
 
 /// Which stream of a node: a place in its table, and how often that place was used before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,6 +24,8 @@ pub struct Greeting {
     pub buffers: u32,
     /// How many bytes each takes.
     pub buffer_bytes: u32,
+    /// How many advertisements of the other end it keeps.
+    pub adverts: u32,
 }
 
 /// What every message on a stream tells (annex A4: the base sockets direct header).
@@ -73,6 +76,36 @@ pub enum Message<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
+    /// The sender's user has bytes here: the receiver may read them (annex A4: source available).
+    SrcAvail {
+        /// What every message on a stream tells.
+        header: Header,
+        /// Where the bytes are.
+        source: RemoteSlice,
+    },
+    /// So many advertised bytes were read: the acknowledged position is behind them.
+    RdmaRdCompl {
+        /// What every message on a stream tells.
+        header: Header,
+        /// How many.
+        len: u32,
+    },
+    /// The sender's user wants bytes here: the receiver may write those from a position on (annex A4: sink available).
+    SinkAvail {
+        /// What every message on a stream tells.
+        header: Header,
+        /// The position of the first byte that is wanted.
+        start: u64,
+        /// Where it is wanted.
+        sink: RemoteSlice,
+    },
+    /// So many bytes were written where they were wanted.
+    RdmaWrCompl {
+        /// What every message on a stream tells.
+        header: Header,
+        /// How many.
+        len: u32,
+    },
     /// The sender writes no more: half-close.
     DisConn {
         /// What every message on a stream tells.
@@ -90,6 +123,10 @@ const HELLO: u8 = 0x00;
 const HELLO_ACK: u8 = 0x01;
 const DIS_CONN: u8 = 0x02;
 const ABORT_CONN: u8 = 0x03;
+const RDMA_WR_COMPL: u8 = 0x05;
+const RDMA_RD_COMPL: u8 = 0x06;
+const SINK_AVAIL: u8 = 0xfd;
+const SRC_AVAIL: u8 = 0xfe;
 const DATA: u8 = 0xff;
 /// Not the annex's.
 const REJECT: u8 = 0x80;
@@ -98,7 +135,7 @@ const REJECT: u8 = 0x80;
 pub const HEADER_LEN: u32 = 32;
 
 /// The longest message without data: what every mesh with sockets must carry.
-pub const LONGEST_CONTROL: u32 = 44;
+pub const LONGEST_CONTROL: u32 = 56;
 
 const REFUSALS: [Refusal; 3] = [Refusal::NoListener, Refusal::BacklogFull, Refusal::Unfit];
 
@@ -127,6 +164,23 @@ impl<'a> Message<'a> {
                 put_header(to, DATA, header);
                 to.extend(bytes);
             }
+            Message::SrcAvail { header, source } => {
+                put_header(to, SRC_AVAIL, header);
+                to.extend(source.to_bytes());
+            }
+            Message::SinkAvail { header, start, sink } => {
+                put_header(to, SINK_AVAIL, header);
+                to.extend(start.to_le_bytes());
+                to.extend(sink.to_bytes());
+            }
+            Message::RdmaRdCompl { header, len } => {
+                put_header(to, RDMA_RD_COMPL, header);
+                to.extend(len.to_le_bytes());
+            }
+            Message::RdmaWrCompl { header, len } => {
+                put_header(to, RDMA_WR_COMPL, header);
+                to.extend(len.to_le_bytes());
+            }
             Message::DisConn { header } => put_header(to, DIS_CONN, header),
             Message::AbortConn { to: stream } => {
                 to.extend([ABORT_CONN, 0, 0, 0]);
@@ -152,6 +206,14 @@ impl<'a> Message<'a> {
                 let header = rest.header()?;
                 return Some(Message::Data { header, bytes: rest.0 });
             }
+            (SRC_AVAIL, 0) => Message::SrcAvail { header: rest.header()?, source: rest.slice()? },
+            (SINK_AVAIL, 0) => Message::SinkAvail {
+                header: rest.header()?,
+                start: u64::from_le_bytes(rest.take()?),
+                sink: rest.slice()?,
+            },
+            (RDMA_RD_COMPL, 0) => Message::RdmaRdCompl { header: rest.header()?, len: rest.word()? },
+            (RDMA_WR_COMPL, 0) => Message::RdmaWrCompl { header: rest.header()?, len: rest.word()? },
             (DIS_CONN, 0) => Message::DisConn { header: rest.header()? },
             (ABORT_CONN, 0) => Message::AbortConn { to: rest.handle()? },
             _ => return None,
@@ -165,10 +227,11 @@ fn put_handle(to: &mut Vec<u8>, Handle { place, use_of }: Handle) {
     to.extend(use_of.to_le_bytes());
 }
 
-fn put_greeting(to: &mut Vec<u8>, Greeting { from, buffers, buffer_bytes }: Greeting) {
+fn put_greeting(to: &mut Vec<u8>, Greeting { from, buffers, buffer_bytes, adverts }: Greeting) {
     put_handle(to, from);
     to.extend(buffers.to_le_bytes());
     to.extend(buffer_bytes.to_le_bytes());
+    to.extend(adverts.to_le_bytes());
 }
 
 fn put_header(to: &mut Vec<u8>, kind: u8, Header { to: stream, grant, acked, at }: Header) {
@@ -193,12 +256,21 @@ impl Reader<'_> {
         self.take().map(u32::from_le_bytes)
     }
 
+    fn slice(&mut self) -> Option<RemoteSlice> {
+        self.take().map(RemoteSlice::from_bytes)
+    }
+
     fn handle(&mut self) -> Option<Handle> {
         Some(Handle { place: self.word()?, use_of: self.word()? })
     }
 
     fn greeting(&mut self) -> Option<Greeting> {
-        Some(Greeting { from: self.handle()?, buffers: self.word()?, buffer_bytes: self.word()? })
+        Some(Greeting {
+            from: self.handle()?,
+            buffers: self.word()?,
+            buffer_bytes: self.word()?,
+            adverts: self.word()?,
+        })
     }
 
     fn header(&mut self) -> Option<Header> {
@@ -215,11 +287,17 @@ mod tests {
     fn all() -> Vec<Message<'static>> {
         let to = Handle { place: 3, use_of: 9 };
         let header = Header { to, grant: 77, acked: 1 << 40, at: 5 };
-        let greeting = Greeting { from: Handle { place: 1, use_of: 2 }, buffers: 16, buffer_bytes: 8_192 };
+        let from = Handle { place: 1, use_of: 2 };
+        let greeting = Greeting { from, buffers: 16, buffer_bytes: 8_192, adverts: 4 };
+        let slice = RemoteSlice { addr: 1 << 50, len: 7, rkey: 3 };
         vec![
             Message::Hello { id: 1 << 100, port: 7, from_port: 50_000, greeting },
             Message::HelloAck { to, greeting },
             Message::Reject { to, why: Refusal::BacklogFull },
+            Message::SrcAvail { header, source: slice },
+            Message::SinkAvail { header, start: 1 << 41, sink: slice },
+            Message::RdmaRdCompl { header, len: 5 },
+            Message::RdmaWrCompl { header, len: 6 },
             Message::DisConn { header },
             Message::AbortConn { to },
             Message::Data { header, bytes: &[] },

@@ -42,10 +42,12 @@
 //! | `credits` | private buffers of the peer, a part of them kept for control: no deadlock |
 //! | `message` | the messages of annex A4, and their bytes |
 //! | `service`, `table`, `outbox` | the streams of a node: messages in and out |
-//! | `socket`, `stream`, `listener` | what a user has |
+//! | `zcopy` | owned buffers, moved by one-sided operations |
+//! | `socket`, `stream`, `owned`, `buffer`, `listener` | what a user has |
 //!
 //! `docs/sdp.md` has the states, why each race is safe, and what is not built yet.
 
+mod buffer;
 mod credits;
 mod endpoint;
 mod error;
@@ -53,12 +55,15 @@ mod listener;
 pub mod message;
 mod options;
 mod outbox;
+mod owned;
 mod service;
 mod socket;
 mod stats;
 mod stream;
 mod table;
+mod zcopy;
 
+pub use buffer::{SdpBuffer, Transfer};
 pub use error::{Refusal, SdpError};
 pub use listener::SdpListener;
 pub use options::SdpOptions;

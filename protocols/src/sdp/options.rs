@@ -13,6 +13,10 @@ pub struct SdpOptions {
     /// How many bytes of data a private buffer takes. The mesh must carry messages of so much and [`HEADER_LEN`](super::message::HEADER_LEN)
     /// (`MeshConfig::max_message`). Default: 8,192.
     pub buffer_bytes: u32,
+    /// Owned buffers with more bytes than this go by ZCopy; 0 disables it. Default: 65,536, as in OFED.
+    pub zcopy_threshold: u32,
+    /// Advertisements of one stream and direction that may be open at a time, 1 to 64: the depth of the pipeline. Default: 4.
+    pub zcopy_depth: u32,
     /// Connections that wait to be accepted; one more is refused. Default: 128, as in Linux before 5.4.
     pub backlog: u32,
     /// How long a call of [`connect`](super::Sdp::connect) waits. Default: 30 s.
@@ -34,6 +38,8 @@ impl Default for SdpOptions {
         SdpOptions {
             buffers: 16,
             buffer_bytes: 8_192,
+            zcopy_threshold: 65_536,
+            zcopy_depth: 4,
             backlog: 128,
             connect_timeout: Some(half_a_minute),
             read_timeout: None,
@@ -71,6 +77,9 @@ impl SdpOptions {
         }
         if self.buffer_bytes == 0 || self.longest_message() > max_message {
             return refuse("buffer_bytes", self.buffer_bytes, "at least 1, and what the mesh carries");
+        }
+        if !(1..=64).contains(&self.zcopy_depth) {
+            return refuse("zcopy_depth", self.zcopy_depth, "from 1 to 64");
         }
         if self.backlog == 0 {
             return refuse("backlog", 0, "at least 1");

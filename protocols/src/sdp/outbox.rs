@@ -7,14 +7,19 @@ use std::rc::Rc;
 use weft_verbs::{Nanos, Verbs};
 
 /// What a node owes one peer.
-#[derive(Default)]
-pub(super) struct Outbox {
+pub(super) struct Outbox<V: Verbs> {
     /// Streams that had something to say when the transport had no room.
-    blocked: Vec<Rc<Socket>>,
+    blocked: Vec<Rc<Socket<V>>>,
     /// A task waits for room.
     waits: bool,
     /// A task watches whether the peer acknowledges.
     watches: bool,
+}
+
+impl<V: Verbs> Default for Outbox<V> {
+    fn default() -> Outbox<V> {
+        Outbox { blocked: Vec::new(), waits: false, watches: false }
+    }
 }
 
 /// Into how many parts the time is divided after which a peer is given up; it is looked at after each.
@@ -22,7 +27,7 @@ const LOOKS: u64 = 8;
 
 impl<V: Verbs> Sdp<V> {
     /// Has a stream try again once the transport takes messages to its peer.
-    pub(super) fn block(&self, socket: &Rc<Socket>) {
+    pub(super) fn block(&self, socket: &Rc<Socket<V>>) {
         let peer = socket.peer;
         let begins = self.outbox(peer, |outbox| {
             if !outbox.blocked.iter().any(|known| Rc::ptr_eq(known, socket)) {
@@ -79,7 +84,7 @@ impl<V: Verbs> Sdp<V> {
         self.outbox(peer, |outbox| outbox.watches = false);
     }
 
-    fn outbox<T>(&self, peer: Rank, run: impl FnOnce(&mut Outbox) -> T) -> T {
+    fn outbox<T>(&self, peer: Rank, run: impl FnOnce(&mut Outbox<V>) -> T) -> T {
         run(self.shared.outboxes.borrow_mut().entry(peer).or_default())
     }
 }

@@ -2,18 +2,19 @@
 
 use super::endpoint::{Endpoint, Event, Failure, Outgoing};
 use super::listener::Backlog;
-use super::message::{Greeting, Message};
+use super::message::{Greeting, HEADER_LEN, Handle, Message};
 use super::outbox::Outbox;
-use super::socket::Socket;
+use super::socket::{Chunk, Socket, Wanted};
 use super::stream::Address;
 use super::table::Table;
+use super::zcopy::keep_bytes;
 use super::{Refusal, SdpError, SdpListener, SdpOptions, SdpStats, SdpStream};
 use crate::rt::Rt;
 use crate::transport::{Channel, Inbox, Incoming, Mesh, Message as Received, Rank, SendError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use weft_verbs::{Nanos, Verbs};
+use weft_verbs::{Nanos, Verbs, Work};
 
 /// The channel of sockets' messages.
 pub const CHANNEL: Channel = Channel(3);
@@ -37,9 +38,9 @@ pub(super) struct Shared<V: Verbs> {
     pub mesh: Mesh<V>,
     pub options: SdpOptions,
     pub stats: RefCell<SdpStats>,
-    pub table: RefCell<Table>,
-    pub listeners: RefCell<BTreeMap<u16, Rc<Backlog>>>,
-    pub outboxes: RefCell<BTreeMap<Rank, Outbox>>,
+    pub table: RefCell<Table<V>>,
+    pub listeners: RefCell<BTreeMap<u16, Rc<Backlog<V>>>>,
+    pub outboxes: RefCell<BTreeMap<Rank, Outbox<V>>>,
     /// A message's bytes on their way to the transport.
     frame: RefCell<Vec<u8>>,
     next_port: Cell<u16>,
@@ -60,7 +61,8 @@ impl<V: Verbs> Sdp<V> {
                 mesh: mesh.clone(),
                 options,
                 stats: RefCell::default(),
-                table: RefCell::default(),
+                // A message to a stream of this node's last incarnation, sent before its sender knew, finds nothing here.
+                table: RefCell::new(Table::new(rt.random() as u32)),
                 listeners: RefCell::default(),
                 outboxes: RefCell::default(),
                 frame: RefCell::default(),
@@ -156,6 +158,7 @@ impl<V: Verbs> Sdp<V> {
         }
         self.shared.table.borrow().all().for_each(|socket| {
             socket.end.borrow_mut().fail(Failure::Closed, false);
+            socket.give_back();
             socket.wake();
         });
         self.shared.listeners.borrow().values().for_each(|backlog| backlog.closed());
@@ -177,40 +180,41 @@ impl<V: Verbs> Sdp<V> {
                 let there = Address { rank: from, port: from_port };
                 return self.on_hello(id, port, there, greeting);
             }
-            Message::Data { header, .. } | Message::DisConn { header } => header.to,
+            Message::Data { header, .. }
+            | Message::SrcAvail { header, .. }
+            | Message::SinkAvail { header, .. }
+            | Message::RdmaRdCompl { header, .. }
+            | Message::RdmaWrCompl { header, .. }
+            | Message::DisConn { header } => header.to,
             Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to } => to,
         };
         let socket = self.shared.table.borrow().get(to).cloned();
         let Some(socket) = socket.filter(|socket| socket.peer == from) else {
             return self.on_late(from, &message);
         };
-        if socket.end.borrow().failure().is_some() {
-            return self.on_late(from, &message);
-        }
         let event = socket.end.borrow_mut().on_message(&message);
         match event {
-            Ok(Event::Data) => {
-                socket.keep(received);
-                socket.readable.notify();
-                // Credits may have come with it.
-                socket.writable.notify();
-            }
-            Ok(Event::End | Event::Connected) => socket.wake(),
-            Ok(Event::Progress) => socket.writable.notify(),
-            Ok(Event::Aborted) => {
-                self.shared.stats.borrow_mut().aborts += 1;
-                socket.wake();
-            }
+            Ok(Event::Data) => socket.keep(Chunk::Data(received, 0)),
+            Ok(Event::Source(source)) => socket.keep(Chunk::Source(source)),
+            Ok(Event::Written(len)) => on_written(&socket, len),
+            Ok(Event::End | Event::Connected | Event::Progress | Event::Sink) => {}
+            Ok(Event::Aborted) => self.shared.stats.borrow_mut().aborts += 1,
             Err(_) => {
                 self.shared.stats.borrow_mut().malformed += 1;
                 self.abort(&socket);
             }
         }
+        // Whatever it is, credits and an acknowledgement come with it.
         self.flush(&socket);
+        socket.wake();
     }
 
     /// A message for a stream that this end has given up. A connection that was made too late is told so.
     fn on_late(&self, from: Rank, message: &Message<'_>) {
+        // An abort that answers an abort finds nobody, if nobody waited for it.
+        if matches!(message, Message::AbortConn { .. }) {
+            return;
+        }
         self.shared.stats.borrow_mut().late += 1;
         if let Message::HelloAck { greeting, .. } = message {
             self.answer(from, &Message::AbortConn { to: greeting.from });
@@ -256,42 +260,92 @@ impl<V: Verbs> Sdp<V> {
         }));
     }
 
-    /// Sends all control that a stream has to send now, and forgets it when it is over.
-    pub(super) fn flush(&self, socket: &Rc<Socket>) {
+    /// Sends all that a stream has to send now, gives back buffers, and forgets the stream when it is over.
+    pub(super) fn flush(&self, socket: &Rc<Socket<V>>) {
+        self.flush_control(socket);
+        if !socket.sending.borrow().is_empty() || socket.closing.get() {
+            self.pump(socket);
+            self.flush_control(socket);
+            socket.complete();
+        }
+        let crossed = socket.void_wanted();
+        if crossed > 0 {
+            self.shared.stats.borrow_mut().crossed += crossed;
+            socket.readable.notify();
+        }
+        if socket.end.borrow().is_over() {
+            socket.give_back();
+            socket.wake();
+            self.shared.table.borrow_mut().remove(socket.handle);
+        }
+    }
+
+    fn flush_control(&self, socket: &Rc<Socket<V>>) {
         loop {
             if !self.shared.mesh.has_room(socket.peer) {
                 return self.block(socket);
             }
             let Some(outgoing) = socket.end.borrow_mut().next() else { break };
-            self.shared.stats.borrow_mut().control_sent += 1;
-            let message = match outgoing {
-                Outgoing::Hello(greeting) => Message::Hello {
-                    id: socket.id,
-                    port: socket.remote.port,
-                    from_port: socket.local.port,
-                    greeting,
-                },
-                Outgoing::HelloAck { to, greeting } => Message::HelloAck { to, greeting },
-                Outgoing::Credits(header) => Message::Data { header, bytes: &[] },
-                Outgoing::DisConn(header) => Message::DisConn { header },
-                Outgoing::AbortConn { to } => Message::AbortConn { to },
-            };
-            self.send(socket, &message);
-        }
-        if socket.end.borrow().is_over() {
-            self.shared.table.borrow_mut().remove(socket.handle);
+            self.send_control(socket, outgoing);
         }
     }
 
+    /// Sends a control message; the transport has room.
+    pub(super) fn send_control(&self, socket: &Rc<Socket<V>>, outgoing: Outgoing) {
+        self.shared.stats.borrow_mut().control_sent += 1;
+        let message = match outgoing {
+            Outgoing::Hello(greeting) => {
+                let (port, from_port) = (socket.remote.port, socket.local.port);
+                Message::Hello { id: socket.id, port, from_port, greeting }
+            }
+            Outgoing::HelloAck { to, greeting } => Message::HelloAck { to, greeting },
+            Outgoing::Credits(header) => Message::Data { header, bytes: &[] },
+            Outgoing::SrcAvail { header, source } => Message::SrcAvail { header, source },
+            Outgoing::RdmaRdCompl { header, len } => Message::RdmaRdCompl { header, len },
+            Outgoing::SinkAvail { header, start, sink } => Message::SinkAvail { header, start, sink },
+            Outgoing::RdmaWrCompl { header, len } => Message::RdmaWrCompl { header, len },
+            Outgoing::DisConn(header) => Message::DisConn { header },
+            Outgoing::AbortConn { to } => Message::AbortConn { to },
+        };
+        self.send(socket, &message);
+    }
+
+    /// BCopy: sends bytes as far as the peer has private buffers for them; each message is as full as it can be.
+    pub(super) fn send_data(&self, socket: &Rc<Socket<V>>, parts: &impl Bytes, all: usize) -> usize {
+        let Shared { mesh, stats, rt, .. } = &*self.shared;
+        let mut sent = 0;
+        while sent < all && socket.end.borrow().may_write() {
+            if !mesh.has_room(socket.peer) {
+                self.block(socket);
+                break;
+            }
+            let mut end = socket.end.borrow_mut();
+            let most = end.payload().min(mesh.max_message().saturating_sub(HEADER_LEN)) as usize;
+            let len = most.min(all - sent);
+            let header = end.data(len as u64);
+            drop(end);
+            let mut counts = stats.borrow_mut();
+            counts.copies += 1;
+            counts.data_sent += 1;
+            counts.bytes_sent += len as u64;
+            drop(counts);
+            rt.spend(Work::Copy { bytes: len as u64 });
+            let message = Message::Data { header, bytes: &[] };
+            self.send_with(socket, &message, |frame| parts.append(sent, len, frame));
+            sent += len;
+        }
+        sent
+    }
+
     /// Sends a message of a stream; the transport has room.
-    pub(super) fn send(&self, socket: &Rc<Socket>, message: &Message<'_>) {
+    pub(super) fn send(&self, socket: &Rc<Socket<V>>, message: &Message<'_>) {
         self.send_with(socket, message, |_| ());
     }
 
     /// Sends a message of a stream, with what is appended to it; the transport has room.
     pub(super) fn send_with(
         &self,
-        socket: &Rc<Socket>,
+        socket: &Rc<Socket<V>>,
         message: &Message<'_>,
         append: impl FnOnce(&mut Vec<u8>),
     ) {
@@ -309,14 +363,15 @@ impl<V: Verbs> Sdp<V> {
     }
 
     /// The node has left the cluster.
-    pub(super) fn closed(&self, socket: &Rc<Socket>) {
+    pub(super) fn closed(&self, socket: &Rc<Socket<V>>) {
         socket.end.borrow_mut().fail(Failure::Closed, false);
+        socket.give_back();
         socket.wake();
         self.shared.table.borrow_mut().remove(socket.handle);
     }
 
     /// Ends a stream at once; the peer is told.
-    pub(super) fn abort(&self, socket: &Rc<Socket>) {
+    pub(super) fn abort(&self, socket: &Rc<Socket<V>>) {
         self.shared.stats.borrow_mut().aborts += 1;
         socket.end.borrow_mut().fail(Failure::Aborted, true);
         socket.wake();
@@ -357,6 +412,43 @@ impl<V: Verbs> Sdp<V> {
     }
 }
 
-fn greeting(handle: super::message::Handle, options: SdpOptions) -> Greeting {
-    Greeting { from: handle, buffers: options.buffers, buffer_bytes: options.buffer_bytes }
+/// Bytes are where this end wanted them.
+fn on_written<V: Verbs>(socket: &Socket<V>, len: u32) {
+    let first = socket.wanted.borrow_mut().pop_front();
+    if let Some(Wanted { mr, done }) = first
+        && done.send(Some(len)).is_err()
+    {
+        // Its user is gone; the bytes are not.
+        keep_bytes(socket, &mr, len);
+    }
+}
+
+fn greeting(from: Handle, options: SdpOptions) -> Greeting {
+    let SdpOptions { buffers, buffer_bytes, zcopy_depth, .. } = options;
+    Greeting { from, buffers, buffer_bytes, adverts: zcopy_depth }
+}
+
+/// Bytes that are to be copied into messages.
+pub(super) trait Bytes {
+    /// Appends so many of them, from a place on.
+    fn append(&self, at: usize, len: usize, to: &mut Vec<u8>);
+}
+
+impl Bytes for &[u8] {
+    fn append(&self, at: usize, len: usize, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self[at..at + len]);
+    }
+}
+
+/// Bytes in several places, one after the other.
+impl Bytes for &[&[u8]] {
+    fn append(&self, at: usize, len: usize, to: &mut Vec<u8>) {
+        let (mut skip, mut left) = (at, len);
+        for part in self.iter() {
+            let skipped = skip.min(part.len());
+            let n = left.min(part.len() - skipped);
+            to.extend_from_slice(&part[skipped..skipped + n]);
+            (skip, left) = (skip - skipped, left - n);
+        }
+    }
 }

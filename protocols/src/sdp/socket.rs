@@ -1,16 +1,17 @@
 //! What the user's handle and the node's service share of one stream.
 
-use super::SdpOptions;
 use super::endpoint::Endpoint;
 use super::message::{HEADER_LEN, Handle};
 use super::stream::Address;
-use crate::rt::sync::Signal;
+use super::{SdpError, SdpOptions};
+use crate::rt::sync::{OneshotSender, Signal};
 use crate::transport::{Message, Rank};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use weft_verbs::{RemoteSlice, Verbs};
 
 /// A stream of this node.
-pub(super) struct Socket {
+pub(super) struct Socket<V: Verbs> {
     pub handle: Handle,
     /// The stream's identity, drawn by the end that asked for it.
     pub id: u128,
@@ -19,29 +20,68 @@ pub(super) struct Socket {
     pub remote: Address,
     pub options: SdpOptions,
     pub end: RefCell<Endpoint>,
-    unread: RefCell<Unread>,
+    pub unread: RefCell<VecDeque<Chunk>>,
+    /// Owned buffers that are to be sent, in the order of the stream.
+    pub sending: RefCell<VecDeque<Segment<V>>>,
+    /// Owned buffers that the peer was asked to fill, in the order of the stream.
+    pub wanted: RefCell<VecDeque<Wanted<V>>>,
+    /// The user writes no more: told to the end once nothing is to be sent any more.
+    pub closing: Cell<bool>,
     /// Bytes came, or the end of them, or the stream failed.
     pub readable: Signal,
     /// There may be room for bytes, or everything is acknowledged, or the stream failed.
     pub writable: Signal,
 }
 
-/// Data messages that the user has not read to the end: they are the private buffers in use.
-#[derive(Default)]
-struct Unread {
-    messages: VecDeque<Message>,
-    /// How many bytes of the first one were read.
-    read: usize,
+/// What the user has not read.
+pub(super) enum Chunk {
+    /// A data message, a private buffer in use, and how many of its bytes were read.
+    Data(Message, usize),
+    /// Bytes that an adapter brought and no user's buffer waited for.
+    Fetched(Vec<u8>, usize),
+    /// What is left of a range that the peer advertises.
+    Source(RemoteSlice),
 }
 
-impl Socket {
+impl Chunk {
+    /// The bytes that are here and not read.
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Chunk::Data(message, read) => &message.bytes()[HEADER_LEN as usize + read..],
+            Chunk::Fetched(bytes, read) => &bytes[*read..],
+            Chunk::Source(_) => &[],
+        }
+    }
+}
+
+/// An owned buffer on its way to the peer.
+pub(super) struct Segment<V: Verbs> {
+    pub mr: V::Mr,
+    pub len: u32,
+    /// How much of it has its place in the stream: sent, advertised, or written.
+    pub placed: u32,
+    /// The position behind what is placed.
+    pub end: u64,
+    /// A part of it was advertised: it is the user's again when the peer has read that.
+    pub exposed: bool,
+    /// Told when the buffer is the user's again.
+    pub done: OneshotSender<Result<u32, SdpError>>,
+}
+
+/// An owned buffer that the peer was asked to fill: with how much, or that it will not.
+pub(super) struct Wanted<V: Verbs> {
+    pub mr: V::Mr,
+    pub done: OneshotSender<Option<u32>>,
+}
+
+impl<V: Verbs> Socket<V> {
     pub fn new(
         handle: Handle,
         id: u128,
         [local, remote]: [Address; 2],
         options: SdpOptions,
         end: Endpoint,
-    ) -> Socket {
+    ) -> Socket<V> {
         Socket {
             handle,
             id,
@@ -51,6 +91,9 @@ impl Socket {
             options,
             end: RefCell::new(end),
             unread: RefCell::default(),
+            sending: RefCell::default(),
+            wanted: RefCell::default(),
+            closing: Cell::new(false),
             readable: Signal::new(),
             writable: Signal::new(),
         }
@@ -62,25 +105,66 @@ impl Socket {
         self.writable.notify();
     }
 
-    /// Keeps the bytes of a data message.
-    pub fn keep(&self, message: Message) {
-        self.unread.borrow_mut().messages.push_back(message);
+    /// Keeps something to be read.
+    pub fn keep(&self, chunk: Chunk) {
+        self.unread.borrow_mut().push_back(chunk);
     }
 
-    /// Whether bytes wait to be read.
+    /// Whether something waits to be read, here or at the peer.
     pub fn has_unread(&self) -> bool {
-        !self.unread.borrow().messages.is_empty()
+        !self.unread.borrow().is_empty()
+    }
+
+    /// The range at the peer that is to be read next, if nothing that is here comes before it.
+    pub fn next_source(&self) -> Option<RemoteSlice> {
+        match self.unread.borrow().front() {
+            Some(Chunk::Source(source)) => Some(*source),
+            _ => None,
+        }
+    }
+
+    /// So many bytes of the first range at the peer were read; true if it was read to its end.
+    pub fn fetched(&self, len: u32) -> bool {
+        let mut unread = self.unread.borrow_mut();
+        let at = unread.iter().position(|chunk| matches!(chunk, Chunk::Source(_)));
+        let Some((at, Chunk::Source(source))) = at.map(|at| (at, &mut unread[at])) else { return false };
+        match source.slice(len..source.len) {
+            Some(rest) if rest.len > 0 => {
+                *source = rest;
+                false
+            }
+            _ => {
+                unread.remove(at);
+                true
+            }
+        }
+    }
+
+    /// Keeps something to be read before what is still at the peer.
+    pub fn keep_before_sources(&self, chunk: Chunk) {
+        let mut unread = self.unread.borrow_mut();
+        let at = unread.iter().position(|chunk| matches!(chunk, Chunk::Source(_))).unwrap_or(unread.len());
+        unread.insert(at, chunk);
+    }
+
+    /// How many bytes are here to be read.
+    pub fn here(&self) -> usize {
+        let unread = self.unread.borrow();
+        let here = unread.iter().take_while(|chunk| !matches!(chunk, Chunk::Source(_)));
+        here.map(|chunk| chunk.bytes().len()).sum()
     }
 
     /// Copies bytes out without taking them.
     pub fn peek(&self, into: &mut [u8]) -> usize {
-        let unread = self.unread.borrow();
-        let (mut filled, mut skip) = (0, unread.read);
-        for message in &unread.messages {
-            let bytes = &message.bytes()[HEADER_LEN as usize + skip..];
+        let mut filled = 0;
+        for chunk in &*self.unread.borrow() {
+            if matches!(chunk, Chunk::Source(_)) {
+                break;
+            }
+            let bytes = chunk.bytes();
             let n = bytes.len().min(into.len() - filled);
             into[filled..filled + n].copy_from_slice(&bytes[..n]);
-            (filled, skip) = (filled + n, 0);
+            filled += n;
         }
         filled
     }
@@ -94,23 +178,65 @@ impl Socket {
 
     fn consume(&self, mut bytes: usize) {
         let mut unread = self.unread.borrow_mut();
-        while let Some(first) = unread.messages.front() {
-            let left = first.len() - HEADER_LEN as usize - unread.read;
-            if bytes < left {
-                unread.read += bytes;
-                return;
+        while let Some(first) = unread.front_mut() {
+            let left = first.bytes().len();
+            match first {
+                Chunk::Source(_) => return,
+                Chunk::Data(_, read) | Chunk::Fetched(_, read) if bytes < left => {
+                    *read += bytes;
+                    return;
+                }
+                Chunk::Data(..) => self.end.borrow_mut().consumed(),
+                Chunk::Fetched(..) => {}
             }
-            bytes = bytes.saturating_sub(left);
-            unread.read = 0;
-            unread.messages.pop_front();
-            self.end.borrow_mut().consumed();
+            bytes -= left;
+            unread.pop_front();
         }
     }
 
     /// Drops what was not read. Says whether there was something.
     pub fn discard(&self) -> bool {
         let had = self.has_unread();
-        self.consume(usize::MAX);
+        for chunk in self.unread.borrow_mut().drain(..) {
+            if matches!(chunk, Chunk::Data(..)) {
+                self.end.borrow_mut().consumed();
+            }
+        }
         had
+    }
+
+    /// Gives back the buffers of which the peer has everything.
+    pub fn complete(&self) {
+        let (_, acked) = self.end.borrow().positions();
+        let mut sending = self.sending.borrow_mut();
+        while let Some(first) = sending.front() {
+            // What went by data messages was copied; an advertised range is free when it was read.
+            if first.placed < first.len || (first.exposed && acked < first.end) {
+                return;
+            }
+            if let Some(Segment { len, done, .. }) = sending.pop_front() {
+                let _ = done.send(Ok(len));
+            }
+        }
+    }
+
+    /// The ranges that the peer will not fill: their buffers are the users' again. Says how many there are.
+    pub fn void_wanted(&self) -> u64 {
+        let still = self.end.borrow().wanted();
+        let mut wanted = self.wanted.borrow_mut();
+        let still = still.min(wanted.len());
+        let voided = wanted.drain(still..).map(|Wanted { done, .. }| done.send(None));
+        voided.count() as u64
+    }
+
+    /// The stream failed and the peer uses no memory of this end any more: buffers are given back, with why.
+    pub fn give_back(&self) {
+        for Segment { done, .. } in self.sending.borrow_mut().drain(..) {
+            let why = self.end.borrow().failure().map_or(SdpError::Aborted, SdpError::from);
+            let _ = done.send(Err(why));
+        }
+        for Wanted { done, .. } in self.wanted.borrow_mut().drain(..) {
+            let _ = done.send(None);
+        }
     }
 }

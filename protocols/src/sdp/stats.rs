@@ -15,6 +15,12 @@ pub struct SdpStats {
     pub bytes_sent: u64,
     /// Bytes that users read.
     pub bytes_read: u64,
+    /// Bytes that the peer's adapter read from users' buffers of this end, or that this end's wrote into the peer's.
+    pub zcopy_sent: u64,
+    /// Reads and writes of peers' users' buffers whose outcome was unknown, and that were repeated.
+    pub repeated: u64,
+    /// Buffers that were advertised and not used: the other end had begun to send another way.
+    pub crossed: u64,
     /// Copies between users' memory and private buffers.
     pub copies: u64,
     /// Messages sent that carry no data.

@@ -1,8 +1,7 @@
 //! A stream, as a user has it.
 
 use super::endpoint::Failure;
-use super::message::{HEADER_LEN, Message};
-use super::service::{Sdp, Shared};
+use super::service::Sdp;
 use super::socket::Socket;
 use super::{SdpError, SdpOptions};
 use crate::transport::Rank;
@@ -25,40 +24,17 @@ impl fmt::Display for Address {
     }
 }
 
-/// Bytes in several places, one after the other.
-struct Parts<'a> {
-    parts: &'a [&'a [u8]],
-    /// How much of the first one was taken.
-    read: usize,
-}
-
-impl Parts<'_> {
-    fn take(&mut self, mut len: usize, to: &mut Vec<u8>) {
-        while let Some((first, rest)) = self.parts.split_first() {
-            let left = &first[self.read..];
-            let n = left.len().min(len);
-            to.extend_from_slice(&left[..n]);
-            self.read += n;
-            len -= n;
-            if len == 0 {
-                return;
-            }
-            (self.parts, self.read) = (rest, 0);
-        }
-    }
-}
-
 /// A stream of bytes between two nodes. Reads and writes borrow it, so one task may read while another one writes.
 ///
 /// Dropping it closes it in the background: what was written is still delivered. If bytes wait to be read then, or come later,
 /// they are lost, and the peer is told by a reset, as with sockets.
 pub struct SdpStream<V: Verbs> {
-    sdp: Sdp<V>,
-    socket: Rc<Socket>,
+    pub(super) sdp: Sdp<V>,
+    pub(super) socket: Rc<Socket<V>>,
 }
 
 impl<V: Verbs> SdpStream<V> {
-    pub(super) fn new(sdp: &Sdp<V>, socket: Rc<Socket>) -> SdpStream<V> {
+    pub(super) fn new(sdp: &Sdp<V>, socket: Rc<Socket<V>>) -> SdpStream<V> {
         SdpStream { sdp: sdp.clone(), socket }
     }
 
@@ -104,7 +80,7 @@ impl<V: Verbs> SdpStream<V> {
     }
 
     /// Whether the stream has not failed.
-    fn sound(&self) -> Result<(), SdpError> {
+    pub(super) fn sound(&self) -> Result<(), SdpError> {
         self.socket.end.borrow().failure().map_or(Ok(()), |why| Err(why.into()))
     }
 
@@ -128,7 +104,14 @@ impl<V: Verbs> SdpStream<V> {
         self.nothing_to_read()
     }
 
-    fn nothing_to_read(&self) -> Result<Option<usize>, SdpError> {
+    /// What is left to say when no bytes are here: they are at the peer, they are over, or the stream failed.
+    pub(super) fn nothing_to_read(&self) -> Result<Option<usize>, SdpError> {
+        if self.socket.next_source().is_some() {
+            self.sound()?;
+            // They are brought here for a user who gives no buffer that an adapter could write.
+            self.sdp.fetch(&self.socket, None);
+            return Ok(None);
+        }
         if self.socket.end.borrow().has_ended() {
             return Ok(Some(0));
         }
@@ -149,7 +132,7 @@ impl<V: Verbs> SdpStream<V> {
 
     /// Waits until there is something to read: bytes, the end, or a failure.
     pub async fn readable(&self) {
-        let nothing = || !self.socket.has_unread() && self.nothing_to_read() == Ok(None);
+        let nothing = || self.socket.here() == 0 && self.nothing_to_read() == Ok(None);
         self.socket.readable.until(|| !nothing()).await;
     }
 
@@ -201,46 +184,28 @@ impl<V: Verbs> SdpStream<V> {
     ///
     /// As that.
     pub fn try_write_vectored(&self, parts: &[&[u8]]) -> Result<Option<usize>, SdpError> {
-        self.sound()?;
-        if !self.socket.end.borrow().is_writable() {
-            return Err(SdpError::BrokenPipe);
-        }
+        self.writes()?;
         let all: usize = parts.iter().map(|part| part.len()).sum();
-        let mut parts = Parts { parts, read: 0 };
-        let written = self.send_data(&mut parts, all);
+        // What is owned by buffers that were sent before comes first.
+        let waits = !self.socket.sending.borrow().is_empty();
+        let written = if waits { 0 } else { self.sdp.send_data(&self.socket, &parts, all) };
         // A failure on the way is told by the next call: the bytes were taken.
         Ok((written > 0 || all == 0).then_some(written))
     }
 
-    /// BCopy: each data message takes a private buffer of the peer, and is as full as it can be.
-    fn send_data(&self, parts: &mut Parts<'_>, all: usize) -> usize {
-        let Shared { mesh, .. } = &*self.sdp.shared;
-        let mut sent = 0;
-        while sent < all && self.socket.end.borrow().may_write() {
-            if !mesh.has_room(self.socket.peer) {
-                self.sdp.block(&self.socket);
-                break;
-            }
-            let mut end = self.socket.end.borrow_mut();
-            let most = end.payload().min(mesh.max_message().saturating_sub(HEADER_LEN)) as usize;
-            let len = most.min(all - sent);
-            let header = end.data(len as u64);
-            drop(end);
-            self.copied(len, |stats| &mut stats.bytes_sent);
-            self.sdp.shared.stats.borrow_mut().data_sent += 1;
-            let message = Message::Data { header, bytes: &[] };
-            self.sdp.send_with(&self.socket, &message, |frame| parts.take(len, frame));
-            sent += len;
-        }
-        sent
-    }
-
     /// Bytes were copied between the user's memory and private buffers.
-    fn copied(&self, bytes: usize, count: impl Fn(&mut super::SdpStats) -> &mut u64) {
+    pub(super) fn copied(&self, bytes: usize, count: impl Fn(&mut super::SdpStats) -> &mut u64) {
         let mut stats = self.sdp.shared.stats.borrow_mut();
         stats.copies += 1;
         *count(&mut stats) += bytes as u64;
         self.sdp.shared.rt.spend(Work::Copy { bytes: bytes as u64 });
+    }
+
+    /// Whether the user may still write.
+    pub(super) fn writes(&self) -> Result<(), SdpError> {
+        self.sound()?;
+        let writes = self.socket.end.borrow().is_writable() && !self.socket.closing.get();
+        if writes { Ok(()) } else { Err(SdpError::BrokenPipe) }
     }
 
     /// Waits until something can be written, or the stream failed.
@@ -248,7 +213,8 @@ impl<V: Verbs> SdpStream<V> {
         let blocked = || {
             let end = self.socket.end.borrow();
             let room = self.sdp.shared.mesh.has_room(self.socket.peer);
-            end.failure().is_none() && end.is_writable() && !(end.may_write() && room)
+            let behind = !self.socket.sending.borrow().is_empty();
+            self.writes().is_ok() && (behind || !(end.may_write() && room))
         };
         self.socket.writable.until(|| !blocked()).await;
     }
@@ -300,7 +266,7 @@ impl<V: Verbs> SdpStream<V> {
     /// The stream failed.
     pub fn shutdown(&self) -> Result<(), SdpError> {
         self.sound()?;
-        self.socket.end.borrow_mut().shutdown();
+        self.socket.closing.set(true);
         self.sdp.flush(&self.socket);
         Ok(())
     }
@@ -341,7 +307,7 @@ impl<V: Verbs> Drop for SdpStream<V> {
         if lost {
             self.sdp.abort(socket);
         } else {
-            socket.end.borrow_mut().shutdown();
+            socket.closing.set(true);
             self.sdp.flush(socket);
         }
     }

@@ -3,25 +3,30 @@
 use super::message::Handle;
 use super::socket::Socket;
 use std::rc::Rc;
+use weft_verbs::Verbs;
 
-#[derive(Default)]
-struct Place {
+struct Place<V: Verbs> {
     use_of: u32,
-    socket: Option<Rc<Socket>>,
+    socket: Option<Rc<Socket<V>>>,
 }
 
 /// The streams of a node. A place is used again, and each use has a number: a message that comes late finds nothing.
-#[derive(Default)]
-pub(super) struct Table {
-    places: Vec<Place>,
+pub(super) struct Table<V: Verbs> {
+    places: Vec<Place<V>>,
     free: Vec<u32>,
+    first_use: u32,
 }
 
-impl Table {
+impl<V: Verbs> Table<V> {
+    /// No streams; uses are counted from a number that no other incarnation of the node has.
+    pub fn new(first_use: u32) -> Table<V> {
+        Table { places: Vec::new(), free: Vec::new(), first_use }
+    }
+
     /// Keeps a stream that is made for its handle.
-    pub fn insert(&mut self, make: impl FnOnce(Handle) -> Rc<Socket>) -> Rc<Socket> {
+    pub fn insert(&mut self, make: impl FnOnce(Handle) -> Rc<Socket<V>>) -> Rc<Socket<V>> {
         let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place::default());
+            self.places.push(Place { use_of: self.first_use, socket: None });
             self.places.len() as u32 - 1
         });
         let entry = &mut self.places[place as usize];
@@ -31,7 +36,7 @@ impl Table {
     }
 
     /// The stream of a handle, if it is there.
-    pub fn get(&self, handle: Handle) -> Option<&Rc<Socket>> {
+    pub fn get(&self, handle: Handle) -> Option<&Rc<Socket<V>>> {
         let entry = self.places.get(handle.place as usize)?;
         entry.socket.as_ref().filter(|_| entry.use_of == handle.use_of)
     }
@@ -46,7 +51,7 @@ impl Table {
     }
 
     /// All streams.
-    pub fn all(&self) -> impl Iterator<Item = &Rc<Socket>> {
+    pub fn all(&self) -> impl Iterator<Item = &Rc<Socket<V>>> {
         self.places.iter().filter_map(|place| place.socket.as_ref())
     }
 }

@@ -2,11 +2,13 @@
 
 use super::coding::{Coding, Head, Way};
 use super::history::{Event, What};
+use super::moves::{Mover, Read};
 use super::workload::{Request, SdpWork};
 use super::{PORT, Service};
 use crate::history::RequestId;
 use crate::record::Record;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use weft_protocols::rt::Rt;
 use weft_protocols::sdp::{Sdp, SdpError, SdpStream};
 use weft_protocols::transport::Rank;
@@ -17,23 +19,16 @@ pub struct Client<V: Verbs> {
     sdp: Sdp<V>,
     node: u32,
     keep: bool,
-    /// The bytes of one call.
-    call: Vec<u8>,
+    mover: Mover<V>,
     /// By server: the connections that are kept.
-    kept: BTreeMap<u32, SdpStream<V>>,
-}
-
-/// How much of a request or an answer was read, and whether it is what was written.
-pub(super) struct Read {
-    pub bytes: u32,
-    pub intact: bool,
+    kept: BTreeMap<u32, Rc<SdpStream<V>>>,
 }
 
 impl<V: Verbs> Client<V> {
     pub(super) fn new(service: &Service<V>, work: &SdpWork) -> Client<V> {
-        let Service { sdp, node, .. } = service;
-        let call = vec![0; work.call as usize];
-        Client { sdp: sdp.clone(), node: *node, keep: work.keep, call, kept: BTreeMap::new() }
+        let Service { rt, sdp, node, .. } = service;
+        let mover = Mover::new(rt, sdp, work);
+        Client { sdp: sdp.clone(), node: *node, keep: work.keep, mover, kept: BTreeMap::new() }
     }
 
     /// Makes a request.
@@ -51,7 +46,7 @@ impl<V: Verbs> Client<V> {
         record.written().await;
         let read = self.ask(id, request, &happens).await;
         happens(match read {
-            Ok(Read { bytes, intact }) => What::Answered { bytes, intact },
+            Ok(Read { bytes, intact, stall }) => What::Answered { bytes, intact, stall_ns: stall.0 },
             Err(why) => What::Fails(why.into()),
         });
         record.written().await;
@@ -68,65 +63,26 @@ impl<V: Verbs> Client<V> {
             None => {
                 let stream = self.sdp.connect(Rank::from_index(to), PORT).await?;
                 happens(What::Connected);
-                stream
+                Rc::new(stream)
             }
         };
         let head = Head { request: id, bytes, reply };
         stream.write_all(&head.encode()).await?;
-        let coding = Coding::of(id, Way::There);
-        write_coded(&stream, coding, Head::LEN, bytes, &mut self.call).await?;
+        self.mover.write(&stream, Coding::of(id, Way::There), Head::LEN, bytes).await?;
         if !self.keep {
             stream.shutdown()?;
         }
-        let read = read_coded(&stream, Coding::of(id, Way::Back), 0, reply, &mut self.call).await?;
+        let read = self.mover.read(&stream, Coding::of(id, Way::Back), 0, reply).await?;
         if self.keep {
             self.kept.insert(to, stream);
             return Ok(read);
         }
-        if stream.read(&mut self.call).await? > 0 {
+        if stream.read(&mut [0]).await? > 0 {
             happens(What::Surplus);
         }
-        stream.close().await?;
+        if let Some(stream) = Rc::into_inner(stream) {
+            stream.close().await?;
+        }
         Ok(read)
     }
-}
-
-/// Writes the bytes from one position to another.
-pub(super) async fn write_coded<V: Verbs>(
-    stream: &SdpStream<V>,
-    coding: Coding,
-    from: u32,
-    to: u32,
-    call: &mut [u8],
-) -> Result<(), SdpError> {
-    let mut at = from;
-    while at < to {
-        let len = call.len().min((to - at) as usize);
-        coding.fill(at.into(), &mut call[..len]);
-        stream.write_all(&call[..len]).await?;
-        at += len as u32;
-    }
-    Ok(())
-}
-
-/// Reads the bytes from one position to another, and looks at each.
-pub(super) async fn read_coded<V: Verbs>(
-    stream: &SdpStream<V>,
-    coding: Coding,
-    from: u32,
-    to: u32,
-    call: &mut [u8],
-) -> Result<Read, SdpError> {
-    let mut read = Read { bytes: from, intact: true };
-    while read.bytes < to {
-        let most = call.len().min((to - read.bytes) as usize);
-        match stream.read(&mut call[..most]).await? {
-            0 => return Err(SdpError::UnexpectedEnd),
-            len => {
-                read.intact &= coding.is_at(read.bytes.into(), &call[..len]);
-                read.bytes += len as u32;
-            }
-        }
-    }
-    Ok(read)
 }

@@ -71,6 +71,8 @@ pub enum What {
         bytes: u32,
         /// Whether each was the one that belongs there.
         intact: bool,
+        /// The longest wait for the next bytes, in nanoseconds.
+        stall_ns: u64,
     },
     /// The client has read so many bytes, to the end of the answer.
     Answered {
@@ -78,6 +80,8 @@ pub enum What {
         bytes: u32,
         /// Whether each was the one that belongs there.
         intact: bool,
+        /// The longest wait for the next bytes, in nanoseconds.
+        stall_ns: u64,
     },
     /// There was more on the stream than belongs there.
     Surplus,
@@ -126,8 +130,8 @@ impl fmt::Display for Timeless<'_> {
         match what {
             What::Asks { to, bytes, reply } => write!(f, "sends {bytes} bytes to n{to} and wants {reply}"),
             What::Connected => f.write_str("is connected"),
-            What::Took { bytes, intact } => write!(f, "n{node} reads {bytes} bytes{}", damage(intact)),
-            What::Answered { bytes, intact } => write!(f, "gets {bytes} bytes{}", damage(intact)),
+            What::Took { bytes, intact, .. } => write!(f, "n{node} reads {bytes} bytes{}", damage(intact)),
+            What::Answered { bytes, intact, .. } => write!(f, "gets {bytes} bytes{}", damage(intact)),
             What::Surplus => write!(f, "n{node} reads more than was written"),
             What::Fails(why) => write!(f, "fails: {why:?}"),
             What::Breaks(why) => write!(f, "fails at n{node}: {why:?}"),

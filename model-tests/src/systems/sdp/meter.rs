@@ -22,6 +22,8 @@ pub struct SdpMeter {
     pub deliveries: Times,
     /// From the beginning of a request to the end of its answer.
     pub requests: Times,
+    /// The longest wait for the next bytes in the middle of a request: a link that breaks is seen there.
+    pub stalls: Times,
     began: BTreeMap<RequestId, Nanos>,
 }
 
@@ -35,7 +37,8 @@ impl Meter<Event> for SdpMeter {
                 return;
             }
             What::Connected => &mut self.connects,
-            What::Took { bytes, .. } => {
+            What::Took { bytes, stall_ns, .. } => {
+                self.stalls.add(Nanos(stall_ns));
                 self.bytes += u64::from(bytes);
                 &mut self.deliveries
             }

@@ -4,6 +4,7 @@ mod client;
 pub mod coding;
 pub mod history;
 mod meter;
+mod moves;
 pub mod oracles;
 mod server;
 pub mod workload;
@@ -38,6 +39,7 @@ pub struct Sockets;
 
 /// A node's sockets.
 pub struct Service<V: Verbs> {
+    rt: Rt<V>,
     sdp: Sdp<V>,
     node: u32,
     work: Rc<SdpWork>,
@@ -54,9 +56,12 @@ impl<V: Verbs> Service<V> {
         let Place { rt, mesh, node, .. } = place;
         let sdp = Sdp::start(rt, mesh, options).map_err(|why| why.to_string())?;
         let listener = sdp.bind(PORT).map_err(|why| why.to_string())?;
-        let server = Server { rt: rt.clone(), node: *node, call: work.call, record: record.clone() };
+        let work = Rc::new(work.clone());
+        let (sdp_here, work_here) = (sdp.clone(), Rc::clone(&work));
+        let record = record.clone();
+        let server = Server { rt: rt.clone(), node: *node, sdp: sdp_here, work: work_here, record };
         drop(rt.spawn(server.listen(listener)));
-        Ok(Service { sdp, node: *node, work: Rc::new(work.clone()) })
+        Ok(Service { rt: rt.clone(), sdp, node: *node, work })
     }
 }
 
@@ -75,6 +80,9 @@ pub struct Counts {
     data_sent: u64,
     bytes_sent: u64,
     copies: u64,
+    zcopy_sent: u64,
+    repeated: u64,
+    crossed: u64,
     control_sent: u64,
     aborts: u64,
     late: u64,
@@ -84,8 +92,21 @@ pub struct Counts {
 impl From<SdpStats> for Counts {
     fn from(stats: SdpStats) -> Counts {
         let SdpStats { connected, refused, data_sent, bytes_sent, copies, control_sent, .. } = stats;
-        let SdpStats { aborts, late, malformed, .. } = stats;
-        Counts { connected, refused, data_sent, bytes_sent, copies, control_sent, aborts, late, malformed }
+        let SdpStats { aborts, late, malformed, zcopy_sent, repeated, crossed, .. } = stats;
+        Counts {
+            connected,
+            refused,
+            data_sent,
+            bytes_sent,
+            copies,
+            zcopy_sent,
+            repeated,
+            crossed,
+            control_sent,
+            aborts,
+            late,
+            malformed,
+        }
     }
 }
 
@@ -96,6 +117,9 @@ impl std::ops::AddAssign for Counts {
         self.data_sent += other.data_sent;
         self.bytes_sent += other.bytes_sent;
         self.copies += other.copies;
+        self.zcopy_sent += other.zcopy_sent;
+        self.repeated += other.repeated;
+        self.crossed += other.crossed;
         self.control_sent += other.control_sent;
         self.aborts += other.aborts;
         self.late += other.late;
@@ -231,6 +255,7 @@ impl System for Sockets {
                     ("connect", meter.connects.percentiles()),
                     ("until the server has it", meter.deliveries.percentiles()),
                     ("request and answer", meter.requests.percentiles()),
+                    ("longest wait within a request", meter.stalls.percentiles()),
                 ],
             }],
         }
@@ -242,6 +267,9 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("data_sent", "data messages", counts.data_sent),
         ("control_sent", "control messages", counts.control_sent),
         ("copies", "copies to and from private buffers", counts.copies),
+        ("zcopy_sent", "bytes without a copy", counts.zcopy_sent),
+        ("repeated", "reads and writes repeated", counts.repeated),
+        ("crossed", "wanted buffers that were crossed", counts.crossed),
         ("aborts", "aborts", counts.aborts),
         ("refused", "connections refused", counts.refused),
         ("reconnects", "links connected again", mesh.reconnects),

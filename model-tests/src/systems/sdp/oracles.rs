@@ -46,11 +46,11 @@ impl Oracle<Event> for Bytes<'_> {
         let wrong = || Err(Timeless(event).to_string());
         let open = self.0.open.get_mut(&event.request);
         match (event.what, open) {
-            (What::Took { bytes, intact: true }, Some(open)) => {
+            (What::Took { bytes, intact: true, .. }, Some(open)) => {
                 let twice = std::mem::replace(&mut open.taken, true);
                 if bytes == open.bytes && !twice { Ok(()) } else { wrong() }
             }
-            (What::Answered { bytes, intact: true }, Some(open)) => {
+            (What::Answered { bytes, intact: true, .. }, Some(open)) => {
                 if bytes == open.reply && open.taken {
                     Ok(())
                 } else {
@@ -169,17 +169,20 @@ mod tests {
     }
 
     const ASKS: What = What::Asks { to: 1, bytes: 100, reply: 9 };
-    const TOOK: What = What::Took { bytes: 100, intact: true };
-    const ANSWERED: What = What::Answered { bytes: 9, intact: true };
+    const TOOK: What = What::Took { bytes: 100, intact: true, stall_ns: 0 };
+    const ANSWERED: What = What::Answered { bytes: 9, intact: true, stall_ns: 0 };
 
     #[test]
     fn what_is_lost_repeated_damaged_surplus_or_answered_too_soon_is_told() {
         let bytes = ["byte stream"];
         assert_eq!(said(&[ASKS, TOOK, ANSWERED]), [""; 0]);
-        assert_eq!(said(&[ASKS, What::Took { bytes: 99, intact: true }, ANSWERED]), bytes);
-        assert_eq!(said(&[ASKS, What::Took { bytes: 100, intact: false }, ANSWERED]), [bytes[0]; 2]);
+        assert_eq!(said(&[ASKS, What::Took { bytes: 99, intact: true, stall_ns: 0 }, ANSWERED]), bytes);
+        assert_eq!(
+            said(&[ASKS, What::Took { bytes: 100, intact: false, stall_ns: 0 }, ANSWERED]),
+            [bytes[0]; 2]
+        );
         assert_eq!(said(&[ASKS, TOOK, TOOK, ANSWERED]), bytes);
-        assert_eq!(said(&[ASKS, TOOK, What::Answered { bytes: 10, intact: true }]), bytes);
+        assert_eq!(said(&[ASKS, TOOK, What::Answered { bytes: 10, intact: true, stall_ns: 0 }]), bytes);
         assert_eq!(said(&[ASKS, ANSWERED]), bytes);
         assert_eq!(said(&[ASKS, TOOK, What::Surplus, ANSWERED]), bytes);
     }

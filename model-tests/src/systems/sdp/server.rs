@@ -1,39 +1,47 @@
 //! What a server does: it reads requests to their end, and answers each.
 
-use super::client::{read_coded, write_coded};
 use super::coding::{Coding, Head, Way};
 use super::history::{Event, What};
+use super::moves::Mover;
+use super::workload::SdpWork;
 use crate::history::RequestId;
 use crate::record::Record;
+use std::rc::Rc;
 use weft_protocols::rt::Rt;
-use weft_protocols::sdp::{SdpError, SdpListener, SdpStream};
+use weft_protocols::sdp::{Sdp, SdpError, SdpListener, SdpStream};
 use weft_verbs::Verbs;
 
 /// What a server of one node needs.
-#[derive(Clone)]
 pub(super) struct Server<V: Verbs, R> {
     pub rt: Rt<V>,
     pub node: u32,
-    /// How many bytes a call of write or read is given at most.
-    pub call: u32,
+    pub sdp: Sdp<V>,
+    pub work: Rc<SdpWork>,
     pub record: R,
+}
+
+impl<V: Verbs, R: Clone> Clone for Server<V, R> {
+    fn clone(&self) -> Server<V, R> {
+        let Server { rt, node, sdp, work, record } = self;
+        let (sdp, work, record) = (sdp.clone(), Rc::clone(work), record.clone());
+        Server { rt: rt.clone(), node: *node, sdp, work, record }
+    }
 }
 
 impl<V: Verbs, R: Record<Event>> Server<V, R> {
     /// Accepts connections, and serves each by a task of its own.
     pub async fn listen(self, listener: SdpListener<V>) {
         while let Ok(stream) = listener.accept().await {
-            let server = Server { rt: self.rt.clone(), record: self.record.clone(), ..self };
-            drop(self.rt.spawn(server.serve(stream)));
+            drop(self.rt.spawn(self.clone().serve(Rc::new(stream))));
         }
     }
 
     /// Serves a connection until its client writes no more.
-    async fn serve(self, stream: SdpStream<V>) {
-        let mut call = vec![0; self.call as usize];
+    async fn serve(self, stream: Rc<SdpStream<V>>) {
+        let mut mover = Mover::new(&self.rt, &self.sdp, &self.work);
         let mut serving = None;
         loop {
-            match self.serve_one(&stream, &mut call, &mut serving).await {
+            match self.serve_one(&stream, &mut mover, &mut serving).await {
                 Ok(true) => serving = None,
                 Ok(false) => break,
                 Err(why) => {
@@ -46,7 +54,9 @@ impl<V: Verbs, R: Record<Event>> Server<V, R> {
             }
         }
         // All was answered: whether the client has read it is its own affair.
-        let _ = stream.close().await;
+        if let Some(stream) = Rc::into_inner(stream) {
+            let _ = stream.close().await;
+        }
     }
 
     fn happens(&self, request: RequestId, what: What) {
@@ -56,8 +66,8 @@ impl<V: Verbs, R: Record<Event>> Server<V, R> {
     /// Serves the next request; false if there is none. `serving` is the request, once it is known.
     async fn serve_one(
         &self,
-        stream: &SdpStream<V>,
-        call: &mut [u8],
+        stream: &Rc<SdpStream<V>>,
+        mover: &mut Mover<V>,
         serving: &mut Option<RequestId>,
     ) -> Result<bool, SdpError> {
         let mut head = [0; Head::LEN as usize];
@@ -71,10 +81,10 @@ impl<V: Verbs, R: Record<Event>> Server<V, R> {
             return Err(SdpError::Aborted);
         };
         *serving = Some(request);
-        let read = read_coded(stream, Coding::of(request, Way::There), Head::LEN, bytes, call).await?;
-        self.happens(request, What::Took { bytes: read.bytes, intact: read.intact });
+        let read = mover.read(stream, Coding::of(request, Way::There), Head::LEN, bytes).await?;
+        self.happens(request, What::Took { bytes: read.bytes, intact: read.intact, stall_ns: read.stall.0 });
         self.record.written().await;
-        write_coded(stream, Coding::of(request, Way::Back), 0, reply, call).await?;
+        mover.write(stream, Coding::of(request, Way::Back), 0, reply).await?;
         Ok(true)
     }
 }

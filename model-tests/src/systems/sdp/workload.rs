@@ -35,6 +35,18 @@ pub struct SdpWork {
     /// How many bytes a private buffer takes, 16 to 1,000,000. Default: 8,192.
     #[serde(default = "buffer_bytes")]
     pub buffer_bytes: u32,
+    /// Owned buffers with more bytes than this go by ZCopy, 1 to 1,073,741,824; 0 disables it, and all is read and written by
+    /// calls that borrow. Default: 0.
+    #[serde(default)]
+    pub zcopy_threshold: u32,
+    /// How many advertisements of a stream and direction may be open, and how many owned buffers a writer has under way, 1 to
+    /// 64. Default: 4.
+    #[serde(default = "depth")]
+    pub zcopy_depth: u32,
+    /// With ZCopy: whether readers give owned buffers, into which the peer may write; otherwise their calls borrow. Default:
+    /// true.
+    #[serde(default = "yes")]
+    pub owned_reads: bool,
     /// How many requests each client makes. Give this or `duration`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
@@ -66,6 +78,14 @@ fn buffer_bytes() -> u32 {
     SdpOptions::default().buffer_bytes
 }
 
+fn depth() -> u32 {
+    SdpOptions::default().zcopy_depth
+}
+
+fn yes() -> bool {
+    true
+}
+
 fn no_time() -> Spread {
     Spread::fixed(Nanos::ZERO)
 }
@@ -81,6 +101,9 @@ impl SdpWork {
             call: call(),
             buffers: buffers(),
             buffer_bytes: buffer_bytes(),
+            zcopy_threshold: 0,
+            zcopy_depth: depth(),
+            owned_reads: yes(),
             requests: Some(requests),
             duration: None,
             think: no_time(),
@@ -89,7 +112,8 @@ impl SdpWork {
 
     /// The options of its streams.
     pub fn options(&self) -> SdpOptions {
-        SdpOptions { buffers: self.buffers, buffer_bytes: self.buffer_bytes, ..SdpOptions::default() }
+        let SdpWork { buffers, buffer_bytes, zcopy_threshold, zcopy_depth, .. } = *self;
+        SdpOptions { buffers, buffer_bytes, zcopy_threshold, zcopy_depth, ..SdpOptions::default() }
     }
 
     /// A workload that is drawn at random.
@@ -106,6 +130,9 @@ impl SdpWork {
             call: dice.among(&[100, 4_096, 65_536]),
             buffers: dice.among(&[4, 5, 16]),
             buffer_bytes,
+            zcopy_threshold: dice.among(&[0, 1, 1_000, 20_000]),
+            zcopy_depth: dice.among(&[1, 2, 4]),
+            owned_reads: dice.one_in(2),
             requests: Some(dice.from(2, 20) as u32),
             duration: None,
             think: dice.pause([0, 10, 300]),
@@ -136,6 +163,10 @@ impl SdpWork {
         within("reply", self.reply, 1, 1 << 30)?;
         within("call", self.call, 1, 1 << 24)?;
         within("buffer_bytes", self.buffer_bytes, 16, 1_000_000)?;
+        if self.zcopy_threshold > 1 << 30 {
+            return broken(at("zcopy_threshold"), "from 0, for none, to 1073741824 bytes".into());
+        }
+        count(at("zcopy_depth"), self.zcopy_depth, 64, "give the depth of the pipeline")?;
         if !(4..=4_096).contains(&self.buffers) {
             return broken(at("buffers"), "from 4 to 4096; two of them are kept for control".into());
         }

@@ -31,10 +31,17 @@ worlds! {
     "sdp-bcopy" Shipped, Held, 96, 8, "sockets: a request of several messages through private buffers, and a short answer";
     "sdp-half-closed" Shipped, Held, 24, 128,
         "sockets: the client writes no more, and the answer takes more buffers than it has";
+    "sdp-zcopy-read" Reads, Held, 152, 8, "sockets: the request is advertised, two buffers at a time, and read by RDMA";
+    "sdp-crossing" Crosses, Held, 120, 8,
+        "sockets: both ends have buffers ready, so that advertisements cross; the request is read or written by RDMA";
     "planted-sdp-keeps-credits" KeepsCredits, Violated, 24, 128,
         "sockets: an end that writes no more returns no credits either";
     "planted-sdp-forgets-end" ForgetsEnd, Violated, 24, 8,
         "sockets: an end is forgotten when it has sent its own end, and not when the peer's has come";
+    "planted-sdp-reuses-source" ReusesSource, Violated, 88, 8,
+        "sockets: advertised memory is used again when the message has been sent";
+    "planted-sdp-uses-void-sink" UsesVoidSink, Violated, 120, 8,
+        "sockets: bytes are written where they were wanted before the writer sent others";
 }
 
 fn make(

@@ -14,6 +14,7 @@ use weft_protocols::sdp::CHANNEL;
 use weft_protocols::sdp::message::{Greeting, Handle, Header, Message};
 use weft_protocols::transport::{Incoming, Mesh, Rank};
 use weft_sim::Sim;
+use weft_verbs::{AccessFlags, MemoryRegion, Verbs};
 
 /// One end of a stream, as a careless hand would write it: what it has sent and received, and nothing else.
 struct End {
@@ -38,7 +39,31 @@ impl End {
     }
 }
 
-/// Makes a request that fits into one message, and reads its answer.
+/// Sends what follows the head of a request.
+fn body(kind: Kind, end: &mut End, id: RequestId, len: u32, memory: &mut Option<<Sim as Verbs>::Mr>) {
+    let mut bytes = vec![0; len as usize];
+    Coding::of(id, Way::There).fill(Head::LEN.into(), &mut bytes);
+    match kind {
+        Kind::ReusesSource => {
+            let access = AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_READ);
+            let mr = memory.insert(end.mesh.alloc(bytes.len(), access).expect("a few bytes"));
+            mr.write(0, &bytes).expect("they fit");
+            let source = mr.remote(0..bytes.len()).expect("all of it");
+            end.send(&Message::SrcAvail { header: end.header(), source });
+            // The bug of the third: the message is sent, and it takes that for the end of the transfer.
+            mr.write(0, &vec![0; bytes.len()]).expect("they fit");
+            end.sent += u64::from(len);
+        }
+        Kind::UsesVoidSink => {
+            let first = &bytes[..PAYLOAD as usize];
+            end.send(&Message::Data { header: end.header(), bytes: first });
+            end.sent += u64::from(PAYLOAD);
+        }
+        _ => {}
+    }
+}
+
+/// Makes a request, and reads its answer.
 pub(super) async fn client(
     kind: Kind,
     rt: Rt<Sim>,
@@ -52,9 +77,9 @@ pub(super) async fn client(
     let mut inbox = mesh.open(CHANNEL).expect("nobody else opens it");
     let server = Rank::from_index(to);
     let mut end = End { mesh, server, peer: Handle::default(), sent: 0, received: 0, taken: 0 };
-    let greeting = Greeting { from: Handle::default(), buffers: BUFFERS, buffer_bytes: PAYLOAD };
+    let greeting = Greeting { from: Handle::default(), buffers: BUFFERS, buffer_bytes: PAYLOAD, adverts: 2 };
     end.send(&Message::Hello { id: 1, port: PORT, from_port: 1, greeting });
-    let (mut answer, mut forgotten) = (Vec::new(), false);
+    let (mut answer, mut forgotten, mut memory) = (Vec::new(), false, None);
     while let Some(incoming) = inbox.recv().await {
         let Incoming::Message(received) = incoming else { continue };
         match Message::decode(received.bytes()).expect("the server speaks the protocol") {
@@ -63,12 +88,28 @@ pub(super) async fn client(
                 let head = Head { request: id, bytes, reply }.encode();
                 end.send(&Message::Data { header: end.header(), bytes: &head });
                 end.sent += head.len() as u64;
-                end.send(&Message::DisConn { header: end.header() });
-                end.sent += 1;
+                body(kind, &mut end, id, bytes - Head::LEN, &mut memory);
+                if kind != Kind::UsesVoidSink {
+                    end.send(&Message::DisConn { header: end.header() });
+                    end.sent += 1;
+                }
                 // The bug of one: it takes its own end for the stream's.
                 forgotten = kind == Kind::ForgetsEnd;
             }
             _ if forgotten => {}
+            Message::SinkAvail { sink, .. } => {
+                end.taken += 1;
+                // The bug of the fourth: what it has sent meanwhile voids the range, whose buffer has another use by now.
+                let (at, left) = (end.sent - u64::from(Head::LEN), u64::from(bytes) - end.sent);
+                let mut rest = vec![0; left as usize];
+                Coding::of(id, Way::There).fill(u64::from(Head::LEN) + at, &mut rest);
+                let sink = sink.slice(0..left as u32).expect("it takes the rest");
+                end.mesh.write(server, sink, &rest).await.expect("the server's key is good");
+                end.send(&Message::RdmaWrCompl { header: end.header(), len: left as u32 });
+                end.sent += left;
+                end.send(&Message::DisConn { header: end.header() });
+                end.sent += 1;
+            }
             Message::Data { bytes, .. } => {
                 answer.extend_from_slice(bytes);
                 end.received += bytes.len() as u64;
@@ -82,7 +123,7 @@ pub(super) async fn client(
                 end.received += 1;
                 end.send(&Message::Data { header: end.header(), bytes: &[] });
                 let intact = Coding::of(id, Way::Back).is_at(0, &answer);
-                happens(What::Answered { bytes: answer.len() as u32, intact });
+                happens(What::Answered { bytes: answer.len() as u32, intact, stall_ns: 0 });
                 return;
             }
             _ => {}

@@ -3,7 +3,7 @@
 use super::super::history::Event;
 use super::super::oracles::SdpOracles;
 use super::super::workload::{Request, SdpWork};
-use super::super::{Service, Sockets};
+use super::super::{Counts, Service, Sockets};
 use super::planted;
 use crate::explore::{Coverage, Size, Violation};
 use crate::harness::{Explored, Member, Model, Recorder, Shape};
@@ -17,12 +17,20 @@ use weft_verbs::{Nanos, Wait};
 /// Who the client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The shipped one.
+    /// The shipped one, through private buffers.
     Shipped,
+    /// The shipped one, which advertises what it sends.
+    Reads,
+    /// The same, and the server gives buffers to be written into.
+    Crosses,
     /// One that returns no credits once it writes no more.
     KeepsCredits,
     /// One that forgets the stream when it has sent its own end.
     ForgetsEnd,
+    /// One that uses its memory again when it has advertised it.
+    ReusesSource,
+    /// One that writes where the server wanted bytes, whatever it has sent meanwhile.
+    UsesVoidSink,
 }
 
 /// A transfer: the first node asks, the second one answers.
@@ -50,7 +58,15 @@ impl Transfer {
 
     fn work(&self) -> SdpWork {
         let work = SdpWork::of(1);
-        SdpWork { bytes: self.bytes, reply: self.reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, ..work }
+        let work =
+            SdpWork { bytes: self.bytes, reply: self.reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, ..work };
+        match self.kind {
+            Kind::Reads | Kind::Crosses | Kind::ReusesSource | Kind::UsesVoidSink => {
+                let owned_reads = matches!(self.kind, Kind::Crosses | Kind::UsesVoidSink);
+                SdpWork { call: 64, zcopy_threshold: 16, zcopy_depth: 2, owned_reads, ..work }
+            }
+            _ => work,
+        }
     }
 }
 
@@ -100,7 +116,7 @@ impl Model for Transfer {
         let id = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
         let request = Request { to: 1, bytes: self.bytes, reply: self.reply };
         // A client of another kind speaks for its node by itself.
-        let shipped = self.kind == Kind::Shipped;
+        let shipped = matches!(self.kind, Kind::Shipped | Kind::Reads | Kind::Crosses);
         let start =
             |place| Service::start(place, &work, options, recorder).expect("nobody else has the channel");
         let services: Vec<Service<Sim>> = places[usize::from(!shipped)..].iter().map(start).collect();
@@ -128,11 +144,20 @@ impl Model for Transfer {
         broken.into_iter().next().map(Violation::from)
     }
 
-    fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {
+    fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
         let any = |of: fn(&Member) -> u64| members.iter().any(|member| of(member) > 0);
         sink.sometimes("a connection was made again", any(|member| member.mesh.stats().reconnects));
         sink.sometimes("a message was sent again", any(|member| member.mesh.stats().messages_repeated));
         sink.sometimes("a message came twice", any(|member| member.mesh.stats().duplicates));
+        if matches!(self.kind, Kind::Reads | Kind::Crosses) {
+            let any = |of: fn(&Counts) -> u64| {
+                state.services.iter().any(|service| of(&Sockets::counts(service)) > 0)
+            };
+            sink.sometimes("a read or write was repeated", any(|counts| counts.repeated));
+            if self.kind == Kind::Crosses {
+                sink.sometimes("advertisements crossed", any(|counts| counts.crossed));
+            }
+        }
     }
 }
 

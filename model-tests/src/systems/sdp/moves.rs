@@ -1,0 +1,131 @@
+//! Writing and reading coded bytes: by calls that borrow, or with owned buffers of which several are under way.
+
+use super::coding::Coding;
+use super::workload::SdpWork;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use weft_protocols::rt::{JoinHandle, Rt};
+use weft_protocols::sdp::{Sdp, SdpBuffer, SdpError, SdpStream, Transfer};
+use weft_verbs::{Nanos, Verbs};
+
+/// How much of a request or an answer was read, and whether it is what was written.
+pub(super) struct Read {
+    pub bytes: u32,
+    pub intact: bool,
+    /// The longest wait for the next bytes.
+    pub stall: Nanos,
+}
+
+/// What writes and reads for one client or one connection of a server, with its memory.
+pub(super) struct Mover<V: Verbs> {
+    rt: Rt<V>,
+    sdp: Sdp<V>,
+    /// The bytes of one call.
+    call: Vec<u8>,
+    owned: bool,
+    owned_reads: bool,
+    depth: usize,
+    /// Owned buffers that nothing is done with.
+    free: Vec<SdpBuffer<V>>,
+}
+
+impl<V: Verbs> Mover<V> {
+    pub fn new(rt: &Rt<V>, sdp: &Sdp<V>, work: &SdpWork) -> Mover<V> {
+        let SdpWork { call, zcopy_threshold, zcopy_depth, owned_reads, .. } = *work;
+        Mover {
+            rt: rt.clone(),
+            sdp: sdp.clone(),
+            call: vec![0; call as usize],
+            owned: zcopy_threshold > 0,
+            owned_reads,
+            depth: zcopy_depth as usize,
+            free: Vec::new(),
+        }
+    }
+
+    fn buffer(&mut self) -> Result<SdpBuffer<V>, SdpError> {
+        let new = || self.sdp.buffer(self.call.len() as u32).map_err(|_| SdpError::Closed);
+        self.free.pop().map_or_else(new, Ok)
+    }
+
+    /// Writes the bytes from one position to another.
+    pub async fn write(
+        &mut self,
+        stream: &Rc<SdpStream<V>>,
+        coding: Coding,
+        from: u32,
+        to: u32,
+    ) -> Result<(), SdpError> {
+        let mut under_way: VecDeque<JoinHandle<Transfer<V>>> = VecDeque::new();
+        let mut at = from;
+        while at < to {
+            let len = self.call.len().min((to - at) as usize);
+            coding.fill(at.into(), &mut self.call[..len]);
+            if self.owned {
+                if under_way.len() == self.depth {
+                    self.end_first(&mut under_way).await?;
+                }
+                let buffer = self.buffer()?;
+                buffer.write(0, &self.call[..len]).map_err(|_| SdpError::UnexpectedEnd)?;
+                let stream = Rc::clone(stream);
+                under_way.push_back(self.rt.spawn(async move { stream.send(buffer, len as u32).await }));
+                // Its turn comes before that of the next one.
+                self.rt.yield_now().await;
+            } else {
+                stream.write_all(&self.call[..len]).await?;
+            }
+            at += len as u32;
+        }
+        while !under_way.is_empty() {
+            self.end_first(&mut under_way).await?;
+        }
+        Ok(())
+    }
+
+    async fn end_first(&mut self, under_way: &mut VecDeque<JoinHandle<Transfer<V>>>) -> Result<(), SdpError> {
+        if let Some(first) = under_way.pop_front() {
+            // A task that was not carried out is one of a node that has ended.
+            let (sent, buffer) = first.await.unwrap_or((Err(SdpError::Closed), None));
+            self.free.extend(buffer);
+            sent?;
+        }
+        Ok(())
+    }
+
+    /// Reads the bytes from one position to another, and looks at each.
+    pub async fn read(
+        &mut self,
+        stream: &SdpStream<V>,
+        coding: Coding,
+        from: u32,
+        to: u32,
+    ) -> Result<Read, SdpError> {
+        let mut read = Read { bytes: from, intact: true, stall: Nanos::ZERO };
+        while read.bytes < to {
+            let since = self.rt.now();
+            let most = self.call.len().min((to - read.bytes) as usize);
+            let len = match self.owned && self.owned_reads && most == self.call.len() {
+                true => self.receive(stream).await?,
+                // What is shorter than a buffer must not take bytes of what follows.
+                false => stream.read(&mut self.call[..most]).await?,
+            };
+            if len == 0 {
+                return Err(SdpError::UnexpectedEnd);
+            }
+            read.stall = read.stall.max(self.rt.now() - since);
+            read.intact &= coding.is_at(read.bytes.into(), &self.call[..len]);
+            read.bytes += len as u32;
+        }
+        Ok(read)
+    }
+
+    async fn receive(&mut self, stream: &SdpStream<V>) -> Result<usize, SdpError> {
+        let (received, buffer) = stream.recv(self.buffer()?).await;
+        let len = received? as usize;
+        if let Some(buffer) = buffer {
+            buffer.read(0, &mut self.call[..len]).map_err(|_| SdpError::UnexpectedEnd)?;
+            self.free.push(buffer);
+        }
+        Ok(len)
+    }
+}

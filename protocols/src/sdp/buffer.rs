@@ -1,0 +1,60 @@
+//! Memory that a user owns and an adapter can reach: what ZCopy moves without a copy.
+
+use super::SdpError;
+use super::service::Sdp;
+use weft_verbs::{AccessFlags, MemoryRegion, Verbs, VerbsError};
+
+/// What the peer's adapter may do with it: it reads what is sent, and writes what is received.
+const ACCESS: AccessFlags =
+    AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_READ).union(AccessFlags::REMOTE_WRITE);
+
+/// An owned buffer of registered memory. A call that sends from it or receives into it takes it, and gives it back when no
+/// adapter touches it any more.
+pub struct SdpBuffer<V: Verbs> {
+    pub(super) mr: V::Mr,
+}
+
+/// The end of a call on an owned buffer: how many bytes were moved, or why not, and the buffer. There is no buffer where an adapter
+/// may still reach it: the stream has failed and its peer has not said that it is done.
+pub type Transfer<V> = (Result<u32, SdpError>, Option<SdpBuffer<V>>);
+
+impl<V: Verbs> Sdp<V> {
+    /// A zeroed buffer. Making one registers memory: keep it and use it again.
+    ///
+    /// # Errors
+    ///
+    /// The device refuses.
+    pub fn buffer(&self, len: u32) -> Result<SdpBuffer<V>, VerbsError> {
+        Ok(SdpBuffer { mr: self.shared.mesh.alloc(len as usize, ACCESS)? })
+    }
+}
+
+impl<V: Verbs> SdpBuffer<V> {
+    /// Its length in bytes.
+    pub fn len(&self) -> u32 {
+        self.mr.len() as u32
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.mr.is_empty()
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Errors
+    ///
+    /// They do not fit.
+    pub fn write(&self, at: u32, bytes: &[u8]) -> Result<(), VerbsError> {
+        self.mr.write(at as usize, bytes)
+    }
+
+    /// Copies bytes out.
+    ///
+    /// # Errors
+    ///
+    /// It has not as many.
+    pub fn read(&self, at: u32, into: &mut [u8]) -> Result<(), VerbsError> {
+        self.mr.read(at as usize, into)
+    }
+}

@@ -1,0 +1,211 @@
+//! ZCopy: bytes go from one user's buffer into the other's by one-sided operations.
+//!
+//! A read or write whose completion was lost counts as unknown. A read changes nothing, so it is done again: on a later connection
+//! no answer to the first one can arrive. A write may be executed late, so it is done again only once both ends have fenced the
+//! connection that carried it; then it writes the same bytes to the same place, which is the peer's user's only after the
+//! completion is told.
+
+use super::endpoint::{Failure, Outgoing};
+use super::service::{Sdp, Shared};
+use super::socket::{Chunk, Segment, Socket};
+use crate::rt::BufferGuard;
+use crate::rt::sync::OneshotSender;
+use crate::transport::{Lost, NotExecuted, OpError};
+use std::rc::Rc;
+use weft_verbs::{MemoryRegion, RemoteSlice, SendOp, Verbs, WcError};
+
+/// The most bytes that are brought at a time for a user who has no buffer for them.
+const FETCH: u32 = 256 * 1024;
+
+/// What a segment waits for.
+enum Step<V: Verbs> {
+    /// Something of the peer.
+    Wait,
+    /// The transport's room.
+    Room,
+    /// A control message.
+    Send(Outgoing),
+    /// A write into the peer's user's buffer, from a place of this region.
+    Write(V::Mr, u32, RemoteSlice),
+    /// A data message with so many bytes from a place of this region.
+    Data(V::Mr, u32, u32),
+}
+
+impl<V: Verbs> Sdp<V> {
+    /// Sends owned buffers, as far as that goes now.
+    pub(super) fn pump(&self, socket: &Rc<Socket<V>>) {
+        loop {
+            match self.step(socket) {
+                Step::Wait => return,
+                Step::Room => return self.block(socket),
+                Step::Send(outgoing) => self.send_control(socket, outgoing),
+                Step::Write(mr, at, to) => {
+                    let (sdp, socket) = (self.clone(), Rc::clone(socket));
+                    drop(self.shared.rt.spawn(sdp.write(socket, mr, at, to)));
+                    return;
+                }
+                Step::Data(mr, at, len) => {
+                    let mut bytes = vec![0; len as usize];
+                    // The range is the segment's own.
+                    if mr.read(at as usize, &mut bytes).is_err() {
+                        return self.abort(socket);
+                    }
+                    self.send_data(socket, &bytes.as_slice(), len as usize);
+                }
+            }
+        }
+    }
+
+    /// What to do next for the first buffer that has not its place in the stream in whole.
+    fn step(&self, socket: &Rc<Socket<V>>) -> Step<V> {
+        let mut sending = socket.sending.borrow_mut();
+        let mut end = socket.end.borrow_mut();
+        let Some(segment) = sending.iter_mut().find(|segment| segment.placed < segment.len) else {
+            if socket.closing.get() {
+                end.shutdown();
+            }
+            return Step::Wait;
+        };
+        if !self.shared.mesh.has_room(socket.peer) {
+            return Step::Room;
+        }
+        let (at, left) = (segment.placed, segment.len - segment.placed);
+        let threshold = socket.options.zcopy_threshold;
+        if threshold == 0 || segment.len <= threshold || !end.takes_adverts() {
+            if !end.may_write() {
+                return Step::Wait;
+            }
+            let len = left.min(end.payload());
+            (segment.placed, segment.end) = (at + len, end.sent() + u64::from(len));
+            return Step::Data(segment.mr.clone(), at, len);
+        }
+        if let Some(sink) = end.sink().and_then(|sink| sink.slice(0..left.min(sink.len))) {
+            end.begin_write(sink.len);
+            return Step::Write(segment.mr.clone(), at, sink);
+        }
+        if !end.may_offer() {
+            return Step::Wait;
+        }
+        let Ok(source) = segment.mr.remote(at as usize..segment.len as usize) else { return Step::Wait };
+        let outgoing = end.offer(source);
+        (segment.placed, segment.end, segment.exposed) = (segment.len, end.sent(), true);
+        self.shared.stats.borrow_mut().zcopy_sent += u64::from(left);
+        Step::Send(outgoing)
+    }
+
+    /// Writes into the peer's user's buffer, until that is certain.
+    async fn write(self, socket: Rc<Socket<V>>, mr: V::Mr, at: u32, to: RemoteSlice) {
+        let Shared { mesh, stats, .. } = &*self.shared;
+        let done = loop {
+            if socket.end.borrow().failure().is_some() {
+                break false;
+            }
+            let guard = BufferGuard::Range { mr: mr.clone(), at, len: to.len };
+            match mesh.post_list(socket.peer, [(SendOp::Write { to, imm: None }, guard)]).await {
+                Ok(_) => break true,
+                Err(error) if is_repeated(error) => stats.borrow_mut().repeated += 1,
+                Err(error) => break self.refused(&socket, error),
+            }
+            // A copy of it that is late must not meet what the user does with the buffer after the next one.
+            if mesh.resolve_outcomes(socket.peer).await.is_err() {
+                break false;
+            }
+        };
+        if done {
+            let mut sending = socket.sending.borrow_mut();
+            if let Some(segment) = sending.iter_mut().find(|segment| segment.placed < segment.len) {
+                segment.placed += to.len;
+            }
+            stats.borrow_mut().zcopy_sent += u64::from(to.len);
+        }
+        socket.end.borrow_mut().end_write(done);
+        self.flush(&socket);
+        socket.writable.notify();
+    }
+
+    /// Brings the first bytes of the peer's advertised range here, if nobody does. Into `mr` if its user waits, who is told how
+    /// many; otherwise, or if the user is gone, they wait to be read.
+    pub(super) fn fetch(&self, socket: &Rc<Socket<V>>, into: Option<(V::Mr, OneshotSender<u32>)>) {
+        let Some(source) = socket.next_source().filter(|_| !socket.end.borrow().is_reading()) else { return };
+        let (mr, told) = match into {
+            Some((mr, told)) => (mr, Some(told)),
+            None => match self.buffer(source.len.min(FETCH)) {
+                Ok(buffer) => (buffer.mr, None),
+                // Without memory nobody can read them.
+                Err(_) => return self.abort(socket),
+            },
+        };
+        let Some(source) = source.slice(0..source.len.min(mr.len() as u32)) else { return };
+        socket.end.borrow_mut().set_reading(true);
+        drop(self.shared.rt.spawn(self.clone().read(Rc::clone(socket), source, mr, told)));
+    }
+
+    async fn read(
+        self,
+        socket: Rc<Socket<V>>,
+        from: RemoteSlice,
+        mr: V::Mr,
+        told: Option<OneshotSender<u32>>,
+    ) {
+        let Shared { mesh, stats, .. } = &*self.shared;
+        let done = loop {
+            if socket.end.borrow().failure().is_some() {
+                break false;
+            }
+            let guard = BufferGuard::Range { mr: mr.clone(), at: 0, len: from.len };
+            match mesh.post_list(socket.peer, [(SendOp::Read { from }, guard)]).await {
+                Ok(_) => break true,
+                Err(error) if is_repeated(error) => stats.borrow_mut().repeated += 1,
+                Err(error) => break self.refused(&socket, error),
+            }
+        };
+        socket.end.borrow_mut().set_reading(false);
+        if done {
+            if socket.fetched(from.len) {
+                socket.end.borrow_mut().source_read();
+            }
+            if told.is_none_or(|told| told.send(from.len).is_err()) {
+                keep_bytes(&socket, &mr, from.len);
+            }
+        }
+        self.flush(&socket);
+        socket.readable.notify();
+    }
+
+    /// The stream is over: the peer has restarted, or its keys are not what it said, or the node is leaving.
+    fn refused(&self, socket: &Rc<Socket<V>>, why: OpError) -> bool {
+        if matches!(why, OpError::NotExecuted(NotExecuted::PeerReset(_))) {
+            // The new incarnation is told nothing of a stream that it does not know.
+            socket.end.borrow_mut().fail(Failure::Reset, false);
+            socket.wake();
+        } else if socket.end.borrow().failure().is_none() {
+            self.abort(socket);
+        }
+        false
+    }
+
+    /// Sends one buffer after the others.
+    pub(super) fn push(&self, socket: &Rc<Socket<V>>, segment: Segment<V>) {
+        socket.sending.borrow_mut().push_back(segment);
+        self.flush(socket);
+    }
+}
+
+/// Bytes that an adapter brought wait to be read.
+pub(super) fn keep_bytes<V: Verbs>(socket: &Socket<V>, mr: &V::Mr, len: u32) {
+    let mut bytes = vec![0; len as usize];
+    if mr.read(0, &mut bytes).is_ok() {
+        socket.keep_before_sources(Chunk::Fetched(bytes, 0));
+    }
+}
+
+/// Whether an operation failed because its connection did: then it is done again on the next one.
+fn is_repeated(error: OpError) -> bool {
+    match error {
+        OpError::NotExecuted(NotExecuted::Failed(status)) | OpError::Unknown(Lost::Failed(status)) => {
+            matches!(status, WcError::Flush | WcError::RetryExc | WcError::RnrRetryExc)
+        }
+        OpError::Unknown(Lost::Destroyed) => true,
+        OpError::NotExecuted(_) | OpError::Unknown(Lost::Refused(_)) => false,
+    }
+}
