@@ -65,6 +65,10 @@ pub enum Command {
     #[cfg(feature = "hw")]
     #[command(after_help = NODE_EXAMPLES)]
     Node(NodeArgs),
+    /// Run one node of a scenario on this machine's RDMA device (not in this build)
+    #[cfg(not(feature = "hw"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Node(NoDevices),
     /// List the RDMA devices that a scenario can run on
     Devices(ListArgs),
     /// List calibration profiles, or show the figures of one
@@ -207,8 +211,8 @@ pub struct RunArgs {
     /// The scenario, a TOML file (see `scenarios/` and docs/scenario.md)
     pub scenario: PathBuf,
     /// Where: on a simulated cluster or on real devices
-    #[cfg(feature = "hw")]
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
+    #[cfg_attr(not(feature = "hw"), arg(hide = true))]
     pub backend: Backend,
     /// Run with this seed instead of the scenario's own
     #[arg(long, value_name = "N")]
@@ -219,7 +223,7 @@ pub struct RunArgs {
     /// Give a field of the scenario another value, as in --set workload.requests=50; several times
     #[arg(long, value_name = "FIELD=VALUE")]
     pub set: Vec<Override>,
-    /// Write the event log to this file: one line for each thing that happened
+    /// Write the event log to this file, or to standard output (-): one line for each thing that happened
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// How many seeds run at a time [default: as many as there are processors]
@@ -236,8 +240,15 @@ pub struct RunArgs {
     pub verbose: u8,
 }
 
+/// What a build without devices is told of `weft node`, all of which it refuses.
+#[cfg(not(feature = "hw"))]
+#[derive(Debug, Args)]
+pub struct NoDevices {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _words: Vec<std::ffi::OsString>,
+}
+
 /// Where a scenario runs.
-#[cfg(feature = "hw")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Backend {
     /// On a simulated cluster, in this process.

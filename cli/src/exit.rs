@@ -35,6 +35,15 @@ impl Failure {
         Failure::new(Exit::BadInput, line)
     }
 
+    /// This build drives no devices, and something wants one.
+    #[cfg(not(feature = "hw"))]
+    pub fn no_devices(what: &str) -> Failure {
+        Failure::bad_input(format!(
+            "{what} needs a build that drives devices, and this one does not: cargo build --release -p weft --features hw \
+             (hw-backend/README.md says what that takes)"
+        ))
+    }
+
     /// The program could not do what it was asked.
     pub fn unfinished(line: impl fmt::Display) -> Failure {
         Failure::new(Exit::Unfinished, line)
@@ -55,6 +64,11 @@ impl Failure {
     /// The same, with where it happened in front.
     pub fn at(self, place: impl fmt::Display) -> Failure {
         Failure { line: format!("{place}: {}", self.line), ..self }
+    }
+
+    /// The same after a verdict that was told: a broken promise counts more than what went wrong beside it.
+    pub fn after(self, verdict: Exit) -> Failure {
+        Failure { exit: if verdict == Exit::Violated { verdict } else { self.exit }, ..self }
     }
 
     /// The exit code it asks for.

@@ -12,17 +12,19 @@ pub struct LogFile {
     /// The temporary name and the final one; none where bytes go to a device or pipe, which has no "whole".
     names: Option<(PathBuf, PathBuf)>,
     asked: PathBuf,
+    /// What it is, for messages.
+    what: &'static str,
 }
 
 impl LogFile {
-    /// Begins a file, and refuses now what would fail at the end: a directory, a file that may not be written,
+    /// Begins a file that holds `what`, and refuses now what would fail at the end: a directory, a file that may not be written,
     /// a directory that takes no new file.
-    pub fn create(path: &Path) -> Result<LogFile, Failure> {
-        LogFile::open(path)
-            .map_err(|e| Failure::bad_input(format!("cannot write the log {}: {e}", path.display())))
+    pub fn create(path: &Path, what: &'static str) -> Result<LogFile, Failure> {
+        LogFile::open(path, what)
+            .map_err(|e| Failure::bad_input(format!("cannot write {what} {}: {e}", path.display())))
     }
 
-    fn open(path: &Path) -> io::Result<LogFile> {
+    fn open(path: &Path, what: &'static str) -> io::Result<LogFile> {
         let asked = path.to_path_buf();
         // A link stays a link: what it points to is replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| asked.clone());
@@ -32,7 +34,7 @@ impl LogFile {
             }
             let file = OpenOptions::new().write(true).open(&path)?;
             if !found.is_file() {
-                return Ok(LogFile { file, names: None, asked });
+                return Ok(LogFile { file, names: None, asked, what });
             }
         }
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -41,7 +43,7 @@ impl LogFile {
         temporary.push(format!(".{}.part", std::process::id()));
         let temporary = path.with_file_name(temporary);
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-        Ok(LogFile { file, names: Some((temporary, path)), asked })
+        Ok(LogFile { file, names: Some((temporary, path)), asked, what })
     }
 
     /// Where its bytes go, in large pieces. Whoever writes flushes at the end.
@@ -59,8 +61,24 @@ impl LogFile {
         Ok(())
     }
 
-    fn failure(&self, why: &io::Error) -> Failure {
-        Failure::unfinished(format!("cannot write the log {}: {why}", self.asked.display()))
+    /// What it means that something of it could not be written.
+    pub fn failure(&self, why: &dyn std::fmt::Display) -> Failure {
+        Failure::unfinished(format!("cannot write {} {}: {why}", self.what, self.asked.display()))
+    }
+}
+
+/// Refuses a file to be written that is the one to be read.
+pub fn is_not(read: &Path, written: &Path, option: &str) -> Result<(), Failure> {
+    let same = |(a, b): (PathBuf, PathBuf)| a == b;
+    let known = fs::canonicalize(read).and_then(|read| Ok((read, fs::canonicalize(written)?)));
+    match known.is_ok_and(same) {
+        true => {
+            let file = read.display();
+            Err(Failure::bad_input(format!(
+                "{option} {file} would overwrite what is read: give another name"
+            )))
+        }
+        false => Ok(()),
     }
 }
 

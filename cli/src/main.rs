@@ -52,6 +52,8 @@ fn act() -> Result<Exit, Failure> {
         Command::Run(args) => run::run(&args),
         #[cfg(feature = "hw")]
         Command::Node(args) => node::node(&args),
+        #[cfg(not(feature = "hw"))]
+        Command::Node(_) => Err(Failure::no_devices("weft node")),
         Command::Profiles(args) => profiles::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Bench { what } => bench::run(&what),

@@ -17,6 +17,45 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     put(&mut io::stdout().lock(), text.as_bytes())
 }
 
+/// Standard output for many lines. Once the reader has gone, the rest goes nowhere.
+#[derive(Default)]
+pub struct Lines {
+    kept: Vec<u8>,
+    gone: bool,
+}
+
+impl Lines {
+    fn pass_on(&mut self) -> io::Result<()> {
+        let kept = std::mem::take(&mut self.kept);
+        if self.gone {
+            return Ok(());
+        }
+        let mut to = io::stdout().lock();
+        match to.write_all(&kept).and_then(|()| to.flush()) {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => {
+                self.gone = true;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        const MOST: usize = 1 << 16;
+        self.kept.extend_from_slice(bytes);
+        if self.kept.len() >= MOST {
+            self.pass_on()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pass_on()
+    }
+}
+
 fn put(to: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {
     match to.write_all(bytes).and_then(|()| to.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => {

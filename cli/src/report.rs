@@ -12,6 +12,7 @@ const MOST_VIOLATIONS: usize = 5;
 /// The whole report. `rerun` is the command that makes the same run again.
 pub fn text(report: &Report, rerun: &str) -> String {
     let mut text = verdict(report, rerun);
+    warnings(&report.warnings, &mut text);
     title(&report.title, &mut text);
     cluster(report).print(&mut text);
     figures(&report.metrics, Clock::Virtual, &mut text);
@@ -41,6 +42,13 @@ fn verdict(report: &Report, rerun: &str) -> String {
         let _ = writeln!(text, "The same run again: {rerun}");
     }
     text
+}
+
+/// Appends what is odd about a scenario.
+pub fn warnings(warnings: &[String], text: &mut String) {
+    for warning in warnings {
+        wrap(&format!("WARNING: {warning}"), 0, text);
+    }
 }
 
 /// Appends a scenario's title, as a paragraph of its own.
@@ -148,6 +156,8 @@ mod tests {
                     rows: vec![("exclusive", exclusive), ("shared", Percentiles::default())],
                 }],
             },
+            warnings: vec![],
+            log_error: None,
             faults: vec![FaultCount {
                 kind: FaultKind::LoseCompletion,
                 injected: 9,

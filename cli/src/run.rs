@@ -1,8 +1,8 @@
 //! `weft run`: one run with its report, or many with their sum.
 
-use crate::args::RunArgs;
+use crate::args::{Backend, RunArgs};
 use crate::exit::{Exit, Failure};
-use crate::logfile::LogFile;
+use crate::logfile::{self, LogFile};
 use crate::progress::Progress;
 use crate::table::count;
 use crate::{interrupt, output, report, sweep, trace};
@@ -16,9 +16,11 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let scenario = weft_check::load_with(&args.scenario, &args.set).map_err(Failure::bad_input)?;
     interrupt::install();
     trace::install(args.verbose);
-    #[cfg(feature = "hw")]
-    if args.backend == crate::args::Backend::Hw {
+    if args.backend == Backend::Hw {
+        #[cfg(feature = "hw")]
         return crate::node::run(args, &scenario);
+        #[cfg(not(feature = "hw"))]
+        return Err(Failure::no_devices("--backend hw"));
     }
     match &args.seeds {
         Some(seeds) => sweep::run(args, &scenario, seeds.0.clone()),
@@ -27,26 +29,69 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
 }
 
 fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> {
-    let log = args.log.as_deref().map(LogFile::create).transpose()?;
+    let log = Log::of(args)?;
     // Trace lines are a sign of life already, and a bar would tear them.
     let mut progress = Progress::begin(args.quiet || args.verbose > 0);
     let mut watch = |at: &weft_check::run::Progress| {
         progress.at(share(scenario, at), || words(at));
         go_on()
     };
-    let writer = log.as_ref().map(LogFile::writer).transpose()?;
-    let options = RunOptions { log: writer, progress: Some(&mut watch) };
+    let options = RunOptions { log: log.writer()?, progress: Some(&mut watch) };
     let result = weft_check::run(scenario, seed, options);
     progress.end();
     let report = result.map_err(|error| failure(&error))?;
-    if let Some(log) = log {
-        log.finish()?;
-    }
+    let verdict = if report.held() { Exit::Held } else { Exit::Violated };
+    // First the verdict: it is not lost with a log that cannot be written.
     match args.json {
         true => output::json(&report)?,
         false => output::text(&report::text(&report, &rerun(&args.scenario, &args.set, report.seed)))?,
     }
-    Ok(if report.held() { Exit::Held } else { Exit::Violated })
+    log.finish(report.log_error.as_deref()).map_err(|failure| failure.after(verdict))?;
+    Ok(verdict)
+}
+
+/// Where the event log goes.
+enum Log {
+    Nowhere,
+    /// To standard output, before the report.
+    Output,
+    File(LogFile),
+}
+
+impl Log {
+    fn of(args: &RunArgs) -> Result<Log, Failure> {
+        match args.log.as_deref() {
+            None => Ok(Log::Nowhere),
+            Some(path) if path == Path::new("-") => match args.json {
+                true => Err(Failure::bad_input(
+                    "--log - and --json both want standard output: give the log a file",
+                )),
+                false => Ok(Log::Output),
+            },
+            Some(path) => {
+                logfile::is_not(&args.scenario, path, "--log")?;
+                LogFile::create(path, "the event log").map(Log::File)
+            }
+        }
+    }
+
+    fn writer(&self) -> Result<Option<Box<dyn std::io::Write>>, Failure> {
+        match self {
+            Log::Nowhere => Ok(None),
+            Log::Output => Ok(Some(Box::new(output::Lines::default()))),
+            Log::File(file) => file.writer().map(Some),
+        }
+    }
+
+    /// Gives a file its name, unless something of it is missing.
+    fn finish(self, error: Option<&str>) -> Result<(), Failure> {
+        match (self, error) {
+            (Log::File(file), None) => file.finish(),
+            (Log::File(file), Some(error)) => Err(file.failure(&error)),
+            (_, Some(error)) => Err(Failure::unfinished(format!("cannot write to standard output: {error}"))),
+            (_, None) => Ok(()),
+        }
+    }
 }
 
 /// Asked by a run from time to time.
@@ -70,7 +115,7 @@ fn quoted(word: &str) -> String {
 pub fn failure(error: &RunError) -> Failure {
     match error {
         RunError::Cluster(_) => Failure::bad_input(error),
-        RunError::Interrupted { .. } | RunError::Log(_) => Failure::unfinished(error),
+        RunError::Interrupted { .. } => Failure::unfinished(error),
     }
 }
 

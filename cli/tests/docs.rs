@@ -22,9 +22,8 @@ fn the_scenarios_in_the_documentation_are_scenarios() {
     let (readme, reference) = (page("README.md"), page("docs/scenario.md"));
     assert!(!blocks(&reference, "toml").is_empty());
     for text in [blocks(&readme, "toml"), blocks(&reference, "toml")].concat() {
-        if let Err(error) = weft_check::parse(text) {
-            panic!("{error}\n{text}");
-        }
+        let scenario = weft_check::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(scenario.warnings(), [""; 0], "{text}");
     }
 }
 

@@ -158,6 +158,37 @@ fn a_run_is_drawn_as_a_picture_and_as_a_page() {
     assert!(fs::read_to_string(&html).expect("drawn").starts_with("<!DOCTYPE html>"));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_verdict_survives_a_full_disk() {
+    for line in [
+        &["check", "toy-lost-update", "--save", "/dev/full"][..],
+        &["fuzz", "toy-lost-update", "--seeds", "0..50", "--save", "/dev/full"],
+    ] {
+        let output = run(line);
+        assert_eq!(output.status.code(), Some(1), "{line:?}");
+        assert!(out(&output).starts_with("VIOLATED"), "{line:?}: {}", out(&output));
+        assert!(err(&output).contains("cannot write the failure /dev/full"), "{line:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn a_diagram_is_svg_or_html_and_does_not_take_the_place_of_its_failure() {
+    let scratch = Scratch::new("endings");
+    let (file, page) = (scratch.path("failure.toml"), scratch.path("f.html"));
+    run(&["check", "toy-lost-update", "--save", &file]);
+    let saved = fs::read_to_string(&file).expect("saved");
+    for out in [&scratch.path("x.png"), &scratch.path("x"), &file] {
+        let output = run(&["replay", &file, "--diagram", out]);
+        assert_eq!(output.status.code(), Some(2), "{out}");
+        assert!(err(&output).contains(".svg") && err(&output).contains(".html"), "{}", err(&output));
+    }
+    fs::rename(&file, &page).expect("renamed");
+    let output = run(&["replay", &page, "--diagram", &page]);
+    assert!(output.status.code() == Some(2) && err(&output).contains("would overwrite"), "{}", err(&output));
+    assert_eq!(fs::read_to_string(&page).expect("there"), saved);
+}
+
 #[test]
 fn a_file_of_another_run_is_told_from_the_one_that_was_saved() {
     let scratch = Scratch::new("other");
@@ -176,16 +207,46 @@ fn a_limit_ends_a_check_with_what_was_covered() {
     let scratch = Scratch::new("limit");
     let save = scratch.path("f.toml");
     let deep = run(&["check", "toy-sound-lock", "--max-depth", "5", "--save", &save, "--json"]);
+    let report = json(&deep);
     assert_eq!(
-        (deep.status.code(), json(&deep)["counterexample"]["violation"]["oracle"].as_str()),
-        (Some(1), Some("possible livelock"))
+        (deep.status.code(), &report["verdict"], &report["exhaustive"], &report["stopped"]),
+        (Some(3), &"held".into(), &false.into(), &"depth".into())
     );
+    assert_eq!(scratch.names(), [""; 0], "a limit is no failure to be saved");
     let short = run(&["check", "toy-sound-lock", "--max-seconds", "0.000001", "--json"]);
     let report = json(&short);
     assert_eq!(
         (short.status.code(), &report["exhaustive"], &report["stopped"]),
         (Some(3), &false.into(), &"time".into())
     );
+}
+
+#[test]
+fn a_check_counts_the_faults_that_struck_and_names_the_kinds_that_never_did() {
+    let output =
+        run(&["check", "srsl", "--set", "modes=x,x", "--faults", "1", "--kinds", "drop,cut", "--json"]);
+    let report = json(&output);
+    for kind in ["drop", "cut"] {
+        assert!(report["struck"][kind].as_u64().expect("counted") > 0, "{report}");
+    }
+    assert_eq!(json(&run(&["check", "toy-sound-lock", "--json"]))["struck"], serde_json::json!({}));
+    let output = run(&["check", "toy-sound-lock", "--faults", "1", "--kinds", "drop"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).contains("No fault of these kinds ever struck: drop"), "{}", out(&output));
+}
+
+#[test]
+fn what_would_hold_because_nothing_is_looked_at_is_refused_with_what_there_is() {
+    for (line, says) in [
+        (&["check", "srsl", "--kinds", "drop"][..], "add --faults 1"),
+        (&["fuzz", "srsl", "--kinds", "drop", "--faults", "0"], "add --faults 1"),
+        (&["check", "srsl", "--oracle", "foo"], "it has: mutual exclusion"),
+        (&["check", "srsl", "--set", "requests=0"], "requests is 0, and must be 1 to"),
+    ] {
+        let output = run(line);
+        assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{line:?}");
+        assert!(err(&output).contains(says), "{line:?}: {}", err(&output));
+    }
 }
 
 #[test]

@@ -34,6 +34,22 @@ fn every_figure_of_every_profile_has_a_unit_and_a_source() {
     }
 }
 
+#[cfg(not(feature = "hw"))]
+#[test]
+fn a_build_without_devices_says_what_to_build() {
+    for line in [
+        &["node", "scenarios/softroce-3.toml", "--rank", "0"][..],
+        &["node", "--help"],
+        &["node"],
+        &["run", "scenarios/quick-3.toml", "--backend", "hw"],
+    ] {
+        let output = run(line);
+        assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{line:?}");
+        assert!(err(&output).contains("--features hw"), "{line:?}: {}", err(&output));
+    }
+    assert!(!out(&run(&["run", "--help"])).contains("--backend"));
+}
+
 #[test]
 fn what_is_printed_for_people_fits_a_terminal() {
     let mut pages = vec![run(&["profiles"]), run(&["devices"])];

@@ -80,12 +80,52 @@ fn a_log_takes_the_place_of_an_older_one_and_leaves_no_other_file() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_log_that_lost_a_line_is_a_failure() {
+fn a_log_that_lost_a_line_is_a_failure_and_the_verdict_is_told_all_the_same() {
     let scratch = Scratch::new("full");
-    let output = run(&["run", &scratch.file("small.toml", SMALL), "--log", "/dev/full"]);
-    assert_eq!((output.status.code(), out(&output)), (Some(3), ""));
-    assert!(err(&output).starts_with("weft: ") && err(&output).contains("log"), "{}", err(&output));
-    assert_eq!(err(&output).lines().count(), 1);
+    for (name, text, verdict, code) in [("small", SMALL, "HELD", 3), ("hopeless", HOPELESS, "VIOLATED", 1)] {
+        let output = run(&["run", &scratch.file(name, text), "--log", "/dev/full"]);
+        assert_eq!(output.status.code(), Some(code), "{name}: {}", err(&output));
+        assert!(out(&output).starts_with(verdict), "{name}: {}", out(&output));
+        assert!(err(&output).starts_with("weft: cannot write the event log /dev/full: "), "{}", err(&output));
+        assert_eq!(err(&output).lines().count(), 1);
+    }
+}
+
+#[test]
+fn a_log_does_not_take_the_place_of_its_scenario() {
+    let scratch = Scratch::new("overwritten");
+    let small = scratch.file("small.toml", SMALL);
+    let output = run(&["run", &small, "--log", &small]);
+    assert_eq!((output.status.code(), out(&output)), (Some(2), ""));
+    assert!(err(&output).contains("would overwrite"), "{}", err(&output));
+    assert_eq!(std::fs::read_to_string(&small).expect("there"), SMALL);
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    let scratch = Scratch::new("dash");
+    let (small, log) = (scratch.file("small.toml", SMALL), scratch.path("events.log"));
+    let (dash, file) = (run(&["run", &small, "--log", "-"]), run(&["run", &small, "--log", &log]));
+    let log = std::fs::read_to_string(&log).expect("the log");
+    assert_eq!(out(&dash), format!("{log}{}", out(&file)));
+    assert_eq!(scratch.names(), ["events.log", "small.toml"]);
+    assert_eq!(run(&["run", &small, "--log", "-", "--json"]).status.code(), Some(2));
+}
+
+#[test]
+fn cuts_that_break_no_connection_are_warned_of() {
+    let scratch = Scratch::new("warned");
+    let cut = "[[faults]]\nkind = \"cut\"\nat = \"0us\"\nnode = 0\nlasts = \"1us\"\n";
+    let file = scratch.file("short.toml", format!("{SMALL}{cut}"));
+    for args in [&["run", &file][..], &["run", &file, "--seeds", "0..2"]] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        assert!(
+            out(&output).contains("WARNING: No failure of a link breaks a connection"),
+            "{}",
+            out(&output)
+        );
+    }
 }
 
 #[test]

@@ -50,6 +50,10 @@ impl Model for Relay {
 
     fn oracles(&self) {}
 
+    fn promises(&self) -> &'static [&'static str] {
+        &["relay"]
+    }
+
     fn shape(&self) -> Shape {
         Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
     }

@@ -164,6 +164,10 @@ impl Model for World {
 
     fn oracles(&self) {}
 
+    fn promises(&self) -> &'static [&'static str] {
+        &["whole reads"]
+    }
+
     fn shape(&self) -> Shape {
         Shape { nodes: 3, wait: Wait::Poll, home: None, one_by_one: true }
     }

@@ -68,7 +68,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 ///
 /// # Errors
 ///
-/// The cluster cannot be built, the caller broke the run off, or the event log cannot be written.
+/// The cluster cannot be built, or the caller broke the run off.
 pub fn run(scenario: &Scenario, seed: u64, options: RunOptions<'_>) -> Result<Report, RunError> {
     systems::of(scenario)?.run(scenario, seed, options)
 }

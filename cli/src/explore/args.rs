@@ -107,7 +107,7 @@ pub struct CheckArgs {
     /// End after so many seconds
     #[arg(long, value_name = "T", value_parser = seconds)]
     pub max_seconds: Option<Duration>,
-    /// The most events in one execution; more are a possible livelock
+    /// The most events in one execution; one that goes on is cut off, and the check is not complete
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub max_depth: u32,
     /// The most memory for cached states, in MiB
@@ -151,7 +151,7 @@ pub struct FuzzArgs {
 pub struct ReplayArgs {
     /// What `weft check` or `weft fuzz` has saved
     pub file: PathBuf,
-    /// Draw the run as a space-time diagram: a page for a browser, or the drawing alone if OUT ends in .svg
+    /// Draw the run as a space-time diagram: a page for a browser (OUT.html), or the drawing alone (OUT.svg)
     #[arg(long, value_name = "OUT")]
     pub diagram: Option<PathBuf>,
     /// Print one JSON object instead of the log
@@ -182,6 +182,11 @@ impl Kinds {
             let known = has.iter().map(Outcome::name).collect::<Vec<_>>().join(", ");
             let text = format!("{name} has no fault '{strange}'; it has: {known}");
             return Err(Failure::bad_input(text));
+        }
+        if faults == 0 && !self.kinds.is_empty() {
+            let line =
+                "--kinds says which faults strike, and none does: add --faults 1, or leave --kinds out";
+            return Err(Failure::bad_input(line));
         }
         Ok(if self.kinds.is_empty() { model.usual_faults() } else { self.kinds.iter().copied().collect() })
     }

@@ -24,12 +24,15 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     interrupt::install();
     let options = options(args, model.as_ref())?;
     let mut report = explore(args, &options, &entry, &model.size())?;
-    let saved = save(args, &options, &entry, model.as_mut(), &mut report)?;
-    let checked = Checked { report: &report, expected: entry.expected, file: saved };
+    // What cannot be made short or saved is told after the verdict, which stands.
+    let saved = save(args, &options, &entry, model.as_mut(), &mut report);
+    let file = saved.as_ref().ok().cloned().flatten();
+    let checked = Checked { report: &report, expected: entry.expected, file };
     match args.leaves.json {
         true => output::json(&checked)?,
         false => output::text(&checked.text())?,
     }
+    saved.map_err(|failure| failure.after(Exit::Violated))?;
     Ok(match (report.held(), report.exhaustive) {
         (false, _) => Exit::Violated,
         (true, true) => Exit::Held,
@@ -42,7 +45,7 @@ fn options(args: &CheckArgs, model: &dyn AnyModel) -> Result<Options, Failure> {
         reduction: args.reduction,
         faults: args.faults,
         kinds: args.kinds.of(model, args.faults)?,
-        oracle: args.oracle.clone(),
+        oracle: oracle(args, model)?,
         max_depth: args.max_depth,
         max_time: args.max_seconds,
         max_cache: args.max_cache << 20,
@@ -50,6 +53,19 @@ fn options(args: &CheckArgs, model: &dyn AnyModel) -> Result<Options, Failure> {
         memoise: !args.no_memo,
         ..Options::default()
     })
+}
+
+/// The promise that is looked for alone.
+fn oracle(args: &CheckArgs, model: &dyn AnyModel) -> Result<Option<String>, Failure> {
+    let promises = model.promises();
+    match args.oracle.as_deref() {
+        Some(name) if !promises.is_empty() && !promises.contains(&name) => Err(Failure::bad_input(format!(
+            "{} has no promise '{name}'; it has: {}",
+            model.name(),
+            promises.join(", ")
+        ))),
+        other => Ok(other.map(str::to_owned)),
+    }
 }
 
 fn explore(args: &CheckArgs, options: &Options, entry: &Entry, size: &Size) -> Result<Report, Failure> {
@@ -107,6 +123,9 @@ impl Checked<'_> {
     fn text(&self) -> String {
         let mut text = self.verdict();
         self.table().print(&mut text);
+        if !self.report.struck.is_empty() {
+            self.struck().print(&mut text);
+        }
         if !self.report.coverage.is_empty() {
             self.coverage().print(&mut text);
         }
@@ -134,6 +153,12 @@ impl Checked<'_> {
             }
             (None, true) => {
                 let _ = writeln!(text, "HELD: every execution of {world}");
+                let never = self.report.struck.iter().filter(|(_, struck)| **struck == 0);
+                let never: Vec<&str> = never.map(|(kind, _)| *kind).collect();
+                if !never.is_empty() {
+                    let line = format!("No fault of these kinds ever struck: {}", never.join(", "));
+                    wrap(&line, 2, &mut text);
+                }
             }
             (None, false) => {
                 let why = stopped.map_or("what broke another promise was not followed further", why);
@@ -161,11 +186,23 @@ impl Checked<'_> {
             .row(["seconds".into(), format!("{:.2}", report.seconds)])
             .row(["executions a second".into(), rate(report.executions)])
             .row(["events a second".into(), rate(report.transitions)]);
+        if report.too_deep > 0 {
+            table.row(["executions cut off by --max-depth".into(), count(report.too_deep)]);
+        }
         if report.passed_over > 0 {
             table.row(["executions that broke another promise".into(), count(report.passed_over)]);
         }
         if report.imprecise > 0 {
             table.row(["races with imprecise footprints".into(), count(report.imprecise)]);
+        }
+        table
+    }
+
+    fn struck(&self) -> Table {
+        let mut table = Table::new("Faults that struck", 1, &["kind", "points at which one struck"]);
+        for (kind, struck) in &self.report.struck {
+            let struck = if *struck == 0 { "NEVER".to_string() } else { count(*struck) };
+            table.row([kind.to_string(), struck]);
         }
         table
     }
@@ -189,6 +226,7 @@ fn why(stopped: Stopped) -> &'static str {
     match stopped {
         Stopped::Violation => "a promise was broken",
         Stopped::Time => "its time was over",
+        Stopped::Depth => "executions have more events than --max-depth allows",
         Stopped::Executions => "enough executions were run",
         Stopped::Memory => "its states no longer fit into memory",
         Stopped::Asked => "it was interrupted",

@@ -38,18 +38,17 @@ pub fn smallest(
     Ok(Failure { found: Some(Found { params: larger, ..found }), ..failure })
 }
 
-/// Writes a file, whole or not at all.
-pub fn put(path: &Path, text: &str) -> Result<(), Exit> {
-    let file = LogFile::create(path)?;
+/// Writes a file that holds `what`, whole or not at all.
+pub fn put(path: &Path, what: &'static str, text: &str) -> Result<(), Exit> {
+    let file = LogFile::create(path, what)?;
     let mut writer = file.writer()?;
-    let written = writer.write_all(text.as_bytes()).and_then(|()| writer.flush());
-    written.map_err(|error| Exit::unfinished(format!("cannot write {}: {error}", path.display())))?;
+    writer.write_all(text.as_bytes()).and_then(|()| writer.flush()).map_err(|error| file.failure(&error))?;
     file.finish()
 }
 
 /// Saves a failure.
 pub fn save(path: &Path, failure: &Failure) -> Result<(), Exit> {
-    put(path, &failure.text().map_err(Exit::unfinished)?)
+    put(path, "the failure", &failure.text().map_err(Exit::unfinished)?)
 }
 
 /// Reads one.

@@ -52,13 +52,19 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, Failure> {
         None => Box::new(walks::Walks::new(find(&args.world)?, args)?),
     };
     let mut fuzzed = sweep(args, target.as_ref())?;
+    let mut not_saved = None;
     if let Some(&first) = fuzzed.failing_seeds.first() {
-        let (file, rerun) = target.save(first)?;
-        (fuzzed.file, fuzzed.rerun) = (Some(file), Some(rerun));
+        match target.save(first) {
+            Ok((file, rerun)) => (fuzzed.file, fuzzed.rerun) = (Some(file), Some(rerun)),
+            Err(failure) => not_saved = Some(failure.after(Exit::Violated)),
+        }
     }
     match args.leaves.json {
         true => output::json(&fuzzed)?,
         false => output::text(&fuzzed.text())?,
+    }
+    if let Some(failure) = not_saved {
+        return Err(failure);
     }
     match (fuzzed.violated, interrupt::requested()) {
         (1.., _) => Ok(Exit::Violated),

@@ -3,8 +3,8 @@
 use super::args::ReplayArgs;
 use super::{build, diagram, files, find, page};
 use crate::exit::{Exit, Failure};
-use crate::output;
 use crate::table::wrap;
+use crate::{logfile, output};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -12,21 +12,38 @@ use weft_check::explore::{Failure as Saved, Run, Violation};
 
 /// Runs it again, prints what happens, draws it.
 pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
+    if let Some(out) = &args.diagram {
+        can_be_drawn(out)?;
+        logfile::is_not(&args.file, out, "--diagram")?;
+    }
     let saved = files::load(&args.file)?;
     let entry = find(&saved.world).map_err(|error| error.at(args.file.display()))?;
     let mut model = build(&entry, &saved.params)?;
     let run = model.replay(&saved.choices, &saved.options(), true).map_err(Failure::unfinished)?;
-    if let Some(out) = &args.diagram {
-        draw(out, &saved, &run)?;
-    }
     let same = run.digest() == saved.digest;
     match args.json {
         true => output::json(&Replayed::new(&saved, &run, same))?,
         false => output::text(&text(&saved, &run, same))?,
     }
-    match &run.violation {
-        Some(_) if same => Ok(Exit::Violated),
-        _ => Err(Failure::unfinished(other(&saved))),
+    let violated = run.violation.is_some() && same;
+    if let Some(out) = &args.diagram {
+        draw(out, &saved, &run)
+            .map_err(|failure| if violated { failure.after(Exit::Violated) } else { failure })?;
+    }
+    if violated { Ok(Exit::Violated) } else { Err(Failure::unfinished(other(&saved))) }
+}
+
+/// What a diagram's file may be called.
+const ENDINGS: [&str; 3] = ["svg", "html", "htm"];
+
+fn can_be_drawn(out: &Path) -> Result<(), Failure> {
+    let ending = out.extension().and_then(|ending| ending.to_str());
+    match ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
+        true => Ok(()),
+        false => Err(Failure::bad_input(format!(
+            "--diagram {}: a diagram is a drawing (.svg) or a page for a browser (.html)",
+            out.display()
+        ))),
     }
 }
 
@@ -45,7 +62,7 @@ fn draw(out: &Path, saved: &Saved, run: &Run) -> Result<(), Failure> {
         true => svg,
         false => page::html(saved, run, &svg),
     };
-    files::put(out, &text)
+    files::put(out, "the diagram", &text)
 }
 
 fn text(saved: &Saved, run: &Run, same: bool) -> String {

@@ -93,7 +93,7 @@ impl Target for Swarm {
     fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure> {
         let text = toml::to_string(&self.scenario(seed)).map_err(Failure::unfinished)?;
         let path = self.save.clone().unwrap_or_else(|| PathBuf::from(format!("{}.{seed}.toml", self.name())));
-        files::put(&path, &text)?;
+        files::put(&path, "the scenario", &text)?;
         let rerun = format!("The same run again: weft run {} --log events.log\n", path.display());
         Ok((path, rerun))
     }

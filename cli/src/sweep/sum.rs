@@ -29,6 +29,9 @@ pub struct Sum {
     profile: String,
     first_seed: u64,
     end_seed: u64,
+    /// What is odd about the scenario.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     #[serde(flatten)]
     summary: Summary,
     /// The lowest seeds that violated a check.
@@ -137,6 +140,7 @@ impl Sum {
             profile: scenario.cluster.profile.clone(),
             first_seed: seeds.start,
             end_seed: seeds.end,
+            warnings: scenario.warnings(),
             summary: Summary::default(),
             failing_seeds: BTreeSet::new(),
             rerun: None,
@@ -187,6 +191,7 @@ impl Sum {
     /// For people.
     pub fn text(&self) -> String {
         let mut text = self.verdict();
+        report::warnings(&self.warnings, &mut text);
         report::title(&self.title, &mut text);
         self.runs_table().print(&mut text);
         let groups = &self.summary.metrics.groups;

@@ -25,6 +25,9 @@ pub trait AnyModel {
     /// How many initial configurations it has.
     fn configurations(&self) -> usize;
 
+    /// The names of the promises that it may break; empty if it does not say.
+    fn promises(&self) -> Vec<&'static str>;
+
     /// The kinds of faults that it can be explored under.
     fn faults(&self) -> FaultSet;
 
@@ -96,6 +99,10 @@ impl<B: ModelFactory> AnyModel for B {
 
     fn configurations(&self) -> usize {
         ModelFactory::configurations(self)
+    }
+
+    fn promises(&self) -> Vec<&'static str> {
+        ModelFactory::promises(self)
     }
 
     fn faults(&self) -> FaultSet {

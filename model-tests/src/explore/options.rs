@@ -67,7 +67,8 @@ pub struct Options {
     /// The oracle whose violation is looked for; `None` is any. What breaks another promise ends its execution, and is
     /// counted.
     pub oracle: Option<String>,
-    /// The most events in one execution. One that goes on is reported as a possible livelock.
+    /// The most events in one execution. One that goes on is cut off: a limit of the exploration, and no violation. A walk or
+    /// a replay of so many is reported as a possible livelock.
     pub max_depth: u32,
     /// The most time for all of it; `None` is no limit.
     pub max_time: Option<Duration>,

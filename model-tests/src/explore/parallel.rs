@@ -147,7 +147,7 @@ impl<'a> Work<'a> {
     /// Notes whether a part's result ends the exploration.
     fn note_end(&self, part: usize, result: &Result<Report, ExploreError>) {
         match result.as_ref().map(|report| report.stopped) {
-            Ok(None | Some(Stopped::Executions)) => {}
+            Ok(None | Some(Stopped::Executions | Stopped::Depth)) => {}
             Err(_) | Ok(Some(Stopped::Violation)) => {
                 self.end.fetch_min(part + 1, Ordering::Relaxed);
             }
@@ -183,7 +183,7 @@ fn share_of_part(share: f64, parts: usize) -> f64 {
 
 /// Adds the parts up as one search would have come to them: up to the first that ends the exploration.
 fn add_up(model: &mut dyn AnyModel, options: &Options, parts: Vec<Part>) -> Result<Report, ExploreError> {
-    let mut sum = Report::new(model.name(), options.reduction, options.faults);
+    let mut sum = Report::new(model.name(), options);
     let limit = limit(&parts);
     sum.exhaustive = limit.is_none();
     for (number, part) in parts.into_iter().enumerate() {

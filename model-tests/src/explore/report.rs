@@ -1,10 +1,11 @@
 //! What an exploration came to.
 
 use super::choices::Choices;
-use super::options::Reduction;
+use super::options::{Options, Reduction};
 use super::system::{Coverage, Fingerprint, Violation};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use weft_sim::explore::FaultSet;
 
 /// Whether the world kept its promises, as far as it was explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -33,6 +34,11 @@ pub struct Report {
     pub executions: u64,
     /// How many of them broke another promise than the one that is looked for, and were not followed further.
     pub passed_over: u64,
+    /// How many were cut off because they had as many events as are allowed.
+    pub too_deep: u64,
+    /// By kind of fault: how often one struck. Each is an outcome of the event that it hits, so each strikes something; a kind
+    /// that could and never did is there with 0.
+    pub struck: BTreeMap<&'static str, u64>,
     /// How many more were given up because all that could happen had been explored elsewhere.
     pub redundant: u64,
     /// How many events were executed, those that repeat the beginning of an execution included.
@@ -65,6 +71,8 @@ pub enum Stopped {
     Violation,
     /// Its time was over.
     Time,
+    /// Executions had as many events as are allowed.
+    Depth,
     /// Enough executions were run.
     Executions,
     /// The states no longer fit into the memory that it was given.
@@ -84,7 +92,9 @@ pub struct Counterexample {
 
 impl Report {
     /// A report of nothing yet.
-    pub(super) fn new(world: &str, reduction: Reduction, faults: u32) -> Report {
+    pub(super) fn new(world: &str, options: &Options) -> Report {
+        let Options { reduction, faults, .. } = *options;
+        let kinds = options.faults_of(FaultSet::ALL, faults);
         Report {
             world: world.to_string(),
             verdict: Verdict::Held,
@@ -93,6 +103,8 @@ impl Report {
             faults,
             executions: 0,
             passed_over: 0,
+            too_deep: 0,
+            struck: kinds.iter().map(|kind| (kind.name(), 0)).collect(),
             redundant: 0,
             transitions: 0,
             states: 0,
@@ -125,6 +137,10 @@ impl Report {
     pub(super) fn add(&mut self, part: Report) {
         self.executions += part.executions;
         self.passed_over += part.passed_over;
+        self.too_deep += part.too_deep;
+        for (kind, struck) in part.struck {
+            *self.struck.entry(kind).or_default() += struck;
+        }
         self.redundant += part.redundant;
         self.transitions += part.transitions;
         self.states += part.states;

@@ -76,7 +76,7 @@ fn search<B: ModelFactory>(
     options: &Options,
     watch: Watch<'_>,
 ) -> Result<Report, ExploreError> {
-    let report = Report::new(factory.name(), options.reduction, options.faults);
+    let report = Report::new(factory.name(), options);
     factory.allow(options.faults_of(FaultSet::ALL, options.faults));
     let caches = options.reduction == Reduction::Cache;
     factory.compare(caches || options.merges() || options.collect_ends);
@@ -136,7 +136,8 @@ impl<B: ModelFactory> Search<'_, B> {
             }
             let Some((enabled, outcome)) = self.retreat() else {
                 // Going on after a violation still sees everything: what follows on one is cut off on purpose.
-                self.report.exhaustive = self.report.passed_over == 0;
+                self.report.exhaustive = self.report.passed_over == 0 && self.report.too_deep == 0;
+                self.report.stopped = (self.report.too_deep > 0).then_some(Stopped::Depth);
                 return Ok(());
             };
             self.cache.go_back(self.order.len());
@@ -195,7 +196,8 @@ impl<B: ModelFactory> Search<'_, B> {
     fn is_too_deep(&mut self) -> bool {
         let deep = self.order.len() >= self.options.max_depth as usize;
         if deep {
-            self.end(Err(Violation::endless(format!("{} events and no end", self.order.len()))));
+            self.report.too_deep += 1;
+            self.end(Ok(()));
         }
         deep
     }
@@ -263,6 +265,9 @@ impl<B: ModelFactory> Search<'_, B> {
         let after = self.order.len();
         let not_now = |stuck| ExploreError::NotDeterministic { stuck, after };
         self.world.take(enabled.event, outcome, touched).map_err(not_now)?;
+        if outcome.is_fault() {
+            *self.report.struck.entry(outcome.name()).or_default() += 1;
+        }
         match self.options.reduction {
             Reduction::None => self.order.push_plain(enabled, outcome),
             Reduction::Sleep | Reduction::Cache => self.order.push_touches(enabled, outcome, &self.footprint),

@@ -130,6 +130,11 @@ pub trait ModelFactory {
         1
     }
 
+    /// The names of the promises that an execution may break, as [`Violation::oracle`] has them. Empty if it does not say.
+    fn promises(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// The kinds of faults that it can be explored under.
     fn faults(&self) -> FaultSet {
         FaultSet::ALL

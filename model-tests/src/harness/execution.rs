@@ -18,6 +18,11 @@ use weft_sim::memo::{ProgramCacheStats, Root};
 use weft_sim::profile::Profile;
 use weft_sim::{Config, Fabric, NodeId, Order};
 
+/// The promise that a request ends, where it does not and nothing is left to happen.
+pub(super) const DEADLOCK: &str = "deadlock";
+/// The same where its node sleeps on a completion.
+pub(super) const LOST_WAKE_UP: &str = "lost wake-up";
+
 /// One execution of a model.
 pub struct Execution<M: Model> {
     model: Rc<M>,
@@ -295,8 +300,8 @@ impl<M: Model> Execution<M> {
         let text = recorder.unended()?;
         let asleep = (0..self.fabric.nodes()).map(NodeId).find(|&node| self.fabric.has_unpolled(node));
         Some(match asleep {
-            Some(node) => Violation::new("lost wake-up", format!("{node} sleeps on a completion; {text}")),
-            None => Violation::new("deadlock", text),
+            Some(node) => Violation::new(LOST_WAKE_UP, format!("{node} sleeps on a completion; {text}")),
+            None => Violation::new(DEADLOCK, text),
         })
     }
 }

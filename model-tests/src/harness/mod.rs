@@ -22,6 +22,7 @@ pub use recorder::{Explored, NoEvent, Recorder};
 pub use requests::Requests;
 
 use crate::explore::{AnyModel, ModelFactory, Size};
+use crate::oracle::{Conduct, Leaks, Oracles};
 use std::rc::Rc;
 use weft_sim::explore::FaultSet;
 
@@ -66,6 +67,12 @@ impl<M: Model> ModelFactory for Harness<M> {
 
     fn configurations(&self) -> usize {
         self.model.configurations()
+    }
+
+    fn promises(&self) -> Vec<&'static str> {
+        let of_oracles = self.model.oracles().promises().into_iter().map(|(name, _)| name);
+        let of_all = [Leaks::NAME, Conduct::NAME, execution::DEADLOCK, execution::LOST_WAKE_UP];
+        of_oracles.chain(self.model.promises().iter().copied()).chain(of_all).collect()
     }
 
     fn faults(&self) -> FaultSet {

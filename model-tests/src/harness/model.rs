@@ -66,6 +66,12 @@ pub trait Model {
     /// The oracles of an execution, which have seen nothing.
     fn oracles(&self) -> Self::Oracles;
 
+    /// The names of the promises that the model itself judges, beside its oracles': those of the violations that
+    /// [`finish`](Model::finish) and [`violation_at`](Model::violation_at) find, nothing left over and a node's conduct aside.
+    fn promises(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// How many initial configurations it has. If there are several, the first choice of an execution is in which of them it
     /// begins.
     fn configurations(&self) -> usize {

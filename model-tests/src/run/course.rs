@@ -29,9 +29,9 @@ impl<S: System> World<S> {
         self.judge_conduct();
         self.judge_leaks();
         self.judge_memory();
-        // A log that lost a line, to a full disk say, is no log.
-        self.fabric.log(Log::finish)?;
-        Ok(self.report(metrics))
+        // A log that lost a line, to a full disk say, is no log; the verdict is one all the same.
+        let log_error = self.fabric.log(Log::finish).err().map(|error| error.to_string());
+        Ok(Report { log_error, ..self.report(metrics) })
     }
 
     /// Clients make their requests while faults strike.

@@ -77,16 +77,13 @@ pub enum RunError {
     /// The simulated cluster could not be built as the scenario says.
     #[error("the cluster cannot be built: {0}")]
     Cluster(String),
-    /// The event log could not be written.
-    #[error("the event log cannot be written: {0}")]
-    Log(#[from] std::io::Error),
 }
 
 /// Runs `scenario`, whose workload is that of the system, from `seed` to its end and judges it.
 ///
 /// # Errors
 ///
-/// The cluster cannot be built, the caller broke the run off, or the event log cannot be written.
+/// The cluster cannot be built, or the caller broke the run off.
 pub fn run<S: System>(scenario: &Scenario, seed: u64, options: RunOptions<'_>) -> Result<Report, RunError> {
     let mut world = World::<S>::seeded(scenario, seed)?;
     world.start_clients();

@@ -32,6 +32,12 @@ pub struct Report {
     /// The system's figures.
     #[serde(flatten)]
     pub metrics: Metrics,
+    /// What is odd about the scenario, so that its verdict says less than one might think.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Why the event log could not be written, if it was asked for and could not. The verdict stands without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_error: Option<String>,
     /// The faults that were injected, by kind.
     pub faults: Vec<FaultCount>,
     /// When the run ended.

@@ -39,6 +39,8 @@ impl<S: System> World<S> {
             checks,
             violations: self.recorder.judge(|judge| judge.violations().to_vec()),
             metrics,
+            warnings: self.scenario.warnings(),
+            log_error: None,
             faults: fault_counts(&self.fabric.faults()),
             virtual_ns: self.fabric.now().0,
             events: stats.events,

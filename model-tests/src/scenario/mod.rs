@@ -12,6 +12,7 @@ mod overrides;
 mod schema;
 mod swarm;
 mod targets;
+mod warnings;
 mod workload;
 
 pub use crate::fields::{Rate, Share, Span, Spread};

@@ -66,6 +66,10 @@ impl ModelFactory for Toy {
         self.name
     }
 
+    fn promises(&self) -> Vec<&'static str> {
+        vec!["check", "mutual exclusion", "progress"]
+    }
+
     fn root(&mut self) -> Machine {
         self.root.clone()
     }

@@ -50,6 +50,10 @@ impl<M: Model<Oracles = WorldOracles>> Model for WithLinearizability<M> {
         self.model.needs(state, node, recorder)
     }
 
+    fn promises(&self) -> &'static [&'static str] {
+        &[Linearizability::NAME]
+    }
+
     fn oracles(&self) -> WorldOracles {
         self.model.oracles().keeping_events()
     }

@@ -57,7 +57,8 @@ impl Requests {
             }
             (None, None, None) => Requests::read(default),
             (None, nodes, requests) => {
-                let node = "*".repeat(requests.unwrap_or(1).min(99) as usize);
+                let requests = size.within("requests", requests.unwrap_or(1), 1..=99)?;
+                let node = "*".repeat(requests as usize);
                 Requests::read(&vec![node; nodes.unwrap_or(3).min(99) as usize].join(","))
             }
         }
@@ -172,6 +173,7 @@ mod tests {
         for wrong in [
             &[("nodes", "3"), ("modes", "x,s")][..],
             &[("requests", "1"), ("modes", "xs,s")],
+            &[("requests", "0")],
             &[("nodes", "1")],
             &[("nodes", "many")],
         ] {

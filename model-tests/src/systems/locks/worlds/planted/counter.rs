@@ -97,6 +97,10 @@ impl Model for Counter {
         Size::new([("nodes", self.nodes)])
     }
 
+    fn promises(&self) -> &'static [&'static str] {
+        &[Linearizability::NAME]
+    }
+
     fn oracles(&self) -> WorldOracles {
         WorldOracles::new(false)
     }

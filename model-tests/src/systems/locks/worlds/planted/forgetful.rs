@@ -58,6 +58,10 @@ impl<M: Model> Model for Forgetful<M> {
         self.0.oracles()
     }
 
+    fn promises(&self) -> &'static [&'static str] {
+        self.0.promises()
+    }
+
     fn configurations(&self) -> usize {
         self.0.configurations()
     }
