@@ -60,7 +60,7 @@ fn owned_buffers_are_moved_once_and_in_order_while_links_fail_and_answers_are_lo
             (work.zcopy_threshold, work.call) = (1_000, 10_000);
             (work.zcopy_depth, work.owned_reads) = (depth, owned_reads);
         });
-        let summary = held(&scenario, 0..6);
+        let summary = assert_held(&scenario, 0..6);
         let count = |what| summary.metrics.count("protocol", what);
         assert!(count("zcopy_sent") > 5_000_000, "{}", count("zcopy_sent"));
         assert!(count("repeated") > 0, "operations were cut, and repeated");

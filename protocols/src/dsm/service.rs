@@ -460,7 +460,10 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                     while service.mesh.room(to).await.is_ok() {
                         match service.mesh.place(to, from.share(), at, CHANNEL, &frame) {
                             Err(SendError::Full { .. }) => {}
-                            Ok(placed) => break placed.ended().await,
+                            Ok(placed) => {
+                                placed.ended().await;
+                                break;
+                            }
                             Err(_) => break,
                         }
                     }

@@ -72,8 +72,10 @@ impl<V: Verbs> Net<V> {
             Err(SendError::Full { .. } | SendError::Memory(_)) => self.keep(to, message),
             // A node that ends has nobody to talk to.
             Err(SendError::Closed) => {}
-            // A rank that a peer made up, or a mesh that cannot carry 40 bytes.
-            Err(SendError::NoSuchPeer(_) | SendError::TooLong { .. }) => bump(&self.counters.out_of_turn),
+            // A rank that a peer made up, or a mesh that cannot carry 40 bytes; nothing is placed here.
+            Err(SendError::NoSuchPeer(_) | SendError::TooLong { .. } | SendError::SeveralRails) => {
+                bump(&self.counters.out_of_turn);
+            }
         }
     }
 

@@ -206,6 +206,6 @@ fn is_repeated(error: OpError) -> bool {
             matches!(status, WcError::Flush | WcError::RetryExc | WcError::RnrRetryExc)
         }
         OpError::Unknown(Lost::Destroyed) => true,
-        OpError::NotExecuted(_) | OpError::Unknown(Lost::Refused(_)) => false,
+        OpError::NotExecuted(_) | OpError::Unknown(Lost::Refused(_) | Lost::AtPeer(_)) => false,
     }
 }

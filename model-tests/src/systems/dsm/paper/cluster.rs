@@ -28,8 +28,10 @@ impl Cluster {
         let names: Vec<String> = (0..waits.len() as u32).map(|node| NodeId(node).to_string()).collect();
         let start = |(node, wait): (u32, &Wait)| {
             let ctx = fabric.devices(NodeId(node))[0].open().map_err(refused)?;
-            let rt = Rt::<Sim>::new(&ctx, RtConfig { wait: *wait, ..RtConfig::default() }).map_err(refused)?;
-            let mesh = MeshConfig { max_message: LONGEST, ..MeshConfig::new(Rank::from_index(node), names.clone()) };
+            let rt =
+                Rt::<Sim>::new(&ctx, RtConfig { wait: *wait, ..RtConfig::default() }).map_err(refused)?;
+            let mesh =
+                MeshConfig { max_message: LONGEST, ..MeshConfig::new(Rank::from_index(node), names.clone()) };
             let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
             fabric.mount(NodeId(node), Box::new(rt.program()));
             Ok((rt, mesh))
@@ -39,7 +41,12 @@ impl Cluster {
     }
 
     /// Runs until `until`, and gives the mean of what was measured, in microseconds; there must be as many as were wanted.
-    pub fn mean(&self, until: Nanos, times: &Rc<RefCell<Vec<Nanos>>>, wanted: usize) -> Result<f64, PaperError> {
+    pub fn mean(
+        &self,
+        until: Nanos,
+        times: &Rc<RefCell<Vec<Nanos>>>,
+        wanted: usize,
+    ) -> Result<f64, PaperError> {
         self.fabric.run_until(until);
         let times = times.take();
         if times.len() != wanted {

@@ -40,7 +40,8 @@ fn fault(profile: &Profile, wait: Wait, grain: u32) -> Result<f64, PaperError> {
         nodes.push(Dsm::start_as(rt, mesh, Charges::Mapped).map_err(refused)?);
     }
     let manager = Placement::Node(Rank::from_index(1));
-    let words = nodes[0].named::<u64>(0, grain as usize / 8, Grain::Bytes(grain), manager).map_err(refused)?;
+    let words =
+        nodes[0].named::<u64>(0, grain as usize / 8, Grain::Bytes(grain), manager).map_err(refused)?;
     let book = Rc::clone(&times);
     let (reader, writer) = (nodes[0].clone(), nodes[2].clone());
     let (reader_rt, writer_rt) = (cluster.nodes[0].0.clone(), cluster.nodes[2].0.clone());

@@ -52,7 +52,9 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
 fn goals(rows: &[Row]) -> Vec<Goal> {
     let fitted: Vec<String> = ping_pong::fitted().into_iter().map(|Fitted { name, .. }| name).collect();
     let judged = |row: &Row| row.figure == "Table 2" && !fitted.contains(&row.series);
-    Goal::judge(rows, "there and back, by polling and in the interrupt (Table 2)", 10.0, judged).into_iter().collect()
+    Goal::judge(rows, "there and back, by polling and in the interrupt (Table 2)", 10.0, judged)
+        .into_iter()
+        .collect()
 }
 
 fn groups(rows: &[Row]) -> Vec<Group> {

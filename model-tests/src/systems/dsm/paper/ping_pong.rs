@@ -54,7 +54,8 @@ fn there_and_back(profile: &Profile, wait: Wait, takes: Nanos) -> Result<f64, Pa
     let times: Rc<RefCell<Vec<Nanos>>> = Rc::default();
     for (node, side) in [(1, b), (0, a)] {
         let begins = node == 0;
-        let player = Player { side, wait, takes, begins, begun: None, waits: false, times: Rc::clone(&times) };
+        let player =
+            Player { side, wait, takes, begins, begun: None, waits: false, times: Rc::clone(&times) };
         fabric.mount(NodeId(node), Box::new(player));
     }
     fabric.run_until(Nanos::from_secs(1));

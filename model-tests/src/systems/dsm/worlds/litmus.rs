@@ -15,7 +15,9 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::marker::PhantomData;
 use std::rc::Rc;
-use weft_protocols::dsm::{Access, Charges, Dsm, DsmAudit, DsmStats, Grain, PageId, Placement, Reading, Shared};
+use weft_protocols::dsm::{
+    Access, Charges, Dsm, DsmAudit, DsmStats, Grain, PageId, Placement, Reading, Shared,
+};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::Rank;
 use weft_sim::Sim;
@@ -179,8 +181,9 @@ impl<R: Reading> Model for Litmus<R> {
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder<ByThread>) -> State<R> {
-        let start =
-            |member: &Member| Dsm::start_as(&member.rt, &member.mesh, Charges::Calls).expect("nobody else has the channel");
+        let start = |member: &Member| {
+            Dsm::start_as(&member.rt, &member.mesh, Charges::Calls).expect("nobody else has the channel")
+        };
         let services: Vec<Dsm<Sim, R>> = members.iter().map(start).collect();
         let len = WORDS * WORDS_A_PAGE as usize;
         let placement = Placement::Node(Rank::from_index(self.manager));
