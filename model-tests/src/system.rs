@@ -176,6 +176,13 @@ pub trait System: 'static {
         let _ = (work, config);
     }
 
+    /// How many bytes the services of so many nodes register at the most, beside what their connections take: for a scenario to be
+    /// refused that needs more memory than it may take. 0 unless a system says otherwise.
+    fn memory(work: &Self::Workload, nodes: u32) -> u64 {
+        let _ = (work, nodes);
+        0
+    }
+
     /// Its oracles, on so many nodes.
     fn oracles(work: &Self::Workload, nodes: u32) -> Self::Oracles;
 

@@ -2,6 +2,7 @@
 
 use super::schema::*;
 use crate::fields::{LONGEST, Rule, Step, between, broken, count, in_section, positive};
+use weft_protocols::transport::{MeshConfig, Rank};
 use weft_sim::fault::FaultKind;
 use weft_sim::profile::Profile;
 
@@ -12,12 +13,15 @@ const MOST_RAILS: u32 = 8;
 /// The most requests in one queue: what common adapters take.
 const MOST_POSTED: u32 = 16_384;
 
+const MIB: u64 = 1 << 20;
+
 /// Checks a whole scenario; the first broken rule, in the order of the sections, is reported.
 pub(super) fn check(scenario: &Scenario) -> Rule {
     cluster(&scenario.cluster)?;
     transport(&scenario.transport)?;
     scenario.workload.check(scenario.cluster.nodes)?;
     run(&scenario.run)?;
+    memory(scenario)?;
     let kind = scenario.workload.kind();
     scenario.faults.iter().enumerate().try_for_each(|(index, spec)| {
         if spec.kind == FaultKind::Restart && !kind.restarts {
@@ -62,6 +66,31 @@ fn transport(transport: &Transport) -> Rule {
 fn run(run: &Run) -> Rule {
     positive(in_section("run", "limit"), run.limit)?;
     positive(in_section("run", "settle"), run.settle)
+}
+
+/// Refuses what needs more memory than it may take: connections of each machine to each other one, with their receive buffers,
+/// and what the system registers. All machines of a run are in one process.
+fn memory(scenario: &Scenario) -> Rule {
+    let nodes = u64::from(scenario.cluster.nodes);
+    let mut config = MeshConfig::new(Rank::from_index(0), Vec::new());
+    config.recv_buffers = scenario.transport.recv_buffers.unwrap_or(config.recv_buffers);
+    scenario.workload.mesh(&mut config);
+    let connections = nodes * (nodes - 1);
+    let buffers = connections.saturating_mul(config.receive_bytes());
+    let own = scenario.workload.memory(scenario.cluster.nodes);
+    let (need, may) = (buffers.saturating_add(own).div_ceil(MIB), u64::from(scenario.run.memory));
+    if need <= may {
+        return Ok(());
+    }
+    let problem = format!(
+        "the run may need {need} MiB: {} MiB of receive buffers ({connections} ends of connections with {} messages of {} bytes \
+         each) and {} MiB of its own; raise this if there is as much, or make messages, recv_buffers or the cluster smaller",
+        buffers.div_ceil(MIB),
+        config.recv_buffers,
+        config.max_message,
+        own.div_ceil(MIB),
+    );
+    broken(in_section("run", "memory"), problem)
 }
 
 /// Which fields a kind of fault takes besides `kind`, `at` and `rate`: those that it requires, and the others. `None` for a

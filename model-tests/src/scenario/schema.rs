@@ -343,6 +343,10 @@ pub struct Run {
     /// anew, since a queue of waiters may do so one after the other.
     #[serde(default = "settle")]
     pub settle: Span,
+    /// The most memory that the machines' receive buffers and the system's own data may take, all machines together, in MiB. A
+    /// scenario that may need more is refused before it runs. Default: 4,096.
+    #[serde(default = "memory")]
+    pub memory: u32,
     /// The seed, when none is given on the command line. Default: 0.
     #[serde(default)]
     pub seed: u64,
@@ -356,8 +360,12 @@ fn settle() -> Span {
     Span(Nanos::from_secs(10))
 }
 
+fn memory() -> u32 {
+    4_096
+}
+
 impl Default for Run {
     fn default() -> Run {
-        Run { limit: limit(), settle: settle(), seed: 0 }
+        Run { limit: limit(), settle: settle(), memory: memory(), seed: 0 }
     }
 }

@@ -420,3 +420,19 @@ fn the_swarm_has_every_kind_of_fault_and_runs_without_any() {
     }
     assert!(all.iter().any(|scenario| scenario.faults.is_empty()));
 }
+
+#[test]
+fn a_scenario_that_needs_more_memory_than_it_may_take_is_refused_before_it_runs() {
+    let refused = |workload: &str, run: &str| {
+        let text = format!("[cluster]\nnodes = 16\n[workload]\n{workload}\n[run]\n{run}\n");
+        crate::parse(&text).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let messages = "kind = \"messages\"\nmessages = 3\nbytes = 1_000_000";
+    let said = refused(messages, "");
+    assert!(said.contains("[run] memory is missing; the run may need 14649 MiB"), "{said}");
+    assert!(refused(messages, "memory = 14_648").contains("memory = 14_648: the run may need 14649 MiB"));
+    assert_eq!(refused(messages, "memory = 14_649"), "");
+    let segments = "kind = \"ddss\"\nmodel = \"null\"\nrequests = 3\nbytes = 1_048_576\nsegments =";
+    assert!(refused(&format!("{segments} 9_999"), "").contains("9999 MiB of its own"));
+    assert_eq!(refused(&format!("{segments} 3"), ""), "");
+}

@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use toml::Spanned;
 use toml::de::DeTable;
+use weft_protocols::transport::MeshConfig;
 
 /// `[workload]`: a system's kind, and its own fields.
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub struct Kind {
     parse: fn(Spanned<DeTable<'_>>) -> Parsed,
     check: fn(&dyn Any, u32) -> Rule,
     variant: fn(&dyn Any) -> Option<(&'static str, String)>,
+    mesh: fn(&dyn Any, &mut MeshConfig),
+    memory: fn(&dyn Any, u32) -> u64,
 }
 
 type Parsed = Result<Arc<dyn Fields>, toml::de::Error>;
@@ -67,6 +70,14 @@ impl Kind {
                 None => Ok(()),
             },
             variant: |fields| fields.downcast_ref::<S::Workload>().and_then(S::variant),
+            mesh: |fields, config| {
+                if let Some(fields) = fields.downcast_ref::<S::Workload>() {
+                    S::mesh(fields, config);
+                }
+            },
+            memory: |fields, nodes| {
+                fields.downcast_ref::<S::Workload>().map_or(0, |fields| S::memory(fields, nodes))
+            },
         }
     }
 
@@ -108,6 +119,16 @@ impl Workload {
 
     pub(super) fn check(&self, nodes: u32) -> Rule {
         (self.kind.check)(&*self.fields, nodes)
+    }
+
+    /// What the system needs of the connections; see [`System::mesh`].
+    pub(super) fn mesh(&self, config: &mut MeshConfig) {
+        (self.kind.mesh)(&*self.fields, config);
+    }
+
+    /// The bytes that the services of so many nodes register; see [`System::memory`].
+    pub(super) fn memory(&self, nodes: u32) -> u64 {
+        (self.kind.memory)(&*self.fields, nodes)
     }
 }
 

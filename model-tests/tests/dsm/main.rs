@@ -1,12 +1,12 @@
 //! Shared memory, over seeds and explored: programs come to what sequential consistency allows, and to all of that.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use weft_check::explore::{Options, Report, Size};
 use weft_check::history::{ClientId, RequestId};
 use weft_check::record::Record;
 use weft_check::run::{RunOptions, World};
 use weft_check::scenario::{FaultKind, Scenario};
-use weft_check::seeds::{self, Summary};
+use weft_check::seeds::assert_held;
 use weft_check::systems::dsm::SharedMemory;
 use weft_check::systems::dsm::history::{At, Event, Op, What};
 use weft_check::systems::worlds;
@@ -44,18 +44,9 @@ fn scenario() -> Scenario {
     weft_check::parse(STORMY).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
-    let summary = seeds::run(scenario, seeds, |_, _| ControlFlow::Continue(()));
-    assert!(summary.first_error.is_none(), "{:?}", summary.first_error);
-    if let Some(report) = &summary.first_failure {
-        panic!("seed {}: {:#?}", report.seed, report.violations.iter().take(3).collect::<Vec<_>>());
-    }
-    summary
-}
-
 #[test]
 fn memory_is_sequentially_consistent_while_links_fail_and_answers_are_lost() {
-    let summary = held(&scenario(), 0..12);
+    let summary = assert_held(&scenario(), 0..12);
     let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
     assert!(struck(FaultKind::Cut) > 0 && struck(FaultKind::LoseCompletion) > 0);
     for count in ["transfers", "invalidations", "upgrades", "joined", "orders_waited", "reconnects"] {

@@ -1,8 +1,7 @@
 //! Files under accidents, over seeds: bytes and names keep their promises, and every way that data go is struck.
 
-use std::ops::{ControlFlow, Range};
 use weft_check::scenario::{FaultKind, Scenario};
-use weft_check::seeds::{self, Summary};
+use weft_check::seeds::assert_held;
 use weft_check::systems::pario::Files;
 use weft_check::systems::pario::workload::{Access, Durable, Keep};
 
@@ -44,19 +43,10 @@ fn scenario(access: Access) -> Scenario {
     scenario
 }
 
-fn held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
-    let summary = seeds::run(scenario, seeds, |_, _| ControlFlow::Continue(()));
-    assert!(summary.first_error.is_none(), "{:?}", summary.first_error);
-    if let Some(report) = &summary.first_failure {
-        panic!("seed {}: {:#?}", report.seed, report.violations.iter().take(3).collect::<Vec<_>>());
-    }
-    summary
-}
-
 #[test]
 fn bytes_and_names_keep_their_promises_while_links_fail_and_answers_are_lost() {
     for access in Access::ALL {
-        let summary = held(&scenario(access), 0..6);
+        let summary = assert_held(&scenario(access), 0..6);
         let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
         assert!(struck(FaultKind::Cut) > 0 && struck(FaultKind::LoseCompletion) > 0, "{access:?}");
         let count = |name| summary.metrics.count("protocol", name);
@@ -72,7 +62,7 @@ fn the_same_holds_in_memory_without_syncs_and_with_every_transfer_by_rdma() {
     scenario.workload.change::<Files>(|work| {
         (work.storage, work.sync, work.eager, work.stages) = (Keep::Memory, Durable::Asked, 0, 1);
     });
-    let summary = held(&scenario, 0..4);
+    let summary = assert_held(&scenario, 0..4);
     assert_eq!(summary.metrics.count("protocol", "eager"), 0);
 }
 
@@ -81,7 +71,7 @@ fn large_transfers_are_copied_by_no_processor() {
     let mut scenario = scenario(Access::Bulk);
     scenario.faults.clear();
     scenario.workload.change::<Files>(|work| (work.cells, work.strip) = (64, 4_096));
-    let summary = held(&scenario, 0..2);
+    let summary = assert_held(&scenario, 0..2);
     assert_eq!(summary.metrics.count("protocol", "copied"), 0);
     assert!(summary.metrics.count("calls", "written") > 1 << 20);
 }

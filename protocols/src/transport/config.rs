@@ -1,5 +1,6 @@
 //! Who takes part, and how much of everything.
 
+use super::wire::HEADER_LEN;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -145,6 +146,11 @@ impl MeshConfig {
     pub(super) fn name(&self, rail: u8, rank: Rank) -> &str {
         let names = rail.checked_sub(1).map_or(&self.peers, |other| &self.other_rails[usize::from(other)]);
         &names[rank.index()]
+    }
+
+    /// How many bytes of receive buffers a connection to another node takes, on this side of it.
+    pub fn receive_bytes(&self) -> u64 {
+        u64::from(self.recv_buffers) * (HEADER_LEN as u64 + u64::from(self.max_message)).next_multiple_of(8)
     }
 
     /// The defaults, for a node among its peers.

@@ -193,6 +193,11 @@ impl System for Segments {
         DdssWork { requests: Some(requests), duration: None, ..work }
     }
 
+    fn memory(work: &DdssWork, nodes: u32) -> u64 {
+        let spec = Spec { size: work.bytes, model: work.model };
+        u64::from(work.segments).saturating_mul(spec.footprint(nodes))
+    }
+
     fn oracles(work: &DdssWork, _: u32) -> DdssOracles {
         DdssOracles::new(work.model)
     }

@@ -150,6 +150,11 @@ impl System for SharedMemory {
         }
     }
 
+    /// Every node has all minipages in its memory.
+    fn memory(work: &DsmWork, nodes: u32) -> u64 {
+        u64::from(nodes) * u64::from(work.minipages) * u64::from(work.grain)
+    }
+
     fn oracles(work: &DsmWork, nodes: u32) -> DsmOracles {
         DsmOracles::new(work.words_a_page(), nodes * work.threads)
     }
