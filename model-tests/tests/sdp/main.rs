@@ -114,13 +114,29 @@ fn explored(world: &str, kinds: FaultSet, faults: u32) {
     assert!(unreached.is_empty() || unreached == [twice] && kinds != FaultSet::ALL, "{world}: {unreached:?}");
 }
 
+/// As far as a test goes; `weft check` explores them to their ends.
+#[test]
+fn a_transfer_without_a_copy_and_one_over_two_rails_hold_as_far_as_they_are_explored() {
+    let kinds = FaultSet::one(Outcome::Cut).with(Outcome::LoseCompletion).with(Outcome::RequesterGaveUp);
+    for (world, faults) in [
+        ("sdp-zcopy-read", 0),
+        ("sdp-crossing", 0),
+        ("sdp-zcopy-read", 1),
+        ("sdp-crossing", 1),
+        ("sdp-rails", 1),
+    ] {
+        let entry = weft_check::systems::worlds().into_iter().find(|entry| entry.name == world);
+        let mut model = entry.expect("listed").build(&Size::default()).expect("its usual size");
+        let most = Some(2_500);
+        let options = Options { kinds, faults, max_depth: 400, max_executions: most, ..Options::default() };
+        let report = model.explore(&options, &mut |_| ControlFlow::Continue(())).expect("deterministic");
+        assert!(report.held() && (report.exhaustive || faults > 0), "{world}: {:?}", report.counterexample);
+    }
+}
+
 #[test]
 fn one_fault_of_every_kind_at_every_event_of_a_transfer_is_a_stall_and_no_more() {
     let kinds = FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart);
     explored("sdp-bcopy", kinds, 1);
     explored("sdp-half-closed", kinds, 1);
-    // Of those without a copy, `weft check` explores every kind; here, what their operations depend on.
-    let kinds = FaultSet::one(Outcome::Cut).with(Outcome::LoseCompletion).with(Outcome::RequesterGaveUp);
-    explored("sdp-zcopy-read", kinds, 1);
-    explored("sdp-crossing", kinds, 1);
 }

@@ -96,6 +96,7 @@ impl<V: Verbs> Sdp<V> {
     /// Writes into the peer's user's buffer, until that is certain.
     async fn write(self, socket: Rc<Socket<V>>, mr: V::Mr, at: u32, to: RemoteSlice) {
         let Shared { mesh, stats, .. } = &*self.shared;
+        let mut tries = 0;
         let done = loop {
             if socket.end.borrow().failure().is_some() {
                 break false;
@@ -103,7 +104,7 @@ impl<V: Verbs> Sdp<V> {
             let guard = BufferGuard::Range { mr: mr.clone(), at, len: to.len };
             match mesh.post_list(socket.peer, [(SendOp::Write { to, imm: None }, guard)]).await {
                 Ok(_) => break true,
-                Err(error) if is_repeated(error) => stats.borrow_mut().repeated += 1,
+                Err(error) if is_repeated(error, &mut tries) => stats.borrow_mut().repeated += 1,
                 Err(error) => break self.refused(&socket, error),
             }
             // A copy of it that is late must not meet what the user does with the buffer after the next one.
@@ -148,6 +149,7 @@ impl<V: Verbs> Sdp<V> {
         told: Option<OneshotSender<u32>>,
     ) {
         let Shared { mesh, stats, .. } = &*self.shared;
+        let mut tries = 0;
         let done = loop {
             if socket.end.borrow().failure().is_some() {
                 break false;
@@ -155,7 +157,7 @@ impl<V: Verbs> Sdp<V> {
             let guard = BufferGuard::Range { mr: mr.clone(), at: 0, len: from.len };
             match mesh.post_list(socket.peer, [(SendOp::Read { from }, guard)]).await {
                 Ok(_) => break true,
-                Err(error) if is_repeated(error) => stats.borrow_mut().repeated += 1,
+                Err(error) if is_repeated(error, &mut tries) => stats.borrow_mut().repeated += 1,
                 Err(error) => break self.refused(&socket, error),
             }
         };
@@ -199,13 +201,22 @@ pub(super) fn keep_bytes<V: Verbs>(socket: &Socket<V>, mr: &V::Mr, len: u32) {
     }
 }
 
+/// How often an operation is given to the peer that was carried to it by messages and that it did not execute.
+const TRIES: u32 = 16;
+
 /// Whether an operation failed because its connection did: then it is done again on the next one.
-fn is_repeated(error: OpError) -> bool {
+fn is_repeated(error: OpError, tries: &mut u32) -> bool {
     match error {
+        // Its adapter was in trouble, or the key is none of its own.
+        OpError::NotExecuted(NotExecuted::AtPeer(_)) => {
+            *tries += 1;
+            *tries < TRIES
+        }
         OpError::NotExecuted(NotExecuted::Failed(status)) | OpError::Unknown(Lost::Failed(status)) => {
             matches!(status, WcError::Flush | WcError::RetryExc | WcError::RnrRetryExc)
         }
-        OpError::Unknown(Lost::Destroyed) => true,
-        OpError::NotExecuted(_) | OpError::Unknown(Lost::Refused(_) | Lost::AtPeer(_)) => false,
+        // Carried by messages, it had no certain end at the peer either.
+        OpError::Unknown(Lost::Destroyed | Lost::AtPeer(_)) => true,
+        OpError::NotExecuted(_) | OpError::Unknown(Lost::Refused(_)) => false,
     }
 }

@@ -19,8 +19,12 @@ use weft_verbs::{Nanos, Wait};
 pub(super) enum Kind {
     /// The shipped one, through private buffers.
     Shipped,
+    /// The shipped one, between nodes of two rails.
+    Rails,
     /// The shipped one, which advertises what it sends.
     Reads,
+    /// The same between nodes of two rails.
+    ReadsOverRails,
     /// The same, and the server gives buffers to be written into.
     Crosses,
     /// One that returns no credits once it writes no more.
@@ -56,12 +60,17 @@ impl Transfer {
         Size::new([("bytes", bytes), ("reply", reply)])
     }
 
+    fn is_shipped(&self) -> bool {
+        use Kind::{Crosses, Rails, Reads, ReadsOverRails, Shipped};
+        matches!(self.kind, Shipped | Rails | Reads | ReadsOverRails | Crosses)
+    }
+
     fn work(&self) -> SdpWork {
         let work = SdpWork::of(1);
         let work =
             SdpWork { bytes: self.bytes, reply: self.reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, ..work };
         match self.kind {
-            Kind::Reads | Kind::Crosses | Kind::ReusesSource | Kind::UsesVoidSink => {
+            Kind::Reads | Kind::ReadsOverRails | Kind::Crosses | Kind::ReusesSource | Kind::UsesVoidSink => {
                 let owned_reads = matches!(self.kind, Kind::Crosses | Kind::UsesVoidSink);
                 SdpWork { call: 64, zcopy_threshold: 16, zcopy_depth: 2, owned_reads, ..work }
             }
@@ -90,6 +99,10 @@ impl Model for Transfer {
         bytes.into_iter().chain(reply).collect()
     }
 
+    fn rails(&self) -> u8 {
+        if matches!(self.kind, Kind::Rails | Kind::ReadsOverRails) { 2 } else { 1 }
+    }
+
     fn shape(&self) -> Shape {
         Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
     }
@@ -116,7 +129,7 @@ impl Model for Transfer {
         let id = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
         let request = Request { to: 1, bytes: self.bytes, reply: self.reply };
         // A client of another kind speaks for its node by itself.
-        let shipped = matches!(self.kind, Kind::Shipped | Kind::Reads | Kind::Crosses);
+        let shipped = self.is_shipped();
         let start =
             |place| Service::start(place, &work, options, recorder).expect("nobody else has the channel");
         let services: Vec<Service<Sim>> = places[usize::from(!shipped)..].iter().map(start).collect();
@@ -149,7 +162,13 @@ impl Model for Transfer {
         sink.sometimes("a connection was made again", any(|member| member.mesh.stats().reconnects));
         sink.sometimes("a message was sent again", any(|member| member.mesh.stats().messages_repeated));
         sink.sometimes("a message came twice", any(|member| member.mesh.stats().duplicates));
-        if matches!(self.kind, Kind::Reads | Kind::Crosses) {
+        if self.rails() > 1 {
+            sink.sometimes(
+                "a connection went over to the other rail",
+                any(|member| member.mesh.stats().failovers),
+            );
+        }
+        if matches!(self.kind, Kind::Reads | Kind::ReadsOverRails | Kind::Crosses) {
             let any = |of: fn(&Counts) -> u64| {
                 state.services.iter().any(|service| of(&Sockets::counts(service)) > 0)
             };
