@@ -1,0 +1,226 @@
+//! How the next view is decided: by a majority of the incarnations of this one; and the first one, by so many nodes without
+//! a view that no majority of any earlier view can be left.
+//!
+//! Only the lowest rank that is not suspected proposes. The others wait, each one patience longer than the one before it, and
+//! propose then: two that propose at once are safe, and slow each other down.
+
+use super::core::{Action, Core, Phase};
+use super::messages::Message;
+use super::synod::{Acceptor, Proposal};
+use super::view::{Ballot, Member, View, ViewId, cold_quorum, fewest};
+use weft_verbs::Nanos;
+
+impl Core {
+    /// Those who may propose, by rank: in a view its members, before any view those who have none.
+    pub(super) fn candidates(&self) -> Vec<Member> {
+        let mut all: Vec<Member> = match self.phase {
+            Phase::In => self.view.members.clone(),
+            _ => self.joiners.values().copied().chain([self.me]).collect(),
+        };
+        all.sort_unstable();
+        all.retain(|member| !self.suspected.contains(member) && !self.is_dead(*member));
+        all
+    }
+
+    /// Who should be in the next view: who is here and does not want to go, and who wants to come. No fewer than a view must
+    /// have: then it stays as it is.
+    fn wanted(&self) -> Vec<Member> {
+        let mut wanted = self.candidates();
+        wanted.retain(|member| !self.leaving.contains(member));
+        if self.phase == Phase::In {
+            // Not beside another incarnation of its node, of which it is not known which is the later one.
+            let is_free = |rank| self.view.of(rank).is_none_or(|member| self.is_dead(member));
+            let joiners = self.joiners.values().filter(|joiner| !self.suspected.contains(joiner));
+            wanted.extend(joiners.filter(|joiner| is_free(joiner.rank)));
+            wanted.sort_unstable();
+        }
+        match wanted.len() < fewest(self.config.nodes as usize) {
+            true => self.view.members.clone(),
+            false => wanted,
+        }
+    }
+
+    fn quorum(&self) -> usize {
+        match self.phase {
+            Phase::In => self.view.quorum(),
+            _ => cold_quorum(self.config.nodes as usize),
+        }
+    }
+
+    /// Whether a decision is wanted, and can be had.
+    fn is_due(&self) -> bool {
+        let wanted = match self.phase {
+            // A view that was accepted and not decided stops all renewals: somebody must finish it.
+            Phase::In => self.acceptor.accepted().is_some() || self.wanted() != self.view.members,
+            Phase::Cold => true,
+            Phase::Out => false,
+        };
+        wanted && self.candidates().len() >= self.quorum()
+    }
+
+    /// Proposes, if that is due and its turn.
+    pub(super) fn agree(&mut self, now: Nanos, out: &mut Vec<Action>) {
+        if !self.is_due() {
+            self.turn = None;
+            return;
+        }
+        let order = self.candidates().iter().position(|member| *member == self.me).unwrap_or(0) as u64;
+        let patience = self.config.patience;
+        if self.proposal.as_ref().is_some_and(|proposal| proposal.ballot < self.voice().promised()) {
+            // Somebody else proposes.
+            self.proposal = None;
+            self.turn = Some(now + patience * (order + 1));
+        }
+        let turn = *self.turn.get_or_insert(now + patience * order);
+        if turn <= now {
+            self.turn = Some(now + patience * (order + 2));
+            self.propose(now, out);
+        }
+    }
+
+    /// Phase 1a.
+    fn propose(&mut self, now: Nanos, out: &mut Vec<Action>) {
+        let ballot = Ballot { round: self.voice().promised().round + 1, by: self.me.incarnation };
+        self.proposal = Some(Proposal::new(ballot));
+        let electors = match self.phase {
+            Phase::In => self.living(),
+            _ => self.joiners.values().copied().collect(),
+        };
+        for elector in electors {
+            self.send(elector, Message::Prepare { after: self.view.clone(), ballot }, out);
+            self.probe(now, elector);
+        }
+        self.voice_mut().prepare(ballot);
+        let accepted = self.acceptance();
+        self.on_promise(now, self.me, self.view.id, ballot, accepted, out);
+    }
+
+    /// This member's voice in the decision that is next.
+    fn voice(&self) -> &Acceptor {
+        if self.phase == Phase::In { &self.acceptor } else { &self.cold }
+    }
+
+    fn voice_mut(&mut self) -> &mut Acceptor {
+        if self.phase == Phase::In { &mut self.acceptor } else { &mut self.cold }
+    }
+
+    /// What it has accepted, if that can still come to anything. (In a view nobody votes twice, so it always can.)
+    fn acceptance(&self) -> Option<(Ballot, View)> {
+        self.voice().accepted().filter(|(_, view)| self.phase == Phase::In || self.may_act(view)).cloned()
+    }
+
+    /// Whether a message is about the decision that is next here.
+    fn is_next(&self, after: ViewId) -> bool {
+        match self.phase {
+            Phase::In => after == self.view.id,
+            Phase::Cold => after == ViewId::default(),
+            Phase::Out => false,
+        }
+    }
+
+    /// Phase 1b. The view that a proposal is about was decided: who is behind learns it here.
+    pub(super) fn on_prepare(
+        &mut self,
+        now: Nanos,
+        from: Member,
+        after: View,
+        ballot: Ballot,
+        out: &mut Vec<Action>,
+    ) {
+        if self.is_older(after.id) {
+            return self.update(from, out);
+        }
+        let id = after.id;
+        if !after.members.is_empty() && !self.is_next(id) {
+            self.learn(now, after, out);
+        }
+        if id == ViewId::default() && !self.view.contains(from) {
+            self.joiners.insert(from.rank, from);
+        }
+        if id == ViewId::default() && self.phase == Phase::In {
+            // It is told where this member acts: what it has accepted elsewhere may come to nothing by that.
+            return self.update(from, out);
+        }
+        if self.is_next(id) && self.voice_mut().prepare(ballot) {
+            let accepted = self.acceptance();
+            self.send(from, Message::Promise { after: id, ballot, accepted }, out);
+        } else {
+            self.send(from, Message::Pong, out);
+        }
+    }
+
+    /// Phase 2a.
+    pub(super) fn on_promise(
+        &mut self,
+        now: Nanos,
+        from: Member,
+        after: ViewId,
+        ballot: Ballot,
+        accepted: Option<(Ballot, View)>,
+        out: &mut Vec<Action>,
+    ) {
+        let is_elector = self.phase != Phase::In || self.view.contains(from);
+        if !self.is_next(after) || !is_elector {
+            return;
+        }
+        let Some(mut proposal) = self.proposal.take_if(|proposal| proposal.ballot == ballot) else { return };
+        let cold = self.phase != Phase::In;
+        proposal.promise(from, accepted, |list| !cold || self.may_act(list));
+        let lineage = if cold { ballot } else { self.view.id.lineage };
+        let wants = || View { id: ViewId { lineage, number: after.number + 1 }, members: self.wanted() };
+        let proposed = proposal.propose(self.quorum(), wants).map(|(next, to)| (next, to.to_vec()));
+        self.proposal = Some(proposal);
+        let Some((next, to)) = proposed else { return };
+        let me = self.me;
+        for elector in to.into_iter().filter(|elector| *elector != me) {
+            self.send(elector, Message::Accept { after, ballot, next: next.clone() }, out);
+            self.probe(now, elector);
+        }
+        if self.voice_mut().accept(ballot, next) {
+            self.on_accepted(now, self.me, after, ballot, out);
+        }
+    }
+
+    /// Phase 2b.
+    pub(super) fn on_accept(
+        &mut self,
+        from: Member,
+        after: ViewId,
+        ballot: Ballot,
+        next: View,
+        out: &mut Vec<Action>,
+    ) {
+        if self.is_older(after) {
+            return self.update(from, out);
+        }
+        if self.is_next(after) && self.voice_mut().accept(ballot, next) {
+            self.send(from, Message::Accepted { after, ballot }, out);
+        } else {
+            self.send(from, Message::Pong, out);
+        }
+    }
+
+    /// Once a quorum has accepted, the view is decided: it is told to all whom it is about, those whom it leaves out included.
+    pub(super) fn on_accepted(
+        &mut self,
+        now: Nanos,
+        from: Member,
+        after: ViewId,
+        ballot: Ballot,
+        out: &mut Vec<Action>,
+    ) {
+        let quorum = self.quorum();
+        let is_next = self.is_next(after);
+        let Some(proposal) = self.proposal.as_mut().filter(|proposal| is_next && proposal.ballot == ballot)
+        else {
+            return;
+        };
+        let Some(next) = proposal.accepted(from, quorum) else { return };
+        let mut told = next.members.clone();
+        told.extend(self.view.members.iter().filter(|member| !next.contains(**member)));
+        for member in told.into_iter().filter(|member| *member != self.me && !self.is_dead(*member)) {
+            self.send(member, Message::Decided { view: next.clone() }, out);
+        }
+        self.learn(now, next, out);
+    }
+}

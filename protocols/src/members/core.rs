@@ -1,0 +1,448 @@
+//! One member: a state machine without I/O. Events and the time in, messages and views out.
+//!
+//! This file has what happens to it and what it knows; `agree` has how the next view is decided, `detect` who is
+//! suspected.
+
+use super::config::MembersConfig;
+use super::lease::Lease;
+use super::messages::{Envelope, Message};
+use super::synod::{Acceptor, Proposal};
+use super::view::{Ballot, Member, View, ViewId};
+use crate::transport::Rank;
+use std::collections::{BTreeMap, BTreeSet};
+use weft_verbs::Nanos;
+
+/// What happens to a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It begins.
+    Begin,
+    /// A message comes from a node.
+    Message(Rank, Envelope),
+    /// A node has restarted: what it was sent before may be lost.
+    PeerReset(Rank),
+    /// From now on something is held or asked for under its lease, or nothing is.
+    Hold(bool),
+    /// From now on something here waits for that node, or nothing does.
+    Watch(Rank, bool),
+    /// It wants to leave.
+    Leave,
+    /// A [deadline](Core::deadline) has come.
+    Time,
+}
+
+/// What a member wants done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send a message, in order with the others to that node.
+    Send(Rank, Envelope),
+    /// A view begins. `left` are those of the view before who are not in it, and never will be again.
+    Install {
+        /// The view.
+        view: View,
+        /// Who left.
+        left: Vec<Member>,
+    },
+    /// The lease runs longer than it did.
+    Leased,
+    /// The view can never decide anything again: a majority of its members has restarted. Whatever was held is not held any
+    /// more, and this member begins anew.
+    Lost,
+    /// The others go on without this member, for good. Whatever it held it does not hold any more.
+    Out,
+}
+
+/// What a member takes part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    /// It has no view.
+    Cold,
+    /// It has one.
+    In,
+    /// It was left out of one.
+    Out,
+}
+
+/// A node that something here waits for.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct Watched {
+    waiters: u32,
+    /// When to ask it next whether it is there.
+    pub(super) next: Nanos,
+}
+
+/// One member.
+#[derive(Clone, Debug, Hash)]
+pub struct Core {
+    pub(super) config: MembersConfig,
+    pub(super) me: Member,
+    pub(super) phase: Phase,
+    pub(super) view: View,
+    /// Its voice in a cold start, and in deciding what follows on its view.
+    pub(super) cold: Acceptor,
+    pub(super) acceptor: Acceptor,
+    pub(super) proposal: Option<Proposal>,
+    /// When it proposes, if nobody else has by then.
+    pub(super) turn: Option<Nanos>,
+    /// Without a view and known to be so, by rank.
+    pub(super) joiners: BTreeMap<Rank, Member>,
+    pub(super) leaving: BTreeSet<Member>,
+    /// They do not answer.
+    pub(super) suspected: BTreeSet<Member>,
+    /// They are no more: another incarnation of their node was met, or a view left them out.
+    pub(super) dead: BTreeSet<Member>,
+    /// In which lineage incarnations are known to act.
+    acts_in: BTreeMap<Member, Ballot>,
+    /// They have been asked for an answer: until when it must come, and who complained about them.
+    pub(super) probes: BTreeMap<Member, (Nanos, Vec<Rank>)>,
+    pub(super) watched: BTreeMap<Rank, Watched>,
+    pub(super) lease: Lease,
+    /// From when on it may grant anew what a member that left may have held.
+    grants_from: Nanos,
+}
+
+impl Core {
+    /// A member that has heard of nobody.
+    pub fn new(config: MembersConfig, me: Member) -> Core {
+        Core {
+            config,
+            me,
+            phase: Phase::Cold,
+            view: View::default(),
+            cold: Acceptor::default(),
+            acceptor: Acceptor::default(),
+            proposal: None,
+            turn: None,
+            joiners: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            suspected: BTreeSet::new(),
+            dead: BTreeSet::new(),
+            acts_in: BTreeMap::new(),
+            probes: BTreeMap::new(),
+            watched: BTreeMap::new(),
+            lease: Lease::default(),
+            grants_from: Nanos::ZERO,
+        }
+    }
+
+    /// This incarnation.
+    pub fn me(&self) -> Member {
+        self.me
+    }
+
+    /// The view that it acts in; none before its first one, and none after its last.
+    pub fn view(&self) -> Option<&View> {
+        (self.phase == Phase::In).then_some(&self.view)
+    }
+
+    /// Whether it was left out.
+    pub fn is_out(&self) -> bool {
+        self.phase == Phase::Out
+    }
+
+    /// Until when, by this node's clock, it may rely on what it was granted. In the past if its lease has run out.
+    pub fn lease_until(&self) -> Nanos {
+        self.lease.until()
+    }
+
+    /// From when on, by this node's clock, it may grant anew what a member that is not in its view may have held.
+    pub fn grants_from(&self) -> Nanos {
+        self.grants_from
+    }
+
+    /// When [`Event::Time`] is due, if ever. Never while nothing is owed.
+    pub fn deadline(&self) -> Option<Nanos> {
+        let lease = self.lease.due().filter(|_| self.phase == Phase::In);
+        let probes = self.probes.values().map(|(until, _)| *until);
+        let pings = self.watched.iter().filter(|(rank, _)| self.is_pinged(**rank));
+        probes.chain(pings.map(|(_, watched)| watched.next)).chain(lease).chain(self.turn).min()
+    }
+
+    /// Takes an event in. `now` is this node's clock, which never goes back.
+    pub fn on_event(&mut self, now: Nanos, event: Event, out: &mut Vec<Action>) {
+        if self.phase == Phase::Out {
+            return;
+        }
+        match event {
+            Event::Begin => self.begin(out),
+            Event::Message(from, envelope) => self.on_message(now, from, envelope, out),
+            Event::PeerReset(rank) if self.phase == Phase::Cold => self.send_to(rank, 0, Message::Join, out),
+            Event::PeerReset(_) | Event::Time => {}
+            Event::Hold(held) => self.lease.wanted = held,
+            Event::Watch(rank, true) => {
+                self.watched.entry(rank).or_insert(Watched { waiters: 0, next: now }).waiters += 1;
+            }
+            Event::Watch(rank, false) => self.unwatch(rank),
+            Event::Leave => self.leave(out),
+        }
+        self.detect(now, out);
+        self.renew(now, out);
+        self.agree(now, out);
+    }
+
+    fn begin(&mut self, out: &mut Vec<Action>) {
+        for rank in self.others() {
+            self.send_to(rank, 0, Message::Join, out);
+        }
+    }
+
+    fn unwatch(&mut self, rank: Rank) {
+        if let Some(watched) = self.watched.get_mut(&rank) {
+            watched.waiters -= 1;
+            if watched.waiters == 0 {
+                self.watched.remove(&rank);
+            }
+        }
+    }
+
+    fn leave(&mut self, out: &mut Vec<Action>) {
+        self.leaving.insert(self.me);
+        self.tell_all(&Message::Leave, out);
+    }
+
+    // Messages.
+
+    fn on_message(&mut self, now: Nanos, from: Rank, envelope: Envelope, out: &mut Vec<Action>) {
+        let Envelope { from: incarnation, to, message } = envelope;
+        let from = Member { rank: from, incarnation };
+        // What was meant for an earlier boot of this node, or comes from one that is no more, is void.
+        if (to != 0 && to != self.me.incarnation) || self.is_dead(from) || from.rank == self.me.rank {
+            return;
+        }
+        let is_elsewhere = self.note_lineage(from, &message);
+        self.meet(from, out);
+        self.answered(now, from, out);
+        if is_elsewhere && self.phase == Phase::In {
+            // It is told so, once: a view of which too many act elsewhere can decide nothing.
+            self.update(from, out);
+        }
+        match message {
+            Message::Join if self.phase == Phase::In && self.view.contains(from) => self.update(from, out),
+            Message::Join => self.on_join(from, out),
+            Message::Leave => drop(self.leaving.insert(from)),
+            Message::Prepare { after, ballot } => self.on_prepare(now, from, after, ballot, out),
+            Message::Promise { after, ballot, accepted } => {
+                self.on_promise(now, from, after, ballot, accepted, out);
+            }
+            Message::Accept { after, ballot, next } => self.on_accept(from, after, ballot, next, out),
+            Message::Accepted { after, ballot } => self.on_accepted(now, from, after, ballot, out),
+            Message::Decided { view } => self.learn(now, view, out),
+            Message::Renew { view, id } => self.on_renew(from, view, id, out),
+            Message::Renewed { view, id } => self.on_renewed(from, view, id, out),
+            Message::Ping => self.send(from, Message::Pong, out),
+            Message::Pong => {}
+            Message::Complaint { about } => self.on_complaint(now, from, about, out),
+            Message::Vouch { about } => self.trust(now, about),
+        }
+    }
+
+    /// A node has no view. Two that have none know of each other.
+    fn on_join(&mut self, from: Member, out: &mut Vec<Action>) {
+        let is_known = self.joiners.insert(from.rank, from) == Some(from);
+        if self.phase == Phase::Cold && !is_known {
+            self.send(from, Message::Join, out);
+        }
+    }
+
+    /// Who speaks in a view acts in its lineage, and in no other. Says whether it is news that this is not this member's.
+    fn note_lineage(&mut self, from: Member, message: &Message) -> bool {
+        let id = match message {
+            Message::Prepare { after: view, .. } | Message::Decided { view } => view.id,
+            Message::Renew { view, .. } => *view,
+            _ => return false,
+        };
+        let is_news = id.number > 0 && self.acts_in.insert(from, id.lineage) != Some(id.lineage);
+        is_news && id.lineage != self.view.id.lineage
+    }
+
+    /// A node has one incarnation at a time: all others that are known of it are no more.
+    fn meet(&mut self, member: Member, out: &mut Vec<Action>) {
+        let accepted = [&self.cold, &self.acceptor].map(|acceptor| acceptor.accepted());
+        let views = accepted.into_iter().flatten().map(|(_, view)| view).chain([&self.view]);
+        let known =
+            views.filter_map(|view| view.of(member.rank)).chain(self.joiners.get(&member.rank).copied());
+        let older: Vec<Member> = known.filter(|known| *known != member).collect();
+        for older in older {
+            self.bury(older);
+        }
+        if self.phase == Phase::In && !self.may_act(&self.view) {
+            self.lose(out);
+        }
+    }
+
+    /// An incarnation is no more.
+    pub(super) fn bury(&mut self, member: Member) {
+        self.dead.insert(member);
+        self.acts_in.remove(&member);
+        self.suspected.remove(&member);
+        self.probes.remove(&member);
+        self.leaving.remove(&member);
+        if self.joiners.get(&member.rank) == Some(&member) {
+            self.joiners.remove(&member.rank);
+        }
+    }
+
+    /// The view cannot decide anything any more. To have no view is sound: nobody of it can renew a lease either.
+    fn lose(&mut self, out: &mut Vec<Action>) {
+        self.phase = Phase::Cold;
+        self.view = View::default();
+        (self.acceptor, self.proposal, self.turn) = (Acceptor::default(), None, None);
+        self.lease.end();
+        out.push(Action::Lost);
+        self.begin(out);
+    }
+
+    // Views.
+
+    /// Whether it has no view, and has accepted one in a cold start that may yet be decided: until it is known that this one
+    /// comes to nothing, it comes into no other (docs/members.md, "Cold start").
+    pub fn is_bound(&self) -> bool {
+        self.phase == Phase::Cold && self.cold.accepted().is_some_and(|(_, list)| self.may_act(list))
+    }
+
+    /// A view was decided. One of another lineage is none of ours.
+    pub(super) fn learn(&mut self, now: Nanos, view: View, out: &mut Vec<Action>) {
+        let is_ours = match self.phase {
+            Phase::Cold => {
+                let accepted = self.cold.accepted().map(|(_, list)| list.id.lineage);
+                view.contains(self.me) && (!self.is_bound() || accepted == Some(view.id.lineage))
+            }
+            Phase::In => view.follows(&self.view),
+            Phase::Out => false,
+        };
+        match is_ours {
+            true if view.contains(self.me) => self.install(now, view, out),
+            true => self.go_out(out),
+            false => {}
+        }
+    }
+
+    /// Begins a view.
+    ///
+    /// Whoever is not in it renewed its lease for the last time before the view was decided: the majority that decided has
+    /// renewed none since it accepted, and no lease is renewed without one of them. So all those leases are over one lease
+    /// and the drift from now on.
+    pub(super) fn install(&mut self, now: Nanos, view: View, out: &mut Vec<Action>) {
+        let before = std::mem::replace(&mut self.view, view);
+        let left: Vec<Member> =
+            before.members.into_iter().filter(|member| !self.view.contains(*member)).collect();
+        if self.phase == Phase::Cold || !left.is_empty() {
+            self.grants_from = self.grants_from.max(now + self.config.lease + self.config.drift);
+        }
+        self.phase = Phase::In;
+        (self.acceptor, self.proposal, self.turn) = (Acceptor::default(), None, None);
+        for member in &left {
+            self.bury(*member);
+        }
+        let view = self.view.clone();
+        self.joiners.retain(|_, joiner| !view.contains(*joiner));
+        self.leaving.retain(|member| view.contains(*member));
+        // Of two incarnations of a node, the one that still speaks is the later one.
+        for joiner in self.joiners.values().filter(|joiner| view.of(joiner.rank).is_some()) {
+            self.send(*joiner, Message::Ping, out);
+        }
+        self.lease.view_ended();
+        out.push(Action::Install { view, left });
+    }
+
+    fn go_out(&mut self, out: &mut Vec<Action>) {
+        self.phase = Phase::Out;
+        self.lease.end();
+        self.probes.clear();
+        self.watched.clear();
+        (self.proposal, self.turn) = (None, None);
+        out.push(Action::Out);
+    }
+
+    // Leases.
+
+    fn renew(&mut self, now: Nanos, out: &mut Vec<Action>) {
+        if self.phase != Phase::In || self.lease.due().is_none_or(|due| due > now) {
+            return;
+        }
+        let id = self.lease.renew(now, self.config.lease);
+        self.on_renewed_by_me(id, out);
+        let view = self.view.id;
+        for member in self.living() {
+            self.send(member, Message::Renew { view, id }, out);
+            self.probe(now, member);
+        }
+    }
+
+    fn on_renewed_by_me(&mut self, id: u64, out: &mut Vec<Action>) {
+        if self.acceptor.accepted().is_none() {
+            self.on_renewed(self.me, self.view.id, id, out);
+        }
+    }
+
+    /// Once the next view is accepted, no lease is renewed in this one: else a member that the next one leaves out could have
+    /// one that nobody there waits for.
+    fn on_renew(&mut self, from: Member, view: ViewId, id: u64, out: &mut Vec<Action>) {
+        let is_current = self.phase == Phase::In && self.view.id == view && self.view.contains(from);
+        if is_current && self.acceptor.accepted().is_none() {
+            self.send(from, Message::Renewed { view, id }, out);
+        } else if self.is_older(view) {
+            self.update(from, out);
+        } else {
+            self.send(from, Message::Pong, out);
+        }
+    }
+
+    fn on_renewed(&mut self, from: Member, view: ViewId, id: u64, out: &mut Vec<Action>) {
+        let counts = self.phase == Phase::In && self.view.id == view && self.view.contains(from);
+        if counts && self.lease.renewed(id, from, self.view.quorum(), self.config.lease) {
+            out.push(Action::Leased);
+        }
+    }
+
+    // What it knows.
+
+    /// Whether a view is one that this member has left behind.
+    pub(super) fn is_older(&self, view: ViewId) -> bool {
+        self.phase == Phase::In && view.lineage == self.view.id.lineage && view.number < self.view.id.number
+    }
+
+    /// Whether an incarnation is known to be no more.
+    pub(super) fn is_dead(&self, member: Member) -> bool {
+        self.dead.contains(&member) || (member.rank == self.me.rank && member != self.me)
+    }
+
+    /// Whether a view can still decide anything, as far as is known.
+    pub(super) fn may_act(&self, view: &View) -> bool {
+        let elsewhere =
+            |member: &Member| self.acts_in.get(member).is_some_and(|lineage| *lineage != view.id.lineage);
+        let acts = |member: &&Member| !self.is_dead(**member) && !elsewhere(member);
+        view.members.iter().filter(acts).count() >= view.quorum()
+    }
+
+    /// The other members of its view that are not known to be no more.
+    pub(super) fn living(&self) -> Vec<Member> {
+        let others = self.view.members.iter().copied().filter(|member| *member != self.me);
+        others.filter(|member| !self.is_dead(*member)).collect()
+    }
+
+    pub(super) fn others(&self) -> Vec<Rank> {
+        (0..self.config.nodes).map(Rank::from_index).filter(|rank| *rank != self.me.rank).collect()
+    }
+
+    // Sending.
+
+    pub(super) fn send(&self, to: Member, message: Message, out: &mut Vec<Action>) {
+        self.send_to(to.rank, to.incarnation, message, out);
+    }
+
+    fn send_to(&self, rank: Rank, to: u64, message: Message, out: &mut Vec<Action>) {
+        out.push(Action::Send(rank, Envelope { from: self.me.incarnation, to, message }));
+    }
+
+    fn tell_all(&self, message: &Message, out: &mut Vec<Action>) {
+        for member in self.living() {
+            self.send(member, message.clone(), out);
+        }
+    }
+
+    /// Tells one that is behind what the view is.
+    pub(super) fn update(&self, to: Member, out: &mut Vec<Action>) {
+        self.send(to, Message::Decided { view: self.view.clone() }, out);
+    }
+}

@@ -1,0 +1,342 @@
+//! What members say to each other, and the bytes of it. All numbers little-endian.
+
+use super::view::{Ballot, Member, View, ViewId};
+use crate::transport::Rank;
+
+/// The version of everything in this file.
+const VERSION: u8 = 1;
+
+/// What one incarnation says to another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Message {
+    /// I have no view. Take me into yours.
+    Join,
+    /// I am leaving.
+    Leave,
+    /// Do you have a later view than this one, and what did you accept for the next? (Paxos, 1a.) The whole view, for those
+    /// who have not heard of it; without members for a cold start.
+    Prepare {
+        /// The view whose members decide.
+        after: View,
+        /// The proposal's number.
+        ballot: Ballot,
+    },
+    /// I accept nothing older any more, and have accepted this. (1b.)
+    Promise {
+        /// The view whose members decide.
+        after: ViewId,
+        /// The proposal's number.
+        ballot: Ballot,
+        /// What was accepted last.
+        accepted: Option<(Ballot, View)>,
+    },
+    /// Accept this as the next view. (2a.)
+    Accept {
+        /// The view whose members decide.
+        after: ViewId,
+        /// The proposal's number.
+        ballot: Ballot,
+        /// The next view.
+        next: View,
+    },
+    /// I have accepted it, and renew no leases in this view any more. (2b.)
+    Accepted {
+        /// The view whose members decide.
+        after: ViewId,
+        /// The proposal's number.
+        ballot: Ballot,
+    },
+    /// This view was decided.
+    Decided {
+        /// The view.
+        view: View,
+    },
+    /// Renew my lease in this view.
+    Renew {
+        /// The view.
+        view: ViewId,
+        /// The renewal's number.
+        id: u64,
+    },
+    /// Renewed.
+    Renewed {
+        /// The view.
+        view: ViewId,
+        /// The renewal's number.
+        id: u64,
+    },
+    /// Are you there?
+    Ping,
+    /// I am.
+    Pong,
+    /// I cannot reach this member, and wait for it.
+    Complaint {
+        /// Whom.
+        about: Member,
+    },
+    /// I can reach it.
+    Vouch {
+        /// Whom.
+        about: Member,
+    },
+}
+
+/// A message with the incarnations that it goes between. What is addressed to another one was meant for an earlier boot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Envelope {
+    /// Who says it.
+    pub from: u64,
+    /// To whom; zero for whichever incarnation there is.
+    pub to: u64,
+    /// What.
+    pub message: Message,
+}
+
+/// The longest message among so many nodes, in bytes.
+pub const fn longest(nodes: u32) -> u32 {
+    let id = 12 + 8;
+    let view = id + 4 + 12 * nodes;
+    // An acceptance or a promise: header, the view before, two ballots, whether there is one, a view.
+    20 + id + 12 + 1 + 12 + view
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u8(&mut self, n: u8) -> &mut Writer {
+        self.0.push(n);
+        self
+    }
+
+    fn u32(&mut self, n: u32) -> &mut Writer {
+        self.0.extend(n.to_le_bytes());
+        self
+    }
+
+    fn u64(&mut self, n: u64) -> &mut Writer {
+        self.0.extend(n.to_le_bytes());
+        self
+    }
+
+    fn id(&mut self, id: ViewId) -> &mut Writer {
+        self.ballot(id.lineage).u64(id.number)
+    }
+
+    fn member(&mut self, member: Member) -> &mut Writer {
+        self.u32(member.rank.get()).u64(member.incarnation)
+    }
+
+    fn ballot(&mut self, ballot: Ballot) -> &mut Writer {
+        self.u32(ballot.round).u64(ballot.by)
+    }
+
+    fn view(&mut self, view: &View) -> &mut Writer {
+        self.id(view.id).u32(view.members.len() as u32);
+        for member in &view.members {
+            self.member(*member);
+        }
+        self
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take::<1>().map(|[n]| n)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn id(&mut self) -> Option<ViewId> {
+        Some(ViewId { lineage: self.ballot()?, number: self.u64()? })
+    }
+
+    fn member(&mut self) -> Option<Member> {
+        let member = Member { rank: Rank::new(self.u32()?)?, incarnation: self.u64()? };
+        (member.incarnation != 0).then_some(member)
+    }
+
+    fn ballot(&mut self) -> Option<Ballot> {
+        Some(Ballot { round: self.u32()?, by: self.u64()? })
+    }
+
+    /// Its members come by rank, each once.
+    fn view(&mut self) -> Option<View> {
+        let (id, count) = (self.id()?, self.u32()?);
+        let mut members: Vec<Member> = Vec::new();
+        for _ in 0..count {
+            let member = self.member()?;
+            if members.last().is_some_and(|last| last.rank >= member.rank) {
+                return None;
+            }
+            members.push(member);
+        }
+        Some(View { id, members })
+    }
+}
+
+impl Envelope {
+    /// Its bytes: version, kind, two zeros, from, to, and the message.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(64));
+        out.u8(VERSION).u8(self.message.kind()).u8(0).u8(0).u64(self.from).u64(self.to);
+        match &self.message {
+            Message::Join | Message::Leave | Message::Ping | Message::Pong => &mut out,
+            Message::Prepare { after, ballot } => out.ballot(*ballot).view(after),
+            Message::Promise { after, ballot, accepted } => {
+                out.id(*after).ballot(*ballot).u8(accepted.is_some().into());
+                match accepted {
+                    Some((ballot, view)) => out.ballot(*ballot).view(view),
+                    None => &mut out,
+                }
+            }
+            Message::Accept { after, ballot, next } => out.id(*after).ballot(*ballot).view(next),
+            Message::Accepted { after, ballot } => out.id(*after).ballot(*ballot),
+            Message::Decided { view } => out.view(view),
+            Message::Renew { view, id } | Message::Renewed { view, id } => out.id(*view).u64(*id),
+            Message::Complaint { about } | Message::Vouch { about } => out.member(*about),
+        };
+        out.0
+    }
+
+    /// The message that bytes stand for. Any bytes are answered.
+    pub fn decode(bytes: &[u8]) -> Option<Envelope> {
+        let mut read = Reader(bytes);
+        let [version, kind, 0, 0] = read.take::<4>()? else { return None };
+        if version != VERSION {
+            return None;
+        }
+        let (from, to) = (read.u64()?, read.u64()?);
+        let message = match kind {
+            1 => Message::Join,
+            2 => Message::Leave,
+            3 => {
+                let ballot = read.ballot()?;
+                Message::Prepare { ballot, after: read.view()? }
+            }
+            4 => {
+                let (after, ballot) = (read.id()?, read.ballot()?);
+                let accepted = match read.u8()? {
+                    0 => None,
+                    1 => Some((read.ballot()?, read.view()?)),
+                    _ => return None,
+                };
+                Message::Promise { after, ballot, accepted }
+            }
+            5 => Message::Accept { after: read.id()?, ballot: read.ballot()?, next: read.view()? },
+            6 => Message::Accepted { after: read.id()?, ballot: read.ballot()? },
+            7 => Message::Decided { view: read.view()? },
+            8 => Message::Renew { view: read.id()?, id: read.u64()? },
+            9 => Message::Renewed { view: read.id()?, id: read.u64()? },
+            10 => Message::Ping,
+            11 => Message::Pong,
+            12 => Message::Complaint { about: read.member()? },
+            13 => Message::Vouch { about: read.member()? },
+            _ => return None,
+        };
+        (from != 0 && read.0.is_empty()).then_some(Envelope { from, to, message })
+    }
+}
+
+impl Message {
+    fn kind(&self) -> u8 {
+        match self {
+            Message::Join => 1,
+            Message::Leave => 2,
+            Message::Prepare { .. } => 3,
+            Message::Promise { .. } => 4,
+            Message::Accept { .. } => 5,
+            Message::Accepted { .. } => 6,
+            Message::Decided { .. } => 7,
+            Message::Renew { .. } => 8,
+            Message::Renewed { .. } => 9,
+            Message::Ping => 10,
+            Message::Pong => 11,
+            Message::Complaint { .. } => 12,
+            Message::Vouch { .. } => 13,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn member() -> impl Strategy<Value = Member> {
+        (1u32..9, 1u64..)
+            .prop_map(|(rank, incarnation)| Member { rank: Rank::new(rank).unwrap(), incarnation })
+    }
+
+    fn id() -> impl Strategy<Value = ViewId> {
+        (ballot(), any::<u64>()).prop_map(|(lineage, number)| ViewId { lineage, number })
+    }
+
+    fn ballot() -> impl Strategy<Value = Ballot> {
+        any::<(u32, u64)>().prop_map(|(round, by)| Ballot { round, by })
+    }
+
+    fn view() -> impl Strategy<Value = View> {
+        (id(), proptest::collection::btree_map(1u32..9, 1u64.., 0..8)).prop_map(|(id, members)| {
+            let member = |(rank, incarnation)| Member { rank: Rank::new(rank).unwrap(), incarnation };
+            View { id, members: members.into_iter().map(member).collect() }
+        })
+    }
+
+    fn message() -> impl Strategy<Value = Message> {
+        prop_oneof![
+            Just(Message::Join),
+            Just(Message::Leave),
+            (view(), ballot()).prop_map(|(after, ballot)| Message::Prepare { after, ballot }),
+            (id(), ballot(), proptest::option::of((ballot(), view())))
+                .prop_map(|(after, ballot, accepted)| Message::Promise { after, ballot, accepted }),
+            (id(), ballot(), view()).prop_map(|(after, ballot, next)| Message::Accept {
+                after,
+                ballot,
+                next
+            }),
+            (id(), ballot()).prop_map(|(after, ballot)| Message::Accepted { after, ballot }),
+            view().prop_map(|view| Message::Decided { view }),
+            (id(), any::<u64>()).prop_map(|(view, id)| Message::Renew { view, id }),
+            (id(), any::<u64>()).prop_map(|(view, id)| Message::Renewed { view, id }),
+            Just(Message::Ping),
+            Just(Message::Pong),
+            member().prop_map(|about| Message::Complaint { about }),
+            member().prop_map(|about| Message::Vouch { about }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_comes_back_from_its_bytes(from in 1u64.., to: u64, message in message(), cut: usize) {
+            let envelope = Envelope { from, to, message };
+            let bytes = envelope.encode();
+            prop_assert!(bytes.len() <= longest(8) as usize);
+            prop_assert_eq!(Envelope::decode(&bytes), Some(envelope));
+            prop_assert_eq!(Envelope::decode(&bytes[..cut % bytes.len()]), None);
+        }
+
+        #[test]
+        fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..15) {
+            if let [version, k, a, b, ..] = &mut bytes[..] {
+                (*version, *k, *a, *b) = (VERSION, kind, 0, 0);
+            }
+            if let Some(envelope) = Envelope::decode(&bytes) {
+                prop_assert_eq!(envelope.encode(), bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Who is alive: views of incarnations, and leases.
+//!
+//! A *view* is a numbered list of incarnations, the boots of nodes that act together. The next one is decided by a majority of
+//! the incarnations of this one, so there is one list for each number; a node that restarts is another incarnation, has no
+//! voice in the views of its earlier life, and comes in through a view. What a member is granted counts while its *lease*
+//! runs, and who grants anew what a member may have held waits until that member's lease has run out.
+//!
+//! docs/members.md has the states, the messages, the argument, and what an operator sees.
+//!
+//! | module | idea |
+//! |---|---|
+//! | `view` | lists of incarnations, and how many of them decide |
+//! | `messages` | what members say, and its bytes |
+//! | `synod` | one decision: Paxos on volatile memory |
+//! | `lease` | until when a member may rely on what it was granted |
+//! | `core` | one member: a state machine without I/O |
+//! | `agree` | its part in deciding views |
+//! | `detect` | whom it suspects |
+
+mod agree;
+mod config;
+mod core;
+mod detect;
+mod lease;
+mod messages;
+mod synod;
+mod view;
+
+pub use config::MembersConfig;
+pub use core::{Action, Core, Event};
+pub use messages::{Envelope, Message, longest};
+pub use view::{Ballot, Member, View, ViewId};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! Members among themselves: messages arrive at once and in order, unless a test says otherwise.
+
+use super::*;
+use crate::transport::Rank;
+use std::collections::VecDeque;
+use weft_verbs::Nanos;
+
+const CONFIG: MembersConfig =
+    MembersConfig { nodes: 3, lease: Nanos(90), drift: Nanos(10), patience: Nanos(50) };
+
+fn rank(n: u32) -> Rank {
+    Rank::new(n).unwrap()
+}
+
+struct Net {
+    now: Nanos,
+    nodes: Vec<Option<Core>>,
+    boots: u64,
+    mail: VecDeque<(Rank, Rank, Envelope)>,
+    /// Nodes that hear nothing and say nothing.
+    away: Vec<u32>,
+    held: Vec<(Rank, Rank, Envelope)>,
+    seen: Vec<(u32, Action)>,
+}
+
+impl Net {
+    fn new(config: MembersConfig) -> Net {
+        let nodes = (0..config.nodes).map(|_| None).collect();
+        let mut net = Net {
+            now: Nanos(1_000),
+            nodes,
+            boots: 0,
+            mail: VecDeque::new(),
+            away: Vec::new(),
+            held: Vec::new(),
+            seen: Vec::new(),
+        };
+        (1..=config.nodes).for_each(|n| net.boot(config, n));
+        net.settle();
+        net
+    }
+
+    fn boot(&mut self, config: MembersConfig, n: u32) {
+        self.boots += 1;
+        let me = Member { rank: rank(n), incarnation: self.boots };
+        self.nodes[n as usize - 1] = Some(Core::new(config, me));
+        self.tell(n, Event::Begin);
+    }
+
+    fn crash(&mut self, n: u32) {
+        self.nodes[n as usize - 1] = None;
+    }
+
+    fn core(&self, n: u32) -> &Core {
+        self.nodes[n as usize - 1].as_ref().unwrap()
+    }
+
+    fn tell(&mut self, n: u32, event: Event) {
+        let mut out = Vec::new();
+        let Some(core) = &mut self.nodes[n as usize - 1] else { return };
+        core.on_event(self.now, event, &mut out);
+        for action in out {
+            match action {
+                Action::Send(to, envelope) => self.mail.push_back((rank(n), to, envelope)),
+                other => self.seen.push((n, other)),
+            }
+        }
+    }
+
+    /// Everything arrives, whatever is due is done.
+    fn settle(&mut self) {
+        loop {
+            while let Some((from, to, envelope)) = self.mail.pop_front() {
+                if self.away.contains(&from.get()) || self.away.contains(&to.get()) {
+                    self.held.push((from, to, envelope));
+                    continue;
+                }
+                self.tell(to.get(), Event::Message(from, envelope));
+            }
+            let due = |core: &Core| core.deadline().is_some_and(|at| at <= self.now);
+            let late = (1..).zip(&self.nodes).find(|(_, core)| core.as_ref().is_some_and(due));
+            match late.map(|(n, _)| n) {
+                Some(n) => self.tell(n, Event::Time),
+                None => return,
+            }
+        }
+    }
+
+    fn pass(&mut self, span: u64) {
+        for _ in 0..span {
+            self.now = self.now + Nanos(1);
+            self.settle();
+        }
+    }
+
+    fn all_are_back(&mut self) {
+        self.away.clear();
+        self.mail.extend(std::mem::take(&mut self.held));
+        self.settle();
+    }
+
+    fn members(&self, n: u32) -> Vec<(u32, u64)> {
+        let members = self.core(n).view().map_or(&[][..], |view| &view.members);
+        members.iter().map(|member| (member.rank.get(), member.incarnation)).collect()
+    }
+}
+
+const ALL: [(u32, u64); 3] = [(1, 1), (2, 2), (3, 3)];
+
+fn standing() -> Net {
+    let mut net = Net::new(CONFIG);
+    net.pass(300);
+    assert!((1..=3).all(|n| net.members(n) == ALL), "{:?}", [1, 2, 3].map(|n| net.members(n)));
+    net
+}
+
+#[test]
+fn a_cold_start_agrees_on_a_view_and_grants_nothing_for_a_lease_and_the_drift() {
+    let mut net = Net::new(CONFIG);
+    let began = net.now;
+    net.pass(1);
+    assert_eq!(net.core(1).grants_from(), began + CONFIG.lease + CONFIG.drift);
+    net.pass(300);
+    let views: Vec<_> = (1..=3).map(|n| net.core(n).view().cloned()).collect();
+    assert!(views[0].is_some() && views.iter().all(|view| *view == views[0]));
+    assert_eq!(net.members(2), ALL);
+}
+
+#[test]
+fn nothing_is_due_while_nothing_is_owed() {
+    let net = standing();
+    assert_eq!([1, 2, 3].map(|n| net.core(n).deadline()), [None; 3]);
+}
+
+#[test]
+fn a_lease_is_kept_while_something_is_held_and_no_longer() {
+    let mut net = standing();
+    assert!(net.core(2).lease_until() < net.now);
+    net.tell(2, Event::Hold(true));
+    let sent = net.now;
+    net.settle();
+    assert_eq!(net.core(2).lease_until(), sent + CONFIG.lease);
+    net.pass(500);
+    assert!(net.core(2).lease_until() > net.now);
+    net.tell(2, Event::Hold(false));
+    net.settle();
+    net.pass(1_000);
+    assert!(net.core(2).lease_until() < net.now && net.core(2).deadline().is_none());
+}
+
+#[test]
+fn a_member_that_is_waited_for_and_silent_is_left_out_and_what_it_held_waits_for_its_lease() {
+    let mut net = standing();
+    net.tell(3, Event::Hold(true));
+    net.settle();
+    net.away = vec![3];
+    net.tell(1, Event::Watch(rank(3), true));
+    net.settle();
+    net.pass(CONFIG.patience.0);
+    assert_eq!(net.members(1), [(1, 1), (2, 2)]);
+    assert_eq!(net.members(2), net.members(1));
+    let free = net.core(1).grants_from();
+    assert_eq!(free, net.now + CONFIG.lease + CONFIG.drift);
+    assert!(net.core(3).lease_until() < free);
+    // It hung for a minute, and wakes up: nobody renews its lease, and it learns that it is out.
+    net.pass(60_000);
+    assert!(net.core(3).lease_until() < net.now);
+    net.all_are_back();
+    assert!(net.core(3).is_out() && net.core(3).view().is_none());
+    assert!(net.seen.contains(&(3, Action::Out)));
+    net.tell(3, Event::Hold(true));
+    net.settle();
+    assert!(net.core(3).lease_until() < net.now);
+}
+
+#[test]
+fn a_node_that_restarts_comes_in_through_a_view_in_the_place_of_its_earlier_life() {
+    let mut net = standing();
+    net.crash(2);
+    net.boot(CONFIG, 2);
+    net.settle();
+    net.pass(10);
+    assert_eq!(net.members(1), [(1, 1), (2, 4), (3, 3)]);
+    assert_eq!(net.members(2), net.members(1));
+    let left = vec![Member { rank: rank(2), incarnation: 2 }];
+    assert!(
+        net.seen
+            .iter()
+            .any(|(n, action)| *n == 3 && matches!(action, Action::Install { left: l, .. } if *l == left))
+    );
+    // What its earlier life still says is void.
+    let before = net.core(1).clone();
+    let envelope = Envelope { from: 2, to: 1, message: Message::Leave };
+    net.tell(1, Event::Message(rank(2), envelope));
+    assert_eq!(format!("{before:?}"), format!("{:?}", net.core(1)));
+}
+
+#[test]
+fn who_wants_to_leave_is_out_of_the_next_view_and_a_view_keeps_a_majority_of_the_nodes() {
+    let mut net = standing();
+    net.tell(3, Event::Leave);
+    net.settle();
+    net.pass(200);
+    assert_eq!(net.members(1), [(1, 1), (2, 2)]);
+    assert!(net.core(3).is_out());
+    net.tell(2, Event::Leave);
+    net.settle();
+    net.pass(200);
+    assert_eq!(net.members(1), [(1, 1), (2, 2)], "one of three is no majority");
+}
+
+#[test]
+fn without_a_majority_there_is_no_view_and_no_lease_and_nothing_is_tried_again() {
+    let mut net = standing();
+    net.crash(2);
+    net.crash(3);
+    net.tell(1, Event::Hold(true));
+    net.tell(1, Event::Watch(rank(2), true));
+    net.settle();
+    net.pass(500);
+    assert_eq!(net.members(1), ALL);
+    assert!(net.core(1).lease_until() < net.now);
+    net.tell(1, Event::Hold(false));
+    net.settle();
+    assert_eq!(net.core(1).deadline(), None);
+}
+
+#[test]
+fn when_a_majority_has_restarted_the_rest_gives_its_view_up_and_begins_anew_with_it() {
+    let mut net = standing();
+    let before = net.core(1).view().unwrap().id;
+    net.tell(1, Event::Hold(true));
+    net.settle();
+    net.crash(2);
+    net.crash(3);
+    net.boot(CONFIG, 2);
+    net.settle();
+    net.boot(CONFIG, 3);
+    net.settle();
+    net.pass(300);
+    assert!(net.seen.iter().any(|(n, action)| (*n, action) == (1, &Action::Lost)));
+    assert_eq!(net.members(2), [(1, 1), (2, 4), (3, 5)]);
+    // The same member proposed both: a lineage is a proposal, not a proposer.
+    assert_ne!(net.core(1).view().unwrap().id.lineage, before.lineage);
+    assert_eq!([1, 3].map(|n| net.members(n)), [net.members(2), net.members(2)]);
+}
+
+#[test]
+fn one_that_cannot_reach_a_member_is_told_that_another_can() {
+    let mut net = standing();
+    let about = Member { rank: rank(3), incarnation: 3 };
+    let envelope = Envelope { from: 2, to: 1, message: Message::Complaint { about } };
+    net.tell(1, Event::Message(rank(2), envelope));
+    net.settle();
+    net.pass(500);
+    assert_eq!(net.members(1), ALL);
+    assert_eq!(net.core(1).deadline(), None);
+}
+
+#[test]
+fn a_cluster_of_one_is_a_majority_of_itself() {
+    let config = MembersConfig { nodes: 1, ..CONFIG };
+    let mut net = Net::new(config);
+    assert_eq!(net.members(1), [(1, 1)]);
+    net.tell(1, Event::Hold(true));
+    net.settle();
+    assert_eq!(net.core(1).lease_until(), net.now + CONFIG.lease);
+}
