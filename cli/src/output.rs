@@ -41,6 +41,13 @@ impl Lines {
     }
 }
 
+/// What comes last has no flush of its own.
+impl Drop for Lines {
+    fn drop(&mut self) {
+        let _ = self.pass_on();
+    }
+}
+
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         const MOST: usize = 1 << 16;

@@ -224,7 +224,7 @@ impl System for SharedMemory {
             groups: vec![requests(meter, oracles.unended()), protocol(&counts, &mesh)],
             latencies: vec![Latencies {
                 key: "latency",
-                title: "Time of accesses that waited, from call to return",
+                title: "Time of accesses that waited, call to return",
                 heads: ["access", "returned"],
                 rows: meter.rows(),
             }],

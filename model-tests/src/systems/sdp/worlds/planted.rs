@@ -100,7 +100,10 @@ pub(super) async fn client(
             Message::SinkAvail { sink, .. } => {
                 end.taken += 1;
                 // The bug of the fourth: what it has sent meanwhile voids the range, whose buffer has another use by now.
-                let (at, left) = (end.sent - u64::from(Head::LEN), u64::from(bytes) - end.sent);
+                let Some(left) = u64::from(bytes).checked_sub(end.sent).filter(|left| *left > 0) else {
+                    continue;
+                };
+                let at = end.sent - u64::from(Head::LEN);
                 let mut rest = vec![0; left as usize];
                 Coding::of(id, Way::There).fill(u64::from(Head::LEN) + at, &mut rest);
                 let sink = sink.slice(0..left as u32).expect("it takes the rest");
