@@ -68,7 +68,7 @@ fn run(run: &Run) -> Rule {
     positive(in_section("run", "settle"), run.settle)
 }
 
-/// Refuses what needs more memory than it may take: connections of each machine to each other one, with their receive buffers,
+/// Refuses what needs more memory than it may take: connections of each machine to each other one, with their buffers for messages,
 /// and what the system registers. All machines of a run are in one process.
 fn memory(scenario: &Scenario) -> Rule {
     let nodes = u64::from(scenario.cluster.nodes);
@@ -76,15 +76,15 @@ fn memory(scenario: &Scenario) -> Rule {
     config.recv_buffers = scenario.transport.recv_buffers.unwrap_or(config.recv_buffers);
     scenario.workload.mesh(&mut config);
     let connections = nodes * (nodes - 1);
-    let buffers = connections.saturating_mul(config.receive_bytes());
+    let buffers = connections.saturating_mul(config.buffer_bytes());
     let own = scenario.workload.memory(scenario.cluster.nodes);
     let (need, may) = (buffers.saturating_add(own).div_ceil(MIB), u64::from(scenario.run.memory));
     if need <= may {
         return Ok(());
     }
     let problem = format!(
-        "the run may need {need} MiB: {} MiB of receive buffers ({connections} ends of connections with {} messages of {} bytes \
-         each) and {} MiB of its own; raise this if there is as much, or make messages, recv_buffers or the cluster smaller",
+        "the run may need {need} MiB: {} MiB of buffers ({connections} ends of connections, each with {} messages of {} bytes \
+         either way) and {} MiB of its own; raise this if there is as much, or make messages, recv_buffers or the cluster smaller",
         buffers.div_ceil(MIB),
         config.recv_buffers,
         config.max_message,

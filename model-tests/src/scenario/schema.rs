@@ -343,8 +343,8 @@ pub struct Run {
     /// anew, since a queue of waiters may do so one after the other.
     #[serde(default = "settle")]
     pub settle: Span,
-    /// The most memory that the machines' receive buffers and the system's own data may take, all machines together, in MiB. A
-    /// scenario that may need more is refused before it runs. Default: 4,096.
+    /// The most memory that the machines' message buffers and the system's own data may take, all machines together, in MiB:
+    /// `recv_buffers` messages either way for each connection. Messages that wait to be sent are not counted. A scenario that may need more is refused before it runs. Default: 4,096.
     #[serde(default = "memory")]
     pub memory: u32,
     /// The seed, when none is given on the command line. Default: 0.

@@ -152,7 +152,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "nodes = 16",
         "nodes = 16\ncolour = 3",
-        "s.toml:6: [cluster] colour: no such field; there are: nodes, profile, wait, topology, connect, jitter",
+        "s.toml:6: [cluster] colour: no such field; there are: nodes, profile, wait, topology, connect, rails, jitter",
     ),
     ("[workload]", "[workloads]", "s.toml:10: [workloads]: no such field; did you mean workload?"),
     ("nodes = 16", "nodes = ", "s.toml:5: not TOML: string values must be quoted, expected literal string"),
@@ -260,13 +260,13 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "times = 5",
         "",
         "s.toml:37: [[faults]] 2 times is missing; this kind needs it; it takes at or rate, down, up, times, \
-         node, between",
+         node, rail, between",
     ),
     (
         "times = 5",
         "times = 5\nshare = 0.5",
         "s.toml:44: [[faults]] 2 share = 0.5: means nothing for this kind, which takes at or rate, down, up, \
-         times, node, between",
+         times, node, rail, between",
     ),
     (
         "lasts = \"20ms\"\n",
@@ -424,15 +424,15 @@ fn the_swarm_has_every_kind_of_fault_and_runs_without_any() {
 #[test]
 fn a_scenario_that_needs_more_memory_than_it_may_take_is_refused_before_it_runs() {
     let refused = |workload: &str, run: &str| {
-        let text = format!("[cluster]\nnodes = 16\n[workload]\n{workload}\n[run]\n{run}\n");
+        let text = format!("[cluster]\nnodes = 32\n[workload]\n{workload}\n[run]\n{run}\n");
         crate::parse(&text).err().map(|error| error.to_string()).unwrap_or_default()
     };
-    let messages = "kind = \"messages\"\nmessages = 3\nbytes = 1_000_000";
+    let messages = "kind = \"messages\"\nmessages = 3\nbytes = 65_536";
     let said = refused(messages, "");
-    assert!(said.contains("[run] memory is missing; the run may need 14649 MiB"), "{said}");
-    assert!(refused(messages, "memory = 14_648").contains("memory = 14_648: the run may need 14649 MiB"));
-    assert_eq!(refused(messages, "memory = 14_649"), "");
+    assert!(said.contains("[run] memory is missing; the run may need 7939 MiB"), "{said}");
+    assert!(refused(messages, "memory = 7_938").contains("memory = 7_938: the run may need 7939 MiB"));
+    assert_eq!(refused(messages, "memory = 7_939"), "");
     let segments = "kind = \"ddss\"\nmodel = \"null\"\nrequests = 3\nbytes = 1_048_576\nsegments =";
-    assert!(refused(&format!("{segments} 9_999"), "").contains("9999 MiB of its own"));
+    assert!(refused(&format!("{segments} 9_999"), "").contains("10000 MiB of its own"));
     assert_eq!(refused(&format!("{segments} 3"), ""), "");
 }

@@ -148,9 +148,11 @@ impl MeshConfig {
         &names[rank.index()]
     }
 
-    /// How many bytes of receive buffers a connection to another node takes, on this side of it.
-    pub fn receive_bytes(&self) -> u64 {
-        u64::from(self.recv_buffers) * (HEADER_LEN as u64 + u64::from(self.max_message)).next_multiple_of(8)
+    /// How many bytes of buffers a busy connection to another node takes, on this side of it: its receive buffers, and those of
+    /// as many messages in flight, which is what credits allow.
+    pub fn buffer_bytes(&self) -> u64 {
+        2 * u64::from(self.recv_buffers)
+            * (HEADER_LEN as u64 + u64::from(self.max_message)).next_multiple_of(8)
     }
 
     /// The defaults, for a node among its peers.
