@@ -130,7 +130,7 @@ fn a_failure_file_says_all_that_a_replay_needs_and_how_it_was_found() {
 fn a_promise_is_looked_for_past_those_that_are_broken_before() {
     let scratch = Scratch::new("oracle");
     let file = scratch.path("failure.toml");
-    let line = ["check", "as-published-resets-both", "--max-depth", "400", "--save", &file, "--json"];
+    let line = ["check", "as-published-resets-both", "--livelock", "400", "--save", &file, "--json"];
     let found = json(&run(&[&line[..], &["--oracle", "mutual exclusion"]].concat()));
     assert_eq!(found["counterexample"]["violation"]["oracle"], "mutual exclusion");
     let none = run(&["check", "toy-lost-update", "--oracle", "mutual exclusion", "--json"]);

@@ -108,8 +108,11 @@ pub struct CheckArgs {
     #[arg(long, value_name = "T", value_parser = seconds)]
     pub max_seconds: Option<Duration>,
     /// The most events in one execution; one that goes on is cut off, and the check is not complete
+    #[arg(long, value_name = "N")]
+    pub max_depth: Option<u32>,
+    /// Report an execution of so many events as a possible livelock
     #[arg(long, value_name = "N", default_value_t = 10_000)]
-    pub max_depth: u32,
+    pub livelock: u32,
     /// The most memory for cached states, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 4_096)]
     pub max_cache: u64,

@@ -67,9 +67,11 @@ pub struct Options {
     /// The oracle whose violation is looked for; `None` is any. What breaks another promise ends its execution, and is
     /// counted.
     pub oracle: Option<String>,
-    /// The most events in one execution. One that goes on is cut off: a limit of the exploration, and no violation. A walk or
-    /// a replay of so many is reported as a possible livelock.
+    /// An execution of so many events is reported as a possible livelock.
     pub max_depth: u32,
+    /// The most events of an execution that is explored: one that goes on is cut off, which is a limit of the exploration and
+    /// no violation. `None` is no limit.
+    pub cut_at: Option<u32>,
     /// The most time for all of it; `None` is no limit.
     pub max_time: Option<Duration>,
     /// The most executions; `None` is no limit.
@@ -96,6 +98,7 @@ impl Default for Options {
             kinds: FaultSet::ALL,
             oracle: None,
             max_depth: 10_000,
+            cut_at: None,
             max_time: None,
             max_executions: None,
             max_cache: 4 << 30,

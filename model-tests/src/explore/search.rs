@@ -194,12 +194,17 @@ impl<B: ModelFactory> Search<'_, B> {
     }
 
     fn is_too_deep(&mut self) -> bool {
-        let deep = self.order.len() >= self.options.max_depth as usize;
-        if deep {
+        let reaches = |events: u32| self.order.len() >= events as usize;
+        if reaches(self.options.max_depth) {
+            self.end(Err(Violation::endless(format!("{} events and no end", self.order.len()))));
+            return true;
+        }
+        let cut = self.options.cut_at.is_some_and(reaches);
+        if cut {
             self.report.too_deep += 1;
             self.end(Ok(()));
         }
-        deep
+        cut
     }
 
     /// Looks up the state whose node was just entered, and leaves of it only what is to be explored. False if that is

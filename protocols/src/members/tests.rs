@@ -88,7 +88,7 @@ impl Net {
 
     fn pass(&mut self, span: u64) {
         for _ in 0..span {
-            self.now = self.now + Nanos(1);
+            self.now += Nanos(1);
             self.settle();
         }
     }

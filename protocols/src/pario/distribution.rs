@@ -189,7 +189,7 @@ mod tests {
                 prop_assert_eq!(next, extent.end.max(extent.start));
             }
             seen.sort_by_key(|piece| piece.start);
-            let ends = seen.iter().fold(Some(start), |at, piece| (at? == piece.start).then_some(piece.end));
+            let ends = seen.iter().try_fold(start, |at, piece| (at == piece.start).then_some(piece.end));
             prop_assert_eq!(ends, Some(start + len));
         }
 

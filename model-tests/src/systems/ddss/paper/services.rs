@@ -154,7 +154,7 @@ struct Saved {
 /// The mean times of a checkpoint and of a restart among so many processes, in microseconds.
 fn checkpoints(profile: &Profile, processes: u32) -> Result<[f64; 2], PaperError> {
     let cluster = Cluster::new(profile, NODES)?;
-    let mut all: Vec<(Vec<Published<Sim>>, Vec<Published<Sim>>)> = Vec::new();
+    let mut all = Vec::new();
     for process in 0..processes {
         let home = (process + 1) % NODES;
         all.push((cluster.segment_at(home, CHECKPOINT)?, cluster.segment_at(home, 8)?));
