@@ -25,7 +25,7 @@ impl Oracle<Event> for Together {
     }
 
     fn promise(&self) -> &'static str {
-        "nobody leaves a barrier before all have entered it"
+        "nobody leaves before all have entered"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {

@@ -255,7 +255,7 @@ impl System for Sockets {
                     ("connect", meter.connects.percentiles()),
                     ("until the server has it", meter.deliveries.percentiles()),
                     ("request and answer", meter.requests.percentiles()),
-                    ("longest wait within a request", meter.stalls.percentiles()),
+                    ("longest wait within one", meter.stalls.percentiles()),
                 ],
             }],
         }

@@ -218,7 +218,7 @@ impl Oracle<Event> for Sequential {
     }
 
     fn promise(&self) -> &'static str {
-        "each access finds what the last store before it left"
+        "an access finds what the last store left"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {

@@ -171,7 +171,7 @@ impl Oracle<Event> for Names {
     }
 
     fn promise(&self) -> &'static str {
-        "a name is there from its making to its removal, and no handle comes twice"
+        "there from making to removal; no handle comes twice"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
