@@ -63,7 +63,7 @@ fn made_up(what: What) -> Vec<&'static str> {
     let (recorder, rt) = (world.recorder().clone(), world.machines()[1].place.rt.clone());
     world.start(1, async move {
         // Late, so that the words have a past.
-        rt.sleep(weft_verbs::Nanos::from_micros(300)).await;
+        rt.sleep(weft_verbs::Nanos::from_millis(2)).await;
         let request = RequestId { client: ClientId { node: 1, index: 99 }, number: 0 };
         let asks = match what {
             What::Accessed { word, op, .. } => What::Accesses { word, op },
