@@ -27,7 +27,7 @@
 //! | `requests` | what the node has asked for, and how many threads wait for it |
 //! | `directory` | the manager: owner, copies, version, one open transaction, a queue |
 //! | `server` | what a node does when it has to share or give up |
-//! | `memory` | the bytes, and who may access them: [`Memory`](memory) is all that the protocol asks |
+//! | `memory` | the bytes, and who may access them: `Memory` is all that the protocol asks |
 //! | `service` | messages in and out |
 //! | [`reading`](Reading) | what the paper leaves open |
 //!
