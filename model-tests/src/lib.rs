@@ -15,6 +15,7 @@
 pub mod bench;
 mod by_hand;
 pub mod calls;
+mod counted;
 pub mod explore;
 pub mod fields;
 pub mod fuzz;

@@ -65,8 +65,7 @@ fn every_variant_of_a_system_is_measured_to_the_last_request() {
         for variant in system.variants() {
             let bench = SystemBench { nodes: 3, requests: 30, ..SystemBench::default() };
             let figures = system.bench(&bench, variant).expect("a run");
-            // A room may add requests of its own, for all to begin with.
-            assert!(figures.requests >= 30, "{} {variant}: {}", system.kind(), figures.requests);
+            assert_eq!(figures.requests, 30, "{} {variant}", system.kind());
             assert!(figures.events > 0 && figures.virtual_seconds > 0.0, "{} {variant}", system.kind());
         }
     }

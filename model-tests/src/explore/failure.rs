@@ -75,7 +75,7 @@ impl Failure {
         Some(Failure {
             weft: Failure::VERSION.to_string(),
             world: world.to_string(),
-            max_depth: options.max_depth,
+            max_depth: options.livelock,
             kinds: options.kinds,
             digest: run.digest(),
             choices,
@@ -87,7 +87,7 @@ impl Failure {
 
     /// The options that its run depends on.
     pub fn options(&self) -> Options {
-        Options { max_depth: self.max_depth, kinds: self.kinds, ..Options::default() }
+        Options { livelock: self.max_depth, kinds: self.kinds, ..Options::default() }
     }
 
     /// Its text, in TOML.

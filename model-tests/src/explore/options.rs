@@ -68,10 +68,10 @@ pub struct Options {
     /// counted.
     pub oracle: Option<String>,
     /// An execution of so many events is reported as a possible livelock.
-    pub max_depth: u32,
+    pub livelock: u32,
     /// The most events of an execution that is explored: one that goes on is cut off, which is a limit of the exploration and
     /// no violation. `None` is no limit.
-    pub cut_at: Option<u32>,
+    pub max_depth: Option<u32>,
     /// The most time for all of it; `None` is no limit.
     pub max_time: Option<Duration>,
     /// The most executions; `None` is no limit.
@@ -97,8 +97,8 @@ impl Default for Options {
             faults: 0,
             kinds: FaultSet::ALL,
             oracle: None,
-            max_depth: 10_000,
-            cut_at: None,
+            livelock: 10_000,
+            max_depth: None,
             max_time: None,
             max_executions: None,
             max_cache: 4 << 30,

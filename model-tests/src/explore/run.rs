@@ -73,7 +73,7 @@ pub fn replay<B: ModelFactory>(
             trace.push(world.take_trace())
         }
     };
-    let (choices, violation) = drive(&mut world, options.max_depth, pick, seen)?;
+    let (choices, violation) = drive(&mut world, options.livelock, pick, seen)?;
     if traced {
         trace.push(world.take_trace());
     }
@@ -83,7 +83,7 @@ pub fn replay<B: ModelFactory>(
 /// Runs a world to its end, by the choices of `pick`, which says which event and how.
 pub(super) fn drive<W: TransitionSystem>(
     world: &mut W,
-    max_depth: u32,
+    livelock: u32,
     mut pick: impl FnMut(&[Enabled]) -> (usize, Outcome),
     mut seen: impl FnMut(&mut W),
 ) -> Result<(Choices, Option<Violation>), Stuck> {
@@ -98,8 +98,8 @@ pub(super) fn drive<W: TransitionSystem>(
         if enabled.is_empty() {
             return Ok((taken, world.finish().err()));
         }
-        if taken.0.len() >= max_depth as usize {
-            return Ok((taken, Some(Violation::endless(format!("{max_depth} events and no end")))));
+        if taken.0.len() >= livelock as usize {
+            return Ok((taken, Some(Violation::endless(format!("{livelock} events and no end")))));
         }
         let (index, outcome) = pick(&enabled);
         let event = enabled[index].event;

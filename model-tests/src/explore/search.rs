@@ -195,11 +195,11 @@ impl<B: ModelFactory> Search<'_, B> {
 
     fn is_too_deep(&mut self) -> bool {
         let reaches = |events: u32| self.order.len() >= events as usize;
-        if reaches(self.options.max_depth) {
+        if reaches(self.options.livelock) {
             self.end(Err(Violation::endless(format!("{} events and no end", self.order.len()))));
             return true;
         }
-        let cut = self.options.cut_at.is_some_and(reaches);
+        let cut = self.options.max_depth.is_some_and(reaches);
         if cut {
             self.report.too_deep += 1;
             self.end(Ok(()));

@@ -9,12 +9,14 @@ mod conduct;
 mod judge;
 mod leaks;
 pub mod linearizability;
+mod returns;
 mod sanitizer;
 
 pub use conduct::Conduct;
 pub use judge::{Check, Judge};
 pub use leaks::{Leaks, Leftover};
 pub use linearizability::Linearizability;
+pub use returns::{CallEvent, Returns};
 pub use sanitizer::Sanitizer;
 
 use crate::history::HistoryEvent;
@@ -33,6 +35,19 @@ pub trait Oracle<E> {
 
     /// Looks at the next event of the history; `Err` says in one line what was broken.
     fn observe(&mut self, event: &E) -> Result<(), String>;
+}
+
+/// Shows an event to several oracles in turn, and tells `broken` what it breaks.
+pub fn show<'a, E: HistoryEvent>(
+    event: &E,
+    oracles: impl IntoIterator<Item = &'a mut dyn Oracle<E>>,
+    broken: &mut dyn FnMut(Violation),
+) {
+    for oracle in oracles {
+        if let Err(text) = oracle.observe(event) {
+            broken(Violation { oracle: oracle.name(), at: event.at(), text });
+        }
+    }
 }
 
 /// All the oracles of a system: they watch one history.

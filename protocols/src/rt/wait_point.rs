@@ -25,7 +25,7 @@
 //!   yield). What it waits for is part of the fingerprint of the structure that it belongs to.
 //! - A task that says nothing, or that waits for anything but a leaf, counts by all that it has seen: that is never
 //!   wrong, and finds fewer states equal. The case that is wrong is a function between others that says nothing while
-//!   it still needs a variable; a test of the sources refuses it (`protocols/tests/lint.rs`).
+//!   it still needs a variable; a test of the sources refuses it (`protocols/tests/all/lint.rs`).
 //!
 //! Nothing is noted unless an explorer [asked](super::Rt::note_waits) for it; then a wait point costs one look at a flag.
 

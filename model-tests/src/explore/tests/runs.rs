@@ -11,7 +11,7 @@ use std::time::Duration;
 use weft_sim::explore::{FaultSet, Outcome};
 
 fn shallow() -> Options {
-    Options { max_depth: 1_000, ..Options::default() }
+    Options { livelock: 1_000, ..Options::default() }
 }
 
 #[test]
@@ -116,10 +116,10 @@ fn endless() -> Toy {
 fn an_execution_without_end_is_reported_and_not_cut_off_in_silence() {
     for reduction in Reduction::ALL {
         let options = options(reduction, 0);
-        let found = run(&mut endless(), &Options { max_depth: 100, ..options.clone() }).counterexample;
+        let found = run(&mut endless(), &Options { livelock: 100, ..options.clone() }).counterexample;
         assert_eq!(found.expect("found").violation.oracle, "possible livelock", "{reduction}");
         // A limit that somebody asked for is no violation.
-        let report = run(&mut endless(), &Options { cut_at: Some(2), ..options });
+        let report = run(&mut endless(), &Options { max_depth: Some(2), ..options });
         assert_eq!((report.held(), report.exhaustive), (true, false), "{reduction}");
         assert_eq!(report.stopped, Some(Stopped::Depth), "{reduction}");
         assert!(report.too_deep > 0 && report.deepest == 2, "{reduction}");

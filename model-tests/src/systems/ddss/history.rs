@@ -1,6 +1,7 @@
 //! What the clients of shared segments asked for and what they got.
 
 use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
+use crate::oracle::CallEvent;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use weft_verbs::Nanos;
@@ -136,6 +137,16 @@ impl HistoryEvent for Event {
             }
             What::Locked | What::Failed => Stage::Other,
         }
+    }
+}
+
+impl CallEvent for Event {
+    fn request(&self) -> RequestId {
+        self.request
+    }
+
+    fn words(&self) -> String {
+        Timeless(self).to_string()
     }
 }
 

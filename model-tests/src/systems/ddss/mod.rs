@@ -11,6 +11,7 @@ pub mod worlds;
 pub use meter::DdssMeter;
 
 use crate::MeshCounts;
+use crate::counted::counted;
 use crate::explore::Entry;
 use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, RequestId};
@@ -98,43 +99,10 @@ pub struct Plans {
     seed: u64,
 }
 
-/// What a node counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Counts {
-    get_retries: u64,
-    wrong_guesses: u64,
-    swap_misses: u64,
-    turns: u64,
-    unknown_outcomes: u64,
-    unchanged: u64,
-    malformed: u64,
-}
-
-impl From<DdssStats> for Counts {
-    fn from(stats: DdssStats) -> Counts {
-        let DdssStats {
-            get_retries,
-            wrong_guesses,
-            swap_misses,
-            turns,
-            unknown_outcomes,
-            unchanged,
-            malformed,
-            ..
-        } = stats;
-        Counts { get_retries, wrong_guesses, swap_misses, turns, unknown_outcomes, unchanged, malformed }
-    }
-}
-
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
-        self.get_retries += other.get_retries;
-        self.wrong_guesses += other.wrong_guesses;
-        self.swap_misses += other.swap_misses;
-        self.turns += other.turns;
-        self.unknown_outcomes += other.unknown_outcomes;
-        self.unchanged += other.unchanged;
-        self.malformed += other.malformed;
+counted! {
+    /// What a node counted.
+    Counts from DdssStats {
+        get_retries, wrong_guesses, swap_misses, turns, unknown_outcomes, unchanged, malformed,
     }
 }
 

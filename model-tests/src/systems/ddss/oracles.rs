@@ -2,7 +2,7 @@
 
 use super::history::{Event, Timeless, Value, What};
 use crate::history::{HistoryEvent, RequestId};
-use crate::oracle::{Oracle, Oracles, Violation};
+use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use weft_protocols::ddss::Model;
@@ -202,33 +202,6 @@ impl Oracle<Event> for Alone {
     }
 }
 
-/// Once faults stop, every call returns.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
-    open: BTreeMap<RequestId, Event>,
-    made: u64,
-}
-
-impl Oracle<Event> for Progress {
-    fn name(&self) -> &'static str {
-        "progress"
-    }
-
-    fn promise(&self) -> &'static str {
-        "once faults stop, every call returns"
-    }
-
-    fn observe(&mut self, event: &Event) -> Result<(), String> {
-        if event.what.begins() {
-            self.made += 1;
-            self.open.insert(event.request, *event);
-        } else {
-            self.open.remove(&event.request);
-        }
-        Ok(())
-    }
-}
-
 /// All the oracles of shared segments of one model. Null promises nothing but that calls return.
 #[derive(Clone, Debug)]
 pub struct DdssOracles {
@@ -236,13 +209,13 @@ pub struct DdssOracles {
     latest: Latest,
     whole: Whole,
     alone: Alone,
-    progress: Progress,
+    progress: Returns<Event>,
 }
 
 impl DdssOracles {
     /// Oracles that have seen nothing.
     pub fn new(model: Model) -> DdssOracles {
-        let (latest, progress) = (Latest::new(model), Progress::default());
+        let (latest, progress) = (Latest::new(model), Returns::default());
         DdssOracles { model, latest, whole: Whole, alone: Alone, progress }
     }
 
@@ -264,33 +237,19 @@ impl Oracles for DdssOracles {
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
-        for oracle in self.judging() {
-            if let Err(text) = oracle.observe(event) {
-                broken(Violation { oracle: oracle.name(), at: event.at(), text });
-            }
-        }
+        show(event, self.judging(), broken);
     }
 
     fn ended(&self) -> u64 {
-        self.progress.made - self.unended()
+        self.progress.ended()
     }
 
     fn unended(&self) -> u64 {
-        self.progress.open.len() as u64
+        self.progress.unended()
     }
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
-        let oracle = self.progress.name();
-        let violation = |open: &Event| Violation {
-            oracle,
-            at: now,
-            text: format!(
-                "{} and does not return since {}; the last fault was over {healthy} ago",
-                Timeless(open),
-                open.at()
-            ),
-        };
-        self.progress.open.values().map(violation).collect()
+        self.progress.finish(now, healthy).collect()
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {

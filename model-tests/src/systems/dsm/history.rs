@@ -1,6 +1,7 @@
 //! What the threads of shared memory did, and what they saw.
 
 use crate::history::{HistoryEvent, RequestId, Stage};
+use crate::oracle::CallEvent;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use weft_protocols::dsm::Stamp;
@@ -104,6 +105,16 @@ impl HistoryEvent for Event {
             What::Accessed { .. } | What::Leaves(_) => Stage::Served,
             What::Failed => Stage::Other,
         }
+    }
+}
+
+impl CallEvent for Event {
+    fn request(&self) -> RequestId {
+        self.request
+    }
+
+    fn words(&self) -> String {
+        Timeless(self).to_string()
     }
 }
 

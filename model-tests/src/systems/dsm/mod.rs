@@ -12,6 +12,7 @@ pub use client::Client;
 pub use meter::DsmMeter;
 
 use crate::MeshCounts;
+use crate::counted::counted;
 use crate::explore::Entry;
 use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, RequestId};
@@ -47,52 +48,11 @@ pub struct Plans {
     seed: u64,
 }
 
-/// What a node counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Counts {
-    read_faults: u64,
-    write_faults: u64,
-    joined: u64,
-    transfers: u64,
-    invalidations: u64,
-    upgrades: u64,
-    orders_waited: u64,
-    stalls: u64,
-    out_of_turn: u64,
-    malformed: u64,
-}
-
-impl From<DsmStats> for Counts {
-    fn from(stats: DsmStats) -> Counts {
-        let DsmStats { read_faults, write_faults, joined, transfers, invalidations, .. } = stats;
-        let DsmStats { upgrades, orders_waited, stalls, out_of_turn, malformed, .. } = stats;
-        Counts {
-            read_faults,
-            write_faults,
-            joined,
-            transfers,
-            invalidations,
-            upgrades,
-            orders_waited,
-            stalls,
-            out_of_turn,
-            malformed,
-        }
-    }
-}
-
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
-        self.read_faults += other.read_faults;
-        self.write_faults += other.write_faults;
-        self.joined += other.joined;
-        self.transfers += other.transfers;
-        self.invalidations += other.invalidations;
-        self.upgrades += other.upgrades;
-        self.orders_waited += other.orders_waited;
-        self.stalls += other.stalls;
-        self.out_of_turn += other.out_of_turn;
-        self.malformed += other.malformed;
+counted! {
+    /// What a node counted.
+    Counts from DsmStats {
+        read_faults, write_faults, joined, transfers, invalidations, upgrades, orders_waited,
+        stalls, out_of_turn, malformed,
     }
 }
 

@@ -5,8 +5,8 @@ mod sequential;
 pub use sequential::Sequential;
 
 use super::history::{Event, Timeless, What};
-use crate::history::{HistoryEvent, RequestId};
-use crate::oracle::{Oracle, Oracles, Violation};
+use crate::history::HistoryEvent;
+use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use weft_verbs::Nanos;
@@ -52,46 +52,19 @@ impl Oracle<Event> for Together {
     }
 }
 
-/// Once faults stop, every call returns.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
-    open: BTreeMap<RequestId, Event>,
-    made: u64,
-}
-
-impl Oracle<Event> for Progress {
-    fn name(&self) -> &'static str {
-        "progress"
-    }
-
-    fn promise(&self) -> &'static str {
-        "once faults stop, every call returns"
-    }
-
-    fn observe(&mut self, event: &Event) -> Result<(), String> {
-        if matches!(event.what, What::Accesses { .. } | What::Enters(_)) {
-            self.made += 1;
-            self.open.insert(event.request, *event);
-        } else {
-            self.open.remove(&event.request);
-        }
-        Ok(())
-    }
-}
-
 /// All the oracles of shared memory.
 #[derive(Clone, Debug)]
 pub struct DsmOracles {
     sequential: Sequential,
     together: Together,
-    progress: Progress,
+    progress: Returns<Event>,
 }
 
 impl DsmOracles {
     /// Oracles that have seen nothing of memory with so many words a minipage and so many threads.
     pub fn new(words_a_page: u32, threads: u32) -> DsmOracles {
         let together = Together { parties: threads, ..Together::default() };
-        DsmOracles { sequential: Sequential::new(words_a_page), together, progress: Progress::default() }
+        DsmOracles { sequential: Sequential::new(words_a_page), together, progress: Returns::default() }
     }
 
     /// The same where nobody looks at a clock: see [`Sequential::by_thread`].
@@ -114,19 +87,15 @@ impl Oracles for DsmOracles {
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
-        for oracle in self.judging() {
-            if let Err(text) = oracle.observe(event) {
-                broken(Violation { oracle: oracle.name(), at: event.at(), text });
-            }
-        }
+        show(event, self.judging(), broken);
     }
 
     fn ended(&self) -> u64 {
-        self.progress.made - self.unended()
+        self.progress.ended()
     }
 
     fn unended(&self) -> u64 {
-        self.progress.open.len() as u64
+        self.progress.unended()
     }
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
@@ -135,16 +104,7 @@ impl Oracles for DsmOracles {
             at: event.at(),
             text: format!("{}, which no store explains", Timeless(event)),
         });
-        let open = self.progress.open.values().map(|open| Violation {
-            oracle: self.progress.name(),
-            at: now,
-            text: format!(
-                "{} and does not return since {}; the last fault was over {healthy} ago",
-                Timeless(open),
-                open.at()
-            ),
-        });
-        unexplained.chain(open).collect()
+        unexplained.chain(self.progress.finish(now, healthy)).collect()
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {

@@ -1,7 +1,7 @@
 //! Messages arrive in order, each once; and of those that do not arrive, somebody is told.
 
 use super::history::{Event, Sent, What};
-use crate::oracle::{Oracle, Oracles, Violation};
+use crate::oracle::{Oracle, Oracles, Violation, show};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use weft_verbs::Nanos;
@@ -226,11 +226,7 @@ impl Oracles for MessageOracles {
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
         let all: [&mut dyn Oracle<Event>; 2] = [&mut self.delivery, &mut self.intact];
-        for oracle in all {
-            if let Err(text) = oracle.observe(event) {
-                broken(Violation { oracle: oracle.name(), at: event.at, text });
-            }
-        }
+        show(event, all, broken);
     }
 
     fn ended(&self) -> u64 {

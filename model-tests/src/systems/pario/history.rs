@@ -2,6 +2,7 @@
 
 use super::content::Run;
 use crate::history::{HistoryEvent, RequestId, Stage};
+use crate::oracle::CallEvent;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use weft_verbs::Nanos;
@@ -103,6 +104,16 @@ impl HistoryEvent for Event {
             What::Failed => Stage::Other,
             _ => Stage::Served,
         }
+    }
+}
+
+impl CallEvent for Event {
+    fn request(&self) -> RequestId {
+        self.request
+    }
+
+    fn words(&self) -> String {
+        Timeless(self).to_string()
     }
 }
 

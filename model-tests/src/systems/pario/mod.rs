@@ -12,6 +12,7 @@ pub use client::Client;
 pub use meter::PfMeter;
 
 use crate::MeshCounts;
+use crate::counted::counted;
 use crate::explore::Entry;
 use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, RequestId};
@@ -44,49 +45,10 @@ pub struct Plans {
     seed: u64,
 }
 
-/// What a node counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Counts {
-    asked: u64,
-    eager: u64,
-    pulls: u64,
-    pushes: u64,
-    again: u64,
-    unknown_outcomes: u64,
-    staging_waits: u64,
-    copied: u64,
-    malformed: u64,
-}
-
-impl From<FsStats> for Counts {
-    fn from(stats: FsStats) -> Counts {
-        let FsStats {
-            asked,
-            eager,
-            pulls,
-            pushes,
-            again,
-            unknown_outcomes,
-            staging_waits,
-            copied,
-            malformed,
-            ..
-        } = stats;
-        Counts { asked, eager, pulls, pushes, again, unknown_outcomes, staging_waits, copied, malformed }
-    }
-}
-
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
-        self.asked += other.asked;
-        self.eager += other.eager;
-        self.pulls += other.pulls;
-        self.pushes += other.pushes;
-        self.again += other.again;
-        self.unknown_outcomes += other.unknown_outcomes;
-        self.staging_waits += other.staging_waits;
-        self.copied += other.copied;
-        self.malformed += other.malformed;
+counted! {
+    /// What a node counted.
+    Counts from FsStats {
+        asked, eager, pulls, pushes, again, unknown_outcomes, staging_waits, copied, malformed,
     }
 }
 

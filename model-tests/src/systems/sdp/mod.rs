@@ -14,6 +14,7 @@ pub use client::Client;
 pub use meter::SdpMeter;
 
 use crate::MeshCounts;
+use crate::counted::counted;
 use crate::explore::Entry;
 use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, RequestId};
@@ -72,58 +73,11 @@ pub struct Plans {
     seed: u64,
 }
 
-/// What a node counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Counts {
-    connected: u64,
-    refused: u64,
-    data_sent: u64,
-    bytes_sent: u64,
-    copies: u64,
-    zcopy_sent: u64,
-    repeated: u64,
-    crossed: u64,
-    control_sent: u64,
-    aborts: u64,
-    late: u64,
-    malformed: u64,
-}
-
-impl From<SdpStats> for Counts {
-    fn from(stats: SdpStats) -> Counts {
-        let SdpStats { connected, refused, data_sent, bytes_sent, copies, control_sent, .. } = stats;
-        let SdpStats { aborts, late, malformed, zcopy_sent, repeated, crossed, .. } = stats;
-        Counts {
-            connected,
-            refused,
-            data_sent,
-            bytes_sent,
-            copies,
-            zcopy_sent,
-            repeated,
-            crossed,
-            control_sent,
-            aborts,
-            late,
-            malformed,
-        }
-    }
-}
-
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
-        self.connected += other.connected;
-        self.refused += other.refused;
-        self.data_sent += other.data_sent;
-        self.bytes_sent += other.bytes_sent;
-        self.copies += other.copies;
-        self.zcopy_sent += other.zcopy_sent;
-        self.repeated += other.repeated;
-        self.crossed += other.crossed;
-        self.control_sent += other.control_sent;
-        self.aborts += other.aborts;
-        self.late += other.late;
-        self.malformed += other.malformed;
+counted! {
+    /// What a node counted.
+    Counts from SdpStats {
+        connected, refused, data_sent, bytes_sent, copies, zcopy_sent, repeated, crossed,
+        control_sent, aborts, late, malformed,
     }
 }
 

@@ -1,8 +1,8 @@
 //! The promises of sockets: what is written is read, in order and once; and links that break are a stall and no error.
 
 use super::history::{Event, Timeless, What};
-use crate::history::{HistoryEvent, RequestId};
-use crate::oracle::{Oracle, Oracles, Violation};
+use crate::history::RequestId;
+use crate::oracle::{Oracle, Oracles, Violation, show};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use weft_verbs::Nanos;
@@ -112,11 +112,7 @@ impl Oracles for SdpOracles {
         }
         let mut bytes = Bytes(&mut self.requests);
         let oracles: [&mut dyn Oracle<Event>; 2] = [&mut bytes, &mut Unbroken];
-        for oracle in oracles {
-            if let Err(text) = oracle.observe(event) {
-                broken(Violation { oracle: oracle.name(), at: event.at(), text });
-            }
-        }
+        show(event, oracles, broken);
         if matches!(event.what, What::Answered { .. } | What::Fails(_)) {
             self.requests.open.remove(&event.request);
         }

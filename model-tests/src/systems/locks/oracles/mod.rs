@@ -22,7 +22,7 @@ pub use progress::Progress;
 pub use tokens::Tokens;
 
 use super::history::Event;
-use crate::oracle::{Oracle, Oracles, Violation};
+use crate::oracle::{Oracle, Oracles, Violation, show};
 use std::hash::Hasher;
 use weft_verbs::Nanos;
 
@@ -59,11 +59,7 @@ impl Oracles for LockOracles {
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
         let LockOracles { exclusion, once, tokens, progress, bypass } = self;
         let oracles: [&mut dyn Oracle<Event>; 4] = [exclusion, once, tokens, progress];
-        for oracle in oracles {
-            if let Err(text) = oracle.observe(event) {
-                broken(Violation { oracle: oracle.name(), at: event.at, text });
-            }
-        }
+        show(event, oracles, broken);
         bypass.observe(event);
     }
 

@@ -8,56 +8,23 @@ mod tests;
 pub use cells::Linearizable;
 pub use names::Names;
 
-use super::history::{Event, Timeless, What};
-use crate::history::{HistoryEvent, RequestId};
-use crate::oracle::{Oracle, Oracles, Violation};
-use std::collections::BTreeMap;
+use super::history::Event;
+use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
 use std::hash::{Hash, Hasher};
 use weft_verbs::Nanos;
-
-/// Once faults stop, every call returns.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
-    open: BTreeMap<RequestId, Event>,
-    made: u64,
-}
-
-impl Oracle<Event> for Progress {
-    fn name(&self) -> &'static str {
-        "progress"
-    }
-
-    fn promise(&self) -> &'static str {
-        "once faults stop, every call returns"
-    }
-
-    fn observe(&mut self, event: &Event) -> Result<(), String> {
-        if matches!(event.what, What::Calls(_)) {
-            self.made += 1;
-            self.open.insert(event.request, event.clone());
-        } else {
-            self.open.remove(&event.request);
-        }
-        Ok(())
-    }
-}
 
 /// All the oracles of files.
 #[derive(Clone, Debug)]
 pub struct FileOracles {
     bytes: Linearizable,
     names: Names,
-    progress: Progress,
+    progress: Returns<Event>,
 }
 
 impl FileOracles {
     /// Oracles that have seen nothing, of files of so many names.
     pub fn new(names: u32) -> FileOracles {
-        FileOracles {
-            bytes: Linearizable::default(),
-            names: Names::new(names),
-            progress: Progress::default(),
-        }
+        FileOracles { bytes: Linearizable::default(), names: Names::new(names), progress: Returns::default() }
     }
 
     fn all(&mut self) -> [&mut dyn Oracle<Event>; 3] {
@@ -74,33 +41,19 @@ impl Oracles for FileOracles {
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
-        for oracle in self.all() {
-            if let Err(text) = oracle.observe(event) {
-                broken(Violation { oracle: oracle.name(), at: event.at(), text });
-            }
-        }
+        show(event, self.all(), broken);
     }
 
     fn ended(&self) -> u64 {
-        self.progress.made - self.unended()
+        self.progress.ended()
     }
 
     fn unended(&self) -> u64 {
-        self.progress.open.len() as u64
+        self.progress.unended()
     }
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
-        let oracle = self.progress.name();
-        let violation = |open: &Event| Violation {
-            oracle,
-            at: now,
-            text: format!(
-                "{} and does not return since {}; the last fault was over {healthy} ago",
-                Timeless(open),
-                open.at()
-            ),
-        };
-        self.progress.open.values().map(violation).collect()
+        self.progress.finish(now, healthy).collect()
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {

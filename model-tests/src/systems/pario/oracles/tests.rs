@@ -1,7 +1,7 @@
 use super::super::content::{Run, Value};
-use super::super::history::{Call, Cells};
+use super::super::history::{Call, Cells, What};
 use super::*;
-use crate::history::ClientId;
+use crate::history::{ClientId, RequestId};
 
 const fn request(node: u32, number: u32) -> RequestId {
     RequestId { client: ClientId { node, index: 0 }, number }

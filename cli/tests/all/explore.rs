@@ -1,0 +1,315 @@
+//! `weft check`, `weft fuzz` and `weft replay`, as a user runs them.
+
+use crate::common::{Scratch, err, out, refused, run};
+use serde_json::Value;
+use std::fs;
+use std::process::Output;
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(out(output))
+        .unwrap_or_else(|error| panic!("{error}\n{}{}", out(output), err(output)))
+}
+
+fn worlds() -> Vec<(String, String)> {
+    let listed = json(&run(&["check", "--list", "--json"]));
+    let worlds = listed["worlds"].as_array().expect("a list").iter();
+    let text = |value: &Value| value.as_str().expect("text").to_string();
+    worlds.map(|world| (text(&world["name"]), text(&world["expected"]))).collect()
+}
+
+#[test]
+fn the_list_names_every_world_once() {
+    let worlds = worlds();
+    let mut names: Vec<&String> = worlds.iter().map(|(name, _)| name).collect();
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all);
+    let text = run(&["check", "--list"]);
+    assert!(names.iter().all(|name| out(&text).contains(name.as_str())));
+}
+
+#[test]
+fn a_check_that_holds_says_what_was_covered() {
+    for reduction in ["none", "sleep", "dpor", "cache"] {
+        let output = run(&["check", "toy-sound-lock", "--reduction", reduction, "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        let report = json(&output);
+        assert_eq!((&report["verdict"], &report["exhaustive"]), (&"held".into(), &true.into()));
+        for field in ["executions", "transitions", "states", "seconds"] {
+            assert!(report[field].as_f64().expect("a number") > 0.0, "{field}");
+        }
+        assert_eq!(report["world"], "toy-sound-lock");
+        assert!(report["coverage"].is_object() && report["counterexample"].is_null());
+    }
+}
+
+#[test]
+fn a_check_comes_to_the_same_by_any_number_of_workers() {
+    let scratch = Scratch::new("jobs");
+    for (world, status) in [("srsl", 0), ("as-published-zero-tail-holds", 1)] {
+        let by = |jobs: &str, more: &[&str]| {
+            let file = scratch.path(&format!("{world}.{jobs}.toml"));
+            let line = ["check", world, "--set", "modes=*,*", "--jobs", jobs, "--save", &file, "--json"];
+            let output = run(&[&line[..], more].concat());
+            assert_eq!(output.status.code(), Some(status), "{}", err(&output));
+            let mut report = json(&output);
+            (report["seconds"], report["file"]) = (0.into(), Value::Null);
+            (report, fs::read_to_string(&file).ok())
+        };
+        assert_eq!(by("1", &[]), by("2", &[]), "{world}");
+        let counts = |(report, _): &(Value, _)| (report["executions"].clone(), report["states"].clone());
+        assert_eq!(counts(&by("2", &["--no-memo"])), counts(&by("2", &[])), "{world}");
+    }
+}
+
+#[test]
+fn a_failure_is_saved_and_replays_to_the_byte() {
+    let scratch = Scratch::new("replay");
+    let file = scratch.path("failure.toml");
+    let found = run(&["check", "toy-blind-resend", "--faults", "1", "--save", &file, "--json"]);
+    assert_eq!(found.status.code(), Some(1), "{}", err(&found));
+    let report = json(&found);
+    assert_eq!(report["verdict"], "violated");
+    assert_eq!(report["counterexample"]["violation"]["oracle"], "check");
+    assert_eq!(report["file"], file.as_str());
+    let (first, second) = (run(&["replay", &file]), run(&["replay", &file]));
+    assert_eq!((first.status.code(), out(&first)), (Some(1), out(&second)));
+    assert!(out(&first).contains("the same as when it was saved"), "{}", out(&first));
+    assert_eq!(json(&run(&["replay", &file, "--json"]))["same"], true);
+}
+
+#[test]
+fn a_failure_of_the_fabrics_replays_in_another_process_with_its_packets() {
+    let scratch = Scratch::new("fabric");
+    let (file, svg) = (scratch.path("failure.toml"), scratch.path("run.svg"));
+    let kinds = ["--faults", "1", "--kinds", "lose-completion"];
+    let found = run(&[&["check", "planted-resend", "--save", &file], &kinds[..]].concat());
+    assert_eq!(found.status.code(), Some(1), "{}", err(&found));
+    let again = run(&["replay", &file, "--diagram", &svg]);
+    assert_eq!(again.status.code(), Some(1), "{}", err(&again));
+    let drawn = fs::read_to_string(&svg).expect("drawn");
+    assert!(
+        drawn.contains("fetch-add")
+            && drawn.contains("lose-completion")
+            && drawn.contains("class=\"packet\"")
+    );
+}
+
+#[test]
+fn a_failure_file_says_all_that_a_replay_needs_and_how_it_was_found() {
+    let scratch = Scratch::new("whole");
+    let file = scratch.path("failure.toml");
+    let line = [
+        "check",
+        "planted-resend",
+        "--set",
+        "nodes=3",
+        "--faults",
+        "1",
+        "--kinds",
+        "requester-gave-up,lose-completion",
+    ];
+    let found = run(&[&line[..], &["--oracle", "linearizability", "--save", &file]].concat());
+    assert_eq!(found.status.code(), Some(1), "{}", err(&found));
+    let saved: toml::Table = fs::read_to_string(&file).expect("saved").parse().expect("TOML");
+    assert_eq!(saved["kinds"].to_string(), r#"["lose-completion", "requester-gave-up"]"#);
+    assert_eq!(saved["params"]["nodes"].as_integer(), Some(2), "two nodes show it");
+    let how = saved["found"].as_table().expect("how it was found");
+    assert_eq!((how["by"].as_str(), how["faults"].as_integer()), (Some("dpor"), Some(1)));
+    assert_eq!(
+        (how["oracle"].as_str(), how["params"]["nodes"].as_integer()),
+        (Some("linearizability"), Some(3))
+    );
+    assert_eq!(run(&["replay", &file]).status.code(), Some(1));
+}
+
+#[test]
+fn a_promise_is_looked_for_past_those_that_are_broken_before() {
+    let scratch = Scratch::new("oracle");
+    let file = scratch.path("failure.toml");
+    let line = ["check", "as-published-resets-both", "--livelock", "400", "--save", &file, "--json"];
+    let found = json(&run(&[&line[..], &["--oracle", "mutual exclusion"]].concat()));
+    assert_eq!(found["counterexample"]["violation"]["oracle"], "mutual exclusion");
+    let none = run(&["check", "toy-lost-update", "--oracle", "mutual exclusion", "--json"]);
+    let report = json(&none);
+    assert_eq!((none.status.code(), &report["exhaustive"]), (Some(3), &false.into()));
+    assert!(report["passed_over"].as_u64().expect("a number") > 0);
+}
+
+#[test]
+fn a_run_is_drawn_as_a_picture_and_as_a_page() {
+    let scratch = Scratch::new("diagram");
+    let file = scratch.path("failure.toml");
+    run(&["check", "toy-ticket-wraps", "--save", &file]);
+    let (svg, html) = (scratch.path("run.svg"), scratch.path("run.html"));
+    for path in [&svg, &html] {
+        assert_eq!(run(&["replay", &file, "--diagram", path]).status.code(), Some(1));
+        let drawn = fs::read_to_string(path).expect("drawn");
+        assert!(drawn.contains("Violated: mutual exclusion") && drawn.contains("class=\"exclusive\""));
+        assert!(
+            !drawn.contains("http")
+                || drawn.matches("http").count() == drawn.matches("w3.org/2000/svg").count()
+        );
+    }
+    assert!(fs::read_to_string(&svg).expect("drawn").starts_with("<svg"));
+    assert!(fs::read_to_string(&html).expect("drawn").starts_with("<!DOCTYPE html>"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_verdict_survives_a_full_disk() {
+    for line in [
+        &["check", "toy-lost-update", "--save", "/dev/full"][..],
+        &["fuzz", "toy-lost-update", "--seeds", "0..50", "--save", "/dev/full"],
+    ] {
+        let output = run(line);
+        assert_eq!(output.status.code(), Some(1), "{line:?}");
+        assert!(out(&output).starts_with("VIOLATED"), "{line:?}: {}", out(&output));
+        assert!(err(&output).contains("cannot write the failure /dev/full"), "{line:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn a_diagram_is_svg_or_html_and_does_not_take_the_place_of_its_failure() {
+    let scratch = Scratch::new("endings");
+    let (file, page) = (scratch.path("failure.toml"), scratch.path("f.html"));
+    run(&["check", "toy-lost-update", "--save", &file]);
+    let saved = fs::read_to_string(&file).expect("saved");
+    for out in [&scratch.path("x.png"), &scratch.path("x"), &file] {
+        let output = run(&["replay", &file, "--diagram", out]);
+        assert_eq!(output.status.code(), Some(2), "{out}");
+        assert!(err(&output).contains(".svg") && err(&output).contains(".html"), "{}", err(&output));
+    }
+    fs::rename(&file, &page).expect("renamed");
+    let output = run(&["replay", &page, "--diagram", &page]);
+    assert!(output.status.code() == Some(2) && err(&output).contains("would overwrite"), "{}", err(&output));
+    assert_eq!(fs::read_to_string(&page).expect("there"), saved);
+}
+
+#[test]
+fn a_file_of_another_run_is_told_from_the_one_that_was_saved() {
+    let scratch = Scratch::new("other");
+    let file = scratch.path("failure.toml");
+    run(&["check", "toy-lost-update", "--save", &file]);
+    let text = fs::read_to_string(&file).expect("saved");
+    let digest = text.lines().find(|line| line.starts_with("digest")).expect("a digest");
+    let other = scratch.file("other.toml", text.replace(digest, "digest = \"0000000000000000\""));
+    let output = run(&["replay", &other]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(err(&output).contains("not the run that was saved"), "{}", err(&output));
+}
+
+#[test]
+fn a_limit_ends_a_check_with_what_was_covered() {
+    let scratch = Scratch::new("limit");
+    let save = scratch.path("f.toml");
+    let deep = run(&["check", "toy-sound-lock", "--max-depth", "5", "--save", &save, "--json"]);
+    let report = json(&deep);
+    assert_eq!(
+        (deep.status.code(), &report["verdict"], &report["exhaustive"], &report["stopped"]),
+        (Some(3), &"held".into(), &false.into(), &"depth".into())
+    );
+    assert_eq!(scratch.names(), [""; 0], "a limit is no failure to be saved");
+    let short = run(&["check", "toy-sound-lock", "--max-seconds", "0.000001", "--json"]);
+    let report = json(&short);
+    assert_eq!(
+        (short.status.code(), &report["exhaustive"], &report["stopped"]),
+        (Some(3), &false.into(), &"time".into())
+    );
+}
+
+#[test]
+fn a_check_counts_the_faults_that_struck_and_names_the_kinds_that_never_did() {
+    let output =
+        run(&["check", "srsl", "--set", "modes=x,x", "--faults", "1", "--kinds", "drop,cut", "--json"]);
+    let report = json(&output);
+    for kind in ["drop", "cut"] {
+        assert!(report["struck"][kind].as_u64().expect("counted") > 0, "{report}");
+    }
+    assert_eq!(json(&run(&["check", "toy-sound-lock", "--json"]))["struck"], serde_json::json!({}));
+    let output = run(&["check", "toy-sound-lock", "--faults", "1", "--kinds", "drop"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).contains("No fault of these kinds ever struck: drop"), "{}", out(&output));
+}
+
+#[test]
+fn what_would_hold_because_nothing_is_looked_at_is_refused_with_what_there_is() {
+    for (line, says) in [
+        (&["check", "srsl", "--kinds", "drop"][..], "add --faults 1"),
+        (&["fuzz", "srsl", "--kinds", "drop", "--faults", "0"], "add --faults 1"),
+        (&["check", "srsl", "--oracle", "foo"], "it has: mutual exclusion"),
+        (&["check", "srsl", "--set", "requests=0"], "requests is 0, and must be 1 to"),
+    ] {
+        let output = run(line);
+        assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{line:?}");
+        assert!(err(&output).contains(says), "{line:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn fuzzing_counts_the_seeds_whose_faults_struck() {
+    let scratch = Scratch::new("fuzz");
+    let save = scratch.path("f.toml");
+    let fuzz = |jobs: &str| {
+        run(&[
+            "fuzz",
+            "toy-blind-resend",
+            "--faults",
+            "1",
+            "--seeds",
+            "0..400",
+            "--jobs",
+            jobs,
+            "--save",
+            &save,
+            "--json",
+        ])
+    };
+    let (one, two) = (fuzz("1"), fuzz("2"));
+    assert_eq!(one.status.code(), Some(1), "{}", err(&one));
+    let (mut first, mut second) = (json(&one), json(&two));
+    for report in [&mut first, &mut second] {
+        report["seconds"] = 0.into();
+    }
+    assert_eq!(first, second, "it does not depend on how many run at a time");
+    assert!(first["faults"]["drop"]["seeds_struck"].as_u64().expect("a number") > 0);
+    assert_eq!(run(&["replay", &save]).status.code(), Some(1));
+}
+
+#[test]
+fn the_swarm_of_sixteen_holds_in_every_scheme() {
+    let output = run(&["fuzz", "swarm-16", "--seeds", "0..9", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let report = json(&output);
+    assert_eq!((&report["seeds"], &report["verdict"]), (&9.into(), &"held".into()));
+    let struck = |fault: &Value| fault["seeds_struck"].as_u64().expect("a number") > 0;
+    assert!(report["faults"].as_object().expect("by kind").values().any(struck));
+}
+
+#[test]
+fn what_cannot_be_explored_is_told_in_one_line() {
+    let scratch = Scratch::new("wrong");
+    let empty = scratch.file("empty.toml", "");
+    let wrong: [&[&str]; 16] = [
+        &["check"],
+        &["check", "nowhere"],
+        &["check", "toy-sound-lock", "--set", "nodes=9"],
+        &["check", "toy-sound-lock", "--reduction", "magic"],
+        &["check", "toy-sound-lock", "--kinds", "drop,bang"],
+        &["check", "mcs", "--faults", "1"],
+        &["check", "counter", "--kinds", "crash"],
+        &["check", "counter", "--set", "modes=x,s"],
+        &["check", "counter", "--set", "nodes=9"],
+        &["check", "counter", "--set", "nodes"],
+        &["fuzz", "swarm-16", "--set", "nodes=3"],
+        &["fuzz", "tickets", "--faults", "1"],
+        &["fuzz", "swarm-16", "--kinds", "drop"],
+        &["fuzz", "swarm-16-magic"],
+        &["replay", &empty],
+        &["replay", "no such file"],
+    ];
+    for line in wrong {
+        refused(line, &[]);
+    }
+}

@@ -1,0 +1,16 @@
+//! The tests of the program `weft`, run as its users run it.
+//!
+//! One binary, whose tests run beside one another.
+
+mod bad_input;
+mod bench;
+mod common;
+mod determinism;
+mod docs;
+mod explore;
+mod findings;
+mod lists;
+mod paper;
+mod run;
+mod third_system;
+mod transcript;

@@ -1,0 +1,221 @@
+//! What a run prints, and how it ends.
+
+use crate::common::{SMALL, Scratch, err, out, run, scenarios, weft};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+fn json(args: &[&str]) -> Value {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", err(&output));
+    serde_json::from_slice(&output.stdout).expect("one JSON value and nothing else")
+}
+
+#[test]
+fn a_run_that_held_says_so_first_and_exits_with_0() {
+    let scratch = Scratch::new("held");
+    let output = run(&["run", &scratch.file("small.toml", SMALL)]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).starts_with("HELD"), "{}", out(&output));
+    assert_eq!(err(&output), "");
+}
+
+#[test]
+fn no_report_on_a_shipped_scenario_is_wider_than_a_terminal() {
+    for scenario in scenarios() {
+        let scenario = scenario.to_str().expect("UTF-8");
+        for args in [&["run", scenario, "--quiet"][..], &["run", scenario, "--quiet", "--seeds", "0..2"]] {
+            for line in out(&run(args)).lines() {
+                assert!(line.chars().count() <= 80, "{scenario}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn json_is_one_object_and_nothing_else() {
+    let scratch = Scratch::new("json");
+    let report = json(&["run", &scratch.file("small.toml", SMALL), "--json", "--seed", "9"]);
+    assert_eq!(report["verdict"], "held");
+    assert_eq!(report["seed"], 9);
+    assert_eq!(report["requests"]["granted"], 10);
+}
+
+#[test]
+fn the_field_of_the_command_line_wins() {
+    let scratch = Scratch::new("scheme");
+    let small = scratch.file("small.toml", SMALL);
+    for scheme in ["srsl", "dqnl", "ncosed"] {
+        assert_eq!(
+            json(&["run", &small, "--json", "--set", &format!("workload.scheme={scheme}")])["scheme"],
+            scheme
+        );
+    }
+}
+
+#[test]
+fn many_seeds_are_summed_up_alike_however_many_run_at_a_time() {
+    let scratch = Scratch::new("seeds");
+    let small = scratch.file("small.toml", SMALL);
+    let one = run(&["run", &small, "--seeds", "3..11", "--json", "--jobs", "1"]);
+    let four = run(&["run", &small, "--seeds", "3..11", "--json", "--jobs", "4"]);
+    assert_eq!(out(&one), out(&four));
+    let sum: Value = serde_json::from_slice(&one.stdout).expect("JSON");
+    assert_eq!((&sum["runs"], &sum["violated"]), (&Value::from(8), &Value::from(0)));
+    assert_eq!(sum["requests"]["granted"], 80);
+}
+
+#[test]
+fn a_log_takes_the_place_of_an_older_one_and_leaves_no_other_file() {
+    let scratch = Scratch::new("log");
+    let small = scratch.file("small.toml", SMALL);
+    let log = scratch.file("events.log", "an older log");
+    assert_eq!(run(&["run", &small, "--log", &log]).status.code(), Some(0));
+    let text = std::fs::read_to_string(&log).expect("the log");
+    assert!(text.lines().count() > 10 && !text.contains("an older log"));
+    assert_eq!(scratch.names(), ["events.log", "small.toml"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_lost_a_line_is_a_failure_and_the_verdict_is_told_all_the_same() {
+    let scratch = Scratch::new("full");
+    for (name, text, verdict, code) in [("small", SMALL, "HELD", 3), ("hopeless", HOPELESS, "VIOLATED", 1)] {
+        let output = run(&["run", &scratch.file(name, text), "--log", "/dev/full"]);
+        assert_eq!(output.status.code(), Some(code), "{name}: {}", err(&output));
+        assert!(out(&output).starts_with(verdict), "{name}: {}", out(&output));
+        assert!(err(&output).starts_with("weft: cannot write the event log /dev/full: "), "{}", err(&output));
+        assert_eq!(err(&output).lines().count(), 1);
+    }
+}
+
+#[test]
+fn a_log_does_not_take_the_place_of_its_scenario() {
+    let scratch = Scratch::new("overwritten");
+    let small = scratch.file("small.toml", SMALL);
+    let output = run(&["run", &small, "--log", &small]);
+    assert_eq!((output.status.code(), out(&output)), (Some(2), ""));
+    assert!(err(&output).contains("would overwrite"), "{}", err(&output));
+    assert_eq!(std::fs::read_to_string(&small).expect("there"), SMALL);
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    let scratch = Scratch::new("dash");
+    let (small, log) = (scratch.file("small.toml", SMALL), scratch.path("events.log"));
+    let (dash, file) = (run(&["run", &small, "--log", "-"]), run(&["run", &small, "--log", &log]));
+    let log = std::fs::read_to_string(&log).expect("the log");
+    assert_eq!(out(&dash), format!("{log}{}", out(&file)));
+    assert_eq!(scratch.names(), ["events.log", "small.toml"]);
+    assert_eq!(run(&["run", &small, "--log", "-", "--json"]).status.code(), Some(2));
+}
+
+#[test]
+fn cuts_that_break_no_connection_are_warned_of() {
+    let scratch = Scratch::new("warned");
+    let cut = "[[faults]]\nkind = \"cut\"\nat = \"0us\"\nnode = 0\nlasts = \"1us\"\n";
+    let file = scratch.file("short.toml", format!("{SMALL}{cut}"));
+    for args in [&["run", &file][..], &["run", &file, "--seeds", "0..2"]] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        assert!(
+            out(&output).contains("WARNING: No failure of a link breaks a connection"),
+            "{}",
+            out(&output)
+        );
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let scratch = Scratch::new("pipe");
+    let small = scratch.file("small.toml", SMALL);
+    let mut child =
+        weft(&["run", &small]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut said).expect("readable");
+    assert_eq!((child.wait().expect("ends").code(), said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn v_shows_events_with_their_virtual_time() {
+    let scratch = Scratch::new("verbose");
+    let output = run(&["run", &scratch.file("small.toml", SMALL), "-vv"]);
+    assert!(err(&output).lines().filter(|line| line.contains(" us n")).count() > 10, "{}", err(&output));
+    assert!(out(&output).starts_with("HELD"));
+}
+
+/// A run that would take minutes.
+const LONG: &str = r#"
+[cluster]
+nodes = 8
+[workload]
+kind = "locks"
+scheme = "srsl"
+requests = 10000000
+[run]
+limit = "1000s"
+"#;
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_a_run_cleanly() {
+    let scratch = Scratch::new("interrupt");
+    let (long, log) = (scratch.file("long.toml", LONG), scratch.path("events.log"));
+    let mut child = weft(&["run", &long, "--log", &log]).stderr(Stdio::piped()).spawn().expect("starts");
+    // A first line of progress: the run is under way.
+    let mut said = BufReader::new(child.stderr.take().expect("piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("readable");
+    assert!(line.contains(" requests, "), "{line}");
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("there is a kill").success());
+    line.clear();
+    said.read_line(&mut line).expect("readable");
+    assert!(line.starts_with("weft: ") && line.contains("interrupted"), "{line}");
+    assert_eq!(child.wait().expect("ends").code(), Some(3));
+    assert_eq!(scratch.names(), ["long.toml"]);
+}
+
+/// A scenario that asks for more than can be: requests must end as soon as a cut heals.
+const HOPELESS: &str = r#"
+[cluster]
+nodes = 2
+[workload]
+kind = "locks"
+scheme = "srsl"
+locks = 16
+requests = 5
+[run]
+limit = "10ms"
+settle = "1ns"
+[[faults]]
+kind = "cut"
+at = "0us"
+node = 0
+"#;
+
+#[test]
+fn a_violation_is_told_first_exits_with_1_and_can_be_made_again() {
+    let scratch = Scratch::new("violated");
+    let file = scratch.file("hopeless.toml", HOPELESS);
+    let output = run(&["run", &file]);
+    assert_eq!((output.status.code(), err(&output)), (Some(1), ""));
+    assert!(out(&output).starts_with("VIOLATED: 1 of "), "{}", out(&output));
+    let again = out(&output).lines().find_map(|line| line.split_once(": weft ")).expect("a command").1;
+    let again: Vec<&str> = again.split(' ').filter(|word| !["--log", "events.log"].contains(word)).collect();
+    assert_eq!(out(&run(&again)), out(&output));
+}
+
+#[test]
+fn many_seeds_name_those_that_violate_a_check() {
+    let scratch = Scratch::new("violated_seeds");
+    let file = scratch.file("hopeless.toml", HOPELESS);
+    let output = run(&["run", &file, "--seeds", "5..9", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    let sum: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&sum["violated"], &sum["first_failure"]["seed"]), (&Value::from(4), &Value::from(5)));
+    assert_eq!(sum["failing_seeds"], serde_json::json!([5, 6, 7, 8]));
+    assert!(out(&run(&["run", &file, "--seeds", "5..9"])).contains("  seeds 5, 6, 7, 8\n"));
+}

@@ -1,0 +1,78 @@
+//! Once faults stop, every call returns: for systems whose clients make one call after the other.
+
+use super::{Oracle, Violation};
+use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
+use std::collections::BTreeMap;
+use weft_verbs::Nanos;
+
+/// An event of a call: it begins one, or ends it.
+pub trait CallEvent: HistoryEvent {
+    /// The request that the call is of.
+    fn request(&self) -> RequestId;
+
+    /// The event in words, without its time.
+    fn words(&self) -> String;
+}
+
+/// Once faults stop, every call returns.
+#[derive(Clone, Debug)]
+pub struct Returns<E> {
+    /// The calls that have not returned. A request may take several calls, one after the other.
+    open: BTreeMap<RequestId, E>,
+    /// The last request of each client.
+    last: BTreeMap<ClientId, u32>,
+    requests: u64,
+}
+
+impl<E> Default for Returns<E> {
+    fn default() -> Returns<E> {
+        Returns { open: BTreeMap::new(), last: BTreeMap::new(), requests: 0 }
+    }
+}
+
+impl<E: CallEvent> Returns<E> {
+    /// How many requests have no call that is open, and so have ended or are between two calls.
+    pub fn ended(&self) -> u64 {
+        self.requests - self.unended()
+    }
+
+    /// How many requests have a call that has not returned.
+    pub fn unended(&self) -> u64 {
+        self.open.len() as u64
+    }
+
+    /// The calls that are open at the end, after nothing has gone wrong for `healthy`.
+    pub fn finish(&self, now: Nanos, healthy: Nanos) -> impl Iterator<Item = Violation> {
+        self.open.values().map(move |open| Violation {
+            oracle: self.name(),
+            at: now,
+            text: format!(
+                "{} and does not return since {}; the last fault was over {healthy} ago",
+                open.words(),
+                open.at()
+            ),
+        })
+    }
+}
+
+impl<E: CallEvent> Oracle<E> for Returns<E> {
+    fn name(&self) -> &'static str {
+        "progress"
+    }
+
+    fn promise(&self) -> &'static str {
+        "once faults stop, every call returns"
+    }
+
+    fn observe(&mut self, event: &E) -> Result<(), String> {
+        let request = event.request();
+        if event.stage() == Stage::Asked {
+            let before = self.last.insert(request.client, request.number);
+            self.requests += u64::from(before != Some(request.number));
+            self.open.insert(request, event.clone());
+        } else {
+            self.open.remove(&request);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! The lock service under accidents, over seeds: every promise is kept, and the accidents really happen.
+
+use super::scenarios::{calm, shipped, stormy};
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use weft_check::run::{RunError, RunOptions};
+use weft_check::scenario::{Connect, FaultKind, Scenario, Share, WaitStyle};
+use weft_check::seeds::assert_held;
+use weft_check::system::System;
+use weft_check::systems::locks::Locks;
+use weft_protocols::locks::Scheme;
+
+#[test]
+fn without_accidents_every_patient_request_is_granted() {
+    for scheme in Scheme::ALL {
+        for wait in [WaitStyle::Poll, WaitStyle::Notify] {
+            let mut scenario = calm(scheme);
+            scenario.cluster.wait = wait;
+            scenario.workload.change::<Locks>(|work| work.deadline = None);
+            scenario.workload.change::<Locks>(|work| work.tries = Default::default());
+            let summary = assert_held(&scenario, 0..4);
+            assert_eq!(summary.metrics.count("requests", "made"), 4 * 4 * 2 * 20);
+            assert_eq!(
+                summary.metrics.count("requests", "granted"),
+                summary.metrics.count("requests", "made"),
+                "{scheme} {wait:?}"
+            );
+            assert_eq!(summary.metrics.count("protocol", "unknown_fates"), 0);
+        }
+    }
+}
+
+#[test]
+fn every_promise_is_kept_under_accidents_by_either_scheme_in_either_wake_up_style() {
+    for scheme in Scheme::ALL {
+        for wait in [WaitStyle::Poll, WaitStyle::Notify] {
+            let mut scenario = stormy(scheme);
+            scenario.cluster.wait = wait;
+            let summary = assert_held(&scenario, 0..25);
+            assert_eq!(summary.metrics.count("requests", "unended"), 0);
+            assert!(
+                summary.metrics.count("requests", "timed_out") > 0,
+                "no deadline fired under {scheme} {wait:?}"
+            );
+            assert!(
+                summary.metrics.count("protocol", "reconnects") > 0,
+                "no connection broke under {scheme} {wait:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_promise_is_kept_where_holds_are_downgraded_in_the_middle_of_accidents() {
+    for scheme in Scheme::ALL {
+        for wait in [WaitStyle::Poll, WaitStyle::Notify] {
+            let mut scenario = stormy(scheme);
+            scenario.cluster.wait = wait;
+            scenario.workload.change::<Locks>(|work| work.downgrades = Share::new(0.7).expect("a share"));
+            let summary = assert_held(&scenario, 0..25);
+            let (granted, downgrades) = (
+                summary.metrics.count("requests", "granted"),
+                summary.metrics.count("protocol", "downgrades"),
+            );
+            match scheme.shares() {
+                true => assert!(downgrades > granted / 4, "{scheme} {wait:?}: {downgrades} of {granted}"),
+                false => assert_eq!(downgrades, 0, "{scheme}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn scenarios_drawn_at_random_hold() {
+    for seed in 0..150 {
+        for scheme in Scheme::ALL {
+            let system = weft_check::systems::find(Locks::KIND).expect("it is registered");
+            assert_held(&system.swarm(seed, None, &scheme.to_string()), seed..seed + 1);
+        }
+    }
+}
+
+#[test]
+fn the_accidents_strike_operations_in_flight() {
+    let summary = assert_held(&stormy(Scheme::Ncosed), 100..120);
+    let lazy: Vec<FaultKind> =
+        summary.faults.values().filter(|fault| fault.struck == 0).map(|fault| fault.kind).collect();
+    assert_eq!(lazy, [], "these struck nothing in flight");
+    assert_eq!(summary.faults.len(), 9, "every kind of accident was injected");
+    assert!(summary.metrics.count("protocol", "unknown_fates") > 0, "no atomic's fate was ever unknown");
+    assert!(summary.metrics.count("protocol", "rebuilds") > 0, "no lock was ever rebuilt");
+}
+
+#[test]
+fn the_shipped_scenarios_hold() {
+    for name in ["lock-service-16.toml", "lock-service-16-srsl.toml", "present-day-16.toml", "quick-3.toml"] {
+        let summary = assert_held(&shipped(name), 0..2);
+        assert!(summary.runs_struck > 0, "{name}: no fault struck an operation in flight");
+    }
+}
+
+/// A run's event log.
+fn log_of(scenario: &Scenario) -> String {
+    #[derive(Clone, Default)]
+    struct Book(Rc<RefCell<Vec<u8>>>);
+    impl std::io::Write for Book {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.borrow_mut().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let book = Book::default();
+    let options = RunOptions { log: Some(Box::new(book.clone())), ..RunOptions::default() };
+    let report = weft_check::run(scenario, 1, options).expect("it runs");
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    String::from_utf8(book.0.take()).expect("a text")
+}
+
+#[test]
+fn machines_that_connect_out_of_band_need_no_connection_manager_until_a_connection_breaks() {
+    let asked = |log: &str| log.lines().any(|line| line.split_whitespace().any(|word| word == "cm"));
+    for scheme in Scheme::ALL {
+        let mut scenario = calm(scheme);
+        assert!(asked(&log_of(&scenario)), "the log tells of the connection manager");
+        scenario.cluster.connect = Connect::Oob;
+        assert!(!asked(&log_of(&scenario)), "{scheme}");
+        let mut scenario = stormy(scheme);
+        scenario.cluster.connect = Connect::Oob;
+        let summary = assert_held(&scenario, 0..10);
+        assert!(
+            summary.metrics.count("requests", "granted") > 0
+                && summary.metrics.count("protocol", "reconnects") > 0,
+            "{scheme}"
+        );
+    }
+}
+
+#[test]
+fn a_machine_alone_can_lock() {
+    for scheme in Scheme::ALL {
+        let mut scenario = calm(scheme);
+        scenario.cluster.nodes = 1;
+        assert_held(&scenario, 0..2);
+    }
+}
+
+#[test]
+fn a_workload_by_duration_ends() {
+    let mut scenario = calm(Scheme::Ncosed);
+    scenario.workload.change::<Locks>(|work| work.requests = None);
+    scenario.workload.change::<Locks>(|work| work.duration = Some("2ms".parse().expect("a time")));
+    let summary = assert_held(&scenario, 0..1);
+    assert!(summary.metrics.count("requests", "made") > 100, "{:?}", summary.metrics);
+    assert!(summary.longest_ns >= 2_000_000);
+}
+
+#[test]
+fn a_run_can_be_broken_off() {
+    let mut looks = 0;
+    let mut watch = |_: &weft_check::run::Progress| {
+        looks += 1;
+        if looks == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = RunOptions { progress: Some(&mut watch), ..RunOptions::default() };
+    let result = weft_check::run(&shipped("quick-3.toml"), 0, options);
+    assert!(matches!(result, Err(RunError::Interrupted { .. })), "{result:?}");
+}

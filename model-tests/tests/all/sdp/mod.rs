@@ -1,0 +1,142 @@
+//! Sockets under accidents, over seeds: every byte arrives once and in order, no stream fails, and the oracles notice what does.
+
+use std::ops::ControlFlow;
+use weft_check::explore::{Options, Size};
+use weft_check::record::Record;
+use weft_check::run::{RunOptions, World};
+use weft_check::scenario::{FaultKind, Scenario};
+use weft_check::seeds::assert_held;
+use weft_check::systems::sdp::Sockets;
+use weft_check::systems::sdp::history::{Event, What, Why};
+use weft_sim::explore::{FaultSet, Outcome};
+
+const STORMY: &str = r#"
+[cluster]
+nodes = 3
+[transport]
+ack_timeout = 4
+retries = 1
+[workload]
+kind = "sdp"
+bytes = 100_000
+reply = 30_000
+requests = 15
+[run]
+limit = "20ms"
+settle = "3s"
+[[faults]]
+kind = "cut"
+rate = "1500/s"
+lasts = { min = "100us", max = "2ms" }
+[[faults]]
+kind = "lose-completion"
+rate = "800/s"
+lasts = "400us"
+"#;
+
+fn scenario() -> Scenario {
+    weft_check::parse(STORMY).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn every_byte_arrives_once_and_in_order_and_no_stream_fails_while_links_do() {
+    for keep in [false, true] {
+        let mut scenario = scenario();
+        scenario.workload.change::<Sockets>(|work| work.keep = keep);
+        let summary = assert_held(&scenario, 0..10);
+        let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
+        assert!(struck(FaultKind::Cut) > 0, "a fault that hits nothing tests nothing");
+        assert!(summary.metrics.count("protocol", "resent") > 0, "messages were lost and sent again");
+        assert_eq!(summary.metrics.count("requests", "answered"), 10 * 3 * 15);
+        assert_eq!(summary.metrics.count("protocol", "aborts"), 0);
+    }
+}
+
+#[test]
+fn owned_buffers_are_moved_once_and_in_order_while_links_fail_and_answers_are_lost() {
+    for (depth, owned_reads) in [(1, true), (4, true), (4, false)] {
+        let mut scenario = scenario();
+        scenario.workload.change::<Sockets>(|work| {
+            (work.zcopy_threshold, work.call) = (1_000, 10_000);
+            (work.zcopy_depth, work.owned_reads) = (depth, owned_reads);
+        });
+        let summary = assert_held(&scenario, 0..6);
+        let count = |what| summary.metrics.count("protocol", what);
+        assert!(count("zcopy_sent") > 5_000_000, "{}", count("zcopy_sent"));
+        assert!(count("repeated") > 0, "operations were cut, and repeated");
+        assert_eq!(count("crossed") > 0, owned_reads, "depth {depth}");
+    }
+}
+
+#[test]
+fn the_fewest_buffers_and_the_shortest_calls_deadlock_nobody() {
+    let mut scenario = scenario();
+    scenario.workload.change::<Sockets>(|work| {
+        (work.buffers, work.buffer_bytes, work.call) = (4, 100, 37);
+        (work.bytes, work.reply, work.clients) = (3_000, 3_000, 3);
+    });
+    assert_held(&scenario, 0..5);
+}
+
+/// The oracles that a run violates in which one node saw something that was not.
+fn made_up(what: What) -> Vec<&'static str> {
+    let mut scenario = scenario();
+    scenario.faults.clear();
+    let mut world = World::<Sockets>::seeded(&scenario, 1).unwrap_or_else(|error| panic!("{error}"));
+    world.start_clients();
+    let (recorder, rt) = (world.recorder().clone(), world.machines()[1].place.rt.clone());
+    world.start(1, async move {
+        let client = weft_check::history::ClientId { node: 1, index: 99 };
+        let request = weft_check::history::RequestId { client, number: 0 };
+        for what in [What::Asks { to: 0, bytes: 24, reply: 1 }, what] {
+            recorder.record(Event { at_ns: rt.now().0, node: 1, request, what });
+        }
+        recorder.record(Event { at_ns: rt.now().0, node: 1, request, what: What::Fails(Why::Reset) });
+    });
+    let report = world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    report.checks.into_iter().filter(|check| !check.held).map(|check| check.oracle).collect()
+}
+
+#[test]
+fn a_wrong_byte_and_an_error_are_noticed_in_a_running_world() {
+    assert_eq!(made_up(What::Took { bytes: 24, intact: true, stall_ns: 0 }), ["unbroken"]);
+    assert_eq!(made_up(What::Took { bytes: 24, intact: false, stall_ns: 0 }), ["byte stream", "unbroken"]);
+}
+
+fn explored(world: &str, kinds: FaultSet, faults: u32) {
+    let entry = weft_check::systems::worlds().into_iter().find(|entry| entry.name == world).expect("listed");
+    let mut model = entry.build(&Size::default()).expect("its usual size");
+    let options = Options { kinds, faults, livelock: 400, ..Options::default() };
+    let report = model.explore(&options, &mut |_| ControlFlow::Continue(())).expect("deterministic");
+    assert!(report.held() && report.exhaustive, "{world}: {:?}", report.counterexample);
+    let unreached: Vec<_> = report.unreached().collect();
+    let twice = "a message came twice";
+    assert!(unreached.is_empty() || unreached == [twice] && kinds != FaultSet::ALL, "{world}: {unreached:?}");
+}
+
+/// As far as a test goes; `weft check` explores them to their ends.
+#[test]
+fn a_transfer_without_a_copy_and_one_over_two_rails_hold_as_far_as_they_are_explored() {
+    let kinds = FaultSet::one(Outcome::Cut).with(Outcome::LoseCompletion).with(Outcome::RequesterGaveUp);
+    for (world, faults) in [
+        ("sdp-zcopy-read", 0),
+        ("sdp-crossing", 0),
+        ("sdp-zcopy-read", 1),
+        ("sdp-crossing", 1),
+        ("sdp-rails", 1),
+    ] {
+        let entry = weft_check::systems::worlds().into_iter().find(|entry| entry.name == world);
+        let mut model = entry.expect("listed").build(&Size::default()).expect("its usual size");
+        let most = Some(2_500);
+        let options = Options { kinds, faults, livelock: 400, max_executions: most, ..Options::default() };
+        let report = model.explore(&options, &mut |_| ControlFlow::Continue(())).expect("deterministic");
+        assert!(report.held() && (report.exhaustive || faults > 0), "{world}: {:?}", report.counterexample);
+    }
+}
+
+#[test]
+fn one_fault_of_every_kind_at_every_event_of_a_transfer_is_a_stall_and_no_more() {
+    let kinds = FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart);
+    explored("sdp-bcopy", kinds, 1);
+    explored("sdp-half-closed", kinds, 1);
+}

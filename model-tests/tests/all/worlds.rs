@@ -1,0 +1,318 @@
+//! The explorer on the worlds: what is broken is found, what is shipped holds, as far as a test can go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use weft_check::explore::{
+    Choices, Expected, Options, Reduction, Report, Run, Size, Step, TraceEvent, Verdict,
+};
+use weft_check::systems::worlds;
+use weft_sim::explore::{FaultSet, Outcome};
+
+/// Explores a world of the list.
+fn explore(name: &str, modes: Option<&str>, options: &Options) -> Report {
+    let entry = worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list");
+    let size = Size::new(modes.map(|modes| ("modes", modes)));
+    let mut world = entry.build(&size).unwrap_or_else(|why| panic!("{name}: {why}"));
+    let mut go_on = |_: &_| ControlFlow::Continue(());
+    world.explore(options, &mut go_on).unwrap_or_else(|why| panic!("{name}: {why}"))
+}
+
+/// An end of 400 events is far beyond what these worlds need.
+fn options(reduction: Reduction, faults: u32) -> Options {
+    let kinds = FaultSet::one(Outcome::LoseCompletion).with(Outcome::RequesterGaveUp);
+    Options { reduction, faults, kinds, livelock: 400, ..Options::default() }
+}
+
+#[test]
+fn every_planted_bug_and_every_reading_as_published_is_found() {
+    for entry in worlds().iter().filter(|entry| entry.expected != Expected::Held) {
+        let faults = u32::from(entry.expected == Expected::ViolatedUnderFaults);
+        let report = explore(entry.name, None, &options(Reduction::Dpor, faults));
+        assert_eq!(report.verdict, Verdict::Violated, "{}: {}", entry.name, entry.about);
+        if faults == 1 {
+            let calm = explore(entry.name, None, &options(Reduction::Dpor, 0));
+            assert!(calm.held() && calm.exhaustive, "{}: it takes a fault", entry.name);
+        }
+    }
+}
+
+#[test]
+fn planted_bugs_are_found_by_every_reduction() {
+    for name in [
+        "planted-lost-update",
+        "planted-resend",
+        "planted-mcs",
+        "planted-tickets",
+        "planted-open",
+        "planted-forgetful",
+    ] {
+        for reduction in [Reduction::None, Reduction::Sleep, Reduction::Dpor, Reduction::Cache] {
+            let report = explore(name, None, &options(reduction, u32::from(name == "planted-resend")));
+            assert_eq!(report.verdict, Verdict::Violated, "{name} by {reduction}");
+        }
+    }
+}
+
+#[test]
+fn what_a_planted_bug_stands_beside_holds() {
+    for name in ["counter", "mcs", "tickets"] {
+        let report = explore(name, None, &options(Reduction::Dpor, 0));
+        assert!(report.held() && report.exhaustive, "{name}");
+    }
+}
+
+/// No reduction loses an end, none sees a trace twice that the other does not, and a state that was seen leads
+/// nowhere else the second time.
+#[test]
+fn every_reduction_reaches_the_same_ends() {
+    for (name, modes) in [("counter", None), ("srsl", Some("x,s")), ("srsl-polling", Some("x,s"))] {
+        let all = [Reduction::None, Reduction::Sleep, Reduction::Dpor, Reduction::Cache].map(|reduction| {
+            let report = explore(name, modes, &Options { collect_ends: true, ..options(reduction, 0) });
+            assert!(report.held() && report.exhaustive, "{name} by {reduction}");
+            report
+        });
+        assert!(all.iter().all(|report| report.ends == all[0].ends), "{name}");
+        assert_eq!(all[1].executions, all[2].executions, "{name}: traces by sleep sets and by source sets");
+    }
+}
+
+/// The same for worlds that are too large for every order.
+#[test]
+fn traces_by_sleep_sets_and_by_source_sets_are_the_same_and_lead_to_the_same_ends() {
+    for (name, modes) in [("srsl", "*,*,*"), ("dqnl", "x,x"), ("ncosed", "s,x")] {
+        let all = [Reduction::Sleep, Reduction::Dpor, Reduction::Cache].map(|reduction| {
+            let report = explore(name, Some(modes), &Options { collect_ends: true, ..options(reduction, 0) });
+            assert!(report.held() && report.exhaustive, "{name} by {reduction}");
+            report
+        });
+        assert!(all.iter().all(|report| report.ends == all[0].ends), "{name}");
+        assert_eq!(all[0].executions, all[1].executions, "{name}");
+    }
+}
+
+/// What is left out because its state was seen has the ends that were seen: where nodes count by what they still know, too.
+/// (Without faults: a node that is not at rest counts by its history, and an end's fingerprint is then that of the way.)
+#[test]
+fn caching_states_reaches_the_ends_of_all_traces() {
+    for (name, modes) in [("srsl", "x,s"), ("dqnl-polling", "x,x"), ("ncosed-polling", "s,x")] {
+        let [traces, states] = [Reduction::Dpor, Reduction::Cache].map(|reduction| {
+            let report = explore(name, Some(modes), &Options { collect_ends: true, ..options(reduction, 0) });
+            assert!(report.held() && report.exhaustive, "{name} by {reduction}");
+            report
+        });
+        assert_eq!(traces.ends, states.ends, "{name} {modes}");
+        assert!(states.executions <= traces.executions, "{name}");
+    }
+    let report = explore("srsl-polling", Some("x,s"), &options(Reduction::Cache, 1));
+    assert!(report.held() && report.exhaustive, "with a fault");
+}
+
+/// Shipped schemes, every mix of modes, every order: what fits in a few seconds.
+#[test]
+fn the_shipped_locks_hold_in_every_order_of_small_worlds() {
+    for (name, modes) in [
+        ("srsl", "**,*,*"),
+        ("srsl-polling", "*,*,*"),
+        ("srsl-notified", "*,*"),
+        ("dqnl", "x,x,x"),
+        ("srsl-linearizability", "*,*,*"),
+        ("dqnl-polling", "x,x,x"),
+        ("dqnl-notified", "x,x"),
+        ("dqnl-cold", "x,x"),
+        ("ncosed", "x,*,x"),
+        ("ncosed", "s,*,s"),
+        ("ncosed-polling", "x,x,x"),
+        ("ncosed-polling", "s,s,s"),
+        ("ncosed-cold", "*,*"),
+    ] {
+        let report = explore(name, Some(modes), &options(Reduction::Dpor, 0));
+        assert!(report.held() && report.exhaustive, "{name} {modes}: {:?}", report.counterexample);
+    }
+}
+
+/// Connections that go over from one rail to another and back, with one fault at every event.
+#[test]
+fn the_transport_holds_over_two_rails_with_one_fault_at_every_event() {
+    let kinds =
+        [Outcome::Drop, Outcome::Cut, Outcome::LoseCompletion, Outcome::RequesterGaveUp, Outcome::PortDown];
+    let kinds = kinds.into_iter().fold(FaultSet::NONE, FaultSet::with);
+    for (name, kinds) in [("messages", kinds.without(Outcome::PortDown)), ("rails", kinds)] {
+        let entry = worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list");
+        let mut world = entry.build(&Size::new([("rails", 2)])).expect("a good size");
+        let options = Options { kinds, ..options(Reduction::Dpor, 1) };
+        let report = world.explore(&options, &mut |_: &_| ControlFlow::Continue(())).expect("it is explored");
+        assert!(report.held() && report.exhaustive, "{name}: {:?}", report.counterexample);
+        let went = |branch: &str| report.coverage.get(branch).is_some_and(|times| *times > 0);
+        assert!(went("a connection went over another rail"), "{name}");
+        assert!(went("a connection went back to a better rail"), "{name}");
+    }
+}
+
+/// The same with one atomic whose completion is lost, or whose requester gives up, at every point.
+#[test]
+fn the_shipped_locks_hold_with_one_unknown_fate() {
+    for (name, modes) in [("dqnl", "x,x"), ("ncosed", "s,x")] {
+        let limited = Options { max_executions: Some(5_000), ..options(Reduction::Dpor, 1) };
+        let report = explore(name, Some(modes), &limited);
+        assert!(report.held(), "{name} {modes}: {:?}", report.counterexample);
+    }
+}
+
+/// One fault of every kind but a crash.
+fn one_fault(reduction: Reduction) -> Options {
+    Options { kinds: FaultSet::ALL.without(Outcome::Crash), ..options(reduction, 1) }
+}
+
+#[test]
+fn the_shipped_locks_hold_with_one_fault_of_every_kind_at_every_point() {
+    for (name, modes) in [("srsl", "x,s"), ("dqnl", "x,x")] {
+        let report = explore(name, Some(modes), &one_fault(Reduction::Dpor));
+        assert!(report.held() && report.exhaustive, "{name} {modes}: {:?}", report.counterexample);
+        assert_eq!(report.imprecise, 0, "{name} {modes}");
+    }
+}
+
+/// Sleep sets alone do not depend on a race being noticed: connections that break and are made again have as many traces
+/// by them.
+#[test]
+fn no_trace_with_a_fault_is_missed_by_source_sets() {
+    let [by_sleep, by_source] = [Reduction::Sleep, Reduction::Dpor]
+        .map(|reduction| explore("srsl", Some("x,x"), &one_fault(reduction)));
+    assert!(by_sleep.held() && by_sleep.exhaustive && by_source.held() && by_source.exhaustive);
+    assert_eq!(by_sleep.executions, by_source.executions);
+}
+
+/// A node crashes at any point: nobody holds who must not, and those who do not need it go on. The third node asks for
+/// nothing, so that it is needed by nobody.
+#[test]
+fn the_shipped_locks_hold_with_one_crash() {
+    for (name, modes) in [("srsl", "x,s,"), ("dqnl", "x,x,"), ("ncosed", "x,s,")] {
+        let kinds = FaultSet::one(Outcome::Crash);
+        let limited = Options { max_executions: Some(10_000), kinds, ..options(Reduction::Dpor, 1) };
+        let report = explore(name, Some(modes), &limited);
+        assert!(report.held(), "{name} {modes}: {:?}", report.counterexample);
+    }
+}
+
+/// Whatever breaks between two nodes, and if one of them restarts, wherever it strikes: messages arrive in order, each
+/// once, and none is lost without a word.
+#[test]
+fn messages_arrive_once_and_in_order_whatever_fails_once() {
+    for kind in FaultSet::ALL.without(Outcome::Crash).iter() {
+        let report =
+            explore("messages", None, &Options { kinds: FaultSet::one(kind), ..options(Reduction::Dpor, 1) });
+        assert!(report.held() && report.exhaustive, "{kind}: {:?}", report.counterexample);
+        let reached =
+            |branch: &str| report.coverage.iter().any(|(name, times)| *name == branch && *times > 0);
+        assert_eq!(reached("a peer was found to be new"), kind == Outcome::Restart, "{kind}");
+        let breaks = !matches!(kind, Outcome::Drop | Outcome::Delay);
+        assert_eq!(reached("a connection was made again"), breaks, "{kind}");
+    }
+}
+
+/// Found here before they were repaired: a port that failed after a restart was told to the program that had died, too, whose
+/// node then span for ever; and what a peer had been asked before it restarted was asked again too late, or never.
+#[test]
+fn messages_arrive_once_and_in_order_when_something_fails_after_a_restart() {
+    for kind in [Outcome::PortDown, Outcome::Restart] {
+        let kinds = FaultSet::one(Outcome::Restart).with(kind);
+        let limited = Options { max_executions: Some(5_000), kinds, ..options(Reduction::Dpor, 2) };
+        let report = explore("messages", None, &limited);
+        assert!(report.held(), "{kind}: {:?}", report.counterexample);
+    }
+}
+
+/// The run in which the explorer saw a message twice (docs/findings.md): a node restarts and sends; before the other end knows
+/// that their new connection stands, the sender gives it up, and the message arrives while that end drains.
+#[test]
+fn a_message_that_meets_a_new_life_s_connection_while_it_drains_arrives_once() {
+    let entry = worlds().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
+    let mut world = entry.build(&Size::default()).expect("its usual size");
+    let steps = "5000040000000001, 5000040000000002 restart, 5000040000000002, 5000040000000003, 5000040000000004, \
+        4000044000000001, 5000000000000002, 5000040000000005, 10000400000c0000 requester-gave-up, 5000040000000006, \
+        5000040000000007, 4000044000000003";
+    let choices: Choices =
+        steps.split(',').map(|step| step.trim().to_owned()).collect::<Vec<_>>().try_into().expect("choices");
+    let kinds = FaultSet::one(Outcome::Restart).with(Outcome::RequesterGaveUp);
+    let run = world
+        .replay(&choices, &Options { kinds, ..options(Reduction::Dpor, 2) }, true)
+        .expect("deterministic");
+    assert_eq!(run.choices.faults(), 2, "it is still that run:\n{}", run.log());
+    assert!(run.log().contains("ignored: not connected"), "the acknowledgement finds nobody:\n{}", run.log());
+    assert_eq!(run.violation, None, "{}", run.log());
+}
+
+/// What was sent, by its text, and whether it arrived. Each thing that is sent has one end, and each end is of something
+/// that was sent.
+fn ends(run: &Run) -> BTreeSet<(String, bool)> {
+    let (mut underway, mut ends) = (BTreeMap::new(), BTreeSet::new());
+    for tale in run.trace.iter().flatten() {
+        let (packet, arrived) = match tale {
+            TraceEvent::Send { packet, text, .. } => {
+                assert_eq!(underway.insert(packet, text.clone()), None, "#{packet:x}: {}", run.log());
+                continue;
+            }
+            TraceEvent::Arrive { packet, .. } => (packet, true),
+            TraceEvent::Lost { packet } => (packet, false),
+            _ => continue,
+        };
+        let text = underway.remove(packet).unwrap_or_else(|| panic!("#{packet:x}: {}", run.log()));
+        ends.insert((text, arrived));
+    }
+    assert!(underway.is_empty(), "still under way: {underway:?}\n{}", run.log());
+    ends
+}
+
+/// The choices of a run up to one of them, and that one with each kind of fault.
+fn hit_somewhere(run: &Run, from: usize, kinds: FaultSet) -> Vec<Choices> {
+    let steps = &run.choices.0;
+    let hit = |at: usize, outcome| {
+        let last = Step { outcome, ..steps[at] };
+        Choices(steps[..at].iter().copied().chain([last]).collect())
+    };
+    (from..steps.len()).flat_map(|at| kinds.iter().map(move |outcome| hit(at, outcome))).collect()
+}
+
+/// Pictures are drawn from what a run tells. Whatever fails once, and whatever fails while connections are made again after
+/// that, every event has something to tell and what is sent has an end, the connection managers' messages among it.
+#[test]
+fn a_run_tells_of_each_event_and_of_the_end_of_all_that_was_sent() {
+    let entry = worlds().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
+    let mut world = entry.build(&Size::default()).expect("its usual size");
+    let kinds = world.usual_faults();
+    let options = Options { kinds, ..options(Reduction::Dpor, 2) };
+    let mut seen = BTreeSet::new();
+    let mut replay = |choices: &Choices| {
+        let run = world.replay(choices, &options, true).expect("deterministic");
+        assert_eq!(run.violation, None, "{}", run.log());
+        for (trace, step) in run.trace.iter().zip(&run.choices.0) {
+            // A packet that is late is under way, and that is all.
+            let told = !trace.is_empty() || step.outcome == Outcome::Delay;
+            assert!(told, "{:x} {}: {}", step.event.0, step.outcome, run.log());
+        }
+        seen.extend(ends(&run));
+        run
+    };
+    let calm = replay(&Choices::default());
+    for choices in hit_somewhere(&calm, 0, kinds) {
+        let run = replay(&choices);
+        if choices.0.last().is_some_and(|step| step.outcome == Outcome::LoseCompletion) {
+            hit_somewhere(&run, choices.0.len(), kinds).iter().for_each(|choices| drop(replay(choices)));
+        }
+    }
+    for message in ["REQ", "REP", "RTU"] {
+        for arrived in [true, false] {
+            assert!(seen.contains(&(message.to_string(), arrived)), "{message} {arrived}: {seen:?}");
+        }
+    }
+}
+
+#[test]
+fn the_paper_s_protocol_holds_with_every_repair() {
+    for modes in ["*,*", "x,sx"] {
+        let report = explore("as-published-repaired", Some(modes), &options(Reduction::Dpor, 0));
+        assert!(report.held() && report.exhaustive, "{modes}: {:?}", report.counterexample);
+        let unreached: Vec<_> = report.unreached().collect();
+        assert!(unreached.is_empty() || modes == "*,*", "{modes}: never {unreached:?}");
+    }
+}

@@ -1,0 +1,13 @@
+//! The tests of the runtime, the transport and the systems on the simulated fabric.
+//!
+//! One binary: each further one would be linked with the fabric once more.
+
+mod common;
+mod lint;
+mod locks;
+mod sdp;
+mod transport_adoption;
+mod transport_bootstrap;
+mod transport_messages;
+mod transport_operations;
+mod transport_rails;

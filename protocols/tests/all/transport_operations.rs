@@ -1,0 +1,341 @@
+//! One-sided operations: posted once, and what became of them told as it is.
+
+use crate::common::{Cluster, Dice, STYLES, ms, rank, seeds, us};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use weft_protocols::transport::{Lost, Mesh, NotExecuted, OpError};
+use weft_sim::fault::{Fault, Link, Way};
+use weft_sim::{NodeId, Sim, SimMr};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait, WcError};
+
+/// A node's memory that every peer may use, and its address.
+fn memory(mesh: &Mesh<Sim>, len: usize) -> (SimMr, RemoteSlice) {
+    let mr = mesh.alloc(len, AccessFlags::all()).expect("there is memory");
+    let remote = mr.remote(0..len).expect("in bounds");
+    (mr, remote)
+}
+
+/// Runs one task on node 0 and hands out its result.
+fn run<T: 'static>(
+    cluster: &Cluster,
+    span: Nanos,
+    task: impl AsyncFnOnce(Mesh<Sim>) -> T + 'static,
+) -> Option<T> {
+    let result = Rc::new(RefCell::new(None));
+    let (keep, mesh) = (Rc::clone(&result), cluster.members[0].mesh.clone());
+    drop(cluster.members[0].rt.spawn(async move {
+        let value = task(mesh).await;
+        *keep.borrow_mut() = Some(value);
+    }));
+    cluster.run(span);
+    result.take()
+}
+
+#[test]
+fn operations_act_on_a_peers_memory_and_on_ones_own_through_the_adapter() {
+    for style in STYLES {
+        for to in 0..2 {
+            let cluster = Cluster::new(2, 1, style);
+            let (mr, at) = memory(&cluster.members[to].mesh, 8 * 1024);
+            mr.store(8, 5).expect("in bounds");
+            let word = at.word(8).expect("in bounds");
+            let got = run(&cluster, ms(100), async move |mesh| {
+                let to = rank(to);
+                let mut log = vec![
+                    mesh.compare_swap(to, word, 4, 9).await,
+                    mesh.compare_swap(to, word, 5, 9).await,
+                    mesh.fetch_add(to, word, u64::MAX).await,
+                ];
+                let mut read = [0; 8];
+                mesh.read(to, word, &mut read).await.expect("it stands");
+                log.push(Ok(u64::from_ne_bytes(read)));
+                // Longer than a pooled buffer, and shorter, and nothing.
+                let long: Vec<u8> = (0..5_000).map(|i| i as u8).collect();
+                let place = at.slice(1_000..6_000).expect("in bounds");
+                mesh.write(to, place, &long).await.expect("it stands");
+                let mut back = vec![0; 5_000];
+                mesh.read(to, place, &mut back).await.expect("it stands");
+                assert_eq!(back, long);
+                mesh.write(to, at.slice(16..20).expect("in bounds"), &[1, 2, 3, 4]).await.expect("so");
+                mesh.write(to, at, &[]).await.expect("nothing is nothing");
+                log
+            });
+            assert_eq!(got, Some(vec![Ok(5), Ok(5), Ok(9), Ok(8)]));
+            let mut out = [0; 4];
+            mr.read(16, &mut out).expect("in bounds");
+            assert_eq!(out, [1, 2, 3, 4]);
+            cluster.assert_at_rest("operations");
+        }
+    }
+}
+
+#[test]
+fn an_impossible_operation_is_refused_and_not_executed() {
+    let cluster = Cluster::new(2, 1, Wait::Notify);
+    let (_mr, at) = memory(&cluster.members[1].mesh, 16);
+    let got = run(&cluster, ms(500), async move |mesh| {
+        let (to, bytes) = (rank(1), [0u8; 17]);
+        let short = at.slice(0..7).expect("in bounds");
+        let mut into = [0; 17];
+        let forged = RemoteSlice { rkey: at.rkey ^ 0x5555, ..at };
+        vec![
+            mesh.fetch_add(rank(2), at, 1).await.err(),
+            mesh.fetch_add(to, short, 1).await.err(),
+            mesh.write(to, at, &bytes).await.err(),
+            mesh.read(to, at, &mut into).await.err(),
+            mesh.fetch_add(to, forged, 1).await.err(),
+            mesh.write(to, forged, &bytes[..2]).await.err(),
+            mesh.fetch_add(to, at, 1).await.err(),
+        ]
+    });
+    let length = |need, have| Some(OpError::NotExecuted(NotExecuted::Length { need, have }));
+    let expected = vec![
+        Some(OpError::NotExecuted(NotExecuted::NoSuchPeer(rank(2)))),
+        length(8, 7),
+        length(17, 16),
+        length(17, 16),
+        Some(OpError::NotExecuted(NotExecuted::Failed(WcError::RemAccess))),
+        // A write may have left a part.
+        Some(OpError::Unknown(Lost::Failed(WcError::RemAccess))),
+        None,
+    ];
+    assert_eq!(got, Some(expected));
+}
+
+#[test]
+fn a_deadline_ends_the_wait_for_a_peer_that_is_not_there() {
+    for style in STYLES {
+        let cluster = Cluster::new(2, 1, style);
+        let cut = Fault::Cut { link: Link::Node(NodeId(1)), way: Way::Both, lasts: None };
+        cluster.plan(Nanos::ZERO, cut);
+        let (_mr, at) = memory(&cluster.members[1].mesh, 8);
+        let rt = cluster.members[0].rt.clone();
+        let got = run(&cluster, ms(100), async move |mesh| {
+            let late = rt.deadline(ms(20), mesh.fetch_add(rank(1), at, 1)).await.is_err();
+            (late, rt.now() < ms(21))
+        });
+        assert_eq!(got, Some((true, true)));
+        assert_eq!(cluster.members[0].mesh.audit().waiting, 0);
+    }
+}
+
+#[test]
+fn operations_wait_for_their_turn_in_order_and_none_overtakes() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let (mr, at) = memory(&cluster.members[1].mesh, 8);
+    let member = &cluster.members[0];
+    let seen: Rc<RefCell<Vec<(u64, u64)>>> = Rc::default();
+    for i in 0..200 {
+        let (mesh, seen) = (member.mesh.clone(), Rc::clone(&seen));
+        drop(member.rt.spawn(async move {
+            let old = mesh.fetch_add(rank(1), at, 1).await.expect("it stands");
+            seen.borrow_mut().push((i, old));
+        }));
+    }
+    cluster.run(ms(100));
+    assert_eq!(mr.load(0), Ok(200));
+    assert!(seen.borrow().iter().all(|(i, old)| i == old) && seen.borrow().len() == 200);
+    cluster.assert_at_rest("a crowd");
+}
+
+#[test]
+fn a_future_that_is_dropped_in_line_lets_the_next_one_go() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let (mr, at) = memory(&cluster.members[1].mesh, 8);
+    let member = &cluster.members[0];
+    for i in 0..100 {
+        let (mesh, rt) = (member.mesh.clone(), member.rt.clone());
+        drop(member.rt.spawn(async move {
+            let at_once = if i % 2 == 0 { us(1) } else { ms(90) };
+            let _ = rt.deadline(at_once, mesh.fetch_add(rank(1), at, 1)).await;
+        }));
+    }
+    cluster.run(ms(100));
+    assert_eq!(mr.load(0), Ok(50), "those that gave up were not connected yet, and never posted");
+    cluster.assert_at_rest("half a crowd");
+}
+
+#[test]
+fn the_first_in_line_may_give_up_and_the_next_one_takes_its_place() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let (mr, at) = memory(&cluster.members[1].mesh, 8);
+    let member = &cluster.members[0];
+    let add = |start: Nanos, patience: Nanos| {
+        let (mesh, rt) = (member.mesh.clone(), member.rt.clone());
+        drop(member.rt.spawn(async move {
+            rt.sleep_until(start).await;
+            let _ = rt.deadline(rt.now() + patience, mesh.fetch_add(rank(1), at, 1)).await;
+        }));
+    };
+    // The first connects. Then twelve fill the operations' share of the send queue; of the two that wait
+    // behind them, the first gives up at once.
+    add(Nanos::ZERO, ms(50));
+    (0..12).for_each(|_| add(ms(10), ms(50)));
+    add(ms(10), Nanos(1));
+    add(ms(10), ms(50));
+    cluster.run(ms(11));
+    assert_eq!(mr.load(0), Ok(14), "long before its patience ends");
+    cluster.run(ms(100));
+    cluster.assert_at_rest("the next one");
+}
+
+#[test]
+fn a_lost_completion_is_an_unknown_fate_and_settling_fixes_it() {
+    // The second silence outlasts many attempts to connect.
+    for (style, silence) in STYLES.into_iter().flat_map(|style| [(style, ms(2)), (style, ms(300))]) {
+        let cluster = Cluster::new(2, 1, style);
+        let (mr, at) = memory(&cluster.members[1].mesh, 8);
+        let lose = Fault::LoseCompletion { node: NodeId(0), lasts: Some(silence) };
+        cluster.plan(Nanos::ZERO, lose);
+        let got = run(&cluster, ms(2_000), async move |mesh| {
+            let lost = mesh.fetch_add(rank(1), at, 1).await;
+            let settled = mesh.resolve_outcomes(rank(1)).await;
+            let mut now = [0; 8];
+            mesh.read(rank(1), at, &mut now).await.expect("it stands again");
+            (lost, settled, u64::from_ne_bytes(now))
+        });
+        let unknown = Err(OpError::Unknown(Lost::Failed(WcError::RetryExc)));
+        assert_eq!(got, Some((unknown, Ok(()), 1)), "{style:?}, {silence}");
+        assert_eq!(mr.load(0), Ok(1));
+        let stats = cluster.members[0].mesh.stats();
+        assert_eq!((stats.unknown_outcomes, stats.reconnects), (1, 1));
+        cluster.assert_at_rest("lost");
+    }
+}
+
+#[test]
+fn settling_what_is_settled_asks_for_no_connection() {
+    let cluster = Cluster::new(2, 1, Wait::Notify);
+    assert_eq!(run(&cluster, ms(10), async |mesh| mesh.resolve_outcomes(rank(1)).await), Some(Ok(())));
+    assert_eq!(cluster.fabric.stats().packets, 0);
+}
+
+#[test]
+fn settling_waits_for_operations_whose_futures_are_gone() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let (mr, at) = memory(&cluster.members[1].mesh, 8);
+    let rt = cluster.members[0].rt.clone();
+    let got = run(&cluster, ms(100), async move |mesh| {
+        mesh.fetch_add(rank(1), at, 1).await.expect("it stands");
+        let begun = rt.now();
+        let gone = rt.deadline(rt.now() + Nanos(200), mesh.fetch_add(rank(1), at, 1)).await.is_err();
+        mesh.resolve_outcomes(rank(1)).await.expect("the mesh is open");
+        (gone, rt.now() - begun)
+    });
+    let (gone, took) = got.expect("it ended");
+    assert!(gone && took > us(1), "{took}: no sooner than the operation can have come back");
+    assert_eq!(mr.load(0), Ok(2));
+}
+
+/// What one run of [`late_copies`] saw.
+#[derive(Default)]
+struct Seen {
+    unknown: Cell<u32>,
+    late: Cell<u32>,
+}
+
+/// A client whose requests are delayed beyond all retries adds to a word. After each add of unknown outcome it
+/// waits, by resolving or for a fixed time, looks at the word, does nothing for long, and looks again.
+fn late_copies(seed: u64, style: Wait, settle: bool) -> Rc<Seen> {
+    let cluster = Cluster::new(2, seed, style);
+    let (mr, at) = memory(&cluster.members[1].mesh, 8);
+    let mut dice = Dice::new(seed);
+    for i in 0..5 {
+        let start = ms(1 + 10 * i) + us(dice.below(2_000));
+        let link = Link::Node(NodeId(0));
+        let delay = Fault::Delay { link, way: Way::From, extra: us(50), jitter: ms(4), lasts: Some(ms(1)) };
+        cluster.plan(start, delay);
+        if dice.below(2) == 0 {
+            let lasts = Some(us(dice.below(2_000)));
+            cluster.plan(start + us(dice.below(500)), Fault::Cut { link, way: Way::Both, lasts });
+        }
+    }
+    let seen: Rc<Seen> = Rc::default();
+    let (keep, rt) = (Rc::clone(&seen), cluster.members[0].rt.clone());
+    let adds = Rc::new(Cell::new((0u64, 0u64)));
+    let counted = Rc::clone(&adds);
+    let ended = run(&cluster, ms(2_000), async move |mesh| {
+        let to = rank(1);
+        while rt.now() < ms(60) {
+            let (sure, maybe) = counted.get();
+            match mesh.fetch_add(to, at, 1).await {
+                Ok(old) => {
+                    assert!(old >= sure && old <= sure + maybe, "nothing is executed twice");
+                    counted.set((sure + 1, maybe));
+                }
+                Err(OpError::NotExecuted(_)) => {}
+                Err(OpError::Unknown(lost)) => {
+                    assert_ne!(lost, Lost::Destroyed, "a fenced queue pair is drained, not destroyed");
+                    counted.set((sure, maybe + 1));
+                    keep.unknown.set(keep.unknown.get() + 1);
+                    if settle {
+                        mesh.resolve_outcomes(to).await.expect("the mesh is open");
+                    }
+                    let then = mr.load(0);
+                    rt.sleep(ms(10)).await;
+                    keep.late.set(keep.late.get() + u32::from(mr.load(0) != then));
+                }
+            }
+            rt.sleep(us(20)).await;
+        }
+    });
+    assert!(ended.is_some(), "seed {seed}: the client ended");
+    cluster.assert_at_rest(&format!("seed {seed}"));
+    seen
+}
+
+#[test]
+fn no_late_copy_of_an_operation_executes_after_settling() {
+    let (mut unknown, mut late) = (0, 0);
+    for seed in seeds(150) {
+        for style in STYLES {
+            let seen = late_copies(seed, style, true);
+            unknown += seen.unknown.get();
+            late += seen.late.get();
+        }
+    }
+    assert_eq!(late, 0);
+    assert!(unknown > 100, "{unknown}");
+    // The danger is real: without resolving, some word changes after the operation has failed.
+    let late: u32 = seeds(150).map(|seed| late_copies(seed, Wait::Poll, false).late.get()).sum();
+    assert!(late > 0, "the faults never made a late copy");
+}
+
+#[test]
+fn an_operation_that_waited_while_its_peer_restarted_is_not_posted_to_the_new_life() {
+    let cluster = Cluster::new(2, 3, Wait::Notify);
+    let (_mr, at) = memory(&cluster.members[1].mesh, 8);
+    let rt = cluster.members[0].rt.clone();
+    cluster.plan(ms(10), Fault::Crash { node: NodeId(1) });
+    let result = Rc::new(RefCell::new(None));
+    let (keep, mesh) = (Rc::clone(&result), cluster.members[0].mesh.clone());
+    drop(cluster.members[0].rt.spawn(async move {
+        mesh.fetch_add(rank(1), at, 1).await.expect("it stands");
+        rt.sleep_until(ms(11)).await;
+        let lost = mesh.fetch_add(rank(1), at, 1).await;
+        let waited = mesh.fetch_add(rank(1), at, 1).await;
+        *keep.borrow_mut() = Some((lost, waited));
+    }));
+    cluster.run(ms(100));
+    assert_eq!(*result.borrow(), None, "it waits for as long as it takes");
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(1) });
+    cluster.run(us(10));
+    let reborn = cluster.start(1);
+    cluster.run(ms(500));
+    let unknown = Err(OpError::Unknown(Lost::Failed(WcError::RetryExc)));
+    let reset = Err(OpError::NotExecuted(NotExecuted::PeerReset(rank(1))));
+    assert_eq!(result.take(), Some((unknown, reset)));
+    assert_eq!(reborn.mesh.stats().operations, 0);
+}
+
+#[test]
+fn closing_ends_every_wait() {
+    let cluster = Cluster::new(2, 1, Wait::Notify);
+    let cut = Fault::Cut { link: Link::Node(NodeId(1)), way: Way::Both, lasts: None };
+    cluster.plan(Nanos::ZERO, cut);
+    let (_mr, at) = memory(&cluster.members[1].mesh, 8);
+    cluster.members[0].close_at(ms(10));
+    let got = run(&cluster, ms(100), async move |mesh| mesh.fetch_add(rank(1), at, 1).await);
+    assert_eq!(got, Some(Err(OpError::NotExecuted(NotExecuted::Closed))));
+    assert_eq!(cluster.members[0].rt.audit().tasks, 0);
+}

@@ -1,0 +1,156 @@
+//! Nodes of two adapters: connections go over to the other rail and come back, and nothing is lost.
+
+use crate::common::{Cluster, STYLES, ms, rank, us};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use weft_protocols::transport::{Channel, Incoming, Mesh, MeshConfig, TransportError};
+use weft_sim::NodeId;
+use weft_sim::fault::{Fault, Link, Way};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, Wait};
+
+const CHANNEL: Channel = Channel(3);
+
+/// Sends numbered messages from node 0 to node 1, one every so often, and keeps when each arrives.
+fn stream(cluster: &Cluster, count: u32, every: Nanos) -> Rc<RefCell<Vec<(u32, Nanos)>>> {
+    let arrived = Rc::new(RefCell::new(Vec::new()));
+    let (to, keep) = (&cluster.members[1], Rc::clone(&arrived));
+    let (mut inbox, clock) = (to.mesh.open(CHANNEL).expect("free"), to.rt.clone());
+    drop(to.rt.spawn(async move {
+        while let Some(Incoming::Message(message)) = inbox.recv().await {
+            let number = u32::from_le_bytes(message.bytes().try_into().expect("four bytes"));
+            keep.borrow_mut().push((number, clock.now()));
+        }
+    }));
+    let (rt, mesh) = (cluster.members[0].rt.clone(), cluster.members[0].mesh.clone());
+    drop(rt.clone().spawn(async move {
+        for number in 0..count {
+            mesh.send(rank(1), CHANNEL, &u32::to_le_bytes(number)).expect("there is room");
+            rt.sleep(every).await;
+        }
+    }));
+    arrived
+}
+
+fn in_order(arrived: &[(u32, Nanos)], count: u32) {
+    assert_eq!(arrived.iter().map(|(number, _)| *number).collect::<Vec<_>>(), (0..count).collect::<Vec<_>>());
+}
+
+/// The longest time between two arrivals.
+fn stall(arrived: &[(u32, Nanos)]) -> Nanos {
+    arrived.windows(2).map(|pair| pair[1].1 - pair[0].1).max().unwrap_or_default()
+}
+
+#[test]
+fn a_port_that_loses_its_link_moves_its_connections_at_once_and_back_after_the_hold_off() {
+    for style in STYLES {
+        for node in [0, 1] {
+            let cluster = Cluster::railed(2, 2, 1, style);
+            let arrived = stream(&cluster, 400, us(50));
+            cluster.plan(ms(4), Fault::PortDown { node: NodeId(node), port: 1, lasts: Some(ms(2)) });
+            cluster.run(ms(5));
+            assert_eq!(cluster.members[0].mesh.rail(rank(1)), Some(1), "over the other rail");
+            cluster.run(us(1_500));
+            assert_eq!(cluster.members[0].mesh.rail(rank(1)), Some(1), "held off");
+            cluster.run(ms(60));
+            assert_eq!(cluster.members[0].mesh.rail(rank(1)), Some(0), "back");
+            in_order(&arrived.borrow(), 400);
+            assert!(stall(&arrived.borrow()) < us(700), "{style:?}: {}", stall(&arrived.borrow()));
+            let stats = cluster.members[0].mesh.stats();
+            assert_eq!((stats.failovers, stats.failbacks), (1, 1));
+            let stats = cluster.fabric.stats();
+            let alive: Vec<u32> = stats.alive.iter().map(|node| node.qps).collect();
+            assert_eq!(alive, [1, 1], "the connection's queue pairs and no others");
+        }
+    }
+}
+
+#[test]
+fn a_cut_that_nobody_tells_of_is_found_by_the_retries_and_a_rail_that_stays_dead_is_not_gone_back_to() {
+    for style in STYLES {
+        let cluster = Cluster::railed(2, 2, 2, style);
+        let arrived = stream(&cluster, 600, us(50));
+        let link = Link::Port(NodeId(1), 1);
+        cluster.plan(ms(4), Fault::Cut { link, way: Way::Both, lasts: None });
+        cluster.run(ms(200));
+        in_order(&arrived.borrow(), 600);
+        assert!(stall(&arrived.borrow()) < ms(3), "{style:?}: {}", stall(&arrived.borrow()));
+        let stats = cluster.members[0].mesh.stats();
+        assert_eq!((stats.failovers, stats.failbacks, stats.reconnects), (1, 0, 1));
+        assert_eq!(cluster.members[0].mesh.rail(rank(1)), Some(1));
+    }
+}
+
+#[test]
+fn with_both_rails_dead_messages_wait_for_the_first_that_comes_back() {
+    for back in [1, 2] {
+        let cluster = Cluster::railed(2, 2, 3, Wait::Poll);
+        let arrived = stream(&cluster, 100, us(50));
+        for port in [1, 2] {
+            let lasts = Some(if port == back { ms(10) } else { ms(200) });
+            cluster.plan(ms(2), Fault::PortDown { node: NodeId(0), port, lasts });
+        }
+        cluster.run(ms(100));
+        in_order(&arrived.borrow(), 100);
+        assert_eq!(cluster.members[0].mesh.rail(rank(1)), Some(back - 1));
+        cluster.run(ms(200));
+    }
+}
+
+#[test]
+fn operations_reach_the_memory_of_a_dead_rail_and_additions_of_all_are_counted() {
+    for style in STYLES {
+        let cluster = Cluster::railed(3, 2, 4, style);
+        let memory = cluster.members[1].mesh.alloc(1_024, AccessFlags::all()).expect("there is memory");
+        let at = memory.remote(0..1_024).expect("all of it");
+        let done = Rc::new(Cell::new(0));
+        // Node 1's own additions go over its connection to itself, node 2's over rail 0, and node 0 loses that.
+        for member in &cluster.members {
+            let (mesh, done) = (member.mesh.clone(), Rc::clone(&done));
+            drop(member.rt.spawn(async move {
+                for _ in 0..100 {
+                    let added = mesh.fetch_add(rank(1), at.word(0).expect("in it"), 1).await;
+                    added.expect("nothing is lost while nothing is under way");
+                }
+                done.set(done.get() + 1);
+            }));
+        }
+        cluster.plan(Nanos(1), Fault::PortDown { node: NodeId(0), port: 1, lasts: Some(ms(100)) });
+        let (mesh, ended) = (cluster.members[0].mesh.clone(), Rc::clone(&done));
+        drop(cluster.members[0].rt.spawn(async move {
+            let (bytes, place) = (vec![7; 700], at.slice(100..800).expect("in it"));
+            mesh.write(rank(1), place, &bytes).await.expect("it is carried");
+            let mut back = vec![0; 700];
+            mesh.read(rank(1), place, &mut back).await.expect("it is carried");
+            assert_eq!(back, bytes);
+            assert_eq!(mesh.compare_swap(rank(1), at.word(904).expect("in it"), 0, 5).await, Ok(0));
+            ended.set(ended.get() + 1);
+        }));
+        cluster.run(ms(50));
+        assert_eq!(done.get(), 4, "{style:?}");
+        assert_eq!(memory.load(0), Ok(300), "{style:?}");
+        assert_eq!(
+            (cluster.members[0].mesh.rail(rank(1)), cluster.members[2].mesh.rail(rank(1))),
+            (Some(1), Some(0))
+        );
+        assert!(cluster.members[0].mesh.stats().carried > 100);
+        assert_eq!(cluster.members[2].mesh.stats().carried, 0);
+        cluster.run(ms(200));
+        cluster.assert_at_rest("after the operations");
+    }
+}
+
+#[test]
+fn a_mesh_of_more_rails_than_devices_or_with_names_missing_is_refused() {
+    let cluster = Cluster::railed(2, 2, 1, Wait::Poll);
+    let names =
+        |count: usize| -> std::sync::Arc<[String]> { (0..count).map(|n| format!("n{n}.2")).collect() };
+    for other_rails in [vec![names(2); 2], vec![names(1)]] {
+        let config = MeshConfig {
+            service: weft_verbs::Service(99),
+            other_rails,
+            ..MeshConfig::new(rank(0), vec!["n0".into(), "n1".into()])
+        };
+        let refused = Mesh::start(&cluster.members[0].rt, config).err();
+        assert!(matches!(refused, Some(TransportError::Config { field: "other_rails", .. })), "{refused:?}");
+    }
+}
