@@ -378,7 +378,7 @@ impl Link {
             State::Accepting(..) | State::Up(_) => {
                 // The queue pair may have received already.
                 self.fence(actions);
-                self.state = State::Idle;
+                self.leave();
             }
             State::Asking(_) => {
                 actions.push(Action::Discard);
@@ -437,7 +437,7 @@ impl Link {
                 let own = self.id().filter(|_| tell);
                 self.fence(actions);
                 actions.extend(own.map(Action::Disconnect));
-                self.state = State::Idle;
+                self.leave();
             }
             State::Asking(id) => {
                 actions.push(Action::Disconnect(id));
@@ -452,6 +452,15 @@ impl Link {
         self.draining = true;
         self.stood = self.is_up();
         actions.push(Action::Fence);
+    }
+
+    /// What stood or was accepted has ended. An accepted attempt counts among those of a move, or two ends that each give up
+    /// what the other accepts would ask for ever without a pause.
+    fn leave(&mut self) {
+        if let State::Accepting(..) = self.state {
+            self.moving = self.moving.saturating_sub(1);
+        }
+        self.state = State::Idle;
     }
 
     fn drained(&mut self, wanted: bool, actions: &mut Vec<Action>) {

@@ -325,3 +325,46 @@ fn pauses_grow_with_failures_and_begin_anew_after_a_success() {
     assert_eq!(actions(&mut link, Event::Drained), [Action::Resolve(0)]);
     assert_eq!(actions(&mut link, Event::NotBegun), [Action::Pause(0, 6)]);
 }
+
+/// Each end gave up what the other had just accepted, and the one that moved asked again without a pause, in step with
+/// the other's time-outs.
+#[test]
+fn two_ends_that_cross_while_one_of_them_moves_come_apart() {
+    let steps = [
+        (190, 5396),
+        (0, 1202),
+        (120, 0),
+        (190, 4511),
+        (0, 985),
+        (120, 0),
+        (235, 3374),
+        (50, 65389),
+        (0, 25975),
+        (0, 325),
+        (235, 5941),
+        (60, 0),
+        (0, 39361),
+        (0, 13542),
+        (0, 22957),
+        (60, 493),
+        (0, 57420),
+        (0, 15542),
+        (50, 56691),
+        (60, 5119),
+        (60, 26731),
+        (0, 33055),
+        (60, 0),
+        (50, 59393),
+        (60, 1470),
+        (120, 33647),
+        (60, 0),
+        (0, 31158),
+        (220, 330),
+        (0, 18992),
+        (0, 28169),
+        (0, 6938),
+        (60, 0),
+        (60, 0),
+    ];
+    all_is_delivered(World::railed(), steps.to_vec()).expect("delivered");
+}
