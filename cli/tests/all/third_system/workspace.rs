@@ -135,6 +135,12 @@ impl Copy {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--offline", "--locked", "--quiet", "--package", "weft", "--profile", profile]);
         cargo.arg("--target-dir").arg(self.target()).current_dir(&self.0).stdin(Stdio::null());
+        // What is compiled anew runs for a second: it is not optimised, holds nothing for a debugger, and is kept for no next build.
+        for package in ANEW {
+            cargo.args(["--config", &format!("profile.{profile}.package.{package}.opt-level=0")]);
+            cargo.args(["--config", &format!("profile.{profile}.package.{package}.debug=false")]);
+        }
+        cargo.env("CARGO_INCREMENTAL", "0");
         // They would lead elsewhere than into the copy's own target directory.
         cargo.env_remove("CARGO_BUILD_TARGET").env_remove("CARGO_BUILD_BUILD_DIR");
         let output = cargo.output().expect("cargo starts");
