@@ -163,7 +163,7 @@ pub enum FarSide {
     Untouched,
     /// It may have executed a part (a prefix of a multi-packet write), and will do nothing more.
     MayHavePart,
-    /// It may have executed the request, **or may yet**: a copy can still be on its way. The fate is fixed
+    /// It may have executed the request, **or may yet**: a copy can still be on its way. The outcome is fixed
     /// once the responder has moved its queue pair to the error state.
     Unknown,
 }

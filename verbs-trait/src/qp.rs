@@ -278,7 +278,7 @@ pub enum Modify {
     Resume,
     /// To the error state: everything posted is flushed, in order, and nothing more of the peer's requests is
     /// executed. When the call returns the adapter accepts no further packet for the queue pair: this is the
-    /// **fence** that fixes the fate of the peer's requests.
+    /// **fence** that fixes the outcome of the peer's requests.
     Err,
 }
 

@@ -222,7 +222,7 @@ fn place(
 /// How nodes meet that connect out of band. One whose peers do not come goes on all the same: the connection manager
 /// makes what is missing.
 const MEETING: Bootstrap =
-    Bootstrap { service: Service(7_472), gid_index: 0, patience: Nanos::from_millis(200) };
+    Bootstrap { service: Service(7_472), gid_index: 0, timeout: Nanos::from_millis(200) };
 
 /// Starts a machine's clients when it has met the others. Ends with the last of them.
 fn after_meeting(place: &Place<Sim>, clients: Vec<impl Future<Output = ()> + 'static>) -> JoinHandle<()> {

@@ -15,23 +15,23 @@ impl Scenario {
     /// Links that fail for a shorter time than adapters go on asking break no connection. What a protocol does then is what
     /// such a scenario is written for.
     fn outlived(&self) -> Option<String> {
-        let patience = self.patience()?;
+        let detection = self.detection()?;
         let lasts = |spread: Option<Spread>| spread.map_or(Nanos::MAX, |spread| spread.max.nanos());
         let breaks = self.faults.iter().filter_map(|fault| match fault.kind {
             FaultKind::Cut | FaultKind::PortDown | FaultKind::LoseCompletion => Some(lasts(fault.lasts)),
             FaultKind::Flap => Some(lasts(fault.down)),
             _ => None,
         });
-        let longest = breaks.max().filter(|longest| *longest < patience)?;
+        let longest = breaks.max().filter(|longest| *longest < detection)?;
         Some(format!(
             "No failure of a link breaks a connection: the longest lasts {longest}, and adapters go on asking for \
-             {patience} at least. Let it last longer, or set ack_timeout and retries in [transport] lower."
+             {detection} at least. Let it last longer, or set ack_timeout and retries in [transport] lower."
         ))
     }
 
     /// How long an adapter asks for an acknowledgement before it gives a connection up, at least: it asks once and
     /// `retries` times more, and waits for one time-out each time. `None` if it never gives up.
-    fn patience(&self) -> Option<Nanos> {
+    fn detection(&self) -> Option<Nanos> {
         let profile = Profile::builtin(&self.cluster.profile).ok()?;
         let transport = &self.transport;
         let timeout = transport.ack_timeout.map_or(Some(profile.transport.ack_timeout()), AckTimeout::new)?;

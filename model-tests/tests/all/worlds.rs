@@ -150,7 +150,7 @@ fn the_transport_holds_over_two_rails_with_one_fault_at_every_event() {
 
 /// The same with one atomic whose completion is lost, or whose requester gives up, at every point.
 #[test]
-fn the_shipped_locks_hold_with_one_unknown_fate() {
+fn the_shipped_locks_hold_with_one_unknown_outcome() {
     for (name, modes) in [("dqnl", "x,x"), ("ncosed", "s,x")] {
         let limited = Options { max_executions: Some(5_000), ..options(Reduction::Dpor, 1) };
         let report = explore(name, Some(modes), &limited);

@@ -17,7 +17,7 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use thiserror::Error;
-use weft_verbs::{Done, FarSide, Sge, Verbs, WcError, WcOp, WorkCompletion};
+use weft_verbs::{Done, Sge, Verbs, WcError, WcOp, WorkCompletion};
 
 /// Why a posted request has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -28,16 +28,6 @@ pub enum Failed {
     /// Its queue pair was destroyed first, so that it never completes.
     #[error("the queue pair was destroyed before the request completed")]
     Destroyed,
-}
-
-impl Failed {
-    /// What the far side may have done with a send request that ended so.
-    pub fn far_side(self) -> FarSide {
-        match self {
-            Failed::Status(status) => status.far_side(),
-            Failed::Destroyed => FarSide::Unknown,
-        }
-    }
 }
 
 /// What became of a request.

@@ -23,7 +23,7 @@ pub struct Bootstrap {
     /// Which of the port's GIDs this node sends from.
     pub gid_index: u8,
     /// How long the others may take to come.
-    pub patience: Nanos,
+    pub timeout: Nanos,
 }
 
 /// Why a mesh could not be connected.
@@ -100,7 +100,7 @@ impl<'m, V: Verbs> BootstrapRun<'m, V> {
         let (context, port) = (mesh.shared.rt.context(), mesh.shared.config.port);
         let attr = context.port_attr(port)?;
         let gid = context.gid(port, how.gid_index)?;
-        let until = mesh.shared.rt.now() + how.patience;
+        let until = mesh.shared.rt.now() + how.timeout;
         Ok(BootstrapRun {
             mesh,
             how,

@@ -8,7 +8,7 @@ use weft_sim::NodeId;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_verbs::{AccessFlags, Context, MemoryRegion, Nanos, OutOfBand, Service};
 
-const HOW: Bootstrap = Bootstrap { service: Service(700), gid_index: 0, patience: Nanos::from_secs(20) };
+const HOW: Bootstrap = Bootstrap { service: Service(700), gid_index: 0, timeout: Nanos::from_secs(20) };
 const CHANNEL: Channel = Channel(3);
 
 type End = Result<(), BootstrapError>;
@@ -100,7 +100,7 @@ fn a_link_that_is_cut_while_nodes_meet_delays_them_and_no_more() {
 #[test]
 fn who_does_not_come_is_named() {
     let cluster = Cluster::new(3, 1, STYLES[0]);
-    let (how, ends) = (Bootstrap { patience: ms(200), ..HOW }, Ends::default());
+    let (how, ends) = (Bootstrap { timeout: ms(200), ..HOW }, Ends::default());
     [0, 2].into_iter().for_each(|node| join(&cluster, node, Nanos::ZERO, how, &ends));
     cluster.run(ms(1_000));
     let ends = ends.sorted();

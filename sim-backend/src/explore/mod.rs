@@ -37,8 +37,8 @@
 
 mod footprint;
 pub(crate) mod identity;
-pub(crate) mod mix;
 mod outcome;
+pub(crate) mod state_hash;
 
 pub use footprint::{AccessKind, Footprint, Object, Touch};
 pub use outcome::{FaultSet, Outcome};

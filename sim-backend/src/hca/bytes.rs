@@ -4,7 +4,7 @@
 //! so no Rust reference to the bytes is ever made here: they are copied in and out through the pointer.
 #![allow(unsafe_code)]
 
-use crate::explore::mix::Mix;
+use crate::explore::state_hash::StateHash;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::hash::Hasher;
@@ -86,12 +86,12 @@ impl Bytes {
     }
 
     /// Adds a range to a hash.
-    pub(crate) fn digest(&self, from: usize, len: usize, mix: &mut Mix) {
+    pub(crate) fn digest(&self, from: usize, len: usize, hash: &mut StateHash) {
         let mut piece = [0; 256];
         for at in (from..from + len).step_by(piece.len()) {
             let piece = &mut piece[..(from + len - at).min(256)];
             self.read(at, piece);
-            mix.write(piece);
+            hash.write(piece);
         }
     }
 

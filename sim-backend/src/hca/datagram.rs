@@ -94,11 +94,11 @@ impl Qp {
     /// A packet has arrived for a datagram queue pair. Whatever does not fit is dropped, and nobody is told
     /// (IBA 9.6.1, 9.8.3.2).
     pub(super) fn on_datagram(&mut self, packet: &Packet, hw: &mut Hardware, io: &mut Io<'_>) {
-        let listens = matches!(self.state(), QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe);
+        let accepting = matches!(self.state(), QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe);
         let Body::Datagram(deth) = packet.body else {
             return self.ignore(packet, "of another service", hw, io);
         };
-        if !listens {
+        if !accepting {
             return self.ignore(packet, "not ready", hw, io);
         }
         if packet.route.to != self.route.from {

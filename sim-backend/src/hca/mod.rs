@@ -351,7 +351,7 @@ impl Hca {
     pub fn receive(&mut self, key: Key, packet: &Packet, io: &mut Io<'_>) {
         if let Some(qp) = self.qps.get_mut(key) {
             qp.on_packet(packet, &mut self.hw, io);
-            self.settle(io);
+            self.handle_overruns(io);
         }
     }
 
@@ -359,7 +359,7 @@ impl Hca {
     pub fn serve(&mut self, key: Key, io: &mut Io<'_>) {
         if let Some(qp) = self.qps.get_mut(key) {
             qp.serve(&mut self.hw, io);
-            self.settle(io);
+            self.handle_overruns(io);
         }
     }
 
@@ -367,7 +367,7 @@ impl Hca {
     pub fn on_timer(&mut self, key: Key, io: &mut Io<'_>) {
         if let Some(qp) = self.qps.get_mut(key) {
             qp.on_timer(&mut self.hw, io);
-            self.settle(io);
+            self.handle_overruns(io);
         }
     }
 
@@ -375,7 +375,7 @@ impl Hca {
     pub fn run_out(&mut self, key: Key, io: &mut Io<'_>) {
         if let Some(qp) = self.qps.get_mut(key) {
             qp.run_out(&mut self.hw, io);
-            self.settle(io);
+            self.handle_overruns(io);
         }
     }
 
@@ -388,7 +388,7 @@ impl Hca {
 
     /// Moves the queue pairs of completion queues that overran to the error state, which may overrun others.
     #[inline]
-    pub fn settle(&mut self, io: &mut Io<'_>) {
+    pub fn handle_overruns(&mut self, io: &mut Io<'_>) {
         if !self.hw.completions.overrun.is_empty() {
             self.fail_overrun(io);
         }

@@ -288,7 +288,7 @@ impl Qp {
             return self.on_datagram(packet, hw, io);
         }
         let request = packet.body.is_request();
-        let listens = match self.state {
+        let accepting = match self.state {
             QpState::Rts | QpState::Sqd => true,
             QpState::Rtr => request,
             _ => false,
@@ -297,7 +297,7 @@ impl Qp {
         // (IBA 9.6.1.5), and one of an earlier connection between the same ports passes.
         let on_path = self.peer.is_some() && packet.route.back() == self.route;
         let plain = on_path && self.migration == Migration::Migrated;
-        if !listens || !(plain || self.admit(packet, on_path, hw, io)) {
+        if !accepting || !(plain || self.admit(packet, on_path, hw, io)) {
             return self.ignore(packet, "not connected", hw, io);
         }
         io.stats.delivered += 1;

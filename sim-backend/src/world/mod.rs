@@ -219,7 +219,7 @@ impl World {
         let answer = call(qp, &mut adapter.hw, &mut io);
         // Most posts, and every other packet, leave nothing to do.
         if qp.is_to_be_scheduled() | adapter.hw.completions.has_news() | !io.out.nothing_fresh() | untimed {
-            adapter.settle(&mut io);
+            adapter.handle_overruns(&mut io);
             self.carry_out(hca, Some(key));
         }
         Some(answer)

@@ -37,8 +37,8 @@ async fn ask<V: Verbs>(
             record(rt.now(), What::Requested { deadline: None });
             locks.lock(request.key, request.mode).await
         }
-        WaitPolicy::Until(patience) => {
-            let deadline = rt.now() + patience;
+        WaitPolicy::Until(timeout) => {
+            let deadline = rt.now() + timeout;
             record(rt.now(), What::Requested { deadline: Some(deadline) });
             locks.lock_until(request.key, request.mode, deadline).await
         }

@@ -222,7 +222,7 @@ fn protocol(locks: &LockCounts, mesh: &MeshCounts) -> Group {
         ("messages", "messages between nodes", locks.messages),
         ("atomics", "remote atomics", locks.atomics),
         ("atomic_retries", "  tried again with another guess", locks.atomic_retries),
-        ("unknown_fates", "  fate unknown after an error", locks.unknown_fates),
+        ("unknown_outcomes", "  outcome unknown after an error", locks.unknown_outcomes),
         ("downgrades", "exclusive holds downgraded", locks.downgrades),
         ("rebuilds", "lock words rebuilt", locks.rebuilds),
         ("reconnects", "connections made again", mesh.reconnects),
@@ -242,10 +242,10 @@ pub struct LockCounts {
     /// Atomics that had to be posted again with another guess, because the word had changed.
     pub atomic_retries: u64,
     /// Atomics whose completion said that they may have been executed.
-    pub unknown_fates: u64,
+    pub unknown_outcomes: u64,
     /// Exclusive holds that became shared ones.
     pub downgrades: u64,
-    /// Lock words that were rebuilt because an atomic's fate stayed unknown.
+    /// Lock words that were rebuilt because an atomic's outcome stayed unknown.
     pub rebuilds: u64,
     /// Messages that no member of the protocol should have sent.
     pub out_of_turn: u64,
@@ -259,7 +259,7 @@ impl From<LockStats> for LockCounts {
             messages: stats.messages_sent,
             atomics: stats.compare_swaps + stats.fetch_adds,
             atomic_retries: stats.swap_misses,
-            unknown_fates: stats.unknown_outcomes,
+            unknown_outcomes: stats.unknown_outcomes,
             downgrades: stats.downgrades,
             rebuilds: stats.rebuilds,
             out_of_turn: stats.out_of_turn,
@@ -273,7 +273,7 @@ impl std::ops::AddAssign for LockCounts {
         self.messages += other.messages;
         self.atomics += other.atomics;
         self.atomic_retries += other.atomic_retries;
-        self.unknown_fates += other.unknown_fates;
+        self.unknown_outcomes += other.unknown_outcomes;
         self.downgrades += other.downgrades;
         self.rebuilds += other.rebuilds;
         self.out_of_turn += other.out_of_turn;

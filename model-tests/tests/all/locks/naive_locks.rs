@@ -1,6 +1,6 @@
 //! Accidents find bugs in protocols, not only in clients: a spin lock on one remote word, right and wrong.
 //!
-//! The right one settles an atomic whose fate is unknown before it looks at the word. The wrong ones do what
+//! The right one resolves an atomic whose outcome is unknown before it looks at the word. The wrong ones do what
 //! is tempting: take it for executed, or send it again. Both must be caught, and the right one must not be.
 
 use super::scenarios::stormy;
@@ -20,7 +20,7 @@ use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice};
 /// What to do about an atomic that ended in an error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Creed {
-    /// Have its fate fixed, then look.
+    /// Resolve its outcome, then look.
     Settle,
     /// It will have been executed.
     Blind,
@@ -106,7 +106,7 @@ impl Spinner {
 /// Runs spinners of one creed on every machine, under accidents.
 fn run(creed: Creed, seed: u64) -> Report {
     let mut scenario = stormy(Scheme::Ncosed);
-    // Those after which an atomic's fate is unknown.
+    // Those after which an atomic's outcome is unknown.
     let unsettling = [FaultKind::Cut, FaultKind::LoseCompletion, FaultKind::Delay];
     scenario.faults.retain(|fault| unsettling.contains(&fault.kind));
     for delay in scenario.faults.iter_mut().filter(|fault| fault.kind == FaultKind::Delay) {

@@ -26,7 +26,7 @@ fn without_accidents_every_patient_request_is_granted() {
                 summary.metrics.count("requests", "made"),
                 "{scheme} {wait:?}"
             );
-            assert_eq!(summary.metrics.count("protocol", "unknown_fates"), 0);
+            assert_eq!(summary.metrics.count("protocol", "unknown_outcomes"), 0);
         }
     }
 }
@@ -88,7 +88,10 @@ fn the_accidents_strike_operations_in_flight() {
         summary.faults.values().filter(|fault| fault.struck == 0).map(|fault| fault.kind).collect();
     assert_eq!(lazy, [], "these struck nothing in flight");
     assert_eq!(summary.faults.len(), 9, "every kind of accident was injected");
-    assert!(summary.metrics.count("protocol", "unknown_fates") > 0, "no atomic's fate was ever unknown");
+    assert!(
+        summary.metrics.count("protocol", "unknown_outcomes") > 0,
+        "no atomic's outcome was ever unknown"
+    );
     assert!(summary.metrics.count("protocol", "rebuilds") > 0, "no lock was ever rebuilt");
 }
 

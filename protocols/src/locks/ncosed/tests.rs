@@ -71,7 +71,7 @@ fn tries_take_what_is_free_and_leave_nothing_behind() {
 }
 
 #[test]
-fn exclusive_holds_become_shared_ones_with_and_without_unknown_fates() {
+fn exclusive_holds_become_shared_ones_with_and_without_unknown_outcomes() {
     for (limit, least) in [(NO_LIMIT, 10_000), (2, 15_000)] {
         let plan = |seed| plan(Scheme::Ncosed, seed, (seed % 4) as u32, limit, Extra::Downgrades);
         let (rebuilds, _) = check(0..20_000, plan);
@@ -89,7 +89,7 @@ fn one_unknown_fate_is_survived() {
 }
 
 #[test]
-fn many_unknown_fates_are_survived_even_while_rebuilding() {
+fn many_unknown_outcomes_are_survived_even_while_rebuilding() {
     for scheme in SCHEMES {
         let (rebuilds, unknown) = check(0..10_000, |seed| plan(scheme, seed, 8, NO_LIMIT, Extra::Nothing));
         assert!(unknown > 2 * 10_000, "{unknown}");

@@ -1,6 +1,6 @@
 //! What an untimed world asks of a queue pair: what it waits for, and what its next step depends on.
 
-use crate::explore::mix::Mix;
+use crate::explore::state_hash::StateHash;
 use crate::hca::qp::Qp;
 use crate::hca::{Buffers, Hardware, Io, Key, Route};
 use std::hash::Hash;
@@ -8,12 +8,12 @@ use weft_verbs::{Nanos, Psn, QpState, Retries};
 
 impl Qp {
     /// All that decides what it does next.
-    pub(crate) fn digest(&self, buffers: &Buffers, mix: &mut Mix) {
-        (self.num, self.state(), self.new.caps.max_inline, self.peer(), self.route()).hash(mix);
-        self.digest_attributes(mix);
-        (&self.sq, &self.rq, self.deadline != Nanos::MAX).hash(mix);
+    pub(crate) fn digest(&self, buffers: &Buffers, hash: &mut StateHash) {
+        (self.num, self.state(), self.new.caps.max_inline, self.peer(), self.route()).hash(hash);
+        self.digest_attributes(hash);
+        (&self.sq, &self.rq, self.deadline != Nanos::MAX).hash(hash);
         for wqe in &self.sq.queue {
-            wqe.inline.map(|id| buffers.get(id)).hash(mix);
+            wqe.inline.map(|id| buffers.get(id)).hash(hash);
         }
     }
 
@@ -55,12 +55,12 @@ impl Qp {
 
     /// Whether a request that comes by this way would be looked at.
     pub fn accepts(&self, way: Route) -> bool {
-        let listens = matches!(self.state(), QpState::Rtr | QpState::Rts | QpState::Sqd);
-        listens && !self.is_closed() && self.is_reached_by(way)
+        let accepting = matches!(self.state(), QpState::Rtr | QpState::Rts | QpState::Sqd);
+        accepting && !self.is_closed() && self.is_reached_by(way)
     }
 
     /// The same of one that comes by its own path.
-    pub fn listens(&self) -> bool {
+    pub fn accepts_own_path(&self) -> bool {
         self.accepts(self.route().back())
     }
 

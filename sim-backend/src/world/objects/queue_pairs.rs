@@ -59,7 +59,7 @@ impl World {
                 Some(qp) => qp.modify(change, &mut hca.hw, ends, stretch, io),
                 None => Err(VerbsError::DeviceGone),
             };
-            hca.settle(io);
+            hca.handle_overruns(io);
             answer
         });
         answer?;

@@ -90,7 +90,7 @@ impl World {
     }
 
     /// What a queue pair has left in its completion queues is about to be removed: those behind it move up. Where it has
-    /// left nothing, nothing moves. (What would still come for it comes to one that listens, which it stops to do.)
+    /// left nothing, nothing moves. (What would still come for it comes to one that accepts it, which it stops to do.)
     pub(in crate::world) fn touch_forgotten(&mut self, hca: HcaId, qp: Key) {
         if !self.is_recorded() {
             return;

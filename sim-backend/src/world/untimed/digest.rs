@@ -8,7 +8,7 @@ use super::super::World;
 use super::super::cpu::Activity;
 use super::super::wire::Cargo;
 use crate::NodeId;
-use crate::explore::mix::Mix;
+use crate::explore::state_hash::StateHash;
 use crate::hca::{Body, CanonicalForm, Endpoint, Hca, HcaId, Packet};
 use std::hash::Hash;
 use weft_verbs::{AccessFlags, Nanos, Psn, QpNum};
@@ -21,27 +21,27 @@ impl World {
     /// The state, each part with its name.
     pub fn digest(&self, contents: Contents<'_>, mut part: impl FnMut(&'static str, u32, u128)) {
         for node in self.all_nodes() {
-            let mut mix = Mix::default();
-            self.digest_node(node, content_of(contents, node), &mut mix);
-            part("node", node.0, mix.whole());
+            let mut hash = StateHash::default();
+            self.digest_node(node, content_of(contents, node), &mut hash);
+            part("node", node.0, hash.whole());
         }
         let repeats = !contents.is_empty() && self.has_repeats();
         for hca in &self.state.hcas {
             let content = content_of(contents, hca.hw.node);
-            let mut mix = Mix::default();
+            let mut hash = StateHash::default();
             if contents.is_empty() {
-                self.digest_adapter(hca, &mut mix);
+                self.digest_adapter(hca, &mut hash);
             } else {
-                self.digest_canonical(hca, content.is_none(), repeats, &mut mix);
+                self.digest_canonical(hca, content.is_none(), repeats, &mut hash);
             }
-            part("adapter", hca.hw.id.0, mix.whole());
-            let mut mix = Mix::default();
+            part("adapter", hca.hw.id.0, hash.whole());
+            let mut hash = StateHash::default();
             let manager = &self.state.cms[hca.hw.id.0 as usize];
             match content {
-                Some(_) => manager.digest_canonical(&mut mix),
-                None => manager.digest(&mut mix),
+                Some(_) => manager.digest_canonical(&mut hash),
+                None => manager.digest(&mut hash),
             }
-            part("manager", hca.hw.id.0, mix.whole());
+            part("manager", hca.hw.id.0, hash.whole());
             part("memory", hca.hw.id.0, digest_memory(hca, content.is_none()));
         }
         part("fabric", 0, self.digest_under_way(!contents.is_empty()));
@@ -49,7 +49,7 @@ impl World {
 
     /// A program that says what it knows is not asked for its history, nor for its clock: nothing in it waits for a
     /// time, or it would not say so.
-    fn digest_node(&self, node: NodeId, content: Option<u128>, mix: &mut Mix) {
+    fn digest_node(&self, node: NodeId, content: Option<u128>, hash: &mut StateHash) {
         let (machine, kept) =
             (&self.state.machines[node.index()], &self.state.driver.untimed().nodes[node.index()]);
         let activity = match machine.activity {
@@ -61,59 +61,59 @@ impl World {
         };
         let awake = machine.step_at < Nanos::MAX;
         match content {
-            Some(content) => mix.value(&content),
-            None => mix.value(&(kept.seen.whole(), machine.clock)),
+            Some(content) => hash.value(&content),
+            None => hash.value(&(kept.seen.whole(), machine.clock)),
         }
-        (activity, awake, machine.urgent, machine.percent, machine.crashed).hash(mix);
-        kept.deadline.hash(mix);
+        (activity, awake, machine.urgent, machine.percent, machine.crashed).hash(hash);
+        kept.deadline.hash(hash);
     }
 
-    fn digest_adapter(&self, hca: &Hca, mix: &mut Mix) {
+    fn digest_adapter(&self, hca: &Hca, hash: &mut StateHash) {
         let id = hca.hw.id.0 as usize;
         for (key, qp) in hca.qps.iter() {
-            key.hash(mix);
-            qp.digest(&self.state.buffers, mix);
+            key.hash(hash);
+            qp.digest(&self.state.buffers, hash);
             self.state.driver.untimed().pairs[id]
                 .get(key.index as usize)
                 .and_then(|kept| kept.lost)
-                .hash(mix);
+                .hash(hash);
         }
         for (key, cq) in hca.hw.completions.cqs.iter() {
-            key.hash(mix);
-            cq.digest(mix);
+            key.hash(hash);
+            cq.digest(hash);
         }
-        self.digest_rest(hca, mix);
+        self.digest_rest(hca, hash);
     }
 
-    fn digest_canonical(&self, hca: &Hca, named: bool, repeats: bool, mix: &mut Mix) {
+    fn digest_canonical(&self, hca: &Hca, named: bool, repeats: bool, hash: &mut StateHash) {
         let id = hca.hw.id.0 as usize;
         for (key, qp) in hca.qps.iter() {
-            key.hash(mix);
+            key.hash(hash);
             let me = Endpoint { hca: hca.hw.id, qp: qp.num };
             let peer = qp.peer().map_or(Psn::new(0), |peer| self.base(peer, me));
             let form = CanonicalForm { hw: &hca.hw, buffers: &self.state.buffers, named, peer, repeats };
-            qp.digest_canonical(form, mix);
+            qp.digest_canonical(form, hash);
             let lost =
                 self.state.driver.untimed().pairs[id].get(key.index as usize).and_then(|kept| kept.lost);
-            lost.map(|lost| lost.since(qp.unacked())).hash(mix);
+            lost.map(|lost| lost.since(qp.unacked())).hash(hash);
         }
         // What the next one is called.
-        hca.qps.next_key().hash(mix);
+        hca.qps.next_key().hash(hash);
         for (key, cq) in hca.hw.completions.cqs.iter() {
-            key.hash(mix);
-            if named { cq.digest(mix) } else { cq.digest_canonical(mix) }
+            key.hash(hash);
+            if named { cq.digest(hash) } else { cq.digest_canonical(hash) }
         }
-        self.digest_rest(hca, mix);
+        self.digest_rest(hca, hash);
     }
 
-    fn digest_rest(&self, hca: &Hca, mix: &mut Mix) {
-        (hca.gone, hca.hw.outstanding).hash(mix);
-        hca.hw.completions.channels.iter().for_each(|pair| pair.hash(mix));
-        hca.hw.completions.events.hash(mix);
-        self.digest_arrivals(hca.hw.id, mix);
-        hca.hw.srqs.iter().for_each(|pair| pair.hash(mix));
+    fn digest_rest(&self, hca: &Hca, hash: &mut StateHash) {
+        (hca.gone, hca.hw.outstanding).hash(hash);
+        hca.hw.completions.channels.iter().for_each(|pair| pair.hash(hash));
+        hca.hw.completions.events.hash(hash);
+        self.digest_arrivals(hca.hw.id, hash);
+        hca.hw.srqs.iter().for_each(|pair| pair.hash(hash));
         for port in 1..=self.shape.ports {
-            self.state.ports[self.shape.port(hca.hw.id, port).0 as usize].up.hash(mix);
+            self.state.ports[self.shape.port(hca.hw.id, port).0 as usize].up.hash(hash);
         }
     }
 
@@ -151,38 +151,38 @@ impl World {
     /// What is under way, and what is broken: in no order but that within a flow.
     fn digest_under_way(&self, meaning: bool) -> u128 {
         let mut sum = 0u128;
-        let mut add = |mix: Mix| sum = sum.wrapping_add(mix.whole());
+        let mut add = |hash: StateHash| sum = sum.wrapping_add(hash.whole());
         for (_, flow) in self.state.flows.iter() {
-            let mut mix = Mix::default();
-            (flow.id, flow.attached, flow.requester_gave_up).hash(&mut mix);
+            let mut hash = StateHash::default();
+            (flow.id, flow.attached, flow.requester_gave_up).hash(&mut hash);
             let packets = &self.state.packets;
-            packets.in_line(flow.line).for_each(|id| self.digest_packet(packets.get(id), meaning, &mut mix));
-            add(mix);
+            packets.in_line(flow.line).for_each(|id| self.digest_packet(packets.get(id), meaning, &mut hash));
+            add(hash);
         }
         for (_, out_of_order) in self.state.out_of_order.iter() {
-            let mut mix = Mix::default();
+            let mut hash = StateHash::default();
             match &out_of_order.cargo {
-                Cargo::Packet(id) => self.digest_packet(self.state.packets.get(*id), meaning, &mut mix),
-                Cargo::Cm { to, message } => (to, message).hash(&mut mix),
+                Cargo::Packet(id) => self.digest_packet(self.state.packets.get(*id), meaning, &mut hash),
+                Cargo::Cm { to, message } => (to, message).hash(&mut hash),
             }
-            add(mix);
+            add(hash);
         }
         for broken in &self.state.driver.untimed().broken {
-            let mut mix = Mix::default();
-            broken.what.hash(&mut mix);
-            add(mix);
+            let mut hash = StateHash::default();
+            broken.what.hash(&mut hash);
+            add(hash);
         }
         sum
     }
 
-    fn digest_packet(&self, packet: &Packet, meaning: bool, mix: &mut Mix) {
+    fn digest_packet(&self, packet: &Packet, meaning: bool, hash: &mut StateHash) {
         let Packet { from, to, route, psn, ack_req, solicited, migrated, body, data, op } = packet;
-        (from, to, route, ack_req, solicited, migrated).hash(mix);
-        (op, data.bytes(&self.state.buffers)).hash(mix);
+        (from, to, route, ack_req, solicited, migrated).hash(hash);
+        (op, data.bytes(&self.state.buffers)).hash(hash);
         if !meaning {
-            return (psn, body).hash(mix);
+            return (psn, body).hash(hash);
         }
-        psn.since(self.base_of(packet)).hash(mix);
+        psn.since(self.base_of(packet)).hash(hash);
         // A message's sequence number is told and never looked at.
         match *body {
             Body::ReadResponse { part, msn: _ } => Body::ReadResponse { part, msn: 0 },
@@ -190,7 +190,7 @@ impl World {
             Body::Ack { syndrome, msn: _ } => Body::Ack { syndrome, msn: 0 },
             other => other,
         }
-        .hash(mix);
+        .hash(hash);
     }
 
     /// Send requests of a queue pair that have not ended.
@@ -221,12 +221,12 @@ fn content_of(contents: Contents<'_>, node: NodeId) -> Option<u128> {
 /// adapter is to read is told with the request.)
 fn digest_memory(hca: &Hca, all: bool) -> u128 {
     let remote = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
-    let mut mix = Mix::default();
+    let mut hash = StateHash::default();
     for (key, region) in hca.hw.memory.iter() {
         if all || region.access.intersects(remote) {
-            (key, region.addr, region.access, region.pd).hash(&mut mix);
-            region.bytes.digest(0, region.bytes.len(), &mut mix);
+            (key, region.addr, region.access, region.pd).hash(&mut hash);
+            region.bytes.digest(0, region.bytes.len(), &mut hash);
         }
     }
-    mix.whole()
+    hash.whole()
 }

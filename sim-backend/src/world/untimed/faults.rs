@@ -377,11 +377,11 @@ impl World {
         self.mark_lost(hca, key, psn);
     }
 
-    /// Whether a queue pair listens to anything: one that does not waits for nothing either.
+    /// Whether a queue pair accepts any request: one that does not waits for nothing either.
     fn is_there(&self, end: Endpoint) -> bool {
         let adapter = &self.state.hcas[end.hca.0 as usize];
         let qp = adapter.find(end.qp).and_then(|key| adapter.qps.get(key));
-        qp.is_some_and(Qp::listens)
+        qp.is_some_and(Qp::accepts_own_path)
     }
 
     fn mark_lost(&mut self, hca: HcaId, key: Key, psn: Psn) {

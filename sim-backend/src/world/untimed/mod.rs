@@ -14,14 +14,14 @@ use crate::NodeId;
 use crate::choice::EventId;
 use crate::cm::{Address, Asking, Message};
 use crate::explore::identity::{self, Kind, object};
-use crate::explore::mix::Mix;
+use crate::explore::state_hash::StateHash;
 use crate::explore::{AccessKind, Enabled, FaultSet, Footprint, Object, Policy, Timers, Underway};
 use crate::hca::{Endpoint, HcaId, Key, Qp, Route, place_of};
 use crate::in_place::clone_in_place;
 use arrivals::Arrivals;
 pub(crate) use arrivals::Source;
 use faults::{Broken, What};
-use record::Shadow;
+use record::RequesterView;
 use std::hash::Hash;
 use weft_verbs::{Nanos, Psn};
 
@@ -73,7 +73,7 @@ struct Pair {
     datagrams: u32,
     /// Receive requests that were posted to it.
     receives: u32,
-    shadow: Shadow,
+    shadow: RequesterView,
 }
 
 /// What is kept for a node.
@@ -82,7 +82,7 @@ struct Machine {
     /// Steps taken.
     steps: u32,
     /// Everything that its program saw.
-    seen: Mix,
+    seen: StateHash,
     /// Until when it is parked at most.
     deadline: Option<Nanos>,
     /// Regions registered.
@@ -102,12 +102,12 @@ impl Untimed {
     }
 
     /// All that nodes' programs have seen.
-    pub fn seen(&self) -> Vec<Mix> {
+    pub fn seen(&self) -> Vec<StateHash> {
         self.nodes.iter().map(|node| node.seen).collect()
     }
 
     /// Nodes' programs have seen this, and nothing since.
-    pub fn set_seen(&mut self, seen: &[Mix]) {
+    pub fn set_seen(&mut self, seen: &[StateHash]) {
         self.nodes.iter_mut().zip(seen).for_each(|(node, seen)| node.seen = *seen);
     }
 
@@ -253,17 +253,17 @@ impl World {
         })
     }
 
-    /// The queue pair that a connection leads to, if it listens.
+    /// The queue pair that a connection leads to, if it accepts requests.
     fn peer_of(&self, qp: &Qp) -> Option<(HcaId, Key)> {
         self.listener(qp.peer()?, qp.route())
     }
 
-    /// A queue pair, if it listens to requests that come by this way.
+    /// A queue pair, if it accepts requests that come by this way.
     fn listener(&self, end: Endpoint, way: Route) -> Option<(HcaId, Key)> {
         let adapter = &self.state.hcas[end.hca.0 as usize];
         let key = adapter.find(end.qp)?;
-        let listens = adapter.qps.get(key).is_some_and(|qp| qp.accepts(way));
-        (listens && !adapter.gone).then_some((end.hca, key))
+        let accepting = adapter.qps.get(key).is_some_and(|qp| qp.accepts(way));
+        (accepting && !adapter.gone).then_some((end.hca, key))
     }
 
     /// Connections that are being made or ended, and of whose messages some were lost.
@@ -404,7 +404,7 @@ impl World {
     /// After every call of the engine: what a queue pair's change means for timers, and for the footprint.
     pub(super) fn note_change(&mut self, hca: HcaId, key: Key) {
         let Some(qp) = self.state.hcas[hca.0 as usize].qps.get(key) else { return };
-        let now = Shadow::of(qp);
+        let now = RequesterView::of(qp);
         let (is_in_rnr_wait, answered) = (qp.is_in_rnr_wait(), qp.unacked());
         let kept = self.state.driver.untimed_mut().pair(hca, key.index);
         if kept.lost.is_some_and(|lost| answered.since(lost) > 0) {

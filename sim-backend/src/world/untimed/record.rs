@@ -12,37 +12,37 @@ use weft_verbs::QpState;
 
 /// The part of a queue pair that decides how its requester goes on. A post depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shadow {
+pub(super) struct RequesterView {
     state: Option<QpState>,
     is_in_rnr_wait: bool,
     retries: u8,
     route: Route,
-    /// How it listens, if it does: as one that cannot send yet, or as one that can.
-    listens: Option<bool>,
+    /// How it accepts requests, if it does: as one that cannot send yet, or as one that can.
+    accepting: Option<bool>,
 }
 
-impl Shadow {
-    pub fn of(qp: &Qp) -> Shadow {
+impl RequesterView {
+    pub fn of(qp: &Qp) -> RequesterView {
         let (state, route) = (qp.state(), qp.route());
         let (is_in_rnr_wait, retries) = (qp.is_in_rnr_wait(), qp.retries_left());
-        let listens = qp.listens().then_some(state != QpState::Rtr);
-        Shadow { state: Some(state), is_in_rnr_wait, retries, route, listens }
+        let accepting = qp.accepts_own_path().then_some(state != QpState::Rtr);
+        RequesterView { state: Some(state), is_in_rnr_wait, retries, route, accepting }
     }
 
-    /// Whether what arrives is taken in otherwise now. Where nobody listens, before and now, it makes no difference
+    /// Whether what arrives is taken in otherwise now. Where no request is accepted, before and now, it makes no difference
     /// whether the queue pair is in error, reset, or gone.
-    pub fn accepts_otherwise(&self, now: &Shadow) -> bool {
-        self.listens != now.listens || (self.listens.is_some() && self.route != now.route)
+    pub fn accepts_otherwise(&self, now: &RequesterView) -> bool {
+        self.accepting != now.accepting || (self.accepting.is_some() && self.route != now.route)
     }
 
     /// Whether its receiver was found not to be ready.
-    pub fn is_refused_since(&self, before: &Shadow) -> bool {
+    pub fn is_refused_since(&self, before: &RequesterView) -> bool {
         self.is_in_rnr_wait && !before.is_in_rnr_wait
     }
 
     /// Whether it is in another state now, or sends again what it had sent before. (Retries that are given back
     /// change nothing.)
-    pub fn went_back(&self, now: &Shadow) -> bool {
+    pub fn went_back(&self, now: &RequesterView) -> bool {
         let same =
             (self.state, self.is_in_rnr_wait, self.route) == (now.state, now.is_in_rnr_wait, now.route);
         !same || now.retries < self.retries
@@ -94,7 +94,7 @@ impl World {
     /// A queue pair is about to be gone.
     pub(in crate::world) fn touch_end(&mut self, hca: HcaId, key: Key) {
         self.touch_mode(hca, key);
-        if self.state.hcas[hca.0 as usize].qps.get(key).is_some_and(Qp::listens) {
+        if self.state.hcas[hca.0 as usize].qps.get(key).is_some_and(Qp::accepts_own_path) {
             self.touch(object::accepts(hca.0, key.index), AccessKind::Write);
         }
     }
@@ -112,7 +112,7 @@ impl World {
         self.touch_link(route);
         let datagram = matches!(body, Body::Datagram(_));
         if !datagram && self.listener(to, route).is_none() {
-            // It goes by without a trace, until somebody listens.
+            // It goes by without a trace, until one is accepted.
             return;
         }
         let is_answer = !datagram && !body.is_request();

@@ -220,7 +220,7 @@ const BRANCHES: [&str; 6] = [
     "a connection was made again",
     "a message was sent again",
     "a compare-and-swap failed and was repeated",
-    "an atomic's fate was unknown",
+    "an atomic's outcome was unknown",
     "a word was given up and rebuilt",
     "a message came after its epoch",
 ];

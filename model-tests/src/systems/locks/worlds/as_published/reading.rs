@@ -63,7 +63,7 @@ readings! {
     /// The shared half has so few bits that those who share carry into the exclusive half.
     CountCarries = "count-carries", "the shared half is one bit too narrow and carries into the exclusive half";
     /// An atomic whose completion was lost is sent again.
-    ResendsAtomics = "resends-atomics", "an atomic of unknown fate is sent again";
+    ResendsAtomics = "resends-atomics", "an atomic of unknown outcome is sent again";
     /// The last holder's reset fails because a successor has come, and it takes no notice.
     IgnoresFailedReset = "ignores-failed-reset", "a failed reset is taken for a successful one";
     /// A holder that leaves asks again before everybody who was sent to its last hold has arrived.

@@ -4,11 +4,11 @@ use std::hash::{Hash, Hasher};
 
 /// Two independent lanes of 64 bits. Not for adversaries: for telling states of one world apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mix(u64, u64);
+pub(crate) struct StateHash(u64, u64);
 
-impl Default for Mix {
-    fn default() -> Mix {
-        Mix(0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03)
+impl Default for StateHash {
+    fn default() -> StateHash {
+        StateHash(0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03)
     }
 }
 
@@ -19,7 +19,7 @@ const fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-impl Mix {
+impl StateHash {
     /// Adds a word.
     #[inline]
     pub fn word(&mut self, word: u64) {
@@ -40,7 +40,7 @@ impl Mix {
     }
 }
 
-impl Hasher for Mix {
+impl Hasher for StateHash {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn of(values: &[&[u8]]) -> u128 {
-        let mut mix = Mix::default();
+        let mut mix = StateHash::default();
         values.iter().for_each(|bytes| mix.write(bytes));
         mix.whole()
     }
