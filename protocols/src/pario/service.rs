@@ -4,21 +4,20 @@ use super::buffer::{Buffer, Buffers};
 use super::calls::{Answered, Calls, Held};
 use super::messages::{Answer, Request};
 use super::server::{self, Server};
+use super::wire::{Arrived, CHANNEL, Streams, Wire};
 use super::{FsConfig, FsError, FsStats};
 use crate::rt::Rt;
 use crate::rt::sync::OneshotReceiver;
-use crate::transport::{Channel, Inbox, Incoming, Mesh, Rank};
+use crate::transport::{Inbox, Incoming, Mesh, Rank};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_verbs::{Verbs, Work};
-
-/// The channel of requests and answers.
-pub(super) const CHANNEL: Channel = Channel(5);
 
 /// What a node's service has.
 pub(super) struct Shared<V: Verbs> {
     pub rt: Rt<V>,
     pub mesh: Mesh<V>,
+    pub wire: Wire<V>,
     pub config: FsConfig,
     pub stats: RefCell<FsStats>,
     pub server: Option<Server<V>>,
@@ -34,7 +33,7 @@ impl<V: Verbs> Shared<V> {
         request: &Request,
         held: Held<V>,
     ) -> Result<OneshotReceiver<Answered>, FsError> {
-        self.calls.ask(server, request, held, &self.stats).await
+        self.calls.ask(&self.wire, server, request, held, &self.stats).await
     }
 
     /// This node's processor has copied data.
@@ -63,22 +62,42 @@ impl<V: Verbs> Pario<V> {
     /// disk where servers are to have one.
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>, config: FsConfig) -> Result<Pario<V>, FsError> {
         config.check(mesh.size(), mesh.max_message())?;
-        let inbox = mesh.open(CHANNEL)?;
         let me = mesh.me().index() as u32;
+        let (wire, inbox) = match config.wire {
+            super::config::Wire::Verbs => (Wire::Mesh(mesh.clone()), Some(mesh.open(CHANNEL)?)),
+            super::config::Wire::Tcp => {
+                let names = mesh.names().to_vec();
+                (Wire::Streams(Streams::start(rt, names, mesh.me(), me < config.servers)?), None)
+            }
+        };
         let mut shared = Shared {
             rt: rt.clone(),
             mesh: mesh.clone(),
+            wire,
             config,
             stats: RefCell::default(),
             server: None,
             buffers: Buffers::new(mesh),
-            calls: Calls::new(mesh, config.window),
+            calls: Calls::new(config.window),
         };
         if me < config.servers {
             shared.server = Some(Server::open(&shared, me, config)?);
         }
         let pario = Pario(Rc::new(shared));
-        drop(rt.spawn(pario.clone().listen(inbox)));
+        if let Wire::Streams(streams) = &pario.0.wire {
+            // Streams are part of what takes from them.
+            let shared = Rc::downgrade(&pario.0);
+            streams.deliver_to(Rc::new(move |from, arrived: Arrived<'_>| {
+                let Some(pario) = shared.upgrade().map(Pario) else { return };
+                match arrived {
+                    Arrived::Message(bytes) => pario.received(from, bytes),
+                    Arrived::Broken => pario.reset(from),
+                }
+            }));
+        }
+        if let Some(inbox) = inbox {
+            drop(rt.spawn(pario.clone().listen(inbox)));
+        }
         Ok(pario)
     }
 
@@ -111,12 +130,14 @@ impl<V: Verbs> Pario<V> {
         while let Some(incoming) = inbox.recv().await {
             match incoming {
                 Incoming::Message(message) => self.received(message.from(), message.bytes()),
-                Incoming::PeerReset { peer, .. } => {
-                    self.0.calls.server_reset(peer);
-                    server::client_reset(&self.0, peer);
-                }
+                Incoming::PeerReset { peer, .. } => self.reset(peer),
             }
         }
+    }
+
+    fn reset(&self, peer: Rank) {
+        self.0.calls.server_reset(peer);
+        server::client_reset(&self.0, peer);
     }
 
     fn received(&self, from: Rank, bytes: &[u8]) {

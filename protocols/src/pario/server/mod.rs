@@ -84,7 +84,7 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action) {
                 shared.copied(bytes.len() as u64);
             }
             // An answer that cannot be sent has nobody who waits for it: the mesh is closed.
-            return drop(calls::send(&shared.mesh, to, &answer.encode(id)).await);
+            return drop(shared.wire.send(to, &answer.encode(id)).await);
         }
         Action::Store { op, call } => Event::Stored { op, end: server.store.call(call).await },
         Action::Pull { op, from, at, stage } => {
