@@ -88,7 +88,7 @@ impl<V: Verbs> Calls<V> {
         &self,
         wire: &Wire<V>,
         server: Rank,
-        request: &Request,
+        request: Request,
         held: Held<V>,
         stats: &RefCell<FsStats>,
     ) -> Result<OneshotReceiver<Answered>, FsError> {
@@ -100,7 +100,7 @@ impl<V: Verbs> Calls<V> {
         }
         self.open.borrow_mut().insert(id, Open { server, tell, held });
         stats.borrow_mut().asked += 1;
-        match wire.send(server, &request.encode(id)).await {
+        match wire.ask(server, id, request).await {
             Ok(()) => Ok(told),
             // It was not sent, so nobody has the memory.
             Err(why) => {

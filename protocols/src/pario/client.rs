@@ -53,7 +53,7 @@ impl<V: Verbs> Pario<V> {
     /// The name cannot be or is there, or the cluster has not that many servers.
     pub async fn create(&self, name: &str, layout: Option<Distribution>) -> Result<File, FsError> {
         let layout = layout.unwrap_or_else(|| self.0.config.layout());
-        self.opened(&Request::Create { name: Name::checked(name)?, layout }).await
+        self.opened(Request::Create { name: Name::checked(name)?, layout }).await
     }
 
     /// Opens a file.
@@ -62,10 +62,10 @@ impl<V: Verbs> Pario<V> {
     ///
     /// There is none of that name.
     pub async fn open(&self, name: &str) -> Result<File, FsError> {
-        self.opened(&Request::Open { name: Name::checked(name)? }).await
+        self.opened(Request::Open { name: Name::checked(name)? }).await
     }
 
-    async fn opened(&self, request: &Request) -> Result<File, FsError> {
+    async fn opened(&self, request: Request) -> Result<File, FsError> {
         match self.call(HOME, request, Held::NOTHING).await? {
             Answer::Opened { handle, layout } if layout.fits(self.0.config.servers) => {
                 Ok(File { handle, layout, in_use: Rc::default() })
@@ -82,7 +82,7 @@ impl<V: Verbs> Pario<V> {
     /// The directory's server restarted meanwhile, or cannot be reached.
     pub async fn close(&self, file: File) -> Result<(), FsError> {
         file.in_use.idle().await;
-        self.done(HOME, &Request::Close { handle: file.handle }).await
+        self.done(HOME, Request::Close { handle: file.handle }).await
     }
 
     /// Removes a name. The file lives until it is closed everywhere.
@@ -91,7 +91,7 @@ impl<V: Verbs> Pario<V> {
     ///
     /// There is no file of that name.
     pub async fn unlink(&self, name: &str) -> Result<(), FsError> {
-        self.done(HOME, &Request::Unlink { name: Name::checked(name)? }).await
+        self.done(HOME, Request::Unlink { name: Name::checked(name)? }).await
     }
 
     /// All names, in order. A name that is made or removed meanwhile may be among them or not; all others are, once.
@@ -103,7 +103,7 @@ impl<V: Verbs> Pario<V> {
         let mut all: Vec<Name> = Vec::new();
         loop {
             let after = all.last().cloned();
-            match self.call(HOME, &Request::List { after }, Held::NOTHING).await? {
+            match self.call(HOME, Request::List { after }, Held::NOTHING).await? {
                 Answer::Names { names, more } => {
                     let stuck = more && names.is_empty();
                     all.extend(names);
@@ -223,17 +223,26 @@ impl<V: Verbs> Pario<V> {
         request: impl Fn(u16, bool, &Range<u64>) -> Request,
     ) -> Result<Vec<PartAnswer>, FsError> {
         let (mut parts, mut refused) = (Vec::new(), None);
-        for number in 0..file.layout.servers() {
-            for (of, len) in self.fragments(file, number, range) {
-                let eager = len <= u64::from(self.0.config.most_eager());
+        let fragments: Vec<_> =
+            (0..file.layout.servers()).map(|number| self.fragments(file, number, range)).collect();
+        let turns = fragments.iter().map(Vec::len).max().unwrap_or_default();
+        for turn in 0..turns {
+            // Fragments of all servers in turn, or all clients would ask one server after the other.
+            for (number, of_part) in (0..).zip(&fragments) {
+                let Some((of, len)) = of_part.get(turn) else { continue };
+                let eager = *len <= u64::from(self.0.config.most_eager());
                 // What rides in messages touches the buffer only here.
                 let buffer = if eager { None } else { Some(buffer.held()) };
                 let held = Held { _buffer: buffer, file: Some(Rc::clone(&file.in_use)) };
-                let request = request(number, eager, &of);
-                match self.0.ask(self.server(file, number), &request, held).await {
-                    Ok(told) => parts.push(Part { number, range: of, told }),
+                let request = request(number, eager, of);
+                match self.0.ask(self.server(file, number), request, held).await {
+                    Ok(told) => parts.push(Part { number, range: of.clone(), told }),
                     Err(why) => refused = Some(why),
                 }
+            }
+            if turn + 1 < turns {
+                // What was asked goes out while the next is put together.
+                self.0.rt.yield_now().await;
             }
         }
         let answers = answers_of(parts).await;
@@ -302,7 +311,7 @@ impl<V: Verbs> Pario<V> {
         let mut parts = Vec::new();
         for number in 0..file.layout.servers() {
             let held = Held { _buffer: None, file: Some(Rc::clone(&file.in_use)) };
-            let told = self.0.ask(self.server(file, number), request, held).await?;
+            let told = self.0.ask(self.server(file, number), request.clone(), held).await?;
             parts.push(Part { number, range: 0..0, told });
         }
         answers_of(parts).await
@@ -312,11 +321,11 @@ impl<V: Verbs> Pario<V> {
         Rank::from_index(file.layout.server(part, self.0.config.servers))
     }
 
-    async fn call(&self, server: Rank, request: &Request, held: Held<V>) -> Answered {
+    async fn call(&self, server: Rank, request: Request, held: Held<V>) -> Answered {
         calls::answer(self.0.ask(server, request, held).await?).await
     }
 
-    async fn done(&self, server: Rank, request: &Request) -> Result<(), FsError> {
+    async fn done(&self, server: Rank, request: Request) -> Result<(), FsError> {
         match self.call(server, request, Held::NOTHING).await? {
             Answer::Done => Ok(()),
             _ => Err(FsError::Nonsense),

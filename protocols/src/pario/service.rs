@@ -30,7 +30,7 @@ impl<V: Verbs> Shared<V> {
     pub(super) async fn ask(
         &self,
         server: Rank,
-        request: &Request,
+        request: Request,
         held: Held<V>,
     ) -> Result<OneshotReceiver<Answered>, FsError> {
         self.calls.ask(&self.wire, server, request, held, &self.stats).await
@@ -67,7 +67,8 @@ impl<V: Verbs> Pario<V> {
             super::config::Wire::Verbs => (Wire::Mesh(mesh.clone()), Some(mesh.open(CHANNEL)?)),
             super::config::Wire::Tcp => {
                 let names = mesh.names().to_vec();
-                (Wire::Streams(Streams::start(rt, names, mesh.me(), me < config.servers)?), None)
+                let streams = Streams::start(rt, names, mesh.me(), config.unit, me < config.servers)?;
+                (Wire::Streams(streams), None)
             }
         };
         let mut shared = Shared {
@@ -87,11 +88,9 @@ impl<V: Verbs> Pario<V> {
         if let Wire::Streams(streams) = &pario.0.wire {
             // Streams are part of what takes from them.
             let shared = Rc::downgrade(&pario.0);
-            streams.deliver_to(Rc::new(move |from, arrived: Arrived<'_>| {
-                let Some(pario) = shared.upgrade().map(Pario) else { return };
-                match arrived {
-                    Arrived::Message(bytes) => pario.received(from, bytes),
-                    Arrived::Broken => pario.reset(from),
+            streams.deliver_to(Rc::new(move |from, arrived| {
+                if let Some(pario) = shared.upgrade().map(Pario) {
+                    pario.arrived(from, arrived);
                 }
             }));
         }
@@ -130,22 +129,38 @@ impl<V: Verbs> Pario<V> {
         while let Some(incoming) = inbox.recv().await {
             match incoming {
                 Incoming::Message(message) => self.received(message.from(), message.bytes()),
-                Incoming::PeerReset { peer, .. } => self.reset(peer),
+                Incoming::PeerReset { peer, .. } => {
+                    self.0.calls.server_reset(peer);
+                    server::client_reset(&self.0, peer);
+                }
             }
         }
     }
 
-    fn reset(&self, peer: Rank) {
-        self.0.calls.server_reset(peer);
-        server::client_reset(&self.0, peer);
-    }
-
+    /// By the mesh, requests and answers come on one channel.
     fn received(&self, from: Rank, bytes: &[u8]) {
         let is_server = self.0.server.is_some();
-        if let Some((id, request)) = Request::decode(bytes).filter(|_| is_server) {
-            return server::requested(&self.0, from, id, request);
+        match Request::decode(bytes).filter(|_| is_server) {
+            Some((id, request)) => server::requested(&self.0, from, id, request),
+            None => self.answered(Answer::decode(bytes)),
         }
-        let known = Answer::decode(bytes).is_some_and(|(id, answer)| self.0.calls.answered(id, Ok(answer)));
+    }
+
+    fn answered(&self, answer: Option<(u64, Answer)>) {
+        let known = answer.is_some_and(|(id, answer)| self.0.calls.answered(id, Ok(answer)));
         self.0.stats.borrow_mut().malformed += u64::from(!known);
+    }
+
+    /// Something came by a stream.
+    fn arrived(&self, peer: Rank, arrived: Arrived) {
+        match arrived {
+            Arrived::Request(frame) => match Request::of_frame(frame) {
+                Some((id, request)) => server::requested(&self.0, peer, id, request),
+                None => self.0.stats.borrow_mut().malformed += 1,
+            },
+            Arrived::Answer(frame) => self.answered(Answer::of_frame(frame)),
+            Arrived::ServerGone => self.0.calls.server_reset(peer),
+            Arrived::ClientGone => server::client_reset(&self.0, peer),
+        }
     }
 }
