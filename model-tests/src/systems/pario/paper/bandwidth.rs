@@ -81,7 +81,7 @@ fn measure(profile: &Profile, servers: u32, clients: u32, wire: Wire) -> Result<
                     done.ok()?;
                     buffer = back;
                     book.borrow_mut().push((round, call, rt.now() - since));
-                    begin = begin + SPAN;
+                    begin += SPAN;
                 }
             }
             Some(())
