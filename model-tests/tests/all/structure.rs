@@ -13,8 +13,9 @@ const MAY_IMPORT: &[(&str, &str, &[&str])] = &[
     ("hw-backend", "weft-hw", &["weft-verbs"]),
     ("sim-backend", "weft-sim", &["weft-verbs"]),
     ("protocols", "weft-protocols", &["weft-verbs"]),
+    ("control", "weft-control", &[]),
     ("model-tests", "weft-check", &["weft-protocols", "weft-sim", "weft-verbs"]),
-    ("cli", "weft", &["weft-check", "weft-protocols", "weft-sim", "weft-hw", "weft-verbs"]),
+    ("cli", "weft", &["weft-check", "weft-control", "weft-protocols", "weft-sim", "weft-hw", "weft-verbs"]),
 ];
 
 /// What code under `protocols/src` must not name, and why.

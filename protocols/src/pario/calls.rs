@@ -3,10 +3,10 @@
 use super::buffer::Buffer;
 use super::error::Refusal;
 use super::messages::{Answer, Request};
-use super::service::CHANNEL;
+use super::wire::Wire;
 use super::{FsError, FsStats};
 use crate::rt::sync::{OneshotReceiver, OneshotSender, Signal, oneshot};
-use crate::transport::{Mesh, Rank, SendError};
+use crate::transport::Rank;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -61,7 +61,6 @@ impl<V: Verbs> Open<V> {
 
 /// The open calls of a node.
 pub(super) struct Calls<V: Verbs> {
-    mesh: Mesh<V>,
     /// Open calls of one server, at most.
     window: u32,
     open: RefCell<BTreeMap<u64, Open<V>>>,
@@ -70,9 +69,9 @@ pub(super) struct Calls<V: Verbs> {
 }
 
 impl<V: Verbs> Calls<V> {
-    pub(super) fn new(mesh: &Mesh<V>, window: u32) -> Calls<V> {
+    pub(super) fn new(window: u32) -> Calls<V> {
         let (open, next, fewer) = (RefCell::default(), Cell::new(0), Signal::new());
-        Calls { mesh: mesh.clone(), window, open, next, fewer }
+        Calls { window, open, next, fewer }
     }
 
     /// How many are not answered.
@@ -87,8 +86,9 @@ impl<V: Verbs> Calls<V> {
     /// Asks a server as soon as it has few enough calls of this node. What is held is given back with the answer.
     pub(super) async fn ask(
         &self,
+        wire: &Wire<V>,
         server: Rank,
-        request: &Request,
+        request: Request,
         held: Held<V>,
         stats: &RefCell<FsStats>,
     ) -> Result<OneshotReceiver<Answered>, FsError> {
@@ -100,7 +100,7 @@ impl<V: Verbs> Calls<V> {
         }
         self.open.borrow_mut().insert(id, Open { server, tell, held });
         stats.borrow_mut().asked += 1;
-        match send(&self.mesh, server, &request.encode(id)).await {
+        match wire.ask(server, id, request).await {
             Ok(()) => Ok(told),
             // It was not sent, so nobody has the memory.
             Err(why) => {
@@ -123,18 +123,6 @@ impl<V: Verbs> Calls<V> {
             self.open.borrow().iter().filter(|(_, open)| of(open)).map(|(id, _)| *id).collect();
         for id in gone {
             self.answered(id, Err(FsError::Unknown));
-        }
-    }
-}
-
-/// Sends a message as soon as the transport has room for it.
-pub(super) async fn send<V: Verbs>(mesh: &Mesh<V>, to: Rank, bytes: &[u8]) -> Result<(), FsError> {
-    loop {
-        mesh.room(to).await?;
-        match mesh.send(to, CHANNEL, bytes) {
-            // Another task took the place.
-            Err(SendError::Full { .. }) => {}
-            done => return Ok(done?),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::buffer::Buffer;
 use super::calls::{self, Answered, Held, InUse};
 use super::messages::{Answer, Bytes, Request, Source, Target};
 use super::service::Pario;
-use super::{Distribution, FsError, Handle, Name};
+use super::{Distribution, FsError, Handle, Name, Wire};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
 use std::ops::Range;
@@ -36,8 +36,13 @@ impl File {
 /// What a server's answer to its part of a transfer is to be.
 struct Part {
     number: u16,
+    /// The bytes of the file that it was asked about.
+    range: Range<u64>,
     told: OneshotReceiver<Answered>,
 }
+
+/// A part, the bytes that were asked about, and the answer.
+type PartAnswer = (u16, Range<u64>, Answer);
 
 impl<V: Verbs> Pario<V> {
     /// Makes a file and opens it: over all servers, unless a distribution says otherwise. It has no object before its first
@@ -48,7 +53,7 @@ impl<V: Verbs> Pario<V> {
     /// The name cannot be or is there, or the cluster has not that many servers.
     pub async fn create(&self, name: &str, layout: Option<Distribution>) -> Result<File, FsError> {
         let layout = layout.unwrap_or_else(|| self.0.config.layout());
-        self.opened(&Request::Create { name: Name::checked(name)?, layout }).await
+        self.opened(Request::Create { name: Name::checked(name)?, layout }).await
     }
 
     /// Opens a file.
@@ -57,10 +62,10 @@ impl<V: Verbs> Pario<V> {
     ///
     /// There is none of that name.
     pub async fn open(&self, name: &str) -> Result<File, FsError> {
-        self.opened(&Request::Open { name: Name::checked(name)? }).await
+        self.opened(Request::Open { name: Name::checked(name)? }).await
     }
 
-    async fn opened(&self, request: &Request) -> Result<File, FsError> {
+    async fn opened(&self, request: Request) -> Result<File, FsError> {
         match self.call(HOME, request, Held::NOTHING).await? {
             Answer::Opened { handle, layout } if layout.fits(self.0.config.servers) => {
                 Ok(File { handle, layout, in_use: Rc::default() })
@@ -77,7 +82,7 @@ impl<V: Verbs> Pario<V> {
     /// The directory's server restarted meanwhile, or cannot be reached.
     pub async fn close(&self, file: File) -> Result<(), FsError> {
         file.in_use.idle().await;
-        self.done(HOME, &Request::Close { handle: file.handle }).await
+        self.done(HOME, Request::Close { handle: file.handle }).await
     }
 
     /// Removes a name. The file lives until it is closed everywhere.
@@ -86,7 +91,7 @@ impl<V: Verbs> Pario<V> {
     ///
     /// There is no file of that name.
     pub async fn unlink(&self, name: &str) -> Result<(), FsError> {
-        self.done(HOME, &Request::Unlink { name: Name::checked(name)? }).await
+        self.done(HOME, Request::Unlink { name: Name::checked(name)? }).await
     }
 
     /// All names, in order. A name that is made or removed meanwhile may be among them or not; all others are, once.
@@ -98,7 +103,7 @@ impl<V: Verbs> Pario<V> {
         let mut all: Vec<Name> = Vec::new();
         loop {
             let after = all.last().cloned();
-            match self.call(HOME, &Request::List { after }, Held::NOTHING).await? {
+            match self.call(HOME, Request::List { after }, Held::NOTHING).await? {
                 Answer::Names { names, more } => {
                     let stuck = more && names.is_empty();
                     all.extend(names);
@@ -119,7 +124,7 @@ impl<V: Verbs> Pario<V> {
     pub async fn size(&self, file: &File) -> Result<u64, FsError> {
         let request = Request::Size { handle: file.handle };
         let mut size = 0;
-        for (part, answer) in self.every_part(file, &request).await? {
+        for (part, _, answer) in self.every_part(file, &request).await? {
             match answer {
                 Answer::Size(object) => size = file.layout.size(part, object).max(size),
                 _ => return Err(FsError::Nonsense),
@@ -135,7 +140,7 @@ impl<V: Verbs> Pario<V> {
     /// A disk failed: nobody knows what is durable. Or a server restarted meanwhile, or cannot be reached.
     pub async fn sync(&self, file: &File) -> Result<(), FsError> {
         let answers = self.every_part(file, &Request::Sync { handle: file.handle }).await?;
-        if answers.iter().all(|(_, answer)| *answer == Answer::Done) {
+        if answers.iter().all(|(.., answer)| *answer == Answer::Done) {
             Ok(())
         } else {
             Err(FsError::Nonsense)
@@ -167,16 +172,16 @@ impl<V: Verbs> Pario<V> {
     async fn read_into(&self, file: &File, at: u64, into: &Buffer<V>) -> Result<usize, FsError> {
         let range = checked(at, into.len())?;
         let memory = into.remote()?;
-        let request = |_, eager| Request::Read {
-            bytes: bytes_of(file, &range),
+        let request = |_, eager, of: &Range<u64>| Request::Read {
+            bytes: bytes_of(file, of),
             into: if eager { Target::Answer } else { Target::Memory(memory) },
         };
         let mut short = false;
-        for (part, answer) in self.transfer(file, &range, into, request).await? {
+        for (part, of, answer) in self.transfer(file, &range, into, request).await? {
             short |= match answer {
                 Answer::Pushed { short } => short,
                 Answer::Data { bytes, short } => {
-                    self.scatter(file, part, &range, &bytes, into)?;
+                    self.scatter(file, part, (&of, at), &bytes, into)?;
                     short
                 }
                 _ => return Err(FsError::Nonsense),
@@ -193,16 +198,16 @@ impl<V: Verbs> Pario<V> {
     async fn write_from(&self, file: &File, at: u64, from: &Buffer<V>) -> Result<(), FsError> {
         let range = checked(at, from.len())?;
         let memory = from.remote()?;
-        let request = |part, eager| Request::Write {
-            bytes: bytes_of(file, &range),
+        let request = |part, eager, of: &Range<u64>| Request::Write {
+            bytes: bytes_of(file, of),
             from: if eager {
-                Source::Request(self.gather(file, part, &range, from))
+                Source::Request(self.gather(file, part, (of, at), from))
             } else {
                 Source::Memory(memory)
             },
         };
         let answers = self.transfer(file, &range, from, request).await?;
-        if answers.iter().all(|(_, answer)| *answer == Answer::Done) {
+        if answers.iter().all(|(.., answer)| *answer == Answer::Done) {
             Ok(())
         } else {
             Err(FsError::Nonsense)
@@ -215,35 +220,66 @@ impl<V: Verbs> Pario<V> {
         file: &File,
         range: &Range<u64>,
         buffer: &Buffer<V>,
-        request: impl Fn(u16, bool) -> Request,
-    ) -> Result<Vec<(u16, Answer)>, FsError> {
+        request: impl Fn(u16, bool, &Range<u64>) -> Request,
+    ) -> Result<Vec<PartAnswer>, FsError> {
         let (mut parts, mut refused) = (Vec::new(), None);
-        for number in 0..file.layout.servers() {
-            let extent = file.layout.extent(number, range);
-            if extent.is_empty() {
-                continue;
+        let fragments: Vec<_> =
+            (0..file.layout.servers()).map(|number| self.fragments(file, number, range)).collect();
+        let turns = fragments.iter().map(Vec::len).max().unwrap_or_default();
+        for turn in 0..turns {
+            // Fragments of all servers in turn, or all clients would ask one server after the other.
+            for (number, of_part) in (0..).zip(&fragments) {
+                let Some((of, len)) = of_part.get(turn) else { continue };
+                let eager = *len <= u64::from(self.0.config.most_eager());
+                // What rides in messages touches the buffer only here.
+                let buffer = if eager { None } else { Some(buffer.held()) };
+                let held = Held { _buffer: buffer, file: Some(Rc::clone(&file.in_use)) };
+                let request = request(number, eager, of);
+                match self.0.ask(self.server(file, number), request, held).await {
+                    Ok(told) => parts.push(Part { number, range: of.clone(), told }),
+                    Err(why) => refused = Some(why),
+                }
             }
-            let eager = extent.end - extent.start <= u64::from(self.0.config.eager);
-            // What rides in messages touches the buffer only here.
-            let buffer = if eager { None } else { Some(buffer.held()) };
-            let held = Held { _buffer: buffer, file: Some(Rc::clone(&file.in_use)) };
-            match self.0.ask(self.server(file, number), &request(number, eager), held).await {
-                Ok(told) => parts.push(Part { number, told }),
-                Err(why) => refused = Some(why),
+            if turn + 1 < turns {
+                // What was asked goes out while the next is put together.
+                self.0.rt.yield_now().await;
             }
         }
         let answers = answers_of(parts).await;
         refused.map_or(answers, Err)
     }
 
-    /// A part's bytes among those of a range, one piece behind the other.
-    fn gather(&self, file: &File, part: u16, range: &Range<u64>, from: &Buffer<V>) -> Vec<u8> {
+    /// The ranges for which a server is asked one by one, and how many bytes it has of each: all at once by verbs; by byte
+    /// streams, what a message carries.
+    fn fragments(&self, file: &File, part: u16, range: &Range<u64>) -> Vec<(Range<u64>, u64)> {
+        let (layout, extent) = (file.layout, file.layout.extent(part, range));
+        let len = extent.end.saturating_sub(extent.start);
+        if self.0.config.wire == Wire::Verbs {
+            return if len > 0 { vec![(range.clone(), len)] } else { Vec::new() };
+        }
+        let most = u64::from(self.0.config.most_eager());
+        let starts = (extent.start..extent.end).step_by(most as usize);
+        let fragment = |start: u64| {
+            let end = (start + most).min(extent.end);
+            (layout.logical(part, start)..layout.logical(part, end - 1) + 1, end - start)
+        };
+        starts.map(fragment).collect()
+    }
+
+    /// A part's bytes among those of a range, one piece behind the other, from a buffer that begins at a byte of the file.
+    fn gather(
+        &self,
+        file: &File,
+        part: u16,
+        (range, begin): (&Range<u64>, u64),
+        from: &Buffer<V>,
+    ) -> Vec<u8> {
         let extent = file.layout.extent(part, range);
         let mut bytes = vec![0; (extent.end - extent.start) as usize];
         for piece in file.layout.pieces(part, range, u32::MAX) {
             let to = (piece.physical - extent.start) as usize;
             let into = &mut bytes[to..to + piece.len as usize];
-            from.read((piece.logical - range.start) as usize, into).expect("a piece lies in its range");
+            from.read((piece.logical - begin) as usize, into).expect("a piece lies in its range");
         }
         self.0.copied(bytes.len() as u64);
         bytes
@@ -254,7 +290,7 @@ impl<V: Verbs> Pario<V> {
         &self,
         file: &File,
         part: u16,
-        range: &Range<u64>,
+        (range, begin): (&Range<u64>, u64),
         bytes: &[u8],
         into: &Buffer<V>,
     ) -> Result<(), FsError> {
@@ -264,19 +300,19 @@ impl<V: Verbs> Pario<V> {
         }
         for piece in file.layout.pieces(part, range, u32::MAX) {
             let from = (piece.physical - extent.start) as usize;
-            into.write((piece.logical - range.start) as usize, &bytes[from..from + piece.len as usize])?;
+            into.write((piece.logical - begin) as usize, &bytes[from..from + piece.len as usize])?;
         }
         self.0.copied(bytes.len() as u64);
         Ok(())
     }
 
     /// Asks every server of a file the same.
-    async fn every_part(&self, file: &File, request: &Request) -> Result<Vec<(u16, Answer)>, FsError> {
+    async fn every_part(&self, file: &File, request: &Request) -> Result<Vec<PartAnswer>, FsError> {
         let mut parts = Vec::new();
         for number in 0..file.layout.servers() {
             let held = Held { _buffer: None, file: Some(Rc::clone(&file.in_use)) };
-            let told = self.0.ask(self.server(file, number), request, held).await?;
-            parts.push(Part { number, told });
+            let told = self.0.ask(self.server(file, number), request.clone(), held).await?;
+            parts.push(Part { number, range: 0..0, told });
         }
         answers_of(parts).await
     }
@@ -285,11 +321,11 @@ impl<V: Verbs> Pario<V> {
         Rank::from_index(file.layout.server(part, self.0.config.servers))
     }
 
-    async fn call(&self, server: Rank, request: &Request, held: Held<V>) -> Answered {
+    async fn call(&self, server: Rank, request: Request, held: Held<V>) -> Answered {
         calls::answer(self.0.ask(server, request, held).await?).await
     }
 
-    async fn done(&self, server: Rank, request: &Request) -> Result<(), FsError> {
+    async fn done(&self, server: Rank, request: Request) -> Result<(), FsError> {
         match self.call(server, request, Held::NOTHING).await? {
             Answer::Done => Ok(()),
             _ => Err(FsError::Nonsense),
@@ -298,11 +334,11 @@ impl<V: Verbs> Pario<V> {
 }
 
 /// All answers; the first error once all have come.
-async fn answers_of(parts: Vec<Part>) -> Result<Vec<(u16, Answer)>, FsError> {
+async fn answers_of(parts: Vec<Part>) -> Result<Vec<PartAnswer>, FsError> {
     let (mut answers, mut failed) = (Vec::with_capacity(parts.len()), None);
-    for Part { number, told } in parts {
+    for Part { number, range, told } in parts {
         match calls::answer(told).await {
-            Ok(answer) => answers.push((number, answer)),
+            Ok(answer) => answers.push((number, range, answer)),
             Err(why) => failed = failed.or(Some(why)),
         }
     }

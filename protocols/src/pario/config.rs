@@ -24,6 +24,15 @@ pub enum Storage {
     Disk,
 }
 
+/// What carries requests and answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wire {
+    /// The mesh's messages; large data by RDMA.
+    Verbs,
+    /// Byte streams, by which all data ride in messages: the paper's baseline.
+    Tcp,
+}
+
 /// How files are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FsConfig {
@@ -40,6 +49,8 @@ pub struct FsConfig {
     pub sync: Sync,
     /// Where bytes are kept. Default: on disk.
     pub storage: Storage,
+    /// What carries requests and answers. Default: verbs.
+    pub wire: Wire,
     /// Calls of a client that one server has not answered, at most; more wait. Default: 64.
     pub window: u32,
 }
@@ -54,6 +65,7 @@ impl FsConfig {
             stages: 16,
             sync: Sync::Each,
             storage: Storage::Disk,
+            wire: Wire::Verbs,
             window: 64,
         }
     }
@@ -66,6 +78,14 @@ impl FsConfig {
     /// The distribution of a file unless it is told otherwise: over all servers, the first strip at the directory's home.
     pub fn layout(&self) -> Distribution {
         Distribution::stripe(Distribution::STRIP, self.servers as u16, 0).unwrap_or(Distribution::single(0))
+    }
+
+    /// Bytes of data that ride in a message at most, on this wire.
+    pub(super) const fn most_eager(&self) -> u32 {
+        match self.wire {
+            Wire::Verbs => self.eager,
+            Wire::Tcp => self.unit,
+        }
     }
 
     /// Whether a mesh of so many nodes and such messages can run it.
@@ -83,7 +103,7 @@ impl FsConfig {
         if self.window == 0 {
             return refuse("window", 0, "at least 1");
         }
-        if HEADER.saturating_add(self.eager) > max_message {
+        if self.wire == Wire::Verbs && HEADER.saturating_add(self.eager) > max_message {
             return refuse("eager", self.eager, "small enough for the transport's messages");
         }
         Ok(())

@@ -4,6 +4,7 @@
 //! cannot be read is no message: a decoder trusts no length that it was sent.
 
 use super::error::Refusal;
+use super::wire::Frame;
 use super::{Distribution, Handle, Name};
 use weft_verbs::RemoteSlice;
 
@@ -205,6 +206,26 @@ impl<'a> Reader<'a> {
 }
 
 impl Request {
+    /// Its bytes for a stream, its data apart.
+    pub(super) fn into_frame(mut self, id: u64) -> Frame {
+        let data = match &mut self {
+            Request::Write { from: Source::Request(data), .. } => std::mem::take(data),
+            _ => Vec::new(),
+        };
+        Frame { head: self.encode(id), data }
+    }
+
+    /// Reads what [`Request::into_frame`] made.
+    pub(super) fn of_frame(frame: Frame) -> Option<(u64, Request)> {
+        let (id, mut request) = Request::decode(&frame.head)?;
+        match &mut request {
+            Request::Write { from: Source::Request(data), .. } if data.is_empty() => *data = frame.data,
+            _ if frame.data.is_empty() => {}
+            _ => return None,
+        }
+        Some((id, request))
+    }
+
     /// Its bytes, with the call's number.
     pub(super) fn encode(&self, id: u64) -> Vec<u8> {
         let writer = |kind| Writer::new(kind, id);
@@ -297,6 +318,26 @@ impl Request {
 }
 
 impl Answer {
+    /// Its bytes for a stream, its data apart.
+    pub(super) fn into_frame(mut self, id: u64) -> Frame {
+        let data = match &mut self {
+            Answer::Data { bytes, .. } => std::mem::take(bytes),
+            _ => Vec::new(),
+        };
+        Frame { head: self.encode(id), data }
+    }
+
+    /// Reads what [`Answer::into_frame`] made.
+    pub(super) fn of_frame(frame: Frame) -> Option<(u64, Answer)> {
+        let (id, mut answer) = Answer::decode(&frame.head)?;
+        match &mut answer {
+            Answer::Data { bytes, .. } if bytes.is_empty() => *bytes = frame.data,
+            _ if frame.data.is_empty() => {}
+            _ => return None,
+        }
+        Some((id, answer))
+    }
+
     /// Its bytes, with the number of the call that it answers.
     pub(super) fn encode(&self, id: u64) -> Vec<u8> {
         let writer = |kind| Writer::new(kind, id);
@@ -395,6 +436,7 @@ mod tests {
         for request in requests() {
             let bytes = request.encode(3);
             assert_eq!(Request::decode(&bytes), Some((3, request.clone())));
+            assert_eq!(Request::of_frame(request.clone().into_frame(3)), Some((3, request.clone())));
             let part = |end| Request::decode(&bytes[..end]).is_none_or(|(_, other)| other != request);
             assert!((0..bytes.len()).all(part), "{request:?}");
             assert_eq!(Request::decode(&[&bytes[..], &[0]].concat()), None, "{request:?}");
@@ -402,6 +444,7 @@ mod tests {
         let Request::Read { bytes, .. } = requests().remove(6) else { panic!("a read") };
         for data in [vec![], vec![1, 2, 3]] {
             let write = Request::Write { bytes, from: Source::Request(data) };
+            assert_eq!(Request::of_frame(write.clone().into_frame(4)), Some((4, write.clone())));
             assert_eq!(Request::decode(&write.encode(4)), Some((4, write)));
         }
         assert_eq!(

@@ -43,6 +43,7 @@
 //! | `server/machine` | the server: a state machine without I/O |
 //! | `server/names`, `server/ranges` | its directory; turns at overlapping bytes |
 //! | `server/store` | where its objects are kept |
+//! | `wire` | what carries requests and answers: the mesh, or byte streams |
 //! | `server`, `service` | what carries out what the machine wants; what starts on a node |
 
 mod buffer;
@@ -56,10 +57,11 @@ mod name;
 mod server;
 mod service;
 mod stats;
+mod wire;
 
 pub use buffer::Buffer;
 pub use client::File;
-pub use config::{FsConfig, Storage, Sync};
+pub use config::{FsConfig, Storage, Sync, Wire};
 pub use distribution::{Distribution, Piece, Pieces};
 pub use error::FsError;
 pub use name::{Handle, Name};

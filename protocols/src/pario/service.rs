@@ -4,21 +4,20 @@ use super::buffer::{Buffer, Buffers};
 use super::calls::{Answered, Calls, Held};
 use super::messages::{Answer, Request};
 use super::server::{self, Server};
+use super::wire::{Arrived, CHANNEL, Streams, Wire};
 use super::{FsConfig, FsError, FsStats};
 use crate::rt::Rt;
 use crate::rt::sync::OneshotReceiver;
-use crate::transport::{Channel, Inbox, Incoming, Mesh, Rank};
+use crate::transport::{Inbox, Incoming, Mesh, Rank};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_verbs::{Verbs, Work};
-
-/// The channel of requests and answers.
-pub(super) const CHANNEL: Channel = Channel(5);
 
 /// What a node's service has.
 pub(super) struct Shared<V: Verbs> {
     pub rt: Rt<V>,
     pub mesh: Mesh<V>,
+    pub wire: Wire<V>,
     pub config: FsConfig,
     pub stats: RefCell<FsStats>,
     pub server: Option<Server<V>>,
@@ -31,10 +30,10 @@ impl<V: Verbs> Shared<V> {
     pub(super) async fn ask(
         &self,
         server: Rank,
-        request: &Request,
+        request: Request,
         held: Held<V>,
     ) -> Result<OneshotReceiver<Answered>, FsError> {
-        self.calls.ask(server, request, held, &self.stats).await
+        self.calls.ask(&self.wire, server, request, held, &self.stats).await
     }
 
     /// This node's processor has copied data.
@@ -63,22 +62,41 @@ impl<V: Verbs> Pario<V> {
     /// disk where servers are to have one.
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>, config: FsConfig) -> Result<Pario<V>, FsError> {
         config.check(mesh.size(), mesh.max_message())?;
-        let inbox = mesh.open(CHANNEL)?;
         let me = mesh.me().index() as u32;
+        let (wire, inbox) = match config.wire {
+            super::config::Wire::Verbs => (Wire::Mesh(mesh.clone()), Some(mesh.open(CHANNEL)?)),
+            super::config::Wire::Tcp => {
+                let names = mesh.names().to_vec();
+                let streams = Streams::start(rt, names, mesh.me(), config.unit, me < config.servers)?;
+                (Wire::Streams(streams), None)
+            }
+        };
         let mut shared = Shared {
             rt: rt.clone(),
             mesh: mesh.clone(),
+            wire,
             config,
             stats: RefCell::default(),
             server: None,
             buffers: Buffers::new(mesh),
-            calls: Calls::new(mesh, config.window),
+            calls: Calls::new(config.window),
         };
         if me < config.servers {
             shared.server = Some(Server::open(&shared, me, config)?);
         }
         let pario = Pario(Rc::new(shared));
-        drop(rt.spawn(pario.clone().listen(inbox)));
+        if let Wire::Streams(streams) = &pario.0.wire {
+            // Streams are part of what takes from them.
+            let shared = Rc::downgrade(&pario.0);
+            streams.deliver_to(Rc::new(move |from, arrived| {
+                if let Some(pario) = shared.upgrade().map(Pario) {
+                    pario.arrived(from, arrived);
+                }
+            }));
+        }
+        if let Some(inbox) = inbox {
+            drop(rt.spawn(pario.clone().listen(inbox)));
+        }
         Ok(pario)
     }
 
@@ -119,12 +137,30 @@ impl<V: Verbs> Pario<V> {
         }
     }
 
+    /// By the mesh, requests and answers come on one channel.
     fn received(&self, from: Rank, bytes: &[u8]) {
         let is_server = self.0.server.is_some();
-        if let Some((id, request)) = Request::decode(bytes).filter(|_| is_server) {
-            return server::requested(&self.0, from, id, request);
+        match Request::decode(bytes).filter(|_| is_server) {
+            Some((id, request)) => server::requested(&self.0, from, id, request),
+            None => self.answered(Answer::decode(bytes)),
         }
-        let known = Answer::decode(bytes).is_some_and(|(id, answer)| self.0.calls.answered(id, Ok(answer)));
+    }
+
+    fn answered(&self, answer: Option<(u64, Answer)>) {
+        let known = answer.is_some_and(|(id, answer)| self.0.calls.answered(id, Ok(answer)));
         self.0.stats.borrow_mut().malformed += u64::from(!known);
+    }
+
+    /// Something came by a stream.
+    fn arrived(&self, peer: Rank, arrived: Arrived) {
+        match arrived {
+            Arrived::Request(frame) => match Request::of_frame(frame) {
+                Some((id, request)) => server::requested(&self.0, peer, id, request),
+                None => self.0.stats.borrow_mut().malformed += 1,
+            },
+            Arrived::Answer(frame) => self.answered(Answer::of_frame(frame)),
+            Arrived::ServerGone => self.0.calls.server_reset(peer),
+            Arrived::ClientGone => server::client_reset(&self.0, peer),
+        }
     }
 }

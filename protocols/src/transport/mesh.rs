@@ -233,6 +233,11 @@ impl<V: Verbs> Mesh<V> {
         self.shared.config.peers.len() as u32
     }
 
+    /// The network names of all nodes, this one included, by rank.
+    pub fn names(&self) -> &[String] {
+        &self.shared.config.peers
+    }
+
     /// The longest message, in bytes.
     pub fn max_message(&self) -> u32 {
         self.shared.config.max_message

@@ -12,7 +12,8 @@
 //! | sync | `sync_ns` after the medium has all that was written before |
 //! | create, remove, size, list | at once: the names are in memory |
 //!
-//! A call takes effect when it ends.
+//! What the caller's processor does for a transfer (`read_cpu_ns_per_kib`, `write_cpu_ns_per_kib`) it has done when the call
+//! begins. A call takes effect when it ends.
 //!
 //! # Not modelled
 //!
@@ -61,6 +62,18 @@ pub(crate) enum Call<R> {
     Read { object: ObjectName, at: u64, into: Buffer<R> },
     Write { object: ObjectName, at: u64, from: Buffer<R> },
     Sync(ObjectName),
+}
+
+impl<R> Call<R> {
+    /// How long the caller's processor is busy with its bytes.
+    pub fn work(&self, costs: &profile::Disk) -> Nanos {
+        let (bytes, each) = match self {
+            Call::Read { into, .. } => (into.len(), costs.read_cpu_ns_per_kib),
+            Call::Write { from, .. } => (from.len(), costs.write_cpu_ns_per_kib),
+            _ => (0, 0),
+        };
+        Nanos((bytes as u64).saturating_mul(each).div_ceil(1024))
+    }
 }
 
 /// How a call ended.

@@ -7,6 +7,8 @@ const COSTS: profile::Disk = profile::Disk {
     depth: 2,
     cache_bytes: 8_192,
     cache_ns_per_kib: 100,
+    read_cpu_ns_per_kib: 0,
+    write_cpu_ns_per_kib: 0,
     capacity_bytes: 32_768,
 };
 

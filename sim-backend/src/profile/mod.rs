@@ -68,6 +68,8 @@ figures! {
         bookkeeping_notify_ns: "ns" in 0..=SECOND,
         /// Copying memory.
         copy_ns_per_kib: "ns/KiB" in 0..=SECOND,
+        /// What the operating system does for what is read from or written to a byte stream: protocol and copy.
+        stream_ns_per_kib: "ns/KiB" in 0..=SECOND,
         /// Entering and leaving the operating system.
         syscall_ns: "ns" in 0..=SECOND,
         /// A page fault, from the access to its handler in the program.
@@ -184,8 +186,12 @@ figures! {
         depth: "count" in 1..=65_536,
         /// What is written and not on the medium yet, at most; objects that fit into it are read from it.
         cache_bytes: "byte" in 0..=I64_MAX,
-        /// Between the cache and memory.
+        /// Between the cache and memory, while the processor does something else.
         cache_ns_per_kib: "ns/KiB" in 0..=SECOND,
+        /// What the caller's processor does for what is read from the cache.
+        read_cpu_ns_per_kib: "ns/KiB" in 0..=SECOND,
+        /// What it does for what is written to the cache.
+        write_cpu_ns_per_kib: "ns/KiB" in 0..=SECOND,
         /// How much it holds.
         capacity_bytes: "byte" in 0..=I64_MAX,
     }

@@ -43,6 +43,12 @@ impl Profile {
         Nanos(bytes.saturating_mul(self.cpu.copy_ns_per_kib) / 1024)
     }
 
+    /// How long the processor is busy with so many bytes of a byte stream.
+    #[inline]
+    pub fn stream(&self, bytes: u64) -> Nanos {
+        Nanos(bytes.saturating_mul(self.cpu.stream_ns_per_kib) / 1024)
+    }
+
     /// Cable, switch, cable, and the packet's own length once.
     pub fn wire(&self, packet_bytes: u64) -> Nanos {
         self.serialization(packet_bytes) + Nanos(2 * self.link.propagation_ns + self.switch.latency_ns)

@@ -57,7 +57,7 @@ impl World {
 
     /// A program's call of the operating system; the time afterwards.
     fn system_call(&mut self, node: NodeId, copied: usize) -> Nanos {
-        let copy = if copied == 0 { 0 } else { self.profile.copy(copied as u64).0 };
+        let copy = if copied == 0 { 0 } else { self.profile.stream(copied as u64).0 };
         self.charge(node, self.profile.cpu.syscall_ns.saturating_add(copy))
     }
 

@@ -5,6 +5,7 @@ pub mod content;
 pub mod history;
 mod meter;
 pub mod oracles;
+mod paper;
 pub mod workload;
 pub mod worlds;
 
@@ -18,6 +19,7 @@ use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, RequestId};
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
 use crate::oracle::{Conduct, Oracles};
+use crate::paper::Paper;
 use crate::record::Record;
 use crate::system::{Amount, Example, Measured, Place, System};
 use client::Teller;
@@ -69,6 +71,8 @@ impl System for Files {
         what: "Striped files on 16 nodes, cells of which are written and read while links are cut",
         command: "weft run scenarios/files-16.toml",
     }];
+
+    const PAPERS: &'static [Paper] = &[paper::PVFS2];
 
     type Workload = PfWork;
     type Event = Event;

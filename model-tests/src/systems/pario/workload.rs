@@ -5,7 +5,7 @@ use crate::fields::{Dice, Rule, Share, Span, Spread, broken, count, draw, in_sec
 use crate::history::ClientId;
 use crate::system::Amount;
 use serde::{Deserialize, Serialize};
-use weft_protocols::pario::{Distribution, FsConfig, Storage, Sync};
+use weft_protocols::pario::{Distribution, FsConfig, Storage, Sync, Wire};
 use weft_sim::choice::Rng;
 use weft_verbs::Nanos;
 
@@ -55,6 +55,16 @@ pub enum Durable {
     Asked,
 }
 
+/// What carries requests and answers, as a scenario says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// Messages and RDMA.
+    Verbs,
+    /// Byte streams.
+    Tcp,
+}
+
 /// `[workload]` with `kind = "pario"`: what the users of files do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,6 +101,9 @@ pub struct PfWork {
     /// When writes are durable: `"each"` or `"asked"`. Default: each.
     #[serde(default = "each")]
     pub sync: Durable,
+    /// What carries requests and answers: `"verbs"` or `"tcp"`. Default: verbs.
+    #[serde(default = "verbs")]
+    pub wire: By,
     /// Bytes that ride in messages at most, 0 to 65,536. Default: 4,096.
     #[serde(default = "cell")]
     pub eager: u32,
@@ -143,6 +156,10 @@ fn each() -> Durable {
     Durable::Each
 }
 
+fn verbs() -> By {
+    By::Verbs
+}
+
 fn unit() -> u32 {
     1 << 20
 }
@@ -166,6 +183,7 @@ impl PfWork {
             writes: half(),
             storage: disk(),
             sync: each(),
+            wire: verbs(),
             eager: cell(),
             unit: unit(),
             stages: cells(),
@@ -190,6 +208,7 @@ impl PfWork {
             writes: share(dice),
             storage: dice.among(&[Keep::Disk, Keep::Memory]),
             sync: dice.among(&[Durable::Each, Durable::Asked]),
+            wire: dice.among(&[By::Verbs, By::Verbs, By::Tcp]),
             eager: dice.among(&[0, 256, 4_096]),
             unit: cell * dice.among(&[1, 4, 64]),
             stages: dice.among(&[1, 2, 16]),
@@ -211,6 +230,10 @@ impl PfWork {
             storage: match self.storage {
                 Keep::Disk => Storage::Disk,
                 Keep::Memory => Storage::Memory { most: 1 << 30 },
+            },
+            wire: match self.wire {
+                By::Verbs => Wire::Verbs,
+                By::Tcp => Wire::Tcp,
             },
             ..FsConfig::new(self.servers)
         }

@@ -80,11 +80,13 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action) {
     let Some(server) = &shared.server else { return };
     let event = match action {
         Action::Answer { to, id, answer } => {
-            if let Answer::Data { bytes, .. } = &answer {
+            if let Answer::Data { bytes, .. } = &answer
+                && shared.wire.copies()
+            {
                 shared.copied(bytes.len() as u64);
             }
             // An answer that cannot be sent has nobody who waits for it: the mesh is closed.
-            return drop(calls::send(&shared.mesh, to, &answer.encode(id)).await);
+            return drop(shared.wire.answer(to, id, answer).await);
         }
         Action::Store { op, call } => Event::Stored { op, end: server.store.call(call).await },
         Action::Pull { op, from, at, stage } => {
@@ -95,7 +97,7 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action) {
         }
         Action::Remove { op, server: other, handle } => {
             let request = Request::Remove { handle };
-            let asked = shared.ask(Rank::from_index(other), &request, Held::NOTHING).await;
+            let asked = shared.ask(Rank::from_index(other), request, Held::NOTHING).await;
             if let Ok(told) = asked {
                 drop(calls::answer(told).await);
             }

@@ -1,4 +1,4 @@
-use super::super::super::{Distribution, Name, Storage};
+use super::super::super::{Distribution, Name, Storage, Wire};
 use super::*;
 
 const CONFIG: FsConfig = FsConfig {
@@ -8,6 +8,7 @@ const CONFIG: FsConfig = FsConfig {
     stages: 2,
     sync: Sync::Asked,
     storage: Storage::Memory { most: 1 << 20 },
+    wire: Wire::Verbs,
     window: 8,
 };
 

@@ -1,0 +1,449 @@
+//! The coordinator: where the nodes of a cluster meet.
+//!
+//! One task accepts connections and owns the [`Roster`]; each connection has a task that reads and writes. All of them end
+//! with the future of [`Coordinator::run`], and their sockets with them.
+//!
+//! A stranger can cost little: connections that have not proved who they are are bounded in number and time
+//! ([`crate::doorkeeper`]), take no memory for what they announce, and their lines in the log are bounded too.
+
+use crate::connection::{Out, Pace, QUEUE, converse};
+use crate::doorkeeper::Doorkeeper;
+use crate::frame::{Ended, Frame, Kind};
+use crate::handshake::{Channel, HandshakeError, admit};
+use crate::message::{ENTRIES, FromNode, Opening, Question, ToClient, ToNode, decode};
+use crate::net::{Endpoint, Listener, Network};
+use crate::refusal::Refusal;
+use crate::roster::{Action, ConnId, Note, Roster, Terms};
+use crate::secret::{Secret, nonce};
+use crate::timing::Timing;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// How many clients may ask at a time.
+pub const CLIENTS: usize = 32;
+
+/// How many connections may be without proof at a time: twice as many as there are nodes, and some.
+fn half_open(nodes: u32) -> usize {
+    nodes as usize * 2 + 64
+}
+
+/// What a coordinator is.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it listens.
+    pub listen: Endpoint,
+    /// What the cluster is.
+    pub terms: Terms,
+    /// Its secret.
+    pub secret: Secret,
+    /// How long things take.
+    pub timing: Timing,
+}
+
+/// Why a coordinator does not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Everybody could join.
+    #[error(
+        "{listen} can be reached from other machines, and there is no secret: give one, or listen on 127.0.0.1"
+    )]
+    Unprotected {
+        /// Where it would listen.
+        listen: Endpoint,
+    },
+    /// It cannot listen.
+    #[error("cannot listen on {listen}: {why}")]
+    Listen {
+        /// Where.
+        listen: Endpoint,
+        /// Why.
+        why: io::Error,
+    },
+    /// The system has no random bytes.
+    #[error("{0}")]
+    Random(io::Error),
+}
+
+/// What those above are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// What happened to the cluster.
+    Note(Note),
+    /// A node sent data.
+    Data(u32, Vec<u8>),
+}
+
+/// What those above ask for.
+#[derive(Debug)]
+enum Command {
+    Send(Option<u32>, Out),
+    End,
+}
+
+/// Tells a coordinator what to do. Clones tell the same one.
+#[derive(Clone, Debug)]
+pub struct Handle(mpsc::UnboundedSender<Command>);
+
+impl Handle {
+    /// Sends data to a node, if it is there.
+    pub fn send(&self, rank: u32, data: &[u8]) {
+        let _ = self.0.send(Command::Send(Some(rank), Out::data(data)));
+    }
+
+    /// Sends data to all nodes that are there.
+    pub fn send_to_all(&self, data: &[u8]) {
+        let _ = self.0.send(Command::Send(None, Out::data(data)));
+    }
+
+    /// Ends: nodes are told that this was all.
+    pub fn end(&self) {
+        let _ = self.0.send(Command::End);
+    }
+}
+
+/// What tasks of connections tell the one that owns the roster.
+enum Input {
+    Opened(Opening, mpsc::Sender<Out>),
+    FromNode(FromNode),
+    Data(Vec<u8>),
+}
+
+/// How a connection's task ended.
+struct Over {
+    conn: ConnId,
+    from: SocketAddr,
+    how: How,
+}
+
+enum How {
+    Stranger(HandshakeError),
+    Ended(Result<(), Ended>),
+}
+
+/// A coordinator that listens.
+pub struct Coordinator<N: Network> {
+    listener: N::Listener,
+    config: Config,
+    number: u64,
+    commands: mpsc::UnboundedReceiver<Command>,
+    events: mpsc::Sender<Event>,
+}
+
+impl<N: Network> Coordinator<N> {
+    /// Listens. Those above may look at the events, or drop them.
+    pub async fn bind(
+        net: &N,
+        config: Config,
+    ) -> Result<(Coordinator<N>, Handle, mpsc::Receiver<Event>), StartError> {
+        if config.secret.is_none() && !config.listen.is_loopback() {
+            return Err(StartError::Unprotected { listen: config.listen });
+        }
+        Coordinator::bind_unprotected(net, config).await
+    }
+
+    /// Listens, on whatever address and without a secret if there is none: for a network on which everybody is trusted.
+    pub async fn bind_unprotected(
+        net: &N,
+        config: Config,
+    ) -> Result<(Coordinator<N>, Handle, mpsc::Receiver<Event>), StartError> {
+        let listener = net.bind(&config.listen).await;
+        let listener = listener.map_err(|why| StartError::Listen { listen: config.listen.clone(), why })?;
+        let [number @ .., _, _, _, _] = nonce().map_err(StartError::Random)?;
+        let number = number.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let (tell, commands) = mpsc::unbounded_channel();
+        let (events, seen) = mpsc::channel(QUEUE);
+        let Terms { cluster, nodes, .. } = &config.terms;
+        tracing::info!("cluster '{cluster}' of {nodes} nodes meets at {}", config.listen);
+        Ok((Coordinator { listener, config, number, commands, events }, Handle(tell), seen))
+    }
+
+    /// Where it listens.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        self.listener.local()
+    }
+
+    /// Runs until [`Handle::end`], or until nobody has the handle any more. Dropping the future ends everything at once.
+    pub async fn run(self) {
+        let Config { terms, timing, .. } = &self.config;
+        let service = Service::<N> {
+            roster: Roster::new(terms.clone(), timing.probe, timing.gather),
+            door: Doorkeeper::new(half_open(terms.nodes)),
+            tasks: JoinSet::new(),
+            conns: BTreeMap::new(),
+            clients: 0,
+            began: Instant::now(),
+            accepted: 0,
+            coordinator: self,
+        };
+        service.run().await;
+    }
+}
+
+/// A connection that has proved who it is.
+struct Conn {
+    out: mpsc::Sender<Out>,
+    client: bool,
+}
+
+struct Service<N: Network> {
+    coordinator: Coordinator<N>,
+    roster: Roster,
+    door: Doorkeeper,
+    tasks: JoinSet<Over>,
+    conns: BTreeMap<ConnId, Conn>,
+    clients: usize,
+    began: Instant,
+    accepted: u64,
+}
+
+impl<N: Network> Service<N> {
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    async fn run(mut self) {
+        let (tell, mut inputs) = mpsc::channel(QUEUE);
+        loop {
+            let deadline = self.roster.deadline().map(|at| self.began + at);
+            // In this order, so that the same events give the same run.
+            tokio::select! {
+                biased;
+                // A task says all it has to say before it ends.
+                Some((conn, from, input)) = inputs.recv() => self.hear(conn, from, input).await,
+                Some(over) = self.tasks.join_next(), if !self.tasks.is_empty() => self.over(over),
+                command = self.coordinator.commands.recv() => match command {
+                    Some(Command::Send(rank, out)) => self.send(rank, &out),
+                    Some(Command::End) | None => return self.end().await,
+                },
+                () = at(deadline) => self.roster.tick(self.began.elapsed()),
+                came = self.coordinator.listener.accept() => match came {
+                    Ok((stream, from)) => self.accept(stream, from, tell.clone()),
+                    // Of the connection, or of this process: it may have as many files open as it may.
+                    Err(why) => {
+                        tracing::warn!("a connection could not be taken: {why}");
+                        sleep(self.coordinator.config.timing.pause_first).await;
+                    }
+                },
+            }
+            self.act().await;
+        }
+    }
+
+    fn accept(
+        &mut self,
+        stream: N::Stream,
+        from: SocketAddr,
+        tell: mpsc::Sender<(ConnId, SocketAddr, Input)>,
+    ) {
+        self.accepted += 1;
+        let conn = ConnId(self.accepted);
+        let Config { secret, timing, .. } = &self.coordinator.config;
+        let task = self.tasks.spawn(serve(stream, conn, from, secret.clone(), *timing, tell));
+        if let Some(victim) = self.door.enter(conn.0, from.ip(), task) {
+            let at = SocketAddr::new(victim, 0);
+            self.roster.counts.strangers += 1;
+            let now = self.now();
+            self.door.complain(now, at, "too many of its connections have not said who they are");
+        }
+    }
+
+    fn over(&mut self, over: Result<Over, JoinError>) {
+        let Over { conn, from, how } = match over {
+            Ok(over) => over,
+            Err(why) if why.is_cancelled() => return,
+            Err(why) => std::panic::resume_unwind(why.into_panic()),
+        };
+        self.door.leave(conn.0);
+        let now = self.now();
+        match how {
+            How::Stranger(why) => {
+                self.roster.counts.strangers += 1;
+                self.door.complain(now, from, &why.to_string());
+            }
+            How::Ended(how) => {
+                if self.conns.remove(&conn).is_some_and(|conn| conn.client) {
+                    self.clients -= 1;
+                }
+                let why = how.err().unwrap_or(Ended::Closed);
+                self.roster.gone(now, conn, &why.to_string());
+            }
+        }
+    }
+
+    async fn hear(&mut self, conn: ConnId, from: SocketAddr, input: Input) {
+        let now = self.now();
+        self.roster.heard(now, conn);
+        match input {
+            Input::Opened(Opening::Join(join), out) => {
+                self.door.leave(conn.0);
+                self.conns.insert(conn, Conn { out, client: false });
+                self.roster.join(now, conn, from.ip(), join);
+            }
+            Input::Opened(Opening::Ask(question), out) => {
+                self.door.leave(conn.0);
+                self.conns.insert(conn, Conn { out, client: true });
+                self.clients += 1;
+                self.answer(conn, from, question);
+            }
+            Input::FromNode(FromNode::Alive) => {}
+            Input::FromNode(FromNode::Here) => self.roster.is_here(conn),
+            Input::FromNode(FromNode::Report(report)) => self.roster.report(now, conn, report),
+            Input::FromNode(FromNode::Leave) => self.roster.leave(now, conn),
+            Input::Data(data) => {
+                if let Some(rank) = self.roster.rank(conn) {
+                    let _ = self.coordinator.events.send(Event::Data(rank, data)).await;
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, conn: ConnId, from: SocketAddr, question: Question) {
+        let answer = match question {
+            _ if self.clients > CLIENTS => {
+                self.roster.counts.refused += 1;
+                let why = Refusal::Full { most: CLIENTS as u32 };
+                tracing::warn!("refused a client at {}: {why}", from.ip());
+                ToClient::Refused(why)
+            }
+            Question::Status => {
+                self.roster.counts.answered += 1;
+                ToClient::Status(Box::new(self.roster.status(self.now())))
+            }
+        };
+        self.say(conn, Out::control(&answer));
+        self.close(conn);
+    }
+
+    /// Does what the roster has decided.
+    async fn act(&mut self) {
+        for action in self.roster.actions() {
+            match action {
+                Action::Welcome(conn) => {
+                    let Timing { beat, silence, .. } = self.coordinator.config.timing;
+                    let (beat_ms, silence_ms) = (beat.as_millis() as u64, silence.as_millis() as u64);
+                    let coordinator = self.coordinator.number;
+                    self.say(conn, Out::control(&ToNode::Welcome { coordinator, beat_ms, silence_ms }));
+                }
+                Action::Refuse(conn, why) => {
+                    self.say(conn, Out::control(&ToNode::Refused(why)));
+                    self.close(conn);
+                }
+                Action::Probe(conn) => self.say(conn, Out::control(&ToNode::Probe)),
+                Action::Tell(conns, entries) => {
+                    for part in entries.chunks(ENTRIES) {
+                        let out = Out::control(&ToNode::Roster(part.to_vec()));
+                        conns.iter().for_each(|conn| self.say(*conn, out.clone()));
+                    }
+                }
+                Action::Farewell(conn) => {
+                    self.say(conn, Out::control(&ToNode::Farewell));
+                    self.close(conn);
+                }
+                Action::Drop(conn) => self.close(conn),
+                Action::Note(note) => {
+                    match note {
+                        Note::Lost { .. } | Note::Refused { .. } => tracing::warn!("{note}"),
+                        _ => tracing::info!("{note}"),
+                    }
+                    let _ = self.coordinator.events.send(Event::Note(note)).await;
+                }
+            }
+        }
+    }
+
+    /// Says something to a connection. One that has not read so much that its queue is full is closed.
+    fn say(&mut self, conn: ConnId, out: Out) {
+        if self.conns.get(&conn).is_some_and(|conn| conn.out.try_send(out).is_err()) {
+            self.close(conn);
+        }
+    }
+
+    /// Closes a connection once all is written that waits.
+    fn close(&mut self, conn: ConnId) {
+        // Its task ends when the sender of its queue is gone.
+        if let Some(Conn { out, .. }) = self.conns.get_mut(&conn) {
+            *out = mpsc::channel(1).0;
+        }
+    }
+
+    fn send(&mut self, rank: Option<u32>, out: &Out) {
+        let to: Vec<ConnId> = match rank {
+            Some(rank) => self.roster.conn(rank).into_iter().collect(),
+            None => self.roster.conns().collect(),
+        };
+        to.into_iter().for_each(|conn| self.say(conn, out.clone()));
+    }
+
+    /// Tells all nodes that this was all, and waits until they have closed, or a while.
+    async fn end(mut self) {
+        self.roster.end(self.began.elapsed());
+        self.act().await;
+        for conn in self.conns.keys().copied().collect::<Vec<_>>() {
+            self.say(conn, Out::control(&ToNode::Ending));
+            self.close(conn);
+        }
+        let Timing { silence, linger, .. } = self.coordinator.config.timing;
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(silence.min(linger * 2), all).await;
+        let Terms { cluster, .. } = &self.coordinator.config.terms;
+        tracing::info!("cluster '{cluster}' has ended");
+    }
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A connection from its beginning to its end.
+async fn serve<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(
+    stream: S,
+    conn: ConnId,
+    from: SocketAddr,
+    secret: Secret,
+    timing: Timing,
+    tell: mpsc::Sender<(ConnId, SocketAddr, Input)>,
+) -> Over {
+    let over = |how| Over { conn, from, how };
+    let mut channel = match admit(stream, &secret, timing.handshake).await {
+        Ok(channel) => channel,
+        Err(why) => return over(How::Stranger(why)),
+    };
+    let opening = match open(&mut channel, timing.handshake).await {
+        Ok(opening) => opening,
+        Err(why) => return over(How::Stranger(why.into())),
+    };
+    let client = matches!(opening, Opening::Ask(_));
+    let (out, queue) = mpsc::channel(QUEUE);
+    if tell.send((conn, from, Input::Opened(opening, out))).await.is_err() {
+        return over(How::Ended(Ok(())));
+    }
+    let Timing { beat, silence, linger, handshake, .. } = timing;
+    // A client says nothing after its question, and what it is told is short.
+    let silence = if client { handshake } else { silence };
+    let read = |frame: Frame| {
+        let input = match frame.kind {
+            Kind::Control => Input::FromNode(decode(&frame.body)?),
+            Kind::Data => Input::Data(frame.body),
+        };
+        Ok((conn, from, input))
+    };
+    let alive = Out::control(&ToNode::Alive);
+    let ended = converse(channel, queue, Pace { beat, silence, linger }, alive, tell, read).await;
+    over(How::Ended(ended))
+}
+
+async fn open<S: tokio::io::AsyncRead + tokio::io::AsyncWrite>(
+    channel: &mut Channel<S>,
+    within: Duration,
+) -> Result<Opening, Ended> {
+    let frame = tokio::time::timeout(within, channel.reader.next(within)).await;
+    decode(&frame.map_err(|_| Ended::Silent(within))??.body)
+}

@@ -1,0 +1,87 @@
+//! Connections that have not proved yet who they are: so many and no more, and a line in the log for some of them.
+//!
+//! When there is no room for another one, the oldest of the address with the most makes room. So a stranger who opens
+//! connections without end closes its own, and nodes at other addresses get through.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tokio::task::AbortHandle;
+
+/// How many lines about strangers are written within [`WINDOW`].
+const LINES: u32 = 10;
+
+/// See [`LINES`].
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Connections on their way in.
+#[derive(Debug)]
+pub struct Doorkeeper {
+    most: usize,
+    /// By a number that grows: the smallest is the oldest.
+    half_open: BTreeMap<u64, (IpAddr, AbortHandle)>,
+    window: Duration,
+    lines: u32,
+}
+
+impl Doorkeeper {
+    /// Keeps so many at a time.
+    pub fn new(most: usize) -> Doorkeeper {
+        Doorkeeper { most, half_open: BTreeMap::new(), window: Duration::ZERO, lines: 0 }
+    }
+
+    /// A connection has come. If that is one too many, another one is closed; where from is returned.
+    pub fn enter(&mut self, number: u64, from: IpAddr, task: AbortHandle) -> Option<IpAddr> {
+        self.half_open.insert(number, (from, task));
+        if self.half_open.len() <= self.most {
+            return None;
+        }
+        let mut counts: BTreeMap<IpAddr, u32> = BTreeMap::new();
+        self.half_open.values().for_each(|(from, _)| *counts.entry(*from).or_default() += 1);
+        let most = counts.values().copied().max()?;
+        let victim = *self.half_open.iter().find(|(_, (from, _))| counts[from] == most)?.0;
+        let (from, task) = self.half_open.remove(&victim)?;
+        task.abort();
+        Some(from)
+    }
+
+    /// A connection has proved who it is, or is gone.
+    pub fn leave(&mut self, number: u64) {
+        self.half_open.remove(&number);
+    }
+
+    /// Writes a line about a stranger, unless there were many.
+    pub fn complain(&mut self, now: Duration, from: SocketAddr, why: &str) {
+        if now >= self.window + WINDOW {
+            if self.lines > LINES {
+                tracing::warn!("turned away {} more in {} s", self.lines - LINES, WINDOW.as_secs());
+            }
+            (self.window, self.lines) = (now, 0);
+        }
+        self.lines += 1;
+        if self.lines <= LINES {
+            tracing::warn!("turned away {from}: {why}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_flood_from_one_address_closes_its_own_connections_only() {
+        let (stranger, node) = (IpAddr::from([10, 0, 0, 9]), IpAddr::from([10, 0, 0, 1]));
+        let mut door = Doorkeeper::new(4);
+        let task = || tokio::spawn(std::future::pending::<()>()).abort_handle();
+        assert_eq!(door.enter(0, node, task()), None);
+        for number in 1..4 {
+            assert_eq!(door.enter(number, stranger, task()), None);
+        }
+        for number in 4..100 {
+            assert_eq!(door.enter(number, stranger, task()), Some(stranger));
+        }
+        assert!(door.half_open.contains_key(&0), "the node was closed for a stranger's sake");
+        assert_eq!(door.half_open.keys().copied().collect::<Vec<_>>(), [0, 97, 98, 99]);
+    }
+}

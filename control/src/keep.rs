@@ -1,0 +1,343 @@
+//! The task that keeps a node in its cluster: one connection after the other.
+
+use crate::ask::{CallError, open};
+use crate::connection::{Out, Pace, QUEUE, converse};
+use crate::frame::{Ended, Frame, Kind};
+use crate::handshake::Channel;
+use crate::member::{Config, MemberError, Members};
+use crate::message::{Entry, FromNode, Opening, Presence, Report, ToNode, decode};
+use crate::net::Network;
+use crate::refusal::Refusal;
+use crate::timing::Timing;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// What the node asks of the task.
+#[derive(Debug)]
+pub enum Command {
+    /// Report this from now on.
+    Report(Report),
+    /// Send data to those above the coordinator.
+    Data(Vec<u8>),
+    /// Leave.
+    Leave,
+}
+
+/// A connection on which the coordinator said welcome.
+pub struct Entered<S> {
+    channel: Channel<S>,
+    coordinator: u64,
+    beat: Duration,
+    silence: Duration,
+}
+
+/// One attempt to join.
+async fn enter<N: Network>(net: &N, config: &Config) -> Result<Entered<N::Stream>, CallError> {
+    let Config { at, join, secret, timing, .. } = config;
+    let mut channel = open(net, at, secret, timing, &Opening::Join(join.clone())).await?;
+    let ended = |why: Ended| CallError::Handshake { at: at.clone(), why: why.into() };
+    let within = timing.handshake + timing.probe;
+    let answer = async {
+        loop {
+            match decode(&channel.reader.next(within).await?.body)? {
+                ToNode::Welcome { coordinator, beat_ms, silence_ms } => {
+                    return Ok(Ok((coordinator, beat_ms, silence_ms)));
+                }
+                ToNode::Refused(why) => return Ok(Err(why)),
+                // It may have to probe another node first.
+                _ => {}
+            }
+        }
+    };
+    let answer = timeout(within, answer).await.unwrap_or(Err(Ended::Silent(within)));
+    let welcome = answer.map_err(ended)?;
+    let (coordinator, beat, silence) = welcome.map_err(|why| CallError::Refused { at: at.clone(), why })?;
+    let (beat, silence) = (Duration::from_millis(beat), Duration::from_millis(silence));
+    Ok(Entered { channel, coordinator, beat, silence })
+}
+
+/// The pauses between attempts: each twice the last, shortened at random by up to half, so that nodes that lost their
+/// coordinator in the same moment do not come back in the same moment.
+struct Pauses {
+    next: Duration,
+    most: Duration,
+    random: u64,
+}
+
+impl Pauses {
+    fn new(timing: &Timing, incarnation: u64) -> Pauses {
+        Pauses { next: timing.pause_first, most: timing.pause_most, random: incarnation | 1 }
+    }
+
+    fn next(&mut self) -> Duration {
+        // Marsaglia's xorshift64, which is random enough for this.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let pause = self.next.mul_f64(1.0 - (self.random % 1_000) as f64 / 2_000.0);
+        self.next = (self.next * 2).min(self.most);
+        pause
+    }
+}
+
+/// Tries to join until it is in, is refused, or has tried for as long as it may.
+pub async fn enter_first<N: Network>(net: &N, config: &Config) -> Result<Entered<N::Stream>, MemberError> {
+    let began = Instant::now();
+    let mut pauses = Pauses::new(&config.timing, config.join.incarnation);
+    loop {
+        let last = match enter(net, config).await {
+            Ok(entered) => return Ok(entered),
+            Err(why) if why.is_final() => return Err(why.into()),
+            Err(why) => why,
+        };
+        let pause = pauses.next();
+        if began.elapsed() + pause >= config.patience {
+            return Err(MemberError::GaveUp { tried: config.patience, last });
+        }
+        tracing::debug!("node {}: {last}; trying again", config.join.rank);
+        sleep(pause).await;
+    }
+}
+
+/// Why a connection is not the last one, or is.
+enum Over {
+    /// It broke.
+    Broke(Ended),
+    /// The node left.
+    Left,
+    /// The node is not in the cluster any more.
+    Ended(MemberError),
+}
+
+/// What the task knows.
+pub struct Keeper<N: Network> {
+    net: N,
+    config: Config,
+    members: watch::Sender<Members>,
+    data: mpsc::Sender<Vec<u8>>,
+    report: Option<Report>,
+    /// The coordinator that the node knows.
+    coordinator: Option<u64>,
+    /// Nodes of which only the last coordinator told, and until when a new one may tell of them too.
+    unconfirmed: BTreeMap<u32, Instant>,
+}
+
+impl<N: Network> Keeper<N> {
+    /// Keeps a node in its cluster.
+    pub fn new(
+        net: N,
+        config: Config,
+        members: watch::Sender<Members>,
+        data: mpsc::Sender<Vec<u8>>,
+    ) -> Keeper<N> {
+        Keeper { net, config, members, data, report: None, coordinator: None, unconfirmed: BTreeMap::new() }
+    }
+
+    /// Until the node leaves, or is not in the cluster any more.
+    pub async fn run(mut self, first: Entered<N::Stream>, mut commands: mpsc::Receiver<Command>) {
+        let (rank, at) = (self.config.join.rank, self.config.at.clone());
+        let mut entered = first;
+        loop {
+            self.meet(entered.coordinator, entered.silence);
+            let why = match self.live(entered, &mut commands).await {
+                Over::Broke(why) => why,
+                Over::Left => {
+                    tracing::info!("node {rank}: left");
+                    return;
+                }
+                Over::Ended(why) => return self.end(why),
+            };
+            tracing::warn!("node {rank}: the coordinator at {at} was lost: {why}; trying again");
+            self.members.send_modify(|members| members.coordinator = false);
+            entered = match self.enter_again(&mut commands).await {
+                ControlFlow::Continue(entered) => entered,
+                ControlFlow::Break(None) => {
+                    tracing::info!("node {rank}: left while the coordinator was away");
+                    return;
+                }
+                ControlFlow::Break(Some(why)) => return self.end(why),
+            };
+            tracing::info!("node {rank}: the coordinator at {at} is back");
+        }
+    }
+
+    fn end(&self, why: MemberError) {
+        tracing::error!("node {}: not in the cluster any more: {why}", self.config.join.rank);
+        self.members.send_modify(|members| {
+            members.coordinator = false;
+            members.ended = Some(why);
+        });
+    }
+
+    /// A coordinator that began anew knows nobody: those whom the last one knew have a while to come to it.
+    fn meet(&mut self, coordinator: u64, silence: Duration) {
+        if self.coordinator.replace(coordinator).is_some_and(|last| last != coordinator) {
+            let until = Instant::now() + silence * 2;
+            let known: Vec<u32> = self.members.borrow().present().map(|entry| entry.rank).collect();
+            self.unconfirmed = known.into_iter().map(|rank| (rank, until)).collect();
+        }
+        self.members.send_modify(|members| members.coordinator = true);
+    }
+
+    /// Tries to join again, for as long as the node lives.
+    async fn enter_again(
+        &mut self,
+        commands: &mut mpsc::Receiver<Command>,
+    ) -> ControlFlow<Option<MemberError>, Entered<N::Stream>> {
+        let mut pauses = Pauses::new(&self.config.timing, self.config.join.incarnation);
+        loop {
+            let mut attempt = pin!(async {
+                sleep(pauses.next()).await;
+                enter(&self.net, &self.config).await
+            });
+            let ended = loop {
+                tokio::select! {
+                    biased;
+                    ended = &mut attempt => break ended,
+                    command = commands.recv() => match command {
+                        Some(Command::Report(report)) => self.report = Some(report),
+                        Some(Command::Data(_)) => {}
+                        Some(Command::Leave) | None => return ControlFlow::Break(None),
+                    },
+                }
+            };
+            match ended {
+                Ok(entered) => return ControlFlow::Continue(entered),
+                Err(why) if why.is_final() => return ControlFlow::Break(Some(why.into())),
+                Err(why) => tracing::debug!("node {}: {why}; trying again", self.config.join.rank),
+            }
+        }
+    }
+
+    /// One connection, from the welcome to its end.
+    async fn live(&mut self, entered: Entered<N::Stream>, commands: &mut mpsc::Receiver<Command>) -> Over {
+        let Entered { channel, beat, silence, .. } = entered;
+        let linger = self.config.timing.linger;
+        let (out, queue) = mpsc::channel(QUEUE);
+        let (tell, mut heard) = mpsc::channel(QUEUE);
+        let alive = Out::control(&FromNode::Alive);
+        let pace = Pace { beat, silence, linger };
+        let mut talk = pin!(converse(channel, queue, pace, alive, tell, Ok));
+        let mut out = Some(out);
+        let mut leaving = None;
+        if let (Some(out), Some(report)) = (&out, &self.report) {
+            let _ = out.try_send(Out::control(&FromNode::Report(report.clone())));
+        }
+        let ended = loop {
+            let unconfirmed = self.unconfirmed.values().next().copied();
+            let deadline = leaving.into_iter().chain(unconfirmed).min();
+            tokio::select! {
+                biased;
+                Some(frame) = heard.recv() => match self.hear(frame, out.as_ref()).await {
+                    ControlFlow::Continue(()) => {}
+                    ControlFlow::Break(None) => {
+                        // Closing the queue closes the connection once all is said.
+                        out = None;
+                        leaving.get_or_insert(Instant::now() + linger * 2);
+                    }
+                    ControlFlow::Break(Some(over)) => return over,
+                },
+                ended = &mut talk => break ended,
+                command = commands.recv(), if leaving.is_none() => {
+                    let message = match command {
+                        Some(Command::Report(report)) => {
+                            self.report = Some(report.clone());
+                            Out::control(&FromNode::Report(report))
+                        }
+                        Some(Command::Data(data)) => Out::data(data),
+                        Some(Command::Leave) | None => {
+                            leaving = Some(Instant::now() + linger * 2);
+                            Out::control(&FromNode::Leave)
+                        }
+                    };
+                    let Some(out) = &out else { continue };
+                    // If more is sent than the line takes, this waits; `talk` goes on meanwhile.
+                    tokio::select! {
+                        biased;
+                        sent = out.send(message) => drop(sent),
+                        ended = &mut talk => break ended,
+                    }
+                }
+                () = until(deadline) => {
+                    if leaving.is_some_and(|at| at <= Instant::now()) {
+                        return Over::Left;
+                    }
+                    self.give_up_on_unconfirmed();
+                }
+            }
+        };
+        // The last message may have come together with the end of the connection.
+        while let Ok(frame) = heard.try_recv() {
+            if let ControlFlow::Break(Some(over)) = self.hear(frame, None).await {
+                return over;
+            }
+        }
+        match leaving {
+            Some(_) => Over::Left,
+            None => Over::Broke(ended.err().unwrap_or(Ended::Closed)),
+        }
+    }
+
+    /// Does what a message says. `Break(None)`: the farewell.
+    async fn hear(&mut self, frame: Frame, out: Option<&mpsc::Sender<Out>>) -> ControlFlow<Option<Over>> {
+        let at = || self.config.at.clone();
+        if frame.kind == Kind::Data {
+            // Those above may have no use for it.
+            let _ = self.data.send(frame.body).await;
+            return ControlFlow::Continue(());
+        }
+        match decode(&frame.body) {
+            Ok(ToNode::Roster(entries)) => self.update(entries),
+            Ok(ToNode::Probe) => {
+                if let Some(out) = out {
+                    let _ = out.try_send(Out::control(&FromNode::Here));
+                }
+            }
+            Ok(ToNode::Farewell) => return ControlFlow::Break(None),
+            Ok(ToNode::Ending) => {
+                return ControlFlow::Break(Some(Over::Ended(MemberError::Ended { at: at() })));
+            }
+            Ok(ToNode::Refused(why)) => {
+                let why: Refusal = why;
+                return ControlFlow::Break(Some(Over::Ended(CallError::Refused { at: at(), why }.into())));
+            }
+            Ok(ToNode::Alive | ToNode::Welcome { .. }) => {}
+            Err(why) => return ControlFlow::Break(Some(Over::Broke(why))),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn update(&mut self, entries: Vec<Entry>) {
+        for entry in &entries {
+            self.unconfirmed.remove(&entry.rank);
+        }
+        self.members.send_modify(|members| {
+            members.entries.extend(entries.into_iter().map(|entry| (entry.rank, entry)));
+        });
+    }
+
+    fn give_up_on_unconfirmed(&mut self) {
+        let now = Instant::now();
+        let gone: Vec<u32> =
+            self.unconfirmed.iter().filter(|(_, until)| **until <= now).map(|(rank, _)| *rank).collect();
+        self.unconfirmed.retain(|_, until| *until > now);
+        self.members.send_modify(|members| {
+            for rank in gone {
+                if let Some(entry) = members.entries.get_mut(&rank) {
+                    entry.presence = Presence::Lost("it did not come to the new coordinator".to_string());
+                }
+            }
+        });
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,218 @@
+//! A node's side: it joins, stays, and leaves.
+//!
+//! A task keeps the connection to the coordinator ([`crate::keep`]): it makes a new one when it breaks, for as long as the
+//! node lives. Systems that run on the cluster do not stop for that; they see in [`Members`] that the coordinator is
+//! away, and what they know of the others stays as it was.
+
+use crate::ask::CallError;
+use crate::frame::span;
+use crate::keep::{self, Command};
+use crate::message::{Entry, Join, Presence, REPORT, Report, encode};
+use crate::net::{Endpoint, Network};
+use crate::secret::Secret;
+use crate::timing::Timing;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// What a node needs to join.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the coordinator is.
+    pub at: Endpoint,
+    /// What the node says of itself.
+    pub join: Join,
+    /// The cluster's secret.
+    pub secret: Secret,
+    /// How long things take.
+    pub timing: Timing,
+    /// How long the first attempts to join may take in all: the coordinator may start later than the node.
+    pub patience: Duration,
+}
+
+/// Why a node is not in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemberError {
+    /// It was not let in, and another attempt would end alike.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// It tried for as long as it may.
+    #[error("{last}; tried for {}", span(*.tried))]
+    GaveUp {
+        /// For how long.
+        tried: Duration,
+        /// What the last attempt came to.
+        last: CallError,
+    },
+    /// Nodes that it waits for did not come.
+    #[error("nodes that did not come within {}: {}", span(*.waited), list(missing))]
+    Missing {
+        /// For how long it waited.
+        waited: Duration,
+        /// Their ranks.
+        missing: Vec<u32>,
+    },
+    /// The coordinator ended.
+    #[error("the coordinator at {at} has ended the cluster")]
+    Ended {
+        /// Where it was.
+        at: Endpoint,
+    },
+    /// The report is too long.
+    #[error("a report of {bytes} bytes is too long: it may have {REPORT}")]
+    Report {
+        /// How long it is, as JSON.
+        bytes: usize,
+    },
+}
+
+/// Ranks as people read them: at most ten of them.
+fn list(ranks: &[u32]) -> String {
+    let shown: Vec<String> = ranks.iter().take(10).map(u32::to_string).collect();
+    match ranks.len().saturating_sub(10) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// What a node knows of its cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    /// The latest that was told of each rank; ranks that never came are not in it.
+    pub entries: BTreeMap<u32, Entry>,
+    /// Whether the coordinator is there at this moment.
+    pub coordinator: bool,
+    /// Why the node is not in the cluster any more, if so.
+    pub ended: Option<MemberError>,
+}
+
+impl Members {
+    /// The nodes that are there.
+    pub fn present(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values().filter(|entry| entry.presence == Presence::Present)
+    }
+
+    /// Which of so many nodes are not there.
+    pub fn missing(&self, nodes: u32) -> Vec<u32> {
+        let here =
+            |rank: &u32| self.entries.get(rank).is_some_and(|entry| entry.presence == Presence::Present);
+        (0..nodes).filter(|rank| !here(rank)).collect()
+    }
+}
+
+/// A node's place in its cluster. Dropped without [`Membership::leave`], it counts as lost.
+#[derive(Debug)]
+pub struct Membership {
+    nodes: u32,
+    members: watch::Receiver<Members>,
+    commands: mpsc::Sender<Command>,
+    data: mpsc::Receiver<Vec<u8>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Joins a cluster: tries until it is in, is refused, or has tried for as long as it may.
+///
+/// # Errors
+/// See [`MemberError`].
+pub async fn join<N: Network>(net: N, config: Config) -> Result<Membership, MemberError> {
+    let first = keep::enter_first(&net, &config).await?;
+    let (tell, members) = watch::channel(Members { coordinator: true, ..Members::default() });
+    let (commands, asked) = mpsc::channel(crate::connection::QUEUE);
+    let (pass, data) = mpsc::channel(crate::connection::QUEUE);
+    let nodes = config.join.nodes;
+    tracing::info!("node {}: joined cluster '{}' at {}", config.join.rank, config.join.cluster, config.at);
+    let task = tokio::spawn(keep::Keeper::new(net, config, tell, pass).run(first, asked));
+    Ok(Membership { nodes, members, commands, data, task })
+}
+
+impl Membership {
+    /// What the node knows of its cluster, as it changes.
+    pub fn members(&self) -> watch::Receiver<Members> {
+        self.members.clone()
+    }
+
+    /// Waits until all ranks are there.
+    ///
+    /// # Errors
+    /// They are not within `patience`, or the node is not in the cluster any more.
+    pub async fn met(&self, patience: Duration) -> Result<Members, MemberError> {
+        let mut members = self.members.clone();
+        let all = |members: &Members| members.ended.is_some() || members.missing(self.nodes).is_empty();
+        let met = timeout(patience, members.wait_for(all)).await;
+        let now = match met {
+            Ok(Ok(now)) => now.clone(),
+            _ => self.members.borrow().clone(),
+        };
+        match (&now.ended, now.missing(self.nodes)) {
+            (Some(why), _) => Err(why.clone()),
+            (None, missing) if !missing.is_empty() => Err(MemberError::Missing { waited: patience, missing }),
+            (None, _) => Ok(now),
+        }
+    }
+
+    /// Waits until the node is not in the cluster any more, for another reason than that it left.
+    pub async fn ended(&self) -> MemberError {
+        let mut members = self.members.clone();
+        let ended = members.wait_for(|members| members.ended.is_some()).await;
+        match ended.ok().and_then(|members| members.ended.clone()) {
+            Some(why) => why,
+            // The task only goes with the membership.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Reports of the node and its systems, in place of what was reported before. A view of members goes this way.
+    ///
+    /// # Errors
+    /// It is longer than [`REPORT`].
+    pub async fn report(&self, report: Report) -> Result<(), MemberError> {
+        let bytes = encode(&report).len();
+        if bytes > REPORT {
+            return Err(MemberError::Report { bytes });
+        }
+        // Without its task the node is not in the cluster, and nobody asks.
+        let _ = self.commands.send(Command::Report(report)).await;
+        Ok(())
+    }
+
+    /// Sends data to those above the coordinator. What is sent while it is away is lost, as is what was on its way.
+    pub async fn send(&self, data: Vec<u8>) {
+        let _ = self.commands.send(Command::Data(data)).await;
+    }
+
+    /// The next data from those above the coordinator; `None` once the node is not in the cluster any more.
+    pub async fn data(&mut self) -> Option<Vec<u8>> {
+        self.data.recv().await
+    }
+
+    /// Leaves: says so, and waits for the answer as long as one may take.
+    pub async fn leave(mut self) {
+        if self.commands.send(Command::Leave).await.is_ok() {
+            let _ = (&mut self.task).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_nodes_are_listed_and_many_are_counted() {
+        let line =
+            |missing: Vec<u32>| MemberError::Missing { waited: Duration::from_secs(60), missing }.to_string();
+        assert_eq!(line(vec![3, 5]), "nodes that did not come within 60 s: 3, 5");
+        assert_eq!(
+            line((0..12).collect()),
+            "nodes that did not come within 60 s: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
+        );
+    }
+}

@@ -1,0 +1,284 @@
+//! What is said on a connection once both ends have proved that they know the secret.
+//!
+//! JSON, so that a newer end can tell an older one why it is refused. A message is never longer than
+//! [`crate::frame::FROM_CALLER`] or [`crate::frame::FROM_COORDINATOR`].
+
+use crate::frame::Ended;
+use crate::refusal::Refusal;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// The longest text of a node about itself: name, version, digest.
+pub const TEXT: usize = 256;
+
+/// The most bytes that a node gives others about its adapters.
+pub const BLOB: usize = 4_096;
+
+/// The most bytes of a report, as JSON.
+pub const REPORT: usize = 16 * 1_024;
+
+/// So many entries of a roster travel in one message, each with at most [`BLOB`] bytes in hexadecimal digits.
+pub const ENTRIES: usize = 256;
+
+/// The first message of a caller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Opening {
+    /// A node joins.
+    Join(Join),
+    /// A client asks, is answered, and goes.
+    Ask(Question),
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Join {
+    /// The cluster that it belongs to.
+    pub cluster: String,
+    /// The version of its program.
+    pub program: String,
+    /// The digest of its scenario or configuration; empty where there is none.
+    pub scenario: String,
+    /// Which node it is, from 0.
+    pub rank: u32,
+    /// How many nodes it thinks there are.
+    pub nodes: u32,
+    /// Drawn when its process began: a process that starts again is another incarnation of its rank.
+    pub incarnation: u64,
+    /// Where peers find it, if not where it calls from.
+    pub address: Option<IpAddr>,
+    /// What peers need to connect to its adapters; opaque here.
+    #[serde(with = "hex")]
+    pub blob: Vec<u8>,
+}
+
+/// What a client asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Question {
+    /// Who is there, and what they report.
+    Status,
+}
+
+/// From a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FromNode {
+    /// Nothing else to say.
+    Alive,
+    /// The answer to [`ToNode::Probe`].
+    Here,
+    /// What it reports of itself and its systems, in place of what it reported before.
+    Report(Report),
+    /// It leaves.
+    Leave,
+}
+
+/// To a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToNode {
+    /// It is in.
+    Welcome {
+        /// Drawn when the coordinator's process began.
+        coordinator: u64,
+        /// See [`crate::timing::Timing::beat`].
+        beat_ms: u64,
+        /// See [`crate::timing::Timing::silence`].
+        silence_ms: u64,
+    },
+    /// It is not.
+    Refused(Refusal),
+    /// What changed, or all that is known to a node that has just come.
+    Roster(Vec<Entry>),
+    /// Nothing else to say.
+    Alive,
+    /// Another node claims this one's rank: answer.
+    Probe,
+    /// The answer to [`FromNode::Leave`].
+    Farewell,
+    /// The coordinator ends, and will not be back.
+    Ending,
+}
+
+/// To a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToClient {
+    /// The answer to [`Question::Status`].
+    Status(Box<Status>),
+    /// No answer.
+    Refused(Refusal),
+}
+
+/// A rank, as others see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Which node.
+    pub rank: u32,
+    /// Which process of it.
+    pub incarnation: u64,
+    /// Where it is.
+    pub address: IpAddr,
+    /// What it gave others about its adapters.
+    #[serde(with = "hex")]
+    pub blob: Vec<u8>,
+    /// Whether it is there.
+    pub presence: Presence,
+}
+
+/// Whether a node is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Presence {
+    /// It is.
+    Present,
+    /// It said that it left.
+    Left,
+    /// It went without saying so.
+    Lost(String),
+}
+
+/// What a node reports of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The view of members that its systems run in, if they have one.
+    pub view: Option<View>,
+    /// What each system says: by system, by key.
+    pub systems: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// A view: which nodes agree that they are members.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// Its number; later views have greater ones.
+    pub number: u64,
+    /// The ranks in it.
+    pub members: Vec<u32>,
+}
+
+/// The state of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its name.
+    pub cluster: String,
+    /// The version of the coordinator's program.
+    pub program: String,
+    /// How long the coordinator has been there.
+    pub up_ms: u64,
+    /// All ranks, in order.
+    pub members: Vec<Member>,
+    /// What was counted since the coordinator began.
+    pub counts: Counts,
+}
+
+/// A rank, as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Which node.
+    pub rank: u32,
+    /// Whether it is there; `None`: it has not come yet.
+    pub presence: Option<Presence>,
+    /// Where it is or was.
+    pub address: Option<IpAddr>,
+    /// Since when it is so.
+    pub since_ms: u64,
+    /// When something was last heard of it.
+    pub heard_ms: u64,
+    /// What it last reported.
+    pub report: Report,
+}
+
+/// What a coordinator counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Nodes that joined, each time.
+    pub joined: u64,
+    /// Nodes that left.
+    pub left: u64,
+    /// Nodes that were lost.
+    pub lost: u64,
+    /// Questions that were answered.
+    pub answered: u64,
+    /// Nodes and clients that were refused.
+    pub refused: u64,
+    /// Connections that ended before they had proved who they are.
+    pub strangers: u64,
+}
+
+/// Writes a message.
+pub fn encode(message: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(message).expect("these messages can always be written")
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// It is none.
+pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Ended> {
+    serde_json::from_slice(body).map_err(|why| Ended::Message(why.to_string()))
+}
+
+/// Bytes as hexadecimal digits, which cost half of what JSON's lists of numbers do.
+mod hex {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(from)?;
+        let digits: Option<Vec<u8>> = text.chars().map(|c| Some(c.to_digit(16)? as u8)).collect();
+        match digits {
+            Some(digits) if digits.len() % 2 == 0 => {
+                Ok(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+            }
+            _ => Err(serde::de::Error::custom("no hexadecimal digits")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::FROM_COORDINATOR;
+    use proptest::prelude::*;
+
+    fn entry(blob: Vec<u8>, why: String) -> Entry {
+        let address = IpAddr::from([255; 16]);
+        Entry { rank: u32::MAX, incarnation: u64::MAX, address, blob, presence: Presence::Lost(why) }
+    }
+
+    #[test]
+    fn the_longest_part_of_a_roster_fits_into_a_message() {
+        let entries = vec![entry(vec![255; BLOB], "x".repeat(TEXT)); ENTRIES];
+        assert!(encode(&ToNode::Roster(entries)).len() <= FROM_COORDINATOR);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_bytes_are_a_message_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
+            let _ = decode::<Opening>(&bytes);
+            let _ = decode::<FromNode>(&bytes);
+            let _ = decode::<ToNode>(&bytes);
+            let _ = decode::<ToClient>(&bytes);
+        }
+
+        #[test]
+        fn what_is_written_is_read(blob in prop::collection::vec(any::<u8>(), 0..64), why in ".{0,40}") {
+            let message = ToNode::Roster(vec![entry(blob, why)]);
+            prop_assert_eq!(decode::<ToNode>(&encode(&message)), Ok(message));
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error() {
+        let deep = [b"{\"report\":".as_slice(), &[b'['; 100_000]].concat();
+        assert!(matches!(decode::<FromNode>(&deep), Err(Ended::Message(_))));
+    }
+}

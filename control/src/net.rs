@@ -1,0 +1,155 @@
+//! What is needed of a network, so that the same code runs on a machine's and on a simulated one.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A network of byte streams.
+pub trait Network: Clone + Send + Sync + 'static {
+    /// A byte stream in both directions.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    /// Where streams arrive.
+    type Listener: Listener<Stream = Self::Stream>;
+
+    /// Listens at an address of this machine.
+    fn bind(&self, at: &Endpoint) -> impl Future<Output = io::Result<Self::Listener>> + Send;
+
+    /// Connects to an address, or to the first one of a name that answers.
+    fn connect(&self, to: &Endpoint) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+/// Where streams arrive.
+pub trait Listener: Send + Sync + 'static {
+    /// What arrives.
+    type Stream;
+
+    /// The next stream, and where it comes from.
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, SocketAddr)>> + Send;
+
+    /// Where it listens; tells the port where the system chose one.
+    fn local(&self) -> io::Result<SocketAddr>;
+}
+
+/// A machine, by name or address, and a port: `n0:7471`, `10.0.0.1:7471`, `[::1]:7471`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// A name or an address.
+    pub host: String,
+    /// A TCP port.
+    pub port: u16,
+}
+
+impl Endpoint {
+    /// A machine and a port.
+    pub fn new(host: impl Into<String>, port: u16) -> Endpoint {
+        Endpoint { host: host.into(), port }
+    }
+
+    /// Whether only this machine can reach it.
+    pub fn is_loopback(&self) -> bool {
+        let address = self.host.parse::<std::net::IpAddr>();
+        address.map_or(self.host == "localhost", |address| address.is_loopback())
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    /// `HOST` or `HOST:PORT`; without a port it is [`crate::PORT`].
+    fn from_str(text: &str) -> Result<Endpoint, String> {
+        let wrong = || format!("'{text}' is no HOST or HOST:PORT");
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
+                (host, if port.is_empty() { None } else { Some(port.strip_prefix(':').ok_or_else(wrong)?) })
+            }
+            // More than one colon is an IPv6 address without a port.
+            None if text.matches(':').count() > 1 => (text, None),
+            None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+        };
+        let port = port.map_or(Ok(crate::PORT), |port| port.parse().map_err(|_| wrong()))?;
+        match host.is_empty() || host.contains(char::is_whitespace) {
+            true => Err(wrong()),
+            false => Ok(Endpoint::new(host, port)),
+        }
+    }
+}
+
+/// The machine's TCP.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tcp;
+
+impl Network for Tcp {
+    type Stream = tokio::net::TcpStream;
+    type Listener = tokio::net::TcpListener;
+
+    async fn bind(&self, at: &Endpoint) -> io::Result<tokio::net::TcpListener> {
+        tokio::net::TcpListener::bind((at.host.as_str(), at.port)).await
+    }
+
+    async fn connect(&self, to: &Endpoint) -> io::Result<tokio::net::TcpStream> {
+        let stream = tokio::net::TcpStream::connect((to.host.as_str(), to.port)).await?;
+        // Messages are short and waited for.
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+}
+
+impl Listener for tokio::net::TcpListener {
+    type Stream = tokio::net::TcpStream;
+
+    async fn accept(&self) -> io::Result<(tokio::net::TcpStream, SocketAddr)> {
+        let (stream, from) = tokio::net::TcpListener::accept(self).await?;
+        stream.set_nodelay(true)?;
+        Ok((stream, from))
+    }
+
+    fn local(&self) -> io::Result<SocketAddr> {
+        self.local_addr()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_read_as_they_are_shown() {
+        for (text, host, port) in [
+            ("n0", "n0", 7_471),
+            ("n0:80", "n0", 80),
+            ("10.0.0.1:1", "10.0.0.1", 1),
+            ("::1", "::1", 7_471),
+            ("[::1]:80", "::1", 80),
+            ("[::1]", "::1", 7_471),
+        ] {
+            let endpoint: Endpoint = text.parse().expect(text);
+            assert_eq!(endpoint, Endpoint::new(host, port), "{text}");
+            assert_eq!(endpoint.to_string().parse(), Ok(endpoint), "{text}");
+        }
+        for text in ["", ":80", "n0:", "n0:x", "n0:70000", "[::1", "[::1]80", "a b"] {
+            assert_eq!(text.parse::<Endpoint>(), Err(format!("'{text}' is no HOST or HOST:PORT")));
+        }
+    }
+
+    #[test]
+    fn loopback_is_known_by_address_or_name() {
+        for (host, loopback) in
+            [("127.0.0.1", true), ("::1", true), ("localhost", true), ("0.0.0.0", false), ("n0", false)]
+        {
+            assert_eq!(Endpoint::new(host, 1).is_loopback(), loopback, "{host}");
+        }
+    }
+}

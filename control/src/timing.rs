@@ -1,0 +1,45 @@
+//! How long things may take.
+
+use std::time::Duration;
+
+/// The spans of one end. Nodes learn [`Timing::beat`] and [`Timing::silence`] from their coordinator, so that all agree.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// After so long without another message an end says that it is alive.
+    pub beat: Duration,
+    /// An end of which nothing was heard for so long counts as lost. At least four beats, or one lost segment that TCP
+    /// sends again (200 ms at the earliest) costs a node its membership.
+    pub silence: Duration,
+    /// A new connection must have proved who it is after so long.
+    pub handshake: Duration,
+    /// The holder of a rank that another node claims has so long to answer.
+    pub probe: Duration,
+    /// One attempt to connect takes at most so long.
+    pub connect: Duration,
+    /// The pause after a first failed attempt; it doubles with each, to [`Timing::pause_most`].
+    pub pause_first: Duration,
+    /// The longest pause between two attempts.
+    pub pause_most: Duration,
+    /// Changes of the roster that come within this span are told together, so that a thousand nodes that start at once
+    /// are told of in a few messages.
+    pub gather: Duration,
+    /// How long an end that closes a connection waits for the other one to do so.
+    pub linger: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        let millis = Duration::from_millis;
+        Timing {
+            beat: millis(500),
+            silence: millis(5_000),
+            handshake: millis(5_000),
+            probe: millis(1_000),
+            connect: millis(3_000),
+            pause_first: millis(100),
+            pause_most: millis(2_000),
+            gather: millis(20),
+            linger: millis(1_000),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The coordinator is late, dies, comes back, or ends.
+
+use crate::cluster::{Cluster, draw, every_seed, ms};
+use std::time::Duration;
+use weft_control::message::Presence;
+
+#[test]
+fn nodes_wait_for_a_coordinator_that_starts_later() {
+    every_seed(|seed| {
+        let mut cluster = Cluster::new(seed, 2);
+        cluster.coordinator("meet", |_| {});
+        cluster.node("n0", 0, |_| {});
+        cluster.node("n1", 1, |_| {});
+        cluster.sim.crash("meet");
+        cluster.until(ms(draw(seed, 1, 3_000, 9_000)));
+        cluster.sim.bounce("meet");
+        // An attempt that is under way, a pause, and a join.
+        let limit = cluster.sim.elapsed() + ms(3_000 + 2_000 + 400);
+        cluster.until_that(limit, "all have met", |c| {
+            ["n0", "n1"].iter().all(|host| c.members(host).missing(2).is_empty())
+        });
+        cluster.finish();
+    });
+}
+
+/// A node waits for a coordinator that there is not, for 30 seconds; what it is told.
+fn gives_up(seed: u64, machine_is_up: bool) -> String {
+    let mut cluster = Cluster::new(seed, 1);
+    cluster.program("meet", move |_| async move {
+        // A machine on which nothing runs is off to turmoil: it does not even refuse.
+        if machine_is_up {
+            tokio::time::sleep(Duration::from_secs(40)).await;
+        }
+        String::new()
+    });
+    cluster.node("n0", 0, |_| {});
+    cluster.until(ms(33_500));
+    let outcomes = cluster.outcomes("n0");
+    assert_eq!(outcomes.len(), 1, "{outcomes:?}");
+    cluster.finish();
+    outcomes[0].clone()
+}
+
+#[test]
+fn a_node_gives_up_on_a_coordinator_that_does_not_listen() {
+    every_seed(|seed| {
+        // Turmoil's error for a port that nobody listens on is the address.
+        let line = "the coordinator at meet:7471 cannot be reached: 192.168.0.1:7471; tried for 30 s";
+        assert_eq!(gives_up(seed, true), line);
+    });
+}
+
+#[test]
+fn a_node_gives_up_on_a_machine_that_is_off() {
+    every_seed(|seed| {
+        let line = "the coordinator at meet:7471 cannot be reached: no answer within 3 s; tried for 30 s";
+        assert_eq!(gives_up(seed, false), line);
+    });
+}
+
+/// The coordinator's process is killed some time after all have met, and started again three seconds later.
+fn killed(seed: u64) -> Cluster<'static> {
+    let mut cluster = Cluster::met(seed, 3);
+    cluster.until(ms(1_000 + draw(seed, 1, 0, 900)));
+    cluster.sim.crash("meet");
+    cluster.until(cluster.sim.elapsed() + ms(3_000));
+    cluster
+}
+
+#[test]
+fn a_coordinator_that_dies_and_comes_back_costs_no_member() {
+    every_seed(|seed| {
+        let mut cluster = killed(seed);
+        for host in ["n0", "n1", "n2"] {
+            let members = cluster.members(host);
+            assert!(!members.coordinator, "{host} sees that the coordinator is away");
+            assert_eq!(members.missing(3), Vec::<u32>::new(), "and keeps what it knew");
+        }
+        cluster.sim.bounce("meet");
+        let limit = cluster.sim.elapsed() + ms(2_600);
+        cluster.until_that(limit, "all are back", |c| {
+            ["n0", "n1", "n2"].iter().all(|host| c.members(host).coordinator)
+        });
+        cluster.until(cluster.sim.elapsed() + ms(12_000));
+        for (rank, host) in ["n0", "n1", "n2"].iter().enumerate() {
+            assert_eq!(cluster.members(host).missing(3), Vec::<u32>::new());
+            assert_eq!(
+                cluster.log.of(host),
+                [
+                    format!("INFO node {rank}: joined cluster 'blue' at meet:7471"),
+                    format!(
+                        "WARN node {rank}: the coordinator at meet:7471 was lost: it closed the connection; trying again"
+                    ),
+                    format!("INFO node {rank}: the coordinator at meet:7471 is back"),
+                ]
+            );
+        }
+        let met = cluster.log.of("meet").iter().filter(|line| *line == "INFO all 3 nodes have met").count();
+        assert_eq!(met, 2, "the second coordinator says it too");
+        cluster.finish();
+    });
+}
+
+#[test]
+fn a_node_that_dies_with_the_coordinator_is_missed_by_the_others() {
+    every_seed(|seed| {
+        let mut cluster = killed(seed);
+        cluster.sim.crash("n2");
+        cluster.sim.bounce("meet");
+        // Two silences after each node is back, which takes one pause at most.
+        let limit = cluster.sim.elapsed() + ms(10_000 + 2_600);
+        let lost = Presence::Lost("it did not come to the new coordinator".into());
+        cluster.until_that(limit, "the others miss it", |c| {
+            let misses = |host: &&str| c.members(host).entries[&2].presence == lost;
+            ["n0", "n1"].iter().all(misses)
+        });
+        cluster.finish();
+    });
+}
+
+#[test]
+fn a_coordinator_that_ends_tells_all() {
+    every_seed(|seed| {
+        let mut cluster = Cluster::met(seed, 3);
+        cluster.until(ms(1_000 + draw(seed, 1, 0, 900)));
+        cluster.tell_to_leave("meet");
+        let limit = cluster.sim.elapsed() + ms(500);
+        cluster.until_that(limit, "all have ended", |c| {
+            ["meet", "n0", "n1", "n2"].iter().all(|host| c.outcomes(host).len() == 1)
+        });
+        assert_eq!(cluster.outcomes("n1"), ["the coordinator at meet:7471 has ended the cluster"]);
+        assert_eq!(cluster.since_met(), ["INFO cluster 'blue' has ended"]);
+        let line = "INFO node 1: joined cluster 'blue' at meet:7471";
+        assert_eq!(
+            cluster.log.after("n1", line),
+            ["ERROR node 1: not in the cluster any more: the coordinator at meet:7471 has ended the cluster"]
+        );
+        cluster.finish();
+    });
+}
+
+#[test]
+fn a_node_may_leave_while_the_coordinator_is_away() {
+    every_seed(|seed| {
+        let mut cluster = killed(seed);
+        cluster.tell_to_leave("n1");
+        let limit = cluster.sim.elapsed() + ms(100);
+        cluster.until_that(limit, "it has left", |c| !c.outcomes("n1").is_empty());
+        assert_eq!(
+            cluster.log.of("n1").last().expect("a line"),
+            "INFO node 1: left while the coordinator was away"
+        );
+        cluster.sim.bounce("meet");
+        cluster.until(cluster.sim.elapsed() + Duration::from_secs(3));
+        cluster.finish();
+    });
+}

@@ -1,0 +1,17 @@
+//! How near the paper's figures are wanted.
+
+use crate::paper::{Goal, Row};
+
+/// Judges what was measured.
+pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
+    let is = |row: &Row, figure: &str, unit: &str| row.figure == figure && row.unit == unit;
+    let goals = [
+        Goal::judge(rows, "latencies (Table 2, in and out)", 5.0, |row| is(row, "Table 2", "us")),
+        Goal::judge(rows, "bandwidths (Table 2, in and out; QDMA comes out)", 15.0, |row| {
+            is(row, "Table 2", "MB/s")
+        }),
+        Goal::judge(rows, "read gain (Figure 8)", 20.0, |row| is(row, "Figure 8", "%")),
+        Goal::judge(rows, "write gain (Figure 9)", 20.0, |row| is(row, "Figure 9", "%")),
+    ];
+    goals.into_iter().flatten().collect()
+}

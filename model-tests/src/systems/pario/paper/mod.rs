@@ -1,0 +1,50 @@
+//! The paper's figures of parallel files, measured on the simulated fabric.
+//!
+//! Repeats section 7.1 and the concurrent reads and writes of 7.2 of "Building a high performance parallel file system over
+//! Quadrics Elan4" (Yu, Liang and Panda, 2005) on the machines of profile `elan4-2005`: the service by verbs beside the same
+//! by byte streams.
+
+mod bandwidth;
+mod cluster;
+mod goals;
+mod notes;
+mod primitives;
+mod shown;
+#[cfg(test)]
+mod tests;
+
+use crate::paper::{Fitted, Paper, PaperError, Progress, Results, Row};
+use std::collections::BTreeMap;
+use weft_sim::profile::Profile;
+
+/// The paper, as the registry has it.
+pub(super) const PVFS2: Paper = Paper {
+    name: "pvfs2",
+    about: "Parallel files over Quadrics Elan4 (Yu et al., 2005)",
+    details: "Repeats sections 7.1 and 7.2 of the paper on simulated machines of profile elan4-2005: the primitives of Table 2, \
+              and concurrent reads and writes of blocks of 4 MB by servers and clients, by verbs and by TCP. What misses the \
+              paper's gains is said. Everything is in virtual time and the same in every run.",
+    heading: "The figures of the paper on parallel files, repeated",
+    title: "Building a high performance parallel file system over Quadrics Elan4 (Yu, Liang and Panda, 2005)",
+    run: results,
+};
+
+/// Runs all experiments, and says how to show what they give.
+fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
+    let profile = Profile::builtin("elan4-2005")?;
+    let mut rows: Vec<Row> = primitives::rows(&profile)?;
+    progress(0.1, "primitives of Table 2");
+    rows.extend(bandwidth::rows(&profile, |share| {
+        progress(0.1 + 0.9 * share, "reads and writes of section 7.2")
+    })?);
+    Ok(Results {
+        setting: "Repeated on simulated machines of profile elan4-2005; times are virtual.".to_string(),
+        facts: BTreeMap::new(),
+        goals: goals::goals(&rows),
+        fitted: Fitted::of(&profile),
+        notes: notes::notes().to_vec(),
+        groups: shown::groups(&rows),
+        plots: shown::plots(&rows),
+        rows,
+    })
+}

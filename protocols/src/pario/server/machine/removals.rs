@@ -1,0 +1,40 @@
+//! Removals: a file without names and opens ends on all of its servers, and a client that begins anew leaves nothing.
+
+use super::*;
+
+impl Machine {
+    /// Removes the objects of a file on all of its servers, and answers then.
+    pub(super) fn remove_objects(&mut self, gone: Gone, answer: Option<(Rank, u64)>, out: &mut Vec<Action>) {
+        let Gone { handle, layout } = gone;
+        let removal = self.number();
+        self.removals.insert(removal, Removal { left: u32::from(layout.servers()), answer });
+        for part in 0..layout.servers() {
+            let server = layout.server(part, self.config.servers);
+            let op = self.begin(Op::Part { removal });
+            if server == self.me {
+                self.in_turn(op, handle, 0..u64::MAX, StoreCall::Remove(handle), out);
+            } else {
+                out.push(Action::Remove { op, server, handle });
+            }
+        }
+    }
+
+    pub(super) fn part_removed(&mut self, number: u64, out: &mut Vec<Action>) {
+        let Some(removal) = self.removals.get_mut(&number) else { return };
+        removal.left -= 1;
+        if removal.left == 0
+            && let Some(Removal { answer: Some((to, id)), .. }) = self.removals.remove(&number)
+        {
+            out.push(Action::Answer { to, id, answer: Answer::Done });
+        }
+    }
+
+    pub(super) fn on_reset(&mut self, client: Rank, out: &mut Vec<Action>) {
+        let orphaned = self.jobs.values_mut().filter(|job| job.client == Some(client));
+        orphaned.for_each(|job| job.client = None);
+        let gone = self.names.as_mut().map_or(Vec::new(), |names| names.forget(client));
+        for gone in gone {
+            self.remove_objects(gone, None, out);
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! What carries requests and answers: the mesh's messages, or byte streams.
+//!
+//! By streams (`tcp`) all data ride in messages and are copied: the paper's baseline, and a way to run without an adapter. A
+//! node connects to a server when it first asks it something, and answers come back on the same stream; so two nodes that ask
+//! each other have two. A frame is two lengths (4 bytes each, little-endian), a message and its data, which are apart so that
+//! nobody copies data from one buffer to the next. What a stream that broke carried nobody knows: its calls end as
+//! [`Unknown`](super::FsError::Unknown).
+
+use super::FsError;
+use super::messages::{Answer, Request};
+use crate::rt::Rt;
+use crate::rt::sync::Signal;
+use crate::transport::{Channel, Mesh, Rank, SendError};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context as TaskContext, Poll};
+use weft_verbs::{Context, OutOfBand, Service, Stream, StreamListener, Verbs};
+
+/// The channel of requests and answers on the mesh.
+pub(super) const CHANNEL: Channel = Channel(5);
+
+/// The service of requests by byte streams: that of PVFS2's servers.
+const SERVICE: Service = Service(3334);
+
+/// Frames that wait for room in one stream, at most; who sends more waits.
+const QUEUED: usize = 64;
+
+/// Bytes of a frame's two lengths.
+const LENGTHS: usize = 8;
+
+/// Bytes of a message without its data, at most: a list of names is the longest.
+const LONGEST: u32 = 64 << 10;
+
+/// A message for a stream: what it says, and the data that it carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub head: Vec<u8>,
+    pub data: Vec<u8>,
+}
+
+/// What a wire delivers.
+pub(super) enum Arrived {
+    /// A request, from a client.
+    Request(Frame),
+    /// An answer, from a server.
+    Answer(Frame),
+    /// The stream broke by which the peer was asked.
+    ServerGone,
+    /// The stream broke by which the peer asked.
+    ClientGone,
+}
+
+/// Who takes what arrives.
+pub(super) type Taker = dyn Fn(Rank, Arrived);
+
+/// A wire.
+pub(super) enum Wire<V: Verbs> {
+    /// The mesh's messages: in order, exactly once.
+    Mesh(Mesh<V>),
+    /// Byte streams.
+    Streams(Rc<Streams<V>>),
+}
+
+impl<V: Verbs> Wire<V> {
+    /// Sends a request as soon as there is room for it.
+    pub(super) async fn ask(&self, to: Rank, id: u64, request: Request) -> Result<(), FsError> {
+        match self {
+            Wire::Mesh(mesh) => send(mesh, to, &request.encode(id)).await,
+            Wire::Streams(streams) => streams.ask(to, request.into_frame(id)).await,
+        }
+    }
+
+    /// Sends an answer as soon as there is room for it.
+    pub(super) async fn answer(&self, to: Rank, id: u64, answer: Answer) -> Result<(), FsError> {
+        match self {
+            Wire::Mesh(mesh) => send(mesh, to, &answer.encode(id)).await,
+            Wire::Streams(streams) => streams.answer(to, answer.into_frame(id)).await,
+        }
+    }
+
+    /// Whether data that ride in a message are copied into it.
+    pub(super) fn copies(&self) -> bool {
+        matches!(self, Wire::Mesh(_))
+    }
+}
+
+async fn send<V: Verbs>(mesh: &Mesh<V>, to: Rank, bytes: &[u8]) -> Result<(), FsError> {
+    loop {
+        mesh.room(to).await?;
+        match mesh.send(to, CHANNEL, bytes) {
+            // Another task took the place.
+            Err(SendError::Full { .. }) => {}
+            done => return Ok(done?),
+        }
+    }
+}
+
+/// One stream's frames that are to be written.
+#[derive(Default)]
+struct Outgoing {
+    frames: RefCell<VecDeque<Frame>>,
+    /// Frames were added, or have gone.
+    changed: Signal,
+    broken: Cell<bool>,
+}
+
+impl Outgoing {
+    async fn send(&self, frame: Frame) -> Result<(), FsError> {
+        self.changed.until(|| self.broken.get() || self.frames.borrow().len() < QUEUED).await;
+        if self.broken.get() {
+            return Err(FsError::Unknown);
+        }
+        self.frames.borrow_mut().push_back(frame);
+        self.changed.notify();
+        Ok(())
+    }
+
+    fn end(&self) {
+        self.broken.set(true);
+        self.changed.notify();
+    }
+}
+
+/// Streams by their peers.
+type Open = RefCell<BTreeMap<Rank, Rc<Outgoing>>>;
+
+/// The streams of a node.
+pub(super) struct Streams<V: Verbs> {
+    rt: Rt<V>,
+    oob: V::Oob,
+    /// Names of the nodes, by rank.
+    names: Vec<String>,
+    me: Rank,
+    /// The longest data of a frame.
+    most: u32,
+    /// By which this node asks.
+    asking: Open,
+    /// By which it is asked.
+    asked: Open,
+    taker: RefCell<Option<Rc<Taker>>>,
+}
+
+impl<V: Verbs> Streams<V> {
+    /// The streams of a node among others, with at most so much data in a frame. A server listens.
+    pub(super) fn start(
+        rt: &Rt<V>,
+        names: Vec<String>,
+        me: Rank,
+        most: u32,
+        listens: bool,
+    ) -> Result<Rc<Streams<V>>, FsError> {
+        let oob = rt.context().out_of_band()?;
+        let (asking, asked, taker) = (Open::default(), Open::default(), RefCell::default());
+        let streams = Rc::new(Streams { rt: rt.clone(), oob, names, me, most, asking, asked, taker });
+        if listens {
+            let listener = streams.oob.listen(SERVICE)?;
+            drop(rt.spawn(Rc::clone(&streams).accept(listener)));
+        }
+        Ok(streams)
+    }
+
+    /// Says who takes what arrives from now on.
+    pub(super) fn deliver_to(&self, taker: Rc<Taker>) {
+        *self.taker.borrow_mut() = Some(taker);
+    }
+
+    fn deliver(&self, from: Rank, arrived: Arrived) {
+        let taker = self.taker.borrow().clone();
+        if let Some(taker) = taker {
+            taker(from, arrived);
+        }
+    }
+
+    async fn ask(self: &Rc<Self>, to: Rank, frame: Frame) -> Result<(), FsError> {
+        if to == self.me {
+            self.deliver(to, Arrived::Request(frame));
+            return Ok(());
+        }
+        self.connected(to)?.send(frame).await
+    }
+
+    async fn answer(self: &Rc<Self>, to: Rank, frame: Frame) -> Result<(), FsError> {
+        if to == self.me {
+            self.deliver(to, Arrived::Answer(frame));
+            return Ok(());
+        }
+        let stream = self.asked.borrow().get(&to).cloned();
+        stream.ok_or(FsError::Unknown)?.send(frame).await
+    }
+
+    /// The stream to a server; it is opened if there is none.
+    fn connected(self: &Rc<Self>, to: Rank) -> Result<Rc<Outgoing>, FsError> {
+        if let Some(open) = self.asking.borrow().get(&to) {
+            return Ok(Rc::clone(open));
+        }
+        let name = self.names.get(to.index()).ok_or(FsError::Send(SendError::NoSuchPeer(to)))?;
+        let stream = self.oob.connect(name, SERVICE)?;
+        let outgoing: Rc<Outgoing> = Rc::default();
+        // The first frame says who speaks.
+        let hello = Frame { head: self.me.get().to_le_bytes().to_vec(), data: Vec::new() };
+        outgoing.frames.borrow_mut().push_back(hello);
+        self.asking.borrow_mut().insert(to, Rc::clone(&outgoing));
+        drop(self.rt.spawn(Rc::clone(self).ask_by(to, Rc::clone(&outgoing), stream)));
+        Ok(outgoing)
+    }
+
+    /// Carries a stream that this node opened, until it ends.
+    async fn ask_by(self: Rc<Self>, server: Rank, outgoing: Rc<Outgoing>, mut stream: V::Stream) {
+        let (mut reading, mut writing) = (Reading::default(), Writing::default());
+        while let Some(frame) = next(&mut stream, &mut reading, &mut writing, &outgoing, self.most).await {
+            self.deliver(server, Arrived::Answer(frame));
+        }
+        outgoing.end();
+        self.asking.borrow_mut().remove(&server);
+        self.deliver(server, Arrived::ServerGone);
+    }
+
+    async fn accept(self: Rc<Self>, mut listener: V::StreamListener) {
+        while let Ok(stream) = poll_fn(|cx| listener.poll_accept(cx)).await {
+            drop(self.rt.spawn(Rc::clone(&self).answer_by(stream)));
+        }
+    }
+
+    /// Carries a stream that a client opened, until it ends.
+    async fn answer_by(self: Rc<Self>, mut stream: V::Stream) {
+        let (mut reading, mut writing) = (Reading::default(), Writing::default());
+        let outgoing: Rc<Outgoing> = Rc::default();
+        let hello = next(&mut stream, &mut reading, &mut writing, &outgoing, self.most).await;
+        let client = hello.and_then(|frame| frame.head.try_into().ok());
+        let Some(client) = client.and_then(|rank| Rank::new(u32::from_le_bytes(rank))) else { return };
+        let before = self.asked.borrow_mut().insert(client, Rc::clone(&outgoing));
+        // A client has one stream: its last one has ended, though this end has not noticed.
+        if let Some(before) = before {
+            before.end();
+            self.deliver(client, Arrived::ClientGone);
+        }
+        while let Some(frame) = next(&mut stream, &mut reading, &mut writing, &outgoing, self.most).await {
+            self.deliver(client, Arrived::Request(frame));
+        }
+        // What was ended by the next stream is over already.
+        if !outgoing.broken.get() {
+            outgoing.end();
+            self.asked.borrow_mut().remove(&client);
+            self.deliver(client, Arrived::ClientGone);
+        }
+    }
+}
+
+/// Reads the next frame of a stream while frames are written; none if the stream has ended.
+async fn next<S: Stream>(
+    stream: &mut S,
+    reading: &mut Reading,
+    writing: &mut Writing,
+    outgoing: &Outgoing,
+    most: u32,
+) -> Option<Frame> {
+    loop {
+        let mut changed = Box::pin(outgoing.changed.changed());
+        let moved = poll_fn(|cx| {
+            if outgoing.broken.get() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+            let written = writing.poll(stream, cx, outgoing);
+            match (reading.poll(stream, cx, most), written) {
+                (Poll::Ready(read), _) => Poll::Ready(read.map(Some)),
+                (_, Poll::Ready(Err(why))) => Poll::Ready(Err(why)),
+                // What is written next wakes this task.
+                _ => changed.as_mut().poll(cx).map(|()| Ok(None)),
+            }
+        });
+        match moved.await {
+            Ok(Some(frame)) => return Some(frame),
+            Ok(None) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// A frame that is being read.
+#[derive(Default)]
+struct Reading {
+    lengths: [u8; LENGTHS],
+    frame: Frame,
+    /// Bytes of the frame that were read, its lengths included.
+    read: usize,
+}
+
+impl Reading {
+    /// Reads what there is of a frame, each part to where it stays.
+    fn poll<S: Stream>(
+        &mut self,
+        stream: &mut S,
+        cx: &mut TaskContext<'_>,
+        most: u32,
+    ) -> Poll<io::Result<Frame>> {
+        loop {
+            let (head, data) = (LENGTHS + self.frame.head.len(), self.frame.data.len());
+            if self.read >= LENGTHS && self.read == head + data {
+                self.read = 0;
+                return Poll::Ready(Ok(std::mem::take(&mut self.frame)));
+            }
+            let room = match self.read {
+                read if read < LENGTHS => &mut self.lengths[read..],
+                read if read < head => &mut self.frame.head[read - LENGTHS..],
+                read => &mut self.frame.data[read - head..],
+            };
+            match stream.poll_read(cx, room) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                Poll::Ready(Ok(n)) => self.read += n,
+                Poll::Ready(Err(why)) => return Poll::Ready(Err(why)),
+                Poll::Pending => return Poll::Pending,
+            }
+            if self.read == LENGTHS {
+                self.frame = room_for(self.lengths, most).ok_or(io::ErrorKind::InvalidData)?;
+            }
+        }
+    }
+}
+
+/// Room for a frame of two lengths; none if there is no such frame.
+fn room_for(lengths: [u8; LENGTHS], most: u32) -> Option<Frame> {
+    let [head, data] = *lengths.as_chunks::<4>().0 else { return None };
+    let (head, data) = (u32::from_le_bytes(head), u32::from_le_bytes(data));
+    let fits = head <= LONGEST && data <= most;
+    fits.then(|| Frame { head: vec![0; head as usize], data: vec![0; data as usize] })
+}
+
+/// A frame that is being written.
+#[derive(Default)]
+struct Writing {
+    /// The lengths and the message.
+    head: Vec<u8>,
+    data: Vec<u8>,
+    written: usize,
+}
+
+impl Writing {
+    /// Writes what there is room for. It is never done: more may come.
+    fn poll<S: Stream>(
+        &mut self,
+        stream: &mut S,
+        cx: &mut TaskContext<'_>,
+        outgoing: &Outgoing,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            if self.written == self.head.len() + self.data.len() {
+                let Some(frame) = outgoing.frames.borrow_mut().pop_front() else { return Poll::Pending };
+                outgoing.changed.notify();
+                let Frame { head, data } = frame;
+                let lengths = [head.len() as u32, data.len() as u32].map(u32::to_le_bytes);
+                *self = Writing { head: [lengths.as_flattened(), &head].concat(), data, written: 0 };
+            }
+            let left = match self.written.checked_sub(self.head.len()) {
+                None => &self.head[self.written..],
+                Some(written) => &self.data[written..],
+            };
+            match stream.poll_write(cx, left) {
+                Poll::Ready(Ok(n)) => self.written += n,
+                Poll::Ready(Err(why)) => return Poll::Ready(Err(why)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    /// A stream that takes and gives a few bytes at a time.
+    struct Pipe {
+        bytes: VecDeque<u8>,
+        step: usize,
+    }
+
+    impl Stream for Pipe {
+        fn poll_read(&mut self, _: &mut TaskContext<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+            let n = into.len().min(self.step).min(self.bytes.len());
+            if n == 0 {
+                return Poll::Pending;
+            }
+            into.iter_mut().zip(self.bytes.drain(..n)).for_each(|(to, from)| *to = from);
+            Poll::Ready(Ok(n))
+        }
+
+        fn poll_write(&mut self, _: &mut TaskContext<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+            let n = from.len().min(self.step);
+            self.bytes.extend(&from[..n]);
+            Poll::Ready(Ok(n))
+        }
+
+        fn poll_shutdown(&mut self, _: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn frames_come_out_as_they_went_in_however_a_stream_cuts_them() {
+        let frame = |head: &[u8], data: &[u8]| Frame { head: head.to_vec(), data: data.to_vec() };
+        let frames = [frame(&[1, 2, 3], &[]), frame(&[4], &[5; 20]), frame(&[6; 9], &[7])];
+        let mut cx = TaskContext::from_waker(Waker::noop());
+        for step in [1, 3, 8, 100] {
+            let outgoing = Outgoing::default();
+            outgoing.frames.borrow_mut().extend(frames.clone());
+            let mut pipe = Pipe { bytes: VecDeque::new(), step };
+            assert!(Writing::default().poll(&mut pipe, &mut cx, &outgoing).is_pending());
+            let mut reading = Reading::default();
+            for frame in &frames {
+                let Poll::Ready(Ok(read)) = reading.poll(&mut pipe, &mut cx, 20) else { panic!("{step}") };
+                assert_eq!(read, *frame);
+            }
+            assert!(reading.poll(&mut pipe, &mut cx, 20).is_pending());
+        }
+    }
+
+    #[test]
+    fn a_length_beyond_what_is_agreed_ends_the_stream_before_there_is_memory_for_it() {
+        let lengths = |head: u32, data: u32| {
+            let mut bytes = [0; LENGTHS];
+            bytes[..4].copy_from_slice(&head.to_le_bytes());
+            bytes[4..].copy_from_slice(&data.to_le_bytes());
+            bytes
+        };
+        assert!(room_for(lengths(9, 20), 20).is_some());
+        assert_eq!((room_for(lengths(9, 21), 20), room_for(lengths(u32::MAX, 0), 20)), (None, None));
+    }
+}
