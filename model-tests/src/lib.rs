@@ -21,6 +21,7 @@ pub mod fields;
 pub mod fuzz;
 pub mod harness;
 pub mod history;
+mod members;
 mod mesh_counts;
 pub mod metrics;
 pub mod oracle;

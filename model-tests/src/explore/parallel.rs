@@ -196,6 +196,7 @@ fn add_up(model: &mut dyn AnyModel, options: &Options, parts: Vec<Part>) -> Resu
             part = model.explore_part(number, &options, &mut |_| ControlFlow::Continue(()))?;
         }
         let stopped = part.stopped;
+        sum.reduction = part.reduction;
         sum.add(part);
         if matches!(stopped, Some(Stopped::Violation | Stopped::Executions)) {
             sum.stopped = stopped;

@@ -76,6 +76,8 @@ fn search<B: ModelFactory>(
     options: &Options,
     watch: Watch<'_>,
 ) -> Result<Report, ExploreError> {
+    let fitting = Options { reduction: factory.reduction().unwrap_or(options.reduction), ..options.clone() };
+    let options = &fitting;
     let report = Report::new(factory.name(), options);
     factory.allow(options.faults_of(FaultSet::ALL, options.faults));
     let caches = options.reduction == Reduction::Cache;

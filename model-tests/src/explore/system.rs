@@ -1,5 +1,6 @@
 //! What the explorer asks of a transition system, and of what makes one.
 
+use super::options::Reduction;
 use super::size::Size;
 use super::trace_event::TraceEvent;
 use std::fmt;
@@ -143,6 +144,12 @@ pub trait ModelFactory {
     /// Those of them that it is explored under unless somebody says which.
     fn usual_faults(&self) -> FaultSet {
         self.faults()
+    }
+
+    /// The only reduction that fits it, if there is one, whatever the options say: a system whose events all depend on one
+    /// another gains nothing by partial orders, and is explored by its states.
+    fn reduction(&self) -> Option<Reduction> {
+        None
     }
 
     /// Told before the first root: which kinds of faults the exploration may choose. A system need not offer others.

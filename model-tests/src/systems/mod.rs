@@ -162,9 +162,9 @@ impl<S: System> Registered for Room<S> {
     }
 }
 
-/// The worlds of every system, in the order of the systems.
+/// The worlds of every system, in the order of the systems, and those of what all of them stand on.
 pub fn worlds() -> Vec<Entry> {
-    ALL.iter().flat_map(|system| system.worlds()).collect()
+    ALL.iter().flat_map(|system| system.worlds()).chain(crate::members::worlds()).collect()
 }
 
 /// Every system, in a fixed order.

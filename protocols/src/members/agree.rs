@@ -145,7 +145,7 @@ impl Core {
             let accepted = self.acceptance();
             self.send(from, Message::Promise { after: id, ballot, accepted }, out);
         } else {
-            self.send(from, Message::Pong, out);
+            self.pong(from, out);
         }
     }
 
@@ -190,13 +190,14 @@ impl Core {
         next: View,
         out: &mut Vec<Action>,
     ) {
-        if self.is_older(after) {
+        // One that begins anew is told, too, that this member acts elsewhere.
+        if self.is_older(after) || (after == ViewId::default() && self.phase == Phase::In) {
             return self.update(from, out);
         }
         if self.is_next(after) && self.voice_mut().accept(ballot, next) {
             self.send(from, Message::Accepted { after, ballot }, out);
         } else {
-            self.send(from, Message::Pong, out);
+            self.pong(from, out);
         }
     }
 
@@ -216,9 +217,13 @@ impl Core {
             return;
         };
         let Some(next) = proposal.accepted(from, quorum) else { return };
-        let mut told = next.members.clone();
-        told.extend(self.view.members.iter().filter(|member| !next.contains(**member)));
-        for member in told.into_iter().filter(|member| *member != self.me && !self.is_dead(*member)) {
+        let mut told = match self.phase {
+            // Newcomers are told as the view begins here.
+            Phase::In => self.view.members.clone(),
+            _ => next.members.clone(),
+        };
+        told.retain(|member| *member != self.me && !self.is_dead(*member));
+        for member in told {
             self.send(member, Message::Decided { view: next.clone() }, out);
         }
         self.learn(now, next, out);

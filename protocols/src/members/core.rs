@@ -27,6 +27,8 @@ pub enum Event {
     Watch(Rank, bool),
     /// It wants to leave.
     Leave,
+    /// A node has [expelled](crate::transport::Mesh::expel) this incarnation: a view without it has begun.
+    Expelled,
     /// A [deadline](Core::deadline) has come.
     Time,
 }
@@ -174,6 +176,7 @@ impl Core {
             }
             Event::Watch(rank, false) => self.unwatch(rank),
             Event::Leave => self.leave(out),
+            Event::Expelled => return self.go_out(out),
         }
         self.detect(now, out);
         self.renew(now, out);
@@ -186,7 +189,12 @@ impl Core {
         }
     }
 
-    fn unwatch(&mut self, rank: Rank) {
+    /// Nothing is held any more. As [`Event::Hold`]: what is done about it is nothing.
+    pub(super) fn let_go(&mut self) {
+        self.lease.wanted = false;
+    }
+
+    pub(super) fn unwatch(&mut self, rank: Rank) {
         if let Some(watched) = self.watched.get_mut(&rank) {
             watched.waiters -= 1;
             if watched.waiters == 0 {
@@ -229,8 +237,11 @@ impl Core {
             Message::Decided { view } => self.learn(now, view, out),
             Message::Renew { view, id } => self.on_renew(from, view, id, out),
             Message::Renewed { view, id } => self.on_renewed(from, view, id, out),
-            Message::Ping => self.send(from, Message::Pong, out),
-            Message::Pong => {}
+            Message::Ping { view } => {
+                self.pong(from, out);
+                self.on_view_of(from, view, out);
+            }
+            Message::Pong { view } => self.on_view_of(from, view, out),
             Message::Complaint { about } => self.on_complaint(now, from, about, out),
             Message::Vouch { about } => self.trust(now, about),
         }
@@ -324,22 +335,32 @@ impl Core {
     /// and the drift from now on.
     pub(super) fn install(&mut self, now: Nanos, view: View, out: &mut Vec<Action>) {
         let before = std::mem::replace(&mut self.view, view);
+        let newcomers = self.view.members.iter().copied().filter(|member| !before.contains(*member));
+        let newcomers: Vec<Member> = newcomers.filter(|member| *member != self.me).collect();
         let left: Vec<Member> =
             before.members.into_iter().filter(|member| !self.view.contains(*member)).collect();
         if self.phase == Phase::Cold || !left.is_empty() {
             self.grants_from = self.grants_from.max(now + self.config.lease + self.config.drift);
         }
-        self.phase = Phase::In;
+        let comes_in = std::mem::replace(&mut self.phase, Phase::In) == Phase::Cold;
         (self.acceptor, self.proposal, self.turn) = (Acceptor::default(), None, None);
         for member in &left {
             self.bury(*member);
         }
         let view = self.view.clone();
+        // The one that proposed it may have died before it told all. Newcomers asked once, and too many of the view before may
+        // be dead for those who are behind to find out by themselves: so the old members tell the new ones, and these the old.
+        // (After a cold start all are new, and those who are behind go on asking.)
+        if !comes_in || view.id.number > 1 {
+            for newcomer in newcomers {
+                self.send(newcomer, Message::Decided { view: view.clone() }, out);
+            }
+        }
         self.joiners.retain(|_, joiner| !view.contains(*joiner));
         self.leaving.retain(|member| view.contains(*member));
         // Of two incarnations of a node, the one that still speaks is the later one.
         for joiner in self.joiners.values().filter(|joiner| view.of(joiner.rank).is_some()) {
-            self.send(*joiner, Message::Ping, out);
+            self.send(*joiner, Message::Ping { view: view.id }, out);
         }
         self.lease.view_ended();
         out.push(Action::Install { view, left });
@@ -384,7 +405,7 @@ impl Core {
         } else if self.is_older(view) {
             self.update(from, out);
         } else {
-            self.send(from, Message::Pong, out);
+            self.pong(from, out);
         }
     }
 
@@ -438,6 +459,20 @@ impl Core {
     fn tell_all(&self, message: &Message, out: &mut Vec<Action>) {
         for member in self.living() {
             self.send(member, message.clone(), out);
+        }
+    }
+
+    /// I am there, and nothing else is to be said.
+    pub(super) fn pong(&self, to: Member, out: &mut Vec<Action>) {
+        self.send(to, Message::Pong { view: self.view.id }, out);
+    }
+
+    /// A member says in which view it is. Whoever told it of a later one may have died before that arrived, and it may be
+    /// unable to find that out by itself: too many of its own view may be dead.
+    fn on_view_of(&self, from: Member, view: ViewId, out: &mut Vec<Action>) {
+        let has_none = self.phase == Phase::In && view == ViewId::default() && self.view.contains(from);
+        if has_none || self.is_older(view) {
+            self.update(from, out);
         }
     }
 

@@ -32,7 +32,7 @@ impl Core {
         let due: Vec<Rank> = self.watched.keys().copied().filter(due).collect();
         for rank in due {
             let Some(member) = self.view.of(rank) else { continue };
-            self.send(member, Message::Ping, out);
+            self.send(member, Message::Ping { view: self.view.id }, out);
             self.probe(now, member);
         }
     }
@@ -61,7 +61,7 @@ impl Core {
             return self.send(from, Message::Vouch { about }, out);
         }
         if !self.probes.contains_key(&about) {
-            self.send(about, Message::Ping, out);
+            self.send(about, Message::Ping { view: self.view.id }, out);
             self.probe(now, about);
         }
         if let Some((_, complainers)) = self.probes.get_mut(&about) {

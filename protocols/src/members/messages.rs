@@ -65,10 +65,16 @@ pub enum Message {
         /// The renewal's number.
         id: u64,
     },
-    /// Are you there?
-    Ping,
-    /// I am.
-    Pong,
+    /// Are you there? I am in this view.
+    Ping {
+        /// The view; the default before any. One who is in a later one tells it.
+        view: ViewId,
+    },
+    /// I am, and in this view.
+    Pong {
+        /// The view; the default before any. One who is in a later one tells it.
+        view: ViewId,
+    },
     /// I cannot reach this member, and wait for it.
     Complaint {
         /// Whom.
@@ -194,7 +200,8 @@ impl Envelope {
         let mut out = Writer(Vec::with_capacity(64));
         out.u8(VERSION).u8(self.message.kind()).u8(0).u8(0).u64(self.from).u64(self.to);
         match &self.message {
-            Message::Join | Message::Leave | Message::Ping | Message::Pong => &mut out,
+            Message::Join | Message::Leave => &mut out,
+            Message::Ping { view } | Message::Pong { view } => out.id(*view),
             Message::Prepare { after, ballot } => out.ballot(*ballot).view(after),
             Message::Promise { after, ballot, accepted } => {
                 out.id(*after).ballot(*ballot).u8(accepted.is_some().into());
@@ -241,8 +248,8 @@ impl Envelope {
             7 => Message::Decided { view: read.view()? },
             8 => Message::Renew { view: read.id()?, id: read.u64()? },
             9 => Message::Renewed { view: read.id()?, id: read.u64()? },
-            10 => Message::Ping,
-            11 => Message::Pong,
+            10 => Message::Ping { view: read.id()? },
+            11 => Message::Pong { view: read.id()? },
             12 => Message::Complaint { about: read.member()? },
             13 => Message::Vouch { about: read.member()? },
             _ => return None,
@@ -263,8 +270,8 @@ impl Message {
             Message::Decided { .. } => 7,
             Message::Renew { .. } => 8,
             Message::Renewed { .. } => 9,
-            Message::Ping => 10,
-            Message::Pong => 11,
+            Message::Ping { .. } => 10,
+            Message::Pong { .. } => 11,
             Message::Complaint { .. } => 12,
             Message::Vouch { .. } => 13,
         }
@@ -312,8 +319,8 @@ mod tests {
             view().prop_map(|view| Message::Decided { view }),
             (id(), any::<u64>()).prop_map(|(view, id)| Message::Renew { view, id }),
             (id(), any::<u64>()).prop_map(|(view, id)| Message::Renewed { view, id }),
-            Just(Message::Ping),
-            Just(Message::Pong),
+            id().prop_map(|view| Message::Ping { view }),
+            id().prop_map(|view| Message::Pong { view }),
             member().prop_map(|about| Message::Complaint { about }),
             member().prop_map(|about| Message::Vouch { about }),
         ]

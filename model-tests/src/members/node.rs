@@ -1,0 +1,336 @@
+//! A node of the worlds: the shipped state machine, and a right that is granted by means of it.
+//!
+//! The right is what every system does with members, at its smallest. The lowest rank of the view grants it. When a view begins,
+//! each member reports what it has, so that the one that grants now knows; whoever is not in the view reports nothing, and
+//! what it may have had is granted when its lease has run out.
+
+use super::planted::Planted;
+use super::world::Rules;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use weft_protocols::members::{Action, Core, Envelope, Event, Member, MembersConfig, View, ViewId};
+use weft_protocols::transport::Rank;
+use weft_verbs::Nanos;
+
+/// In ticks of a clock. The lease is as short as can be, if it is to be renewed while it runs.
+pub(super) const LEASE: Nanos = Nanos(2);
+/// A clock that drifts is a tick ahead or not.
+const DRIFT: Nanos = Nanos(1);
+const PATIENCE: Nanos = Nanos(1);
+
+/// What a member says of the right when a view begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Claim {
+    Nothing,
+    Wants,
+    Has,
+}
+
+/// What nodes say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Letter {
+    Member(Envelope),
+    /// In this view, my part in the right is this.
+    Report(ViewId, Member, Claim),
+    /// In this view, the right is yours.
+    Grant(ViewId),
+    /// In this view, I am done with it.
+    Done(ViewId, Member),
+}
+
+/// A node's part in the right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Part {
+    Nothing,
+    Wants,
+    Granted,
+    Done,
+}
+
+/// What the one that grants knows, in one view.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Book {
+    reported: BTreeMap<Member, Claim>,
+    holder: Option<Member>,
+    queue: VecDeque<Member>,
+}
+
+/// A node that is up.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Node {
+    pub(super) core: Core,
+    planted: Option<Planted>,
+    pub(super) part: Part,
+    book: Book,
+    watched: BTreeSet<Rank>,
+    holds: bool,
+    /// What arrived of a view that has not begun here.
+    early: Vec<Letter>,
+    /// By the mistake of counting from there: when the lease's renewal arrived last.
+    renewed: Option<Nanos>,
+    /// The view that began when it had none.
+    cold: Option<ViewId>,
+    had_none: bool,
+    pub(super) clock: Nanos,
+    /// To be sent.
+    pub(super) out: Vec<(Rank, Letter)>,
+    /// Views that began.
+    pub(super) began: Vec<View>,
+}
+
+impl Node {
+    pub(super) fn new(rules: Rules, me: Member, clock: Nanos, wants: bool) -> Node {
+        let none = rules.planted == Some(Planted::NoDrift) || rules.clocks_agree();
+        let drift = if none { Nanos::ZERO } else { DRIFT };
+        let config = MembersConfig { nodes: rules.nodes, lease: LEASE, drift, patience: PATIENCE };
+        let mut node = Node {
+            core: Core::new(config, me),
+            planted: rules.planted,
+            part: Part::Nothing,
+            book: Book::default(),
+            watched: BTreeSet::new(),
+            holds: false,
+            early: Vec::new(),
+            renewed: None,
+            cold: None,
+            had_none: true,
+            clock,
+            out: Vec::new(),
+            began: Vec::new(),
+        };
+        node.event(Event::Begin);
+        if wants {
+            node.want();
+        }
+        node
+    }
+
+    /// It wants the right from now on.
+    pub(super) fn want(&mut self) {
+        self.part = Part::Wants;
+        if let (Some(home), Some(view)) = (self.home(), self.core.view().map(|view| view.id)) {
+            self.send(home, Letter::Report(view, self.me(), Claim::Wants));
+        }
+        self.serve();
+        self.settle();
+    }
+
+    pub(super) fn me(&self) -> Member {
+        self.core.me()
+    }
+
+    /// Whether it may use the right at this moment: it was granted, and the lease runs.
+    pub(super) fn has(&self) -> bool {
+        let until = match (self.planted, self.renewed) {
+            (Some(Planted::LeaseFromReceipt), Some(renewed)) => renewed + LEASE,
+            _ => self.core.lease_until(),
+        };
+        self.part == Part::Granted && !self.core.is_out() && self.clock < until
+    }
+
+    /// Whether a deadline has come.
+    pub(super) fn is_due(&self) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= self.clock)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        let grants = self.may_grant().then(|| self.grants_from());
+        self.core.deadline().into_iter().chain(grants).min()
+    }
+
+    pub(super) fn wake(&mut self) {
+        self.event(Event::Time);
+        self.serve();
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        self.hold();
+        self.watch();
+    }
+
+    /// Lets the members take an event in, and does what they want.
+    fn event(&mut self, event: Event) {
+        let mut actions = Vec::new();
+        self.core.on_event(self.clock, event, &mut actions);
+        for action in actions {
+            match action {
+                Action::Send(to, envelope) => self.out.push((to, Letter::Member(envelope))),
+                Action::Install { view, left } => self.begin(view, &left),
+                Action::Leased => self.renewed = Some(self.clock),
+                Action::Lost => self.forget(),
+                Action::Out => {
+                    self.forget();
+                    self.part = Part::Nothing;
+                }
+            }
+        }
+        self.watch();
+    }
+
+    fn forget(&mut self) {
+        self.book = Book::default();
+        self.had_none = true;
+        if self.part == Part::Granted {
+            self.part = Part::Wants;
+        }
+    }
+
+    /// Watches whom it waits for, and nobody else.
+    fn watch(&mut self) {
+        let home = self.home().filter(|_| self.part == Part::Wants);
+        let holder = self.book.holder.filter(|_| !self.book.queue.is_empty());
+        let reporters = self.unreported();
+        let waits_for = home.into_iter().chain(holder).chain(reporters).map(|member| member.rank);
+        let watched: BTreeSet<Rank> = waits_for.filter(|rank| *rank != self.me().rank).collect();
+        let before = std::mem::replace(&mut self.watched, watched.clone());
+        let changes = before.difference(&watched).map(|rank| (*rank, false));
+        let changes: Vec<_> = changes.chain(watched.difference(&before).map(|rank| (*rank, true))).collect();
+        for (rank, on) in changes {
+            self.event(Event::Watch(rank, on));
+        }
+    }
+
+    fn home(&self) -> Option<Member> {
+        self.core.view().and_then(|view| view.members.first().copied())
+    }
+
+    fn is_home(&self) -> bool {
+        self.home() == Some(self.me())
+    }
+
+    fn unreported(&self) -> Vec<Member> {
+        let members = self.core.view().filter(|_| self.is_home()).map_or(&[][..], |view| &view.members);
+        members.iter().copied().filter(|member| !self.book.reported.contains_key(member)).collect()
+    }
+
+    // Views.
+
+    fn begin(&mut self, view: View, left: &[Member]) {
+        let by_rank = self.planted == Some(Planted::ByRank);
+        let kept = self
+            .book
+            .holder
+            .filter(|holder| by_rank && left.contains(holder) && view.of(holder.rank).is_some());
+        self.book = Book::default();
+        self.began.push(view.clone());
+        let (me, home) = (self.me(), view.members[0]);
+        let claim = match self.part {
+            Part::Wants => Claim::Wants,
+            Part::Granted => Claim::Has,
+            Part::Nothing | Part::Done => Claim::Nothing,
+        };
+        self.book.holder = kept;
+        self.send(home, Letter::Report(view.id, me, claim));
+        self.early.retain(|letter| letter.view() >= Some(view.id));
+        self.cold = if self.had_none { Some(view.id) } else { self.cold };
+        self.had_none = false;
+        for letter in std::mem::take(&mut self.early) {
+            self.right(letter);
+        }
+    }
+
+    fn grants_from(&self) -> Nanos {
+        let began_cold = self.cold.is_some() && self.cold == self.core.view().map(|view| view.id);
+        match self.planted {
+            Some(Planted::GrantsAtOnce) => Nanos::ZERO,
+            Some(Planted::ColdStartDoesNotWait) if began_cold => Nanos::ZERO,
+            _ => self.core.grants_from(),
+        }
+    }
+
+    // Letters.
+
+    pub(super) fn take(&mut self, from: Rank, letter: Letter) {
+        match letter {
+            Letter::Member(envelope) => self.event(Event::Message(from, envelope)),
+            letter => self.right(letter),
+        }
+        self.serve();
+        self.settle();
+    }
+
+    /// A node met another boot of this one.
+    pub(super) fn reset(&mut self, peer: Rank) {
+        self.event(Event::PeerReset(peer));
+    }
+
+    fn send(&mut self, to: Member, letter: Letter) {
+        match to == self.me() {
+            true => self.right(letter),
+            false => self.out.push((to.rank, letter)),
+        }
+    }
+
+    fn right(&mut self, letter: Letter) {
+        let current = self.core.view().map(|view| view.id);
+        if letter.view() != current {
+            // Of a view that is over it says nothing; of one to come it says something then.
+            let is_early = current.is_none_or(|current| {
+                letter.view().is_some_and(|id| id.lineage == current.lineage && id.number > current.number)
+            });
+            if is_early && !self.core.is_out() {
+                self.early.push(letter);
+            }
+            return;
+        }
+        match letter {
+            Letter::Report(_, from, claim) if self.is_home() => self.reported(from, claim),
+            Letter::Done(_, from) if self.book.holder == Some(from) => self.book.holder = None,
+            // It counts under a lease, which is asked for now if none runs.
+            Letter::Grant(_) if self.part == Part::Wants => self.part = Part::Granted,
+            _ => {}
+        }
+    }
+
+    /// Keeps a lease while it has something, and no longer.
+    fn hold(&mut self) {
+        let has = self.part == Part::Granted;
+        if std::mem::replace(&mut self.holds, has) != has {
+            self.event(Event::Hold(has));
+        }
+    }
+
+    fn reported(&mut self, from: Member, claim: Claim) {
+        self.book.reported.insert(from, claim);
+        match claim {
+            Claim::Has => self.book.holder = Some(from),
+            Claim::Wants => self.book.queue.push_back(from),
+            Claim::Nothing => {}
+        }
+    }
+
+    fn may_grant(&self) -> bool {
+        let free = self.book.holder.is_none() && !self.book.queue.is_empty();
+        self.is_home() && free && self.unreported().is_empty()
+    }
+
+    fn serve(&mut self) {
+        if self.may_grant()
+            && self.grants_from() <= self.clock
+            && let Some(view) = self.core.view().map(|view| view.id)
+            && let Some(next) = self.book.queue.pop_front()
+        {
+            self.book.holder = Some(next);
+            self.send(next, Letter::Grant(view));
+        }
+    }
+
+    /// Gives the right back.
+    pub(super) fn release(&mut self) {
+        self.part = Part::Done;
+        if let (Some(home), Some(view)) = (self.home(), self.core.view().map(|view| view.id)) {
+            self.send(home, Letter::Done(view, self.me()));
+        }
+        self.serve();
+        self.settle();
+    }
+}
+
+impl Letter {
+    fn view(&self) -> Option<ViewId> {
+        match self {
+            Letter::Member(_) => None,
+            Letter::Report(id, ..) | Letter::Grant(id) | Letter::Done(id, _) => Some(*id),
+        }
+    }
+}

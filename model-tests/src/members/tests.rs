@@ -1,0 +1,46 @@
+use super::*;
+use crate::explore::{Options, Report};
+use std::ops::ControlFlow;
+
+fn explore(name: &str, size: &[(&str, u32)], oracle: Option<&str>) -> Report {
+    let entry = worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list");
+    let mut world =
+        entry.build(&Size::new(size.iter().copied())).unwrap_or_else(|why| panic!("{name}: {why}"));
+    let options = Options { oracle: oracle.map(String::from), ..Options::default() };
+    world.explore(&options, &mut |_| ControlFlow::Continue(())).unwrap_or_else(|why| panic!("{name}: {why}"))
+}
+
+/// Smaller than by default, which takes a minute.
+#[test]
+fn views_and_leases_hold_in_every_order_of_turns() {
+    for (name, size) in [
+        ("members", &[("ticks", 5), ("wants", 2)][..]),
+        ("members", &[("ticks", 4), ("wants", 1), ("early", 1)]),
+        ("members-cut", &[("ticks", 7), ("wants", 1)]),
+        ("members-restart", &[("ticks", 4)]),
+        // A view of which only the dead have heard; one that is behind, and a newcomer that is told by nobody.
+        ("members-restart", &[("ticks", 2), ("crashes", 2)]),
+        ("members-cold", &[]),
+        ("members-cold", &[("ticks", 3), ("crashes", 1)]),
+    ] {
+        let report = explore(name, size, None);
+        let found = report.counterexample.as_ref().map(|found| &found.violation);
+        assert!(report.held() && report.exhaustive, "{name} {size:?}: {found:?}");
+        assert!(report.states > 500, "{name} {size:?}: {}", report.states);
+    }
+}
+
+#[test]
+fn the_mistakes_break_what_they_are_said_to_break() {
+    for (name, oracle) in [
+        ("planted-members-amnesia", "one list a view"),
+        ("planted-members-lease-from-receipt", "one at a time"),
+        ("planted-members-cold-start-does-not-wait", "one at a time"),
+        ("planted-members-grants-at-once", "one at a time"),
+        ("planted-members-no-drift", "one at a time"),
+        ("planted-members-by-rank", "progress"),
+    ] {
+        let report = explore(name, &[], Some(oracle));
+        assert!(report.counterexample.is_some(), "{name} holds");
+    }
+}
