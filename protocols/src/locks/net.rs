@@ -70,8 +70,8 @@ impl<V: Verbs> Net<V> {
         match self.mesh.send(to, self.channel, message.bytes()) {
             Ok(()) => {}
             Err(SendError::Full { .. } | SendError::Memory(_)) => self.keep(to, message),
-            // A node that ends has nobody to talk to.
-            Err(SendError::Closed) => {}
+            // A node that ends has nobody to talk to, and one that was expelled hears nothing.
+            Err(SendError::Closed | SendError::PeerGone(_)) => {}
             // A rank that a peer made up, or a mesh that cannot carry 40 bytes; nothing is placed here.
             Err(SendError::NoSuchPeer(_) | SendError::TooLong { .. } | SendError::SeveralRails) => {
                 bump(&self.counters.out_of_turn);

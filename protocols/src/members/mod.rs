@@ -16,19 +16,24 @@
 //! | `core` | one member: a state machine without I/O |
 //! | `agree` | its part in deciding views |
 //! | `detect` | whom it suspects |
+//! | `service` | the tasks that carry a member over a mesh |
 
 mod agree;
 mod config;
 mod core;
 mod detect;
+mod error;
 mod lease;
 mod messages;
+mod service;
 mod synod;
 mod view;
 
 pub use config::MembersConfig;
 pub use core::{Action, Core, Event};
+pub use error::MembersError;
 pub use messages::{Envelope, Message, longest};
+pub use service::{CHANNEL, Change, Hold, Members, Watch};
 pub use view::{Ballot, Member, View, ViewId};
 
 #[cfg(test)]

@@ -118,8 +118,9 @@ impl<V: Verbs> Driver<V> {
         let shared = Rc::clone(&self.shared);
         let (index, epoch) = split_tag(completed.tag);
         shared.with_peer(index, |peer| {
-            if peer.epoch != epoch {
-                // Of a queue pair that was given up: its sender repeats the message.
+            if peer.epoch != epoch || (peer.gone && completed.outcome.is_ok()) {
+                // Of a queue pair that was given up: its sender repeats the message. Of one who was expelled: it says
+                // nothing any more.
                 return;
             }
             if completed.outcome.is_err() {
@@ -373,6 +374,7 @@ impl<V: Verbs> Driver<V> {
             Action::NewIncarnation(again) => self.new_incarnation(index, again),
             Action::Resume(hello) => self.resume(index, hello),
             Action::Pause(failures, number) => self.pause(index, failures, number),
+            Action::Outcast => self.shared.outcast(),
         }
     }
 }

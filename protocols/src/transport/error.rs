@@ -95,6 +95,9 @@ pub enum SendError {
         /// How many messages wait.
         queued: u32,
     },
+    /// The peer's incarnation was [expelled](super::Mesh::expel), and no other one has connected yet.
+    #[error("rank {0} was expelled")]
+    PeerGone(Rank),
     /// The mesh has been closed.
     #[error("the mesh is closed")]
     Closed,
@@ -141,6 +144,11 @@ pub enum NotExecuted {
     /// The peer began a new incarnation before the request could be posted: the addresses were of the old one.
     #[error("rank {0} has restarted")]
     PeerReset(Rank),
+    /// The peer's incarnation was [expelled](super::Mesh::expel), and no other one has connected yet. As the end of
+    /// [`Mesh::resolve_outcomes`](super::Mesh::resolve_outcomes): what became of earlier operations at that peer is not to be
+    /// known, and its memory counts no more.
+    #[error("rank {0} was expelled")]
+    PeerGone(Rank),
     /// The connection stands on another rail than the peer's memory, so that messages carried the operation; the peer's own
     /// adapter refused it, or the request failed there and left the memory untouched.
     #[error("rank {0} could not execute it on its own memory")]

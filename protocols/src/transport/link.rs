@@ -55,6 +55,8 @@ pub(super) enum Event {
     RailUp(u8),
     /// A better rail than the present one works, and has been left alone for long enough: the connection moves there.
     FailBack(u8),
+    /// An incarnation of the peer is expelled: nothing of it is accepted any more.
+    Expelled(u64),
 }
 
 /// What is to be done about it, in this order.
@@ -81,6 +83,8 @@ pub(super) enum Action {
     /// Set a timer for the pause before the next attempt, which is the n-th after a success;
     /// [`Event::Paused`] follows, with the second number.
     Pause(u32, u32),
+    /// The peer says that it has expelled this node's incarnation.
+    Outcast,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,6 +121,8 @@ pub(super) struct Link {
     /// The peer's incarnation, and earlier ones: their late requests are stale.
     incarnation: Option<u64>,
     past: Vec<u64>,
+    /// Incarnations of the peer that were expelled, however many.
+    barred: Vec<u64>,
     /// The latest generation agreed with this incarnation of the peer, and the latest proposed by us.
     floor: u32,
     proposed: u32,
@@ -144,6 +150,7 @@ impl Link {
             waiting: None,
             incarnation: None,
             past: Vec::new(),
+            barred: Vec::new(),
             floor: 0,
             proposed: 0,
             failures: 0,
@@ -206,7 +213,10 @@ impl Link {
             }
             Event::Request(id, hello) => self.requested(id, hello, actions),
             Event::Accepted(id, hello) if self.state == State::Asking(id) => {
-                self.stands(Some(id), hello, actions);
+                match self.barred.contains(&hello.session) {
+                    true => self.broken(true, actions),
+                    false => self.stands(Some(id), hello, actions),
+                }
             }
             Event::Established(id) => {
                 if let State::Accepting(own, hello) = self.state
@@ -246,6 +256,7 @@ impl Link {
                     self.moving = self.rails.count();
                 }
             }
+            Event::Expelled(incarnation) => self.expelled(incarnation, actions),
             // Of attempts and connections that were given up.
             Event::Resolved(_)
             | Event::Accepted(..)
@@ -270,7 +281,33 @@ impl Link {
         }
     }
 
+    /// What stands with that incarnation ends, and what it asks is refused from now on. Whom an attempt of ours will reach is
+    /// not known: its answer tells.
+    fn expelled(&mut self, incarnation: u64, actions: &mut Vec<Action>) {
+        if !self.barred.contains(&incarnation) {
+            self.barred.push(incarnation);
+        }
+        if let Some((id, _)) = self.waiting.take_if(|(_, hello)| hello.session == incarnation) {
+            actions.push(Action::Reject(id, Refusal::Expelled));
+        }
+        let is_its = match self.state {
+            State::Accepting(_, hello) => hello.session == incarnation,
+            State::Up(_) => self.incarnation == Some(incarnation),
+            _ => false,
+        };
+        if is_its {
+            let own = self.id();
+            self.fence(actions);
+            actions.extend(own.map(Action::Disconnect));
+            self.state = State::Idle;
+        }
+    }
+
     fn requested(&mut self, id: ConnId, hello: Hello, actions: &mut Vec<Action>) {
+        if self.barred.contains(&hello.session) {
+            actions.push(Action::Reject(id, Refusal::Expelled));
+            return;
+        }
         if self.past.contains(&hello.session) {
             actions.push(Action::Reject(id, Refusal::Stale { floor: 0 }));
             return;
@@ -367,6 +404,7 @@ impl Link {
             // Its request is on the way; ours is the second choice.
             Some(Refusal::SimultaneousOpen) => self.failures = 0,
             Some(Refusal::Stale { floor }) => self.proposed = self.proposed.max(floor),
+            Some(Refusal::Expelled) => actions.push(Action::Outcast),
             Some(Refusal::Stranger | Refusal::Unable | Refusal::Trial) | None => {}
         }
         self.pause(actions);

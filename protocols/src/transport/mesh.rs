@@ -10,6 +10,7 @@ use super::rail::{ConnId, Down, MOST_RAILS};
 use super::session::MIN_BUFFERS;
 use super::wire::HEADER_LEN;
 use super::{Channel, MeshConfig, Rank, SendError, TransportError};
+use crate::rt::sync::Signal;
 use crate::rt::{BufferPool, CompletionSink, Connector, Rt, WaitPoint};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -62,6 +63,9 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) unheld: RefCell<Vec<usize>>,
     pub(super) driver: RefCell<Option<Waker>>,
     pub(super) closed: Cell<bool>,
+    /// A peer has said that it expelled this incarnation.
+    pub(super) outcast: Cell<bool>,
+    pub(super) outcast_changed: Signal,
 }
 
 impl<V: Verbs> Shared<V> {
@@ -174,6 +178,8 @@ pub struct MeshStats {
     pub fences: u64,
     /// Peers that were found to have begun a new incarnation.
     pub peer_resets: u64,
+    /// Messages kept for peers that were expelled, and dropped.
+    pub dropped: u64,
 }
 
 impl<V: Verbs> Mesh<V> {
@@ -216,6 +222,8 @@ impl<V: Verbs> Mesh<V> {
             unheld: RefCell::default(),
             driver: RefCell::default(),
             closed: Cell::new(false),
+            outcast: Cell::new(false),
+            outcast_changed: Signal::new(),
             config,
         });
         let mut driver = Driver::new(Rc::clone(&shared), events);
@@ -273,6 +281,9 @@ impl<V: Verbs> Mesh<V> {
     ) -> Result<(), SendError> {
         let shared = &*self.shared;
         shared.with_peer(index, |peer| {
+            if peer.gone {
+                return Err(SendError::PeerGone(to));
+            }
             let queued = peer.session.kept() as u32;
             if queued >= shared.config.max_queued {
                 return Err(SendError::Full { to, queued });
@@ -311,6 +322,9 @@ impl<V: Verbs> Mesh<V> {
                 return Poll::Ready(Err(SendError::Closed));
             }
             self.shared.with_peer(index, |peer| {
+                if peer.gone {
+                    return Poll::Ready(Err(SendError::PeerGone(to)));
+                }
                 if (peer.session.kept() as u32) < self.shared.config.max_queued {
                     return Poll::Ready(Ok(()));
                 }
@@ -336,7 +350,7 @@ impl<V: Verbs> Mesh<V> {
     }
 
     /// The index of a node that is not this one.
-    fn peer(&self, rank: Rank) -> Option<usize> {
+    pub(super) fn peer(&self, rank: Rank) -> Option<usize> {
         self.shared.index(rank).filter(|_| rank != self.me())
     }
 

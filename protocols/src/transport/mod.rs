@@ -33,6 +33,7 @@
 //! | `bootstrap` | such a means: what queue pairs must know, exchanged over byte streams |
 //! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
 //! | `frames` | putting frames on a connection |
+//! | `expel` | incarnations of peers that are barred for good |
 //! | `rail`, `fail_back` | which rail a connection goes over, and the way back to the better one |
 //! | `operations` | one-sided operations, and resolving them |
 //! | `place` | a write and the message behind it, as one thing |
@@ -48,6 +49,7 @@ mod connect;
 mod driver;
 mod due;
 mod error;
+mod expel;
 mod fail_back;
 mod fingerprint;
 mod frames;

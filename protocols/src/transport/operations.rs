@@ -176,6 +176,9 @@ impl<V: Verbs> Mesh<V> {
                 return Poll::Ready(Err(NotExecuted::Closed));
             }
             shared.with_peer(index, |peer| {
+                if peer.gone {
+                    return Poll::Ready(Err(NotExecuted::PeerGone(to)));
+                }
                 if is_fixed(peer, ups, last_op) && peer.carried.are_fixed_before(carried) {
                     return Poll::Ready(Ok(()));
                 }
@@ -247,6 +250,9 @@ impl<V: Verbs> Future for Turn<'_, V> {
             return Poll::Ready(Err(NotExecuted::Closed));
         }
         shared.with_peer(index, |peer| {
+            if peer.gone {
+                return Poll::Ready(Err(NotExecuted::PeerGone(shared.rank_at(index))));
+            }
             if peer.incarnations != self.incarnations {
                 return Poll::Ready(Err(NotExecuted::PeerReset(shared.rank_at(index))));
             }

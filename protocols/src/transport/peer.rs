@@ -56,6 +56,8 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) incarnations: u32,
     /// Of the queue's sends, the number of the last one-sided operation; see [`QpHandle::counts`].
     pub(super) last_op: u64,
+    /// Its incarnation was expelled, and no other one has been met yet.
+    pub(super) gone: bool,
     /// Operations of a generation that is gone have no fixed outcome yet.
     pub(super) unresolved: bool,
     /// Tasks that want to post an operation, in line.
@@ -94,6 +96,7 @@ impl<V: Verbs> Peer<V> {
             ups: 0,
             incarnations: 0,
             last_op: 0,
+            gone: false,
             unresolved: false,
             waiters: VecDeque::new(),
             next_ticket: 0,
@@ -116,7 +119,7 @@ impl<V: Verbs> Peer<V> {
     /// The queue pair, if the connection stands and is not known to be broken: what were posted then would
     /// be flushed, and its outcome unknown for nothing.
     pub(super) fn standing(&self) -> Option<&QpHandle<V>> {
-        self.queue.as_ref().filter(|queue| self.link.is_up() && !queue.is_broken())
+        self.queue.as_ref().filter(|queue| self.link.is_up() && !self.gone && !queue.is_broken())
     }
 
     /// Gives up the queue pair; whatever of it is still reported is of no interest.

@@ -99,6 +99,8 @@ pub(super) enum Refusal {
     Unable,
     /// The request was made to see whether the rail works, and it does.
     Trial,
+    /// The asking incarnation was expelled ([`Mesh::expel`](super::Mesh::expel)).
+    Expelled,
 }
 
 impl Refusal {
@@ -109,6 +111,7 @@ impl Refusal {
             Refusal::SimultaneousOpen => (3, 0),
             Refusal::Unable => (4, 0),
             Refusal::Trial => (5, 0),
+            Refusal::Expelled => (6, 0),
         };
         let mut b = [0; 8];
         b[0..2].copy_from_slice(&VERSION.to_le_bytes());
@@ -128,6 +131,7 @@ impl Refusal {
             3 => Some(Refusal::SimultaneousOpen),
             4 => Some(Refusal::Unable),
             5 => Some(Refusal::Trial),
+            6 => Some(Refusal::Expelled),
             _ => None,
         }
     }
@@ -189,6 +193,7 @@ mod tests {
             Refusal::SimultaneousOpen,
             Refusal::Unable,
             Refusal::Trial,
+            Refusal::Expelled,
         ] {
             assert_eq!(Refusal::decode(&refusal.encode()), Some(refusal));
         }

@@ -5,9 +5,11 @@
 mod common;
 mod lint;
 mod locks;
+mod members;
 mod sdp;
 mod transport_adoption;
 mod transport_bootstrap;
+mod transport_expel;
 mod transport_messages;
 mod transport_operations;
 mod transport_rails;

@@ -1,0 +1,82 @@
+//! Expelling: an incarnation of a peer is barred for good, and nothing here waits for it any more.
+//!
+//! Who is alive is not the transport's to say: a membership decides it ([`members`](crate::members)), and tells the mesh.
+//! Then whatever of that incarnation is still on its way has no effect here: its queue pair is in the error state before
+//! [`Mesh::expel`] returns, so that a view which leaves it out begins behind its last operation.
+
+use super::Rank;
+use super::link::Event;
+use super::mesh::{Mesh, Shared};
+use super::peer::Peer;
+use crate::rt::{QpHandle, WaitPoint};
+use weft_verbs::Verbs;
+
+impl<V: Verbs> Mesh<V> {
+    /// This node's incarnation: another number after each restart, never zero.
+    pub fn incarnation(&self) -> u64 {
+        self.shared.session
+    }
+
+    /// The incarnation of a peer that a connection stood with last, if one ever did.
+    pub fn incarnation_of(&self, rank: Rank) -> Option<u64> {
+        if rank == self.me() {
+            return Some(self.incarnation());
+        }
+        let peers = self.shared.peers.borrow();
+        let incarnation = peers.get(self.shared.index(rank)?)?.as_deref()?.link.incarnation();
+        (incarnation != 0).then_some(incarnation)
+    }
+
+    /// Has nothing to do any more with an incarnation of a peer, for good:
+    ///
+    /// - Its queue pair is fenced: from the return on, nothing that it posted executes on this node's memory.
+    /// - It is barred: it is refused whenever it asks for a connection, and told why ([`Mesh::expelled`]).
+    /// - What was kept for it is dropped, and counted ([`MeshStats::dropped`](super::MeshStats::dropped)).
+    /// - What waits for it ends with `PeerGone`: sends, operations, [`Mesh::resolve_outcomes`].
+    ///
+    /// The next incarnation of that node connects as ever. Of an incarnation that is not the one that stood last, only the bar is
+    /// new. One does not expel oneself.
+    pub fn expel(&self, rank: Rank, incarnation: u64) {
+        let shared = &*self.shared;
+        let Some(index) = self.peer(rank).filter(|_| !shared.closed.get()) else { return };
+        let epoch = shared.with_peer(index, |peer| {
+            // Of a peer that never connected it is that incarnation for which things were kept, as far as anybody knows.
+            if [0, incarnation].contains(&peer.link.incarnation()) {
+                shared.stats.borrow_mut().dropped += give_up(peer);
+            }
+            peer.epoch
+        });
+        shared.event(index, epoch, Event::Expelled(incarnation));
+    }
+
+    /// Whether a peer has said that it expelled this incarnation. It is of no more use, and must be restarted.
+    pub fn is_expelled(&self) -> bool {
+        self.shared.outcast.get()
+    }
+
+    /// Waits until a peer says that it has expelled this incarnation.
+    pub async fn expelled(&self) {
+        self.shared.outcast_changed.until(|| self.is_expelled()).at(()).await;
+    }
+}
+
+/// Fences what stands with a peer and ends what waits for it. Says how many messages are dropped.
+fn give_up<V: Verbs>(peer: &mut Peer<V>) -> u64 {
+    peer.gone = true;
+    if peer.link.is_up() {
+        peer.queue.as_ref().map(QpHandle::fence);
+    }
+    peer.session.disconnected();
+    let dropped = peer.session.reset().len() as u64;
+    peer.carried.peer_restarted();
+    peer.unresolved = false;
+    peer.wake_all();
+    dropped
+}
+
+impl<V: Verbs> Shared<V> {
+    pub(super) fn outcast(&self) {
+        self.outcast.set(true);
+        self.outcast_changed.notify();
+    }
+}

@@ -1,0 +1,107 @@
+//! Members on a mesh: views come, the dead leave, the restarted come in, and those who hung learn that they are out.
+
+use crate::common::{Cluster, ms, rank};
+use std::cell::RefCell;
+use std::rc::Rc;
+use weft_protocols::members::{Change, Members, MembersConfig};
+use weft_sim::fault::{Fault, Link, Way};
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{Nanos, Wait};
+
+/// Short times, longer than a connection is away.
+fn settings(nodes: u32) -> MembersConfig {
+    MembersConfig { lease: ms(20), drift: ms(1), patience: ms(10), ..MembersConfig::new(nodes) }
+}
+
+fn begin(cluster: &Cluster, node: usize) -> Members<Sim> {
+    let member = &cluster.members[node];
+    Members::start(&member.rt, &member.mesh, settings(cluster.members.len() as u32)).expect("it starts")
+}
+
+fn ranks(members: &Members<Sim>) -> Vec<u32> {
+    members.view().map_or_else(Vec::new, |view| view.members.iter().map(|m| m.rank.get()).collect())
+}
+
+/// Something on a node waits for another one, from a moment on.
+fn watch_at(cluster: &Cluster, members: &Members<Sim>, node: usize, at: Nanos, whom: usize) {
+    let members = members.clone();
+    let kept = Rc::new(RefCell::new(None));
+    cluster.members[node].at(at, move || {
+        *kept.borrow_mut() = Some(members.watch(rank(whom)));
+        std::mem::forget(kept);
+    });
+}
+
+#[test]
+fn all_come_into_a_view_and_then_nothing_is_sent() {
+    for wait in [Wait::Poll, Wait::Notify] {
+        let cluster = Cluster::new(3, 1, wait);
+        let all: Vec<_> = (0..3).map(|node| begin(&cluster, node)).collect();
+        cluster.run(ms(100));
+        for members in &all {
+            assert_eq!((ranks(members), members.has_lease()), (vec![1, 2, 3], false));
+            assert_eq!(members.view(), all[0].view());
+        }
+        let sent = |cluster: &Cluster| -> u64 {
+            cluster.members.iter().map(|member| member.mesh.stats().messages_sent).sum()
+        };
+        let before = sent(&cluster);
+        cluster.run(ms(1_000));
+        assert_eq!(sent(&cluster), before, "nothing is held, and nobody waits");
+    }
+}
+
+#[test]
+fn a_member_that_dies_is_left_out_once_somebody_waits_for_it_and_comes_in_anew() {
+    let mut cluster = Cluster::new(3, 1, Wait::Notify);
+    let mut all: Vec<_> = (0..3).map(|node| begin(&cluster, node)).collect();
+    cluster.run(ms(100));
+    let dead = all[2].me();
+    let mut changes = all[0].changes();
+    let crash = cluster.fabric.now();
+    cluster.plan(crash, Fault::Crash { node: NodeId(2) });
+    watch_at(&cluster, &all[0], 0, crash + ms(1), 2);
+    cluster.run(ms(30));
+    for members in &all[..2] {
+        assert_eq!(ranks(members), [1, 2]);
+        let wait = members.grants_from();
+        // One lease and the drift after the view, which came one patience after somebody waited.
+        assert!((crash + ms(31)..crash + ms(45)).contains(&wait), "{wait} after {crash}");
+    }
+    let told = std::iter::from_fn(|| changes.try_recv()).last();
+    assert!(matches!(&told, Some(Change::Begins { left, .. }) if *left == [dead]), "{told:?}");
+
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(2) });
+    cluster.run(ms(1));
+    cluster.members[2] = cluster.start(2);
+    all[2] = begin(&cluster, 2);
+    cluster.run(ms(200));
+    for members in &all {
+        assert_eq!(ranks(members), [1, 2, 3]);
+        assert_eq!(members.view().and_then(|view| view.of(rank(2))), Some(all[2].me()));
+    }
+    assert_ne!(all[2].me(), dead);
+}
+
+#[test]
+fn a_lease_runs_while_something_is_held_and_ends_where_no_majority_is() {
+    let cluster = Cluster::new(3, 1, Wait::Notify);
+    let all: Vec<_> = (0..3).map(|node| begin(&cluster, node)).collect();
+    cluster.run(ms(100));
+    let (members, now) = (all[2].clone(), cluster.fabric.now());
+    cluster.members[2].at(now + ms(1), move || std::mem::forget(members.hold()));
+    cluster.run(ms(100));
+    assert!(all[2].has_lease());
+    // It hangs: nothing comes through for long. The others go on without it, since they ask it in vain.
+    let hangs = cluster.fabric.now();
+    let cut = Fault::Cut { link: Link::Node(NodeId(2)), way: Way::Both, lasts: Some(ms(200)) };
+    cluster.plan(hangs, cut);
+    watch_at(&cluster, &all[0], 0, hangs + ms(1), 2);
+    cluster.run(ms(60));
+    assert_eq!(ranks(&all[0]), [1, 2]);
+    assert!(!all[2].has_lease(), "a lease that nobody renews runs out");
+    assert!(all[2].lease_until() + ms(1) <= all[0].grants_from(), "and before anybody grants anew");
+    // It wakes up, asks for its lease, and learns that it is out.
+    cluster.run(ms(1_000));
+    assert!(all[2].is_out() && all[2].view().is_none());
+}

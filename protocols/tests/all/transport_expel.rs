@@ -1,0 +1,97 @@
+//! Expelling an incarnation: nothing of it acts here any more, nothing waits for it, and its successor comes in.
+
+use crate::common::{Cluster, ms, rank, us};
+use std::cell::RefCell;
+use std::rc::Rc;
+use weft_protocols::transport::{Channel, Incoming, NotExecuted, OpError, SendError};
+use weft_sim::NodeId;
+use weft_sim::fault::{Fault, Link, Way};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, Wait};
+
+const CHANNEL: Channel = Channel(3);
+
+#[test]
+fn what_waits_for_one_who_is_expelled_ends_and_says_so() {
+    let cluster = Cluster::new(2, 1, Wait::Notify);
+    let [here, there] = &cluster.members[..] else { panic!("two of them") };
+    let memory = there.mesh.alloc(64, AccessFlags::all()).expect("there is memory");
+    let word = memory.remote(0..64).expect("in bounds").word(0).expect("in bounds");
+    let ends = Rc::new(RefCell::new(Vec::new()));
+    let (mesh, keep) = (here.mesh.clone(), Rc::clone(&ends));
+    drop(here.rt.spawn(async move {
+        let before = mesh.fetch_add(rank(1), word, 1).await;
+        assert_eq!(before, Ok(0), "it stands");
+        keep.borrow_mut().push(("reached", Ok(0)));
+        // The peer is cut off now: this one's outcome is not to be known.
+        let unknown = mesh.fetch_add(rank(1), word, 1).await;
+        keep.borrow_mut().push(("unknown", unknown));
+        let resolved = mesh.resolve_outcomes(rank(1)).await;
+        keep.borrow_mut().push(("resolved", resolved.map(|()| 0).map_err(OpError::NotExecuted)));
+        let next = mesh.fetch_add(rank(1), word, 1).await;
+        keep.borrow_mut().push(("next", next));
+    }));
+    cluster.run(ms(1));
+    cluster
+        .plan(cluster.fabric.now(), Fault::Cut { link: Link::Node(NodeId(1)), way: Way::Both, lasts: None });
+    let (mesh, incarnation) = (here.mesh.clone(), there.mesh.incarnation());
+    assert_eq!(mesh.incarnation_of(rank(1)), Some(incarnation));
+    here.at(ms(2), move || {
+        mesh.send(rank(1), CHANNEL, &[1; 8]).expect("it is kept");
+        mesh.send(rank(1), CHANNEL, &[2; 8]).expect("it is kept");
+    });
+    let mesh = here.mesh.clone();
+    here.at(ms(20), move || {
+        mesh.expel(rank(1), incarnation);
+        assert_eq!(mesh.send(rank(1), CHANNEL, &[3; 8]), Err(SendError::PeerGone(rank(1))));
+    });
+    cluster.run(ms(50));
+    let gone = Err(OpError::NotExecuted(NotExecuted::PeerGone(rank(1))));
+    let ends = ends.borrow();
+    assert_eq!(ends.len(), 4, "{ends:?}");
+    assert!(matches!(ends[1].1, Err(OpError::Unknown(_))) || ends[1].1 == gone, "{ends:?}");
+    assert_eq!([ends[2].1, ends[3].1], [gone, gone]);
+    assert_eq!(here.mesh.stats().dropped, 2);
+    assert_eq!((here.mesh.audit().unacked, here.mesh.audit().waiting), (0, 0));
+}
+
+#[test]
+fn one_who_is_expelled_is_refused_and_told_and_its_successor_comes_in() {
+    let mut cluster = Cluster::new(2, 1, Wait::Notify);
+    let incarnation = cluster.members[1].mesh.incarnation();
+    let got = Rc::new(RefCell::new(Vec::new()));
+    let (keep, mut inbox) =
+        (Rc::clone(&got), cluster.members[0].mesh.open(CHANNEL).expect("nobody opened it"));
+    drop(cluster.members[0].rt.spawn(async move {
+        while let Some(incoming) = inbox.recv().await {
+            if let Incoming::Message(message) = incoming {
+                keep.borrow_mut().push(message[0]);
+            }
+        }
+    }));
+    let say = |cluster: &Cluster, at: Nanos, what: u8| {
+        let mesh = cluster.members[1].mesh.clone();
+        cluster.members[1].at(at, move || mesh.send(rank(0), CHANNEL, &[what; 8]).expect("there is room"));
+    };
+    say(&cluster, us(10), 1);
+    let mesh = cluster.members[0].mesh.clone();
+    cluster.members[0].at(ms(5), move || mesh.expel(rank(1), incarnation));
+    say(&cluster, ms(6), 2);
+    cluster.run(ms(40));
+    assert_eq!(*got.borrow(), [1]);
+    assert!(cluster.members[1].mesh.is_expelled() && !cluster.members[0].mesh.is_expelled());
+
+    cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(1) });
+    cluster.run(ms(1));
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(1) });
+    cluster.run(ms(1));
+    cluster.members[1] = cluster.start(1);
+    assert_ne!(cluster.members[1].mesh.incarnation(), incarnation);
+    let soon = cluster.fabric.now() + ms(1);
+    say(&cluster, soon, 3);
+    let mesh = cluster.members[0].mesh.clone();
+    cluster.members[0]
+        .at(soon + ms(60), move || mesh.send(rank(1), CHANNEL, &[4; 8]).expect("it is there again"));
+    cluster.run(ms(100));
+    assert_eq!(*got.borrow(), [1, 3]);
+    assert!(!cluster.members[1].mesh.is_expelled());
+}
