@@ -50,7 +50,8 @@ impl<V: Verbs> Ddss<V> {
         if self.0.leaving.borrow().contains(&name) {
             return Err(DdssError::Released);
         }
-        Ok(self.opened(key))
+        let segment = self.opened(key);
+        if segment.key() == key { Ok(segment) } else { Err(DdssError::Key) }
     }
 
     /// Gives a key a name, by which every node can look it up. A name that stands for another key is not given again.

@@ -93,11 +93,10 @@ impl<V: Verbs> Ddss<V> {
 
     /// Ends this node's view of a segment.
     fn close(&self, key: Key) {
-        let mut open = self.0.open.borrow_mut();
-        if let Some(segment) = open.get(&key.name).filter(|segment| segment.key() == key) {
+        if let Some(segment) = self.0.open.borrow_mut().remove(&key.place()) {
             segment.0.close();
-            open.remove(&key.name);
         }
+        self.0.named.borrow_mut().retain(|_, segment| segment.key() != key);
     }
 
     /// Waits until nothing is under way to a segment to which nothing more is posted: what waited for its turn to be posted stands

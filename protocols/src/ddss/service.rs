@@ -28,8 +28,10 @@ pub(super) struct Shared<V: Verbs> {
     pub home: RefCell<Home>,
     /// The memory of the segments kept here.
     pub memory: RefCell<Memory<V>>,
-    /// The segments that are open here, by name: of one name, the one that was opened last.
-    pub open: RefCell<BTreeMap<Name, Segment<V>>>,
+    /// The segments that are open here. Those of one name are others, of which all but one have been released.
+    pub open: RefCell<BTreeMap<(Name, u64, u32), Segment<V>>>,
+    /// Those of them that were opened by their names.
+    pub named: RefCell<BTreeMap<Name, Segment<V>>>,
     /// Segments of which this node knows that they are being released.
     pub leaving: RefCell<BTreeSet<Name>>,
     asked: RefCell<BTreeMap<u64, OneshotSender<Message>>>,
@@ -60,6 +62,7 @@ impl<V: Verbs> Ddss<V> {
             home: RefCell::default(),
             memory: RefCell::new(Memory::new(mesh)),
             open: RefCell::default(),
+            named: RefCell::default(),
             leaving: RefCell::default(),
             asked: RefCell::default(),
             next_id: Cell::new(0),
@@ -96,7 +99,7 @@ impl<V: Verbs> Ddss<V> {
         if !spec.is_possible(self.0.mesh.size()) {
             return Err(DdssError::Impossible(spec.size, spec.model));
         }
-        if let Some(known) = self.0.open.borrow().get(&name) {
+        if let Some(known) = self.0.named.borrow().get(&name) {
             return agreed(known.spec(), spec).map(|()| known.clone());
         }
         let home = name.home(self.0.mesh.size());
@@ -106,24 +109,20 @@ impl<V: Verbs> Ddss<V> {
         match told.await.map_err(|_| DdssError::Closed)? {
             // It may be on its way out again.
             Message::Here { .. } if self.0.leaving.borrow().contains(&name) => Err(DdssError::Released),
-            Message::Here { at, .. } => Ok(self.opened(Key { home, name, spec, at })),
+            Message::Here { at, .. } => {
+                let segment = self.opened(Key { home, name, spec, at });
+                self.0.named.borrow_mut().insert(name, segment.clone());
+                Ok(segment)
+            }
             Message::Otherwise { spec: there, .. } => agreed(there, spec).and(Err(DdssError::Memory)),
             _ => Err(DdssError::Memory),
         }
     }
 
-    /// Another task of the node may have opened it meanwhile: a node has one view of a segment. A view of another segment that had the
-    /// name before is left to those who have it.
+    /// Another task of the node may have opened it meanwhile: a node has one view of a segment.
     pub(super) fn opened(&self, key: Key) -> Segment<V> {
-        let mut open = self.0.open.borrow_mut();
-        match open.get(&key.name) {
-            Some(known) if known.key() == key => known.clone(),
-            _ => {
-                let segment = Segment(Rc::new(Open::new(&self.0.mesh, key)));
-                open.insert(key.name, segment.clone());
-                segment
-            }
-        }
+        let new = || Segment(Rc::new(Open::new(&self.0.mesh, key)));
+        self.0.open.borrow_mut().entry(key.place()).or_insert_with(new).clone()
     }
 
     /// Enters a request to a home, which is to be answered by its number.
