@@ -45,6 +45,11 @@ async fn look<V: Verbs>(ddss: &Ddss<V>) -> Result<Vec<u64>, DdssError> {
 async fn node(node: u32, machine: Machine) -> Result<Vec<(Nanos, Vec<u64>)>, Fails> {
     let Machine { rt, ddss } = machine;
     let mut seen = Vec::new();
+    // The first calls connect.
+    match node < SERVERS {
+        true => report(&ddss, node, rt.now()).await?,
+        false => drop(look(&ddss).await?),
+    }
     for round in 1..=READINGS {
         rt.sleep_until(Nanos(PERIOD.0 * 20 * round)).await;
         if node < SERVERS {
@@ -54,7 +59,8 @@ async fn node(node: u32, machine: Machine) -> Result<Vec<(Nanos, Vec<u64>)>, Fai
             }
         } else {
             rt.sleep(Nanos(PERIOD.0 * 5)).await;
-            seen.push((rt.now(), look(&ddss).await?));
+            let loads = look(&ddss).await?;
+            seen.push((rt.now(), loads));
         }
     }
     Ok(seen)

@@ -2,6 +2,7 @@
 
 mod keys;
 mod release;
+mod worlds;
 
 use weft_check::record::Record;
 use weft_check::run::{RunOptions, World};
