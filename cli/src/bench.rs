@@ -56,12 +56,13 @@ fn system(words: &[String]) -> Result<(), Failure> {
     let BenchSystemArgs { nodes, requests, .. } = args;
     let bench = SystemBench { nodes, requests, profile: args.profile.clone() };
     let wanted = |name: &&&str| args.variant.as_deref().is_none_or(|only| only == **name);
-    let variants: Vec<&&str> = system.variants().iter().filter(wanted).collect();
+    let all = [system.variants(), system.rivals()].concat();
+    let variants: Vec<&&str> = all.iter().filter(wanted).collect();
     if variants.is_empty() {
         return Err(Failure::bad_input(format!(
             "--variant {}: there are: {}",
             args.variant.unwrap_or_default(),
-            system.variants().join(", ")
+            all.join(", ")
         )));
     }
     let measured = variants.into_iter().map(|variant| system.bench(&bench, variant));

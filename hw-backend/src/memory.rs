@@ -67,6 +67,22 @@ impl ProtectionDomain<Hw> for HwPd {
         Ok(HwMr(Rc::new(raw), Rc::new(())))
     }
 
+    fn register_part(&self, of: &HwMr, range: Range<usize>, access: AccessFlags) -> Result<HwMr> {
+        let len = of.span(&range)?;
+        of.reach(range.start, len)?;
+        if !of.0.is_registered() {
+            return Err(VerbsError::Invalid("the memory region was deregistered"));
+        }
+        if !of.0.is_of(&self.raw) {
+            return Err(VerbsError::Invalid("the memory region is of another domain"));
+        }
+        if !of.0.has_parts() {
+            return Err(VerbsError::Invalid("parts are of memory that was allocated whole"));
+        }
+        let raw = ffi::Mr::part(&self.raw, &of.0, range.start, len, check_access(access)?)?;
+        Ok(HwMr(Rc::new(raw), Rc::new(())))
+    }
+
     fn create_qp(&self, init: &QpInit<'_, Hw>) -> Result<HwQp> {
         HwQp::create(self, init)
     }
@@ -102,6 +118,15 @@ impl HwMr {
         Err(VerbsError::OutOfRange { at: at as u64, len: len as u64, size: self.0.len() as u64 })
     }
 
+    /// The range is there, and is no living part's.
+    fn reach(&self, at: usize, len: usize) -> Result<()> {
+        self.bounds(at, len)?;
+        if self.0.is_lent(at, len) {
+            return Err(VerbsError::Busy("the range of the memory region"));
+        }
+        Ok(())
+    }
+
     fn span(&self, range: &Range<usize>) -> Result<usize> {
         let backwards = VerbsError::Invalid("a range that ends before it begins");
         let len = range.end.checked_sub(range.start).ok_or(backwards)?;
@@ -113,7 +138,7 @@ impl HwMr {
         if !at.is_multiple_of(8) || !self.0.is_word(at) {
             return Err(VerbsError::Misaligned { at: at as u64, align: 8 });
         }
-        self.bounds(at, 8)
+        self.reach(at, 8)
     }
 }
 
@@ -143,13 +168,13 @@ impl MemoryRegion for HwMr {
     }
 
     fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
-        self.bounds(at, out.len())?;
+        self.reach(at, out.len())?;
         self.0.read(at, out);
         Ok(())
     }
 
     fn write(&self, at: usize, bytes: &[u8]) -> Result<()> {
-        self.bounds(at, bytes.len())?;
+        self.reach(at, bytes.len())?;
         self.0.write(at, bytes);
         Ok(())
     }
@@ -166,7 +191,7 @@ impl MemoryRegion for HwMr {
     }
 
     fn deregister(&self) -> Result<()> {
-        if Rc::strong_count(&self.0) > Rc::strong_count(&self.1) {
+        if Rc::strong_count(&self.0) > Rc::strong_count(&self.1) || self.0.lends() {
             return Err(VerbsError::Busy("the memory region"));
         }
         self.0.deregister()
@@ -175,6 +200,7 @@ impl MemoryRegion for HwMr {
     #[allow(unsafe_code, reason = "the contract's own unsafe claim; nothing unsafe is done here")]
     unsafe fn claim(&self, range: Range<usize>) -> Result<NonNull<[u8]>> {
         let len = self.span(&range)?;
+        self.reach(range.start, len)?;
         Ok(self.0.claim(range.start, len))
     }
 }

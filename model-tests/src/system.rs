@@ -116,6 +116,9 @@ pub trait System: 'static {
     /// The variants that random scenarios are drawn of in turn, by name. One without a name if there are none.
     const VARIANTS: &'static [&'static str] = &[""];
 
+    /// What a user might take instead, by name: [`System::bench`] knows them as it knows variants, and random scenarios have none.
+    const RIVALS: &'static [&'static str] = &[];
+
     /// The counted numbers that are worth telling for each request, as `weft bench` does: their group and their key.
     const COSTS: &'static [(&'static str, &'static str)] = &[];
 

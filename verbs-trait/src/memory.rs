@@ -34,6 +34,17 @@ pub trait ProtectionDomain<V: Verbs>: Clone + 'static {
     /// Registers memory that the application brings; the region owns it until the last handle is dropped.
     /// Needs [`Caps::BROUGHT_MEMORY`](crate::Caps::BROUGHT_MEMORY).
     fn register(&self, memory: Box<dyn PinnedMemory>, access: AccessFlags) -> Result<V::Mr>;
+    /// Registers a range of a region of this domain under keys of its own, so that memory which was allocated once is cut into
+    /// pieces whose keys die one by one. The piece is a region like any other, and holds the bytes that were there. While it lives
+    /// the range is reached through it alone: the whole region's accessors refuse it, and what peers with the whole region's key reach there is
+    /// undefined (give it no rights for peers). When its last handle is gone, and no request holds it, the range is the whole region's
+    /// again, with what was in it. The whole region lives at least as long.
+    ///
+    /// # Errors
+    ///
+    /// [`VerbsError::Busy`](crate::VerbsError::Busy) if a living piece has bytes of the range; the range leaves the region; or the region is a
+    /// piece itself, was deregistered, is of another domain, or is memory that the application brought.
+    fn register_part(&self, of: &V::Mr, range: Range<usize>, access: AccessFlags) -> Result<V::Mr>;
     /// A queue pair, in state Reset.
     fn create_qp(&self, init: &QpInit<'_, V>) -> Result<V::Qp>;
     /// A shared receive queue. Needs [`Caps::SRQ`](crate::Caps::SRQ).
@@ -148,7 +159,8 @@ pub trait MemoryRegion: Clone + 'static {
     ///
     /// # Errors
     ///
-    /// [`VerbsError::Busy`](crate::VerbsError::Busy) while a posted request holds the region: it has not completed, or its completion was not polled.
+    /// [`VerbsError::Busy`](crate::VerbsError::Busy) while a posted request holds the region: it has not completed, or its completion was not polled;
+    /// or while a part of it is [registered](ProtectionDomain::register_part).
     /// Nothing has changed then.
     fn deregister(&self) -> Result<()>;
     /// Claims a range as the caller's own, without a copy.

@@ -4,7 +4,7 @@ use super::{Context, errno, refused};
 use crate::census::{self, Counted, Kind};
 use rdma_sys as sys;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +39,8 @@ enum Backing {
     Own(Pages),
     /// The application's. The box is the owner that keeps it in place.
     Brought(Box<dyn PinnedMemory>),
+    /// So many bytes of another region, from this one on.
+    Part(Rc<Mr>, usize, usize),
 }
 
 impl Backing {
@@ -46,6 +48,7 @@ impl Backing {
         match self {
             Backing::Own(pages) => pages.ptr,
             Backing::Brought(memory) => memory.ptr(),
+            Backing::Part(of, at, len) => of.place(*at, *len),
         }
     }
 
@@ -53,6 +56,7 @@ impl Backing {
         match self {
             Backing::Own(pages) => pages.len,
             Backing::Brought(memory) => memory.len(),
+            Backing::Part(_, _, len) => *len,
         }
     }
 }
@@ -92,6 +96,8 @@ pub(crate) struct Mr {
     backing: Option<Backing>,
     start: NonNull<u8>,
     len: usize,
+    /// Its ranges that are registered as regions of their own: first byte and length.
+    lent: RefCell<Vec<(usize, usize)>>,
     lkey: u32,
     rkey: u32,
     pd: Rc<Pd>,
@@ -109,6 +115,28 @@ impl Mr {
         Mr::register(pd, Backing::Brought(memory), access)
     }
 
+    /// Registers a range of another region, which no living part has and which is within it.
+    pub(crate) fn part(pd: &Rc<Pd>, of: &Rc<Mr>, at: usize, len: usize, access: u32) -> Result<Mr> {
+        let mr = Mr::register(pd, Backing::Part(Rc::clone(of), at, len), access)?;
+        of.lent.borrow_mut().push((at, len));
+        Ok(mr)
+    }
+
+    /// Whether parts may be registered: its memory is of this crate's own, and whole.
+    pub(crate) fn has_parts(&self) -> bool {
+        matches!(self.backing, Some(Backing::Own(_)))
+    }
+
+    /// Whether a range has bytes of a living part.
+    pub(crate) fn is_lent(&self, at: usize, len: usize) -> bool {
+        self.lent.borrow().iter().any(|&(first, count)| at < first + count && first < at + len)
+    }
+
+    /// Whether it has a living part.
+    pub(crate) fn lends(&self) -> bool {
+        !self.lent.borrow().is_empty()
+    }
+
     fn register(pd: &Rc<Pd>, backing: Backing, access: u32) -> Result<Mr> {
         let (start, len) = (backing.start(), backing.len());
         // SAFETY: the domain is alive. The range is valid for reads and writes and stays where it is until it is
@@ -118,7 +146,8 @@ impl Mr {
         // SAFETY: the region was just registered; its keys do not change.
         let (lkey, rkey) = unsafe { ((*ptr.as_ptr()).lkey, (*ptr.as_ptr()).rkey) };
         let counted = Counted::new(Kind::Mr);
-        Ok(Mr { ptr: Cell::new(Some(ptr)), backing: Some(backing), start, len, lkey, rkey, pd: Rc::clone(pd), _counted: counted })
+        let lent = RefCell::default();
+        Ok(Mr { ptr: Cell::new(Some(ptr)), backing: Some(backing), start, len, lent, lkey, rkey, pd: Rc::clone(pd), _counted: counted })
     }
 
     /// Ends the registration, if it has not ended; when this returns, the adapter reaches nothing of it (`ibv_dereg_mr` is
@@ -246,8 +275,11 @@ impl Mr {
     }
 
     pub(crate) fn claim(&self, at: usize, len: usize) -> NonNull<[u8]> {
-        let place = NonNull::new(self.at(at, len)).expect("within an allocation");
-        NonNull::slice_from_raw_parts(place, len)
+        NonNull::slice_from_raw_parts(self.place(at, len), len)
+    }
+
+    fn place(&self, at: usize, len: usize) -> NonNull<u8> {
+        NonNull::new(self.at(at, len)).expect("within an allocation")
     }
 }
 
@@ -259,6 +291,8 @@ impl Drop for Mr {
             // The adapter may still write there: memory that it holds is never given back.
             census::leaked();
             std::mem::forget(backing);
+        } else if let Some(Backing::Part(of, at, len)) = backing {
+            of.lent.borrow_mut().retain(|lent| *lent != (at, len));
         }
     }
 }

@@ -57,6 +57,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// How many nodes it has.
+    pub fn nodes(&self) -> u32 {
+        self.shape.nodes
+    }
+
     /// The configuration of a cluster that looks so, and whose nodes have so many rails. The first connections are over
     /// rail 0. `change` sets what differs from the settings of most worlds.
     pub fn new(shape: Shape, rails: u8, change: impl FnOnce(&mut MeshConfig)) -> Cluster {

@@ -4,7 +4,7 @@ use super::cluster::{Cluster, Member};
 use super::event_log::EventLog;
 use super::memoised::Memoised;
 use super::model::{Model, Unseen, cover};
-use super::recorder::Recorder;
+use super::recorder::{Accesses, Recorder};
 use crate::explore::{Coverage, Fingerprint, Stuck, TraceEvent, TransitionSystem, Violation};
 use std::hash::Hash;
 use std::rc::Rc;
@@ -74,6 +74,11 @@ const CONFIGURATION: u64 = 0xf << 60;
 
 /// What the oracles judge by, as an object: of a kind that the fabric does not have.
 const JUDGED: Object = Object(CONFIGURATION | 0xf << 56);
+
+/// What the ends of a node's requests change, as an object.
+const fn ended_on(node: u32) -> Object {
+    Object(JUDGED.0 | (node as u64 + 1))
+}
 
 /// Sets an initial configuration up on an empty fabric. `compares`: its nodes note what they know.
 pub(super) fn set_up<M: Model>(
@@ -196,17 +201,31 @@ impl<M: Model> Execution<M> {
             }
             None => fabric.take(event, outcome, touched.as_deref_mut())?,
         };
-        if let Some(touched) = touched
-            && let Some(how) = self.take_access()
-        {
-            touched.push(JUDGED, how);
+        if let Some(touched) = touched {
+            self.push_judged(touched);
         }
         Ok(taken)
     }
 
+    /// Requests that begin look at who has ended, and whoever ends changes what is its node's own: so two that end commute, and one
+    /// that ends and one that begins do not. All else accesses the whole.
+    fn push_judged(&self, touched: &mut Footprint) {
+        let Accesses { kind, responses } = self.take_access();
+        let nodes = 0..self.cluster.nodes().min(u64::BITS);
+        if let Some(how) = kind {
+            touched.push(JUDGED, how);
+            nodes.clone().for_each(|node| touched.push(ended_on(node), how));
+        }
+        if responses != 0 {
+            touched.push(JUDGED, AccessKind::Read);
+            let ended = nodes.filter(|node| responses & 1 << node != 0);
+            ended.for_each(|node| touched.push(ended_on(node), AccessKind::Write));
+        }
+    }
+
     /// How what the oracles judge by was accessed since the last call.
-    fn take_access(&self) -> Option<AccessKind> {
-        self.running.as_ref().and_then(|running| running.recorder.take_access())
+    fn take_access(&self) -> Accesses {
+        self.running.as_ref().map(|running| running.recorder.take_access()).unwrap_or_default()
     }
 
     /// A node begins its next incarnation. All that this touches, the restart has touched.

@@ -85,6 +85,10 @@ pub trait SystemModel: Clone + 'static {
         }
     }
 
+    /// Whether the ends of requests commute: no verdict and no state of the oracles depends on their order among each other, but only on
+    /// what begins before or after them ([`Explored::is_response`]). No, unless a model says so.
+    const RESPONSES_COMMUTE: bool = false;
+
     /// The event in a diagram, if it is worth a mark: its text without the time, unless a model says otherwise.
     fn mark(event: &EventOf<Self>) -> Option<TraceEvent> {
         let text = event.to_string();
@@ -375,6 +379,10 @@ impl<M: SystemModel> Oracles for InOrder<M> {
 impl<M: SystemModel> Explored for InOrder<M> {
     fn access(event: &EventOf<M>) -> Option<AccessKind> {
         M::access(event)
+    }
+
+    fn is_response(event: &EventOf<M>) -> bool {
+        M::RESPONSES_COMMUTE && event.stage() != Stage::Asked
     }
 
     fn mark(event: &EventOf<M>) -> Option<TraceEvent> {

@@ -23,6 +23,14 @@ pub trait Explored: Oracles {
     /// nodes have not heard of each other. `None` if no verdict depends on the event's place.
     fn access(event: &Self::Event) -> Option<AccessKind>;
 
+    /// Whether an event is a request's end that no verdict and no state of the oracles distinguishes from the other ends by its place among
+    /// them: only what begins before or after it matters. Then the ends of two requests commute, though each conflicts
+    /// with the beginnings of others.
+    fn is_response(event: &Self::Event) -> bool {
+        let _ = event;
+        false
+    }
+
     /// The event in a diagram, if it is worth a mark.
     fn mark(event: &Self::Event) -> Option<TraceEvent> {
         let _ = event;
@@ -96,6 +104,15 @@ pub struct Recorder<O: Explored> {
     effects: Option<ObserverEffects>,
 }
 
+/// How what the oracles judge by was accessed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Accesses {
+    /// But for responses.
+    pub kind: Option<AccessKind>,
+    /// The nodes whose requests ended by [responses](Explored::is_response), a bit each.
+    pub responses: u64,
+}
+
 /// What is recorded.
 #[derive(Clone)]
 pub(super) struct Pages<O> {
@@ -103,7 +120,7 @@ pub(super) struct Pages<O> {
     /// What happened since it was last asked for, if somebody asks.
     trace: Option<Vec<TraceEvent>>,
     /// How what the oracles judge by was accessed since it was last asked for.
-    access: Option<AccessKind>,
+    access: Accesses,
     /// What was noted, in its order.
     noted: u128,
 }
@@ -117,7 +134,7 @@ impl<O: Explored> Clone for Recorder<O> {
 impl<O: Explored> Recorder<O> {
     /// An empty record before these oracles, which have seen nothing.
     pub fn new(oracles: O) -> Recorder<O> {
-        let record = Pages { judge: Judge::new(oracles), trace: None, access: None, noted: 0 };
+        let record = Pages { judge: Judge::new(oracles), trace: None, access: Accesses::default(), noted: 0 };
         Recorder { record: Rc::new(RefCell::new(record)), effects: None }
     }
 
@@ -162,7 +179,7 @@ impl<O: Explored> Recorder<O> {
     /// Something has happened, by a number for it, whose place among all that is noted matters to a judgement at the end.
     pub fn note(&self, what: u64) {
         self.write(move |record| {
-            record.access = Some(AccessKind::Write);
+            record.access.kind = Some(AccessKind::Write);
             record.noted = (record.noted ^ (u128::from(what) + 1)).wrapping_mul(MIX).rotate_right(61);
         });
     }
@@ -197,8 +214,8 @@ impl<O: Explored> Recorder<O> {
     }
 
     /// How what happened since the last call accessed what the oracles judge by.
-    pub(super) fn take_access(&self) -> Option<AccessKind> {
-        self.record.borrow_mut().access.take()
+    pub(super) fn take_access(&self) -> Accesses {
+        std::mem::take(&mut self.record.borrow_mut().access)
     }
 
     /// The first promise that was broken.
@@ -220,7 +237,10 @@ impl<O: Explored> Recorder<O> {
 impl<O: Explored> Pages<O> {
     fn add(&mut self, event: &O::Event) {
         self.judge.observe(event);
-        self.access = self.access.max(O::access(event));
+        match O::is_response(event) {
+            true => self.access.responses |= 1 << (event.node() % u64::BITS),
+            false => self.access.kind = self.access.kind.max(O::access(event)),
+        }
         if let Some(trace) = &mut self.trace {
             trace.extend(O::mark(event));
         }

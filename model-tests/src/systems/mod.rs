@@ -87,6 +87,9 @@ pub trait Registered: Sync {
     /// Its worlds.
     fn worlds(&self) -> Vec<Entry>;
 
+    /// What is measured beside its variants; see [`System::RIVALS`].
+    fn rivals(&self) -> &'static [&'static str];
+
     /// Measures each variant of the system; see [`SystemBench::run`].
     ///
     /// # Errors
@@ -121,6 +124,10 @@ impl<S: System> Registered for Room<S> {
 
     fn variants(&self) -> &'static [&'static str] {
         S::VARIANTS
+    }
+
+    fn rivals(&self) -> &'static [&'static str] {
+        S::RIVALS
     }
 
     fn run(&self, scenario: &Scenario, seed: u64, options: RunOptions<'_>) -> Result<Report, RunError> {

@@ -3,7 +3,7 @@
 use super::key::{Key, Placement};
 use super::messages::Message;
 use super::service::Ddss;
-use super::{DdssError, Name, Segment, Spec};
+use super::{DdssError, Holdings, Name, Segment, Spec};
 use crate::rt::sync::oneshot;
 use crate::transport::Rank;
 use weft_verbs::Verbs;
@@ -38,7 +38,8 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The key names a node or a segment that cannot be in this cluster.
+    /// The key names a node or a segment that cannot be in this cluster, or the segment is being released. Of one that was
+    /// released before, the first call finds that out.
     pub fn attach(&self, key: Key) -> Result<Segment<V>, DdssError> {
         let Key { home, name, spec, at } = key;
         let nodes = self.0.mesh.size();
@@ -46,7 +47,10 @@ impl<V: Verbs> Ddss<V> {
         if home.index() >= nodes as usize || !fits {
             return Err(DdssError::Key);
         }
-        let segment = self.opened(name, home, at, spec);
+        if self.0.leaving.borrow().contains(&name) {
+            return Err(DdssError::Released);
+        }
+        let segment = self.opened(key);
         if segment.key() == key { Ok(segment) } else { Err(DdssError::Key) }
     }
 
@@ -87,7 +91,23 @@ impl<V: Verbs> Ddss<V> {
         home.keys(self.0.mesh.me()).map(|key| (key, key.spec.footprint(nodes))).collect()
     }
 
-    async fn request(&self, to: Rank, message: impl FnOnce(u64) -> Message) -> Result<Message, DdssError> {
+    /// What memory a node holds for segments, and how it is used.
+    ///
+    /// # Errors
+    ///
+    /// No node has that rank, or this node has been shut down.
+    pub async fn holdings(&self, node: Rank) -> Result<Holdings, DdssError> {
+        match self.request(node, |id| Message::Count { id }).await? {
+            Message::Holds { holdings, .. } => Ok(holdings),
+            _ => Err(DdssError::Closed),
+        }
+    }
+
+    pub(super) async fn request(
+        &self,
+        to: Rank,
+        message: impl FnOnce(u64) -> Message,
+    ) -> Result<Message, DdssError> {
         let (tell, told) = oneshot();
         let id = self.ask(tell);
         self.send(to, message(id)).await?;

@@ -21,6 +21,9 @@ pub enum DdssError {
     /// The key is of no segment that this cluster could have.
     #[error("the key is of no segment here")]
     Key,
+    /// The segment has been released, or is being released. If a put ends so, nobody will see its value.
+    #[error("the segment has been released")]
+    Released,
     /// A version so far back is not kept.
     #[error("{back} versions back is more than the {behind} that the segment keeps")]
     NotKept {

@@ -185,7 +185,7 @@ impl<V: Verbs> Ddss<V> {
                 (swap(open.header(), held, free), self.word_block()?),
             ];
             open.doubt.set(Some(Doubt::Lock));
-            let outcome = self.0.mesh.post_list(open.home, list).await;
+            let outcome = self.post(open, list).await?;
             match outcome {
                 Ok([found, slots, last]) => {
                     open.doubt.set(None);
@@ -195,7 +195,7 @@ impl<V: Verbs> Ddss<V> {
                         // The home has marked the header meanwhile.
                         if last != held {
                             open.last.set(last);
-                            self.release(open).await?;
+                            self.unlock(open).await?;
                         }
                         return Ok(free.version);
                     }

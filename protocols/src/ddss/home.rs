@@ -3,7 +3,7 @@
 use super::messages::Message;
 use super::{Header, Key, Name, Spec};
 use crate::transport::Rank;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weft_verbs::RemoteSlice;
 
 /// The segments that a node keeps.
@@ -20,6 +20,36 @@ struct Kept {
     spec: Spec,
     at: RemoteSlice,
     line: Line,
+    leaving: Option<Leaving>,
+}
+
+/// A segment that is being released.
+#[derive(Debug)]
+struct Leaving {
+    /// Who asked for that, by its request's number.
+    asker: (Rank, u64),
+    /// The nodes that have not said yet that nothing of theirs is under way.
+    missing: BTreeSet<Rank>,
+    /// Requests for a segment of that name, to be served afterwards.
+    opens: Vec<(Rank, u64, Spec)>,
+}
+
+/// What to do about a segment that was asked to be released.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Release {
+    /// It is gone, or going: tell the asker.
+    Late,
+    /// Ask all nodes to [drain](Home::on_drained) it, and tell those who wait for a turn at it that they came too late.
+    Drain(VecDeque<(Rank, u64)>),
+}
+
+/// A segment that no node uses any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    /// Who asked for that, by its request's number.
+    pub asker: (Rank, u64),
+    /// Requests to be served once its keys are revoked.
+    pub opens: Vec<(Rank, u64, Spec)>,
 }
 
 /// What to do about a request.
@@ -29,6 +59,8 @@ pub(super) enum Action {
     Answer(Message),
     /// Make the segment first, and [tell](Home::made) the home.
     Make,
+    /// Its name is of a segment that is being released: it is served after that.
+    Later,
 }
 
 /// What to do about a segment's line.
@@ -42,6 +74,13 @@ pub(super) enum Step {
     Open(RemoteSlice),
     /// Tell a node that it is its turn.
     Grant {
+        /// The node.
+        to: Rank,
+        /// Its request.
+        id: u64,
+    },
+    /// Tell a node that its segment has been released.
+    Late {
         /// The node.
         to: Rank,
         /// Its request.
@@ -71,8 +110,12 @@ enum State {
 
 impl Home {
     /// Somebody asks for a segment.
-    pub fn on_open(&self, id: u64, name: Name, spec: Spec) -> Action {
-        match self.segments.get(&name) {
+    pub fn on_open(&mut self, from: Rank, id: u64, name: Name, spec: Spec) -> Action {
+        match self.segments.get_mut(&name) {
+            Some(Kept { leaving: Some(leaving), .. }) => {
+                leaving.opens.push((from, id, spec));
+                Action::Later
+            }
             Some(Kept { spec: there, at, .. }) if *there == spec => {
                 Action::Answer(Message::Here { id, at: *at })
             }
@@ -83,7 +126,7 @@ impl Home {
 
     /// The segment was made.
     pub fn made(&mut self, name: Name, spec: Spec, at: RemoteSlice) {
-        self.segments.insert(name, Kept { spec, at, line: Line::default() });
+        self.segments.insert(name, Kept { spec, at, line: Line::default(), leaving: None });
     }
 
     /// The name of a segment that somebody allocates without one.
@@ -98,10 +141,46 @@ impl Home {
         there.unwrap_or_else(|| *self.names.entry(name).or_insert(key))
     }
 
-    /// What a name stands for.
+    /// What a name stands for: nothing, if that is being released.
     pub fn find(&self, name: Name, me: Rank) -> Option<Key> {
-        let kept = |kept: &Kept| Key { home: me, name, spec: kept.spec, at: kept.at };
-        self.segments.get(&name).map(kept).or_else(|| self.names.get(&name).copied())
+        match self.segments.get(&name) {
+            Some(Kept { leaving: Some(_), .. }) => None,
+            Some(kept) => Some(Key { home: me, name, spec: kept.spec, at: kept.at }),
+            None => self.names.get(&name).copied(),
+        }
+    }
+
+    /// Names do not stand for this key any more.
+    pub fn forget(&mut self, key: Key) {
+        self.names.retain(|_, named| *named != key);
+    }
+
+    /// Somebody wants a segment to be released. So many nodes are to be asked whether they use it.
+    pub fn on_release(&mut self, key: Key, from: Rank, id: u64, nodes: u32) -> Release {
+        match self.segments.get_mut(&key.name) {
+            Some(kept) if kept.leaving.is_none() && (kept.at, kept.spec) == (key.at, key.spec) => {
+                let missing = (0..nodes).map(Rank::from_index).collect();
+                kept.leaving = Some(Leaving { asker: (from, id), missing, opens: Vec::new() });
+                Release::Drain(std::mem::take(&mut kept.line.waiting))
+            }
+            _ => Release::Late,
+        }
+    }
+
+    /// Nothing of a node's is under way to a segment that is being released. With the last node it is gone.
+    pub fn on_drained(&mut self, name: Name, from: Rank) -> Option<Left> {
+        let leaving = self.segments.get_mut(&name)?.leaving.as_mut()?;
+        leaving.missing.remove(&from);
+        if !leaving.missing.is_empty() {
+            return None;
+        }
+        let Leaving { asker, opens, .. } = self.segments.remove(&name)?.leaving?;
+        Some(Left { asker, opens })
+    }
+
+    /// Whether a segment is kept here and is not being released.
+    pub fn is_kept(&self, name: Name) -> bool {
+        self.segments.get(&name).is_some_and(|kept| kept.leaving.is_none())
     }
 
     /// The keys of all that is kept here.
@@ -113,7 +192,9 @@ impl Home {
 
     /// Somebody wants a turn.
     pub fn on_enter(&mut self, name: Name, from: Rank, id: u64) -> Step {
-        let Some(Kept { line, at, .. }) = self.segments.get_mut(&name) else { return Step::Nothing };
+        let Some(Kept { line, at, leaving: None, .. }) = self.segments.get_mut(&name) else {
+            return Step::Late { to: from, id };
+        };
         line.waiting.push_back((from, id));
         match line.state {
             State::Open => {
@@ -126,7 +207,9 @@ impl Home {
 
     /// The header was marked; it was this. The node that has the lock has the first turn.
     pub fn closed(&mut self, name: Name, header: Header) -> Step {
-        let Some(Kept { line, at, .. }) = self.segments.get_mut(&name) else { return Step::Nothing };
+        let Some(Kept { line, at, leaving: None, .. }) = self.segments.get_mut(&name) else {
+            return Step::Nothing;
+        };
         let State::Closing { left } = &line.state else { return Step::Nothing };
         match header.holder() {
             Some(holder) if !left.contains(&holder) => {
@@ -139,7 +222,9 @@ impl Home {
 
     /// A node has no turn any more, or has given the lock back while the header was marked.
     pub fn on_leave(&mut self, name: Name, from: Rank) -> Step {
-        let Some(Kept { line, at, .. }) = self.segments.get_mut(&name) else { return Step::Nothing };
+        let Some(Kept { line, at, leaving: None, .. }) = self.segments.get_mut(&name) else {
+            return Step::Nothing;
+        };
         match &mut line.state {
             State::Closing { left } => left.push(from),
             State::Serving(rank) if *rank == from => return line.next(*at),
@@ -151,7 +236,9 @@ impl Home {
 
     /// The mark is gone.
     pub fn opened(&mut self, name: Name) -> Step {
-        let Some(Kept { line, at, .. }) = self.segments.get_mut(&name) else { return Step::Nothing };
+        let Some(Kept { line, at, leaving: None, .. }) = self.segments.get_mut(&name) else {
+            return Step::Nothing;
+        };
         line.state = State::Open;
         if line.waiting.is_empty() {
             return Step::Nothing;
@@ -201,13 +288,13 @@ mod tests {
 
     #[test]
     fn a_segment_is_made_once_and_who_says_otherwise_is_told() {
-        let (mut home, name) = (Home::default(), Name(1));
+        let (mut home, name, from) = (Home::default(), Name(1), rank(1));
         let spec = Spec { size: 8, model: Model::Null };
-        assert_eq!(home.on_open(5, name, spec), Action::Make);
+        assert_eq!(home.on_open(from, 5, name, spec), Action::Make);
         home.made(name, spec, AT);
-        assert_eq!(home.on_open(6, name, spec), Action::Answer(Message::Here { id: 6, at: AT }));
+        assert_eq!(home.on_open(from, 6, name, spec), Action::Answer(Message::Here { id: 6, at: AT }));
         let larger = Spec { size: 16, ..spec };
-        assert_eq!(home.on_open(7, name, larger), Action::Answer(Message::Otherwise { id: 7, spec }));
+        assert_eq!(home.on_open(from, 7, name, larger), Action::Answer(Message::Otherwise { id: 7, spec }));
     }
 
     #[test]
@@ -249,5 +336,29 @@ mod tests {
         home.on_enter(NAME, rank(1), 10);
         assert_eq!(home.on_leave(NAME, rank(5)), Step::Nothing);
         assert_eq!(home.closed(NAME, held), Step::Grant { to: rank(1), id: 10 });
+    }
+
+    #[test]
+    fn a_segment_goes_once_every_node_has_drained_it_and_who_comes_late_is_told() {
+        let (mut home, me) = (home(), rank(0));
+        let key = home.find(NAME, me).expect("it is kept");
+        home.on_enter(NAME, rank(1), 10);
+        assert_eq!(
+            home.on_release(Key { at: RemoteSlice { rkey: 2, ..AT }, ..key }, rank(1), 1, 2),
+            Release::Late
+        );
+        assert_eq!(home.on_release(key, rank(1), 2, 2), Release::Drain([(rank(1), 10)].into()));
+        assert_eq!(home.on_release(key, rank(0), 3, 2), Release::Late, "it is going");
+        // Nobody is granted a turn any more, and no new segment of that name is made yet.
+        assert_eq!(home.closed(NAME, Header::default()), Step::Nothing);
+        assert_eq!(home.on_enter(NAME, rank(1), 11), Step::Late { to: rank(1), id: 11 });
+        assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Later);
+        assert_eq!((home.find(NAME, me), home.is_kept(NAME)), (None, false));
+        assert_eq!(home.on_drained(NAME, rank(1)), None);
+        assert_eq!(home.on_drained(NAME, rank(1)), None, "the same one again");
+        let left = Left { asker: (rank(1), 2), opens: vec![(rank(0), 12, key.spec)] };
+        assert_eq!(home.on_drained(NAME, rank(0)), Some(left));
+        assert_eq!(home.on_drained(NAME, rank(0)), None);
+        assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Make);
     }
 }

@@ -4,8 +4,8 @@ use super::segment::{Doubt, Open, Window};
 use super::service::Ddss;
 use super::{DdssError, Header, Model};
 use crate::rt::BufferGuard;
-use crate::transport::{NotExecuted, OpError};
-use weft_verbs::{Nanos, RemoteSlice, SendOp, Verbs, VerbsError};
+use crate::transport::{Lost, NotExecuted, OpError};
+use weft_verbs::{Nanos, RemoteSlice, SendOp, Verbs, VerbsError, WcError};
 
 /// What one look at a segment found.
 pub(super) struct Look<V: Verbs> {
@@ -64,6 +64,20 @@ impl<V: Verbs> Ddss<V> {
         Ok(BufferGuard::Block { block, len: 8 })
     }
 
+    /// Posts one-sided operations to a segment, unless it has been released.
+    pub(super) async fn post<const N: usize>(
+        &self,
+        open: &Open<V>,
+        list: [(SendOp<'static, V>, BufferGuard<V>); N],
+    ) -> Result<Result<[BufferGuard<V>; N], OpError>, DdssError> {
+        open.is_there()?;
+        let outcome = self.0.mesh.post_list(open.home, list).await;
+        if outcome.as_ref().is_err_and(is_refusal) {
+            self.confirm(open).await?;
+        }
+        Ok(outcome)
+    }
+
     /// Reads header, slots and header in one list. The adapter executes it in order, so that what is between two equal headers
     /// was read while that header was published.
     pub(super) async fn look(&self, open: &Open<V>) -> Result<Look<V>, DdssError> {
@@ -77,7 +91,7 @@ impl<V: Verbs> Ddss<V> {
                 (header, self.word_block()?),
             ];
             // A read that failed changed nothing: it is done again.
-            match self.0.mesh.post_list(open.home, list).await {
+            match self.post(open, list).await? {
                 Ok([before, slots, after]) => {
                     let (before, after) = (word(&before)?, word(&after)?);
                     open.last.set(after);
@@ -101,7 +115,7 @@ impl<V: Verbs> Ddss<V> {
                 (SendOp::Read { from }, open.block(from.len)?),
                 (SendOp::Read { from: open.header() }, self.word_block()?),
             ];
-            match self.0.mesh.post_list(open.home, list).await {
+            match self.post(open, list).await? {
                 Ok([slot, header]) => return Ok((slot, word(&header)?)),
                 Err(OpError::NotExecuted(why)) => again(why)?,
                 Err(OpError::Unknown(_)) => {}
@@ -111,17 +125,18 @@ impl<V: Verbs> Ddss<V> {
 
     /// Reads the header alone.
     pub(super) async fn header(&self, open: &Open<V>) -> Result<Header, DdssError> {
-        let mut bytes = [0; 8];
         loop {
-            match self.0.mesh.read(open.home, open.header(), &mut bytes).await {
-                Ok(()) => break,
+            let list = [(SendOp::Read { from: open.header() }, self.word_block()?)];
+            match self.post(open, list).await? {
+                Ok([header]) => {
+                    let header = word(&header)?;
+                    open.last.set(header);
+                    return Ok(header);
+                }
                 Err(OpError::NotExecuted(why)) => again(why)?,
                 Err(OpError::Unknown(_)) => {}
             }
         }
-        let header = Header::from_word(u64::from_ne_bytes(bytes));
-        open.last.set(header);
-        Ok(header)
     }
 
     /// The header once nothing that was sent before can change it any more.
@@ -147,7 +162,7 @@ impl<V: Verbs> Ddss<V> {
             }
             open.doubt.set(None);
             if now.is_held_by(open.me) {
-                self.release(open).await?;
+                self.unlock(open).await?;
             }
         }
         if open.entered.get() { self.leave(open).await } else { Ok(()) }
@@ -158,7 +173,7 @@ impl<V: Verbs> Ddss<V> {
         debug_assert_eq!(open.spec.model, Model::Null);
         loop {
             let from = open.slot(0);
-            match self.0.mesh.post_list(open.home, [(SendOp::Read { from }, open.block(from.len)?)]).await {
+            match self.post(open, [(SendOp::Read { from }, open.block(from.len)?)]).await? {
                 Ok([slot]) => return content(&slot, 0, open, into).map(drop),
                 Err(OpError::NotExecuted(why)) => again(why)?,
                 Err(OpError::Unknown(_)) => {}
@@ -172,7 +187,7 @@ impl<V: Verbs> Ddss<V> {
         let to = open.slot(0);
         loop {
             let guard = filled(open.block(to.len)?, 0, value)?;
-            match self.0.mesh.post_list(open.home, [(SendOp::Write { to, imm: None }, guard)]).await {
+            match self.post(open, [(SendOp::Write { to, imm: None }, guard)]).await? {
                 Ok(_) => return Ok(()),
                 Err(OpError::NotExecuted(why)) => again(why)?,
                 Err(OpError::Unknown(_)) => {
@@ -194,6 +209,15 @@ pub(super) fn filled<V: Verbs>(
         _ => return Err(DdssError::Verbs(VerbsError::DeviceGone)),
     }
     Ok(guard)
+}
+
+/// Whether the home's adapter may have refused the key: it has been revoked, then.
+fn is_refusal(error: &OpError) -> bool {
+    matches!(
+        error,
+        OpError::NotExecuted(NotExecuted::Failed(WcError::RemAccess) | NotExecuted::AtPeer(_))
+            | OpError::Unknown(Lost::Failed(WcError::RemAccess))
+    )
 }
 
 /// A swap of the header.

@@ -39,6 +39,11 @@ impl Key {
         self.spec
     }
 
+    /// What tells its segment from all others, also from those that have had its name.
+    pub(super) fn place(&self) -> (Name, u64, u32) {
+        (self.name, self.at.addr, self.at.rkey)
+    }
+
     /// Its bytes, to be passed on: little-endian.
     pub fn to_bytes(&self) -> [u8; Key::BYTES] {
         let mut bytes = [0; Key::BYTES];

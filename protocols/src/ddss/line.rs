@@ -61,6 +61,10 @@ impl<V: Verbs> Ddss<V> {
                 open.entered.set(true);
                 Ok(Entered { ddss: self.clone(), open: Rc::clone(open) })
             }
+            Message::Released { .. } => {
+                open.close();
+                Err(DdssError::Released)
+            }
             _ => Err(DdssError::Closed),
         }
     }
@@ -86,10 +90,11 @@ impl<V: Verbs> Ddss<V> {
         match step {
             Step::Nothing => {}
             Step::Grant { to, id } => self.send_later(to, Message::Granted { id, name, header }),
+            Step::Late { to, id } => self.send_later(to, Message::Released { id }),
             Step::Close(at) => {
                 let ddss = self.clone();
                 drop(self.0.rt.spawn(async move {
-                    let Ok(was) = ddss.mark(at, true).await else { return };
+                    let Ok(was) = ddss.mark(name, at, true).await else { return };
                     let step = ddss.0.home.borrow_mut().closed(name, was);
                     ddss.step(name, step, was.marked(true).word());
                 }));
@@ -97,7 +102,7 @@ impl<V: Verbs> Ddss<V> {
             Step::Open(at) => {
                 let ddss = self.clone();
                 drop(self.0.rt.spawn(async move {
-                    if ddss.mark(at, false).await.is_ok() {
+                    if ddss.mark(name, at, false).await.is_ok() {
                         let step = ddss.0.home.borrow_mut().opened(name);
                         ddss.step(name, step, 0);
                     }
@@ -107,11 +112,15 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// At the home: marks the header, or takes the mark away, through the adapter, as everybody changes it. Returns what it was.
-    async fn mark(&self, at: RemoteSlice, marked: bool) -> Result<Header, DdssError> {
+    async fn mark(&self, name: Name, at: RemoteSlice, marked: bool) -> Result<Header, DdssError> {
         let (mesh, home) = (&self.0.mesh, self.0.mesh.me());
         let word = at.word(0).ok_or(DdssError::Closed)?;
         let mut guess = Header::default().marked(!marked);
         loop {
+            // What is under way when the segment begins to go is waited for; nothing comes after it.
+            if !self.0.home.borrow().is_kept(name) {
+                return Err(DdssError::Released);
+            }
             match mesh.compare_swap(home, word, guess.word(), guess.marked(marked).word()).await {
                 Ok(found) if found == guess.word() => return Ok(guess),
                 Ok(found) => guess = Header::from_word(found),
@@ -123,6 +132,9 @@ impl<V: Verbs> Ddss<V> {
                     }
                     let mut bytes = [0; 8];
                     while let Err(error) = mesh.read(home, word, &mut bytes).await {
+                        if !self.0.home.borrow().is_kept(name) {
+                            return Err(DdssError::Released);
+                        }
                         if let OpError::NotExecuted(why) = error {
                             super::io::again(why)?;
                         }

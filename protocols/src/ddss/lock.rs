@@ -90,7 +90,7 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// Gives the lock back, which this node has, and tells the home if somebody waits for that.
-    pub(super) async fn release(&self, open: &Open<V>) -> Result<(), DdssError> {
+    pub(super) async fn unlock(&self, open: &Open<V>) -> Result<(), DdssError> {
         let mut held = open.last.get().held_by(open.me);
         let released = loop {
             let now = match self.swap_header(open, held, held.free()).await? {
@@ -110,7 +110,7 @@ impl<V: Verbs> Ddss<V> {
     async fn swap_header(&self, open: &Open<V>, from: Header, to: Header) -> Result<Swapped, DdssError> {
         let list = [(swap(open.header(), from, to), self.word_block()?)];
         open.doubt.set(Some(Doubt::Lock));
-        let swapped = match self.0.mesh.post_list(open.home, list).await {
+        let swapped = match self.post(open, list).await? {
             Ok([found]) => {
                 let found = word(&found)?;
                 open.last.set(if found == from { to } else { found });
@@ -166,7 +166,7 @@ impl<V: Verbs> Held<V> {
     ///
     /// The home cannot be reached any more.
     pub async fn unlock(mut self) -> Result<(), DdssError> {
-        self.ddss.release(&self.turn.0).await?;
+        self.ddss.unlock(&self.turn.0).await?;
         self.unlocked = true;
         Ok(())
     }

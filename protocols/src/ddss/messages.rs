@@ -1,6 +1,6 @@
 //! The messages between those who open segments and their homes, and their bytes.
 
-use super::{Key, Model, Name, Spec};
+use super::{Holdings, Key, Model, Name, Spec};
 use weft_verbs::RemoteSlice;
 
 /// To a segment's home, and back.
@@ -28,6 +28,22 @@ pub(super) enum Message {
     Find { id: u64, name: Name },
     /// The key that was asked for, or none.
     Key { id: u64, key: Option<Key> },
+    /// This segment is to be released.
+    Release { id: u64, key: Key },
+    /// Nothing is to be posted to this segment any more, nor is it a name's.
+    Drain { key: Key },
+    /// Nothing of the sender's is under way to this segment, nor will be.
+    Drained { name: Name },
+    /// The segment's keys are revoked.
+    Revoked { name: Name },
+    /// The segment was released by this request.
+    Done { id: u64 },
+    /// The request came too late: its segment has been released, or is being released.
+    Released { id: u64 },
+    /// What does the node hold?
+    Count { id: u64 },
+    /// This.
+    Holds { id: u64, holdings: Holdings },
 }
 
 const OPEN: u8 = 1;
@@ -41,6 +57,14 @@ const ALLOCATE: u8 = 8;
 const BIND: u8 = 9;
 const FIND: u8 = 10;
 const KEY: u8 = 11;
+const RELEASE: u8 = 12;
+const DRAIN: u8 = 13;
+const DRAINED: u8 = 14;
+const REVOKED: u8 = 15;
+const DONE: u8 = 16;
+const RELEASED: u8 = 17;
+const COUNT: u8 = 18;
+const HOLDS: u8 = 19;
 
 /// The longest message.
 pub(super) const LONGEST: usize = 1 + 8 + 8 + Key::BYTES;
@@ -99,6 +123,24 @@ impl Message {
                 bytes.push(key.is_some().into());
                 bytes.extend(key.iter().flat_map(Key::to_bytes));
             }
+            Message::Release { id, key } => {
+                head(RELEASE, id);
+                bytes.extend(key.to_bytes());
+            }
+            Message::Drain { key } => {
+                head(DRAIN, 0);
+                bytes.extend(key.to_bytes());
+            }
+            Message::Drained { name } => head(DRAINED, name.0),
+            Message::Revoked { name } => head(REVOKED, name.0),
+            Message::Done { id } => head(DONE, id),
+            Message::Released { id } => head(RELEASED, id),
+            Message::Count { id } => head(COUNT, id),
+            Message::Holds { id, holdings } => {
+                head(HOLDS, id);
+                let Holdings { segments, held, free, pieces, longest } = holdings;
+                bytes.extend([segments, held, free, pieces, longest].into_iter().flat_map(u64::to_le_bytes));
+            }
         }
         bytes
     }
@@ -132,6 +174,19 @@ impl Message {
                 (1, rest) => Some(Message::Key { id, key: Some(Key::from_bytes(rest)?) }),
                 _ => None,
             },
+            RELEASE => Some(Message::Release { id, key: Key::from_bytes(rest)? }),
+            DRAIN => Some(Message::Drain { key: Key::from_bytes(rest)? }),
+            DRAINED if rest.is_empty() => Some(Message::Drained { name: Name(id) }),
+            REVOKED if rest.is_empty() => Some(Message::Revoked { name: Name(id) }),
+            DONE if rest.is_empty() => Some(Message::Done { id }),
+            RELEASED if rest.is_empty() => Some(Message::Released { id }),
+            COUNT if rest.is_empty() => Some(Message::Count { id }),
+            HOLDS => {
+                let (words, []) = rest.as_chunks() else { return None };
+                let [segments, held, free, pieces, longest] =
+                    <[[u8; 8]; 5]>::try_from(words).ok()?.map(u64::from_le_bytes);
+                Some(Message::Holds { id, holdings: Holdings { segments, held, free, pieces, longest } })
+            }
             _ => None,
         }
     }
@@ -183,6 +238,14 @@ mod tests {
             Message::Find { id: 3, name: Name(9) },
             Message::Key { id: 3, key: Some(key) },
             Message::Key { id: 3, key: None },
+            Message::Release { id: 3, key },
+            Message::Drain { key },
+            Message::Drained { name: Name(9) },
+            Message::Revoked { name: Name(9) },
+            Message::Done { id: 3 },
+            Message::Released { id: 3 },
+            Message::Count { id: 3 },
+            Message::Holds { id: 3, holdings: Holdings { held: 9, ..Holdings::default() } },
         ] {
             let bytes = message.encode();
             assert!(bytes.len() <= LONGEST);

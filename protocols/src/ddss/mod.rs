@@ -46,10 +46,15 @@
 //! Calls that others come before twice, and those that find a segment locked, wait in a line at its home, which hands turns over by
 //! messages (`line`).
 //!
+//! # Release
+//!
+//! A segment's memory is a part of a larger registration, with keys of its own (`memory`). A release drains all nodes, revokes the keys
+//! and only then lets another segment have the memory; who comes too late ends with [`DdssError::Released`] (`release`).
+//!
 //! # What is not there yet
 //!
-//! Members and leases: a node that dies with a segment's lock blocks its puts, and a home that dies blocks all. Release; a lock whose home is
-//! not the data's; the daemon's rings.
+//! Members and leases: a node that dies with a segment's lock blocks its puts, a node that dies blocks each release, and a home that dies
+//! blocks all. A lock whose home is not the data's; the daemon's rings.
 
 mod allocate;
 mod error;
@@ -60,9 +65,12 @@ mod io;
 mod key;
 mod line;
 mod lock;
+mod memory;
 mod messages;
 mod model;
+mod pool;
 mod put;
+mod release;
 mod segment;
 mod service;
 mod stats;
@@ -73,6 +81,7 @@ pub use header::Header;
 pub use key::{Key, Placement};
 pub use lock::Held;
 pub use model::{Model, Name, Spec};
+pub use pool::Holdings;
 pub use segment::Segment;
 pub use service::Ddss;
 pub use stats::DdssStats;

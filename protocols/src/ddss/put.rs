@@ -70,11 +70,11 @@ impl<V: Verbs> Ddss<V> {
             let began = self.0.rt.now();
             open.doubt.set(Some(Doubt::Put { version: header.version, slot }));
             let outcome = match content {
-                None => self.0.mesh.post_list(open.home, [(swap, found)]).await.map(|[found]| found),
+                None => self.post(open, [(swap, found)]).await?.map(|[found]| found),
                 Some(content) => {
                     let write = SendOp::Write { to: open.slot(slot.into()), imm: None };
                     let list = [(write, content), (swap, found)];
-                    self.0.mesh.post_list(open.home, list).await.map(|[_, found]| found)
+                    self.post(open, list).await?.map(|[_, found]| found)
                 }
             };
             match outcome {

@@ -28,8 +28,7 @@ impl<V: Verbs> Segment<V> {
 
     /// Its key, which other nodes can [attach](super::Ddss::attach).
     pub fn key(&self) -> Key {
-        let Open { name, home, at, spec, .. } = *self.0;
-        Key { home, name, spec, at }
+        self.0.key()
     }
 }
 
@@ -50,6 +49,8 @@ pub(super) struct Open<V: Verbs> {
     pub fresh: Cell<Option<(u64, Nanos)>>,
     /// It is this node's turn by the home's line.
     pub entered: Cell<bool>,
+    /// The segment is being released, or has been: nothing is posted to it any more.
+    closed: Cell<bool>,
     /// A task of the node has its turn.
     busy: Cell<bool>,
     turn: Signal,
@@ -71,7 +72,8 @@ pub(super) enum Doubt {
 }
 
 impl<V: Verbs> Open<V> {
-    pub fn new(mesh: &Mesh<V>, name: Name, home: Rank, at: RemoteSlice, spec: Spec) -> Open<V> {
+    pub fn new(mesh: &Mesh<V>, key: Key) -> Open<V> {
+        let Key { home, name, spec, at } = key;
         let (_, count) = window_of(spec, 1);
         Open {
             name,
@@ -84,10 +86,17 @@ impl<V: Verbs> Open<V> {
             doubt: Cell::default(),
             fresh: Cell::default(),
             entered: Cell::new(false),
+            closed: Cell::new(false),
             busy: Cell::new(false),
             turn: Signal::new(),
             values: mesh.pool((count * spec.stride()).max(spec.content())),
         }
+    }
+
+    /// Its key.
+    pub fn key(&self) -> Key {
+        let Open { name, home, at, spec, .. } = *self;
+        Key { home, name, spec, at }
     }
 
     /// Where the header is.
@@ -136,8 +145,19 @@ impl<V: Verbs> Open<V> {
         Turn(Rc::clone(self))
     }
 
-    /// The caller's value is as long as the segment.
+    /// From now on its calls end with [`DdssError::Released`].
+    pub fn close(&self) {
+        self.closed.set(true);
+    }
+
+    /// The segment has not been released, as far as this node knows.
+    pub fn is_there(&self) -> Result<(), DdssError> {
+        if self.closed.get() { Err(DdssError::Released) } else { Ok(()) }
+    }
+
+    /// The segment is there, and the caller's value is as long as it.
     pub fn fits(&self, len: usize) -> Result<(), DdssError> {
+        self.is_there()?;
         let size = self.spec.size;
         if size as usize == len { Ok(()) } else { Err(DdssError::Length { size, len }) }
     }

@@ -1,6 +1,7 @@
 //! The service of a node: it keeps the segments of which it is the home, and finds those of others.
 
 use super::home::{Action, Home};
+use super::memory::Memory;
 use super::messages::Message;
 use super::segment::Open;
 use super::{DdssError, DdssStats, Key, Name, Segment, Spec};
@@ -8,20 +9,12 @@ use crate::rt::sync::{OneshotSender, oneshot};
 use crate::rt::{BufferPool, Rt};
 use crate::transport::{Channel, Inbox, Incoming, Mesh, Rank, SendError};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs};
+use weft_verbs::{RemoteSlice, Verbs};
 
 /// The channel of segments' messages.
 const CHANNEL: Channel = Channel(2);
-
-/// What peers may do with a segment. A get may meet a put that writes the slot again: it sees by the header that somebody has
-/// published, and reads again; under null it takes anything.
-const ACCESS: AccessFlags = AccessFlags::LOCAL_WRITE
-    .union(AccessFlags::REMOTE_READ)
-    .union(AccessFlags::REMOTE_WRITE)
-    .union(AccessFlags::REMOTE_ATOMIC)
-    .union(AccessFlags::TORN_READS);
 
 /// The service of a node, and what its applications call. Clones are the same service.
 pub struct Ddss<V: Verbs>(pub(super) Rc<Shared<V>>);
@@ -33,9 +26,14 @@ pub(super) struct Shared<V: Verbs> {
     /// Blocks for words.
     pub words: BufferPool<V>,
     pub home: RefCell<Home>,
-    /// The memory of the segments kept here; it lives as long as the service.
-    memory: RefCell<Vec<V::Mr>>,
-    open: RefCell<BTreeMap<Name, Segment<V>>>,
+    /// The memory of the segments kept here.
+    pub memory: RefCell<Memory<V>>,
+    /// The segments that are open here. Those of one name are others, of which all but one have been released.
+    pub open: RefCell<BTreeMap<(Name, u64, u32), Segment<V>>>,
+    /// Those of them that were opened by their names.
+    pub named: RefCell<BTreeMap<Name, Segment<V>>>,
+    /// Segments of which this node knows that they are being released.
+    pub leaving: RefCell<BTreeSet<Name>>,
     asked: RefCell<BTreeMap<u64, OneshotSender<Message>>>,
     next_id: Cell<u64>,
     /// The node on which this one has allocated last.
@@ -62,8 +60,10 @@ impl<V: Verbs> Ddss<V> {
             stats: RefCell::default(),
             words: mesh.pool(8),
             home: RefCell::default(),
-            memory: RefCell::default(),
+            memory: RefCell::new(Memory::new(mesh)),
             open: RefCell::default(),
+            named: RefCell::default(),
+            leaving: RefCell::default(),
             asked: RefCell::default(),
             next_id: Cell::new(0),
             next_home: Cell::new(mesh.me().index() as u32),
@@ -91,7 +91,7 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The segment cannot be, or is there and is otherwise.
+    /// The segment cannot be, is there and is otherwise, or is released at this moment.
     pub async fn open(&self, name: Name, spec: Spec) -> Result<Segment<V>, DdssError> {
         if !name.is_given() {
             return Err(DdssError::Name);
@@ -99,7 +99,7 @@ impl<V: Verbs> Ddss<V> {
         if !spec.is_possible(self.0.mesh.size()) {
             return Err(DdssError::Impossible(spec.size, spec.model));
         }
-        if let Some(known) = self.0.open.borrow().get(&name) {
+        if let Some(known) = self.0.named.borrow().get(&name) {
             return agreed(known.spec(), spec).map(|()| known.clone());
         }
         let home = name.home(self.0.mesh.size());
@@ -107,16 +107,22 @@ impl<V: Verbs> Ddss<V> {
         let id = self.ask(tell);
         self.send(home, Message::Open { id, name, spec }).await?;
         match told.await.map_err(|_| DdssError::Closed)? {
-            Message::Here { at, .. } => Ok(self.opened(name, home, at, spec)),
+            // It may be on its way out again.
+            Message::Here { .. } if self.0.leaving.borrow().contains(&name) => Err(DdssError::Released),
+            Message::Here { at, .. } => {
+                let segment = self.opened(Key { home, name, spec, at });
+                self.0.named.borrow_mut().insert(name, segment.clone());
+                Ok(segment)
+            }
             Message::Otherwise { spec: there, .. } => agreed(there, spec).and(Err(DdssError::Memory)),
             _ => Err(DdssError::Memory),
         }
     }
 
     /// Another task of the node may have opened it meanwhile: a node has one view of a segment.
-    pub(super) fn opened(&self, name: Name, home: Rank, at: RemoteSlice, spec: Spec) -> Segment<V> {
-        let new = || Segment(Rc::new(Open::new(&self.0.mesh, name, home, at, spec)));
-        self.0.open.borrow_mut().entry(name).or_insert_with(new).clone()
+    pub(super) fn opened(&self, key: Key) -> Segment<V> {
+        let new = || Segment(Rc::new(Open::new(&self.0.mesh, key)));
+        self.0.open.borrow_mut().entry(key.place()).or_insert_with(new).clone()
     }
 
     /// Enters a request to a home, which is to be answered by its number.
@@ -149,7 +155,7 @@ impl<V: Verbs> Ddss<V> {
             let Incoming::Message(message) = incoming else { continue };
             let from = message.from();
             match Message::decode(message.bytes()) {
-                Some(Message::Open { id, name, spec }) => self.send_later(from, self.serve(id, name, spec)),
+                Some(Message::Open { id, name, spec }) => self.serve(from, id, name, spec),
                 Some(Message::Allocate { id, spec }) => {
                     let key = self.allocated(spec);
                     self.send_later(from, Message::Key { id, key });
@@ -170,43 +176,51 @@ impl<V: Verbs> Ddss<V> {
                     let step = self.0.home.borrow_mut().on_leave(name, from);
                     self.step(name, step, header);
                 }
+                Some(Message::Release { id, key }) => self.on_release(from, id, key),
+                Some(Message::Drain { key }) => self.on_drain(from, key),
+                Some(Message::Drained { name }) => self.on_drained(from, name),
+                Some(Message::Revoked { name }) => drop(self.0.leaving.borrow_mut().remove(&name)),
+                Some(Message::Count { id }) => {
+                    let holdings = self.0.memory.borrow().holdings();
+                    self.send_later(from, Message::Holds { id, holdings });
+                }
                 Some(answer) => self.answered(from, answer),
                 None => self.0.stats.borrow_mut().malformed += 1,
             }
         }
     }
 
-    fn serve(&self, id: u64, name: Name, spec: Spec) -> Message {
-        let action = self.0.home.borrow().on_open(id, name, spec);
-        match action {
+    pub(super) fn serve(&self, from: Rank, id: u64, name: Name, spec: Spec) {
+        let action = self.0.home.borrow_mut().on_open(from, id, name, spec);
+        let answer = match action {
             Action::Answer(answer) => answer,
+            Action::Later => return,
             // Somebody has told this node of what no node may ask for.
             Action::Make if !spec.is_possible(self.0.mesh.size()) => Message::NoMemory { id },
-            Action::Make => match self.make(spec) {
+            Action::Make => match self.make(name, spec) {
                 Some(at) => {
                     self.0.home.borrow_mut().made(name, spec, at);
                     Message::Here { id, at }
                 }
                 None => Message::NoMemory { id },
             },
-        }
+        };
+        self.send_later(from, answer);
     }
 
     /// Makes a segment that has no name of a user's.
     fn allocated(&self, spec: Spec) -> Option<Key> {
         let me = self.0.mesh.me();
-        let at = spec.is_possible(self.0.mesh.size()).then(|| self.make(spec)).flatten()?;
-        let name = self.0.home.borrow_mut().new_name(me);
+        let name = spec.is_possible(self.0.mesh.size()).then(|| self.0.home.borrow_mut().new_name(me))?;
+        let at = self.make(name, spec)?;
         self.0.home.borrow_mut().made(name, spec, at);
         Some(Key { home: me, name, spec, at })
     }
 
-    /// Each segment is a region of its own, with a remote key of its own.
-    fn make(&self, spec: Spec) -> Option<RemoteSlice> {
+    /// Each segment has a remote key of its own.
+    fn make(&self, name: Name, spec: Spec) -> Option<RemoteSlice> {
         let len = u32::try_from(spec.footprint(self.0.mesh.size())).ok()?;
-        let memory = self.0.mesh.alloc(len as usize, ACCESS).ok()?;
-        let at = memory.remote(0..len as usize).ok()?;
-        self.0.memory.borrow_mut().push(memory);
+        let at = self.0.memory.borrow_mut().make(name, len).ok()?;
         self.0.stats.borrow_mut().segments += 1;
         Some(at)
     }
@@ -217,14 +231,22 @@ impl<V: Verbs> Ddss<V> {
             | Message::Otherwise { id, .. }
             | Message::NoMemory { id }
             | Message::Granted { id, .. }
-            | Message::Key { id, .. } => id,
+            | Message::Key { id, .. }
+            | Message::Done { id }
+            | Message::Released { id }
+            | Message::Holds { id, .. } => id,
             // Those are served.
             Message::Open { .. }
             | Message::Enter { .. }
             | Message::Leave { .. }
             | Message::Allocate { .. }
             | Message::Bind { .. }
-            | Message::Find { .. } => return,
+            | Message::Find { .. }
+            | Message::Release { .. }
+            | Message::Drain { .. }
+            | Message::Drained { .. }
+            | Message::Revoked { .. }
+            | Message::Count { .. } => return,
         };
         let waiting = self.0.asked.borrow_mut().remove(&id);
         let Some(waiting) = waiting else { return self.0.stats.borrow_mut().malformed += 1 };

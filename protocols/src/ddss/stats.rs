@@ -23,6 +23,8 @@ pub struct DdssStats {
     pub unknown_outcomes: u64,
     /// Segments that this node keeps.
     pub segments: u64,
+    /// Segments that it kept and that were released.
+    pub released: u64,
     /// Messages that could not be read.
     pub malformed: u64,
 }

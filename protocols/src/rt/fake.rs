@@ -172,6 +172,9 @@ impl ProtectionDomain<V> for Fake {
     fn register(&self, _memory: Box<dyn PinnedMemory>, _access: AccessFlags) -> Result<Fake> {
         Err(VerbsError::Unsupported(Caps::BROUGHT_MEMORY))
     }
+    fn register_part(&self, _of: &Fake, _range: Range<usize>, _access: AccessFlags) -> Result<Fake> {
+        Err(VerbsError::Invalid("this device has no parts of regions"))
+    }
     fn create_qp(&self, _init: &QpInit<'_, V>) -> Result<Fake> {
         let mut world = self.world.borrow_mut();
         world.qps_made += 1;

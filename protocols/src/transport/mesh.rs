@@ -365,6 +365,22 @@ impl<V: Verbs> Mesh<V> {
         self.shared.pd().alloc_mr(len, access)
     }
 
+    /// Registers a range of memory from [`Mesh::alloc`] under keys of its own
+    /// ([`register_part`](weft_verbs::ProtectionDomain::register_part)).
+    pub fn register_part(
+        &self,
+        of: &V::Mr,
+        range: std::ops::Range<usize>,
+        access: AccessFlags,
+    ) -> Result<V::Mr, VerbsError> {
+        self.shared.pd().register_part(of, range, access)
+    }
+
+    /// How many bytes are to be registered at a time: [`MeshConfig::chunk`].
+    pub fn chunk(&self) -> u32 {
+        self.shared.config.chunk
+    }
+
     /// The rail over which the connection to a peer stands, if it stands.
     pub fn rail(&self, to: Rank) -> Option<u8> {
         let peers = self.shared.peers.borrow();

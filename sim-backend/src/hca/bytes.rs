@@ -85,6 +85,15 @@ impl Bytes {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
     }
 
+    /// Copies a range of other bytes in.
+    pub fn copy_from(&mut self, at: usize, other: &Bytes, range: Range<usize>) {
+        let len = range.end - range.start;
+        let (from, to) = (other.at(range.start, len), self.at(at, len));
+        // SAFETY: both are valid for so many bytes (checked by `at`). They may be one application's memory: hence no claim that they
+        // do not overlap.
+        unsafe { ptr::copy(from, to, len) }
+    }
+
     /// Adds a range to a hash.
     pub(crate) fn digest(&self, from: usize, len: usize, hash: &mut StateHash) {
         let mut piece = [0; 256];

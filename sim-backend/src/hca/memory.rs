@@ -4,6 +4,7 @@ use super::bytes::{Bytes, PAGE};
 use super::{Gather, Key, Late, Slab};
 use crate::access::RegionId;
 use crate::in_place::clone_in_place;
+use std::ops::Range;
 use std::rc::Rc;
 use weft_verbs::{AccessFlags, PinnedMemory, QpNum, VerbsError, WcError};
 
@@ -24,9 +25,13 @@ pub struct Region {
     leases: u32,
     /// Whether the program still holds it.
     held: bool,
+    /// Its ranges that are registered as regions of their own: first byte and length. Their bytes are there meanwhile.
+    lent: Vec<(usize, usize)>,
+    /// The region of which it is a part, and where in it.
+    of: Option<(Key, usize)>,
 }
 
-clone_in_place! { Region { addr, access, pd, id, bytes, leases, held } }
+clone_in_place! { Region { addr, access, pd, id, bytes, leases, held, lent, of } }
 
 /// An adapter's memory regions.
 #[derive(Debug, Default)]
@@ -47,6 +52,16 @@ pub struct Target {
 }
 
 impl Region {
+    /// Refuses a range that has bytes of a living part.
+    #[inline]
+    pub fn reach(&self, at: usize, len: usize) -> Result<(), VerbsError> {
+        let is_lent = |&(first, count): &(usize, usize)| at < first + count && first < at + len;
+        if self.lent.iter().any(is_lent) {
+            return Err(VerbsError::Busy("the range of the memory region"));
+        }
+        Ok(())
+    }
+
     /// Keeps from the processor, for a while, what a queue pair is about to write.
     #[cold]
     pub(super) fn hide(&self, late: &mut Late, qp: QpNum, key: Key, at: usize, len: usize) {
@@ -78,7 +93,46 @@ impl Memory {
         let pages = bytes.len().div_ceil(PAGE).max(1) as u64;
         // A page that belongs to nobody lies between any two regions.
         self.next_addr += (pages + 1) * PAGE as u64;
-        self.regions.insert(Region { addr, access, pd, id, bytes, leases: 0, held: true })
+        let (lent, of) = (Vec::new(), None);
+        self.regions.insert(Region { addr, access, pd, id, bytes, leases: 0, held: true, lent, of })
+    }
+
+    /// The bytes of a range that is to be a region of its own.
+    pub fn part_of(&self, of: Key, pd: Key, range: &Range<usize>) -> Result<Bytes, VerbsError> {
+        let whole = self.get(of).ok_or(VerbsError::DeviceGone)?;
+        if whole.pd != pd {
+            return Err(VerbsError::Invalid("the memory region is of another domain"));
+        }
+        if whole.of.is_some() || whole.bytes.shared_at().is_some() {
+            return Err(VerbsError::Invalid("parts are of memory that was allocated whole"));
+        }
+        whole.reach(range.start, range.len())?;
+        let mut bytes = Bytes::zeroed(range.len());
+        bytes.copy_from(0, &whole.bytes, range.clone());
+        Ok(bytes)
+    }
+
+    /// A region has a range of another one from now on.
+    pub fn lend(&mut self, of: Key, at: usize, part: Key) {
+        let Some(region) = self.regions.get_mut(part) else { return };
+        region.of = Some((of, at));
+        let len = region.bytes.len();
+        if let Some(whole) = self.regions.get_mut(of) {
+            whole.lent.push((at, len));
+        }
+    }
+
+    /// A part has ended: its bytes are the whole region's again.
+    #[cold]
+    fn give_back(&mut self, part: &Region) {
+        let Some((of, at)) = part.of else { return };
+        let Some(whole) = self.regions.get_mut(of) else { return };
+        whole.lent.retain(|lent| *lent != (at, part.bytes.len()));
+        whole.bytes.copy_from(at, &part.bytes, 0..part.bytes.len());
+        if !whole.held {
+            // Its memory was allocated here: nothing is handed back.
+            drop(self.reap(of));
+        }
     }
 
     /// A region.
@@ -104,7 +158,7 @@ impl Memory {
     /// Takes every right from a region that no work request holds.
     pub fn revoke(&mut self, key: Key) -> Result<(), VerbsError> {
         let region = self.regions.get_mut(key).ok_or(VerbsError::DeviceGone)?;
-        if region.leases > 0 {
+        if region.leases > 0 || !region.lent.is_empty() {
             return Err(VerbsError::Busy("the memory region"));
         }
         region.access = AccessFlags::empty();
@@ -127,10 +181,12 @@ impl Memory {
     #[cold]
     fn reap(&mut self, key: Key) -> Option<Rc<dyn PinnedMemory>> {
         let region = self.regions.get(key)?;
-        if region.held || region.leases > 0 {
+        if region.held || region.leases > 0 || !region.lent.is_empty() {
             return None;
         }
-        match self.regions.remove(key)?.bytes {
+        let gone = self.regions.remove(key)?;
+        self.give_back(&gone);
+        match gone.bytes {
             Bytes::Own(_) => None,
             Bytes::Brought(memory) => Some(memory),
         }

@@ -45,10 +45,11 @@ impl SimPd {
         Ok(SimPd(Rc::new(PdHandle { place, _context: context.clone(), key })))
     }
 
-    fn region(&self, new: crate::world::NewRegion) -> SimMr {
+    fn region(&self, new: crate::world::NewRegion, of: Option<SimMr>) -> SimMr {
         SimMr(Rc::new(MrHandle {
             place: self.0.place.clone(),
             _pd: self.clone(),
+            _of: of,
             key: new.key,
             addr: new.addr,
             len: new.len,
@@ -64,7 +65,7 @@ impl ProtectionDomain<Sim> for SimPd {
         let &Place { ref world, node, hca, .. } = &self.0.place;
         let key = self.0.key;
         let new = world.borrow_mut().call(move |world| world.alloc_mr(node, hca, key, len, access))?;
-        Ok(self.region(new))
+        Ok(self.region(new, None))
     }
 
     fn register(&self, memory: Box<dyn PinnedMemory>, access: AccessFlags) -> Result<SimMr> {
@@ -74,7 +75,22 @@ impl ProtectionDomain<Sim> for SimPd {
         world.call_is_unrepeatable();
         let new = world.register_mr(ctx.node, ctx.hca, self.0.key, Rc::from(memory), access)?;
         drop(world);
-        Ok(self.region(new))
+        Ok(self.region(new, None))
+    }
+
+    fn register_part(&self, of: &SimMr, range: Range<usize>, access: AccessFlags) -> Result<SimMr> {
+        let &Place { ref world, node, hca, .. } = &self.0.place;
+        if of.0.revoked.get() {
+            return Err(VerbsError::Invalid("the memory region was deregistered"));
+        }
+        if of.0.place.node != node || of.0.place.hca != hca {
+            return Err(VerbsError::Invalid("the memory region is of another adapter"));
+        }
+        of.span(&range)?;
+        let (key, part) = (self.0.key, (of.0.key, range));
+        let register = move |world: &mut World| world.register_part(node, hca, key, part.clone(), access);
+        let new = world.borrow_mut().call(register)?;
+        Ok(self.region(new, Some(of.clone())))
     }
 
     fn create_qp(&self, init: &QpInit<'_, Sim>) -> Result<SimQp> {
@@ -97,6 +113,8 @@ pub struct SimMr(pub(super) Rc<MrHandle>);
 pub(super) struct MrHandle {
     pub place: Place,
     _pd: SimPd,
+    /// Keeps the region of which it is a part.
+    _of: Option<SimMr>,
     pub key: Key,
     addr: u64,
     len: usize,
@@ -138,6 +156,13 @@ impl SimMr {
         }
     }
 
+    fn span(&self, range: &Range<usize>) -> Result<usize> {
+        let backwards = VerbsError::Invalid("a range that ends before it begins");
+        let len = range.end.checked_sub(range.start).ok_or(backwards)?;
+        self.bounds(range.start, len)?;
+        Ok(len)
+    }
+
     fn word(&self, at: usize) -> Result<()> {
         if !at.is_multiple_of(8) {
             return Err(VerbsError::Misaligned { at: at as u64, align: 8 });
@@ -164,11 +189,7 @@ impl MemoryRegion for SimMr {
     }
 
     fn remote(&self, range: Range<usize>) -> Result<RemoteSlice> {
-        let len = range
-            .end
-            .checked_sub(range.start)
-            .ok_or(VerbsError::Invalid("a range that ends before it begins"))?;
-        self.bounds(range.start, len)?;
+        let len = self.span(&range)?;
         let bound = u64::from(u32::MAX);
         let len = u32::try_from(len).map_err(|_| VerbsError::TooLarge {
             what: "the range's length",
@@ -218,11 +239,7 @@ impl MemoryRegion for SimMr {
 
     #[allow(unsafe_code)]
     unsafe fn claim(&self, range: Range<usize>) -> Result<NonNull<[u8]>> {
-        let len = range
-            .end
-            .checked_sub(range.start)
-            .ok_or(VerbsError::Invalid("a range that ends before it begins"))?;
-        self.bounds(range.start, len)?;
+        self.span(&range)?;
         let ctx = &self.0.place;
         let mut world = ctx.world.borrow_mut();
         world.call_is_unrepeatable();

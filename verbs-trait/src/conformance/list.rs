@@ -87,6 +87,9 @@ macro_rules! conformance_cases {
                 nothing_more_is_posted_with_a_deregistered_region
                 a_region_that_a_request_holds_is_not_deregistered
                 after_the_fence_and_the_drain_a_region_is_deregistered
+                a_part_has_keys_of_its_own_and_lets_nobody_reach_further
+                parts_that_live_do_not_overlap
+                the_key_of_a_part_dies_and_its_memory_is_used_again
             }
             data {
                 a_message_of_any_size_arrives_whole

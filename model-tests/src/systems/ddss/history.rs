@@ -64,6 +64,9 @@ pub struct Event {
     pub request: RequestId,
     /// The segment that the request is for.
     pub segment: u64,
+    /// Of an end: which segment that was of those that had the name one after another. 0 where that is not known.
+    #[serde(default)]
+    pub life: u64,
     /// What happened to it.
     pub what: What,
 }
@@ -103,6 +106,12 @@ pub enum What {
         /// The version of its own value.
         put: Option<u64>,
     },
+    /// The client releases the segment.
+    Releases,
+    /// It has: nobody can use it any more.
+    Released,
+    /// The call came too late: the segment was released, or is being released.
+    Gone,
     /// Somebody had the lock, and it only tried.
     Locked,
     /// The call returned an error.
@@ -112,7 +121,7 @@ pub enum What {
 impl What {
     /// Whether a call begins.
     pub const fn begins(self) -> bool {
-        matches!(self, What::Gets | What::Puts | What::Exchanges)
+        matches!(self, What::Gets | What::Puts | What::Exchanges | What::Releases)
     }
 }
 
@@ -131,11 +140,13 @@ impl HistoryEvent for Event {
 
     fn stage(&self) -> Stage {
         match self.what {
-            What::Gets | What::Puts | What::Exchanges => Stage::Asked,
-            What::Got { .. } | What::Unchanged { .. } | What::Put { .. } | What::Exchanged { .. } => {
-                Stage::Served
-            }
-            What::Locked | What::Failed => Stage::Other,
+            What::Gets | What::Puts | What::Exchanges | What::Releases => Stage::Asked,
+            What::Got { .. }
+            | What::Unchanged { .. }
+            | What::Put { .. }
+            | What::Exchanged { .. }
+            | What::Released => Stage::Served,
+            What::Gone | What::Locked | What::Failed => Stage::Other,
         }
     }
 }
@@ -176,6 +187,9 @@ impl fmt::Display for Timeless<'_> {
                 write!(f, "had the lock, got {value}, version {got}, and put version {put}")
             }
             What::Exchanged { value, .. } => write!(f, "had the lock, got {value}, and put"),
+            What::Releases => f.write_str("releases it"),
+            What::Released => f.write_str("has released it"),
+            What::Gone => f.write_str("finds it released"),
             What::Locked => f.write_str("finds the lock taken"),
             What::Failed => f.write_str("fails"),
         }

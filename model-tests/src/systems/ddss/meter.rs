@@ -22,6 +22,10 @@ pub struct DdssMeter {
     pub exchanged: u64,
     /// Exchanges that found the lock taken, and only tried.
     pub locked: u64,
+    /// Segments that were released.
+    pub released: u64,
+    /// Calls that found their segment released.
+    pub gone: u64,
     /// Calls that failed.
     pub failed: u64,
     /// How long gets took.
@@ -36,7 +40,7 @@ pub struct DdssMeter {
 impl DdssMeter {
     /// Calls that returned what was asked for.
     pub fn served(&self) -> u64 {
-        self.got + self.unchanged + self.put + self.exchanged
+        self.got + self.unchanged + self.put + self.exchanged + self.released
     }
 }
 
@@ -70,7 +74,15 @@ impl Meter<Event> for DdssMeter {
                 self.locked += 1;
                 return;
             }
-            What::Gets | What::Puts | What::Exchanges | What::Failed => {
+            What::Released => {
+                self.released += 1;
+                return;
+            }
+            What::Gone => {
+                self.gone += 1;
+                return;
+            }
+            What::Gets | What::Puts | What::Exchanges | What::Releases | What::Failed => {
                 self.failed += 1;
                 return;
             }

@@ -5,6 +5,7 @@ mod meter;
 pub mod oracles;
 mod paper;
 mod published;
+mod rivals;
 pub mod workload;
 pub mod worlds;
 
@@ -22,12 +23,14 @@ use crate::record::Record;
 use crate::system::{Amount, Example, Measured, Place, System};
 use history::{Event, Value, What};
 use oracles::DdssOracles;
+use rivals::Rival;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use weft_protocols::ddss::{Ddss, DdssError, DdssStats, Model, Name, Segment, Spec};
+use weft_protocols::ddss::{Ddss, DdssError, DdssStats, Key, Model, Name, Segment, Spec};
 use weft_protocols::rt::Rt;
+use weft_protocols::transport::MeshConfig;
 use weft_verbs::{Nanos, Verbs};
-use workload::{Call, DdssWork, Plan, Request};
+use workload::{Call, DdssWork, Plan, Request, Store};
 
 /// Shared data segments under the coherence models of DDSS.
 pub struct Segments;
@@ -36,16 +39,56 @@ pub struct Segments;
 pub struct Service<V: Verbs> {
     ddss: Ddss<V>,
     spec: Spec,
+    /// Who keeps the values instead, if somebody does.
+    rival: Option<Rival<V>>,
 }
 
 /// What a client calls, and the versions that it holds.
 pub struct Client<V: Verbs> {
     ddss: Ddss<V>,
     spec: Spec,
-    held: BTreeMap<Name, u64>,
+    rival: Option<Rival<V>>,
+    /// By name, which segment that was and its version.
+    held: BTreeMap<Name, (u64, u64)>,
+    /// The first key that was had of a name.
+    first: BTreeMap<Name, Key>,
+}
+
+/// What tells a segment from others that had its name: where it is and its key.
+fn life(key: &Key) -> u64 {
+    let bytes = key.to_bytes();
+    let word =
+        |at: usize| bytes[at..at + 8].iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+    // Address, length and key are the last 16 bytes.
+    word(Key::BYTES - 16).rotate_left(32) ^ (word(Key::BYTES - 8) >> 32)
 }
 
 impl<V: Verbs> Client<V> {
+    async fn open(&mut self, name: Name, call: Call) -> Result<Segment<V>, DdssError> {
+        if let (Call::Stale, Some(key)) = (call, self.first.get(&name)) {
+            return self.ddss.attach(*key);
+        }
+        let segment = self.ddss.open(name, self.spec).await?;
+        self.first.entry(name).or_insert(segment.key());
+        Ok(segment)
+    }
+
+    async fn perform(
+        &mut self,
+        segment: &Segment<V>,
+        id: RequestId,
+        Request { segment: name, call }: Request,
+    ) -> Result<What, DdssError> {
+        match call {
+            Call::Get | Call::Stale => self.get(segment, name).await,
+            Call::Earlier(back) => self.get_earlier(segment, back).await,
+            Call::Put => self.put(segment, id).await,
+            Call::Exchange => self.exchange(segment, id, false).await,
+            Call::TryExchange => self.exchange(segment, id, true).await,
+            Call::Release => self.ddss.release(segment.key()).await.map(|()| What::Released),
+        }
+    }
+
     async fn put(&mut self, segment: &Segment<V>, id: RequestId) -> Result<What, DdssError> {
         let value = Value::bytes(id, self.spec.size as usize);
         Ok(What::Put { version: self.ddss.put(segment, &value).await? })
@@ -53,12 +96,13 @@ impl<V: Verbs> Client<V> {
 
     /// Where the model takes copies into account a client says which version it has.
     async fn get(&mut self, segment: &Segment<V>, name: Name) -> Result<What, DdssError> {
-        let held = self.held.get(&name).copied();
+        let life = life(&segment.key());
+        let held = self.held.get(&name).filter(|(of, _)| *of == life).map(|(_, version)| *version);
         let mut bytes = vec![0; self.spec.size as usize];
         let version = self.ddss.get_if_newer(segment, held, &mut bytes).await?;
         let Some(version) = version else { return Ok(What::Unchanged { version: held.unwrap_or_default() }) };
         if self.spec.model.keeps_copies() {
-            self.held.insert(name, version);
+            self.held.insert(name, (life, version));
         }
         Ok(What::Got { value: Value::of(&bytes), version: self.known(version) })
     }
@@ -120,6 +164,8 @@ impl System for Segments {
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "get_retries"), ("protocol", "swap_misses")];
 
+    const RIVALS: &'static [&'static str] = &["rpc", "versioned"];
+
     const PAPERS: &'static [Paper] = &[paper::DDSS];
     const EXAMPLES: &'static [Example] = &[Example {
         what: "The figures of the paper on shared segments: tables, plots, and one page with everything",
@@ -154,7 +200,18 @@ impl System for Segments {
     }
 
     fn bench(nodes: u32, requests: u32, variant: &str) -> DdssWork {
-        DdssWork { segments: nodes, ..DdssWork::of(model(variant), requests) }
+        let store = match variant {
+            "rpc" => Store::Rpc,
+            "versioned" => Store::Versioned,
+            _ => Store::Segments,
+        };
+        DdssWork { segments: nodes, store, ..DdssWork::of(model(variant), requests) }
+    }
+
+    fn mesh(work: &DdssWork, config: &mut MeshConfig) {
+        if work.store != Store::Segments {
+            config.max_message = config.max_message.max(work.bytes + 32);
+        }
     }
 
     fn limited(work: DdssWork, requests: u32) -> DdssWork {
@@ -176,12 +233,19 @@ impl System for Segments {
         _: &R,
     ) -> Result<Service<V>, String> {
         let ddss = Ddss::start(&place.rt, &place.mesh).map_err(|why| why.to_string())?;
-        Ok(Service { ddss, spec: Spec { size: work.bytes, model: work.model } })
+        let rival = Rival::start(place, work.store, work.bytes).map_err(|why| why.to_string())?;
+        Ok(Service { ddss, spec: Spec { size: work.bytes, model: work.model }, rival })
     }
 
     fn client<V: Verbs>(service: &Service<V>, _: ClientId) -> Client<V> {
-        let Service { ddss, spec } = service;
-        Client { ddss: ddss.clone(), spec: *spec, held: BTreeMap::new() }
+        let Service { ddss, spec, rival } = service;
+        Client {
+            ddss: ddss.clone(),
+            spec: *spec,
+            rival: rival.clone(),
+            held: BTreeMap::new(),
+            first: BTreeMap::new(),
+        }
     }
 
     fn plans(work: &DdssWork, _: u32, seed: u64) -> Plans {
@@ -200,27 +264,37 @@ impl System for Segments {
         rt: &Rt<V>,
         client: &mut Client<V>,
         id: RequestId,
-        Request { segment: name, call }: Request,
+        request: Request,
         record: &R,
     ) {
-        let happens = |what| record.record(Event { at_ns: rt.now().0, request: id, segment: name.0, what });
-        happens(match call {
-            Call::Get | Call::Earlier(_) => What::Gets,
+        let Request { segment: name, call } = request;
+        let happens = |life, what| {
+            record.record(Event { at_ns: rt.now().0, request: id, segment: name.0, life, what });
+        };
+        let begins = match call {
+            Call::Get | Call::Earlier(_) | Call::Stale => What::Gets,
             Call::Put => What::Puts,
             Call::Exchange | Call::TryExchange => What::Exchanges,
-        });
-        record.written().await;
-        let done = match client.ddss.open(name, client.spec).await {
-            Err(error) => Err(error),
-            Ok(segment) => match call {
-                Call::Get => client.get(&segment, name).await,
-                Call::Earlier(back) => client.get_earlier(&segment, back).await,
-                Call::Put => client.put(&segment, id).await,
-                Call::Exchange => client.exchange(&segment, id, false).await,
-                Call::TryExchange => client.exchange(&segment, id, true).await,
-            },
+            Call::Release => What::Releases,
         };
-        happens(done.unwrap_or(What::Failed));
+        happens(0, begins);
+        record.written().await;
+        if let Some(rival) = &client.rival {
+            happens(0, rival.perform(id, request, client.spec.size).await);
+            return record.written().await;
+        }
+        let (of, done) = match client.open(name, call).await {
+            Err(error) => (0, Err(error)),
+            Ok(segment) => (life(&segment.key()), client.perform(&segment, id, request).await),
+        };
+        happens(
+            of,
+            match done {
+                Ok(what) => what,
+                Err(DdssError::Released) => What::Gone,
+                Err(_) => What::Failed,
+            },
+        );
         record.written().await;
     }
 
@@ -263,7 +337,7 @@ impl System for Segments {
 }
 
 fn requests(meter: &DdssMeter, unended: u64) -> Group {
-    let DdssMeter { got, unchanged, torn, put, exchanged, locked, failed, .. } = *meter;
+    let DdssMeter { got, unchanged, torn, put, exchanged, locked, released, gone, failed, .. } = *meter;
     let counts = [
         ("got", "got", got),
         ("unchanged", "unchanged", unchanged),
@@ -271,6 +345,8 @@ fn requests(meter: &DdssMeter, unended: u64) -> Group {
         ("put", "put", put),
         ("exchanged", "exchanged", exchanged),
         ("locked", "found locked", locked),
+        ("released", "released", released),
+        ("gone", "found released", gone),
         ("failed", "failed", failed),
         ("unended", "not ended", unended),
     ];

@@ -3,7 +3,7 @@
 use super::history::{Event, Timeless, Value, What};
 use crate::history::{HistoryEvent, RequestId};
 use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use weft_protocols::ddss::Model;
 use weft_verbs::Nanos;
@@ -76,9 +76,11 @@ impl Segment {
 #[derive(Clone, Debug)]
 pub struct Latest {
     allowed: Allowed,
-    segments: BTreeMap<u64, Segment>,
-    /// For each call that is under way, the highest version that was completed before it began.
-    began: BTreeMap<RequestId, u64>,
+    /// By name, and which of those that had the name.
+    segments: BTreeMap<(u64, u64), Segment>,
+    /// For each call that is under way, the highest version that was completed before it began, of each segment that had the name;
+    /// none of one that came later.
+    began: BTreeMap<RequestId, Vec<(u64, u64)>>,
 }
 
 impl Latest {
@@ -87,8 +89,14 @@ impl Latest {
     }
 
     fn returned(&mut self, event: &Event, version: u64, value: Option<Value>) -> Result<(), String> {
-        let Some(completed) = self.began.get(&event.request).copied() else { return Ok(()) };
-        let segment = self.segments.entry(event.segment).or_default();
+        let Some(began) = self.began.get(&event.request) else { return Ok(()) };
+        // Who does not say which segment had the name means the only one.
+        let life = match (event.life, &began[..]) {
+            (0, [(only, _)]) => *only,
+            (life, _) => life,
+        };
+        let completed = began.iter().find(|(of, _)| *of == life).map_or(0, |(_, version)| *version);
+        let segment = self.segments.entry((event.segment, life)).or_default();
         let gets = matches!(event.what, What::Got { .. } | What::Unchanged { .. });
         // What a get may not be older than.
         let (least, since) = match self.allowed {
@@ -130,9 +138,10 @@ impl Oracle<Event> for Latest {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let judged = match event.what {
-            What::Gets | What::Puts | What::Exchanges => {
-                let segment = self.segments.entry(event.segment).or_default();
-                self.began.insert(event.request, segment.completed(event.at()));
+            What::Gets | What::Puts | What::Exchanges | What::Releases => {
+                let of_this = self.segments.range((event.segment, 0)..=(event.segment, u64::MAX));
+                let completed = of_this.map(|((_, life), segment)| (*life, segment.completed(event.at())));
+                self.began.insert(event.request, completed.collect());
                 return Ok(());
             }
             What::Got { version: Some(version), value } => self.returned(event, version, Some(value)),
@@ -148,6 +157,8 @@ impl Oracle<Event> for Latest {
             What::Got { version: None, .. }
             | What::Put { version: None }
             | What::Exchanged { got: None, .. }
+            | What::Released
+            | What::Gone
             | What::Locked
             | What::Failed => Ok(()),
         };
@@ -156,9 +167,12 @@ impl Oracle<Event> for Latest {
     }
 }
 
-/// Whole values: a get returns the value of one put, and of one that was called.
+/// Whole values: a get returns the value of one put, and of one that was called on this segment.
 #[derive(Clone, Debug, Default)]
-pub struct Whole;
+pub struct Whole {
+    /// The segment that each put was called on.
+    puts: BTreeMap<RequestId, u64>,
+}
 
 impl Oracle<Event> for Whole {
     fn name(&self) -> &'static str {
@@ -166,15 +180,23 @@ impl Oracle<Event> for Whole {
     }
 
     fn promise(&self) -> &'static str {
-        "a get returns the whole value of one put"
+        "a get returns the whole value of one put to this segment"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
-        match event.what {
-            What::Got { value: Value::Torn, .. } | What::Exchanged { value: Value::Torn, .. } => {
-                Err(Timeless(event).to_string())
+        let value = match event.what {
+            What::Puts | What::Exchanges => {
+                self.puts.insert(event.request, event.segment);
+                return Ok(());
             }
-            _ => Ok(()),
+            What::Got { value, .. } | What::Exchanged { value, .. } => value,
+            _ => return Ok(()),
+        };
+        match value {
+            Value::Zero => Ok(()),
+            Value::Of(request) if self.puts.get(&request) == Some(&event.segment) => Ok(()),
+            Value::Of(_) => Err(format!("{}, which was not put to this segment", Timeless(event))),
+            Value::Torn => Err(Timeless(event).to_string()),
         }
     }
 }
@@ -202,13 +224,70 @@ impl Oracle<Event> for Alone {
     }
 }
 
-/// All the oracles of shared segments of one model. Null promises nothing but that calls return.
+/// Released segments: what was released is gone for good, and nothing else is.
+#[derive(Clone, Debug, Default)]
+pub struct Gone {
+    /// Names of which somebody has begun to release a segment.
+    begun: BTreeSet<u64>,
+    /// Segments that were released: by name, and which of those that had the name.
+    released: BTreeSet<(u64, u64)>,
+    /// For each call that is under way on such a name, the segments that had been released before it began.
+    began: BTreeMap<RequestId, Vec<u64>>,
+}
+
+impl Gone {
+    fn ended(&self, event: &Event) -> Result<(), String> {
+        let late = self.began.get(&event.request).is_some_and(|before| before.contains(&event.life));
+        match event.what {
+            What::Gone if !self.begun.contains(&event.segment) => {
+                Err(format!("{}, and nobody has released it", Timeless(event)))
+            }
+            What::Gone | What::Locked | What::Failed => Ok(()),
+            _ if late => Err(format!("{}, which was released before the call", Timeless(event))),
+            What::Released if self.released.contains(&(event.segment, event.life)) => {
+                Err(format!("{}, and so has another call", Timeless(event)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Oracle<Event> for Gone {
+    fn name(&self) -> &'static str {
+        "released"
+    }
+
+    fn promise(&self) -> &'static str {
+        "nobody reads or writes a segment that was released"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let name = event.segment;
+        if event.what.begins() {
+            if event.what == What::Releases {
+                self.begun.insert(name);
+            }
+            let before = self.released.range((name, 0)..=(name, u64::MAX)).map(|(_, life)| *life);
+            self.began.insert(event.request, before.collect());
+            return Ok(());
+        }
+        let judged = self.ended(event);
+        self.began.remove(&event.request);
+        if event.what == What::Released {
+            self.released.insert((name, event.life));
+        }
+        judged
+    }
+}
+
+/// All the oracles of shared segments of one model. Null promises nothing but that released segments are gone and that calls return.
 #[derive(Clone, Debug)]
 pub struct DdssOracles {
     model: Model,
     latest: Latest,
     whole: Whole,
     alone: Alone,
+    gone: Gone,
     progress: Returns<Event>,
 }
 
@@ -216,13 +295,13 @@ impl DdssOracles {
     /// Oracles that have seen nothing.
     pub fn new(model: Model) -> DdssOracles {
         let (latest, progress) = (Latest::new(model), Returns::default());
-        DdssOracles { model, latest, whole: Whole, alone: Alone, progress }
+        DdssOracles { model, latest, whole: Whole::default(), alone: Alone, gone: Gone::default(), progress }
     }
 
     /// Those that judge this model, in a fixed order.
     fn judging(&mut self) -> impl Iterator<Item = &mut dyn Oracle<Event>> {
-        let DdssOracles { model, latest, whole, alone, progress } = self;
-        let all: [&mut dyn Oracle<Event>; 4] = [latest, whole, alone, progress];
+        let DdssOracles { model, latest, whole, alone, gone, progress } = self;
+        let all: [&mut dyn Oracle<Event>; 5] = [latest, whole, alone, gone, progress];
         let unwatched = if *model == Model::Null { 3 } else { 0 };
         all.into_iter().skip(unwatched)
     }
@@ -257,6 +336,7 @@ impl Oracles for DdssOracles {
             (name, &segment.values, segment.completed(Nanos::MAX)).hash(&mut to);
         }
         self.latest.began.hash(&mut to);
+        (&self.gone.begun, &self.gone.released, &self.gone.began).hash(&mut to);
     }
 }
 
@@ -273,7 +353,7 @@ mod tests {
     fn said(model: Model, history: &[(u64, u32, What)]) -> Vec<&'static str> {
         let (mut oracles, mut said) = (DdssOracles::new(model), Vec::new());
         for &(at, node, what) in history {
-            let event = Event { at_ns: 1_000 * at, request: request(node), segment: 1, what };
+            let event = Event { at_ns: 1_000 * at, request: request(node), segment: 1, life: 0, what };
             oracles.observe(&event, &mut |violation| said.push(violation.oracle));
         }
         said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO).iter().map(|violation| violation.oracle));
@@ -355,6 +435,33 @@ mod tests {
         assert_eq!(said(Model::Strict, &history(1)), NOTHING);
         assert!(said(Model::Write, &history(2)).contains(&"holder alone"));
         assert_eq!(said(Model::Null, &history(2)), NOTHING);
+    }
+
+    #[test]
+    fn what_was_released_is_gone_and_what_has_its_name_next_begins_anew() {
+        let zero = What::Got { value: Value::Zero, version: Some(0) };
+        let end = |life, what| (life, what);
+        // Version 1 is put, and the segment is released; then somebody ends so.
+        let said = |last: (u64, What)| {
+            let (mut oracles, mut said) = (DdssOracles::new(Model::Write), Vec::new());
+            let history = [
+                (0, end(0, What::Puts)),
+                (0, end(7, put(1))),
+                (1, end(0, What::Releases)),
+                (1, end(7, What::Released)),
+                (2, end(0, What::Gets)),
+                (2, last),
+            ];
+            for (at, (node, (life, what))) in (0..).zip(history) {
+                let event = Event { at_ns: at, request: request(node), segment: 1, life, what };
+                oracles.observe(&event, &mut |violation| said.push(violation.oracle));
+            }
+            said
+        };
+        assert_eq!(said((8, zero)), NOTHING, "another segment");
+        assert_eq!(said((7, got(0, 1))), ["released"]);
+        assert_eq!(said((0, What::Gone)), NOTHING);
+        assert_eq!(self::said(Model::Null, &[(1, 0, What::Gets), (2, 0, What::Gone)]), ["released"]);
     }
 
     #[test]

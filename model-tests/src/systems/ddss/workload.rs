@@ -16,12 +16,19 @@ pub struct DdssWork {
     /// `"strict"`.
     #[serde(with = "named")]
     pub model: Model,
+    /// Who keeps the values: `"segments"`, the default, or what a user might take instead: `"rpc"`, a store behind its home's
+    /// processor, or `"versioned"`, objects that are read without it. Those know model `"write"`, gets and puts.
+    #[serde(default, skip_serializing_if = "Store::is_usual")]
+    pub store: Store,
     /// Application processes on each machine, 1 to 1024. Default: 1.
     #[serde(default = "one")]
     pub clients: u32,
     /// How many segments there are, 1 to 100,000. Default: 1, where contention is worst.
     #[serde(default = "one")]
     pub segments: u32,
+    /// The share of requests that are for the first segment, beside those that are by chance. Default: 0.
+    #[serde(default)]
+    pub hot: Share,
     /// How large each is, 16 to 1,048,576 bytes. Default: 64.
     #[serde(default = "size")]
     pub bytes: u32,
@@ -34,6 +41,10 @@ pub struct DdssWork {
     /// The share of gets that ask for an earlier version, any that the segment keeps; for model `"delta"`. Default: 0.
     #[serde(default)]
     pub earlier: Share,
+    /// The share of requests that release the segment instead; who opens its name afterwards makes another one. Where some do, every
+    /// fourth get is by the first key that the client had of the name. Default: 0.
+    #[serde(default)]
+    pub releases: Share,
     /// How many requests each client makes. Give this or `duration`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
@@ -43,6 +54,28 @@ pub struct DdssWork {
     /// How long a client rests between two requests. Default: `"0us"`, none.
     #[serde(default = "no_time")]
     pub think: Spread,
+}
+
+/// Who keeps the values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Store {
+    /// Shared segments.
+    #[default]
+    Segments,
+    /// A key-value store by calls of its home's processor.
+    Rpc,
+    /// Versioned objects: lock-free reads, puts by calls.
+    Versioned,
+}
+
+impl Store {
+    /// The longest value of a rival, in bytes: it travels in one message.
+    const LONGEST: u32 = 65_536;
+
+    fn is_usual(&self) -> bool {
+        *self == Store::Segments
+    }
 }
 
 fn one() -> u32 {
@@ -83,12 +116,15 @@ impl DdssWork {
     pub fn of(model: Model, requests: u32) -> DdssWork {
         DdssWork {
             model,
+            store: Store::Segments,
             clients: one(),
             segments: one(),
+            hot: Share::default(),
             bytes: size(),
             puts: fifth(),
             exchanges: Share::default(),
             earlier: Share::default(),
+            releases: Share::default(),
             requests: Some(requests),
             duration: None,
             think: no_time(),
@@ -100,6 +136,7 @@ impl DdssWork {
         let share = |dice: &mut Dice<'_>| Share::new(dice.among(&[0.05, 0.2, 0.5, 1.0])).unwrap_or_default();
         DdssWork {
             model,
+            store: Store::Segments,
             clients: dice.among(&[1, 1, 2, 3]),
             segments: dice.among(&[1, 1, 2, 10]),
             bytes: dice.among(&[16, 24, 64, 1_000, 4_096]),
@@ -109,6 +146,9 @@ impl DdssWork {
             requests: Some(dice.from(3, 40) as u32),
             duration: None,
             think: dice.pause([0, 10, 300]),
+            hot: Share::default(),
+            // Drawn last, so that the other draws of a seed stay what they were.
+            releases: Share::new(dice.among(&[0.0, 0.0, 0.02])).unwrap_or_default(),
         }
     }
 
@@ -128,6 +168,13 @@ impl DdssWork {
         count(at("segments"), self.segments, 100_000, "give the number of segments")?;
         if !(16..=1 << 20).contains(&self.bytes) {
             return broken(at("bytes"), "from 16 to 1048576: a value says who put it".into());
+        }
+        let others = [self.exchanges, self.earlier, self.releases].iter().any(|share| share.ppm() > 0);
+        if self.store != Store::Segments && (others || self.model != Model::Write) {
+            return broken(at("store"), "it knows model \"write\", gets and puts: use \"segments\"".into());
+        }
+        if self.store != Store::Segments && self.bytes > Store::LONGEST {
+            return broken(at("bytes"), format!("at most {} with this store", Store::LONGEST));
         }
         if self.earlier.ppm() > 0 && self.model.behind() == 0 {
             return broken(
@@ -164,6 +211,10 @@ pub enum Call {
     Exchange,
     /// The same, if the lock is free.
     TryExchange,
+    /// Get by the first key that the client had.
+    Stale,
+    /// Release.
+    Release,
 }
 
 /// What one client asks for. The same seed and client give the same requests, whatever becomes of them.
@@ -182,7 +233,10 @@ impl Plan {
 
     /// The next request, and how long the client rests before it.
     pub fn request(&mut self) -> (Nanos, Request) {
-        let segment = Name(self.rng.below(self.work.segments.into()));
+        let mut segment = Name(self.rng.below(self.work.segments.into()));
+        if self.work.hot.ppm() > 0 && draw::whether(&mut self.rng, self.work.hot) {
+            segment = Name(0);
+        }
         let DdssWork { puts, exchanges, earlier, model, think, .. } = &self.work;
         let mut call = match draw::whether(&mut self.rng, *puts) {
             true => Call::Put,
@@ -195,6 +249,13 @@ impl Plan {
         }
         if earlier.ppm() > 0 && call == Call::Get && draw::whether(&mut self.rng, *earlier) {
             call = Call::Earlier(self.rng.below(u64::from(model.behind()) + 1) as u8);
+        }
+        if self.work.releases.ppm() > 0 {
+            if draw::whether(&mut self.rng, self.work.releases) {
+                call = Call::Release;
+            } else if call == Call::Get && self.rng.below(4) == 0 {
+                call = Call::Stale;
+            }
         }
         (think, Request { segment, call })
     }

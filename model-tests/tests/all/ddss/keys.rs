@@ -10,10 +10,10 @@ use weft_sim::profile::Profile;
 use weft_sim::{Config, Fabric, NodeId, Sim};
 use weft_verbs::{Device, Nanos, Wait};
 
-const SPEC: Spec = Spec { size: 64, model: Model::Strict };
+pub(super) const SPEC: Spec = Spec { size: 64, model: Model::Strict };
 
 /// Runs a test on three nodes, which is told their services.
-fn on_three_nodes<F: Future<Output = ()> + 'static>(test: impl FnOnce(Vec<Ddss<Sim>>) -> F) {
+pub(super) fn on_three_nodes<F: Future<Output = ()> + 'static>(test: impl FnOnce(Vec<Ddss<Sim>>) -> F) {
     let profile = Profile::builtin("present-day").expect("it is built in");
     let fabric = Fabric::new(Config::new(3, profile), Box::new(Seeded::new(1))).expect("a cluster");
     let names: Vec<String> = (0..3).map(|node| NodeId(node).to_string()).collect();
@@ -31,6 +31,15 @@ fn on_three_nodes<F: Future<Output = ()> + 'static>(test: impl FnOnce(Vec<Ddss<S
     };
     let services: Vec<_> = (0..3).map(start).collect();
     let ended = Rc::new(Cell::new(false));
+    // A test calls services of all nodes from a task of the first one, which is woken by what happens on others.
+    for rt in &runtimes {
+        let (ticks, ended) = (rt.clone(), Rc::clone(&ended));
+        drop(rt.spawn(async move {
+            while !ended.get() {
+                ticks.sleep(Nanos::from_micros(5)).await;
+            }
+        }));
+    }
     let (test, end) = (test(services), Rc::clone(&ended));
     drop(runtimes[0].spawn(async move {
         test.await;

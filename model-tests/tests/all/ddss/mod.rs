@@ -1,6 +1,8 @@
 //! Shared segments under accidents, over seeds: each model keeps its promise, and the oracles notice who does not.
 
 mod keys;
+mod release;
+mod worlds;
 
 use weft_check::record::Record;
 use weft_check::run::{RunOptions, World};
@@ -100,7 +102,7 @@ fn made_up(what: What) -> Vec<&'static str> {
         let client = weft_check::history::ClientId { node: 1, index: 99 };
         let request = weft_check::history::RequestId { client, number: 0 };
         for what in [What::Gets, what] {
-            recorder.record(Event { at_ns: rt.now().0, request, segment: 0, what });
+            recorder.record(Event { at_ns: rt.now().0, request, segment: 0, life: 0, what });
         }
     });
     let report = world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"));

@@ -51,6 +51,22 @@ impl World {
         self.insert_mr(node, hca, pd, access, Bytes::Brought(memory))
     }
 
+    /// Registers a range of a region as a region.
+    pub fn register_part(
+        &mut self,
+        node: NodeId,
+        hca: HcaId,
+        pd: Key,
+        (of, range): (Key, Range<usize>),
+        access: AccessFlags,
+    ) -> Result<NewRegion> {
+        self.check_region(hca, pd, range.len(), access)?;
+        let bytes = self.hca_mut(hca)?.hw.memory.part_of(of, pd, &range)?;
+        let new = self.insert_mr(node, hca, pd, access, bytes)?;
+        self.hca_mut(hca)?.hw.memory.lend(of, range.start, new.key);
+        Ok(new)
+    }
+
     fn check_region(&mut self, hca: HcaId, pd: Key, len: usize, access: AccessFlags) -> Result<()> {
         let adapter = self.hca_mut(hca)?;
         let limits = adapter.hw.limits;
@@ -133,6 +149,7 @@ impl World {
         let when = self.local_time(node);
         let hw = &self.state.hcas[hca.0 as usize].hw;
         let region = hw.memory.get(mr).ok_or(VerbsError::DeviceGone)?;
+        region.reach(at, out.len())?;
         region.bytes.read(at, out);
         hw.late.mask(mr, at, out, when);
         self.state.access.note(when, Who::Cpu(node), region.id, at as u64, out.len() as u64, What::Read);
@@ -145,6 +162,7 @@ impl World {
         let when = self.local_time(node);
         let hw = &mut self.state.hcas[hca.0 as usize].hw;
         let region = hw.memory.get_mut(mr).ok_or(VerbsError::DeviceGone)?;
+        region.reach(at, bytes.len())?;
         hw.late.overwrite(mr, at, bytes.len());
         region.bytes.write(at, bytes);
         self.state.access.note(when, Who::Cpu(node), region.id, at as u64, bytes.len() as u64, What::Write);
@@ -155,6 +173,7 @@ impl World {
         let when = self.local_time(node);
         let hw = &mut self.state.hcas[hca.0 as usize].hw;
         let region = hw.memory.get(mr).ok_or(VerbsError::DeviceGone)?;
+        region.reach(range.start, range.len())?;
         hw.late.overwrite(mr, range.start, range.len());
         let (at, len) = (range.start as u64, (range.end - range.start) as u64);
         self.state.access.note(when, Who::Cpu(node), region.id, at, len, What::Claim);

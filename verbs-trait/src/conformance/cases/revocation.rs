@@ -10,6 +10,9 @@ cases! { "revocation":
     nothing_more_is_posted_with_a_deregistered_region, "contract, deregister";
     a_region_that_a_request_holds_is_not_deregistered, "contract, deregister; 10.6.5";
     after_the_fence_and_the_drain_a_region_is_deregistered, "contract, deregister; 10.3.1";
+    a_part_has_keys_of_its_own_and_lets_nobody_reach_further, "10.6.3.1; contract, register_part";
+    parts_that_live_do_not_overlap, "contract, register_part";
+    the_key_of_a_part_dies_and_its_memory_is_used_again, "10.6.5; contract, register_part";
 }
 
 /// Connects the pair anew and expects an operation to be refused by the far side.
@@ -108,5 +111,74 @@ fn after_the_fence_and_the_drain_a_region_is_deregistered<H: Harness>(bed: &mut 
     a.write(2, 0..8, at)?;
     bed.settle();
     check_eq!(b.bytes(0..8)?, [0; 8], "the memory");
+    Ok(())
+}
+
+fn a_part_has_keys_of_its_own_and_lets_nobody_reach_further<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
+    let whole = pair.b.pd.alloc_mr(8192, AccessFlags::LOCAL_WRITE)?;
+    whole.write(1024, &pattern(64, 1))?;
+    let part = pair.b.pd.register_part(&whole, 1024..2048, ALL_RIGHTS)?;
+    let at = part.remote(0..1024)?;
+    check!(at.rkey != whole.rkey(), "both have key {:#x}", at.rkey);
+    // What was there is there, and what a peer writes is found by both.
+    pair.a.read(1, 0..64, at)?;
+    bed.done(&pair.a.sends, 1)?;
+    check_eq!(pair.a.bytes(0..64)?, pattern(64, 1), "what was there before");
+    pair.a.fill(0, &pattern(64, 2))?;
+    pair.a.write(2, 0..64, part.remote(64..128)?)?;
+    bed.done(&pair.a.sends, 2)?;
+    let beyond = RemoteSlice { addr: at.addr + 1020, len: 8, ..at };
+    pair.a.post(3, SendOp::Write { to: beyond, imm: None }, 0..8)?;
+    bed.fails(&pair.a.sends, 3, WcError::RemAccess)?;
+    part.deregister()?;
+    drop(part);
+    let mut bytes = [0; 128];
+    whole.read(1024, &mut bytes)?;
+    check_eq!(bytes[..64], pattern(64, 1)[..], "what the owner wrote");
+    check_eq!(bytes[64..], pattern(64, 2)[..], "what the peer wrote");
+    Ok(())
+}
+
+fn parts_that_live_do_not_overlap<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
+    let pd = &pair.b.pd;
+    let whole = pd.alloc_mr(8192, AccessFlags::LOCAL_WRITE)?;
+    let part = pd.register_part(&whole, 1024..2048, ALL_RIGHTS)?;
+    for range in [0..1025, 2047..4096, 1500..1600, 0..8192] {
+        let overlapping = pd.register_part(&whole, range.clone(), ALL_RIGHTS).map(drop);
+        check_refused!(overlapping, VerbsError::Busy(_), "{range:?}");
+    }
+    check_refused!(
+        pd.register_part(&whole, 8000..8193, ALL_RIGHTS).map(drop),
+        VerbsError::OutOfRange { .. },
+        "beyond"
+    );
+    check_refused!(whole.write(1020, &[1; 8]), VerbsError::Busy(_), "the whole region's bytes there");
+    check_refused!(whole.deregister(), VerbsError::Busy(_), "the whole region");
+    let beside = pd.register_part(&whole, 2048..4096, ALL_RIGHTS)?;
+    beside.write(0, &[7; 8])?;
+    drop(part);
+    let again = pd.register_part(&whole, 0..2048, ALL_RIGHTS)?;
+    drop((again, beside));
+    check_eq!(whole.load(2048)?.to_ne_bytes(), [7; 8], "what was written in a part");
+    whole.deregister()?;
+    check_refused!(pd.register_part(&whole, 0..8, ALL_RIGHTS).map(drop), VerbsError::Invalid(_), "no region");
+    Ok(())
+}
+
+fn the_key_of_a_part_dies_and_its_memory_is_used_again<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let pair = bed.pair()?;
+    let whole = pair.b.pd.alloc_mr(8192, AccessFlags::LOCAL_WRITE)?;
+    let part = pair.b.pd.register_part(&whole, 0..1024, ALL_RIGHTS)?;
+    let stale = part.remote(0..8)?;
+    part.deregister()?;
+    drop(part);
+    let next = pair.b.pd.register_part(&whole, 0..1024, ALL_RIGHTS)?;
+    refused(bed, &pair, SendOp::Write { to: stale, imm: None })?;
+    let setup = Setup::new(bed);
+    pair.reconnect(&setup)?;
+    pair.a.write(1, 0..8, next.remote(0..8)?)?;
+    bed.done(&pair.a.sends, 1)?;
     Ok(())
 }

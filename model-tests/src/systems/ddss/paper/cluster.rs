@@ -34,6 +34,11 @@ pub(super) struct Cluster {
 
 impl Cluster {
     pub fn new(profile: &Profile, nodes: u32) -> Result<Cluster, PaperError> {
+        Cluster::with_messages(profile, nodes, 0)
+    }
+
+    /// One whose messages may be so long, or as long as usual if that is more.
+    pub fn with_messages(profile: &Profile, nodes: u32, longest: u32) -> Result<Cluster, PaperError> {
         let config = Config::new(nodes, profile.clone());
         let fabric = Fabric::new(config, Box::new(Seeded::new(1))).map_err(refused)?;
         let names: Vec<String> = (0..nodes).map(|node| NodeId(node).to_string()).collect();
@@ -41,7 +46,8 @@ impl Cluster {
             let ctx = fabric.devices(NodeId(node))[0].open().map_err(refused)?;
             let config = RtConfig { wait: Wait::Poll, ..RtConfig::default() };
             let rt = Rt::<Sim>::new(&ctx, config).map_err(refused)?;
-            let mesh = MeshConfig::new(Rank::from_index(node), names.clone());
+            let mut mesh = MeshConfig::new(Rank::from_index(node), names.clone());
+            mesh.max_message = mesh.max_message.max(longest);
             let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
             let ddss = Ddss::start(&rt, &mesh).map_err(refused)?;
             fabric.mount(NodeId(node), Box::new(rt.program()));

@@ -25,6 +25,9 @@ pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
         Goal::judge(rows, "reconfiguration and checkpoints (Figures 8(a), 9(b))", 20.0, |row| {
             is(row, "Figure 8(a)", "us") || is(row, "Figure 9(b)", "us")
         }),
+        Goal::judge(rows, "record select, fitted at one size (Figure 9(a))", 10.0, |row| {
+            is(row, "Figure 9(a)", "%")
+        }),
         Goal::judge(rows, "services, flat (Figures 8, 9(b))", 10.0, |row| {
             row.unit == "ratio" && (row.figure.starts_with("Figure 8") || row.figure == "Figure 9(b)")
         }),

@@ -25,6 +25,10 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
         let rows = of(rows, figure, |row| row.unit == "us");
         Group::lines(figure, title.to_string(), head, &places(&rows), &rows)
     };
+    let shares = |figure, title: &str, head| {
+        let rows = of(rows, figure, |_| true);
+        Group::lines(figure, title.to_string(), head, &places(&rows), &rows)
+    };
     let compared = |figure, title: &str, wanted: &dyn Fn(&Row) -> bool| {
         Group::compared(figure, title.to_string(), &of(rows, figure, wanted))
     };
@@ -49,8 +53,12 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
         compared("Figure 8(a)", "Figure 8(a): more loaded servers", &ratio),
         lines("Figure 8(b)", "Figure 8(b): version check, us", "threads"),
         compared("Figure 8(b)", "Figure 8(b): more threads at the home", &ratio),
+        compared("Figure 9(a)", "Figure 9(a): by how much a record select is faster, %", &|row| {
+            row.unit == "%"
+        }),
         lines("Figure 9(b)", "Figure 9(b): checkpoint and restart, us", "processes"),
         compared("Figure 9(b)", "Figure 9(b): more processes", &ratio),
+        shares("Ours, staleness", "How many versions behind what gets returned was, % of gets", "behind"),
     ]
 }
 
@@ -60,6 +68,17 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
         let rows = of(rows, figure, |row| row.unit == "us");
         let shape = Shape::Lines(Lines::of(x, &rows));
         Plot { file, figure, title: title.to_string(), y: "microseconds", shape }
+    };
+    let behind = || {
+        let rows = of(rows, "Ours, staleness", |_| true);
+        let x = Axis { title: "versions behind", scale: Scale::Linear };
+        Plot {
+            file: "ours-staleness",
+            figure: "Ours, staleness",
+            title: "How old what gets return is".to_string(),
+            y: "percent of gets",
+            shape: Shape::Lines(Lines::of(x, &rows)),
+        }
     };
     let bytes = Axis { title: "bytes", scale: Scale::Logarithmic };
     let linear = |title| Axis { title, scale: Scale::Linear };
@@ -73,5 +92,6 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
         lines("figure-8b", "Figure 8(b)", "Version check by threads at the home", linear("threads")),
         lines("figure-9b", "Figure 9(b)", "Checkpoint and restart", linear("processes")),
         lines("figure-7", "Figure 7", "Transfers one by one and asynchronous", bytes),
+        behind(),
     ]
 }

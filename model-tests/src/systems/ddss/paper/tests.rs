@@ -51,6 +51,26 @@ fn services_take_what_the_paper_says_and_are_flat() {
 }
 
 #[test]
+fn a_record_select_is_fitted_at_one_size_and_comes_out_at_the_others() {
+    let (rows, fitted) = storm::rows(&profile()).expect("experiments that end");
+    assert!(goals(&rows).iter().all(|goal| goal.met) && rows.len() == 9, "{rows:?}");
+    assert!((1_000..50_000).contains(&fitted.value), "{fitted}: not what a record takes");
+}
+
+#[test]
+fn delta_is_as_old_as_it_may_be_and_no_older_and_the_others_are_hardly_ever_old() {
+    let rows = staleness::rows(&profile()).expect("experiments that end");
+    let share = |model: &str, behind: u64| at(&rows, "Ours, staleness", model, &behind.to_string());
+    for model in ["write", "version"] {
+        assert!(share(model, 0) > 80.0, "{model}: {rows:?}");
+    }
+    // A get may begin within its bound and return after one put more.
+    assert!(share("delta(2)", 2) > 5.0 && (4..=8).all(|behind| share("delta(2)", behind) == 0.0), "{rows:?}");
+    assert!(share("delta(4)", 4) > 5.0 && (6..=8).all(|behind| share("delta(4)", behind) == 0.0), "{rows:?}");
+    assert!(share("temporal(500us)", 0) < share("version", 0), "{rows:?}");
+}
+
+#[test]
 fn what_was_fitted_is_two_constants() {
     let names: Vec<String> = Fitted::of(&profile()).into_iter().map(|fitted| fitted.name).collect();
     assert_eq!(names, ["cpu.poll_detect_ns", "adapter.compare_swap_ns"]);

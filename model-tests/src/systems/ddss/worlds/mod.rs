@@ -30,6 +30,10 @@ pub fn worlds() -> Vec<Entry> {
         "ddss-try-lock" Shipped(Model::Write), Held, "t,t",
             "the same, model write: get and put under the lock, if it is free";
         "ddss-null" Shipped(Model::Null), Held, "p,p,g", "the same, model null, which promises nothing";
+        "ddss-release" Shipped(Model::Write), Held, "gs,r",
+            "a segment is released beside a get, whose client comes back with its key";
+        "ddss-release-put" Shipped(Model::Write), Held, "p,r", "a segment is released beside a put";
+        "ddss-release-twice" Shipped(Model::Null), Held, "r,r", "a segment is released twice, model null";
         "as-published-ddss-in-place" Read(Reading::InPlace), Violated, "p,g",
             "values are put in place, and the version is added behind them";
         "planted-ddss-publish-first" Read(Reading::PublishFirst), Violated, "p,g",
@@ -41,6 +45,12 @@ pub fn worlds() -> Vec<Entry> {
             "who did not get the lock writes that nobody has it";
         "planted-ddss-behind-swap" Read(Reading::BehindSwap), Violated, "x,p",
             "a put stands behind the swap of the lock in one list";
+        "planted-ddss-version-last" Read(Reading::VersionLast), Violated, "p,g",
+            "a get reads the value, and its version only then";
+        "planted-ddss-reused" Read(Reading::Reused), Violated, "g,r",
+            "a segment's memory is another one's as soon as it is released, without a look at who reads it";
+        "planted-ddss-coalesced" Read(Reading::Coalesced), Violated, "g,r",
+            "free memory becomes one with a block that is in use";
         "planted-ddss-delta-miscounts" Judged { serves: Model::Delta(2), model: Model::Delta(1) }, Violated, "pp,gg",
             "delta lets a copy be one version older than it promises";
         "planted-ddss-null-as-write" Judged { serves: Model::Null, model: Model::Write }, Violated, "p,g",
@@ -69,7 +79,11 @@ impl SystemModel for Publishing {
     type System = Segments;
 
     const LETTERS: &'static str = "p to put, g to get, e to get an earlier version, x to get and put under the lock and t to do so \
-                                   if it is free, a list for each node, as in p,gg";
+                                   if it is free, r to release it and s to get by the first key that was had, a list for each node, as in p,gg";
+
+    /// Oracles keep what had ended before each call began, and of what has ended the highest version, the value of each version and
+    /// what was released: sets, in whatever order they grew.
+    const RESPONSES_COMMUTE: bool = true;
 
     const BRANCHES: &'static [&'static str] = &[
         "a get read a slot again",
@@ -97,6 +111,8 @@ impl SystemModel for Publishing {
             'e' => Call::Earlier(1),
             'x' => Call::Exchange,
             't' => Call::TryExchange,
+            's' => Call::Stale,
+            'r' => Call::Release,
             _ => return None,
         };
         Some(Request { segment: NAME, call })

@@ -7,7 +7,7 @@ use super::{NAME, Publishing};
 use crate::harness::{Nodes, RecorderOf, Requests};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
-use weft_protocols::ddss::{Header, Model};
+use weft_protocols::ddss::{Header, Model, Name};
 use weft_protocols::rt::{BufferGuard, BufferPool};
 use weft_protocols::transport::{Mesh, OpError, Rank};
 use weft_sim::Sim;
@@ -23,12 +23,18 @@ pub(super) enum Reading {
     PublishFirst,
     /// A get does not look at the header again.
     OneLook,
+    /// A get reads the value first, and the header only then.
+    VersionLast,
     /// All nodes write the same two slots.
     SharedSlots,
     /// Who did not get the lock gives it back all the same, by a write.
     BlindUnlock,
     /// A put in place stands behind the swap of the lock in one list, whatever the swap finds.
     BehindSwap,
+    /// Another segment has the memory at once when this one is released, while a get may be under way.
+    Reused,
+    /// When a neighbour is released, free memory becomes one with this segment's, which is in use, and another segment has it.
+    Coalesced,
 }
 
 impl Reading {
@@ -40,6 +46,11 @@ impl Reading {
         }
     }
 }
+
+/// The segment that has the memory next.
+const NEXT: Name = Name(1);
+/// The segment in front of it.
+const NEIGHBOUR: Name = Name(2);
 
 const LOCK: u32 = 8;
 const SLOTS: u32 = 16;
@@ -80,15 +91,30 @@ impl Segment {
         let this = Client { segment: self, words, mesh, node: client.node };
         for (number, letter) in (0..).zip(letters.chars()) {
             let request = RequestId { client, number };
-            let happens = |what| recorder.record(Event { at_ns: 0, request, segment: NAME.0, what });
+            let of = |segment, request| {
+                let recorder = recorder.clone();
+                move |what| recorder.record(Event { at_ns: 0, request, segment, life: 0, what })
+            };
+            let neighbour = letter == 'r' && this.segment.reading == Reading::Coalesced;
+            let happens = of(if neighbour { NEIGHBOUR.0 } else { NAME.0 }, request);
             happens(match letter {
                 'p' => What::Puts,
                 'x' | 't' => What::Exchanges,
+                'r' => What::Releases,
                 _ => What::Gets,
             });
             let done = match letter {
                 'p' => this.put(request).await,
                 'x' | 't' => this.exchange(request).await,
+                'r' => {
+                    // Its memory is another segment's, whose first value comes.
+                    let request = RequestId { number: number + 100, ..request };
+                    let next = of(NEXT.0, request);
+                    next(What::Puts);
+                    let put = this.put_next(request).await;
+                    next(put.unwrap_or(What::Failed));
+                    put.map(|_| What::Released)
+                }
                 _ => this.get().await,
             };
             happens(done.unwrap_or(What::Failed));
@@ -161,6 +187,10 @@ impl Client {
 
     async fn get(&self) -> Done<What> {
         let got = |value, header: Header| What::Got { value, version: Some(header.version) };
+        if self.segment.reading == Reading::VersionLast {
+            let value = self.value(0).await?;
+            return Ok(got(value, self.header().await?));
+        }
         let mut header = self.header().await?;
         loop {
             let value = self.value(header.slot).await?;
@@ -178,14 +208,26 @@ impl Client {
     async fn put(&self, request: RequestId) -> Done<What> {
         let put = |version| What::Put { version: Some(version) };
         match self.segment.reading {
-            Reading::InPlace | Reading::BlindUnlock => {
+            Reading::InPlace | Reading::BlindUnlock | Reading::VersionLast => {
                 self.write(0, request).await?;
                 self.add_version().await.map(put)
             }
             Reading::BehindSwap => Ok(self.put_behind_swap(request).await?.map_or(What::Locked, put)),
-            Reading::PublishFirst | Reading::OneLook | Reading::SharedSlots => {
-                self.publish(request).await.map(put)
-            }
+            Reading::PublishFirst
+            | Reading::OneLook
+            | Reading::SharedSlots
+            | Reading::Reused
+            | Reading::Coalesced => self.publish(request).await.map(put),
+        }
+    }
+
+    /// The first put to a segment that is made where this one is.
+    async fn put_next(&self, request: RequestId) -> Done<What> {
+        let put = |version| What::Put { version: Some(version) };
+        match self.segment.reading {
+            // Its slots are where this one's are, behind a header elsewhere.
+            Reading::Coalesced => self.write(0, request).await.map(|()| put(1)),
+            _ => self.publish(request).await.map(put),
         }
     }
 

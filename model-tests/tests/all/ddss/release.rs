@@ -1,0 +1,75 @@
+//! Release: keys that are revoked, memory that is used again, and who comes too late.
+
+use super::keys::{SPEC, on_three_nodes};
+use super::scenario;
+use weft_check::scenario::Share;
+use weft_check::seeds::assert_held;
+use weft_check::systems::ddss::Segments;
+use weft_protocols::ddss::{DdssError, Model, Name, Placement, Spec};
+use weft_protocols::transport::Rank;
+
+#[test]
+fn a_released_segment_is_gone_for_all_and_its_memory_is_used_again() {
+    on_three_nodes(async |nodes| {
+        let [one, two, three] = &nodes[..] else { return };
+        for model in Model::ALL {
+            let spec = Spec { size: 200, model };
+            let key = one.allocate(spec, Placement::On(Rank::from_index(1))).await.expect("a key");
+            let (mine, theirs) = (one.attach(key).expect("a segment"), three.attach(key).expect("a segment"));
+            one.put(&mine, &[7; 200]).await.expect("a put");
+            one.bind(Name(5), key).await.expect("a name");
+            let before = two.holdings(Rank::from_index(1)).await.expect("an answer");
+            assert_eq!(three.release(key).await, Ok(()));
+            assert_eq!(one.release(key).await, Err(DdssError::Released), "{model}");
+            // Those that have it open, those that open it again by its key, and those that ask for its name.
+            assert_eq!(one.put(&mine, &[8; 200]).await, Err(DdssError::Released), "{model}");
+            assert_eq!(three.get(&theirs, &mut [0; 200]).await, Err(DdssError::Released), "{model}");
+            assert_eq!(three.lock(&theirs).await.err(), Some(DdssError::Released), "{model}");
+            let stale = one.attach(key).expect("its home alone knows");
+            assert_eq!(one.lookup(Name(5)).await, Ok(None));
+            // Another one has its memory, and nothing of what was there.
+            let next = two.allocate(spec, Placement::Local).await.expect("a key");
+            assert_eq!(two.holdings(Rank::from_index(1)).await, Ok(before), "{model}");
+            assert_eq!(one.get(&stale, &mut [0; 200]).await, Err(DdssError::Released), "{model}");
+            let (next, mut value) = (one.attach(next).expect("a segment"), [1; 200]);
+            one.get(&next, &mut value).await.expect("the connection is there again");
+            assert_eq!(value, [0; 200], "{model}");
+            assert_eq!(one.release(next.key()).await, Ok(()));
+        }
+        let left = two.holdings(Rank::from_index(1)).await.expect("an answer");
+        assert_eq!((left.segments, left.free, left.fragmented()), (0, left.held, 0));
+    });
+}
+
+#[test]
+fn who_waits_for_a_lock_and_who_has_it_are_told_that_the_segment_is_gone() {
+    on_three_nodes(async |nodes| {
+        let [one, two, three] = &nodes[..] else { return };
+        let segment = two.open(Name(1), SPEC).await.expect("a segment");
+        let held = two.lock(&segment).await.expect("a lock");
+        let waits = three.open(Name(1), SPEC).await.expect("a segment");
+        let waiting = three.begin_put(&waits, vec![1; 64]);
+        assert_eq!(one.release(segment.key()).await, Ok(()));
+        assert_eq!(waiting.wait().await, Err(DdssError::Released));
+        assert_eq!(held.put(&[2; 64]).await, Err(DdssError::Released));
+        assert_eq!(held.unlock().await, Err(DdssError::Released));
+        // Its name is free, and what has it next is another segment.
+        let next = three.open(Name(1), SPEC).await.expect("a segment");
+        assert_ne!(next.key(), segment.key());
+        assert_eq!(three.put(&next, &[3; 64]).await, Ok(Some(1)));
+    });
+}
+
+#[test]
+fn segments_come_and_go_under_every_model_while_links_fail_and_nobody_sees_what_was() {
+    for model in Model::ALL {
+        let mut scenario = scenario(model);
+        scenario.workload.change::<Segments>(|work| {
+            let share = |share| Share::new(share).unwrap_or_default();
+            (work.requests, work.releases, work.exchanges) = (Some(400), share(0.05), share(0.1));
+        });
+        let summary = assert_held(&scenario, 0..4);
+        let count = |what| summary.metrics.count("requests", what);
+        assert!(count("released") > 50 && count("gone") > 50, "{model}");
+    }
+}

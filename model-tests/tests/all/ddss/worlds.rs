@@ -1,0 +1,38 @@
+//! Small worlds of shared segments, to their ends.
+
+use std::ops::ControlFlow;
+use weft_check::explore::{Options, Reduction, Report, Size};
+use weft_check::systems::worlds;
+use weft_sim::explore::{FaultSet, Outcome};
+
+fn explore(name: &str, calls: &str, options: &Options) -> Report {
+    let entry = worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list");
+    let size = Size::new([("calls", calls)]);
+    let mut world = entry.build(&size).unwrap_or_else(|why| panic!("{name}: {why}"));
+    world.explore(options, &mut |_| ControlFlow::Continue(())).unwrap_or_else(|why| panic!("{name}: {why}"))
+}
+
+#[test]
+fn a_release_beside_any_call_holds_in_every_order_and_with_an_answer_that_is_lost() {
+    let lost = FaultSet::one(Outcome::LoseCompletion);
+    for (name, calls) in
+        [("ddss-release", "gs,r"), ("ddss-release-put", "p,r"), ("ddss-release-twice", "r,r")]
+    {
+        for faults in [0, 1] {
+            let report = explore(name, calls, &Options { faults, kinds: lost, ..Options::default() });
+            assert!(report.held() && report.exhaustive, "{name} with {faults}");
+        }
+    }
+}
+
+/// Ends of requests commute: what is left out is told by sleep sets alone, too, and no end is lost.
+#[test]
+fn where_responses_commute_every_reduction_reaches_the_same_ends() {
+    for (name, calls) in [("ddss-write", "p,g"), ("ddss-version", "p,gg"), ("ddss-strict", "p,p")] {
+        let [sleep, dpor] = [Reduction::Sleep, Reduction::Dpor].map(|reduction| {
+            explore(name, calls, &Options { reduction, collect_ends: true, ..Options::default() })
+        });
+        assert!(sleep.held() && sleep.exhaustive && dpor.held() && dpor.exhaustive, "{name}");
+        assert_eq!((sleep.executions, &sleep.ends), (dpor.executions, &dpor.ends), "{name}");
+    }
+}

@@ -1,0 +1,126 @@
+//! Release (ddss.txt, 5.9: the framework may use the memory again): freeze, revoke, report.
+//!
+//! Keys travel, so that a home does not know who has one. It asks all nodes to drain the segment: none posts anything to it
+//! any more, and each says so once what it had posted has ended. Then nothing can be under way, the home revokes the keys, and the
+//! memory is free. A key that somebody has all the same opens nothing: the home's adapter refuses it, which breaks the connection, and
+//! the call asks the home whether its segment is gone.
+
+use super::home::{Left, Release};
+use super::io::again;
+use super::messages::Message;
+use super::segment::Open;
+use super::service::Ddss;
+use super::{DdssError, Key, Name};
+use crate::transport::{OpError, Rank};
+use weft_verbs::{SendOp, Verbs};
+
+impl<V: Verbs> Ddss<V> {
+    /// Releases a segment; names do not stand for it any more. Calls that are under way end as they would or with
+    /// [`DdssError::Released`], and all later ones with that, whatever the model; so do those of who has its lock. Returns once
+    /// its keys are revoked. Waits for all nodes as long as it takes: set a deadline. A release that was begun goes on
+    /// if the call is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`DdssError::Released`] if somebody else has released it, or is about to; the key names no node.
+    pub async fn release(&self, key: Key) -> Result<(), DdssError> {
+        if key.home.index() >= self.0.mesh.size() as usize {
+            return Err(DdssError::Key);
+        }
+        match self.request(key.home, |id| Message::Release { id, key }).await? {
+            Message::Done { .. } => Ok(()),
+            Message::Released { .. } => Err(DdssError::Released),
+            _ => Err(DdssError::Closed),
+        }
+    }
+
+    /// Asks the home whether a segment is there whose key its adapter has refused.
+    pub(super) async fn confirm(&self, open: &Open<V>) -> Result<(), DdssError> {
+        match self.request(open.home, |id| Message::Find { id, name: open.name }).await? {
+            Message::Key { key: Some(key), .. } if key == open.key() => Ok(()),
+            Message::Key { .. } => {
+                self.close(open.key());
+                open.close();
+                Err(DdssError::Released)
+            }
+            _ => Err(DdssError::Closed),
+        }
+    }
+
+    /// At the home: somebody wants a segment to be released.
+    pub(super) fn on_release(&self, from: Rank, id: u64, key: Key) {
+        let nodes = self.0.mesh.size();
+        let action = self.0.home.borrow_mut().on_release(key, from, id, nodes);
+        match action {
+            Release::Late => self.send_later(from, Message::Released { id }),
+            Release::Drain(waiting) => {
+                for (to, id) in waiting {
+                    self.send_later(to, Message::Released { id });
+                }
+                self.tell_all(Message::Drain { key });
+            }
+        }
+    }
+
+    /// A home wants this node to let a segment go. It says so once nothing of its own is under way there.
+    pub(super) fn on_drain(&self, from: Rank, key: Key) {
+        self.0.leaving.borrow_mut().insert(key.name);
+        self.0.home.borrow_mut().forget(key);
+        self.close(key);
+        let ddss = self.clone();
+        drop(self.0.rt.spawn(async move {
+            if ddss.drain(key).await.is_ok() {
+                drop(ddss.send(from, Message::Drained { name: key.name }).await);
+            }
+        }));
+    }
+
+    /// At the home: nothing of a node's is under way any more. With the last one the keys are revoked, and the memory is free.
+    pub(super) fn on_drained(&self, from: Rank, name: Name) {
+        let left = self.0.home.borrow_mut().on_drained(name, from);
+        let Some(Left { asker: (asker, id), opens }) = left else { return };
+        // No request of this node names the memory; what is not revoked is not used again.
+        if self.0.memory.borrow_mut().revoke(name).is_err() {
+            self.0.stats.borrow_mut().malformed += 1;
+        }
+        self.0.stats.borrow_mut().released += 1;
+        self.tell_all(Message::Revoked { name });
+        self.send_later(asker, Message::Done { id });
+        for (from, id, spec) in opens {
+            self.serve(from, id, name, spec);
+        }
+    }
+
+    /// Ends this node's view of a segment.
+    fn close(&self, key: Key) {
+        if let Some(segment) = self.0.open.borrow_mut().remove(&key.place()) {
+            segment.0.close();
+        }
+        self.0.named.borrow_mut().retain(|_, segment| segment.key() != key);
+    }
+
+    /// Waits until nothing is under way to a segment to which nothing more is posted: what waited for its turn to be posted stands
+    /// before this read in the line, and what was posted before it has ended with it, or with its connection.
+    async fn drain(&self, key: Key) -> Result<(), DdssError> {
+        let (mesh, home) = (&self.0.mesh, key.home);
+        let header = key.at.word(0).ok_or(DdssError::Key)?;
+        loop {
+            let list = [(SendOp::Read { from: header }, self.word_block()?)];
+            match mesh.post_list(home, list).await {
+                Ok(_) => break,
+                Err(OpError::NotExecuted(why)) => again(why)?,
+                Err(OpError::Unknown(_)) => {}
+            }
+        }
+        while let Err(why) = mesh.resolve_outcomes(home).await {
+            again(why)?;
+        }
+        Ok(())
+    }
+
+    fn tell_all(&self, message: Message) {
+        for node in 0..self.0.mesh.size() {
+            self.send_later(Rank::from_index(node), message);
+        }
+    }
+}
