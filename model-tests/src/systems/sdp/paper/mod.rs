@@ -20,7 +20,7 @@ mod thesis;
 use crate::paper::{Fitted, Paper, PaperError, Progress, Results, Row, X};
 use flow::{Mode, measure};
 use shown::{CURVES, SIZES, is_for, x};
-use stalls::{Cut, PLACES, bound, place, stall};
+use stalls::{Cut, PLACES, SHOWN_CUT, SPAN, bound, course, place, stall};
 use std::collections::BTreeMap;
 use thesis::{BONDING, LINES, Line, ipoib};
 use weft_sim::profile::Profile;
@@ -152,6 +152,17 @@ fn stalls(profile: &Profile, progress: &mut dyn FnMut(f64)) -> Result<Vec<Row>, 
     Ok(rows)
 }
 
+/// What a reader gets while its rail fails.
+fn courses(profile: &Profile) -> Result<Vec<Row>, PaperError> {
+    let mut rows = Vec::new();
+    for mode in [Mode::BCopy, Mode::Kept] {
+        for (at, rate) in course(profile, mode, Cut::Port, SHOWN_CUT, SPAN)? {
+            rows.push(Row::new("A cut", mode.name(), X::Number(at), "Mb/s", None, rate));
+        }
+    }
+    Ok(rows)
+}
+
 /// Runs all experiments, and says how to show what they give.
 fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
     let profile = Profile::builtin("sdp-2011")?;
@@ -159,6 +170,7 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
     rows.extend(curves(&profile)?);
     rows.extend(compared(&rows));
     rows.extend(ready(&profile)?);
+    rows.extend(courses(&profile)?);
     rows.extend(stalls(&profile, &mut |share| progress(0.5 + 0.5 * share, "cuts"))?);
     let mut fitted = Fitted::of(&profile);
     fitted.push(Fitted {

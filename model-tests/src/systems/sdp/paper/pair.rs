@@ -39,6 +39,8 @@ impl Pair {
             let mesh = MeshConfig {
                 other_rails: (1..rails).map(|rail| names(rail).into()).collect(),
                 max_message: options.longest_message(),
+                // A failover registers the buffers of the other rail: many at a time.
+                chunk: 1 << 20,
                 ..MeshConfig::new(Rank::from_index(node), names(0))
             };
             let mesh = Mesh::start(&rt, mesh).map_err(refused)?;

@@ -1,9 +1,9 @@
 //! Which rows tables and drawings show.
 
 use super::flow::Mode;
-use super::stalls::{Cut, PLACES, place};
+use super::stalls::{Cut, PLACES, SHOWN_CUT, SPAN, place};
 use super::thesis::FIGURES;
-use crate::paper::{Axis, Group, Lines, Plot, Row, Scale, Shape, X};
+use crate::paper::{Axis, Group, Lines, Plot, Row, Scale, Series, Shape, X};
 
 /// Message sizes of the curves, in bytes.
 pub(super) const SIZES: [u32; 8] =
@@ -35,6 +35,10 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
         let title = format!("Longest wait of a reader by the place of the cut: {}, us", cut.name());
         Group::lines(cut.figure(), title, "us", &places, &of(rows, cut.figure()))
     });
+    let spans: Vec<u64> = (0..24).map(|nth| nth * SPAN.0 / 1_000).collect();
+    let title =
+        format!("What a reader gets by time, Mb/s; its port loses its link at {} us", SHOWN_CUT.0 / 1_000);
+    let cut_by_time = Group::lines("A cut", title, "us", &spans, &of(rows, "A cut"));
     thesis
         .chain([compared("Chapter 7", "Chapter 7: 4 MiB with ZCopy beyond 64 KiB, Mb/s")])
         .chain(curves)
@@ -42,6 +46,7 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
             compared("Pipelined", "Pipelined ZCopy: against BCopy, and sender's cost in us/KiB"),
             compared("Ready, unused", "Failover ready but unused: two rails / one"),
             compared("IPoIB", "Against TCP over IPoIB, a calibrated cost model"),
+            cut_by_time,
             compared("Stalls", "Longest wait of a reader over all places of a cut, us; bounds beside"),
         ])
         .chain(by_place)
@@ -64,7 +69,19 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
         let title = format!("Longest wait of a reader by the place of the cut: {}", cut.name());
         lines(file, cut.figure(), &title, "microseconds", after)
     });
-    curves.chain(stalls).collect()
+    curves.chain([cut(rows)]).chain(stalls).collect()
+}
+
+/// A stall as it passes.
+fn cut(rows: &[Row]) -> Plot {
+    let axis = Axis { title: "us from the beginning", scale: Scale::Linear };
+    let mut lines = Lines::of(axis, &of(rows, "A cut"));
+    let top = lines.series.iter().flat_map(|series| &series.points).map(|at| at.1).fold(1.0, f64::max);
+    let at = SHOWN_CUT.as_micros_f64();
+    let points = vec![(at, 0.0), (at, top / 2.0), (at, top)];
+    lines.paper = Some(Series { name: "the cut".to_string(), points });
+    let title = "What a reader gets while its port loses its link".to_string();
+    Plot { file: "cut", figure: "A cut", title, y: "Mb/s", shape: Shape::Lines(lines) }
 }
 
 /// The columns that stand for a mode in the curves.

@@ -26,6 +26,10 @@ const LAST: Nanos = Nanos::from_micros(3_600);
 /// How many places there are at which a rail fails.
 pub(super) const PLACES: u64 = 48;
 
+/// When the rail fails whose stall is shown as it passes, and the spans of time that are shown.
+pub(super) const SHOWN_CUT: Nanos = Nanos::from_micros(2_000);
+pub(super) const SPAN: Nanos = Nanos::from_micros(250);
+
 const END: Nanos = Nanos::from_secs(20);
 
 const PORT: u16 = 7;
@@ -106,6 +110,33 @@ pub(super) fn place(nth: u64) -> Nanos {
 
 /// The longest time in which the reader got nothing, if a rail fails so long after the transfer has begun.
 pub(super) fn stall(profile: &Profile, mode: Mode, cut: Cut, after: Nanos) -> Result<Nanos, PaperError> {
+    let reads = reads(profile, mode, cut, after)?;
+    let times = std::iter::once(BEGIN).chain(reads.iter().map(|(at, _)| *at));
+    let waits = times.clone().skip(1).zip(times).map(|(at, before)| at - before);
+    Ok(waits.max().unwrap_or_default())
+}
+
+/// What the reader gets in each of equal spans of time from the beginning on: when a span begins, in microseconds, and in
+/// megabits a second.
+pub(super) fn course(
+    profile: &Profile,
+    mode: Mode,
+    cut: Cut,
+    after: Nanos,
+    span: Nanos,
+) -> Result<Vec<(u64, f64)>, PaperError> {
+    let reads = reads(profile, mode, cut, after)?;
+    let end = reads.last().map_or(BEGIN, |(at, _)| *at);
+    let mut spans = vec![0; ((end - BEGIN).0 / span.0 + 1) as usize];
+    for (at, bytes) in reads {
+        spans[((at - BEGIN).0 / span.0) as usize] += bytes;
+    }
+    let rate = |bytes: u64| bytes as f64 * 8e3 / span.0 as f64;
+    Ok((0..).zip(spans).map(|(nth, bytes)| (nth * span.0 / 1_000, rate(bytes))).collect())
+}
+
+/// When the reader got how many bytes, if a rail fails so long after the transfer has begun.
+fn reads(profile: &Profile, mode: Mode, cut: Cut, after: Nanos) -> Result<Vec<(Nanos, u64)>, PaperError> {
     let options = SdpOptions { zcopy_threshold: u32::from(mode != Mode::BCopy), ..SdpOptions::default() };
     let pair = Pair::new(profile, 2, Wait::Poll, options)?;
     pair.plan(BEGIN + after, cut.fault())?;
@@ -134,24 +165,26 @@ pub(super) fn stall(profile: &Profile, mode: Mode, cut: Cut, after: Nanos) -> Re
         }
         Rc::into_inner(stream).ok_or(SdpError::Closed)?.close().await
     }));
-    let longest = Rc::new(RefCell::new(None));
-    let book = Rc::clone(&longest);
+    let ended = Rc::new(RefCell::new(None));
+    let book = Rc::clone(&ended);
     let receiver = pair.receiver.clone();
     let listener = receiver.sdp.bind(PORT).map_err(refused)?;
     drop(receiver.rt.clone().spawn(async move {
         let stream: SdpStream<Sim> = listener.accept().await?;
         let (mut into, mut bytes) = (vec![0; CALL as usize], 0);
-        let (mut last, mut longest) = (BEGIN, Nanos::ZERO);
+        let mut reads = Vec::new();
         while bytes < u64::from(CALL) * u64::from(CALLS) {
-            bytes += stream.read(&mut into).await? as u64;
-            let now = receiver.rt.now();
-            longest = longest.max(now - last);
-            last = now;
+            let read = stream.read(&mut into).await? as u64;
+            if read == 0 {
+                return Err(SdpError::UnexpectedEnd);
+            }
+            bytes += read;
+            reads.push((receiver.rt.now(), read));
         }
-        *book.borrow_mut() = Some(longest);
+        *book.borrow_mut() = Some(reads);
         Ok::<(), SdpError>(())
     }));
     pair.run_until(END);
-    let longest = *longest.borrow();
-    longest.ok_or_else(|| PaperError::Unfinished(format!("{}, {} after {after}", mode.name(), cut.name())))
+    let ended = ended.take();
+    ended.ok_or_else(|| PaperError::Unfinished(format!("{}, {} after {after}", mode.name(), cut.name())))
 }

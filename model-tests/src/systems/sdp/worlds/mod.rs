@@ -53,9 +53,9 @@ worlds! {
         "sockets: advertised memory is used again when its cancel was sent";
     "planted-sdp-refills-early" RefillsEarly, Violated, 24, 64,
         "sockets: memory that was to be filled is used again when its cancel was sent";
-    "planted-sdp-reports-before-fence" ReportsBeforeFence, ViolatedUnderFaults, 88, 8,
-        "sockets over two rails: the receive position is told before the old queue pair is fenced";
-    "planted-sdp-resumes-from-sent" ResumesFromSent, ViolatedUnderFaults, 88, 8,
+    "planted-sdp-other-rails-key" OtherRailsKey, ViolatedUnderFaults, 88, 8,
+        "sockets over two rails: advertised memory is read over any rail, with the key of the memory's";
+    "planted-sdp-resumes-from-sent" ResumesFromSent, ViolatedUnderFaults, 56, 8,
         "sockets over two rails: what was sent is not sent again, whatever the peer has received";
 }
 

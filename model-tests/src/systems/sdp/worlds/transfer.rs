@@ -32,9 +32,9 @@ pub(super) enum Kind {
     Recalls,
     /// The same with a server that gives buffers and wants them back.
     RecallsWanted,
-    /// The shipped one between nodes of two rails, over a transport that reports before it fences.
-    ReportsBeforeFence,
-    /// The same over a transport that goes on from what it has sent.
+    /// The shipped one, which advertises, between nodes of two rails, over a transport that uses a key on any rail.
+    OtherRailsKey,
+    /// The shipped one between nodes of two rails, over a transport that goes on from what it has sent.
     ResumesFromSent,
     /// One that returns no credits once it writes no more.
     KeepsCredits,
@@ -84,7 +84,8 @@ impl Transfer {
         let work =
             SdpWork { bytes: self.bytes, reply: self.reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, ..work };
         match self.kind {
-            Kind::Shipped | Kind::Rails | Kind::KeepsCredits | Kind::ForgetsEnd => work,
+            Kind::Shipped | Kind::Rails | Kind::ResumesFromSent => work,
+            Kind::KeepsCredits | Kind::ForgetsEnd => work,
             kind => {
                 let owned_reads = matches!(kind, Kind::Crosses | Kind::UsesVoidSink | Kind::RecallsWanted);
                 let recall = if matches!(kind, Kind::Recalls | Kind::RecallsWanted) { 2 } else { 0 };
@@ -115,14 +116,14 @@ impl Model for Transfer {
     }
 
     fn rails(&self) -> u8 {
-        use Kind::{Rails, ReadsOverRails, ReportsBeforeFence, ResumesFromSent};
-        let two = [Rails, ReadsOverRails, ReportsBeforeFence, ResumesFromSent];
+        use Kind::{OtherRailsKey, Rails, ReadsOverRails, ResumesFromSent};
+        let two = [Rails, ReadsOverRails, OtherRailsKey, ResumesFromSent];
         if two.contains(&self.kind) { 2 } else { 1 }
     }
 
     fn mesh(&self, config: &mut MeshConfig) {
         config.planted = match self.kind {
-            Kind::ReportsBeforeFence => Some(Planted::ReportsBeforeFence),
+            Kind::OtherRailsKey => Some(Planted::OtherRailsKey),
             Kind::ResumesFromSent => Some(Planted::ResumesFromSent),
             _ => None,
         };
