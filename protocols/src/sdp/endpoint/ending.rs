@@ -33,7 +33,7 @@ impl Endpoint {
             Phase::Greeting { .. } => false,
             Phase::Open { .. } => {
                 let mine = self.half == Half::Closed && self.acked == self.sent;
-                mine && self.ended && self.told == self.received() && !self.is_recalling()
+                mine && self.ended && self.told == self.expected && !self.is_recalling()
             }
         }
     }

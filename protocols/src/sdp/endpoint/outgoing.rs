@@ -44,7 +44,8 @@ impl Endpoint {
             }
             return Some(Outgoing::RdmaWrCompl { header, len });
         }
-        if control && let Some(len) = self.read.pop_front() {
+        if control && !self.read.is_empty() {
+            let len = self.read.iter().sum();
             return Some(Outgoing::RdmaRdCompl { header: self.header(), len });
         }
         if control && let Some(outgoing) = self.next_recall() {
@@ -65,9 +66,11 @@ impl Endpoint {
         None
     }
 
-    /// The header of a message that is sent now: it takes a credit, and tells the peer all that it is owed.
+    /// The header of a message that is sent now: it takes a credit, and tells the peer all that it is owed. What it tells of ranges
+    /// that were read is not told again: the peer may have forgotten the stream by then.
     pub(super) fn header(&mut self) -> Header {
         self.credits.spend();
+        self.read.clear();
         self.told = self.received();
         Header { to: self.peer.from, grant: self.credits.grant(), acked: self.told, at: self.sent }
     }

@@ -321,3 +321,23 @@ fn answers_to_what_nobody_asked_and_second_cancels_are_violations() {
         assert_eq!(b.on_message(&twice(a.header())), Err(Violation));
     }
 }
+
+#[test]
+fn ranges_that_any_message_tells_as_read_are_not_told_again_and_an_end_with_unread_ones_is_not_over() {
+    let [mut a, mut b] = pair(8);
+    for _ in 0..2 {
+        offer(&mut a, &mut b, 20);
+        b.source_read();
+    }
+    assert_eq!(exchange(&mut b, &mut a), [Event::Progress], "one message for both");
+    offer(&mut a, &mut b, 20);
+    a.shutdown();
+    b.shutdown();
+    assert_eq!(exchange(&mut a, &mut b), [Event::End]);
+    assert_eq!(exchange(&mut b, &mut a), [Event::End]);
+    exchange(&mut a, &mut b);
+    assert!(!b.is_over(), "a range is to be read");
+    b.source_read();
+    assert_eq!(exchange(&mut b, &mut a), [Event::Progress]);
+    assert!(a.is_over() && b.is_over());
+}
