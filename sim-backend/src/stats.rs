@@ -25,6 +25,81 @@ pub struct Stats {
     pub timeouts: u64,
     /// What is alive, by node.
     pub alive: Vec<Alive>,
+    /// How long processors were busy, by node. A node that crashed keeps its time.
+    pub busy: Vec<Busy>,
+}
+
+/// What a processor is busy with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Application,
+    Posting,
+    Completion,
+    Copy,
+    Interrupt,
+    System,
+}
+
+/// How long a processor was busy, in nanoseconds of virtual time, by cause. That it spins while it waits is not counted: a
+/// processor that polls is never idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Busy {
+    /// What programs say that they do: computing, bookkeeping, messages to other processes of the machine.
+    pub application: u64,
+    /// Posting requests, doorbells included.
+    pub posting: u64,
+    /// Polling completion queues, arming them, taking their events.
+    pub completion: u64,
+    /// Copying memory.
+    pub copy: u64,
+    /// Being woken: from the completion to the program that slept.
+    pub interrupt: u64,
+    /// The operating system: system calls with what they copy, page faults, protection, registering memory, making and changing objects.
+    pub system: u64,
+}
+
+impl Busy {
+    /// All causes.
+    pub fn total(&self) -> u64 {
+        let Busy { application, posting, completion, copy, interrupt, system } = self;
+        application + posting + completion + copy + interrupt + system
+    }
+
+    /// The causes by name.
+    pub fn causes(&self) -> [(&'static str, u64); 6] {
+        let Busy { application, posting, completion, copy, interrupt, system } = *self;
+        [
+            ("application", application),
+            ("posting", posting),
+            ("completion", completion),
+            ("copy", copy),
+            ("interrupt", interrupt),
+            ("system", system),
+        ]
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, cause: Cause, ns: u64) {
+        *match cause {
+            Cause::Application => &mut self.application,
+            Cause::Posting => &mut self.posting,
+            Cause::Completion => &mut self.completion,
+            Cause::Copy => &mut self.copy,
+            Cause::Interrupt => &mut self.interrupt,
+            Cause::System => &mut self.system,
+        } += ns;
+    }
+}
+
+impl std::ops::AddAssign for Busy {
+    fn add_assign(&mut self, other: Busy) {
+        self.application += other.application;
+        self.posting += other.posting;
+        self.completion += other.completion;
+        self.copy += other.copy;
+        self.interrupt += other.interrupt;
+        self.system += other.system;
+    }
 }
 
 /// A node's living objects. All zero when a node has cleaned up.

@@ -159,7 +159,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "\"ncosed-2007\"",
         "\"ncosed\"",
-        "s.toml:6: [cluster] profile = \"ncosed\": no such profile; there are \"ddss-2006\", \"dsm-2005\", \"elan4-2005\", \"ncosed-2007\" and \"present-day\"",
+        "s.toml:6: [cluster] profile = \"ncosed\": no such profile; there are \"ddss-2006\", \"dsm-2005\", \"elan4-2005\", \"ncosed-2007\", \"present-day\" and \"sdp-2011\"",
     ),
     (
         "\"notify\"",

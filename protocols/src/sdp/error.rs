@@ -31,6 +31,9 @@ pub enum SdpError {
     /// This end has ended the stream: the user did, or the peer broke the protocol.
     #[error("the stream was aborted")]
     Aborted,
+    /// The user wanted the buffer back before anything of it was moved.
+    #[error("the buffer was recalled")]
+    Recalled,
     /// It took longer than the user wanted to wait, or the peer was not there for too long.
     #[error("timed out")]
     TimedOut,
@@ -71,6 +74,7 @@ impl SdpError {
             SdpError::Refused(_) => io::ErrorKind::ConnectionRefused,
             SdpError::Reset => io::ErrorKind::ConnectionReset,
             SdpError::Aborted => io::ErrorKind::ConnectionAborted,
+            SdpError::Recalled => io::ErrorKind::Interrupted,
             SdpError::TimedOut => io::ErrorKind::TimedOut,
             SdpError::BrokenPipe => io::ErrorKind::BrokenPipe,
             SdpError::UnexpectedEnd => io::ErrorKind::UnexpectedEof,

@@ -106,6 +106,27 @@ pub enum Message<'a> {
         /// How many.
         len: u32,
     },
+    /// The sender wants what it advertises back, as far as it was not read (annex A4: source available cancel).
+    SrcAvailCancel {
+        /// What every message on a stream tells.
+        header: Header,
+    },
+    /// The receiver of a cancel reads no advertised range any more: what lies behind the acknowledged position is to be sent
+    /// again (annex A4: send by SEND messages).
+    SendSm {
+        /// What every message on a stream tells.
+        header: Header,
+    },
+    /// The sender wants nothing any more where it wanted bytes (annex A4: sink available cancel).
+    SinkAvailCancel {
+        /// What every message on a stream tells.
+        header: Header,
+    },
+    /// The receiver of that writes there no more (annex A4: sink cancel acknowledgement).
+    SinkCancelAck {
+        /// What every message on a stream tells.
+        header: Header,
+    },
     /// The sender writes no more: half-close.
     DisConn {
         /// What every message on a stream tells.
@@ -125,6 +146,10 @@ const DIS_CONN: u8 = 0x02;
 const ABORT_CONN: u8 = 0x03;
 const RDMA_WR_COMPL: u8 = 0x05;
 const RDMA_RD_COMPL: u8 = 0x06;
+const SEND_SM: u8 = 0x04;
+const SRC_AVAIL_CANCEL: u8 = 0x08;
+const SINK_AVAIL_CANCEL: u8 = 0x09;
+const SINK_CANCEL_ACK: u8 = 0x0a;
 const SINK_AVAIL: u8 = 0xfd;
 const SRC_AVAIL: u8 = 0xfe;
 const DATA: u8 = 0xff;
@@ -181,6 +206,10 @@ impl<'a> Message<'a> {
                 put_header(to, RDMA_WR_COMPL, header);
                 to.extend(len.to_le_bytes());
             }
+            Message::SrcAvailCancel { header } => put_header(to, SRC_AVAIL_CANCEL, header),
+            Message::SendSm { header } => put_header(to, SEND_SM, header),
+            Message::SinkAvailCancel { header } => put_header(to, SINK_AVAIL_CANCEL, header),
+            Message::SinkCancelAck { header } => put_header(to, SINK_CANCEL_ACK, header),
             Message::DisConn { header } => put_header(to, DIS_CONN, header),
             Message::AbortConn { to: stream } => {
                 to.extend([ABORT_CONN, 0, 0, 0]);
@@ -214,6 +243,10 @@ impl<'a> Message<'a> {
             },
             (RDMA_RD_COMPL, 0) => Message::RdmaRdCompl { header: rest.header()?, len: rest.word()? },
             (RDMA_WR_COMPL, 0) => Message::RdmaWrCompl { header: rest.header()?, len: rest.word()? },
+            (SRC_AVAIL_CANCEL, 0) => Message::SrcAvailCancel { header: rest.header()? },
+            (SEND_SM, 0) => Message::SendSm { header: rest.header()? },
+            (SINK_AVAIL_CANCEL, 0) => Message::SinkAvailCancel { header: rest.header()? },
+            (SINK_CANCEL_ACK, 0) => Message::SinkCancelAck { header: rest.header()? },
             (DIS_CONN, 0) => Message::DisConn { header: rest.header()? },
             (ABORT_CONN, 0) => Message::AbortConn { to: rest.handle()? },
             _ => return None,
@@ -298,6 +331,10 @@ mod tests {
             Message::SinkAvail { header, start: 1 << 41, sink: slice },
             Message::RdmaRdCompl { header, len: 5 },
             Message::RdmaWrCompl { header, len: 6 },
+            Message::SrcAvailCancel { header },
+            Message::SendSm { header },
+            Message::SinkAvailCancel { header },
+            Message::SinkCancelAck { header },
             Message::DisConn { header },
             Message::AbortConn { to },
             Message::Data { header, bytes: &[] },

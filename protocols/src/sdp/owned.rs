@@ -7,19 +7,30 @@ use super::stream::SdpStream;
 use super::zcopy::keep_bytes;
 use crate::rt::sync::{OneshotReceiver, oneshot};
 use std::rc::Rc;
-use weft_verbs::{MemoryRegion, Verbs};
+use weft_verbs::{MemoryRegion, Nanos, Verbs};
+
+/// When a call's buffer is wanted back.
+struct Patience {
+    /// The call's time-out.
+    at: Option<Nanos>,
+    /// How often the user had asked for all buffers when the call was made.
+    recalls: u64,
+    /// Why it is wanted back, once it is.
+    over: Option<SdpError>,
+}
 
 impl<V: Verbs> SdpStream<V> {
     /// Sends the first bytes of an owned buffer, and gives it back when no adapter reads it any more. Calls that are made before others
     /// have ended are served in their order; that is how ZCopy is pipelined.
     ///
     /// More than the threshold goes by ZCopy: into the peer's user's buffer, if it waits with one, or the peer's adapter reads it from
-    /// here. A call that is dropped, or that its time-out ends, is carried out all the same.
+    /// here. A call that its time-out ends, or [`SdpStream::recall`], returns with how many bytes were sent; what the peer had been
+    /// offered beyond them is recalled before. A call that is dropped is carried out all the same.
     ///
     /// # Errors
     ///
     /// Beside the buffer, if it is given back: the stream failed, or this end is shut down, or the buffer has not so many bytes
-    /// (`UnexpectedEnd`).
+    /// (`UnexpectedEnd`), or nothing was sent within the write time-out.
     pub async fn send(&self, buffer: SdpBuffer<V>, len: u32) -> Transfer<V> {
         let fits = if len <= buffer.len() { Ok(()) } else { Err(SdpError::UnexpectedEnd) };
         if let Err(why) = fits.and_then(|()| self.writes()) {
@@ -28,30 +39,34 @@ impl<V: Verbs> SdpStream<V> {
         if len == 0 {
             return (Ok(0), Some(buffer));
         }
+        let mut patience = self.patience(self.socket.options.write_timeout);
+        let call = self.socket.sends.get() + 1;
+        self.socket.sends.set(call);
         let (done, mut told) = oneshot();
-        let segment = Segment { mr: buffer.mr.clone(), len, placed: 0, end: 0, exposed: false, done };
+        let mr = buffer.mr.clone();
+        let segment = Segment { mr, len, placed: 0, end: 0, exposed: false, call, recalled: false, done };
         self.sdp.push(&self.socket, segment);
-        let sent = async {
-            loop {
-                let changed = self.socket.writable.changed();
-                if let Some(end) = told.try_recv() {
-                    return Ok(end);
-                }
-                self.sound()?;
-                changed.await;
+        loop {
+            let changed = self.socket.writable.changed();
+            match told.try_recv() {
+                Some(Ok(0)) => return (Err(patience.over.unwrap_or(SdpError::Recalled)), Some(buffer)),
+                Some(end) => return (end, Some(buffer)),
+                None => {}
             }
-        };
-        match self.sdp.within(self.socket.options.write_timeout, sent).await {
-            Ok(end) => (end, Some(buffer)),
-            Err(why) => (Err(why), None),
+            if let Err(why) = self.sound() {
+                return (Err(why), None);
+            }
+            if self.runs_out(&mut patience, changed).await && !self.sdp.recall(&self.socket, Some(call)) {
+                return (Err(SdpError::TimedOut), None);
+            }
         }
     }
 
     /// Receives into an owned buffer: at least one byte, at most as many as it takes; 0 at the end of the stream.
     ///
     /// If nothing is there and the buffer takes more than the threshold, the peer is asked to write into it. Calls that are made before
-    /// others have ended are filled in their order. What comes for a call that was dropped, or that its time-out ended, is read by the next
-    /// one.
+    /// others have ended are filled in their order. A call that its time-out ends, or [`SdpStream::recall`], takes that back first, and
+    /// returns what came meanwhile. What comes for a call that was dropped is read by the next one.
     ///
     /// # Errors
     ///
@@ -60,19 +75,52 @@ impl<V: Verbs> SdpStream<V> {
         if buffer.is_empty() {
             return (Ok(0), Some(buffer));
         }
-        match self.sdp.within(self.socket.options.read_timeout, self.received(&buffer)).await {
+        let mut patience = self.patience(self.socket.options.read_timeout);
+        match self.received(&buffer, &mut patience).await {
             Ok(len) => (Ok(len), Some(buffer)),
             // A stream that has failed with nothing of this buffer under way gives it back.
-            Err(why) if !self.may_be_written() => (Err(why), Some(buffer)),
-            Err(why) => (Err(why), None),
+            Err(Lost { why, reachable: false }) => (Err(why), Some(buffer)),
+            Err(Lost { why, .. }) => (Err(why), None),
         }
     }
 
-    fn may_be_written(&self) -> bool {
-        self.socket.end.borrow().is_reading() || !self.socket.wanted.borrow().is_empty()
+    /// Asks for the buffers of all calls of [`SdpStream::send`] and [`SdpStream::recv`] that are under way. They return when no
+    /// adapter reaches them any more, with how many bytes were moved; `Recalled` where none were. Where the end of the stream was
+    /// sent already, sends are carried out.
+    pub fn recall(&self) {
+        self.socket.recalls.set(self.socket.recalls.get() + 1);
+        self.sdp.recall(&self.socket, None);
+        self.socket.readable.notify();
     }
 
-    async fn received(&self, buffer: &SdpBuffer<V>) -> Result<u32, SdpError> {
+    fn patience(&self, most: Option<Nanos>) -> Patience {
+        let at = most.map(|most| self.sdp.shared.rt.now() + most);
+        Patience { at, recalls: self.socket.recalls.get(), over: None }
+    }
+
+    /// Awaits a change. True if the buffer is wanted back from now on.
+    async fn runs_out(&self, patience: &mut Patience, changed: impl Future<Output = ()>) -> bool {
+        if patience.over.is_some() {
+            changed.await;
+            return false;
+        }
+        let late = match patience.at {
+            Some(at) => self.sdp.shared.rt.deadline(at, changed).await.is_err(),
+            None => {
+                changed.await;
+                false
+            }
+        };
+        let recalled = self.socket.recalls.get() != patience.recalls;
+        patience.over = match (late, recalled) {
+            (true, _) => Some(SdpError::TimedOut),
+            (false, true) => Some(SdpError::Recalled),
+            (false, false) => None,
+        };
+        patience.over.is_some()
+    }
+
+    async fn received(&self, buffer: &SdpBuffer<V>, patience: &mut Patience) -> Result<u32, Lost> {
         loop {
             let changed = self.socket.readable.changed();
             let here = self.copy_here(buffer);
@@ -85,18 +133,23 @@ impl<V: Verbs> SdpStream<V> {
                     let (tell, told) = oneshot();
                     self.sdp.fetch(&self.socket, Some((buffer.mr.clone(), tell)));
                     let mut read = Owed { socket: &self.socket, buffer, told, unwrap: Some };
-                    return self.until_told(&mut read).await?.ok_or(SdpError::Aborted);
+                    return self.until_told(&mut read, patience).await?.ok_or(SdpError::Aborted.into());
                 }
             } else if let Some(end) = self.nothing_to_read()? {
                 return Ok(end as u32);
-            } else if let Some(mut written) = self.want(buffer) {
+            } else if patience.over.is_none()
+                && let Some(mut written) = self.want(buffer)
+            {
                 // The peer sends another way: what it sends is looked at again.
-                match self.until_told(&mut written).await? {
+                match self.until_told(&mut written, patience).await? {
                     Some(len) => return Ok(len),
                     None => continue,
                 }
             }
-            changed.await;
+            if let Some(why) = patience.over {
+                return Err(why.into());
+            }
+            self.runs_out(patience, changed).await;
         }
     }
 
@@ -134,15 +187,35 @@ impl<V: Verbs> SdpStream<V> {
         Some(Owed { socket, buffer, told, unwrap: |len| len })
     }
 
-    async fn until_told<T>(&self, owed: &mut Owed<'_, V, T>) -> Result<Option<u32>, SdpError> {
+    async fn until_told<T>(
+        &self,
+        owed: &mut Owed<'_, V, T>,
+        patience: &mut Patience,
+    ) -> Result<Option<u32>, Lost> {
         loop {
             let changed = self.socket.readable.changed();
             if let Some(len) = owed.told.try_recv() {
                 return Ok((owed.unwrap)(len));
             }
-            self.sound()?;
-            changed.await;
+            self.sound().map_err(|why| Lost { why, reachable: true })?;
+            if self.runs_out(patience, changed).await {
+                // A read ends by itself.
+                self.socket.end.borrow_mut().recall_wants();
+                self.sdp.flush(&self.socket);
+            }
         }
+    }
+}
+
+/// Why nothing was received, and whether an adapter may still reach the buffer.
+struct Lost {
+    why: SdpError,
+    reachable: bool,
+}
+
+impl From<SdpError> for Lost {
+    fn from(why: SdpError) -> Lost {
+        Lost { why, reachable: false }
     }
 }
 

@@ -185,6 +185,10 @@ impl<V: Verbs> Sdp<V> {
             | Message::SinkAvail { header, .. }
             | Message::RdmaRdCompl { header, .. }
             | Message::RdmaWrCompl { header, .. }
+            | Message::SrcAvailCancel { header }
+            | Message::SendSm { header }
+            | Message::SinkAvailCancel { header }
+            | Message::SinkCancelAck { header }
             | Message::DisConn { header } => header.to,
             Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to } => to,
         };
@@ -197,7 +201,8 @@ impl<V: Verbs> Sdp<V> {
             Ok(Event::Data) => socket.keep(Chunk::Data(received, 0)),
             Ok(Event::Source(source)) => socket.keep(Chunk::Source(source)),
             Ok(Event::Written(len)) => on_written(&socket, len),
-            Ok(Event::End | Event::Connected | Event::Progress | Event::Sink) => {}
+            Ok(Event::Returned) => self.returned(&socket),
+            Ok(Event::End | Event::Connected | Event::Progress | Event::Sink | Event::Recalled) => {}
             Ok(Event::Aborted) => self.shared.stats.borrow_mut().aborts += 1,
             Err(_) => {
                 self.shared.stats.borrow_mut().malformed += 1;
@@ -262,6 +267,10 @@ impl<V: Verbs> Sdp<V> {
 
     /// Sends all that a stream has to send now, gives back buffers, and forgets the stream when it is over.
     pub(super) fn flush(&self, socket: &Rc<Socket<V>>) {
+        if socket.end.borrow().may_return_sources() {
+            let left = socket.drop_sources();
+            socket.end.borrow_mut().return_sources(left);
+        }
         self.flush_control(socket);
         if !socket.sending.borrow().is_empty() || socket.closing.get() {
             self.pump(socket);
@@ -304,6 +313,10 @@ impl<V: Verbs> Sdp<V> {
             Outgoing::RdmaRdCompl { header, len } => Message::RdmaRdCompl { header, len },
             Outgoing::SinkAvail { header, start, sink } => Message::SinkAvail { header, start, sink },
             Outgoing::RdmaWrCompl { header, len } => Message::RdmaWrCompl { header, len },
+            Outgoing::SrcAvailCancel(header) => Message::SrcAvailCancel { header },
+            Outgoing::SendSm(header) => Message::SendSm { header },
+            Outgoing::SinkAvailCancel(header) => Message::SinkAvailCancel { header },
+            Outgoing::SinkCancelAck(header) => Message::SinkCancelAck { header },
             Outgoing::DisConn(header) => Message::DisConn { header },
             Outgoing::AbortConn { to } => Message::AbortConn { to },
         };

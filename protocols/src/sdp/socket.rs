@@ -25,6 +25,10 @@ pub(super) struct Socket<V: Verbs> {
     pub sending: RefCell<VecDeque<Segment<V>>>,
     /// Owned buffers that the peer was asked to fill, in the order of the stream.
     pub wanted: RefCell<VecDeque<Wanted<V>>>,
+    /// Calls of `send` so far, by which a segment is known.
+    pub sends: Cell<u64>,
+    /// How often the user has asked for all buffers.
+    pub recalls: Cell<u64>,
     /// The user writes no more: told to the end once nothing is to be sent any more.
     pub closing: Cell<bool>,
     /// Bytes came, or the end of them, or the stream failed.
@@ -64,7 +68,11 @@ pub(super) struct Segment<V: Verbs> {
     pub end: u64,
     /// A part of it was advertised: it is the user's again when the peer has read that.
     pub exposed: bool,
-    /// Told when the buffer is the user's again.
+    /// Which call it is of.
+    pub call: u64,
+    /// Its user wants it back.
+    pub recalled: bool,
+    /// Told when the buffer is the user's again, and how many of its bytes have their place in the stream.
     pub done: OneshotSender<Result<u32, SdpError>>,
 }
 
@@ -93,6 +101,8 @@ impl<V: Verbs> Socket<V> {
             unread: RefCell::default(),
             sending: RefCell::default(),
             wanted: RefCell::default(),
+            sends: Cell::new(0),
+            recalls: Cell::new(0),
             closing: Cell::new(false),
             readable: Signal::new(),
             writable: Signal::new(),
@@ -216,6 +226,49 @@ impl<V: Verbs> Socket<V> {
             }
             if let Some(Segment { len, done, .. }) = sending.pop_front() {
                 let _ = done.send(Ok(len));
+            }
+        }
+    }
+
+    /// Drops the ranges at the peer that were not read. How many bytes were left of the first.
+    pub fn drop_sources(&self) -> u32 {
+        let mut unread = self.unread.borrow_mut();
+        let sources = unread.iter().filter_map(|chunk| match chunk {
+            Chunk::Source(source) => Some(source.len),
+            _ => None,
+        });
+        let left = sources.take(1).sum();
+        unread.retain(|chunk| !matches!(chunk, Chunk::Source(_)));
+        left
+    }
+
+    /// What lies behind a position has no place in the stream any more. How many bytes that are.
+    pub fn unplace(&self, from: u64) -> u64 {
+        let mut all = 0;
+        for segment in self.sending.borrow_mut().iter_mut().filter(|segment| segment.end > from) {
+            let back = segment.placed.min((segment.end - from).min(u32::MAX.into()) as u32);
+            segment.placed -= back;
+            segment.end -= u64::from(back);
+            all += u64::from(back);
+        }
+        all
+    }
+
+    /// Gives back the buffers that their users want back, as far as nothing of them is under way.
+    pub fn finish_recalled(&self) {
+        let end = self.end.borrow();
+        let ((_, acked), writes) = (end.positions(), end.is_writing());
+        drop(end);
+        let mut sending = self.sending.borrow_mut();
+        let mut at = 0;
+        while let Some(segment) = sending.get(at) {
+            let partial = segment.placed < segment.len;
+            let first = !sending.iter().take(at).any(|before| before.placed < before.len);
+            let open = segment.exposed && acked < segment.end;
+            if !segment.recalled || !partial || open || (first && writes) {
+                at += 1;
+            } else if let Some(Segment { placed, done, .. }) = sending.remove(at) {
+                let _ = done.send(Ok(placed));
             }
         }
     }

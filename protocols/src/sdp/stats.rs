@@ -21,6 +21,8 @@ pub struct SdpStats {
     pub repeated: u64,
     /// Buffers that were advertised and not used: the other end had begun to send another way.
     pub crossed: u64,
+    /// Advertisements that the peer has given back unread.
+    pub recalled: u64,
     /// Copies between users' memory and private buffers.
     pub copies: u64,
     /// Messages sent that carry no data.

@@ -120,6 +120,7 @@ impl<V: Verbs> Sdp<V> {
             stats.borrow_mut().zcopy_sent += u64::from(to.len);
         }
         socket.end.borrow_mut().end_write(done);
+        socket.finish_recalled();
         self.flush(&socket);
         socket.writable.notify();
     }
@@ -184,6 +185,34 @@ impl<V: Verbs> Sdp<V> {
             self.abort(socket);
         }
         false
+    }
+
+    /// The peer has answered a cancel: what it did not read is given back, or sent again.
+    pub(super) fn returned(&self, socket: &Rc<Socket<V>>) {
+        let from = socket.end.borrow().sent();
+        let bytes = socket.unplace(from);
+        let mut stats = self.shared.stats.borrow_mut();
+        stats.zcopy_sent = stats.zcopy_sent.saturating_sub(bytes);
+        stats.recalled += 1;
+        drop(stats);
+        socket.finish_recalled();
+    }
+
+    /// Asks for the buffers of calls of `send`: of one, or of all. Says whether they can be had: not behind the stream's end.
+    pub(super) fn recall(&self, socket: &Rc<Socket<V>>, call: Option<u64>) -> bool {
+        let mut sending = socket.sending.borrow_mut();
+        let of = sending.iter_mut().filter(|segment| call.is_none_or(|call| segment.call == call));
+        let mut exposed = false;
+        for segment in of {
+            segment.recalled = true;
+            exposed |= segment.exposed;
+        }
+        drop(sending);
+        let may = !exposed || socket.end.borrow_mut().recall_offers();
+        socket.finish_recalled();
+        self.flush(socket);
+        socket.writable.notify();
+        may
     }
 
     /// Sends one buffer after the others.

@@ -226,12 +226,13 @@ pub struct Profile {
     figures: Vec<Figure>,
 }
 
-const BUILTIN: [(&str, &str); 5] = [
+const BUILTIN: [(&str, &str); 6] = [
     ("ddss-2006", include_str!("../../profiles/ddss-2006.toml")),
     ("dsm-2005", include_str!("../../profiles/dsm-2005.toml")),
     ("elan4-2005", include_str!("../../profiles/elan4-2005.toml")),
     ("ncosed-2007", include_str!("../../profiles/ncosed-2007.toml")),
     ("present-day", include_str!("../../profiles/present-day.toml")),
+    ("sdp-2011", include_str!("../../profiles/sdp-2011.toml")),
 ];
 
 impl Profile {

@@ -120,7 +120,7 @@ fn text_that_is_no_toml_is_refused_by_its_line() {
 fn unknown_and_unreadable_profiles_are_named() {
     assert_eq!(
         Profile::builtin("elan5").unwrap_err().to_string(),
-        "there is no profile `elan5`; there are ddss-2006, dsm-2005, elan4-2005, ncosed-2007, present-day"
+        "there is no profile `elan5`; there are ddss-2006, dsm-2005, elan4-2005, ncosed-2007, present-day, sdp-2011"
     );
     let error = Profile::load(Path::new("no/such/file.toml")).unwrap_err().to_string();
     assert!(error.starts_with("no/such/file.toml: "), "{error}");

@@ -8,6 +8,7 @@ use crate::hca::News;
 use crate::jitter::EXACT;
 use crate::log::Kind;
 use crate::log::entry::Stepped;
+use crate::stats::{Busy, Cause};
 use weft_verbs::{Nanos, Park, Wait, Work};
 
 /// What a node's processor is doing.
@@ -43,6 +44,8 @@ pub(crate) struct Machine {
     /// How long the work of its present step takes beside that, in parts of [`EXACT`].
     pub pace: u32,
     pub crashed: bool,
+    /// How long it was busy, by cause.
+    pub busy: Busy,
 }
 
 impl Default for Machine {
@@ -57,6 +60,7 @@ impl Default for Machine {
             percent: 100,
             pace: EXACT,
             crashed: false,
+            busy: Busy::default(),
         }
     }
 }
@@ -73,12 +77,14 @@ impl World {
 
     /// Charges a node's processor; the time afterwards.
     #[inline]
-    pub(super) fn charge(&mut self, node: NodeId, ns: u64) -> Nanos {
+    pub(super) fn charge(&mut self, node: NodeId, cause: Cause, ns: u64) -> Nanos {
         let now = self.state.now;
         let machine = &mut self.state.machines[node.index()];
         let ns =
             if machine.percent == 100 { ns } else { ns.saturating_mul(u64::from(machine.percent)) / 100 };
-        machine.clock = machine.clock.max(now) + Nanos(at_pace(machine.pace, ns));
+        let ns = at_pace(machine.pace, ns);
+        machine.busy.add(cause, ns);
+        machine.clock = machine.clock.max(now) + Nanos(ns);
         machine.clock
     }
 
@@ -99,7 +105,12 @@ impl World {
             }
             Work::Compute(span) => span.0,
         };
-        self.charge(node, ns);
+        let cause = match work {
+            Work::IpcSend | Work::IpcReceive | Work::Bookkeeping | Work::Compute(_) => Cause::Application,
+            Work::Copy { .. } => Cause::Copy,
+            Work::Syscall | Work::PageFault | Work::Protect { .. } => Cause::System,
+        };
+        self.charge(node, cause, ns);
     }
 
     /// A program was put on a node: it is stepped now.
@@ -148,6 +159,9 @@ impl World {
         if wanted || news.urgent {
             machine.urgent |= urgent;
             let woken = machine.step_at == Nanos::MAX;
+            if woken && style == Wait::Notify {
+                machine.busy.add(Cause::Interrupt, self.profile.cpu.interrupt_ns);
+            }
             let notice = self.notice(style);
             self.step_by(node, self.state.now + notice);
             self.touch_news(node, news, woken);

@@ -7,6 +7,7 @@ use crate::access::{What, Who};
 use crate::disk::{Call, End, Memory};
 use crate::hca::{Hca, HcaId, Key, News};
 use crate::log::Kind;
+use crate::stats::Cause;
 use std::task::Waker;
 use weft_verbs::{Nanos, Result, VerbsError};
 
@@ -60,7 +61,7 @@ impl World {
     pub fn begin_disk_call(&mut self, node: NodeId, call: Call<RegionKey>) -> Result<u32> {
         let costs = self.profile.disk.ok_or(VerbsError::DeviceGone)?;
         let syscall = self.profile.cpu.syscall_ns;
-        let at = self.charge(node, syscall.saturating_add(call.work(&costs).0));
+        let at = self.charge(node, Cause::System, syscall.saturating_add(call.work(&costs).0));
         self.state.disk_calls += 1;
         let id = self.state.disk_calls;
         let end = self.state.disks[node.index()].begin(at, id, call, &costs);

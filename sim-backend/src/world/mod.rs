@@ -318,7 +318,8 @@ impl World {
         let streams = |node| Alive { streams: self.state.streams.alive(NodeId(node)), ..Alive::default() };
         let nodes = (0..).zip(self.state.hcas.chunks(usize::from(self.shape.devices)));
         let alive = nodes.map(|(node, hcas)| hcas.iter().fold(streams(node), add)).collect();
-        Stats { alive, ..self.state.stats.clone() }
+        let busy = self.state.machines.iter().map(|machine| machine.busy).collect();
+        Stats { alive, busy, ..self.state.stats.clone() }
     }
 }
 

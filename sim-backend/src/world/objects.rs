@@ -10,6 +10,7 @@ use crate::explore::identity::object;
 use crate::hca::{Channel, Cq, Hca, HcaId, Key, PortId, Route};
 use crate::log::Kind;
 use crate::log::entry::{Armed, Polled};
+use crate::stats::Cause;
 use weft_verbs::{
     Arm, Caps, CqId, DeviceAttr, Gid, LinkLayer, Mtu, PortAttr, PortState, Result, VerbsError, WorkCompletion,
 };
@@ -131,7 +132,7 @@ impl World {
         let event = self.state.hcas[hca.0 as usize].hw.completions.take_signal(channel);
         self.saw(node, &event);
         if event.is_some() {
-            self.charge(node, self.profile.cpu.event_ns);
+            self.charge(node, Cause::Completion, self.profile.cpu.event_ns);
         }
         event
     }
@@ -152,7 +153,7 @@ impl World {
             return Err(VerbsError::Exhausted { what: "completion queue", limit: u64::from(limits.max_cq) });
         }
         let key = completions.cqs.insert(Cq::new(ctx, channel, cqe));
-        self.charge(node, self.profile.cpu.create_ns);
+        self.charge(node, Cause::System, self.profile.cpu.create_ns);
         Ok(key)
     }
 
@@ -205,7 +206,8 @@ impl World {
         })?;
         self.saw(node, &out[out.len() - n..]);
         let cpu = &self.profile.cpu;
-        let at = self.charge(node, if n == 0 { cpu.poll_empty_ns } else { cpu.poll_hit_ns });
+        let at =
+            self.charge(node, Cause::Completion, if n == 0 { cpu.poll_empty_ns } else { cpu.poll_hit_ns });
         if n > 0 {
             self.log.entry(at, node, Kind::Poll, &Polled { cq: cq.index, n });
         }
@@ -222,7 +224,7 @@ impl World {
         if queue.armed != Some(Arm::Next) {
             queue.armed = Some(next);
         }
-        let at = self.charge(node, self.profile.cpu.arm_ns);
+        let at = self.charge(node, Cause::Completion, self.profile.cpu.arm_ns);
         self.log.entry(at, node, Kind::Arm, &Armed { cq: cq.index, next });
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::fault::{Op, PacketClass, PacketInfo, Verdict};
 use crate::hca::{News, PortId};
 use crate::log::Kind;
 use crate::profile::Profile;
+use crate::stats::Cause;
 use crate::streams::{Actions, EndId, Ready, Segment, Settings, Streams};
 use std::io;
 use std::task::Waker;
@@ -58,7 +59,7 @@ impl World {
     /// A program's call of the operating system; the time afterwards.
     fn system_call(&mut self, node: NodeId, copied: usize) -> Nanos {
         let copy = if copied == 0 { 0 } else { self.profile.stream(copied as u64).0 };
-        self.charge(node, self.profile.cpu.syscall_ns.saturating_add(copy))
+        self.charge(node, Cause::System, self.profile.cpu.syscall_ns.saturating_add(copy))
     }
 
     /// Remembers whom to wake when a stream or listener is ready, until it is dropped.

@@ -6,6 +6,7 @@ pub mod history;
 mod meter;
 mod moves;
 pub mod oracles;
+mod paper;
 mod server;
 pub mod workload;
 pub mod worlds;
@@ -20,6 +21,7 @@ use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, RequestId};
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
 use crate::oracle::{Conduct, Oracles};
+use crate::paper::Paper;
 use crate::record::Record;
 use crate::system::{Amount, Example, Measured, Place, System};
 use history::Event;
@@ -76,7 +78,7 @@ pub struct Plans {
 counted! {
     /// What a node counted.
     Counts from SdpStats {
-        connected, refused, data_sent, bytes_sent, copies, zcopy_sent, repeated, crossed,
+        connected, refused, data_sent, bytes_sent, copies, zcopy_sent, repeated, crossed, recalled,
         control_sent, aborts, late, malformed,
     }
 }
@@ -89,6 +91,7 @@ impl System for Sockets {
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "data_sent"), ("protocol", "control_sent"), ("protocol", "copies")];
 
+    const PAPERS: &'static [Paper] = &[paper::SDP];
     const EXAMPLES: &'static [Example] = &[Example {
         what: "Bulk transfers over sockets while links are cut, and their report",
         command: "weft run scenarios/sockets-bulk-4.toml",
@@ -224,6 +227,7 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("zcopy_sent", "bytes without a copy", counts.zcopy_sent),
         ("repeated", "reads and writes repeated", counts.repeated),
         ("crossed", "wanted buffers that were crossed", counts.crossed),
+        ("recalled", "advertisements given back unread", counts.recalled),
         ("aborts", "aborts", counts.aborts),
         ("refused", "connections refused", counts.refused),
         ("reconnects", "links connected again", mesh.reconnects),

@@ -3,7 +3,10 @@
 use super::coding::Coding;
 use super::workload::SdpWork;
 use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use weft_protocols::rt::{JoinHandle, Rt};
 use weft_protocols::sdp::{Sdp, SdpBuffer, SdpError, SdpStream, Transfer};
 use weft_verbs::{Nanos, Verbs};
@@ -25,13 +28,17 @@ pub(super) struct Mover<V: Verbs> {
     owned: bool,
     owned_reads: bool,
     depth: usize,
+    /// After how many owned buffers all are wanted back; 0 for never.
+    recall: u32,
+    /// Owned buffers that were given since.
+    given: u32,
     /// Owned buffers that nothing is done with.
     free: Vec<SdpBuffer<V>>,
 }
 
 impl<V: Verbs> Mover<V> {
     pub fn new(rt: &Rt<V>, sdp: &Sdp<V>, work: &SdpWork) -> Mover<V> {
-        let SdpWork { call, zcopy_threshold, zcopy_depth, owned_reads, .. } = *work;
+        let SdpWork { call, zcopy_threshold, zcopy_depth, owned_reads, recall, .. } = *work;
         Mover {
             rt: rt.clone(),
             sdp: sdp.clone(),
@@ -39,6 +46,8 @@ impl<V: Verbs> Mover<V> {
             owned: zcopy_threshold > 0,
             owned_reads,
             depth: zcopy_depth as usize,
+            recall,
+            given: 0,
             free: Vec::new(),
         }
     }
@@ -46,6 +55,16 @@ impl<V: Verbs> Mover<V> {
     fn buffer(&mut self) -> Result<SdpBuffer<V>, SdpError> {
         let new = || self.sdp.buffer(self.call.len() as u32).map_err(|_| SdpError::Closed);
         self.free.pop().map_or_else(new, Ok)
+    }
+
+    /// Whether the buffer that is given now is one after which all are wanted back.
+    fn recalls(&mut self) -> bool {
+        self.given += 1;
+        let recalls = self.recall > 0 && self.given >= self.recall;
+        if recalls {
+            self.given = 0;
+        }
+        recalls
     }
 
     /// Writes the bytes from one position to another.
@@ -57,24 +76,38 @@ impl<V: Verbs> Mover<V> {
         to: u32,
     ) -> Result<(), SdpError> {
         let mut under_way: VecDeque<JoinHandle<Transfer<V>>> = VecDeque::new();
-        let mut at = from;
+        // What is given, and what of it was moved by calls that have ended.
+        let (mut at, mut moved) = (from, from);
+        let mut again = false;
         while at < to {
             let len = self.call.len().min((to - at) as usize);
             coding.fill(at.into(), &mut self.call[..len]);
-            if self.owned {
-                if under_way.len() == self.depth {
-                    self.end_first(&mut under_way).await?;
-                }
-                let buffer = self.buffer()?;
-                buffer.write(0, &self.call[..len]).map_err(|_| SdpError::UnexpectedEnd)?;
-                let stream = Rc::clone(stream);
-                under_way.push_back(self.rt.spawn(async move { stream.send(buffer, len as u32).await }));
-                // Its turn comes before that of the next one.
-                self.rt.yield_now().await;
-            } else {
+            if !self.owned {
                 stream.write_all(&self.call[..len]).await?;
+                at += len as u32;
+                continue;
             }
+            if under_way.len() == self.depth {
+                moved += self.end_first(&mut under_way).await?;
+            }
+            let buffer = self.buffer()?;
+            buffer.write(0, &self.call[..len]).map_err(|_| SdpError::UnexpectedEnd)?;
+            let sends = Rc::clone(stream);
+            under_way.push_back(self.rt.spawn(async move { sends.send(buffer, len as u32).await }));
+            // Its turn comes before that of the next one.
+            self.rt.yield_now().await;
             at += len as u32;
+            let recalls = self.recalls();
+            if again || recalls {
+                // After a recall the next call is carried out, or nothing would ever be.
+                if !again {
+                    stream.recall();
+                }
+                while !under_way.is_empty() {
+                    moved += self.end_first(&mut under_way).await?;
+                }
+                (at, again) = (moved, !again);
+            }
         }
         while !under_way.is_empty() {
             self.end_first(&mut under_way).await?;
@@ -82,14 +115,19 @@ impl<V: Verbs> Mover<V> {
         Ok(())
     }
 
-    async fn end_first(&mut self, under_way: &mut VecDeque<JoinHandle<Transfer<V>>>) -> Result<(), SdpError> {
-        if let Some(first) = under_way.pop_front() {
-            // A task that was not carried out is one of a node that has ended.
-            let (sent, buffer) = first.await.unwrap_or((Err(SdpError::Closed), None));
-            self.free.extend(buffer);
-            sent?;
+    /// Awaits the first call, and says how much it moved.
+    async fn end_first(
+        &mut self,
+        under_way: &mut VecDeque<JoinHandle<Transfer<V>>>,
+    ) -> Result<u32, SdpError> {
+        let Some(first) = under_way.pop_front() else { return Ok(0) };
+        // A task that was not carried out is one of a node that has ended.
+        let (sent, buffer) = first.await.unwrap_or((Err(SdpError::Closed), None));
+        self.free.extend(buffer);
+        match sent {
+            Err(SdpError::Recalled) => Ok(0),
+            sent => sent,
         }
-        Ok(())
     }
 
     /// Reads the bytes from one position to another, and looks at each.
@@ -120,12 +158,29 @@ impl<V: Verbs> Mover<V> {
     }
 
     async fn receive(&mut self, stream: &SdpStream<V>) -> Result<usize, SdpError> {
-        let (received, buffer) = stream.recv(self.buffer()?).await;
-        let len = received? as usize;
-        if let Some(buffer) = buffer {
-            buffer.read(0, &mut self.call[..len]).map_err(|_| SdpError::UnexpectedEnd)?;
-            self.free.push(buffer);
+        loop {
+            let (recalls, buffer) = (self.recalls(), self.buffer()?);
+            let mut receives = pin!(stream.recv(buffer));
+            let first = poll_fn(|cx| Poll::Ready(receives.as_mut().poll(cx))).await;
+            let (received, buffer) = match first {
+                Poll::Ready(transfer) => transfer,
+                Poll::Pending => {
+                    if recalls {
+                        stream.recall();
+                    }
+                    receives.await
+                }
+            };
+            if received == Err(SdpError::Recalled) {
+                self.free.extend(buffer);
+                continue;
+            }
+            let len = received? as usize;
+            if let Some(buffer) = buffer {
+                buffer.read(0, &mut self.call[..len]).map_err(|_| SdpError::UnexpectedEnd)?;
+                self.free.push(buffer);
+            }
+            return Ok(len);
         }
-        Ok(len)
     }
 }

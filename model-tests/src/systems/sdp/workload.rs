@@ -47,6 +47,10 @@ pub struct SdpWork {
     /// true.
     #[serde(default = "yes")]
     pub owned_reads: bool,
+    /// With ZCopy: every so many owned buffers a user wants all of its buffers back at once and goes on with what was not moved, 2 to
+    /// 1,000; 0 for never. Default: 0.
+    #[serde(default)]
+    pub recall: u32,
     /// How many requests each client makes. Give this or `duration`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
@@ -104,6 +108,7 @@ impl SdpWork {
             zcopy_threshold: 0,
             zcopy_depth: depth(),
             owned_reads: yes(),
+            recall: 0,
             requests: Some(requests),
             duration: None,
             think: no_time(),
@@ -133,6 +138,7 @@ impl SdpWork {
             zcopy_threshold: dice.among(&[0, 1, 1_000, 20_000]),
             zcopy_depth: dice.among(&[1, 2, 4]),
             owned_reads: dice.one_in(2),
+            recall: dice.among(&[0, 0, 2, 5]),
             requests: Some(dice.from(2, 20) as u32),
             duration: None,
             think: dice.pause([0, 10, 300]),
@@ -167,6 +173,9 @@ impl SdpWork {
             return broken(at("zcopy_threshold"), "from 0, for none, to 1073741824 bytes".into());
         }
         count(at("zcopy_depth"), self.zcopy_depth, 64, "give the depth of the pipeline")?;
+        if self.recall == 1 || self.recall > 1_000 {
+            return broken(at("recall"), "0, for never, or from 2 to 1000".into());
+        }
         if !(4..=4_096).contains(&self.buffers) {
             return broken(at("buffers"), "from 4 to 4096; two of them are kept for control".into());
         }

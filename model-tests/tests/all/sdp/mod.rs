@@ -69,6 +69,21 @@ fn owned_buffers_are_moved_once_and_in_order_while_links_fail_and_answers_are_lo
 }
 
 #[test]
+fn buffers_that_are_wanted_back_lose_no_byte_and_give_none_twice() {
+    for (depth, owned_reads) in [(1, true), (4, true), (4, false)] {
+        let mut scenario = scenario();
+        scenario.workload.change::<Sockets>(|work| {
+            (work.zcopy_threshold, work.call, work.recall) = (1_000, 10_000, 3);
+            (work.zcopy_depth, work.owned_reads) = (depth, owned_reads);
+        });
+        let summary = assert_held(&scenario, 0..6);
+        let count = |what| summary.metrics.count("protocol", what);
+        assert!(count("recalled") > 50, "{}", count("recalled"));
+        assert_eq!(summary.metrics.count("requests", "answered"), 6 * 3 * 15);
+    }
+}
+
+#[test]
 fn the_fewest_buffers_and_the_shortest_calls_deadlock_nobody() {
     let mut scenario = scenario();
     scenario.workload.change::<Sockets>(|work| {
@@ -121,6 +136,9 @@ fn a_transfer_without_a_copy_and_one_over_two_rails_hold_as_far_as_they_are_expl
     for (world, faults) in [
         ("sdp-zcopy-read", 0),
         ("sdp-crossing", 0),
+        ("sdp-recalls", 0),
+        ("sdp-recalls", 1),
+        ("sdp-recalls-wanted", 1),
         ("sdp-zcopy-read", 1),
         ("sdp-crossing", 1),
         ("sdp-rails", 1),

@@ -8,6 +8,7 @@ use crate::explore::identity::object;
 use crate::hca::{Bytes, HcaId, Key, keys_of};
 use crate::log::Kind;
 use crate::sanitizer::Registered;
+use crate::stats::Cause;
 use crate::world::World;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -100,7 +101,8 @@ impl World {
         let len = bytes.len();
         let pages = len.div_ceil(crate::hca::PAGE) as u64;
         let cpu = &self.profile.cpu;
-        self.charge(node, cpu.register_ns.saturating_add(cpu.register_page_ns.saturating_mul(pages)));
+        let ns = cpu.register_ns.saturating_add(cpu.register_page_ns.saturating_mul(pages));
+        self.charge(node, Cause::System, ns);
         let id = RegionId(self.next_region(node));
         self.touch(object::regions(hca), AccessKind::Write);
         let host = bytes.shared_at();
@@ -133,7 +135,7 @@ impl World {
     /// Ends a region's registration. Its bytes stay with the program's handles, and no key opens them any more.
     pub fn revoke_mr(&mut self, node: NodeId, hca: HcaId, mr: Key) -> Result<()> {
         // A call of the operating system; what the adapter does for it is not known to any profile.
-        let at = self.charge(node, self.profile.cpu.syscall_ns);
+        let at = self.charge(node, Cause::System, self.profile.cpu.syscall_ns);
         self.touch(object::regions(hca), AccessKind::Write);
         let memory = &mut self.hca_mut(hca)?.hw.memory;
         memory.revoke(mr)?;

@@ -9,6 +9,7 @@ use crate::hca::{
 };
 use crate::log::Kind;
 use crate::log::entry::Posted;
+use crate::stats::Cause;
 use crate::world::World;
 use weft_verbs::{Modify, Nanos, Path, QpAttr, QpNum, QpType, Result, ToInit, ToRts, Update, VerbsError};
 
@@ -16,7 +17,7 @@ impl World {
     pub fn create_qp(&mut self, node: NodeId, hca: HcaId, ctx: u32, new: NewQp) -> Result<(Key, QpNum)> {
         let made = self.context(hca, ctx)?.create_qp(ctx, new)?;
         self.qp_created(hca, made.0);
-        self.charge(node, self.profile.cpu.create_ns);
+        self.charge(node, Cause::System, self.profile.cpu.create_ns);
         Ok(made)
     }
 
@@ -42,7 +43,7 @@ impl World {
         let answer = self.change_qp(hca, qp, change);
         self.saw(node, &answer.is_ok());
         answer?;
-        self.charge(node, self.profile.cpu.modify_qp_ns);
+        self.charge(node, Cause::System, self.profile.cpu.modify_qp_ns);
         Ok(())
     }
 
@@ -125,7 +126,7 @@ impl World {
         self.check_port(path.port)?;
         self.gid(hca, path.port, path.sgid_index)?;
         let service = Service { sl: path.sl, traffic_class: path.traffic_class, hop_limit: path.hop_limit };
-        self.charge(node, self.profile.cpu.create_ns);
+        self.charge(node, Cause::System, self.profile.cpu.create_ns);
         Ok(Address { to: self.route(hca, path.port, path.dgid), service })
     }
 
@@ -183,7 +184,7 @@ impl World {
         check_most("the number of receive requests", depth, hw.limits.max_wr)?;
         check_most("the number of scatter entries", sges, hw.limits.max_sge)?;
         let srq = hw.create_srq(ctx, pd, depth)?;
-        self.charge(node, self.profile.cpu.create_ns);
+        self.charge(node, Cause::System, self.profile.cpu.create_ns);
         Ok(srq)
     }
 
@@ -194,7 +195,7 @@ impl World {
     pub fn arm_srq(&mut self, node: NodeId, hca: HcaId, srq: Key, limit: u32) -> Result<()> {
         self.touch(object::shared(hca.0, srq.index), AccessKind::Write);
         self.engine(hca, None, |hca, io| hca.hw.arm_srq(srq, limit, io))?;
-        self.charge(node, self.profile.cpu.arm_ns);
+        self.charge(node, Cause::Completion, self.profile.cpu.arm_ns);
         Ok(())
     }
 
@@ -216,7 +217,7 @@ impl World {
     #[inline]
     fn charge_post(&mut self, node: NodeId, first: bool) -> Nanos {
         let cpu = &self.profile.cpu;
-        let at = self.charge(node, if first { cpu.post_ns } else { cpu.post_more_ns });
+        let at = self.charge(node, Cause::Posting, if first { cpu.post_ns } else { cpu.post_more_ns });
         self.posted_at(at)
     }
 }

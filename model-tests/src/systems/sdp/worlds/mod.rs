@@ -35,6 +35,10 @@ worlds! {
     "sdp-zcopy-read" Reads, Held, 152, 8, "sockets: the request is advertised, two buffers at a time, and read by RDMA";
     "sdp-crossing" Crosses, Held, 120, 8,
         "sockets: both ends have buffers ready, so that advertisements cross; the request is read or written by RDMA";
+    "sdp-recalls" Recalls, Held, 152, 8,
+        "sockets: the request is advertised, two buffers at a time, and the client wants them back at once";
+    "sdp-recalls-wanted" RecallsWanted, Held, 152, 8,
+        "sockets: both ends have buffers ready and want every other one back at once";
     "sdp-zcopy-rails" ReadsOverRails, Held, 88, 8,
         "sockets: the request is advertised and read by RDMA, between nodes of two rails";
     "planted-sdp-keeps-credits" KeepsCredits, Violated, 24, 128,
@@ -45,6 +49,14 @@ worlds! {
         "sockets: advertised memory is used again when the message has been sent";
     "planted-sdp-uses-void-sink" UsesVoidSink, Violated, 120, 8,
         "sockets: bytes are written where they were wanted before the writer sent others";
+    "planted-sdp-recalls-blindly" RecallsBlindly, Violated, 88, 8,
+        "sockets: advertised memory is used again when its cancel was sent";
+    "planted-sdp-refills-early" RefillsEarly, Violated, 24, 64,
+        "sockets: memory that was to be filled is used again when its cancel was sent";
+    "planted-sdp-other-rails-key" OtherRailsKey, ViolatedUnderFaults, 88, 8,
+        "sockets over two rails: advertised memory is read over any rail, with the key of the memory's";
+    "planted-sdp-resumes-from-sent" ResumesFromSent, ViolatedUnderFaults, 56, 8,
+        "sockets over two rails: what was sent is not sent again, whatever the peer has received";
 }
 
 fn make(
@@ -59,7 +71,7 @@ fn make(
     // What a client's mistake is about takes so many bytes.
     let least = match kind {
         Kind::UsesVoidSink => 24 + transfer::PAYLOAD + 1,
-        Kind::ReusesSource => 24 + 17,
+        Kind::ReusesSource | Kind::RecallsBlindly => 24 + 17,
         _ => 24,
     };
     size.within("bytes", bytes, least..=512)?;

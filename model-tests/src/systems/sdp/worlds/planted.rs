@@ -39,20 +39,37 @@ impl End {
     }
 }
 
+/// How much of an answer a client wants into its memory, and what it has there next.
+const ANSWER: usize = 64;
+const OTHER: [u8; ANSWER] = [1; ANSWER];
+
 /// Sends what follows the head of a request.
 fn body(kind: Kind, end: &mut End, id: RequestId, len: u32, memory: &mut Option<<Sim as Verbs>::Mr>) {
     let mut bytes = vec![0; len as usize];
     Coding::of(id, Way::There).fill(Head::LEN.into(), &mut bytes);
     match kind {
-        Kind::ReusesSource => {
+        Kind::ReusesSource | Kind::RecallsBlindly => {
             let access = AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_READ);
             let mr = memory.insert(end.mesh.alloc(bytes.len(), access).expect("a few bytes"));
             mr.write(0, &bytes).expect("they fit");
             let source = mr.remote(0..bytes.len()).expect("all of it");
             end.send(&Message::SrcAvail { header: end.header(), source });
-            // The bug of the third: the message is sent, and it takes that for the end of the transfer.
-            mr.write(0, &vec![0; bytes.len()]).expect("they fit");
             end.sent += u64::from(len);
+            if kind == Kind::RecallsBlindly {
+                end.send(&Message::SrcAvailCancel { header: end.header() });
+            }
+            // The bug of the third: the message is sent, and it takes that for the end of the transfer. Or it takes its cancel
+            // for the end of it.
+            mr.write(0, &vec![0; bytes.len()]).expect("they fit");
+        }
+        Kind::RefillsEarly => {
+            let access = AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_WRITE);
+            let mr = memory.insert(end.mesh.alloc(ANSWER, access).expect("a few bytes"));
+            let sink = mr.remote(0..ANSWER).expect("all of it");
+            end.send(&Message::SinkAvail { header: end.header(), start: 0, sink });
+            end.send(&Message::SinkAvailCancel { header: end.header() });
+            // The bug of one more: the server may be writing there, and it fills its memory with something else.
+            mr.write(0, &OTHER).expect("it fits");
         }
         Kind::UsesVoidSink => {
             let first = &bytes[..PAYLOAD as usize];
@@ -89,7 +106,7 @@ pub(super) async fn client(
                 end.send(&Message::Data { header: end.header(), bytes: &head });
                 end.sent += head.len() as u64;
                 body(kind, &mut end, id, bytes - Head::LEN, &mut memory);
-                if kind != Kind::UsesVoidSink {
+                if !matches!(kind, Kind::UsesVoidSink | Kind::RecallsBlindly) {
                     end.send(&Message::DisConn { header: end.header() });
                     end.sent += 1;
                 }
@@ -97,6 +114,19 @@ pub(super) async fn client(
                 forgotten = kind == Kind::ForgetsEnd;
             }
             _ if forgotten => {}
+            // What was not read goes as data.
+            Message::SendSm { header } => {
+                end.taken += 1;
+                let mut rest = vec![0; (end.sent - header.acked) as usize];
+                Coding::of(id, Way::There).fill(header.acked, &mut rest);
+                end.sent = header.acked;
+                for bytes in rest.chunks(PAYLOAD as usize) {
+                    end.send(&Message::Data { header: end.header(), bytes });
+                    end.sent += bytes.len() as u64;
+                }
+                end.send(&Message::DisConn { header: end.header() });
+                end.sent += 1;
+            }
             Message::SinkAvail { sink, .. } => {
                 end.taken += 1;
                 // The bug of the fourth: what it has sent meanwhile voids the range, whose buffer has another use by now.
@@ -113,6 +143,14 @@ pub(super) async fn client(
                 end.send(&Message::DisConn { header: end.header() });
                 end.sent += 1;
             }
+            Message::RdmaWrCompl { len, .. } => {
+                let mut bytes = vec![0; len as usize];
+                memory.as_ref().expect("it gave some").read(0, &mut bytes).expect("it fits");
+                answer.extend_from_slice(&bytes);
+                end.received += u64::from(len);
+                end.taken += 1;
+            }
+            Message::SinkCancelAck { .. } => end.taken += 1,
             Message::Data { bytes, .. } => {
                 answer.extend_from_slice(bytes);
                 end.received += bytes.len() as u64;
@@ -125,7 +163,12 @@ pub(super) async fn client(
             Message::DisConn { .. } => {
                 end.received += 1;
                 end.send(&Message::Data { header: end.header(), bytes: &[] });
-                let intact = Coding::of(id, Way::Back).is_at(0, &answer);
+                let mut intact = Coding::of(id, Way::Back).is_at(0, &answer);
+                if kind == Kind::RefillsEarly {
+                    let mut other = [0; ANSWER];
+                    memory.as_ref().expect("it gave some").read(0, &mut other).expect("it fits");
+                    intact &= other == OTHER;
+                }
                 happens(What::Answered { bytes: answer.len() as u32, intact, stall_ns: 0 });
                 return;
             }

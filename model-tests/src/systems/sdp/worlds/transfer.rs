@@ -10,6 +10,7 @@ use crate::harness::{Explored, Member, Model, Recorder, Shape};
 use crate::history::{ClientId, RequestId};
 use crate::oracle::{Conduct, Leaks, Leftover};
 use crate::system::{Place, System};
+use weft_protocols::transport::{MeshConfig, Planted};
 use weft_sim::Sim;
 use weft_sim::explore::AccessKind;
 use weft_verbs::{Nanos, Wait};
@@ -27,6 +28,14 @@ pub(super) enum Kind {
     ReadsOverRails,
     /// The same, and the server gives buffers to be written into.
     Crosses,
+    /// The shipped one, which advertises and wants its buffers back at once.
+    Recalls,
+    /// The same with a server that gives buffers and wants them back.
+    RecallsWanted,
+    /// The shipped one, which advertises, between nodes of two rails, over a transport that uses a key on any rail.
+    OtherRailsKey,
+    /// The shipped one between nodes of two rails, over a transport that goes on from what it has sent.
+    ResumesFromSent,
     /// One that returns no credits once it writes no more.
     KeepsCredits,
     /// One that forgets the stream when it has sent its own end.
@@ -35,6 +44,10 @@ pub(super) enum Kind {
     ReusesSource,
     /// One that writes where the server wanted bytes, whatever it has sent meanwhile.
     UsesVoidSink,
+    /// One that uses its memory again when it has cancelled what it advertised.
+    RecallsBlindly,
+    /// One that uses its memory again when it has cancelled what it wanted.
+    RefillsEarly,
 }
 
 /// A transfer: the first node asks, the second one answers.
@@ -61,8 +74,9 @@ impl Transfer {
     }
 
     fn is_shipped(&self) -> bool {
-        use Kind::{Crosses, Rails, Reads, ReadsOverRails, Shipped};
-        matches!(self.kind, Shipped | Rails | Reads | ReadsOverRails | Crosses)
+        use Kind::{ForgetsEnd, KeepsCredits, RecallsBlindly, RefillsEarly, ReusesSource, UsesVoidSink};
+        let by_hand = [KeepsCredits, ForgetsEnd, ReusesSource, UsesVoidSink, RecallsBlindly, RefillsEarly];
+        !by_hand.contains(&self.kind)
     }
 
     fn work(&self) -> SdpWork {
@@ -70,11 +84,13 @@ impl Transfer {
         let work =
             SdpWork { bytes: self.bytes, reply: self.reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, ..work };
         match self.kind {
-            Kind::Reads | Kind::ReadsOverRails | Kind::Crosses | Kind::ReusesSource | Kind::UsesVoidSink => {
-                let owned_reads = matches!(self.kind, Kind::Crosses | Kind::UsesVoidSink);
-                SdpWork { call: 64, zcopy_threshold: 16, zcopy_depth: 2, owned_reads, ..work }
+            Kind::Shipped | Kind::Rails | Kind::ResumesFromSent => work,
+            Kind::KeepsCredits | Kind::ForgetsEnd => work,
+            kind => {
+                let owned_reads = matches!(kind, Kind::Crosses | Kind::UsesVoidSink | Kind::RecallsWanted);
+                let recall = if matches!(kind, Kind::Recalls | Kind::RecallsWanted) { 2 } else { 0 };
+                SdpWork { call: 64, zcopy_threshold: 16, zcopy_depth: 2, owned_reads, recall, ..work }
             }
-            _ => work,
         }
     }
 }
@@ -100,7 +116,17 @@ impl Model for Transfer {
     }
 
     fn rails(&self) -> u8 {
-        if matches!(self.kind, Kind::Rails | Kind::ReadsOverRails) { 2 } else { 1 }
+        use Kind::{OtherRailsKey, Rails, ReadsOverRails, ResumesFromSent};
+        let two = [Rails, ReadsOverRails, OtherRailsKey, ResumesFromSent];
+        if two.contains(&self.kind) { 2 } else { 1 }
+    }
+
+    fn mesh(&self, config: &mut MeshConfig) {
+        config.planted = match self.kind {
+            Kind::OtherRailsKey => Some(Planted::OtherRailsKey),
+            Kind::ResumesFromSent => Some(Planted::ResumesFromSent),
+            _ => None,
+        };
     }
 
     fn shape(&self) -> Shape {
@@ -167,6 +193,10 @@ impl Model for Transfer {
                 "a connection went over to the other rail",
                 any(|member| member.mesh.stats().failovers),
             );
+        }
+        if matches!(self.kind, Kind::Recalls | Kind::RecallsWanted) {
+            let recalled = |service: &Service<Sim>| Sockets::counts(service).recalled > 0;
+            sink.sometimes("something was given back unread", state.services.iter().any(recalled));
         }
         if matches!(self.kind, Kind::Reads | Kind::ReadsOverRails | Kind::Crosses) {
             let any = |of: fn(&Counts) -> u64| {

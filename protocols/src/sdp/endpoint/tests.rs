@@ -1,5 +1,8 @@
+//! Two ends by hand.
+
 use super::*;
 use crate::sdp::Refusal;
+use crate::sdp::message::{Handle, Header, Message};
 
 fn greeting(place: u32, buffers: u32) -> Greeting {
     Greeting { from: Handle { place, use_of: 0 }, buffers, buffer_bytes: 10, adverts: 2 }
@@ -14,6 +17,10 @@ fn message(outgoing: Outgoing) -> Message<'static> {
         Outgoing::SinkAvail { header, start, sink } => Message::SinkAvail { header, start, sink },
         Outgoing::RdmaRdCompl { header, len } => Message::RdmaRdCompl { header, len },
         Outgoing::RdmaWrCompl { header, len } => Message::RdmaWrCompl { header, len },
+        Outgoing::SrcAvailCancel(header) => Message::SrcAvailCancel { header },
+        Outgoing::SendSm(header) => Message::SendSm { header },
+        Outgoing::SinkAvailCancel(header) => Message::SinkAvailCancel { header },
+        Outgoing::SinkCancelAck(header) => Message::SinkCancelAck { header },
         Outgoing::DisConn(header) => Message::DisConn { header },
         Outgoing::AbortConn { to } => Message::AbortConn { to },
     }
@@ -225,4 +232,112 @@ fn completions_do_not_wait_for_a_user_who_waits_for_them() {
         exchange(&mut b, &mut a);
         assert_eq!(a.positions().0, a.positions().1);
     }
+}
+
+fn range(len: u32) -> RemoteSlice {
+    RemoteSlice { addr: 64, len, rkey: 1 }
+}
+
+/// One end offers so many bytes, and the other one gets that.
+fn offer(from: &mut Endpoint, to: &mut Endpoint, len: u32) {
+    assert!(from.may_offer());
+    let offered = message(from.offer(range(len)));
+    assert_eq!(to.on_message(&offered), Ok(Event::Source(range(len))));
+}
+
+#[test]
+fn offers_that_were_not_read_come_back_by_the_answer_and_the_stream_goes_on_from_there() {
+    for read in [0, 6] {
+        let [mut a, mut b] = pair(8);
+        offer(&mut a, &mut b, 20);
+        offer(&mut a, &mut b, 30);
+        assert!(a.recall_offers());
+        assert_eq!(exchange(&mut a, &mut b), [Event::Recalled]);
+        assert!(!a.may_write() && !a.may_offer(), "nothing is sent of the stream meanwhile");
+        // A read that is under way ends first.
+        b.set_reading(true);
+        assert!(!b.may_return_sources() && !b.may_want());
+        b.set_reading(false);
+        assert!(b.may_return_sources());
+        b.return_sources(20 - read);
+        // What tells of the old position was sent before the answer came.
+        let old = a.header();
+        assert_eq!(b.on_message(&Message::Data { header: old, bytes: &[] }), Ok(Event::Progress));
+        assert_eq!(b.on_message(&Message::Data { header: old, bytes: b"x" }), Err(Violation));
+        let answers = exchange(&mut b, &mut a);
+        assert_eq!(answers.last(), Some(&Event::Returned));
+        assert_eq!(a.positions(), (read.into(), read.into()));
+        write(&mut a, &mut b, b"again");
+        offer(&mut a, &mut b, 5);
+    }
+}
+
+#[test]
+fn a_recall_of_what_was_read_meanwhile_changes_nothing() {
+    let [mut a, mut b] = pair(8);
+    offer(&mut a, &mut b, 20);
+    assert!(a.recall_offers());
+    b.source_read();
+    let read = message(b.next().expect("it tells"));
+    assert_eq!(exchange(&mut a, &mut b), [Event::Recalled]);
+    assert_eq!(a.on_message(&read), Ok(Event::Progress));
+    assert!(b.may_return_sources());
+    b.return_sources(0);
+    assert_eq!(exchange(&mut b, &mut a), [Event::Returned]);
+    assert_eq!(a.positions(), (20, 20));
+}
+
+#[test]
+fn what_is_wanted_comes_back_after_the_write_that_is_under_way() {
+    let [mut a, mut b] = pair(8);
+    for _ in 0..2 {
+        assert!(a.may_want());
+        let wanted = message(a.want(range(20)));
+        assert_eq!(b.on_message(&wanted), Ok(Event::Sink));
+    }
+    assert_eq!(b.sink(), Some(range(20)));
+    b.begin_write(20);
+    a.recall_wants();
+    assert_eq!(exchange(&mut a, &mut b), [Event::Progress]);
+    assert!(!a.may_want());
+    assert_eq!(exchange(&mut b, &mut a), [], "the write may still be executed");
+    b.end_write(true);
+    assert_eq!(exchange(&mut b, &mut a), [Event::Written(20), Event::Progress]);
+    assert_eq!((a.wanted(), b.sink()), (0, None));
+    assert!(a.may_want());
+}
+
+#[test]
+fn answers_to_what_nobody_asked_and_second_cancels_are_violations() {
+    let [mut a, mut b] = pair(8);
+    let header = b.header();
+    for stray in [Message::SendSm { header }, Message::SinkCancelAck { header }] {
+        assert_eq!(a.clone().on_message(&stray), Err(Violation));
+    }
+    offer(&mut a, &mut b, 20);
+    for twice in [|header| Message::SrcAvailCancel { header }, |header| Message::SinkAvailCancel { header }] {
+        let (mut a, mut b) = (a.clone(), b.clone());
+        assert!(b.on_message(&twice(a.header())).is_ok());
+        assert_eq!(b.on_message(&twice(a.header())), Err(Violation));
+    }
+}
+
+#[test]
+fn ranges_that_any_message_tells_as_read_are_not_told_again_and_an_end_with_unread_ones_is_not_over() {
+    let [mut a, mut b] = pair(8);
+    for _ in 0..2 {
+        offer(&mut a, &mut b, 20);
+        b.source_read();
+    }
+    assert_eq!(exchange(&mut b, &mut a), [Event::Progress], "one message for both");
+    offer(&mut a, &mut b, 20);
+    a.shutdown();
+    b.shutdown();
+    assert_eq!(exchange(&mut a, &mut b), [Event::End]);
+    assert_eq!(exchange(&mut b, &mut a), [Event::End]);
+    exchange(&mut a, &mut b);
+    assert!(!b.is_over(), "a range is to be read");
+    b.source_read();
+    assert_eq!(exchange(&mut b, &mut a), [Event::Progress]);
+    assert!(a.is_over() && b.is_over());
 }

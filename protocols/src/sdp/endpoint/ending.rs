@@ -1,0 +1,80 @@
+//! How a stream ends: in order when both halves are closed, or at once.
+
+use super::{Endpoint, Event, Failure, Half, Phase, Violation};
+use crate::sdp::Refusal;
+
+impl Endpoint {
+    /// The user writes no more.
+    pub fn shutdown(&mut self) {
+        if self.half == Half::Open {
+            self.half = Half::Closing;
+        }
+    }
+
+    /// Whether the user may still write.
+    pub fn is_writable(&self) -> bool {
+        self.half == Half::Open
+    }
+
+    /// Whether the peer has said that it writes no more.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether the peer has received everything, `DisConn` included.
+    pub fn is_acknowledged(&self) -> bool {
+        self.half == Half::Closed && self.acked == self.sent
+    }
+
+    /// Whether nothing more will be sent or received, and the stream may be forgotten.
+    pub fn is_over(&self) -> bool {
+        match self.phase {
+            Phase::Failed { aborts, waits, .. } => !aborts && !waits && !self.is_busy(),
+            Phase::Greeting { .. } => false,
+            Phase::Open { .. } => {
+                let mine = self.half == Half::Closed && self.acked == self.sent;
+                mine && self.ended && self.told == self.expected && !self.is_recalling()
+            }
+        }
+    }
+
+    /// Why it failed, if it did.
+    pub fn failure(&self) -> Option<Failure> {
+        match self.phase {
+            Phase::Failed { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+
+    /// The user reads no more: what still comes is an error of the peer's user, who must learn that it is lost.
+    pub fn deafen(&mut self) {
+        self.deaf = true;
+    }
+
+    /// Ends the stream. The peer is told, unless it knows or is not there.
+    pub fn fail(&mut self, why: Failure, tell: bool) {
+        let known = match self.phase {
+            Phase::Greeting { .. } => false,
+            Phase::Open { .. } => true,
+            Phase::Failed { .. } if tell => return,
+            // A peer that has restarted uses nothing any more, and waits for nothing.
+            Phase::Failed { why, .. } => {
+                self.phase = Phase::Failed { why, aborts: false, waits: false };
+                return;
+            }
+        };
+        let tell = tell && known;
+        self.phase = Phase::Failed { why, aborts: tell, waits: tell && self.is_exposed() };
+    }
+
+    /// The peer refuses the connection.
+    pub fn refused(&mut self, why: Refusal) -> Result<Event, Violation> {
+        match self.phase {
+            Phase::Greeting { sent: true } => {
+                self.phase = Phase::Failed { why: Failure::Refused(why), aborts: false, waits: false };
+                Ok(Event::Aborted)
+            }
+            _ => Err(Violation),
+        }
+    }
+}

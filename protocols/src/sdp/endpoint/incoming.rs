@@ -1,0 +1,170 @@
+//! What a message does to an end, and which messages contradict its state.
+
+use super::{Endpoint, Event, Failure, Phase, Violation};
+use crate::sdp::message::{Header, Message};
+use weft_verbs::RemoteSlice;
+
+impl Endpoint {
+    /// A message arrives.
+    ///
+    /// # Errors
+    ///
+    /// It contradicts the stream's state: the stream is over.
+    pub fn on_message(&mut self, message: &Message<'_>) -> Result<Event, Violation> {
+        match (self.phase, message) {
+            (Phase::Greeting { sent: true }, Message::HelloAck { greeting, .. }) => {
+                if greeting.buffers == 0 || greeting.buffer_bytes == 0 {
+                    return Err(Violation);
+                }
+                self.peer = *greeting;
+                self.credits.begin(greeting.buffers);
+                self.phase = Phase::Open { acked: true };
+                Ok(Event::Connected)
+            }
+            (Phase::Greeting { .. }, Message::Reject { why, .. }) => self.refused(*why),
+            (Phase::Open { .. }, Message::AbortConn { .. }) => {
+                // The peer uses no memory of this end any more, and wants to hear the same.
+                self.phase = Phase::Failed { why: Failure::Reset, aborts: true, waits: false };
+                Ok(Event::Aborted)
+            }
+            (Phase::Failed { why, aborts, .. }, Message::AbortConn { .. }) => {
+                self.phase = Phase::Failed { why, aborts, waits: false };
+                Ok(Event::Progress)
+            }
+            // Sent before the peer knew.
+            (Phase::Failed { .. }, _) => Ok(Event::Progress),
+            (Phase::Open { .. }, Message::SrcAvail { header, source }) => {
+                self.tells(header)?;
+                self.goes_on(header)?;
+                self.on_source(*source)
+            }
+            (Phase::Open { .. }, Message::SinkAvail { header, start, sink }) => {
+                self.tells(header)?;
+                self.on_sink(header.acked, *start, *sink)
+            }
+            (Phase::Open { .. }, Message::RdmaRdCompl { header, .. }) => {
+                // The acknowledged position says which ranges were read; another message may have told it before.
+                self.tells(header)?;
+                self.credits.free_control();
+                Ok(Event::Progress)
+            }
+            (Phase::Open { .. }, Message::RdmaWrCompl { header, len }) => {
+                self.tells(header)?;
+                self.goes_on(header)?;
+                self.on_written(*len)
+            }
+            (Phase::Open { .. }, Message::Data { header, bytes }) => {
+                self.tells(header)?;
+                if !bytes.is_empty() {
+                    self.goes_on(header)?;
+                }
+                self.on_data(bytes.len())
+            }
+            (Phase::Open { .. }, Message::DisConn { header }) => {
+                self.tells(header)?;
+                self.goes_on(header)?;
+                if self.ended {
+                    return Err(Violation);
+                }
+                self.credits.free_control();
+                self.wanted.clear();
+                self.ended = true;
+                self.expected += 1;
+                Ok(Event::End)
+            }
+            (Phase::Open { .. }, Message::SrcAvailCancel { header }) => {
+                self.tells(header)?;
+                self.on_source_cancel()
+            }
+            (Phase::Open { .. }, Message::SendSm { header }) => {
+                self.tells(header)?;
+                self.on_send_sm()
+            }
+            (Phase::Open { .. }, Message::SinkAvailCancel { header }) => {
+                self.tells(header)?;
+                self.on_sink_cancel()
+            }
+            (Phase::Open { .. }, Message::SinkCancelAck { header }) => {
+                self.tells(header)?;
+                self.on_sink_returned()
+            }
+            _ => Err(Violation),
+        }
+    }
+
+    fn on_data(&mut self, len: usize) -> Result<Event, Violation> {
+        if len == 0 {
+            self.credits.free();
+            return Ok(Event::Progress);
+        }
+        let waits = self.sources.is_empty();
+        if self.ended || self.deaf || !waits || len as u64 > u64::from(self.me.buffer_bytes) {
+            return Err(Violation);
+        }
+        self.wanted.clear();
+        self.expected += len as u64;
+        Ok(Event::Data)
+    }
+
+    fn on_source(&mut self, source: RemoteSlice) -> Result<Event, Violation> {
+        let most = self.me.adverts as usize;
+        if self.ended || self.deaf || source.len == 0 || self.sources.len() >= most {
+            return Err(Violation);
+        }
+        self.credits.free_control();
+        self.wanted.clear();
+        self.sources.push_back((self.expected, source.len));
+        self.expected += u64::from(source.len);
+        Ok(Event::Source(source))
+    }
+
+    /// A range that the peer wanted before it had seen what this end has sent is void: the peer voids it when it sees that. (Its
+    /// position alone does not tell: what was sent instead may be just as long as the ranges before it.)
+    fn on_sink(&mut self, seen: u64, start: u64, sink: RemoteSlice) -> Result<Event, Violation> {
+        self.credits.free_control();
+        if seen < self.void_until {
+            return Ok(Event::Progress);
+        }
+        let next = self.sinks.back().map_or(self.sent, |(start, sink)| start + u64::from(sink.len));
+        if sink.len == 0 || start != next || self.sinks.len() >= self.me.adverts as usize {
+            return Err(Violation);
+        }
+        self.sinks.push_back((start, sink));
+        Ok(Event::Sink)
+    }
+
+    fn on_written(&mut self, len: u32) -> Result<Event, Violation> {
+        let Some((start, room)) = self.wanted.pop_front() else { return Err(Violation) };
+        if self.ended || start != self.expected || len == 0 || len > room {
+            return Err(Violation);
+        }
+        if len < room {
+            self.wanted.clear();
+        }
+        self.credits.free_control();
+        self.expected += u64::from(len);
+        Ok(Event::Written(len))
+    }
+
+    /// Something of the stream comes from where this end expects it: its sender knows what was returned to it.
+    fn goes_on(&self, header: &Header) -> Result<(), Violation> {
+        if header.at == self.expected && !self.returns_sources { Ok(()) } else { Err(Violation) }
+    }
+
+    /// What every message on a stream tells: credits, the peer's position, and how far it has received.
+    fn tells(&mut self, header: &Header) -> Result<(), Violation> {
+        let expected = header.at == self.expected || self.returned_from == Some(header.at);
+        if header.at == self.expected {
+            self.returned_from = None;
+        }
+        let sent = (self.acked..=self.sent).contains(&header.acked);
+        if !expected || !sent || !self.credits.arrived() || !self.credits.granted(header.grant) {
+            return Err(Violation);
+        }
+        self.acked = header.acked;
+        while self.offered.front().is_some_and(|end| *end <= header.acked) {
+            self.offered.pop_front();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! What an end says next, unasked: control messages in the order of the stream.
+
+use super::{Endpoint, Half, Outgoing, Phase};
+use crate::sdp::credits::Purpose;
+use crate::sdp::message::Header;
+
+impl Endpoint {
+    /// The header of a data message with so many bytes, which is sent now; [`Endpoint::may_write`] says that it may be.
+    pub fn data(&mut self, len: u64) -> Header {
+        let header = self.header();
+        self.sent += len;
+        self.void_sinks();
+        header
+    }
+
+    /// A control message to send now, if there is one.
+    pub fn next(&mut self) -> Option<Outgoing> {
+        match self.phase {
+            Phase::Greeting { sent: false } => {
+                self.phase = Phase::Greeting { sent: true };
+                return Some(Outgoing::Hello(self.me));
+            }
+            Phase::Open { acked: false } => {
+                self.phase = Phase::Open { acked: true };
+                return Some(Outgoing::HelloAck { to: self.peer.from, greeting: self.me });
+            }
+            // It takes no credit: a peer that does not read must learn it, too. It says that this end uses no memory of the
+            // peer any more.
+            Phase::Failed { why, aborts: true, waits } if !self.is_busy() => {
+                self.phase = Phase::Failed { why, aborts: false, waits };
+                return Some(Outgoing::AbortConn { to: self.peer.from });
+            }
+            Phase::Greeting { sent: true } | Phase::Failed { .. } => return None,
+            Phase::Open { acked: true } => {}
+        }
+        let control = self.credits.may_send(Purpose::Control);
+        if control && let Some(len) = self.wrote.take() {
+            // A range that was not filled goes back with what it has, and those behind it are of other positions then.
+            let filled = self.sinks.pop_front().is_some_and(|(_, sink)| sink.len == len);
+            let header = self.header();
+            self.sent += u64::from(len);
+            if !filled {
+                self.void_sinks();
+            }
+            return Some(Outgoing::RdmaWrCompl { header, len });
+        }
+        if control && !self.read.is_empty() {
+            let len = self.read.iter().sum();
+            return Some(Outgoing::RdmaRdCompl { header: self.header(), len });
+        }
+        if control && let Some(outgoing) = self.next_recall() {
+            return Some(outgoing);
+        }
+        if self.half == Half::Closing && self.is_settled() && control {
+            let header = self.header();
+            self.half = Half::Closed;
+            self.sent += 1;
+            self.void_sinks();
+            return Some(Outgoing::DisConn(header));
+        }
+        // The peer needs no credits after its end, but it waits to hear that it was received.
+        let due = if self.ended { self.told != self.received() } else { self.credits.is_return_due() };
+        if due && self.credits.may_send(Purpose::Return) {
+            return Some(Outgoing::Credits(self.header()));
+        }
+        None
+    }
+
+    /// The header of a message that is sent now: it takes a credit, and tells the peer all that it is owed. What it tells of ranges
+    /// that were read is not told again: the peer may have forgotten the stream by then.
+    pub(super) fn header(&mut self) -> Header {
+        self.credits.spend();
+        self.read.clear();
+        self.told = self.received();
+        Header { to: self.peer.from, grant: self.credits.grant(), acked: self.told, at: self.sent }
+    }
+}
