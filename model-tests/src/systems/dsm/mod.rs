@@ -25,7 +25,7 @@ use history::Event;
 use oracles::DsmOracles;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use weft_protocols::dsm::{Dsm, DsmStats, Grain, LONGEST, Shared};
+use weft_protocols::dsm::{Dsm, DsmConfig, DsmStats, Grain, LONGEST, Shared};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::MeshConfig;
 use weft_verbs::{Nanos, Verbs};
@@ -51,7 +51,7 @@ pub struct Plans {
 counted! {
     /// What a node counted.
     Counts from DsmStats {
-        read_faults, write_faults, joined, transfers, invalidations, upgrades, orders_waited,
+        read_faults, write_faults, joined, transfers, pulls, invalidations, upgrades, orders_waited,
         stalls, out_of_turn, malformed,
     }
 }
@@ -124,7 +124,8 @@ impl System for SharedMemory {
         work: &DsmWork,
         _: &R,
     ) -> Result<Service<V>, String> {
-        let dsm = Dsm::start(&place.rt, &place.mesh).map_err(|why| why.to_string())?;
+        let config = DsmConfig { pulls: work.pull, ..DsmConfig::default() };
+        let dsm = Dsm::start_as(&place.rt, &place.mesh, config).map_err(|why| why.to_string())?;
         let len = (work.minipages * work.words_a_page()) as usize;
         let words = dsm.named(NAME, len, Grain::Bytes(work.grain), work.placement());
         let words = words.map_err(|why| why.to_string())?;
@@ -212,6 +213,7 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("write_faults", "requests to write", counts.write_faults),
         ("joined", "accesses that joined a request", counts.joined),
         ("transfers", "minipages sent", counts.transfers),
+        ("pulls", "minipages pulled by readers", counts.pulls),
         ("invalidations", "minipages given up", counts.invalidations),
         ("upgrades", "copies made writable", counts.upgrades),
         ("orders_waited", "orders that waited for accesses", counts.orders_waited),

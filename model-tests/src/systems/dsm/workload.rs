@@ -40,6 +40,15 @@ pub struct DsmWork {
     /// The share of the other accesses that are atomics: swaps, additions, compare-and-exchanges. Default: 0.3.
     #[serde(default = "thirty")]
     pub atomics: Share,
+    /// Whether readers take minipages that are read elsewhere by RDMA read. Default: no.
+    #[serde(default)]
+    pub pull: bool,
+    /// The share of accesses that are made by a claim, which keeps its minipages for a moment. Default: 0.
+    #[serde(default)]
+    pub claims: Share,
+    /// How many minipages a claim has: that of its word and those behind it, 1 to 64. Default: 2.
+    #[serde(default = "two")]
+    pub claimed: u32,
     /// A barrier of all threads after so many accesses of each; only with `requests`. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub barrier_every: Option<u32>,
@@ -102,6 +111,9 @@ impl DsmWork {
             sharing: all(),
             reads: seventy(),
             atomics: thirty(),
+            pull: false,
+            claims: Share::default(),
+            claimed: two(),
             barrier_every: None,
             requests: Some(requests),
             duration: None,
@@ -120,6 +132,9 @@ impl DsmWork {
             sharing: share(dice.among(&[1.0, 1.0, 0.3])),
             reads: share(dice.among(&[0.0, 0.5, 0.7, 0.95])),
             atomics: share(dice.among(&[0.0, 0.3, 1.0])),
+            pull: dice.among(&[false, true]),
+            claims: share(dice.among(&[0.0, 0.0, 0.2, 1.0])),
+            claimed: dice.among(&[1, 2, 5]),
             barrier_every: dice.among(&[None, None, Some(1), Some(5)]),
             requests: Some(dice.from(3, 40) as u32),
             duration: None,
@@ -158,6 +173,7 @@ impl DsmWork {
             return broken(at("minipages"), "minipages and grain make at most 2147483647 bytes".into());
         }
         count(at("words"), self.words, self.words_a_page().min(1_024), "a word has 8 bytes")?;
+        count(at("claimed"), self.claimed, 64, "give the minipages of one claim")?;
         if self.manager.is_some_and(|node| node >= nodes) {
             return broken(at("manager"), format!("a node from 0 to {}", nodes - 1));
         }
@@ -183,6 +199,8 @@ pub enum Request {
         word: u32,
         /// How.
         op: Op,
+        /// By a claim of so many minipages; 0: by none.
+        claims: u32,
     },
     /// The barrier's next round.
     Barrier(u32),
@@ -216,7 +234,9 @@ impl Plan {
             return (rest, Request::Barrier(self.rounds - 1));
         }
         let word = self.word();
-        (rest, Request::Access { word, op: self.op() })
+        let op = self.op();
+        let claims = if draw::whether(&mut self.rng, self.work.claims) { self.work.claimed } else { 0 };
+        (rest, Request::Access { word, op, claims })
     }
 
     fn word(&mut self) -> u32 {
