@@ -141,9 +141,7 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
             let spot = from.spot(part.start)?;
             let (now, later) = rest.split_at_mut(part.len());
             self.access(from, spot, Access::Read, |object, _| {
-                for (at, element) in (spot.at..).step_by(size_of::<T>()).zip(now) {
-                    *element = object.value(at);
-                }
+                object.read(spot.at, now.as_mut_bytes());
             })
             .await?;
             rest = later;

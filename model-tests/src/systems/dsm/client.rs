@@ -61,6 +61,7 @@ impl<V: Verbs, R: Reading> Client<V, R> {
                     self.seen.insert(word, op.stores(found).unwrap_or(found));
                 }
             }
+            Request::Application(..) => {}
             Request::Barrier(round) => {
                 happens(What::Enters(round));
                 record.written().await;

@@ -14,7 +14,7 @@ use weft_sim::Sim;
 use weft_verbs::Nanos;
 
 /// How long a claim that gives up is tried: so many times everything else may run.
-const TRIES: u32 = 4;
+const TRIES: u32 = 8;
 
 /// A claim's words, where they are, and the number of the request that accesses x; y and z have the next ones.
 pub struct Claimed {
