@@ -98,9 +98,7 @@ pub struct Claim<'t, V: Verbs, T: Plain, const N: usize = 1, R: Reading = Repair
 
 /// Elements that a thread may change, and that nobody else accesses meanwhile: `N` ranges of them. Derefs to the slice if it is one.
 /// Others see the changes when it is dropped.
-pub struct ClaimMut<'t, V: Verbs, T: Plain, const N: usize = 1, R: Reading = Repaired>(
-    Claim<'t, V, T, N, R>,
-);
+pub struct ClaimMut<'t, V: Verbs, T: Plain, const N: usize = 1, R: Reading = Repaired>(Claim<'t, V, T, N, R>);
 
 impl<V: Verbs, T: Plain, const N: usize, R: Reading> Claim<'_, V, T, N, R> {
     /// The slices, one for each range that was claimed.
@@ -273,7 +271,8 @@ async fn pin<V: Verbs, R: Reading>(
     pages: Vec<PageId>,
     need: Access,
 ) -> Result<Held<V, R>, DsmError> {
-    let mut held = Held { service: Rc::clone(&service), pages: Vec::with_capacity(pages.len()), need, all: false };
+    let mut held =
+        Held { service: Rc::clone(&service), pages: Vec::with_capacity(pages.len()), need, all: false };
     for &page in &pages {
         service.fetch(page, need);
     }

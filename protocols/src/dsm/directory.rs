@@ -91,7 +91,9 @@ impl Directory {
         match &mut entry.open {
             Open::Write(by, open) if (*by, *open) == (from, id) => entry.open = Open::None,
             Open::Reads(reads) => {
-                let Some(place) = reads.iter().position(|read| (read.0, read.1) == (from, id)) else { return false };
+                let Some(place) = reads.iter().position(|read| (read.0, read.1) == (from, id)) else {
+                    return false;
+                };
                 let (_, _, at) = reads.swap_remove(place);
                 entry.source = Some((from, at));
                 if reads.is_empty() {

@@ -121,7 +121,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
 
     /// Whether anything of an object is open at this node.
     fn uses(&self, id: ObjectId) -> bool {
-        let owed = |id| self.memory.object(id).is_some_and(|object| object.pages().iter().any(|page| page.owed > 0));
+        let owed =
+            |id| self.memory.object(id).is_some_and(|object| object.pages().iter().any(|page| page.owed > 0));
         self.requests.borrow().any_of(id)
             || self.pins.borrow().any_of(id)
             || self.leaving.borrow().keys().any(|page| page.object == id)

@@ -210,6 +210,27 @@ impl Bytes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A peer may send anything. What is a message has one form, and whatever is none is refused.
+        #[test]
+        fn any_bytes_are_a_message_in_its_one_form_or_none(
+            kind in 0..16u8,
+            rest in prop::collection::vec(any::<u8>(), 0..80),
+            small in any::<bool>(),
+        ) {
+            // Small numbers are more often a rank, a kind of access, or a step.
+            let rest = rest.into_iter().map(|byte| if small { byte % 4 } else { byte });
+            let bytes: Vec<u8> = std::iter::once(kind).chain(rest).collect();
+            if let Some(message) = Message::decode(&bytes) {
+                let mut again = Vec::new();
+                message.encode(&mut again);
+                let is_leave = matches!(message, Message::Leave { .. });
+                prop_assert!(is_leave || again == bytes, "{message:?}");
+            }
+        }
+    }
 
     #[test]
     fn every_message_survives_its_bytes_and_no_part_of_it_is_one() {

@@ -35,6 +35,9 @@ pub trait Reading: 'static {
     /// A manager's book keeps the owner among those who have a copy. Otherwise: a read leaves the requestor alone there.
     const KEEPS_SERVER: bool = true;
 
+    /// A barrier counts each thread once. Otherwise twice.
+    const BARRIERS_COUNT_ONCE: bool = true;
+
     /// A pull is open until its requestor has the data. Otherwise it needs no acknowledgement, since it disturbs nobody (4.2).
     const PULLS_ARE_OPEN: bool = true;
 

@@ -383,6 +383,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             Some(Message::Free { object, id, step }) => self.on_free(object, (from, id), step),
             Some(Message::Freed { object, id, step }) => self.on_freed(object, (from, id), step),
             Some(Message::Enter { barrier, id, parties }) => {
+                let parties = if R::BARRIERS_COUNT_ONCE { parties } else { parties.div_ceil(2) };
                 let come = self.barriers.borrow_mut().on_enter(BarrierId(barrier), from, id, parties);
                 sends.extend(come.into_iter().map(|(node, id)| (node, Message::Leave { barrier, id })));
             }

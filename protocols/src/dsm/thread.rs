@@ -2,8 +2,8 @@
 
 use super::DsmError;
 use super::barrier::BarrierId;
-use super::memory::{Object, Page};
 use super::fault::come;
+use super::memory::{Object, Page};
 use super::messages::Access;
 use super::pins::Purpose;
 use super::reading::{Reading, Repaired};

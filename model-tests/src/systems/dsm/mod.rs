@@ -30,7 +30,7 @@ use std::rc::Rc;
 use weft_protocols::dsm::{Charges, Dsm, DsmConfig, DsmStats, Grain, LONGEST, Shared};
 use weft_protocols::locks::{LockConfig, LockService, Scheme};
 use weft_protocols::rt::Rt;
-use weft_protocols::transport::MeshConfig;
+use weft_protocols::transport::{Mesh, MeshConfig};
 use weft_verbs::{Nanos, Verbs};
 use workload::{DsmWork, Plan, Request};
 
@@ -45,6 +45,7 @@ pub struct Service<V: Verbs> {
     /// What an application needs besides.
     locks: LockService<V>,
     rt: Rt<V>,
+    mesh: Mesh<V>,
     work: DsmWork,
 }
 
@@ -158,14 +159,13 @@ impl System for SharedMemory {
         let words = words.map_err(|why| why.to_string())?;
         let locks = LockConfig::new(Scheme::Srsl, place.nodes);
         let locks = LockService::start(&place.rt, &place.mesh, locks).map_err(|why| why.to_string())?;
-        let (rt, work) = (place.rt.clone(), work.clone());
-        Ok(Service { dsm, words, parties: place.nodes * work.threads, locks, rt, work })
+        let (rt, mesh, work) = (place.rt.clone(), place.mesh.clone(), work.clone());
+        Ok(Service { dsm, words, parties: place.nodes * work.threads, locks, rt, mesh, work })
     }
 
     fn client<V: Verbs>(service: &Service<V>, id: ClientId) -> Member<V> {
-        let Service { dsm, words, parties, locks, rt, work } = service;
-        let client =
-            Client { thread: dsm.thread(), words: *words, parties: *parties, seen: BTreeMap::new() };
+        let Service { dsm, words, parties, locks, rt, mesh, work } = service;
+        let client = Client { thread: dsm.thread(), words: *words, parties: *parties, seen: BTreeMap::new() };
         let worker = Worker {
             thread: dsm.thread(),
             locks: locks.client(),
@@ -175,7 +175,8 @@ impl System for SharedMemory {
             pace: work.unit.nanos().0 as f64,
             grain: work.grain,
             spent: Spent::default(),
-            counted: [DsmStats::default(); 2],
+            mesh: mesh.clone(),
+            counted: Default::default(),
         };
         Member { client, worker }
     }
@@ -272,16 +273,19 @@ fn application_metrics(
         ("locks", "waiting for locks", micros(|spent| spent.locks)),
     ];
     let times = [
+        ("speed_up_percent", "speed-up, %", (100.0 * speed_up).round() as u64),
         ("threads", "threads", threads),
         ("barriers", "barriers of each", sum(|spent| spent.barriers_entered) / threads),
         ("locks", "locks of all", sum(|spent| spent.locks_taken)),
         ("faults", "faults of all", counts.read_faults + counts.write_faults),
     ];
     Metrics {
-        rates: vec![
-            Rate { key: "speed_up", label: "speed-up", value: speed_up },
-            Rate::of("faults_per_second", "faults a second", counts.read_faults + counts.write_faults, elapsed),
-        ],
+        rates: vec![Rate::of(
+            "faults_per_second",
+            "faults a second",
+            counts.read_faults + counts.write_faults,
+            elapsed,
+        )],
         groups: vec![
             Group::new("time", "Time, us, mean of threads", Layout::Column("what"), &time),
             Group::new("application", "Application", Layout::Row, &times),

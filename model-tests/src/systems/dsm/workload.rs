@@ -95,7 +95,6 @@ fn eight() -> u32 {
     8
 }
 
-
 fn all() -> Share {
     share(1.0)
 }
@@ -144,7 +143,10 @@ impl DsmWork {
         if !sizes.contains(&size) || !size.is_multiple_of(multiple) {
             let (least, most) = (sizes.start(), sizes.end());
             let name = application.name();
-            return broken(at("size"), format!("of {name}: from {least} to {most}, a multiple of {multiple}"));
+            return broken(
+                at("size"),
+                format!("of {name}: from {least} to {most}, a multiple of {multiple}"),
+            );
         }
         count(at("rounds"), self.rounds.unwrap_or(1), 1_000, "give how often all is done")?;
         if self.requests.is_some() || self.duration.is_some() {

@@ -111,7 +111,8 @@ pub(super) async fn run<V: Verbs>(worker: &mut Worker<V>, input: Input) -> Resul
     let matrix = Matrix { shared: worker.shared(0, input.size * input.size, 8 * CELLS as u32)?, blocks };
     let (me, all) = (worker.me, worker.all);
     let is_own = |row, column| owner(row, column, all) == me;
-    let grid = |from: usize| (from..blocks).flat_map(move |row| (from..blocks).map(move |column| (row, column)));
+    let grid =
+        |from: usize| (from..blocks).flat_map(move |row| (from..blocks).map(move |column| (row, column)));
     let mine: Vec<(usize, usize)> = grid(0).filter(|(row, column)| is_own(*row, *column)).collect();
     for &(row, column) in &mine {
         worker.write(matrix.shared, matrix.at(row, column), &begin(row, column, blocks)).await?;
@@ -134,7 +135,11 @@ pub(super) async fn run<V: Verbs>(worker: &mut Worker<V>, input: Input) -> Resul
                 }
                 let by = diagonal.as_deref().unwrap_or_default();
                 let mut block = matrix.read(worker, row, column).await?;
-                if row == k { solve_row(by, &mut block) } else { solve_column(by, &mut block) }
+                if row == k {
+                    solve_row(by, &mut block)
+                } else {
+                    solve_column(by, &mut block)
+                }
                 worker.compute(SOLVE).await;
                 worker.write(matrix.shared, matrix.at(row, column), &block).await?;
             }

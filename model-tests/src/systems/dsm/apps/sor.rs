@@ -38,7 +38,8 @@ pub(super) async fn run<V: Verbs>(worker: &mut Worker<V>, input: Input) -> Resul
     let own = worker.share(rows);
     for row in own.clone() {
         for (colour, shared) in colours.into_iter().enumerate() {
-            let values: Vec<f32> = (0..half).map(|column| begin((2 * row + colour) * half + column)).collect();
+            let values: Vec<f32> =
+                (0..half).map(|column| begin((2 * row + colour) * half + column)).collect();
             worker.write(shared, row * half, &values).await?;
         }
     }
@@ -46,7 +47,9 @@ pub(super) async fn run<V: Verbs>(worker: &mut Worker<V>, input: Input) -> Resul
     worker.begins();
     let edge = vec![EDGE; half];
     for _ in 0..input.rounds {
-        for (colour, (to, from)) in [(colours[0], colours[1]), (colours[1], colours[0])].into_iter().enumerate() {
+        for (colour, (to, from)) in
+            [(colours[0], colours[1]), (colours[1], colours[0])].into_iter().enumerate()
+        {
             let mut rows_read = [edge.clone(), edge.clone(), edge.clone()];
             if let (Some(above), false) = (own.start.checked_sub(1), own.is_empty()) {
                 worker.read(from, above * half, &mut rows_read[0]).await?;

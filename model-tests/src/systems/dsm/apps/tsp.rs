@@ -11,9 +11,9 @@ use weft_verbs::Verbs;
 /// The most cities.
 const MOST: usize = 20;
 /// Cities of a beginning.
-const BEGINNING: usize = 4;
-/// The most beginnings that there can be: all of three cities after the first.
-const POOL: usize = 19 * 18 * 17;
+const BEGINNING: usize = 3;
+/// The most beginnings that there can be: all of two cities after the first.
+const POOL: usize = 19 * 18;
 const GRAIN: u32 = 2_048;
 
 /// After so many units a thread looks whether a shorter tour was found meanwhile.
@@ -35,8 +35,6 @@ struct Map {
     cities: usize,
     /// From each city to each.
     roads: Vec<Vec<u32>>,
-    /// The shortest road from each city.
-    shortest: Vec<u32>,
 }
 
 impl Map {
@@ -48,16 +46,16 @@ impl Map {
         };
         let roads: Vec<Vec<u32>> =
             (0..cities).map(|one| (0..cities).map(|other| road(one, other)).collect()).collect();
-        let shortest = |city: usize| (0..cities).filter(|other| *other != city).map(|other| roads[city][other]).min();
-        let shortest = (0..cities).map(|city| shortest(city).unwrap_or_default()).collect();
-        Map { cities, roads, shortest }
+        Map { cities, roads }
     }
 
     /// A tour that always goes to the nearest city: what the search begins with.
     fn nearest(&self) -> u32 {
         let (mut at, mut been, mut length) = (0, 1u32, 0);
         while been.count_ones() < self.cities as u32 {
-            let next = (0..self.cities).filter(|city| been & 1 << city == 0).min_by_key(|city| self.roads[at][*city]);
+            let next = (0..self.cities)
+                .filter(|city| been & 1 << city == 0)
+                .min_by_key(|city| self.roads[at][*city]);
             let next = next.unwrap_or_default();
             length += self.roads[at][next];
             (at, been) = (next, been | 1 << next);
@@ -107,14 +105,21 @@ impl<'a> Search<'a> {
         Search { map, best, stack: vec![(last, all & !been, begun[LENGTH])], been }
     }
 
-    /// What remains takes at least as long as the shortest road from each city.
-    fn may_be_shorter(&self, length: u32) -> bool {
+    /// What remains takes at least as long as the shortest tree of roads that joins where the tour stands, the cities that it has
+    /// not been to, and its first one (Prim's algorithm).
+    fn may_be_shorter(&self, at: usize, length: u32) -> bool {
         let all = (1u32 << self.map.cities) - 1;
-        let mut rest = all & !self.been;
+        let mut rest = (all & !self.been) | 1;
+        let mut near = self.map.roads[at].clone();
         let mut least = length;
-        while rest > 0 {
-            least += self.map.shortest[rest.trailing_zeros() as usize];
-            rest &= rest - 1;
+        while rest > 0 && least < self.best {
+            let outside = (0..self.map.cities).filter(|city| rest & 1 << city != 0);
+            let Some(next) = outside.min_by_key(|city| near[*city]) else { break };
+            least += near[next];
+            rest &= !(1 << next);
+            for (near, road) in near.iter_mut().zip(&self.map.roads[next]) {
+                *near = (*near).min(*road);
+            }
         }
         least < self.best
     }
@@ -133,15 +138,17 @@ impl<'a> Search<'a> {
                 }
                 continue;
             }
-            let next = untried.trailing_zeros() as usize;
-            *untried &= *untried - 1;
-            let length = *length + self.map.roads[*at][next];
+            let roads = &self.map.roads[*at];
+            let open = (0..self.map.cities).filter(|city| *untried & 1 << city != 0);
+            let Some(next) = open.min_by_key(|city| roads[*city]) else { break };
+            *untried &= !(1 << next);
+            let length = *length + roads[next];
             units += 1;
             self.been |= 1 << next;
             if self.been.count_ones() as usize == self.map.cities {
                 self.best = self.best.min(length + self.map.roads[next][0]);
                 self.been &= !(1 << next);
-            } else if self.may_be_shorter(length) {
+            } else if self.may_be_shorter(next, length) {
                 let all = (1u32 << self.map.cities) - 1;
                 self.stack.push((next, all & !self.been, length));
             } else {

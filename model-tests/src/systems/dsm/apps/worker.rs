@@ -2,9 +2,12 @@
 
 use crate::systems::dsm::history::Spent;
 use std::ops::Range;
-use weft_protocols::dsm::{BarrierId, Dsm, DsmError, DsmStats, Grain, Placement, Plain, Shared, Thread, Word};
+use weft_protocols::dsm::{
+    BarrierId, Dsm, DsmError, DsmStats, Grain, Placement, Plain, Shared, Thread, Word,
+};
 use weft_protocols::locks::{Grant, LockClient, LockError, LockKey, Mode};
 use weft_protocols::rt::Rt;
+use weft_protocols::transport::Mesh;
 use weft_verbs::{Nanos, Verbs};
 
 /// The barrier of all threads.
@@ -35,8 +38,9 @@ pub struct Worker<V: Verbs> {
     /// The grain of the application's memory, if it is not the application's own.
     pub(crate) grain: Option<u32>,
     pub(crate) spent: Spent,
-    /// What its node had counted when the input was there, and when the result was.
-    pub(crate) counted: [DsmStats; 2],
+    pub(crate) mesh: Mesh<V>,
+    /// What its node had counted when the input was there, and when the result was; and messages.
+    pub(crate) counted: [(DsmStats, u64); 2],
 }
 
 /// What has been waited for.
@@ -63,13 +67,17 @@ impl<V: Verbs> Worker<V> {
     /// The input is there. What follows is counted.
     pub fn begins(&mut self) {
         self.spent = Spent { from: self.rt.now().0, ..Spent::default() };
-        self.counted[0] = self.thread.dsm().stats();
+        self.counted[0] = self.counts();
     }
 
     /// The result is there. What follows looks at it, and is not counted.
     pub fn ends(&mut self) {
         self.spent.to = self.rt.now().0;
-        self.counted[1] = self.thread.dsm().stats();
+        self.counted[1] = self.counts();
+    }
+
+    fn counts(&self) -> (DsmStats, u64) {
+        (self.thread.dsm().stats(), self.mesh.stats().messages_sent)
     }
 
     /// Works for so many units.

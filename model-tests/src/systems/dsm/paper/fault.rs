@@ -37,7 +37,10 @@ fn fault(profile: &Profile, wait: Wait, grain: u32) -> Result<f64, PaperError> {
     let times: Rc<RefCell<Vec<Nanos>>> = Rc::default();
     let mut nodes: Vec<Dsm<Sim, Repaired>> = Vec::new();
     for (rt, mesh) in &cluster.nodes {
-        nodes.push(Dsm::start_as(rt, mesh, DsmConfig { charges: Charges::Mapped, ..DsmConfig::default() }).map_err(refused)?);
+        nodes.push(
+            Dsm::start_as(rt, mesh, DsmConfig { charges: Charges::Mapped, ..DsmConfig::default() })
+                .map_err(refused)?,
+        );
     }
     let manager = Placement::Node(Rank::from_index(1));
     let words =

@@ -278,7 +278,9 @@ async fn run<R: Reading>(
     for (number, step) in (0..).step_by(WORDS).zip(thread) {
         let first = RequestId { client: id, number };
         let request = match step {
-            Step::Access(word, op) => Some(Request::Access { word: words.place(word, WORDS_A_PAGE), op, claims: 0 }),
+            Step::Access(word, op) => {
+                Some(Request::Access { word: words.place(word, WORDS_A_PAGE), op, claims: 0 })
+            }
             Step::Barrier => {
                 rounds += 1;
                 Some(Request::Barrier(rounds - 1))

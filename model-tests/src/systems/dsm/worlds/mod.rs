@@ -86,6 +86,8 @@ worlds! {
         "a pull needs no acknowledgement: an invalidation overtakes it";
     "as-published-dsm-pull-from-anyone" PullFromAnyone, Violated, Together, "x1,x?,x?" on "0,1,2" by 3 pulling,
         "a pull names any node of the book: the data may not be there yet";
+    "planted-dsm-counts-twice" CountsTwice, Violated, Apart, "x1.b.y?,y1.b.x?" on "0,1" by 2,
+        "a barrier counts a thread twice";
     "planted-dsm-free-early" FreeEarly, Violated, Apart, "x+.b.f,y~.b" on "0,1" by 2,
         "memory is freed while data are on their way into it";
     "planted-dsm-claim-robbed" ClaimRobbed, Violated, Together, "x!,x+" on "0,1" by 1,

@@ -92,7 +92,8 @@ fn step(text: &str) -> Result<Step, SizeError> {
         return Ok(*step);
     }
     let wrong = || SizeError(format!("a step is like x1, x?, x+, x~, xy&, xy!, xy% or b, not '{text}'"));
-    if let Some((words, how)) = CLAIMS.iter().find_map(|(sign, how)| Some((text.strip_suffix(*sign)?, *how))) {
+    if let Some((words, how)) = CLAIMS.iter().find_map(|(sign, how)| Some((text.strip_suffix(*sign)?, *how)))
+    {
         let mut claimed = [false; WORDS];
         for letter in words.chars() {
             claimed["xyz".find(letter).ok_or_else(wrong)?] = true;

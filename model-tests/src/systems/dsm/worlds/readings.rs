@@ -31,6 +31,8 @@ readings! {
     SharesAndWrites: SHARING_DOWNGRADES;
     /// Forgets the owner when it shares.
     ForgetsServer: KEEPS_SERVER;
+    /// Counts threads at barriers twice.
+    CountsTwice: BARRIERS_COUNT_ONCE;
     /// A pull is over when it begins.
     PullUnacknowledged: PULLS_ARE_OPEN;
     /// Pulls from a node that may not have the data yet.
