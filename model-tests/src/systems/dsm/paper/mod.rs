@@ -54,6 +54,7 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
         rows.push(apps::scaled(&profile, scaled)?);
         next();
     }
+    rows.extend(apps::flat(&rows));
     Ok(Results {
         setting: "Repeated on simulated machines of profile dsm-2005; times are virtual.".to_string(),
         facts: BTreeMap::new(),
@@ -77,21 +78,20 @@ fn goals(rows: &[Row]) -> Vec<Goal> {
         Goal::judge(rows, "there and back, by polling and in the interrupt (Table 2)", 10.0, table_2),
         Goal::judge(rows, "barriers and locks a second that were not fitted (Table 3)", 25.0, rates),
         Goal::judge(rows, "speed-up of NBody on 24 processors (5.4)", 15.0, speed),
-        points(rows),
     ];
-    judged.into_iter().flatten().collect()
+    judged.into_iter().flatten().chain(points(rows)).collect()
 }
 
-/// Of the times saved against the user-level build, how many points the worst one is off.
-fn points(rows: &[Row]) -> Option<Goal> {
-    let off = |row: &Row| row.paper.map(|paper| (row.measured - paper).abs());
-    let rows = rows.iter().filter(|row| row.figure == "Section 5.2").filter_map(|row| Some((off(row)?, row)));
-    let (worst, row) = rows.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(Goal {
-        what: "time saved against the user-level build, in points (5.2)".to_string(),
-        bound_percent: 5.0,
-        worst_percent: worst,
-        worst: row.series.clone(),
-        met: worst <= 5.0,
+/// Of the times saved against the user-level build, how many points each is off.
+fn points(rows: &[Row]) -> impl Iterator<Item = Goal> + '_ {
+    rows.iter().filter(|row| row.figure == "Section 5.2").filter_map(|row| {
+        let off = (row.measured - row.paper?).abs();
+        Some(Goal {
+            what: format!("{}: time against the user-level build, in points (5.2)", row.series),
+            bound_percent: 5.0,
+            worst_percent: off,
+            worst: format!("{}, {}", row.figure, row.series),
+            met: off <= 5.0,
+        })
     })
 }
