@@ -7,7 +7,7 @@
 //! word about copies: what a requestor had when it asked may have been taken away while the request waited here.
 
 use super::messages::{Access, Message};
-use super::shared::PageId;
+use super::shared::{ObjectId, PageId};
 use crate::transport::Rank;
 use std::collections::{BTreeMap, VecDeque};
 use weft_verbs::RemoteSlice;
@@ -23,6 +23,14 @@ pub(super) struct Book {
     pub decides_when_served: bool,
     /// A node that shares what it owns stays in the book.
     pub keeps_server: bool,
+    /// A reader takes what others read already from one of them, by RDMA, unless the manager's node has it, too.
+    pub pulls: bool,
+    /// From one whose read is done; otherwise from the last one that was promised the data.
+    pub pulls_from_done: bool,
+    /// A pull is open until the requestor says that it is done.
+    pub pulls_are_open: bool,
+    /// The node of the manager itself.
+    pub me: Rank,
 }
 
 /// The minipages that a node manages.
@@ -41,6 +49,8 @@ struct Entry {
     owner: Option<Rank>,
     /// The nodes that may access it, the owner among them, in ascending order.
     copies: Vec<Rank>,
+    /// A node that has the version to read, and where: its read of it is done.
+    source: Option<(Rank, RemoteSlice)>,
     open: Open,
     queue: VecDeque<Asks>,
 }
@@ -50,7 +60,8 @@ struct Entry {
 enum Open {
     #[default]
     None,
-    Reads(Vec<(Rank, u32)>),
+    /// With where each has its data then.
+    Reads(Vec<(Rank, u32, RemoteSlice)>),
     Write(Rank, u32),
 }
 
@@ -80,8 +91,11 @@ impl Directory {
         match &mut entry.open {
             Open::Write(by, open) if (*by, *open) == (from, id) => entry.open = Open::None,
             Open::Reads(reads) => {
-                let Some(place) = reads.iter().position(|read| *read == (from, id)) else { return false };
-                reads.swap_remove(place);
+                let Some(place) = reads.iter().position(|read| (read.0, read.1) == (from, id)) else {
+                    return false;
+                };
+                let (_, _, at) = reads.swap_remove(place);
+                entry.source = Some((from, at));
                 if reads.is_empty() {
                     entry.open = Open::None;
                 }
@@ -90,6 +104,11 @@ impl Directory {
         }
         entry.serve(page, book, out);
         true
+    }
+
+    /// An object is freed: nothing of it is open.
+    pub fn forget(&mut self, object: ObjectId) {
+        self.pages.retain(|page, _| page.object != object);
     }
 
     /// Requests that are not done.
@@ -124,6 +143,10 @@ impl Entry {
     /// Orders what a read takes: the owner's data. It may be the owner that asks: then it has them.
     fn read(&mut self, page: PageId, Asks { from, id, at, .. }: Asks, book: Book, out: &mut Sends) {
         let version = self.version;
+        if let Some((source, there)) = self.pulled_from(from, book) {
+            out.push((from, Message::Pull { page, id, from: source, at: there, version }));
+            return self.opens_read((from, id, at), book, book.pulls_are_open);
+        }
         let order = match self.owner.filter(|owner| *owner != from) {
             Some(owner) => {
                 (owner, Message::Forward { page, id, to: from, at, need: Access::Read, notices: 1, version })
@@ -132,6 +155,21 @@ impl Entry {
             None => (from, Message::Notice { page, id, notices: 1, version, data: None }),
         };
         out.push(order);
+        self.opens_read((from, id, at), book, true);
+    }
+
+    /// Whence a reader takes the data itself: "when the requested page is currently shared and not available in the manager node"
+    /// (4.2). The source keeps them while the read is open, since no write opens before.
+    fn pulled_from(&self, requestor: Rank, book: Book) -> Option<(Rank, RemoteSlice)> {
+        let managers = self.copies.binary_search(&book.me).is_ok();
+        self.source.filter(|(source, _)| book.pulls && !managers && *source != requestor)
+    }
+
+    /// A read is on its way.
+    fn opens_read(&mut self, (from, id, at): (Rank, u32, RemoteSlice), book: Book, open: bool) {
+        if !book.pulls_from_done {
+            self.source = Some((from, at));
+        }
         if let Err(place) = self.copies.binary_search(&from) {
             self.copies.insert(place, from);
         }
@@ -139,8 +177,9 @@ impl Entry {
             self.copies.retain(|copy| Some(*copy) != self.owner);
         }
         match &mut self.open {
-            Open::Reads(reads) => reads.push((from, id)),
-            open => *open = Open::Reads(vec![(from, id)]),
+            _ if !open => {}
+            Open::Reads(reads) => reads.push((from, id, at)),
+            open => *open = Open::Reads(vec![(from, id, at)]),
         }
     }
 
@@ -168,6 +207,7 @@ impl Entry {
         }
         self.owner = Some(from);
         self.copies = vec![from];
+        self.source = None;
         self.open = Open::Write(from, id);
     }
 }

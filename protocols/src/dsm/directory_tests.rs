@@ -2,7 +2,14 @@ use super::super::shared::ObjectId;
 use super::*;
 use Access::{Read, Write};
 
-const BOOK: Book = Book { decides_when_served: true, keeps_server: true };
+const BOOK: Book = Book {
+    decides_when_served: true,
+    keeps_server: true,
+    pulls: false,
+    pulls_from_done: true,
+    pulls_are_open: true,
+    me: Rank::from_index(0),
+};
 
 const PAGE: PageId = PageId { object: ObjectId(0), index: 0 };
 
@@ -17,26 +24,27 @@ fn told(sends: &mut Sends) -> Vec<(u32, &'static str)> {
         Message::Forward { .. } => "transfer",
         Message::Invalidate { .. } => "give up",
         Message::Notice { .. } => "notice",
+        Message::Pull { .. } => "pull",
         _ => "?",
     };
     sends.drain(..).map(|(to, message)| (to.index() as u32, name(message))).collect()
 }
 
-struct Manager(Directory, Sends);
+struct Manager(Directory, Sends, Book);
 
 impl Manager {
     fn new() -> Manager {
-        Manager(Directory::default(), Vec::new())
+        Manager(Directory::default(), Vec::new(), BOOK)
     }
 
     fn asks(&mut self, from: u32, id: u32, need: Access) -> Vec<(u32, &'static str)> {
         let asks = Asks { from: node(from), id, need, at: RemoteSlice::default(), had: Access::Invalid };
-        self.0.on_request(PAGE, asks, BOOK, &mut self.1);
+        self.0.on_request(PAGE, asks, self.2, &mut self.1);
         told(&mut self.1)
     }
 
     fn done(&mut self, from: u32, id: u32) -> Vec<(u32, &'static str)> {
-        assert!(self.0.on_done(PAGE, node(from), id, BOOK, &mut self.1), "n{from} has it open");
+        assert!(self.0.on_done(PAGE, node(from), id, self.2, &mut self.1), "n{from} has it open");
         told(&mut self.1)
     }
 }
@@ -110,4 +118,23 @@ fn who_has_nothing_open_is_not_done() {
     }
     manager.done(0, 7);
     assert!(!manager.0.on_done(PAGE, node(0), 7, BOOK, &mut manager.1));
+}
+
+#[test]
+fn a_reader_pulls_from_one_whose_read_is_done_and_a_write_waits_for_it() {
+    let mut manager = Manager::new();
+    manager.2.pulls = true;
+    assert_eq!(manager.asks(1, 0, Write), [(1, "notice")]);
+    assert_eq!(manager.done(1, 0), []);
+    assert_eq!(manager.asks(2, 0, Read), [(1, "share")], "nobody reads it yet");
+    assert_eq!(manager.asks(3, 0, Read), [(1, "share")], "nobody's read is done");
+    assert_eq!(manager.done(2, 0), []);
+    assert_eq!(manager.asks(4, 0, Read), [(4, "pull")]);
+    assert_eq!(manager.asks(1, 1, Write), []);
+    assert_eq!(manager.done(3, 0), []);
+    assert_eq!(manager.done(4, 0), [(2, "give up"), (3, "give up"), (4, "give up")]);
+    assert_eq!(manager.done(1, 1), []);
+    assert_eq!(manager.asks(0, 0, Read), [(1, "share")], "that version is gone");
+    assert_eq!(manager.done(0, 0), []);
+    assert_eq!(manager.asks(2, 1, Read), [(1, "share")], "the manager's node has it");
 }

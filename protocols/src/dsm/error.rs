@@ -38,6 +38,20 @@ pub enum DsmError {
         /// How many there are.
         len: usize,
     },
+    /// Two ranges of one claim overlap.
+    #[error("a claim of overlapping ranges: elements {start}..{end} are in two of them")]
+    Overlap {
+        /// The first element that is in two.
+        start: usize,
+        /// The end of those.
+        end: usize,
+    },
+    /// The deadline has passed.
+    #[error("the deadline has passed")]
+    Deadline,
+    /// The object has been freed.
+    #[error("object {n:#x} has been freed", n = .0.0)]
+    Freed(ObjectId),
     /// The node knows the object by another size, grain or placement.
     #[error("object {n:#x} is there, and is otherwise", n = .0.0)]
     Otherwise(ObjectId),

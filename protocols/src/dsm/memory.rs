@@ -102,6 +102,11 @@ impl<V: Verbs> Object<V> {
         value
     }
 
+    /// Copies bytes out.
+    pub fn read(&self, at: usize, into: &mut [u8]) {
+        self.memory.read(at, into).expect("it lies within the object");
+    }
+
     /// Copies bytes in. Nobody else looks at them: the minipage is writable here, or invalid.
     pub fn write(&self, at: usize, bytes: &[u8]) {
         self.memory.write(at, bytes).expect("it lies within the object");
@@ -172,6 +177,11 @@ impl<V: Verbs> Called<V> {
     /// Threads that wait.
     pub fn waiters(&self) -> u64 {
         self.waiters.get()
+    }
+
+    /// An object is freed: no adapter and no thread has anything to do with it any more.
+    pub fn forget(&self, object: ObjectId) {
+        self.objects.borrow_mut().remove(&object);
     }
 
     /// All objects that the node has touched.

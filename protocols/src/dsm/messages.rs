@@ -32,6 +32,8 @@ pub(super) enum Message<'a> {
     Forward { page: PageId, id: u32, to: Rank, at: RemoteSlice, need: Access, notices: u16, version: u64 },
     /// To another holder: give up, and tell the requestor.
     Invalidate { page: PageId, id: u32, to: Rank, notices: u16, version: u64 },
+    /// To the requestor of a read: another node has the minipage there and will keep it until this is done; take it by RDMA.
+    Pull { page: PageId, id: u32, from: Rank, at: RemoteSlice, version: u64 },
     /// To the requestor: this one of so many has done what it had to. The data, if they come from there, are placed before it;
     /// or they are in it, where nodes have several rails.
     Notice { page: PageId, id: u32, notices: u16, version: u64, data: Option<&'a [u8]> },
@@ -41,6 +43,25 @@ pub(super) enum Message<'a> {
     Enter { barrier: u64, id: u32, parties: u32 },
     /// To a thread's node: all have come.
     Leave { barrier: u64, id: u32 },
+    /// To all nodes: end all that is open for the object, or forget it.
+    Free { object: ObjectId, id: u32, step: Freeing },
+    /// To the node that frees the object: that step is done here.
+    Freed { object: ObjectId, id: u32, step: Freeing },
+}
+
+/// The steps in which an object is freed, each by all nodes before the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Freeing {
+    /// Begin nothing new with it, and end what is open.
+    Close,
+    /// Forget it.
+    Forget,
+}
+
+impl Freeing {
+    fn of(number: u32) -> Option<Freeing> {
+        [Freeing::Close, Freeing::Forget].into_iter().find(|step| *step as u32 == number)
+    }
 }
 
 const REQUEST: u8 = 1;
@@ -51,6 +72,9 @@ const NOTICE_AND_DATA: u8 = 5;
 const DONE: u8 = 6;
 const ENTER: u8 = 7;
 const LEAVE: u8 = 8;
+const PULL: u8 = 9;
+const FREE: u8 = 10;
+const FREED: u8 = 11;
 
 /// The longest message without data, in bytes.
 pub const LONGEST: usize = 1 + 16 + 4 + 16 + 1 + 2 + 8;
@@ -79,6 +103,12 @@ impl Message<'_> {
                 to.extend(notices.to_le_bytes());
                 to.extend(version.to_le_bytes());
             }
+            Message::Pull { page, id, from, at, version } => {
+                head(to, PULL, page, id);
+                to.extend(from.get().to_le_bytes());
+                to.extend(at.to_bytes());
+                to.extend(version.to_le_bytes());
+            }
             Message::Notice { page, id, notices, version, data } => {
                 head(to, if data.is_some() { NOTICE_AND_DATA } else { NOTICE }, page, id);
                 to.extend(notices.to_le_bytes());
@@ -92,6 +122,8 @@ impl Message<'_> {
             Message::Leave { barrier, id } => {
                 head(to, LEAVE, PageId { object: ObjectId(barrier), index: 0 }, id);
             }
+            Message::Free { object, id, step } => head(to, FREE, PageId { object, index: step as u32 }, id),
+            Message::Freed { object, id, step } => head(to, FREED, PageId { object, index: step as u32 }, id),
         }
     }
 
@@ -124,6 +156,12 @@ impl Message<'_> {
             DONE => Message::Done { page, id },
             ENTER => Message::Enter { barrier, id, parties: page.index },
             LEAVE => Message::Leave { barrier, id },
+            PULL => {
+                let (from, at) = (Rank::new(rest.u32()?)?, RemoteSlice::from_bytes(rest.take()?));
+                Message::Pull { page, id, from, at, version: rest.u64()? }
+            }
+            FREE => Message::Free { object: page.object, id, step: Freeing::of(page.index)? },
+            FREED => Message::Freed { object: page.object, id, step: Freeing::of(page.index)? },
             _ => return None,
         };
         rest.0.is_empty().then_some(message)
@@ -172,6 +210,27 @@ impl Bytes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A peer may send anything. What is a message has one form, and whatever is none is refused.
+        #[test]
+        fn any_bytes_are_a_message_in_its_one_form_or_none(
+            kind in 0..16u8,
+            rest in prop::collection::vec(any::<u8>(), 0..80),
+            small in any::<bool>(),
+        ) {
+            // Small numbers are more often a rank, a kind of access, or a step.
+            let rest = rest.into_iter().map(|byte| if small { byte % 4 } else { byte });
+            let bytes: Vec<u8> = std::iter::once(kind).chain(rest).collect();
+            if let Some(message) = Message::decode(&bytes) {
+                let mut again = Vec::new();
+                message.encode(&mut again);
+                let is_leave = matches!(message, Message::Leave { .. });
+                prop_assert!(is_leave || again == bytes, "{message:?}");
+            }
+        }
+    }
 
     #[test]
     fn every_message_survives_its_bytes_and_no_part_of_it_is_one() {
@@ -187,6 +246,9 @@ mod tests {
             Message::Done { page, id },
             Message::Enter { barrier: 5, id, parties: 64 },
             Message::Leave { barrier: 5, id },
+            Message::Pull { page, id, from: to, at, version },
+            Message::Free { object: page.object, id, step: Freeing::Close },
+            Message::Freed { object: page.object, id, step: Freeing::Forget },
         ] {
             message.encode(&mut bytes);
             assert!(bytes.len() <= LONGEST);

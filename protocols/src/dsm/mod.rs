@@ -23,23 +23,32 @@
 //!
 //! | module | role |
 //! |---|---|
-//! | `thread` | the requestor: accesses, and the faults that they wait in |
+//! | `thread`, `fault` | the requestor: accesses, and the faults that they wait in |
+//! | `claim`, `pins` | elements that a thread has for itself, as a slice |
 //! | `requests` | what the node has asked for, and how many threads wait for it |
 //! | `directory` | the manager: owner, copies, version, one open transaction, a queue |
 //! | `server` | what a node does when it has to share or give up |
+//! | `pull` | a reader takes what is read elsewhere itself |
+//! | `free` | memory is given back |
 //! | `memory` | the bytes, and who may access them: `Memory` is all that the protocol asks |
-//! | `service` | messages in and out |
+//! | `service`, `sending` | messages in and out |
 //! | [`reading`](Reading) | what the paper leaves open |
 //!
 //! docs/dsm.md says why each race is safe.
 
 mod barrier;
+mod claim;
 mod directory;
 mod error;
+mod fault;
+mod free;
 mod memory;
 mod messages;
+mod pins;
+mod pull;
 mod reading;
 mod requests;
+mod sending;
 mod server;
 mod service;
 mod shared;
@@ -47,10 +56,11 @@ mod stats;
 mod thread;
 
 pub use barrier::BarrierId;
+pub use claim::{Claim, ClaimMut, Elements};
 pub use error::DsmError;
 pub use messages::{Access, LONGEST};
 pub use reading::{Reading, Repaired};
-pub use service::{Charges, Dsm, DsmAudit};
+pub use service::{Charges, Dsm, DsmAudit, DsmConfig};
 pub use shared::{Grain, Number, ObjectId, PAGE, PageId, Placement, Plain, Shared, Word};
 pub use stats::DsmStats;
 pub use thread::{Stamp, Thread};

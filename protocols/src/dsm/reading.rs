@@ -34,6 +34,25 @@ pub trait Reading: 'static {
 
     /// A manager's book keeps the owner among those who have a copy. Otherwise: a read leaves the requestor alone there.
     const KEEPS_SERVER: bool = true;
+
+    /// A barrier counts each thread once. Otherwise twice.
+    const BARRIERS_COUNT_ONCE: bool = true;
+
+    /// A pull is open until its requestor has the data. Otherwise it needs no acknowledgement, since it disturbs nobody (4.2).
+    const PULLS_ARE_OPEN: bool = true;
+
+    /// A pull is from a node whose own read is done. Otherwise: from any that was promised the data ("a server node containing a
+    /// valid copy of the page", 4.2: what the manager's book calls one).
+    const PULLS_FROM_DONE: bool = true;
+
+    /// A node closes an object when nothing of it is open there. Otherwise: at once.
+    const FREE_WAITS: bool = true;
+
+    /// An order waits for claims. Otherwise: it takes a minipage away from them.
+    const CLAIMS_STAY: bool = true;
+
+    /// A claim that is given up before it has all its minipages lets go of those that it has. Otherwise: it keeps them.
+    const DROPPED_CLAIMS_UNPIN: bool = true;
 }
 
 /// The shipped decisions.

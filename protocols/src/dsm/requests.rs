@@ -1,7 +1,7 @@
 //! What a node has asked its minipages' managers for, and which threads wait for it (kernel-dsm.txt, 4.1: "bookkeeping").
 
 use super::messages::Access;
-use super::shared::PageId;
+use super::shared::{ObjectId, PageId};
 use crate::transport::Rank;
 use std::collections::BTreeMap;
 
@@ -65,6 +65,12 @@ impl Requests {
     }
 
     /// Whether there is one for the minipage that serves a need.
+    pub fn serves(&self, page: PageId, need: Access) -> bool {
+        let reads = need < Access::Write && self.open.contains_key(&(page, Access::Read));
+        reads || self.open.contains_key(&(page, Access::Write))
+    }
+
+    /// Whether there is one for the minipage.
     pub fn any(&self, page: PageId) -> bool {
         [Access::Read, Access::Write].iter().any(|kind| self.open.contains_key(&(page, *kind)))
     }
@@ -97,6 +103,11 @@ impl Requests {
         Progress::Granted { need, joined, hops }
     }
 
+    /// Whether there is one for any of an object's minipages.
+    pub fn any_of(&self, object: ObjectId) -> bool {
+        self.open.keys().any(|(page, _)| page.object == object)
+    }
+
     /// Requests that are open.
     pub fn len(&self) -> u64 {
         self.open.len() as u64
@@ -116,7 +127,6 @@ pub(super) fn hops(requestor: Rank, manager: Rank, server: Rank) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shared::ObjectId;
     use super::*;
     use Access::{Read, Write};
 

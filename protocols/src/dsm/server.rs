@@ -2,8 +2,9 @@
 //! (kernel-dsm.txt, 2.2: "the server").
 //!
 //! An order is carried out at once, even while a request of this node's own for the minipage waits: the manager serves requests
-//! one after the other, and this one is earlier. One thing can hold it up: accesses that waited for the grant and are not
-//! executed yet. If a grant could be taken back before, two nodes that write the same minipage could rob each other for ever.
+//! one after the other, and this one is earlier. Two things can hold it up. Accesses that waited for the grant and are not
+//! executed yet: if a grant could be taken back before, two nodes that write the same minipage could rob each other for ever. And
+//! claims, which have the minipage until they end.
 
 use super::memory::Page;
 use super::messages::Access;
@@ -47,29 +48,44 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// An order arrives, for a minipage that the node has like this.
-    pub fn on_order(&mut self, order: Order, has: Page, grants_stay: bool) -> Verdict {
+    /// An order arrives, for a minipage that the node has like this and whose threads have claimed it so.
+    pub fn on_order(&mut self, order: Order, has: Page, pinned: Access, grants_stay: bool) -> Verdict {
         // A write raises the version, and takes everything away.
         let had = order.version.wrapping_sub(u64::from(order.keep == Access::Invalid));
         if has.access == Access::Invalid || has.version != had {
             return Verdict::OutOfTurn;
         }
-        if grants_stay && has.owed > 0 && order.keep < has.access {
+        if is_held_up(&order, has, pinned, grants_stay) {
             self.later.entry(order.page).or_default().push(order);
             return Verdict::Later;
         }
         Verdict::Now
     }
 
-    /// The last access that waited for a grant is executed: the orders that waited for that.
-    pub fn on_executed(&mut self, page: PageId) -> Vec<Order> {
-        self.later.remove(&page).unwrap_or_default()
+    /// An access that waited for a grant is executed, or a claim has ended: the orders that nothing holds up any more.
+    pub fn on_free(&mut self, page: PageId, has: Page, pinned: Access, grants_stay: bool) -> Vec<Order> {
+        let Some(later) = self.later.get_mut(&page) else { return Vec::new() };
+        let now = later.extract_if(.., |order| !is_held_up(order, has, pinned, grants_stay)).collect();
+        if later.is_empty() {
+            self.later.remove(&page);
+        }
+        now
+    }
+
+    /// Whether an order waits for a minipage.
+    pub fn waits_for(&self, page: PageId) -> bool {
+        self.later.contains_key(&page)
     }
 
     /// Orders that wait.
     pub fn waiting(&self) -> u64 {
         self.later.values().map(|orders| orders.len() as u64).sum()
     }
+}
+
+/// Whether accesses or claims of this node need what the order takes away.
+fn is_held_up(order: &Order, has: Page, pinned: Access, grants_stay: bool) -> bool {
+    (grants_stay && has.owed > 0 && order.keep < has.access) || order.keep < pinned
 }
 
 #[cfg(test)]
@@ -88,19 +104,30 @@ mod tests {
     }
 
     #[test]
-    fn an_order_waits_for_accesses_that_waited_for_the_grant_and_for_nothing_else() {
+    fn an_order_waits_for_accesses_that_waited_for_the_grant() {
         let mut server = Server::default();
         let (share, give_up) = (order(Access::Read, 4), order(Access::Invalid, 5));
-        assert_eq!(server.on_order(share, page(Access::Write, 0), true), Verdict::Now);
-        assert_eq!(
-            server.on_order(share, page(Access::Read, 2), true),
-            Verdict::Now,
-            "it takes nothing away"
-        );
-        assert_eq!(server.on_order(give_up, page(Access::Read, 2), true), Verdict::Later);
-        assert_eq!(server.on_order(share, page(Access::Write, 1), true), Verdict::Later);
-        assert_eq!(server.on_executed(PAGE), [give_up, share]);
-        assert_eq!((server.waiting(), server.on_executed(PAGE).len()), (0, 0));
+        let mut comes = |order, has| server.on_order(order, has, Access::Invalid, true);
+        assert_eq!(comes(share, page(Access::Write, 0)), Verdict::Now);
+        assert_eq!(comes(share, page(Access::Read, 2)), Verdict::Now, "it takes nothing away");
+        assert_eq!(comes(give_up, page(Access::Read, 2)), Verdict::Later);
+        assert_eq!(comes(share, page(Access::Write, 1)), Verdict::Later);
+        assert!(server.waits_for(PAGE) && server.waiting() == 2);
+        let executed = page(Access::Read, 0);
+        assert_eq!(server.on_free(PAGE, executed, Access::Invalid, true), [give_up, share]);
+        assert_eq!((server.waiting(), server.waits_for(PAGE)), (0, false));
+    }
+
+    #[test]
+    fn an_order_waits_for_claims_that_it_would_disturb() {
+        let mut server = Server::default();
+        let (share, give_up) = (order(Access::Read, 4), order(Access::Invalid, 5));
+        let has = page(Access::Write, 0);
+        assert_eq!(server.on_order(share, has, Access::Read, true), Verdict::Now, "a reader may share");
+        assert_eq!(server.on_order(share, has, Access::Write, true), Verdict::Later);
+        assert_eq!(server.on_order(give_up, has, Access::Read, true), Verdict::Later);
+        assert_eq!(server.on_free(PAGE, has, Access::Read, true), [share]);
+        assert_eq!(server.on_free(PAGE, has, Access::Invalid, true), [give_up]);
     }
 
     #[test]
@@ -111,7 +138,7 @@ mod tests {
             (order(Access::Read, 5), page(Access::Write, 0)),
             (order(Access::Invalid, 4), page(Access::Write, 0)),
         ] {
-            assert_eq!(server.on_order(order, has, true), Verdict::OutOfTurn);
+            assert_eq!(server.on_order(order, has, Access::Invalid, true), Verdict::OutOfTurn);
         }
     }
 }

@@ -2,24 +2,26 @@
 
 use super::barrier::{BarrierId, Barriers};
 use super::directory::{Asks, Book, Directory, Sends};
+use super::free::Frees;
 use super::memory::{Called, Memory, Object};
 use super::messages::{Access, LONGEST, Message};
+use super::pins::Pins;
 use super::reading::{Reading, Repaired};
 use super::requests::{Progress, Requests, hops};
 use super::server::{Order, Server, Verdict};
 use super::shared::{Grain, ObjectId, PageId, Placement, Plain, Shared};
 use super::{DsmError, DsmStats, Thread};
 use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, mailbox};
-use crate::rt::{BufferGuard, JoinHandle, Rt};
-use crate::transport::{Channel, Inbox, Incoming, Mesh, Message as Received, Rank, SendError};
+use crate::rt::{JoinHandle, Rt};
+use crate::transport::{Channel, Inbox, Incoming, Mesh, Message as Received, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::rc::Rc;
-use weft_verbs::{RemoteSlice, Verbs, Work};
+use weft_verbs::{Verbs, Work};
 
 /// The channel of shared memory's messages.
-const CHANNEL: Channel = Channel(5);
+pub(super) const CHANNEL: Channel = Channel(5);
 
 /// Shared memory at a node. Clones are the same.
 pub struct Dsm<V: Verbs, R: Reading = Repaired>(pub(super) Rc<Service<V, R>>);
@@ -34,10 +36,12 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     pub rt: Rt<V>,
     pub mesh: Mesh<V>,
     pub memory: Called<V>,
-    pub charges: Charges,
+    pub config: DsmConfig,
     pub requests: RefCell<Requests>,
-    directory: RefCell<Directory>,
-    server: RefCell<Server>,
+    pub directory: RefCell<Directory>,
+    pub server: RefCell<Server>,
+    /// Minipages that threads have claimed.
+    pub pins: RefCell<Pins>,
     barriers: RefCell<Barriers>,
     /// Threads that wait at barriers, each by its number.
     entered: RefCell<BTreeMap<u32, OneshotSender<()>>>,
@@ -45,18 +49,28 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     next_object: Cell<u32>,
     /// The last granted request's hops, by minipage and until its threads have looked.
     pub hops: RefCell<BTreeMap<PageId, u8>>,
-    /// Minipages whose threads went away without the access that they were granted.
-    pub given_up: MailboxSender<PageId>,
+    /// What destructors leave to be done.
+    pub given_up: MailboxSender<Gone>,
     pub stats: RefCell<DsmStats>,
     /// Minipages that an adapter still reads to send them: how often.
-    leaving: RefCell<BTreeMap<PageId, u32>>,
+    pub leaving: RefCell<BTreeMap<PageId, u32>>,
     /// Requests that wait until it does not.
-    unasked: RefCell<BTreeMap<PageId, Sends>>,
+    pub unasked: RefCell<BTreeMap<PageId, Sends>>,
+    /// Objects that are being freed, or are.
+    pub frees: RefCell<Frees>,
     failed: RefCell<Option<DsmError>>,
     /// Kept for their allocations.
-    frame: RefCell<Vec<u8>>,
+    pub frame: RefCell<Vec<u8>>,
     sends: RefCell<Sends>,
     reading: PhantomData<R>,
+}
+
+/// What is gone, and may let an order go on that waited for it.
+pub(super) enum Gone {
+    /// An access that went away without the minipage that it was granted.
+    Access(PageId),
+    /// A claim of a minipage.
+    Claim(PageId),
 }
 
 /// What a node's processor spends on memory: for simulations.
@@ -68,6 +82,16 @@ pub enum Charges {
     /// What mapped memory costs: a fault and a system call for an access that waits, and a change of protection for each grant and
     /// revocation.
     Mapped,
+}
+
+/// How shared memory runs at a node. All nodes have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DsmConfig {
+    /// What the processor is charged with. Default: nothing.
+    pub charges: Charges,
+    /// Whether readers take minipages that are read elsewhere by RDMA read, which disturbs no processor there (kernel-dsm.txt, 4.2).
+    /// Default: no.
+    pub pulls: bool,
 }
 
 /// What a node keeps of a minipage, and what a manager's book says of it: for oracles.
@@ -86,28 +110,28 @@ impl<V: Verbs> Dsm<V> {
     ///
     /// Another service has the channel.
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>) -> Result<Dsm<V>, DsmError> {
-        Dsm::start_as(rt, mesh, Charges::Calls)
+        Dsm::start_as(rt, mesh, DsmConfig::default())
     }
 }
 
 impl<V: Verbs, R: Reading> Dsm<V, R> {
-    /// Starts shared memory at a node under a reading of the paper, whose processor spends what is charged. For tests and
-    /// simulations; [`Dsm::start`] is what is meant to be used.
+    /// Starts shared memory at a node in a given way, under a reading of the paper.
     ///
     /// # Errors
     ///
     /// Another service has the channel.
-    pub fn start_as(rt: &Rt<V>, mesh: &Mesh<V>, charges: Charges) -> Result<Dsm<V, R>, DsmError> {
+    pub fn start_as(rt: &Rt<V>, mesh: &Mesh<V>, config: DsmConfig) -> Result<Dsm<V, R>, DsmError> {
         let inbox = mesh.open(CHANNEL)?;
         let (given_up, gone) = mailbox();
         let service = Rc::new(Service {
             rt: rt.clone(),
             mesh: mesh.clone(),
             memory: Called::new(mesh),
-            charges,
+            config,
             requests: RefCell::default(),
             directory: RefCell::default(),
             server: RefCell::default(),
+            pins: RefCell::default(),
             barriers: RefCell::default(),
             entered: RefCell::default(),
             next_entry: Cell::new(0),
@@ -117,6 +141,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             stats: RefCell::default(),
             leaving: RefCell::default(),
             unasked: RefCell::default(),
+            frees: RefCell::default(),
             failed: RefCell::default(),
             frame: RefCell::default(),
             sends: RefCell::default(),
@@ -178,7 +203,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
     }
 
     /// What is open, by name: nothing, at rest.
-    pub fn unfinished(&self) -> [(&'static str, u64); 7] {
+    pub fn unfinished(&self) -> [(&'static str, u64); 9] {
         let service = &*self.0;
         let owed =
             |object: &Rc<Object<V>>| object.pages().iter().map(|page| u64::from(page.owed)).sum::<u64>();
@@ -187,6 +212,8 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             ("requests that a manager has not served", service.directory.borrow().unserved()),
             ("orders that wait", service.server.borrow().waiting()),
             ("minipages that an adapter still sends", service.leaving.borrow().len() as u64),
+            ("objects that are being freed", service.frees.borrow().open()),
+            ("minipages that are claimed", service.pins.borrow().len()),
             ("threads that wait for minipages", service.memory.waiters()),
             ("grants whose accesses are not executed", service.memory.objects().iter().map(owed).sum()),
             (
@@ -230,6 +257,9 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// An object as this node has it.
     pub fn touch<T: Plain>(&self, shared: Shared<[T]>) -> Result<Rc<Object<V>>, DsmError> {
         self.check()?;
+        if self.frees.borrow().has(shared.cut.object) {
+            return Err(DsmError::Freed(shared.cut.object));
+        }
         match self.memory.object(shared.cut.object) {
             Some(object) if object.cut == shared.cut => Ok(object),
             _ => {
@@ -241,9 +271,14 @@ impl<V: Verbs, R: Reading> Service<V, R> {
 
     /// Charges the processor with what mapped memory would cost.
     pub fn charge(&self, work: Work) {
-        if self.charges == Charges::Mapped {
+        if self.config.charges == Charges::Mapped {
             self.rt.spend(work);
         }
+    }
+
+    /// Whether it is not.
+    pub fn has_failed(&self) -> bool {
+        self.failed.borrow().is_some()
     }
 
     /// Whether shared memory is still there.
@@ -252,11 +287,12 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     }
 
     /// Nobody will answer any more: all who wait are told.
-    fn fail(&self, why: DsmError) {
+    pub fn fail(&self, why: DsmError) {
         self.failed.borrow_mut().get_or_insert(why);
         self.requests.borrow_mut().clear();
         self.unasked.borrow_mut().clear();
         self.entered.borrow_mut().clear();
+        self.frees.borrow_mut().fail();
         self.memory.wake_all();
     }
 
@@ -289,29 +325,6 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         self.send(barrier.home(self.mesh.size()), &Message::Enter { barrier: barrier.0, id, parties });
     }
 
-    /// Sends a message now, or as soon as the transport has room for it. Messages may overtake each other then: no two of them
-    /// depend on their order, since whatever a message follows from has been received.
-    fn send(&self, to: Rank, message: &Message<'_>) {
-        let mut frame = self.frame.take();
-        message.encode(&mut frame);
-        match self.mesh.send(to, CHANNEL, &frame) {
-            Ok(()) => {}
-            Err(SendError::Full { .. }) => {
-                self.stats.borrow_mut().stalls += 1;
-                let (mesh, frame) = (self.mesh.clone(), frame.clone());
-                drop(self.rt.spawn(async move {
-                    while mesh.room(to).await.is_ok()
-                        && matches!(mesh.send(to, CHANNEL, &frame), Err(SendError::Full { .. }))
-                    {
-                    }
-                }));
-            }
-            Err(SendError::Closed) => self.fail(DsmError::Closed),
-            Err(_) => self.stats.borrow_mut().out_of_turn += 1,
-        }
-        self.frame.replace(frame);
-    }
-
     async fn listen(self: Rc<Self>, mut inbox: Inbox) {
         while let Some(incoming) = inbox.recv().await {
             match incoming {
@@ -325,7 +338,14 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// The asynchronous entry points (kernel-dsm.txt, 4.1): one message, handled without waiting.
     fn receive(self: &Rc<Self>, received: &Received) {
         let from = received.from();
-        let book = Book { decides_when_served: R::DECIDES_WHEN_SERVED, keeps_server: R::KEEPS_SERVER };
+        let book = Book {
+            decides_when_served: R::DECIDES_WHEN_SERVED,
+            keeps_server: R::KEEPS_SERVER,
+            pulls: self.config.pulls,
+            pulls_from_done: R::PULLS_FROM_DONE,
+            pulls_are_open: R::PULLS_ARE_OPEN,
+            me: self.mesh.me(),
+        };
         let mut sends = self.sends.take();
         match Message::decode(received.bytes()) {
             Some(Message::Request { page, id, need, has, at }) => {
@@ -335,7 +355,9 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             Some(Message::Done { page, id }) => {
                 let mut directory = self.directory.borrow_mut();
                 let open = directory.on_done(page, from, id, book, &mut sends);
-                self.stats.borrow_mut().out_of_turn += u64::from(!open);
+                // The last word about an object that is freed may be overtaken.
+                let known = open || !R::PULLS_ARE_OPEN || self.frees.borrow().has(page.object);
+                self.stats.borrow_mut().out_of_turn += u64::from(!known);
             }
             Some(Message::Forward { page, id, to, at, need, notices, version }) => {
                 let keep = if need == Access::Read { Access::Read } else { Access::Invalid };
@@ -355,7 +377,13 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             Some(Message::Notice { page, id, notices, version, data }) => {
                 self.on_notice(from, page, id, notices, version, data);
             }
+            Some(Message::Pull { page, id, from: source, at, version }) => {
+                self.on_pull(page, id, (source, at), version);
+            }
+            Some(Message::Free { object, id, step }) => self.on_free(object, (from, id), step),
+            Some(Message::Freed { object, id, step }) => self.on_freed(object, (from, id), step),
             Some(Message::Enter { barrier, id, parties }) => {
+                let parties = if R::BARRIERS_COUNT_ONCE { parties } else { parties.div_ceil(2) };
                 let come = self.barriers.borrow_mut().on_enter(BarrierId(barrier), from, id, parties);
                 sends.extend(come.into_iter().map(|(node, id)| (node, Message::Leave { barrier, id })));
             }
@@ -370,6 +398,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             self.send(to, &message);
         }
         self.sends.replace(sends);
+        self.close_freed();
     }
 
     /// A manager orders something of this node.
@@ -379,7 +408,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             return;
         };
         let has = object.page(order.page.index);
-        let verdict = self.server.borrow_mut().on_order(order, has, R::GRANTS_STAY);
+        let verdict = self.server.borrow_mut().on_order(order, has, self.pinned(order.page), R::GRANTS_STAY);
         match verdict {
             Verdict::Now => self.carry_out(&object, order),
             Verdict::Later => self.stats.borrow_mut().orders_waited += 1,
@@ -412,88 +441,6 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
     }
 
-    /// Gives notice, behind the data if the requestor needs them.
-    fn hand_over(self: &Rc<Self>, object: &Object<V>, order: Order) {
-        let Order { page, to, id, transfer, notices, version, .. } = order;
-        let notice = |data| Message::Notice { page, id, notices, version, data };
-        let Some(at) = transfer else { return self.send(to, &notice(None)) };
-        self.stats.borrow_mut().transfers += 1;
-        if !self.mesh.places() {
-            return self.send(to, &notice(Some(&object.copied(page.index))));
-        }
-        // The data may come back before the adapter has let go of them, if this node has asked for them already. Then it sends a
-        // copy. Otherwise it asks when the adapter has let go: see `request`.
-        let asked = self.requests.borrow().any(page);
-        let from = match asked.then(|| self.mesh.copied(&object.copied(page.index))) {
-            None => object.bytes(page.index),
-            Some(Ok(copy)) => copy,
-            Some(Err(why)) => return self.fail(DsmError::Memory(why)),
-        };
-        if !asked {
-            *self.leaving.borrow_mut().entry(page).or_default() += 1;
-        }
-        let mut frame = Vec::with_capacity(LONGEST);
-        notice(None).encode(&mut frame);
-        self.place(page, from, (to, at), frame, !asked);
-    }
-
-    /// Writes a minipage straight from this node's memory to the requestor's, and gives notice behind it: now, or as soon as the
-    /// transport has room. `leaves`: what it is written from is the minipage itself.
-    fn place(
-        self: &Rc<Self>,
-        page: PageId,
-        from: BufferGuard<V>,
-        (to, at): (Rank, RemoteSlice),
-        frame: Vec<u8>,
-        leaves: bool,
-    ) {
-        let service = Rc::clone(self);
-        match self.mesh.place(to, from.share(), at, CHANNEL, &frame) {
-            Ok(placed) if leaves => drop(self.rt.spawn(async move {
-                placed.ended().await;
-                service.has_left(page);
-            })),
-            Ok(placed) => drop(placed),
-            Err(SendError::Full { .. }) => {
-                self.stats.borrow_mut().stalls += 1;
-                drop(self.rt.spawn(async move {
-                    while service.mesh.room(to).await.is_ok() {
-                        match service.mesh.place(to, from.share(), at, CHANNEL, &frame) {
-                            Err(SendError::Full { .. }) => {}
-                            Ok(placed) => {
-                                placed.ended().await;
-                                break;
-                            }
-                            Err(_) => break,
-                        }
-                    }
-                    if leaves {
-                        service.has_left(page);
-                    }
-                }));
-            }
-            Err(SendError::Closed) => self.fail(DsmError::Closed),
-            Err(_) => self.stats.borrow_mut().out_of_turn += 1,
-        }
-    }
-
-    /// The adapter does not read a minipage any more that this node has sent. What was to be asked for it is asked now.
-    fn has_left(&self, page: PageId) {
-        let mut leaving = self.leaving.borrow_mut();
-        if let Some(left) = leaving.get_mut(&page) {
-            *left -= 1;
-            if *left > 0 {
-                return;
-            }
-            leaving.remove(&page);
-        }
-        drop(leaving);
-        let unasked = self.unasked.borrow_mut().remove(&page);
-        for (manager, request) in unasked.into_iter().flatten() {
-            self.send(manager, &request);
-        }
-    }
-
     /// A holder, or the manager itself, has done what this node's request takes. With the last of them access is granted.
     fn on_notice(&self, from: Rank, page: PageId, id: u32, notices: u16, version: u64, data: Option<&[u8]>) {
         let Some(object) = self.memory.object(page.object).filter(|object| object.has(page.index)) else {
@@ -510,6 +457,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             return;
         }
         if let Some(data) = data {
+            // Data in a notice, where no adapter has put them.
             let range = object.range(page.index);
             if data.len() != range.len() {
                 self.stats.borrow_mut().malformed += 1;
@@ -531,7 +479,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     }
 
     /// All who had to act have. The threads that wait may go on, and the grant stays until they have.
-    fn grant(&self, object: &Object<V>, page: PageId, need: Access, version: u64, joined: u32, hops: u8) {
+    pub fn grant(&self, object: &Object<V>, page: PageId, need: Access, version: u64, joined: u32, hops: u8) {
         let has = object.page(page.index).access;
         self.stats.borrow_mut().upgrades += u64::from(has == Access::Read && need == Access::Write);
         self.charge(Work::Protect { pages: 1 });
@@ -552,16 +500,32 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         });
         if owed == 0 {
             self.hops.borrow_mut().remove(&page);
-            let orders = self.server.borrow_mut().on_executed(page);
+            self.go_on(object, page);
+            self.close_freed();
+        }
+    }
+
+    /// Carries out the orders that nothing holds up any more, and lets those go on who let them go first.
+    fn go_on(self: &Rc<Self>, object: &Rc<Object<V>>, page: PageId) {
+        let pinned = self.pinned(page);
+        let orders = self.server.borrow_mut().on_free(page, object.page(page.index), pinned, R::GRANTS_STAY);
+        if !orders.is_empty() {
             orders.into_iter().for_each(|order| self.carry_out(object, order));
+            self.memory.wake(page);
         }
     }
 
     /// Threads that were dropped owe nothing any more; their destructors post nothing.
-    async fn clean_up(self: Rc<Self>, mut gone: Mailbox<PageId>) {
-        while let Ok(page) = gone.recv().await {
-            if let Some(object) = self.memory.object(page.object) {
-                self.executed(&object, page);
+    async fn clean_up(self: Rc<Self>, mut gone: Mailbox<Gone>) {
+        while let Ok(gone) = gone.recv().await {
+            let (Gone::Access(page) | Gone::Claim(page)) = gone;
+            let Some(object) = self.memory.object(page.object) else { continue };
+            match gone {
+                Gone::Access(_) => self.executed(&object, page),
+                Gone::Claim(_) => {
+                    self.go_on(&object, page);
+                    self.close_freed();
+                }
             }
         }
     }

@@ -152,6 +152,11 @@ impl<T: Plain> Shared<[T]> {
         Ok(Shared { cut: Cut { object, len: len as u32, grain: bytes, placement }, of: PhantomData })
     }
 
+    /// Of which allocation it is.
+    pub fn object(self) -> ObjectId {
+        self.cut.object
+    }
+
     /// How many elements it has.
     pub fn len(self) -> usize {
         self.cut.len as usize

@@ -2,15 +2,16 @@
 
 use super::DsmError;
 use super::barrier::BarrierId;
+use super::fault::come;
 use super::memory::{Object, Page};
 use super::messages::Access;
+use super::pins::Purpose;
 use super::reading::{Reading, Repaired};
-use super::service::{Dsm, Service};
-use super::shared::{Number, PageId, Plain, Shared, Spot, Word};
+use super::service::Dsm;
+use super::shared::{Number, Plain, Shared, Spot, Word};
 use crate::rt::sync::oneshot;
 use std::ops::Range;
-use std::rc::Rc;
-use weft_verbs::{Verbs, Work};
+use weft_verbs::Verbs;
 use zerocopy::IntoBytes;
 
 /// A thread of an application. Its accesses are sequentially consistent with those of all threads on all nodes, if each is to
@@ -140,9 +141,7 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
             let spot = from.spot(part.start)?;
             let (now, later) = rest.split_at_mut(part.len());
             self.access(from, spot, Access::Read, |object, _| {
-                for (at, element) in (spot.at..).step_by(size_of::<T>()).zip(now) {
-                    *element = object.value(at);
-                }
+                object.read(spot.at, now.as_mut_bytes());
             })
             .await?;
             rest = later;
@@ -179,14 +178,32 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
     ///
     /// As [`Thread::load`].
     pub fn prefetch<T: Plain>(&mut self, of: Shared<[T]>, elements: Range<usize>) -> Result<(), DsmError> {
+        self.fetch(of, elements, Access::Read)
+    }
+
+    /// Asks for the minipages of some elements, to change them soon. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Thread::load`].
+    pub fn prefetch_mut<T: Plain>(
+        &mut self,
+        of: Shared<[T]>,
+        elements: Range<usize>,
+    ) -> Result<(), DsmError> {
+        self.fetch(of, elements, Access::Write)
+    }
+
+    fn fetch<T: Plain>(
+        &mut self,
+        of: Shared<[T]>,
+        elements: Range<usize>,
+        need: Access,
+    ) -> Result<(), DsmError> {
         let service = &self.dsm.0;
-        let object = service.touch(of)?;
+        service.touch(of)?;
         for part in parts(of, elements.start, elements.len())? {
-            let page = of.spot(part.start)?.page;
-            let invalid = object.page(page.index).access == Access::Invalid;
-            if invalid && !service.requests.borrow().any(page) {
-                service.request(&object, page, Access::Read, 0);
-            }
+            service.fetch(of.spot(part.start)?.page, need);
         }
         Ok(())
     }
@@ -217,34 +234,18 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
     ) -> Result<Y, DsmError> {
         let service = &self.dsm.0;
         let object = service.touch(of)?;
-        let mut hops = None;
-        let mut granted: Option<Fault<'_, V, R>> = None;
-        while object.page(page.index).access < need {
-            drop(granted.take());
-            let fault = Fault::begin(service, &object, page, need);
-            fault.wait().await?;
-            hops = service.hops.borrow().get(&page).copied();
-            granted = Some(fault);
-            if R::GRANTS_STAY {
-                break;
-            }
-            // The thread needs a while to come out of its fault; messages are taken in meanwhile.
-            service.rt.yield_now().await;
-            service.rt.yield_now().await;
-        }
+        let come = come(service, &object, page, need, Purpose::Access).await?;
         let done = execute(&object, object.page(page.index));
         let Page { access, version, stores, .. } = object.page(page.index);
         let stores = if access == Access::Write { stores } else { u32::MAX };
-        self.last = Stamp { version, stores, hops };
-        if let Some(fault) = granted {
-            fault.executed();
-        }
+        self.last = Stamp { version, stores, hops: come.hops };
+        come.executed();
         Ok(done)
     }
 }
 
 /// The parts of some elements, one for each minipage.
-fn parts<T: Plain>(
+pub(super) fn parts<T: Plain>(
     of: Shared<[T]>,
     begin: usize,
     len: usize,
@@ -261,62 +262,4 @@ fn parts<T: Plain>(
 fn put<V: Verbs, T: Plain>(object: &Object<V>, spot: Spot, value: T) {
     object.write(spot.at, value.as_bytes());
     object.change(spot.page.index, |page| page.stores += 1);
-}
-
-/// An access that waits for its minipage: a page fault.
-struct Fault<'a, V: Verbs, R: Reading> {
-    service: &'a Rc<Service<V, R>>,
-    object: &'a Rc<Object<V>>,
-    page: PageId,
-    /// The request's kind and number.
-    kind: Access,
-    id: u32,
-    over: bool,
-}
-
-impl<'a, V: Verbs, R: Reading> Fault<'a, V, R> {
-    /// Joins a request that serves the access, or makes one.
-    fn begin(service: &'a Rc<Service<V, R>>, object: &'a Rc<Object<V>>, page: PageId, need: Access) -> Self {
-        // The access faults, and its handler enters the kernel to block (kernel-dsm.txt, 4).
-        service.charge(Work::PageFault);
-        service.charge(Work::Syscall);
-        let joined = service.requests.borrow_mut().join(page, need, R::JOINS_WHAT_SERVES);
-        let (id, kind) = match joined {
-            Some(joined) => {
-                service.stats.borrow_mut().joined += 1;
-                joined
-            }
-            None => (service.request(object, page, need, 1), need),
-        };
-        Fault { service, object, page, kind, id, over: false }
-    }
-
-    fn is_open(&self) -> bool {
-        self.service.requests.borrow().is_open(self.page, self.kind, self.id)
-    }
-
-    /// Waits until the request is granted. From then on the grant stays until this fault is over.
-    async fn wait(&self) -> Result<(), DsmError> {
-        self.service.memory.wait(self.page, || !self.is_open()).await;
-        self.service.check()
-    }
-
-    /// The access is executed: the grant need not stay for it any more.
-    fn executed(mut self) {
-        self.over = true;
-        self.service.executed(self.object, self.page);
-    }
-}
-
-impl<V: Verbs, R: Reading> Drop for Fault<'_, V, R> {
-    fn drop(&mut self) {
-        if self.over || self.service.check().is_err() {
-            return;
-        }
-        let open = self.service.requests.borrow_mut().leave(self.page, self.kind, self.id);
-        if !open {
-            // Granted meanwhile. What waits for that is done elsewhere: a destructor sends nothing.
-            let _ = self.service.given_up.send(self.page);
-        }
-    }
 }

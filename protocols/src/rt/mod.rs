@@ -24,6 +24,7 @@ mod executor;
 pub mod fingerprint;
 mod ledger;
 mod memory;
+mod processors;
 mod program;
 mod qp_handle;
 mod slots;
@@ -35,6 +36,7 @@ mod wait_point;
 pub use events::Connector;
 pub use executor::JoinHandle;
 pub use memory::{Block, BufferPool};
+use processors::Processors;
 pub use program::Program;
 pub use qp_handle::{Local, Pending, QpHandle};
 pub use slots::{BufferGuard, Completed, CompletionSink, Failed, Outcome};
@@ -138,6 +140,7 @@ struct Inner<V: Verbs> {
     looked: Cell<bool>,
     closed: Cell<bool>,
     fatal: Cell<Option<VerbsError>>,
+    processors: Processors,
 }
 
 /// The runtime of one node. Clones are the same runtime.
@@ -202,6 +205,7 @@ impl<V: Verbs> Rt<V> {
             looked: Cell::new(true),
             closed: Cell::new(false),
             fatal: Cell::new(None),
+            processors: Processors::default(),
         };
         Ok(Rt { inner: Rc::new(inner), rail: 0 })
     }
@@ -253,6 +257,23 @@ impl<V: Verbs> Rt<V> {
     /// Charges the processor for work; see [`Host::spend`].
     pub fn spend(&self, work: Work) {
         self.inner.host.spend(work);
+    }
+
+    /// How many processors the node has, for programs that compute in simulation. Default: 1.
+    pub fn set_processors(&self, number: u32) {
+        self.inner.processors.set(number);
+    }
+
+    /// Computes what takes this long on a processor of its own; for simulations. Other tasks go on beside it, and if no processor
+    /// is idle, what the runtime does for them takes its time out of this.
+    pub async fn compute(&self, work: Nanos) {
+        let processors = &self.inner.processors;
+        processors.pass(self.now(), 1);
+        let computing = processors.begin(work);
+        while let Some(left) = computing.left() {
+            self.sleep(left).await;
+            processors.pass(self.now(), 1);
+        }
     }
 
     /// Waits for a span of time.

@@ -139,7 +139,15 @@ impl<V: Verbs> Node for Program<V> {
         if self.rt.inner.closed.get() {
             return Park::Done;
         }
-        match self.try_step() {
+        let inner = &*self.rt.inner;
+        if inner.processors.are_used() {
+            inner.processors.pass(inner.host.now(), 0);
+        }
+        let park = self.try_step();
+        if inner.processors.are_used() {
+            inner.processors.pass(inner.host.now(), 1);
+        }
+        match park {
             Ok(park) => park,
             Err(error) => {
                 // A device that refuses to be polled or armed is gone, and the node with it.

@@ -5,9 +5,9 @@ use super::workload::Request;
 use crate::history::RequestId;
 use crate::record::Record;
 use std::collections::BTreeMap;
-use weft_protocols::dsm::{BarrierId, DsmError, Reading, Repaired, Shared, Thread};
+use weft_protocols::dsm::{BarrierId, DsmError, Reading, Repaired, Shared, Stamp, Thread};
 use weft_protocols::rt::Rt;
-use weft_verbs::Verbs;
+use weft_verbs::{Nanos, Verbs};
 
 /// The barrier of all threads.
 const BARRIER: BarrierId = BarrierId(0);
@@ -35,27 +35,33 @@ impl<V: Verbs, R: Reading> Client<V, R> {
     ) {
         let happens = |what| record.record(Event { at_ns: rt.now().0, request: id, what });
         let request = match request {
-            Request::Access { word, op: Op::CompareExchange(_, value) } => {
+            Request::Access { word, op: Op::CompareExchange(_, value), claims } => {
                 let there = self.seen.get(&word).copied().unwrap_or_default();
-                Request::Access { word, op: Op::CompareExchange(there, value) }
+                Request::Access { word, op: Op::CompareExchange(there, value), claims }
             }
             other => other,
         };
         match request {
-            Request::Access { word, op } => {
+            Request::Access { word, op, claims } => {
                 happens(What::Accesses { word, op });
                 record.written().await;
                 // Nothing comes between the access and its record: the order of recording is that of execution.
-                let done = self.execute(word, op).await;
-                let last = self.thread.last();
-                happens(match done {
-                    Ok(found) => What::Accessed { word, op, found, place: At::from(last), hops: last.hops },
+                let done = if claims == 0 {
+                    self.execute(word, op).await.map(|found| (found, self.thread.last()))
+                } else {
+                    self.claim(rt, word, op, claims).await
+                };
+                happens(match &done {
+                    Ok((found, last)) => {
+                        What::Accessed { word, op, found: *found, place: At::from(*last), hops: last.hops }
+                    }
                     Err(_) => What::Failed,
                 });
-                if let Ok(found) = done {
+                if let Ok((found, _)) = done {
                     self.seen.insert(word, op.stores(found).unwrap_or(found));
                 }
             }
+            Request::Application(..) => {}
             Request::Barrier(round) => {
                 happens(What::Enters(round));
                 record.written().await;
@@ -64,6 +70,22 @@ impl<V: Verbs, R: Reading> Client<V, R> {
             }
         }
         record.written().await;
+    }
+
+    /// Accesses a word by a claim of its minipage and those behind it, so many in all.
+    async fn claim(&mut self, rt: &Rt<V>, word: u32, op: Op, pages: u32) -> Result<(u64, Stamp), DsmError> {
+        let (words, at) = (self.words, word as usize);
+        let range = at..(at + pages as usize * words.elements_a_page()).min(words.len());
+        if op == Op::Load {
+            let claim = self.thread.claim(words, range, Nanos::MAX).await?;
+            rt.yield_now().await;
+            return Ok((claim[0], claim.place(words, at).unwrap_or_default()));
+        }
+        let mut claim = self.thread.claim_mut(words, range, Nanos::MAX).await?;
+        rt.yield_now().await;
+        let found = claim[0];
+        claim[0] = op.stores(found).unwrap_or(found);
+        Ok((found, claim.place(words, at).unwrap_or_default()))
     }
 
     async fn execute(&mut self, word: u32, op: Op) -> Result<u64, DsmError> {

@@ -84,6 +84,40 @@ pub enum What {
     Leaves(u32),
     /// The call returned an error.
     Failed,
+    /// The thread runs its part of the application.
+    Runs,
+    /// It has.
+    Ran {
+        /// Its part of the answer.
+        part: u64,
+        /// What its time went into.
+        spent: Spent,
+    },
+}
+
+/// What a thread's time went into, in nanoseconds, and how often it did what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// From when on its time is counted, by its node's clock: when all had begun.
+    pub from: u64,
+    /// Until when.
+    pub to: u64,
+    /// Units that it computed.
+    pub units: u64,
+    /// Computing.
+    pub compute: u64,
+    /// What handlers took out of that, and other threads.
+    pub handlers: u64,
+    /// Waiting for minipages.
+    pub faults: u64,
+    /// Waiting at barriers.
+    pub barriers: u64,
+    /// Waiting for locks.
+    pub locks: u64,
+    /// Barriers.
+    pub barriers_entered: u64,
+    /// Locks.
+    pub locks_taken: u64,
 }
 
 impl HistoryEvent for Event {
@@ -101,8 +135,8 @@ impl HistoryEvent for Event {
 
     fn stage(&self) -> Stage {
         match self.what {
-            What::Accesses { .. } | What::Enters(_) => Stage::Asked,
-            What::Accessed { .. } | What::Leaves(_) => Stage::Served,
+            What::Accesses { .. } | What::Enters(_) | What::Runs => Stage::Asked,
+            What::Accessed { .. } | What::Leaves(_) | What::Ran { .. } => Stage::Served,
             What::Failed => Stage::Other,
         }
     }
@@ -145,6 +179,8 @@ impl fmt::Display for Timeless<'_> {
             What::Enters(round) => write!(f, "{request}: enters the barrier, round {round}"),
             What::Leaves(round) => write!(f, "{request}: leaves the barrier, round {round}"),
             What::Failed => write!(f, "{request}: fails"),
+            What::Runs => write!(f, "{request}: runs"),
+            What::Ran { part, .. } => write!(f, "{request}: has run, its part is {part:#x}"),
         }
     }
 }

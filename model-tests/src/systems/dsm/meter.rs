@@ -1,6 +1,6 @@
 //! What is measured of shared memory: what became of accesses, and how long they took, by hops.
 
-use super::history::{Event, Op, What};
+use super::history::{Event, Op, Spent, What};
 use crate::history::{HistoryEvent, RequestId};
 use crate::metrics::{Percentiles, Times};
 use crate::record::Meter;
@@ -22,6 +22,8 @@ pub struct DsmMeter {
     pub failed: u64,
     /// Accesses that waited.
     pub faults: u64,
+    /// What the threads of an application have spent, by thread.
+    pub spent: Vec<Spent>,
     /// How long loads waited, by the hops of their requests.
     reads: [Times; 4],
     /// How long all other accesses waited.
@@ -56,6 +58,11 @@ impl Meter<Event> for DsmMeter {
         let took = match event.what {
             What::Accesses { .. } | What::Enters(_) => {
                 self.began.insert(event.request, event.at());
+                return;
+            }
+            What::Runs => return,
+            What::Ran { spent, .. } => {
+                self.spent.push(spent);
                 return;
             }
             _ => self.began.remove(&event.request).map(|since| event.at() - since),

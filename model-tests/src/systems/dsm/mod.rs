@@ -1,5 +1,6 @@
 //! The room of shared memory: threads of all nodes load and store, and what sequential consistency promises them.
 
+pub mod apps;
 mod client;
 pub mod history;
 mod meter;
@@ -21,13 +22,15 @@ use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
 use crate::record::Record;
 use crate::system::{Amount, Example, Measured, Place, System};
-use history::Event;
+use apps::Worker;
+use history::{Event, Spent, What};
 use oracles::DsmOracles;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use weft_protocols::dsm::{Dsm, DsmStats, Grain, LONGEST, Shared};
+use weft_protocols::dsm::{Charges, Dsm, DsmConfig, DsmStats, Grain, LONGEST, Shared};
+use weft_protocols::locks::{LockConfig, LockService, Scheme};
 use weft_protocols::rt::Rt;
-use weft_protocols::transport::MeshConfig;
+use weft_protocols::transport::{Mesh, MeshConfig};
 use weft_verbs::{Nanos, Verbs};
 use workload::{DsmWork, Plan, Request};
 
@@ -39,6 +42,17 @@ pub struct Service<V: Verbs> {
     dsm: Dsm<V>,
     words: Shared<[u64]>,
     parties: u32,
+    /// What an application needs besides.
+    locks: LockService<V>,
+    rt: Rt<V>,
+    mesh: Mesh<V>,
+    work: DsmWork,
+}
+
+/// A thread of the workload: it accesses words, or runs an application.
+pub struct Member<V: Verbs> {
+    client: Client<V>,
+    worker: Worker<V>,
 }
 
 /// What all threads of a run will do.
@@ -51,7 +65,7 @@ pub struct Plans {
 counted! {
     /// What a node counted.
     Counts from DsmStats {
-        read_faults, write_faults, joined, transfers, invalidations, upgrades, orders_waited,
+        read_faults, write_faults, joined, transfers, pulls, invalidations, upgrades, orders_waited,
         stalls, out_of_turn, malformed,
     }
 }
@@ -78,7 +92,7 @@ impl System for SharedMemory {
     type Meter = DsmMeter;
     type Counts = Counts;
     type Service<V: Verbs> = Service<V>;
-    type Client<V: Verbs> = Client<V>;
+    type Client<V: Verbs> = Member<V>;
     type Plans = Plans;
     type Plan = Plan;
     type Request = Request;
@@ -100,23 +114,35 @@ impl System for SharedMemory {
     }
 
     fn limited(work: DsmWork, requests: u32) -> DsmWork {
+        if work.application.is_some() {
+            return work;
+        }
         DsmWork { requests: Some(requests), duration: None, ..work }
     }
 
     /// Messages carry minipages where nodes have several rails.
     fn mesh(work: &DsmWork, config: &mut MeshConfig) {
         if !config.other_rails.is_empty() {
-            config.max_message = config.max_message.max(work.grain + LONGEST as u32);
+            let application = work.application.map_or(0, |_| 8_192);
+            config.max_message = config.max_message.max(work.grain().max(application) + LONGEST as u32);
         }
     }
 
     /// Every node has all minipages in its memory.
     fn memory(work: &DsmWork, nodes: u32) -> u64 {
-        u64::from(nodes) * u64::from(work.minipages) * u64::from(work.grain)
+        let each = match work.application() {
+            Some((application, input)) => application.memory(input),
+            None => u64::from(work.minipages) * u64::from(work.grain()),
+        };
+        u64::from(nodes) * each
     }
 
     fn oracles(work: &DsmWork, nodes: u32) -> DsmOracles {
-        DsmOracles::new(work.words_a_page(), nodes * work.threads)
+        let oracles = DsmOracles::new(work.words_a_page(), nodes * work.threads);
+        match work.application() {
+            Some((application, input)) => oracles.of(application, input),
+            None => oracles,
+        }
     }
 
     fn start<V: Verbs, R: Record<Event>>(
@@ -124,16 +150,35 @@ impl System for SharedMemory {
         work: &DsmWork,
         _: &R,
     ) -> Result<Service<V>, String> {
-        let dsm = Dsm::start(&place.rt, &place.mesh).map_err(|why| why.to_string())?;
+        let charges = if work.mapped { Charges::Mapped } else { Charges::Calls };
+        let config = DsmConfig { pulls: work.pull, charges };
+        place.rt.set_processors(work.processors);
+        let dsm = Dsm::start_as(&place.rt, &place.mesh, config).map_err(|why| why.to_string())?;
         let len = (work.minipages * work.words_a_page()) as usize;
-        let words = dsm.named(NAME, len, Grain::Bytes(work.grain), work.placement());
+        let words = dsm.named(NAME, len, Grain::Bytes(work.grain()), work.placement());
         let words = words.map_err(|why| why.to_string())?;
-        Ok(Service { dsm, words, parties: place.nodes * work.threads })
+        let locks = LockConfig::new(Scheme::Srsl, place.nodes);
+        let locks = LockService::start(&place.rt, &place.mesh, locks).map_err(|why| why.to_string())?;
+        let (rt, mesh, work) = (place.rt.clone(), place.mesh.clone(), work.clone());
+        Ok(Service { dsm, words, parties: place.nodes * work.threads, locks, rt, mesh, work })
     }
 
-    fn client<V: Verbs>(service: &Service<V>, _: ClientId) -> Client<V> {
-        let Service { dsm, words, parties } = service;
-        Client { thread: dsm.thread(), words: *words, parties: *parties, seen: BTreeMap::new() }
+    fn client<V: Verbs>(service: &Service<V>, id: ClientId) -> Member<V> {
+        let Service { dsm, words, parties, locks, rt, mesh, work } = service;
+        let client = Client { thread: dsm.thread(), words: *words, parties: *parties, seen: BTreeMap::new() };
+        let worker = Worker {
+            thread: dsm.thread(),
+            locks: locks.client(),
+            rt: rt.clone(),
+            me: id.node * work.threads + id.index,
+            all: *parties,
+            pace: work.unit.nanos().0 as f64,
+            grain: work.grain,
+            spent: Spent::default(),
+            mesh: mesh.clone(),
+            counted: Default::default(),
+        };
+        Member { client, worker }
     }
 
     fn plans(work: &DsmWork, nodes: u32, seed: u64) -> Plans {
@@ -150,12 +195,20 @@ impl System for SharedMemory {
 
     async fn perform<V: Verbs, R: Record<Event>>(
         rt: &Rt<V>,
-        client: &mut Client<V>,
+        member: &mut Member<V>,
         id: RequestId,
         request: Request,
         record: &R,
     ) {
-        client.perform(rt, id, request, record).await;
+        let Request::Application(application, input) = request else {
+            return member.client.perform(rt, id, request, record).await;
+        };
+        let happens = |what| record.record(Event { at_ns: rt.now().0, request: id, what });
+        happens(What::Runs);
+        record.written().await;
+        let ran = application.run(&mut member.worker, input).await;
+        happens(ran.map_or(What::Failed, |part| What::Ran { part, spent: member.worker.spent }));
+        record.written().await;
     }
 
     fn counts<V: Verbs>(service: &Service<V>) -> Counts {
@@ -175,7 +228,10 @@ impl System for SharedMemory {
     }
 
     fn metrics(measured: Measured<'_, SharedMemory>) -> Metrics {
-        let Measured { oracles, meter, counts, mesh, busy, .. } = measured;
+        let Measured { oracles, meter, counts, mesh, busy, work, .. } = measured;
+        if work.application.is_some() {
+            return application_metrics(work, oracles, meter, &counts, &mesh);
+        }
         Metrics {
             rates: vec![
                 Rate::of("requests_per_second", "accesses a second", meter.served(), busy),
@@ -189,6 +245,53 @@ impl System for SharedMemory {
                 rows: meter.rows(),
             }],
         }
+    }
+}
+
+/// The figures of an application: speed-up, and what threads spent their time on, as the paper's Figure 4 has it.
+fn application_metrics(
+    work: &DsmWork,
+    oracles: &DsmOracles,
+    meter: &DsmMeter,
+    counts: &Counts,
+    mesh: &MeshCounts,
+) -> Metrics {
+    let from = meter.spent.iter().map(|spent| spent.from).min().unwrap_or_default();
+    let to = meter.spent.iter().map(|spent| spent.to).max().unwrap_or_default();
+    let elapsed = Nanos(to.saturating_sub(from));
+    let threads = meter.spent.len().max(1) as u64;
+    let sum = |of: fn(&Spent) -> u64| meter.spent.iter().map(of).sum::<u64>();
+    let micros = |of: fn(&Spent) -> u64| sum(of) / threads / 1_000;
+    let alone = oracles.expected().units as f64 * work.unit.nanos().0 as f64;
+    let speed_up = if elapsed > Nanos::ZERO { alone / elapsed.0 as f64 } else { 0.0 };
+    let time = [
+        ("elapsed", "elapsed", elapsed.0 / 1_000),
+        ("compute", "computing", micros(|spent| spent.compute)),
+        ("handlers", "taken by handlers", micros(|spent| spent.handlers)),
+        ("faults", "waiting for minipages", micros(|spent| spent.faults)),
+        ("barriers", "waiting at barriers", micros(|spent| spent.barriers)),
+        ("locks", "waiting for locks", micros(|spent| spent.locks)),
+    ];
+    let times = [
+        ("speed_up_percent", "speed-up, %", (100.0 * speed_up).round() as u64),
+        ("threads", "threads", threads),
+        ("barriers", "barriers of each", sum(|spent| spent.barriers_entered) / threads),
+        ("locks", "locks of all", sum(|spent| spent.locks_taken)),
+        ("faults", "faults of all", counts.read_faults + counts.write_faults),
+    ];
+    Metrics {
+        rates: vec![Rate::of(
+            "faults_per_second",
+            "faults a second",
+            counts.read_faults + counts.write_faults,
+            elapsed,
+        )],
+        groups: vec![
+            Group::new("time", "Time, us, mean of threads", Layout::Column("what"), &time),
+            Group::new("application", "Application", Layout::Row, &times),
+            protocol(counts, mesh),
+        ],
+        latencies: Vec::new(),
     }
 }
 
@@ -212,6 +315,7 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("write_faults", "requests to write", counts.write_faults),
         ("joined", "accesses that joined a request", counts.joined),
         ("transfers", "minipages sent", counts.transfers),
+        ("pulls", "minipages pulled by readers", counts.pulls),
         ("invalidations", "minipages given up", counts.invalidations),
         ("upgrades", "copies made writable", counts.upgrades),
         ("orders_waited", "orders that waited for accesses", counts.orders_waited),

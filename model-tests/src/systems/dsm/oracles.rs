@@ -4,9 +4,11 @@ mod sequential;
 
 pub use sequential::Sequential;
 
+use super::apps::{Answer, Application, Input};
 use super::history::{Event, Timeless, What};
 use crate::history::HistoryEvent;
 use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use weft_verbs::Nanos;
@@ -52,11 +54,53 @@ impl Oracle<Event> for Together {
     }
 }
 
+/// An application comes to what a sequential run comes to.
+#[derive(Clone, Debug, Default)]
+pub struct Right {
+    application: Option<(Application, Input)>,
+    parties: u32,
+    /// The sum of the parts so far, and how many there are.
+    sum: u64,
+    parts: u32,
+    /// What a sequential run comes to, once somebody has asked.
+    expected: OnceCell<Answer>,
+}
+
+impl Right {
+    /// What a sequential run comes to; nothing of no application.
+    pub fn expected(&self) -> Answer {
+        let run = || self.application.map(|(application, input)| application.sequential(input));
+        *self.expected.get_or_init(|| run().unwrap_or_default())
+    }
+}
+
+impl Oracle<Event> for Right {
+    fn name(&self) -> &'static str {
+        "answer"
+    }
+
+    fn promise(&self) -> &'static str {
+        "an application comes to what a sequential run does"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let What::Ran { part, .. } = event.what else { return Ok(()) };
+        self.sum = self.sum.wrapping_add(part);
+        self.parts += 1;
+        if self.parts == self.parties && self.sum != self.expected().value {
+            let expected = self.expected().value;
+            return Err(format!("the answer is {:#x}, and a sequential run's is {expected:#x}", self.sum));
+        }
+        Ok(())
+    }
+}
+
 /// All the oracles of shared memory.
 #[derive(Clone, Debug)]
 pub struct DsmOracles {
     sequential: Sequential,
     together: Together,
+    right: Right,
     progress: Returns<Event>,
 }
 
@@ -64,7 +108,23 @@ impl DsmOracles {
     /// Oracles that have seen nothing of memory with so many words a minipage and so many threads.
     pub fn new(words_a_page: u32, threads: u32) -> DsmOracles {
         let together = Together { parties: threads, ..Together::default() };
-        DsmOracles { sequential: Sequential::new(words_a_page), together, progress: Returns::default() }
+        DsmOracles {
+            sequential: Sequential::new(words_a_page),
+            together,
+            right: Right { parties: threads, ..Right::default() },
+            progress: Returns::default(),
+        }
+    }
+
+    /// The same, where threads run an application.
+    #[must_use]
+    pub fn of(self, application: Application, input: Input) -> DsmOracles {
+        DsmOracles { right: Right { application: Some((application, input)), ..self.right }, ..self }
+    }
+
+    /// What a sequential run of the application comes to.
+    pub fn expected(&self) -> Answer {
+        self.right.expected()
     }
 
     /// The same where nobody looks at a clock: see [`Sequential::by_thread`].
@@ -73,8 +133,8 @@ impl DsmOracles {
         DsmOracles { sequential: self.sequential.by_thread(), ..self }
     }
 
-    fn judging(&mut self) -> [&mut dyn Oracle<Event>; 3] {
-        [&mut self.sequential, &mut self.together, &mut self.progress]
+    fn judging(&mut self) -> [&mut dyn Oracle<Event>; 4] {
+        [&mut self.sequential, &mut self.together, &mut self.right, &mut self.progress]
     }
 }
 

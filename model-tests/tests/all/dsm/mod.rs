@@ -3,14 +3,17 @@
 use std::ops::ControlFlow;
 use weft_check::explore::{Options, Report, Size};
 use weft_check::history::{ClientId, RequestId};
+use weft_check::oracle::Oracles;
 use weft_check::record::Record;
 use weft_check::run::{RunOptions, World};
 use weft_check::scenario::{FaultKind, Scenario};
 use weft_check::seeds::assert_held;
 use weft_check::systems::dsm::SharedMemory;
-use weft_check::systems::dsm::history::{At, Event, Op, What};
+use weft_check::systems::dsm::apps::Application;
+use weft_check::systems::dsm::history::{At, Event, Op, Spent, What};
+use weft_check::systems::dsm::oracles::DsmOracles;
 use weft_check::systems::worlds;
-use weft_sim::explore::FaultSet;
+use weft_sim::explore::{FaultSet, Outcome};
 
 const STORMY: &str = r#"
 [cluster]
@@ -96,7 +99,7 @@ fn explore(name: &str, size: Size, faults: u32, kinds: FaultSet) -> Report {
 }
 
 /// The worlds that a debug build explores in seconds.
-const LITMUS: [&str; 12] = [
+const LITMUS: [&str; 16] = [
     "dsm-sb",
     "dsm-mp",
     "dsm-lb",
@@ -109,6 +112,10 @@ const LITMUS: [&str; 12] = [
     "dsm-false-sharing",
     "dsm-upgrade",
     "dsm-barrier",
+    "dsm-claims",
+    "dsm-claims-cross",
+    "dsm-prefetch",
+    "dsm-free",
 ];
 
 #[test]
@@ -148,4 +155,54 @@ fn data_and_the_message_behind_them_come_together_whatever_breaks_once() {
     assert!(report.held() && report.exhaustive);
     let reached = |branch| report.coverage.get(branch).is_some_and(|reached| *reached > 0);
     assert!(reached("a connection was made again") && reached("a message was sent again"));
+}
+
+/// A small one: two nodes read, and the second takes the data from the first.
+#[test]
+fn a_reader_that_takes_its_data_from_another_one_sees_what_that_one_sees() {
+    let size = Size::new([("threads", "x?,x?"), ("nodes", "0,1"), ("manager", "2")]);
+    for faults in [0, 1] {
+        let report = explore("dsm-pull", size.clone(), faults, FaultSet::one(Outcome::Cut));
+        assert!(report.held() && report.exhaustive, "{faults} faults");
+        assert!(report.coverage.get("a minipage was pulled").is_some_and(|reached| *reached > 0));
+    }
+}
+
+#[test]
+fn a_claim_keeps_threads_of_its_own_node_away_and_lets_go_when_it_is_given_up() {
+    for name in ["dsm-claims-at-home", "dsm-claims-given-up"] {
+        let report = explore(name, Size::default(), 0, FaultSet::NONE);
+        assert!(report.held() && report.exhaustive, "{name}");
+    }
+}
+
+/// Each on four nodes with two threads each, and with pulls, while links fail.
+#[test]
+fn applications_come_to_what_a_sequential_run_comes_to_while_links_fail() {
+    for application in Application::ALL {
+        let name = application.name();
+        let (head, rest) = STORMY.split_once("[workload]").expect("it has one");
+        let (_, tail) = rest.split_once("[run]").expect("it has one");
+        let work =
+            format!("kind = \"dsm\"\napplication = \"{name}\"\nthreads = 2\npull = true\nunit = \"200ns\"");
+        let text = format!("{head}[workload]\n{work}\n[run]{tail}");
+        let scenario = weft_check::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let summary = assert_held(&scenario, 0..2);
+        assert!(summary.metrics.count("protocol", "transfers") > 0, "{application:?}");
+        assert!(summary.metrics.count("time", "faults") > 0, "{application:?}");
+    }
+}
+
+/// A thread gives a part that is not its own.
+#[test]
+fn a_wrong_answer_is_noticed() {
+    let mut oracles = DsmOracles::new(8, 1).of(Application::Is, Application::Is.small());
+    let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+    let mut broken = Vec::new();
+    let part = Application::Is.sequential(Application::Is.small()).value.wrapping_add(1);
+    for what in [What::Runs, What::Ran { part, spent: Spent::default() }] {
+        let event = Event { at_ns: 0, request, what };
+        oracles.observe(&event, &mut |violation| broken.push(violation.oracle));
+    }
+    assert_eq!(broken, ["answer"]);
 }

@@ -40,6 +40,11 @@ impl Cluster {
         Ok(Cluster { fabric, nodes })
     }
 
+    /// Runs until then, or until nothing is left to do.
+    pub fn run_until(&self, until: Nanos) {
+        self.fabric.run_until(until);
+    }
+
     /// Runs until `until`, and gives the mean of what was measured, in microseconds; there must be as many as were wanted.
     pub fn mean(
         &self,

@@ -4,7 +4,7 @@ use super::cluster::{Cluster, refused};
 use crate::paper::{PaperError, Row, X};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::dsm::{Charges, Dsm, Grain, Placement, Repaired};
+use weft_protocols::dsm::{Charges, Dsm, DsmConfig, Grain, Placement, Repaired};
 use weft_protocols::transport::Rank;
 use weft_sim::Sim;
 use weft_sim::profile::Profile;
@@ -37,7 +37,10 @@ fn fault(profile: &Profile, wait: Wait, grain: u32) -> Result<f64, PaperError> {
     let times: Rc<RefCell<Vec<Nanos>>> = Rc::default();
     let mut nodes: Vec<Dsm<Sim, Repaired>> = Vec::new();
     for (rt, mesh) in &cluster.nodes {
-        nodes.push(Dsm::start_as(rt, mesh, Charges::Mapped).map_err(refused)?);
+        nodes.push(
+            Dsm::start_as(rt, mesh, DsmConfig { charges: Charges::Mapped, ..DsmConfig::default() })
+                .map_err(refused)?,
+        );
     }
     let manager = Placement::Node(Rank::from_index(1));
     let words =

@@ -18,12 +18,15 @@ const BYTES: u32 = 64;
 /// How often a message goes there and back.
 const ROUNDS: usize = 10;
 
+/// What a process takes on top of the interrupt, to be signalled and to take a message in: fitted.
+pub(super) const SIGNAL: Nanos = Nanos(15_000);
+
 /// A receive context (section 3.1): its name, how the node waits, what it takes on top of that, and the paper's time.
 const CONTEXTS: [(&str, Wait, Nanos, f64); 4] = [
     ("polling", Wait::Poll, Nanos::ZERO, 45.0),
     ("interrupt", Wait::Notify, Nanos::ZERO, 60.0),
     ("task queue", Wait::Notify, Nanos(5_000), 70.0),
-    ("process", Wait::Notify, Nanos(15_000), 90.0),
+    ("process", Wait::Notify, SIGNAL, 90.0),
 ];
 
 /// The contexts that take something on top, which was fitted: half of what Table 2 has above the interrupt, since a message there

@@ -5,6 +5,7 @@ use super::super::client::Client;
 use super::super::history::{Event, Op, What};
 use super::super::oracles::DsmOracles;
 use super::super::workload::Request;
+use super::claims::{self, Claimed};
 use super::program::{self, Outcome, Step, Thread, WORDS, Words};
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
 use crate::harness::{Explored, Harness, Member, Model, Recorder, Shape};
@@ -16,8 +17,9 @@ use std::hash::Hasher;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use weft_protocols::dsm::{
-    Access, Charges, Dsm, DsmAudit, DsmStats, Grain, PageId, Placement, Reading, Shared,
+    Access, Dsm, DsmAudit, DsmConfig, DsmStats, Grain, PageId, Placement, Reading, Shared,
 };
+use weft_protocols::locks::{LockClient, LockConfig, LockService, Mode, Scheme};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::Rank;
 use weft_sim::Sim;
@@ -35,6 +37,7 @@ pub struct Plan {
     pub threads: &'static str,
     pub nodes: &'static str,
     pub manager: u32,
+    pub pulls: bool,
 }
 
 /// A program, and where its threads run.
@@ -45,6 +48,7 @@ struct Litmus<R> {
     nodes: Vec<u32>,
     /// The node that manages all minipages.
     manager: u32,
+    pulls: bool,
     /// What sequential consistency allows, and each of them in words.
     allowed: Vec<(Outcome, &'static str)>,
     reading: PhantomData<fn() -> R>,
@@ -65,12 +69,23 @@ pub fn make<R: Reading>(plan: Plan, size: &Size) -> Result<Box<dyn AnyModel>, Si
     let named = |outcome: Outcome| (outcome.clone(), &*outcome.to_string().leak());
     let allowed = program::outcomes(&threads).into_iter().map(named).collect();
     let reading = PhantomData;
-    Ok(Harness::boxed(Litmus::<R> { name: plan.name, words, threads, nodes, manager, allowed, reading }))
+    Ok(Harness::boxed(Litmus::<R> {
+        name: plan.name,
+        words,
+        threads,
+        nodes,
+        manager,
+        pulls: plan.pulls,
+        allowed,
+        reading,
+    }))
 }
 
 /// What an execution keeps.
 pub struct State<R: Reading> {
     services: Vec<Dsm<Sim, R>>,
+    /// If a thread locks.
+    locks: Vec<LockService<Sim>>,
     shared: Shared<[u64]>,
     /// By thread: what its loads and additions saw.
     seen: Rc<RefCell<Vec<Vec<u64>>>>,
@@ -182,9 +197,18 @@ impl<R: Reading> Model for Litmus<R> {
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder<ByThread>) -> State<R> {
         let start = |member: &Member| {
-            Dsm::start_as(&member.rt, &member.mesh, Charges::Calls).expect("nobody else has the channel")
+            let config = DsmConfig { pulls: self.pulls, ..DsmConfig::default() };
+            Dsm::start_as(&member.rt, &member.mesh, config).expect("nobody else has the channel")
         };
         let services: Vec<Dsm<Sim, R>> = members.iter().map(start).collect();
+        let nodes = members.len() as u32;
+        let lock = |member: &Member| {
+            let config = LockConfig::new(Scheme::Srsl, nodes);
+            LockService::start(&member.rt, &member.mesh, config).expect("nobody else has the channel")
+        };
+        let locked = self.threads.iter().flatten().any(|step| *step == Step::Lock);
+        let locks: Vec<LockService<Sim>> =
+            if locked { members.iter().map(lock).collect() } else { Vec::new() };
         let len = WORDS * WORDS_A_PAGE as usize;
         let placement = Placement::Node(Rank::from_index(self.manager));
         let shared = services[0].named(0, len, Grain::Bytes(8 * WORDS_A_PAGE), placement);
@@ -195,10 +219,10 @@ impl<R: Reading> Model for Litmus<R> {
             let parties = self.threads.len() as u32;
             let client = Client { thread: dsm.thread(), words: shared, parties, seen: BTreeMap::new() };
             let id = ClientId { node: *node, index };
-            let steps = (thread.clone(), self.words);
+            let steps = (thread.clone(), self.words, locks.get(*node as usize).map(LockService::client));
             member.rt.spawn(run(member.rt.clone(), client, id, steps, Rc::clone(&seen), recorder.clone()));
         }
-        State { services, shared, seen }
+        State { services, locks, shared, seen }
     }
 
     fn finish(&self, state: &State<R>, members: &[Member], _: &Recorder<ByThread>) -> Result<(), Violation> {
@@ -218,7 +242,8 @@ impl<R: Reading> Model for Litmus<R> {
         let dsm = &state.services[node];
         let DsmStats { out_of_turn, malformed, .. } = dsm.stats();
         let mut broken = Conduct { out_of_turn, malformed }.finish(Nanos::ZERO, node as u32);
-        let left = dsm.unfinished().into_iter().chain(member.leftovers());
+        let locks = state.locks.get(node).map(|locks| locks.audit().leftovers());
+        let left = dsm.unfinished().into_iter().chain(locks.into_iter().flatten()).chain(member.leftovers());
         broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
         broken.into_iter().next().map(Violation::from)
     }
@@ -226,6 +251,9 @@ impl<R: Reading> Model for Litmus<R> {
     fn coverage(&self, state: &State<R>, _: &[Member], sink: &mut Coverage) {
         let any = |of: fn(&DsmStats) -> u64| state.services.iter().any(|dsm| of(&dsm.stats()) > 0);
         sink.sometimes("a minipage was sent", any(|stats| stats.transfers));
+        if self.pulls {
+            sink.sometimes("a minipage was pulled", any(|stats| stats.pulls));
+        }
         sink.sometimes("a copy was made writable", any(|stats| stats.upgrades));
         sink.sometimes("an access joined a request", any(|stats| stats.joined));
         sink.sometimes("an order waited for an access", any(|stats| stats.orders_waited));
@@ -240,21 +268,60 @@ async fn run<R: Reading>(
     rt: Rt<Sim>,
     mut client: Client<Sim, R>,
     id: ClientId,
-    (thread, words): (Thread, Words),
+    (thread, words, locks): (Thread, Words, Option<LockClient<Sim>>),
     seen: Rc<RefCell<Vec<Vec<u64>>>>,
     recorder: Recorder<ByThread>,
 ) {
     let mut rounds = 0;
-    for (number, step) in (0..).zip(thread) {
+    let mut grant = None;
+    // Claims take a number for each word.
+    for (number, step) in (0..).step_by(WORDS).zip(thread) {
+        let first = RequestId { client: id, number };
         let request = match step {
-            Step::Access(word, op) => Request::Access { word: words.place(word, WORDS_A_PAGE), op },
+            Step::Access(word, op) => {
+                Some(Request::Access { word: words.place(word, WORDS_A_PAGE), op, claims: 0 })
+            }
             Step::Barrier => {
                 rounds += 1;
-                Request::Barrier(rounds - 1)
+                Some(Request::Barrier(rounds - 1))
+            }
+            Step::Prefetch(word) => {
+                let word = words.place(word, WORDS_A_PAGE) as usize;
+                // It may be freed meanwhile.
+                drop(client.thread.prefetch(client.words, word..word + 1));
+                None
+            }
+            Step::Bump(word) => {
+                let last = seen.borrow()[id.index as usize].last().map_or(1, |last| last + 1);
+                let word = words.place(word, WORDS_A_PAGE);
+                Some(Request::Access { word, op: Op::Store(last), claims: 0 })
+            }
+            Step::Lock => {
+                let locks = locks.as_ref().expect("the world has locks");
+                grant = locks.lock("the lock", Mode::Exclusive).await.ok();
+                None
+            }
+            Step::Unlock => {
+                if let Some(grant) = grant.take() {
+                    grant.unlock().await;
+                }
+                None
+            }
+            Step::Free => {
+                client.thread.free(client.words).await.expect("nobody else frees it");
+                None
+            }
+            Step::Claim(claimed, how) => {
+                let step = Claimed { words: claimed, places: words, how, first };
+                let saw = claims::claim(&rt, &mut client, step, WORDS_A_PAGE, &recorder).await;
+                seen.borrow_mut()[id.index as usize].extend(saw);
+                None
             }
         };
-        client.perform(&rt, RequestId { client: id, number }, request, &recorder).await;
-        if let Request::Access { word, op } = request
+        if let Some(request) = request {
+            client.perform(&rt, first, request, &recorder).await;
+        }
+        if let Some(Request::Access { word, op, .. }) = request
             && !matches!(op, Op::Store(_))
         {
             let saw = client.seen.get(&word).copied();

@@ -1,5 +1,6 @@
 //! Worlds of shared memory: litmus tests and small programs on the shipped protocol, and readings that must be refuted.
 
+mod claims;
 mod litmus;
 mod program;
 mod readings;
@@ -13,7 +14,7 @@ use weft_protocols::dsm::Repaired;
 const KEYS: &[Key] = &[
     Key {
         name: "threads",
-        help: "what each thread does, as in x1.y?,y1.x?: store, load, add (x+), barrier (b)",
+        help: "what each thread does, as in x1.y?,y1.x?: store, load, add (x+), prefetch (x~), barrier (b), claim (xy&, xy!)",
     },
     Key { name: "nodes", help: "the node of each thread, as in 0,1" },
     Key { name: "manager", help: "the node that manages all minipages" },
@@ -21,7 +22,7 @@ const KEYS: &[Key] = &[
 ];
 
 macro_rules! worlds {
-    ($($name:literal $reading:ident, $expected:ident, $words:ident, $threads:literal on $nodes:literal by $manager:literal, $about:literal;)*) => {
+    ($($name:literal $reading:ident, $expected:ident, $words:ident, $threads:literal on $nodes:literal by $manager:literal $($pulling:ident)?, $about:literal;)*) => {
         /// The worlds of shared memory.
         pub fn worlds() -> Vec<Entry> {
             vec![$(Entry {
@@ -30,7 +31,7 @@ macro_rules! worlds {
                 expected: Expected::$expected,
                 keys: KEYS,
                 make: |size| make::<$reading>(
-                    Plan { name: $name, words: Words::$words, threads: $threads, nodes: $nodes, manager: $manager },
+                    Plan { name: $name, words: Words::$words, threads: $threads, nodes: $nodes, manager: $manager, pulls: matches!(stringify!($($pulling)?), "pulling") },
                     size,
                 ),
             }),*]
@@ -56,6 +57,15 @@ worlds! {
     "dsm-joins" Repaired, Held, Together, "x+,x?,x+" on "0,0,1" by 2, "two threads of a node wait for one minipage";
     "dsm-robbed" Repaired, Held, Together, "x+.x+,x+.x+" on "0,1" by 0, "a minipage is asked back before all that waited for it have had it";
     "dsm-barrier" Repaired, Held, Apart, "x1.b.y?,y1.b.x?" on "0,1" by 2, "after a barrier all see all that was stored before it";
+    "dsm-claims" Repaired, Held, Apart, "xy!,xy&" on "0,1" by 2, "a thread that claims two words sees both changed, or neither";
+    "dsm-claims-cross" Repaired, Held, Apart, "xy!,xy!" on "0,1" by 2, "two threads claim the same words: neither waits for the other for ever";
+    "dsm-claims-at-home" Repaired, Held, Together, "x!,x+,x?" on "0,0,1" by 2, "a claim keeps the threads of its own node away, too";
+    "dsm-claims-given-up" Repaired, Held, Apart, "x+.xy%,x+" on "0,1" by 2, "a claim that is given up lets go of what it had";
+    "dsm-prefetch" Repaired, Held, Apart, "x~.y1.x?,x1.y?" on "0,1" by 2, "a prefetch changes no outcome";
+    "dsm-pull" Repaired, Held, Together, "x1,x?,x?" on "0,1,2" by 3 pulling, "a reader takes the data itself, from another reader";
+    "dsm-pull-and-write" Repaired, Held, Together, "x?,x?,x1" on "0,1,2" by 3 pulling, "a write waits for a reader that takes the data itself";
+    "dsm-lock" Repaired, Held, Together, "l.x?.x*.u,l.x?.x*.u" on "0,1" by 2, "under a lock nobody else's store comes between a load and a store";
+    "dsm-free" Repaired, Held, Apart, "x+.b.f,y~.b" on "0,1" by 2, "memory is freed while a prefetch is under way";
     "as-published-dsm-first-notice" FirstNotice, Violated, Apart, "x?,x?.y?.x?,x1.y1" on "0,1,2" by 0,
         "nobody says how many notices come: the requestor goes on at the first";
     "as-published-dsm-transfer-first" TransferFirst, Violated, Together, "x+.x+,x?" on "0,1" by 2,
@@ -72,4 +82,16 @@ worlds! {
         "an owner that shares its minipage goes on writing it";
     "planted-dsm-forgets-server" ForgetsServer, Violated, Together, "x+,x?" on "0,1" by 2,
         "a read leaves the owner out of the book";
+    "as-published-dsm-pull-unacknowledged" PullUnacknowledged, Violated, Together, "x?,x?,x1" on "0,1,2" by 3 pulling,
+        "a pull needs no acknowledgement: an invalidation overtakes it";
+    "as-published-dsm-pull-from-anyone" PullFromAnyone, Violated, Together, "x1,x?,x?" on "0,1,2" by 3 pulling,
+        "a pull names any node of the book: the data may not be there yet";
+    "planted-dsm-counts-twice" CountsTwice, Violated, Apart, "x1.b.y?,y1.b.x?" on "0,1" by 2,
+        "a barrier counts a thread twice";
+    "planted-dsm-free-early" FreeEarly, Violated, Apart, "x+.b.f,y~.b" on "0,1" by 2,
+        "memory is freed while data are on their way into it";
+    "planted-dsm-claim-robbed" ClaimRobbed, Violated, Together, "x!,x+" on "0,1" by 1,
+        "an order takes a minipage away from a claim";
+    "planted-dsm-claim-leaks" ClaimLeaks, Violated, Apart, "x+.xy%,x+" on "0,1" by 1,
+        "a claim that is given up keeps what it had pinned";
 }

@@ -31,4 +31,16 @@ readings! {
     SharesAndWrites: SHARING_DOWNGRADES;
     /// Forgets the owner when it shares.
     ForgetsServer: KEEPS_SERVER;
+    /// Counts threads at barriers twice.
+    CountsTwice: BARRIERS_COUNT_ONCE;
+    /// A pull is over when it begins.
+    PullUnacknowledged: PULLS_ARE_OPEN;
+    /// Pulls from a node that may not have the data yet.
+    PullFromAnyone: PULLS_FROM_DONE;
+    /// Frees while something is open.
+    FreeEarly: FREE_WAITS;
+    /// Takes minipages away from claims.
+    ClaimRobbed: CLAIMS_STAY;
+    /// A claim that is given up keeps what it had pinned.
+    ClaimLeaks: DROPPED_CLAIMS_UNPIN;
 }

@@ -1,0 +1,124 @@
+//! A claim as a step of a small program: words are claimed together, used while others try to, and let go.
+
+use super::super::client::Client;
+use super::super::history::{At, Event, What};
+use super::program::{Claiming, WORDS, Words};
+use crate::history::RequestId;
+use crate::record::Record;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use weft_protocols::dsm::{DsmError, Reading, Shared, Stamp};
+use weft_protocols::rt::Rt;
+use weft_sim::Sim;
+use weft_verbs::Nanos;
+
+/// How long a claim that gives up is tried: so many times everything else may run.
+const TRIES: u32 = 8;
+
+/// A claim's words, where they are, and the number of the request that accesses x; y and z have the next ones.
+pub struct Claimed {
+    pub words: [bool; WORDS],
+    pub places: Words,
+    pub how: Claiming,
+    pub first: RequestId,
+}
+
+impl Claimed {
+    fn requests(&self, words_a_page: u32) -> impl Iterator<Item = (RequestId, u32)> {
+        let Claimed { words, places, first, .. } = *self;
+        let claimed = (0..WORDS).filter(move |word| words[*word]);
+        claimed.map(move |word| {
+            let number = first.number + word as u32;
+            (RequestId { number, ..first }, places.place(word, words_a_page))
+        })
+    }
+}
+
+/// Claims words, lets others run while it has them, and lets them go. Gives what it saw or left, by word; nothing if it gave up.
+pub async fn claim<R: Reading>(
+    rt: &Rt<Sim>,
+    client: &mut Client<Sim, R>,
+    step: Claimed,
+    words_a_page: u32,
+    record: &impl Record<Event>,
+) -> Vec<u64> {
+    let requests: Vec<(RequestId, u32)> = step.requests(words_a_page).collect();
+    let happens = |request, what| record.record(Event { at_ns: rt.now().0, request, what });
+    let (shared, op) = (client.words, step.how.op());
+    let asks = || requests.iter().for_each(|(id, word)| happens(*id, What::Accesses { word: *word, op }));
+    // What is given up was not called.
+    if step.how != Claiming::Try {
+        asks();
+        record.written().await;
+    }
+    let done = held(rt, client, &requests, shared, step.how).await;
+    if step.how == Claiming::Try && done.is_ok() {
+        asks();
+    }
+    let mut seen = Vec::new();
+    match done {
+        Ok(all) => {
+            for (&(id, word), (found, stamp)) in requests.iter().zip(all) {
+                let place = At::from(stamp);
+                happens(id, What::Accessed { word, op, found, place, hops: stamp.hops });
+                seen.push(op.stores(found).unwrap_or(found));
+            }
+        }
+        Err(_) if step.how == Claiming::Try => {}
+        Err(_) => requests.iter().for_each(|(id, _)| happens(*id, What::Failed)),
+    }
+    record.written().await;
+    seen
+}
+
+async fn held<R: Reading>(
+    rt: &Rt<Sim>,
+    client: &mut Client<Sim, R>,
+    requests: &[(RequestId, u32)],
+    shared: Shared<[u64]>,
+    how: Claiming,
+) -> Result<Vec<(u64, Stamp)>, DsmError> {
+    let at = |range: usize| requests[range.min(requests.len() - 1)].1 as usize;
+    // Three ranges, of which some may be empty.
+    let of = [0, 1, 2].map(|range| (shared, at(range)..at(range) + usize::from(range < requests.len())));
+    let places = |place: &dyn Fn(usize) -> Option<Stamp>| -> Vec<Stamp> {
+        requests.iter().map(|(_, word)| place(*word as usize).unwrap_or_default()).collect()
+    };
+    if how == Claiming::Read {
+        let claim = client.thread.claim_all(of, Nanos::MAX).await?;
+        others(rt).await;
+        let found = claim.slices().concat();
+        let places = places(&|word| claim.place(shared, word));
+        return Ok(found.into_iter().zip(places).collect());
+    }
+    let claiming = client.thread.claim_all_mut(of, Nanos::MAX);
+    let mut claim = match how {
+        Claiming::Try => give_up(rt, claiming).await.ok_or(DsmError::Deadline)??,
+        _ => claiming.await?,
+    };
+    others(rt).await;
+    let found = claim.slices_mut().map(|slice| slice.to_vec()).concat();
+    claim.slices_mut().into_iter().flatten().for_each(|word| *word += 1);
+    let places = places(&|word| claim.place(shared, word));
+    Ok(found.into_iter().zip(places).collect())
+}
+
+/// Whatever may happen does.
+async fn others(rt: &Rt<Sim>) {
+    rt.yield_now().await;
+    rt.yield_now().await;
+}
+
+/// Awaits a future for a while, and drops it then.
+async fn give_up<F: Future>(rt: &Rt<Sim>, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    for _ in 0..TRIES {
+        let now = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
+        if let Poll::Ready(done) = now {
+            return Some(done);
+        }
+        others(rt).await;
+    }
+    None
+}

@@ -1,0 +1,328 @@
+//! Claims: elements that a thread has for itself, as a slice, for as long as it borrows them.
+//!
+//! Outside a claim shared memory is never a Rust reference: another thread of the cluster may store at any time. A claim waits until
+//! the node has all minipages of its ranges, and pins them: orders to give them up wait, and so do the node's other threads,
+//! those that store for a claim to read, and all for a claim to write. A claim is one access to all its elements, at the
+//! moment at which the last minipage was pinned.
+//!
+//! A claim borrows its thread, so a thread has one claim at a time and can wait for nothing else meanwhile; minipages are pinned in
+//! ascending order. So claims wait for each other in no circle.
+//!
+//! Where accesses are calls, the slice is a copy, which a claim to write writes back when it ends: memory that an adapter has
+//! registered is never a Rust slice. With mapped memory it will be the privileged view itself.
+//!
+//! ```
+//! use weft_protocols::dsm::{DsmError, Shared, Thread};
+//! use weft_verbs::{Nanos, Verbs};
+//!
+//! async fn halve<V: Verbs>(thread: &mut Thread<V>, of: Shared<[f64]>) -> Result<(), DsmError> {
+//!     let mut all = thread.claim_mut(of, 0..of.len(), Nanos::MAX).await?;
+//!     all.iter_mut().for_each(|element| *element /= 2.0);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! A reference does not outlive its claim:
+//!
+//! ```compile_fail,E0505
+//! # use weft_protocols::dsm::{DsmError, Shared, Thread};
+//! # use weft_verbs::{Nanos, Verbs};
+//! async fn keeps<V: Verbs>(thread: &mut Thread<V>, of: Shared<[u64]>) -> Result<u64, DsmError> {
+//!     let claim = thread.claim(of, 0..8, Nanos::MAX).await?;
+//!     let first = &claim[0];
+//!     drop(claim);
+//!     Ok(*first)
+//! }
+//! ```
+//!
+//! While it has a claim, a thread can do nothing else:
+//!
+//! ```compile_fail,E0499
+//! # use weft_protocols::dsm::{DsmError, Shared, Thread};
+//! # use weft_verbs::{Nanos, Verbs};
+//! async fn waits<V: Verbs>(thread: &mut Thread<V>, of: Shared<[u64]>) -> Result<u64, DsmError> {
+//!     let claim = thread.claim(of, 0..8, Nanos::MAX).await?;
+//!     let other = thread.load(of, 9).await?;
+//!     Ok(claim[0] + other)
+//! }
+//! ```
+//!
+//! What is claimed to be read cannot be written:
+//!
+//! ```compile_fail,E0594
+//! # use weft_protocols::dsm::{DsmError, Shared, Thread};
+//! # use weft_verbs::{Nanos, Verbs};
+//! async fn writes<V: Verbs>(thread: &mut Thread<V>, of: Shared<[u64]>) -> Result<(), DsmError> {
+//!     let mut claim = thread.claim(of, 0..8, Nanos::MAX).await?;
+//!     claim[0] = 1;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Types with pointers cannot be shared at all:
+//!
+//! ```compile_fail,E0277
+//! # use weft_protocols::dsm::{Dsm, DsmError, Grain, Placement, Shared};
+//! # use weft_verbs::Verbs;
+//! fn points<V: Verbs>(dsm: &Dsm<V>) -> Result<Shared<[Box<u64>]>, DsmError> {
+//!     dsm.alloc(8, Grain::Bytes(64), Placement::RoundRobin)
+//! }
+//! ```
+
+use super::DsmError;
+use super::fault::come;
+use super::memory::Memory;
+use super::messages::Access;
+use super::pins::Purpose;
+use super::reading::{Reading, Repaired};
+use super::service::{Gone, Service};
+use super::shared::{PageId, Plain, Shared};
+use super::thread::{Stamp, Thread, parts};
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut, Range};
+use std::rc::Rc;
+use weft_verbs::{Nanos, Verbs};
+use zerocopy::IntoBytes;
+
+/// Elements of one object: what a claim is about.
+pub type Elements<T> = (Shared<[T]>, Range<usize>);
+
+/// Elements that a thread may read, and that nobody changes meanwhile: `N` ranges of them. Derefs to the slice if it is one.
+pub struct Claim<'t, V: Verbs, T: Plain, const N: usize = 1, R: Reading = Repaired> {
+    held: Held<V, R>,
+    slices: [Box<[T]>; N],
+    of: [Elements<T>; N],
+    /// The thread can do nothing else.
+    thread: PhantomData<&'t mut Thread<V, R>>,
+}
+
+/// Elements that a thread may change, and that nobody else accesses meanwhile: `N` ranges of them. Derefs to the slice if it is one.
+/// Others see the changes when it is dropped.
+pub struct ClaimMut<'t, V: Verbs, T: Plain, const N: usize = 1, R: Reading = Repaired>(Claim<'t, V, T, N, R>);
+
+impl<V: Verbs, T: Plain, const N: usize, R: Reading> Claim<'_, V, T, N, R> {
+    /// The slices, one for each range that was claimed.
+    pub fn slices(&self) -> [&[T]; N] {
+        std::array::from_fn(|range| &*self.slices[range])
+    }
+
+    /// The claim's place in the order of all accesses to the minipage of an element, counted over its object: for oracles.
+    pub fn place(&self, of: Shared<[T]>, index: usize) -> Option<Stamp> {
+        let page = of.spot(index).ok()?.page;
+        self.held.pages.iter().find(|(held, _)| *held == page).map(|(_, stamp)| *stamp)
+    }
+}
+
+impl<V: Verbs, T: Plain, const N: usize, R: Reading> ClaimMut<'_, V, T, N, R> {
+    /// The slices, one for each range that was claimed.
+    pub fn slices_mut(&mut self) -> [&mut [T]; N] {
+        self.0.slices.each_mut().map(|slice| &mut **slice)
+    }
+
+    /// See [`Claim::place`].
+    pub fn place(&self, of: Shared<[T]>, index: usize) -> Option<Stamp> {
+        self.0.place(of, index)
+    }
+}
+
+impl<V: Verbs, T: Plain, R: Reading> Deref for Claim<'_, V, T, 1, R> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.slices[0]
+    }
+}
+
+impl<V: Verbs, T: Plain, R: Reading> Deref for ClaimMut<'_, V, T, 1, R> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<V: Verbs, T: Plain, R: Reading> DerefMut for ClaimMut<'_, V, T, 1, R> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0.slices[0]
+    }
+}
+
+impl<V: Verbs, T: Plain, const N: usize, R: Reading> Drop for ClaimMut<'_, V, T, N, R> {
+    fn drop(&mut self) {
+        let Claim { held, slices, of, .. } = &self.0;
+        for ((shared, range), slice) in of.iter().zip(slices) {
+            let object = held.service.memory.object(shared.object());
+            if let (Some(object), false) = (object, range.is_empty()) {
+                object.write(range.start * size_of::<T>(), slice.as_bytes());
+            }
+        }
+        for (page, _) in &held.pages {
+            if let Some(object) = held.service.memory.object(page.object) {
+                object.change(page.index, |page| page.stores += 1);
+            }
+        }
+    }
+}
+
+impl<V: Verbs, R: Reading> Thread<V, R> {
+    /// Claims elements for reading: waits until the node has them all, and keeps them as they are until the claim is dropped.
+    ///
+    /// # Errors
+    ///
+    /// There are no such elements, the deadline of the node's clock has passed ([`Nanos::MAX`] never does), or the shared
+    /// memory has ended.
+    pub async fn claim<T: Plain>(
+        &mut self,
+        of: Shared<[T]>,
+        range: Range<usize>,
+        deadline: Nanos,
+    ) -> Result<Claim<'_, V, T, 1, R>, DsmError> {
+        self.claim_all([(of, range)], deadline).await
+    }
+
+    /// Claims elements for writing: waits until the node alone has them all, and keeps all others away until the claim is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`Thread::claim`].
+    pub async fn claim_mut<T: Plain>(
+        &mut self,
+        of: Shared<[T]>,
+        range: Range<usize>,
+        deadline: Nanos,
+    ) -> Result<ClaimMut<'_, V, T, 1, R>, DsmError> {
+        self.claim_all_mut([(of, range)], deadline).await
+    }
+
+    /// Claims several ranges for reading, as one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Thread::claim`]; or two of them overlap.
+    pub async fn claim_all<T: Plain, const N: usize>(
+        &mut self,
+        of: [Elements<T>; N],
+        deadline: Nanos,
+    ) -> Result<Claim<'_, V, T, N, R>, DsmError> {
+        self.hold(of, Access::Read, deadline).await
+    }
+
+    /// Claims several ranges for writing, as one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Thread::claim`]; or two of them overlap.
+    pub async fn claim_all_mut<T: Plain, const N: usize>(
+        &mut self,
+        of: [Elements<T>; N],
+        deadline: Nanos,
+    ) -> Result<ClaimMut<'_, V, T, N, R>, DsmError> {
+        self.hold(of, Access::Write, deadline).await.map(ClaimMut)
+    }
+
+    async fn hold<T: Plain, const N: usize>(
+        &mut self,
+        of: [Elements<T>; N],
+        need: Access,
+        deadline: Nanos,
+    ) -> Result<Claim<'_, V, T, N, R>, DsmError> {
+        let pages = pages(&of)?;
+        let service = &self.dsm().0;
+        for (shared, _) in &of {
+            service.touch(*shared)?;
+        }
+        let pinning = pin(Rc::clone(service), pages, need);
+        let held = if deadline == Nanos::MAX {
+            pinning.await?
+        } else {
+            service.rt.deadline(deadline, pinning).await.map_err(|_| DsmError::Deadline)??
+        };
+        let copied = |(shared, range): &Elements<T>| held.service.copied(*shared, range.clone());
+        let slices = of.each_ref().map(copied);
+        Ok(Claim { held, slices, of, thread: PhantomData })
+    }
+}
+
+/// The minipages of some ranges, in ascending order and each once; the ranges must not overlap.
+fn pages<T: Plain, const N: usize>(of: &[Elements<T>; N]) -> Result<Vec<PageId>, DsmError> {
+    let mut pages = Vec::new();
+    for (number, (shared, range)) in of.iter().enumerate() {
+        for part in parts(*shared, range.start, range.len())? {
+            pages.push(shared.spot(part.start)?.page);
+        }
+        let meets = |(other, earlier): &&Elements<T>| {
+            other.object() == shared.object() && earlier.start < range.end && range.start < earlier.end
+        };
+        if let Some((_, earlier)) = of[..number].iter().find(meets) {
+            return Err(DsmError::Overlap {
+                start: range.start.max(earlier.start),
+                end: range.end.min(earlier.end),
+            });
+        }
+    }
+    pages.sort_unstable();
+    pages.dedup();
+    Ok(pages)
+}
+
+/// Fetches all minipages together, and pins one after the other.
+async fn pin<V: Verbs, R: Reading>(
+    service: Rc<Service<V, R>>,
+    pages: Vec<PageId>,
+    need: Access,
+) -> Result<Held<V, R>, DsmError> {
+    let mut held =
+        Held { service: Rc::clone(&service), pages: Vec::with_capacity(pages.len()), need, all: false };
+    for &page in &pages {
+        service.fetch(page, need);
+    }
+    for page in pages {
+        let object = service.memory.object(page.object).ok_or(DsmError::Closed)?;
+        let come = come(&service, &object, page, need, Purpose::Claim).await?;
+        service.pins.borrow_mut().pin(page, need);
+        let has = object.page(page.index);
+        // What the claim stores counts as one store; what is readable only has all of its version's.
+        let stores = match (need, has.access) {
+            (Access::Write, _) => has.stores + 1,
+            (_, Access::Write) => has.stores,
+            _ => u32::MAX,
+        };
+        held.pages.push((page, Stamp { version: has.version, stores, hops: come.hops }));
+        come.executed();
+    }
+    held.all = true;
+    Ok(held)
+}
+
+impl<V: Verbs, R: Reading> Service<V, R> {
+    /// Elements, all of which are pinned.
+    fn copied<T: Plain>(&self, of: Shared<[T]>, range: Range<usize>) -> Box<[T]> {
+        let mut elements = vec![T::new_zeroed(); range.len()];
+        if let (Some(object), false) = (self.memory.object(of.object()), range.is_empty()) {
+            object.read(range.start * size_of::<T>(), elements.as_mut_bytes());
+        }
+        elements.into_boxed_slice()
+    }
+}
+
+/// Minipages that are pinned. Dropping it lets go of them, whether it has got all or not.
+struct Held<V: Verbs, R: Reading> {
+    service: Rc<Service<V, R>>,
+    pages: Vec<(PageId, Stamp)>,
+    need: Access,
+    all: bool,
+}
+
+impl<V: Verbs, R: Reading> Drop for Held<V, R> {
+    fn drop(&mut self) {
+        if !self.all && !R::DROPPED_CLAIMS_UNPIN {
+            return;
+        }
+        for (page, _) in &self.pages {
+            self.service.pins.borrow_mut().unpin(*page, self.need);
+            self.service.memory.wake(*page);
+            // Orders that waited are carried out elsewhere: a destructor sends nothing.
+            let _ = self.service.given_up.send(Gone::Claim(*page));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! How a thread comes by a minipage: it faults if its node has not the access, and waits for its turn if another thread has claimed
+//! it (kernel-dsm.txt, 4.1: the synchronous entry point).
+
+use super::DsmError;
+use super::memory::{Memory, Object};
+use super::messages::Access;
+use super::pins::Purpose;
+use super::reading::Reading;
+use super::service::{Gone, Service};
+use super::shared::PageId;
+use std::rc::Rc;
+use weft_verbs::{Verbs, Work};
+
+/// A minipage that a thread may use now, until it waits for anything else.
+pub(super) struct Come<'a, V: Verbs, R: Reading> {
+    /// The fault whose grant stays for it, if it had to wait for one.
+    granted: Option<Fault<'a, V, R>>,
+    /// If it did: over how many hops.
+    pub hops: Option<u8>,
+}
+
+impl<V: Verbs, R: Reading> Come<'_, V, R> {
+    /// What the thread came for is done: the grant need not stay for it any more.
+    pub fn executed(self) {
+        if let Some(fault) = self.granted {
+            fault.executed();
+        }
+    }
+}
+
+/// Waits until the node may access a minipage so, and until it is this thread's turn there.
+///
+/// It keeps at most the grant that it waited for, and that in the one minipage. A claim's thread keeps those that it has pinned,
+/// too: all of them lower.
+pub(super) async fn come<'a, V: Verbs, R: Reading>(
+    service: &'a Rc<Service<V, R>>,
+    object: &'a Rc<Object<V>>,
+    page: PageId,
+    need: Access,
+    purpose: Purpose,
+) -> Result<Come<'a, V, R>, DsmError> {
+    let mut come = Come { granted: None, hops: None };
+    let mut had_turn = false;
+    loop {
+        if object.page(page.index).access < need {
+            had_turn = false;
+            drop(come.granted.take());
+            let fault = Fault::begin(service, object, page, need);
+            fault.wait().await?;
+            come.hops = service.hops.borrow().get(&page).copied();
+            if R::GRANTS_STAY {
+                come.granted = Some(fault);
+            } else {
+                drop(fault);
+                // The thread needs a while to come out of its fault; messages are taken in meanwhile.
+                service.rt.yield_now().await;
+                service.rt.yield_now().await;
+            }
+            continue;
+        }
+        let owed = come.granted.is_some();
+        if had_turn || service.admits(page, need, purpose, owed) {
+            return Ok(come);
+        }
+        let turn = Turn::wait(service, page, need, owed);
+        service.memory.wait(page, || turn.is_it(purpose) || service.has_failed()).await;
+        service.check()?;
+        had_turn = true;
+    }
+}
+
+impl<V: Verbs, R: Reading> Service<V, R> {
+    /// How a minipage is claimed, for those who want to take it away.
+    pub fn pinned(&self, page: PageId) -> Access {
+        if R::CLAIMS_STAY { self.pins.borrow().pinned(page) } else { Access::Invalid }
+    }
+
+    /// Whether a thread that has not waited for its turn may go ahead. A claim that no grant stays for lets an order go first.
+    fn admits(&self, page: PageId, need: Access, purpose: Purpose, owed: bool) -> bool {
+        let passes = owed || purpose == Purpose::Access || !self.order_waits(page);
+        passes && self.pins.borrow().admits(page, need, purpose)
+    }
+
+    fn order_waits(&self, page: PageId) -> bool {
+        self.server.borrow().waits_for(page)
+    }
+
+    /// Asks for a minipage that somebody will need, unless that is done already.
+    pub fn fetch(&self, page: PageId, need: Access) {
+        let Some(object) = self.memory.object(page.object) else { return };
+        if object.page(page.index).access < need && !self.requests.borrow().serves(page, need) {
+            self.request(&object, page, need, 0);
+        }
+    }
+}
+
+/// A place among those that wait for a minipage that is claimed.
+struct Turn<'a, V: Verbs, R: Reading> {
+    service: &'a Rc<Service<V, R>>,
+    page: PageId,
+    turn: u64,
+    owed: bool,
+}
+
+impl<'a, V: Verbs, R: Reading> Turn<'a, V, R> {
+    fn wait(service: &'a Rc<Service<V, R>>, page: PageId, need: Access, owed: bool) -> Self {
+        let turn = service.pins.borrow_mut().wait(page, need, owed);
+        Turn { service, page, turn, owed }
+    }
+
+    /// A claim that no grant stays for lets an order go first that waits for the minipage: its node may not get it otherwise.
+    fn is_it(&self, purpose: Purpose) -> bool {
+        let passes = self.owed || purpose == Purpose::Access || !self.service.order_waits(self.page);
+        passes && self.service.pins.borrow().is_turn(self.page, self.turn)
+    }
+}
+
+impl<V: Verbs, R: Reading> Drop for Turn<'_, V, R> {
+    fn drop(&mut self) {
+        self.service.pins.borrow_mut().leave(self.page, self.turn);
+        // The next one may be able to go now.
+        self.service.memory.wake(self.page);
+    }
+}
+
+/// An access that waits for its minipage: a page fault.
+struct Fault<'a, V: Verbs, R: Reading> {
+    service: &'a Rc<Service<V, R>>,
+    object: &'a Rc<Object<V>>,
+    page: PageId,
+    /// The request's kind and number.
+    kind: Access,
+    id: u32,
+    over: bool,
+}
+
+impl<'a, V: Verbs, R: Reading> Fault<'a, V, R> {
+    /// Joins a request that serves the access, or makes one.
+    fn begin(service: &'a Rc<Service<V, R>>, object: &'a Rc<Object<V>>, page: PageId, need: Access) -> Self {
+        // The access faults, and its handler enters the kernel to block (kernel-dsm.txt, 4).
+        service.charge(Work::PageFault);
+        service.charge(Work::Syscall);
+        let joined = service.requests.borrow_mut().join(page, need, R::JOINS_WHAT_SERVES);
+        let (id, kind) = match joined {
+            Some(joined) => {
+                service.stats.borrow_mut().joined += 1;
+                joined
+            }
+            None => (service.request(object, page, need, 1), need),
+        };
+        Fault { service, object, page, kind, id, over: false }
+    }
+
+    fn is_open(&self) -> bool {
+        self.service.requests.borrow().is_open(self.page, self.kind, self.id)
+    }
+
+    /// Waits until the request is granted. From then on the grant stays until this fault is over.
+    async fn wait(&self) -> Result<(), DsmError> {
+        self.service.memory.wait(self.page, || !self.is_open()).await;
+        self.service.check()
+    }
+
+    /// The access is executed: the grant need not stay for it any more.
+    fn executed(mut self) {
+        self.over = true;
+        self.service.executed(self.object, self.page);
+    }
+}
+
+impl<V: Verbs, R: Reading> Drop for Fault<'_, V, R> {
+    fn drop(&mut self) {
+        if self.over || self.service.has_failed() {
+            return;
+        }
+        let open = self.service.requests.borrow_mut().leave(self.page, self.kind, self.id);
+        if !open {
+            // Granted meanwhile. What waits for that is done elsewhere: a destructor sends nothing.
+            let _ = self.service.given_up.send(Gone::Access(self.page));
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Freeing: an object is given back on all nodes, in two steps.
+//!
+//! A node that frees an object asks all nodes to **close** it: from then on every call that names it ends in
+//! [`DsmError::Freed`], and the node answers when nothing of it is open there any more: no request, no grant whose access is not
+//! executed, no claim, no minipage that an adapter still sends. When all have answered nothing is on its way anywhere that names
+//! the object's memory, and all are asked to **forget** it. A freed name does not come back.
+
+use super::DsmError;
+use super::messages::{Freeing, Message};
+use super::reading::Reading;
+use super::service::Service;
+use super::shared::{ObjectId, Plain, Shared};
+use super::thread::Thread;
+use crate::rt::sync::{OneshotSender, oneshot};
+use crate::transport::Rank;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use weft_verbs::Verbs;
+
+/// What a node knows of objects that are being freed.
+#[derive(Default)]
+pub(super) struct Frees {
+    /// Objects that nobody may begin anything with any more.
+    closed: BTreeSet<ObjectId>,
+    /// Nodes that wait until nothing of an object is open here, each with the number of its call.
+    closing: Vec<(ObjectId, Rank, u32)>,
+    /// This node's calls, by number: the step, and who has not answered.
+    calls: BTreeMap<u32, Call>,
+    next: u32,
+}
+
+struct Call {
+    step: Freeing,
+    awaited: BTreeSet<Rank>,
+    done: OneshotSender<()>,
+}
+
+impl Frees {
+    /// Whether an object is freed, or is being.
+    pub fn has(&self, object: ObjectId) -> bool {
+        self.closed.contains(&object)
+    }
+
+    /// Calls and answers that are open.
+    pub fn open(&self) -> u64 {
+        (self.closing.len() + self.calls.len()) as u64
+    }
+
+    /// Nobody will answer.
+    pub fn fail(&mut self) {
+        self.calls.clear();
+        self.closing.clear();
+    }
+}
+
+impl<V: Verbs, R: Reading> Thread<V, R> {
+    /// Gives memory back, on all nodes. Whoever uses it from now on gets an error; what others have begun is ended first.
+    ///
+    /// # Errors
+    ///
+    /// It is freed already, or the shared memory has ended.
+    pub async fn free<T: Plain>(&mut self, what: Shared<[T]>) -> Result<(), DsmError> {
+        let (service, object) = (&self.dsm().0, what.object());
+        service.check()?;
+        if service.frees.borrow().has(object) {
+            return Err(DsmError::Freed(object));
+        }
+        for step in [Freeing::Close, Freeing::Forget] {
+            let (done, all) = oneshot();
+            service.ask_all(object, step, done);
+            if all.await.is_err() {
+                return service.check().and(Err(DsmError::Closed));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<V: Verbs, R: Reading> Service<V, R> {
+    fn ask_all(&self, object: ObjectId, step: Freeing, done: OneshotSender<()>) {
+        let nodes = (0..self.mesh.size()).map(Rank::from_index);
+        let id = {
+            let mut frees = self.frees.borrow_mut();
+            let id = frees.next;
+            frees.next = id.wrapping_add(1);
+            frees.calls.insert(id, Call { step, awaited: nodes.clone().collect(), done });
+            id
+        };
+        nodes.for_each(|node| self.send(node, &Message::Free { object, id, step }));
+    }
+
+    /// A node frees an object.
+    pub fn on_free(self: &Rc<Self>, object: ObjectId, (from, id): (Rank, u32), step: Freeing) {
+        match step {
+            Freeing::Close => {
+                let mut frees = self.frees.borrow_mut();
+                frees.closed.insert(object);
+                frees.closing.push((object, from, id));
+            }
+            Freeing::Forget => {
+                self.directory.borrow_mut().forget(object);
+                self.memory.forget(object);
+                self.send(from, &Message::Freed { object, id, step });
+            }
+        }
+    }
+
+    /// Answers for the objects of which nothing is open here any more.
+    pub fn close_freed(&self) {
+        if self.frees.borrow().closing.is_empty() {
+            return;
+        }
+        let closed: Vec<_> = {
+            let mut frees = self.frees.borrow_mut();
+            frees.closing.extract_if(.., |(object, ..)| !R::FREE_WAITS || !self.uses(*object)).collect()
+        };
+        for (object, to, id) in closed {
+            self.send(to, &Message::Freed { object, id, step: Freeing::Close });
+        }
+    }
+
+    /// Whether anything of an object is open at this node.
+    fn uses(&self, id: ObjectId) -> bool {
+        let owed =
+            |id| self.memory.object(id).is_some_and(|object| object.pages().iter().any(|page| page.owed > 0));
+        self.requests.borrow().any_of(id)
+            || self.pins.borrow().any_of(id)
+            || self.leaving.borrow().keys().any(|page| page.object == id)
+            || owed(id)
+    }
+
+    /// A node has done a step.
+    pub fn on_freed(&self, _: ObjectId, (from, id): (Rank, u32), step: Freeing) {
+        let mut frees = self.frees.borrow_mut();
+        let Some(call) = frees.calls.get_mut(&id).filter(|call| call.step == step) else {
+            drop(frees);
+            // The thread that freed it was dropped.
+            return;
+        };
+        call.awaited.remove(&from);
+        if call.awaited.is_empty()
+            && let Some(call) = frees.calls.remove(&id)
+        {
+            // The call may have been dropped.
+            let _ = call.done.send(());
+        }
+    }
+}

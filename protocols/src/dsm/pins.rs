@@ -1,0 +1,168 @@
+//! Which minipages threads of this node have claimed, and which threads wait for their turn at one. A state machine without I/O.
+//!
+//! A claim pins each of its minipages, for reading together with others or for writing alone. It pins them in ascending order and
+//! needs nothing else once it has them, and an access needs one minipage only: so whatever waits, waits for something higher,
+//! and the waits end.
+
+use super::messages::Access;
+use super::shared::{ObjectId, PageId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What is to be done with a minipage once it is this thread's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// One access, which takes no time.
+    Access,
+    /// A claim, which lasts.
+    Claim,
+}
+
+/// The claims of a node's threads.
+#[derive(Debug, Default)]
+pub(super) struct Pins {
+    /// Those that are claimed, or that threads wait for.
+    pages: BTreeMap<PageId, Pin>,
+    next: u64,
+}
+
+#[derive(Debug, Default)]
+struct Pin {
+    readers: u32,
+    writer: bool,
+    /// Who waits, in the order in which they get it: those with a grant that stays for them before the others.
+    queue: VecDeque<Waits>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    turn: u64,
+    need: Access,
+    /// A grant stays until this one has had its turn: an order that comes for the minipage waits for it.
+    owed: bool,
+}
+
+impl Pin {
+    fn admits(&self, need: Access) -> bool {
+        !self.writer && (need < Access::Write || self.readers == 0)
+    }
+}
+
+impl Pins {
+    /// How a minipage is claimed at present; `Invalid`: it is not.
+    pub fn pinned(&self, page: PageId) -> Access {
+        match self.pages.get(&page) {
+            Some(Pin { writer: true, .. }) => Access::Write,
+            Some(Pin { readers: 1.., .. }) => Access::Read,
+            _ => Access::Invalid,
+        }
+    }
+
+    /// Whether a thread that has not waited may go ahead. One access may pass those who wait, since it takes no time.
+    pub fn admits(&self, page: PageId, need: Access, purpose: Purpose) -> bool {
+        let Some(pin) = self.pages.get(&page) else { return true };
+        pin.admits(need) && (purpose == Purpose::Access || pin.queue.is_empty())
+    }
+
+    /// A thread waits for its turn; its number.
+    pub fn wait(&mut self, page: PageId, need: Access, owed: bool) -> u64 {
+        let turn = self.next;
+        self.next += 1;
+        let queue = &mut self.pages.entry(page).or_default().queue;
+        let place = if owed { queue.iter().take_while(|waits| waits.owed).count() } else { queue.len() };
+        queue.insert(place, Waits { turn, need, owed });
+        turn
+    }
+
+    /// Whether it is a thread's turn.
+    pub fn is_turn(&self, page: PageId, turn: u64) -> bool {
+        self.pages.get(&page).is_some_and(|pin| {
+            pin.queue.front().is_some_and(|first| first.turn == turn && pin.admits(first.need))
+        })
+    }
+
+    /// A thread waits no more: it goes ahead, or gives up.
+    pub fn leave(&mut self, page: PageId, turn: u64) {
+        if let Some(pin) = self.pages.get_mut(&page) {
+            pin.queue.retain(|waits| waits.turn != turn);
+            self.tidy(page);
+        }
+    }
+
+    /// A claim begins.
+    pub fn pin(&mut self, page: PageId, need: Access) {
+        let pin = self.pages.entry(page).or_default();
+        match need {
+            Access::Write => pin.writer = true,
+            _ => pin.readers += 1,
+        }
+    }
+
+    /// A claim ends.
+    pub fn unpin(&mut self, page: PageId, need: Access) {
+        if let Some(pin) = self.pages.get_mut(&page) {
+            match need {
+                Access::Write => pin.writer = false,
+                _ => pin.readers -= 1,
+            }
+            self.tidy(page);
+        }
+    }
+
+    fn tidy(&mut self, page: PageId) {
+        let idle = |pin: &Pin| !pin.writer && pin.readers == 0 && pin.queue.is_empty();
+        if self.pages.get(&page).is_some_and(idle) {
+            self.pages.remove(&page);
+        }
+    }
+
+    /// Whether any of an object's minipages is claimed or waited for.
+    pub fn any_of(&self, object: ObjectId) -> bool {
+        self.pages.keys().any(|page| page.object == object)
+    }
+
+    /// Minipages that are claimed or waited for.
+    pub fn len(&self) -> u64 {
+        self.pages.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Access::{Invalid, Read, Write};
+
+    const PAGE: PageId = PageId { object: ObjectId(0), index: 2 };
+
+    #[test]
+    fn readers_share_a_writer_is_alone_and_nobody_overtakes_who_waits() {
+        let mut pins = Pins::default();
+        pins.pin(PAGE, Read);
+        assert!(pins.admits(PAGE, Read, Purpose::Claim) && !pins.admits(PAGE, Write, Purpose::Access));
+        let writer = pins.wait(PAGE, Write, false);
+        assert!(!pins.admits(PAGE, Read, Purpose::Claim), "it would overtake the writer");
+        assert!(pins.admits(PAGE, Read, Purpose::Access), "it takes no time");
+        let reader = pins.wait(PAGE, Read, false);
+        assert!(!pins.is_turn(PAGE, writer) && !pins.is_turn(PAGE, reader));
+        pins.unpin(PAGE, Read);
+        assert!(pins.is_turn(PAGE, writer) && !pins.is_turn(PAGE, reader));
+        pins.leave(PAGE, writer);
+        pins.pin(PAGE, Write);
+        assert_eq!((pins.pinned(PAGE), pins.is_turn(PAGE, reader)), (Write, false));
+        pins.unpin(PAGE, Write);
+        assert!(pins.is_turn(PAGE, reader));
+        pins.leave(PAGE, reader);
+        assert_eq!((pins.pinned(PAGE), pins.len()), (Invalid, 0));
+    }
+
+    #[test]
+    fn a_thread_for_which_a_grant_stays_comes_before_those_for_which_none_does() {
+        let mut pins = Pins::default();
+        pins.pin(PAGE, Write);
+        let turns = [false, true, true].map(|owed| pins.wait(PAGE, Write, owed));
+        pins.unpin(PAGE, Write);
+        for turn in [1, 2, 0].map(|place: usize| turns[place]) {
+            assert!(pins.is_turn(PAGE, turn));
+            pins.leave(PAGE, turn);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Pulls: a reader takes a minipage that others read already, by RDMA, and disturbs no processor there (kernel-dsm.txt, 4.2:
+//! "fetching data with RDMA-R when the remote processor need not be disturbed").
+//!
+//! The manager names a node whose own read of the version is done, so that the data are there; the read stays open until this node
+//! says that it is done, so that they stay there. What ends in an error is read again: nobody changes it meanwhile.
+
+use super::DsmError;
+use super::memory::Object;
+use super::messages::{Access, Message};
+use super::reading::Reading;
+use super::requests::{Progress, hops};
+use super::service::Service;
+use super::shared::PageId;
+use crate::transport::{NotExecuted, OpError, Rank};
+use std::rc::Rc;
+use weft_verbs::{RemoteSlice, Verbs};
+
+impl<V: Verbs, R: Reading> Service<V, R> {
+    /// The manager says where this node finds what it asked for.
+    pub fn on_pull(self: &Rc<Self>, page: PageId, id: u32, source: (Rank, RemoteSlice), version: u64) {
+        let asked = self.requests.borrow().is_open(page, Access::Read, id);
+        match self.memory.object(page.object).filter(|object| object.has(page.index) && asked) {
+            Some(object) => {
+                let service = Rc::clone(self);
+                drop(self.rt.spawn(async move { service.pull(&object, page, id, source, version).await }));
+            }
+            None => self.stats.borrow_mut().out_of_turn += 1,
+        }
+    }
+
+    async fn pull(
+        self: Rc<Self>,
+        object: &Rc<Object<V>>,
+        page: PageId,
+        id: u32,
+        (source, at): (Rank, RemoteSlice),
+        version: u64,
+    ) {
+        loop {
+            match self.mesh.read_into(source, at, object.bytes(page.index)).await {
+                Ok(_) => break,
+                Err(OpError::Unknown(_) | OpError::NotExecuted(NotExecuted::Failed(_))) => {
+                    // The next one waits until the connection is there again.
+                    if self.mesh.resolve_outcomes(source).await.is_err() {
+                        return self.fail(DsmError::Closed);
+                    }
+                }
+                Err(OpError::NotExecuted(_)) => return self.fail(DsmError::Closed),
+            }
+        }
+        self.stats.borrow_mut().pulls += 1;
+        let manager = object.cut.manager(page, self.mesh.size());
+        let hops = hops(self.mesh.me(), manager, source);
+        let progress = self.requests.borrow_mut().on_notice(page, id, 1, hops);
+        if let Progress::Granted { need, joined, hops } = progress {
+            self.grant(object, page, need, version, joined, hops);
+            if R::PULLS_ARE_OPEN {
+                self.send(manager, &Message::Done { page, id });
+            }
+            self.close_freed();
+        }
+    }
+}
