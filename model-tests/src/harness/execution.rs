@@ -425,7 +425,14 @@ impl<M: Model> TransitionSystem for Execution<M> {
 
     fn take_trace(&mut self) -> Vec<TraceEvent> {
         let mut trace = self.trace.as_mut().map(std::mem::take).unwrap_or_default();
-        self.event_log.read(&self.fabric.take_log(), &self.fabric.underway(), &mut trace);
+        let Execution { model, running, event_log, fabric, .. } = self;
+        let named = |node: u32, address| match &*running {
+            Some(Running { instance: Some(Instance { state, .. }), .. }) => {
+                model.name_of(state, node as usize, address)
+            }
+            _ => None,
+        };
+        event_log.read(&fabric.take_log(), &fabric.underway(), &named, &mut trace);
         if let Some(running) = &self.running {
             trace.extend(running.recorder.take_trace());
         }

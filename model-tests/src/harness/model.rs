@@ -5,6 +5,7 @@
 use super::cluster::{Member, Shape};
 use super::recorder::{Explored, Recorder};
 use crate::explore::{Coverage, Size, Violation};
+use crate::named::Named;
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::transport::MeshConfig;
 use weft_sim::explore::{FaultSet, Outcome};
@@ -120,6 +121,12 @@ pub trait Model {
         recorder: &Recorder<Self::Oracles>,
     ) {
         let _ = (state, node, member, recorder);
+    }
+
+    /// What is at an address of a node's registered memory, for logs and drawings.
+    fn name_of(&self, state: &Self::State, node: usize, address: u64) -> Option<Named> {
+        let _ = (state, node, address);
+        None
     }
 
     /// What a node's driver steps.

@@ -8,6 +8,7 @@ use super::requests::Requests;
 use super::{Harness, Member, Model, Shape, Unseen};
 use crate::explore::{AnyModel, Key, Size, SizeError, TraceEvent, Violation};
 use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
+use crate::named::Named;
 use crate::oracle::{self, Leaks, Leftover, Oracles};
 use crate::system::{Place, System};
 use std::hash::Hasher;
@@ -303,6 +304,10 @@ impl<M: SystemModel> Model for OfSystem<M> {
         let left = Of::<M>::leftovers(service).into_iter().chain(member.leftovers());
         broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
         broken.into_iter().next().map(Violation::from)
+    }
+
+    fn name_of(&self, nodes: &Nodes<M>, node: usize, address: u64) -> Option<Named> {
+        Of::<M>::name_of(&nodes.0[node].1, address)
     }
 
     fn branches(&self) -> &'static [&'static str] {
