@@ -73,7 +73,9 @@ pub fn facts(saved: &Failure, run: &Run) -> Vec<(&'static str, String)> {
         facts.push(("Size", saved.params.to_string()));
     }
     let kinds: Vec<&str> = saved.kinds.iter().map(Outcome::name).collect();
-    facts.push(("Kinds of faults", kinds.join(", ")));
+    if !kinds.is_empty() {
+        facts.push(("Kinds of faults", kinds.join(", ")));
+    }
     if let Some(found) = &saved.found {
         facts.push(("Found by", found.by.clone()));
         facts.extend(found.seed.map(|seed| ("Seed", seed.to_string())));

@@ -53,6 +53,27 @@ struct Running<M: Model> {
     recorder: Recorder<M::Oracles>,
     /// Absent if programs are memoised: then the memoised programs have their own.
     instance: Option<Instance<M>>,
+    /// What the model judges by, and what it found.
+    view: View,
+}
+
+/// A state as the model judges it.
+#[derive(Default)]
+struct View {
+    digest: u128,
+    broken: Option<Violation>,
+}
+
+impl<M: Model> Running<M> {
+    /// Has the model judge the state; whether what it judges by is another than before.
+    fn judge(&mut self, model: &M) -> bool {
+        let Some(Instance { state, members }) = &self.instance else { return false };
+        let mut digest = StateHasher::default();
+        let broken = model.judge(state, members, &mut digest).err();
+        let view = View { digest: digest.whole(), broken };
+        let before = std::mem::replace(&mut self.view, view);
+        before.digest != self.view.digest
+    }
 }
 
 /// A model's nodes, and what it keeps of them.
@@ -196,8 +217,9 @@ impl<M: Model> Execution<M> {
             }
             None => fabric.take(event, outcome, touched.as_deref_mut())?,
         };
+        let judged = self.running.as_mut().is_some_and(|running| running.judge(&self.model));
         if let Some(touched) = touched
-            && let Some(how) = self.take_access()
+            && let Some(how) = self.take_access().max(judged.then_some(AccessKind::Write))
         {
             touched.push(JUDGED, how);
         }
@@ -231,7 +253,9 @@ impl<M: Model> Execution<M> {
         let instance = fabric.begin(&mut roots[configuration], || {
             set_up(&**model, cluster, fabric, configuration, &recorder, *compares)
         });
-        let running = Running { configuration, recorder, instance: Some(instance) };
+        let mut running =
+            Running { configuration, recorder, instance: Some(instance), view: View::default() };
+        running.judge(model);
         if let Some(trace) = &mut self.trace {
             // What the warm-up did is not of interest.
             self.fabric.take_log();
@@ -251,7 +275,12 @@ impl<M: Model> Execution<M> {
             Memoised::new(configuration, model, fabric, &roots[configuration], *compares)
         });
         memoised.begin(model, cluster, fabric);
-        *running = Some(Running { configuration, recorder: memoised.recorder().clone(), instance: None });
+        *running = Some(Running {
+            configuration,
+            recorder: memoised.recorder().clone(),
+            instance: None,
+            view: View::default(),
+        });
     }
 
     /// What the nodes find by themselves, where programs are memoised.
@@ -359,7 +388,8 @@ impl<M: Model> TransitionSystem for Execution<M> {
     }
 
     fn violation(&mut self) -> Option<Violation> {
-        self.running.as_ref()?.recorder.violation()
+        let Running { recorder, view, .. } = self.running.as_ref()?;
+        recorder.violation().or_else(|| view.broken.clone())
     }
 
     fn finish(&mut self) -> Result<(), Violation> {

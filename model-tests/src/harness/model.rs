@@ -134,6 +134,23 @@ pub trait Model {
         Box::new(member.rt.program())
     }
 
+    /// Judges a state in the middle of an execution: asked after every event. What it looks at it adds to `view`, since two
+    /// events that both change the view are tried in either order, and others need not be: a model that adds nothing sees the
+    /// states of one order for all. Of a model whose programs are not [memoised](Model::is_memoisable).
+    ///
+    /// # Errors
+    ///
+    /// The promise that was broken.
+    fn judge(
+        &self,
+        state: &Self::State,
+        members: &[Member],
+        view: &mut StateHasher,
+    ) -> Result<(), Violation> {
+        let _ = (state, members, view);
+        Ok(())
+    }
+
     /// Judges an end at which every request has ended: what is left over, and what the model itself promises. Unless the model
     /// judges otherwise, the first violation that a node finds by itself.
     ///

@@ -6,7 +6,7 @@
 use super::recorder::{Explored, Recorder};
 use super::requests::Requests;
 use super::{Harness, Member, Model, Shape, Unseen};
-use crate::explore::{AnyModel, Key, Size, SizeError, TraceEvent, Violation};
+use crate::explore::{AnyModel, Key, Size, SizeError, Violation};
 use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use crate::named::Named;
 use crate::oracle::{self, Leaks, Leftover, Oracles};
@@ -84,13 +84,6 @@ pub trait SystemModel: Clone + 'static {
             Stage::Asked => Some(AccessKind::Read),
             Stage::Served | Stage::Other => Some(AccessKind::Write),
         }
-    }
-
-    /// The event in a diagram, if it is worth a mark: its text without the time, unless a model says otherwise.
-    fn mark(event: &EventOf<Self>) -> Option<TraceEvent> {
-        let text = event.to_string();
-        let text = text.strip_prefix(&event.at().to_string()).unwrap_or(&text).trim_start().to_owned();
-        Some(TraceEvent::Note { node: event.node(), text })
     }
 
     /// What every node asks for before the first choice, by letters; what it sees then is not recorded. Nothing, unless a
@@ -380,9 +373,5 @@ impl<M: SystemModel> Oracles for InOrder<M> {
 impl<M: SystemModel> Explored for InOrder<M> {
     fn access(event: &EventOf<M>) -> Option<AccessKind> {
         M::access(event)
-    }
-
-    fn mark(event: &EventOf<M>) -> Option<TraceEvent> {
-        M::mark(event)
     }
 }
