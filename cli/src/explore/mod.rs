@@ -2,7 +2,7 @@
 
 pub mod args;
 pub mod check;
-mod files;
+pub mod files;
 pub mod fuzz;
 pub mod replay;
 mod swarm;
