@@ -57,6 +57,11 @@ pub enum Command {
     /// Run a saved failure again, to the byte, and draw it
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
+    /// Write a crate with a protocol of your own, to begin with
+    ///
+    /// The crate compiles as it is, runs on a simulated cluster from several seeds, is explored in every order, and has a
+    /// bug to switch on that the explorer finds and draws. docs/guide.md explains it.
+    New(NewArgs),
     /// Run one node of a scenario on this machine's RDMA device
     ///
     /// Started once on each machine, by hand, by `srun weft node SCENARIO` or by `mpirun weft node SCENARIO`: the
@@ -86,6 +91,16 @@ pub enum Command {
         #[command(subcommand)]
         what: Bench,
     },
+}
+
+/// `weft new`.
+#[derive(Debug, Args)]
+pub struct NewArgs {
+    /// The folder to make; its last part is the crate's name
+    pub path: PathBuf,
+    /// Where the sources of Weft are [default: where this program was built from]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub weft: Option<PathBuf>,
 }
 
 /// `weft paper`.
@@ -413,7 +428,7 @@ fn missing(usage: &str) -> String {
             help::kinds()
         );
     }
-    "say what to do: run, check, fuzz, replay, devices, profiles, paper or bench (see `weft --help`)"
+    "say what to do: run, check, fuzz, replay, new, devices, profiles, paper or bench (see `weft --help`)"
         .to_string()
 }
 
@@ -427,7 +442,15 @@ fn one_line(error: &clap::Error) -> String {
     let said = said.split("\nFor more information").next().unwrap_or_default();
     let words: Vec<&str> = said.split_whitespace().collect();
     let line = words.join(" ");
-    format!("{} (see `weft --help`)", line.strip_prefix("error: ").unwrap_or(&line))
+    let command = command_of(&text);
+    format!("{} (see `{command} --help`)", line.strip_prefix("error: ").unwrap_or(&line))
+}
+
+/// The command that a usage paragraph is about: `weft run` of `Usage: weft run [OPTIONS] <SCENARIO>`.
+fn command_of(text: &str) -> String {
+    let usage = text.split("Usage: ").nth(1).unwrap_or("weft").lines().next().unwrap_or_default();
+    let is_command = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
+    usage.split_whitespace().take_while(is_command).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -451,6 +474,20 @@ mod tests {
             ["", "7", "..", "1..", "..9", "5..5", "9..2", "a..b", "-1..4", "0..1..2", "0..9999999999999"];
         for text in wrong {
             assert!(text.parse::<Seeds>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_command_line_points_to_the_help_of_its_command() {
+        let lines: [(&[&str], &str); 4] = [
+            (&["weft", "run", "s.toml", "--sed", "1"], "(see `weft run --help`)"),
+            (&["weft", "check", "srsl", "--faults", "many"], "(see `weft check --help`)"),
+            (&["weft", "bench", "fabric", "--nodes", "x"], "(see `weft bench fabric --help`)"),
+            (&["weft", "fly"], "(see `weft --help`)"),
+        ];
+        for (line, help) in lines {
+            let text = one_line(&Cli::try_parse_from(line).expect_err("refused"));
+            assert!(text.ends_with(help), "{line:?}: {text}");
         }
     }
 

@@ -9,6 +9,7 @@ mod help;
 mod interrupt;
 mod logfile;
 mod metrics;
+mod new;
 #[cfg(feature = "hw")]
 mod node;
 mod output;
@@ -61,5 +62,6 @@ fn act() -> Result<Exit, Failure> {
         Command::Check(args) => explore::check::run(&args),
         Command::Fuzz(args) => explore::fuzz::run(&args),
         Command::Replay(args) => explore::replay::run(&args),
+        Command::New(args) => new::run(&args),
     }
 }

@@ -4,10 +4,13 @@
 //! that says "the token is there" leaves before the write, and the receiver believes it.
 
 use std::cell::Cell;
+use std::hash::Hash;
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use weft_check::Named;
 use weft_check::explore::{Options, Report, Violation, explore};
 use weft_check::harness::{Harness, Member, Model, Recorder, Shape};
+use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::transport::{Channel, Incoming, Mesh, Rank};
 use weft_sim::{Sim, SimMr};
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Wait};
@@ -41,7 +44,7 @@ impl Model for Relay {
     /// What is kept for the end: the memory, and what the second node found in it.
     type State = (SimMr, Rc<Cell<Option<u64>>>);
 
-    /// It is judged at its end alone. A protocol with a history brings oracles that watch it as it grows.
+    /// It is judged by its state. A protocol with a history brings oracles that watch it as it grows.
     type Oracles = ();
 
     fn name(&self) -> &str {
@@ -69,10 +72,25 @@ impl Model for Relay {
         (memory, got)
     }
 
+    /// Asked after every event: what was found is the token. What is judged by goes into the view, so that the explorer
+    /// tries the events that change it in every order.
+    fn judge(&self, (_, got): &Self::State, _: &[Member], view: &mut StateHasher) -> Result<(), Violation> {
+        got.get().hash(view);
+        match got.get() {
+            None | Some(7) => Ok(()),
+            Some(other) => Err(Violation::new("relay", format!("the second node has found {other}"))),
+        }
+    }
+
+    /// What a log and a diagram call the memory.
+    fn name_of(&self, (memory, _): &Self::State, node: usize, address: u64) -> Option<Named> {
+        (node == 1 && address == memory.addr()).then(|| Named::new("the token's place"))
+    }
+
     fn finish(&self, (_, got): &Self::State, _: &[Member], _: &Recorder<()>) -> Result<(), Violation> {
         match got.get() {
             Some(7) => Ok(()),
-            other => Err(Violation::new("relay", format!("the second node has found {other:?}"))),
+            _ => Err(Violation::new("relay", "the second node was never told of the token")),
         }
     }
 }
@@ -96,6 +114,8 @@ fn main() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_check::diagram::svg;
+    use weft_check::explore::{Choices, replay};
 
     #[test]
     fn the_token_is_there_in_every_order() {
@@ -106,6 +126,19 @@ mod tests {
     #[test]
     fn the_message_that_leaves_too_early_is_found() {
         let found = explored(true).counterexample.expect("a violation");
-        assert_eq!(found.violation.oracle, "relay");
+        assert_eq!(found.violation.to_string(), "relay: the second node has found 0");
+    }
+
+    /// A world of one's own is drawn by one call, with its memory by name.
+    #[test]
+    fn a_run_is_drawn_with_the_names_that_the_model_gives() {
+        let found = explored(true).counterexample.expect("a violation");
+        let mut harness = Harness::new(Relay { bug: true });
+        let run = replay(&mut harness, &found.choices, &Options::default(), true).expect("it runs again");
+        let drawn = svg("relay", &run);
+        assert!(drawn.contains("the second node has found 0") && drawn.contains("send → n1"), "{drawn}");
+        let mut harness = Harness::new(Relay { bug: false });
+        let run = replay(&mut harness, &Choices::default(), &Options::default(), true).expect("it runs");
+        assert!(svg("relay", &run).contains("writes the token's place: now 7"));
     }
 }

@@ -16,6 +16,7 @@ pub mod bench;
 mod by_hand;
 pub mod calls;
 mod counted;
+pub mod diagram;
 pub mod explore;
 pub mod fields;
 pub mod fuzz;
@@ -24,6 +25,7 @@ pub mod history;
 mod members;
 mod mesh_counts;
 pub mod metrics;
+mod named;
 pub mod oracle;
 pub mod paper;
 pub mod record;
@@ -34,6 +36,7 @@ pub mod system;
 pub mod systems;
 
 pub use mesh_counts::MeshCounts;
+pub use named::Named;
 
 use run::{Report, RunError, RunOptions};
 use scenario::{Override, Scenario, ScenarioError};

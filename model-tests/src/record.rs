@@ -50,7 +50,11 @@ struct Pages<O: Oracles, M> {
     first: Option<Nanos>,
     last: Nanos,
     history: Option<Vec<O::Event>>,
+    /// Is told of every event.
+    listener: Option<Listener<O::Event>>,
 }
+
+type Listener<E> = Box<dyn Fn(&E)>;
 
 impl<O: Oracles, M> Clone for Recorder<O, M> {
     fn clone(&self) -> Recorder<O, M> {
@@ -62,7 +66,14 @@ impl<O: Oracles, M: Meter<O::Event>> Recorder<O, M> {
     /// A recorder of nothing yet.
     pub fn new(oracles: O, meter: M) -> Recorder<O, M> {
         let judge = Judge::new(oracles);
-        Recorder(Rc::new(RefCell::new(Pages { judge, meter, first: None, last: Nanos::ZERO, history: None })))
+        Recorder(Rc::new(RefCell::new(Pages {
+            judge,
+            meter,
+            first: None,
+            last: Nanos::ZERO,
+            history: None,
+            listener: None,
+        })))
     }
 
     /// The same recorder, which keeps the history from now on.
@@ -70,6 +81,11 @@ impl<O: Oracles, M: Meter<O::Event>> Recorder<O, M> {
     pub fn keeping_history(self) -> Recorder<O, M> {
         self.0.borrow_mut().history.get_or_insert_default();
         self
+    }
+
+    /// Tells of every event from now on, as it is recorded: for a log.
+    pub fn tell(&self, listener: impl Fn(&O::Event) + 'static) {
+        self.0.borrow_mut().listener = Some(Box::new(listener));
     }
 
     /// The history so far, if it is kept.
@@ -97,11 +113,14 @@ impl<O: Oracles, M: Meter<O::Event>> Recorder<O, M> {
 
 impl<O: Oracles, M: Meter<O::Event>> Record<O::Event> for Recorder<O, M> {
     fn record(&self, event: O::Event) {
-        let Pages { judge, meter, first, last, history } = &mut *self.0.borrow_mut();
+        let Pages { judge, meter, first, last, history, listener } = &mut *self.0.borrow_mut();
         judge.observe(&event);
         meter.measure(&event);
         first.get_or_insert(event.at());
         *last = event.at().max(*last);
+        if let Some(tell) = listener {
+            tell(&event);
+        }
         if let Some(history) = history {
             history.push(event);
         }

@@ -5,6 +5,7 @@ use crate::run::{FaultCount, Report, RunError, RunOptions, Verdict};
 use crate::scenario::{FaultKind, Scenario};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::ops::{ControlFlow, Range};
 
 /// What many runs came to. It does not depend on the order in which they are added.
@@ -95,6 +96,34 @@ pub fn assert_held(scenario: &Scenario, seeds: Range<u64>) -> Summary {
     summary
 }
 
+/// Runs something of one's own once for each seed, for tests: a cluster that a test built itself, say. A seed that fails is named,
+/// whether the run says so or panics.
+///
+/// # Panics
+///
+/// A run fails.
+#[track_caller]
+pub fn assert_each<E: Display>(seeds: Range<u64>, mut run: impl FnMut(u64) -> Result<(), E>) {
+    for seed in seeds {
+        let named = NamedSeed(seed);
+        if let Err(error) = run(seed) {
+            std::mem::forget(named);
+            panic!("seed {seed}: {error}");
+        }
+    }
+}
+
+/// Says which seed was running when something panics.
+struct NamedSeed(u64);
+
+impl Drop for NamedSeed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("that was seed {}", self.0);
+        }
+    }
+}
+
 /// Runs `scenario` once for each seed, one after the other, and tells `each` about every run. It goes on until
 /// the range ends or `each` breaks.
 pub fn run(
@@ -126,6 +155,12 @@ mod tests {
         let summary = run(&scenario, seeds, |_, _| ControlFlow::Continue(()));
         assert!(summary.held(), "{:?}", summary.first_failure);
         summary
+    }
+
+    #[test]
+    #[should_panic(expected = "seed 7: torn")]
+    fn the_seed_that_fails_is_named() {
+        assert_each(0..10, |seed| if seed == 7 { Err("torn") } else { Ok(()) });
     }
 
     #[test]

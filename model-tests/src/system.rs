@@ -8,6 +8,7 @@ use crate::explore::Entry;
 use crate::fields::{Dice, Rule, Span};
 use crate::history::{ClientId, HistoryEvent, RequestId};
 use crate::metrics::Metrics;
+use crate::named::Named;
 use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
 use crate::record::{Meter, Record};
@@ -243,6 +244,13 @@ pub trait System: 'static {
     fn leftovers<V: Verbs>(service: &Self::Service<V>) -> Vec<(&'static str, u64)> {
         let _ = service;
         Vec::new()
+    }
+
+    /// What is at an address of a service's registered memory, for logs and drawings; nothing has a name, unless the system
+    /// says so. Asked while no program runs.
+    fn name_of<V: Verbs>(service: &Self::Service<V>, address: u64) -> Option<Named> {
+        let _ = (service, address);
+        None
     }
 
     /// Its worlds, for `weft check`.

@@ -250,14 +250,27 @@ impl Fabric {
     }
 
     /// What the [sanitizer](crate::sanitizer) found, the first [`KEPT`](crate::sanitizer::KEPT) of it. Nothing
-    /// if it does not [watch](Config::sanitize).
+    /// if it does not [watch](Config::sanitize). Of a fabric whose violations nobody has asked for when it is dropped, a
+    /// build with debug assertions, such as a test's, panics.
     pub fn violations(&self) -> Vec<Violation> {
+        self.violations_found();
         self.world.borrow_mut().state.access.sanitizer().map_or(Vec::new(), |s| s.violations().to_vec())
     }
 
     /// How many violations the sanitizer found, those that it did not keep included.
     pub fn violations_found(&self) -> u64 {
-        self.world.borrow_mut().state.access.sanitizer().map_or(0, |s| s.total())
+        let mut world = self.world.borrow_mut();
+        let found = world.state.access.sanitizer().map_or(0, |s| s.total());
+        world.violations_read = found;
+        found
+    }
+
+    /// The first violation, if more were found than anybody has asked for.
+    fn unread_violation(&self) -> Option<Violation> {
+        let mut world = self.world.borrow_mut();
+        let read = world.violations_read;
+        let sanitizer = world.state.access.sanitizer().filter(|sanitizer| sanitizer.total() > read)?;
+        sanitizer.violations().first().copied()
     }
 
     /// The counters, and what is alive.
@@ -284,6 +297,12 @@ impl Drop for Fabric {
         if Rc::strong_count(&self.programs) == 1 {
             let programs = std::mem::take(&mut *self.programs.borrow_mut());
             drop(programs);
+            if cfg!(debug_assertions)
+                && !std::thread::panicking()
+                && let Some(violation) = self.unread_violation()
+            {
+                panic!("the sanitizer found what nobody asked for (Fabric::violations): {violation}");
+            }
         }
     }
 }

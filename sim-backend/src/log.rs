@@ -101,6 +101,26 @@ impl Kind {
     }
 }
 
+/// A line of the log, as text without its end.
+#[derive(Debug)]
+pub struct Line<D> {
+    /// When, in virtual time.
+    pub at: Nanos,
+    /// On which node.
+    pub node: NodeId,
+    /// What it tells of.
+    pub kind: Kind,
+    /// The rest, without a line break.
+    pub details: D,
+}
+
+impl<D: fmt::Display> fmt::Display for Line<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Line { at, node, kind, details } = self;
+        write!(f, "{:>12} n{:<3} {:<8} {details}", at.0, node.0, kind.name())
+    }
+}
+
 /// Where lines go.
 enum Sink {
     /// Nowhere; they are digested only.
@@ -217,7 +237,7 @@ impl Log {
     fn write(&mut self, at: Nanos, node: NodeId, kind: Kind, details: fmt::Arguments<'_>) {
         self.line.clear();
         // Writing to a string cannot fail.
-        let _ = writeln!(self.line, "{:>12} n{:<3} {:<8} {details}", at.0, node.0, kind.name());
+        let _ = writeln!(self.line, "{}", Line { at, node, kind, details });
         match &mut self.sink {
             Sink::Nowhere => {}
             Sink::Memory(kept) => kept.extend_from_slice(self.line.as_bytes()),

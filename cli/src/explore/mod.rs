@@ -2,10 +2,8 @@
 
 pub mod args;
 pub mod check;
-mod diagram;
-mod files;
+pub mod files;
 pub mod fuzz;
-mod page;
 pub mod replay;
 mod swarm;
 mod walks;

@@ -1,13 +1,14 @@
 //! `weft replay`: a saved failure once more.
 
 use super::args::ReplayArgs;
-use super::{build, diagram, files, find, page};
+use super::{build, files, find};
 use crate::exit::{Exit, Failure};
 use crate::table::wrap;
 use crate::{logfile, output};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
+use weft_check::diagram;
 use weft_check::explore::{Failure as Saved, Run, Violation};
 
 /// Runs it again, prints what happens, draws it.
@@ -57,10 +58,9 @@ fn other(saved: &Saved) -> String {
 }
 
 fn draw(out: &Path, saved: &Saved, run: &Run) -> Result<(), Failure> {
-    let svg = diagram::svg(&saved.world, run);
     let text = match out.extension().is_some_and(|extension| extension == "svg") {
-        true => svg,
-        false => page::html(saved, run, &svg),
+        true => diagram::svg(&saved.world, run),
+        false => diagram::page(&saved.world, run, &diagram::facts(saved, run)),
     };
     files::put(out, "the diagram", &text)
 }

@@ -12,6 +12,7 @@ th, td { padding: .2em .9em; text-align: right; white-space: nowrap; } th { bord
 tr:nth-child(odd) td { background: #f6f6f6; }
 td:first-child, th:first-child, td.words, th.words { text-align: left; }
 td.words { white-space: normal; } td.met { color: #00714f; } td.missed { color: #b22; font-weight: bold; }
+@media (max-width: 40em) { table { display: block; overflow-x: auto; } th, td { padding: .2em .5em; } }
 p.note { color: #444; border-left: 3px solid #ddd; padding-left: 1em; }";
 
 /// The page. `drawn` are the plots, by the figure that each shows.
@@ -19,6 +20,7 @@ pub(super) fn html(paper: &Paper, results: &Results, drawn: &[(&str, String)]) -
     let (heading, title, setting) = (escaped(paper.heading), escaped(paper.title), escaped(&results.setting));
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>{heading}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n\
          <h1>{heading}</h1>\n<p>{title}. {setting}</p>\n"
     );

@@ -28,7 +28,9 @@ impl Run {
             if let Some(step) = self.choices.0.get(number) {
                 let _ = writeln!(text, "{:4} {:x} {}", number + 1, step.event.0, step.outcome);
             }
-            for event in trace {
+            // A step speaks by what it does, if it does anything that is seen.
+            let is_bare = trace.iter().all(TraceEvent::is_step);
+            for event in trace.iter().filter(|event| is_bare || !event.is_step()) {
                 let _ = writeln!(text, "       {event}");
             }
         }

@@ -5,6 +5,11 @@ use std::fmt;
 /// One thing that happened. Nodes are counted in the order of the world's columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceEvent {
+    /// A node's program took a step.
+    Step {
+        /// Whose.
+        node: u32,
+    },
     /// Something happened on a node.
     Note {
         /// Where.
@@ -60,6 +65,13 @@ pub enum TraceEvent {
     },
 }
 
+impl TraceEvent {
+    /// Whether it is a step, which says nothing beside what was done in it.
+    pub fn is_step(&self) -> bool {
+        matches!(self, TraceEvent::Step { .. })
+    }
+}
+
 /// How a node stands to something that has bands in a diagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BandState {
@@ -76,6 +88,7 @@ pub enum BandState {
 impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            TraceEvent::Step { node } => write!(f, "n{node} takes a step"),
             TraceEvent::Note { node, text } => write!(f, "n{node} {text}"),
             TraceEvent::Send { packet, from, to, text } => {
                 write!(f, "n{from} sends #{packet:x} to n{to}: {text}")

@@ -53,6 +53,27 @@ struct Running<M: Model> {
     recorder: Recorder<M::Oracles>,
     /// Absent if programs are memoised: then the memoised programs have their own.
     instance: Option<Instance<M>>,
+    /// What the model judges by, and what it found.
+    view: View,
+}
+
+/// A state as the model judges it.
+#[derive(Default)]
+struct View {
+    digest: u128,
+    broken: Option<Violation>,
+}
+
+impl<M: Model> Running<M> {
+    /// Has the model judge the state; whether what it judges by is another than before.
+    fn judge(&mut self, model: &M) -> bool {
+        let Some(Instance { state, members }) = &self.instance else { return false };
+        let mut digest = StateHasher::default();
+        let broken = model.judge(state, members, &mut digest).err();
+        let view = View { digest: digest.whole(), broken };
+        let before = std::mem::replace(&mut self.view, view);
+        before.digest != self.view.digest
+    }
 }
 
 /// A model's nodes, and what it keeps of them.
@@ -201,16 +222,18 @@ impl<M: Model> Execution<M> {
             }
             None => fabric.take(event, outcome, touched.as_deref_mut())?,
         };
+        let judged = self.running.as_mut().is_some_and(|running| running.judge(&self.model));
         if let Some(touched) = touched {
-            self.push_judged(touched);
+            self.push_judged(judged, touched);
         }
         Ok(taken)
     }
 
     /// Requests that begin look at who has ended, and whoever ends changes what is its node's own: so two that end commute, and one
-    /// that ends and one that begins do not. All else accesses the whole.
-    fn push_judged(&self, touched: &mut Footprint) {
+    /// that ends and one that begins do not. All else accesses the whole, and so does what a model has judged itself.
+    fn push_judged(&self, judged: bool, touched: &mut Footprint) {
         let Accesses { kind, responses } = self.take_access();
+        let kind = kind.max(judged.then_some(AccessKind::Write));
         let nodes = 0..self.cluster.nodes().min(u64::BITS);
         if let Some(how) = kind {
             touched.push(JUDGED, how);
@@ -250,7 +273,9 @@ impl<M: Model> Execution<M> {
         let instance = fabric.begin(&mut roots[configuration], || {
             set_up(&**model, cluster, fabric, configuration, &recorder, *compares)
         });
-        let running = Running { configuration, recorder, instance: Some(instance) };
+        let mut running =
+            Running { configuration, recorder, instance: Some(instance), view: View::default() };
+        running.judge(model);
         if let Some(trace) = &mut self.trace {
             // What the warm-up did is not of interest.
             self.fabric.take_log();
@@ -270,7 +295,12 @@ impl<M: Model> Execution<M> {
             Memoised::new(configuration, model, fabric, &roots[configuration], *compares)
         });
         memoised.begin(model, cluster, fabric);
-        *running = Some(Running { configuration, recorder: memoised.recorder().clone(), instance: None });
+        *running = Some(Running {
+            configuration,
+            recorder: memoised.recorder().clone(),
+            instance: None,
+            view: View::default(),
+        });
     }
 
     /// What the nodes find by themselves, where programs are memoised.
@@ -378,7 +408,8 @@ impl<M: Model> TransitionSystem for Execution<M> {
     }
 
     fn violation(&mut self) -> Option<Violation> {
-        self.running.as_ref()?.recorder.violation()
+        let Running { recorder, view, .. } = self.running.as_ref()?;
+        recorder.violation().or_else(|| view.broken.clone())
     }
 
     fn finish(&mut self) -> Result<(), Violation> {
@@ -444,7 +475,14 @@ impl<M: Model> TransitionSystem for Execution<M> {
 
     fn take_trace(&mut self) -> Vec<TraceEvent> {
         let mut trace = self.trace.as_mut().map(std::mem::take).unwrap_or_default();
-        self.event_log.read(&self.fabric.take_log(), &self.fabric.underway(), &mut trace);
+        let Execution { model, running, event_log, fabric, .. } = self;
+        let named = |node: u32, address| match &*running {
+            Some(Running { instance: Some(Instance { state, .. }), .. }) => {
+                model.name_of(state, node as usize, address)
+            }
+            _ => None,
+        };
+        event_log.read(&fabric.take_log(), &fabric.underway(), &named, &mut trace);
         if let Some(running) = &self.running {
             trace.extend(running.recorder.take_trace());
         }

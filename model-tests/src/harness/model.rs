@@ -5,6 +5,7 @@
 use super::cluster::{Member, Shape};
 use super::recorder::{Explored, Recorder};
 use crate::explore::{Coverage, Size, Violation};
+use crate::named::Named;
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::transport::MeshConfig;
 use weft_sim::explore::{FaultSet, Outcome};
@@ -122,9 +123,32 @@ pub trait Model {
         let _ = (state, node, member, recorder);
     }
 
+    /// What is at an address of a node's registered memory, for logs and drawings.
+    fn name_of(&self, state: &Self::State, node: usize, address: u64) -> Option<Named> {
+        let _ = (state, node, address);
+        None
+    }
+
     /// What a node's driver steps.
     fn program(&self, member: &Member) -> Box<dyn Node> {
         Box::new(member.rt.program())
+    }
+
+    /// Judges a state in the middle of an execution: asked after every event. What it looks at it adds to `view`, since two
+    /// events that both change the view are tried in either order, and others need not be: a model that adds nothing sees the
+    /// states of one order for all. Of a model whose programs are not [memoised](Model::is_memoisable).
+    ///
+    /// # Errors
+    ///
+    /// The promise that was broken.
+    fn judge(
+        &self,
+        state: &Self::State,
+        members: &[Member],
+        view: &mut StateHasher,
+    ) -> Result<(), Violation> {
+        let _ = (state, members, view);
+        Ok(())
     }
 
     /// Judges an end at which every request has ended: what is left over, and what the model itself promises. Unless the model

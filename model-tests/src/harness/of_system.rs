@@ -6,8 +6,9 @@
 use super::recorder::{Explored, Recorder};
 use super::requests::Requests;
 use super::{Harness, Member, Model, Shape, Unseen};
-use crate::explore::{AnyModel, Key, Size, SizeError, TraceEvent, Violation};
+use crate::explore::{AnyModel, Key, Size, SizeError, Violation};
 use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
+use crate::named::Named;
 use crate::oracle::{self, Leaks, Leftover, Oracles};
 use crate::system::{Place, System};
 use std::hash::Hasher;
@@ -88,13 +89,6 @@ pub trait SystemModel: Clone + 'static {
     /// Whether the ends of requests commute: no verdict and no state of the oracles depends on their order among each other, but only on
     /// what begins before or after them ([`Explored::is_response`]). No, unless a model says so.
     const RESPONSES_COMMUTE: bool = false;
-
-    /// The event in a diagram, if it is worth a mark: its text without the time, unless a model says otherwise.
-    fn mark(event: &EventOf<Self>) -> Option<TraceEvent> {
-        let text = event.to_string();
-        let text = text.strip_prefix(&event.at().to_string()).unwrap_or(&text).trim_start().to_owned();
-        Some(TraceEvent::Note { node: event.node(), text })
-    }
 
     /// What every node asks for before the first choice, by letters; what it sees then is not recorded. Nothing, unless a
     /// model says so: what is explored begins with services that have just started.
@@ -309,6 +303,10 @@ impl<M: SystemModel> Model for OfSystem<M> {
         broken.into_iter().next().map(Violation::from)
     }
 
+    fn name_of(&self, nodes: &Nodes<M>, node: usize, address: u64) -> Option<Named> {
+        Of::<M>::name_of(&nodes.0[node].1, address)
+    }
+
     fn branches(&self) -> &'static [&'static str] {
         M::BRANCHES
     }
@@ -383,9 +381,5 @@ impl<M: SystemModel> Explored for InOrder<M> {
 
     fn is_response(event: &EventOf<M>) -> bool {
         M::RESPONSES_COMMUTE && event.stage() != Stage::Asked
-    }
-
-    fn mark(event: &EventOf<M>) -> Option<TraceEvent> {
-        M::mark(event)
     }
 }

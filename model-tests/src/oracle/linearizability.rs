@@ -1,11 +1,22 @@
 //! Linearizability (Herlihy and Wing 1990): what concurrent operations returned can be explained by one order of them,
 //! in which each takes its place between its call and its return.
 //!
-//! The search for that order is [stateright](https://docs.rs/stateright)'s; an object is any of its
-//! [`SequentialSpec`]s.
+//! The search for that order is Wing and Gong's (1993), with the states that were tried before kept, as Lowe's (2017) is.
 
-use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
+use std::hash::Hash;
+
+/// An object as one client alone would know it: what each operation returns, and what it leaves behind.
+pub trait SequentialSpec {
+    /// What can be done to it.
+    type Op;
+    /// What that returns.
+    type Ret;
+
+    /// Does it.
+    fn invoke(&mut self, op: &Self::Op) -> Self::Ret;
+}
 
 /// What a client did to an object, in the order of recording. A call that never returns may have had its effect or
 /// not; its client calls nothing more.
@@ -35,23 +46,81 @@ impl Linearizability {
     /// No order explains it, or it is no history: a client called while it was in a call, or returned from none.
     pub fn judge<S>(object: S, calls: &Calls<S>) -> Result<(), String>
     where
-        S: SequentialSpec + Clone + Debug,
-        S::Op: Clone + Debug,
-        S::Ret: Clone + Debug + PartialEq,
+        S: SequentialSpec + Clone + Eq + Hash,
+        S::Op: Debug,
+        S::Ret: Debug + PartialEq,
     {
-        let mut tester = LinearizabilityTester::new(object);
-        for call in calls {
-            let kept = match call {
-                Call::Invoked(client, op) => tester.on_invoke(*client, op.clone()).map(drop),
-                Call::Returned(client, value) => tester.on_return(*client, value.clone()).map(drop),
-            };
-            kept.map_err(|why| format!("this is no history: {why}"))?;
-        }
-        if tester.is_consistent() {
+        let operations = operations::<S>(calls)?;
+        let mut search = Search { operations: &operations, tried: HashSet::new() };
+        if search.explains(&mut vec![false; operations.len()], &object) {
             return Ok(());
         }
         let told: Vec<String> = calls.iter().map(told).collect();
         Err(format!("no order explains: {}", told.join(", ")))
+    }
+}
+
+/// One call of a history: when it began, and when and with what it ended, if it did.
+struct Operation<'a, S: SequentialSpec> {
+    op: &'a S::Op,
+    began: usize,
+    ended: Option<(usize, &'a S::Ret)>,
+}
+
+/// The calls of a history, each with its return.
+fn operations<S: SequentialSpec>(calls: &Calls<S>) -> Result<Vec<Operation<'_, S>>, String> {
+    let mut operations: Vec<Operation<'_, S>> = Vec::new();
+    let mut open: BTreeMap<u32, usize> = BTreeMap::new();
+    for (place, call) in calls.iter().enumerate() {
+        match call {
+            Call::Invoked(client, op) => {
+                if open.insert(*client, operations.len()).is_some() {
+                    return Err(format!("this is no history: c{client} calls while it is in a call"));
+                }
+                operations.push(Operation { op, began: place, ended: None });
+            }
+            Call::Returned(client, value) => match open.remove(client) {
+                Some(number) => operations[number].ended = Some((place, value)),
+                None => return Err(format!("this is no history: c{client} returns from no call")),
+            },
+        }
+    }
+    Ok(operations)
+}
+
+struct Search<'a, S: SequentialSpec> {
+    operations: &'a [Operation<'a, S>],
+    /// Which operations had taken place, and what they had made of the object, wherever that led to nothing.
+    tried: HashSet<(Vec<bool>, S)>,
+}
+
+impl<S: SequentialSpec<Ret: PartialEq> + Clone + Eq + Hash> Search<'_, S> {
+    /// Whether the operations that have not taken place yet can, one after the other, and each returns what it did.
+    fn explains(&mut self, placed: &mut Vec<bool>, object: &S) -> bool {
+        let operations = self.operations;
+        let left = || operations.iter().zip(placed.iter()).filter(|(_, placed)| !**placed);
+        // What begins after this has another before it.
+        let Some(first_end) = left().filter_map(|(operation, _)| Some(operation.ended?.0)).min() else {
+            return true;
+        };
+        if !self.tried.insert((placed.clone(), object.clone())) {
+            return false;
+        }
+        for (number, operation) in operations.iter().enumerate() {
+            if placed[number] || operation.began > first_end {
+                continue;
+            }
+            let mut next = object.clone();
+            let value = next.invoke(operation.op);
+            if operation.ended.is_none_or(|(_, returned)| *returned == value) {
+                placed[number] = true;
+                if self.explains(placed, &next) {
+                    return true;
+                }
+                placed[number] = false;
+            }
+        }
+        false
     }
 }
 
@@ -63,7 +132,7 @@ fn told<O: Debug, R: Debug>(call: &Call<O, R>) -> String {
 }
 
 /// A number that can be added to and read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counter(pub u64);
 
 /// What is done to a [`Counter`].
@@ -93,7 +162,37 @@ mod tests {
     use super::*;
     use Call::{Invoked, Returned};
     use CounterOp::{Add, Read};
-    use stateright::semantics::register::{Register, RegisterOp, RegisterRet};
+
+    /// A word that is written and read.
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct Register(u64);
+
+    #[derive(Clone, Debug)]
+    enum RegisterOp {
+        Write(u64),
+        Read,
+    }
+
+    #[derive(Clone, Debug, PartialEq)]
+    enum RegisterRet {
+        WriteOk,
+        ReadOk(u64),
+    }
+
+    impl SequentialSpec for Register {
+        type Op = RegisterOp;
+        type Ret = RegisterRet;
+
+        fn invoke(&mut self, op: &RegisterOp) -> RegisterRet {
+            match op {
+                RegisterOp::Write(value) => {
+                    self.0 = *value;
+                    RegisterRet::WriteOk
+                }
+                RegisterOp::Read => RegisterRet::ReadOk(self.0),
+            }
+        }
+    }
 
     fn counter(calls: &Calls<Counter>) -> bool {
         Linearizability::judge(Counter(0), calls).is_ok()

@@ -2,6 +2,7 @@
 
 use super::faults::Strike;
 use super::leftovers::{at_rest, is_clean, left_alive};
+use super::log::EventLog;
 use super::world::{SLICE, World};
 use super::{Phase, Progress, Report, RunError, RunOptions};
 use crate::oracle::Oracles;
@@ -18,8 +19,7 @@ const REST: Nanos = Nanos::from_secs(10);
 impl<S: System> World<S> {
     /// Runs to the end and judges.
     pub fn run(mut self, mut options: RunOptions<'_>) -> Result<Report, RunError> {
-        let log = options.log.take().map_or_else(Log::digest_only, Log::to);
-        self.fabric.set_log(log);
+        self.begin_log(options.log.take());
         self.under_faults(&mut options)?;
         self.fabric.stop_faults();
         self.bring_all_back()?;
@@ -29,9 +29,30 @@ impl<S: System> World<S> {
         self.judge_conduct();
         self.judge_leaks();
         self.judge_memory();
+        self.write_log();
         // A log that lost a line, to a full disk say, is no log; the verdict is one all the same.
         let log_error = self.fabric.log(Log::finish).err().map(|error| error.to_string());
         Ok(Report { log_error, ..self.report(metrics) })
+    }
+
+    fn begin_log(&mut self, to: Option<Box<dyn std::io::Write>>) {
+        self.log = to.map(EventLog::new);
+        let log = match &self.log {
+            Some(log) => {
+                let notes = log.clone();
+                self.recorder.tell(move |event| notes.note(event));
+                Log::to(Box::new(log.clone()))
+            }
+            None => Log::digest_only(),
+        };
+        self.fabric.set_log(log);
+    }
+
+    /// Writes the lines of the log that wait for names.
+    fn write_log(&self) {
+        if let Some(log) = &self.log {
+            log.write(&|node, address| S::name_of(&self.machines.get(node as usize)?.service, address));
+        }
     }
 
     /// Clients make their requests while faults strike.
@@ -126,6 +147,7 @@ impl<S: System> World<S> {
     }
 
     fn tell(&self, phase: Phase, options: &mut RunOptions<'_>) -> Result<(), RunError> {
+        self.write_log();
         let Some(progress) = &mut options.progress else { return Ok(()) };
         let now = self.fabric.now();
         let at = Progress {

@@ -11,6 +11,7 @@ mod client;
 mod course;
 mod faults;
 mod leftovers;
+mod log;
 mod report;
 mod restarts;
 mod summary;

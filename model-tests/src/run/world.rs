@@ -1,6 +1,7 @@
 //! A cluster with a system's service on every machine, and its clients.
 
 use super::faults::FaultPlan;
+use super::log::EventLog;
 use super::restarts::Down;
 use super::{RunError, client};
 use crate::history::ClientId;
@@ -40,6 +41,8 @@ pub struct World<S: System> {
     pub(super) down: Down,
     /// How many faults have struck.
     pub(super) struck: u64,
+    /// The event log, if somebody reads it.
+    pub(super) log: Option<EventLog>,
 }
 
 impl<S: System> World<S> {
@@ -74,6 +77,7 @@ impl<S: System> World<S> {
             seed,
             clients: Vec::new(),
             struck: 0,
+            log: None,
             fabric,
             machines: Vec::new(),
         };

@@ -152,6 +152,15 @@ impl<V: Verbs> Homes<V> {
         self.pool.give(&self.rt, (Rc::clone(entry), op), work);
     }
 
+    /// The lock whose word is at an address of this node.
+    pub(super) fn lock_at(&self, address: u64) -> Option<LockKey> {
+        let is_there = |home: &Home| match home {
+            Home::Srsl(_) => false,
+            Home::Ncosed(entry) => entry.home.borrow().word().is_some_and(|word| word.addr == address),
+        };
+        self.homes.borrow().iter().find(|(_, home)| is_there(home)).map(|(key, _)| *key)
+    }
+
     /// Adds what the homes know to a hash, for explorers.
     pub(super) fn hash_state(&self, to: &mut impl Hasher) {
         self.words.numbers().hash(to);

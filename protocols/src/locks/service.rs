@@ -2,8 +2,9 @@
 
 use super::client::Front;
 use super::daemon::Daemon;
+use super::ncosed;
 use super::stats::Counters;
-use super::{Audit, LockClient, LockConfig, LockError, LockStats};
+use super::{Audit, LockClient, LockConfig, LockError, LockKey, LockStats};
 use crate::rt::Rt;
 use crate::rt::sync::mailbox;
 use crate::transport::Mesh;
@@ -54,6 +55,16 @@ impl<V: Verbs> LockService<V> {
     /// words with the processor's own loads, which say nothing reliable while atomics are in flight.
     pub fn audit(&self) -> Audit {
         self.daemon.audit()
+    }
+
+    /// The lock whose word is at an address of this node's memory, for who reads a log of what was done to memory.
+    pub fn lock_at(&self, address: u64) -> Option<LockKey> {
+        self.daemon.homes().lock_at(address)
+    }
+
+    /// What a lock's word says, for people: who is last in the queue, and how many shared requests came since.
+    pub fn word_in_words(word: u64) -> String {
+        ncosed::Word(word).to_string()
     }
 
     /// What the service has done since it started.

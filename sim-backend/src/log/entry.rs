@@ -2,7 +2,7 @@
 //! reads it.
 
 use crate::NodeId;
-use crate::hca::{Op, Packet};
+use crate::hca::{Atomic, Op, Packet};
 use std::fmt;
 use weft_verbs::{Arm, QpNum, WcError, WcOp};
 
@@ -81,18 +81,59 @@ impl fmt::Display for OnItsWay {
     }
 }
 
-/// A responder executed a request.
+/// A responder executed a request on memory.
 #[derive(Hash)]
 pub(crate) struct Executed {
     pub(crate) qp: QpNum,
-    pub(crate) what: &'static str,
     pub(crate) psn: u32,
+    /// Where, as the node's own address.
+    pub(crate) at: u64,
+    pub(crate) what: Execution,
+}
+
+/// What was executed, with the values of words.
+#[derive(Hash)]
+pub(crate) enum Execution {
+    Read {
+        len: u32,
+    },
+    /// A read whose answer was lost.
+    ReadAgain {
+        len: u32,
+    },
+    /// The last packet of a write; of one of eight bytes, their value.
+    Write {
+        len: u32,
+        value: Option<u64>,
+    },
+    Atomic {
+        op: Atomic,
+        found: u64,
+    },
 }
 
 impl fmt::Display for Executed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Executed { qp, what, psn } = self;
-        write!(f, "{qp} {what} psn={psn}")
+        let Executed { qp, psn, at, what } = self;
+        let name = match what {
+            Execution::Read { .. } => "read",
+            Execution::ReadAgain { .. } => "read-again",
+            Execution::Write { .. } => "write",
+            Execution::Atomic { op: Atomic::CompareSwap { .. }, .. } => "compare-swap",
+            Execution::Atomic { op: Atomic::FetchAdd { .. }, .. } => "fetch-add",
+        };
+        write!(f, "{qp} {name} psn={psn} at={at:#x}")?;
+        match what {
+            Execution::Read { len } | Execution::ReadAgain { len } => write!(f, " len={len}"),
+            Execution::Write { len, value: None } => write!(f, " len={len}"),
+            Execution::Write { len, value: Some(value) } => write!(f, " len={len} value={value:#x}"),
+            Execution::Atomic { op: Atomic::CompareSwap { compare, swap }, found } => {
+                write!(f, " compare={compare:#x} swap={swap:#x} found={found:#x}")
+            }
+            Execution::Atomic { op: Atomic::FetchAdd { add }, found } => {
+                write!(f, " add={add:#x} found={found:#x}")
+            }
+        }
     }
 }
 

@@ -112,6 +112,8 @@ pub(crate) struct World {
     disk_wakers: BTreeMap<u32, Waker>,
     /// Wakers to be woken outside of the world's borrow.
     pub woken: Vec<Waker>,
+    /// How many violations somebody has asked for.
+    pub violations_read: u64,
     /// Brought memory that nothing holds any more, until it can be released outside of the world's borrow.
     pub brought: Vec<Rc<dyn PinnedMemory>>,
 }
@@ -183,6 +185,7 @@ impl World {
             disk_wakers: BTreeMap::new(),
             woken: Vec::new(),
             brought: Vec::new(),
+            violations_read: 0,
         }
     }
 

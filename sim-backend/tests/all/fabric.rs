@@ -127,6 +127,7 @@ fn a_loopback_connection_crosses_no_link() {
     a.post(1, SendOp::FetchAdd { at: b.remote(0, 8), add: 1 }, 8, 8, SendFlags::SIGNALED);
     let begun = fabric.now();
     settle(&fabric);
+    assert_eq!(ids(&a.polled()), [(1, None)]);
     assert_eq!((a.mr.load(8).unwrap(), b.mr.load(0).unwrap()), (41, 42));
     assert_eq!(fabric.stats().dropped, 0);
     assert!(fabric.now() - begun > Nanos::from_micros(1), "through the adapter, which takes its time");
@@ -141,8 +142,8 @@ fn a_queue_pair_connected_to_itself_talks_to_itself() {
     a.mr.store(0, 7).unwrap();
     a.send(2, 0, 8);
     settle(&fabric);
-    assert_eq!(a.mr.load(64).unwrap(), 7);
     assert_eq!(ids(&a.polled()), [(1, None), (2, None)]);
+    assert_eq!(a.mr.load(64).unwrap(), 7);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::explore::Entry;
 use crate::fields::{Dice, Rule, Share, Span, Spread};
 use crate::history::{ClientId, RequestId};
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
+use crate::named::Named;
 use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
 use crate::record::{Record, Recorder};
@@ -125,6 +126,11 @@ impl System for Locks {
         _: &R,
     ) -> Result<LockService<V>, String> {
         LockService::start(&place.rt, &place.mesh, work.config(place.nodes)).map_err(|why| why.to_string())
+    }
+
+    fn name_of<V: Verbs>(service: &LockService<V>, address: u64) -> Option<Named> {
+        let key = service.lock_at(address)?;
+        Some(Named::with(format!("lock {:x}'s word", key.0), LockService::<V>::word_in_words))
     }
 
     fn client<V: Verbs>(service: &LockService<V>, _: ClientId) -> LockClient<V> {

@@ -53,6 +53,19 @@ impl fmt::Debug for Word {
     }
 }
 
+/// For people, who count nodes from 0: `free`, `n2 last, 3 shared`, `given up`.
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.tail(), self.shared()) {
+            _ if self.is_poisoned() => f.write_str("given up"),
+            (None, 0) => f.write_str("free"),
+            (None, shared) => write!(f, "{shared} shared"),
+            (Some(tail), 0) => write!(f, "n{} last", tail.index()),
+            (Some(tail), shared) => write!(f, "n{} last, {shared} shared", tail.index()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +79,15 @@ mod tests {
         assert_eq!(Word::shared_only(5).tail(), None);
         assert_eq!(Word::FREE, Word::shared_only(0));
         assert_eq!(format!("{word:?}"), "7:3");
+    }
+
+    #[test]
+    fn a_word_says_who_is_last_in_the_queue_and_how_many_share() {
+        let tail = Rank::from_index(2);
+        let words =
+            [Word::FREE, Word::shared_only(2), Word::behind(tail, 0), Word::behind(tail, 3), Word::POISON];
+        let said = ["free", "2 shared", "n2 last", "n2 last, 3 shared", "given up"];
+        assert_eq!(words.map(|word| word.to_string()), said);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::hca::qp::Outgoing;
 use crate::hca::requester::{atomic_class, atomic_op};
 use crate::hca::{Hardware, Io};
 use crate::log::Kind;
+use crate::log::entry::Execution;
 use weft_verbs::{AccessFlags, AsyncEvent, Psn, QpState, WcError, WcOp};
 
 impl Qp {
@@ -55,7 +56,7 @@ impl Qp {
             self.watch_refusal(packet.from, WcOp::Read, hw, io);
             return self.ignore(packet, "no record of it", hw, io);
         };
-        self.note_execution("read again", packet, hw, io);
+        self.note_execution(from.addr, Execution::ReadAgain { len: from.len }, packet, hw, io);
         let (len, msn) = (from.len, self.rq.msn);
         self.rq.queue_answer(Answer::Read { psn, sent: 0, packets, source, len, msn });
     }

@@ -8,7 +8,7 @@ use crate::hca::requester::{atomic_class, atomic_op};
 use crate::hca::wqe::Atomic;
 use crate::hca::{Hardware, Io, MAX_MESSAGE, Target};
 use crate::log::Kind;
-use crate::log::entry::Executed;
+use crate::log::entry::{Executed, Execution};
 use crate::sanitizer::Side;
 use weft_verbs::{AccessFlags, Done, WcError, WcOp};
 
@@ -133,6 +133,9 @@ impl Qp {
         self.rq.message = Message::Write { target, len: whole, received: after };
         if part.ends() {
             self.end_message(io);
+            if let Some(target) = target {
+                self.note_write(target, whole, packet, hw, io);
+            }
             if let Some(imm) = imm {
                 let done = Done { op: WcOp::RecvWriteImm, len: whole, imm: Some(imm), from: None };
                 self.complete_recv(Ok(done), packet.solicited, hw, io);
@@ -182,7 +185,7 @@ impl Qp {
         self.rq.expected = packet.psn.plus(packets);
         self.end_message(io);
         self.rq.remember(Record { psn: packet.psn, packets, original: None });
-        self.note_execution("read", packet, hw, io);
+        self.note_execution(from.addr, Execution::Read { len: from.len }, packet, hw, io);
         let (psn, len, msn) = (packet.psn, from.len, self.rq.msn);
         self.rq.queue_answer(Answer::Read { psn, sent: 0, packets, source, len, msn });
         Answered
@@ -215,14 +218,33 @@ impl Qp {
         self.rq.expected = packet.psn.plus(1);
         self.end_message(io);
         self.rq.remember(Record { psn: packet.psn, packets: 1, original: Some(original) });
-        self.note_execution("atomic", packet, hw, io);
+        self.note_execution(addr, Execution::Atomic { op: atomic, found: original }, packet, hw, io);
         let (psn, msn, op) = (packet.psn, self.rq.msn, atomic_class(&atomic));
         self.answer(Answer::Atomic { psn, original, msn, op }, io);
         Answered
     }
 
-    pub(super) fn note_execution(&self, what: &'static str, packet: &Packet, hw: &Hardware, io: &mut Io<'_>) {
-        let executed = Executed { qp: self.num, what, psn: packet.psn.get() };
+    pub(super) fn note_execution(
+        &self,
+        at: u64,
+        what: Execution,
+        packet: &Packet,
+        hw: &Hardware,
+        io: &mut Io<'_>,
+    ) {
+        let executed = Executed { qp: self.num, psn: packet.psn.get(), at, what };
         io.log.entry(io.now, hw.node, Kind::Execute, &executed);
+    }
+
+    /// A write is complete. Says what is in a word that was written whole.
+    fn note_write(&self, target: Target, len: u32, packet: &Packet, hw: &Hardware, io: &mut Io<'_>) {
+        let Some(region) = hw.memory.get(target.region).filter(|_| io.log.is_on()) else { return };
+        let value = (len == 8).then(|| {
+            let mut word = [0; 8];
+            region.bytes.read(target.at, &mut word);
+            u64::from_ne_bytes(word)
+        });
+        let at = region.addr + target.at as u64;
+        self.note_execution(at, Execution::Write { len, value }, packet, hw, io);
     }
 }

@@ -1,14 +1,13 @@
 //! A lock's history as a whole, as that of a sequential object.
 
 use crate::history::RequestId;
-use crate::oracle::linearizability::Call;
+use crate::oracle::linearizability::{Call, SequentialSpec};
 use crate::systems::locks::history::{Event, What};
-use stateright::semantics::SequentialSpec;
 use std::collections::BTreeMap;
 use weft_protocols::locks::Mode;
 
 /// A lock that is held by one alone or by several together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReadersWriter {
     shared: u32,
     exclusive: bool,

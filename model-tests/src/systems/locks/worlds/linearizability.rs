@@ -1,5 +1,5 @@
-//! A lock world whose history as a whole is judged, too: by stateright's tester, which knows nothing of the oracles
-//! that watch the history as it grows.
+//! A lock world whose history as a whole is judged, too: by a search for an order, which knows nothing of the
+//! oracles that watch the history as it grows.
 
 use super::client::{Recorder, WorldOracles};
 use crate::explore::{Coverage, Size, Violation};

@@ -4,6 +4,7 @@ use super::client::{Locker, Recorder, WorldOracles, client};
 use super::modes::{self, Requests};
 use crate::explore::{Size, Violation};
 use crate::harness::{Member, Model, Shape, Unseen};
+use crate::named::Named;
 use crate::oracle::{Conduct, Leaks, Leftover};
 use crate::system::System;
 use crate::systems::locks::{self, workload::LockWork};
@@ -193,6 +194,10 @@ impl Model for Locks {
             since.stale_messages > 0,
         ];
         (0..).zip(reached).map(|(bit, reached)| u32::from(reached) << bit).sum()
+    }
+
+    fn name_of(&self, state: &State, node: usize, address: u64) -> Option<Named> {
+        <locks::Locks as System>::name_of(&state.services[node], address)
     }
 
     fn branches(&self) -> &'static [&'static str] {

@@ -163,6 +163,17 @@ impl Node {
         *self.seen.borrow()
     }
 
+    /// Says what the lock's word means.
+    pub fn word_in_words(&self) -> impl Fn(u64) -> String + use<> {
+        let halves = self.halves;
+        move |word| match (halves.tail(word).checked_sub(1), halves.shared(word)) {
+            (None, 0) => "free".into(),
+            (None, shared) => format!("{shared} shared"),
+            (Some(tail), 0) => format!("n{tail} last"),
+            (Some(tail), shared) => format!("n{tail} last, {shared} shared"),
+        }
+    }
+
     /// Whether the node has nothing left of the lock.
     pub fn is_clean(&self) -> bool {
         let (seat, home) = (self.seat.borrow(), self.at_home.borrow());

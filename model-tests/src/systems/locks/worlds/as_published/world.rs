@@ -5,6 +5,7 @@ use super::super::modes::{self, Requests};
 use super::{CHANNEL, Node, Reading};
 use crate::explore::{Coverage, Size, Violation};
 use crate::harness::{Member, Model, Shape};
+use crate::named::Named;
 use weft_protocols::locks::{LockKey, Mode};
 use weft_sim::SimMr;
 use weft_sim::explore::{FaultSet, Outcome};
@@ -94,6 +95,11 @@ impl Model for AsPublished {
             lock
         };
         State { nodes: (0..).zip(members).map(start).collect(), word }
+    }
+
+    fn name_of(&self, state: &State, node: usize, address: u64) -> Option<Named> {
+        let in_words = state.nodes[0].word_in_words();
+        (node == 0 && address == state.word.addr()).then(|| Named::with("the lock's word", in_words))
     }
 
     fn finish(&self, state: &State, _: &[Member], _: &Recorder) -> Result<(), Violation> {

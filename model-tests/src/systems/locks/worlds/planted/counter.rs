@@ -4,6 +4,7 @@ use super::super::client::{Recorder, WorldOracles};
 use crate::explore::{Size, Violation};
 use crate::harness::{Member, Model, Shape};
 use crate::history::{ClientId, RequestId};
+use crate::named::Named;
 use crate::oracle::Linearizability;
 use crate::oracle::linearizability::{self, Call, CounterOp};
 use crate::record::Record;
@@ -135,6 +136,10 @@ impl Model for Counter {
             });
         }
         State { word, told }
+    }
+
+    fn name_of(&self, state: &State, node: usize, address: u64) -> Option<Named> {
+        (node == 0 && address == state.word.addr()).then(|| Named::new("the counter"))
     }
 
     /// Whoever looks at the end is one more client.

@@ -3,6 +3,7 @@
 
 use crate::explore::{Coverage, Size, Violation};
 use crate::harness::{Member, Model, Recorder, Shape};
+use crate::named::Named;
 use weft_protocols::rt::{Program, Rt};
 use weft_sim::Sim;
 use weft_sim::explore::FaultSet;
@@ -76,6 +77,10 @@ impl<M: Model> Model for Forgetful<M> {
 
     fn program(&self, member: &Member) -> Box<dyn Node> {
         Box::new(Armed { rt: member.rt.clone(), program: member.rt.program(), forgot: false })
+    }
+
+    fn name_of(&self, state: &M::State, node: usize, address: u64) -> Option<Named> {
+        self.0.name_of(state, node, address)
     }
 
     fn finish(

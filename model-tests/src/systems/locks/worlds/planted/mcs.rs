@@ -5,6 +5,7 @@
 use super::super::client::{Locker, Recorder, WorldOracles, client};
 use crate::explore::{Size, Violation};
 use crate::harness::{Member, Model, Shape};
+use crate::named::Named;
 use std::rc::Rc;
 use weft_protocols::locks::{LockKey, Mode};
 use weft_protocols::rt::sync::Signal;
@@ -144,6 +145,19 @@ impl Model for Mcs {
             rt.spawn(client(rt.clone(), recorder.clone(), node, LockKey(0), modes, lock));
         }
         memory
+    }
+
+    fn name_of(&self, memory: &Vec<SimMr>, node: usize, address: u64) -> Option<Named> {
+        let node_or_none = |rank: u64| match rank.checked_sub(1) {
+            Some(node) => format!("n{node}"),
+            None => "nobody".into(),
+        };
+        match address.checked_sub(memory[node].addr())? as usize {
+            LINK => Some(Named::with(format!("n{node}'s link"), node_or_none)),
+            FLAG => Some(Named::new(format!("n{node}'s flag"))),
+            TAIL => Some(Named::with("the queue's tail", node_or_none)),
+            _ => None,
+        }
     }
 
     fn finish(&self, _: &Vec<SimMr>, _: &[Member], _: &Recorder) -> Result<(), Violation> {

@@ -4,6 +4,7 @@
 use super::super::client::{Locker, Recorder, WorldOracles, client};
 use crate::explore::{Size, Violation};
 use crate::harness::{Member, Model, Shape};
+use crate::named::Named;
 use weft_protocols::locks::{LockKey, Mode};
 use weft_protocols::rt::sync::Signal;
 use weft_protocols::transport::{Channel, Mesh, Rank};
@@ -131,6 +132,12 @@ impl Model for Tickets {
             rt.spawn(client(rt.clone(), recorder.clone(), node, LockKey(0), modes, lock));
         }
         memory
+    }
+
+    fn name_of(&self, memory: &SimMr, node: usize, address: u64) -> Option<Named> {
+        let parts = if self.carries { Parts::SIDE_BY_SIDE } else { Parts::APART };
+        let tickets = move |word| format!("next {}, served {}", parts.drawn(word), parts.served(word));
+        (node == 0 && address == memory.addr()).then(|| Named::with("the tickets", tickets))
     }
 
     fn finish(&self, _: &SimMr, _: &[Member], _: &Recorder) -> Result<(), Violation> {

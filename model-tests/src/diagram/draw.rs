@@ -1,9 +1,9 @@
 //! The layout as SVG.
 
 use super::escaped;
-use super::layout::{Band, End, Kind, Layout, MOST, Note, Packet};
+use super::layout::{Band, Choice, End, Kind, Layout, MOST, Note, Packet};
+use crate::explore::{BandState, Violation};
 use std::fmt::Write;
-use weft_check::explore::{BandState, Violation};
 
 const LINE: usize = 22;
 const GUTTER: usize = 58;
@@ -117,7 +117,7 @@ impl Draw<'_> {
             escaped(world)
         ));
         self.text(20, 32, "title", world);
-        let choices = self.layout.choices.len();
+        let choices = self.layout.choices.last().map_or(0, |choice| choice.last);
         let subtitle = match violation {
             Some(violation) => format!("{choices} events, and then: {}", violation.oracle),
             None => format!("{choices} events, and every promise was kept"),
@@ -172,7 +172,9 @@ impl Draw<'_> {
                 self.text(self.width - 46, y + LINE / 2 + 4, "faulttext left", fault.name());
             }
             self.line((GUTTER - 8, y), (self.width - 20, y), "rule", "");
-            self.text(GUTTER - 16, y + LINE / 2 + 4, "number", &choice.number.to_string());
+            let Choice { number, last, .. } = choice;
+            let numbers = if number == last { number.to_string() } else { format!("{number}–{last}") };
+            self.text(GUTTER - 16, y + LINE / 2 + 4, "number", &numbers);
         }
         // Over the rules, the nodes' lines again.
         for column in 0..self.layout.columns.len() {

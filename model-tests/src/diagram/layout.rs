@@ -1,7 +1,7 @@
 //! What goes where: columns, lines, and what begins and ends on which.
 
+use crate::explore::{BandState, Run, TraceEvent};
 use std::collections::BTreeMap;
-use weft_check::explore::{BandState, Run, TraceEvent};
 use weft_sim::explore::Outcome;
 
 /// A diagram in columns and lines, both counted from 0.
@@ -25,13 +25,18 @@ pub struct Layout {
     pub longest: usize,
 }
 
-/// One choice: its number, the lines that tell of it, and the fault that it was.
+/// One choice: its number, the lines that tell of it, and the fault that it was. Choices in a row that were steps and nothing that
+/// is seen have a line together.
 #[derive(Debug)]
 pub struct Choice {
     pub number: usize,
+    /// The number of the last that it stands for.
+    pub last: usize,
     pub from: usize,
     pub to: usize,
     pub fault: Option<Outcome>,
+    /// It was a step of a node, or nothing that is seen.
+    is_bare: bool,
 }
 
 /// What is said beside a node.
@@ -91,13 +96,25 @@ impl Layout {
         let mut open = Open::default();
         for (number, trace) in run.trace.iter().enumerate() {
             let from = layout.lines;
-            for same in trace.chunk_by(alike) {
+            let fault =
+                run.choices.0.get(number).map(|step| step.outcome).filter(|outcome| outcome.is_fault());
+            let is_bare = fault.is_none() && trace.iter().all(TraceEvent::is_step);
+            if is_bare && number < run.choices.0.len() && layout.joins(number) {
+                layout.step(trace);
+                continue;
+            }
+            // A step speaks by what it does.
+            let seen: Vec<&TraceEvent> = trace.iter().filter(|event| !event.is_step()).collect();
+            for same in seen.chunk_by(|a, b| alike(a, b)) {
                 layout.add(&together(same), &mut open);
             }
-            if let Some(step) = run.choices.0.get(number) {
+            if number < run.choices.0.len() {
                 layout.lines = layout.lines.max(from + 1);
-                let fault = Some(step.outcome).filter(|outcome| outcome.is_fault());
-                layout.choices.push(Choice { number: number + 1, from, to: layout.lines, fault });
+                let (number, to) = (number + 1, layout.lines);
+                layout.choices.push(Choice { number, last: number, from, to, fault, is_bare });
+                if is_bare {
+                    layout.step(trace);
+                }
             }
         }
         let end = layout.lines;
@@ -106,9 +123,29 @@ impl Layout {
         layout
     }
 
+    /// Whether a bare choice has its line with the one before it, which then counts it.
+    fn joins(&mut self, number: usize) -> bool {
+        let Some(before) = self.choices.last_mut().filter(|before| before.is_bare) else { return false };
+        before.last = number + 1;
+        true
+    }
+
+    /// Steps of which nothing is seen: each node that took some has one mark on the last line.
+    fn step(&mut self, trace: &[TraceEvent]) {
+        let line = self.lines - 1;
+        for event in trace {
+            let TraceEvent::Step { node } = event else { continue };
+            let column = *node as usize;
+            if !self.notes.iter().rev().any(|note| note.line == line && note.column == column) {
+                self.note(line, *node, Kind::Step, "runs");
+            }
+        }
+    }
+
     fn add(&mut self, event: &TraceEvent, open: &mut Open) {
         let line = self.lines;
         match event {
+            TraceEvent::Step { .. } => return,
             TraceEvent::Note { node, text } => self.note(line, *node, Kind::Step, text),
             TraceEvent::Completion { node, text } => self.note(line, *node, Kind::Completion, text),
             TraceEvent::Fault { nodes, text } => {
@@ -175,8 +212,8 @@ fn alike(a: &TraceEvent, b: &TraceEvent) -> bool {
 }
 
 /// Things that say the same, as one.
-fn together(same: &[TraceEvent]) -> TraceEvent {
-    match &same[0] {
+fn together(same: &[&TraceEvent]) -> TraceEvent {
+    match same[0] {
         TraceEvent::Completion { node, text } if same.len() > 1 => {
             TraceEvent::Completion { node: *node, text: format!("{text}, {} times", same.len()) }
         }
@@ -189,4 +226,38 @@ fn together(same: &[TraceEvent]) -> TraceEvent {
 struct Open {
     packets: BTreeMap<u64, usize>,
     bands: BTreeMap<(usize, usize), Band>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::{Choices, Step};
+    use weft_sim::choice::EventId;
+
+    fn note(node: u32, text: &str) -> TraceEvent {
+        TraceEvent::Note { node, text: text.into() }
+    }
+
+    /// A step that does something that is seen has no word of its own, and steps of which nothing is seen have one line
+    /// together: a reader of a diagram never goes through rows that say nothing.
+    #[test]
+    fn steps_in_a_row_of_which_nothing_is_seen_have_one_line() {
+        let step = |node| TraceEvent::Step { node };
+        let trace = vec![
+            vec![step(0), note(0, "writes")],
+            vec![step(0)],
+            vec![step(1)],
+            vec![step(1)],
+            vec![],
+            vec![step(1), note(1, "reads")],
+            vec![],
+        ];
+        let choices = vec![Step { event: EventId(7), outcome: Outcome::Done }; 6];
+        let columns = vec!["n0".into(), "n1".into()];
+        let layout = Layout::of(&Run { choices: Choices(choices), violation: None, columns, trace });
+        let choices: Vec<_> = layout.choices.iter().map(|c| (c.number, c.last, c.from, c.to)).collect();
+        assert_eq!(choices, [(1, 1, 0, 1), (2, 5, 1, 2), (6, 6, 2, 3)]);
+        let notes: Vec<_> = layout.notes.iter().map(|n| (n.line, n.column, n.text.as_str())).collect();
+        assert_eq!(notes, [(0, 0, "writes"), (1, 0, "runs"), (1, 1, "runs"), (2, 1, "reads")]);
+    }
 }
