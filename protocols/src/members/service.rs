@@ -261,14 +261,12 @@ impl<V: Verbs> Shared<V> {
         if let Some(kept) = self.kept.borrow_mut().get_mut(&to) {
             return kept.push(envelope);
         }
-        match self.mesh.send(to, CHANNEL, &envelope.encode()) {
-            Err(SendError::Full { .. } | SendError::Memory(_)) => {
-                self.kept.borrow_mut().insert(to, vec![envelope]);
-                let shared = Rc::clone(self);
-                self.rt.spawn(async move { shared.send_kept(to).at(to).await });
-            }
-            // To one who was expelled nothing is said: it learns it when it asks.
-            _ => {}
+        // To one who was expelled nothing is said: it learns it when it asks.
+        let sent = self.mesh.send(to, CHANNEL, &envelope.encode());
+        if let Err(SendError::Full { .. } | SendError::Memory(_)) = sent {
+            self.kept.borrow_mut().insert(to, vec![envelope]);
+            let shared = Rc::clone(self);
+            self.rt.spawn(async move { shared.send_kept(to).at(to).await });
         }
     }
 

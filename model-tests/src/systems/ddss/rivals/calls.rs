@@ -18,11 +18,14 @@ const ANSWER: u8 = 0;
 /// What a call asks for: its kind, the name that it is about, and its payload.
 pub(super) type Question<'a> = (u8, u64, &'a [u8]);
 
+/// What it is answered: a number and a payload.
+type Reply = (u64, Vec<u8>);
+
 /// A node's calls, and those that it answers.
 pub(super) struct Calls<V: Verbs> {
     rt: Rt<V>,
     mesh: Mesh<V>,
-    asked: RefCell<BTreeMap<u64, OneshotSender<(u64, Vec<u8>)>>>,
+    asked: RefCell<BTreeMap<u64, OneshotSender<Reply>>>,
     next: Cell<u64>,
 }
 
@@ -30,7 +33,7 @@ impl<V: Verbs> Calls<V> {
     /// Opens the channel. `serve` answers peers' calls: a number and a payload. It is called in the order in which they arrive.
     pub fn start(
         place: &Place<V>,
-        serve: impl Fn(Question<'_>) -> (u64, Vec<u8>) + 'static,
+        serve: impl Fn(Question<'_>) -> Reply + 'static,
     ) -> Result<Rc<Calls<V>>, TransportError> {
         let inbox = place.mesh.open(CHANNEL)?;
         let (rt, mesh) = (place.rt.clone(), place.mesh.clone());
@@ -45,7 +48,7 @@ impl<V: Verbs> Calls<V> {
     }
 
     /// Calls the home of a name.
-    pub async fn call(&self, (kind, name, payload): Question<'_>) -> Answer<(u64, Vec<u8>)> {
+    pub async fn call(&self, (kind, name, payload): Question<'_>) -> Answer<Reply> {
         let id = self.next.replace(self.next.get() + 1);
         let (tell, told) = oneshot();
         self.asked.borrow_mut().insert(id, tell);

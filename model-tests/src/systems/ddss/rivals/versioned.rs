@@ -11,6 +11,7 @@ use super::calls::Calls;
 use crate::system::Place;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, BufferPool, Rt};
 use weft_protocols::transport::{Mesh, OpError, TransportError};
@@ -83,11 +84,13 @@ impl<V: Verbs> Objects<V> {
         let (mesh, rt) = (place.mesh.clone(), place.rt.clone());
         let calls = Calls::start(place, move |(kind, name, payload)| {
             let mut kept = kept.borrow_mut();
-            if !kept.contains_key(&name) {
-                let Ok(region) = mesh.alloc(length(size), ACCESS) else { return (0, Vec::new()) };
-                kept.insert(name, (0, region));
-            }
-            let Some((version, region)) = kept.get_mut(&name) else { return (0, Vec::new()) };
+            let (version, region) = match kept.entry(name) {
+                Entry::Occupied(object) => object.into_mut(),
+                Entry::Vacant(place) => {
+                    let Ok(region) = mesh.alloc(length(size), ACCESS) else { return (0, Vec::new()) };
+                    place.insert((0, region))
+                }
+            };
             if kind == PUT {
                 *version += 1;
                 rt.spend(Work::Copy { bytes: length(size) as u64 });

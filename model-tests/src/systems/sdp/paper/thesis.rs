@@ -121,7 +121,7 @@ pub(super) fn ipoib(bytes: u32) -> (f64, f64) {
         let share = bytes / first.0;
         return (first.1 * share, first.2 / share);
     }
-    let Some([from, to]) = IPOIB.array_windows().find(|[_, to]| bytes < to.0) else {
+    let Some((from, to)) = IPOIB.iter().zip(&IPOIB[1..]).find(|(_, to)| bytes < to.0) else {
         return (last.1, last.2);
     };
     let share = (bytes / from.0).ln() / (to.0 / from.0).ln();
