@@ -42,9 +42,9 @@ pub(super) async fn come<'a, V: Verbs, R: Reading>(
     let mut come = Come { granted: None, hops: None };
     let mut had_turn = false;
     loop {
-        if object.page(page.index).access < need {
+        // A grant that stays is there when the thread comes out of its fault: nobody looks again.
+        if come.granted.is_none() && object.page(page.index).access < need {
             had_turn = false;
-            drop(come.granted.take());
             let fault = Fault::begin(service, object, page, need);
             fault.wait().await?;
             come.hops = service.hops.borrow().get(&page).copied();

@@ -80,7 +80,7 @@ impl Oracle<Event> for Right {
     }
 
     fn promise(&self) -> &'static str {
-        "an application comes to what a sequential run does"
+        "a program has the answer of a sequential run"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
