@@ -84,6 +84,10 @@ pub enum Command {
     /// constants were fitted. Everything is in virtual time and the same in every run.
     #[command(after_help = help::paper())]
     Paper(PaperArgs),
+    /// Print what a shell needs to complete commands: `weft completions bash > /etc/bash_completion.d/weft`
+    Completions(CompletionsArgs),
+    /// Print the manual page
+    Man(ManArgs),
     /// Measure how fast the simulator is on this machine
     #[command(after_help = help::bench())]
     Bench {
@@ -101,6 +105,20 @@ pub struct NewArgs {
     /// Where the sources of Weft are [default: where this program was built from]
     #[arg(long, value_name = "DIRECTORY")]
     pub weft: Option<PathBuf>,
+}
+
+/// `weft completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `weft man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Write the page and one of each command into this folder instead, which is made if need be
+    pub folder: Option<PathBuf>,
 }
 
 /// `weft paper`.

@@ -8,6 +8,7 @@ mod explore;
 mod help;
 mod interrupt;
 mod logfile;
+mod manual;
 mod metrics;
 mod new;
 #[cfg(feature = "hw")]
@@ -63,5 +64,7 @@ fn act() -> Result<Exit, Failure> {
         Command::Fuzz(args) => explore::fuzz::run(&args),
         Command::Replay(args) => explore::replay::run(&args),
         Command::New(args) => new::run(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
     }
 }

@@ -4,6 +4,7 @@
 //! release before it makes it. So the order in which events arrive here is one in which they happened, whatever the
 //! machines' clocks say, and two holders of one lock cannot hide behind them.
 
+use super::waiting::{self, Waiting};
 use super::wire::{Counts, HEARTBEAT, ToCoordinator, ToNode, leftover};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -115,6 +116,8 @@ struct Coordinator<S: System> {
     began: Instant,
     /// When all had met.
     met: Option<Instant>,
+    /// Says who is missing until then.
+    waiting: Waiting,
     /// When the last node was lost, or the clients were all through.
     quiet_since: Instant,
     recorder: Recorder<S::Oracles, S::Meter>,
@@ -142,6 +145,7 @@ impl<S: System> Coordinator<S> {
             addresses: vec![None; terms.nodes as usize],
             began: now,
             met: None,
+            waiting: Waiting::new(),
             quiet_since: now,
             recorder: Recorder::new(S::oracles(work, terms.nodes), S::Meter::default()),
             left: Vec::new(),
@@ -322,7 +326,10 @@ impl<S: System> Coordinator<S> {
                 (0..self.terms.nodes).filter(|n| self.addresses[*n as usize].is_none()).collect();
             self.unfinished = Some(format!("nodes that did not come: {missing:?}"));
         }
-        let Some(met) = self.met else { return };
+        let Some(met) = self.met else {
+            let addresses = &self.addresses;
+            return self.waiting.tell(|| waiting::nodes(addresses));
+        };
         let all_through = self.alive().all(|stream| stream.done);
         if all_through && self.quiet_since.elapsed() > self.terms.settle {
             // They had their time; what is left will be judged.

@@ -1,6 +1,7 @@
 //! One node of a run: its device, its daemons, its clients, and its line to the coordinator.
 
 use super::place::Place;
+use super::waiting::Waiting;
 use super::wire::{Counts, HEARTBEAT, STREAMS, ToCoordinator, ToNode, line};
 use crate::exit::Failure;
 use crate::interrupt;
@@ -71,12 +72,21 @@ pub fn run<S: System>(scenario: &Scenario, options: &Options<'_>) -> Result<(), 
     member.live(meeting, &context, engine)
 }
 
-fn open(name: Option<&str>) -> Result<HwContext, Failure> {
+/// The device that was asked for, or the first.
+pub fn device(name: Option<&str>) -> Result<HwDevice, Failure> {
     let device = HwDevice::find(name).map_err(Failure::unfinished)?;
-    let device = device.ok_or_else(|| match name {
-        Some(name) => Failure::bad_input(format!("this machine has no RDMA device {name}")),
-        None => Failure::unfinished("this machine has no RDMA device"),
-    })?;
+    device.ok_or_else(|| match name {
+        Some(name) => Failure::bad_input(format!(
+            "this machine has no RDMA device {name} (`weft devices` lists those that it has)"
+        )),
+        None => Failure::unfinished(
+            "this machine has no RDMA device: `weft devices` lists them, hw-backend/README.md says what one needs",
+        ),
+    })
+}
+
+fn open(name: Option<&str>) -> Result<HwContext, Failure> {
+    let device = device(name)?;
     device.open().map_err(|error| Failure::unfinished(format!("device {}: {error}", device.name())))
 }
 
@@ -92,6 +102,7 @@ impl<S: System> Bootstrap<S> {
     fn reach(options: &Options<'_>) -> Result<Bootstrap<S>, Failure> {
         let place = (options.place.meeting.as_str(), options.port);
         let began = Instant::now();
+        let mut waiting = Waiting::new();
         loop {
             let connected = place.to_socket_addrs().and_then(|addresses| {
                 let refused = std::io::Error::other("the name has no address");
@@ -106,7 +117,10 @@ impl<S: System> Bootstrap<S> {
                     let (host, port) = place;
                     return Err(Failure::unfinished(format!("the coordinator at {host}:{port}: {why}")));
                 }
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+                Err(why) => {
+                    waiting.tell(|| format!("node 0 at {}:{} ({why})", place.0, place.1));
+                    std::thread::sleep(Duration::from_millis(100));
+                }
             }
         }
     }

@@ -8,6 +8,7 @@ mod coordinator;
 mod member;
 mod place;
 mod report;
+mod waiting;
 mod wire;
 
 use crate::args::{NodeArgs, RunArgs};
@@ -64,6 +65,8 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
     };
     let environment = std::env::vars().collect();
     let place = place::find(&given, &environment).map_err(Failure::bad_input)?;
+    // Before anybody waits for anybody.
+    member::device(args.device.as_deref())?;
     interrupt::install();
     let port = args.port.unwrap_or(wire::PORT);
     let seed = args.seed.unwrap_or(scenario.run.seed);

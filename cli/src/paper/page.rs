@@ -12,7 +12,7 @@ th, td { padding: .2em .9em; text-align: right; white-space: nowrap; } th { bord
 tr:nth-child(odd) td { background: #f6f6f6; }
 td:first-child, th:first-child, td.words, th.words { text-align: left; }
 td.words { white-space: normal; } td.met { color: #00714f; } td.missed { color: #b22; font-weight: bold; }
-@media (max-width: 40em) { table { display: block; overflow-x: auto; } th, td { padding: .2em .5em; } }
+@media (max-width: 40em) { table { display: block; overflow-x: auto; } th, td { padding: .2em .4em; white-space: normal; } }
 p.note { color: #444; border-left: 3px solid #ddd; padding-left: 1em; }";
 
 /// The page. `drawn` are the plots, by the figure that each shows.

@@ -9,6 +9,7 @@ mod determinism;
 mod docs;
 mod explore;
 mod findings;
+mod first_hour;
 mod lists;
 mod paper;
 mod run;

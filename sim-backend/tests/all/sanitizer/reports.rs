@@ -83,3 +83,15 @@ fn a_run_is_the_same_to_the_byte_watched_or_not() {
     assert_eq!(none, 0, "nobody watched");
     assert!(some > 20, "{some} found");
 }
+
+/// A test that never asks what the sanitizer found fails all the same.
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "the sanitizer found what nobody asked for")]
+fn violations_that_nobody_asked_for_are_told_when_the_fabric_goes() {
+    let (fabric, a, b) = two();
+    b.recv(1, 0, 64);
+    store(&b.mr, 8);
+    drop((a, b));
+    drop(fabric);
+}
