@@ -127,7 +127,7 @@ fn ready(profile: &Profile) -> Result<Vec<Row>, PaperError> {
 /// Cuts all over a transfer.
 fn stalls(profile: &Profile, progress: &mut dyn FnMut(f64)) -> Result<Vec<Row>, PaperError> {
     let mut rows = Vec::new();
-    let kinds = [Mode::BCopy, Mode::Kept].into_iter().flat_map(|mode| Cut::ALL.map(|cut| (mode, cut)));
+    let kinds = [Mode::BCopy, Mode::Pipelined].into_iter().flat_map(|mode| Cut::ALL.map(|cut| (mode, cut)));
     for (nth, (mode, cut)) in kinds.enumerate() {
         let mut times = Vec::new();
         for nth in 0..PLACES {
@@ -155,7 +155,7 @@ fn stalls(profile: &Profile, progress: &mut dyn FnMut(f64)) -> Result<Vec<Row>, 
 /// What a reader gets while its rail fails.
 fn courses(profile: &Profile) -> Result<Vec<Row>, PaperError> {
     let mut rows = Vec::new();
-    for mode in [Mode::BCopy, Mode::Kept] {
+    for mode in [Mode::BCopy, Mode::Pipelined] {
         for (at, rate) in course(profile, mode, Cut::Port, SHOWN_CUT, SPAN)? {
             rows.push(Row::new("A cut", mode.name(), X::Number(at), "Mb/s", None, rate));
         }
