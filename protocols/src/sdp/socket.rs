@@ -248,7 +248,8 @@ impl<V: Verbs> Socket<V> {
         for segment in self.sending.borrow_mut().iter_mut().filter(|segment| segment.end > from) {
             let back = segment.placed.min((segment.end - from).min(u32::MAX.into()) as u32);
             segment.placed -= back;
-            segment.end -= u64::from(back);
+            // What is left of it lies before; of those behind the first nothing is, or they would seem to be open still.
+            segment.end = from;
             all += u64::from(back);
         }
         all
