@@ -23,8 +23,8 @@ pub(super) enum Strike {
     Restart {
         /// Which.
         node: NodeId,
-        /// How long it is down.
-        lasts: Nanos,
+        /// How long it is down: `None` until the faults of the run stop.
+        lasts: Option<Nanos>,
     },
 }
 
@@ -92,8 +92,10 @@ impl Source {
         };
         let ppm = spec.share.map_or(0, |share| share.ppm());
         Strike::Fault(match spec.kind {
-            FaultKind::Restart => {
-                return Strike::Restart { node, lasts: lasts.unwrap_or(Nanos::ZERO) };
+            FaultKind::Restart => return Strike::Restart { node, lasts },
+            FaultKind::Crash => {
+                let lasts = spec.back.map(|back| draw::time(&mut self.rng, back));
+                return Strike::Restart { node, lasts };
             }
             FaultKind::Cut => Fault::Cut { link, way, lasts },
             FaultKind::Flap => self.flap(link, &spec),
@@ -108,7 +110,7 @@ impl Source {
             FaultKind::PortDown => Fault::PortDown { node, port: spec.rail.unwrap_or(0) + 1, lasts },
             FaultKind::LoseCompletion => Fault::LoseCompletion { node, lasts },
             FaultKind::SlowNode => Fault::SlowNode { node, percent: spec.percent.unwrap_or(100), lasts },
-            FaultKind::Crash | FaultKind::Drop | FaultKind::RequesterGaveUp => {
+            FaultKind::Drop | FaultKind::RequesterGaveUp => {
                 unreachable!("the scenario was checked")
             }
         })

@@ -12,9 +12,9 @@ use weft_verbs::Nanos;
 pub(super) struct Down(Vec<(Nanos, NodeId)>);
 
 impl Down {
-    /// When the next node comes back.
+    /// When the next node comes back, as long as faults go on.
     pub fn next(&self) -> Option<Nanos> {
-        self.0.iter().map(|(back, _)| *back).min()
+        self.0.iter().map(|(back, _)| *back).filter(|back| *back < Nanos::MAX).min()
     }
 
     fn is_down(&self, node: NodeId) -> bool {
@@ -27,8 +27,8 @@ impl Down {
 }
 
 impl<S: System> World<S> {
-    /// A node crashes; it is there again after `lasts`. One that is down already stays so.
-    pub(super) fn crash(&mut self, node: NodeId, lasts: Nanos) -> Result<bool, RunError> {
+    /// A node crashes; it is there again after `lasts`, or when the faults stop. One that is down already stays so.
+    pub(super) fn crash(&mut self, node: NodeId, lasts: Option<Nanos>) -> Result<bool, RunError> {
         if self.down.is_down(node) {
             return Ok(false);
         }
@@ -37,7 +37,7 @@ impl<S: System> World<S> {
         self.fabric.run_until(now);
         // Its clients are gone with it.
         self.clients.retain(|(on, _)| *on != node.0);
-        self.down.0.push((now + lasts, node));
+        self.down.0.push((lasts.map_or(Nanos::MAX, |lasts| now + lasts), node));
         Ok(true)
     }
 

@@ -24,8 +24,9 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
     memory(scenario)?;
     let kind = scenario.workload.kind();
     scenario.faults.iter().enumerate().try_for_each(|(index, spec)| {
-        if spec.kind == FaultKind::Restart && !kind.restarts {
-            let problem = format!("{} promises nothing where nodes restart", kind.name);
+        if matches!(spec.kind, FaultKind::Restart | FaultKind::Crash) && !kind.restarts {
+            let happens = if spec.kind == FaultKind::Crash { "crash" } else { "restart" };
+            let problem = format!("{} promises nothing where nodes {happens}", kind.name);
             return broken(
                 vec![Step::Field("faults".into()), Step::Item(index), Step::Field("kind".into())],
                 problem,
@@ -105,9 +106,10 @@ fn fields_of(kind: FaultKind) -> Option<(&'static [&'static str], &'static [&'st
         FaultKind::Delay => (&["extra"], &["jitter", "node", "rail", "between", "way", "lasts"]),
         FaultKind::PortDown => (&[], &["node", "rail", "lasts"]),
         FaultKind::Restart => (&["lasts"], &["node"]),
+        FaultKind::Crash => (&[], &["node", "back"]),
         FaultKind::LoseCompletion => (&["lasts"], &["node"]),
         FaultKind::SlowNode => (&["percent"], &["node", "lasts"]),
-        FaultKind::Crash | FaultKind::Drop | FaultKind::RequesterGaveUp => return None,
+        FaultKind::Drop | FaultKind::RequesterGaveUp => return None,
     })
 }
 
@@ -190,6 +192,7 @@ fn given(spec: &FaultSpec) -> Vec<&'static str> {
         ("between", spec.between.is_some()),
         ("way", spec.way.is_some()),
         ("lasts", spec.lasts.is_some()),
+        ("back", spec.back.is_some()),
         ("down", spec.down.is_some()),
         ("up", spec.up.is_some()),
         ("times", spec.times.is_some()),

@@ -221,6 +221,9 @@ pub struct FaultSpec {
     /// How long it lasts. Default: until the faults of the run stop; `lose-completion` and `restart` must say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasts: Option<Spread>,
+    /// `crash`: how long after it the machine is there again, empty. Default: when the faults of the run stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back: Option<Spread>,
     /// `flap`: how long the link is down each time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<Spread>,
@@ -245,9 +248,8 @@ pub struct FaultSpec {
     pub percent: Option<u32>,
 }
 
-/// The kinds of faults that a scenario can have. The others are the explorer's, which has faults strike single events, and a
-/// crash for good, of which no system promises anything yet.
-pub const FAULT_KINDS: [FaultKind; 10] = [
+/// The kinds of faults that a scenario can have. The others are the explorer's, which has faults strike single events.
+pub const FAULT_KINDS: [FaultKind; 11] = [
     FaultKind::Cut,
     FaultKind::Flap,
     FaultKind::Loss,
@@ -258,6 +260,7 @@ pub const FAULT_KINDS: [FaultKind; 10] = [
     FaultKind::LoseCompletion,
     FaultKind::SlowNode,
     FaultKind::Restart,
+    FaultKind::Crash,
 ];
 
 /// Reads a kind of [`FAULT_KINDS`] by its name.
@@ -288,6 +291,7 @@ impl FaultSpec {
             between: None,
             way: None,
             lasts: None,
+            back: None,
             down: None,
             up: None,
             times: None,

@@ -54,8 +54,10 @@ impl Scenario {
         let soon = dice.among(&soon);
         self.transport.hold_off = dice.among(&[None, Some(Span(soon))]);
         for spec in &mut self.faults {
-            let at_a_cable =
-                !matches!(spec.kind, FaultKind::LoseCompletion | FaultKind::SlowNode | FaultKind::Restart);
+            let at_a_cable = !matches!(
+                spec.kind,
+                FaultKind::LoseCompletion | FaultKind::SlowNode | FaultKind::Restart | FaultKind::Crash
+            );
             let rail = dice.below(u64::from(rails)) as u8;
             if at_a_cable && spec.between.is_none() && dice.below(2) == 0 {
                 spec.rail = Some(rail);
@@ -95,7 +97,8 @@ fn faults(dice: &mut Dice<'_>, nodes: u32, restarts: bool) -> Vec<FaultSpec> {
     if dice.one_in(10) {
         return Vec::new();
     }
-    let kinds = FAULT_KINDS.into_iter().filter(|kind| *kind != FaultKind::Restart || restarts);
+    let dies = |kind: &FaultKind| matches!(kind, FaultKind::Restart | FaultKind::Crash);
+    let kinds = FAULT_KINDS.into_iter().filter(|kind| restarts || !dies(kind));
     let kinds = kinds.filter(|_| dice.below(2) == 0).collect::<Vec<_>>();
     kinds.into_iter().map(|kind| fault(dice, kind, nodes)).collect()
 }
@@ -128,8 +131,11 @@ fn fault(dice: &mut Dice<'_>, kind: FaultKind, nodes: u32) -> FaultSpec {
         // These need nothing else.
         _ => {}
     }
-    if kind != FaultKind::Flap {
-        spec.lasts = Some(lasts);
+    match kind {
+        FaultKind::Flap => {}
+        // Each of them is down for a while at the most: with none to answer, nothing else would be tried any more.
+        FaultKind::Crash => spec.back = Some(lasts),
+        _ => spec.lasts = Some(lasts),
     }
     let has_way = !matches!(
         kind,
@@ -138,6 +144,7 @@ fn fault(dice: &mut Dice<'_>, kind: FaultKind, nodes: u32) -> FaultSpec {
             | FaultKind::LoseCompletion
             | FaultKind::SlowNode
             | FaultKind::Restart
+            | FaultKind::Crash
     );
     spec.way = has_way.then_some(way);
     let on_a_link = has_way || kind == FaultKind::Flap;

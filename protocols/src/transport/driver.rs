@@ -118,9 +118,13 @@ impl<V: Verbs> Driver<V> {
         let shared = Rc::clone(&self.shared);
         let (index, epoch) = split_tag(completed.tag);
         shared.with_peer(index, |peer| {
-            if peer.epoch != epoch || (peer.gone && completed.outcome.is_ok()) {
-                // Of a queue pair that was given up: its sender repeats the message. Of one who was expelled: it says
-                // nothing any more.
+            if peer.epoch != epoch {
+                // Of a queue pair that was given up: its sender repeats the message.
+                return;
+            }
+            if peer.gone && peer.link.accepts_frames() && completed.outcome.is_ok() {
+                // Of one who was expelled: it says nothing any more. (What comes early on a connection that does not stand
+                // yet is its successor's.)
                 return;
             }
             if completed.outcome.is_err() {

@@ -55,13 +55,11 @@ fn all_come_into_a_view_and_then_nothing_is_sent() {
 fn a_member_that_dies_is_left_out_once_somebody_waits_for_it_and_comes_in_anew() {
     let mut cluster = Cluster::new(3, 1, Wait::Notify);
     let mut all: Vec<_> = (0..3).map(|node| begin(&cluster, node)).collect();
-    cluster.run(ms(100));
-    let dead = all[2].me();
+    let (dead, crash) = (all[2].me(), ms(100));
     let mut changes = all[0].changes();
-    let crash = cluster.fabric.now();
-    cluster.plan(crash, Fault::Crash { node: NodeId(2) });
     watch_at(&cluster, &all[0], 0, crash + ms(1), 2);
-    cluster.run(ms(30));
+    cluster.plan(crash, Fault::Crash { node: NodeId(2) });
+    cluster.run(crash + ms(30));
     for members in &all[..2] {
         assert_eq!(ranks(members), [1, 2]);
         let wait = members.grants_from();
@@ -87,16 +85,14 @@ fn a_member_that_dies_is_left_out_once_somebody_waits_for_it_and_comes_in_anew()
 fn a_lease_runs_while_something_is_held_and_ends_where_no_majority_is() {
     let cluster = Cluster::new(3, 1, Wait::Notify);
     let all: Vec<_> = (0..3).map(|node| begin(&cluster, node)).collect();
-    cluster.run(ms(100));
-    let (members, now) = (all[2].clone(), cluster.fabric.now());
-    cluster.members[2].at(now + ms(1), move || std::mem::forget(members.hold()));
-    cluster.run(ms(100));
+    let (members, hangs) = (all[2].clone(), ms(200));
+    cluster.members[2].at(ms(100), move || std::mem::forget(members.hold()));
+    watch_at(&cluster, &all[0], 0, hangs + ms(1), 2);
+    cluster.run(hangs);
     assert!(all[2].has_lease());
     // It hangs: nothing comes through for long. The others go on without it, since they ask it in vain.
-    let hangs = cluster.fabric.now();
     let cut = Fault::Cut { link: Link::Node(NodeId(2)), way: Way::Both, lasts: Some(ms(200)) };
     cluster.plan(hangs, cut);
-    watch_at(&cluster, &all[0], 0, hangs + ms(1), 2);
     cluster.run(ms(60));
     assert_eq!(ranks(&all[0]), [1, 2]);
     assert!(!all[2].has_lease(), "a lease that nobody renews runs out");

@@ -4,6 +4,7 @@
 //! promises, and what [`delivery`] watches.
 
 pub mod delivery;
+mod expel;
 pub mod history;
 mod meter;
 mod place;

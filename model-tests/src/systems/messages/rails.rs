@@ -76,7 +76,7 @@ pub struct State {
 /// Bits of a node's lane.
 const LANE: u32 = 16;
 
-fn lane(word: u64, node: u32) -> u32 {
+pub(super) fn lane(word: u64, node: u32) -> u32 {
     (word >> (LANE * node) & 0xffff) as u32
 }
 

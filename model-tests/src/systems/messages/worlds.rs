@@ -33,7 +33,7 @@ pub fn worlds() -> Vec<Entry> {
         keys: KEYS,
         make: |size| make("planted-resumes-from-sent", Some(Planted::ResumesFromSent), size),
     };
-    [messages, resumes].into_iter().chain(super::rails::worlds()).collect()
+    [messages, resumes].into_iter().chain(super::rails::worlds()).chain(super::expel::worlds()).collect()
 }
 
 const KEYS: &[Key] = &[
