@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod daemon;
 mod devices;
 mod exit;
 mod explore;
@@ -19,6 +20,7 @@ mod progress;
 mod report;
 mod run;
 mod seeds;
+mod status;
 mod sweep;
 mod table;
 mod trace;
@@ -63,5 +65,7 @@ fn act() -> Result<Exit, Failure> {
         Command::Fuzz(args) => explore::fuzz::run(&args),
         Command::Replay(args) => explore::replay::run(&args),
         Command::New(args) => new::run(&args),
+        Command::Daemon(args) => daemon::run(&args),
+        Command::Status(args) => status::run(&args),
     }
 }
