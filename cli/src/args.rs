@@ -2,7 +2,7 @@
 
 use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, REPLAY_EXAMPLES, ReplayArgs};
 use crate::help;
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -74,6 +74,15 @@ pub enum Command {
     #[cfg(not(feature = "hw"))]
     #[command(hide = true, disable_help_flag = true)]
     Node(NoDevices),
+    /// Run a node that lives: it joins its cluster, serves until SIGTERM, and leaves
+    ///
+    /// It needs no RDMA device. One of the nodes, the first if the configuration names no other, is the coordinator,
+    /// at which all meet. docs/operate.md says how to install, start, watch and stop it, and what its lines mean.
+    #[command(after_help = DAEMON_EXAMPLES)]
+    Daemon(DaemonArgs),
+    /// Ask a cluster of daemons who is there, and what each node reports of itself
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status(StatusArgs),
     /// List the RDMA devices that a scenario can run on
     Devices(ListArgs),
     /// List calibration profiles, or show the figures of one
@@ -289,6 +298,63 @@ pub enum Backend {
     /// On real devices: waits for its nodes, each started by `weft node --driven`.
     Hw,
 }
+
+/// `weft daemon`.
+#[derive(Debug, Args)]
+pub struct DaemonArgs {
+    /// The configuration file; it can be the same on all machines
+    pub config: PathBuf,
+    /// Which node this is, from 0; otherwise the file or SLURM_PROCID says it
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u32>,
+    /// From which level on lines are written: error, warn, info, debug, trace
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub log_level: tracing::Level,
+    /// How lines are written to standard error
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log: LogFormat,
+}
+
+/// How lines of a log are written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `weft status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// The daemons' configuration file, which says where the coordinator is and which file has the secret
+    pub config: Option<PathBuf>,
+    /// Where the coordinator is; without it and without a file, on this machine
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub at: Option<weft_control::net::Endpoint>,
+    /// The file with the cluster's secret
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+const DAEMON_EXAMPLES: &str = "\
+Examples:
+  A node, by systemd or by hand
+    weft daemon /etc/weft/cluster.toml --rank 3
+  A cluster for as long as a Slurm job lasts
+    srun -N 3 --ntasks-per-node 1 weft daemon cluster.toml
+  With lines for programs
+    weft daemon /etc/weft/cluster.toml --rank 3 --log json";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  Of the cluster that a file is about
+    weft status /etc/weft/cluster.toml
+  For programs
+    weft status --at n0:7471 --secret /etc/weft/secret --json";
 
 #[cfg(feature = "hw")]
 const NODE_EXAMPLES: &str = "\

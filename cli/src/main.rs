@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod daemon;
 mod devices;
 mod exit;
 mod explore;
@@ -20,6 +21,7 @@ mod progress;
 mod report;
 mod run;
 mod seeds;
+mod status;
 mod sweep;
 mod table;
 mod trace;
@@ -66,5 +68,7 @@ fn act() -> Result<Exit, Failure> {
         Command::New(args) => new::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
+        Command::Daemon(args) => daemon::run(&args),
+        Command::Status(args) => status::run(&args),
     }
 }

@@ -10,7 +10,7 @@ use crate::connection::{Out, Pace, QUEUE, converse};
 use crate::doorkeeper::Doorkeeper;
 use crate::frame::{Ended, Frame, Kind};
 use crate::handshake::{Channel, HandshakeError, admit};
-use crate::message::{ENTRIES, FromNode, Opening, Question, ToClient, ToNode, decode};
+use crate::message::{ENTRIES, FromNode, Opening, Question, Status, ToClient, ToNode, decode};
 use crate::net::{Endpoint, Listener, Network};
 use crate::refusal::Refusal;
 use crate::roster::{Action, ConnId, Note, Roster, Terms};
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -82,6 +82,7 @@ pub enum Event {
 #[derive(Debug)]
 enum Command {
     Send(Option<u32>, Out),
+    Status(oneshot::Sender<Status>),
     End,
 }
 
@@ -98,6 +99,13 @@ impl Handle {
     /// Sends data to all nodes that are there.
     pub fn send_to_all(&self, data: &[u8]) {
         let _ = self.0.send(Command::Send(None, Out::data(data)));
+    }
+
+    /// The state of the cluster; `None` once the coordinator has ended.
+    pub async fn status(&self) -> Option<Status> {
+        let (tell, told) = oneshot::channel();
+        let _ = self.0.send(Command::Status(tell));
+        told.await.ok()
     }
 
     /// Ends: nodes are told that this was all.
@@ -218,6 +226,8 @@ impl<N: Network> Service<N> {
                 Some(over) = self.tasks.join_next(), if !self.tasks.is_empty() => self.over(over),
                 command = self.coordinator.commands.recv() => match command {
                     Some(Command::Send(rank, out)) => self.send(rank, &out),
+                    // Who asked may have gone.
+                    Some(Command::Status(tell)) => drop(tell.send(self.roster.status(self.now()))),
                     Some(Command::End) | None => return self.end().await,
                 },
                 () = at(deadline) => self.roster.tick(self.began.elapsed()),

@@ -20,9 +20,11 @@
 //! | [`coordinator`] | the coordinator's sockets and tasks |
 //! | [`member`] | a node's side: join, stay, leave |
 //! | [`ask`] | a client's side: questions |
+//! | [`daemon`] | a node that lives: its configuration, its metrics, from its start to its leaving |
 
 pub mod ask;
 pub mod coordinator;
+pub mod daemon;
 pub mod frame;
 pub mod handshake;
 pub mod member;

@@ -5,6 +5,7 @@
 mod bad_input;
 mod bench;
 mod common;
+mod daemon;
 mod determinism;
 mod docs;
 mod explore;

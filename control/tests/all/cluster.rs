@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use turmoil::Sim;
 use weft_control::coordinator::{self, Coordinator};
+use weft_control::daemon;
 use weft_control::member::{self, Members, join};
 use weft_control::message::{Join, Report};
 use weft_control::net::Endpoint;
@@ -196,6 +197,24 @@ impl<'a> Cluster<'a> {
         });
     }
 
+    /// A daemon begins; its outcomes are `ready`, and what it came to.
+    pub fn daemon(&mut self, host: &str, rank: u32, config: daemon::config::Config) {
+        let (shared, net) = (self.share(host), Simulated(self.sockets.clone()));
+        self.sim.host(host, move || {
+            let (shared, net, config) = (Rc::clone(&shared), net.clone(), config.clone());
+            async move {
+                let program = terms(1).program;
+                let options = daemon::Options { rank, secret: secret(), program, timing: Timing::default() };
+                let ready = || shared.outcomes.borrow_mut().push("ready".to_string());
+                let ended = daemon::run(&net, &config, options, ready, shared.leave.notified()).await;
+                let outcome = ended.map_or_else(|why| why.to_string(), |()| "left".to_string());
+                shared.outcomes.borrow_mut().push(outcome);
+                nothing_runs().await;
+                Ok(())
+            }
+        });
+    }
+
     /// A host with a program of its own, which runs once.
     pub fn program<F: Future<Output = String> + 'static>(
         &mut self,
@@ -293,8 +312,8 @@ async fn live(net: Simulated, config: member::Config, shared: &Shared) -> String
 
 /// Holds that a program leaves no task behind.
 async fn nothing_runs() {
-    // Tasks that were aborted end when they are polled next.
-    tokio::time::sleep(TICK).await;
+    // Tasks that were aborted end when they are polled next, and turmoil has a task for each message of a host to itself.
+    tokio::time::sleep(TICK * 5).await;
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     assert_eq!(tasks, 0, "tasks are left");
 }

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod coordinator;
+mod daemon;
 mod links;
 mod log;
 mod members;

@@ -1,0 +1,152 @@
+//! `weft status`: who is in a cluster, and what each node reports of itself.
+
+use crate::args::StatusArgs;
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::table::{Table, count};
+use weft_control::ask::{CallError, status};
+use weft_control::daemon::config::Config;
+use weft_control::message::{Member, Presence, Status};
+use weft_control::net::{Endpoint, Tcp};
+use weft_control::secret::Secret;
+use weft_control::timing::Timing;
+
+/// Asks the coordinator, and shows what it says.
+pub fn run(args: &StatusArgs) -> Result<Exit, Failure> {
+    let config = args.config.as_deref().map(Config::read).transpose().map_err(Failure::bad_input)?;
+    let cluster = config.as_ref().map(|config| &config.cluster);
+    let at = args.at.clone().or_else(|| Some(cluster?.meet.clone()));
+    let at = at.unwrap_or_else(|| Endpoint::new("127.0.0.1", weft_control::PORT));
+    let secret = args.secret.as_deref().or_else(|| cluster?.secret.as_deref());
+    let secret = secret.map_or_else(|| Ok(Secret::none()), Secret::read).map_err(Failure::bad_input)?;
+    let asked = crate::daemon::runtime()?.block_on(status(&Tcp, &at, &secret, &Timing::default()));
+    let status = asked.map_err(|why: CallError| match why.is_final() {
+        true => Failure::bad_input(why),
+        false => Failure::unfinished(why),
+    })?;
+    match args.json {
+        true => output::json(&status)?,
+        false => output::text(&text(&status))?,
+    }
+    Ok(Exit::Held)
+}
+
+/// For people.
+fn text(status: &Status) -> String {
+    let present = status.members.iter().filter(|member| member.presence == Some(Presence::Present)).count();
+    let mut text = format!(
+        "cluster '{}': {present} of {} nodes are here\nthe coordinator is of version {} and up for {}\n",
+        status.cluster,
+        status.members.len(),
+        status.program,
+        span(status.up_ms)
+    );
+    let mut nodes = Table::new("nodes", 3, &["node", "state", "address", "since", "heard", "view"]);
+    for member in &status.members {
+        nodes.row(row(member));
+    }
+    nodes.print(&mut text);
+    let mut reports = Table::new("what they report", 4, &["node", "system", "what", "value"]);
+    for member in &status.members {
+        for (system, values) in &member.report.systems {
+            for (key, value) in values {
+                reports.row([member.rank.to_string(), short(system, 16), short(key, 24), short(value, 24)]);
+            }
+        }
+    }
+    if !reports.is_empty() {
+        reports.print(&mut text);
+    }
+    let lost = status.members.iter().filter_map(|member| match &member.presence {
+        Some(Presence::Lost(why)) => Some(format!("\nnode {} was lost: {why}\n", member.rank)),
+        _ => None,
+    });
+    text.extend(lost);
+    text
+}
+
+fn row(member: &Member) -> [String; 6] {
+    let none = || "-".to_string();
+    let state = match &member.presence {
+        None => "not come",
+        Some(Presence::Present) => "here",
+        Some(Presence::Left) => "left",
+        Some(Presence::Lost(_)) => "lost",
+    };
+    let came = member.presence.is_some();
+    let since = if came { span(member.since_ms) } else { none() };
+    let heard = if came { span(member.heard_ms) } else { none() };
+    let address = member.address.map_or_else(none, |address| address.to_string());
+    let view = member.report.view.as_ref().map_or_else(none, |view| count(view.number));
+    [member.rank.to_string(), state.to_string(), address, since, heard, view]
+}
+
+/// So many characters of a text.
+fn short(text: &str, most: usize) -> String {
+    match text.chars().count() > most {
+        true => text.chars().take(most - 1).chain(['~']).collect(),
+        false => text.to_string(),
+    }
+}
+
+/// A span in the unit that people would say it in.
+fn span(millis: u64) -> String {
+    match millis / 1_000 {
+        0 => format!("{millis} ms"),
+        seconds @ 1..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use weft_control::message::{Counts, Report, View};
+
+    fn member(rank: u32, presence: Option<Presence>) -> Member {
+        let address = presence.as_ref().map(|_| [10, 0, 0, rank as u8].into());
+        let report = Report::default();
+        Member { rank, presence, address, since_ms: 90_000, heard_ms: 250, report }
+    }
+
+    #[test]
+    fn the_table_says_who_is_here_and_who_is_not_and_why() {
+        let mut first = member(0, Some(Presence::Present));
+        first.report.view = Some(View { number: 1_234, members: vec![0] });
+        let values =
+            BTreeMap::from([("a key that is much too long to be shown".to_string(), "7".to_string())]);
+        first.report.systems.insert("locks".into(), values);
+        let members = vec![
+            first,
+            member(1, Some(Presence::Left)),
+            member(2, Some(Presence::Lost("nothing was heard of it for 5 s".into()))),
+            member(3, None),
+        ];
+        let (cluster, program) = ("blue".to_string(), "0.1.0".to_string());
+        let status = Status { cluster, program, up_ms: 10_000_000, members, counts: Counts::default() };
+        let text = text(&status);
+        assert_eq!(
+            text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"),
+            "\
+cluster 'blue': 1 of 4 nodes are here
+the coordinator is of version 0.1.0 and up for 2 h
+
+nodes
+  node  state     address    since   heard   view
+  0     here      10.0.0.0    90 s  250 ms  1,234
+  1     left      10.0.0.1    90 s  250 ms      -
+  2     lost      10.0.0.2    90 s  250 ms      -
+  3     not come  -              -       -      -
+
+what they report
+  node  system  what                      value
+  0     locks   a key that is much too ~  7
+
+node 2 was lost: nothing was heard of it for 5 s"
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 80));
+    }
+}

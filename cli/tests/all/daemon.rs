@@ -1,0 +1,167 @@
+//! `weft daemon` and `weft status`, as processes on this machine.
+
+use crate::common::{Scratch, err, out, refused, run, weft};
+use serde_json::Value;
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A port that nobody uses at this moment.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("there is one").port()
+}
+
+/// A daemon, whose lines are in a file. It does not outlive its test.
+struct Daemon {
+    child: Child,
+    log: String,
+}
+
+impl Daemon {
+    fn start(scratch: &Scratch, config: &str, rank: u32, more: &[&str]) -> Daemon {
+        let log = scratch.path(&format!("{rank}.log"));
+        let rank = rank.to_string();
+        let mut command = weft(&[&["daemon", config, "--rank", &rank], more].concat());
+        command.stdout(Stdio::null()).stderr(fs::File::create(&log).expect("a file"));
+        Daemon { child: command.spawn().expect("the program starts"), log }
+    }
+
+    fn lines(&self) -> String {
+        fs::read_to_string(&self.log).expect("its lines")
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &pid]).status().expect("kill is there");
+        assert!(sent.success());
+    }
+
+    /// Its exit code, within ten seconds.
+    fn ends(&mut self) -> Option<i32> {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(10) {
+            if let Some(status) = self.child.try_wait().expect("it is ours") {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("it does not end:\n{}", self.lines())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The presence of each node, as `weft status` says it, once it is as expected or for ten seconds.
+fn presence(config: &str, expected: &[&str]) {
+    let began = Instant::now();
+    loop {
+        let output = run(&["status", config, "--json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let members = status["members"].as_array().cloned().unwrap_or_default();
+        let kind = |member: &Value| match &member["presence"] {
+            Value::String(text) => text.clone(),
+            Value::Object(lost) => lost.keys().next().expect("a name").clone(),
+            _ => "none".to_string(),
+        };
+        let seen: Vec<String> = members.iter().map(kind).collect();
+        if seen == expected {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "{seen:?}, not {expected:?}: {}", err(&output));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn config(scratch: &Scratch, nodes: u32, more: &str) -> String {
+    let port = free_port();
+    let text = format!(
+        "[cluster]\nname = \"blue\"\nnodes = {nodes}\nmeet = \"127.0.0.1:{port}\"\n{more}[node]\nlisten = \"127.0.0.1:{port}\"\n\
+         patience_s = 5\n"
+    );
+    scratch.file("cluster.toml", text)
+}
+
+#[test]
+fn daemons_join_leave_are_killed_and_come_again() {
+    let scratch = Scratch::new("daemons");
+    let config = config(&scratch, 3, "");
+    let mut first = Daemon::start(&scratch, &config, 0, &[]);
+    let mut second = Daemon::start(&scratch, &config, 1, &["--log", "json"]);
+    let mut third = Daemon::start(&scratch, &config, 2, &[]);
+    presence(&config, &["present", "present", "present"]);
+    let shown = run(&["status", &config]);
+    assert!(out(&shown).starts_with("cluster 'blue': 3 of 3 nodes are here\n"), "{}", out(&shown));
+    assert!(out(&shown).lines().all(|line| line.chars().count() <= 80));
+
+    second.signal("-TERM");
+    assert_eq!(second.ends(), Some(0));
+    third.signal("-KILL");
+    assert_eq!(third.ends(), None, "it was killed");
+    presence(&config, &["present", "left", "lost"]);
+    let again = Daemon::start(&scratch, &config, 2, &[]);
+    presence(&config, &["present", "left", "present"]);
+
+    // The rank is taken, and the holder answers.
+    let output = run(&["daemon", &config, "--rank", "2"]);
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert!(err(&output).contains("rank 2 is taken by 127.0.0.1, which is alive"), "{}", err(&output));
+
+    first.signal("-TERM");
+    assert_eq!(first.ends(), Some(0));
+    let output = run(&["status", &config]);
+    assert_eq!(output.status.code(), Some(3), "nobody listens");
+    assert_eq!(err(&output).lines().count(), 1);
+    assert!(again.lines().contains("node 2: ready"));
+    for line in second.lines().lines() {
+        let line: Value = serde_json::from_str(line).expect("an object a line");
+        assert!(line["level"].is_string() && line["fields"]["message"].is_string(), "{line}");
+    }
+    assert!(first.lines().contains("all 3 nodes have met"), "{}", first.lines());
+}
+
+#[test]
+fn what_a_daemon_cannot_use_is_refused_in_one_line() {
+    let scratch = Scratch::new("bad_daemons");
+    let file = |name: &str, text: &str| scratch.file(name, text);
+    let good = "[cluster]\nname = \"blue\"\nnodes = 2\nmeet = \"127.0.0.1:1\"\n";
+    refused(&["daemon", &scratch.path("missing.toml"), "--rank", "0"], &["missing.toml"]);
+    refused(
+        &["daemon", &file("field.toml", &format!("{good}nodez = 1\n")), "--rank", "0"],
+        &["nodez", "field.toml"],
+    );
+    let plain = file("plain.toml", good);
+    refused(&["daemon", &plain], &["--rank"]);
+    refused(&["daemon", &plain, "--rank", "2"], &["no rank 2", "0 to 1"]);
+    let open = file("open.toml", &format!("{good}[node]\nlisten = \"0.0.0.0:0\"\n"));
+    refused(&["daemon", &open, "--rank", "0"], &["no secret", "127.0.0.1"]);
+    let secret = file("secret", &"x".repeat(44));
+    Command::new("chmod").args(["644", &secret]).status().expect("chmod is there");
+    let shared = file("shared.toml", &format!("{good}secret = \"{secret}\"\n"));
+    refused(&["daemon", &shared, "--rank", "0"], &["chmod 600"]);
+    refused(&["status", &shared], &["chmod 600"]);
+    refused(&["status", "--at", "n0:x"], &["n0:x"]);
+}
+
+#[test]
+fn a_port_in_use_and_a_name_that_does_not_resolve_end_with_code_3() {
+    let scratch = Scratch::new("daemons_without_place");
+    let held = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = held.local_addr().expect("its address").port();
+    let text = format!(
+        "[cluster]\nname = \"blue\"\nnodes = 1\nmeet = \"127.0.0.1:{port}\"\n[node]\nlisten = \"127.0.0.1:{port}\"\n"
+    );
+    let taken = scratch.file("taken.toml", text);
+    let output = run(&["daemon", &taken, "--rank", "0", "--log-level", "error"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(err(&output).contains(&format!("cannot listen on 127.0.0.1:{port}: Address already in use")));
+    let output = run(&["status", "--at", "no-such-host.invalid"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(err(&output).lines().count(), 1, "{}", err(&output));
+    assert!(err(&output).contains("no-such-host.invalid:7471"), "{}", err(&output));
+}

@@ -1,0 +1,163 @@
+//! What a daemon counts, in the text format of Prometheus (version 0.0.4), over HTTP.
+//!
+//! It answers `GET /metrics` and nothing else, reads at most a few kilobytes of a request within two seconds, and serves
+//! so many at a time. It has no secret: give it an address that only those who may read it can reach.
+
+use super::Options;
+use super::config::Config;
+use crate::coordinator::Handle;
+use crate::member::Members;
+use crate::net::{Listener, Network};
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// How many are served at a time; others wait.
+const SERVED: usize = 8;
+
+/// The longest request.
+const LONGEST: usize = 4_096;
+
+/// How long a request and its answer may take.
+const WITHIN: Duration = Duration::from_secs(2);
+
+/// What the metrics are of.
+pub struct State {
+    cluster: String,
+    program: String,
+    rank: u32,
+    nodes: u32,
+    coordinator: Option<Handle>,
+    members: RefCell<Option<watch::Receiver<Members>>>,
+}
+
+/// Metrics as they are written.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn metric(&mut self, kind: &str, name: &str, help: &str, values: &[(String, u64)]) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in values {
+            let _ = writeln!(self.0, "{name}{labels} {value}");
+        }
+    }
+
+    fn one(&mut self, kind: &str, name: &str, help: &str, value: u64) {
+        self.metric(kind, name, help, &[(String::new(), value)]);
+    }
+}
+
+/// A label's value: three characters need another way to be written.
+fn quoted(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+impl State {
+    /// Of a daemon that has not joined yet.
+    pub fn new(config: &Config, options: &Options, coordinator: Option<Handle>) -> State {
+        State {
+            cluster: config.cluster.name.clone(),
+            program: options.program.clone(),
+            rank: options.rank,
+            nodes: config.cluster.nodes,
+            coordinator,
+            members: RefCell::default(),
+        }
+    }
+
+    /// The daemon has joined.
+    pub fn follow(&self, members: watch::Receiver<Members>) {
+        self.members.replace(Some(members));
+    }
+
+    /// All metrics at this moment.
+    pub async fn text(&self) -> String {
+        let mut text = Text::default();
+        let Members { entries, coordinator, .. } =
+            self.members.borrow().as_ref().map(|members| members.borrow().clone()).unwrap_or_default();
+        let members = Members { entries, ..Members::default() };
+        let (cluster, program) = (quoted(&self.cluster), quoted(&self.program));
+        let info = format!("{{cluster=\"{cluster}\",rank=\"{}\",version=\"{program}\"}}", self.rank);
+        text.metric("gauge", "weft_node_info", "Which node this is.", &[(info, 1)]);
+        let connected = u64::from(coordinator);
+        text.one("gauge", "weft_coordinator_connected", "Whether the coordinator is there.", connected);
+        text.one("gauge", "weft_nodes", "How many nodes the cluster has.", u64::from(self.nodes));
+        let missing = members.missing(self.nodes);
+        let here = |rank: u32| u64::from(missing.binary_search(&rank).is_err());
+        let each: Vec<_> = (0..self.nodes).map(|rank| (format!("{{rank=\"{rank}\"}}"), here(rank))).collect();
+        text.metric("gauge", "weft_node_present", "Whether a node is there, as this one knows.", &each);
+        if let Some(handle) = &self.coordinator
+            && let Some(status) = handle.status().await
+        {
+            let counts = status.counts;
+            for (name, help, value) in [
+                ("weft_joined_total", "Nodes that joined, each time.", counts.joined),
+                ("weft_left_total", "Nodes that left.", counts.left),
+                ("weft_lost_total", "Nodes that were lost.", counts.lost),
+                ("weft_answered_total", "Questions that were answered.", counts.answered),
+                ("weft_refused_total", "Nodes and clients that were refused.", counts.refused),
+                ("weft_strangers_total", "Connections that did not prove who they are.", counts.strangers),
+            ] {
+                text.one("counter", name, help, value);
+            }
+        }
+        text.0
+    }
+}
+
+/// Answers for as long as the daemon lives.
+pub async fn serve<N: Network>(listener: N::Listener, state: &State) {
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(done) = tasks.join_next(), if !tasks.is_empty() => {
+                if let Err(why) = done && why.is_panic() {
+                    std::panic::resume_unwind(why.into_panic());
+                }
+            }
+            came = listener.accept(), if tasks.len() < SERVED => match came {
+                Ok((stream, _)) => {
+                    let body = state.text().await;
+                    tasks.spawn(async move { drop(timeout(WITHIN, answer(stream, &body)).await) });
+                }
+                Err(why) => {
+                    tracing::warn!("metrics: a connection could not be taken: {why}");
+                    sleep(Duration::from_millis(100)).await;
+                }
+            },
+        }
+    }
+}
+
+/// One request, one answer (RFC 9112; the connection is closed after it).
+async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, body: &str) -> std::io::Result<()> {
+    let mut request = Vec::new();
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < LONGEST {
+        let mut chunk = [0; 1_024];
+        match stream.read(&mut chunk).await? {
+            0 => return Ok(()),
+            count => request.extend_from_slice(&chunk[..count]),
+        }
+    }
+    let (status, body) = match request.starts_with(b"GET /metrics ") {
+        true => ("200 OK", body),
+        false => ("404 Not Found", "only GET /metrics is answered\n"),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await?;
+    // To close with something unread would destroy the answer on its way (RFC 9112, 9.6).
+    let mut rest = stream.take(16 * LONGEST as u64);
+    tokio::io::copy(&mut rest, &mut tokio::io::sink()).await.map(drop)
+}
