@@ -2,7 +2,7 @@
 
 use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, REPLAY_EXAMPLES, ReplayArgs};
 use crate::help;
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -242,7 +242,7 @@ impl BenchSystemArgs {
         match BenchSystemArgs::try_parse_from(line) {
             Ok(args) => Ok(Ok(args)),
             Err(error) if !error.use_stderr() => Ok(Err(error.render().to_string())),
-            Err(error) => Err(one_line(&error)),
+            Err(error) => Err(one_line(&error, ["weft", "bench"].map(String::from).into_iter())),
         }
     }
 }
@@ -499,7 +499,7 @@ impl Cli {
         match Cli::try_parse() {
             Ok(cli) => Ok(Ok(cli)),
             Err(error) if !error.use_stderr() => Ok(Err(error.render().to_string())),
-            Err(error) => Err(one_line(&error)),
+            Err(error) => Err(one_line(&error, std::env::args())),
         }
     }
 }
@@ -517,7 +517,7 @@ fn missing(usage: &str) -> String {
 }
 
 /// clap's complaint without its usage paragraph, in one line.
-fn one_line(error: &clap::Error) -> String {
+fn one_line(error: &clap::Error, line: impl Iterator<Item = String>) -> String {
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return missing(&error.render().to_string());
     }
@@ -526,21 +526,24 @@ fn one_line(error: &clap::Error) -> String {
     let said = said.split("\nFor more information").next().unwrap_or_default();
     let words: Vec<&str> = said.split_whitespace().collect();
     let line = words.join(" ");
-    let command = command_of(&text);
+    let command = command_of(line);
     format!("{} (see `{command} --help`)", line.strip_prefix("error: ").unwrap_or(&line))
 }
 
-/// The command that a usage paragraph is about: `weft run` of `Usage: weft run [OPTIONS] <SCENARIO>`.
-fn command_of(text: &str) -> String {
-    let usage = text.split("Usage: ").nth(1).unwrap_or("weft").lines().next().unwrap_or_default();
-    let is_command = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
-    usage.split_whitespace().take_while(is_command).collect::<Vec<_>>().join(" ")
+/// The command that a command line is about: `weft run` of `weft run s.toml --seed x`.
+fn command_of(line: impl Iterator<Item = String>) -> String {
+    let (mut command, mut name) = (Cli::command(), String::from("weft"));
+    for word in line.skip(1) {
+        let Some(found) = command.find_subcommand(&word).cloned() else { break };
+        name = format!("{name} {word}");
+        command = found;
+    }
+    name
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -561,6 +564,11 @@ mod tests {
         }
     }
 
+    fn told(line: &[&str]) -> String {
+        let error = Cli::try_parse_from(line).expect_err("refused");
+        one_line(&error, line.iter().map(ToString::to_string))
+    }
+
     #[test]
     fn a_wrong_command_line_points_to_the_help_of_its_command() {
         let lines: [(&[&str], &str); 4] = [
@@ -570,7 +578,7 @@ mod tests {
             (&["weft", "fly"], "(see `weft --help`)"),
         ];
         for (line, help) in lines {
-            let text = one_line(&Cli::try_parse_from(line).expect_err("refused"));
+            let text = told(line);
             assert!(text.ends_with(help), "{line:?}: {text}");
         }
     }
@@ -585,8 +593,7 @@ mod tests {
             &["weft", "run", "s.toml", "--seed", "1", "--seeds", "0..4"],
         ];
         for line in wrong {
-            let error = Cli::try_parse_from(line).expect_err("refused");
-            let text = one_line(&error);
+            let text = told(line);
             assert!(!text.contains('\n') && !text.is_empty(), "{line:?}: {text}");
         }
     }

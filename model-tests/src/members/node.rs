@@ -65,8 +65,6 @@ pub(super) struct Node {
     holds: bool,
     /// What arrived of a view that has not begun here.
     early: Vec<Letter>,
-    /// By the mistake of counting from there: when the lease's renewal arrived last.
-    renewed: Option<Nanos>,
     /// The view that began when it had none.
     cold: Option<ViewId>,
     had_none: bool,
@@ -79,7 +77,7 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn new(rules: Rules, me: Member, clock: Nanos, wants: bool) -> Node {
-        let none = rules.planted == Some(Planted::NoDrift) || rules.clocks_agree();
+        let none = rules.planted == Some(Planted::NoDrift);
         let drift = if none { Nanos::ZERO } else { DRIFT };
         let config = MembersConfig { nodes: rules.nodes, lease: LEASE, drift, patience: PATIENCE };
         let mut node = Node {
@@ -90,7 +88,6 @@ impl Node {
             watched: BTreeSet::new(),
             holds: false,
             early: Vec::new(),
-            renewed: None,
             cold: None,
             had_none: true,
             clock,
@@ -120,11 +117,7 @@ impl Node {
 
     /// Whether it may use the right at this moment: it was granted, and the lease runs.
     pub(super) fn has(&self) -> bool {
-        let until = match (self.planted, self.renewed) {
-            (Some(Planted::LeaseFromReceipt), Some(renewed)) => renewed + LEASE,
-            _ => self.core.lease_until(),
-        };
-        self.part == Part::Granted && !self.core.is_out() && self.clock < until
+        self.part == Part::Granted && !self.core.is_out() && self.clock < self.core.lease_until()
     }
 
     /// Whether a deadline has come.
@@ -156,7 +149,7 @@ impl Node {
             match action {
                 Action::Send(to, envelope) => self.out.push((to, Letter::Member(envelope))),
                 Action::Install { view, left } => self.begin(view, &left),
-                Action::Leased => self.renewed = Some(self.clock),
+                Action::Leased => {}
                 Action::Lost => self.forget(),
                 Action::Out => {
                     self.forget();

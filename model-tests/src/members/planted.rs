@@ -5,8 +5,6 @@
 pub(super) enum Planted {
     /// A node that restarts has the incarnation that it had, and has forgotten what it promised: it votes twice.
     Amnesia,
-    /// A lease is counted from when the answers to its renewal arrived.
-    LeaseFromReceipt,
     /// After a cold start, what was held in an earlier life is granted at once.
     ColdStartDoesNotWait,
     /// After any view, what was held by those who left is granted at once.

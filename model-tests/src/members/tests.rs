@@ -34,7 +34,6 @@ fn views_and_leases_hold_in_every_order_of_turns() {
 fn the_mistakes_break_what_they_are_said_to_break() {
     for (name, oracle) in [
         ("planted-members-amnesia", "one list a view"),
-        ("planted-members-lease-from-receipt", "one at a time"),
         ("planted-members-cold-start-does-not-wait", "one at a time"),
         ("planted-members-grants-at-once", "one at a time"),
         ("planted-members-no-drift", "one at a time"),
