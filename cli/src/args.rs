@@ -525,9 +525,9 @@ fn one_line(error: &clap::Error, line: impl Iterator<Item = String>) -> String {
     let said = text.split("\nUsage:").next().unwrap_or_default();
     let said = said.split("\nFor more information").next().unwrap_or_default();
     let words: Vec<&str> = said.split_whitespace().collect();
-    let line = words.join(" ");
+    let said = words.join(" ");
     let command = command_of(line);
-    format!("{} (see `{command} --help`)", line.strip_prefix("error: ").unwrap_or(&line))
+    format!("{} (see `{command} --help`)", said.strip_prefix("error: ").unwrap_or(&said))
 }
 
 /// The command that a command line is about: `weft run` of `weft run s.toml --seed x`.
