@@ -135,11 +135,11 @@ cluster 'blue': 1 of 4 nodes are here
 the coordinator is of version 0.1.0 and up for 2 h
 
 nodes
-  node  state     address    since   heard   view
-  0     here      10.0.0.0    90 s  250 ms  1,234
-  1     left      10.0.0.1    90 s  250 ms      -
-  2     lost      10.0.0.2    90 s  250 ms      -
-  3     not come  -              -       -      -
+  node  state     address   since   heard   view
+  0     here      10.0.0.0   90 s  250 ms  1,234
+  1     left      10.0.0.1   90 s  250 ms      -
+  2     lost      10.0.0.2   90 s  250 ms      -
+  3     not come  -             -       -      -
 
 what they report
   node  system  what                      value

@@ -113,7 +113,7 @@ pub struct MeshConfig {
     pub planted: Option<Planted>,
 }
 
-/// Plausible mistakes about rails and expelled peers. Test-only code: nothing makes them unless a world asks for one.
+/// Plausible mistakes about rails. Test-only code: nothing makes them unless a world asks for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
     /// A dead rail's queue pair is left as it is, since nothing comes over it any more, and the receive position is reported
@@ -123,8 +123,6 @@ pub enum Planted {
     OtherRailsKey,
     /// A new connection resumes from what was sent, not from what the peer reports to have received.
     ResumesFromSent,
-    /// An expelled peer's queue pair is left as it is until the driver has its turn.
-    ExpelsUnfenced,
 }
 
 impl MeshConfig {

@@ -4,10 +4,10 @@
 //! Then whatever of that incarnation is still on its way has no effect here: its queue pair is in the error state before
 //! [`Mesh::expel`] returns, so that a view which leaves it out begins behind its last operation.
 
+use super::Rank;
 use super::link::Event;
 use super::mesh::{Mesh, Shared};
 use super::peer::Peer;
-use super::{Planted, Rank};
 use crate::rt::{QpHandle, WaitPoint};
 use weft_verbs::Verbs;
 
@@ -42,8 +42,7 @@ impl<V: Verbs> Mesh<V> {
         let epoch = shared.with_peer(index, |peer| {
             // Of a peer that never connected it is that incarnation for which things were kept, as far as anybody knows.
             if [0, incarnation].contains(&peer.link.incarnation()) {
-                let unfenced = shared.config.makes(Planted::ExpelsUnfenced);
-                shared.stats.borrow_mut().dropped += give_up(peer, unfenced);
+                shared.stats.borrow_mut().dropped += give_up(peer);
             }
             peer.epoch
         });
@@ -62,9 +61,9 @@ impl<V: Verbs> Mesh<V> {
 }
 
 /// Fences what stands with a peer and ends what waits for it. Says how many messages are dropped.
-fn give_up<V: Verbs>(peer: &mut Peer<V>, unfenced: bool) -> u64 {
+fn give_up<V: Verbs>(peer: &mut Peer<V>) -> u64 {
     peer.gone = true;
-    if peer.link.is_up() && !unfenced {
+    if peer.link.is_up() {
         peer.queue.as_ref().map(QpHandle::fence);
     }
     peer.session.disconnected();

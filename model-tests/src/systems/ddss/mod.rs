@@ -344,9 +344,9 @@ fn requests(meter: &DdssMeter, unended: u64) -> Group {
         ("torn", "torn", torn),
         ("put", "put", put),
         ("exchanged", "exchanged", exchanged),
-        ("locked", "found locked", locked),
+        ("locked", "locked", locked),
         ("released", "released", released),
-        ("gone", "found released", gone),
+        ("gone", "gone", gone),
         ("failed", "failed", failed),
         ("unended", "not ended", unended),
     ];

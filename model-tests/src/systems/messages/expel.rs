@@ -9,7 +9,6 @@ use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, 
 use crate::harness::{self, Harness, Member, Model, Shape};
 use std::cell::Cell;
 use std::rc::Rc;
-use weft_protocols::transport::{MeshConfig, Planted};
 use weft_sim::SimMr;
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_verbs::{AccessFlags, MemoryRegion, Wait};
@@ -19,35 +18,25 @@ type Recorder = harness::Recorder<()>;
 
 const KEYS: &[Key] = &[Key { name: "requests", help: "how often the first node adds" }];
 
-/// The worlds of expulsion.
+/// The world of expulsion.
 pub fn worlds() -> Vec<Entry> {
-    vec![
-        Entry {
-            name: "expel",
-            about: "a node expels another one whose additions are on their way",
-            expected: Expected::Held,
-            keys: KEYS,
-            make: |size| make("expel", None, size),
-        },
-        Entry {
-            name: "planted-expels-unfenced",
-            about: "an expelled peer's queue pair is left as it is for a while",
-            expected: Expected::Violated,
-            keys: KEYS,
-            make: |size| make("planted-expels-unfenced", Some(Planted::ExpelsUnfenced), size),
-        },
-    ]
+    vec![Entry {
+        name: "expel",
+        about: "a node expels another one whose additions are on their way",
+        expected: Expected::Held,
+        keys: KEYS,
+        make: |size| make("expel", size),
+    }]
 }
 
-fn make(name: &'static str, planted: Option<Planted>, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+fn make(name: &'static str, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
     let requests = size.number("requests")?.unwrap_or(2);
     size.within("requests", requests, 1..=8)?;
-    Ok(Harness::boxed(Expulsion { name, planted, requests }))
+    Ok(Harness::boxed(Expulsion { name, requests }))
 }
 
 struct Expulsion {
     name: &'static str,
-    planted: Option<Planted>,
     requests: u32,
 }
 
@@ -70,10 +59,6 @@ impl Model for Expulsion {
 
     fn size(&self) -> Size {
         Size::new([("requests", self.requests)])
-    }
-
-    fn mesh(&self, config: &mut MeshConfig) {
-        config.planted = self.planted;
     }
 
     fn oracles(&self) {}

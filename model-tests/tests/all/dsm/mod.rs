@@ -160,7 +160,8 @@ fn data_and_the_message_behind_them_come_together_whatever_breaks_once() {
 /// A small one: two nodes read, and the second takes the data from the first.
 #[test]
 fn a_reader_that_takes_its_data_from_another_one_sees_what_that_one_sees() {
-    let size = Size::new([("threads", "x?,x?"), ("nodes", "0,1"), ("manager", "2")]);
+    let mut size = Size::new([("threads", "x?,x?"), ("nodes", "0,1")]);
+    size.set("manager", 2);
     for faults in [0, 1] {
         let report = explore("dsm-pull", size.clone(), faults, FaultSet::one(Outcome::Cut));
         assert!(report.held() && report.exhaustive, "{faults} faults");
