@@ -340,7 +340,7 @@ fn requests(meter: &DdssMeter, unended: u64) -> Group {
     let DdssMeter { got, unchanged, torn, put, exchanged, locked, released, gone, failed, .. } = *meter;
     let counts = [
         ("got", "got", got),
-        ("unchanged", "unchanged", unchanged),
+        ("unchanged", "same", unchanged),
         ("torn", "torn", torn),
         ("put", "put", put),
         ("exchanged", "exchanged", exchanged),

@@ -180,7 +180,7 @@ impl Oracle<Event> for Whole {
     }
 
     fn promise(&self) -> &'static str {
-        "a get returns the whole value of one put to this segment"
+        "a get returns one whole value put to this segment"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
