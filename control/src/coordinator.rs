@@ -4,7 +4,7 @@
 //! with the future of [`Coordinator::run`], and their sockets with them.
 //!
 //! A stranger can cost little: connections that have not proved who they are are bounded in number and time
-//! ([`crate::doorkeeper`]), take no memory for what they announce, and their lines in the log are bounded too.
+//! (the module `doorkeeper`), take no memory for what they announce, and their lines in the log are bounded too.
 
 use crate::connection::{Out, Pace, QUEUE, converse};
 use crate::doorkeeper::Doorkeeper;

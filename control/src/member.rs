@@ -1,6 +1,6 @@
 //! A node's side: it joins, stays, and leaves.
 //!
-//! A task keeps the connection to the coordinator ([`crate::keep`]): it makes a new one when it breaks, for as long as the
+//! A task keeps the connection to the coordinator (the module `keep`): it makes a new one when it breaks, for as long as the
 //! node lives. Systems that run on the cluster do not stop for that; they see in [`Members`] that the coordinator is
 //! away, and what they know of the others stays as it was.
 

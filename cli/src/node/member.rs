@@ -207,7 +207,7 @@ impl<S: System> Member<S> {
     ) -> Result<(), String> {
         let gid_index = context.usable_gid(1).map_err(|error| error.to_string())?;
         let patience = Nanos(patience.as_nanos() as u64);
-        let how = transport::Bootstrap { service: STREAMS, gid_index, patience };
+        let how = transport::Bootstrap { service: STREAMS, gid_index, timeout: patience };
         let (mesh, made) = (self.place.mesh.clone(), Rc::new(RefCell::new(None)));
         let told = Rc::clone(&made);
         drop(self.place.rt.spawn(async move { drop(told.replace(Some(mesh.bootstrap(how).await))) }));

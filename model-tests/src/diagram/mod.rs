@@ -1,6 +1,6 @@
 //! A run as a space-time diagram: nodes are columns, time goes down, each thing that happened has a line of its own.
 //!
-//! Any [`Run`](crate::explore::Run) that was made with a trace ([`replay`](crate::explore::replay)) is drawn by one call,
+//! Any [`Run`] that was made with a trace ([`replay`](crate::explore::replay)) is drawn by one call,
 //! whatever the model is: [`svg`] makes the drawing, [`page()`] a page for a browser with the drawing, the run's facts and its log.
 
 mod draw;
