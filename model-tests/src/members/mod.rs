@@ -10,11 +10,13 @@
 
 mod node;
 mod planted;
+mod rules;
 mod world;
 
 use crate::explore::{AnyModel, Entry, Expected, Key, ModelFactory, Reduction, Size, SizeError};
 use planted::Planted;
-use world::{Rules, Start, World};
+use rules::Rules;
+use world::{Start, World};
 
 const KEYS: &[Key] = &[
     Key { name: "nodes", help: "how many nodes" },

@@ -5,7 +5,7 @@
 //! what it may have had is granted when its lease has run out.
 
 use super::planted::Planted;
-use super::world::Rules;
+use super::rules::Rules;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weft_protocols::members::{Action, Core, Envelope, Event, Member, MembersConfig, View, ViewId};
 use weft_protocols::transport::Rank;

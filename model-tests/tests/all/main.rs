@@ -2,6 +2,7 @@
 //!
 //! One binary: each further one would be linked with all systems once more.
 
+mod common;
 mod commute;
 mod corpora;
 mod ddss;

@@ -1,18 +1,14 @@
 //! An exploration comes to the same by any number of workers.
 
+use crate::common::entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use weft_check::explore::{
-    Counterexample, Entry, Fingerprint, Options, Reduction, Report, Size, Stopped, explore_in_parallel,
+    Counterexample, Fingerprint, Options, Reduction, Report, Size, Stopped, explore_in_parallel,
 };
-use weft_check::systems::worlds;
 use weft_sim::explore::{FaultSet, Outcome};
-
-fn entry(name: &str) -> Entry {
-    worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list")
-}
 
 fn explore(name: &str, modes: &str, options: &Options, jobs: usize) -> Report {
     let jobs = NonZeroUsize::new(jobs).expect("some");

@@ -1,12 +1,8 @@
 //! A failure that was found in a large world is left in the smallest one that shows it.
 
+use crate::common::entry;
 use std::ops::ControlFlow;
-use weft_check::explore::{Case, Counterexample, Entry, Hunt, Options, Size, Strategy, Walk, smallest};
-use weft_check::systems::worlds;
-
-fn entry(name: &str) -> Entry {
-    worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list")
-}
+use weft_check::explore::{Case, Counterexample, Hunt, Options, Size, Strategy, Walk, smallest};
 
 fn options() -> Options {
     Options { livelock: 400, ..Options::default() }

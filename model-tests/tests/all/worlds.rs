@@ -1,7 +1,7 @@
 //! The explorer on the worlds: what is broken is found, what is shipped holds, as far as a test can go.
 
+use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use weft_check::explore::{
     Choices, Expected, Options, Reduction, Report, Run, Size, Step, TraceEvent, Verdict,
 };
@@ -10,11 +10,7 @@ use weft_sim::explore::{FaultSet, Outcome};
 
 /// Explores a world of the list.
 fn explore(name: &str, modes: Option<&str>, options: &Options) -> Report {
-    let entry = worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list");
-    let size = Size::new(modes.map(|modes| ("modes", modes)));
-    let mut world = entry.build(&size).unwrap_or_else(|why| panic!("{name}: {why}"));
-    let mut go_on = |_: &_| ControlFlow::Continue(());
-    world.explore(options, &mut go_on).unwrap_or_else(|why| panic!("{name}: {why}"))
+    common::explore(name, &Size::new(modes.map(|modes| ("modes", modes))), options)
 }
 
 /// An end of 400 events is far beyond what these worlds need.
@@ -137,10 +133,8 @@ fn the_transport_holds_over_two_rails_with_one_fault_at_every_event() {
         [Outcome::Drop, Outcome::Cut, Outcome::LoseCompletion, Outcome::RequesterGaveUp, Outcome::PortDown];
     let kinds = kinds.into_iter().fold(FaultSet::NONE, FaultSet::with);
     for (name, kinds) in [("messages", kinds.without(Outcome::PortDown)), ("rails", kinds)] {
-        let entry = worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list");
-        let mut world = entry.build(&Size::new([("rails", 2)])).expect("a good size");
         let options = Options { kinds, ..options(Reduction::Dpor, 1) };
-        let report = world.explore(&options, &mut |_: &_| ControlFlow::Continue(())).expect("it is explored");
+        let report = common::explore(name, &Size::new([("rails", 2)]), &options);
         assert!(report.held() && report.exhaustive, "{name}: {:?}", report.counterexample);
         let went = |branch: &str| report.coverage.get(branch).is_some_and(|times| *times > 0);
         assert!(went("a connection went over another rail"), "{name}");
@@ -226,7 +220,7 @@ fn messages_arrive_once_and_in_order_when_something_fails_after_a_restart() {
 /// that their new connection stands, the sender gives it up, and the message arrives while that end drains.
 #[test]
 fn a_message_that_meets_a_new_life_s_connection_while_it_drains_arrives_once() {
-    let entry = worlds().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
+    let entry = common::entry("messages");
     let mut world = entry.build(&Size::default()).expect("its usual size");
     let steps = "5000040000000001, 5000040000000002 restart, 5000040000000002, 5000040000000003, 5000040000000004, \
         4000044000000001, 5000000000000002, 5000040000000005, 10000400000c0000 requester-gave-up, 5000040000000006, \
@@ -277,7 +271,7 @@ fn hit_somewhere(run: &Run, from: usize, kinds: FaultSet) -> Vec<Choices> {
 /// that, every event has something to tell and what is sent has an end, the connection managers' messages among it.
 #[test]
 fn a_run_tells_of_each_event_and_of_the_end_of_all_that_was_sent() {
-    let entry = worlds().into_iter().find(|entry| entry.name == "messages").expect("it is in the list");
+    let entry = common::entry("messages");
     let mut world = entry.build(&Size::default()).expect("its usual size");
     let kinds = world.usual_faults();
     let options = Options { kinds, ..options(Reduction::Dpor, 2) };

@@ -15,6 +15,7 @@ pub(super) use execution::Execution;
 
 use super::node::{Letter, Node};
 use super::planted::Planted;
+use super::rules::Rules;
 use crate::explore::{TraceEvent, Violation};
 use happening::Happening;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,21 +24,6 @@ use telling::{list, words};
 use weft_protocols::members::{Member, View, ViewId};
 use weft_protocols::transport::Rank;
 use weft_verbs::Nanos;
-
-/// A world's size, and what is wrong in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Rules {
-    pub(super) nodes: u32,
-    pub(super) wants: u32,
-    pub(super) crashes: u32,
-    pub(super) restarts: u32,
-    pub(super) cuts: u32,
-    pub(super) early: u32,
-    pub(super) ticks: u32,
-    pub(super) planted: Option<Planted>,
-    /// The only node that crashes, if it is not any.
-    pub(super) crashing: Option<u32>,
-}
 
 /// How a world begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +34,6 @@ pub(super) enum Start {
     Standing,
     /// The same; the last node has the right, and nothing comes through between it and the one that grants.
     Held,
-}
-
-impl Rules {
-    /// Whether what a mistake does not need is left out: to take messages in more than one order of their senders, and to lose
-    /// what a crashed node had sent.
-    fn is_plain(&self) -> bool {
-        self.planted == Some(Planted::Amnesia)
-    }
 }
 
 /// The state of a world.

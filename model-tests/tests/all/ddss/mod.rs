@@ -4,42 +4,25 @@ mod keys;
 mod release;
 mod worlds;
 
+use crate::common::{broken_by, stormy, struck};
 use weft_check::record::Record;
-use weft_check::run::{RunOptions, World};
 use weft_check::scenario::{FaultKind, Scenario};
 use weft_check::seeds::assert_held;
 use weft_check::systems::ddss::Segments;
 use weft_check::systems::ddss::history::{Event, Value, What};
 use weft_protocols::ddss::Model;
 
-const STORMY: &str = r#"
-[cluster]
-nodes = 4
-[transport]
-ack_timeout = 4
-retries = 1
-[workload]
+const WORKLOAD: &str = r#"
 kind = "ddss"
 model = "write"
 segments = 2
 bytes = 200
 puts = 0.4
 requests = 1500
-[run]
-limit = "20ms"
-settle = "3s"
-[[faults]]
-kind = "cut"
-rate = "1500/s"
-lasts = { min = "100us", max = "2ms" }
-[[faults]]
-kind = "lose-completion"
-rate = "800/s"
-lasts = "400us"
 "#;
 
 fn scenario(model: Model) -> Scenario {
-    let mut scenario = weft_check::parse(STORMY).unwrap_or_else(|error| panic!("{error}"));
+    let mut scenario = stormy(4, WORKLOAD, 800);
     scenario.workload.change::<Segments>(|work| work.model = model);
     scenario
 }
@@ -48,8 +31,10 @@ fn scenario(model: Model) -> Scenario {
 fn every_model_keeps_its_promise_while_links_fail_and_answers_are_lost() {
     for model in Model::ALL {
         let summary = assert_held(&scenario(model), 0..12);
-        let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
-        assert!(struck(FaultKind::Cut) > 0 && struck(FaultKind::LoseCompletion) > 0, "{model}");
+        assert!(
+            struck(&summary, FaultKind::Cut) > 0 && struck(&summary, FaultKind::LoseCompletion) > 0,
+            "{model}"
+        );
         assert!(summary.metrics.count("protocol", "unknown_outcomes") > 0, "{model}");
         let unchanged = summary.metrics.count("requests", "unchanged");
         assert_eq!(unchanged > 0, model.keeps_copies(), "{model}: {unchanged}");
@@ -91,12 +76,7 @@ fn the_holder_of_a_lock_is_alone_and_earlier_versions_are_whole_while_links_fail
 
 /// The oracles that a run violates in which one client saw something that was not.
 fn made_up(what: What) -> Vec<&'static str> {
-    let mut scenario = scenario(Model::Write);
-    scenario.faults.clear();
-    let mut world = World::<Segments>::seeded(&scenario, 1).unwrap_or_else(|error| panic!("{error}"));
-    world.start_clients();
-    let (recorder, rt) = (world.recorder().clone(), world.machines()[1].place.rt.clone());
-    world.start(1, async move {
+    broken_by::<Segments, _>(scenario(Model::Write), async move |recorder, rt| {
         // Late, so that the segment has a past.
         rt.sleep(weft_verbs::Nanos::from_millis(1)).await;
         let client = weft_check::history::ClientId { node: 1, index: 99 };
@@ -104,9 +84,7 @@ fn made_up(what: What) -> Vec<&'static str> {
         for what in [What::Gets, what] {
             recorder.record(Event { at_ns: rt.now().0, request, segment: 0, life: 0, what });
         }
-    });
-    let report = world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"));
-    report.checks.into_iter().filter(|check| !check.held).map(|check| check.oracle).collect()
+    })
 }
 
 #[test]

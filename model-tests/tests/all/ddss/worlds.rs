@@ -1,15 +1,11 @@
 //! Small worlds of shared segments, to their ends.
 
-use std::ops::ControlFlow;
+use crate::common;
 use weft_check::explore::{Options, Reduction, Report, Size};
-use weft_check::systems::worlds;
 use weft_sim::explore::{FaultSet, Outcome};
 
 fn explore(name: &str, calls: &str, options: &Options) -> Report {
-    let entry = worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list");
-    let size = Size::new([("calls", calls)]);
-    let mut world = entry.build(&size).unwrap_or_else(|why| panic!("{name}: {why}"));
-    world.explore(options, &mut |_| ControlFlow::Continue(())).unwrap_or_else(|why| panic!("{name}: {why}"))
+    common::explore(name, &Size::new([("calls", calls)]), options)
 }
 
 #[test]

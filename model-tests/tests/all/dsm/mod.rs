@@ -1,27 +1,19 @@
 //! Shared memory, over seeds and explored: programs come to what sequential consistency allows, and to all of that.
 
-use std::ops::ControlFlow;
+use crate::common::{self, broken_by, stormy, struck};
 use weft_check::explore::{Options, Report, Size};
 use weft_check::history::{ClientId, RequestId};
 use weft_check::oracle::Oracles;
 use weft_check::record::Record;
-use weft_check::run::{RunOptions, World};
 use weft_check::scenario::{FaultKind, Scenario};
 use weft_check::seeds::assert_held;
 use weft_check::systems::dsm::SharedMemory;
 use weft_check::systems::dsm::apps::Application;
 use weft_check::systems::dsm::history::{At, Event, Op, Spent, What};
 use weft_check::systems::dsm::oracles::DsmOracles;
-use weft_check::systems::worlds;
 use weft_sim::explore::{FaultSet, Outcome};
 
-const STORMY: &str = r#"
-[cluster]
-nodes = 4
-[transport]
-ack_timeout = 4
-retries = 1
-[workload]
+const WORKLOAD: &str = r#"
 kind = "dsm"
 threads = 2
 minipages = 4
@@ -30,28 +22,16 @@ reads = 0.5
 barrier_every = 20
 requests = 400
 think = { min = "0us", max = "20us" }
-[run]
-limit = "20ms"
-settle = "3s"
-[[faults]]
-kind = "cut"
-rate = "1500/s"
-lasts = { min = "100us", max = "2ms" }
-[[faults]]
-kind = "lose-completion"
-rate = "3000/s"
-lasts = "400us"
 "#;
 
 fn scenario() -> Scenario {
-    weft_check::parse(STORMY).unwrap_or_else(|error| panic!("{error}"))
+    stormy(4, WORKLOAD, 3000)
 }
 
 #[test]
 fn memory_is_sequentially_consistent_while_links_fail_and_answers_are_lost() {
     let summary = assert_held(&scenario(), 0..12);
-    let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
-    assert!(struck(FaultKind::Cut) > 0 && struck(FaultKind::LoseCompletion) > 0);
+    assert!(struck(&summary, FaultKind::Cut) > 0 && struck(&summary, FaultKind::LoseCompletion) > 0);
     for count in ["transfers", "invalidations", "upgrades", "joined", "orders_waited", "reconnects"] {
         assert!(summary.metrics.count("protocol", count) > 0, "{count}");
     }
@@ -59,12 +39,7 @@ fn memory_is_sequentially_consistent_while_links_fail_and_answers_are_lost() {
 
 /// The oracles that a run violates in which one thread saw something that was not.
 fn made_up(what: What) -> Vec<&'static str> {
-    let mut scenario = scenario();
-    scenario.faults.clear();
-    let mut world = World::<SharedMemory>::seeded(&scenario, 1).unwrap_or_else(|error| panic!("{error}"));
-    world.start_clients();
-    let (recorder, rt) = (world.recorder().clone(), world.machines()[1].place.rt.clone());
-    world.start(1, async move {
+    broken_by::<SharedMemory, _>(scenario(), async move |recorder, rt| {
         // Late, so that the words have a past.
         rt.sleep(weft_verbs::Nanos::from_millis(2)).await;
         let request = RequestId { client: ClientId { node: 1, index: 99 }, number: 0 };
@@ -75,9 +50,7 @@ fn made_up(what: What) -> Vec<&'static str> {
         for what in [asks, what] {
             recorder.record(Event { at_ns: rt.now().0, request, what });
         }
-    });
-    let report = world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"));
-    report.checks.into_iter().filter(|check| !check.held).map(|check| check.oracle).collect()
+    })
 }
 
 #[test]
@@ -90,12 +63,7 @@ fn an_old_value_a_second_writer_and_a_barrier_left_too_soon_are_noticed_in_a_run
 }
 
 fn explore(name: &str, size: Size, faults: u32, kinds: FaultSet) -> Report {
-    let entry = worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list");
-    let mut world = entry.build(&size).unwrap_or_else(|why| panic!("{name}: {why}"));
-    let options = Options { faults, kinds, livelock: 400, ..Options::default() };
-    world
-        .explore(&options, &mut |_: &_| ControlFlow::Continue(()))
-        .unwrap_or_else(|why| panic!("{name}: {why}"))
+    common::explore(name, &size, &Options { faults, kinds, livelock: 400, ..Options::default() })
 }
 
 /// The worlds that a debug build explores in seconds.
@@ -182,13 +150,9 @@ fn a_claim_keeps_threads_of_its_own_node_away_and_lets_go_when_it_is_given_up() 
 fn applications_come_to_what_a_sequential_run_comes_to_while_links_fail() {
     for application in Application::ALL {
         let name = application.name();
-        let (head, rest) = STORMY.split_once("[workload]").expect("it has one");
-        let (_, tail) = rest.split_once("[run]").expect("it has one");
         let work =
             format!("kind = \"dsm\"\napplication = \"{name}\"\nthreads = 2\npull = true\nunit = \"200ns\"");
-        let text = format!("{head}[workload]\n{work}\n[run]{tail}");
-        let scenario = weft_check::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let summary = assert_held(&scenario, 0..2);
+        let summary = assert_held(&stormy(4, &work, 3000), 0..2);
         assert!(summary.metrics.count("protocol", "transfers") > 0, "{application:?}");
         assert!(summary.metrics.count("time", "faults") > 0, "{application:?}");
     }

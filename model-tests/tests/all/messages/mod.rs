@@ -1,7 +1,8 @@
 //! The transport by itself, under accidents and restarts, over seeds.
 
+use crate::common::{broken_by, struck};
 use weft_check::record::Record;
-use weft_check::run::{RunOptions, World};
+use weft_check::run::RunOptions;
 use weft_check::scenario::{FaultKind, Scenario};
 use weft_check::seeds::assert_held;
 use weft_check::systems::messages::Messages;
@@ -49,7 +50,7 @@ fn every_message_arrives_once_and_in_order_while_links_fail_and_nodes_restart() 
             work.pattern = toml::Value::from(pattern).try_into().expect("a pattern");
         });
         let summary = assert_held(&scenario, 0..12);
-        let of = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
+        let of = |kind| struck(&summary, kind);
         assert!(of(FaultKind::Cut) > 0 && of(FaultKind::Restart) > 0, "{pattern}: {:?}", summary.faults);
         assert!(summary.metrics.count("transport", "reconnects") > 0, "{pattern}");
         assert!(summary.metrics.count("messages", "told_lost") > 0, "{pattern}");
@@ -93,13 +94,9 @@ fn a_node_that_crashed_is_there_again_when_it_is_said_to_be_or_when_the_faults_s
 
 /// What a run says to an event of a node's that nobody saw.
 fn made_up(what: What) -> Vec<&'static str> {
-    let calm = STORMY.split("[[faults]]").next().expect("a head");
-    let mut world = World::<Messages>::seeded(&scenario(calm), 1).unwrap_or_else(|error| panic!("{error}"));
-    world.start_clients();
-    let (recorder, rt) = (world.recorder().clone(), world.machines()[1].place.rt.clone());
-    world.start(1, async move { recorder.record(Event { at: rt.now(), node: 1, what }) });
-    let report = world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"));
-    report.checks.into_iter().filter(|check| !check.held).map(|check| check.oracle).collect()
+    broken_by::<Messages, _>(scenario(STORMY), async move |recorder, rt| {
+        recorder.record(Event { at: rt.now(), node: 1, what });
+    })
 }
 
 #[test]

@@ -1,17 +1,12 @@
 //! Files under accidents, over seeds: bytes and names keep their promises, and every way that data go is struck.
 
+use crate::common::{stormy, struck};
 use weft_check::scenario::{FaultKind, Scenario};
 use weft_check::seeds::assert_held;
 use weft_check::systems::pario::Files;
 use weft_check::systems::pario::workload::{Access, Durable, Keep};
 
-const STORMY: &str = r#"
-[cluster]
-nodes = 4
-[transport]
-ack_timeout = 4
-retries = 1
-[workload]
+const WORKLOAD: &str = r#"
 kind = "pario"
 access = "mix"
 servers = 2
@@ -24,21 +19,10 @@ eager = 1_024
 unit = 2_048
 stages = 2
 requests = 120
-[run]
-limit = "20ms"
-settle = "3s"
-[[faults]]
-kind = "cut"
-rate = "1500/s"
-lasts = { min = "100us", max = "2ms" }
-[[faults]]
-kind = "lose-completion"
-rate = "800/s"
-lasts = "400us"
 "#;
 
 fn scenario(access: Access) -> Scenario {
-    let mut scenario = weft_check::parse(STORMY).unwrap_or_else(|error| panic!("{error}"));
+    let mut scenario = stormy(4, WORKLOAD, 800);
     scenario.workload.change::<Files>(|work| work.access = access);
     scenario
 }
@@ -47,8 +31,10 @@ fn scenario(access: Access) -> Scenario {
 fn bytes_and_names_keep_their_promises_while_links_fail_and_answers_are_lost() {
     for access in Access::ALL {
         let summary = assert_held(&scenario(access), 0..6);
-        let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
-        assert!(struck(FaultKind::Cut) > 0 && struck(FaultKind::LoseCompletion) > 0, "{access:?}");
+        assert!(
+            struck(&summary, FaultKind::Cut) > 0 && struck(&summary, FaultKind::LoseCompletion) > 0,
+            "{access:?}"
+        );
         let count = |name| summary.metrics.count("protocol", name);
         assert!(count("pulls") > 0 && count("pushes") > 0 && count("again") > 0, "{access:?}");
         assert!(count("unknown_outcomes") > 0 && count("staging_waits") > 0, "{access:?}");

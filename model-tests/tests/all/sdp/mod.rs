@@ -1,41 +1,23 @@
 //! Sockets under accidents, over seeds: every byte arrives once and in order, no stream fails, and the oracles notice what does.
 
-use std::ops::ControlFlow;
+use crate::common::{broken_by, explore, stormy, struck};
 use weft_check::explore::{Options, Size};
 use weft_check::record::Record;
-use weft_check::run::{RunOptions, World};
 use weft_check::scenario::{FaultKind, Scenario};
 use weft_check::seeds::assert_held;
 use weft_check::systems::sdp::Sockets;
 use weft_check::systems::sdp::history::{Event, What, Why};
 use weft_sim::explore::{FaultSet, Outcome};
 
-const STORMY: &str = r#"
-[cluster]
-nodes = 3
-[transport]
-ack_timeout = 4
-retries = 1
-[workload]
+const WORKLOAD: &str = r#"
 kind = "sdp"
 bytes = 100_000
 reply = 30_000
 requests = 15
-[run]
-limit = "20ms"
-settle = "3s"
-[[faults]]
-kind = "cut"
-rate = "1500/s"
-lasts = { min = "100us", max = "2ms" }
-[[faults]]
-kind = "lose-completion"
-rate = "800/s"
-lasts = "400us"
 "#;
 
 fn scenario() -> Scenario {
-    weft_check::parse(STORMY).unwrap_or_else(|error| panic!("{error}"))
+    stormy(3, WORKLOAD, 800)
 }
 
 #[test]
@@ -44,8 +26,7 @@ fn every_byte_arrives_once_and_in_order_and_no_stream_fails_while_links_do() {
         let mut scenario = scenario();
         scenario.workload.change::<Sockets>(|work| work.keep = keep);
         let summary = assert_held(&scenario, 0..10);
-        let struck = |kind| summary.faults.get(&kind).map_or(0, |fault| fault.struck);
-        assert!(struck(FaultKind::Cut) > 0, "a fault that hits nothing tests nothing");
+        assert!(struck(&summary, FaultKind::Cut) > 0, "a fault that hits nothing tests nothing");
         assert!(summary.metrics.count("protocol", "resent") > 0, "messages were lost and sent again");
         assert_eq!(summary.metrics.count("requests", "answered"), 10 * 3 * 15);
         assert_eq!(summary.metrics.count("protocol", "aborts"), 0);
@@ -95,21 +76,14 @@ fn the_fewest_buffers_and_the_shortest_calls_deadlock_nobody() {
 
 /// The oracles that a run violates in which one node saw something that was not.
 fn made_up(what: What) -> Vec<&'static str> {
-    let mut scenario = scenario();
-    scenario.faults.clear();
-    let mut world = World::<Sockets>::seeded(&scenario, 1).unwrap_or_else(|error| panic!("{error}"));
-    world.start_clients();
-    let (recorder, rt) = (world.recorder().clone(), world.machines()[1].place.rt.clone());
-    world.start(1, async move {
+    broken_by::<Sockets, _>(scenario(), async move |recorder, rt| {
         let client = weft_check::history::ClientId { node: 1, index: 99 };
         let request = weft_check::history::RequestId { client, number: 0 };
         for what in [What::Asks { to: 0, bytes: 24, reply: 1 }, what] {
             recorder.record(Event { at_ns: rt.now().0, node: 1, request, what });
         }
         recorder.record(Event { at_ns: rt.now().0, node: 1, request, what: What::Fails(Why::Reset) });
-    });
-    let report = world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"));
-    report.checks.into_iter().filter(|check| !check.held).map(|check| check.oracle).collect()
+    })
 }
 
 #[test]
@@ -119,10 +93,8 @@ fn a_wrong_byte_and_an_error_are_noticed_in_a_running_world() {
 }
 
 fn explored(world: &str, kinds: FaultSet, faults: u32) {
-    let entry = weft_check::systems::worlds().into_iter().find(|entry| entry.name == world).expect("listed");
-    let mut model = entry.build(&Size::default()).expect("its usual size");
     let options = Options { kinds, faults, livelock: 400, ..Options::default() };
-    let report = model.explore(&options, &mut |_| ControlFlow::Continue(())).expect("deterministic");
+    let report = explore(world, &Size::default(), &options);
     assert!(report.held() && report.exhaustive, "{world}: {:?}", report.counterexample);
     let unreached: Vec<_> = report.unreached().collect();
     let twice = "a message came twice";
@@ -143,11 +115,9 @@ fn a_transfer_without_a_copy_and_one_over_two_rails_hold_as_far_as_they_are_expl
         ("sdp-crossing", 1),
         ("sdp-rails", 1),
     ] {
-        let entry = weft_check::systems::worlds().into_iter().find(|entry| entry.name == world);
-        let mut model = entry.expect("listed").build(&Size::default()).expect("its usual size");
         let most = Some(2_500);
         let options = Options { kinds, faults, livelock: 400, max_executions: most, ..Options::default() };
-        let report = model.explore(&options, &mut |_| ControlFlow::Continue(())).expect("deterministic");
+        let report = explore(world, &Size::default(), &options);
         assert!(report.held() && (report.exhaustive || faults > 0), "{world}: {:?}", report.counterexample);
     }
 }

@@ -1,0 +1,26 @@
+//! What is chosen of a world of members.
+
+use super::planted::Planted;
+
+/// A world's size, and what is wrong in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Rules {
+    pub(super) nodes: u32,
+    pub(super) wants: u32,
+    pub(super) crashes: u32,
+    pub(super) restarts: u32,
+    pub(super) cuts: u32,
+    pub(super) early: u32,
+    pub(super) ticks: u32,
+    pub(super) planted: Option<Planted>,
+    /// The only node that crashes, if it is not any.
+    pub(super) crashing: Option<u32>,
+}
+
+impl Rules {
+    /// Whether what a mistake does not need is left out: to take messages in more than one order of their senders, and to lose
+    /// what a crashed node had sent.
+    pub(super) fn is_plain(&self) -> bool {
+        self.planted == Some(Planted::Amnesia)
+    }
+}
