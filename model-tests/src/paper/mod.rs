@@ -3,12 +3,14 @@
 //! A system's room gives its papers as [`System::PAPERS`](crate::system::System::PAPERS). The figures are
 //! [`Row`]s; [`Group`]s and [`Plot`]s say which of them are shown together, and [`Goal`]s how near the paper's they are.
 
+mod cluster;
 mod fitted;
 mod goal;
 mod group;
 mod plot;
 mod row;
 
+pub use cluster::{Cluster, Machine, refused};
 pub use fitted::Fitted;
 pub use goal::Goal;
 pub use group::{Group, known, names, percent, value};

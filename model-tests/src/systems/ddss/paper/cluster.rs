@@ -1,18 +1,16 @@
 //! The paper's cluster, and how a call of an application comes to the service.
 
 use super::super::published::{At, Published};
-use crate::paper::PaperError;
+use crate::paper::{self, PaperError, refused};
 use std::cell::RefCell;
-use std::fmt::Display;
 use std::future::Future;
 use std::rc::Rc;
 use weft_protocols::ddss::Ddss;
-use weft_protocols::rt::{Rt, RtConfig};
-use weft_protocols::transport::{Mesh, MeshConfig, Rank};
-use weft_sim::choice::Seeded;
+use weft_protocols::rt::Rt;
+use weft_protocols::transport::Mesh;
 use weft_sim::profile::Profile;
-use weft_sim::{Config, Fabric, NodeId, Sim, SimMr};
-use weft_verbs::{Device, Nanos, Wait, Work};
+use weft_sim::{Config, Sim, SimMr};
+use weft_verbs::{Nanos, Wait, Work};
 
 /// The nodes of the paper's cluster (section 6).
 pub(super) const NODES: u32 = 12;
@@ -25,9 +23,9 @@ pub(super) struct Machine {
     pub ddss: Ddss<Sim>,
 }
 
-/// A cluster. Nothing goes wrong on it, so that the seed decides nothing but the order of coincidences.
+/// The nodes with the service on each.
 pub(super) struct Cluster {
-    fabric: Fabric,
+    below: paper::Cluster,
     machines: Vec<Machine>,
     memory: RefCell<Vec<SimMr>>,
 }
@@ -40,21 +38,17 @@ impl Cluster {
     /// One whose messages may be so long, or as long as usual if that is more.
     pub fn with_messages(profile: &Profile, nodes: u32, longest: u32) -> Result<Cluster, PaperError> {
         let config = Config::new(nodes, profile.clone());
-        let fabric = Fabric::new(config, Box::new(Seeded::new(1))).map_err(refused)?;
-        let names: Vec<String> = (0..nodes).map(|node| NodeId(node).to_string()).collect();
-        let start = |node: u32| -> Result<Machine, PaperError> {
-            let ctx = fabric.devices(NodeId(node))[0].open().map_err(refused)?;
-            let config = RtConfig { wait: Wait::Poll, ..RtConfig::default() };
-            let rt = Rt::<Sim>::new(&ctx, config).map_err(refused)?;
-            let mut mesh = MeshConfig::new(Rank::from_index(node), names.clone());
-            mesh.max_message = mesh.max_message.max(longest);
-            let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
-            let ddss = Ddss::start(&rt, &mesh).map_err(refused)?;
-            fabric.mount(NodeId(node), Box::new(rt.program()));
-            Ok(Machine { rt, mesh, ddss })
+        let below = paper::Cluster::new(
+            config,
+            |_| Wait::Poll,
+            |mesh| mesh.max_message = mesh.max_message.max(longest),
+        )?;
+        let start = |paper::Machine { rt, mesh }: &paper::Machine| {
+            let ddss = Ddss::start(rt, mesh).map_err(refused)?;
+            Ok(Machine { rt: rt.clone(), mesh: mesh.clone(), ddss })
         };
-        let machines = (0..nodes).map(start).collect::<Result<_, _>>()?;
-        Ok(Cluster { fabric, machines, memory: RefCell::default() })
+        let machines = below.machines.iter().map(start).collect::<Result<_, PaperError>>()?;
+        Ok(Cluster { below, machines, memory: RefCell::default() })
     }
 
     /// A node.
@@ -77,24 +71,15 @@ impl Cluster {
         Ok(self.machines.iter().map(|machine| Published::new(&machine.mesh, at)).collect())
     }
 
-    /// Runs until `until`, and gives what the tasks have left; it is an error if they left less than `wanted`.
+    /// As [`paper::Cluster::finish`].
     pub fn finish<T>(
         &self,
         until: Nanos,
         results: &Rc<RefCell<Vec<T>>>,
         wanted: usize,
     ) -> Result<Vec<T>, PaperError> {
-        self.fabric.run_until(until);
-        let results = results.take();
-        match results.len() {
-            n if n == wanted => Ok(results),
-            n => Err(PaperError::Unfinished(format!("{n} of {wanted} measurements at {until}"))),
-        }
+        self.below.finish(until, results, wanted)
     }
-}
-
-pub(super) fn refused(why: impl Display) -> PaperError {
-    PaperError::Cluster(why.to_string())
 }
 
 /// How an application's call comes to the service (section 6.1.2, Table 2).

@@ -5,7 +5,7 @@
 
 use super::super::published::{Published, Sequence};
 use super::cluster::{Cluster, NODES, Way};
-use crate::paper::{PaperError, Row, X};
+use crate::paper::{PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
@@ -105,7 +105,6 @@ fn version_check(profile: &Profile, threads: u32, one_sided: bool) -> Result<f64
             }
         }));
     }
-    let refused = |why: weft_protocols::transport::TransportError| PaperError::Cluster(why.to_string());
     let (mut answers, mut questions) =
         (asker.mesh.open(CHANNEL).map_err(refused)?, home.mesh.open(CHANNEL).map_err(refused)?);
     let answering = home.mesh.clone();

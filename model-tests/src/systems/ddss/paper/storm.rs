@@ -6,7 +6,7 @@
 
 use super::super::published::{Published, Sequence};
 use super::cluster::{Cluster, Way};
-use crate::paper::{Fitted, PaperError, Row, X};
+use crate::paper::{Fitted, PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::transport::{Channel, Incoming, Mesh, Rank, SendError};
@@ -49,7 +49,6 @@ fn select(profile: &Profile, records: u64, each: Nanos, shared: bool) -> Result<
     let bytes = PIECE * RECORD;
     let piece: Published<Sim> = cluster.segment(bytes as u32)?.remove(0);
     let (asker, storage) = (cluster.machine(0), cluster.machine(1));
-    let refused = |why: weft_protocols::transport::TransportError| PaperError::Cluster(why.to_string());
     let mut answers = asker.mesh.open(CHANNEL).map_err(refused)?;
     let mut questions = storage.mesh.open(CHANNEL).map_err(refused)?;
     drop(storage.rt.clone().spawn(async move {

@@ -2,8 +2,8 @@
 
 use super::super::apps::{Application, Input, Worker};
 use super::super::history::Spent;
-use super::cluster::{Cluster, refused};
-use crate::paper::{Fitted, PaperError, Row, X};
+use super::cluster::cluster;
+use crate::paper::{Fitted, Machine, PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::dsm::{Charges, Dsm, DsmConfig, DsmStats, Repaired};
@@ -160,10 +160,10 @@ type Done = (u32, u64, Spent, [(DsmStats, u64); 2]);
 /// Runs an application.
 pub(super) fn run(profile: &Profile, line: &Line, setup: Setup) -> Result<Ran, PaperError> {
     let Setup { nodes, threads, pulls } = setup;
-    let cluster = Cluster::new(profile, &vec![Wait::Notify; nodes])?;
+    let cluster = cluster(profile, &vec![Wait::Notify; nodes])?;
     let all = nodes as u32 * threads;
     let done: Rc<RefCell<Vec<Done>>> = Rc::default();
-    for (node, (rt, mesh)) in (0..).zip(&cluster.nodes) {
+    for (node, Machine { rt, mesh }) in (0..).zip(&cluster.machines) {
         rt.set_processors(PROCESSORS);
         let config = DsmConfig { charges: Charges::Mapped, pulls };
         let dsm: Dsm<Sim, Repaired> = Dsm::start_as(rt, mesh, config).map_err(refused)?;

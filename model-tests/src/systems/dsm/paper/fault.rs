@@ -1,7 +1,7 @@
 //! A read fault of three hops: requestor, manager and server are three nodes (sections 2.2 and 5.3).
 
-use super::cluster::{Cluster, refused};
-use crate::paper::{PaperError, Row, X};
+use super::cluster::cluster;
+use crate::paper::{Machine, PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::dsm::{Charges, Dsm, DsmConfig, Grain, Placement, Repaired};
@@ -33,10 +33,10 @@ pub(super) fn rows(profile: &Profile) -> Result<Vec<Row>, PaperError> {
 
 /// A load's mean time, in microseconds, where another node has stored: `wait` is how the requestor learns of messages.
 fn fault(profile: &Profile, wait: Wait, grain: u32) -> Result<f64, PaperError> {
-    let cluster = Cluster::new(profile, &[wait, Wait::Notify, Wait::Notify])?;
+    let cluster = cluster(profile, &[wait, Wait::Notify, Wait::Notify])?;
     let times: Rc<RefCell<Vec<Nanos>>> = Rc::default();
     let mut nodes: Vec<Dsm<Sim, Repaired>> = Vec::new();
-    for (rt, mesh) in &cluster.nodes {
+    for Machine { rt, mesh } in &cluster.machines {
         nodes.push(
             Dsm::start_as(rt, mesh, DsmConfig { charges: Charges::Mapped, ..DsmConfig::default() })
                 .map_err(refused)?,
@@ -47,7 +47,7 @@ fn fault(profile: &Profile, wait: Wait, grain: u32) -> Result<f64, PaperError> {
         nodes[0].named::<u64>(0, grain as usize / 8, Grain::Bytes(grain), manager).map_err(refused)?;
     let book = Rc::clone(&times);
     let (reader, writer) = (nodes[0].clone(), nodes[2].clone());
-    let (reader_rt, writer_rt) = (cluster.nodes[0].0.clone(), cluster.nodes[2].0.clone());
+    let (reader_rt, writer_rt) = (cluster.machines[0].rt.clone(), cluster.machines[2].rt.clone());
     drop(writer.spawn(|mut thread| async move {
         for round in 0..=ROUNDS {
             writer_rt.sleep_until(PAUSE * round.into()).await;
@@ -66,5 +66,7 @@ fn fault(profile: &Profile, wait: Wait, grain: u32) -> Result<f64, PaperError> {
         }
         Some(())
     }));
-    cluster.mean(Nanos::from_secs(1), &times, ROUNDS as usize)
+    let times = cluster.finish(Nanos::from_secs(1), &times, ROUNDS as usize)?;
+    let sum = times.into_iter().fold(Nanos::ZERO, |sum, time| sum + time);
+    Ok(sum.as_micros_f64() / f64::from(ROUNDS))
 }

@@ -1,9 +1,8 @@
 //! Table 2: a message there and back, by the context in which it is received. The paper's test is of the adapter and the context
 //! alone (section 5.2), so this one is programs on the bare verbs, which answer where they take the completion.
 
-use super::cluster::refused;
 use crate::by_hand::connect;
-use crate::paper::{Fitted, PaperError, Row, X};
+use crate::paper::{Fitted, PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::result::Result;

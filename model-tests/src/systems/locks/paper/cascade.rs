@@ -129,7 +129,7 @@ fn cascade(
             Some(())
         }));
     }
-    cluster.fabric.run_until(RELEASE - Nanos(1));
+    cluster.below.run_until(RELEASE - Nanos(1));
     let before = cluster.stats();
     cluster.finish(END)?;
     let times = times.take();

@@ -1,21 +1,18 @@
 //! The paper's cluster with a lock service on every node.
 
-use crate::paper::PaperError;
+use crate::paper::{self, Machine, PaperError, refused};
 use crate::system::{Place, System};
 use crate::systems::locks::Locks;
 use crate::systems::locks::workload::LockWork;
-use std::fmt::Display;
 use weft_protocols::locks::{Audit, LockClient, LockKey, LockService, LockStats, Scheme};
-use weft_protocols::rt::{Rt, RtConfig};
-use weft_protocols::transport::{Mesh, MeshConfig, Rank};
-use weft_sim::choice::Seeded;
+use weft_protocols::rt::Rt;
 use weft_sim::profile::Profile;
-use weft_sim::{Config, Fabric, NodeId, Sim};
-use weft_verbs::{Device, Nanos, Wait};
+use weft_sim::{Config, Sim};
+use weft_verbs::{Nanos, Wait};
 
-/// A cluster. Nothing goes wrong on it, so that the seed decides nothing but the order of coincidences.
+/// The nodes with the service on each.
 pub(super) struct Cluster {
-    pub(super) fabric: Fabric,
+    pub(super) below: paper::Cluster,
     nodes: Vec<(Rt<Sim>, LockService<Sim>)>,
 }
 
@@ -26,21 +23,14 @@ impl Cluster {
         wait: Wait,
         nodes: u32,
     ) -> Result<Cluster, PaperError> {
-        let config = Config::new(nodes, profile.clone());
-        let fabric = Fabric::new(config, Box::new(Seeded::new(1))).map_err(refused)?;
-        let names: Vec<String> = (0..nodes).map(|node| NodeId(node).to_string()).collect();
-        let start = |node: u32| -> Result<_, PaperError> {
-            let ctx = fabric.devices(NodeId(node))[0].open().map_err(refused)?;
-            let rt = Rt::<Sim>::new(&ctx, RtConfig { wait, ..RtConfig::default() }).map_err(refused)?;
-            let mesh = MeshConfig::new(Rank::from_index(node), names.clone());
-            let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
-            let place = Place { rt, mesh, node, nodes, incarnation: 0 };
+        let below = paper::Cluster::new(Config::new(nodes, profile.clone()), |_| wait, |_| {})?;
+        let start = |(node, Machine { rt, mesh }): (u32, &Machine)| {
+            let place = Place { rt: rt.clone(), mesh: mesh.clone(), node, nodes, incarnation: 0 };
             let locks = Locks::start(&place, &LockWork::idle(scheme), &()).map_err(refused)?;
-            fabric.mount(NodeId(node), Box::new(place.rt.program()));
             Ok((place.rt, locks))
         };
-        let nodes = (0..nodes).map(start).collect::<Result<_, _>>()?;
-        Ok(Cluster { fabric, nodes })
+        let nodes = (0..).zip(&below.machines).map(start).collect::<Result<_, PaperError>>()?;
+        Ok(Cluster { below, nodes })
     }
 
     /// A node's runtime and an application on it.
@@ -66,16 +56,12 @@ impl Cluster {
 
     /// Runs until everything is over, and makes sure that nothing is left.
     pub(super) fn finish(&self, until: Nanos) -> Result<(), PaperError> {
-        self.fabric.run_until(until);
+        self.below.run_until(until);
         match self.nodes.iter().all(|(_, locks)| Audit::is_clean(&locks.audit())) {
             true => Ok(()),
             false => Err(PaperError::Unfinished(format!("locks are still held or wanted at {until}"))),
         }
     }
-}
-
-pub(super) fn refused(why: impl Display) -> PaperError {
-    PaperError::Cluster(why.to_string())
 }
 
 /// The profile with some figures set to zero: what is left of a latency is what the others make up.

@@ -1,9 +1,8 @@
 //! The primitives of Table 1 and of section 4.1, measured to check that the fabric gives back what went in.
 
-use super::cluster::refused;
 use super::style;
 use crate::by_hand::connect;
-use crate::paper::{PaperError, Row, X};
+use crate::paper::{PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::result::Result;

@@ -1,7 +1,7 @@
 //! Section 7.2: all clients write a block each to one file, and read it back.
 
-use super::cluster::{Cluster, refused};
-use crate::paper::{PaperError, Row, X};
+use super::cluster::{cluster, files};
+use crate::paper::{PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::pario::{Distribution, FsConfig, Storage, Sync, Wire};
@@ -49,8 +49,8 @@ pub(super) fn config(servers: u32, wire: Wire) -> FsConfig {
 
 /// Aggregate bandwidths of writes and of reads, in MB/s.
 fn measure(profile: &Profile, servers: u32, clients: u32, wire: Wire) -> Result<[f64; 2], PaperError> {
-    let cluster = Cluster::new(profile, servers + clients, config(servers, wire).max_message())?;
-    let files = cluster.files(config(servers, wire))?;
+    let cluster = cluster(profile, servers + clients, config(servers, wire).max_message())?;
+    let files = files(&cluster, config(servers, wire))?;
     let book = Rc::new(RefCell::new(Vec::new()));
     for client in 0..clients {
         let node = (servers + client) as usize;

@@ -1,7 +1,7 @@
 //! Table 2: what goes in, measured again to see that it comes back.
 
-use super::cluster::{Cluster, Machine, refused};
-use crate::paper::{PaperError, Row, X};
+use super::cluster::cluster;
+use crate::paper::{Cluster, Machine, PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -46,7 +46,7 @@ pub(super) fn rows(profile: &Profile) -> Result<Vec<Row>, PaperError> {
 type Book = Rc<RefCell<Vec<f64>>>;
 
 fn two(profile: &Profile) -> Result<(Cluster, Machine, Machine, Book), PaperError> {
-    let cluster = Cluster::new(profile, 2, 2_048)?;
+    let cluster = cluster(profile, 2, 2_048)?;
     let [near, far] = [cluster.machines[0].clone(), cluster.machines[1].clone()];
     Ok((cluster, near, far, Rc::default()))
 }

@@ -1,7 +1,7 @@
 //! One stream of bytes between two machines, as netperf makes it (chapter 6): how fast it is, and what it costs.
 
 use super::pair::{Machine, Pair};
-use crate::paper::PaperError;
+use crate::paper::{PaperError, refused};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -111,7 +111,7 @@ pub(super) fn measure(profile: &Profile, rails: u8, mode: Mode, message: u32) ->
     let book = Rc::clone(&ended);
     // One that is asked for what it gives must not answer with a buffer of its own: OFED has no SinkAvail.
     let options = SdpOptions { zcopy_threshold: 0, ..options };
-    let listener = receiver.sdp.bind_with(PORT, options).map_err(super::pair::refused)?;
+    let listener = receiver.sdp.bind_with(PORT, options).map_err(refused)?;
     drop(receiver.rt.clone().spawn(async move {
         let stream = Rc::new(listener.accept().await?);
         let bytes = match mode {
@@ -123,9 +123,9 @@ pub(super) fn measure(profile: &Profile, rails: u8, mode: Mode, message: u32) ->
         Ok::<(), SdpError>(())
     }));
     // The first call is made at the very beginning.
-    pair.run_until(BEGIN - Nanos(1));
+    pair.below.run_until(BEGIN - Nanos(1));
     let before = pair.busy();
-    pair.run_until(END);
+    pair.below.run_until(END);
     let ended = *ended.borrow();
     let Some((end, bytes)) = ended.filter(|(_, bytes)| *bytes == u64::from(call) * u64::from(calls)) else {
         return Err(PaperError::Unfinished(format!("{} of {message} bytes: {ended:?}", mode.name())));

@@ -1,8 +1,8 @@
 //! A rail fails in the middle of a stream: how long its reader gets nothing, for cuts all over a transfer.
 
 use super::flow::Mode;
-use super::pair::{Pair, refused};
-use crate::paper::PaperError;
+use super::pair::Pair;
+use crate::paper::{PaperError, refused};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -139,7 +139,7 @@ pub(super) fn course(
 fn reads(profile: &Profile, mode: Mode, cut: Cut, after: Nanos) -> Result<Vec<(Nanos, u64)>, PaperError> {
     let options = SdpOptions { zcopy_threshold: u32::from(mode != Mode::BCopy), ..SdpOptions::default() };
     let pair = Pair::new(profile, 2, Wait::Poll, options)?;
-    pair.plan(BEGIN + after, cut.fault())?;
+    pair.below.plan(BEGIN + after, cut.fault())?;
     let sender = pair.sender.clone();
     drop(sender.rt.clone().spawn(async move {
         let stream = Rc::new(sender.sdp.connect(Rank::from_index(1), PORT).await?);
@@ -184,7 +184,7 @@ fn reads(profile: &Profile, mode: Mode, cut: Cut, after: Nanos) -> Result<Vec<(N
         *book.borrow_mut() = Some(reads);
         Ok::<(), SdpError>(())
     }));
-    pair.run_until(END);
+    pair.below.run_until(END);
     let ended = ended.take();
     ended.ok_or_else(|| PaperError::Unfinished(format!("{}, {} after {after}", mode.name(), cut.name())))
 }
