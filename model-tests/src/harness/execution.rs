@@ -151,7 +151,13 @@ impl<M: Model> Execution<M> {
         // A repair that comes sooner leaves less broken: connections that lost a packet, or that one end has given up, which
         // other kinds of faults bring about, too.
         let (timers, repairs) = (Timers::WhenQuiescent, Timers::WhenQuiescent);
-        fabric.set_policy(Policy { timers, repairs, faults, in_order: shape.one_by_one });
+        fabric.set_policy(Policy {
+            timers,
+            repairs,
+            faults,
+            in_order: shape.one_by_one,
+            drift: model.drift(),
+        });
         let roots = (0..model.configurations()).map(|_| Root::new(&fabric)).collect();
         // What a crashed node's program leaves behind is not memoised.
         let mortal = faults.contains(Outcome::Crash) || faults.contains(Outcome::Restart);
@@ -344,6 +350,13 @@ impl<M: Model> Execution<M> {
         self.running.as_ref().map_or(Vec::new(), |_| self.fabric.fingerprint_parts_of(&fingerprints))
     }
 
+    /// Whether an execution with a crash is over once only time can go on: those who are left ask a dead node for a connection for
+    /// ever, later and later. Where time decides something, that is once every request of those who live has ended.
+    fn is_over_without_the_dead(&self) -> bool {
+        let waits = |running: &Running<M>| running.recorder.unended().is_some();
+        self.model.drift().is_none() || !self.running.as_ref().is_some_and(waits)
+    }
+
     /// The requests that did not end, and why nothing will end them.
     fn stuck(&self, recorder: &Recorder<M::Oracles>) -> Option<Violation> {
         let text = recorder.unended()?;
@@ -360,9 +373,10 @@ impl<M: Model> TransitionSystem for Execution<M> {
         match self.running {
             Some(_) => {
                 self.fabric.enabled(out);
-                // Those who are left ask a dead node for a connection for ever, later and later: once nothing else can happen,
-                // the execution is over.
-                if !self.losses.crashed.is_empty() && out.first().is_some_and(|event| event.quiescent) {
+                if !self.losses.crashed.is_empty()
+                    && out.first().is_some_and(|event| event.quiescent)
+                    && self.is_over_without_the_dead()
+                {
                     out.clear();
                 }
             }

@@ -10,7 +10,7 @@ use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::transport::MeshConfig;
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{Fabric, NodeId};
-use weft_verbs::{Node, QpNum};
+use weft_verbs::{Nanos, Node, QpNum};
 
 /// Programs for the nodes of a small cluster, and what must hold of them.
 pub trait Model {
@@ -44,6 +44,12 @@ pub trait Model {
     /// The sizes that are smaller by one thing. Some may be too small.
     fn smaller(&self) -> Vec<Size> {
         self.size().one_less()
+    }
+
+    /// By how much the clocks of its nodes differ at most ([`Policy::drift`](weft_sim::explore::Policy::drift)), if something
+    /// in it depends on time: then time goes on after a crash, until every request has ended.
+    fn drift(&self) -> Option<Nanos> {
+        None
     }
 
     /// Whether others cannot go on without a node that has crashed: if so, nobody's request need end.

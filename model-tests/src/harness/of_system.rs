@@ -70,6 +70,11 @@ pub trait SystemModel: Clone + 'static {
         self.usual_faults()
     }
 
+    /// By how much the clocks of the nodes differ at most, if something depends on time; see [`Model::drift`].
+    fn drift(&self) -> Option<Nanos> {
+        None
+    }
+
     /// Whether others cannot go on without a node that has crashed: if so, nobody's request need end.
     fn needs(&self, node: u32, oracles: &<Of<Self> as System>::Oracles) -> bool {
         let _ = (node, oracles);
@@ -254,6 +259,10 @@ impl<M: SystemModel> Model for OfSystem<M> {
 
     fn faults(&self) -> FaultSet {
         self.model.faults()
+    }
+
+    fn drift(&self) -> Option<Nanos> {
+        self.model.drift()
     }
 
     fn needs(&self, _: &Nodes<M>, node: NodeId, recorder: &RecorderOf<M>) -> bool {

@@ -18,7 +18,9 @@
 //! retries at once: the walk through them would show nothing new.
 //!
 //! Time stands still, but for a node's own clock, which its work moves, and which jumps to the deadline that wakes
-//! it. So what a node does depends on what it saw and on nothing else.
+//! it. So what a node does depends on what it saw and on nothing else. Deadlines come in any order, so that a protocol whose
+//! safety depends on time, on a lease say, would be refuted wrongly: such a world bounds how far clocks differ
+//! ([`Policy::drift`]).
 //!
 //! A fault is an alternative [`Outcome`] of the event that it hits. [`Enabled::faults`] says which outcomes make
 //! sense; how many faults a run may have is the explorer's to count.
@@ -47,6 +49,7 @@ use crate::NodeId;
 use crate::choice::EventId;
 use crate::world::State;
 use thiserror::Error;
+use weft_verbs::Nanos;
 
 /// Who acts: the events of one actor happen one after the other. Stable from run to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -136,4 +139,8 @@ pub struct Policy {
     /// Whether an adapter shows its node completions, connections' events and asynchronous events in the one order in
     /// which they came. Otherwise whatever is there can be seen.
     pub in_order: bool,
+    /// By how much the clocks of two nodes differ at most. A node's deadline may come when no live node has one that is
+    /// earlier by more than that, and every other live node's clock is then at most so far behind. `None`, and at first: each
+    /// clock runs by itself, and deadlines come in any order.
+    pub drift: Option<Nanos>,
 }

@@ -195,7 +195,7 @@ impl Memory {
     /// A work request takes hold of its regions. Says what the adapter will say to its list (IBA 10.6.3), which
     /// needs ranges within each region, regions of the queue pair's domain, and the right to write where an
     /// answer or a message goes.
-    #[inline]
+    #[inline(always)]
     pub fn take_hold(&mut self, data: &Gather, pd: Key, write: bool) -> Option<WcError> {
         let mut wrong = false;
         for sge in data.list() {

@@ -48,7 +48,7 @@ impl World {
     }
 
     /// A program that says what it knows is not asked for its history, nor for its clock: nothing in it waits for a
-    /// time, or it would not say so.
+    /// time, or it would not say so. Where clocks go together, it may have looked at its own.
     fn digest_node(&self, node: NodeId, content: Option<u128>, hash: &mut StateHash) {
         let (machine, kept) =
             (&self.state.machines[node.index()], &self.state.driver.untimed().nodes[node.index()]);
@@ -61,6 +61,9 @@ impl World {
         };
         let awake = machine.step_at < Nanos::MAX;
         match content {
+            Some(content) if self.state.driver.untimed().policy.drift.is_some() => {
+                hash.value(&(content, machine.clock));
+            }
             Some(content) => hash.value(&content),
             None => hash.value(&(kept.seen.whole(), machine.clock)),
         }

@@ -202,15 +202,29 @@ impl World {
 
     /// Programs whose deadline may come.
     fn deadlines(&self, quiescent: bool, out: &mut Vec<Enabled>) {
+        let latest = self.latest_deadline();
         for node in self.all_nodes() {
-            let kept = &self.state.driver.untimed().nodes[node.index()];
-            let parked = matches!(self.state.machines[node.index()].activity, Activity::Parked(_));
-            if parked && kept.deadline.is_some() {
-                let event = identity::node_timer(node, kept.steps);
+            if self.deadline(node).is_some_and(|deadline| deadline <= latest) {
+                let steps = self.state.driver.untimed().nodes[node.index()].steps;
+                let event = identity::node_timer(node, steps);
                 let actor = identity::actor(event);
                 out.push(Enabled { event, actor, faults: FaultSet::NONE, quiescent });
             }
         }
+    }
+
+    /// Until when a live node is parked at most.
+    fn deadline(&self, node: NodeId) -> Option<Nanos> {
+        let machine = &self.state.machines[node.index()];
+        let parked = matches!(machine.activity, Activity::Parked(_)) && !machine.crashed;
+        self.state.driver.untimed().nodes[node.index()].deadline.filter(|_| parked)
+    }
+
+    /// The latest deadline that may come now ([`Policy::drift`]).
+    fn latest_deadline(&self) -> Nanos {
+        let Some(drift) = self.state.driver.untimed().policy.drift else { return Nanos::MAX };
+        let earliest = self.all_nodes().filter_map(|node| self.deadline(node)).min();
+        earliest.map_or(Nanos::MAX, |earliest| earliest + drift)
     }
 
     /// Timers of queue pairs that something provoked.

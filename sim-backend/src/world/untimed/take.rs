@@ -115,12 +115,16 @@ impl World {
 
     /// A parked program's deadline comes.
     fn wait_until_deadline(&mut self, event: EventId, node: NodeId) -> Option<Happened> {
-        let kept = &self.state.driver.untimed().nodes[node.index()];
-        let deadline = kept.deadline.filter(|_| kept.steps == count(event))?;
-        let machine = &mut self.state.machines[node.index()];
-        if machine.crashed {
-            return None;
+        let due = self.state.driver.untimed().nodes[node.index()].steps == count(event);
+        let latest = self.latest_deadline();
+        let deadline = self.deadline(node).filter(|deadline| due && *deadline <= latest)?;
+        if let Some(drift) = self.state.driver.untimed().policy.drift {
+            let reached = deadline - drift;
+            for machine in self.state.machines.iter_mut().filter(|machine| !machine.crashed) {
+                machine.clock = machine.clock.max(reached);
+            }
         }
+        let machine = &mut self.state.machines[node.index()];
         machine.clock = machine.clock.max(deadline);
         self.touch(object::QUIESCENCE, AccessKind::Write);
         Some(self.begin_untimed_step(node, true))

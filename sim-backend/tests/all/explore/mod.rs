@@ -1,5 +1,6 @@
 //! The untimed fabric: what can happen in it, and what it promises to an explorer.
 
+mod clocks;
 mod commute;
 mod outcomes;
 mod root;

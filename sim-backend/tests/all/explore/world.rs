@@ -447,6 +447,7 @@ impl World {
             repairs: Timers::Any,
             faults: plan.faults,
             in_order: plan.in_order,
+            drift: None,
         });
         let root = fabric.snapshot();
         let mut world = World { fabric, places, root, plan, seen: vec![] };
