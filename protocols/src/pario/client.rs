@@ -1,15 +1,17 @@
 //! What a client does with files: linear code, one function a call.
 
+use super::access::{Access, PIECES, Piece, Pieces, Unit};
 use super::buffer::Buffer;
 use super::calls::{self, Answered, Held, InUse};
-use super::messages::{Answer, Bytes, Request, Source, Target};
+use super::messages::{Answer, Bytes, HEADER, Memory, PLAIN, Request, Source, Target};
 use super::service::Pario;
-use super::{Distribution, FsError, Handle, Name, Wire};
+use super::{Distribution, FsError, Handle, Name, View, Wire};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
+use std::iter::Peekable;
 use std::ops::Range;
 use std::rc::Rc;
-use weft_verbs::Verbs;
+use weft_verbs::{RemoteSlice, Verbs};
 
 /// The server that has the directory.
 const HOME: Rank = Rank::from_index(0);
@@ -33,16 +35,16 @@ impl File {
     }
 }
 
-/// What a server's answer to its part of a transfer is to be.
+/// What a server was asked for, and its answer to come.
 struct Part {
     number: u16,
-    /// The bytes of the file that it was asked about.
-    range: Range<u64>,
+    /// Its share of the data, if it was asked for data.
+    access: Option<Access>,
     told: OneshotReceiver<Answered>,
 }
 
-/// A part, the bytes that were asked about, and the answer.
-type PartAnswer = (u16, Range<u64>, Answer);
+/// A part, what was asked for, and the answer.
+type PartAnswer = (u16, Option<Access>, Answer);
 
 impl<V: Verbs> Pario<V> {
     /// Makes a file and opens it: over all servers, unless a distribution says otherwise. It has no object before its first
@@ -154,7 +156,10 @@ impl<V: Verbs> Pario<V> {
     ///
     /// A server refused its part, restarted meanwhile or cannot be reached. What the buffer has then nobody knows.
     pub async fn read(&self, file: &File, at: u64, into: Buffer<V>) -> (Result<usize, FsError>, Buffer<V>) {
-        let read = self.read_into(file, at, &into).await;
+        let read = match contiguous(at, into.len()) {
+            Ok((from, all)) => self.read_into(file, &from, &into, &all).await,
+            Err(why) => Err(why),
+        };
         (read, into)
     }
 
@@ -165,48 +170,91 @@ impl<V: Verbs> Pario<V> {
     ///
     /// A server refused its part, restarted meanwhile or cannot be reached. Other parts are written, or not.
     pub async fn write(&self, file: &File, at: u64, from: Buffer<V>) -> (Result<(), FsError>, Buffer<V>) {
-        let written = self.write_from(file, at, &from).await;
+        let written = match contiguous(at, from.len()) {
+            Ok((to, all)) => self.write_from(file, &to, &from, &all).await,
+            Err(why) => Err(why),
+        };
         (written, from)
     }
 
-    async fn read_into(&self, file: &File, at: u64, into: &Buffer<V>) -> Result<usize, FsError> {
-        let range = checked(at, into.len())?;
-        let memory = into.remote()?;
-        let request = |_, eager, of: &Range<u64>| Request::Read {
-            bytes: bytes_of(file, of),
-            into: if eager { Target::Answer } else { Target::Memory(memory) },
+    /// Reads the bytes of a view of a file into those of a view of a buffer, in the order of their data; says how many of them
+    /// lie before the file's end. Those behind it are zero. Servers find their parts by the views, which travel as they are.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pario::read`]; or the views are not of as many bytes, the buffer has no such bytes, or a view cannot be said in a
+    /// request.
+    pub async fn read_list(
+        &self,
+        file: &File,
+        from: &View,
+        into: Buffer<V>,
+        at: &View,
+    ) -> (Result<usize, FsError>, Buffer<V>) {
+        let read = self.read_into(file, from, &into, at).await;
+        (read, into)
+    }
+
+    /// Writes the bytes of a view of a buffer to those of a view of a file, in the order of their data.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pario::write`] and [`Pario::read_list`].
+    pub async fn write_list(
+        &self,
+        file: &File,
+        to: &View,
+        from: Buffer<V>,
+        at: &View,
+    ) -> (Result<(), FsError>, Buffer<V>) {
+        let written = self.write_from(file, to, &from, at).await;
+        (written, from)
+    }
+
+    async fn read_into(
+        &self,
+        file: &File,
+        from: &View,
+        into: &Buffer<V>,
+        at: &View,
+    ) -> Result<usize, FsError> {
+        let all = together(from, into, at)?;
+        let slice = into.remote()?;
+        let request = |_, eager, access: &Access| Request::Read {
+            bytes: bytes_of(file, access),
+            into: if eager { Target::Answer } else { Target::Memory(memory_of(slice, access)) },
         };
         let mut short = false;
-        for (part, of, answer) in self.transfer(file, &range, into, request).await? {
-            short |= match answer {
-                Answer::Pushed { short } => short,
-                Answer::Data { bytes, short } => {
-                    self.scatter(file, part, (&of, at), &bytes, into)?;
+        for (part, access, answer) in self.transfer(file, &all, into, request).await? {
+            short |= match (answer, access) {
+                (Answer::Pushed { short }, _) => short,
+                (Answer::Data { bytes, short }, Some(access)) => {
+                    self.scatter(file, part, &access, &bytes, into)?;
                     short
                 }
                 _ => return Err(FsError::Nonsense),
             };
         }
         if !short {
-            return Ok(into.len());
+            return Ok(all.len as usize);
         }
         // A hole, or the end: the size tells.
         let size = self.size(file).await?;
-        Ok(size.saturating_sub(at).min(into.len() as u64) as usize)
+        Ok(all.below(size) as usize)
     }
 
-    async fn write_from(&self, file: &File, at: u64, from: &Buffer<V>) -> Result<(), FsError> {
-        let range = checked(at, from.len())?;
-        let memory = from.remote()?;
-        let request = |part, eager, of: &Range<u64>| Request::Write {
-            bytes: bytes_of(file, of),
+    async fn write_from(&self, file: &File, to: &View, from: &Buffer<V>, at: &View) -> Result<(), FsError> {
+        let all = together(to, from, at)?;
+        let slice = from.remote()?;
+        let request = |part, eager, access: &Access| Request::Write {
+            bytes: bytes_of(file, access),
             from: if eager {
-                Source::Request(self.gather(file, part, (of, at), from))
+                Source::Request(self.gather(file, part, access, from))
             } else {
-                Source::Memory(memory)
+                Source::Memory(memory_of(slice, access))
             },
         };
-        let answers = self.transfer(file, &range, from, request).await?;
+        let answers = self.transfer(file, &all, from, request).await?;
         if answers.iter().all(|(.., answer)| *answer == Answer::Done) {
             Ok(())
         } else {
@@ -214,29 +262,29 @@ impl<V: Verbs> Pario<V> {
         }
     }
 
-    /// Asks each server that has a part of a range, and waits until all have answered: before that, the buffer is theirs.
+    /// Asks each server that has a part of an access, and waits until all have answered: before that, the buffer is theirs.
     async fn transfer(
         &self,
         file: &File,
-        range: &Range<u64>,
+        all: &Access,
         buffer: &Buffer<V>,
-        request: impl Fn(u16, bool, &Range<u64>) -> Request,
+        request: impl Fn(u16, bool, &Access) -> Request,
     ) -> Result<Vec<PartAnswer>, FsError> {
         let (mut parts, mut refused) = (Vec::new(), None);
-        let fragments: Vec<_> =
-            (0..file.layout.servers()).map(|number| self.fragments(file, number, range)).collect();
-        let turns = fragments.iter().map(Vec::len).max().unwrap_or_default();
+        let shares: Vec<_> = (0..file.layout.servers())
+            .map(|number| self.shares(file, number, all))
+            .collect::<Result<_, _>>()?;
+        let turns = shares.iter().map(Vec::len).max().unwrap_or_default();
         for turn in 0..turns {
-            // Fragments of all servers in turn, or all clients would ask one server after the other.
-            for (number, of_part) in (0..).zip(&fragments) {
-                let Some((of, len)) = of_part.get(turn) else { continue };
-                let eager = *len <= u64::from(self.0.config.most_eager());
+            // Shares of all servers in turn, or all clients would ask one server after the other.
+            for (number, of_part) in (0..).zip(&shares) {
+                let Some((access, eager)) = of_part.get(turn) else { continue };
                 // What rides in messages touches the buffer only here.
-                let buffer = if eager { None } else { Some(buffer.held()) };
+                let buffer = if *eager { None } else { Some(buffer.held()) };
                 let held = Held { _buffer: buffer, file: Some(Rc::clone(&file.in_use)) };
-                let request = request(number, eager, of);
+                let request = request(number, *eager, access);
                 match self.0.ask(self.server(file, number), request, held).await {
-                    Ok(told) => parts.push(Part { number, range: of.clone(), told }),
+                    Ok(told) => parts.push(Part { number, access: Some(access.clone()), told }),
                     Err(why) => refused = Some(why),
                 }
             }
@@ -249,37 +297,52 @@ impl<V: Verbs> Pario<V> {
         refused.map_or(answers, Err)
     }
 
-    /// The ranges for which a server is asked one by one, and how many bytes it has of each: all at once by verbs; by byte
-    /// streams, what a message carries.
-    fn fragments(&self, file: &File, part: u16, range: &Range<u64>) -> Vec<(Range<u64>, u64)> {
-        let (layout, extent) = (file.layout, file.layout.extent(part, range));
-        let len = extent.end.saturating_sub(extent.start);
-        if self.0.config.wire == Wire::Verbs {
-            return if len > 0 { vec![(range.clone(), len)] } else { Vec::new() };
+    /// The accesses for which a server is asked one by one, and whether their data ride in messages. By verbs that is one; a list
+    /// of many regions is several, and by byte streams what a message carries is one.
+    fn shares(&self, file: &File, part: u16, all: &Access) -> Result<Vec<(Access, bool)>, FsError> {
+        let config = &self.0.config;
+        let most = config.most_eager();
+        let mut shares = Vec::new();
+        for window in all.windows(self.list_room()) {
+            let access = all.window(&window);
+            let mut pieces = access.pieces(file.layout, part, config.unit).peekable();
+            if pieces.peek().is_none() {
+                continue;
+            }
+            if config.wire == Wire::Tcp {
+                while let Some(data) = next_share(&mut pieces, most) {
+                    shares.push((access.window(&data), true));
+                }
+                continue;
+            }
+            let more = (encoded(&access.file) + encoded(&access.memory)).saturating_sub(2 * PLAIN as usize);
+            let room = self.0.mesh.max_message().saturating_sub(HEADER) as usize;
+            if more > room {
+                return Err(FsError::TooLong);
+            }
+            let eager = Unit::all(access.pieces(file.layout, part, config.unit), most);
+            let eager = eager.is_some_and(|unit| unit.len as usize + more <= room);
+            shares.push((access, eager));
         }
-        let most = u64::from(self.0.config.most_eager());
-        let starts = (extent.start..extent.end).step_by(most as usize);
-        let fragment = |start: u64| {
-            let end = (start + most).min(extent.end);
-            (layout.logical(part, start)..layout.logical(part, end - 1) + 1, end - start)
-        };
-        starts.map(fragment).collect()
+        Ok(shares)
     }
 
-    /// A part's bytes among those of a range, one piece behind the other, from a buffer that begins at a byte of the file.
-    fn gather(
-        &self,
-        file: &File,
-        part: u16,
-        (range, begin): (&Range<u64>, u64),
-        from: &Buffer<V>,
-    ) -> Vec<u8> {
-        let extent = file.layout.extent(part, range);
-        let mut bytes = vec![0; (extent.end - extent.start) as usize];
-        for piece in file.layout.pieces(part, range, u32::MAX) {
-            let to = (piece.physical - extent.start) as usize;
-            let into = &mut bytes[to..to + piece.len as usize];
-            from.read((piece.logical - begin) as usize, into).expect("a piece lies in its range");
+    /// How many regions of a list go into one request.
+    fn list_room(&self) -> usize {
+        let room = match self.0.config.wire {
+            Wire::Verbs => self.0.mesh.max_message().saturating_sub(HEADER) as usize / REGION / 2,
+            Wire::Tcp => usize::MAX,
+        };
+        room.min(self.0.config.regions as usize).max(1)
+    }
+
+    /// A part's bytes of an access, one piece behind the other, from a buffer.
+    fn gather(&self, file: &File, part: u16, access: &Access, from: &Buffer<V>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for Piece { memory, len, .. } in access.pieces(file.layout, part, self.0.config.unit) {
+            let at = bytes.len();
+            bytes.resize(at + len as usize, 0);
+            from.read(memory as usize, &mut bytes[at..]).expect("the view was held against the buffer");
         }
         self.0.copied(bytes.len() as u64);
         bytes
@@ -290,20 +353,18 @@ impl<V: Verbs> Pario<V> {
         &self,
         file: &File,
         part: u16,
-        (range, begin): (&Range<u64>, u64),
+        access: &Access,
         bytes: &[u8],
         into: &Buffer<V>,
     ) -> Result<(), FsError> {
-        let extent = file.layout.extent(part, range);
-        if bytes.len() as u64 != extent.end - extent.start {
-            return Err(FsError::Nonsense);
-        }
-        for piece in file.layout.pieces(part, range, u32::MAX) {
-            let from = (piece.physical - extent.start) as usize;
-            into.write((piece.logical - begin) as usize, &bytes[from..from + piece.len as usize])?;
+        let mut rest = bytes;
+        for Piece { memory, len, .. } in access.pieces(file.layout, part, self.0.config.unit) {
+            let (here, behind) = rest.split_at_checked(len as usize).ok_or(FsError::Nonsense)?;
+            into.write(memory as usize, here)?;
+            rest = behind;
         }
         self.0.copied(bytes.len() as u64);
-        Ok(())
+        if rest.is_empty() { Ok(()) } else { Err(FsError::Nonsense) }
     }
 
     /// Asks every server of a file the same.
@@ -312,7 +373,7 @@ impl<V: Verbs> Pario<V> {
         for number in 0..file.layout.servers() {
             let held = Held { _buffer: None, file: Some(Rc::clone(&file.in_use)) };
             let told = self.0.ask(self.server(file, number), request.clone(), held).await?;
-            parts.push(Part { number, range: 0..0, told });
+            parts.push(Part { number, access: None, told });
         }
         answers_of(parts).await
     }
@@ -336,25 +397,64 @@ impl<V: Verbs> Pario<V> {
 /// All answers; the first error once all have come.
 async fn answers_of(parts: Vec<Part>) -> Result<Vec<PartAnswer>, FsError> {
     let (mut answers, mut failed) = (Vec::with_capacity(parts.len()), None);
-    for Part { number, range, told } in parts {
+    for Part { number, access, told } in parts {
         match calls::answer(told).await {
-            Ok(answer) => answers.push((number, range, answer)),
+            Ok(answer) => answers.push((number, access, answer)),
             Err(why) => failed = failed.or(Some(why)),
         }
     }
     failed.map_or(Ok(answers), Err)
 }
 
-fn bytes_of(file: &File, range: &Range<u64>) -> Bytes {
-    let len = (range.end - range.start) as u32;
-    Bytes { handle: file.handle, layout: file.layout, at: range.start, len }
+/// Bytes of a region in a list.
+const REGION: usize = 12;
+
+fn encoded(view: &View) -> usize {
+    let mut bytes = Vec::new();
+    view.encode(&mut bytes);
+    bytes.len()
 }
 
-/// The range of so many bytes from a position on.
-fn checked(at: u64, len: usize) -> Result<Range<u64>, FsError> {
-    let len = len as u64;
-    match at.checked_add(len) {
-        Some(end) if end <= 1 << 63 => Ok(at..end),
-        _ => Err(FsError::Position { at, len }),
+/// The data of the next pieces that one message carries.
+fn next_share(pieces: &mut Peekable<Pieces>, most: u32) -> Option<Range<u64>> {
+    let first = pieces.next()?;
+    let (mut end, mut len, mut count) = (first.data + u64::from(first.len), first.len, 1);
+    while let Some(piece) = pieces.next_if(|piece| count < PIECES && piece.len <= most - len) {
+        end = piece.data + u64::from(piece.len);
+        len += piece.len;
+        count += 1;
     }
+    Some(first.data..end)
+}
+
+fn bytes_of(file: &File, access: &Access) -> Bytes {
+    let Access { file: view, file_from: from, len, .. } = access;
+    Bytes { handle: file.handle, layout: file.layout, file: view.clone(), from: *from, len: *len as u32 }
+}
+
+fn memory_of(slice: RemoteSlice, access: &Access) -> Memory {
+    Memory { slice, view: access.memory.clone(), from: access.memory_from }
+}
+
+/// Views of as many bytes from a position of a file on as a buffer has, and of the buffer.
+fn contiguous(at: u64, len: usize) -> Result<(View, View), FsError> {
+    let len = len as u64;
+    let file = at.checked_add(len).and_then(|end| View::of(at..end));
+    file.zip(View::of(0..len)).ok_or(FsError::Position { at, len })
+}
+
+/// The bytes of a file and those of a buffer that go together.
+fn together<V: Verbs>(file: &View, buffer: &Buffer<V>, memory: &View) -> Result<Access, FsError> {
+    if file.len() != memory.len() {
+        return Err(FsError::Lengths { file: file.len(), memory: memory.len() });
+    }
+    let (end, len) = (memory.end(), buffer.len() as u64);
+    if end > len {
+        return Err(FsError::Buffer { end, len });
+    }
+    // Memory that is meant more than once may have more data than a buffer.
+    if u32::try_from(file.len()).is_err() {
+        return Err(FsError::TooLong);
+    }
+    Ok(Access::whole(file, memory))
 }

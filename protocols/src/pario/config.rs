@@ -45,6 +45,8 @@ pub struct FsConfig {
     pub unit: u32,
     /// Places in a server's staging, each of a unit. Default: 16.
     pub stages: u32,
+    /// Regions of a list in one request, at most; a longer one is several requests (PVFS2: 64). Default: 256.
+    pub regions: u32,
     /// When writes are durable. Default: each.
     pub sync: Sync,
     /// Where bytes are kept. Default: on disk.
@@ -63,6 +65,7 @@ impl FsConfig {
             eager: 4096,
             unit: 1 << 20,
             stages: 16,
+            regions: 256,
             sync: Sync::Each,
             storage: Storage::Disk,
             wire: Wire::Verbs,
@@ -99,6 +102,9 @@ impl FsConfig {
         }
         if self.stages == 0 || self.stages.checked_mul(self.unit).is_none() {
             return refuse("stages", self.stages, "positive, and below 4 GiB in all");
+        }
+        if self.regions == 0 {
+            return refuse("regions", 0, "at least 1");
         }
         if self.window == 0 {
             return refuse("window", 0, "at least 1");

@@ -14,17 +14,6 @@ pub struct Distribution {
     first: u16,
 }
 
-/// Bytes that are adjacent in the file and in the object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Piece {
-    /// Its first byte in the file.
-    pub logical: u64,
-    /// Its first byte in the object.
-    pub physical: u64,
-    /// How many bytes.
-    pub len: u32,
-}
-
 impl Distribution {
     /// The strip that a file has unless it is told otherwise, in bytes.
     pub const STRIP: u32 = 1 << 20;
@@ -111,34 +100,6 @@ impl Distribution {
         };
         below(range.start)..below(range.end.max(range.start))
     }
-
-    /// The pieces of a part among the bytes of a range of the file, none longer than `most` bytes nor across a multiple of
-    /// `most` in the object: the units that take effect whole.
-    pub fn pieces(self, part: u16, range: &Range<u64>, most: u32) -> Pieces {
-        Pieces { layout: self, part, left: self.extent(part, range), most: most.max(1) }
-    }
-}
-
-/// The pieces of a part; see [`Distribution::pieces`]. Made one by one: a request of short strips has many.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Pieces {
-    layout: Distribution,
-    part: u16,
-    left: Range<u64>,
-    most: u32,
-}
-
-impl Iterator for Pieces {
-    type Item = Piece;
-
-    fn next(&mut self) -> Option<Piece> {
-        let (strip, most) = (u64::from(self.layout.strip), u64::from(self.most));
-        let physical = self.left.start;
-        let end = ((physical / strip + 1) * strip).min((physical / most + 1) * most).min(self.left.end);
-        let len = end.checked_sub(physical).filter(|len| *len > 0)? as u32;
-        self.left.start = end;
-        Some(Piece { logical: self.layout.logical(self.part, physical), physical, len })
-    }
 }
 
 #[cfg(test)]
@@ -165,32 +126,6 @@ mod tests {
         fn no_two_bytes_share_a_place(layout in distributions(), part in 0..9_u16, physical in 0..1_u64 << 40) {
             prop_assume!(part < layout.servers());
             prop_assert_eq!(layout.locate(layout.logical(part, physical)), (part, physical));
-        }
-
-        #[test]
-        fn the_pieces_of_all_parts_are_the_range_and_each_once(
-            layout in distributions(), start in 0..100_000_u64, len in 0..3_000_u64, most in 1..5_000_u32,
-        ) {
-            prop_assume!(layout.strip() < 5_000 && most >= 8 && layout.strip() >= 8);
-            let range = start..start + len;
-            let mut seen = Vec::new();
-            for part in 0..layout.servers() {
-                let extent = layout.extent(part, &range);
-                let mut next = extent.start;
-                for piece in layout.pieces(part, &range, most) {
-                    prop_assert_eq!(piece.physical, next, "adjacent in the object");
-                    prop_assert!(piece.len <= most.min(layout.strip()));
-                    prop_assert_eq!(layout.locate(piece.logical), (part, piece.physical));
-                    let last = u64::from(piece.len) - 1;
-                    prop_assert_eq!(layout.locate(piece.logical + last), (part, piece.physical + last));
-                    next += u64::from(piece.len);
-                    seen.push(piece.logical..piece.logical + u64::from(piece.len));
-                }
-                prop_assert_eq!(next, extent.end.max(extent.start));
-            }
-            seen.sort_by_key(|piece| piece.start);
-            let ends = seen.iter().try_fold(start, |at, piece| (at == piece.start).then_some(piece.end));
-            prop_assert_eq!(ends, Some(start + len));
         }
 
         #[test]

@@ -30,6 +30,25 @@ pub enum FsError {
         /// The length.
         len: u64,
     },
+    /// The bytes of the file and those of memory are not as many.
+    #[error("{file} bytes of the file and {memory} bytes of memory cannot go together")]
+    Lengths {
+        /// Of the file.
+        file: u64,
+        /// Of memory.
+        memory: u64,
+    },
+    /// A view reaches beyond its buffer.
+    #[error("the buffer has {len} bytes, and the view of it reaches to byte {end}")]
+    Buffer {
+        /// The first byte behind the view.
+        end: u64,
+        /// The buffer's length.
+        len: u64,
+    },
+    /// A description of bytes is too long for a request, or of too many regions.
+    #[error("what bytes are meant takes too long to say: describe them by steps, or in several calls")]
+    TooLong,
     /// A server's disk is full. Parts of a write may have taken effect.
     #[error("a server's disk is full")]
     Full,
@@ -93,10 +112,11 @@ pub(super) enum Refusal {
     Full,
     Io,
     Memory,
+    TooLong,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 8] = [
+    const ALL: [Refusal; 9] = [
         Refusal::Exists,
         Refusal::NotFound,
         Refusal::Stale,
@@ -105,6 +125,7 @@ impl Refusal {
         Refusal::Full,
         Refusal::Io,
         Refusal::Memory,
+        Refusal::TooLong,
     ];
 
     pub(super) fn from_code(code: u8) -> Option<Refusal> {
@@ -124,6 +145,7 @@ impl From<Refusal> for FsError {
             Refusal::Full => FsError::Full,
             Refusal::Io => FsError::Io,
             Refusal::Memory => FsError::Memory,
+            Refusal::TooLong => FsError::TooLong,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A request is a kind, the call's number and what the kind has; an answer is the same. All numbers are little-endian. What
 //! cannot be read is no message: a decoder trusts no length that it was sent.
 
+use super::datatype::View;
 use super::error::Refusal;
 use super::wire::Frame;
 use super::{Distribution, Handle, Name};
@@ -34,21 +35,33 @@ pub(super) enum Request {
 }
 
 /// Bytes of a file: a server finds its part by the distribution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Bytes {
     pub handle: Handle,
     pub layout: Distribution,
-    pub at: u64,
+    pub file: View,
+    /// Which of the view's data are meant: from this one on, so many.
+    pub from: u64,
     pub len: u32,
 }
 
+/// A client's memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Memory {
+    pub slice: RemoteSlice,
+    /// Where the data lie in it.
+    pub view: View,
+    /// Which of the view's data are the first that are meant.
+    pub from: u64,
+}
+
 /// Where the bytes of a read go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Target {
     /// Into the answer, the server's pieces one behind the other.
     Answer,
     /// Into the client's memory, which holds all bytes that were asked for.
-    Memory(RemoteSlice),
+    Memory(Memory),
 }
 
 /// Where the bytes of a write are.
@@ -57,7 +70,7 @@ pub(super) enum Source {
     /// In the request, the server's pieces one behind the other.
     Request(Vec<u8>),
     /// In the client's memory, which holds all bytes that are to be written.
-    Memory(RemoteSlice),
+    Memory(Memory),
 }
 
 /// What a server answers.
@@ -79,8 +92,12 @@ pub(super) enum Answer {
     Pushed { short: bool },
 }
 
-/// Bytes of a message beside data: kind, number, handle, distribution, position, length, memory.
-pub(super) const HEADER: u32 = 1 + 8 + 8 + 8 + 8 + 4 + 1 + 16;
+/// Bytes of a view of bytes one behind the other.
+pub(super) const PLAIN: u32 = 8 + 1 + 8;
+
+/// Bytes of a message beside data and beside what a view has more than a plain one: kind, number, handle, distribution, view,
+/// which of it, memory, view, which of it.
+pub(super) const HEADER: u32 = 1 + 8 + 8 + 8 + PLAIN + 8 + 4 + 16 + PLAIN + 8;
 
 /// Bytes of a list of names beside the names.
 pub(super) const LISTING: u32 = 1 + 8 + 1;
@@ -129,11 +146,18 @@ impl Writer {
         self.0.extend(layout.first().to_le_bytes());
     }
 
-    fn bytes(&mut self, Bytes { handle, layout, at, len }: Bytes) {
+    fn bytes(&mut self, Bytes { handle, layout, file, from, len }: &Bytes) {
         self.u64(handle.0);
-        self.layout(layout);
-        self.u64(at);
+        self.layout(*layout);
+        file.encode(&mut self.0);
+        self.u64(*from);
         self.0.extend(len.to_le_bytes());
+    }
+
+    fn memory(&mut self, Memory { slice, view, from }: &Memory) {
+        self.0.extend(slice.to_bytes());
+        view.encode(&mut self.0);
+        self.u64(*from);
     }
 
     fn name(&mut self, name: &Name) {
@@ -180,8 +204,9 @@ impl<'a> Reader<'a> {
 
     fn bytes(&mut self) -> Option<Bytes> {
         let (handle, layout) = (self.handle()?, self.layout()?);
-        let (at, len) = (self.u64()?, u32::from_le_bytes(self.array()?));
-        Some(Bytes { handle, layout, at, len })
+        let file = View::decode(&mut self.0)?;
+        let (from, len) = (self.u64()?, u32::from_le_bytes(self.array()?));
+        Some(Bytes { handle, layout, file, from, len })
     }
 
     fn name(&mut self) -> Option<Name> {
@@ -191,8 +216,9 @@ impl<'a> Reader<'a> {
         Name::new(std::str::from_utf8(name).ok()?)
     }
 
-    fn memory(&mut self) -> Option<RemoteSlice> {
-        self.array().map(RemoteSlice::from_bytes)
+    fn memory(&mut self) -> Option<Memory> {
+        let slice = self.array().map(RemoteSlice::from_bytes)?;
+        Some(Memory { slice, view: View::decode(&mut self.0)?, from: self.u64()? })
     }
 
     fn rest(&mut self) -> Vec<u8> {
@@ -262,25 +288,25 @@ impl Request {
             Request::Remove { handle } => of_handle(kind::REMOVE, handle),
             Request::Read { bytes, into: Target::Answer } => {
                 let mut to = writer(kind::READ);
-                to.bytes(*bytes);
+                to.bytes(bytes);
                 to
             }
             Request::Read { bytes, into: Target::Memory(memory) } => {
                 let mut to = writer(kind::READ_INTO);
-                to.bytes(*bytes);
-                to.0.extend(memory.to_bytes());
+                to.bytes(bytes);
+                to.memory(memory);
                 to
             }
             Request::Write { bytes, from: Source::Request(data) } => {
                 let mut to = writer(kind::WRITE);
-                to.bytes(*bytes);
+                to.bytes(bytes);
                 to.0.extend(data);
                 to
             }
             Request::Write { bytes, from: Source::Memory(memory) } => {
                 let mut to = writer(kind::WRITE_FROM);
-                to.bytes(*bytes);
-                to.0.extend(memory.to_bytes());
+                to.bytes(bytes);
+                to.memory(memory);
                 to
             }
         };
@@ -409,13 +435,16 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Datatype;
     use super::*;
 
     fn requests() -> Vec<Request> {
         let (handle, layout) = (Handle(7), Distribution::stripe(64, 3, 1).unwrap());
         let name = || Name::new("a name").unwrap();
-        let bytes = Bytes { handle, layout, at: 1 << 40, len: 100 };
-        let memory = RemoteSlice { addr: 1 << 44, len: 100, rkey: 9 };
+        let rows = Datatype::vector(10, 50, Datatype::bytes(10).unwrap()).unwrap();
+        let (file, view) = (View::new(1 << 40, rows).unwrap(), View::of(5..105).unwrap());
+        let bytes = Bytes { handle, layout, file, from: 7, len: 90 };
+        let memory = Memory { slice: RemoteSlice { addr: 1 << 44, len: 100, rkey: 9 }, view, from: 3 };
         vec![
             Request::Create { name: name(), layout },
             Request::Open { name: name() },
@@ -423,8 +452,8 @@ mod tests {
             Request::Unlink { name: name() },
             Request::List { after: Some(name()) },
             Request::Size { handle },
-            Request::Read { bytes, into: Target::Answer },
-            Request::Read { bytes, into: Target::Memory(memory) },
+            Request::Read { bytes: bytes.clone(), into: Target::Answer },
+            Request::Read { bytes: bytes.clone(), into: Target::Memory(memory.clone()) },
             Request::Write { bytes, from: Source::Memory(memory) },
             Request::Sync { handle },
             Request::Remove { handle },
@@ -443,7 +472,7 @@ mod tests {
         }
         let Request::Read { bytes, .. } = requests().remove(6) else { panic!("a read") };
         for data in [vec![], vec![1, 2, 3]] {
-            let write = Request::Write { bytes, from: Source::Request(data) };
+            let write = Request::Write { bytes: bytes.clone(), from: Source::Request(data) };
             assert_eq!(Request::of_frame(write.clone().into_frame(4)), Some((4, write.clone())));
             assert_eq!(Request::decode(&write.encode(4)), Some((4, write)));
         }

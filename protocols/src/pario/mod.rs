@@ -32,12 +32,13 @@
 //!
 //! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come. Of the paper's ways
 //! of moving data there are three: eager, the server pulls a write, the server pushes a read; the client's own ways and the
-//! choice by load are to come, and so are noncontiguous lists, datatypes and groups. There is one flat directory, in the
+//! choice by load are to come, and so are groups. There is one flat directory, in the
 //! memory of the first server: it does not survive a restart, nor do bytes in [`Storage::Memory`].
 //!
 //! | module | idea |
 //! |---|---|
 //! | `distribution` | where a file's bytes lie: pure functions |
+//! | `datatype`, `access` | bytes that do not lie together; which of them are one server's, by units |
 //! | `messages` | requests and answers, and their bytes |
 //! | `client`, `calls`, `buffer` | a client's calls as async functions; those that are open; memory that they own |
 //! | `server/machine` | the server: a state machine without I/O |
@@ -46,10 +47,12 @@
 //! | `wire` | what carries requests and answers: the mesh, or byte streams |
 //! | `server`, `service` | what carries out what the machine wants; what starts on a node |
 
+mod access;
 mod buffer;
 mod calls;
 mod client;
 mod config;
+mod datatype;
 mod distribution;
 mod error;
 mod messages;
@@ -62,7 +65,8 @@ mod wire;
 pub use buffer::Buffer;
 pub use client::File;
 pub use config::{FsConfig, Storage, Sync, Wire};
-pub use distribution::{Distribution, Piece, Pieces};
+pub use datatype::{Datatype, View};
+pub use distribution::Distribution;
 pub use error::FsError;
 pub use name::{Handle, Name};
 pub use service::Pario;

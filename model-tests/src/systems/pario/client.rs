@@ -2,11 +2,11 @@
 
 use super::content;
 use super::history::{Call, Cells, Event, What};
-use super::workload::{Access, PfWork, Request};
+use super::workload::{PfWork, Request, Tile};
 use crate::history::RequestId;
 use crate::record::Record;
 use std::rc::Rc;
-use weft_protocols::pario::{Buffer, File, FsError, Pario};
+use weft_protocols::pario::{Buffer, Datatype, File, FsError, Pario, View};
 use weft_protocols::rt::Rt;
 use weft_verbs::Verbs;
 
@@ -86,42 +86,48 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
     }
 
     /// Fills a buffer and writes it.
-    pub async fn write(
-        &self,
-        client: &Client<V>,
-        file: &File,
-        (first, cells): (u64, u32),
-    ) -> Result<(), FsError> {
-        let PfWork { cell, .. } = *client.work;
-        let of = Cells { file: file.handle().0, first, cells, bytes: cell };
-        let mut bytes = vec![0; of.len() as usize];
-        for (at, bytes) in (first..).zip(bytes.chunks_mut(cell as usize)) {
-            content::fill(self.id, of.file, at, bytes);
+    pub async fn write(&self, client: &Client<V>, file: &File, tile: Tile) -> Result<(), FsError> {
+        let (of, Views { there, here, pitch }) = (cells(client, file, tile), views(client, tile)?);
+        let row = of.cells as usize * of.bytes as usize;
+        let buffer = client.files.buffer(here.end() as usize)?;
+        for (nth, first) in of.rows().enumerate() {
+            let mut bytes = vec![0; row];
+            for (at, bytes) in (first..).zip(bytes.chunks_mut(of.bytes as usize)) {
+                content::fill(self.id, of.file, at, bytes);
+            }
+            buffer.write(nth * pitch, &bytes)?;
         }
-        let buffer = client.files.buffer(bytes.len())?;
-        buffer.write(0, &bytes)?;
-        let written = async { client.files.write(file, first * u64::from(cell), buffer).await.0 };
+        let written = async {
+            match tile.rows {
+                1 => client.files.write(file, tile.first * u64::from(of.bytes), buffer).await.0,
+                _ => client.files.write_list(file, &there, buffer, &here).await.0,
+            }
+        };
         self.calls(Call::Write(of), written, |()| What::Done).await
     }
 
     /// Reads into a buffer and looks at it.
-    pub async fn read(
-        &self,
-        client: &Client<V>,
-        file: &File,
-        (first, cells): (u64, u32),
-    ) -> Result<(), FsError> {
-        let PfWork { cell, .. } = *client.work;
-        let of = Cells { file: file.handle().0, first, cells, bytes: cell };
-        let buffer = client.files.buffer(of.len() as usize)?;
+    pub async fn read(&self, client: &Client<V>, file: &File, tile: Tile) -> Result<(), FsError> {
+        let (of, Views { there, here, pitch }) = (cells(client, file, tile), views(client, tile)?);
+        let row = of.cells as usize * of.bytes as usize;
+        let buffer = client.files.buffer(here.end() as usize)?;
         let read = async {
-            let (read, buffer): (_, Buffer<V>) =
-                client.files.read(file, first * u64::from(cell), buffer).await;
-            let mut bytes = vec![0; read?];
-            buffer.read(0, &mut bytes)?;
+            let (read, buffer): (_, Buffer<V>) = match tile.rows {
+                1 => client.files.read(file, tile.first * u64::from(of.bytes), buffer).await,
+                _ => client.files.read_list(file, &there, buffer, &here).await,
+            };
+            let mut bytes = vec![0; row * tile.rows as usize];
+            for (nth, bytes) in bytes.chunks_mut(row).enumerate() {
+                buffer.read(nth * pitch, bytes)?;
+            }
+            bytes.truncate(read?);
             Ok(bytes)
         };
-        let has = |bytes: &Vec<u8>| What::Has(content::runs(of.file, first, bytes, cell as usize));
+        let has = |bytes: &Vec<u8>| {
+            let rows = of.rows().zip(bytes.chunks(row));
+            let runs = rows.flat_map(|(first, row)| content::runs(of.file, first, row, of.bytes as usize));
+            What::Has(runs.collect())
+        };
         self.calls(Call::Read(of), read, has).await.map(drop)
     }
 
@@ -135,37 +141,51 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         self.calls(Call::List, names, |names| What::Names(names.clone())).await.map(drop)
     }
 
+    /// Carries out a transfer of a file that is opened, or made, if it is not open.
+    async fn transfer(
+        &self,
+        client: &mut Client<V>,
+        file: u32,
+        tile: Tile,
+        writes: bool,
+    ) -> Result<(), FsError> {
+        let open = match client.open.take() {
+            Some(open) => open,
+            None => self.open_or_create(client, file).await?,
+        };
+        let done = match writes {
+            true => self.write(client, &open, tile).await,
+            false => self.read(client, &open, tile).await,
+        };
+        if client.work.access.keeps_open() {
+            client.open = Some(open);
+            return done;
+        }
+        self.close(client, open).await.and(done)
+    }
+
     /// Carries out a request.
     pub async fn perform(&self, client: &mut Client<V>, request: Request) -> Result<(), FsError> {
         match request {
-            Request::Write { file, .. } | Request::Read { file, .. } => {
-                let kept = client.open.take();
-                let open = match kept {
-                    Some(open) => open,
-                    None => self.open_or_create(client, file).await?,
-                };
-                let done = match request {
-                    Request::Write { first, cells, .. } => self.write(client, &open, (first, cells)).await,
-                    Request::Read { first, cells, .. } => self.read(client, &open, (first, cells)).await,
-                    _ => Ok(()),
-                };
-                if client.work.access == Access::Bulk {
-                    client.open = Some(open);
-                    return done;
-                }
-                self.close(client, open).await.and(done)
+            Request::Write { file, first, cells } => {
+                self.transfer(client, file, Tile::row(first, cells), true).await
             }
+            Request::Read { file, first, cells } => {
+                self.transfer(client, file, Tile::row(first, cells), false).await
+            }
+            Request::WriteTile(tile) => self.transfer(client, 0, tile, true).await,
+            Request::ReadTile(tile) => self.transfer(client, 0, tile, false).await,
             Request::Make { file, cells } => {
                 let open = match self.create(client, file).await {
                     Err(FsError::Exists) => self.open(client, file).await?,
                     made => made?,
                 };
-                let written = self.write(client, &open, (0, cells)).await;
+                let written = self.write(client, &open, Tile::row(0, cells)).await;
                 self.close(client, open).await.and(written)
             }
             Request::Look { file } => {
                 let open = self.open(client, file).await?;
-                let read = self.read(client, &open, (0, client.work.cells)).await;
+                let read = self.read(client, &open, Tile::row(0, client.work.cells)).await;
                 self.close(client, open).await.and(read)
             }
             Request::Unlink { file } => {
@@ -175,4 +195,31 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
             Request::List => self.list(client).await,
         }
     }
+}
+
+/// The cells of a tile.
+fn cells<V: Verbs>(client: &Client<V>, file: &File, tile: Tile) -> Cells {
+    let Tile { first, cells, rows, stride, .. } = tile;
+    Cells { file: file.handle().0, first, cells, rows, stride, bytes: client.work.cell }
+}
+
+/// The bytes of a tile in its file, and in a buffer where a gap of a cell is behind each row.
+struct Views {
+    there: View,
+    here: View,
+    /// From a row to the next in the buffer.
+    pitch: usize,
+}
+
+fn views<V: Verbs>(client: &Client<V>, tile: Tile) -> Result<Views, FsError> {
+    let cell = u64::from(client.work.cell);
+    let Tile { first, cells, rows, stride, list } = tile;
+    let (len, rows) = (u64::from(cells) * cell, u64::from(rows));
+    let pitch = if rows == 1 { len } else { len + cell };
+    let of = |at, stride| View::new(at, Datatype::vector(rows, stride, Datatype::bytes(len)?)?);
+    let row = |nth| Some(((first + nth * stride) * cell, u32::try_from(len).ok()?));
+    let listed = || View::new(0, Datatype::regions((0..rows).map(row).collect::<Option<Vec<_>>>()?)?);
+    let there = if list { listed() } else { of(first * cell, stride * cell) };
+    let views = there.zip(of(0, pitch)).ok_or(FsError::TooLong)?;
+    Ok(Views { there: views.0, here: views.1, pitch: pitch as usize })
 }

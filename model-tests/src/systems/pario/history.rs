@@ -39,15 +39,19 @@ pub enum Call {
     Read(Cells),
 }
 
-/// Cells of a file, side by side.
+/// Cells of a file: rows of some side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cells {
     /// The file's handle.
     pub file: u64,
     /// The first cell.
     pub first: u64,
-    /// How many.
+    /// How many of a row.
     pub cells: u32,
+    /// How many rows.
+    pub rows: u32,
+    /// From the first cell of a row to that of the next.
+    pub stride: u64,
     /// How many bytes each has.
     pub bytes: u32,
 }
@@ -55,7 +59,17 @@ pub struct Cells {
 impl Cells {
     /// All their bytes.
     pub fn len(self) -> u64 {
-        u64::from(self.cells) * u64::from(self.bytes)
+        u64::from(self.rows) * u64::from(self.cells) * u64::from(self.bytes)
+    }
+
+    /// The first cells of the rows.
+    pub fn rows(self) -> impl Iterator<Item = u64> {
+        (0..u64::from(self.rows)).map(move |row| self.first + row * self.stride)
+    }
+
+    /// Each cell.
+    pub fn all(self) -> impl Iterator<Item = u64> {
+        self.rows().flat_map(move |first| first..first + u64::from(self.cells))
     }
 
     /// Whether there are none.
@@ -166,6 +180,11 @@ impl fmt::Display for Call {
 
 impl fmt::Display for Cells {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} cells of {:x} from {}", self.cells, self.file, self.first)
+        match self.rows {
+            1 => write!(f, "{} cells of {:x} from {}", self.cells, self.file, self.first),
+            rows => {
+                write!(f, "{rows} rows of {} cells of {:x} from {}", self.cells, self.file, self.first)
+            }
+        }
     }
 }

@@ -61,10 +61,10 @@ fn access(variant: &str) -> Access {
 
 impl System for Files {
     const KIND: &'static str = "pario";
-    const ABOUT: &'static str = "parallel files, striped over servers: bulk, mix and small";
+    const ABOUT: &'static str = "parallel files, striped over servers: bulk, mix, small and tiles";
     const EXAMPLE: &'static str = "access = \"mix\" and requests = 100";
     const LEAST_NODES: u32 = 2;
-    const VARIANTS: &'static [&'static str] = &["bulk", "mix", "small"];
+    const VARIANTS: &'static [&'static str] = &["bulk", "mix", "small", "tiles"];
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "asked"), ("protocol", "pulls"), ("protocol", "pushes"), ("protocol", "copied")];
     const EXAMPLES: &'static [Example] = &[Example {
@@ -163,8 +163,8 @@ impl System for Files {
 
     fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
         let mut left = service.files.leftovers();
-        // Clients of bulk access keep their file open.
-        left.retain(|(what, _)| service.work.access != Access::Bulk || *what != "open files");
+        // Some clients keep their file open.
+        left.retain(|(what, _)| !service.work.access.keeps_open() || *what != "open files");
         left
     }
 

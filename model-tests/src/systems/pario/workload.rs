@@ -19,11 +19,13 @@ pub enum Access {
     Mix,
     /// Clients make, read, remove and list small files.
     Small,
+    /// Clients write and read rectangles of an array by lists, each its own tile, or one that overlaps with others.
+    Tiles,
 }
 
 impl Access {
     /// Every way.
-    pub const ALL: [Access; 3] = [Access::Bulk, Access::Mix, Access::Small];
+    pub const ALL: [Access; 4] = [Access::Bulk, Access::Mix, Access::Small, Access::Tiles];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -31,7 +33,13 @@ impl Access {
             Access::Bulk => "bulk",
             Access::Mix => "mix",
             Access::Small => "small",
+            Access::Tiles => "tiles",
         }
+    }
+
+    /// Whether clients keep the one file open.
+    pub const fn keeps_open(self) -> bool {
+        matches!(self, Access::Bulk | Access::Tiles)
     }
 }
 
@@ -69,7 +77,7 @@ pub enum By {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PfWork {
-    /// What clients do: `"bulk"`, `"mix"` or `"small"`.
+    /// What clients do: `"bulk"`, `"mix"`, `"small"` or `"tiles"`.
     pub access: Access,
     /// How many servers there are, the first nodes of the cluster. Default: 1.
     #[serde(default = "one")]
@@ -275,7 +283,8 @@ impl PfWork {
         if self.eager > 1 << 16 {
             return broken(at("eager"), "at most 65536: what is longer goes by RDMA".into());
         }
-        if u64::from(self.cell) * u64::from(self.cells) > 1 << 30 {
+        let rows = if self.access == Access::Tiles { self.blocks } else { 1 };
+        if u64::from(self.cell) * u64::from(self.cells) * u64::from(rows) > 1 << 30 {
             return broken(at("cells"), "a transfer has at most 1 GiB".into());
         }
         requests_or_duration("requests", self.requests, self.duration)
@@ -303,6 +312,10 @@ pub enum Request {
         /// How many.
         cells: u32,
     },
+    /// Writes a rectangle of the array in the first file.
+    WriteTile(Tile),
+    /// Reads one.
+    ReadTile(Tile),
     /// Makes a small file, or opens it, and writes all of it.
     Make {
         /// The file.
@@ -323,6 +336,31 @@ pub enum Request {
     /// Lists all names.
     List,
 }
+
+/// A rectangle of cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// The first cell.
+    pub first: u64,
+    /// Cells of a row.
+    pub cells: u32,
+    /// Rows.
+    pub rows: u32,
+    /// From the first cell of a row to that of the next.
+    pub stride: u64,
+    /// Whether servers are told of each row, and not of a step.
+    pub list: bool,
+}
+
+impl Tile {
+    /// Cells side by side.
+    pub const fn row(first: u64, cells: u32) -> Tile {
+        Tile { first, cells, rows: 1, stride: 0, list: false }
+    }
+}
+
+/// Tiles side by side.
+const COLUMNS: u64 = 4;
 
 /// What one client asks for. The same seed and client give the same requests, whatever becomes of them.
 #[derive(Clone, Debug)]
@@ -349,6 +387,7 @@ impl Plan {
             Access::Bulk => self.bulk(writes),
             Access::Mix => self.mix(writes),
             Access::Small => self.small(writes),
+            Access::Tiles => self.tiles(writes),
         };
         (draw::time(&mut self.rng, self.work.think), request)
     }
@@ -373,6 +412,17 @@ impl Plan {
         let first = self.rng.below(u64::from(cells) * u64::from(blocks));
         let cells = 1 + self.rng.below(cells.into()) as u32;
         if writes { Request::Write { file, first, cells } } else { Request::Read { file, first, cells } }
+    }
+
+    /// The client's own tile, or one beside it that overlaps with it.
+    fn tiles(&mut self, writes: bool) -> Request {
+        let PfWork { cells, blocks: rows, clients, .. } = self.work;
+        let client = u64::from(self.client.node) * u64::from(clients) + u64::from(self.client.index);
+        let stride = COLUMNS * u64::from(cells);
+        let own = client / COLUMNS * u64::from(rows) * stride + client % COLUMNS * u64::from(cells);
+        let first = own + if self.rng.below(2) == 0 { 0 } else { self.rng.below(stride) };
+        let tile = Tile { first, cells, rows, stride, list: self.rng.below(2) == 0 };
+        if writes { Request::WriteTile(tile) } else { Request::ReadTile(tile) }
     }
 
     fn small(&mut self, writes: bool) -> Request {

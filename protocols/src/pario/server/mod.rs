@@ -5,6 +5,7 @@ mod names;
 mod ranges;
 mod store;
 
+use super::access::Run;
 use super::calls::{self, Held};
 use super::messages::{Answer, Request};
 use super::service::Shared;
@@ -15,7 +16,7 @@ use machine::{Action, Event, Machine, Stage};
 use std::cell::RefCell;
 use std::rc::Rc;
 use store::Store;
-use weft_verbs::{AccessFlags, RemoteSlice, Verbs, WcError, Work};
+use weft_verbs::{AccessFlags, RemoteSlice, SendOp, Verbs, WcError, Work};
 
 /// A node's server.
 pub(super) struct Server<V: Verbs> {
@@ -50,8 +51,24 @@ impl<V: Verbs> Server<V> {
         stats.staging_waits = counts.staging_waits;
     }
 
-    fn guard(&self, stage: Stage, len: u32) -> BufferGuard<V> {
-        BufferGuard::Range { mr: self.staging.clone(), at: stage.0 * self.unit, len }
+    /// The transfers between runs of a client's memory and a place in staging, where they lie one behind the other.
+    fn list(
+        &self,
+        runs: &[Run],
+        stage: Stage,
+        memory: RemoteSlice,
+        op: impl Fn(RemoteSlice) -> SendOp<'static, V>,
+    ) -> Vec<Transfer<V>> {
+        let mut at = stage.0 * self.unit;
+        let transfer = |run: &Run| {
+            let start = u32::try_from(run.at).ok()?;
+            let slice = memory.slice(start..start.checked_add(run.len)?)?;
+            let local = BufferGuard::Range { mr: self.staging.clone(), at, len: run.len };
+            at += run.len;
+            Some((op(slice), local))
+        };
+        // The machine has held every run against the memory.
+        runs.iter().filter_map(transfer).collect()
     }
 }
 
@@ -89,11 +106,13 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action) {
             return drop(shared.wire.answer(to, id, answer).await);
         }
         Action::Store { op, call } => Event::Stored { op, end: server.store.call(call).await },
-        Action::Pull { op, from, at, stage } => {
-            Event::Moved { op, done: pull(&shared, server, from, at, stage).await }
+        Action::Pull { op, from, memory, runs, stage } => {
+            let pull = server.list(&runs, stage, memory, |from| SendOp::Read { from });
+            Event::Moved { op, done: moved(&shared, from, &pull).await }
         }
-        Action::Push { op, to, at, stage } => {
-            Event::Moved { op, done: push(&shared, server, to, at, stage).await }
+        Action::Push { op, to, memory, runs, stage } => {
+            let push = server.list(&runs, stage, memory, |to| SendOp::Write { to, imm: None });
+            Event::Moved { op, done: moved(&shared, to, &push).await }
         }
         Action::Remove { op, server: other, handle } => {
             let request = Request::Remove { handle };
@@ -107,45 +126,57 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action) {
     on(&shared, event);
 }
 
-/// Reads a client's memory into staging; whether it is there. A read that ended in an error changed nothing at the client,
-/// and when it has ended, the adapter puts nothing into staging any more: it is done again on the next connection.
-async fn pull<V: Verbs>(
-    shared: &Shared<V>,
-    server: &Server<V>,
-    from: Rank,
-    at: RemoteSlice,
-    stage: Stage,
-) -> bool {
-    loop {
-        match shared.mesh.read_into(from, at, server.guard(stage, at.len)).await {
-            Ok(_) => return true,
-            Err(why) if is_final(&why) => return false,
-            Err(why) => again(shared, &why),
-        }
-    }
-}
+/// One transfer of a list, and its memory in staging.
+type Transfer<V> = (SendOp<'static, V>, BufferGuard<V>);
 
-/// Writes staging into a client's memory; whether it is there. A write of unknown outcome may be executed late: it is done
-/// again once it cannot, and the client, who keeps the memory until the answer, sees the same bytes whatever became of it.
-async fn push<V: Verbs>(
-    shared: &Shared<V>,
-    server: &Server<V>,
-    to: Rank,
-    at: RemoteSlice,
-    stage: Stage,
-) -> bool {
-    loop {
-        match shared.mesh.write_from(to, at, server.guard(stage, at.len)).await {
-            Ok(_) => return true,
-            Err(why) if is_final(&why) => return false,
-            Err(why) => {
-                again(shared, &why);
-                if matches!(why, OpError::Unknown(_)) && shared.mesh.resolve_outcomes(to).await.is_err() {
-                    return false;
+/// Carries out the transfers of a unit; whether all are done.
+///
+/// A read that ended in an error changed nothing at the client, and when it has ended, the adapter puts nothing into staging any
+/// more: it is done again on the next connection. A write of unknown outcome may be executed late: it is done again once it
+/// cannot, and the client, who keeps the memory until the answer, sees the same bytes whatever became of it.
+async fn moved<V: Verbs>(shared: &Shared<V>, peer: Rank, list: &[Transfer<V>]) -> bool {
+    'list: loop {
+        let mut rest = list;
+        while !rest.is_empty() {
+            // One doorbell and one completion for many (5.3).
+            let (posted, now) = if let Some((now, behind)) = rest.split_first_chunk::<16>() {
+                (shared.mesh.post_list(peer, copies(now)).await.map(drop), behind)
+            } else if let Some((now, behind)) = rest.split_first_chunk::<4>() {
+                (shared.mesh.post_list(peer, copies(now)).await.map(drop), behind)
+            } else if let Some((now, behind)) = rest.split_first_chunk::<1>() {
+                (shared.mesh.post_list(peer, copies(now)).await.map(drop), behind)
+            } else {
+                (Ok(()), rest)
+            };
+            match posted {
+                Ok(()) => rest = now,
+                Err(why) if is_final(&why) => return false,
+                Err(why) => {
+                    again(shared, &why);
+                    let writes = list.iter().any(|(op, _)| matches!(op, SendOp::Write { .. }));
+                    if writes
+                        && matches!(why, OpError::Unknown(_))
+                        && shared.mesh.resolve_outcomes(peer).await.is_err()
+                    {
+                        return false;
+                    }
+                    continue 'list;
                 }
             }
         }
+        return true;
     }
+}
+
+fn copies<V: Verbs, const N: usize>(list: &[Transfer<V>; N]) -> [Transfer<V>; N] {
+    std::array::from_fn(|nth| {
+        let (op, guard) = &list[nth];
+        let guard = match guard {
+            BufferGuard::Range { mr, at, len } => BufferGuard::Range { mr: mr.clone(), at: *at, len: *len },
+            _ => BufferGuard::Nothing,
+        };
+        (*op, guard)
+    })
 }
 
 fn again<V: Verbs>(shared: &Shared<V>, why: &OpError) {

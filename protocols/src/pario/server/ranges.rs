@@ -11,16 +11,32 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Turn {
     op: u64,
-    range: Range<u64>,
+    ranges: Vec<Range<u64>>,
     writes: bool,
     granted: bool,
 }
 
 impl Turn {
     fn conflicts(&self, other: &Turn) -> bool {
-        let overlap = self.range.start < other.range.end && other.range.start < self.range.end;
-        overlap && (self.writes || other.writes)
+        (self.writes || other.writes) && overlap(&self.ranges, &other.ranges)
     }
+}
+
+/// Whether two sets of ranges, each in order, have a byte in common.
+fn overlap(one: &[Range<u64>], other: &[Range<u64>]) -> bool {
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    while let (Some(a), Some(b)) = (one.peek(), other.peek()) {
+        if a.start < b.end && b.start < a.end {
+            return true;
+        }
+        // The one that ends first meets nothing that is still to come.
+        if a.end <= b.end {
+            one.next()
+        } else {
+            other.next()
+        };
+    }
+    false
 }
 
 /// The turns of all objects.
@@ -31,9 +47,10 @@ pub(super) struct Ranges {
 
 impl Ranges {
     /// A transfer asks for its turn; whether it has it at once.
-    pub(super) fn ask(&mut self, op: u64, object: Handle, range: Range<u64>, writes: bool) -> bool {
+    pub(super) fn ask(&mut self, op: u64, object: Handle, mut ranges: Vec<Range<u64>>, writes: bool) -> bool {
+        ranges.sort_by_key(|range| range.start);
         let turns = self.objects.entry(object).or_default();
-        let mut turn = Turn { op, range, writes, granted: false };
+        let mut turn = Turn { op, ranges, writes, granted: false };
         turn.granted = !turns.iter().any(|earlier| earlier.conflicts(&turn));
         let granted = turn.granted;
         turns.push_back(turn);
@@ -79,14 +96,23 @@ mod tests {
     #[test]
     fn readers_share_and_a_writer_waits_for_all_before_it() {
         let mut ranges = Ranges::default();
-        assert!(ranges.ask(1, A, 0..10, false) && ranges.ask(2, A, 5..15, false));
-        assert!(!ranges.ask(3, A, 9..11, true));
-        assert!(!ranges.ask(4, A, 0..10, false), "behind the writer, or it would wait for ever");
-        assert!(ranges.ask(5, A, 20..30, true) && ranges.ask(6, Handle(2), 0..10, true));
+        assert!(ranges.ask(1, A, vec![0..10], false) && ranges.ask(2, A, vec![5..15], false));
+        assert!(!ranges.ask(3, A, vec![9..11], true));
+        assert!(!ranges.ask(4, A, vec![0..10], false), "behind the writer, or it would wait for ever");
+        assert!(ranges.ask(5, A, vec![20..30], true) && ranges.ask(6, Handle(2), vec![0..10], true));
         assert_eq!(ranges.end(1, A), []);
         assert_eq!(ranges.end(2, A), [3]);
         assert_eq!(ranges.end(3, A), [4]);
         assert_eq!((ranges.end(4, A), ranges.end(5, A), ranges.end(6, Handle(2))), (vec![], vec![], vec![]));
         assert_eq!(ranges.len(), 0);
+    }
+
+    #[test]
+    fn those_who_interleave_do_not_wait_for_each_other() {
+        let mut ranges = Ranges::default();
+        assert!(ranges.ask(1, A, vec![20..30, 0..10], true) && ranges.ask(2, A, vec![10..20, 30..40], true));
+        assert!(!ranges.ask(3, A, vec![50..60, 39..40], true));
+        assert!(!ranges.ask(4, A, vec![0..40], false));
+        assert_eq!((ranges.end(2, A), ranges.end(1, A), ranges.end(3, A)), (vec![3], vec![], vec![4]));
     }
 }

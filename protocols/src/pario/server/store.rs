@@ -1,5 +1,6 @@
 //! Where a server keeps its objects: on the machine's disk, or in memory.
 
+use super::super::access::Run;
 use super::super::error::Refusal;
 use super::super::{FsError, Handle, Storage};
 use super::machine::{Place, StoreCall, Stored};
@@ -93,19 +94,25 @@ impl<V: Verbs> Store<V> {
                 objects.remove(handle);
                 Ok(Stored::Done)
             }
-            StoreCall::Read { handle, at, into: Place::Bytes(mut bytes) } => {
+            StoreCall::Read { handle, runs, into } => {
+                let mut bytes = vec![0; into.len()];
                 copied(bytes.len() as u64);
-                let moved = objects.read(handle, at, &mut bytes);
+                let (mut moved, mut rest) = (0, &mut bytes[..]);
+                for Run { at, len } in runs {
+                    let (here, behind) = rest.split_at_mut(len as usize);
+                    moved += objects.read(handle, at, here);
+                    rest = behind;
+                }
+                let bytes = match into {
+                    Place::Bytes(_) => bytes,
+                    Place::Stage { stage, .. } => {
+                        self.staging.write(self.place(stage.0), &bytes).map_err(|_| Refusal::Io)?;
+                        Vec::new()
+                    }
+                };
                 Ok(Stored::Read { moved, bytes })
             }
-            StoreCall::Read { handle, at, into: Place::Stage { stage, len } } => {
-                copied(len.into());
-                let mut bytes = vec![0; len as usize];
-                let moved = objects.read(handle, at, &mut bytes);
-                self.staging.write(self.place(stage.0), &bytes).map_err(|_| Refusal::Io)?;
-                Ok(Stored::Read { moved, bytes: Vec::new() })
-            }
-            StoreCall::Write { handle, at, from } => {
+            StoreCall::Write { handle, runs, from } => {
                 let bytes = match from {
                     Place::Bytes(bytes) => bytes,
                     Place::Stage { stage, len } => {
@@ -115,7 +122,13 @@ impl<V: Verbs> Store<V> {
                     }
                 };
                 copied(bytes.len() as u64);
-                objects.write(handle, at, &bytes).map(|()| Stored::Done)
+                let mut rest = &bytes[..];
+                for Run { at, len } in runs {
+                    let (here, behind) = rest.split_at(len as usize);
+                    objects.write(handle, at, here)?;
+                    rest = behind;
+                }
+                Ok(Stored::Done)
             }
         }
     }
@@ -124,57 +137,124 @@ impl<V: Verbs> Store<V> {
         stage as usize * self.unit as usize
     }
 
-    fn buffer(&self, place: Place) -> DiskBuffer<V> {
-        match place {
-            Place::Bytes(bytes) => DiskBuffer::Owned(bytes),
-            Place::Stage { stage, len } => {
-                DiskBuffer::Region { mr: self.staging.clone(), at: self.place(stage.0), len: len as usize }
-            }
-        }
-    }
-
     async fn on_disk(&self, disk: &V::Disk, call: StoreCall) -> Result<Stored, Refusal> {
         let name = |handle: Handle| ObjectName(handle.0);
         let (call, nothing) = match call {
-            StoreCall::Read { handle, at, into } => {
-                let nothing = Stored::Read { moved: 0, bytes: Vec::new() };
-                (DiskCall::Read { object: name(handle), at, into: self.buffer(into) }, nothing)
+            StoreCall::Read { handle, runs, into } => {
+                return self.read(disk, name(handle), &runs, into).await;
             }
-            StoreCall::Write { handle, at, from } => {
-                (DiskCall::Write { object: name(handle), at, from: self.buffer(from) }, Stored::Done)
+            StoreCall::Write { handle, runs, from } => {
+                return self.write(disk, name(handle), &runs, from).await;
             }
             StoreCall::Size(handle) => (DiskCall::Size(name(handle)), Stored::Size(0)),
             StoreCall::Sync(handle) => (DiskCall::Sync(name(handle)), Stored::Done),
             StoreCall::Remove(handle) => (DiskCall::Remove(name(handle)), Stored::Done),
         };
-        let mut request = disk.begin(call);
-        let DiskEnd { outcome, buffer } = poll_fn(|cx| request.poll_end(cx)).await;
-        match outcome {
-            Ok(DiskDone::Moved(moved)) => self.moved(moved, buffer, &nothing),
+        match end(disk.begin(call)).await.outcome {
             Ok(DiskDone::Size(size)) => Ok(Stored::Size(size)),
             Ok(_) => Ok(Stored::Done),
-            Err(DiskError::NoObject(_)) if matches!(nothing, Stored::Read { .. }) => {
-                self.moved(0, buffer, &nothing)
-            }
             Err(DiskError::NoObject(_)) => Ok(nothing),
             Err(why) => Err(Refusal::from(&why)),
         }
     }
 
-    /// A transfer has ended: what was not there to be read is zero.
-    fn moved(&self, moved: usize, buffer: Option<DiskBuffer<V>>, kind: &Stored) -> Result<Stored, Refusal> {
-        let Stored::Read { .. } = kind else { return Ok(Stored::Done) };
-        let bytes = match buffer {
-            Some(DiskBuffer::Owned(mut bytes)) => {
-                bytes[moved..].fill(0);
-                bytes
+    /// Reads runs, all at once. What is not there is zero.
+    async fn read(
+        &self,
+        disk: &V::Disk,
+        object: ObjectName,
+        runs: &[Run],
+        into: Place,
+    ) -> Result<Stored, Refusal> {
+        let begun: Vec<_> = self
+            .buffers(runs, &into)
+            .map(|(Run { at, .. }, into)| disk.begin(DiskCall::Read { object, at, into }))
+            .collect();
+        let (mut moved, mut bytes, mut failed) = (0, Vec::new(), None);
+        for (request, run) in begun.into_iter().zip(runs) {
+            let DiskEnd { outcome, buffer } = end(request).await;
+            let here = match outcome {
+                Ok(DiskDone::Moved(here)) => here,
+                Ok(_) | Err(DiskError::NoObject(_)) => 0,
+                Err(why) => {
+                    failed = Some(Refusal::from(&why));
+                    continue;
+                }
+            };
+            moved += here as u32;
+            match buffer {
+                Some(DiskBuffer::Owned(mut read)) => {
+                    read[here..].fill(0);
+                    if runs.len() == 1 {
+                        bytes = read;
+                    } else {
+                        self.rt.spend(Work::Copy { bytes: run.len.into() });
+                        bytes.extend(read);
+                    }
+                }
+                Some(DiskBuffer::Region { mr, at, len }) if here < len => {
+                    mr.write(at + here, &vec![0; len - here]).map_err(|_| Refusal::Io)?;
+                }
+                _ => {}
             }
-            Some(DiskBuffer::Region { mr, at, len }) if moved < len => {
-                mr.write(at + moved, &vec![0; len - moved]).map_err(|_| Refusal::Io)?;
-                Vec::new()
-            }
-            _ => Vec::new(),
-        };
-        Ok(Stored::Read { moved: moved as u32, bytes })
+        }
+        failed.map_or(Ok(Stored::Read { moved, bytes }), Err)
     }
+
+    /// Writes runs, all at once.
+    async fn write(
+        &self,
+        disk: &V::Disk,
+        object: ObjectName,
+        runs: &[Run],
+        from: Place,
+    ) -> Result<Stored, Refusal> {
+        let begun: Vec<_> = match from {
+            Place::Bytes(bytes) if runs.len() == 1 => {
+                let from = DiskBuffer::Owned(bytes);
+                runs.iter()
+                    .zip([from])
+                    .map(|(run, from)| disk.begin(DiskCall::Write { object, at: run.at, from }))
+                    .collect()
+            }
+            from => {
+                if let Place::Bytes(bytes) = &from {
+                    self.rt.spend(Work::Copy { bytes: bytes.len() as u64 });
+                }
+                let buffers = self.buffers(runs, &from);
+                buffers.map(|(run, from)| disk.begin(DiskCall::Write { object, at: run.at, from })).collect()
+            }
+        };
+        let mut failed = None;
+        for request in begun {
+            if let Err(why) = end(request).await.outcome {
+                failed = Some(Refusal::from(&why));
+            }
+        }
+        failed.map_or(Ok(Stored::Done), Err)
+    }
+
+    /// Memory for each of some runs: parts of a place in staging, or of bytes, which are copied.
+    fn buffers<'a>(
+        &'a self,
+        runs: &'a [Run],
+        place: &'a Place,
+    ) -> impl Iterator<Item = (Run, DiskBuffer<V>)> + 'a {
+        let mut behind = 0;
+        runs.iter().map(move |run| {
+            let (at, len) = (behind, run.len as usize);
+            behind += len;
+            let buffer = match place {
+                Place::Bytes(bytes) => DiskBuffer::Owned(bytes[at..at + len].to_vec()),
+                Place::Stage { stage, .. } => {
+                    DiskBuffer::Region { mr: self.staging.clone(), at: self.place(stage.0) + at, len }
+                }
+            };
+            (*run, buffer)
+        })
+    }
+}
+
+async fn end<V: Verbs, R: DiskRequest<V>>(mut request: R) -> DiskEnd<V> {
+    poll_fn(|cx| request.poll_end(cx)).await
 }

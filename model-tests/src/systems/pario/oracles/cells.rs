@@ -104,7 +104,7 @@ impl Linearizable {
             _ => Ok(()),
         };
         if let Call::Write(cells) | Call::Read(cells) = call {
-            for cell in range(cells) {
+            for cell in cells.all() {
                 self.cells.entry((cells.file, cell)).or_default().forget(oldest);
             }
         }
@@ -122,12 +122,8 @@ impl Linearizable {
             let at = self.cells.entry((cells.file, cell)).or_default();
             at.saw(of(cell), began, ended).map_err(|why| format!("cell {cell} has {why}"))
         };
-        range(cells).map(saw).fold(Ok(()), Result::and)
+        cells.all().map(saw).fold(Ok(()), Result::and)
     }
-}
-
-fn range(cells: Cells) -> impl Iterator<Item = u64> {
-    cells.first..cells.first + u64::from(cells.cells)
 }
 
 impl Oracle<Event> for Linearizable {
@@ -142,7 +138,7 @@ impl Oracle<Event> for Linearizable {
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let What::Calls(call) = event.what else { return self.ended(event) };
         if let Call::Write(cells) = call {
-            for cell in range(cells) {
+            for cell in cells.all() {
                 let cell = self.cells.entry((cells.file, cell)).or_default();
                 cell.written(Value::Of(event.request), event.at());
             }

@@ -20,7 +20,7 @@ fn said(history: &[(u64, (u32, u32), What)]) -> Vec<&'static str> {
     said
 }
 
-const CELLS: Cells = Cells { file: 1, first: 4, cells: 2, bytes: 32 };
+const CELLS: Cells = Cells { file: 1, first: 4, cells: 2, rows: 1, stride: 0, bytes: 32 };
 const WRITES: What = What::Calls(Call::Write(CELLS));
 const READS: What = What::Calls(Call::Read(CELLS));
 

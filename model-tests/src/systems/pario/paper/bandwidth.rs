@@ -12,7 +12,7 @@ use weft_verbs::Nanos;
 const BLOCK: u32 = 4 << 20;
 
 /// PVFS2's strip, unless it is told otherwise.
-const STRIP: u32 = 64 << 10;
+pub(super) const STRIP: u32 = 64 << 10;
 
 /// Nodes of the cluster: what is no server may be a client.
 const NODES: u32 = 8;

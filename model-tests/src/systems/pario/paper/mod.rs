@@ -1,8 +1,8 @@
 //! The paper's figures of parallel files, measured on the simulated fabric.
 //!
-//! Repeats section 7.1 and the concurrent reads and writes of 7.2 of "Building a high performance parallel file system over
-//! Quadrics Elan4" (Yu, Liang and Panda, 2005) on the machines of profile `elan4-2005`: the service by verbs beside the same
-//! by byte streams.
+//! Repeats section 7.1, the concurrent reads and writes of 7.2, the tiles of 7.4 and the dumps of 7.5 of "Building a high
+//! performance parallel file system over Quadrics Elan4" (Yu, Liang and Panda, 2005) on the machines of profile `elan4-2005`: the
+//! service by verbs beside the same by byte streams.
 
 mod bandwidth;
 mod cluster;
@@ -12,6 +12,7 @@ mod primitives;
 mod shown;
 #[cfg(test)]
 mod tests;
+mod tiles;
 
 use crate::paper::{Fitted, Paper, PaperError, Progress, Results, Row};
 use std::collections::BTreeMap;
@@ -21,8 +22,8 @@ use weft_sim::profile::Profile;
 pub(super) const PVFS2: Paper = Paper {
     name: "pvfs2",
     about: "Parallel files over Quadrics Elan4 (Yu et al., 2005)",
-    details: "Repeats sections 7.1 and 7.2 of the paper on simulated machines of profile elan4-2005: the primitives of Table 2, \
-              and concurrent reads and writes of blocks of 4 MB by servers and clients, by verbs and by TCP. What misses the \
+    details: "Repeats sections 7.1, 7.2, 7.4 and 7.5 of the paper on simulated machines of profile elan4-2005: the primitives of Table 2, \
+              concurrent reads and writes of blocks of 4 MB by servers and clients, tiles of an array and BT's dumps by lists, by verbs and by TCP. What misses the \
               paper's gains is said. Everything is in virtual time and the same in every run.",
     heading: "The figures of the paper on parallel files, repeated",
     title: "Building a high performance parallel file system over Quadrics Elan4 (Yu, Liang and Panda, 2005)",
@@ -35,8 +36,9 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
     let mut rows: Vec<Row> = primitives::rows(&profile)?;
     progress(0.1, "primitives of Table 2");
     rows.extend(bandwidth::rows(&profile, |share| {
-        progress(0.1 + 0.9 * share, "reads and writes of section 7.2")
+        progress(0.1 + 0.6 * share, "reads and writes of section 7.2")
     })?);
+    rows.extend(tiles::rows(&profile, |share| progress(0.7 + 0.3 * share, "tiles and dumps"))?);
     Ok(Results {
         setting: "Repeated on simulated machines of profile elan4-2005; times are virtual.".to_string(),
         facts: BTreeMap::new(),

@@ -25,6 +25,9 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
         compared("Figure 8", "Figure 8: what RDMA gains, %", "%"),
         lines("Figure 9", "Figure 9: concurrent write, MB/s in all"),
         compared("Figure 9", "Figure 9: what RDMA gains, %", "%"),
+        compared("Figure 10", "Figure 10: tiles, MB/s in all", "MB/s"),
+        compared("Figure 10", "Figure 10: what RDMA gains on tiles, %", "%"),
+        compared("Table 4", "Table 4: I/O time of BT, s", "s"),
     ]
 }
 

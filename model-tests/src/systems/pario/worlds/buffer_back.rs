@@ -23,7 +23,7 @@ const CHANNEL: Channel = Channel(0);
 const READ: u8 = 0;
 const WRITE: u8 = 1;
 const LEN: usize = content::SHORTEST as usize;
-const CELLS: Cells = Cells { file: 1, first: 0, cells: 1, bytes: content::SHORTEST };
+const CELLS: Cells = Cells { file: 1, first: 0, cells: 1, rows: 1, stride: 0, bytes: content::SHORTEST };
 
 pub(super) fn entry() -> Entry {
     Entry {

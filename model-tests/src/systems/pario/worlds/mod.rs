@@ -41,6 +41,7 @@ worlds! {
     "pario-read" Way::Staged, "r", "files: a client reads two units, which the server pushes";
     "pario-both" Way::Staged, "w,r", "files: a client writes what another one reads at the same time";
     "pario-eager" Way::Eager, "w,r", "the same with the bytes in requests and answers";
+    "pario-list" Way::List, "w,r", "files: a client writes four rows by one list, and another one reads them at the same time";
     "pario-names" Way::Eager, "cu,c", "files: two clients, one name";
 }
 

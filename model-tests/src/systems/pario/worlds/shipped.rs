@@ -2,7 +2,7 @@
 
 use super::super::client::{Client, Teller};
 use super::super::content;
-use super::super::workload::{Access, Durable, Keep, PfWork, Request};
+use super::super::workload::{Access, Durable, Keep, PfWork, Request, Tile};
 use super::super::{Files, Service};
 use super::InOrder;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
@@ -28,6 +28,22 @@ pub(super) enum Way {
     Staged,
     /// In messages.
     Eager,
+    /// By RDMA, as rows of one cell that are staged together.
+    List,
+}
+
+/// What a call of rows is about: as many as one list posts.
+const ROWS: Tile = Tile { first: 0, cells: 1, rows: 4, stride: 2, list: false };
+
+impl Way {
+    fn transfer(self, writes: bool) -> Request {
+        match (self, writes) {
+            (Way::List, true) => Request::WriteTile(ROWS),
+            (Way::List, false) => Request::ReadTile(ROWS),
+            (_, true) => Request::Write { file: 0, first: 0, cells: CELLS },
+            (_, false) => Request::Read { file: 0, first: 0, cells: CELLS },
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -105,7 +121,7 @@ impl Calls {
             storage: Keep::Memory,
             sync: Durable::Asked,
             eager: if self.way == Way::Eager { cell * CELLS } else { 0 },
-            unit: cell,
+            unit: if self.way == Way::List { cell * ROWS.rows } else { cell },
             stages: 1,
             ..PfWork::of(Access::Bulk, 0)
         }
@@ -130,7 +146,7 @@ impl Model for Calls {
 
     fn mesh(&self, config: &mut MeshConfig) {
         if self.way == Way::Eager {
-            config.max_message = 128;
+            config.max_message = 192;
         }
     }
 
@@ -182,7 +198,7 @@ impl Model for Calls {
                 let (node, member) = (client as u32 + 1, &members[client + 1]);
                 let client = Files::client(&state.services[node as usize], ClientId { node, index: 0 });
                 let (rt, opened, recorder) = (member.rt.clone(), Rc::clone(opened), recorder.clone());
-                member.rt.spawn(warm_up(rt, client, node, opened, recorder));
+                member.rt.spawn(warm_up(rt, client, (node, self.way), opened, recorder));
             }
         } else {
             self.spawn(&state, members, recorder);
@@ -222,7 +238,7 @@ impl Calls {
             let opened = Rc::clone(&state.files[client]);
             let client = Files::client(&state.services[node as usize], ClientId { node, index: 0 });
             let (calls, recorder) = (calls.clone(), recorder.clone());
-            drop(rt.clone().spawn(call(rt, client, node, opened, calls, recorder)));
+            drop(rt.clone().spawn(call(rt, client, (node, self.way), opened, calls, recorder)));
         }
     }
 }
@@ -230,23 +246,21 @@ impl Calls {
 async fn warm_up(
     rt: Rt<Sim>,
     mut client: Client<Sim>,
-    node: u32,
+    (node, way): (u32, Way),
     opened: Opened,
     recorder: Recorder<InOrder>,
 ) {
     let id = RequestId { client: ClientId { node, index: 0 }, number: 0 };
     let teller = Teller { rt: &rt, id, record: &recorder };
-    let request = Request::Read { file: 0, first: 0, cells: CELLS };
     // The first writes, so that there is something to read.
-    let first = Request::Write { file: 0, first: 0, cells: CELLS };
-    drop(teller.perform(&mut client, if node == 1 { first } else { request }).await);
+    drop(teller.perform(&mut client, way.transfer(node == 1)).await);
     *opened.borrow_mut() = client.open.take();
 }
 
 async fn call(
     rt: Rt<Sim>,
     mut client: Client<Sim>,
-    node: u32,
+    (node, way): (u32, Way),
     opened: Opened,
     calls: Vec<Call>,
     recorder: Recorder<InOrder>,
@@ -255,12 +269,8 @@ async fn call(
     for (number, call) in (1..).zip(calls) {
         let id = RequestId { client: ClientId { node, index: 0 }, number };
         let teller = Teller { rt: &rt, id, record: &recorder };
-        let transfer = |writes: bool| match writes {
-            true => Request::Write { file: 0, first: 0, cells: CELLS },
-            false => Request::Read { file: 0, first: 0, cells: CELLS },
-        };
         let done = match call {
-            Call::Write | Call::Read => teller.perform(&mut client, transfer(call == Call::Write)).await,
+            Call::Write | Call::Read => teller.perform(&mut client, way.transfer(call == Call::Write)).await,
             Call::Create => match teller.create(&client, 0).await {
                 Ok(file) => teller.close(&client, file).await,
                 Err(why) => Err(why),

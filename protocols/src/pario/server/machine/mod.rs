@@ -1,7 +1,7 @@
 //! A server as a state machine without I/O: requests and the ends of disk calls and transfers go in, actions come out.
 //!
-//! A request for data is cut into **units**: what lies together in one strip, at most [`FsConfig::unit`] bytes. A unit of a
-//! large request needs a place in **staging**, which bounds what a server holds at a time; requests take turns at places, one
+//! A request for data is cut into **units**: at most [`FsConfig::unit`] bytes of the server's part, in a bounded number of pieces. A
+//! unit of a large request needs a place in **staging**, which bounds what a server holds at a time; requests take turns at places, one
 //! unit each (pvfs2-quadrics.txt, 5.1: the throttle).
 //!
 //! | request | way of a unit |
@@ -17,14 +17,15 @@
 mod removals;
 mod units;
 
+use super::super::access::{Access, Pieces, Run, Unit};
 use super::super::error::Refusal;
-use super::super::messages::{Answer, Bytes, LISTING, Request, Source, Target};
-use super::super::{FsConfig, Handle, Name, Piece, Pieces, Sync};
+use super::super::messages::{Answer, Bytes, LISTING, Memory, Request, Source, Target};
+use super::super::{FsConfig, Handle, Name, Sync};
 use super::names::{Gone, Names};
 use super::ranges::Ranges;
 use crate::transport::Rank;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
+use std::iter::Peekable;
 use weft_verbs::RemoteSlice;
 
 /// A place in staging, by its number.
@@ -64,26 +65,30 @@ pub(super) enum Action {
     Answer { to: Rank, id: u64, answer: Answer },
     /// Call the disk.
     Store { op: u64, call: StoreCall },
-    /// Read a client's memory into staging.
-    Pull { op: u64, from: Rank, at: RemoteSlice, stage: Stage },
-    /// Write staging into a client's memory.
-    Push { op: u64, to: Rank, at: RemoteSlice, stage: Stage },
+    /// Read runs of a client's memory into staging, one behind the other.
+    Pull { op: u64, from: Rank, memory: RemoteSlice, runs: Vec<Run>, stage: Stage },
+    /// Write what is staged into runs of a client's memory.
+    Push { op: u64, to: Rank, memory: RemoteSlice, runs: Vec<Run>, stage: Stage },
     /// Ask another server to remove its object of a file.
     Remove { op: u64, server: u32, handle: Handle },
 }
 
+/// Regions that one request may be about, at most: how long a server looks for its part of them.
+const MOST_REGIONS: u64 = 1 << 20;
+
 /// A disk call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StoreCall {
-    /// Read; what is not there is zero.
+    /// Read runs of the object, one behind the other; what is not there is zero.
     Read {
         handle: Handle,
-        at: u64,
+        runs: Vec<Run>,
         into: Place,
     },
+    /// Write them.
     Write {
         handle: Handle,
-        at: u64,
+        runs: Vec<Run>,
         from: Place,
     },
     Size(Handle),
@@ -98,18 +103,28 @@ pub(super) enum Place {
     Bytes(Vec<u8>),
 }
 
+impl Place {
+    /// How many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Place::Stage { len, .. } => *len as usize,
+            Place::Bytes(bytes) => bytes.len(),
+        }
+    }
+}
+
 /// A request for data that is under way.
 #[derive(Clone, Debug)]
 struct Job {
     /// Whom to answer, unless it began anew meanwhile.
     client: Option<Rank>,
     id: u64,
-    bytes: Bytes,
+    handle: Handle,
     /// The client's memory, if the data do not ride in messages.
     memory: Option<RemoteSlice>,
     writes: bool,
     /// Units that have not begun.
-    left: Pieces,
+    left: Option<Peekable<Pieces>>,
     /// Units that have.
     begun: u32,
     /// Some bytes were not there.
@@ -123,21 +138,30 @@ struct Job {
 #[derive(Clone, Debug)]
 enum Op {
     /// A unit is pulled into staging.
-    Pull { job: u64, piece: Piece, stage: Stage },
+    Pull { job: u64, unit: Unit, stage: Stage },
     /// A staged unit is written to the disk.
     Write { job: u64, stage: Stage },
     /// A unit is read from the disk into staging.
-    Read { job: u64, piece: Piece, stage: Stage },
+    Read { job: u64, unit: Unit, stage: Stage },
     /// A staged unit is pushed.
     Push { job: u64, stage: Stage },
-    /// All of a request whose data ride in messages.
-    Eager { job: u64 },
-    /// A request's writes are made durable.
-    Durable { job: u64 },
+    /// All of a request whose data ride in messages, and how many bytes these are.
+    Eager { job: u64, len: u32 },
+    /// Writes to an object are made durable.
+    Durable { handle: Handle },
     /// A call of the disk that is the request.
     Plain { from: Rank, id: u64 },
     /// A part of a removal.
     Part { removal: u64 },
+}
+
+/// An object is being made durable. One call of the disk serves all whose writes had ended before it began.
+#[derive(Clone, Debug, Default)]
+struct Syncing {
+    /// Requests that it serves.
+    covered: Vec<u64>,
+    /// Requests whose writes ended later: the next one serves them.
+    next: Vec<u64>,
 }
 
 /// A file's objects are being removed.
@@ -176,6 +200,7 @@ pub(super) struct Machine {
     /// Disk calls that wait for their turn.
     held: BTreeMap<u64, StoreCall>,
     removals: BTreeMap<u64, Removal>,
+    syncing: BTreeMap<Handle, Syncing>,
     next: u64,
     pub counts: Counts,
 }
@@ -194,6 +219,7 @@ impl Machine {
             ops: BTreeMap::new(),
             held: BTreeMap::new(),
             removals: BTreeMap::new(),
+            syncing: BTreeMap::new(),
             next: 0,
             counts: Counts::default(),
             config,
@@ -283,34 +309,30 @@ impl Machine {
             Request::Sync { handle } => self.plain(from, id, StoreCall::Sync(handle), out),
             Request::Remove { handle } => {
                 let op = self.begin(Op::Plain { from, id });
-                self.in_turn(op, handle, 0..u64::MAX, StoreCall::Remove(handle), out);
+                self.in_turn(op, handle, vec![0..u64::MAX], StoreCall::Remove(handle), out);
             }
             Request::Read { bytes, into: Target::Answer } => {
-                let (left, extent) = self.checked(&bytes, None)?;
-                if extent.end - extent.start > u64::from(self.config.most_eager()) {
-                    return Err(Refusal::Memory);
-                }
-                let room = vec![0; (extent.end - extent.start) as usize];
-                let call =
-                    StoreCall::Read { handle: bytes.handle, at: extent.start, into: Place::Bytes(room) };
-                self.eager((from, id), bytes, (left, extent), call, out);
+                let unit = self.eager_unit(&bytes)?;
+                let (handle, into) = (bytes.handle, Place::Bytes(vec![0; unit.len as usize]));
+                let call = StoreCall::Read { handle, runs: unit.object.clone(), into };
+                self.eager((from, id), handle, unit, call, out);
             }
             Request::Write { bytes, from: Source::Request(data) } => {
-                let (left, extent) = self.checked(&bytes, None)?;
-                if data.len() as u64 != extent.end - extent.start {
+                let unit = self.eager_unit(&bytes)?;
+                if data.len() != unit.len as usize {
                     return Err(Refusal::Position);
                 }
-                let call =
-                    StoreCall::Write { handle: bytes.handle, at: extent.start, from: Place::Bytes(data) };
-                self.eager((from, id), bytes, (left, extent), call, out);
+                let (handle, data) = (bytes.handle, Place::Bytes(data));
+                let call = StoreCall::Write { handle, runs: unit.object.clone(), from: data };
+                self.eager((from, id), handle, unit, call, out);
             }
             Request::Read { bytes, into: Target::Memory(memory) } => {
-                let (left, _) = self.checked(&bytes, Some(memory))?;
-                self.staged((from, id), bytes, left, (memory, false));
+                let left = self.checked(&bytes, Some(&memory))?;
+                self.staged((from, id), bytes.handle, left, (memory.slice, false));
             }
             Request::Write { bytes, from: Source::Memory(memory) } => {
-                let (left, _) = self.checked(&bytes, Some(memory))?;
-                self.staged((from, id), bytes, left, (memory, true));
+                let left = self.checked(&bytes, Some(&memory))?;
+                self.staged((from, id), bytes.handle, left, (memory.slice, true));
             }
         }
         Ok(())
@@ -325,37 +347,40 @@ impl Machine {
         self.names.as_mut().ok_or(Refusal::Stale)
     }
 
-    /// The server's units among bytes, and where they lie in its object.
-    fn checked(&self, bytes: &Bytes, memory: Option<RemoteSlice>) -> Result<(Pieces, Range<u64>), Refusal> {
-        let Bytes { layout, at, len, .. } = *bytes;
-        let servers = self.config.servers;
+    /// The server's pieces among bytes.
+    fn checked(&self, bytes: &Bytes, memory: Option<&Memory>) -> Result<Peekable<Pieces>, Refusal> {
+        let Bytes { layout, file, from, len, .. } = bytes;
+        let (servers, len) = (self.config.servers, u64::from(*len));
         let part = layout.fits(servers).then(|| layout.part(self.me, servers)).flatten();
         let part = part.ok_or(Refusal::Distribution)?;
-        let end = at.checked_add(len.into()).filter(|end| *end <= 1 << 63).ok_or(Refusal::Position)?;
-        if memory.is_some_and(|memory| memory.len < len) {
-            return Err(Refusal::Memory);
+        from.checked_add(len).filter(|end| *end <= file.len()).ok_or(Refusal::Position)?;
+        let regions = file.most_regions(len) + memory.map_or(0, |memory| memory.view.most_regions(len));
+        if regions > MOST_REGIONS {
+            return Err(Refusal::TooLong);
         }
-        let extent = layout.extent(part, &(at..end));
-        if extent.is_empty() {
-            return Err(Refusal::Position);
+        let mut access = Access::packed(file.clone(), *from, len).ok_or(Refusal::Position)?;
+        if let Some(Memory { slice, view, from }) = memory {
+            let whole = from.checked_add(len).is_some_and(|end| end <= view.len());
+            if !whole || view.end() > u64::from(slice.len) {
+                return Err(Refusal::Memory);
+            }
+            (access.memory, access.memory_from) = (view.clone(), *from);
         }
-        Ok((layout.pieces(part, &(at..end), self.config.unit), extent))
+        let mut pieces = access.pieces(*layout, part, self.config.unit).peekable();
+        pieces.peek().is_some().then_some(pieces).ok_or(Refusal::Position)
+    }
+
+    /// All of the server's bytes as one unit, which rides in a message.
+    fn eager_unit(&self, bytes: &Bytes) -> Result<Unit, Refusal> {
+        let mut pieces = self.checked(bytes, None)?;
+        let unit = Unit::take(&mut pieces, self.config.most_eager()).filter(|_| pieces.peek().is_none());
+        unit.ok_or(Refusal::Memory)
     }
 
     fn plain(&mut self, from: Rank, id: u64, call: StoreCall, out: &mut Vec<Action>) {
         let op = self.begin(Op::Plain { from, id });
         out.push(Action::Store { op, call });
     }
-}
-
-/// Where a piece lies in the memory that the client offered.
-fn remote(job: &Job, piece: Piece) -> Option<RemoteSlice> {
-    let from = u32::try_from(piece.logical.checked_sub(job.bytes.at)?).ok()?;
-    job.memory?.slice(from..from.checked_add(piece.len)?)
-}
-
-fn within(piece: Piece) -> Range<u64> {
-    piece.physical..piece.physical + u64::from(piece.len)
 }
 
 fn plain_answer(end: Result<Stored, Refusal>) -> Answer {

@@ -1,4 +1,4 @@
-use super::super::super::{Distribution, Name, Storage, Wire};
+use super::super::super::{Datatype, Distribution, Name, Storage, View, Wire};
 use super::*;
 
 const CONFIG: FsConfig = FsConfig {
@@ -6,6 +6,7 @@ const CONFIG: FsConfig = FsConfig {
     eager: 16,
     unit: 32,
     stages: 2,
+    regions: 64,
     sync: Sync::Asked,
     storage: Storage::Memory { most: 1 << 20 },
     wire: Wire::Verbs,
@@ -44,12 +45,14 @@ fn rank(n: u32) -> Rank {
 
 const FILE: Handle = Handle(9);
 
-fn memory(len: u32) -> RemoteSlice {
-    RemoteSlice { addr: 1_000, len, rkey: 1 }
+fn memory(len: u32) -> Memory {
+    let slice = RemoteSlice { addr: 1_000, len, rkey: 1 };
+    Memory { slice, view: View::of(0..len.into()).unwrap(), from: 0 }
 }
 
 fn bytes(at: u64, len: u32) -> Bytes {
-    Bytes { handle: FILE, layout: Distribution::single(0), at, len }
+    let file = View::of(at..at + u64::from(len)).unwrap();
+    Bytes { handle: FILE, layout: Distribution::single(0), file, from: 0, len }
 }
 
 fn write(at: u64, len: u32) -> Request {
@@ -63,7 +66,7 @@ fn read(at: u64, len: u32) -> Request {
 /// The pull among actions: its number, its place, and its address.
 fn pulls(actions: &[Action]) -> Vec<(u64, Stage, u64)> {
     let pull = |action: &Action| match action {
-        Action::Pull { op, stage, at, .. } => Some((*op, *stage, at.addr)),
+        Action::Pull { op, stage, memory, runs, .. } => Some((*op, *stage, memory.addr + runs[0].at)),
         _ => None,
     };
     actions.iter().filter_map(pull).collect()
@@ -129,8 +132,9 @@ fn a_read_is_pushed_from_its_place_and_short_where_bytes_are_missing() {
     for (op, moved) in [(store[0], 32), (store[1], 3)] {
         let end = Ok(Stored::Read { moved, bytes: Vec::new() });
         for action in bench.on(Event::Stored { op, end }) {
-            let Action::Push { op, at, .. } = action else { panic!("{action:?}") };
-            pushed.push((*op, at.addr, at.len));
+            let Action::Push { op, memory, runs, .. } = action else { panic!("{action:?}") };
+            let [run] = runs[..] else { panic!("{runs:?}") };
+            pushed.push((*op, memory.addr + run.at, run.len));
         }
     }
     assert_eq!(
@@ -212,7 +216,13 @@ fn what_no_client_of_this_version_asks_is_refused() {
     let elsewhere = Bytes { layout: Distribution::single(1), ..bytes(0, 8) };
     let no_such = Bytes { layout: Distribution::stripe(8, 3, 0).unwrap(), ..bytes(0, 8) };
     let short = Request::Read { bytes: bytes(0, 100), into: Target::Memory(memory(99)) };
-    let far = Request::Read { bytes: bytes(u64::MAX, 8), into: Target::Memory(memory(8)) };
+    let beyond = Memory { view: View::of(1..101).unwrap(), ..memory(100) };
+    let beyond = Request::Read { bytes: bytes(0, 100), into: Target::Memory(beyond) };
+    let far = Bytes { from: u64::MAX, ..bytes(0, 8) };
+    let far = Request::Read { bytes: far, into: Target::Memory(memory(8)) };
+    let file = Datatype::vector(1 << 30, 2, Datatype::bytes(1).unwrap()).unwrap();
+    let many = Bytes { file: View::new(0, file).unwrap(), len: 1 << 30, ..bytes(0, 8) };
+    let many = Request::Read { bytes: many, into: Target::Memory(memory(1 << 30)) };
     let long = Request::Read { bytes: bytes(0, 17), into: Target::Answer };
     let wrong = Request::Write { bytes: bytes(0, 8), from: Source::Request(vec![0; 9]) };
     let of = |bytes| Request::Read { bytes, into: Target::Answer };
@@ -220,6 +230,8 @@ fn what_no_client_of_this_version_asks_is_refused() {
         (of(elsewhere), Refusal::Distribution),
         (of(no_such), Refusal::Distribution),
         (short, Refusal::Memory),
+        (beyond, Refusal::Memory),
+        (many, Refusal::TooLong),
         (far, Refusal::Position),
         (long, Refusal::Memory),
         (wrong, Refusal::Position),
@@ -227,5 +239,42 @@ fn what_no_client_of_this_version_asks_is_refused() {
     ] {
         assert_eq!(answers(bench.ask(7, request)), [(7, Answer::Refused(refusal))]);
     }
+    assert!(bench.is_empty());
+}
+
+#[test]
+fn a_list_is_staged_together_and_its_pieces_go_where_they_belong() {
+    let mut bench = Bench::new(FsConfig { servers: 1, ..CONFIG });
+    let file = View::new(100, Datatype::vector(4, 20, Datatype::bytes(10).unwrap()).unwrap()).unwrap();
+    let view = View::new(5, Datatype::regions([(100, 20), (0, 20)]).unwrap()).unwrap();
+    let memory = Memory { view, ..memory(200) };
+    let bytes = Bytes { file, len: 40, ..bytes(0, 8) };
+    let run = |at, len| Run { at, len };
+    let begun = bench.ask(1, Request::Write { bytes, from: Source::Memory(memory) }).to_vec();
+    let [Action::Pull { op, runs: first, .. }, Action::Pull { runs: second, .. }] = &begun[..] else {
+        panic!("{begun:?}")
+    };
+    // A unit has 32 bytes at most, and the fourth region would be ten more than 30.
+    assert_eq!((&first[..], &second[..]), (&[run(105, 20), run(5, 10)][..], &[run(15, 10)][..]));
+    let store = bench.on(Event::Moved { op: *op, done: true }).to_vec();
+    let [Action::Store { call: StoreCall::Write { runs, .. }, .. }] = &store[..] else { panic!("{store:?}") };
+    assert_eq!(runs[..], [run(100, 10), run(120, 10), run(140, 10)]);
+}
+
+#[test]
+fn one_sync_serves_all_whose_writes_had_ended_before_it_began() {
+    let mut bench = Bench::new(FsConfig { sync: Sync::Each, ..CONFIG });
+    let eager = |at| Request::Write { bytes: bytes(at, 8), from: Source::Request(vec![1; 8]) };
+    let written = |bench: &mut Bench, id, at| {
+        let store = stores(bench.ask(id, eager(at)))[0];
+        stores(bench.on(Event::Stored { op: store, end: Ok(Stored::Done) }))
+    };
+    let [first] = written(&mut bench, 1, 0)[..] else { panic!("a sync") };
+    assert!(written(&mut bench, 2, 8).is_empty() && written(&mut bench, 3, 16).is_empty());
+    let end = bench.on(Event::Stored { op: first, end: Ok(Stored::Done) }).to_vec();
+    assert_eq!(answers(&end), [(1, Answer::Done)], "the others were written after it began");
+    let [second] = stores(&end)[..] else { panic!("{end:?}") };
+    let end = bench.on(Event::Stored { op: second, end: Err(Refusal::Io) }).to_vec();
+    assert_eq!(answers(&end), [2, 3].map(|id| (id, Answer::Refused(Refusal::Io))));
     assert!(bench.is_empty());
 }

@@ -1,68 +1,50 @@
 //! Units: how the data of a request go between client, staging and disk.
 
 use super::*;
+use std::ops::Range;
 
 impl Machine {
-    /// A request whose data ride in messages: one call of the disk, since its bytes lie together in the object.
+    /// A request whose data ride in messages: one call of the disk.
     pub(super) fn eager(
         &mut self,
         (client, id): (Rank, u64),
-        bytes: Bytes,
-        (mut left, extent): (Pieces, Range<u64>),
+        handle: Handle,
+        unit: Unit,
         call: StoreCall,
         out: &mut Vec<Action>,
     ) {
-        left.by_ref().for_each(drop);
         let writes = matches!(call, StoreCall::Write { .. });
-        let job = self.number();
-        let (client, memory) = (Some(client), None);
-        self.jobs.insert(
-            job,
-            Job {
-                client,
-                id,
-                bytes,
-                memory,
-                writes,
-                left,
-                begun: 1,
-                short: false,
-                failed: None,
-                ending: false,
-            },
-        );
+        let job = self.job((client, id), handle, writes);
+        if let Some(job) = self.jobs.get_mut(&job) {
+            job.begun = 1;
+        }
         self.counts.eager += 1;
-        let op = self.begin(Op::Eager { job });
-        self.in_turn(op, bytes.handle, extent, call, out);
+        let op = self.begin(Op::Eager { job, len: unit.len });
+        self.in_turn(op, handle, ranges(&unit), call, out);
     }
 
     /// A request whose data go through staging.
     pub(super) fn staged(
         &mut self,
-        (client, id): (Rank, u64),
-        bytes: Bytes,
-        left: Pieces,
+        asked: (Rank, u64),
+        handle: Handle,
+        left: Peekable<Pieces>,
         (memory, writes): (RemoteSlice, bool),
     ) {
-        let job = self.number();
-        let (client, memory) = (Some(client), Some(memory));
-        self.jobs.insert(
-            job,
-            Job {
-                client,
-                id,
-                bytes,
-                memory,
-                writes,
-                left,
-                begun: 0,
-                short: false,
-                failed: None,
-                ending: false,
-            },
-        );
+        let job = self.job(asked, handle, writes);
+        if let Some(job) = self.jobs.get_mut(&job) {
+            (job.memory, job.left) = (Some(memory), Some(left));
+        }
         self.counts.staging_waits += u64::from(self.free.is_empty());
         self.waiting.push_back(job);
+    }
+
+    fn job(&mut self, (client, id): (Rank, u64), handle: Handle, writes: bool) -> u64 {
+        let (number, client) = (self.number(), Some(client));
+        let (memory, left, begun, short, failed, ending) = (None, None, 0, false, None, false);
+        let job = Job { client, id, handle, memory, writes, left, begun, short, failed, ending };
+        self.jobs.insert(number, job);
+        number
     }
 
     /// Gives free places to those who wait, one unit each in turn.
@@ -73,35 +55,37 @@ impl Machine {
             let Some(job) = self.jobs.get_mut(&number) else { continue };
             // What has failed, or has nobody to be answered, begins nothing more.
             let wanted = job.failed.is_none() && job.client.is_some();
-            let Some(piece) = job.left.next().filter(|_| wanted) else {
+            let left = job.left.as_mut().filter(|_| wanted);
+            let Some(unit) = left.and_then(|left| Unit::take(left, self.config.unit)) else {
                 self.end_if_done(number, out);
                 continue;
             };
             job.begun += 1;
             self.waiting.push_back(number);
             let Some(stage) = self.free.pop() else { return };
-            self.begin_unit(number, piece, stage, out);
+            self.begin_unit(number, unit, stage, out);
         }
     }
 
-    pub(super) fn begin_unit(&mut self, number: u64, piece: Piece, stage: Stage, out: &mut Vec<Action>) {
-        let Some(job) = self.jobs.get(&number) else { return };
-        let (handle, writes) = (job.bytes.handle, job.writes);
-        if writes {
-            let (from, at) = (job.client, remote(job, piece));
-            let op = self.begin(Op::Pull { job: number, piece, stage });
-            match (from, at) {
-                (Some(from), Some(at)) => {
+    fn begin_unit(&mut self, number: u64, unit: Unit, stage: Stage, out: &mut Vec<Action>) {
+        let Some(Job { handle, writes, client, memory, .. }) = self.jobs.get(&number) else { return };
+        let (handle, client, memory) = (*handle, *client, *memory);
+        if *writes {
+            let runs = unit.memory.clone();
+            let op = self.begin(Op::Pull { job: number, unit, stage });
+            match (client, memory) {
+                (Some(from), Some(memory)) => {
                     self.counts.pulls += 1;
-                    out.push(Action::Pull { op, from, at, stage });
+                    out.push(Action::Pull { op, from, memory, runs, stage });
                 }
                 _ => self.on_moved(op, false, out),
             }
         } else {
-            let op = self.begin(Op::Read { job: number, piece, stage });
-            let into = Place::Stage { stage, len: piece.len };
-            let call = StoreCall::Read { handle, at: piece.physical, into };
-            self.in_turn(op, handle, within(piece), call, out);
+            let into = Place::Stage { stage, len: unit.len };
+            let call = StoreCall::Read { handle, runs: unit.object.clone(), into };
+            let turn = ranges(&unit);
+            let op = self.begin(Op::Read { job: number, unit, stage });
+            self.in_turn(op, handle, turn, call, out);
         }
     }
 
@@ -110,12 +94,12 @@ impl Machine {
         &mut self,
         op: u64,
         handle: Handle,
-        range: Range<u64>,
+        ranges: Vec<Range<u64>>,
         call: StoreCall,
         out: &mut Vec<Action>,
     ) {
         let writes = !matches!(call, StoreCall::Read { .. });
-        match self.ranges.ask(op, handle, range, writes) {
+        match self.ranges.ask(op, handle, ranges, writes) {
             true => out.push(Action::Store { op, call }),
             false => drop(self.held.insert(op, call)),
         }
@@ -142,15 +126,10 @@ impl Machine {
                 self.end_any_turn(number, out);
                 self.part_removed(removal, out);
             }
-            Op::Durable { job } => {
-                if let (Err(refusal), Some(job)) = (end, self.jobs.get_mut(&job)) {
-                    job.failed = Some(refusal);
-                }
-                self.answer(job, Vec::new(), out);
-            }
-            Op::Eager { job } => {
+            Op::Durable { handle } => self.durable(handle, end.err(), out),
+            Op::Eager { job, len } => {
                 self.turn_of_job_over(number, job, out);
-                let bytes = self.note_read(job, self.extent_len(job), end);
+                let bytes = self.note_read(job, len, end);
                 self.unit_ended(job, bytes, out);
             }
             Op::Write { job, stage } => {
@@ -159,10 +138,10 @@ impl Machine {
                 self.note_read(job, 0, end);
                 self.unit_ended(job, Vec::new(), out);
             }
-            Op::Read { job, piece, stage } => {
+            Op::Read { job, unit, stage } => {
                 self.turn_of_job_over(number, job, out);
-                self.note_read(job, piece.len, end);
-                self.push(job, piece, stage, out);
+                self.note_read(job, unit.len, end);
+                self.push(job, unit, stage, out);
             }
             // Transfers end otherwise.
             Op::Pull { .. } | Op::Push { .. } => {
@@ -172,7 +151,7 @@ impl Machine {
     }
 
     pub(super) fn turn_of_job_over(&mut self, op: u64, job: u64, out: &mut Vec<Action>) {
-        if let Some(handle) = self.jobs.get(&job).map(|job| job.bytes.handle) {
+        if let Some(handle) = self.jobs.get(&job).map(|job| job.handle) {
             self.turn_over(op, handle, out);
         }
     }
@@ -181,15 +160,6 @@ impl Machine {
         if let Some(handle) = self.ranges.object_of(op) {
             self.turn_over(op, handle, out);
         }
-    }
-
-    pub(super) fn extent_len(&self, job: u64) -> u32 {
-        let part = |bytes: Bytes| bytes.layout.part(self.me, self.config.servers).unwrap_or_default();
-        self.jobs.get(&job).map_or(0, |job| {
-            let Bytes { at, len, layout, .. } = job.bytes;
-            let extent = layout.extent(part(job.bytes), &(at..at + u64::from(len)));
-            (extent.end - extent.start) as u32
-        })
     }
 
     /// Notes how a request's call of the disk ended, and takes the bytes that it read.
@@ -209,13 +179,13 @@ impl Machine {
     }
 
     /// A unit that was read goes to its client.
-    pub(super) fn push(&mut self, number: u64, piece: Piece, stage: Stage, out: &mut Vec<Action>) {
+    fn push(&mut self, number: u64, unit: Unit, stage: Stage, out: &mut Vec<Action>) {
         let op = self.begin(Op::Push { job: number, stage });
         let job = self.jobs.get(&number).filter(|job| job.failed.is_none());
-        match job.and_then(|job| Some((job.client?, remote(job, piece)?))) {
-            Some((to, at)) => {
+        match job.and_then(|job| Some((job.client?, job.memory?))) {
+            Some((to, memory)) => {
                 self.counts.pushes += 1;
-                out.push(Action::Push { op, to, at, stage });
+                out.push(Action::Push { op, to, memory, runs: unit.memory, stage });
             }
             // Failed, or nobody is there to take it.
             None => self.on_moved(op, true, out),
@@ -225,7 +195,7 @@ impl Machine {
     pub(super) fn on_moved(&mut self, number: u64, done: bool, out: &mut Vec<Action>) {
         let Some(op) = self.ops.remove(&number) else { return };
         let (job, stage, pulled) = match op {
-            Op::Pull { job, piece, stage } => (job, stage, Some(piece)),
+            Op::Pull { job, unit, stage } => (job, stage, Some(unit)),
             Op::Push { job, stage } => (job, stage, None),
             other => {
                 self.ops.insert(number, other);
@@ -236,14 +206,15 @@ impl Machine {
         if !done {
             known.failed.get_or_insert(Refusal::Memory);
         }
-        let handle = known.bytes.handle;
+        let handle = known.handle;
         // A client that began anew has not been promised anything: its unit is not written.
         match pulled.filter(|_| done && known.client.is_some()) {
-            Some(piece) => {
+            Some(unit) => {
                 let op = self.begin(Op::Write { job, stage });
-                let from = Place::Stage { stage, len: piece.len };
-                let call = StoreCall::Write { handle, at: piece.physical, from };
-                self.in_turn(op, handle, within(piece), call, out);
+                let from = Place::Stage { stage, len: unit.len };
+                let turn = ranges(&unit);
+                let call = StoreCall::Write { handle, runs: unit.object, from };
+                self.in_turn(op, handle, turn, call, out);
             }
             None => {
                 self.free.push(stage);
@@ -263,8 +234,9 @@ impl Machine {
 
     /// Ends a request of which nothing is under way and nothing is to begin.
     pub(super) fn end_if_done(&mut self, number: u64, out: &mut Vec<Action>) {
-        let Some(job) = self.jobs.get(&number) else { return };
-        let over = job.failed.is_some() || job.client.is_none() || job.left.clone().next().is_none();
+        let Some(job) = self.jobs.get_mut(&number) else { return };
+        let none_left = job.left.as_mut().is_none_or(|left| left.peek().is_none());
+        let over = job.failed.is_some() || job.client.is_none() || none_left;
         if over && job.begun == 0 && !job.ending {
             self.finish(number, Vec::new(), out);
         }
@@ -275,11 +247,33 @@ impl Machine {
         let Some(job) = self.jobs.get_mut(&number) else { return };
         job.ending = true;
         if job.writes && job.failed.is_none() && self.config.sync == Sync::Each {
-            let call = StoreCall::Sync(job.bytes.handle);
-            let op = self.begin(Op::Durable { job: number });
-            return out.push(Action::Store { op, call });
+            let handle = job.handle;
+            return match self.syncing.get_mut(&handle) {
+                Some(syncing) => syncing.next.push(number),
+                None => self.make_durable(handle, vec![number], out),
+            };
         }
         self.answer(number, bytes, out);
+    }
+
+    fn make_durable(&mut self, handle: Handle, covered: Vec<u64>, out: &mut Vec<Action>) {
+        self.syncing.insert(handle, Syncing { covered, next: Vec::new() });
+        let op = self.begin(Op::Durable { handle });
+        out.push(Action::Store { op, call: StoreCall::Sync(handle) });
+    }
+
+    /// Writes are durable, or nobody knows.
+    fn durable(&mut self, handle: Handle, failed: Option<Refusal>, out: &mut Vec<Action>) {
+        let Some(Syncing { covered, next }) = self.syncing.remove(&handle) else { return };
+        for number in covered {
+            if let Some(job) = self.jobs.get_mut(&number) {
+                job.failed = failed;
+            }
+            self.answer(number, Vec::new(), out);
+        }
+        if !next.is_empty() {
+            self.make_durable(handle, next, out);
+        }
     }
 
     pub(super) fn answer(&mut self, number: u64, bytes: Vec<u8>, out: &mut Vec<Action>) {
@@ -293,4 +287,9 @@ impl Machine {
         };
         out.push(Action::Answer { to, id: job.id, answer });
     }
+}
+
+/// Where a unit lies in its object.
+fn ranges(unit: &Unit) -> Vec<Range<u64>> {
+    unit.object.iter().map(|run| run.range()).collect()
 }
