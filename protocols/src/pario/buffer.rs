@@ -1,6 +1,7 @@
 //! Buffers: registered memory that belongs to a call until all of its servers have answered.
 
 use super::FsError;
+use crate::rt::BufferGuard;
 use crate::transport::Mesh;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -103,6 +104,13 @@ impl<V: Verbs> Buffer<V> {
     /// The whole buffer, for a server.
     pub(super) fn remote(&self) -> Result<RemoteSlice, VerbsError> {
         self.within(0, self.len)?.remote(0..self.len)
+    }
+
+    /// A range of it for a transfer of this node's own.
+    pub(super) fn guard(&self, at: u64, len: u32) -> Option<BufferGuard<V>> {
+        let at = u32::try_from(at).ok()?;
+        let mr = self.within(at as usize, len as usize).ok()?.clone();
+        Some(BufferGuard::Range { mr, at, len })
     }
 
     /// The same memory, for a call that is under way.

@@ -17,12 +17,12 @@ pub(super) type Answered = Result<Answer, FsError>;
 
 /// What a call keeps until it is answered, whether or not somebody still waits: servers may use it.
 pub(super) struct Held<V: Verbs> {
-    pub _buffer: Option<Buffer<V>>,
+    pub buffer: Option<Buffer<V>>,
     pub file: Option<Rc<InUse>>,
 }
 
 impl<V: Verbs> Held<V> {
-    pub(super) const NOTHING: Held<V> = Held { _buffer: None, file: None };
+    pub(super) const NOTHING: Held<V> = Held { buffer: None, file: None };
 }
 
 /// How many calls of a file are not answered.
@@ -108,6 +108,12 @@ impl<V: Verbs> Calls<V> {
                 Err(why)
             }
         }
+    }
+
+    /// The memory of an open call of a server, if it offered any.
+    pub(super) fn buffer_of(&self, id: u64, server: Rank) -> Option<Buffer<V>> {
+        let open = self.open.borrow();
+        open.get(&id).filter(|open| open.server == server)?.held.buffer.as_ref().map(Buffer::held)
     }
 
     /// An answer has come; whether anything was asked.

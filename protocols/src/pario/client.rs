@@ -8,6 +8,7 @@ use super::service::Pario;
 use super::{Distribution, FsError, Handle, Name, View, Wire};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
+use std::cell::Cell;
 use std::iter::Peekable;
 use std::ops::Range;
 use std::rc::Rc;
@@ -222,7 +223,7 @@ impl<V: Verbs> Pario<V> {
         let slice = into.remote()?;
         let request = |_, eager, access: &Access| Request::Read {
             bytes: bytes_of(file, access),
-            into: if eager { Target::Answer } else { Target::Memory(memory_of(slice, access)) },
+            into: if eager { Target::Answer } else { Target::Memory(self.memory_of(slice, access)) },
         };
         let mut short = false;
         for (part, access, answer) in self.transfer(file, &all, into, request).await? {
@@ -251,7 +252,7 @@ impl<V: Verbs> Pario<V> {
             from: if eager {
                 Source::Request(self.gather(file, part, access, from))
             } else {
-                Source::Memory(memory_of(slice, access))
+                Source::Memory(self.memory_of(slice, access))
             },
         };
         let answers = self.transfer(file, &all, from, request).await?;
@@ -260,6 +261,11 @@ impl<V: Verbs> Pario<V> {
         } else {
             Err(FsError::Nonsense)
         }
+    }
+
+    fn memory_of(&self, slice: RemoteSlice, access: &Access) -> Memory {
+        let load = u32::try_from(self.0.load.get()).unwrap_or(u32::MAX);
+        Memory { slice, view: access.memory.clone(), from: access.memory_from, load }
     }
 
     /// Asks each server that has a part of an access, and waits until all have answered: before that, the buffer is theirs.
@@ -271,6 +277,7 @@ impl<V: Verbs> Pario<V> {
         request: impl Fn(u16, bool, &Access) -> Request,
     ) -> Result<Vec<PartAnswer>, FsError> {
         let (mut parts, mut refused) = (Vec::new(), None);
+        let _loaded = Loaded::new(&self.0.load, all.len);
         let shares: Vec<_> = (0..file.layout.servers())
             .map(|number| self.shares(file, number, all))
             .collect::<Result<_, _>>()?;
@@ -281,7 +288,7 @@ impl<V: Verbs> Pario<V> {
                 let Some((access, eager)) = of_part.get(turn) else { continue };
                 // What rides in messages touches the buffer only here.
                 let buffer = if *eager { None } else { Some(buffer.held()) };
-                let held = Held { _buffer: buffer, file: Some(Rc::clone(&file.in_use)) };
+                let held = Held { buffer, file: Some(Rc::clone(&file.in_use)) };
                 let request = request(number, *eager, access);
                 match self.0.ask(self.server(file, number), request, held).await {
                     Ok(told) => parts.push(Part { number, access: Some(access.clone()), told }),
@@ -371,7 +378,7 @@ impl<V: Verbs> Pario<V> {
     async fn every_part(&self, file: &File, request: &Request) -> Result<Vec<PartAnswer>, FsError> {
         let mut parts = Vec::new();
         for number in 0..file.layout.servers() {
-            let held = Held { _buffer: None, file: Some(Rc::clone(&file.in_use)) };
+            let held = Held { buffer: None, file: Some(Rc::clone(&file.in_use)) };
             let told = self.0.ask(self.server(file, number), request.clone(), held).await?;
             parts.push(Part { number, access: None, told });
         }
@@ -432,10 +439,6 @@ fn bytes_of(file: &File, access: &Access) -> Bytes {
     Bytes { handle: file.handle, layout: file.layout, file: view.clone(), from: *from, len: *len as u32 }
 }
 
-fn memory_of(slice: RemoteSlice, access: &Access) -> Memory {
-    Memory { slice, view: access.memory.clone(), from: access.memory_from }
-}
-
 /// Views of as many bytes from a position of a file on as a buffer has, and of the buffer.
 fn contiguous(at: u64, len: usize) -> Result<(View, View), FsError> {
     let len = len as u64;
@@ -457,4 +460,20 @@ fn together<V: Verbs>(file: &View, buffer: &Buffer<V>, memory: &View) -> Result<
         return Err(FsError::TooLong);
     }
     Ok(Access::whole(file, memory))
+}
+
+/// Bytes that a node moves or waits for, as long as a call does.
+struct Loaded<'a>(&'a Cell<u64>, u64);
+
+impl<'a> Loaded<'a> {
+    fn new(load: &'a Cell<u64>, bytes: u64) -> Loaded<'a> {
+        load.set(load.get() + bytes);
+        Loaded(load, bytes)
+    }
+}
+
+impl Drop for Loaded<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - self.1);
+    }
 }

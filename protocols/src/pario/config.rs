@@ -1,6 +1,6 @@
 //! How a cluster's files are kept. All of its nodes say the same.
 
-use super::messages::HEADER;
+use super::messages::{HEADER, OFFER};
 use super::{Distribution, FsError};
 
 /// When a write is durable.
@@ -33,6 +33,18 @@ pub enum Wire {
     Tcp,
 }
 
+/// Who moves data that do not ride in messages (4.2, 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Movers {
+    /// The server: it pulls what is written and pushes what is read.
+    Server,
+    /// The client: the server offers places in its staging.
+    Client,
+    /// By load (5.1, Figure 6): the client where the server's throttle is reached; else the receiver reads if it is less
+    /// loaded than the sender, and the sender writes if not.
+    Adaptive,
+}
+
 /// How files are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FsConfig {
@@ -47,6 +59,8 @@ pub struct FsConfig {
     pub stages: u32,
     /// Regions of a list in one request, at most; a longer one is several requests (PVFS2: 64). Default: 256.
     pub regions: u32,
+    /// Who moves data. Default: the server, whose staging nobody else can reach.
+    pub movers: Movers,
     /// When writes are durable. Default: each.
     pub sync: Sync,
     /// Where bytes are kept. Default: on disk.
@@ -66,6 +80,7 @@ impl FsConfig {
             unit: 1 << 20,
             stages: 16,
             regions: 256,
+            movers: Movers::Server,
             sync: Sync::Each,
             storage: Storage::Disk,
             wire: Wire::Verbs,
@@ -75,7 +90,8 @@ impl FsConfig {
 
     /// The largest message that it needs of the transport for names of any length.
     pub const fn max_message(&self) -> u32 {
-        HEADER + if self.eager > 512 { self.eager } else { 512 }
+        let least = if self.eager > 512 { HEADER + self.eager } else { HEADER + 512 };
+        if OFFER > least { OFFER } else { least }
     }
 
     /// The distribution of a file unless it is told otherwise: over all servers, the first strip at the directory's home.
@@ -108,6 +124,9 @@ impl FsConfig {
         }
         if self.window == 0 {
             return refuse("window", 0, "at least 1");
+        }
+        if self.movers != Movers::Server && OFFER > max_message {
+            return refuse("movers", 0, "the server, where the transport's messages are too short for offers");
         }
         if self.wire == Wire::Verbs && HEADER.saturating_add(self.eager) > max_message {
             return refuse("eager", self.eager, "small enough for the transport's messages");

@@ -3,6 +3,7 @@
 //! A request is a kind, the call's number and what the kind has; an answer is the same. All numbers are little-endian. What
 //! cannot be read is no message: a decoder trusts no length that it was sent.
 
+use super::access::{PIECES, Run};
 use super::datatype::View;
 use super::error::Refusal;
 use super::wire::Frame;
@@ -32,6 +33,8 @@ pub(super) enum Request {
     Sync { handle: Handle },
     /// Remove the server's object of a file that has no name any more.
     Remove { handle: Handle },
+    /// What was offered is moved, or cannot be. Nothing is answered to it; its number is that of the call.
+    Moved { op: u64, done: bool },
 }
 
 /// Bytes of a file: a server finds its part by the distribution.
@@ -53,6 +56,8 @@ pub(super) struct Memory {
     pub view: View,
     /// Which of the view's data are the first that are meant.
     pub from: u64,
+    /// Bytes that the client moves or waits for at present (5.1: its load).
+    pub load: u32,
 }
 
 /// Where the bytes of a read go.
@@ -90,14 +95,19 @@ pub(super) enum Answer {
     Data { bytes: Vec<u8>, short: bool },
     /// The bytes are in the client's memory; the same.
     Pushed { short: bool },
+    /// No answer yet: a place in staging for these runs of the client's memory, which the client is to write, or to read.
+    Offer { op: u64, place: RemoteSlice, runs: Vec<Run>, writes: bool },
 }
+
+/// Bytes of the longest offer.
+pub(super) const OFFER: u32 = 1 + 8 + 8 + 16 + 1 + 12 * PIECES as u32;
 
 /// Bytes of a view of bytes one behind the other.
 pub(super) const PLAIN: u32 = 8 + 1 + 8;
 
 /// Bytes of a message beside data and beside what a view has more than a plain one: kind, number, handle, distribution, view,
 /// which of it, memory, view, which of it.
-pub(super) const HEADER: u32 = 1 + 8 + 8 + 8 + PLAIN + 8 + 4 + 16 + PLAIN + 8;
+pub(super) const HEADER: u32 = 1 + 8 + 8 + 8 + PLAIN + 8 + 4 + 16 + PLAIN + 8 + 4;
 
 /// Bytes of a list of names beside the names.
 pub(super) const LISTING: u32 = 1 + 8 + 1;
@@ -115,6 +125,7 @@ mod kind {
     pub(super) const WRITE_FROM: u8 = 10;
     pub(super) const SYNC: u8 = 11;
     pub(super) const REMOVE: u8 = 12;
+    pub(super) const MOVED: u8 = 13;
 
     pub(super) const DONE: u8 = 33;
     pub(super) const REFUSED: u8 = 34;
@@ -123,6 +134,7 @@ mod kind {
     pub(super) const OBJECT: u8 = 37;
     pub(super) const DATA: u8 = 38;
     pub(super) const PUSHED: u8 = 39;
+    pub(super) const OFFER: u8 = 40;
 }
 
 /// A message in the making.
@@ -154,10 +166,11 @@ impl Writer {
         self.0.extend(len.to_le_bytes());
     }
 
-    fn memory(&mut self, Memory { slice, view, from }: &Memory) {
+    fn memory(&mut self, Memory { slice, view, from, load }: &Memory) {
         self.0.extend(slice.to_bytes());
         view.encode(&mut self.0);
         self.u64(*from);
+        self.0.extend(load.to_le_bytes());
     }
 
     fn name(&mut self, name: &Name) {
@@ -218,7 +231,8 @@ impl<'a> Reader<'a> {
 
     fn memory(&mut self) -> Option<Memory> {
         let slice = self.array().map(RemoteSlice::from_bytes)?;
-        Some(Memory { slice, view: View::decode(&mut self.0)?, from: self.u64()? })
+        let (view, from) = (View::decode(&mut self.0)?, self.u64()?);
+        Some(Memory { slice, view, from, load: u32::from_le_bytes(self.array()?) })
     }
 
     fn rest(&mut self) -> Vec<u8> {
@@ -286,6 +300,12 @@ impl Request {
             Request::Size { handle } => of_handle(kind::SIZE, handle),
             Request::Sync { handle } => of_handle(kind::SYNC, handle),
             Request::Remove { handle } => of_handle(kind::REMOVE, handle),
+            Request::Moved { op, done } => {
+                let mut to = writer(kind::MOVED);
+                to.u64(*op);
+                to.0.push(u8::from(*done));
+                to
+            }
             Request::Read { bytes, into: Target::Answer } => {
                 let mut to = writer(kind::READ);
                 to.bytes(bytes);
@@ -330,6 +350,7 @@ impl Request {
             kind::SIZE => Request::Size { handle: from.handle()? },
             kind::SYNC => Request::Sync { handle: from.handle()? },
             kind::REMOVE => Request::Remove { handle: from.handle()? },
+            kind::MOVED => Request::Moved { op: from.u64()?, done: from.flag()? },
             kind::READ => Request::Read { bytes: from.bytes()?, into: Target::Answer },
             kind::READ_INTO => Request::Read { bytes: from.bytes()?, into: Target::Memory(from.memory()?) },
             kind::WRITE => {
@@ -402,6 +423,17 @@ impl Answer {
                 to.0.push(u8::from(*short));
                 to
             }
+            Answer::Offer { op, place, runs, writes } => {
+                let mut to = writer(kind::OFFER);
+                to.u64(*op);
+                to.0.extend(place.to_bytes());
+                to.0.push(u8::from(*writes));
+                for Run { at, len } in runs {
+                    to.u64(*at);
+                    to.0.extend(len.to_le_bytes());
+                }
+                to
+            }
         };
         writer.0
     }
@@ -427,6 +459,14 @@ impl Answer {
                 Answer::Data { bytes: from.rest(), short }
             }
             kind::PUSHED => Answer::Pushed { short: from.flag()? },
+            kind::OFFER => {
+                let (op, place) = (from.u64()?, from.array().map(RemoteSlice::from_bytes)?);
+                let (writes, mut runs) = (from.flag()?, Vec::new());
+                while !from.0.is_empty() {
+                    runs.push(Run { at: from.u64()?, len: u32::from_le_bytes(from.array()?) });
+                }
+                Answer::Offer { op, place, runs, writes }
+            }
             _ => return None,
         };
         from.end((id, answer))
@@ -444,7 +484,7 @@ mod tests {
         let rows = Datatype::vector(10, 50, Datatype::bytes(10).unwrap()).unwrap();
         let (file, view) = (View::new(1 << 40, rows).unwrap(), View::of(5..105).unwrap());
         let bytes = Bytes { handle, layout, file, from: 7, len: 90 };
-        let memory = Memory { slice: RemoteSlice { addr: 1 << 44, len: 100, rkey: 9 }, view, from: 3 };
+        let memory = Memory { slice: RemoteSlice { addr: 1 << 44, len: 100, rkey: 9 }, view, from: 3, load: 8 };
         vec![
             Request::Create { name: name(), layout },
             Request::Open { name: name() },
@@ -457,6 +497,7 @@ mod tests {
             Request::Write { bytes, from: Source::Memory(memory) },
             Request::Sync { handle },
             Request::Remove { handle },
+            Request::Moved { op: 5, done: true },
         ]
     }
 
@@ -489,6 +530,12 @@ mod tests {
         for answer in [
             Answer::Done,
             Answer::Refused(Refusal::Full),
+            Answer::Offer {
+                op: 3,
+                place: RemoteSlice { addr: 9, len: 8, rkey: 7 },
+                runs: vec![Run { at: 1, len: 2 }, Run { at: 5, len: 6 }],
+                writes: true,
+            },
             Answer::Opened { handle: Handle(9), layout },
             Answer::Names { names: vec![name("x"), name("yy")], more: true },
             Answer::Size(1 << 50),

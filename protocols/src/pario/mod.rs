@@ -25,14 +25,13 @@
 //!
 //! A call that is not eager offers its buffer to servers. It is the client's again when each of them has answered, and not
 //! by any time-out: a server that answers has ended its transfers, and one that restarted is fenced before its client hears
-//! of it. A call whose future is dropped keeps its buffer until then. Staging never leaves its server: the server moves all
-//! data, and a place in staging is free when its transfer has ended on its own connection.
+//! of it. A call whose future is dropped keeps its buffer until then. Where the server moves data, a place in staging is free
+//! when its transfer has ended on its own connection. Where it is offered to a client ([`Movers`]), it is the client's until it
+//! says that all is moved, or began anew: before it says so, each write of unknown outcome has been fenced.
 //!
 //! # What is there, and what is not yet
 //!
-//! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come. Of the paper's ways
-//! of moving data there are three: eager, the server pulls a write, the server pushes a read; the client's own ways and the
-//! choice by load are to come, and so are groups. There is one flat directory, in the
+//! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come, and so are groups. There is one flat directory, in the
 //! memory of the first server: it does not survive a restart, nor do bytes in [`Storage::Memory`].
 //!
 //! | module | idea |
@@ -44,6 +43,7 @@
 //! | `server/machine` | the server: a state machine without I/O |
 //! | `server/names`, `server/ranges` | its directory; turns at overlapping bytes |
 //! | `server/store` | where its objects are kept |
+//! | `moves` | transfers of a unit by posted lists, and what a client does with an offer |
 //! | `wire` | what carries requests and answers: the mesh, or byte streams |
 //! | `server`, `service` | what carries out what the machine wants; what starts on a node |
 
@@ -56,6 +56,7 @@ mod datatype;
 mod distribution;
 mod error;
 mod messages;
+mod moves;
 mod name;
 mod server;
 mod service;
@@ -64,7 +65,7 @@ mod wire;
 
 pub use buffer::Buffer;
 pub use client::File;
-pub use config::{FsConfig, Storage, Sync, Wire};
+pub use config::{FsConfig, Movers, Storage, Sync, Wire};
 pub use datatype::{Datatype, View};
 pub use distribution::Distribution;
 pub use error::FsError;

@@ -3,13 +3,14 @@
 use super::buffer::{Buffer, Buffers};
 use super::calls::{Answered, Calls, Held};
 use super::messages::{Answer, Request};
+use super::moves::{self, Offer};
 use super::server::{self, Server};
 use super::wire::{Arrived, CHANNEL, Streams, Wire};
 use super::{FsConfig, FsError, FsStats};
 use crate::rt::Rt;
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::{Inbox, Incoming, Mesh, Rank};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_verbs::{Verbs, Work};
 
@@ -22,6 +23,8 @@ pub(super) struct Shared<V: Verbs> {
     pub stats: RefCell<FsStats>,
     pub server: Option<Server<V>>,
     pub buffers: Buffers<V>,
+    /// Bytes that its calls move or wait for.
+    pub load: Cell<u64>,
     calls: Calls<V>,
 }
 
@@ -79,6 +82,7 @@ impl<V: Verbs> Pario<V> {
             stats: RefCell::default(),
             server: None,
             buffers: Buffers::new(mesh),
+            load: Cell::new(0),
             calls: Calls::new(config.window),
         };
         if me < config.servers {
@@ -142,11 +146,15 @@ impl<V: Verbs> Pario<V> {
         let is_server = self.0.server.is_some();
         match Request::decode(bytes).filter(|_| is_server) {
             Some((id, request)) => server::requested(&self.0, from, id, request),
-            None => self.answered(Answer::decode(bytes)),
+            None => self.answered(from, Answer::decode(bytes)),
         }
     }
 
-    fn answered(&self, answer: Option<(u64, Answer)>) {
+    fn answered(&self, from: Rank, answer: Option<(u64, Answer)>) {
+        if let Some((id, Answer::Offer { op, place, runs, writes })) = answer {
+            let (buffer, offer) = (self.0.calls.buffer_of(id, from), Offer { op, place, runs, writes });
+            return drop(self.0.rt.spawn(moves::take(Rc::clone(&self.0), from, id, offer, buffer)));
+        }
         let known = answer.is_some_and(|(id, answer)| self.0.calls.answered(id, Ok(answer)));
         self.0.stats.borrow_mut().malformed += u64::from(!known);
     }
@@ -158,7 +166,7 @@ impl<V: Verbs> Pario<V> {
                 Some((id, request)) => server::requested(&self.0, peer, id, request),
                 None => self.0.stats.borrow_mut().malformed += 1,
             },
-            Arrived::Answer(frame) => self.answered(Answer::of_frame(frame)),
+            Arrived::Answer(frame) => self.answered(peer, Answer::of_frame(frame)),
             Arrived::ServerGone => self.0.calls.server_reset(peer),
             Arrived::ClientGone => server::client_reset(&self.0, peer),
         }

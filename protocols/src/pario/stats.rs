@@ -13,6 +13,8 @@ pub struct FsStats {
     pub pulls: u64,
     /// Units that its server pushed by RDMA write.
     pub pushes: u64,
+    /// Units for which its server offered a place to their client.
+    pub offered: u64,
     /// Transfers that were begun again because a connection broke.
     pub again: u64,
     /// Transfers whose completion said that they may have been executed.

@@ -50,7 +50,7 @@ pub struct Plans {
 counted! {
     /// What a node counted.
     Counts from FsStats {
-        asked, eager, pulls, pushes, again, unknown_outcomes, staging_waits, copied, malformed,
+        asked, eager, pulls, pushes, offered, again, unknown_outcomes, staging_waits, copied, malformed,
     }
 }
 
@@ -215,6 +215,7 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("eager", "requests whose data rode in messages", counts.eager),
         ("pulls", "units pulled by RDMA read", counts.pulls),
         ("pushes", "units pushed by RDMA write", counts.pushes),
+        ("offered", "units for clients to move", counts.offered),
         ("again", "transfers begun again", counts.again),
         ("unknown_outcomes", "transfers of unknown outcome", counts.unknown_outcomes),
         ("staging_waits", "requests that waited for staging", counts.staging_waits),

@@ -5,7 +5,7 @@ use crate::fields::{Dice, Rule, Share, Span, Spread, broken, count, draw, in_sec
 use crate::history::ClientId;
 use crate::system::Amount;
 use serde::{Deserialize, Serialize};
-use weft_protocols::pario::{Distribution, FsConfig, Storage, Sync, Wire};
+use weft_protocols::pario::{Distribution, FsConfig, Movers, Storage, Sync, Wire};
 use weft_sim::choice::Rng;
 use weft_verbs::Nanos;
 
@@ -73,6 +73,18 @@ pub enum By {
     Tcp,
 }
 
+/// Who moves data that do not ride in messages, as a scenario says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mover {
+    /// Servers.
+    Server,
+    /// Clients.
+    Client,
+    /// By load.
+    Adaptive,
+}
+
 /// `[workload]` with `kind = "pario"`: what the users of files do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -112,6 +124,9 @@ pub struct PfWork {
     /// What carries requests and answers: `"verbs"` or `"tcp"`. Default: verbs.
     #[serde(default = "verbs")]
     pub wire: By,
+    /// Who moves data: `"server"`, `"client"` or, by load, `"adaptive"`. Default: server.
+    #[serde(default = "server")]
+    pub movers: Mover,
     /// Bytes that ride in messages at most, 0 to 65,536. Default: 4,096.
     #[serde(default = "cell")]
     pub eager: u32,
@@ -164,6 +179,10 @@ fn each() -> Durable {
     Durable::Each
 }
 
+fn server() -> Mover {
+    Mover::Server
+}
+
 fn verbs() -> By {
     By::Verbs
 }
@@ -192,6 +211,7 @@ impl PfWork {
             storage: disk(),
             sync: each(),
             wire: verbs(),
+            movers: server(),
             eager: cell(),
             unit: unit(),
             stages: cells(),
@@ -217,6 +237,7 @@ impl PfWork {
             storage: dice.among(&[Keep::Disk, Keep::Memory]),
             sync: dice.among(&[Durable::Each, Durable::Asked]),
             wire: dice.among(&[By::Verbs, By::Verbs, By::Tcp]),
+            movers: dice.among(&[Mover::Server, Mover::Client, Mover::Adaptive]),
             eager: dice.among(&[0, 256, 4_096]),
             unit: cell * dice.among(&[1, 4, 64]),
             stages: dice.among(&[1, 2, 16]),
@@ -238,6 +259,11 @@ impl PfWork {
             storage: match self.storage {
                 Keep::Disk => Storage::Disk,
                 Keep::Memory => Storage::Memory { most: 1 << 30 },
+            },
+            movers: match self.movers {
+                Mover::Server => Movers::Server,
+                Mover::Client => Movers::Client,
+                Mover::Adaptive => Movers::Adaptive,
             },
             wire: match self.wire {
                 By::Verbs => Wire::Verbs,

@@ -9,14 +9,15 @@ use super::access::Run;
 use super::calls::{self, Held};
 use super::messages::{Answer, Request};
 use super::service::Shared;
-use super::{FsConfig, FsError};
+use super::moves::{Transfer, moved};
+use super::{FsConfig, FsError, Movers};
 use crate::rt::BufferGuard;
-use crate::transport::{NotExecuted, OpError, Rank};
+use crate::transport::Rank;
 use machine::{Action, Event, Machine, Stage};
 use std::cell::RefCell;
 use std::rc::Rc;
 use store::Store;
-use weft_verbs::{AccessFlags, RemoteSlice, SendOp, Verbs, WcError, Work};
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, SendOp, Verbs, Work};
 
 /// A node's server.
 pub(super) struct Server<V: Verbs> {
@@ -30,7 +31,11 @@ impl<V: Verbs> Server<V> {
     /// Server `me` of a cluster.
     pub(super) fn open(shared: &Shared<V>, me: u32, config: FsConfig) -> Result<Server<V>, FsError> {
         let len = config.stages as usize * config.unit as usize;
-        let staging = shared.mesh.alloc(len, AccessFlags::LOCAL_WRITE)?;
+        let access = match config.movers {
+            Movers::Server => AccessFlags::LOCAL_WRITE,
+            _ => AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE,
+        };
+        let staging = shared.mesh.alloc(len, access)?;
         let store = Store::open(&shared.rt, config.storage, staging.clone(), config.unit)?;
         let machine = RefCell::new(Machine::new(me, config, shared.mesh.max_message()));
         Ok(Server { machine, store, staging, unit: config.unit })
@@ -49,6 +54,14 @@ impl<V: Verbs> Server<V> {
         stats.pushes = counts.pushes;
         stats.eager = counts.eager;
         stats.staging_waits = counts.staging_waits;
+        stats.offered = counts.offered;
+    }
+
+    /// A place in staging, as a client reaches it: as much of it as the runs have.
+    fn place(&self, stage: Stage, runs: &[Run]) -> Option<RemoteSlice> {
+        let at = (stage.0 * self.unit) as usize;
+        let len: usize = runs.iter().map(|run| run.len as usize).sum();
+        self.staging.remote(at..at + len).ok()
     }
 
     /// The transfers between runs of a client's memory and a place in staging, where they lie one behind the other.
@@ -106,6 +119,11 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action) {
             return drop(shared.wire.answer(to, id, answer).await);
         }
         Action::Store { op, call } => Event::Stored { op, end: server.store.call(call).await },
+        Action::Offer { op, to, id, stage, runs, writes } => {
+            let Some(place) = server.place(stage, &runs) else { return };
+            // As above: an offer that cannot be sent has nobody who takes it.
+            return drop(shared.wire.answer(to, id, Answer::Offer { op, place, runs, writes }).await);
+        }
         Action::Pull { op, from, memory, runs, stage } => {
             let pull = server.list(&runs, stage, memory, |from| SendOp::Read { from });
             Event::Moved { op, done: moved(&shared, from, &pull).await }
@@ -124,78 +142,4 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action) {
         }
     };
     on(&shared, event);
-}
-
-/// One transfer of a list, and its memory in staging.
-type Transfer<V> = (SendOp<'static, V>, BufferGuard<V>);
-
-/// Carries out the transfers of a unit; whether all are done.
-///
-/// A read that ended in an error changed nothing at the client, and when it has ended, the adapter puts nothing into staging any
-/// more: it is done again on the next connection. A write of unknown outcome may be executed late: it is done again once it
-/// cannot, and the client, who keeps the memory until the answer, sees the same bytes whatever became of it.
-async fn moved<V: Verbs>(shared: &Shared<V>, peer: Rank, list: &[Transfer<V>]) -> bool {
-    'list: loop {
-        let mut rest = list;
-        while !rest.is_empty() {
-            // One doorbell and one completion for many (5.3).
-            let (posted, now) = if let Some((now, behind)) = rest.split_first_chunk::<16>() {
-                (shared.mesh.post_list(peer, copies(now)).await.map(drop), behind)
-            } else if let Some((now, behind)) = rest.split_first_chunk::<4>() {
-                (shared.mesh.post_list(peer, copies(now)).await.map(drop), behind)
-            } else if let Some((now, behind)) = rest.split_first_chunk::<1>() {
-                (shared.mesh.post_list(peer, copies(now)).await.map(drop), behind)
-            } else {
-                (Ok(()), rest)
-            };
-            match posted {
-                Ok(()) => rest = now,
-                Err(why) if is_final(&why) => return false,
-                Err(why) => {
-                    again(shared, &why);
-                    let writes = list.iter().any(|(op, _)| matches!(op, SendOp::Write { .. }));
-                    if writes
-                        && matches!(why, OpError::Unknown(_))
-                        && shared.mesh.resolve_outcomes(peer).await.is_err()
-                    {
-                        return false;
-                    }
-                    continue 'list;
-                }
-            }
-        }
-        return true;
-    }
-}
-
-fn copies<V: Verbs, const N: usize>(list: &[Transfer<V>; N]) -> [Transfer<V>; N] {
-    std::array::from_fn(|nth| {
-        let (op, guard) = &list[nth];
-        let guard = match guard {
-            BufferGuard::Range { mr, at, len } => BufferGuard::Range { mr: mr.clone(), at: *at, len: *len },
-            _ => BufferGuard::Nothing,
-        };
-        (*op, guard)
-    })
-}
-
-fn again<V: Verbs>(shared: &Shared<V>, why: &OpError) {
-    let mut stats = shared.stats.borrow_mut();
-    stats.again += 1;
-    stats.unknown_outcomes += u64::from(matches!(why, OpError::Unknown(_)));
-}
-
-/// Whether a transfer can never be done: the client is gone, or what it offered is no memory.
-fn is_final(why: &OpError) -> bool {
-    match why {
-        OpError::NotExecuted(NotExecuted::Failed(status)) => is_refusal(*status),
-        OpError::NotExecuted(_) => true,
-        OpError::Unknown(crate::transport::Lost::Failed(status)) => is_refusal(*status),
-        OpError::Unknown(_) => false,
-    }
-}
-
-/// Whether the far side's adapter refused the request itself, as it will again.
-fn is_refusal(status: WcError) -> bool {
-    matches!(status, WcError::RemAccess | WcError::RemInvReq | WcError::RemOp)
 }

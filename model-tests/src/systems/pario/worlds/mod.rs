@@ -39,6 +39,8 @@ macro_rules! worlds {
 worlds! {
     "pario-write" Way::Staged, "w", "files: a client writes two units, which the server pulls";
     "pario-read" Way::Staged, "r", "files: a client reads two units, which the server pushes";
+    "pario-write-offered" Way::Offered, "w", "files: a client writes two units into a place that the server offers";
+    "pario-read-offered" Way::Offered, "r", "files: a client reads two units out of a place that the server offers";
     "pario-both" Way::Staged, "w,r", "files: a client writes what another one reads at the same time";
     "pario-eager" Way::Eager, "w,r", "the same with the bytes in requests and answers";
     "pario-list" Way::List, "w,r", "files: a client writes four rows by one list, and another one reads them at the same time";

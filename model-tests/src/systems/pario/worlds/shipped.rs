@@ -2,7 +2,7 @@
 
 use super::super::client::{Client, Teller};
 use super::super::content;
-use super::super::workload::{Access, Durable, Keep, PfWork, Request, Tile};
+use super::super::workload::{Access, Durable, Keep, Mover, PfWork, Request, Tile};
 use super::super::{Files, Service};
 use super::InOrder;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
@@ -28,6 +28,8 @@ pub(super) enum Way {
     Staged,
     /// In messages.
     Eager,
+    /// By RDMA through one place in staging, which is offered to clients.
+    Offered,
     /// By RDMA, as rows of one cell that are staged together.
     List,
 }
@@ -123,6 +125,7 @@ impl Calls {
             eager: if self.way == Way::Eager { cell * CELLS } else { 0 },
             unit: if self.way == Way::List { cell * ROWS.rows } else { cell },
             stages: 1,
+            movers: if self.way == Way::Offered { Mover::Client } else { Mover::Server },
             ..PfWork::of(Access::Bulk, 0)
         }
     }
@@ -225,6 +228,7 @@ impl Model for Calls {
             |of: fn(&FsStats) -> u64| state.services.iter().any(|service| of(&service.files.stats()) > 0);
         sink.sometimes("a unit was pulled", any(|stats| stats.pulls));
         sink.sometimes("a unit was pushed", any(|stats| stats.pushes));
+        sink.sometimes("a unit was offered", any(|stats| stats.offered));
         sink.sometimes("bytes rode in a message", any(|stats| stats.eager));
         sink.sometimes("a transfer was begun again", any(|stats| stats.again));
         sink.sometimes("a request waited for staging", any(|stats| stats.staging_waits));

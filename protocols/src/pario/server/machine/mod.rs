@@ -11,6 +11,8 @@
 //! | read, into the answer | turn, disk, answer |
 //! | read, into memory | place, turn, disk, **push** by RDMA write; the place is free |
 //!
+//! Instead of a pull or a push, the place may be **offered** to the client ([`Movers`]), who says when all is moved.
+//!
 //! A unit is pulled whole before any of it is written: a client that dies in the middle leaves it as it was. The answer comes
 //! after the last unit, and under [`Sync::Each`] after the disk has made them durable.
 
@@ -20,7 +22,7 @@ mod units;
 use super::super::access::{Access, Pieces, Run, Unit};
 use super::super::error::Refusal;
 use super::super::messages::{Answer, Bytes, LISTING, Memory, Request, Source, Target};
-use super::super::{FsConfig, Handle, Name, Sync};
+use super::super::{FsConfig, Handle, Movers, Name, Sync};
 use super::names::{Gone, Names};
 use super::ranges::Ranges;
 use crate::transport::Rank;
@@ -69,6 +71,8 @@ pub(super) enum Action {
     Pull { op: u64, from: Rank, memory: RemoteSlice, runs: Vec<Run>, stage: Stage },
     /// Write what is staged into runs of a client's memory.
     Push { op: u64, to: Rank, memory: RemoteSlice, runs: Vec<Run>, stage: Stage },
+    /// Offer a place in staging to a client for runs of its memory, which it is to write, or to read.
+    Offer { op: u64, to: Rank, id: u64, stage: Stage, runs: Vec<Run>, writes: bool },
     /// Ask another server to remove its object of a file.
     Remove { op: u64, server: u32, handle: Handle },
 }
@@ -123,6 +127,8 @@ struct Job {
     /// The client's memory, if the data do not ride in messages.
     memory: Option<RemoteSlice>,
     writes: bool,
+    /// The client's load when it asked, and what this request adds to the server's, in bytes.
+    loads: (u64, u64),
     /// Units that have not begun.
     left: Option<Peekable<Pieces>>,
     /// Units that have.
@@ -178,6 +184,7 @@ pub(super) struct Counts {
     pub pulls: u64,
     pub pushes: u64,
     pub eager: u64,
+    pub offered: u64,
     /// Requests that found no place in staging.
     pub staging_waits: u64,
 }
@@ -201,6 +208,10 @@ pub(super) struct Machine {
     held: BTreeMap<u64, StoreCall>,
     removals: BTreeMap<u64, Removal>,
     syncing: BTreeMap<Handle, Syncing>,
+    /// Places that were offered, by operation: to whom, and for which call.
+    offered: BTreeMap<u64, (Rank, u64)>,
+    /// Bytes of all requests that are under way.
+    load: u64,
     next: u64,
     pub counts: Counts,
 }
@@ -220,6 +231,8 @@ impl Machine {
             held: BTreeMap::new(),
             removals: BTreeMap::new(),
             syncing: BTreeMap::new(),
+            offered: BTreeMap::new(),
+            load: 0,
             next: 0,
             counts: Counts::default(),
             config,
@@ -234,6 +247,7 @@ impl Machine {
             ("places in staging", staged),
             ("requests under way at a server", self.jobs.len() as u64),
             ("operations of a server", self.ops.len() as u64),
+            ("places offered to clients", self.offered.len() as u64),
             ("turns at objects", self.ranges.len() as u64),
             ("removals under way", self.removals.len() as u64),
             ("open files", open),
@@ -307,6 +321,13 @@ impl Machine {
             },
             Request::Size { handle } => self.plain(from, id, StoreCall::Size(handle), out),
             Request::Sync { handle } => self.plain(from, id, StoreCall::Sync(handle), out),
+            Request::Moved { op, done } => {
+                // What was offered by an earlier life of this server has another call's number.
+                if self.offered.get(&op) == Some(&(from, id)) {
+                    self.offered.remove(&op);
+                    self.on_moved(op, done, out);
+                }
+            }
             Request::Remove { handle } => {
                 let op = self.begin(Op::Plain { from, id });
                 self.in_turn(op, handle, vec![0..u64::MAX], StoreCall::Remove(handle), out);
@@ -328,11 +349,11 @@ impl Machine {
             }
             Request::Read { bytes, into: Target::Memory(memory) } => {
                 let left = self.checked(&bytes, Some(&memory))?;
-                self.staged((from, id), bytes.handle, left, (memory.slice, false));
+                self.staged((from, id), &bytes, left, (&memory, false));
             }
             Request::Write { bytes, from: Source::Memory(memory) } => {
                 let left = self.checked(&bytes, Some(&memory))?;
-                self.staged((from, id), bytes.handle, left, (memory.slice, true));
+                self.staged((from, id), &bytes, left, (&memory, true));
             }
         }
         Ok(())
@@ -359,7 +380,7 @@ impl Machine {
             return Err(Refusal::TooLong);
         }
         let mut access = Access::packed(file.clone(), *from, len).ok_or(Refusal::Position)?;
-        if let Some(Memory { slice, view, from }) = memory {
+        if let Some(Memory { slice, view, from, .. }) = memory {
             let whole = from.checked_add(len).is_some_and(|end| end <= view.len());
             if !whole || view.end() > u64::from(slice.len) {
                 return Err(Refusal::Memory);

@@ -32,6 +32,13 @@ impl Machine {
     pub(super) fn on_reset(&mut self, client: Rank, out: &mut Vec<Action>) {
         let orphaned = self.jobs.values_mut().filter(|job| job.client == Some(client));
         orphaned.for_each(|job| job.client = None);
+        // Its last life moves nothing any more: its connection is fenced.
+        let taken: Vec<u64> =
+            self.offered.iter().filter(|(_, (to, _))| *to == client).map(|(op, _)| *op).collect();
+        for op in taken {
+            self.offered.remove(&op);
+            self.on_moved(op, false, out);
+        }
         let gone = self.names.as_mut().map_or(Vec::new(), |names| names.forget(client));
         for gone in gone {
             self.remove_objects(gone, None, out);

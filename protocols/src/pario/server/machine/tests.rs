@@ -7,6 +7,7 @@ const CONFIG: FsConfig = FsConfig {
     unit: 32,
     stages: 2,
     regions: 64,
+    movers: Movers::Server,
     sync: Sync::Asked,
     storage: Storage::Memory { most: 1 << 20 },
     wire: Wire::Verbs,
@@ -47,7 +48,7 @@ const FILE: Handle = Handle(9);
 
 fn memory(len: u32) -> Memory {
     let slice = RemoteSlice { addr: 1_000, len, rkey: 1 };
-    Memory { slice, view: View::of(0..len.into()).unwrap(), from: 0 }
+    Memory { slice, view: View::of(0..len.into()).unwrap(), from: 0, load: 0 }
 }
 
 fn bytes(at: u64, len: u32) -> Bytes {
@@ -277,4 +278,60 @@ fn one_sync_serves_all_whose_writes_had_ended_before_it_began() {
     let end = bench.on(Event::Stored { op: second, end: Err(Refusal::Io) }).to_vec();
     assert_eq!(answers(&end), [2, 3].map(|id| (id, Answer::Refused(Refusal::Io))));
     assert!(bench.is_empty());
+}
+
+/// The offers among actions: their operations and places.
+fn offers(actions: &[Action]) -> Vec<(u64, Stage)> {
+    let offer = |action: &Action| match action {
+        Action::Offer { op, stage, .. } => Some((*op, *stage)),
+        _ => None,
+    };
+    actions.iter().filter_map(offer).collect()
+}
+
+#[test]
+fn an_offered_place_is_its_clients_until_it_says_so_for_that_call() {
+    let mut bench = Bench::new(FsConfig { movers: Movers::Client, stages: 1, ..CONFIG });
+    let offered = offers(bench.ask(7, write(0, 64)));
+    let [(op, place)] = offered[..] else { panic!("{offered:?}") };
+    let moved = Request::Moved { op, done: true };
+    assert_eq!(bench.ask(6, moved.clone()), [], "another call's");
+    assert_eq!(bench.on(Event::Request { from: rank(4), id: 7, request: moved.clone() }), [], "another client's");
+    let store = stores(bench.ask(7, moved.clone()))[0];
+    assert_eq!(bench.ask(7, moved), [], "said before");
+    let next = offers(bench.on(Event::Stored { op: store, end: Ok(Stored::Done) }));
+    assert_eq!(next[0].1, place, "free again");
+    bench.on(Event::Reset { client: rank(5) });
+    assert!(bench.is_empty(), "{:?}", bench.machine.leftovers());
+}
+
+#[test]
+fn who_moves_is_told_by_load() {
+    // The load of the client, who moves a write, and who a read: a server of one request of 32 bytes, with places for 64.
+    for (client, writes, reads) in [(0, true, true), (32, true, false), (33, false, false), (1_000, false, false)] {
+        for (request, wanted) in [(write(0, 32), writes), (read(0, 32), reads)] {
+            let mut bench = Bench::new(FsConfig { movers: Movers::Adaptive, ..CONFIG });
+            let loaded = |memory: Memory| Memory { load: client, ..memory };
+            let request = match request {
+                Request::Write { bytes, from: Source::Memory(memory) } => {
+                    Request::Write { bytes, from: Source::Memory(loaded(memory)) }
+                }
+                Request::Read { bytes, into: Target::Memory(memory) } => {
+                    Request::Read { bytes, into: Target::Memory(loaded(memory)) }
+                }
+                other => other,
+            };
+            let mut begun = bench.ask(1, request).to_vec();
+            if let [op] = stores(&begun)[..] {
+                let read = Stored::Read { moved: 32, bytes: Vec::new() };
+                begun = bench.on(Event::Stored { op, end: Ok(read) }).to_vec();
+            }
+            assert_eq!(offers(&begun).len() == 1, wanted, "{client} {begun:?}");
+        }
+    }
+    // A server whose places are all asked for moves nothing.
+    let mut bench = Bench::new(FsConfig { movers: Movers::Adaptive, ..CONFIG });
+    let loaded = Memory { load: 1_000, ..memory(96) };
+    let request = Request::Write { bytes: bytes(0, 96), from: Source::Memory(loaded) };
+    assert_eq!(offers(bench.ask(1, request)).len(), 2);
 }

@@ -27,13 +27,16 @@ impl Machine {
     pub(super) fn staged(
         &mut self,
         asked: (Rank, u64),
-        handle: Handle,
+        bytes: &Bytes,
         left: Peekable<Pieces>,
-        (memory, writes): (RemoteSlice, bool),
+        (memory, writes): (&Memory, bool),
     ) {
-        let job = self.job(asked, handle, writes);
+        let job = self.job(asked, bytes.handle, writes);
+        // The other servers have about as much of it each.
+        let bytes = u64::from(bytes.len.div_ceil(bytes.layout.servers().into()));
+        self.load += bytes;
         if let Some(job) = self.jobs.get_mut(&job) {
-            (job.memory, job.left) = (Some(memory), Some(left));
+            (job.memory, job.left, job.loads) = (Some(memory.slice), Some(left), (memory.load.into(), bytes));
         }
         self.counts.staging_waits += u64::from(self.free.is_empty());
         self.waiting.push_back(job);
@@ -42,7 +45,8 @@ impl Machine {
     fn job(&mut self, (client, id): (Rank, u64), handle: Handle, writes: bool) -> u64 {
         let (number, client) = (self.number(), Some(client));
         let (memory, left, begun, short, failed, ending) = (None, None, 0, false, None, false);
-        let job = Job { client, id, handle, memory, writes, left, begun, short, failed, ending };
+        let loads = (0, 0);
+        let job = Job { client, id, handle, memory, writes, loads, left, begun, short, failed, ending };
         self.jobs.insert(number, job);
         number
     }
@@ -74,6 +78,7 @@ impl Machine {
             let runs = unit.memory.clone();
             let op = self.begin(Op::Pull { job: number, unit, stage });
             match (client, memory) {
+                (Some(to), Some(_)) if self.client_moves(number) => self.offer(op, number, to, (stage, runs), out),
                 (Some(from), Some(memory)) => {
                     self.counts.pulls += 1;
                     out.push(Action::Pull { op, from, memory, runs, stage });
@@ -87,6 +92,36 @@ impl Machine {
             let op = self.begin(Op::Read { job: number, unit, stage });
             self.in_turn(op, handle, turn, call, out);
         }
+    }
+
+    /// Whether the client is to move a request's units (5.1, Figure 6).
+    fn client_moves(&self, number: u64) -> bool {
+        let Some(Job { writes, loads: (client, _), .. }) = self.jobs.get(&number) else { return false };
+        let heavy = self.load >= u64::from(self.config.stages) * u64::from(self.config.unit);
+        match self.config.movers {
+            Movers::Server => false,
+            Movers::Client => true,
+            Movers::Adaptive if heavy => true,
+            // The receiver reads if it is less loaded than the sender.
+            Movers::Adaptive if *writes => self.load >= *client,
+            Movers::Adaptive => *client < self.load,
+        }
+    }
+
+    /// A place is the client's until it says that all is moved, or began anew.
+    fn offer(
+        &mut self,
+        op: u64,
+        number: u64,
+        to: Rank,
+        (stage, runs): (Stage, Vec<Run>),
+        out: &mut Vec<Action>,
+    ) {
+        let Some(Job { id, writes, .. }) = self.jobs.get(&number) else { return };
+        let (id, writes) = (*id, *writes);
+        self.counts.offered += 1;
+        self.offered.insert(op, (to, id));
+        out.push(Action::Offer { op, to, id, stage, runs, writes });
     }
 
     /// Calls the disk when it is the range's turn.
@@ -183,6 +218,9 @@ impl Machine {
         let op = self.begin(Op::Push { job: number, stage });
         let job = self.jobs.get(&number).filter(|job| job.failed.is_none());
         match job.and_then(|job| Some((job.client?, job.memory?))) {
+            Some((to, _)) if self.client_moves(number) => {
+                self.offer(op, number, to, (stage, unit.memory), out);
+            }
             Some((to, memory)) => {
                 self.counts.pushes += 1;
                 out.push(Action::Push { op, to, memory, runs: unit.memory, stage });
@@ -278,6 +316,7 @@ impl Machine {
 
     pub(super) fn answer(&mut self, number: u64, bytes: Vec<u8>, out: &mut Vec<Action>) {
         let Some(job) = self.jobs.remove(&number) else { return };
+        self.load -= job.loads.1;
         let Some(to) = job.client else { return };
         let answer = match (job.failed, job.writes, job.memory) {
             (Some(refusal), ..) => Answer::Refused(refusal),
