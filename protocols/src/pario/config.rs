@@ -126,7 +126,11 @@ impl FsConfig {
             return refuse("window", 0, "at least 1");
         }
         if self.movers != Movers::Server && OFFER > max_message {
-            return refuse("movers", 0, "the server, where the transport's messages are too short for offers");
+            return refuse(
+                "movers",
+                0,
+                "the server, where the transport's messages are too short for offers",
+            );
         }
         if self.wire == Wire::Verbs && HEADER.saturating_add(self.eager) > max_message {
             return refuse("eager", self.eager, "small enough for the transport's messages");

@@ -484,7 +484,8 @@ mod tests {
         let rows = Datatype::vector(10, 50, Datatype::bytes(10).unwrap()).unwrap();
         let (file, view) = (View::new(1 << 40, rows).unwrap(), View::of(5..105).unwrap());
         let bytes = Bytes { handle, layout, file, from: 7, len: 90 };
-        let memory = Memory { slice: RemoteSlice { addr: 1 << 44, len: 100, rkey: 9 }, view, from: 3, load: 8 };
+        let memory =
+            Memory { slice: RemoteSlice { addr: 1 << 44, len: 100, rkey: 9 }, view, from: 3, load: 8 };
         vec![
             Request::Create { name: name(), layout },
             Request::Open { name: name() },

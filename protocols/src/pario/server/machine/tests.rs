@@ -296,7 +296,11 @@ fn an_offered_place_is_its_clients_until_it_says_so_for_that_call() {
     let [(op, place)] = offered[..] else { panic!("{offered:?}") };
     let moved = Request::Moved { op, done: true };
     assert_eq!(bench.ask(6, moved.clone()), [], "another call's");
-    assert_eq!(bench.on(Event::Request { from: rank(4), id: 7, request: moved.clone() }), [], "another client's");
+    assert_eq!(
+        bench.on(Event::Request { from: rank(4), id: 7, request: moved.clone() }),
+        [],
+        "another client's"
+    );
     let store = stores(bench.ask(7, moved.clone()))[0];
     assert_eq!(bench.ask(7, moved), [], "said before");
     let next = offers(bench.on(Event::Stored { op: store, end: Ok(Stored::Done) }));
@@ -308,7 +312,9 @@ fn an_offered_place_is_its_clients_until_it_says_so_for_that_call() {
 #[test]
 fn who_moves_is_told_by_load() {
     // The load of the client, who moves a write, and who a read: a server of one request of 32 bytes, with places for 64.
-    for (client, writes, reads) in [(0, true, true), (32, true, false), (33, false, false), (1_000, false, false)] {
+    for (client, writes, reads) in
+        [(0, true, true), (32, true, false), (33, false, false), (1_000, false, false)]
+    {
         for (request, wanted) in [(write(0, 32), writes), (read(0, 32), reads)] {
             let mut bench = Bench::new(FsConfig { movers: Movers::Adaptive, ..CONFIG });
             let loaded = |memory: Memory| Memory { load: client, ..memory };

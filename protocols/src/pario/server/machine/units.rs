@@ -78,7 +78,9 @@ impl Machine {
             let runs = unit.memory.clone();
             let op = self.begin(Op::Pull { job: number, unit, stage });
             match (client, memory) {
-                (Some(to), Some(_)) if self.client_moves(number) => self.offer(op, number, to, (stage, runs), out),
+                (Some(to), Some(_)) if self.client_moves(number) => {
+                    self.offer(op, number, to, (stage, runs), out)
+                }
                 (Some(from), Some(memory)) => {
                     self.counts.pulls += 1;
                     out.push(Action::Pull { op, from, memory, runs, stage });
