@@ -116,6 +116,11 @@ impl<V: Verbs> Calls<V> {
         open.get(&id).filter(|open| open.server == server)?.held.buffer.as_ref().map(Buffer::held)
     }
 
+    /// Waits until a call has ended.
+    pub(super) async fn ended(&self, id: u64) {
+        self.fewer.until(|| !self.open.borrow().contains_key(&id)).await;
+    }
+
     /// An answer has come; whether anything was asked.
     pub(super) fn answered(&self, id: u64, answer: Answered) -> bool {
         let open = self.open.borrow_mut().remove(&id);

@@ -6,7 +6,10 @@ use super::messages::Request;
 use super::service::Shared;
 use crate::rt::BufferGuard;
 use crate::transport::{Lost, NotExecuted, OpError, Rank};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use weft_verbs::{RemoteSlice, SendOp, Verbs, WcError};
 
 /// What a server offers: a place in its staging, for runs of the client's memory.
@@ -30,8 +33,18 @@ pub(super) async fn take<V: Verbs>(
     let Offer { op, place, runs, writes } = offer;
     let list = buffer.and_then(|buffer| transfers(&buffer, place, &runs, writes));
     let done = match list {
-        Some(list) => moved(&shared, server, &list).await,
         None => false,
+        Some(list) => {
+            let (mut moving, mut ended) = (pin!(moved(&shared, server, &list)), pin!(shared.call_ended(id)));
+            let done = poll_fn(|cx| match ended.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(None),
+                Poll::Pending => moving.as_mut().poll(cx).map(Some),
+            });
+            // A call ends before its offers only where the server began anew: its buffer is the user's again, the old connection
+            // is fenced, and nothing more may be begun.
+            let Some(done) = done.await else { return };
+            done
+        }
     };
     // A server that cannot be told has begun anew, and has forgotten.
     drop(shared.wire.ask(server, id, Request::Moved { op, done }).await);

@@ -39,6 +39,11 @@ impl<V: Verbs> Shared<V> {
         self.calls.ask(&self.wire, server, request, held, &self.stats).await
     }
 
+    /// Waits until a call has ended.
+    pub(super) async fn call_ended(&self, id: u64) {
+        self.calls.ended(id).await;
+    }
+
     /// This node's processor has copied data.
     pub(super) fn copied(&self, bytes: u64) {
         self.rt.spend(Work::Copy { bytes });
