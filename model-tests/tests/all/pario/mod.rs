@@ -4,7 +4,7 @@ use crate::common::{stormy, struck};
 use weft_check::scenario::{FaultKind, Scenario};
 use weft_check::seeds::assert_held;
 use weft_check::systems::pario::Files;
-use weft_check::systems::pario::workload::{Access, Durable, Keep};
+use weft_check::systems::pario::workload::{Access, By, Durable, Keep, Mover};
 
 const WORKLOAD: &str = r#"
 kind = "pario"
@@ -50,6 +50,29 @@ fn the_same_holds_in_memory_without_syncs_and_with_every_transfer_by_rdma() {
     });
     let summary = assert_held(&scenario, 0..4);
     assert_eq!(summary.metrics.count("protocol", "eager"), 0);
+}
+
+#[test]
+fn the_same_holds_where_clients_move_the_data_always_or_by_load() {
+    for movers in [Mover::Client, Mover::Adaptive] {
+        let mut scenario = scenario(Access::Tiles);
+        scenario.workload.change::<Files>(|work| (work.movers, work.eager) = (movers, 0));
+        let summary = assert_held(&scenario, 0..4);
+        let count = |name| summary.metrics.count("protocol", name);
+        assert!(count("offered") > 0 && count("again") > 0, "{movers:?}");
+        assert_eq!(count("pulls") + count("pushes") > 0, movers == Mover::Adaptive, "{movers:?}");
+    }
+}
+
+#[test]
+fn the_same_holds_by_byte_streams() {
+    for access in Access::ALL {
+        let mut scenario = scenario(access);
+        scenario.workload.change::<Files>(|work| work.wire = By::Tcp);
+        let summary = assert_held(&scenario, 0..3);
+        let count = |name| summary.metrics.count("protocol", name);
+        assert_eq!(count("pulls") + count("pushes") + count("offered"), 0, "{access:?}");
+    }
 }
 
 #[test]
