@@ -148,9 +148,8 @@ impl Model for Calls {
     }
 
     fn mesh(&self, config: &mut MeshConfig) {
-        if self.way == Way::Eager {
-            config.max_message = 192;
-        }
+        // A request with two views, or an offer, is longer than what worlds have by default.
+        config.max_message = if self.way == Way::Offered { 896 } else { 192 };
     }
 
     /// Without one client, or without one call.
