@@ -25,16 +25,7 @@ const CYCLES: &[((&str, &str), &str, &str, &str)] = &[
     (CLI, "args", "explore", "the whole command line holds each command's own, which share its types"),
     (CLI, "sweep", "run", "many seeds are one kind of run, and each seed is run as `weft run` does"),
     (PARIO, "server", "service", "the server's tasks act for the node's service, which starts them"),
-<<<<<<< HEAD
-=======
     (PARIO, "moves", "service", "transfers act for the node's service, which begins those that are offered"),
-    (
-        PARIO,
-        "calls",
-        "service",
-        "a client's calls act on the node's service, which carries their answers to them",
-    ),
->>>>>>> d140336 (Structure: a cycle of pario's transfers)
 ];
 
 const PARIO: (&str, &str) = ("protocols", "pario");
