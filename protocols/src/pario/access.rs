@@ -68,7 +68,7 @@ impl Access {
     /// Ranges of its data in which each list has at most so many regions. Types are no lists, and travel whole.
     pub(super) fn windows(&self, regions: usize) -> Vec<Range<u64>> {
         if !self.file.is_list() && !self.memory.is_list() {
-            return vec![0..self.len];
+            return std::iter::once(0..self.len).collect();
         }
         let (mut all, mut start, mut at, mut count) = (Vec::new(), 0, 0, 0);
         while at < self.len {

@@ -93,13 +93,17 @@ mod tests {
 
     const A: Handle = Handle(1);
 
+    fn one(range: Range<u64>) -> Vec<Range<u64>> {
+        std::iter::once(range).collect()
+    }
+
     #[test]
     fn readers_share_and_a_writer_waits_for_all_before_it() {
         let mut ranges = Ranges::default();
-        assert!(ranges.ask(1, A, vec![0..10], false) && ranges.ask(2, A, vec![5..15], false));
-        assert!(!ranges.ask(3, A, vec![9..11], true));
-        assert!(!ranges.ask(4, A, vec![0..10], false), "behind the writer, or it would wait for ever");
-        assert!(ranges.ask(5, A, vec![20..30], true) && ranges.ask(6, Handle(2), vec![0..10], true));
+        assert!(ranges.ask(1, A, one(0..10), false) && ranges.ask(2, A, one(5..15), false));
+        assert!(!ranges.ask(3, A, one(9..11), true));
+        assert!(!ranges.ask(4, A, one(0..10), false), "behind the writer, or it would wait for ever");
+        assert!(ranges.ask(5, A, one(20..30), true) && ranges.ask(6, Handle(2), one(0..10), true));
         assert_eq!(ranges.end(1, A), []);
         assert_eq!(ranges.end(2, A), [3]);
         assert_eq!(ranges.end(3, A), [4]);
@@ -112,7 +116,7 @@ mod tests {
         let mut ranges = Ranges::default();
         assert!(ranges.ask(1, A, vec![20..30, 0..10], true) && ranges.ask(2, A, vec![10..20, 30..40], true));
         assert!(!ranges.ask(3, A, vec![50..60, 39..40], true));
-        assert!(!ranges.ask(4, A, vec![0..40], false));
+        assert!(!ranges.ask(4, A, one(0..40), false));
         assert_eq!((ranges.end(2, A), ranges.end(1, A), ranges.end(3, A)), (vec![3], vec![], vec![4]));
     }
 }

@@ -1,8 +1,8 @@
 //! Sections 7.4 and 7.5: what lies apart in the file, by lists of regions.
 
 use super::bandwidth;
-use super::cluster::{Cluster, refused};
-use crate::paper::{PaperError, Row, X};
+use super::cluster::{cluster, files};
+use crate::paper::{PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::pario::{Datatype, Distribution, FsConfig, Sync, View, Wire};
@@ -61,8 +61,8 @@ fn measure(
     let config = FsConfig { regions: REGIONS, sync, ..bandwidth::config(SERVERS, wire) };
     // A list of so many regions is to fit into a request.
     let message = config.max_message() + REGIONS * 24;
-    let cluster = Cluster::new(profile, SERVERS + CLIENTS as u32, message)?;
-    let files = cluster.files(config)?;
+    let cluster = cluster(profile, SERVERS + CLIENTS as u32, message)?;
+    let files = files(&cluster, config)?;
     let book = Rc::new(RefCell::new(Vec::new()));
     for client in 0..CLIENTS {
         let node = (u64::from(SERVERS) + client) as usize;
@@ -116,7 +116,8 @@ pub(super) fn rows(profile: &Profile, mut progress: impl FnMut(f64)) -> Result<V
     for (nth, (sync, synced)) in [(Sync::Asked, "no sync"), (Sync::Each, "synced")].into_iter().enumerate() {
         let verbs = measure(profile, tile, Wire::Verbs, sync)?;
         let tcp = measure(profile, tile, Wire::Tcp, sync)?;
-        let gains = [("write", if synced == "synced" { 12.0 } else { 170.0 }), ("read", 240.0)];
+        let on_writes = if sync == Sync::Each { 12.0 } else { 170.0 };
+        let gains = [("write", on_writes), ("read", 240.0)];
         for (call, (name, paper)) in gains.into_iter().enumerate() {
             for (wire, took) in [("Elan4", verbs), ("TCP", tcp)] {
                 let rate = bytes as f64 / took[call];

@@ -28,6 +28,7 @@ use super::ranges::Ranges;
 use crate::transport::Rank;
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::Peekable;
+use std::ops::Range;
 use weft_verbs::RemoteSlice;
 
 /// A place in staging, by its number.
@@ -79,6 +80,9 @@ pub(super) enum Action {
 
 /// Regions that one request may be about, at most: how long a server looks for its part of them.
 const MOST_REGIONS: u64 = 1 << 20;
+
+/// All bytes of an object.
+const WHOLE: Range<u64> = 0..u64::MAX;
 
 /// A disk call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -330,7 +334,7 @@ impl Machine {
             }
             Request::Remove { handle } => {
                 let op = self.begin(Op::Plain { from, id });
-                self.in_turn(op, handle, vec![0..u64::MAX], StoreCall::Remove(handle), out);
+                self.in_turn(op, handle, vec![WHOLE], StoreCall::Remove(handle), out);
             }
             Request::Read { bytes, into: Target::Answer } => {
                 let unit = self.eager_unit(&bytes)?;

@@ -12,7 +12,7 @@ impl Machine {
             let server = layout.server(part, self.config.servers);
             let op = self.begin(Op::Part { removal });
             if server == self.me {
-                self.in_turn(op, handle, vec![0..u64::MAX], StoreCall::Remove(handle), out);
+                self.in_turn(op, handle, vec![WHOLE], StoreCall::Remove(handle), out);
             } else {
                 out.push(Action::Remove { op, server, handle });
             }

@@ -1,7 +1,6 @@
 //! Units: how the data of a request go between client, staging and disk.
 
 use super::*;
-use std::ops::Range;
 
 impl Machine {
     /// A request whose data ride in messages: one call of the disk.
