@@ -138,7 +138,7 @@ pub trait ModelFactory {
 
     /// The kinds of faults that it can be explored under.
     fn faults(&self) -> FaultSet {
-        FaultSet::ALL
+        FaultSet::TIMELESS
     }
 
     /// Those of them that it is explored under unless somebody says which.

@@ -351,10 +351,12 @@ impl<M: Model> Execution<M> {
     }
 
     /// Whether an execution with a crash is over once only time can go on: those who are left ask a dead node for a connection for
-    /// ever, later and later. Where time decides something, that is once every request of those who live has ended.
+    /// ever, later and later.
     fn is_over_without_the_dead(&self) -> bool {
-        let waits = |running: &Running<M>| running.recorder.unended().is_some();
-        self.model.drift().is_none() || !self.running.as_ref().is_some_and(waits)
+        let Some(Running { recorder, instance: Some(Instance { state, .. }), .. }) = &self.running else {
+            return true;
+        };
+        self.model.drift().is_none() || !self.model.waits(state, &self.losses.crashed, recorder)
     }
 
     /// The requests that did not end, and why nothing will end them.

@@ -47,9 +47,16 @@ pub trait Model {
     }
 
     /// By how much the clocks of its nodes differ at most ([`Policy::drift`](weft_sim::explore::Policy::drift)), if something
-    /// in it depends on time: then time goes on after a crash, until every request has ended.
+    /// in it depends on time: then time goes on after a crash, for as long as somebody [waits](Model::waits).
     fn drift(&self) -> Option<Nanos> {
         None
+    }
+
+    /// Whether somebody who lives waits for what only time brings, once these nodes have crashed and nothing else can happen.
+    /// Unless the model says otherwise, whether any request has not ended.
+    fn waits(&self, state: &Self::State, crashed: &[NodeId], recorder: &Recorder<Self::Oracles>) -> bool {
+        let _ = (state, crashed);
+        recorder.unended().is_some()
     }
 
     /// Whether others cannot go on without a node that has crashed: if so, nobody's request need end.
@@ -67,7 +74,7 @@ pub trait Model {
     /// The faults that it promises to survive. Neither a crash nor a restart, unless it says so: what a node held is then
     /// gone.
     fn usual_faults(&self) -> FaultSet {
-        FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart)
+        FaultSet::TIMELESS.without(Outcome::Crash).without(Outcome::Restart)
     }
 
     /// The oracles of an execution, which have seen nothing.

@@ -61,7 +61,7 @@ pub trait SystemModel: Clone + 'static {
     /// The faults under which it keeps its promises: all but a crash for good, and restarts only of systems that promise
     /// something then.
     fn usual_faults(&self) -> FaultSet {
-        let survived = FaultSet::ALL.without(Outcome::Crash);
+        let survived = FaultSet::TIMELESS.without(Outcome::Crash);
         if Self::System::RESTARTS { survived } else { survived.without(Outcome::Restart) }
     }
 
@@ -73,6 +73,12 @@ pub trait SystemModel: Clone + 'static {
     /// By how much the clocks of the nodes differ at most, if something depends on time; see [`Model::drift`].
     fn drift(&self) -> Option<Nanos> {
         None
+    }
+
+    /// Whether a client that lives waits for what only time brings; see [`Model::waits`].
+    fn waits(&self, crashed: &[NodeId], oracles: &<Of<Self> as System>::Oracles) -> bool {
+        let _ = crashed;
+        oracles.unended() > 0
     }
 
     /// Whether others cannot go on without a node that has crashed: if so, nobody's request need end.
@@ -263,6 +269,10 @@ impl<M: SystemModel> Model for OfSystem<M> {
 
     fn drift(&self) -> Option<Nanos> {
         self.model.drift()
+    }
+
+    fn waits(&self, _: &Nodes<M>, crashed: &[NodeId], recorder: &RecorderOf<M>) -> bool {
+        recorder.oracles(|InOrder { oracles, .. }| self.model.waits(crashed, oracles))
     }
 
     fn needs(&self, _: &Nodes<M>, node: NodeId, recorder: &RecorderOf<M>) -> bool {

@@ -7,6 +7,7 @@ mod commute;
 mod corpora;
 mod ddss;
 mod dsm;
+mod leases;
 mod locks;
 mod memoised;
 mod merges;

@@ -33,11 +33,14 @@ pub enum Outcome {
     /// The same, but the node is there again at once, empty: the explorer
     /// [mounts](crate::Fabric::mount) what runs on it then (see [`Taken::restarted`](super::Taken::restarted)).
     Restart = 8,
+    /// The node that was to take its step takes it only once nothing else can happen: time goes on without it. Where
+    /// clocks go together ([`Policy::drift`](super::Policy::drift)); elsewhere nobody can tell it from a late step.
+    SlowNode = 9,
 }
 
 impl Outcome {
     /// All of them, by number.
-    pub const ALL: [Outcome; 9] = [
+    pub const ALL: [Outcome; 10] = [
         Outcome::Done,
         Outcome::Drop,
         Outcome::Delay,
@@ -47,6 +50,7 @@ impl Outcome {
         Outcome::PortDown,
         Outcome::Crash,
         Outcome::Restart,
+        Outcome::SlowNode,
     ];
 
     /// The outcome of a number.
@@ -71,6 +75,7 @@ impl Outcome {
             Outcome::PortDown => FaultKind::PortDown,
             Outcome::Crash => FaultKind::Crash,
             Outcome::Restart => FaultKind::Restart,
+            Outcome::SlowNode => FaultKind::SlowNode,
         })
     }
 
@@ -102,7 +107,9 @@ impl FaultSet {
     /// No fault.
     pub const NONE: FaultSet = FaultSet(0);
     /// Every fault.
-    pub const ALL: FaultSet = FaultSet(0x1fe);
+    pub const ALL: FaultSet = FaultSet(0x3fe);
+    /// Every fault that there is where time decides nothing.
+    pub const TIMELESS: FaultSet = FaultSet::ALL.without(Outcome::SlowNode);
 
     /// One fault. [`Outcome::Done`] is none.
     pub const fn one(fault: Outcome) -> FaultSet {
@@ -113,6 +120,12 @@ impl FaultSet {
     #[must_use]
     pub const fn with(self, fault: Outcome) -> FaultSet {
         FaultSet(self.0 | FaultSet::one(fault).0)
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub const fn with_all(self, others: FaultSet) -> FaultSet {
+        FaultSet(self.0 | others.0)
     }
 
     /// The same without one of them.
@@ -164,13 +177,13 @@ mod tests {
             assert_eq!(Outcome::from_number(number as u8), Some(outcome));
             assert_eq!(Outcome::from_name(outcome.name()), Some(outcome));
         }
-        assert_eq!((Outcome::from_number(9), Outcome::from_name("Done")), (None, None));
+        assert_eq!((Outcome::from_number(10), Outcome::from_name("Done")), (None, None));
     }
 
     #[test]
     fn a_set_of_faults_never_holds_the_good_outcome() {
         let all: FaultSet = Outcome::ALL.into_iter().collect();
-        assert_eq!((all, all.len(), all.contains(Outcome::Done)), (FaultSet::ALL, 8, false));
+        assert_eq!((all, all.len(), all.contains(Outcome::Done)), (FaultSet::ALL, 9, false));
         let two = FaultSet::one(Outcome::Drop).with(Outcome::Cut).with(Outcome::Done);
         assert_eq!(two.iter().collect::<Vec<_>>(), [Outcome::Drop, Outcome::Cut]);
         assert!(two.and(FaultSet::one(Outcome::Delay)).is_empty());

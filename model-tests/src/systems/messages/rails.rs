@@ -172,7 +172,7 @@ impl Model for Additions {
     }
 
     fn usual_faults(&self) -> FaultSet {
-        FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart)
+        FaultSet::TIMELESS.without(Outcome::Crash).without(Outcome::Restart)
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder) -> State {

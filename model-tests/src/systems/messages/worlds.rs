@@ -183,7 +183,7 @@ impl Model for Messages {
 
     /// Restarts, too: a peer is told of them.
     fn usual_faults(&self) -> FaultSet {
-        FaultSet::ALL.without(Outcome::Crash)
+        FaultSet::TIMELESS.without(Outcome::Crash)
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder) -> State {

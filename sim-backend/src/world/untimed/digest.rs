@@ -68,7 +68,7 @@ impl World {
             None => hash.value(&(kept.seen.whole(), machine.clock)),
         }
         (activity, awake, machine.urgent, machine.percent, machine.crashed).hash(hash);
-        kept.deadline.hash(hash);
+        (kept.deadline, kept.slow).hash(hash);
     }
 
     fn digest_adapter(&self, hca: &Hca, hash: &mut StateHash) {

@@ -8,7 +8,7 @@ use crate::NodeId;
 use crate::choice::EventId;
 use crate::cm::Asking;
 use crate::explore::identity::{self, object};
-use crate::explore::{AccessKind, Enabled, FaultSet, Outcome};
+use crate::explore::{AccessKind, Enabled, FaultSet, Outcome, Policy};
 use crate::hca::{Body, Endpoint, HcaId, Key, Nak, Packet, PortId, Qp, Route, Syndrome, place_of};
 use crate::log::Kind as Line;
 use weft_verbs::{Nanos, Psn};
@@ -42,6 +42,23 @@ impl World {
 
     pub(super) fn node_faults(&self) -> FaultSet {
         self.state.driver.untimed().policy.faults.and(OF_NODES)
+    }
+
+    /// The ways in which a node's step can fail.
+    pub(super) fn step_faults(&self) -> FaultSet {
+        let Policy { faults, drift, .. } = self.state.driver.untimed().policy;
+        let slow = if drift.is_some() { FaultSet::one(Outcome::SlowNode) } else { FaultSet::NONE };
+        self.node_faults().with_all(slow.and(faults))
+    }
+
+    /// A node is slow: what comes to its adapter is handled, and its program does not step.
+    pub(super) fn slow_down(&mut self, node: NodeId) {
+        let kept = &mut self.state.driver.untimed_mut().nodes[node.index()];
+        kept.slow = true;
+        let number = kept.steps;
+        self.touch(object::node(node), AccessKind::Write);
+        self.touch(object::wake(node, number), AccessKind::Cause);
+        self.log.line(self.state.now, node, Line::Fault, format_args!("{}", Outcome::SlowNode));
     }
 
     /// The ways in which a packet's delivery can fail, within its flow's order or outside of it.
@@ -271,6 +288,7 @@ impl World {
     }
 
     fn crash_now(&mut self, node: NodeId) {
+        self.state.driver.untimed_mut().nodes[node.index()].slow = false;
         self.touch(object::node(node), AccessKind::Write);
         for hca in self.shape.hcas(node) {
             self.touch(object::cm(hca), AccessKind::Write);

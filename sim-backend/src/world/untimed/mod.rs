@@ -89,6 +89,8 @@ struct Machine {
     regions: u32,
     /// How often it has restarted.
     incarnation: u32,
+    /// Its step comes only once nothing else can happen ([`Outcome::SlowNode`](crate::explore::Outcome::SlowNode)).
+    slow: bool,
 }
 
 impl Untimed {
@@ -184,9 +186,9 @@ impl World {
 
     fn steps(&self, out: &mut Vec<Enabled>) {
         for node in self.all_nodes() {
-            if self.is_awake(node) {
-                let steps = self.state.driver.untimed().nodes[node.index()].steps;
-                self.offer(identity::step(node, steps), self.node_faults(), out);
+            let Machine { steps, slow, .. } = self.state.driver.untimed().nodes[node.index()];
+            if self.is_awake(node) && !slow {
+                self.offer(identity::step(node, steps), self.step_faults(), out);
             }
         }
     }
@@ -200,12 +202,12 @@ impl World {
         machine.step_at < Nanos::MAX && !machine.crashed
     }
 
-    /// Programs whose deadline may come.
+    /// Programs whose deadline may come, and those that were slow.
     fn deadlines(&self, quiescent: bool, out: &mut Vec<Enabled>) {
         let latest = self.latest_deadline();
         for node in self.all_nodes() {
-            if self.deadline(node).is_some_and(|deadline| deadline <= latest) {
-                let steps = self.state.driver.untimed().nodes[node.index()].steps;
+            let Machine { steps, slow, .. } = self.state.driver.untimed().nodes[node.index()];
+            if slow || self.deadline(node).is_some_and(|deadline| deadline <= latest) {
                 let event = identity::node_timer(node, steps);
                 let actor = identity::actor(event);
                 out.push(Enabled { event, actor, faults: FaultSet::NONE, quiescent });
@@ -217,7 +219,8 @@ impl World {
     fn deadline(&self, node: NodeId) -> Option<Nanos> {
         let machine = &self.state.machines[node.index()];
         let parked = matches!(machine.activity, Activity::Parked(_)) && !machine.crashed;
-        self.state.driver.untimed().nodes[node.index()].deadline.filter(|_| parked)
+        let kept = &self.state.driver.untimed().nodes[node.index()];
+        kept.deadline.filter(|_| parked && !kept.slow)
     }
 
     /// The latest deadline that may come now ([`Policy::drift`]).

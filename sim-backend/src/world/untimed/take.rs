@@ -34,10 +34,14 @@ impl World {
                 self.take_out_of_order(key);
             }
             Kind::Step if known => {
-                let due = self.is_awake(node)
-                    && self.state.driver.untimed().nodes[node.index()].steps == count(event);
-                if !due || (fault && !self.node_faults().contains(outcome)) {
+                let kept = &self.state.driver.untimed().nodes[node.index()];
+                let due = self.is_awake(node) && !kept.slow && kept.steps == count(event);
+                if !due || (fault && !self.step_faults().contains(outcome)) {
                     return Err(no);
+                }
+                if outcome == Outcome::SlowNode {
+                    self.slow_down(node);
+                    return Ok(Happened::Done);
                 }
                 if fault {
                     return Ok(self.hit_node(node, outcome));
@@ -115,13 +119,23 @@ impl World {
 
     /// A parked program's deadline comes.
     fn wait_until_deadline(&mut self, event: EventId, node: NodeId) -> Option<Happened> {
-        let due = self.state.driver.untimed().nodes[node.index()].steps == count(event);
+        let kept = &mut self.state.driver.untimed_mut().nodes[node.index()];
+        let due = kept.steps == count(event);
+        if due && std::mem::take(&mut kept.slow) {
+            self.touch(object::QUIESCENCE, AccessKind::Write);
+            return Some(self.begin_untimed_step(node, false));
+        }
         let latest = self.latest_deadline();
         let deadline = self.deadline(node).filter(|deadline| due && *deadline <= latest)?;
         if let Some(drift) = self.state.driver.untimed().policy.drift {
             let reached = deadline - drift;
-            for machine in self.state.machines.iter_mut().filter(|machine| !machine.crashed) {
-                machine.clock = machine.clock.max(reached);
+            for other in self.all_nodes() {
+                // Its deadline was looked at, and its clock is moved.
+                self.touch(object::node(other), AccessKind::Write);
+                let machine = &mut self.state.machines[other.index()];
+                if !machine.crashed {
+                    machine.clock = machine.clock.max(reached);
+                }
             }
         }
         let machine = &mut self.state.machines[node.index()];

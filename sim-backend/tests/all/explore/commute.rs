@@ -8,7 +8,7 @@ use super::walks::busy;
 use super::world::{Act, Plan, World};
 use weft_sim::choice::{EventId, Rng};
 use weft_sim::explore::{Enabled, FaultSet, Footprint, Outcome, Timers};
-use weft_verbs::Wait;
+use weft_verbs::{Nanos, Wait};
 
 struct Taken {
     enabled: Enabled,
@@ -121,7 +121,8 @@ fn random_plan(rng: &mut Rng) -> Plan {
     let timers = if rng.below(3) == 0 { Timers::Any } else { Timers::WhenQuiescent };
     let faults = FaultSet::ALL;
     let in_order = rng.below(2) == 0;
-    Plan { acts, style, timers, faults, sanitize: false, in_order, forgets: false }
+    let drift = (rng.below(2) == 0).then(|| Nanos(rng.below(5_000)));
+    Plan { acts, style, timers, faults, sanitize: false, in_order, drift, forgets: false }
 }
 
 fn seeds() -> u64 {

@@ -27,6 +27,7 @@ fn of(acts: Vec<Vec<Act>>, style: Wait) -> World {
         faults: FaultSet::ALL,
         sanitize: true,
         in_order: false,
+        drift: None,
         forgets: false,
     })
 }
@@ -287,8 +288,16 @@ fn what_wakes_a_node_is_a_cause_of_its_step() {
 fn sleeps_for_ever(forgets: bool) -> bool {
     let acts = vec![vec![Act::Add { peer: 1, word: 0 }, Act::Await, Act::Look { word: 3 }], vec![]];
     let (style, timers, faults) = (Wait::Notify, Timers::WhenQuiescent, FaultSet::NONE);
-    let mut world =
-        World::new(Plan { acts, style, timers, faults, sanitize: true, in_order: false, forgets });
+    let mut world = World::new(Plan {
+        acts,
+        style,
+        timers,
+        faults,
+        sanitize: true,
+        in_order: false,
+        drift: None,
+        forgets,
+    });
     (0..200).any(|seed| {
         let mut rng = Rng::from_seed(seed);
         world.begin();

@@ -28,7 +28,7 @@ pub fn busy(style: Wait) -> Plan {
         ],
     ];
     let (timers, faults) = (Timers::WhenQuiescent, FaultSet::NONE);
-    Plan { acts, style, timers, faults, sanitize: false, in_order: false, forgets: false }
+    Plan { acts, style, timers, faults, sanitize: false, in_order: false, drift: None, forgets: false }
 }
 
 fn walk(world: &mut World, rng: &mut Rng) -> Vec<(Enabled, Outcome)> {

@@ -353,6 +353,8 @@ pub struct Plan {
     pub sanitize: bool,
     /// Completions and events are seen in the one order in which they came.
     pub in_order: bool,
+    /// By how much clocks differ at most.
+    pub drift: Option<Nanos>,
     /// It does not poll after arming, as it must.
     pub forgets: bool,
 }
@@ -447,7 +449,7 @@ impl World {
             repairs: Timers::Any,
             faults: plan.faults,
             in_order: plan.in_order,
-            drift: None,
+            drift: plan.drift,
         });
         let root = fabric.snapshot();
         let mut world = World { fabric, places, root, plan, seen: vec![] };

@@ -122,7 +122,7 @@ impl Model for Locks {
 
     /// A crash, too: then nobody may hold who must not, and who does not need the dead node goes on.
     fn faults(&self) -> FaultSet {
-        FaultSet::ALL.without(Outcome::Restart)
+        FaultSet::TIMELESS.without(Outcome::Restart)
     }
 
     /// The home is needed by all; and whoever has asked may be in the queue, or hold, or have been about to pass the
