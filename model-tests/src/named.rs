@@ -1,16 +1,19 @@
 //! Memory by name: what is at an address, and what was done to it, in words.
 //!
-//! The fabric's log says what was executed on memory by addresses and numbers. A system knows what is there
-//! ([`System::name_of`](crate::system::System::name_of), [`Model::name_of`](crate::harness::Model::name_of)); together they make a line that a
+//! The fabric's log says what was executed on memory by addresses and numbers. A program says what it registers by a label
+//! ([`Rt::label`]): `slot 2 of segment 5`. Where a value means something, the system says what it means
+//! ([`System::name_of`](crate::system::System::name_of), [`Model::name_of`](crate::harness::Model::name_of)). Together they make a line that a
 //! person can read: `swaps lock 3's word: was free, now n1 last`.
 
 use std::fmt;
+use weft_protocols::rt::Rt;
+use weft_verbs::Verbs;
 
 /// What is at an address.
 pub struct Named {
     name: String,
-    /// A value there, in words.
-    value: Box<dyn Fn(u64) -> String>,
+    /// A value there, in words; none if it is no single word.
+    value: Option<Box<dyn Fn(u64) -> String>>,
 }
 
 impl Named {
@@ -21,7 +24,21 @@ impl Named {
 
     /// A word whose values mean something.
     pub fn with(name: impl Into<String>, value: impl Fn(u64) -> String + 'static) -> Named {
-        Named { name: name.into(), value: Box::new(value) }
+        Named { name: name.into(), value: Some(Box::new(value)) }
+    }
+
+    /// Memory of any length, by what it is and where in it.
+    pub fn area(name: impl Into<String>) -> Named {
+        Named { name: name.into(), value: None }
+    }
+
+    /// Memory that a program has [labelled](Rt::label).
+    pub fn labelled<V: Verbs>(rt: &Rt<V>, address: u64) -> Option<Named> {
+        rt.label_at(address).map(|label| Named::area(label.to_string()))
+    }
+
+    fn value(&self, value: u64) -> String {
+        self.value.as_ref().map_or_else(|| number(value), |words| words(value))
     }
 }
 
@@ -78,13 +95,13 @@ impl Executed<'_> {
     /// What was done, for people.
     pub fn words(&self, named: Option<&Named>) -> String {
         let name = named.map_or_else(|| format!("{:#x}", self.at), |named| named.name.clone());
-        let value = |of| named.map_or_else(|| number(of), |named| (named.value)(of));
+        let value = |of| named.map_or_else(|| number(of), |named| named.value(of));
         match self.what {
             What::Read { again, len } => {
                 let again = if again { " again" } else { "" };
                 match named {
-                    Some(_) => format!("reads {name}{again}"),
-                    None => format!("reads {len} bytes at {name}{again}"),
+                    Some(Named { value: Some(_), .. }) => format!("reads {name}{again}"),
+                    _ => format!("reads {len} bytes at {name}{again}"),
                 }
             }
             What::Write { value: Some(new), .. } => format!("writes {name}: now {}", value(new)),
@@ -104,7 +121,7 @@ impl Executed<'_> {
 
     /// What an atomic found, for people, as its requester is told; `None` of what is not an atomic.
     pub fn found(&self, named: Option<&Named>) -> Option<String> {
-        let value = |of| named.map_or_else(|| number(of), |named| (named.value)(of));
+        let value = |of| named.map_or_else(|| number(of), |named| named.value(of));
         match self.what {
             What::CompareSwap { compare, found, .. } if compare == found => {
                 Some(format!("found {}, swapped", value(found)))
@@ -167,6 +184,11 @@ mod tests {
             assert_eq!(executed.words(Some(&word)), named);
             assert_eq!(executed.words(None), unnamed);
         }
+        let slot = Named::area("slot 2 of segment 5");
+        let write = Executed::parse("qp3 write psn=4 at=0x2000 len=64").expect("a write");
+        assert_eq!(write.words(Some(&slot)), "writes 64 bytes at slot 2 of segment 5");
+        let read = Executed::parse("qp3 read-again psn=4 at=0x2000 len=64").expect("a read");
+        assert_eq!(read.words(Some(&slot)), "reads 64 bytes at slot 2 of segment 5 again");
         assert_eq!(Executed::parse("qp3 read"), None);
     }
 }

@@ -246,8 +246,8 @@ pub trait System: 'static {
         Vec::new()
     }
 
-    /// What is at an address of a service's registered memory, for logs and drawings; nothing has a name, unless the system
-    /// says so. Asked while no program runs.
+    /// What is at an address of a service's registered memory, for logs and drawings, where that is more than a
+    /// [label](weft_protocols::rt::Rt::label) says. Asked while no program runs.
     fn name_of<V: Verbs>(service: &Self::Service<V>, address: u64) -> Option<Named> {
         let _ = (service, address);
         None

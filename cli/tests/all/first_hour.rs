@@ -27,6 +27,52 @@ fn a_log_alone_says_who_asked_who_held_and_what_was_swapped() {
 }
 
 #[test]
+fn memory_that_is_reached_has_a_name_in_every_systems_log() {
+    let systems: [(&str, &[&str], &[&str]); 4] = [
+        (
+            "scenarios/segments-16.toml",
+            &["workload.requests=10"],
+            &[
+                " ; swaps segment ",
+                "'s header: was version ",
+                " ; reads 264 bytes at segment ",
+                " bytes at slot ",
+            ],
+        ),
+        ("scenarios/dsm-16.toml", &["workload.requests=20"], &[" bytes at minipage ", " of object "]),
+        (
+            "scenarios/files-16.toml",
+            &["workload.requests=10"],
+            &[" ; reads ", " ; writes ", " bytes at buffer "],
+        ),
+        ("scenarios/sockets-zcopy-4.toml", &["workload.requests=1"], &[" bytes at buffer "]),
+    ];
+    for (scenario, set, names) in systems {
+        let mut line = vec!["run", scenario, "--log", "-", "--quiet"];
+        set.iter().for_each(|field| line.extend(["--set", field]));
+        let log = run(&line);
+        assert_eq!(log.status.code(), Some(0), "{scenario}: {}", err(&log));
+        let executed = lines(out(&log), "execute");
+        for name in names {
+            assert!(
+                executed.iter().any(|line| line.contains(name)),
+                "{scenario}: {name}: {:#?}",
+                executed.first()
+            );
+        }
+        let unnamed: Vec<_> = executed.iter().filter(|line| !line.contains(" ; ")).collect();
+        // What a node that restarts has left behind, say.
+        assert!(
+            unnamed.len() * 50 <= executed.len(),
+            "{scenario}: {} of {}: {:#?}",
+            unnamed.len(),
+            executed.len(),
+            unnamed.first()
+        );
+    }
+}
+
+#[test]
 fn the_page_of_the_log_shows_lines_that_the_log_has() {
     let page = fs::read_to_string(root().join("docs/log.md")).expect("the page");
     let log = run(&["run", "scenarios/quick-3.toml", "--set", "workload.scheme=ncosed", "--log", "-"]);

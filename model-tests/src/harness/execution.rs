@@ -6,6 +6,7 @@ use super::memoised::Memoised;
 use super::model::{Model, Unseen, cover};
 use super::recorder::{Accesses, Recorder};
 use crate::explore::{Coverage, Fingerprint, Stuck, TraceEvent, TransitionSystem, Violation};
+use crate::named::Named;
 use std::hash::Hash;
 use std::rc::Rc;
 use weft_protocols::rt::fingerprint::StateHasher;
@@ -493,8 +494,9 @@ impl<M: Model> TransitionSystem for Execution<M> {
         let mut trace = self.trace.as_mut().map(std::mem::take).unwrap_or_default();
         let Execution { model, running, event_log, fabric, .. } = self;
         let named = |node: u32, address| match &*running {
-            Some(Running { instance: Some(Instance { state, .. }), .. }) => {
-                model.name_of(state, node as usize, address)
+            Some(Running { instance: Some(Instance { state, members }), .. }) => {
+                let labelled = || Named::labelled(&members.get(node as usize)?.rt, address);
+                model.name_of(state, node as usize, address).or_else(labelled)
             }
             _ => None,
         };

@@ -136,7 +136,8 @@ pub trait Model {
         let _ = (state, node, member, recorder);
     }
 
-    /// What is at an address of a node's registered memory, for logs and drawings.
+    /// What is at an address of a node's registered memory, for logs and drawings, where that is more than a
+    /// [label](weft_protocols::rt::Rt::label) says.
     fn name_of(&self, state: &Self::State, node: usize, address: u64) -> Option<Named> {
         let _ = (state, node, address);
         None

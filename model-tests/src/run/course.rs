@@ -5,6 +5,7 @@ use super::leftovers::{at_rest, is_clean, left_alive};
 use super::log::EventLog;
 use super::world::{SLICE, World};
 use super::{Phase, Progress, Report, RunError, RunOptions};
+use crate::named::Named;
 use crate::oracle::Oracles;
 use crate::system::System;
 use std::ops::ControlFlow;
@@ -51,7 +52,11 @@ impl<S: System> World<S> {
     /// Writes the lines of the log that wait for names.
     fn write_log(&self) {
         if let Some(log) = &self.log {
-            log.write(&|node, address| S::name_of(&self.machines.get(node as usize)?.service, address));
+            log.write(&|node, address| {
+                let machine = self.machines.get(node as usize)?;
+                let labelled = || Named::labelled(&machine.place.rt, address);
+                S::name_of(&machine.service, address).or_else(labelled)
+            });
         }
     }
 

@@ -1,6 +1,7 @@
 //! A segment's header: the word that says which value is the published one, and who has the segment's lock.
 
 use crate::transport::Rank;
+use std::fmt;
 
 /// Which version is published, in which slot it stands, and which node has the lock: one word, so that one compare-and-swap
 /// publishes a version with its data, and only where nobody else has the lock or a turn.
@@ -95,6 +96,16 @@ impl Header {
     /// Whether both publish the same value.
     pub(super) const fn publishes_as(self, other: Header) -> bool {
         self.version == other.version && self.slot == other.slot
+    }
+}
+
+impl fmt::Display for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "version {} in slot {}", self.version, self.slot)?;
+        if let Some(holder) = self.holder() {
+            write!(f, ", locked by n{}", holder.index())?;
+        }
+        if self.marked { f.write_str(", by turns") } else { Ok(()) }
     }
 }
 

@@ -2,8 +2,9 @@
 //! part with keys of its own. They are revoked before the bytes are used again.
 
 use super::pool::{Block, Pool};
-use super::{Holdings, Name};
-use crate::transport::Mesh;
+use super::{Holdings, Name, Spec};
+use crate::rt::{Label, LabelGuard};
+use crate::transport::{Mesh, Rank};
 use std::collections::BTreeMap;
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Result, Verbs, VerbsError};
 
@@ -15,11 +16,28 @@ const ACCESS: AccessFlags = AccessFlags::LOCAL_WRITE
     .union(AccessFlags::REMOTE_ATOMIC)
     .union(AccessFlags::TORN_READS);
 
+/// What a segment's first word is called in logs.
+const HEADER: &str = "header";
+
 pub(super) struct Memory<V: Verbs> {
     mesh: Mesh<V>,
     pool: Pool,
     arenas: Vec<V::Mr>,
-    segments: BTreeMap<Name, (Block, V::Mr)>,
+    segments: BTreeMap<Name, Kept<V>>,
+}
+
+/// A segment's memory.
+struct Kept<V: Verbs> {
+    block: Block,
+    region: V::Mr,
+    /// What its header and its slots are called.
+    _labels: [LabelGuard; 2],
+}
+
+/// A segment, in logs.
+fn label(name: Name, home: Rank) -> Label {
+    let segment = Label::new("segment").number(name.number());
+    if name.is_given() { segment } else { segment.of_node(home.index() as u32) }
 }
 
 impl<V: Verbs> Memory<V> {
@@ -27,8 +45,8 @@ impl<V: Verbs> Memory<V> {
         Memory { mesh: mesh.clone(), pool: Pool::default(), arenas: Vec::new(), segments: BTreeMap::new() }
     }
 
-    /// Memory for a segment, all zero.
-    pub fn make(&mut self, name: Name, bytes: u32) -> Result<RemoteSlice> {
+    /// Memory for a segment of so many bytes, whose slots have `stride`, all zero.
+    pub fn make(&mut self, name: Name, bytes: u32, stride: u32) -> Result<RemoteSlice> {
         let too_large = VerbsError::TooLarge {
             what: "the segment",
             value: bytes.into(),
@@ -42,7 +60,13 @@ impl<V: Verbs> Memory<V> {
         let made = self.register(block, bytes);
         match made {
             Ok((region, at)) => {
-                self.segments.insert(name, (block, region));
+                let label = label(name, self.mesh.me());
+                let slots = Spec::HEADER as usize..bytes as usize;
+                let labels = [
+                    self.mesh.label(&region, 0..Spec::HEADER as usize, label.part(HEADER)),
+                    self.mesh.label(&region, slots, label.cut("slot", stride)),
+                ];
+                self.segments.insert(name, Kept { block, region, _labels: labels });
                 Ok(at)
             }
             Err(why) => {
@@ -72,14 +96,19 @@ impl<V: Verbs> Memory<V> {
 
     /// Revokes a segment's keys; its bytes are free when this returns.
     pub fn revoke(&mut self, name: Name) -> Result<()> {
-        let Some((_, region)) = self.segments.get(&name) else { return Ok(()) };
+        let Some(Kept { region, .. }) = self.segments.get(&name) else { return Ok(()) };
         region.deregister()?;
-        if let Some((block, region)) = self.segments.remove(&name) {
+        if let Some(Kept { block, region, .. }) = self.segments.remove(&name) {
             // The part first: the arena has the range again.
             drop(region);
             self.pool.give_back(block);
         }
         Ok(())
+    }
+
+    /// Whether a header is at an address.
+    pub fn has_header_at(&self, address: u64) -> bool {
+        self.segments.values().any(|kept| kept.region.addr() == address)
     }
 
     pub fn holdings(&self) -> Holdings {

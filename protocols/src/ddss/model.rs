@@ -19,6 +19,11 @@ impl Name {
         Name(Name::ANONYMOUS | u64::from(home.get()) << 40 | number)
     }
 
+    /// Its number among those that users give, or among those that its home has given.
+    pub(super) const fn number(self) -> u64 {
+        if self.is_given() { self.0 } else { self.0 & ((1 << 40) - 1) }
+    }
+
     /// Whether a user may give it.
     pub(super) const fn is_given(self) -> bool {
         self.0 < Name::ANONYMOUS
@@ -179,6 +184,9 @@ impl Spec {
     /// The largest segment, in bytes: with its slots it fits into one registered region of common adapters.
     pub const LARGEST: u32 = 1 << 20;
 
+    /// The length of the header, before the slots.
+    pub(super) const HEADER: u32 = 8;
+
     /// Whether a segment can be so, among so many nodes.
     pub(super) fn is_possible(self, nodes: u32) -> bool {
         (1..=Spec::LARGEST).contains(&self.size)
@@ -226,12 +234,12 @@ impl Spec {
 
     /// Where a slot begins, behind the header.
     pub const fn slot_at(self, slot: u32) -> u32 {
-        8 + slot * self.stride()
+        Spec::HEADER + slot * self.stride()
     }
 
     /// The length of the whole segment in memory.
     pub const fn footprint(self, nodes: u32) -> u64 {
-        8 + self.slots(nodes) as u64 * self.stride() as u64
+        Spec::HEADER as u64 + self.slots(nodes) as u64 * self.stride() as u64
     }
 }
 

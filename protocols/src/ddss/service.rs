@@ -6,7 +6,7 @@ use super::messages::Message;
 use super::segment::Open;
 use super::{DdssError, DdssStats, Key, Name, Segment, Spec};
 use crate::rt::sync::{OneshotSender, oneshot};
-use crate::rt::{BufferPool, Rt};
+use crate::rt::{BufferPool, Labelled, Rt};
 use crate::transport::{Channel, Inbox, Incoming, Mesh, Rank, SendError};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,6 +75,12 @@ impl<V: Verbs> Ddss<V> {
     /// What it has done so far.
     pub fn stats(&self) -> DdssStats {
         *self.0.stats.borrow()
+    }
+
+    /// What logs call the word at an address, if it is the header of a segment that this node keeps.
+    pub fn header_at(&self, address: u64) -> Option<Labelled> {
+        let is_there = self.0.memory.borrow().has_header_at(address);
+        self.0.rt.label_at(address).filter(|_| is_there)
     }
 
     /// Requests to homes that have not been answered.
@@ -220,7 +226,7 @@ impl<V: Verbs> Ddss<V> {
     /// Each segment has a remote key of its own.
     fn make(&self, name: Name, spec: Spec) -> Option<RemoteSlice> {
         let len = u32::try_from(spec.footprint(self.0.mesh.size())).ok()?;
-        let at = self.0.memory.borrow_mut().make(name, len).ok()?;
+        let at = self.0.memory.borrow_mut().make(name, len, spec.stride()).ok()?;
         self.0.stats.borrow_mut().segments += 1;
         Some(at)
     }

@@ -6,8 +6,8 @@
 use super::DsmError;
 use super::messages::Access;
 use super::shared::{Cut, ObjectId, PageId, Plain};
-use crate::rt::BufferGuard;
 use crate::rt::sync::Signal;
+use crate::rt::{BufferGuard, LabelGuard};
 use crate::transport::Mesh;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -48,6 +48,7 @@ pub(super) struct Object<V: Verbs> {
     /// What it has in bytes; the last minipage may be shorter than the others.
     bytes: usize,
     memory: V::Mr,
+    _label: LabelGuard,
     pages: RefCell<Vec<Page>>,
 }
 
@@ -152,7 +153,9 @@ impl<V: Verbs> Called<V> {
             AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_WRITE).union(AccessFlags::REMOTE_READ);
         let memory = self.mesh.alloc(bytes, access).map_err(DsmError::Memory)?;
         let pages = RefCell::new(vec![Page::default(); pages as usize]);
-        let object = Rc::new(Object { cut, bytes, memory, pages });
+        let label = cut.object.label().cut("minipage", cut.grain);
+        let _label = self.mesh.label(&memory, 0..bytes, label);
+        let object = Rc::new(Object { cut, bytes, memory, _label, pages });
         self.objects.borrow_mut().insert(cut.object, Rc::clone(&object));
         Ok(object)
     }

@@ -164,7 +164,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
         placement: Placement,
     ) -> Result<Shared<[T]>, DsmError> {
         let number = self.0.next_object.replace(self.0.next_object.get() + 1);
-        let object = ObjectId(u64::from(self.0.mesh.me().get()) << 32 | u64::from(number));
+        let object = ObjectId::of(self.0.mesh.me(), number);
         self.0.fitting(Shared::new(object, len, grain, placement)?)
     }
 

@@ -1,6 +1,7 @@
 //! Names of shared memory: objects, their minipages, and how an object is cut.
 
 use super::DsmError;
+use crate::rt::Label;
 use crate::transport::Rank;
 use std::marker::PhantomData;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -40,6 +41,19 @@ words!(u32, u64, i32, i64; f32, f64);
 /// An allocation, by its number: the same on all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub u64);
+
+impl ObjectId {
+    /// An allocation of a node, by the node's own count.
+    pub(super) fn of(node: Rank, number: u32) -> ObjectId {
+        ObjectId(u64::from(node.get()) << 32 | u64::from(number))
+    }
+
+    /// What it is called in logs. Those that programs name are no node's.
+    pub(super) fn label(self) -> Label {
+        let object = Label::new("object").number(self.0 & u64::from(u32::MAX));
+        Rank::new((self.0 >> 32) as u32).map_or(object, |node| object.of_node(node.index() as u32))
+    }
+}
 
 /// A minipage: the unit that moves between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

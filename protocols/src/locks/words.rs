@@ -2,7 +2,7 @@
 
 use super::ncosed::Word;
 use super::net::Net;
-use crate::rt::WaitPoint;
+use crate::rt::{Label, WaitPoint};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs};
@@ -69,6 +69,9 @@ impl<V: Verbs> Words<V> {
         if memory.used_of_last == WORDS_A_REGION {
             let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_ATOMIC;
             let region = self.net.mesh().alloc(8 * WORDS_A_REGION, access).ok()?;
+            // Words in use have names of their own: those of their locks.
+            let words = Label::new("the locks' words").cut("word", 8);
+            self.net.mesh().label(&region, 0..8 * WORDS_A_REGION, words).keep();
             memory.regions.push(region);
             memory.used_of_last = 0;
         }

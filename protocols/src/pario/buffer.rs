@@ -1,9 +1,9 @@
 //! Buffers: registered memory that belongs to a call until all of its servers have answered.
 
 use super::FsError;
-use crate::rt::BufferGuard;
+use crate::rt::{BufferGuard, Label, LabelGuard};
 use crate::transport::Mesh;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs, VerbsError};
@@ -19,17 +19,32 @@ const LEAST: usize = 4096;
 const KEPT: usize = 64;
 
 /// Regions that no buffer uses, by their size.
-type Free<V> = Rc<RefCell<BTreeMap<usize, Vec<<V as Verbs>::Mr>>>>;
+type Free<V> = Rc<RefCell<BTreeMap<usize, Vec<Region<V>>>>>;
+
+/// A region, and what it is called in logs.
+struct Region<V: Verbs> {
+    mr: V::Mr,
+    _label: LabelGuard,
+}
 
 /// A node's registered memory for buffers. Registering costs more than moving a small file, so regions are used again.
 pub(super) struct Buffers<V: Verbs> {
     mesh: Mesh<V>,
     free: Free<V>,
+    /// How many regions were made.
+    made: Cell<u64>,
 }
 
 impl<V: Verbs> Buffers<V> {
     pub(super) fn new(mesh: &Mesh<V>) -> Buffers<V> {
-        Buffers { mesh: mesh.clone(), free: Free::<V>::default() }
+        Buffers { mesh: mesh.clone(), free: Free::<V>::default(), made: Cell::new(0) }
+    }
+
+    fn region(&self, size: usize) -> Result<Region<V>, VerbsError> {
+        let mr = self.mesh.alloc(size, ACCESS)?;
+        let number = self.made.replace(self.made.get() + 1);
+        let _label = self.mesh.label(&mr, 0..size, Label::new("buffer").number(number));
+        Ok(Region { mr, _label })
     }
 
     /// A buffer of so many bytes. Its bytes are those of its last use.
@@ -40,31 +55,34 @@ impl<V: Verbs> Buffers<V> {
         }
         let size = len.max(LEAST).next_power_of_two();
         let kept = self.free.borrow_mut().get_mut(&size).and_then(Vec::pop);
-        let mr = match kept {
-            Some(mr) => mr,
-            None => self.mesh.alloc(size, ACCESS)?,
+        let region = match kept {
+            Some(region) => region,
+            None => self.region(size)?,
         };
-        Ok(Buffer { memory: Rc::new(Memory { mr: Some(mr), size, free: Rc::clone(&self.free) }), len })
+        Ok(Buffer {
+            memory: Rc::new(Memory { region: Some(region), size, free: Rc::clone(&self.free) }),
+            len,
+        })
     }
 }
 
 /// The region under a buffer. It is free again when no call holds it any more.
 struct Memory<V: Verbs> {
-    mr: Option<V::Mr>,
+    region: Option<Region<V>>,
     size: usize,
     free: Free<V>,
 }
 
 impl<V: Verbs> Drop for Memory<V> {
     fn drop(&mut self) {
-        let Some(mr) = self.mr.take() else { return };
+        let Some(region) = self.region.take() else { return };
         let mut free = self.free.borrow_mut();
         let kept = free.entry(self.size).or_default();
         if kept.len() < KEPT {
-            return kept.push(mr);
+            return kept.push(region);
         }
         drop(free);
-        drop(mr);
+        drop(region);
     }
 }
 
@@ -87,8 +105,13 @@ impl<V: Verbs> Buffer<V> {
     }
 
     fn within(&self, at: usize, len: usize) -> Result<&V::Mr, VerbsError> {
-        let mr = self.memory.mr.as_ref().filter(|_| at.checked_add(len).is_some_and(|end| end <= self.len));
-        mr.ok_or(VerbsError::OutOfRange { at: at as u64, len: len as u64, size: self.len as u64 })
+        let region = &self.memory.region;
+        let region = region.as_ref().filter(|_| at.checked_add(len).is_some_and(|end| end <= self.len));
+        region.map(|region| &region.mr).ok_or(VerbsError::OutOfRange {
+            at: at as u64,
+            len: len as u64,
+            size: self.len as u64,
+        })
     }
 
     /// Copies bytes in.

@@ -13,6 +13,7 @@
 //! | `cqs` | completion queues that cannot overrun |
 //! | `events` | connection management and asynchronous events, routed |
 //! | `memory` | registered memory in blocks |
+//! | `labels` | what registered memory is, for logs and drawings |
 //! | `wait_point` | what a task knows where it waits, for explorers |
 //! | [`fingerprint`] | whether two states of a node are the same, for explorers |
 //! | `program` | the node's step |
@@ -22,6 +23,7 @@ mod cqs;
 mod events;
 mod executor;
 pub mod fingerprint;
+mod labels;
 mod ledger;
 mod memory;
 mod processors;
@@ -35,6 +37,8 @@ mod wait_point;
 
 pub use events::Connector;
 pub use executor::JoinHandle;
+use labels::Labels;
+pub use labels::{Label, LabelGuard, Labelled};
 pub use memory::{Block, BufferPool};
 use processors::Processors;
 pub use program::Program;
@@ -141,6 +145,7 @@ struct Inner<V: Verbs> {
     closed: Cell<bool>,
     fatal: Cell<Option<VerbsError>>,
     processors: Processors,
+    labels: Labels,
 }
 
 /// The runtime of one node. Clones are the same runtime.
@@ -206,6 +211,7 @@ impl<V: Verbs> Rt<V> {
             closed: Cell::new(false),
             fatal: Cell::new(None),
             processors: Processors::default(),
+            labels: Labels::default(),
         };
         Ok(Rt { inner: Rc::new(inner), rail: 0 })
     }
@@ -339,6 +345,16 @@ impl<V: Verbs> Rt<V> {
     /// Whether the runtime was shut down.
     pub fn is_closed(&self) -> bool {
         self.inner.closed.get()
+    }
+
+    /// Says what a range of a region is, in logs and drawings, for as long as the guard is there.
+    pub fn label(&self, region: &V::Mr, range: std::ops::Range<usize>, label: Label) -> LabelGuard {
+        self.inner.labels.add(region, range.start, range.len(), label)
+    }
+
+    /// What is at an address of this node's memory, if somebody has said it.
+    pub fn label_at(&self, address: u64) -> Option<Labelled> {
+        self.inner.labels.at(address)
     }
 
     /// Why the runtime shut itself down: the device refused to be polled or armed.

@@ -1,7 +1,8 @@
 //! Memory that a user owns and an adapter can reach: what ZCopy moves without a copy.
 
 use super::SdpError;
-use super::service::Sdp;
+use super::service::{Sdp, Shared};
+use crate::rt::{Label, LabelGuard};
 use weft_verbs::{AccessFlags, MemoryRegion, Verbs, VerbsError};
 
 /// What the peer's adapter may do with it: it reads what is sent, and writes what is received.
@@ -12,6 +13,7 @@ const ACCESS: AccessFlags =
 /// adapter touches it any more.
 pub struct SdpBuffer<V: Verbs> {
     pub(super) mr: V::Mr,
+    _label: LabelGuard,
 }
 
 /// The end of a call on an owned buffer: how many bytes were moved, or why not, and the buffer. There is no buffer where an adapter
@@ -25,7 +27,11 @@ impl<V: Verbs> Sdp<V> {
     ///
     /// The device refuses.
     pub fn buffer(&self, len: u32) -> Result<SdpBuffer<V>, VerbsError> {
-        Ok(SdpBuffer { mr: self.shared.mesh.alloc(len as usize, ACCESS)? })
+        let Shared { mesh, buffers, .. } = &*self.shared;
+        let mr = mesh.alloc(len as usize, ACCESS)?;
+        let number = buffers.replace(buffers.get() + 1);
+        let _label = mesh.label(&mr, 0..len as usize, Label::new("buffer").number(number));
+        Ok(SdpBuffer { mr, _label })
     }
 }
 

@@ -44,6 +44,8 @@ pub(super) struct Shared<V: Verbs> {
     /// A message's bytes on their way to the transport.
     frame: RefCell<Vec<u8>>,
     next_port: Cell<u16>,
+    /// How many owned buffers were made.
+    pub buffers: Cell<u64>,
 }
 
 impl<V: Verbs> Sdp<V> {
@@ -67,6 +69,7 @@ impl<V: Verbs> Sdp<V> {
                 outboxes: RefCell::default(),
                 frame: RefCell::default(),
                 next_port: Cell::new(*EPHEMERAL.start()),
+                buffers: Cell::new(0),
             }),
         };
         drop(rt.spawn(sdp.clone().listen(inbox)));

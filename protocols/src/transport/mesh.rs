@@ -11,7 +11,7 @@ use super::session::MIN_BUFFERS;
 use super::wire::HEADER_LEN;
 use super::{Channel, MeshConfig, Rank, SendError, TransportError};
 use crate::rt::sync::Signal;
-use crate::rt::{BufferPool, CompletionSink, Connector, Rt, WaitPoint};
+use crate::rt::{BufferPool, CompletionSink, Connector, Label, LabelGuard, Rt, WaitPoint};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -363,6 +363,11 @@ impl<V: Verbs> Mesh<V> {
     /// rail 0; over whatever rail a peer is connected, its operations reach it.
     pub fn alloc(&self, len: usize, access: AccessFlags) -> Result<V::Mr, VerbsError> {
         self.shared.pd().alloc_mr(len, access)
+    }
+
+    /// Says what a range of a region is, in logs and drawings, for as long as the guard is there ([`Rt::label`]).
+    pub fn label(&self, region: &V::Mr, range: std::ops::Range<usize>, label: Label) -> LabelGuard {
+        self.shared.rt.label(region, range, label)
     }
 
     /// Registers a range of memory from [`Mesh::alloc`] under keys of its own

@@ -17,6 +17,7 @@ use crate::explore::Entry;
 use crate::fields::{Dice, Rule};
 use crate::history::{ClientId, RequestId};
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
+use crate::named::Named;
 use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
 use crate::record::Record;
@@ -26,7 +27,7 @@ use oracles::DdssOracles;
 use rivals::Rival;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use weft_protocols::ddss::{Ddss, DdssError, DdssStats, Key, Model, Name, Segment, Spec};
+use weft_protocols::ddss::{Ddss, DdssError, DdssStats, Header, Key, Model, Name, Segment, Spec};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::MeshConfig;
 use weft_verbs::{Nanos, Verbs};
@@ -304,6 +305,11 @@ impl System for Segments {
 
     fn conduct(counts: &Counts) -> Conduct {
         Conduct { out_of_turn: 0, malformed: counts.malformed }
+    }
+
+    fn name_of<V: Verbs>(service: &Service<V>, address: u64) -> Option<Named> {
+        let header = service.ddss.header_at(address)?;
+        Some(Named::with(header.to_string(), |word| Header::from_word(word).to_string()))
     }
 
     fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {

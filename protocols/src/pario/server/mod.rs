@@ -11,7 +11,7 @@ use super::messages::{Answer, Request};
 use super::moves::{Transfer, moved};
 use super::service::Shared;
 use super::{FsConfig, FsError, Movers};
-use crate::rt::BufferGuard;
+use crate::rt::{BufferGuard, Label, LabelGuard};
 use crate::transport::Rank;
 use machine::{Action, Event, Machine, Stage};
 use std::cell::RefCell;
@@ -24,6 +24,7 @@ pub(super) struct Server<V: Verbs> {
     machine: RefCell<Machine>,
     store: Store<V>,
     staging: V::Mr,
+    _label: LabelGuard,
     unit: u32,
 }
 
@@ -36,9 +37,10 @@ impl<V: Verbs> Server<V> {
             _ => AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE,
         };
         let staging = shared.mesh.alloc(len, access)?;
+        let _label = shared.mesh.label(&staging, 0..len, Label::new("staging").cut("slot", config.unit));
         let store = Store::open(&shared.rt, config.storage, staging.clone(), config.unit)?;
         let machine = RefCell::new(Machine::new(me, config, shared.mesh.max_message()));
-        Ok(Server { machine, store, staging, unit: config.unit })
+        Ok(Server { machine, store, staging, _label, unit: config.unit })
     }
 
     /// What it holds although nobody asks for anything.

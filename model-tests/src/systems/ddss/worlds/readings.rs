@@ -8,7 +8,7 @@ use crate::harness::{Nodes, RecorderOf, Requests};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use weft_protocols::ddss::{Header, Model, Name};
-use weft_protocols::rt::{BufferGuard, BufferPool};
+use weft_protocols::rt::{BufferGuard, BufferPool, Label};
 use weft_protocols::transport::{Mesh, OpError, Rank};
 use weft_sim::Sim;
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, SendOp, Verbs};
@@ -77,6 +77,9 @@ impl Segment {
         let len = (SLOTS + MOST_SLOTS * Value::SHORTEST) as usize;
         let memory = home.alloc(len, access).expect("a few bytes");
         let at = memory.remote(0..len).expect("all of it");
+        let segment = Label::new("segment").number(NAME.0);
+        home.label(&memory, 0..SLOTS as usize, segment.part("header")).keep();
+        home.label(&memory, SLOTS as usize..len, segment.cut("slot", Value::SHORTEST)).keep();
         Segment { reading, home: home.me(), at, _memory: memory }
     }
 

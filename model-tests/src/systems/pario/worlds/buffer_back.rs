@@ -13,7 +13,7 @@ use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::rt::Rt;
+use weft_protocols::rt::{Label, Rt};
 use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, Rank};
 use weft_sim::Sim;
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs, Wait};
@@ -98,6 +98,8 @@ async fn call(rt: Rt<Sim>, mesh: Mesh<Sim>, mut inbox: Inbox, recorder: Recorder
     let id = |number| RequestId { client: ClientId { node: 1, index: 0 }, number };
     let happens = |number, what| recorder.record(Event { at_ns: 0, request: id(number), what });
     let (buffer, fresh) = (memory(), memory());
+    mesh.label(&buffer, 0..LEN, Label::new("the buffer")).keep();
+    mesh.label(&fresh, 0..LEN, Label::new("the fresh buffer")).keep();
 
     happens(0, What::Calls(Call::Read(CELLS)));
     ask(&mesh, READ, &buffer);

@@ -9,7 +9,7 @@ use super::transfer::{BUFFERS, Kind, PAYLOAD};
 use crate::harness::Recorder;
 use crate::history::RequestId;
 use crate::record::Record;
-use weft_protocols::rt::Rt;
+use weft_protocols::rt::{Label, Rt};
 use weft_protocols::sdp::CHANNEL;
 use weft_protocols::sdp::message::{Greeting, Handle, Header, Message};
 use weft_protocols::transport::{Incoming, Mesh, Rank};
@@ -51,6 +51,7 @@ fn body(kind: Kind, end: &mut End, id: RequestId, len: u32, memory: &mut Option<
         Kind::ReusesSource | Kind::RecallsBlindly => {
             let access = AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_READ);
             let mr = memory.insert(end.mesh.alloc(bytes.len(), access).expect("a few bytes"));
+            end.mesh.label(mr, 0..bytes.len(), Label::new("the source")).keep();
             mr.write(0, &bytes).expect("they fit");
             let source = mr.remote(0..bytes.len()).expect("all of it");
             end.send(&Message::SrcAvail { header: end.header(), source });
@@ -66,6 +67,7 @@ fn body(kind: Kind, end: &mut End, id: RequestId, len: u32, memory: &mut Option<
             let access = AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_WRITE);
             let mr = memory.insert(end.mesh.alloc(ANSWER, access).expect("a few bytes"));
             let sink = mr.remote(0..ANSWER).expect("all of it");
+            end.mesh.label(mr, 0..ANSWER, Label::new("the sink")).keep();
             end.send(&Message::SinkAvail { header: end.header(), start: 0, sink });
             end.send(&Message::SinkAvailCancel { header: end.header() });
             // The bug of one more: the server may be writing there, and it fills its memory with something else.
