@@ -85,6 +85,18 @@ pub enum Command {
     Status(StatusArgs),
     /// List the RDMA devices that a scenario can run on
     Devices(ListArgs),
+    /// Measure this machine's RDMA device and write a calibration profile
+    ///
+    /// The device speaks to itself, from one queue pair to another, so one machine is enough and cables and switches are not
+    /// seen: what they take, and all else that is not measured, is that of another profile. The file says of every figure where it
+    /// is from. A scenario uses it by `profile = "FILE"`, `weft profiles FILE` shows it. Nothing else should run on the machine.
+    #[cfg(feature = "hw")]
+    #[command(after_help = CALIBRATE_EXAMPLES)]
+    Calibrate(CalibrateArgs),
+    /// Measure this machine's RDMA device and write a calibration profile (not in this build)
+    #[cfg(not(feature = "hw"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Calibrate(NoDevices),
     /// List calibration profiles, or show the figures of one
     Profiles(ProfilesArgs),
     /// Repeat a paper's experiments and lay the results beside its own
@@ -282,7 +294,37 @@ pub struct RunArgs {
     pub verbose: u8,
 }
 
-/// What a build without devices is told of `weft node`, all of which it refuses.
+/// `weft calibrate`.
+#[cfg(feature = "hw")]
+#[derive(Debug, Args)]
+pub struct CalibrateArgs {
+    /// The file to write, which must end in `.toml`; without it the figures are shown only
+    pub file: Option<PathBuf>,
+    /// The device, its port and its address
+    #[command(flatten)]
+    pub on: DeviceArgs,
+    /// The profile whose figures stand where nothing is measured: a name or a file
+    #[arg(long, value_name = "PROFILE", default_value = "present-day")]
+    pub base: String,
+    /// How often each operation is measured
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub rounds: u32,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(feature = "hw")]
+const CALIBRATE_EXAMPLES: &str = "\
+Examples:
+  The first device
+    weft calibrate blue.toml
+  Another one, with the rest of an older machine
+    weft calibrate blue.toml --device mlx5_1 --base ncosed-2007
+  A scenario on machines like that
+    weft run scenarios/lock-service-16.toml --set cluster.profile=blue.toml";
+
+/// What a build without devices is told of commands that need one, all of which it refuses.
 #[cfg(not(feature = "hw"))]
 #[derive(Debug, Args)]
 pub struct NoDevices {
@@ -384,9 +426,9 @@ pub struct NodeArgs {
     /// The TCP port at which they meet [default: 7471]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// The RDMA device [default: the first]
-    #[arg(long, value_name = "NAME")]
-    pub device: Option<String>,
+    /// The device, its port and its address, if not as the scenario says
+    #[command(flatten)]
+    pub on: DeviceArgs,
     /// How the node learns of completions, if not as the scenario says
     #[arg(long, value_name = "STYLE")]
     pub wait: Option<WaitArg>,
@@ -405,6 +447,21 @@ pub struct NodeArgs {
     /// Print one JSON object instead of tables
     #[arg(long)]
     pub json: bool,
+}
+
+/// Which RDMA device, and where on it.
+#[cfg(feature = "hw")]
+#[derive(Debug, Args)]
+pub struct DeviceArgs {
+    /// The RDMA device [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// The device's port [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub device_port: Option<u8>,
+    /// Which of the port's addresses, by its number in `weft devices` [default: the first IPv4 address under RoCE version 2]
+    #[arg(long, value_name = "N")]
+    pub gid: Option<u8>,
 }
 
 /// How a node's first connections are made. Those that replace broken ones are the connection manager's.
@@ -524,7 +581,9 @@ fn one_line(error: &clap::Error, line: impl Iterator<Item = String>) -> String {
     let text = error.render().to_string();
     let said = text.split("\nUsage:").next().unwrap_or_default();
     let said = said.split("\nFor more information").next().unwrap_or_default();
-    let words: Vec<&str> = said.split_whitespace().collect();
+    // How to pass an option as a value is no help to who has mistyped one; what it is like is.
+    let lines = said.lines().filter(|line| !line.trim_start().starts_with("tip: to pass "));
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     let said = words.join(" ");
     let command = command_of(line);
     format!("{} (see `{command} --help`)", said.strip_prefix("error: ").unwrap_or(&said))
@@ -581,6 +640,15 @@ mod tests {
             let text = told(line);
             assert!(text.ends_with(help), "{line:?}: {text}");
         }
+    }
+
+    #[test]
+    fn a_tip_is_told_where_it_helps() {
+        assert_eq!(
+            told(&["weft", "check", "srsl", "--requests", "0"]),
+            "unexpected argument '--requests' found (see `weft check --help`)"
+        );
+        assert!(told(&["weft", "run", "s.toml", "--sed", "1"]).contains("'--seed'"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub fn run(what: &Bench) -> Result<Exit, Failure> {
 }
 
 fn fabric(args: &BenchFabricArgs) -> Result<(), Failure> {
-    let profile = Profile::builtin(&args.profile).map_err(Failure::bad_input)?;
+    let profile = Profile::find(&args.profile).map_err(Failure::bad_input)?;
     let stack = match (args.tasks, args.sessions) {
         (true, _) => Stack::Tasks,
         (_, true) => Stack::Sessions,
@@ -52,7 +52,7 @@ fn system(words: &[String]) -> Result<(), Failure> {
         ))
     })?;
     // A wrong name is told as one, and not as a cluster that cannot be built.
-    Profile::builtin(&args.profile).map_err(Failure::bad_input)?;
+    Profile::find(&args.profile).map_err(Failure::bad_input)?;
     let BenchSystemArgs { nodes, requests, .. } = args;
     let bench = SystemBench { nodes, requests, profile: args.profile.clone() };
     let wanted = |name: &&&str| args.variant.as_deref().is_none_or(|only| only == **name);

@@ -39,12 +39,31 @@ fn real() -> Result<Vec<Row>, Failure> {
 fn real() -> Result<Vec<Row>, Failure> {
     let devices = weft_hw::HwDevice::all().map_err(Failure::unfinished)?;
     let row = |device: &weft_hw::HwDevice| {
-        let asked = device.open().and_then(|context| Ok((context.device_attr(), context.port_attr(1)?)));
-        let (attr, port) =
-            asked.map_err(|e| Failure::unfinished(format!("device {}: {e}", device.name())))?;
-        Ok(describe("", device.name(), attr, port))
+        let asked = device.open().and_then(|context| {
+            let attr = context.device_attr();
+            let ports = (1..=attr.ports).map(|number| real_port(&context, number));
+            let ports = ports.collect::<weft_verbs::Result<Vec<Port>>>()?;
+            Ok(describe("", device.name(), attr, context.port_attr(1)?, ports))
+        });
+        asked.map_err(|e| Failure::unfinished(format!("device {}: {e}", device.name())))
     };
     devices.iter().map(row).collect()
+}
+
+/// A port with its addresses: what `weft node --device-port` and `--gid` choose.
+#[cfg(feature = "hw")]
+fn real_port(context: &weft_hw::HwContext, number: u8) -> weft_verbs::Result<Port> {
+    context.choose(number, None)?;
+    let (attr, usual) = (context.port_attr(number)?, context.usable_gid(number)?);
+    let address = |gid: &weft_hw::HwGid| Address {
+        gid: gid.index,
+        address: gid.address().map_or_else(|| gid.gid.to_string(), |address| address.to_string()),
+        kind: gid.kind.clone(),
+        interface: gid.interface.clone(),
+        usual: gid.index == usual,
+    };
+    let reached_by = context.address().map(|address| address.to_string());
+    Ok(Port::new(number, &attr, reached_by, context.gids(number).iter().map(address).collect()))
 }
 
 #[derive(Serialize)]
@@ -70,6 +89,53 @@ struct Row {
     max_rd_atomic: u8,
     max_inline_bytes: u32,
     capabilities: String,
+    /// Where on it a node can run.
+    ports_and_addresses: Vec<Port>,
+}
+
+/// A port of a real device.
+#[derive(Serialize)]
+struct Port {
+    number: u8,
+    state: String,
+    link_layer: &'static str,
+    bits_per_second: u64,
+    mtu_bytes: u32,
+    /// The address by which peers reach it, unless another is chosen.
+    reached_by: Option<String>,
+    addresses: Vec<Address>,
+}
+
+impl Port {
+    fn new(number: u8, attr: &PortAttr, reached_by: Option<String>, addresses: Vec<Address>) -> Port {
+        Port {
+            number,
+            state: format!("{:?}", attr.state).to_lowercase(),
+            link_layer: link_layer(attr.link_layer),
+            bits_per_second: attr.bits_per_second,
+            mtu_bytes: attr.active_mtu.bytes(),
+            reached_by,
+            addresses,
+        }
+    }
+}
+
+/// An address of a port.
+#[derive(Serialize)]
+struct Address {
+    gid: u8,
+    address: String,
+    kind: Option<String>,
+    interface: Option<String>,
+    /// Whether it is used unless another is chosen.
+    usual: bool,
+}
+
+const fn link_layer(of: LinkLayer) -> &'static str {
+    match of {
+        LinkLayer::InfiniBand => "InfiniBand",
+        LinkLayer::Ethernet => "Ethernet",
+    }
 }
 
 fn row(profile: &Profile) -> Result<Row, Failure> {
@@ -79,22 +145,28 @@ fn row(profile: &Profile) -> Result<Row, Failure> {
     let Some(device) = devices.first() else {
         return Err(Failure::unfinished(format!("a machine of profile {} has no device", profile.name)));
     };
-    let asked = device.open().and_then(|context| Ok((context.device_attr(), context.port_attr(1)?)));
-    let (attr, port) =
-        asked.map_err(|e: VerbsError| Failure::unfinished(format!("device {}: {e}", device.name())))?;
-    Ok(describe(&profile.name, device.name(), attr, port))
+    let asked = device.open().and_then(|context| {
+        let (attr, port) = (context.device_attr(), context.port_attr(1)?);
+        let gid = Address {
+            gid: 0,
+            address: context.gid(1, 0)?.to_string(),
+            kind: None,
+            interface: None,
+            usual: true,
+        };
+        let ports = vec![Port::new(1, &port, None, vec![gid])];
+        Ok(describe(&profile.name, device.name(), attr, port, ports))
+    });
+    asked.map_err(|e: VerbsError| Failure::unfinished(format!("device {}: {e}", device.name())))
 }
 
-fn describe(profile: &str, name: &str, attr: DeviceAttr, port: PortAttr) -> Row {
+fn describe(profile: &str, name: &str, attr: DeviceAttr, port: PortAttr, ports: Vec<Port>) -> Row {
     Row {
         name: name.to_string(),
         profile: profile.to_string(),
         model: attr.model,
         ports: attr.ports,
-        link_layer: match port.link_layer {
-            LinkLayer::InfiniBand => "InfiniBand",
-            LinkLayer::Ethernet => "Ethernet",
-        },
+        link_layer: link_layer(port.link_layer),
         bits_per_second: port.bits_per_second,
         mtu_bytes: port.active_mtu.bytes(),
         max_qp: attr.max_qp,
@@ -104,6 +176,7 @@ fn describe(profile: &str, name: &str, attr: DeviceAttr, port: PortAttr) -> Row 
         max_rd_atomic: attr.max_rd_atomic,
         max_inline_bytes: attr.max_inline,
         capabilities: attr.caps.to_string(),
+        ports_and_addresses: ports,
     }
 }
 
@@ -146,8 +219,78 @@ fn text(real: &[Row], simulated: &[Row]) -> String {
             .row(["inline data".into(), format!("at most {} bytes", row.max_inline_bytes)]);
         table.print(&mut text);
         table::wrap(&format!("capabilities: {}", row.capabilities), 2, &mut text);
+        // A simulated cluster connects its nodes itself.
+        let real = row.ports_and_addresses.iter().filter(|_| row.profile.is_empty());
+        real.for_each(|port| addresses(port, &mut text));
     }
     text
+}
+
+/// What `--device-port` and `--gid` can choose.
+fn addresses(port: &Port, text: &mut String) {
+    let Port { number, state, link_layer, mtu_bytes, .. } = port;
+    let gigabits = port.bits_per_second as f64 / 1e9;
+    let reached = match &port.reached_by {
+        Some(address) => format!("at {address}"),
+        None => "without an IP address, by which peers could reach it".to_string(),
+    };
+    let title =
+        format!("port {number}: {state}, {link_layer}, {gigabits} Gb/s, MTU {mtu_bytes} bytes,\n{reached}");
+    let mut table = Table::new(&title, 5, &["GID", "address", "kind", "interface", ""]);
+    for Address { gid, address, kind, interface, usual } in &port.addresses {
+        let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
+        let usual = if *usual { "used" } else { "" };
+        table.row([gid.to_string(), address.clone(), or_none(kind), or_none(interface), usual.into()]);
+    }
+    table.print(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_and_addresses_are_listed_by_what_chooses_them() {
+        let address = |gid, address: &str, kind: &str, usual| Address {
+            gid,
+            address: address.into(),
+            kind: Some(kind.into()),
+            interface: Some("eth0".into()),
+            usual,
+        };
+        let port = Port {
+            number: 1,
+            state: "active".into(),
+            link_layer: "Ethernet",
+            bits_per_second: 100_000_000_000,
+            mtu_bytes: 1024,
+            reached_by: Some("10.0.0.1".into()),
+            addresses: vec![
+                address(0, "fe80:0000:0000:0000:0002:c9ff:fe00:0001", "IB/RoCE v1", false),
+                address(3, "10.0.0.1", "RoCE v2", true),
+            ],
+        };
+        let mut text = String::new();
+        addresses(&port, &mut text);
+        let page = include_str!("../../hw-backend/README.md");
+        let shown = page.split("$ weft devices\n").nth(1).and_then(|rest| rest.split("\n```").next());
+        let trimmed =
+            |text: &str| text.trim().lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+        assert_eq!(trimmed(shown.expect("the page shows it")), trimmed(&text));
+        let lines: Vec<String> =
+            text.trim().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert_eq!(
+            lines,
+            [
+                "port 1: active, Ethernet, 100 Gb/s, MTU 1024 bytes,",
+                "at 10.0.0.1",
+                "GID address kind interface",
+                "0 fe80:0000:0000:0000:0002:c9ff:fe00:0001 IB/RoCE v1 eth0",
+                "3 10.0.0.1 RoCE v2 eth0 used",
+            ]
+        );
+    }
 }
 
 fn most(objects: u32, of_each: &str, each: u32, what: &str) -> String {

@@ -1,6 +1,7 @@
 //! Ctrl-C. The first asks the run to stop, so that its temporary files go with it; the second does not ask.
 
 use crate::exit::Exit;
+use crate::logfile;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A process has one terminal and one set of signal handlers, so this is the program's one global variable.
@@ -11,9 +12,15 @@ static STOP: AtomicBool = AtomicBool::new(false);
 pub fn install() {
     let _ = ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::SeqCst) {
+            logfile::abandon();
             std::process::exit(Exit::Unfinished as i32);
         }
     });
+}
+
+/// Asks the run to stop, as the user would.
+pub fn request() {
+    STOP.store(true, Ordering::SeqCst);
 }
 
 /// Whether the user asked to stop.

@@ -4,6 +4,7 @@ use crate::exit::Failure;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A file being written. Dropped before [`LogFile::finish`], it leaves nothing behind.
 #[derive(Debug)]
@@ -43,6 +44,7 @@ impl LogFile {
         temporary.push(format!(".{}.part", std::process::id()));
         let temporary = path.with_file_name(temporary);
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        temporaries().push(temporary.clone());
         Ok(LogFile { file, names: Some((temporary, path)), asked, what })
     }
 
@@ -56,6 +58,7 @@ impl LogFile {
     pub fn finish(mut self) -> Result<(), Failure> {
         if let Some((temporary, path)) = &self.names {
             fs::rename(temporary, path).map_err(|e| self.failure(&e))?;
+            temporaries().retain(|other| other != temporary);
         }
         self.names = None;
         Ok(())
@@ -86,6 +89,21 @@ impl Drop for LogFile {
     fn drop(&mut self) {
         if let Some((temporary, _)) = &self.names {
             let _ = fs::remove_file(temporary);
+            temporaries().retain(|other| other != temporary);
         }
+    }
+}
+
+/// Files that are being written: what a program that ends at once leaves behind.
+static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {
+    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes what would be left behind by ending now.
+pub fn abandon() {
+    for path in temporaries().drain(..) {
+        let _ = fs::remove_file(path);
     }
 }

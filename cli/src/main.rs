@@ -2,6 +2,8 @@
 
 mod args;
 mod bench;
+#[cfg(feature = "hw")]
+mod calibrate;
 mod daemon;
 mod devices;
 mod exit;
@@ -10,6 +12,7 @@ mod help;
 mod interrupt;
 mod logfile;
 mod manual;
+mod memory;
 mod metrics;
 mod new;
 #[cfg(feature = "hw")]
@@ -40,7 +43,8 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => {
             // Nobody may be reading; the exit code tells the same.
-            let _ = writeln!(io::stderr().lock(), "weft: {failure}");
+            let line = memory::shortage().map_or_else(|| failure.to_string(), str::to_string);
+            let _ = writeln!(io::stderr().lock(), "weft: {line}");
             failure.exit().into()
         }
     }
@@ -52,12 +56,20 @@ fn act() -> Result<Exit, Failure> {
         Ok(Err(asked_for)) => return output::text(&asked_for).map(|()| Exit::Held),
         Err(complaint) => return Err(Failure::bad_input(complaint)),
     };
+    // A node that lives is its system's to end.
+    if !matches!(cli.command, Command::Node(_) | Command::Daemon(_)) {
+        memory::watch();
+    }
     match cli.command {
         Command::Run(args) => run::run(&args),
         #[cfg(feature = "hw")]
         Command::Node(args) => node::node(&args),
         #[cfg(not(feature = "hw"))]
         Command::Node(_) => Err(Failure::no_devices("weft node")),
+        #[cfg(feature = "hw")]
+        Command::Calibrate(args) => calibrate::run(&args),
+        #[cfg(not(feature = "hw"))]
+        Command::Calibrate(_) => Err(Failure::no_devices("weft calibrate")),
         Command::Profiles(args) => profiles::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Bench { what } => bench::run(&what),

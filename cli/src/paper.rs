@@ -66,7 +66,9 @@ fn list(json: bool) -> Result<(), Failure> {
 fn repeat(paper: &Paper, args: &PaperArgs) -> Result<(), Failure> {
     // A directory that cannot be written is told before the work, not after it.
     if let Some(dir) = &args.report {
-        fs::create_dir_all(dir).map_err(|e| Failure::bad_input(e).at(dir.display()))?;
+        let shown = dir.display();
+        fs::create_dir_all(dir)
+            .map_err(|e| Failure::bad_input(format!("cannot write the report into {shown}: {e}")))?;
     }
     let mut progress = Progress::begin(args.quiet);
     let results = (paper.run)(&mut |share, what| progress.at(share, || what.to_string()));

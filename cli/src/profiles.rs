@@ -13,7 +13,7 @@ use weft_verbs::Wait;
 pub fn run(args: &ProfilesArgs) -> Result<Exit, Failure> {
     match &args.name {
         Some(name) => {
-            let profile = Profile::builtin(name).map_err(Failure::bad_input)?;
+            let profile = Profile::find(name).map_err(Failure::bad_input)?;
             match args.json {
                 true => output::json(&whole(&profile))?,
                 false => output::text(&page(&profile))?,

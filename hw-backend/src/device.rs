@@ -14,7 +14,7 @@ use crate::Hw;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::{Rc, Weak};
 use weft_verbs::{
     AsyncEvent, Caps, Context, CqId, Device, DeviceAttr, Gid, LinkLayer, PortAttr, Result, VerbsError,
@@ -123,6 +123,8 @@ impl Device<Hw> for HwDevice {
             next_id: Cell::new(1),
             managers: RefCell::default(),
             peers: RefCell::default(),
+            port: Cell::new(1),
+            gid: Cell::new(None),
             troubles: RefCell::default(),
             host: HwHost::new(),
             reactor,
@@ -133,6 +135,26 @@ impl Device<Hw> for HwDevice {
         open.retain(|context| context.strong_count() > 0);
         open.push(Rc::downgrade(&inner));
         Ok(HwContext(inner))
+    }
+}
+
+/// An address of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HwGid {
+    /// Its number.
+    pub index: u8,
+    /// The address.
+    pub gid: Gid,
+    /// What the kernel calls it: `RoCE v2`, where it says so.
+    pub kind: Option<String>,
+    /// The network interface to which it belongs, where there is one.
+    pub interface: Option<String>,
+}
+
+impl HwGid {
+    /// The IPv4 address that it maps.
+    pub fn address(&self) -> Option<Ipv4Addr> {
+        Ipv6Addr::from(self.gid.0).to_ipv4_mapped()
     }
 }
 
@@ -160,6 +182,9 @@ pub(crate) struct ContextInner {
     pub managers: RefCell<Vec<Weak<Manager>>>,
     /// Machines by the names that protocols use.
     peers: RefCell<BTreeMap<String, IpAddr>>,
+    /// The port, and which of its GIDs, if somebody has chosen.
+    port: Cell<u8>,
+    gid: Cell<Option<u8>>,
     /// Why peers could not be reached: what the contract's events have no room for.
     troubles: RefCell<Vec<String>>,
     host: HwHost,
@@ -222,11 +247,39 @@ impl ContextInner {
         caps
     }
 
-    /// The address by which peers reach this device: that of the first GID that maps an IPv4 address, or `None`.
+    /// The address by which peers reach this device, by which `rdma_cm` also finds the port and the GID: over Ethernet that of
+    /// the chosen GID, or of the first that maps an IPv4 address; over InfiniBand that of the port's IPoIB interface.
     pub(crate) fn address(&self) -> Option<IpAddr> {
-        let port = self.raw.port(1).ok()?;
-        let gids = (0..port.gid_tbl_len.clamp(0, 32) as u8).filter_map(|index| self.raw.gid(1, index).ok());
-        gids.map(std::net::Ipv6Addr::from).find_map(|gid| gid.to_ipv4_mapped()).map(IpAddr::V4)
+        let port = self.port.get();
+        let of_gid = |index: u8| Ipv6Addr::from(self.raw.gid(port, index).ok()?).to_ipv4_mapped();
+        let found = match (self.link(port).ok()?, self.gid.get()) {
+            (LinkLayer::InfiniBand, _) => self.interface(port).and_then(|name| ffi::interface_address(&name)),
+            (LinkLayer::Ethernet, Some(chosen)) => of_gid(chosen),
+            (LinkLayer::Ethernet, None) => self.gids(port).find_map(of_gid),
+        };
+        found.map(IpAddr::V4)
+    }
+
+    /// The numbers of a port's GIDs, as far as anybody has more.
+    fn gids(&self, port: u8) -> std::ops::Range<u8> {
+        0..self.raw.port(port).map_or(0, |port| port.gid_tbl_len.clamp(0, 32) as u8)
+    }
+
+    /// The network interface of an InfiniBand port: IPoIB's.
+    fn interface(&self, port: u8) -> Option<String> {
+        let all = std::fs::read_dir(format!("{}/device/net", self.class())).ok()?;
+        let mut names: Vec<String> =
+            all.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect();
+        // Further ones are partitions of the same port.
+        names.sort();
+        names.into_iter().find(|name| {
+            let number = std::fs::read_to_string(format!("/sys/class/net/{name}/dev_port"));
+            number.ok().and_then(|text| text.trim().parse::<u8>().ok()) == port.checked_sub(1)
+        })
+    }
+
+    fn class(&self) -> String {
+        format!("/sys/class/infiniband/{}", self.device.name())
     }
 
     /// The address of a machine: a name that was given, an address in digits, or a name that the resolver knows.
@@ -286,26 +339,57 @@ impl HwContext {
         self.0.troubles.take()
     }
 
-    /// The GID to use on a port: over Ethernet the first that maps an IPv4 address under RoCE version 2, or else the
-    /// first that is not empty; over InfiniBand the first.
+    /// Chooses a port, and which of its GIDs peers are to reach it by. Without this it is port 1, and the GID of
+    /// [`HwContext::usable_gid`]. Connections that are made already stay where they are.
+    ///
+    /// # Errors
+    ///
+    /// The device has no such port, the port no such GID; or, over Ethernet, the GID is no IPv4 address, by which
+    /// `rdma_cm` could find it.
+    pub fn choose(&self, port: u8, gid: Option<u8>) -> Result<()> {
+        let link = self.0.link(port)?;
+        if let Some(index) = gid {
+            let gid = self.gid(port, index)?;
+            if link == LinkLayer::Ethernet && Ipv6Addr::from(gid.0).to_ipv4_mapped().is_none() {
+                return Err(VerbsError::Invalid("the GID is no IPv4 address"));
+            }
+        }
+        self.0.port.set(port);
+        self.0.gid.set(gid);
+        Ok(())
+    }
+
+    /// The port in use.
+    pub fn port(&self) -> u8 {
+        self.0.port.get()
+    }
+
+    /// The GID to use on a port, if none is [chosen](HwContext::choose): over Ethernet the first that maps an IPv4 address under
+    /// RoCE version 2, or else the first that is not empty; over InfiniBand the first.
     pub fn usable_gid(&self, port: u8) -> Result<u8> {
+        if let Some(chosen) = self.0.gid.get().filter(|_| port == self.port()) {
+            return Ok(chosen);
+        }
         if self.0.link(port)? == LinkLayer::InfiniBand {
             return Ok(0);
         }
-        let gids = self.port_attr(port)?.gids;
-        let mapped = |index: &u8| {
-            let gid = self.0.raw.gid(port, *index).unwrap_or_default();
-            std::net::Ipv6Addr::from(gid).to_ipv4_mapped().is_some() && self.is_roce_v2(port, *index)
-        };
-        let filled = |index: &u8| self.0.raw.gid(port, *index).is_ok_and(|gid| gid != [0; 16]);
-        Ok((0..gids).find(mapped).or_else(|| (0..gids).find(filled)).unwrap_or(0))
+        let mapped = |gid: &&HwGid| gid.address().is_some() && gid.kind.as_ref().is_none_or(|kind| kind.contains("v2"));
+        let gids = self.gids(port);
+        Ok(gids.iter().find(mapped).or(gids.first()).map_or(0, |gid| gid.index))
     }
 
-    fn is_roce_v2(&self, port: u8, index: u8) -> bool {
-        let name = self.0.device.name();
-        let path = format!("/sys/class/infiniband/{name}/ports/{port}/gid_attrs/types/{index}");
-        // Where the kernel does not say, the address decides.
-        std::fs::read_to_string(path).map_or(true, |text| text.contains("v2"))
+    /// A port's GIDs that are not empty.
+    pub fn gids(&self, port: u8) -> Vec<HwGid> {
+        let attribute = |what: &str, index: u8| {
+            let path = format!("{}/ports/{port}/gid_attrs/{what}/{index}", self.0.class());
+            std::fs::read_to_string(path).ok().map(|text| text.trim().to_string())
+        };
+        let gid = |index: u8| {
+            let gid = self.0.raw.gid(port, index).ok().filter(|gid| *gid != [0; 16])?;
+            let (kind, interface) = (attribute("types", index), attribute("ndevs", index));
+            Some(HwGid { index, gid: Gid(gid), kind, interface })
+        };
+        self.0.gids(port).filter_map(gid).collect()
     }
 
     /// Whether the device still answers.

@@ -77,6 +77,7 @@ with_ibverbs! {
     pub use completion::HwCq;
     pub use device::HwContext;
     pub use device::HwDevice;
+    pub use device::HwGid;
     pub use disk::HwDisk;
     pub use driver::Driver;
     pub use driver::Ended;

@@ -14,6 +14,7 @@
 
 pub mod bench;
 mod by_hand;
+pub mod calibrate;
 pub mod calls;
 mod counted;
 pub mod diagram;

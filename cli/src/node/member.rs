@@ -1,5 +1,6 @@
 //! One node of a run: its device, its daemons, its clients, and its line to the coordinator.
 
+use super::device::Choice;
 use super::place::Place;
 use super::waiting::Waiting;
 use super::wire::{Counts, HEARTBEAT, STREAMS, ToCoordinator, ToNode, line};
@@ -18,12 +19,12 @@ use weft_check::record::Record;
 use weft_check::run::{client, mesh_config};
 use weft_check::scenario::Scenario;
 use weft_check::system::{Amount, Place as At, System, Until};
-use weft_hw::{Driver, Ended, Hw, HwContext, HwDevice, HwStream};
+use weft_hw::{Driver, Ended, Hw, HwContext, HwStream};
 use weft_protocols::rt::{JoinHandle, Program, Rt, RtConfig};
 use weft_protocols::transport::{self, Mesh};
 use weft_sim::NodeId;
 use weft_sim::profile::Profile;
-use weft_verbs::{Context, Device, Nanos, Stream, Wait};
+use weft_verbs::{Context, Nanos, Stream, Wait};
 
 /// What a node is told beside its scenario.
 pub struct Options<'a> {
@@ -31,8 +32,8 @@ pub struct Options<'a> {
     pub place: &'a Place,
     /// The port at which nodes meet.
     pub port: u16,
-    /// Its device, or the first.
-    pub device: Option<&'a str>,
+    /// Its device, port and address.
+    pub on: &'a Choice,
     /// How it learns of completions, if not as the scenario says.
     pub wait: Option<Wait>,
     /// How long it tries to reach the coordinator.
@@ -50,9 +51,10 @@ const REST: Nanos = Nanos::from_secs(10);
 
 /// Runs a node to its end.
 pub fn run<S: System>(scenario: &Scenario, options: &Options<'_>) -> Result<(), Failure> {
-    let context = open(options.device)?;
+    let context = options.on.open()?;
     let address = context.address().ok_or_else(|| {
-        Failure::unfinished(format!("{} has no IP address, by which peers find it", context.device_name()))
+        let (device, port) = (context.device_name(), context.port());
+        Failure::unfinished(format!("port {port} of {device} has no IP address, by which peers find it"))
     })?;
     let mut meeting = Bootstrap::<S>::reach(options)?;
     let rank = options.place.rank;
@@ -70,24 +72,6 @@ pub fn run<S: System>(scenario: &Scenario, options: &Options<'_>) -> Result<(), 
     meeting.say(&ToCoordinator::Ready)?;
     meeting.begin()?;
     member.live(meeting, &context, engine)
-}
-
-/// The device that was asked for, or the first.
-pub fn device(name: Option<&str>) -> Result<HwDevice, Failure> {
-    let device = HwDevice::find(name).map_err(Failure::unfinished)?;
-    device.ok_or_else(|| match name {
-        Some(name) => Failure::bad_input(format!(
-            "this machine has no RDMA device {name} (`weft devices` lists those that it has)"
-        )),
-        None => Failure::unfinished(
-            "this machine has no RDMA device: `weft devices` lists them, hw-backend/README.md says what one needs",
-        ),
-    })
-}
-
-fn open(name: Option<&str>) -> Result<HwContext, Failure> {
-    let device = device(name)?;
-    device.open().map_err(|error| Failure::unfinished(format!("device {}: {error}", device.name())))
 }
 
 /// The stream to the coordinator before the node runs: it may block.
@@ -183,11 +167,12 @@ impl<S: System> Member<S> {
         context: &HwContext,
         names: &[String],
     ) -> Result<Member<S>, String> {
-        let profile = Profile::builtin(&scenario.cluster.profile).map_err(|e| e.to_string())?;
+        let profile = Profile::find(&scenario.cluster.profile).map_err(|e| e.to_string())?;
         let rank = options.place.rank;
         let work =
             scenario.workload.get::<S>().ok_or_else(|| format!("the scenario is not about {}", S::KIND))?;
         let mut mesh = mesh_config(scenario, &profile, NodeId(rank), names).map_err(|e| e.to_string())?;
+        mesh.port = context.port();
         S::mesh(work, &mut mesh);
         let wait = options.wait.unwrap_or(scenario.cluster.wait.wait());
         let rt = Rt::new(context, RtConfig { wait, ..RtConfig::default() }).map_err(|e| e.to_string())?;
@@ -205,7 +190,7 @@ impl<S: System> Member<S> {
         context: &HwContext,
         patience: Duration,
     ) -> Result<(), String> {
-        let gid_index = context.usable_gid(1).map_err(|error| error.to_string())?;
+        let gid_index = context.usable_gid(context.port()).map_err(|error| error.to_string())?;
         let patience = Nanos(patience.as_nanos() as u64);
         let how = transport::Bootstrap { service: STREAMS, gid_index, timeout: patience };
         let (mesh, made) = (self.place.mesh.clone(), Rc::new(RefCell::new(None)));

@@ -5,6 +5,7 @@
 //! process is the coordinator as well.
 
 mod coordinator;
+pub mod device;
 mod member;
 mod place;
 mod report;
@@ -65,8 +66,9 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
     };
     let environment = std::env::vars().collect();
     let place = place::find(&given, &environment).map_err(Failure::bad_input)?;
+    let on = device::Choice::of(&args.on, &scenario.cluster);
     // Before anybody waits for anybody.
-    member::device(args.device.as_deref())?;
+    on.open()?;
     interrupt::install();
     let port = args.port.unwrap_or(wire::PORT);
     let seed = args.seed.unwrap_or(scenario.run.seed);
@@ -76,10 +78,9 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
         thread::spawn(move || coordinate::<S>(&scenario, listener?, seed))
     });
     let wait = args.wait.map(crate::args::WaitArg::wait);
-    let device = args.device.as_deref();
     let connect = args.connect.map_or(scenario.cluster.connect, crate::args::ConnectArg::connect);
     let by_streams = connect == Connect::Oob;
-    let options = Options { place: &place, port, device, wait, patience: PATIENCE, seed, by_streams };
+    let options = Options { place: &place, port, on: &on, wait, patience: PATIENCE, seed, by_streams };
     let lived = member::run::<S>(scenario, &options);
     let lived = left_nothing().and(lived);
     let lived = lived.map_err(|why| why.at(format_args!("node {}", place.rank)));

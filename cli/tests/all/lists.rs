@@ -40,10 +40,13 @@ fn a_build_without_devices_says_what_to_build() {
         &["node", "--help"],
         &["node"],
         &["run", "scenarios/quick-3.toml", "--backend", "hw"],
+        &["calibrate", "blue.toml"],
+        &["calibrate", "--help"],
     ] {
         let output = run(line);
         assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{line:?}");
         assert!(err(&output).contains("--features hw"), "{line:?}: {}", err(&output));
+        assert_eq!(err(&output).lines().count(), 1, "{line:?}");
     }
     assert!(!out(&run(&["run", "--help"])).contains("--backend"));
 }

@@ -1,9 +1,10 @@
 //! What a run prints, and how it ends.
 
-use crate::common::{SMALL, Scratch, err, out, run, scenarios, weft};
+use crate::common::{SMALL, Scratch, err, out, refused, run, scenarios, weft};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
+use weft_sim::profile::Profile;
 
 fn json(args: &[&str]) -> Value {
     let output = run(args);
@@ -127,6 +128,37 @@ fn cuts_that_break_no_connection_are_warned_of() {
 }
 
 #[test]
+fn a_profile_of_ones_own_is_found_beside_the_scenario_and_decides_what_things_cost() {
+    let scratch = Scratch::new("profile");
+    let usual = Profile::builtin("present-day").expect("a profile");
+    let mut slow = usual.clone();
+    slow.set("cpu.post_ns", 9_000, "a test").expect("within bounds");
+    scratch.file("usual.toml", usual.to_toml());
+    scratch.file("slow.toml", slow.to_toml());
+    let with = |profile: &str| {
+        let text =
+            SMALL.replace("[cluster]\n", &format!("[cluster]\nprofile = \"{profile}\"\njitter = \"none\"\n"));
+        json(&["run", &scratch.file("s.toml", text), "--json"])
+    };
+    let least = |report: &Value| report["latency"]["exclusive"]["min_ns"].as_u64().expect("a time");
+    let (by_name, by_file, slower) = (with("present-day"), with("usual.toml"), with("slow.toml"));
+    assert_eq!(by_name["log_digest"], by_file["log_digest"]);
+    assert!(least(&slower) > least(&by_file) + 8_000, "{slower}");
+    // By its path, where the program runs.
+    let file = scratch.file("s.toml", SMALL);
+    let path = format!("cluster.profile={}", scratch.path("slow.toml"));
+    assert_eq!(run(&["run", &file, "--set", &path]).status.code(), Some(0));
+    let shown = run(&["profiles", &scratch.path("slow.toml")]);
+    assert!(out(&shown).contains("post_ns = 9,000 ns"), "{}", out(&shown));
+    scratch.file("bad.toml", usual.to_toml().replace("[switch]", "[hub]"));
+    refused(
+        &["run", &file, "--set", "cluster.profile=bad.toml"],
+        &["[cluster] profile", "bad.toml", "switch.latency_ns"],
+    );
+    refused(&["run", &file, "--set", "cluster.profile=none.toml"], &["[cluster] profile", "none.toml"]);
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let scratch = Scratch::new("pipe");
     let small = scratch.file("small.toml", SMALL);
@@ -176,6 +208,33 @@ fn an_interrupt_ends_a_run_cleanly() {
     assert!(line.starts_with("weft: ") && line.contains("interrupted"), "{line}");
     assert_eq!(child.wait().expect("ends").code(), Some(3));
     assert_eq!(scratch.names(), ["long.toml"]);
+}
+
+/// Messages to everybody, which wait for a cut that does not end: they take more and more memory.
+const LARGE: &str = r#"
+[cluster]
+nodes = 200
+[transport]
+recv_buffers = 256
+[workload]
+kind = "messages"
+messages = 100000
+[run]
+memory = 1000000
+"#;
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_for_which_there_is_not_enough_memory_ends_in_one_line() {
+    let scratch = Scratch::new("memory");
+    let (large, log) = (scratch.file("large.toml", LARGE), scratch.path("events.log"));
+    let line =
+        format!("ulimit -v 3000000; exec {} run {large} --quiet --log {log}", env!("CARGO_BIN_EXE_weft"));
+    let output = std::process::Command::new("bash").args(["-c", &line]).output().expect("there is a shell");
+    assert_eq!((output.status.code(), out(&output)), (Some(3), ""), "{}", err(&output));
+    assert!(err(&output).starts_with("weft: out of memory: "), "{}", err(&output));
+    assert_eq!(err(&output).lines().count(), 1, "{}", err(&output));
+    assert_eq!(scratch.names(), ["large.toml"]);
 }
 
 /// A scenario that asks for more than can be: requests must end as soon as a cut heals.

@@ -1,7 +1,7 @@
 //! The little that is needed of the operating system beside verbs.
 
 use super::{errno, refused};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{FromRawFd, RawFd};
 use weft_verbs::Result;
 
@@ -42,6 +42,32 @@ pub(crate) fn connect_without_waiting(to: SocketAddr) -> Result<TcpStream> {
         return Err(refused("connect", errno()));
     }
     Ok(stream)
+}
+
+/// The first IPv4 address of a network interface.
+pub(crate) fn interface_address(name: &str) -> Option<Ipv4Addr> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the place for the list's head lives for the call.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return None;
+    }
+    let (mut at, mut found) = (first, None);
+    // SAFETY: `at` is null or an entry of the list, which is freed below.
+    while let Some(entry) = unsafe { at.as_ref() } {
+        at = entry.ifa_next;
+        // SAFETY: every entry has a name that ends with a zero.
+        let is_it = unsafe { std::ffi::CStr::from_ptr(entry.ifa_name) }.to_bytes() == name.as_bytes();
+        // SAFETY: an entry's address is null or begins with its family.
+        let family = unsafe { entry.ifa_addr.as_ref() }.map(|address| i32::from(address.sa_family));
+        if found.is_none() && is_it && family == Some(libc::AF_INET) {
+            // SAFETY: an address of that family is a `sockaddr_in`.
+            let address = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned() };
+            found = Some(Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()));
+        }
+    }
+    // SAFETY: the list that the call above made, once.
+    unsafe { libc::freeifaddrs(first) };
+    found
 }
 
 /// A socket address as C takes it.
@@ -212,5 +238,16 @@ impl Drop for Epoll {
     fn drop(&mut self) {
         // SAFETY: opened by `new`, closed once.
         unsafe { libc::close(self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_has_its_address_and_one_that_is_not_there_has_none() {
+        assert_eq!(interface_address("lo"), Some(Ipv4Addr::LOCALHOST));
+        assert_eq!(interface_address("no-such-interface"), None);
     }
 }

@@ -55,7 +55,7 @@ impl<S: System> World<S> {
     pub fn new(scenario: &Scenario, seed: u64, choice: Box<dyn Choice>) -> Result<World<S>, RunError> {
         let another = || refused(format!("the scenario is about {}", scenario.workload.kind().name));
         let work = scenario.workload.get::<S>().ok_or_else(another)?.clone();
-        let profile = Profile::builtin(&scenario.cluster.profile).map_err(refused)?;
+        let profile = Profile::find(&scenario.cluster.profile).map_err(refused)?;
         let nodes = scenario.cluster.nodes;
         let names = |rail: u8| (0..nodes).map(|node| NodeId(node).cable(rail + 1)).collect::<Vec<_>>();
         let fabric = Fabric::new(config(scenario, &profile), choice).map_err(refused)?;

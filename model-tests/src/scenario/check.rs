@@ -40,8 +40,19 @@ fn cluster(cluster: &Cluster) -> Rule {
     let at = |field| in_section("cluster", field);
     count(at("nodes"), cluster.nodes, MOST_NODES, "give the number of machines")?;
     let known: Vec<&str> = Profile::names().collect();
-    if !known.contains(&cluster.profile.as_str()) {
-        return broken(at("profile"), format!("no such profile; there are {}", quoted(&known)));
+    if Profile::is_file(&cluster.profile) {
+        if let Err(why) = Profile::find(&cluster.profile) {
+            return broken(at("profile"), why.to_string());
+        }
+    } else if !known.contains(&cluster.profile.as_str()) {
+        let known = quoted(&known);
+        return broken(
+            at("profile"),
+            format!("no such profile; there are {known}, and files that end in .toml"),
+        );
+    }
+    if cluster.device_port == Some(0) {
+        return broken(at("device_port"), "an adapter's ports are numbered from 1".into());
     }
     count(at("rails"), cluster.rails.into(), MOST_RAILS, "give the number of adapters of a machine")?;
     cluster.jitter.check()

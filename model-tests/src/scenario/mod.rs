@@ -40,6 +40,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;
+use weft_sim::profile::Profile;
 
 impl Scenario {
     /// Reads a scenario file and checks it, with the fields that are given instead of the file's. `kinds` are the systems
@@ -57,7 +58,7 @@ impl Scenario {
             let line = 1 + bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();
             ScenarioError::NotUtf8 { file: file.clone(), line }
         })?;
-        Scenario::parse_with(&file, text, overrides, kinds)
+        Scenario::parse_in(path.parent(), &file, text, overrides, kinds)
     }
 
     /// Reads a scenario from text; errors name it `file`.
@@ -67,10 +68,26 @@ impl Scenario {
         overrides: &[Override],
         kinds: &[Kind],
     ) -> Result<Scenario, ScenarioError> {
+        Scenario::parse_in(None, file, text, overrides, kinds)
+    }
+
+    /// Reads a scenario that stands in a folder, where a profile's file may be.
+    fn parse_in(
+        folder: Option<&Path>,
+        file: &str,
+        text: &str,
+        overrides: &[Override],
+        kinds: &[Kind],
+    ) -> Result<Scenario, ScenarioError> {
         let document = Document::new(file, text, overrides)?;
         let told = |error: toml::de::Error| error::from_toml(&document, &error);
-        let Body { title, cluster, transport, _workload: _, run, faults } =
+        let Body { title, mut cluster, transport, _workload: _, run, faults } =
             Body::deserialize(document.deserializer()).map_err(told)?;
+        // A file is looked for beside the scenario, and then where the program runs.
+        let beside = folder.map(|folder| folder.join(&cluster.profile));
+        if let Some(beside) = beside.filter(|path| Profile::is_file(&cluster.profile) && path.is_file()) {
+            cluster.profile = beside.display().to_string();
+        }
         let workload = workload(&document, kinds)?;
         let scenario = Scenario { title, cluster, transport, workload, run, faults };
         check::check(&scenario).map_err(|broken| error::from_rule(&document, broken))?;

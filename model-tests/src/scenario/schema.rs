@@ -53,7 +53,8 @@ pub(super) struct Body {
 pub struct Cluster {
     /// How many machines, 1 to 1024. They are numbered from 0.
     pub nodes: u32,
-    /// The calibration profile: what links, adapters and processors cost. `weft profiles` lists them.
+    /// The calibration profile: what links, adapters and processors cost. `weft profiles` lists them; a name that ends in
+    /// `.toml` is a file of one's own, beside the scenario or where the program runs.
     /// Default: `"present-day"`, because its figures are those of hardware that can be bought.
     #[serde(default = "present_day")]
     pub profile: String,
@@ -80,6 +81,17 @@ pub struct Cluster {
     /// completions of one queue stay in order, and the median is the profile's. Real devices have their own.
     #[serde(default, skip_serializing_if = "Jitter::is_usual")]
     pub jitter: Jitter,
+    /// On real machines, the RDMA device, as `weft devices` names it; the same on all of them. Default: the first.
+    /// `weft node --device` overrides it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// On real machines, the device's port, from 1. Default: 1. `weft node --device-port` overrides it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_port: Option<u8>,
+    /// On real machines, which of the port's addresses is used, as `weft devices` numbers them. Default: the first IPv4
+    /// address under RoCE version 2, or InfiniBand's first GID. `weft node --gid` overrides it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid: Option<u8>,
 }
 
 fn one() -> u8 {
@@ -94,7 +106,9 @@ impl Cluster {
     /// So many machines, with the default of everything else.
     pub fn of(nodes: u32) -> Cluster {
         let (wait, topology, connect, jitter) = Default::default();
-        Cluster { nodes, profile: present_day(), wait, topology, connect, rails: one(), jitter }
+        let (device, device_port, gid) = (None, None, None);
+        let (profile, rails) = (present_day(), one());
+        Cluster { nodes, profile, wait, topology, connect, rails, jitter, device, device_port, gid }
     }
 
     /// The same with every latency as the profile has it: for what measures.

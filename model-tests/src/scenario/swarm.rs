@@ -5,7 +5,6 @@
 //! two, buffers so few that every message waits for a credit.
 
 use super::Workload;
-use super::jitter::Jitter;
 use super::schema::*;
 use crate::fields::{Dice, Rate, Share, Span, Spread};
 use crate::system::System;
@@ -69,13 +68,9 @@ impl Scenario {
 
 fn cluster(dice: &mut Dice<'_>, nodes: u32) -> Cluster {
     Cluster {
-        nodes,
         profile: dice.among(&["present-day", "ncosed-2007"]).into(),
         wait: dice.among(&[WaitStyle::Poll, WaitStyle::Notify]),
-        topology: Topology::Switch,
-        connect: Connect::Cm,
-        rails: 1,
-        jitter: Jitter::default(),
+        ..Cluster::of(nodes)
     }
 }
 

@@ -152,14 +152,14 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "nodes = 16",
         "nodes = 16\ncolour = 3",
-        "s.toml:6: [cluster] colour: no such field; there are: nodes, profile, wait, topology, connect, rails, jitter",
+        "s.toml:6: [cluster] colour: no such field; there are: nodes, profile, wait, topology, connect, rails, jitter, device, device_port, gid",
     ),
     ("[workload]", "[workloads]", "s.toml:10: [workloads]: no such field; did you mean workload?"),
     ("nodes = 16", "nodes = ", "s.toml:5: not TOML: string values must be quoted, expected literal string"),
     (
         "\"ncosed-2007\"",
         "\"ncosed\"",
-        "s.toml:6: [cluster] profile = \"ncosed\": no such profile; there are \"ddss-2006\", \"dsm-2005\", \"elan4-2005\", \"ncosed-2007\", \"present-day\" and \"sdp-2011\"",
+        "s.toml:6: [cluster] profile = \"ncosed\": no such profile; there are \"ddss-2006\", \"dsm-2005\", \"elan4-2005\", \"ncosed-2007\", \"present-day\" and \"sdp-2011\", and files that end in .toml",
     ),
     (
         "\"notify\"",

@@ -13,11 +13,13 @@ impl Scenario {
     }
 
     /// Links that fail for a shorter time than adapters go on asking break no connection. What a protocol does then is what
-    /// such a scenario is written for.
+    /// such a scenario is written for. Where there is another rail, a connection does not wait for that: it leaves a port that
+    /// says that it has no link.
     fn outlived(&self) -> Option<String> {
         let detection = self.detection()?;
         let lasts = |spread: Option<Spread>| spread.map_or(Nanos::MAX, |spread| spread.max.nanos());
         let breaks = self.faults.iter().filter_map(|fault| match fault.kind {
+            FaultKind::PortDown if self.cluster.rails > 1 => Some(Nanos::MAX),
             FaultKind::Cut | FaultKind::PortDown | FaultKind::LoseCompletion => Some(lasts(fault.lasts)),
             FaultKind::Flap => Some(lasts(fault.down)),
             _ => None,
@@ -32,7 +34,7 @@ impl Scenario {
     /// How long an adapter asks for an acknowledgement before it gives a connection up, at least: it asks once and
     /// `retries` times more, and waits for one time-out each time. `None` if it never gives up.
     fn detection(&self) -> Option<Nanos> {
-        let profile = Profile::builtin(&self.cluster.profile).ok()?;
+        let profile = Profile::find(&self.cluster.profile).ok()?;
         let transport = &self.transport;
         let timeout = transport.ack_timeout.map_or(Some(profile.transport.ack_timeout()), AckTimeout::new)?;
         let retries = transport.retries.unwrap_or(profile.transport.retry().count());
@@ -43,7 +45,12 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     fn warnings(transport: &str, faults: &str) -> Vec<String> {
-        let head = "[cluster]\nnodes = 3\n[workload]\nkind = \"messages\"\nmessages = 5\n";
+        on_rails(1, transport, faults)
+    }
+
+    fn on_rails(rails: u8, transport: &str, faults: &str) -> Vec<String> {
+        let head =
+            format!("[cluster]\nnodes = 3\nrails = {rails}\n[workload]\nkind = \"messages\"\nmessages = 5\n");
         crate::parse(&format!("{head}[transport]\n{transport}\n{faults}")).expect("a scenario").warnings()
     }
 
@@ -59,5 +66,9 @@ mod tests {
         assert_eq!(warnings("", ""), [""; 0]);
         let longer = "[[faults]]\nkind = \"port-down\"\nat = \"1ms\"\nlasts = \"1s\"\n";
         assert_eq!(warnings("", &format!("{CUT}{longer}")), [""; 0], "one that breaks connections is enough");
+        let short = longer.replace("1s", "1ms");
+        assert_eq!(warnings("", &short).len(), 1, "one rail waits for its adapter");
+        assert_eq!(on_rails(2, "", &short), [""; 0], "a connection leaves a port without a link at once");
+        assert_eq!(on_rails(2, "", CUT).len(), 1, "a cut is silent");
     }
 }

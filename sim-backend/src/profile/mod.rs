@@ -251,6 +251,38 @@ impl Profile {
         Profile::parse(text)
     }
 
+    /// A profile by the name that a user gives: that of a file if it ends in `.toml`, otherwise of one that the program brings.
+    pub fn find(name: &str) -> Result<Profile, ProfileError> {
+        if Profile::is_file(name) { Profile::load(Path::new(name)) } else { Profile::builtin(name) }
+    }
+
+    /// Whether a name is that of a file.
+    pub fn is_file(name: &str) -> bool {
+        name.ends_with(".toml")
+    }
+
+    /// The profile as a file has it: what [`Profile::parse`] reads.
+    pub fn to_toml(&self) -> String {
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        let mut text = format!("name = {}\nabout = {}\n", quoted(&self.name), quoted(&self.about));
+        let mut last = "";
+        for figure in &self.figures {
+            let (group, field) = figure.name.split_once('.').expect("figures are named group.field");
+            if group != last {
+                text.push_str(&format!("\n[{group}]\n"));
+                last = group;
+            }
+            let fitted = if figure.fitted { ", fitted = true" } else { "" };
+            text.push_str(&format!(
+                "{field} = {{ value = {}, unit = {}, source = {}{fitted} }}\n",
+                figure.value,
+                quoted(figure.unit),
+                quoted(&figure.source)
+            ));
+        }
+        text
+    }
+
     /// A profile from a file.
     pub fn load(path: &Path) -> Result<Profile, ProfileError> {
         let shown = path.display().to_string();
@@ -282,6 +314,14 @@ impl Profile {
     /// Every figure with its name, value, unit and source, in the order of the groups above.
     pub fn figures(&self) -> &[Figure] {
         &self.figures
+    }
+
+    /// Says of every figure that it was not found out but assumed, and why.
+    pub fn assume(&mut self, source: &str) {
+        for figure in &mut self.figures {
+            figure.source = source.to_string();
+            figure.fitted = false;
+        }
     }
 
     /// Changes one figure, by its full name (`cpu.post_ns`). The source says who changed it.

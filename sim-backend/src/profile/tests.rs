@@ -139,3 +139,14 @@ fn one_figure_can_be_changed_within_its_bounds() {
     assert!(matches!(profile.set("transport.mtu", 300, "x"), Err(ProfileError::NotAnMtu { value: 300 })));
     assert_eq!(profile, before, "a refused change changes nothing");
 }
+
+#[test]
+fn a_profile_survives_its_file() {
+    for name in Profile::names() {
+        let profile = Profile::builtin(name).unwrap();
+        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile, "{name}");
+    }
+    let mut quoted = Profile::builtin("present-day").unwrap();
+    quoted.set("cpu.post_ns", 7, "a \"source\" of\ntwo lines").unwrap();
+    assert_eq!(Profile::parse(&quoted.to_toml()).unwrap(), quoted);
+}
