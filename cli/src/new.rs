@@ -33,10 +33,15 @@ pub fn run(args: &NewArgs) -> Result<Exit, Failure> {
     let cannot = |path: &Path, why: &dyn std::fmt::Display| {
         Failure::bad_input(format!("cannot make {}: {why}", path.display()))
     };
+    // The versions that Weft was tested with.
+    let lock = weft.join("Cargo.lock");
+    let versions =
+        fs::read_to_string(&lock).map_err(|why| Failure::bad_input(format!("{}: {why}", lock.display())))?;
     fs::create_dir(&args.path).map_err(|why| cannot(&args.path, &why))?;
     let src = args.path.join("src");
     fs::create_dir(&src).map_err(|why| cannot(&src, &why))?;
     files::put(&args.path.join("Cargo.toml"), "the manifest", &manifest(name, &weft))?;
+    files::put(&args.path.join("Cargo.lock"), "the lock file", &versions)?;
     files::put(&args.path.join(".gitignore"), "the file", "/target\n*.failure.toml\nrun.html\n")?;
     files::put(&src.join("main.rs"), "the source", &SOURCE.replace("new_protocol", name))?;
     let path = args.path.display();

@@ -1,9 +1,9 @@
 //! `weft daemon` and `weft status`, as processes on this machine.
 
-use crate::common::{Scratch, err, out, refused, run, weft};
+use crate::common::{Scratch, err, out, refused, root, run, weft};
 use serde_json::Value;
 use std::fs;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -78,6 +78,36 @@ fn presence(config: &str, expected: &[&str]) {
     }
 }
 
+/// What `docs/operate.md` shows of `weft status`.
+fn page_of_status() -> String {
+    let page = fs::read_to_string(root().join("docs/operate.md")).expect("the page");
+    let shown =
+        page.split("$ weft status /etc/weft/cluster.toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    shown.expect("an output").to_owned()
+}
+
+/// A text without what differs from cluster to cluster: addresses, processes, and how long something has been.
+fn shape(text: &str) -> Vec<String> {
+    let word = |word: &str| match word {
+        number if number.len() > 3 && number.parse::<u32>().is_ok() => "PROCESS".to_owned(),
+        "ms" | "s" | "min" | "h" | "d" => "UNIT".to_owned(),
+        address if address.parse::<IpAddr>().is_ok() => "ADDRESS".to_owned(),
+        other => other.to_owned(),
+    };
+    let mut lines = Vec::new();
+    for line in text.trim_end().lines() {
+        let mut words: Vec<String> = Vec::new();
+        for next in line.split_whitespace().map(word) {
+            match (next.as_str(), words.last_mut()) {
+                ("UNIT", Some(number)) => *number = "AGE".to_owned(),
+                _ => words.push(next),
+            }
+        }
+        lines.push(words.join(" "));
+    }
+    lines
+}
+
 fn config(scratch: &Scratch, nodes: u32, more: &str) -> String {
     let port = free_port();
     let text = format!(
@@ -106,6 +136,11 @@ fn daemons_join_leave_are_killed_and_come_again() {
     presence(&config, &["present", "left", "lost"]);
     let again = Daemon::start(&scratch, &config, 2, &[]);
     presence(&config, &["present", "left", "present"]);
+    assert_eq!(
+        shape(out(&run(&["status", &config]))),
+        shape(&page_of_status()),
+        "docs/operate.md shows another one"
+    );
 
     // The rank is taken, and the holder answers.
     let output = run(&["daemon", &config, "--rank", "2"]);

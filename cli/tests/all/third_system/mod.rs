@@ -1,10 +1,12 @@
 //! `docs/adding-a-system.md` adds a system to a copy of the workspace, and does nothing that it does not show: the page is
 //! where the system's files stand, and here they are cut out of it, built and run.
 
+mod compiled;
+mod new_crate;
 mod page;
 mod workspace;
 
-use page::Page;
+use page::{Page, Shown};
 use std::path::Path;
 use std::process::Output;
 use workspace::Copy;
@@ -21,6 +23,15 @@ const LINES: [(&str, &str); 3] = [
 
 fn page() -> Page {
     Page::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/adding-a-system.md"))
+}
+
+/// What a command prints if it is not what the page shows.
+fn differs(shown: &Shown, output: &Output) -> Option<String> {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let same = |(a, b): (&str, &str)| a.trim_end() == b.trim_end();
+    let is_shown = shown.output.lines().count() == printed.trim_end().lines().count()
+        && shown.output.lines().zip(printed.lines()).all(same);
+    (!shown.output.is_empty() && !is_shown).then(|| format!("$ weft {}\n{printed}", shown.command))
 }
 
 fn text(output: &Output) -> String {
@@ -57,18 +68,23 @@ fn a_third_system_runs_and_its_planted_bug_is_found() {
 
     copy.build();
     assert!(!page.holds.is_empty() && !page.finds.is_empty(), "the page shows no command");
-    for command in &page.holds {
-        let output = copy.weft(command);
+    let mut stale = Vec::new();
+    for shown in &page.holds {
+        let (command, output) = (&shown.command, copy.weft(&shown.command));
         assert_eq!(output.status.code(), Some(0), "weft {command}\n{}", text(&output));
+        stale.extend(differs(shown, &output));
     }
 
     copy.change(&page.bug);
     copy.build();
-    for command in &page.finds {
-        let output = copy.weft(command);
+    for shown in &page.finds {
+        let (command, output) = (&shown.command, copy.weft(&shown.command));
         assert_eq!(output.status.code(), Some(1), "weft {command}\n{}", text(&output));
         assert!(text(&output).contains("exactly once"), "weft {command}\n{}", text(&output));
+        stale.extend(differs(shown, &output));
     }
+    assert!(page.holds.iter().chain(&page.finds).filter(|shown| !shown.output.is_empty()).count() >= 4);
+    assert!(stale.is_empty(), "the page shows something else:\n{}", stale.join("\n"));
 
     let mut touched: Vec<String> = page.files.iter().map(|file| file.path.clone()).collect();
     touched.extend(page.lines.iter().map(|change| change.path.clone()));

@@ -13,10 +13,27 @@ pub struct Page {
     pub bug: Change,
     /// The scenario.
     pub scenario: String,
-    /// What follows `weft` in the commands that are shown before the bug is planted.
-    pub holds: Vec<String>,
+    /// The commands that are shown before the bug is planted.
+    pub holds: Vec<Shown>,
     /// And after.
-    pub finds: Vec<String>,
+    pub finds: Vec<Shown>,
+}
+
+/// A command of the program, and what it prints.
+pub struct Shown {
+    /// What follows `weft`.
+    pub command: String,
+    /// What the page shows below it; nothing where the page shows none.
+    pub output: String,
+}
+
+/// The commands of a block, each with the lines below it.
+fn shown(block: &str) -> impl Iterator<Item = Shown> {
+    let commands = block.split("$ weft ").skip(1);
+    commands.map(|text| {
+        let (command, output) = text.split_once('\n').expect("a command is a line");
+        Shown { command: command.to_owned(), output: output.trim_end().to_owned() }
+    })
 }
 
 /// A file of the system.
@@ -93,8 +110,7 @@ impl Page {
                 "toml" => scenario = text,
                 "console" => {
                     let is_planted = changes.iter().any(|(is_own, _)| *is_own);
-                    let commands = text.lines().filter_map(|line| line.strip_prefix("$ weft "));
-                    if is_planted { &mut finds } else { &mut holds }.extend(commands.map(str::to_owned));
+                    if is_planted { &mut finds } else { &mut holds }.extend(shown(&text));
                 }
                 _ => {}
             }

@@ -1,8 +1,9 @@
 //! A copy of the workspace, and of what has been compiled of it, in a folder that goes with the test.
 
+use super::compiled::{self, built, copy, entries, name};
 use super::page::Change;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -19,38 +20,8 @@ impl Drop for Copy {
 }
 
 /// The workspace.
-fn original() -> PathBuf {
+pub fn original() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// Where the program under test was built: `debug` or another profile's folder in the target directory.
-fn built() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_weft")).parent().expect("a folder")
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).map(|all| all.filter_map(Result::ok).map(|entry| entry.path()));
-    entries.map(Iterator::collect).unwrap_or_default()
-}
-
-fn name(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// Copies a file or a folder with its times, by which Cargo tells what is fresh.
-fn copy(from: &Path, to: &Path) {
-    if from.is_dir() {
-        fs::create_dir_all(to).expect("a new folder");
-        // What was built inside a crate's folder is no source.
-        let sources = entries(from).into_iter().filter(|path| name(path) != "target");
-        sources.for_each(|path| copy(&path, &to.join(name(&path))));
-        return;
-    }
-    let copied = fs::copy(from, to).and_then(|_| {
-        let times = fs::metadata(from)?.modified()?;
-        File::options().write(true).open(to)?.set_modified(times)
-    });
-    copied.unwrap_or_else(|why| panic!("{}: {why}", from.display()));
 }
 
 /// What a change would make of the workspace's own file.
@@ -75,34 +46,8 @@ impl Copy {
             copy(&original().join(part), &to.join(part));
         }
         let made = Copy(to);
-        made.take_what_is_compiled();
+        compiled::take(&ANEW, &made.built());
         made
-    }
-
-    /// Dependencies have been compiled for the test already. Where Cargo keeps them otherwise, they are compiled again.
-    fn take_what_is_compiled(&self) {
-        let to = self.built();
-        let is_kept = |name: &str| {
-            let package = name.rsplit_once('-').map_or(name, |(package, _)| package);
-            !ANEW.contains(&package)
-        };
-        let units: Vec<String> =
-            entries(&built().join(".fingerprint")).iter().map(|path| name(path)).collect();
-        let hashes: BTreeSet<&str> = units
-            .iter()
-            .filter(|unit| is_kept(unit))
-            .filter_map(|unit| Some(unit.rsplit_once('-')?.1))
-            .collect();
-        for folder in [".fingerprint", "build", "deps"] {
-            fs::create_dir_all(to.join(folder)).expect("a new folder");
-            for path in entries(&built().join(folder)) {
-                let name = name(&path);
-                let stem = name.split('.').next().unwrap_or("");
-                if stem.rsplit_once('-').is_some_and(|(_, hash)| hashes.contains(hash)) {
-                    copy(&path, &to.join(folder).join(&name));
-                }
-            }
-        }
     }
 
     fn target(&self) -> PathBuf {
@@ -130,19 +75,11 @@ impl Copy {
 
     /// Builds the program, with the profile of the test.
     pub fn build(&self) {
-        let profile = name(built());
-        let profile = if profile == "debug" { "dev" } else { &profile };
+        let profile = &compiled::profile();
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--offline", "--locked", "--quiet", "--package", "weft", "--profile", profile]);
         cargo.arg("--target-dir").arg(self.target()).current_dir(&self.0).stdin(Stdio::null());
-        // What is compiled anew runs for a second: it is not optimised, holds nothing for a debugger, and is kept for no next build.
-        for package in ANEW {
-            cargo.args(["--config", &format!("profile.{profile}.package.{package}.opt-level=0")]);
-            cargo.args(["--config", &format!("profile.{profile}.package.{package}.debug=false")]);
-        }
-        cargo.env("CARGO_INCREMENTAL", "0");
-        // They would lead elsewhere than into the copy's own target directory.
-        cargo.env_remove("CARGO_BUILD_TARGET").env_remove("CARGO_BUILD_BUILD_DIR");
+        compiled::cheaply(&mut cargo, profile, &ANEW);
         let output = cargo.output().expect("cargo starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
