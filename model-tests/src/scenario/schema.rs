@@ -1,6 +1,7 @@
 //! What a scenario file may say: every field with its unit, its default and where the default comes from.
 
 use super::jitter::Jitter;
+use super::membership::Membership;
 use super::workload::Workload;
 use crate::fields::{Rate, Share, Span, Spread};
 use serde::de::{Error, IgnoredAny};
@@ -80,6 +81,10 @@ pub struct Cluster {
     /// completions of one queue stay in order, and the median is the profile's. Real devices have their own.
     #[serde(default, skip_serializing_if = "Jitter::is_usual")]
     pub jitter: Jitter,
+    /// Whether nodes agree on who is alive, so that the crash of one is survived, and how: `{ lease = "100ms", drift = "1ms",
+    /// patience = "50ms" }` or less, `{}` for the defaults. Default: they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<Membership>,
 }
 
 fn one() -> u8 {
@@ -94,7 +99,8 @@ impl Cluster {
     /// So many machines, with the default of everything else.
     pub fn of(nodes: u32) -> Cluster {
         let (wait, topology, connect, jitter) = Default::default();
-        Cluster { nodes, profile: present_day(), wait, topology, connect, rails: one(), jitter }
+        let profile = present_day();
+        Cluster { nodes, profile, wait, topology, connect, rails: one(), jitter, members: None }
     }
 
     /// The same with every latency as the profile has it: for what measures.

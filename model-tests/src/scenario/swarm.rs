@@ -76,6 +76,7 @@ fn cluster(dice: &mut Dice<'_>, nodes: u32) -> Cluster {
         connect: Connect::Cm,
         rails: 1,
         jitter: Jitter::default(),
+        members: None,
     }
 }
 
