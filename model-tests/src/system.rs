@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::ops::AddAssign;
 use std::rc::Rc;
+use weft_protocols::members::Members;
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{Mesh, MeshConfig};
 use weft_verbs::{Nanos, Verbs};
@@ -34,6 +35,8 @@ pub struct Place<V: Verbs> {
     pub nodes: u32,
     /// How often this one had restarted when the system started on it.
     pub incarnation: u32,
+    /// Its part in the membership, where nodes agree on who is alive.
+    pub members: Option<Members<V>>,
 }
 
 /// A command that shows what can be done with a system.
@@ -200,6 +203,17 @@ pub trait System: 'static {
         work: &Self::Workload,
         record: &R,
     ) -> Result<Self::Service<V>, String>;
+
+    /// Whether its services survive a node that crashes where nodes agree on who is alive ([`Place::members`]).
+    fn survives(work: &Self::Workload) -> bool {
+        let _ = work;
+        false
+    }
+
+    /// A node crashes: what the history and the oracles must know of it.
+    fn crashed<R: Record<Self::Event>>(node: u32, at: Nanos, record: &R) {
+        let _ = (node, at, record);
+    }
 
     /// A node crashed and is there again: what the history and the oracles must know of it before its service starts anew.
     fn restarted<R: Record<Self::Event>>(node: u32, at: Nanos, record: &R) {

@@ -178,7 +178,8 @@ impl<S: System> Member<S> {
         let rt = Rt::new(context, RtConfig { wait, ..RtConfig::default() }).map_err(|e| e.to_string())?;
         let mesh = Mesh::start(&rt, mesh).map_err(|e| e.to_string())?;
         let (post, clients) = (Post::new(), RefCell::default());
-        let place = At { rt, mesh, node: rank, nodes: options.place.nodes, incarnation: 0 };
+        let members = weft_check::run::members(scenario, &rt, &mesh).map_err(|e| e.to_string())?;
+        let place = At { rt, mesh, node: rank, nodes: options.place.nodes, incarnation: 0, members };
         let service = S::start(&place, work, &post)?;
         Ok(Member { place, service, post, clients, work: work.clone(), seed: options.seed })
     }

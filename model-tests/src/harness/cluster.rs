@@ -22,7 +22,8 @@ impl Member {
     /// The node's place among so many, where a system starts on it after so many restarts.
     pub fn place(&self, node: usize, nodes: usize, incarnation: u32) -> Place<Sim> {
         let Member { rt, mesh } = self;
-        Place { rt: rt.clone(), mesh: mesh.clone(), node: node as u32, nodes: nodes as u32, incarnation }
+        let (rt, mesh) = (rt.clone(), mesh.clone());
+        Place { rt, mesh, node: node as u32, nodes: nodes as u32, incarnation, members: None }
     }
 
     /// What its connections keep although nobody asks for anything, by name. Messages may be unacknowledged: models have

@@ -82,7 +82,7 @@ impl<S: System> World<S> {
         let now = self.fabric.now();
         for fault in self.plan.strike(now) {
             let strikes = match fault {
-                Strike::Restart { node, lasts } => self.crash(node, lasts)?,
+                Strike::Restart { node, lasts, kind } => self.crash(node, lasts, kind)?,
                 Strike::Fault(fault) => {
                     self.fabric.plan(now, fault).map_err(|why| RunError::Cluster(why.to_string()))?;
                     true

@@ -25,6 +25,8 @@ pub(super) enum Strike {
         node: NodeId,
         /// How long it is down: `None` until the faults of the run stop.
         lasts: Option<Nanos>,
+        /// As what it counts: a restart or a crash.
+        kind: FaultKind,
     },
 }
 
@@ -92,10 +94,10 @@ impl Source {
         };
         let ppm = spec.share.map_or(0, |share| share.ppm());
         Strike::Fault(match spec.kind {
-            FaultKind::Restart => return Strike::Restart { node, lasts },
+            FaultKind::Restart => return Strike::Restart { node, lasts, kind: spec.kind },
             FaultKind::Crash => {
                 let lasts = spec.back.map(|back| draw::time(&mut self.rng, back));
-                return Strike::Restart { node, lasts };
+                return Strike::Restart { node, lasts, kind: spec.kind };
             }
             FaultKind::Cut => Fault::Cut { link, way, lasts },
             FaultKind::Flap => self.flap(link, &spec),
@@ -141,10 +143,11 @@ impl Source {
     }
 }
 
-/// The kind under which a report counts a fault of the fabric: a crash and the restart after it are one restart.
-pub(super) fn kind(fault: &Fault) -> Option<FaultKind> {
+/// The kind under which a report counts a fault of the fabric: a crash is that of the scenario's next fault that made one, and a
+/// node's return is none.
+pub(super) fn kind(fault: &Fault, crashes: &mut impl Iterator<Item = FaultKind>) -> Option<FaultKind> {
     match fault.kind() {
-        FaultKind::Crash => Some(FaultKind::Restart),
+        FaultKind::Crash => crashes.next(),
         FaultKind::Restart => None,
         kind => Some(kind),
     }

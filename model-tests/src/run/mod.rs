@@ -19,7 +19,7 @@ mod world;
 
 pub use client::{client, rest};
 pub use report::{FaultCount, Report, Verdict, named};
-pub use world::{Machine, World, mesh_config};
+pub use world::{Machine, World, members, mesh_config};
 
 use crate::scenario::Scenario;
 use crate::system::System;

@@ -2,6 +2,7 @@
 
 use super::RunError;
 use super::world::{World, refused};
+use crate::scenario::FaultKind;
 use crate::system::System;
 use weft_sim::NodeId;
 use weft_sim::fault::Fault;
@@ -28,13 +29,20 @@ impl Down {
 
 impl<S: System> World<S> {
     /// A node crashes; it is there again after `lasts`, or when the faults stop. One that is down already stays so.
-    pub(super) fn crash(&mut self, node: NodeId, lasts: Option<Nanos>) -> Result<bool, RunError> {
+    pub(super) fn crash(
+        &mut self,
+        node: NodeId,
+        lasts: Option<Nanos>,
+        kind: FaultKind,
+    ) -> Result<bool, RunError> {
         if self.down.is_down(node) {
             return Ok(false);
         }
         let now = self.fabric.now();
         self.fabric.plan(now, Fault::Crash { node }).map_err(refused)?;
         self.fabric.run_until(now);
+        self.crashes.push(kind);
+        S::crashed(node.0, now, &self.recorder);
         // Its clients are gone with it.
         self.clients.retain(|(on, _)| *on != node.0);
         self.down.0.push((lasts.map_or(Nanos::MAX, |lasts| now + lasts), node));

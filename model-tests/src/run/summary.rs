@@ -41,7 +41,7 @@ impl<S: System> World<S> {
             metrics,
             warnings: self.scenario.warnings(),
             log_error: None,
-            faults: fault_counts(&self.fabric.faults()),
+            faults: fault_counts(&self.fabric.faults(), &self.crashes),
             virtual_ns: self.fabric.now().0,
             events: stats.events,
             packets: stats.packets,
@@ -59,12 +59,13 @@ fn wait_name(wait: WaitStyle) -> &'static str {
 }
 
 /// Faults by kind, in the order in which the kinds are declared.
-fn fault_counts(records: &[FaultRecord]) -> Vec<FaultCount> {
+fn fault_counts(records: &[FaultRecord], crashes: &[FaultKind]) -> Vec<FaultCount> {
+    let mut crashes = crashes.iter().copied();
     let mut by_kind: BTreeMap<FaultKind, FaultCount> = BTreeMap::new();
     let injected =
         records.iter().filter(|record| matches!(record.state, FaultState::Active | FaultState::Over));
     for record in injected {
-        let Some(kind) = faults::kind(&record.fault) else { continue };
+        let Some(kind) = faults::kind(&record.fault, &mut crashes) else { continue };
         let count = by_kind.entry(kind).or_insert(FaultCount::none(kind));
         count.injected += 1;
         count.struck += u64::from(record.struck);

@@ -6,15 +6,16 @@ use super::restarts::Down;
 use super::{RunError, client};
 use crate::history::ClientId;
 use crate::record::Recorder;
-use crate::scenario::{self, Connect, Scenario};
+use crate::scenario::{self, Connect, FaultKind, Membership, Scenario};
 use crate::system::{Amount, Place, System, Until};
 use std::rc::Rc;
+use weft_protocols::members::{Members, MembersError};
 use weft_protocols::rt::{JoinHandle, Rt, RtConfig};
 use weft_protocols::transport::{Bootstrap, Mesh, MeshConfig, Rank};
 use weft_sim::choice::{Choice, Seeded};
 use weft_sim::profile::Profile;
 use weft_sim::{Config, Fabric, NodeId, Sim, SimDevice, Topology};
-use weft_verbs::{AckTimeout, Device, Nanos, Retries, Service};
+use weft_verbs::{AckTimeout, Device, Nanos, Retries, Service, Verbs};
 
 /// What one machine runs.
 pub struct Machine<S: System> {
@@ -39,6 +40,8 @@ pub struct World<S: System> {
     meshes: Vec<MeshConfig>,
     plans: Rc<S::Plans>,
     pub(super) down: Down,
+    /// As which kind of fault each crash so far counts.
+    pub(super) crashes: Vec<FaultKind>,
     /// How many faults have struck.
     pub(super) struck: u64,
     /// The event log, if somebody reads it.
@@ -70,6 +73,7 @@ impl<S: System> World<S> {
             meshes: (0..nodes).map(mesh).collect::<Result<_, RunError>>()?,
             plans: Rc::new(S::plans(&work, nodes, seed)),
             down: Down::default(),
+            crashes: Vec::new(),
             recorder,
             plan: FaultPlan::new(scenario, seed),
             scenario: scenario.clone(),
@@ -205,6 +209,9 @@ pub fn mesh_config(
     config.hold_off = limits.hold_off.map_or(config.hold_off, |span| span.nanos());
     config.rnr_retry = profile.transport.rnr_retry();
     config.rnr_timer = profile.transport.min_rnr_timer();
+    if let Some(members) = scenario.cluster.members {
+        members.mesh(scenario.cluster.nodes, &mut config);
+    }
     Ok(config)
 }
 
@@ -220,7 +227,23 @@ fn place(
     let rt = Rt::over(&contexts, RtConfig { wait: scenario.cluster.wait.wait(), ..RtConfig::default() })
         .map_err(refused)?;
     let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
-    Ok(Place { rt, mesh, node: node.0, nodes: scenario.cluster.nodes, incarnation })
+    let nodes = scenario.cluster.nodes;
+    let members = members(scenario, &rt, &mesh).map_err(refused)?;
+    Ok(Place { rt, mesh, node: node.0, nodes, incarnation, members })
+}
+
+/// Starts a node's part in the membership, if the scenario has one; on either backend.
+///
+/// # Errors
+///
+/// Its settings are of no use.
+pub fn members<V: Verbs>(
+    scenario: &Scenario,
+    rt: &Rt<V>,
+    mesh: &Mesh<V>,
+) -> Result<Option<Members<V>>, MembersError> {
+    let start = |of: Membership| Members::start(rt, mesh, of.config(scenario.cluster.nodes));
+    scenario.cluster.members.map(start).transpose()
 }
 
 /// How nodes meet that connect out of band. One whose peers do not come goes on all the same: the connection manager

@@ -23,10 +23,16 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
     run(&scenario.run)?;
     memory(scenario)?;
     let kind = scenario.workload.kind();
+    let members = scenario.cluster.members.is_some();
+    if members && !scenario.workload.survives() {
+        let of = scenario.workload.variant().map_or(kind.name.to_owned(), |(_, variant)| variant);
+        return broken(in_section("cluster", "members"), format!("{of} makes no use of members"));
+    }
     scenario.faults.iter().enumerate().try_for_each(|(index, spec)| {
-        if matches!(spec.kind, FaultKind::Restart | FaultKind::Crash) && !kind.restarts {
+        if matches!(spec.kind, FaultKind::Restart | FaultKind::Crash) && !kind.restarts && !members {
             let happens = if spec.kind == FaultKind::Crash { "crash" } else { "restart" };
-            let problem = format!("{} promises nothing where nodes {happens}", kind.name);
+            let hint = if scenario.workload.survives() { "; give the cluster members = {}" } else { "" };
+            let problem = format!("{} promises nothing where nodes {happens}{hint}", kind.name);
             return broken(
                 vec![Step::Field("faults".into()), Step::Item(index), Step::Field("kind".into())],
                 problem,
@@ -55,6 +61,7 @@ fn cluster(cluster: &Cluster) -> Rule {
         return broken(at("device_port"), "an adapter's ports are numbered from 1".into());
     }
     count(at("rails"), cluster.rails.into(), MOST_RAILS, "give the number of adapters of a machine")?;
+    cluster.members.map_or(Ok(()), |members| members.check())?;
     cluster.jitter.check()
 }
 

@@ -8,6 +8,7 @@ mod check;
 mod error;
 mod jitter;
 mod locate;
+mod membership;
 mod overrides;
 mod schema;
 mod swarm;
@@ -18,6 +19,7 @@ mod workload;
 pub use crate::fields::{Rate, Share, Span, Spread};
 pub use error::{Place, ScenarioError};
 pub use jitter::Jitter;
+pub use membership::Membership;
 pub use overrides::Override;
 pub use schema::{
     Cluster, Connect, FAULT_KINDS, FaultSpec, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle,

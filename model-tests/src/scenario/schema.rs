@@ -1,6 +1,7 @@
 //! What a scenario file may say: every field with its unit, its default and where the default comes from.
 
 use super::jitter::Jitter;
+use super::membership::Membership;
 use super::workload::Workload;
 use crate::fields::{Rate, Share, Span, Spread};
 use serde::de::{Error, IgnoredAny};
@@ -92,6 +93,10 @@ pub struct Cluster {
     /// address under RoCE version 2, or InfiniBand's first GID. `weft node --gid` overrides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gid: Option<u8>,
+    /// Whether nodes agree on who is alive, so that the crash of one is survived, and how: `{ lease = "100ms", drift = "1ms",
+    /// patience = "50ms" }` or less, `{}` for the defaults. Default: they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<Membership>,
 }
 
 fn one() -> u8 {
@@ -106,9 +111,9 @@ impl Cluster {
     /// So many machines, with the default of everything else.
     pub fn of(nodes: u32) -> Cluster {
         let (wait, topology, connect, jitter) = Default::default();
-        let (device, device_port, gid) = (None, None, None);
+        let (device, device_port, gid, members) = (None, None, None, None);
         let (profile, rails) = (present_day(), one());
-        Cluster { nodes, profile, wait, topology, connect, rails, jitter, device, device_port, gid }
+        Cluster { nodes, profile, wait, topology, connect, rails, jitter, device, device_port, gid, members }
     }
 
     /// The same with every latency as the profile has it: for what measures.

@@ -29,6 +29,7 @@ pub struct Kind {
     pub example: &'static str,
     /// Whether nodes may restart in its scenarios.
     pub restarts: bool,
+    survives: fn(&dyn Any) -> bool,
     parse: fn(Spanned<DeTable<'_>>) -> Parsed,
     check: fn(&dyn Any, u32) -> Rule,
     variant: fn(&dyn Any) -> Option<(&'static str, String)>,
@@ -61,6 +62,7 @@ impl Kind {
             name: S::KIND,
             example: S::EXAMPLE,
             restarts: S::RESTARTS,
+            survives: |fields| fields.downcast_ref::<S::Workload>().is_some_and(S::survives),
             parse: |table| {
                 let fields = S::Workload::deserialize(toml::Deserializer::from(table))?;
                 Ok(Arc::new(fields))
@@ -115,6 +117,11 @@ impl Workload {
             change(&mut fields);
             self.fields = Arc::new(fields);
         }
+    }
+
+    /// Whether the services survive a node that crashes, where nodes agree on who is alive; see [`System::survives`].
+    pub(super) fn survives(&self) -> bool {
+        (self.kind.survives)(&*self.fields)
     }
 
     pub(super) fn check(&self, nodes: u32) -> Rule {

@@ -2,7 +2,8 @@
 
 use super::stats::{Counters, bump};
 use super::{LockError, LockKey, Mode, Scheme, Token};
-use crate::rt::sync::{MailboxSender, OneshotSender, oneshot};
+use crate::members::Members;
+use crate::rt::sync::{MailboxSender, OneshotSender, Signal, oneshot};
 use crate::rt::{Rt, WaitPoint};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -33,7 +34,22 @@ pub(crate) enum Command {
 }
 
 /// The daemon's answer to a request.
-pub(crate) type Reply = Result<Option<Token>, LockError>;
+pub(crate) type Reply = Result<Admission, LockError>;
+
+/// A grant as an application is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Admission {
+    pub(crate) token: Option<Token>,
+    /// How often the node had lost all that it held before; see [`Losses`].
+    pub(crate) losses: u64,
+}
+
+/// How often a node has lost all that it held: it was left out of the membership, or the view was lost.
+#[derive(Default)]
+pub(crate) struct Losses {
+    pub(crate) count: Cell<u64>,
+    pub(crate) changed: Signal,
+}
 
 /// The applications' end of the way to their daemon.
 pub(crate) struct Front<V: Verbs> {
@@ -42,6 +58,8 @@ pub(crate) struct Front<V: Verbs> {
     pub(crate) commands: MailboxSender<Command>,
     pub(crate) next_ticket: Cell<u64>,
     pub(crate) counters: Rc<Counters>,
+    pub(crate) members: Option<Members<V>>,
+    pub(crate) losses: Rc<Losses>,
 }
 
 impl<V: Verbs> Front<V> {
@@ -130,8 +148,8 @@ impl<V: Verbs> LockClient<V> {
             Nanos::MAX => answer.at(knows).await,
             at => rt.deadline(at, answer).at(knows).await.map_err(|_| LockError::Deadline)?,
         };
-        let token = match answer {
-            Ok(Ok(token)) => token,
+        let Admission { token, losses } = match answer {
+            Ok(Ok(admission)) => admission,
             Ok(Err(refused)) => {
                 pending.wanted = false;
                 return Err(refused);
@@ -142,7 +160,7 @@ impl<V: Verbs> LockClient<V> {
             }
         };
         rt.spend(Work::IpcReceive);
-        Ok(Grant { pending, mode, token })
+        Ok(Grant { pending, mode, token, losses })
     }
 }
 
@@ -155,6 +173,8 @@ pub struct Grant<V: Verbs> {
     pending: Pending<V>,
     mode: Mode,
     token: Option<Token>,
+    /// How often the node had lost everything when it was granted.
+    losses: u64,
 }
 
 impl<V: Verbs> Grant<V> {
@@ -171,6 +191,29 @@ impl<V: Verbs> Grant<V> {
     /// Its fencing token, where the scheme has them ([`Scheme::has_tokens`](super::Scheme::has_tokens)).
     pub fn token(&self) -> Option<Token> {
         self.token
+    }
+
+    /// Until when it counts, by this node's clock ([`Rt::now`]): the node's lease, which is renewed while something is held. For
+    /// ever without members. In the past where the lease has run out: it may be renewed yet, and until then nothing may be done
+    /// that the lock protects.
+    pub fn counts_until(&self) -> Nanos {
+        let front = &self.pending.front;
+        match &front.members {
+            None => Nanos::MAX,
+            Some(_) if front.losses.count.get() != self.losses => Nanos::ZERO,
+            Some(members) => members.lease_until(),
+        }
+    }
+
+    /// Whether it counts now.
+    pub fn counts(&self) -> bool {
+        self.pending.front.rt.now() < self.counts_until()
+    }
+
+    /// Waits until it is lost for good: the node was left out of the membership, or the membership began anew. Never without members.
+    pub async fn lost(&self) {
+        let losses = &self.pending.front.losses;
+        losses.changed.until(|| losses.count.get() != self.losses).at(()).await;
     }
 
     /// Goes on holding the lock, shared: nobody else has had it alone in between. Others that wait to share it

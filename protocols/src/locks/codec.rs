@@ -14,6 +14,15 @@ pub(crate) const VERSION: u8 = 1;
 /// No message is longer, in bytes.
 pub(crate) const LONGEST: usize = 40;
 
+/// No message with the stamp of a view behind it is longer, in bytes.
+pub(crate) const STAMPED: usize = LONGEST + 8;
+
+/// A message and the stamp of its view.
+pub(crate) fn split_stamp(bytes: &[u8]) -> Option<(&[u8], u64)> {
+    let (message, stamp) = bytes.split_last_chunk()?;
+    Some((message, u64::from_le_bytes(*stamp)))
+}
+
 /// Why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Malformed {
@@ -44,13 +53,13 @@ const fn number(scheme: Scheme) -> u8 {
 /// A message as bytes, kept without an allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoded {
-    bytes: [u8; LONGEST],
+    bytes: [u8; STAMPED],
     len: usize,
 }
 
 impl Encoded {
     pub(crate) fn new(scheme: Scheme, kind: u8, key: LockKey) -> Encoded {
-        Encoded { bytes: [0; LONGEST], len: 0 }.u8(VERSION).u8(number(scheme)).u8(kind).u8(0).u64(key.0)
+        Encoded { bytes: [0; STAMPED], len: 0 }.u8(VERSION).u8(number(scheme)).u8(kind).u8(0).u64(key.0)
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -1,6 +1,6 @@
 //! How a lock service is set up.
 
-use super::codec::LONGEST;
+use super::codec::{LONGEST, STAMPED};
 use super::{LockError, Scheme};
 use crate::transport::Channel;
 
@@ -32,7 +32,7 @@ impl LockConfig {
         LockConfig { scheme, members, channel: Channel(1), local_hand_offs: 4, shared_limit: SHARED_LIMIT }
     }
 
-    pub(crate) fn check(&self, mesh_size: u32, max_message: u32) -> Result<(), LockError> {
+    pub(crate) fn check(&self, mesh_size: u32, max_message: u32, in_views: bool) -> Result<(), LockError> {
         let wrong = |field, value: u32, must| Err(LockError::Config { field, value: value.into(), must });
         if self.members == 0 || self.members > mesh_size {
             return wrong("members", self.members, "between 1 and the number of nodes in the mesh");
@@ -46,6 +46,9 @@ impl LockConfig {
         if max_message < LONGEST as u32 {
             return wrong("the mesh's max_message", max_message, "at least 40");
         }
+        if in_views && max_message < STAMPED as u32 {
+            return wrong("the mesh's max_message", max_message, "at least 48 with members");
+        }
         Ok(())
     }
 }
@@ -57,8 +60,9 @@ mod tests {
     #[test]
     fn an_impossible_configuration_is_named() {
         let good = LockConfig::new(Scheme::Srsl, 3);
-        assert_eq!(good.check(3, 40), Ok(()));
-        assert_eq!(LockConfig { local_hand_offs: 255, ..good }.check(3, 40), Ok(()));
+        assert_eq!(good.check(3, 40, false), Ok(()));
+        assert_eq!(good.check(3, 48, true), Ok(()));
+        assert_eq!(LockConfig { local_hand_offs: 255, ..good }.check(3, 40, false), Ok(()));
         for (bad, expected) in [
             (LockConfig { members: 0, ..good }, "members"),
             (LockConfig { members: 4, ..good }, "members"),
@@ -66,11 +70,12 @@ mod tests {
             (LockConfig { shared_limit: 0, ..good }, "shared_limit"),
             (LockConfig { shared_limit: (1 << 31) + 1, ..good }, "shared_limit"),
         ] {
-            match bad.check(3, 40) {
+            match bad.check(3, 40, false) {
                 Err(LockError::Config { field, .. }) => assert_eq!(field, expected),
                 other => panic!("{other:?}"),
             }
         }
-        assert!(matches!(good.check(3, 39), Err(LockError::Config { value: 39, .. })));
+        assert!(matches!(good.check(3, 39, false), Err(LockError::Config { value: 39, .. })));
+        assert!(matches!(good.check(3, 47, true), Err(LockError::Config { value: 47, .. })));
     }
 }

@@ -4,15 +4,17 @@
 //! - One takes what other nodes say (its communication thread) and hands it to the requester or home it is for.
 //! - One for each lock that is wanted at the moment asks the network for what is queued, and gives it back.
 
-use super::client::Command;
+use super::client::{Admission, Command, Losses, WaitPolicy};
 use super::homes::Homes;
 use super::local::{Left, LocalQueue, Wanted};
 use super::ncosed::{self, Sharing};
 use super::net::Net;
 use super::pool::Pool;
 use super::stats::{Counters, bump};
-use super::{Audit, LockConfig, LockError, LockKey, Mode, Scheme, Token, client::WaitPolicy};
+use super::views::Stamp;
+use super::{Audit, LockConfig, LockError, LockKey, Mode, Scheme, Token};
 use super::{dqnl, srsl};
+use crate::members::{Hold, Members};
 use crate::rt::sync::{Mailbox, Signal};
 use crate::rt::{Rt, WaitPoint};
 use crate::transport::{Inbox, Incoming, Mesh, Rank};
@@ -23,13 +25,15 @@ use std::rc::Rc;
 use weft_verbs::{Verbs, Work};
 
 /// The requests of a node's applications for one lock, and the node's own in the network.
-struct Lock<V: Verbs> {
+pub(super) struct Lock<V: Verbs> {
     key: LockKey,
     queue: RefCell<LocalQueue>,
-    queue_changed: Signal,
+    pub(super) queue_changed: Signal,
     /// A task serves it.
     served: Cell<bool>,
-    requester: Requester<V>,
+    /// What the network granted is void: this node was left out of the membership, or the view is lost.
+    pub(super) revoked: Cell<bool>,
+    pub(super) requester: Requester<V>,
 }
 
 /// The node's requester, by scheme.
@@ -47,14 +51,29 @@ enum NoGrant {
 
 /// The daemon's state, shared by its tasks.
 pub(crate) struct Daemon<V: Verbs> {
-    rt: Rt<V>,
-    net: Rc<Net<V>>,
-    config: LockConfig,
-    counters: Rc<Counters>,
-    locks: RefCell<BTreeMap<LockKey, Rc<Lock<V>>>>,
+    pub(super) rt: Rt<V>,
+    pub(super) net: Rc<Net<V>>,
+    pub(super) config: LockConfig,
+    pub(super) counters: Rc<Counters>,
+    pub(super) locks: RefCell<BTreeMap<LockKey, Rc<Lock<V>>>>,
     /// Serve locks.
     pool: Rc<Pool<Rc<Lock<V>>>>,
-    homes: Rc<Homes<V>>,
+    pub(super) homes: Rc<Homes<V>>,
+    pub(super) members: Option<Members<V>>,
+    pub(super) losses: Rc<Losses>,
+    /// This node was left out of the membership.
+    pub(super) out: Cell<bool>,
+    /// What was said in views that this node has not begun: by whom, in which one.
+    pub(super) early: RefCell<Vec<(Rank, Stamp, Vec<u8>)>>,
+    /// How many locks are wanted or held here, and the lease that is kept while any is.
+    wanted: Cell<usize>,
+    lease: RefCell<Option<Hold<V>>>,
+}
+
+/// Where a daemon belongs.
+pub(crate) struct Belongs<V: Verbs> {
+    pub(crate) members: Option<Members<V>>,
+    pub(crate) losses: Rc<Losses>,
 }
 
 impl<V: Verbs> Daemon<V> {
@@ -65,17 +84,29 @@ impl<V: Verbs> Daemon<V> {
         counters: &Rc<Counters>,
         commands: Mailbox<Command>,
         inbox: Inbox,
+        belongs: Belongs<V>,
     ) -> Rc<Daemon<V>> {
-        let net = Rc::new(Net::new(rt, mesh, &config, counters));
+        let Belongs { members, losses } = belongs;
+        let in_views = members.is_some();
+        let net = Rc::new(Net::new(rt, mesh, &config, counters, in_views));
         let daemon = Rc::new(Daemon {
             rt: rt.clone(),
-            homes: Homes::new(rt, &net, &config, counters),
+            homes: Homes::new(rt, &net, &config, counters, in_views),
             net,
             config,
             counters: Rc::clone(counters),
             locks: RefCell::default(),
             pool: Pool::new(),
+            members,
+            losses,
+            out: Cell::new(false),
+            early: RefCell::default(),
+            wanted: Cell::new(0),
+            lease: RefCell::default(),
         });
+        if let Some(members) = &daemon.members {
+            rt.spawn(Rc::clone(&daemon).follow(members.changes()));
+        }
         rt.spawn(Rc::clone(&daemon).take_commands(commands));
         rt.spawn(Rc::clone(&daemon).take_messages(inbox));
         daemon
@@ -117,10 +148,12 @@ impl<V: Verbs> Daemon<V> {
         if let Some(lock) = self.locks.borrow().get(&key) {
             return Rc::clone(lock);
         }
-        let home = key.home(self.config.members);
+        let in_view = self.homes.home_of(key);
+        // (N-CoSED and DQNL know no views.)
+        let home = in_view.unwrap_or_else(|| key.home(self.config.members));
         let wire = Rc::clone(&self.net);
         let requester = match self.config.scheme {
-            Scheme::Srsl => Requester::Srsl(srsl::Requester::new(wire, key, home)),
+            Scheme::Srsl => Requester::Srsl(srsl::Requester::new(wire, key, in_view)),
             Scheme::Dqnl => Requester::Ncosed(dqnl::requester(wire, key, home)),
             Scheme::Ncosed => {
                 let sharing = Sharing::UpTo(self.config.shared_limit);
@@ -128,7 +161,8 @@ impl<V: Verbs> Daemon<V> {
             }
         };
         let (queue, queue_changed) = (RefCell::default(), Signal::new());
-        let lock = Rc::new(Lock { key, queue, queue_changed, served: Cell::new(false), requester });
+        let (served, revoked) = (Cell::new(false), Cell::new(false));
+        let lock = Rc::new(Lock { key, queue, queue_changed, served, revoked, requester });
         self.locks.borrow_mut().insert(key, Rc::clone(&lock));
         lock
     }
@@ -138,6 +172,7 @@ impl<V: Verbs> Daemon<V> {
         if lock.served.replace(true) {
             return lock.queue_changed.notify();
         }
+        self.want();
         let daemon = Rc::clone(self);
         self.pool.give(&self.rt, Rc::clone(lock), move |lock| Rc::clone(&daemon).serve(lock));
     }
@@ -147,36 +182,77 @@ impl<V: Verbs> Daemon<V> {
     /// Asks for what is wanted, lets it be used, gives it back; as long as something is wanted.
     async fn serve(self: Rc<Self>, lock: Rc<Lock<V>>) {
         while let Some(wanted) = lock.wanted() {
+            lock.revoked.set(false);
+            if self.out.get() {
+                self.refuse_all(&lock, &LockError::LeftOut);
+                break;
+            }
             match lock.requester.take(wanted).at((lock.key, wanted)).await {
                 Ok((mode, token)) => {
-                    self.use_up(&lock, mode, token).at((lock.key, "used")).await;
+                    if self.leased(&lock).at((lock.key, mode, token)).await {
+                        self.use_up(&lock, mode, token).at((lock.key, "used")).await;
+                    }
                     lock.requester.give_back().at((lock.key, "given back")).await;
                 }
+                Err(NoGrant::Busy) if self.out.get() => {}
                 Err(NoGrant::Busy) => {
                     self.answered(1);
                     lock.queue.borrow_mut().refuse(wanted.ticket, LockError::WouldBlock);
                 }
-                Err(NoGrant::HomeFull) => {
-                    self.answered(lock.queue.borrow().waiting());
-                    lock.queue.borrow_mut().refuse_all(&LockError::HomeFull);
-                }
+                Err(NoGrant::HomeFull) => self.refuse_all(&lock, &LockError::HomeFull),
             }
         }
         lock.served.set(false);
+        self.want_no_more();
+    }
+
+    fn refuse_all(&self, lock: &Lock<V>, why: &LockError) {
+        self.answered(lock.queue.borrow().waiting());
+        lock.queue.borrow_mut().refuse_all(why);
+    }
+
+    /// Something is wanted or held: the node's lease is kept.
+    fn want(&self) {
+        self.wanted.set(self.wanted.get() + 1);
+        if self.wanted.get() == 1 {
+            *self.lease.borrow_mut() = self.members.as_ref().map(Members::hold);
+        }
+    }
+
+    fn want_no_more(&self) {
+        self.wanted.set(self.wanted.get() - 1);
+        if self.wanted.get() == 0 {
+            self.lease.take();
+        }
+    }
+
+    /// Waits until what the network granted counts. False if it never does.
+    async fn leased(&self, lock: &Lock<V>) -> bool {
+        match &self.members {
+            Some(members) => members.leased().at(lock.key).await && !lock.revoked.get(),
+            None => true,
+        }
     }
 
     /// Lets the node's applications use what the network granted, until it is theirs no more.
     async fn use_up(&self, lock: &Lock<V>, mode: Mode, token: Option<Token>) {
-        let admitted = lock.queue.borrow_mut().granted(mode, token, self.config.local_hand_offs);
+        let grant = Admission { token, losses: self.losses.count.get() };
+        let admitted = lock.queue.borrow_mut().granted(mode, grant, self.config.local_hand_offs);
         self.count_grants(admitted, admitted.saturating_sub(1));
         if admitted == 0 {
             bump(&self.counters.late_grants);
         }
         loop {
-            let changed = || lock.queue.borrow().is_downgraded() || lock.queue.borrow().is_spent();
-            lock.queue_changed.until(changed).at(()).await;
+            let spent = || lock.queue.borrow().is_downgraded() || lock.queue.borrow().is_spent();
+            lock.queue_changed.until(|| spent() || lock.revoked.get()).at(()).await;
+            if lock.revoked.get() {
+                return lock.queue.borrow_mut().revoke();
+            }
             if lock.queue.borrow_mut().take_downgrade() {
                 lock.requester.downgrade().at("downgraded").await;
+                continue;
+            }
+            if !self.leased(lock).at("handed on").await {
                 continue;
             }
             let admitted = lock.queue.borrow_mut().hand_off();
@@ -208,18 +284,23 @@ impl<V: Verbs> Daemon<V> {
             match incoming {
                 Incoming::Message(message) => {
                     bump(&self.counters.messages_received);
-                    self.on_message(message.from(), message.bytes());
+                    match self.members {
+                        Some(_) => self.in_a_view(message.from(), message.bytes()),
+                        None => self.on_message(message.from(), message.bytes()),
+                    }
                 }
-                // A peer that restarted has forgotten what it held and wanted. No scheme here survives
-                // that (the paper leaves it out of its scope, 3.1); what it holds stays held.
+                // A peer that restarted has forgotten what it held and wanted. Without members no scheme here survives
+                // that (the paper leaves it out of its scope, 3.1): what it holds stays held.
+                Incoming::PeerReset { peer, lost } if lost > 0 => self.repeat_report(peer),
                 Incoming::PeerReset { .. } => {}
             }
         }
     }
 
-    fn on_message(self: &Rc<Self>, from: Rank, bytes: &[u8]) {
+    pub(super) fn on_message(self: &Rc<Self>, from: Rank, bytes: &[u8]) {
         match self.config.scheme {
             Scheme::Srsl => match srsl::Message::decode(bytes) {
+                Ok((_, srsl::Message::Reported { remaining })) => self.on_reported(from, remaining),
                 Ok((key, message)) if message.is_for_the_home() => self.homes.tell_srsl(key, from, message),
                 Ok((key, message)) => match self.known(key).as_deref() {
                     Some(Lock { requester: Requester::Srsl(requester), .. }) => {

@@ -31,6 +31,10 @@ pub enum LockError {
     /// The lock's home has no memory left for another lock.
     #[error("the home of the lock has no room for another one")]
     HomeFull,
+    /// The other members go on without this node ([`Members::is_out`](crate::members::Members::is_out)), or a majority of them has
+    /// restarted: it holds nothing any more. One that was left out must be restarted.
+    #[error("the membership goes on without this node, which must be restarted")]
+    LeftOut,
     /// A configuration that no service can have.
     #[error("{field} is {value}: {must}")]
     Config {

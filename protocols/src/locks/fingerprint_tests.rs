@@ -3,7 +3,7 @@
 use super::super::LockError;
 use super::super::Mode::{self, Exclusive, Shared};
 use super::super::Token;
-use super::super::client::{Reply, Ticket, WaitPolicy};
+use super::super::client::{Admission, Reply, Ticket, WaitPolicy};
 use super::super::local::LocalQueue;
 use super::super::queue::GrantQueue;
 use super::super::words::tests::Home;
@@ -40,7 +40,9 @@ impl Node {
     }
 
     fn granted(self, mode: Mode, token: Option<u64>, local_hand_offs: u32) -> Node {
-        self.does(|queue| queue.granted(mode, token.map(Token), local_hand_offs))
+        self.does(|queue| {
+            queue.granted(mode, Admission { token: token.map(Token), losses: 0 }, local_hand_offs)
+        })
     }
 
     fn told(self) -> u128 {

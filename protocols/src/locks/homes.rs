@@ -6,6 +6,7 @@ use super::stats::{Counters, bump};
 use super::words::Words;
 use super::{Audit, LockConfig, LockKey};
 use super::{ncosed, srsl};
+use crate::members::View;
 use crate::rt::{Rt, WaitPoint};
 use crate::transport::Rank;
 use ncosed::{Action, Event, Word};
@@ -13,14 +14,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
-use weft_verbs::{RemoteSlice, Verbs};
-
-/// A lock that is kept here, by scheme.
-enum Home {
-    Srsl(srsl::Home),
-    /// N-CoSED's, or DQNL's.
-    Ncosed(Rc<HomeEntry>),
-}
+use weft_verbs::{Nanos, RemoteSlice, Verbs};
 
 /// The entry of a lock that has a word.
 struct HomeEntry {
@@ -41,10 +35,12 @@ enum PendingOp {
 pub(crate) struct Homes<V: Verbs> {
     rt: Rt<V>,
     net: Rc<Net<V>>,
-    members: u32,
     counters: Rc<Counters>,
     words: Words<V>,
-    homes: RefCell<BTreeMap<LockKey, Home>>,
+    /// SRSL's.
+    srsl: RefCell<srsl::Keeper>,
+    /// N-CoSED's, or DQNL's.
+    homes: RefCell<BTreeMap<LockKey, Rc<HomeEntry>>>,
     /// Do the pending operations.
     pool: Rc<Pool<(Rc<HomeEntry>, PendingOp)>>,
     /// Empty between messages; kept for its allocation.
@@ -57,11 +53,12 @@ impl<V: Verbs> Homes<V> {
         net: &Rc<Net<V>>,
         config: &LockConfig,
         counters: &Rc<Counters>,
+        in_views: bool,
     ) -> Rc<Homes<V>> {
         Rc::new(Homes {
             rt: rt.clone(),
             net: Rc::clone(net),
-            members: config.members,
+            srsl: RefCell::new(srsl::Keeper::new(net.mesh().me(), config.members, in_views)),
             counters: Rc::clone(counters),
             words: Words::new(net),
             homes: RefCell::default(),
@@ -70,21 +67,20 @@ impl<V: Verbs> Homes<V> {
         })
     }
 
+    /// Who keeps a lock; nobody while this node is in no view of the membership.
+    pub(crate) fn home_of(&self, key: LockKey) -> Option<Rank> {
+        self.srsl.borrow().home_of(key)
+    }
+
     fn is_home_of(&self, key: LockKey) -> bool {
-        key.home(self.members) == self.net.mesh().me()
+        self.home_of(key) == Some(self.net.mesh().me())
     }
 
     /// A message for the home of a lock comes, in SRSL.
     pub(crate) fn tell_srsl(&self, key: LockKey, from: Rank, message: srsl::Message) {
         let mut out = self.srsl_out.take();
-        let taken = self.is_home_of(key) && {
-            let mut homes = self.homes.borrow_mut();
-            match homes.entry(key).or_insert_with(|| Home::Srsl(srsl::Home::default())) {
-                Home::Srsl(home) => home.on_message(from, message, &mut out).is_ok(),
-                Home::Ncosed(_) => false,
-            }
-        };
-        if !taken {
+        let taken = self.srsl.borrow_mut().on_message(self.rt.now(), from, key, message, &mut out);
+        if taken.is_err() {
             bump(&self.counters.out_of_turn);
         }
         for (to, message) in out.drain(..) {
@@ -95,23 +91,21 @@ impl<V: Verbs> Homes<V> {
 
     /// A message for the home of a lock comes, in N-CoSED or DQNL.
     pub(crate) fn tell_ncosed(self: &Rc<Self>, key: LockKey, from: Rank, message: ncosed::Message) {
-        match self.is_home_of(key).then(|| self.entry(key)).flatten() {
+        match self.is_home_of(key).then(|| self.entry(key)) {
             Some(entry) => self.tell(&entry, Event::Message(from, message)),
             None => bump(&self.counters.out_of_turn),
         }
     }
 
     /// The entry of a lock, made when the lock is first heard of.
-    fn entry(&self, key: LockKey) -> Option<Rc<HomeEntry>> {
-        match self.homes.borrow().get(&key) {
-            Some(Home::Ncosed(entry)) => return Some(Rc::clone(entry)),
-            Some(Home::Srsl(_)) => return None,
-            None => {}
+    fn entry(&self, key: LockKey) -> Rc<HomeEntry> {
+        if let Some(entry) = self.homes.borrow().get(&key) {
+            return Rc::clone(entry);
         }
         let home = RefCell::new(ncosed::Home::new());
         let entry = Rc::new(HomeEntry { key, home, out: RefCell::default() });
-        self.homes.borrow_mut().insert(key, Home::Ncosed(Rc::clone(&entry)));
-        Some(entry)
+        self.homes.borrow_mut().insert(key, Rc::clone(&entry));
+        entry
     }
 
     /// Does a pending operation, and comes back with an event.
@@ -154,21 +148,17 @@ impl<V: Verbs> Homes<V> {
 
     /// The lock whose word is at an address of this node.
     pub(super) fn lock_at(&self, address: u64) -> Option<LockKey> {
-        let is_there = |home: &Home| match home {
-            Home::Srsl(_) => false,
-            Home::Ncosed(entry) => entry.home.borrow().word().is_some_and(|word| word.addr == address),
-        };
-        self.homes.borrow().iter().find(|(_, home)| is_there(home)).map(|(key, _)| *key)
+        let is_there =
+            |entry: &HomeEntry| entry.home.borrow().word().is_some_and(|word| word.addr == address);
+        self.homes.borrow().iter().find(|(_, entry)| is_there(entry)).map(|(key, _)| *key)
     }
 
     /// Adds what the homes know to a hash, for explorers.
     pub(super) fn hash_state(&self, to: &mut impl Hasher) {
         self.words.numbers().hash(to);
-        for (key, home) in self.homes.borrow().iter() {
-            match home {
-                Home::Srsl(home) => (key, home).hash(to),
-                Home::Ncosed(entry) => (key, &*entry.home.borrow()).hash(to),
-            }
+        self.srsl.borrow().hash(to);
+        for (key, entry) in self.homes.borrow().iter() {
+            (key, &*entry.home.borrow()).hash(to);
         }
     }
 
@@ -176,19 +166,54 @@ impl<V: Verbs> Homes<V> {
     pub(crate) fn audit(&self, audit: &mut Audit) {
         (audit.words_in_use, audit.words_retired) = self.words.counts();
         let homes = self.homes.borrow();
-        audit.locks_kept = homes.len() as u64;
-        for home in homes.values() {
-            match home {
-                Home::Srsl(home) => audit.home_entries += home.entries() as u64,
-                Home::Ncosed(entry) => {
-                    let home = entry.home.borrow();
-                    audit.home_entries += home.entries() as u64;
-                    audit.releases_unspent += u64::from(home.unspent());
-                    audit.rebuilding += u64::from(home.is_rebuilding());
-                    let value = home.word().and_then(|at| self.words.look(at));
-                    audit.words_not_free += u64::from(value.is_some_and(|value| value != 0));
-                }
-            }
+        (audit.locks_kept, audit.home_entries) = self.srsl.borrow().counts();
+        audit.locks_kept += homes.len() as u64;
+        for entry in homes.values() {
+            let home = entry.home.borrow();
+            audit.home_entries += home.entries() as u64;
+            audit.releases_unspent += u64::from(home.unspent());
+            audit.rebuilding += u64::from(home.is_rebuilding());
+            let value = home.word().and_then(|at| self.words.look(at));
+            audit.words_not_free += u64::from(value.is_some_and(|value| value != 0));
+        }
+    }
+}
+
+// Views of the membership.
+impl<V: Verbs> Homes<V> {
+    /// A view begins, which these left. Until `fence` they may hold what they held.
+    pub(super) fn begin(&self, view: View, left: Vec<Rank>, fence: Nanos) {
+        self.srsl.borrow_mut().begin(view, left, fence, self.rt.now());
+    }
+
+    /// There is no view.
+    pub(super) fn end(&self) {
+        self.srsl.borrow_mut().end();
+    }
+
+    /// The members of the view.
+    pub(super) fn members(&self) -> Vec<Rank> {
+        self.srsl.borrow().members()
+    }
+
+    /// A member has reported. If it was the last: until when locks are not granted that may be held by those who left.
+    pub(super) fn reported(&self, from: Rank, over: Nanos) -> Option<Nanos> {
+        let mut out = Vec::new();
+        let fence = self.srsl.borrow_mut().reported(self.rt.now(), from, over, &mut out);
+        self.send_all(out);
+        fence
+    }
+
+    /// Nobody who left holds anything any more.
+    pub(super) fn lift(&self) {
+        let mut out = Vec::new();
+        self.srsl.borrow_mut().lift(self.rt.now(), &mut out);
+        self.send_all(out);
+    }
+
+    fn send_all(&self, out: srsl::Out) {
+        for (to, key, message) in out {
+            srsl::Wire::send(&*self.net, to, key, message);
         }
     }
 }

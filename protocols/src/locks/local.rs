@@ -9,7 +9,7 @@
 //! - exclusive: by the request at the head, and then handed off to the next one if that is exclusive as well, a
 //!   bounded number of times. (An exclusive grant whose requester has left serves shared requests, too.)
 
-use super::client::{Reply, Ticket, WaitPolicy};
+use super::client::{Admission, Reply, Ticket, WaitPolicy};
 use super::{LockError, Mode, Token};
 use crate::rt::sync::OneshotSender;
 use std::collections::VecDeque;
@@ -27,6 +27,7 @@ struct Waiting {
 struct Hold {
     mode: Mode,
     token: Option<Token>,
+    losses: u64,
     hand_offs_left: u32,
     /// Its user shares from now on, and the network has not been told.
     downgraded: bool,
@@ -116,9 +117,16 @@ impl LocalQueue {
     }
 
     /// The network has granted the lock. Says how many applications that serves.
-    pub(crate) fn granted(&mut self, mode: Mode, token: Option<Token>, local_hand_offs: u32) -> usize {
-        self.hold = Some(Hold { mode, token, hand_offs_left: local_hand_offs, downgraded: false });
+    pub(crate) fn granted(&mut self, mode: Mode, grant: Admission, local_hand_offs: u32) -> usize {
+        let Admission { token, losses } = grant;
+        self.hold = Some(Hold { mode, token, losses, hand_offs_left: local_hand_offs, downgraded: false });
         self.admit()
+    }
+
+    /// The network's grant is void, and so is what applications have of it.
+    pub(crate) fn revoke(&mut self) {
+        self.users.clear();
+        self.hold = None;
     }
 
     /// The local hand-off: an exclusive hold that nobody uses any more goes to the next request. Says how many that
@@ -176,7 +184,7 @@ impl LocalQueue {
                 break;
             }
             if let Some(next) = self.waiting.pop_front()
-                && next.reply.send(Ok(hold.token)).is_ok()
+                && next.reply.send(Ok(Admission { token: hold.token, losses: hold.losses })).is_ok()
             {
                 self.users.push(next.ticket);
                 admitted = Some(next.mode);
@@ -211,6 +219,10 @@ mod tests {
     use super::*;
     use crate::rt::sync::{OneshotReceiver, oneshot};
 
+    fn grant(token: Option<Token>) -> Admission {
+        Admission { token, losses: 0 }
+    }
+
     struct Node {
         queue: LocalQueue,
         answers: Vec<OneshotReceiver<Reply>>,
@@ -236,7 +248,7 @@ mod tests {
             let answers = self.answers.iter_mut().enumerate();
             answers
                 .filter_map(|(i, a)| match a.try_recv() {
-                    Some(Ok(token)) => Some((i, token.map(|t| t.0))),
+                    Some(Ok(grant)) => Some((i, grant.token.map(|t| t.0))),
                     _ => None,
                 })
                 .collect()
@@ -249,7 +261,7 @@ mod tests {
     #[test]
     fn a_shared_grant_serves_the_shared_requests_at_the_head_and_no_later_ones() {
         let mut node = Node::new(&[S, S, X, S]);
-        assert_eq!(node.queue.granted(S, Some(Token(9)), 4), 2);
+        assert_eq!(node.queue.granted(S, grant(Some(Token(9))), 4), 2);
         node.ask(S, WaitPolicy::Queue);
         assert_eq!(node.granted(), [(0, Some(9)), (1, Some(9))]);
         node.queue.leave(Ticket(0));
@@ -264,7 +276,7 @@ mod tests {
     #[test]
     fn an_exclusive_grant_is_handed_on_a_bounded_number_of_times_with_growing_tokens() {
         let mut node = Node::new(&[X, X, X, X]);
-        node.queue.granted(X, Some(Token(256)), 2);
+        node.queue.granted(X, grant(Some(Token(256))), 2);
         let mut served = node.granted();
         for i in 0..2 {
             node.queue.leave(Ticket(i));
@@ -281,7 +293,7 @@ mod tests {
     #[test]
     fn an_exclusive_hold_is_not_handed_to_those_who_share() {
         let mut node = Node::new(&[X, S]);
-        node.queue.granted(X, None, 4);
+        node.queue.granted(X, grant(None), 4);
         node.queue.leave(Ticket(0));
         assert_eq!(node.queue.hand_off(), 0);
         assert!(node.queue.is_spent());
@@ -290,7 +302,7 @@ mod tests {
     #[test]
     fn a_downgraded_hold_takes_in_the_neighbours_that_come_next_and_share() {
         let mut node = Node::new(&[X, S, S, X, S]);
-        node.queue.granted(X, Some(Token(256)), 4);
+        node.queue.granted(X, grant(Some(Token(256))), 4);
         assert_eq!(node.granted(), [(0, Some(256))]);
         assert_eq!(node.queue.downgrade(Ticket(1)), 0);
         assert!(!node.queue.is_downgraded());
@@ -310,7 +322,7 @@ mod tests {
     #[test]
     fn a_downgrade_that_crosses_its_end_changes_nothing() {
         let mut node = Node::new(&[X, S]);
-        node.queue.granted(X, None, 4);
+        node.queue.granted(X, grant(None), 4);
         node.queue.leave(Ticket(0));
         assert_eq!(node.queue.downgrade(Ticket(0)), 0);
         assert!(node.queue.is_spent() && !node.queue.is_downgraded());
@@ -320,7 +332,7 @@ mod tests {
     fn a_request_that_left_is_not_granted_and_the_next_one_is() {
         let mut node = Node::new(&[X, X]);
         assert_eq!(node.queue.leave(Ticket(0)), Left::Waiting);
-        node.queue.granted(X, None, 0);
+        node.queue.granted(X, grant(None), 0);
         assert_eq!(node.granted(), [(1, None)]);
         assert_eq!(node.queue.leave(Ticket(1)), Left::Holder);
         assert_eq!(node.queue.leave(Ticket(1)), Left::Nobody);
@@ -330,16 +342,16 @@ mod tests {
     fn a_grant_that_nobody_waits_for_is_spent_at_once() {
         let mut node = Node::new(&[X]);
         node.answers.clear(); // the application is gone, and its farewell is still on its way
-        assert_eq!(node.queue.granted(X, None, 4), 0);
+        assert_eq!(node.queue.granted(X, grant(None), 4), 0);
         assert!(node.queue.is_spent());
     }
 
     #[test]
     fn a_shared_grant_does_not_serve_an_exclusive_request_and_an_exclusive_one_serves_both() {
         let mut node = Node::new(&[X]);
-        assert_eq!(node.queue.granted(S, None, 4), 0);
+        assert_eq!(node.queue.granted(S, grant(None), 4), 0);
         let mut node = Node::new(&[S, S, X]);
-        assert_eq!(node.queue.granted(X, None, 4), 2);
+        assert_eq!(node.queue.granted(X, grant(None), 4), 2);
     }
 
     #[test]
@@ -347,7 +359,7 @@ mod tests {
         let mut node = Node::new(&[S]);
         node.ask(S, WaitPolicy::Try);
         assert!(matches!(node.answers[1].try_recv(), Some(Err(LockError::WouldBlock))));
-        node.queue.granted(S, None, 0);
+        node.queue.granted(S, grant(None), 0);
         node.ask(S, WaitPolicy::Try);
         assert!(matches!(node.answers[2].try_recv(), Some(Err(LockError::WouldBlock))));
         node.queue.leave(Ticket(0));

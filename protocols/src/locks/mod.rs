@@ -35,13 +35,13 @@
 //!   0.6 KB at its home: a word's address, learned once, saves a message on every later request. Where locks are
 //!   many and each is used a few times, map names to fewer keys. [`Audit::locks_known`] and [`Audit::locks_kept`]
 //!   count them. A request allocates nothing but the place for its answer.
-//! - *What is not survived*: a node that crashes and comes back. What it held stays held. The paper leaves that
-//!   out (3.1), and no scheme here adds it.
+//! - *A node that crashes* is survived among members ([`LockService::start_with`], scheme `srsl`): its locks are granted on when
+//!   its lease has run out. Without members what it held stays held: the paper leaves that out (3.1).
 //!
 //! # Where things are
 //!
 //! Responders are state machines without I/O (`ncosed::home`, `ncosed::requester_state`, `srsl::home`, `queue`,
-//! `local`). Initiators are async functions in which the paper's steps can be read (`ncosed::requester`,
+//! `local`, `srsl::keeper`, `views`). Initiators are async functions in which the paper's steps can be read (`ncosed::requester`,
 //! `srsl::requester`). `daemon`, `homes` and `net` connect both to the node's runtime and mesh. Every message's bytes are in
 //! its scheme's `messages`.
 
@@ -53,6 +53,7 @@ mod daemon;
 mod dqnl;
 mod error;
 mod fingerprint;
+mod follow;
 mod homes;
 mod key;
 mod local;
@@ -66,6 +67,7 @@ mod queue;
 mod service;
 mod srsl;
 mod stats;
+mod views;
 mod words;
 
 pub use audit::Audit;

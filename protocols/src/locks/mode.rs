@@ -103,6 +103,12 @@ impl Token {
     /// its node to which an exclusive hold may be handed off.
     const A_GRANT: u64 = 256;
 
+    /// The token before the first that is granted in a view of the membership: those of the view before are below it as long as
+    /// that granted fewer than 2^32 times, and views are fewer than 2^24.
+    pub(crate) const fn before_view(number: u64) -> Token {
+        Token(number << 40)
+    }
+
     /// The token of the network's next grant; for a hold that is downgraded, the one that it shares with those
     /// who are let in beside it.
     pub(crate) const fn of_next_grant(self) -> Token {

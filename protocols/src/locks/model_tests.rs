@@ -1,6 +1,6 @@
 //! The lock table against plain models of it, over random requests.
 
-use super::client::{Reply, Ticket, WaitPolicy};
+use super::client::{Admission, Reply, Ticket, WaitPolicy};
 use super::local::{Left, LocalQueue};
 use super::queue::{GrantQueue, OutOfTurn};
 use super::{Mode, Token};
@@ -192,13 +192,13 @@ fn shipped(
         OnNode::Grant => {
             let wanted = queue.wanted().filter(|_| queue.holding() == 0 && !queue.is_spent());
             if let Some(wanted) = wanted {
-                queue.granted(wanted.mode, Some(Token(256)), HAND_OVERS);
+                queue.granted(wanted.mode, Admission { token: Some(Token(256)), losses: 0 }, HAND_OVERS);
             }
         }
         OnNode::Downgrade(who) => drop(queue.downgrade(Ticket(who as u64))),
     }
     let granted = |(who, answer): (usize, &mut OneshotReceiver<Reply>)| match answer.try_recv() {
-        Some(Ok(Some(Token(token)))) => Some((who, token)),
+        Some(Ok(Admission { token: Some(Token(token)), .. })) => Some((who, token)),
         _ => None,
     };
     answers.iter_mut().enumerate().filter_map(granted).collect()

@@ -3,10 +3,11 @@
 use super::ncosed::{self, OutcomeUnknown, Word};
 use super::srsl;
 use super::stats::{Counters, bump};
+use super::views::Stamp;
 use super::{LockConfig, LockKey, Scheme, codec::Encoded};
 use crate::rt::{Rt, WaitPoint};
 use crate::transport::{Channel, Mesh, NotExecuted, OpError, Rank, SendError};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
 use std::rc::Rc;
@@ -22,8 +23,10 @@ pub(crate) struct Net<V: Verbs> {
     channel: Channel,
     scheme: Scheme,
     counters: Rc<Counters>,
-    /// Messages that the mesh had no room for, by receiver; a task sends them as room comes.
-    kept: Rc<RefCell<BTreeMap<Rank, VecDeque<Encoded>>>>,
+    /// Messages that the mesh had no room for, by receiver; a task sends them as room comes. Each with its view.
+    kept: Rc<RefCell<BTreeMap<Rank, VecDeque<(Encoded, Stamp)>>>>,
+    /// The view of the membership that messages are said in, zero for none; `None` where there is no membership.
+    view: Option<Rc<Cell<Stamp>>>,
 }
 
 impl<V: Verbs> Clone for Net<V> {
@@ -35,12 +38,19 @@ impl<V: Verbs> Clone for Net<V> {
             scheme: self.scheme,
             counters: Rc::clone(&self.counters),
             kept: Rc::clone(&self.kept),
+            view: self.view.clone(),
         }
     }
 }
 
 impl<V: Verbs> Net<V> {
-    pub(crate) fn new(rt: &Rt<V>, mesh: &Mesh<V>, config: &LockConfig, counters: &Rc<Counters>) -> Net<V> {
+    pub(crate) fn new(
+        rt: &Rt<V>,
+        mesh: &Mesh<V>,
+        config: &LockConfig,
+        counters: &Rc<Counters>,
+        in_views: bool,
+    ) -> Net<V> {
         Net {
             rt: rt.clone(),
             mesh: mesh.clone(),
@@ -48,7 +58,20 @@ impl<V: Verbs> Net<V> {
             scheme: config.scheme,
             counters: Rc::clone(counters),
             kept: Rc::default(),
+            view: in_views.then(Rc::default),
         }
+    }
+
+    /// Messages are said in this view from now on.
+    pub(crate) fn speak_in(&self, stamp: Stamp) {
+        if let Some(view) = &self.view {
+            view.set(stamp);
+        }
+    }
+
+    /// The view that messages are said in.
+    pub(crate) fn view(&self) -> Stamp {
+        self.view.as_ref().map_or(0, |view| view.get())
     }
 
     pub(crate) fn mesh(&self) -> &Mesh<V> {
@@ -63,13 +86,17 @@ impl<V: Verbs> Net<V> {
     /// Sends, or keeps until the mesh has room; behind what is kept already.
     fn post(&self, to: Rank, message: Encoded) {
         bump(&self.counters.messages_sent);
+        let stamp = self.view();
+        let message = if self.view.is_some() { message.u64(stamp) } else { message };
         if let Some(kept) = self.kept.borrow_mut().get_mut(&to) {
-            kept.push_back(message);
+            kept.push_back((message, stamp));
             return;
         }
         match self.mesh.send(to, self.channel, message.bytes()) {
             Ok(()) => {}
-            Err(SendError::Full { .. } | SendError::Memory(_)) => self.keep(to, message),
+            Err(SendError::Full { .. } | SendError::Memory(_)) => self.keep(to, message, stamp),
+            // A member of this view: the incarnation that was expelled is not it. It will connect.
+            Err(SendError::PeerGone(_)) if stamp != 0 => self.keep(to, message, stamp),
             // A node that ends has nobody to talk to, and one that was expelled hears nothing.
             Err(SendError::Closed | SendError::PeerGone(_)) => {}
             // A rank that a peer made up, or a mesh that cannot carry 40 bytes; nothing is placed here.
@@ -79,8 +106,8 @@ impl<V: Verbs> Net<V> {
         }
     }
 
-    fn keep(&self, to: Rank, message: Encoded) {
-        self.kept.borrow_mut().insert(to, VecDeque::from([message]));
+    fn keep(&self, to: Rank, message: Encoded, stamp: Stamp) {
+        self.kept.borrow_mut().insert(to, VecDeque::from([(message, stamp)]));
         let net = self.clone();
         self.rt.spawn(async move { net.send_kept(to).at(to).await });
     }
@@ -89,10 +116,16 @@ impl<V: Verbs> Net<V> {
     async fn send_kept(&self, to: Rank) {
         let mut pause = PAUSES.0;
         loop {
-            let Some(message) = self.kept.borrow().get(&to).and_then(|kept| kept.front().copied()) else {
+            let front = self.kept.borrow().get(&to).and_then(|kept| kept.front().copied());
+            let Some((message, stamp)) = front else {
                 self.kept.borrow_mut().remove(&to);
                 return;
             };
+            if stamp != self.view() {
+                // Of a view that is over.
+                self.kept.borrow_mut().get_mut(&to).map(VecDeque::pop_front);
+                continue;
+            }
             match self.mesh.send(to, self.channel, message.bytes()) {
                 Ok(()) => {
                     pause = PAUSES.0;
@@ -102,6 +135,9 @@ impl<V: Verbs> Net<V> {
                 }
                 Err(SendError::Full { .. }) if self.mesh.room(to).at(()).await.is_ok() => {}
                 Err(SendError::Memory(_)) => self.pause(&mut pause).at(()).await,
+                Err(SendError::Full { .. } | SendError::PeerGone(_)) if stamp != 0 => {
+                    self.pause(&mut pause).at(()).await;
+                }
                 Err(_) => {
                     self.kept.borrow_mut().remove(&to);
                     return;

@@ -13,6 +13,8 @@ use std::hash::{Hash, Hasher};
 pub(crate) struct GrantQueue {
     holders: Vec<Rank>,
     held: Option<Mode>,
+    /// What nodes that left the membership may hold until their leases have run out.
+    dead: Option<Mode>,
     waiting: VecDeque<(Rank, Mode)>,
 }
 
@@ -21,7 +23,7 @@ impl Hash for GrantQueue {
     fn hash<H: Hasher>(&self, to: &mut H) {
         let mut holders = self.holders.clone();
         holders.sort_unstable();
-        (holders, self.held, &self.waiting).hash(to);
+        (holders, self.held, self.dead, &self.waiting).hash(to);
     }
 }
 
@@ -72,7 +74,7 @@ impl GrantQueue {
     /// exclusive one that came before it, so nobody starves.
     pub(crate) fn next_grant(&mut self) -> Option<(Rank, Mode)> {
         let &(who, mode) = self.waiting.front()?;
-        if self.held.is_some_and(|held| !held.goes_with(mode)) {
+        if !self.has_place_for(mode) {
             return None;
         }
         self.waiting.pop_front();
@@ -83,7 +85,31 @@ impl GrantQueue {
 
     /// Whether a request made now would be granted now.
     pub(crate) fn would_grant(&self, mode: Mode) -> bool {
-        self.waiting.is_empty() && self.held.is_none_or(|held| held.goes_with(mode))
+        self.waiting.is_empty() && self.has_place_for(mode)
+    }
+
+    fn has_place_for(&self, mode: Mode) -> bool {
+        self.held.into_iter().chain(self.dead).all(|held| held.goes_with(mode))
+    }
+
+    /// Goes on from the queue that the same node kept in the membership's last view: those of it who left may hold what they
+    /// held, and those who wait keep their order.
+    pub(crate) fn follow(&mut self, before: &GrantQueue, left: &[Rank]) {
+        let died_holding = before.holders.iter().any(|holder| left.contains(holder));
+        self.dead = before.dead.max(before.held.filter(|_| died_holding));
+        let place =
+            |who| before.waiting.iter().position(|&(waiting, _)| waiting == who).unwrap_or(usize::MAX);
+        self.waiting.make_contiguous().sort_by_key(|&(who, _)| place(who));
+    }
+
+    /// Whether it must be remembered for those who left.
+    pub(crate) fn is_held_by_the_dead(&self) -> bool {
+        self.dead.is_some()
+    }
+
+    /// The leases of all who left have run out.
+    pub(crate) fn forget_the_dead(&mut self) {
+        self.dead = None;
     }
 
     /// How many nodes hold.
@@ -98,7 +124,7 @@ impl GrantQueue {
 
     /// Whether nobody holds and nobody waits.
     pub(crate) fn is_idle(&self) -> bool {
-        self.holders.is_empty() && self.waiting.is_empty()
+        self.holders.is_empty() && self.waiting.is_empty() && self.dead.is_none()
     }
 
     fn knows(&self, who: Rank) -> bool {

@@ -1,10 +1,11 @@
 //! A node's lock service, as its programs see it.
 
-use super::client::Front;
-use super::daemon::Daemon;
+use super::client::{Front, Losses};
+use super::daemon::{Belongs, Daemon};
 use super::ncosed;
 use super::stats::Counters;
-use super::{Audit, LockClient, LockConfig, LockError, LockKey, LockStats};
+use super::{Audit, LockClient, LockConfig, LockError, LockKey, LockStats, Scheme};
+use crate::members::Members;
 use crate::rt::Rt;
 use crate::rt::sync::mailbox;
 use crate::transport::Mesh;
@@ -27,14 +28,44 @@ impl<V: Verbs> Clone for LockService<V> {
 impl<V: Verbs> LockService<V> {
     /// Starts the daemon of this node.
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>, config: LockConfig) -> Result<LockService<V>, LockError> {
-        config.check(mesh.size(), mesh.max_message())?;
+        LockService::begin(rt, mesh, config, None)
+    }
+
+    /// Starts the daemon of this node as a member: a node that dies holding, waiting or as a lock's home is survived. What it held
+    /// is granted on when its lease has run out (docs/members.md).
+    ///
+    /// # Errors
+    ///
+    /// As [`LockService::start`]; or the scheme knows no members.
+    pub fn start_with(
+        rt: &Rt<V>,
+        mesh: &Mesh<V>,
+        config: LockConfig,
+        members: &Members<V>,
+    ) -> Result<LockService<V>, LockError> {
+        if config.scheme != Scheme::Srsl {
+            return Err(LockError::Unsupported { what: "go on without a member", scheme: config.scheme });
+        }
+        LockService::begin(rt, mesh, config, Some(members.clone()))
+    }
+
+    fn begin(
+        rt: &Rt<V>,
+        mesh: &Mesh<V>,
+        config: LockConfig,
+        members: Option<Members<V>>,
+    ) -> Result<LockService<V>, LockError> {
+        config.check(mesh.size(), mesh.max_message(), members.is_some())?;
         let inbox = mesh.open(config.channel)?;
         let (sender, commands) = mailbox();
         let counters = Rc::new(Counters::default());
-        let daemon = Daemon::start(rt, mesh, config, &counters, commands, inbox);
+        let losses = Rc::new(Losses::default());
+        let belongs = Belongs { members: members.clone(), losses: Rc::clone(&losses) };
+        let daemon = Daemon::start(rt, mesh, config, &counters, commands, inbox, belongs);
         let next_ticket = Cell::new(1);
-        let front =
-            Rc::new(Front { rt: rt.clone(), scheme: config.scheme, commands: sender, next_ticket, counters });
+        let (rt, scheme) = (rt.clone(), config.scheme);
+        let front = Front { rt, scheme, commands: sender, next_ticket, counters, members, losses };
+        let front = Rc::new(front);
         Ok(LockService { front, daemon })
     }
 

@@ -152,6 +152,11 @@ impl Core {
         self.grants_from
     }
 
+    /// By how much two clocks may differ over one lease.
+    pub(super) fn drift(&self) -> Nanos {
+        self.config.drift
+    }
+
     /// When [`Event::Time`] is due, if ever. Never while nothing is owed.
     pub fn deadline(&self) -> Option<Nanos> {
         let lease = self.lease.due().filter(|_| self.phase == Phase::In);
@@ -338,8 +343,10 @@ impl Core {
         let newcomers = self.view.members.iter().copied().filter(|member| !before.contains(*member));
         let newcomers: Vec<Member> = newcomers.filter(|member| *member != self.me).collect();
         let left: Vec<Member> =
-            before.members.into_iter().filter(|member| !self.view.contains(*member)).collect();
-        if self.phase == Phase::Cold || !left.is_empty() {
+            before.members.iter().copied().filter(|member| !self.view.contains(*member)).collect();
+        // Of views between the two, it does not know who left.
+        let missed = self.view.id.number > before.id.number + 1;
+        if self.phase == Phase::Cold || missed || !left.is_empty() {
             self.grants_from = self.grants_from.max(now + self.config.lease + self.config.drift);
         }
         let comes_in = std::mem::replace(&mut self.phase, Phase::In) == Phase::Cold;

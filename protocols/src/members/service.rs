@@ -126,6 +126,11 @@ impl<V: Verbs> Members<V> {
         self.shared.core.borrow().grants_from()
     }
 
+    /// By how much two clocks may differ over one lease.
+    pub fn drift(&self) -> Nanos {
+        self.shared.core.borrow().drift()
+    }
+
     /// What happens to the membership from now on. The present view, if there is one, comes first, with nobody who left.
     pub fn changes(&self) -> Mailbox<Change> {
         let (sender, changes) = mailbox();
@@ -150,6 +155,11 @@ impl<V: Verbs> Members<V> {
     pub async fn leased(&self) -> bool {
         self.shared.changed.until(|| self.has_lease() || self.is_out()).at(()).await;
         !self.is_out()
+    }
+
+    /// Waits until the lease runs until another time than this.
+    pub async fn lease_changed(&self, from: Nanos) {
+        self.shared.changed.until(|| self.lease_until() != from).at(()).await;
     }
 
     /// Something here waits for that node for as long as the guard is there: it is asked whether it lives.

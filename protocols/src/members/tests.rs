@@ -174,6 +174,36 @@ fn a_member_that_is_waited_for_and_silent_is_left_out_and_what_it_held_waits_for
 }
 
 #[test]
+fn a_clock_may_jump_ahead_by_the_drift_and_by_more_only_as_long_as_the_view_took() {
+    let mut net = standing();
+    net.tell(3, Event::Hold(true));
+    net.settle();
+    let sent = net.now;
+    net.away = vec![3];
+    net.tell(1, Event::Watch(rank(3), true));
+    net.settle();
+    net.pass(CONFIG.patience.0);
+    let (lease, free) = (net.core(3).lease_until(), net.core(1).grants_from());
+    // By a clock that has jumped ahead so far, others grant so much earlier.
+    let granted = |jump: u64| free - Nanos(jump);
+    assert!(granted(CONFIG.drift.0) >= lease, "by the drift");
+    let took = net.now - sent;
+    assert!(granted(CONFIG.drift.0 + took.0) >= lease && granted(CONFIG.drift.0 + took.0 + 1) < lease);
+}
+
+#[test]
+fn who_missed_a_view_waits_for_the_leases_of_those_of_whom_it_never_heard() {
+    for (steps, waits) in [(1, false), (2, true)] {
+        let mut net = standing();
+        let View { id, members } = net.core(3).view().cloned().unwrap();
+        let view = View { id: ViewId { number: id.number + steps, ..id }, members };
+        let envelope = Envelope { from: 1, to: 3, message: Message::Decided { view } };
+        net.tell(3, Event::Message(rank(1), envelope));
+        assert_eq!(net.core(3).grants_from() == net.now + CONFIG.lease + CONFIG.drift, waits);
+    }
+}
+
+#[test]
 fn a_node_that_restarts_comes_in_through_a_view_in_the_place_of_its_earlier_life() {
     let mut net = standing();
     net.crash(2);

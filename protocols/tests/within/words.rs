@@ -34,7 +34,7 @@ impl Home {
         let mesh = MeshConfig::new(Rank::from_index(0), vec!["n0".to_owned()]);
         let mesh = Mesh::start(&rt, mesh).expect("a mesh");
         let config = LockConfig::new(Scheme::Ncosed, 1);
-        let net = Net::new(&rt, &mesh, &config, &Rc::new(Counters::default()));
+        let net = Net::new(&rt, &mesh, &config, &Rc::new(Counters::default()), false);
         fabric.mount(NodeId(0), Box::new(rt.program()));
         // A node that waits does not see what a test does from outside; this one wakes now and then.
         let own = rt.clone();

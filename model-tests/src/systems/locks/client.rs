@@ -61,18 +61,31 @@ async fn hold<V: Verbs>(
     record(rt.now(), What::Granted { token: grant.token() });
     recorder.written().await;
     let first = if request.downgrade { Nanos(request.hold.0 / 2) } else { request.hold };
-    rest(rt, first).await;
+    if !holds_for(rt, &grant, first).await {
+        return record(rt.now(), What::Lost);
+    }
     if request.downgrade {
         let before = rt.now();
         // A scheme that cannot leaves the hold as it is.
         if grant.downgrade().await.is_ok() {
             record(before, What::Downgraded { token: grant.token() });
         }
-        rest(rt, request.hold - first).await;
+        if !holds_for(rt, &grant, request.hold - first).await {
+            return record(rt.now(), What::Lost);
+        }
     }
     record(rt.now(), What::Released);
     recorder.written().await;
     grant.unlock().await;
+}
+
+/// Holds for a while. Whether it still holds then; it is told at once when it does not any more.
+async fn holds_for<V: Verbs>(rt: &Rt<V>, grant: &Grant<V>, time: Nanos) -> bool {
+    if grant.counts_until() == Nanos::MAX {
+        rest(rt, time).await;
+        return true;
+    }
+    rt.deadline(rt.now() + time, grant.lost()).await.is_err()
 }
 
 fn outcome(error: &LockError) -> What {

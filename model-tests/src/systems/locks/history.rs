@@ -54,12 +54,24 @@ pub enum What {
     Refused,
     /// The call returned with an error.
     Failed,
+    /// The client was told that it holds no more: its node was left out of the membership, or the membership began anew.
+    Lost,
+    /// Of a node, and of no request: its lease runs until then, by its clock, in this lineage of views. What its clients hold
+    /// counts until then.
+    Leased {
+        /// Until when.
+        until: Nanos,
+        /// Which lineage: tokens of two have no order.
+        lineage: u64,
+    },
+    /// Of a node, and of no request: it crashed, and its clients with it.
+    Crashed,
 }
 
 impl What {
     /// Whether the request is over with this, and its client holds nothing.
     pub fn ends(self) -> bool {
-        matches!(self, What::Released | What::TimedOut | What::Refused | What::Failed)
+        matches!(self, What::Released | What::TimedOut | What::Refused | What::Failed | What::Lost)
     }
 }
 
@@ -76,6 +88,11 @@ impl fmt::Display for Event {
             What::TimedOut => "gives up".to_string(),
             What::Refused => "is refused".to_string(),
             What::Failed => "fails".to_string(),
+            What::Lost => "is lost".to_string(),
+            What::Leased { until, .. } => {
+                return write!(f, "{} n{} has a lease until {until}", self.at, self.node());
+            }
+            What::Crashed => return write!(f, "{} n{} crashes", self.at, self.node()),
         };
         write!(f, "{} {} {} of lock {}: {what}", self.at, self.request, self.mode, self.key)
     }
@@ -90,6 +107,9 @@ impl HistoryEvent for Event {
         // A deadline is as far ahead by the other clock as it was by the node's.
         if let What::Requested { deadline: Some(deadline) } = &mut self.what {
             *deadline = at + Nanos(deadline.0.saturating_sub(self.at.0));
+        }
+        if let What::Leased { until, .. } = &mut self.what {
+            *until = at + Nanos(until.0.saturating_sub(self.at.0));
         }
         Event { at, ..self }
     }
@@ -107,6 +127,14 @@ impl HistoryEvent for Event {
     }
 }
 
+impl Event {
+    /// Something that happens to a node.
+    pub fn of_node(at: Nanos, node: u32, what: What) -> Event {
+        let request = RequestId { client: ClientId { node, index: u32::MAX }, number: 0 };
+        Event { at, request, key: LockKey(0), mode: Mode::Exclusive, what }
+    }
+}
+
 /// An event as it travels between machines, in plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Wire {
@@ -118,6 +146,8 @@ struct Wire {
     shared: bool,
     what: Kind,
     value: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lineage: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,6 +159,9 @@ enum Kind {
     TimedOut,
     Refused,
     Failed,
+    Lost,
+    Leased,
+    Crashed,
 }
 
 impl From<Event> for Wire {
@@ -141,10 +174,17 @@ impl From<Event> for Wire {
             What::TimedOut => (Kind::TimedOut, None),
             What::Refused => (Kind::Refused, None),
             What::Failed => (Kind::Failed, None),
+            What::Lost => (Kind::Lost, None),
+            What::Leased { until, .. } => (Kind::Leased, Some(until.0)),
+            What::Crashed => (Kind::Crashed, None),
+        };
+        let lineage = match event.what {
+            What::Leased { lineage, .. } => Some(lineage),
+            _ => None,
         };
         let ClientId { node, index: client } = event.request.client;
         let (number, key, shared) = (event.request.number, event.key.0, event.mode == Mode::Shared);
-        Wire { at: event.at.0, node, client, number, key, shared, what, value }
+        Wire { at: event.at.0, node, client, number, key, shared, what, value, lineage }
     }
 }
 
@@ -159,6 +199,12 @@ impl From<Wire> for Event {
             Kind::TimedOut => What::TimedOut,
             Kind::Refused => What::Refused,
             Kind::Failed => What::Failed,
+            Kind::Lost => What::Lost,
+            Kind::Leased => {
+                let (until, lineage) = (wire.value.unwrap_or(0), wire.lineage.unwrap_or(0));
+                What::Leased { until: Nanos(until), lineage }
+            }
+            Kind::Crashed => What::Crashed,
         };
         let client = ClientId { node: wire.node, index: wire.client };
         let request = RequestId { client, number: wire.number };
@@ -184,6 +230,9 @@ mod tests {
             What::TimedOut,
             What::Refused,
             What::Failed,
+            What::Lost,
+            What::Leased { until: Nanos(9), lineage: 3 },
+            What::Crashed,
         ];
         for (number, what) in (0..).zip(whats) {
             let request = RequestId { client: ClientId { node: 1, index: 2 }, number };
@@ -196,6 +245,7 @@ mod tests {
                 What::Requested { deadline } => {
                     What::Requested { deadline: deadline.map(|at| at + Nanos(3)) }
                 }
+                What::Leased { until, lineage } => What::Leased { until: until + Nanos(3), lineage },
                 other => other,
             };
             assert_eq!(read.by_another_clock(Nanos(8)), Event { at: Nanos(8), what, ..event });

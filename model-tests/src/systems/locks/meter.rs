@@ -5,7 +5,7 @@ use crate::history::RequestId;
 use crate::metrics::{Percentiles, Times};
 use crate::record::Meter;
 use std::collections::BTreeMap;
-use weft_protocols::locks::Mode;
+use weft_protocols::locks::{LockKey, Mode};
 use weft_verbs::Nanos;
 
 /// Counts requests by their ends, and takes the times from calls to grants.
@@ -15,6 +15,13 @@ pub struct LockMeter {
     asked: BTreeMap<RequestId, Nanos>,
     shared: Times,
     exclusive: Times,
+    /// Who holds each lock.
+    held: BTreeMap<LockKey, Vec<(RequestId, Mode)>>,
+    /// Locks that were held on a node that crashed, in which mode, and when that was: nobody has had them since in a mode that does
+    /// not go with that.
+    orphaned: BTreeMap<LockKey, (Nanos, Mode)>,
+    crashed: u64,
+    survived: Times,
 }
 
 /// What became of the requests.
@@ -30,12 +37,40 @@ pub struct Ends {
     pub refused: u64,
     /// How many ended in an error.
     pub failed: u64,
+    /// How many were lost while they held, or were left by a node that crashed.
+    pub lost: u64,
 }
 
 impl LockMeter {
     /// What became of the requests so far.
     pub fn ends(&self) -> Ends {
         self.ends
+    }
+
+    /// How many nodes crashed.
+    pub fn crashed(&self) -> u64 {
+        self.crashed
+    }
+
+    /// From the crash of a node that held a lock to its next grant, of those that what was held kept waiting.
+    pub fn to_the_next_grant(&self) -> Percentiles {
+        self.survived.percentiles()
+    }
+
+    /// A node crashed: what its clients asked for and held.
+    fn crash(&mut self, event: &Event) {
+        let node = event.request.client.node;
+        self.crashed += 1;
+        let before = self.asked.len();
+        self.asked.retain(|request, _| request.client.node != node);
+        self.ends.lost += (before - self.asked.len()) as u64;
+        for (key, holders) in &mut self.held {
+            let mode = holders.iter().find(|(request, _)| request.client.node == node).map(|(_, mode)| *mode);
+            holders.retain(|(request, _)| request.client.node != node);
+            if let Some(mode) = mode {
+                self.orphaned.entry(*key).or_insert((event.at, mode));
+            }
+        }
     }
 
     /// From the call of `lock` to its return, of requests that were granted in this mode.
@@ -57,6 +92,13 @@ impl Meter<Event> for LockMeter {
             }
             What::Granted { .. } => {
                 ends.granted += 1;
+                self.held.entry(event.key).or_default().push((event.request, event.mode));
+                if let Some((crash, mode)) = self.orphaned.get(&event.key).copied()
+                    && !mode.goes_with(event.mode)
+                {
+                    self.orphaned.remove(&event.key);
+                    self.survived.add(event.at - crash);
+                }
                 if let Some(asked) = self.asked.get(&event.request) {
                     let times = match event.mode {
                         Mode::Shared => &mut self.shared,
@@ -68,9 +110,19 @@ impl Meter<Event> for LockMeter {
             What::TimedOut => ends.timed_out += 1,
             What::Refused => ends.refused += 1,
             What::Failed => ends.failed += 1,
-            What::Downgraded { .. } | What::Released => {}
+            What::Lost => ends.lost += 1,
+            What::Crashed => self.crash(event),
+            What::Downgraded { .. } => {
+                let holders = self.held.entry(event.key).or_default();
+                let holder = holders.iter_mut().find(|(holder, _)| *holder == event.request);
+                holder.into_iter().for_each(|(_, mode)| *mode = Mode::Shared);
+            }
+            What::Released | What::Leased { .. } => {}
         }
         if event.what.ends() {
+            if let Some(holders) = self.held.get_mut(&event.key) {
+                holders.retain(|(holder, _)| *holder != event.request);
+            }
             self.asked.remove(&event.request);
         }
     }
@@ -109,7 +161,7 @@ mod tests {
         }
         write(&book, 3, 9, Mode::Shared, ASKS);
         write(&book, 4, 9, Mode::Shared, GRANTED);
-        let all = Ends { made: 5, granted: 1, timed_out: 1, refused: 1, failed: 1 };
+        let all = Ends { made: 5, granted: 1, timed_out: 1, refused: 1, failed: 1, lost: 0 };
         let seen =
             |book: &Book| book.measured(|meter, oracles| (meter.ends(), oracles.ended(), oracles.unended()));
         assert_eq!(seen(&book), (all, 3, 2));

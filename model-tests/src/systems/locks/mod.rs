@@ -2,6 +2,7 @@
 
 mod client;
 pub mod history;
+mod leases;
 mod meter;
 pub mod oracles;
 mod paper;
@@ -21,7 +22,7 @@ use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
 use crate::record::{Record, Recorder};
 use crate::system::{Amount, Example, Measured, Place, System};
-use history::Event;
+use history::{Event, What};
 use oracles::{LockOracles, MostBypassed};
 use std::rc::Rc;
 use weft_protocols::locks::{LockClient, LockService, LockStats, Mode, Scheme};
@@ -123,9 +124,26 @@ impl System for Locks {
     fn start<V: Verbs, R: Record<Event>>(
         place: &Place<V>,
         work: &LockWork,
-        _: &R,
+        record: &R,
     ) -> Result<LockService<V>, String> {
-        LockService::start(&place.rt, &place.mesh, work.config(place.nodes)).map_err(|why| why.to_string())
+        let Place { rt, mesh, members, .. } = place;
+        let config = work.config(place.nodes);
+        let started = match members {
+            None => LockService::start(rt, mesh, config),
+            Some(members) => {
+                rt.spawn(leases::tell(members.clone(), rt.clone(), place.node, record.clone()));
+                LockService::start_with(rt, mesh, config, members)
+            }
+        };
+        started.map_err(|why| why.to_string())
+    }
+
+    fn survives(work: &LockWork) -> bool {
+        work.scheme == Scheme::Srsl
+    }
+
+    fn crashed<R: Record<Event>>(node: u32, at: Nanos, record: &R) {
+        record.record(Event::of_node(at, node, What::Crashed));
     }
 
     fn name_of<V: Verbs>(service: &LockService<V>, address: u64) -> Option<Named> {
@@ -179,7 +197,6 @@ impl System for Locks {
     fn metrics(measured: Measured<'_, Locks>) -> Metrics {
         let Measured { oracles, meter, counts, mesh, busy, .. } = measured;
         let ends = meter.ends();
-        let rows = [("exclusive", Mode::Exclusive), ("shared", Mode::Shared)];
         Metrics {
             rates: vec![Rate::of("grants_per_second", "grants a second", ends.granted, busy)],
             groups: vec![
@@ -187,12 +204,7 @@ impl System for Locks {
                 fairness(oracles.bypass()),
                 protocol(&counts, &mesh),
             ],
-            latencies: vec![Latencies {
-                key: "latency",
-                title: "Time from request to grant",
-                heads: ["mode", "granted"],
-                rows: rows.map(|(name, mode)| (name, meter.to_the_grant(mode))).to_vec(),
-            }],
+            latencies: latencies(meter),
         }
     }
 }
@@ -202,14 +214,34 @@ fn scheme(variant: &str) -> Scheme {
     variant.parse().unwrap_or(Scheme::Ncosed)
 }
 
+fn latencies(meter: &LockMeter) -> Vec<Latencies> {
+    let rows = [("exclusive", Mode::Exclusive), ("shared", Mode::Shared)];
+    let mut all = vec![Latencies {
+        key: "latency",
+        title: "Time from request to grant",
+        heads: ["mode", "granted"],
+        rows: rows.map(|(name, mode)| (name, meter.to_the_grant(mode))).to_vec(),
+    }];
+    if meter.crashed() > 0 {
+        all.push(Latencies {
+            key: "survival",
+            title: "Time from a crash to the next grant",
+            heads: ["of what was", "granted"],
+            rows: vec![("held by the dead", meter.to_the_next_grant())],
+        });
+    }
+    all
+}
+
 fn requests(ends: Ends, unended: u64) -> Group {
-    let Ends { made, granted, timed_out, refused, failed } = ends;
+    let Ends { made, granted, timed_out, refused, failed, lost } = ends;
     let counts = [
         ("made", "made", made),
         ("granted", "granted", granted),
         ("timed_out", "timed out", timed_out),
         ("refused", "refused", refused),
         ("failed", "failed", failed),
+        ("lost", "lost", lost),
         ("unended", "not ended", unended),
     ];
     Group::new("requests", "Requests", Layout::Row, &counts)

@@ -37,7 +37,7 @@ impl<V: Verbs> Clone for MessageClient<V> {
 impl<V: Verbs> MessageService<V> {
     /// Begins to listen.
     pub(super) fn start(place: &Place<V>, record: &impl Record<Event>) -> Result<MessageService<V>, String> {
-        let Place { rt, mesh, node, nodes, incarnation } = place;
+        let Place { rt, mesh, node, nodes, incarnation, .. } = place;
         let inbox = mesh.open(CHANNEL).map_err(|why| why.to_string())?;
         let malformed = Rc::new(Cell::new(0));
         rt.spawn(listen(rt.clone(), inbox, *node, Rc::clone(&malformed), record.clone()));

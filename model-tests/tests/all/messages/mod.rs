@@ -74,11 +74,17 @@ fn a_system_that_promises_nothing_after_a_restart_refuses_restarts() {
         "kind = \"locks\"\nscheme = \"srsl\"\nrequests = 6",
     );
     let error = weft_check::parse(&locks).expect_err("it has restarts").to_string();
-    assert!(error.ends_with("locks promises nothing where nodes restart"), "{error}");
+    assert!(
+        error.ends_with("locks promises nothing where nodes restart; give the cluster members = {}"),
+        "{error}"
+    );
     let crashes =
         locks.replace("\"restart\"", "\"crash\"").replace("lasts = { min = \"10us\", max = \"1ms\" }", "");
     let error = weft_check::parse(&crashes).expect_err("it has crashes").to_string();
-    assert!(error.ends_with("locks promises nothing where nodes crash"), "{error}");
+    assert!(
+        error.ends_with("locks promises nothing where nodes crash; give the cluster members = {}"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -16,41 +16,85 @@ pub(crate) struct Home {
     shared: bool,
 }
 
+/// Whether a home may grant, and above which token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum May {
+    /// It may.
+    Grant {
+        /// Tokens of grants that do not join others are above it.
+        above: Token,
+    },
+    /// Not yet: not all members have reported what they hold, or some who left may still hold.
+    Wait,
+}
+
 impl Home {
     /// Takes a message in, and says what to send. A message that contradicts the protocol changes nothing.
     pub(crate) fn on_message(
         &mut self,
         from: Rank,
         message: Message,
+        may: May,
         out: &mut Vec<(Rank, Message)>,
     ) -> Result<(), OutOfTurn> {
         match message {
-            Message::Request { mode, policy: WaitPolicy::Try } if !self.queue.would_grant(mode) => {
+            Message::Request { mode, policy: WaitPolicy::Try }
+                if may == May::Wait || !self.queue.would_grant(mode) =>
+            {
                 out.push((from, Message::Busy));
             }
             Message::Request { mode, .. } => self.queue.request(from, mode)?,
             Message::Release => self.queue.release(from)?,
             Message::Downgrade => {
                 self.queue.downgrade(from)?;
-                self.token_for(Mode::Shared);
+                self.token_for(Mode::Shared, Token::default());
             }
-            Message::Grant { .. } | Message::Busy => return Err(OutOfTurn),
+            Message::Holds { mode, token } => {
+                self.queue.hold(from, mode)?;
+                self.token = self.token.max(token);
+                self.shared = mode == Mode::Shared;
+            }
+            Message::Grant { .. } | Message::Busy | Message::Reported { .. } => return Err(OutOfTurn),
         }
+        self.grant(may, out);
+        Ok(())
+    }
+
+    /// Grants what is due, if it may.
+    pub(crate) fn grant(&mut self, may: May, out: &mut Vec<(Rank, Message)>) {
+        let May::Grant { above } = may else { return };
         while let Some((who, mode)) = self.queue.next_grant() {
-            let token = self.token_for(mode);
+            let token = self.token_for(mode, above);
             out.push((who, Message::Grant { token }));
         }
-        Ok(())
     }
 
     /// Those who share, one beside the other, have the same token: a guard that has seen it refuses none of
     /// them.
-    fn token_for(&mut self, mode: Mode) -> Token {
+    fn token_for(&mut self, mode: Mode, above: Token) -> Token {
         if mode == Mode::Exclusive || !self.shared {
-            self.token = self.token.of_next_grant();
+            self.token = self.token.max(above).of_next_grant();
         }
         self.shared = mode == Mode::Shared;
         self.token
+    }
+
+    /// Goes on from what the same node kept of the lock in the last view, of which these left.
+    pub(crate) fn follow(&mut self, before: &Home, left: &[Rank]) {
+        self.queue.follow(&before.queue, left);
+        if before.token >= self.token {
+            (self.token, self.shared) = (before.token, before.shared);
+        }
+    }
+
+    /// Whether one who left may still hold.
+    pub(crate) fn is_held_by_the_dead(&self) -> bool {
+        self.queue.is_held_by_the_dead()
+    }
+
+    /// The leases of all who left have run out.
+    pub(crate) fn forget_the_dead(&mut self) {
+        self.queue.forget_the_dead();
     }
 
     /// Who holds or waits.

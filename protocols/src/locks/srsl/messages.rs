@@ -5,7 +5,7 @@ use crate::locks::codec::{Encoded, Malformed, Reader};
 use crate::locks::{LockKey, Mode, Scheme, Token};
 
 /// A message about one lock. Who sent it is known from the session that carried it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
     /// To the home: put me into the queue, or tell me that I cannot have it now.
     Request { mode: Mode, policy: WaitPolicy },
@@ -17,6 +17,11 @@ pub(crate) enum Message {
     Release,
     /// To the home: my exclusive hold is a shared one from now on.
     Downgrade,
+    /// To the home of a view that has just begun: I hold, and have since an earlier one.
+    Holds { mode: Mode, token: Token },
+    /// To whom keeps locks in a view that has just begun: that is all that I hold and want of them. It takes so long by my clock,
+    /// in nanoseconds, until nobody who left the membership holds anything. About no lock.
+    Reported { remaining: u64 },
 }
 
 mod kind {
@@ -25,12 +30,14 @@ mod kind {
     pub(super) const BUSY: u8 = 3;
     pub(super) const RELEASE: u8 = 4;
     pub(super) const DOWNGRADE: u8 = 5;
+    pub(super) const HOLDS: u8 = 6;
+    pub(super) const REPORTED: u8 = 7;
 }
 
 impl Message {
     /// Whether it is addressed to the lock's home, and not to a requester.
     pub(crate) fn is_for_the_home(&self) -> bool {
-        matches!(self, Message::Request { .. } | Message::Release | Message::Downgrade)
+        !matches!(self, Message::Grant { .. } | Message::Busy)
     }
 
     /// The message's bytes.
@@ -44,6 +51,10 @@ impl Message {
             Message::Busy => begin(kind::BUSY),
             Message::Release => begin(kind::RELEASE),
             Message::Downgrade => begin(kind::DOWNGRADE),
+            Message::Holds { mode, token } => {
+                begin(kind::HOLDS).u8((mode == Mode::Exclusive).into()).u64(token.0)
+            }
+            Message::Reported { remaining } => begin(kind::REPORTED).u64(remaining),
         }
     }
 
@@ -52,11 +63,7 @@ impl Message {
         let (mut from, kind, key) = Reader::open(Scheme::Srsl, bytes)?;
         let message = match kind {
             kind::REQUEST => {
-                let mode = match from.u8()? {
-                    0 => Mode::Shared,
-                    1 => Mode::Exclusive,
-                    _ => return Err(Malformed::Value("the mode")),
-                };
+                let mode = mode(&mut from)?;
                 let policy = match from.u8()? {
                     0 => WaitPolicy::Queue,
                     1 => WaitPolicy::Try,
@@ -68,9 +75,19 @@ impl Message {
             kind::BUSY => Message::Busy,
             kind::RELEASE => Message::Release,
             kind::DOWNGRADE => Message::Downgrade,
+            kind::HOLDS => Message::Holds { mode: mode(&mut from)?, token: Token(from.u64()?) },
+            kind::REPORTED => Message::Reported { remaining: from.u64()? },
             other => return Err(Malformed::Kind(other)),
         };
         from.end()?;
         Ok((key, message))
+    }
+}
+
+fn mode(from: &mut Reader<'_>) -> Result<Mode, Malformed> {
+    match from.u8()? {
+        0 => Ok(Mode::Shared),
+        1 => Ok(Mode::Exclusive),
+        _ => Err(Malformed::Value("the mode")),
     }
 }

@@ -5,13 +5,17 @@
 //! message once and in order whatever happens to connections, so there is nothing else to it.
 
 mod home;
+mod keeper;
 mod messages;
 mod requester;
+mod requester_state;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod world;
 
-pub(crate) use home::Home;
+pub(crate) use keeper::{Keeper, Out};
 pub(crate) use messages::Message;
 pub(crate) use requester::Requester;
 

@@ -1,5 +1,6 @@
 //! A node's requests for one lock.
 
+use super::requester_state::{RequesterState, Say, Stage};
 use super::{Message, Wire};
 use crate::locks::client::WaitPolicy;
 use crate::locks::stats::bump;
@@ -11,66 +12,99 @@ use std::cell::Cell;
 use std::hash::Hash;
 use std::rc::Rc;
 
-/// What the node's request has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
-    Idle,
-    Asked(WaitPolicy),
-    Refused,
-    Held(Token),
-}
-
 /// A node's requests for one lock. There is one at a time.
 pub(crate) struct Requester<W: Wire> {
     wire: Rc<W>,
     key: LockKey,
-    home: Rank,
-    state: Cell<State>,
+    state: Cell<RequesterState>,
     changed: Signal,
 }
 
 impl<W: Wire> Requester<W> {
-    pub(crate) fn new(wire: Rc<W>, key: LockKey, home: Rank) -> Requester<W> {
-        Requester { wire, key, home, state: Cell::new(State::Idle), changed: Signal::new() }
+    /// `home` is none while the node is in no view of the membership.
+    pub(crate) fn new(wire: Rc<W>, key: LockKey, home: Option<Rank>) -> Requester<W> {
+        Requester { wire, key, state: Cell::new(RequesterState::new(home)), changed: Signal::new() }
     }
 
-    /// Takes the lock; `None` if it was to be a try, and somebody else has it.
+    /// Takes the lock; `None` if it was to be a try, and somebody else has it, or the node was left out of the membership.
     pub(crate) async fn lock(&self, mode: Mode, policy: WaitPolicy) -> Option<Token> {
-        self.state.set(State::Asked(policy));
-        self.wire.send(self.home, self.key, Message::Request { mode, policy });
-        self.changed.until(|| !matches!(self.state.get(), State::Asked(_))).at(()).await;
-        match self.state.get() {
-            State::Held(token) => Some(token),
-            _ => {
-                self.state.set(State::Idle);
-                None
+        loop {
+            self.change(|state| state.ask(mode, policy));
+            self.changed.until(|| !matches!(self.stage(), Stage::Asked(..))).at(()).await;
+            match self.stage() {
+                Stage::Held(_, token) => return Some(token),
+                // The view was lost after the grant.
+                Stage::Idle => {}
+                Stage::Refused | Stage::Asked(..) => {
+                    self.change(RequesterState::unlock);
+                    return None;
+                }
             }
         }
     }
 
     /// Gives the lock back.
     pub(crate) fn unlock(&self) {
-        if let State::Held(_) = self.state.replace(State::Idle) {
-            self.wire.send(self.home, self.key, Message::Release);
-        }
+        self.change(RequesterState::unlock);
     }
 
     /// Shares what was held exclusively, from now on.
     pub(crate) fn downgrade(&self) {
-        if let State::Held(_) = self.state.get() {
-            self.wire.send(self.home, self.key, Message::Downgrade);
-        }
+        self.change(RequesterState::downgrade);
     }
 
     /// Takes the home's answer.
     pub(crate) fn on_message(&self, from: Rank, message: Message) {
-        let next = match (self.state.get(), message) {
-            (State::Asked(_), Message::Grant { token }) if from == self.home => State::Held(token),
-            (State::Asked(WaitPolicy::Try), Message::Busy) if from == self.home => State::Refused,
-            _ => return bump(&self.wire.counters().out_of_turn),
-        };
-        self.state.set(next);
-        self.changed.notify();
+        let mut state = self.state.get();
+        match state.on_message(from, message) {
+            Ok(()) => {
+                self.state.set(state);
+                self.changed.notify();
+            }
+            Err(_) => bump(&self.wire.counters().out_of_turn),
+        }
+    }
+
+    // Views of the membership.
+
+    /// A view begins, in which this node is the lock's home: it is told what this one has or wants.
+    pub(crate) fn view_begins(&self, home: Rank) {
+        self.change(|state| state.view_begins(home));
+    }
+
+    /// Tells the home what this node has or wants, if it is this one.
+    pub(crate) fn report_to(&self, home: Rank) {
+        self.change(|state| state.report().filter(|(to, _)| *to == home));
+    }
+
+    /// The view is lost. What was held is not held any more; whether something was.
+    pub(crate) fn view_lost(&self) -> bool {
+        let mut state = self.state.get();
+        let held = state.view_lost();
+        self.state.set(state);
+        held
+    }
+
+    /// The node is in no view, and will not be in one again: nothing is waited for.
+    pub(crate) fn give_up(&self) {
+        let mut state = self.state.get();
+        if state.give_up() {
+            self.state.set(state);
+            self.changed.notify();
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut RequesterState) -> Say) {
+        let mut state = self.state.get();
+        let say = change(&mut state);
+        self.state.set(state);
+        if let Some((home, message)) = say {
+            self.wire.send(home, self.key, message);
+        }
+    }
+
+    fn stage(&self) -> Stage {
+        self.state.get().stage
     }
 
     /// All that it knows, for explorers.
@@ -80,6 +114,6 @@ impl<W: Wire> Requester<W> {
 
     /// Whether the node has anything to do with the lock.
     pub(crate) fn is_taken(&self) -> bool {
-        self.state.get() != State::Idle
+        self.stage() != Stage::Idle
     }
 }

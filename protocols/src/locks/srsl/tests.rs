@@ -1,6 +1,8 @@
 //! The server's promises, message by message.
 
-use super::{Home, Message, Requester, Wire};
+use super::home::Home;
+use super::home::May;
+use super::{Message, Requester, Wire};
 use crate::locks::client::WaitPolicy;
 use crate::locks::codec::Malformed;
 use crate::locks::queue::OutOfTurn;
@@ -14,6 +16,8 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+const MAY: May = May::Grant { above: Token(0) };
+
 fn rank(n: u32) -> Rank {
     Rank::new(n).unwrap()
 }
@@ -24,7 +28,7 @@ fn ask(mode: Mode) -> Message {
 
 fn tell(home: &mut Home, from: u32, message: Message) -> Vec<(u32, Message)> {
     let mut out = Vec::new();
-    home.on_message(rank(from), message, &mut out).unwrap();
+    home.on_message(rank(from), message, MAY, &mut out).unwrap();
     out.into_iter().map(|(to, message)| (to.get(), message)).collect()
 }
 
@@ -100,7 +104,7 @@ fn what_contradicts_the_protocol_changes_nothing() {
         (2, Message::Busy),
         (2, Message::Grant { token: Token(9) }),
     ] {
-        assert_eq!(home.on_message(rank(from), message, &mut out), Err(OutOfTurn));
+        assert_eq!(home.on_message(rank(from), message, MAY, &mut out), Err(OutOfTurn));
     }
     assert!(out.is_empty());
     assert_eq!(home.entries(), 1);
@@ -127,7 +131,7 @@ fn a_request_is_answered_by_its_home_and_by_nobody_else() {
         (WaitPolicy::Try, Message::Busy, None),
     ] {
         let wire = Rc::new(Silence::default());
-        let requester = Requester::new(Rc::clone(&wire), LockKey(7), home);
+        let requester = Requester::new(Rc::clone(&wire), LockKey(7), Some(home));
         let mut request = pin!(requester.lock(Mode::Exclusive, policy));
         let mut look = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert_eq!(look(), Poll::Pending);
@@ -142,7 +146,7 @@ fn a_request_is_answered_by_its_home_and_by_nobody_else() {
 fn explorers_know_a_seat_by_what_its_request_has_come_to() {
     let (home, token) = (rank(1), Token(256));
     let told = |policy: Option<WaitPolicy>, answer: Option<Message>, looks: bool| {
-        let requester = Requester::new(Rc::new(Silence::default()), LockKey(7), home);
+        let requester = Requester::new(Rc::new(Silence::default()), LockKey(7), Some(home));
         if let Some(policy) = policy {
             let mut request = pin!(requester.lock(Mode::Exclusive, policy));
             let mut look = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -185,6 +189,9 @@ fn message() -> impl Strategy<Value = Message> {
         Just(Message::Busy),
         Just(Message::Release),
         Just(Message::Downgrade),
+        (prop_oneof![Just(Mode::Shared), Just(Mode::Exclusive)], any::<u64>())
+            .prop_map(|(mode, token)| Message::Holds { mode, token: Token(token) }),
+        any::<u64>().prop_map(|remaining| Message::Reported { remaining }),
     ]
 }
 
@@ -201,7 +208,7 @@ proptest! {
     #[test]
     fn any_bytes_are_answered_and_what_is_accepted_is_canonical(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..32),
-        kind in 0u8..7,
+        kind in 0u8..9,
     ) {
         if let [version, scheme, k, zero, ..] = &mut bytes[..] {
             (*version, *scheme, *k, *zero) = (1, 1, kind, 0);

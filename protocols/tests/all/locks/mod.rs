@@ -6,6 +6,7 @@ mod cost;
 mod downgrade;
 mod faults;
 mod fingerprints;
+mod members;
 mod requests;
 mod strangers;
 

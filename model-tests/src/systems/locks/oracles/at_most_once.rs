@@ -49,6 +49,15 @@ impl Oracle<Event> for AtMostOnce {
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
+        match event.what {
+            What::Leased { .. } => return Ok(()),
+            What::Crashed => {
+                // Its next clients number their requests anew.
+                self.requests.retain(|request, _| request.client.node != event.request.client.node);
+                return Ok(());
+            }
+            _ => {}
+        }
         let before = self.requests.get(&event.request).copied();
         let (needs, next, verb) = match event.what {
             What::Requested { .. } => (None, Stage::Waiting, "is made"),
@@ -58,6 +67,9 @@ impl Oracle<Event> for AtMostOnce {
             What::TimedOut => (Some(Stage::Waiting), Stage::Over("has given up"), "gives up"),
             What::Refused => (Some(Stage::Waiting), Stage::Over("has been refused"), "is refused"),
             What::Failed => (Some(Stage::Waiting), Stage::Over("has failed"), "fails"),
+            What::Lost | What::Leased { .. } | What::Crashed => {
+                (Some(Stage::Holding), Stage::Over("has lost it"), "loses it")
+            }
         };
         self.requests.insert(event.request, next);
         if before == needs {

@@ -46,7 +46,11 @@ impl Bypass {
             What::TimedOut | What::Refused | What::Failed => {
                 self.leave(event);
             }
-            What::Downgraded { .. } | What::Released => {}
+            What::Crashed => {
+                let of_others = |of: &Waiting| of.request.client.node != event.request.client.node;
+                self.waiting.values_mut().for_each(|waiting| waiting.retain(of_others));
+            }
+            What::Downgraded { .. } | What::Released | What::Lost | What::Leased { .. } => {}
         }
     }
 

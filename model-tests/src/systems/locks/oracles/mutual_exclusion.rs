@@ -14,10 +14,17 @@ use weft_verbs::Nanos;
 /// grant may not be earlier, in virtual time, than the last release of a holder that it does not go with: a
 /// node's clock runs ahead of the fabric's within a step, so a release may be recorded before, and lie after,
 /// a grant at another node.
+///
+/// Where there is a membership, what a node's clients hold counts while the node's lease runs: another grant that a hold does not
+/// go with may come once that has run out, and then that lease may never run again.
 #[derive(Clone, Debug, Default)]
 pub struct MutualExclusion {
     locks: BTreeMap<LockKey, Holders>,
+    /// Until when each node's lease runs, if it has had one.
+    leases: BTreeMap<u32, Nanos>,
 }
+
+type Leases = BTreeMap<u32, Nanos>;
 
 #[derive(Clone, Debug, Default)]
 struct Holders {
@@ -31,6 +38,17 @@ struct Holder {
     request: RequestId,
     mode: Mode,
     since: Nanos,
+    /// Its node has crashed: its lease runs until then.
+    dead: Option<Nanos>,
+    /// It did not count when another one was granted that it does not go with.
+    superseded: bool,
+}
+
+impl Holder {
+    fn counts(&self, at: Nanos, leases: &Leases) -> bool {
+        let until = self.dead.or_else(|| leases.get(&self.request.client.node).copied());
+        !self.superseded && until.is_none_or(|until| at < until)
+    }
 }
 
 impl Oracle<Event> for MutualExclusion {
@@ -44,12 +62,19 @@ impl Oracle<Event> for MutualExclusion {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match event.what {
-            What::Granted { .. } => self.locks.entry(event.key).or_default().grant(event),
+            What::Granted { .. } => self.locks.entry(event.key).or_default().grant(event, &self.leases),
+            What::Leased { until, .. } => self.leased(event, until),
+            What::Crashed => {
+                let node = event.request.client.node;
+                let until = self.leases.remove(&node).unwrap_or(event.at);
+                self.locks.values_mut().for_each(|lock| lock.crashed(node, until));
+                Ok(())
+            }
             What::Downgraded { .. } => {
                 self.locks.entry(event.key).or_default().downgrade(event);
                 Ok(())
             }
-            What::Released => {
+            What::Released | What::Lost => {
                 self.locks.entry(event.key).or_default().release(event);
                 Ok(())
             }
@@ -58,11 +83,57 @@ impl Oracle<Event> for MutualExclusion {
     }
 }
 
+impl MutualExclusion {
+    /// A node's lease runs on, or again.
+    fn leased(&mut self, event: &Event, until: Nanos) -> Result<(), String> {
+        let node = event.request.client.node;
+        let before = self.leases.insert(node, until);
+        if before.is_some_and(|before| event.at < before) {
+            return Ok(());
+        }
+        self.locks.iter().try_for_each(|(key, lock)| lock.counts_again(*key, node, event.at, &self.leases))
+    }
+}
+
 impl Holders {
-    fn grant(&mut self, event: &Event) -> Result<(), String> {
-        let judged = self.alone(event).and_then(|()| self.after_releases(event));
-        self.now.push(Holder { request: event.request, mode: event.mode, since: event.at });
+    fn grant(&mut self, event: &Event, leases: &Leases) -> Result<(), String> {
+        let (request, mode, since) = (event.request, event.mode, event.at);
+        let holder = Holder { request, mode, since, dead: None, superseded: false };
+        // A client that is told too late has nothing by it, unless its lease runs again.
+        let judged = match holder.counts(event.at, leases) {
+            true => self.alone(event, leases).and_then(|()| self.after_releases(event)),
+            false => Ok(()),
+        };
+        self.now.push(holder);
         judged
+    }
+
+    /// A node's clients are gone, and what they held counts until its lease has run out.
+    fn crashed(&mut self, node: u32, until: Nanos) {
+        let alive = |holder: &&mut Holder| holder.request.client.node == node && holder.dead.is_none();
+        self.now.iter_mut().filter(alive).for_each(|holder| holder.dead = Some(until));
+    }
+
+    /// What clients of a node hold counts again.
+    fn counts_again(&self, key: LockKey, node: u32, at: Nanos, leases: &Leases) -> Result<(), String> {
+        let of_node = |holder: &&Holder| holder.request.client.node == node && holder.dead.is_none();
+        for holder in self.now.iter().filter(of_node) {
+            let rival = |other: &&Holder| {
+                other.request != holder.request
+                    && !other.mode.goes_with(holder.mode)
+                    && other.counts(at, leases)
+            };
+            let rival = self.now.iter().find(rival);
+            if holder.superseded || rival.is_some() {
+                let other =
+                    rival.map_or_else(|| "another one".to_string(), |other| other.request.to_string());
+                return Err(format!(
+                    "{} holds lock {key} {} since {}, and its lease runs again after {other} was granted it",
+                    holder.request, holder.mode, holder.since
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn downgrade(&mut self, event: &Event) {
@@ -90,8 +161,13 @@ impl Holders {
         }
     }
 
-    fn alone(&self, event: &Event) -> Result<(), String> {
-        let Some(other) = self.now.iter().find(|holder| !event.mode.goes_with(holder.mode)) else {
+    fn alone(&mut self, event: &Event, leases: &Leases) -> Result<(), String> {
+        let conflicts = |holder: &Holder| !event.mode.goes_with(holder.mode);
+        let Some(other) = self.now.iter().find(|holder| conflicts(holder) && holder.counts(event.at, leases))
+        else {
+            self.now.retain(|holder| !conflicts(holder) || holder.dead.is_none());
+            let lapsed = self.now.iter_mut().filter(|holder| conflicts(holder));
+            lapsed.for_each(|holder| holder.superseded = true);
             return Ok(());
         };
         Err(format!(

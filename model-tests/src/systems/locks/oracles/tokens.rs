@@ -14,7 +14,9 @@ use weft_protocols::locks::{LockKey, Mode, Token};
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     expected: bool,
-    locks: BTreeMap<LockKey, Highest>,
+    locks: BTreeMap<(u64, LockKey), Highest>,
+    /// The lineage of views in which each node has its lease, where there is a membership: tokens of two have no order.
+    lineages: BTreeMap<u32, u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -26,7 +28,7 @@ struct Highest {
 impl Tokens {
     /// Watches a scheme's tokens; `expected` says whether every grant must have one.
     pub fn new(expected: bool) -> Tokens {
-        Tokens { expected, locks: BTreeMap::new() }
+        Tokens { expected, ..Tokens::default() }
     }
 }
 
@@ -52,10 +54,15 @@ impl Oracle<Event> for Tokens {
         let (token, mode) = match event.what {
             What::Granted { token } => (token, event.mode),
             What::Downgraded { token } => (token, Mode::Shared),
+            What::Leased { lineage, .. } => {
+                self.lineages.insert(event.request.client.node, lineage);
+                return Ok(());
+            }
             _ => return Ok(()),
         };
+        let lineage = self.lineages.get(&event.request.client.node).copied().unwrap_or(0);
         match token {
-            Some(token) => self.locks.entry(event.key).or_default().grant(event, mode, token),
+            Some(token) => self.locks.entry((lineage, event.key)).or_default().grant(event, mode, token),
             None if self.expected => Err(format!(
                 "{} is granted lock {} without a token, which its scheme promises",
                 event.request, event.key

@@ -25,7 +25,8 @@ impl Cluster {
     ) -> Result<Cluster, PaperError> {
         let below = paper::Cluster::new(Config::new(nodes, profile.clone()), |_| wait, |_| {})?;
         let start = |(node, Machine { rt, mesh }): (u32, &Machine)| {
-            let place = Place { rt: rt.clone(), mesh: mesh.clone(), node, nodes, incarnation: 0 };
+            let place =
+                Place { rt: rt.clone(), mesh: mesh.clone(), node, nodes, incarnation: 0, members: None };
             let locks = Locks::start(&place, &LockWork::idle(scheme), &()).map_err(refused)?;
             Ok((place.rt, locks))
         };

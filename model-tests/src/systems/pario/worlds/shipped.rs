@@ -190,6 +190,7 @@ impl Model for Calls {
             node,
             nodes,
             incarnation: 0,
+            members: None,
         };
         let start = |place| Files::start(&place, &work, recorder).expect("nobody else has the channel");
         let services: Vec<Service<Sim>> = (0..).zip(members).map(place).map(start).collect();

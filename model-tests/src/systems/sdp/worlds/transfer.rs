@@ -150,6 +150,7 @@ impl Model for Transfer {
             node,
             nodes: 2,
             incarnation: 0,
+            members: None,
         };
         let places: Vec<Place<Sim>> = (0..).zip(members).map(place).collect();
         let id = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };

@@ -1,0 +1,67 @@
+//! `members` in `[cluster]`: how nodes agree on who is alive.
+
+use crate::fields::{Rule, Span, in_section, positive};
+use serde::{Deserialize, Serialize};
+use weft_protocols::members::{MembersConfig, longest};
+use weft_protocols::transport::MeshConfig;
+use weft_verbs::Nanos;
+
+/// How nodes agree on who is alive (docs/members.md): what a node holds counts while its lease runs, and what one that died held
+/// is granted on when that has run out.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Membership {
+    /// How long a lease runs. Default: the members', `"100ms"`.
+    #[serde(default = "lease")]
+    pub lease: Span,
+    /// By how much two clocks may differ over one lease. Default: the members', `"1ms"`.
+    #[serde(default = "drift")]
+    pub drift: Span,
+    /// How long a member that is asked may be silent before it is suspected. Default: the members', `"50ms"`.
+    #[serde(default = "patience")]
+    pub patience: Span,
+}
+
+const USUAL: MembersConfig = MembersConfig::new(0);
+
+fn lease() -> Span {
+    Span(USUAL.lease)
+}
+
+fn drift() -> Span {
+    Span(USUAL.drift)
+}
+
+fn patience() -> Span {
+    Span(USUAL.patience)
+}
+
+impl Default for Membership {
+    fn default() -> Membership {
+        Membership { lease: lease(), drift: drift(), patience: patience() }
+    }
+}
+
+impl Membership {
+    /// The settings of the members of so many nodes.
+    pub fn config(&self, nodes: u32) -> MembersConfig {
+        let [lease, drift, patience] = [self.lease, self.drift, self.patience].map(Span::nanos);
+        MembersConfig { nodes, lease, drift, patience }
+    }
+
+    /// What members need of the connections of so many nodes.
+    pub fn mesh(&self, nodes: u32, config: &mut MeshConfig) {
+        config.max_message = config.max_message.max(longest(nodes));
+    }
+
+    pub(super) fn check(&self) -> Rule {
+        let at = || in_section("cluster", "members");
+        [self.lease, self.patience].into_iter().try_for_each(|span| positive(at(), span))
+    }
+
+    /// How long after a crash others may be without an answer at the most: it is noticed, a view is decided, leases run out.
+    pub fn outage(&self) -> Nanos {
+        let MembersConfig { lease, drift, patience, .. } = self.config(0);
+        Nanos(lease.0 / 3) + patience + lease + drift
+    }
+}

@@ -1,0 +1,139 @@
+//! How a node's lock daemon follows the membership: what happens when a view begins, when it is lost, and when this node is left
+//! out of it.
+//!
+//! *Freeze, revoke, report, resume.* Who left the view has been expelled from the mesh before this is told; what was said in earlier
+//! views counts no more. Every member reports what it holds and wants to the homes of the new view, and these grant once all
+//! have. `views` has what a home knows then.
+
+use super::daemon::{Daemon, Requester};
+use super::stats::bump;
+use super::views::{self, Place};
+use super::{codec, srsl};
+use crate::members::{Change, Member, View};
+use crate::rt::WaitPoint;
+use crate::rt::sync::Mailbox;
+use crate::transport::Rank;
+use std::rc::Rc;
+use weft_verbs::{Nanos, Verbs};
+
+impl<V: Verbs> Daemon<V> {
+    /// Follows the membership for as long as there is one.
+    pub(super) async fn follow(self: Rc<Self>, mut changes: Mailbox<Change>) {
+        while let Ok(change) = changes.recv().at(()).await {
+            match change {
+                Change::Begins { view, left } => self.begin(view, &left),
+                Change::Lost => self.lose_all(),
+                Change::Out => {
+                    self.out.set(true);
+                    self.lose_all();
+                    for lock in self.locks.borrow().values() {
+                        if let Requester::Srsl(requester) = &lock.requester {
+                            requester.give_up();
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(self: &Rc<Self>, view: View, left: &[Member]) {
+        let Some(members) = &self.members else { return };
+        let stamp = views::stamp(view.id);
+        self.net.speak_in(stamp);
+        let fence = members.grants_from();
+        self.homes.begin(view, left.iter().map(|member| member.rank).collect(), fence);
+        for (key, lock) in self.locks.borrow().iter() {
+            if let (Requester::Srsl(requester), Some(home)) = (&lock.requester, self.homes.home_of(*key)) {
+                requester.view_begins(home);
+            }
+        }
+        for member in self.homes.members() {
+            self.say_reported(member);
+        }
+        for (from, of, bytes) in self.early.take() {
+            match views::place(of, stamp) {
+                Place::Now => self.on_message(from, &bytes),
+                Place::Later => self.early.borrow_mut().push((from, of, bytes)),
+                Place::Over => bump(&self.counters.stale_messages),
+            }
+        }
+    }
+
+    /// That was all that this node has and wants of the locks which that member keeps.
+    fn say_reported(&self, to: Rank) {
+        let Some(members) = &self.members else { return };
+        let remaining = members.grants_from().0.saturating_sub(self.rt.now().0);
+        srsl::Wire::send(&*self.net, to, ABOUT_NONE, srsl::Message::Reported { remaining });
+    }
+
+    /// A peer is another incarnation: what this node said to it in this view was said to nobody, if it is a member, and is said
+    /// again.
+    pub(super) fn repeat_report(&self, to: Rank) {
+        let Some(members) = &self.members else { return };
+        let view = members.view().filter(|view| views::stamp(view.id) == self.net.view());
+        let member = view.and_then(|view| view.of(to));
+        let is_new =
+            member.is_some_and(|member| self.net.mesh().incarnation_of(to) == Some(member.incarnation));
+        if !is_new {
+            return;
+        }
+        for lock in self.locks.borrow().values() {
+            if let Requester::Srsl(requester) = &lock.requester {
+                requester.report_to(to);
+            }
+        }
+        self.say_reported(to);
+    }
+
+    /// A member has reported all that it has and wants.
+    pub(super) fn on_reported(self: &Rc<Self>, from: Rank, remaining: u64) {
+        let over = match remaining {
+            0 => Nanos::ZERO,
+            // By its clock, which may be slower by the drift.
+            _ => {
+                self.rt.now() + Nanos(remaining) + self.members.as_ref().map_or(Nanos::ZERO, |of| of.drift())
+            }
+        };
+        let Some(fence) = self.homes.reported(from, over) else { return };
+        let daemon = Rc::clone(self);
+        self.rt.spawn(async move { daemon.lift(fence).at(fence).await });
+    }
+
+    /// What those who left may have held is free from then on.
+    async fn lift(&self, fence: Nanos) {
+        let view = self.net.view();
+        self.rt.sleep_until(fence).at((view, fence)).await;
+        if self.net.view() == view {
+            self.homes.lift();
+        }
+    }
+
+    /// A message that was said in a view.
+    pub(super) fn in_a_view(self: &Rc<Self>, from: Rank, bytes: &[u8]) {
+        let Some((message, of)) = codec::split_stamp(bytes) else { return bump(&self.counters.malformed) };
+        match views::place(of, self.net.view()) {
+            Place::Now => self.on_message(from, message),
+            Place::Later => self.early.borrow_mut().push((from, of, message.to_vec())),
+            Place::Over => bump(&self.counters.stale_messages),
+        }
+    }
+
+    /// Nothing that was held is held any more, and there is no home until the next view.
+    fn lose_all(&self) {
+        self.net.speak_in(0);
+        self.homes.end();
+        self.losses.count.set(self.losses.count.get() + 1);
+        self.losses.changed.notify();
+        for lock in self.locks.borrow().values() {
+            if let Requester::Srsl(requester) = &lock.requester
+                && requester.view_lost()
+            {
+                lock.revoked.set(true);
+                lock.queue_changed.notify();
+            }
+        }
+    }
+}
+
+/// The key of a message that is about no lock.
+const ABOUT_NONE: super::LockKey = super::LockKey(0);

@@ -1,0 +1,294 @@
+//! Locks among members: a node that dies holding, waiting or as a lock's home is survived, and one that hangs does no harm.
+
+use crate::common::{Cluster, ms, rank};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use weft_protocols::locks::{Grant, LockConfig, LockError, LockKey, LockService, Mode, Scheme, Token};
+use weft_protocols::members::{Members, MembersConfig};
+use weft_sim::fault::{Fault, Link, Way};
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{Nanos, Wait};
+
+const NODES: u32 = 3;
+
+/// Short times, longer than a connection is away.
+fn settings() -> MembersConfig {
+    MembersConfig { lease: ms(20), drift: ms(1), patience: ms(10), ..MembersConfig::new(NODES) }
+}
+
+/// After a crash nobody waits longer: a renewal is due, is not answered, a view is decided, leases run out.
+fn longest() -> Nanos {
+    let MembersConfig { lease, drift, patience, .. } = settings();
+    Nanos(lease.0 / 3) + patience + lease + drift + ms(3)
+}
+
+type Node = (Members<Sim>, LockService<Sim>);
+
+fn begin(cluster: &Cluster, node: usize, scheme: Scheme) -> Node {
+    let member = &cluster.members[node];
+    let members = Members::start(&member.rt, &member.mesh, settings()).expect("it starts");
+    let config = LockConfig::new(scheme, NODES);
+    let locks = LockService::start_with(&member.rt, &member.mesh, config, &members).expect("it starts");
+    // A node that waits cannot see what a test does from outside: it looks once a millisecond.
+    let rt = member.rt.clone();
+    member.rt.spawn(async move {
+        loop {
+            rt.sleep(ms(1)).await;
+        }
+    });
+    (members, locks)
+}
+
+fn start(scheme: Scheme) -> (Cluster, Vec<Node>) {
+    let cluster = Cluster::new(NODES, 1, Wait::Notify);
+    let nodes = (0..NODES as usize).map(|node| begin(&cluster, node, scheme)).collect();
+    (cluster, nodes)
+}
+
+fn crash(cluster: &Cluster, node: usize) {
+    cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(node as u32) });
+    cluster.run(Nanos(1));
+}
+
+/// A lock that is at home on this node, while all are there.
+fn at_home(node: usize) -> LockKey {
+    (0..).map(LockKey).find(|key| key.home(NODES) == rank(node)).expect("every node is a home")
+}
+
+/// A request, and what has come of it.
+#[derive(Clone, Default)]
+struct Request(Rc<RefCell<Option<Result<(Nanos, Option<Token>), LockError>>>>);
+
+impl Request {
+    fn granted_at(&self) -> Option<Nanos> {
+        self.0.borrow().as_ref().and_then(|result| result.as_ref().ok()).map(|(at, _)| *at)
+    }
+
+    fn token(&self) -> Option<Token> {
+        self.0.borrow().as_ref().and_then(|result| result.as_ref().ok()).and_then(|(_, token)| *token)
+    }
+}
+
+/// Asks for a lock, and does something with the grant.
+fn ask<F: Future<Output = ()> + 'static>(
+    cluster: &Cluster,
+    nodes: &[Node],
+    node: usize,
+    key: LockKey,
+    then: impl FnOnce(Grant<Sim>) -> F + 'static,
+) -> Request {
+    let request = Request::default();
+    let (rt, client, result) = (cluster.members[node].rt.clone(), nodes[node].1.client(), request.clone());
+    let task = async move {
+        let grant = client.lock(key, Mode::Exclusive).await;
+        let told = grant.as_ref().map(|grant| (rt.now(), grant.token())).map_err(Clone::clone);
+        *result.0.borrow_mut() = Some(told);
+        if let Ok(grant) = grant {
+            then(grant).await;
+        }
+    };
+    drop(cluster.members[node].rt.spawn(task));
+    cluster.run(ms(2));
+    request
+}
+
+async fn for_ever(grant: Grant<Sim>) {
+    grant.lost().await;
+}
+
+fn grows(scheme: Scheme, before: &Request, after: &Request) {
+    if scheme.has_tokens() {
+        assert!(before.token() < after.token(), "{:?} {:?}", before.token(), after.token());
+    }
+}
+
+/// The schemes that know members.
+const SCHEMES: [Scheme; 1] = [Scheme::Srsl];
+
+#[test]
+fn what_a_member_that_dies_held_is_granted_on_when_its_lease_has_run_out() {
+    for scheme in SCHEMES {
+        let (cluster, nodes) = start(scheme);
+        cluster.run(ms(50));
+        let held = ask(&cluster, &nodes, 2, at_home(0), for_ever);
+        let waits = ask(&cluster, &nodes, 1, at_home(0), for_ever);
+        cluster.run(ms(30));
+        assert!(held.granted_at().is_some() && waits.granted_at().is_none());
+        let (lease, died) = (nodes[2].0.lease_until(), cluster.fabric.now());
+        crash(&cluster, 2);
+        cluster.run(longest());
+        let at = waits.granted_at().expect("it is granted on");
+        assert!(at >= lease && at <= died + longest(), "{lease} {died} {at}");
+        grows(scheme, &held, &waits);
+    }
+}
+
+#[test]
+fn a_waiter_that_dies_is_passed_over() {
+    for scheme in SCHEMES {
+        let (cluster, nodes) = start(scheme);
+        cluster.run(ms(50));
+        let rt = cluster.members[0].rt.clone();
+        let held = ask(&cluster, &nodes, 0, at_home(0), move |grant| async move {
+            rt.sleep(ms(100)).await;
+            grant.unlock().await;
+        });
+        let _dies = ask(&cluster, &nodes, 2, at_home(0), for_ever);
+        let waits = ask(&cluster, &nodes, 1, at_home(0), for_ever);
+        crash(&cluster, 2);
+        cluster.run(longest());
+        assert!(held.granted_at().is_some() && waits.granted_at().is_none(), "one that lives holds it");
+        cluster.run(ms(70));
+        assert!(waits.granted_at().is_some(), "the one before it is dead");
+    }
+}
+
+#[test]
+fn a_lock_whose_home_dies_is_kept_by_its_holder_and_granted_by_the_next_member() {
+    for scheme in SCHEMES {
+        let (cluster, nodes) = start(scheme);
+        cluster.run(ms(50));
+        let released = Rc::new(Cell::new(Nanos::ZERO));
+        let (rt, at) = (cluster.members[2].rt.clone(), Rc::clone(&released));
+        let held = ask(&cluster, &nodes, 2, at_home(1), move |grant| async move {
+            rt.sleep(ms(200)).await;
+            assert!(grant.counts());
+            at.set(rt.now());
+            grant.unlock().await;
+        });
+        let waits = ask(&cluster, &nodes, 0, at_home(1), for_ever);
+        crash(&cluster, 1);
+        cluster.run(ms(150));
+        assert!(waits.granted_at().is_none(), "it is held");
+        cluster.run(ms(100));
+        let at = waits.granted_at().expect("it was released");
+        assert!(at >= released.get() && released.get() > Nanos::ZERO);
+        grows(scheme, &held, &waits);
+        let other = ask(&cluster, &nodes, 2, LockKey(at_home(1).0 + 1_000), for_ever);
+        cluster.run(ms(5));
+        assert!(other.granted_at().is_some(), "nobody waits any more for those who left");
+    }
+}
+
+#[test]
+fn a_member_that_comes_back_takes_part_again_and_its_locks_come_home() {
+    for scheme in SCHEMES {
+        let (mut cluster, mut nodes) = start(scheme);
+        cluster.run(ms(50));
+        let first = ask(&cluster, &nodes, 2, at_home(1), for_ever);
+        crash(&cluster, 1);
+        cluster.run(ms(5));
+        cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(1) });
+        cluster.run(ms(1));
+        cluster.members[1] = cluster.start(1);
+        nodes[1] = begin(&cluster, 1, scheme);
+        cluster.run(longest());
+        assert_eq!(nodes[0].0.view().map(|view| view.members.len()), Some(3));
+        let second = ask(&cluster, &nodes, 1, at_home(1), for_ever);
+        let third = ask(&cluster, &nodes, 1, at_home(0), for_ever);
+        cluster.run(longest());
+        assert!(third.granted_at().is_some(), "it takes part");
+        assert!(second.granted_at().is_none(), "what is held since before it crashed it knows of");
+        crash(&cluster, 2);
+        cluster.run(longest());
+        assert!(second.granted_at().is_some());
+        grows(scheme, &first, &second);
+    }
+}
+
+/// What a lock protects: it refuses whoever comes with a smaller token than the largest that it has seen.
+#[derive(Default)]
+struct Register {
+    largest: Cell<Option<Token>>,
+    value: Cell<u32>,
+}
+
+impl Register {
+    fn write(&self, token: Option<Token>, value: u32) -> bool {
+        if token < self.largest.get() {
+            return false;
+        }
+        self.largest.set(token);
+        self.value.set(value);
+        true
+    }
+}
+
+#[test]
+fn a_holder_that_hangs_for_a_minute_wakes_up_and_does_no_harm() {
+    let (cluster, nodes) = start(Scheme::Srsl);
+    cluster.run(ms(50));
+    let (register, refused) = (Rc::new(Register::default()), Rc::new(Cell::new(false)));
+    let of = (Rc::clone(&register), Rc::clone(&refused), cluster.members[2].rt.clone());
+    let hangs = ask(&cluster, &nodes, 2, at_home(0), move |grant| async move {
+        let (register, refused, rt) = of;
+        assert!(register.write(grant.token(), 1));
+        // It looks at nothing for a minute, neither at its lease nor at what it is told.
+        rt.sleep(Nanos::from_secs(60)).await;
+        assert!(!grant.counts(), "who looks knows");
+        refused.set(!register.write(grant.token(), 2));
+        grant.lost().await;
+    });
+    let cut = Fault::Cut { link: Link::Node(NodeId(2)), way: Way::Both, lasts: Some(Nanos::from_secs(59)) };
+    let hung = cluster.fabric.now();
+    cluster.plan(hung, cut);
+    let of = Rc::clone(&register);
+    let next = ask(&cluster, &nodes, 1, at_home(0), move |grant| async move {
+        assert!(of.write(grant.token(), 3));
+        grant.unlock().await;
+    });
+    cluster.run(longest());
+    let at = next.granted_at().expect("the others go on");
+    assert!(nodes[2].0.lease_until() <= at, "what the one that hangs had counts no more");
+    assert!(hangs.token() < next.token());
+    cluster.run(Nanos::from_secs(61));
+    assert!(refused.get(), "the register knows a larger token");
+    assert_eq!(register.value.get(), 3);
+    assert!(nodes[2].0.is_out());
+    let after = ask(&cluster, &nodes, 2, at_home(0), for_ever);
+    assert!(matches!(&*after.0.borrow(), Some(Err(LockError::LeftOut))), "it must be restarted");
+}
+
+#[test]
+fn without_a_majority_requests_wait_or_time_out() {
+    let (cluster, nodes) = start(Scheme::Srsl);
+    cluster.run(ms(50));
+    crash(&cluster, 1);
+    crash(&cluster, 2);
+    let (rt, client) = (cluster.members[0].rt.clone(), nodes[0].1.client());
+    let told = Rc::new(Cell::new(false));
+    let (at, of) = (rt.now() + ms(100), Rc::clone(&told));
+    let task = async move {
+        let result = client.lock_until(at_home(1), Mode::Exclusive, at).await;
+        of.set(result.err() == Some(LockError::Deadline));
+    };
+    drop(rt.spawn(task));
+    cluster.run(ms(110));
+    assert!(told.get());
+}
+
+#[test]
+fn nothing_is_sent_while_nothing_is_held() {
+    let (cluster, nodes) = start(Scheme::Srsl);
+    cluster.run(ms(50));
+    for node in 0..3 {
+        let request = ask(&cluster, &nodes, node, at_home(1), |grant| grant.unlock());
+        assert!(request.granted_at().is_some());
+    }
+    cluster.run(ms(200));
+    let sent = || -> u64 { cluster.members.iter().map(|member| member.mesh.stats().messages_sent).sum() };
+    let before = sent();
+    cluster.run(Nanos::from_secs(10));
+    assert_eq!(sent(), before);
+    assert!(nodes.iter().all(|(_, locks)| locks.audit().is_clean()));
+}
+
+#[test]
+fn a_scheme_without_members_says_so() {
+    let cluster = Cluster::new(NODES, 1, Wait::Notify);
+    let member = &cluster.members[0];
+    let members = Members::start(&member.rt, &member.mesh, settings()).expect("it starts");
+    let config = LockConfig::new(Scheme::Dqnl, NODES);
+    let started = LockService::start_with(&member.rt, &member.mesh, config, &members);
+    assert!(matches!(started.err(), Some(LockError::Unsupported { scheme: Scheme::Dqnl, .. })));
+}
