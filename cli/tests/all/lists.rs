@@ -39,6 +39,9 @@ fn a_build_without_devices_says_what_to_build() {
         &["node", "scenarios/softroce-3.toml", "--rank", "0"][..],
         &["node", "--help"],
         &["node"],
+        &["pipe", "n1:7000"],
+        &["cp", "Cargo.toml", "n1:"],
+        &["cp", "--help"],
         &["run", "scenarios/quick-3.toml", "--backend", "hw"],
     ] {
         let output = run(line);
