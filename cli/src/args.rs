@@ -2,6 +2,9 @@
 
 use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, REPLAY_EXAMPLES, ReplayArgs};
 use crate::help;
+use crate::making_args::{CompletionsArgs, ManArgs, NewArgs};
+#[cfg(feature = "hw")]
+use crate::sockets::args::{CP_EXAMPLES, CpArgs, PIPE_EXAMPLES, PipeArgs};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -83,6 +86,22 @@ pub enum Command {
     /// Ask a cluster of daemons who is there, and what each node reports of itself
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
+    /// Carry standard input to another machine's standard output, and back, while links fail
+    #[cfg(feature = "hw")]
+    #[command(after_help = PIPE_EXAMPLES)]
+    Pipe(PipeArgs),
+    /// Copy a file to another machine, or take files, while links fail
+    #[cfg(feature = "hw")]
+    #[command(after_help = CP_EXAMPLES)]
+    Cp(CpArgs),
+    /// Carry standard input to another machine's standard output (not in this build)
+    #[cfg(not(feature = "hw"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Pipe(NoDevices),
+    /// Copy a file to another machine (not in this build)
+    #[cfg(not(feature = "hw"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Cp(NoDevices),
     /// List the RDMA devices that a scenario can run on
     Devices(ListArgs),
     /// Measure this machine's RDMA device and write a calibration profile
@@ -116,30 +135,6 @@ pub enum Command {
         #[command(subcommand)]
         what: Bench,
     },
-}
-
-/// `weft new`.
-#[derive(Debug, Args)]
-pub struct NewArgs {
-    /// The folder to make; its last part is the crate's name
-    pub path: PathBuf,
-    /// Where the sources of Weft are [default: where this program was built from]
-    #[arg(long, value_name = "DIRECTORY")]
-    pub weft: Option<PathBuf>,
-}
-
-/// `weft completions`.
-#[derive(Debug, Args)]
-pub struct CompletionsArgs {
-    /// The shell
-    pub shell: clap_complete::Shell,
-}
-
-/// `weft man`.
-#[derive(Debug, Args)]
-pub struct ManArgs {
-    /// Write the page and one of each command into this folder instead, which is made if need be
-    pub folder: Option<PathBuf>,
 }
 
 /// `weft paper`.
@@ -280,6 +275,9 @@ pub struct RunArgs {
     /// Write the event log to this file, or to standard output (-): one line for each thing that happened
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// Write a page with the report, and a picture of what arrived over time with the faults (SVG), into this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "seeds")]
+    pub report: Option<PathBuf>,
     /// How many seeds run at a time [default: as many as there are processors]
     #[arg(long, value_name = "N", requires = "seeds")]
     pub jobs: Option<std::num::NonZeroUsize>,

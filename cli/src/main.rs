@@ -11,6 +11,7 @@ mod explore;
 mod help;
 mod interrupt;
 mod logfile;
+mod making_args;
 mod manual;
 mod memory;
 mod metrics;
@@ -19,11 +20,13 @@ mod new;
 mod node;
 mod output;
 mod paper;
+mod picture;
 mod profiles;
 mod progress;
 mod report;
 mod run;
 mod seeds;
+mod sockets;
 mod status;
 mod sweep;
 mod table;
@@ -70,6 +73,14 @@ fn act() -> Result<Exit, Failure> {
         Command::Calibrate(args) => calibrate::run(&args),
         #[cfg(not(feature = "hw"))]
         Command::Calibrate(_) => Err(Failure::no_devices("weft calibrate")),
+        #[cfg(feature = "hw")]
+        Command::Pipe(args) => sockets::pipe(&args),
+        #[cfg(feature = "hw")]
+        Command::Cp(args) => sockets::cp(&args),
+        #[cfg(not(feature = "hw"))]
+        Command::Pipe(_) => Err(Failure::no_devices("weft pipe")),
+        #[cfg(not(feature = "hw"))]
+        Command::Cp(_) => Err(Failure::no_devices("weft cp")),
         Command::Profiles(args) => profiles::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Bench { what } => bench::run(&what),

@@ -1,7 +1,8 @@
 //! `weft completions` and `weft man`: made from the command line's own description.
 
-use crate::args::{Cli, CompletionsArgs, ManArgs};
+use crate::args::Cli;
 use crate::exit::{Exit, Failure};
+use crate::making_args::{CompletionsArgs, ManArgs};
 use crate::{explore::files, output};
 use clap::{Command, CommandFactory};
 use std::fs;

@@ -2,8 +2,8 @@
 //!
 //! Its source is an example of `weft-check`, which `cargo test` compiles and runs; only its name is another one here.
 
-use crate::args::NewArgs;
 use crate::exit::{Exit, Failure};
+use crate::making_args::NewArgs;
 use crate::{explore::files, output};
 use std::fs;
 use std::path::{Path, PathBuf};

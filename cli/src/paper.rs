@@ -1,7 +1,7 @@
 //! `weft paper`: a paper's experiments, and what they give here beside what they gave there.
 
-mod page;
-mod plot;
+pub mod page;
+pub mod plot;
 
 use crate::args::PaperArgs;
 use crate::exit::{Exit, Failure};

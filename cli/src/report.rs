@@ -158,6 +158,7 @@ mod tests {
             },
             warnings: vec![],
             log_error: None,
+            throughput: None,
             faults: vec![FaultCount {
                 kind: FaultKind::LoseCompletion,
                 injected: 9,

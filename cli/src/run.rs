@@ -5,7 +5,7 @@ use crate::exit::{Exit, Failure};
 use crate::logfile::{self, LogFile};
 use crate::progress::Progress;
 use crate::table::count;
-use crate::{interrupt, output, report, sweep, trace};
+use crate::{interrupt, output, picture, report, sweep, trace};
 use std::ops::ControlFlow;
 use std::path::Path;
 use weft_check::run::{Phase, RunError, RunOptions};
@@ -36,15 +36,21 @@ fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> 
         progress.at(share(scenario, at), || words(at));
         go_on()
     };
-    let options = RunOptions { log: log.writer()?, progress: Some(&mut watch) };
+    args.report.as_deref().map_or(Ok(()), picture::make)?;
+    let sample = args.report.is_some().then_some(picture::SAMPLE);
+    let options = RunOptions { log: log.writer()?, progress: Some(&mut watch), sample };
     let result = weft_check::run(scenario, seed, options);
     progress.end();
     let report = result.map_err(|error| failure(&error))?;
     let verdict = if report.held() { Exit::Held } else { Exit::Violated };
     // First the verdict: it is not lost with a log that cannot be written.
+    let text = report::text(&report, &rerun(&args.scenario, &args.set, report.seed));
     match args.json {
         true => output::json(&report)?,
-        false => output::text(&report::text(&report, &rerun(&args.scenario, &args.set, report.seed)))?,
+        false => output::text(&text)?,
+    }
+    if let Some(dir) = &args.report {
+        picture::write(dir, &report, &text).map_err(|failure| failure.after(verdict))?;
     }
     log.finish(report.log_error.as_deref()).map_err(|failure| failure.after(verdict))?;
     Ok(verdict)

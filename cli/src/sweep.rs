@@ -58,5 +58,5 @@ pub fn run(args: &RunArgs, scenario: &Scenario, seeds: Range<u64>) -> Result<Exi
 
 fn one(scenario: &Scenario, seed: u64) -> Result<Report, RunError> {
     let mut watch = |_: &weft_check::run::Progress| run::go_on();
-    weft_check::run(scenario, seed, RunOptions { log: None, progress: Some(&mut watch) })
+    weft_check::run(scenario, seed, RunOptions { progress: Some(&mut watch), ..RunOptions::default() })
 }

@@ -253,6 +253,12 @@ pub trait System: 'static {
         Conduct::default()
     }
 
+    /// How many bytes have arrived at a node's users, if the system tells it: what `weft run --report` draws over time.
+    fn arrived<V: Verbs>(service: &Self::Service<V>) -> Option<u64> {
+        let _ = service;
+        None
+    }
+
     /// What a service keeps although nobody asks for anything, by name; nothing beyond what the transport keeps, unless the
     /// system says so. Asked only while no operation is in flight.
     fn leftovers<V: Verbs>(service: &Self::Service<V>) -> Vec<(&'static str, u64)> {

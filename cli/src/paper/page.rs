@@ -50,6 +50,19 @@ fn draw(svg: &str, page: &mut String) {
     let _ = writeln!(page, "<figure>{svg}</figure>");
 }
 
+/// The page of one run: its report as it is printed, and what was drawn of it.
+pub(crate) fn of_a_run(heading: &str, report: &str, drawn: &[String]) -> String {
+    let heading = escaped(heading);
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n\
+         <title>{heading}</title>\n<style>\n{STYLE}\npre {{ overflow-x: auto; }}\n</style>\n</head>\n<body>\n<h1>{heading}</h1>\n"
+    );
+    drawn.iter().for_each(|svg| draw(svg, &mut page));
+    let _ = writeln!(page, "<pre>{}</pre>\n</body>\n</html>", escaped(report));
+    page
+}
+
 fn goals(goals: &[Goal], page: &mut String) {
     let _ = writeln!(
         page,

@@ -29,12 +29,20 @@ const COLOURS: [RGBColor; 5] = [
     RGBColor(86, 180, 233),
 ];
 
+/// What lies behind lines: pale, and told apart by the legend.
+const SHADES: [RGBColor; 4] =
+    [RGBColor(248, 205, 200), RGBColor(252, 229, 180), RGBColor(222, 214, 240), RGBColor(212, 232, 214)];
+
+fn shade(nth: usize) -> RGBColor {
+    SHADES[nth % SHADES.len()]
+}
+
 fn colour(nth: usize) -> RGBColor {
     COLOURS[nth % COLOURS.len()]
 }
 
 /// Draws a plot.
-pub(super) fn svg(plot: &Plot) -> Result<String, Box<dyn Error>> {
+pub(crate) fn svg(plot: &Plot) -> Result<String, Box<dyn Error>> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -101,6 +109,8 @@ enum Mark {
     Line(RGBColor),
     /// What the paper says, beside lines.
     Cross,
+    /// Places behind lines.
+    Span(RGBColor),
 }
 
 /// What the marks mean, in the upper left corner of the plot, where no data is.
@@ -112,7 +122,7 @@ fn legend(area: &Area<'_>, keys: &[(String, Mark)]) -> Drawn {
     for (nth, (name, mark)) in keys.iter().enumerate() {
         let y = 54 + 19 * nth as i32;
         match mark {
-            Mark::Box(colour) => {
+            Mark::Box(colour) | Mark::Span(colour) => {
                 area.draw(&Rectangle::new([(LEFT + 5, y - 6), (LEFT + 17, y + 6)], colour.filled()))?;
             }
             Mark::Line(colour) => {
@@ -129,7 +139,7 @@ fn legend(area: &Area<'_>, keys: &[(String, Mark)]) -> Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_check::paper::{Axis, Bars, Lines, Part, Place, Scale, Series};
+    use weft_check::paper::{Axis, Bars, Lines, Part, Place, Scale, Series, Spans};
 
     fn drawn(shape: Shape) -> String {
         let plot = Plot { file: "one", figure: "Figure 1", title: "One".into(), y: "MB/s", shape };
@@ -139,7 +149,7 @@ mod tests {
     fn lines(scale: Scale, points: Vec<(f64, f64)>) -> Shape {
         let series = |name: &str| Series { name: name.into(), points: points.clone() };
         let (series, paper) = (vec![series("here")], Some(series("the paper")));
-        Shape::Lines(Lines { x: Axis { title: "bytes", scale }, series, paper })
+        Shape::Lines(Lines { x: Axis { title: "bytes", scale }, series, paper, spans: Vec::new() })
     }
 
     #[test]
@@ -151,6 +161,15 @@ mod tests {
             }
             assert_eq!(svg.matches("<circle").count(), 3 + 1, "{scale:?}: points, and one in the legend");
         }
+    }
+
+    #[test]
+    fn what_is_marked_along_the_axis_lies_behind_the_lines_and_is_named() {
+        let Shape::Lines(lines) = lines(Scale::Linear, vec![(0.0, 1.0), (9.0, 2.0)]) else { unreachable!() };
+        let spans = vec![Spans { name: "cut".into(), places: vec![(2.0, 3.0), (5.0, 9.0)] }];
+        let svg = drawn(Shape::Lines(Lines { spans, ..lines }));
+        assert_eq!(svg.matches("#F8CDC8").count(), 2 + 1, "two places, and one in the legend");
+        assert!(svg.find("#F8CDC8") < svg.find("<circle") && svg.contains("cut"));
     }
 
     /// A factor of a thousand is as wide as the next one.

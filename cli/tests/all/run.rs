@@ -1,6 +1,6 @@
 //! What a run prints, and how it ends.
 
-use crate::common::{SMALL, Scratch, err, out, refused, run, scenarios, weft};
+use crate::common::{SMALL, Scratch, err, out, refused, root, run, scenarios, weft};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -40,6 +40,19 @@ fn json_is_one_object_and_nothing_else() {
     assert_eq!(report["verdict"], "held");
     assert_eq!(report["seed"], 9);
     assert_eq!(report["requests"]["granted"], 10);
+}
+
+#[test]
+fn a_report_has_a_page_and_a_picture_with_the_faults_where_the_system_tells_what_arrived() {
+    let scratch = Scratch::new("report");
+    let dir = scratch.path("report");
+    let file = root().join("scenarios/sockets-failover-4.toml").display().to_string();
+    let line = ["run", &file, "--set", "workload.requests=2", "--report", &dir];
+    assert_eq!(run(&line).status.code(), Some(0));
+    let read = |name: &str| std::fs::read_to_string(format!("{dir}/{name}")).expect(name);
+    assert!(read("throughput.svg").contains("<circle"), "what arrived");
+    let page = read("run.html");
+    assert!(page.contains("<svg") && page.contains("HELD: all 6 checks"), "{page}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub use cluster::{Cluster, Machine, refused};
 pub use fitted::Fitted;
 pub use goal::Goal;
 pub use group::{Group, known, names, percent, value};
-pub use plot::{Axis, Bars, Lines, Part, Place, Plot, Scale, Series, Shape};
+pub use plot::{Axis, Bars, Lines, Part, Place, Plot, Scale, Series, Shape, Spans};
 pub use row::{Row, X};
 
 use serde::Serialize;

@@ -62,6 +62,17 @@ pub struct Lines {
     pub series: Vec<Series>,
     /// What the paper says: marks beside the lines.
     pub paper: Option<Series>,
+    /// What is marked along the horizontal axis, a colour of its own each.
+    pub spans: Vec<Spans>,
+}
+
+/// Places along the horizontal axis at which something was so.
+#[derive(Clone, Debug)]
+pub struct Spans {
+    /// Its name in the legend.
+    pub name: String,
+    /// From where to where.
+    pub places: Vec<(f64, f64)>,
 }
 
 /// An axis.
@@ -120,7 +131,7 @@ impl Lines {
             of.filter_map(|row| point(row)).collect()
         };
         let series = names(rows).into_iter().map(|name| Series { points: points(&name), name }).collect();
-        Lines { x, series, paper: None }
+        Lines { x, series, paper: None, spans: Vec::new() }
     }
 
     /// Where a line has a value.

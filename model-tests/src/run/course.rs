@@ -3,6 +3,7 @@
 use super::faults::Strike;
 use super::leftovers::{at_rest, is_clean, left_alive};
 use super::log::EventLog;
+use super::throughput::Samples;
 use super::world::{SLICE, World};
 use super::{Phase, Progress, Report, RunError, RunOptions};
 use crate::named::Named;
@@ -21,6 +22,7 @@ impl<S: System> World<S> {
     /// Runs to the end and judges.
     pub fn run(mut self, mut options: RunOptions<'_>) -> Result<Report, RunError> {
         self.begin_log(options.log.take());
+        self.samples = options.sample.map(Samples::new);
         self.under_faults(&mut options)?;
         self.fabric.stop_faults();
         self.bring_all_back()?;
@@ -66,7 +68,7 @@ impl<S: System> World<S> {
         while !self.all_done() && self.fabric.now() < limit {
             let slice = (self.fabric.now() + SLICE).min(limit);
             let next = [self.plan.next(), self.down.next()].into_iter().flatten().min();
-            let end = self.fabric.run_until(next.map_or(slice, |next| next.min(slice)));
+            let end = self.go_on_until(next.map_or(slice, |next| next.min(slice)));
             self.bring_back(self.fabric.now())?;
             self.strike()?;
             self.tell(Phase::Faults, options)?;
@@ -116,7 +118,7 @@ impl<S: System> World<S> {
     ) -> Result<(), RunError> {
         let end = self.fabric.now() + span;
         while self.fabric.now() < end && condition(self) {
-            let run = self.fabric.run_until((self.fabric.now() + SLICE).min(end));
+            let run = self.go_on_until((self.fabric.now() + SLICE).min(end));
             self.tell(Phase::Settling, options)?;
             if run != RunEnd::Reached {
                 break;

@@ -15,10 +15,12 @@ mod log;
 mod report;
 mod restarts;
 mod summary;
+mod throughput;
 mod world;
 
 pub use client::{client, rest};
 pub use report::{FaultCount, Report, Verdict, named};
+pub use throughput::{Struck, Throughput};
 pub use world::{Machine, World, members, mesh_config};
 
 use crate::scenario::Scenario;
@@ -36,6 +38,8 @@ pub struct RunOptions<'a> {
     pub log: Option<Box<dyn std::io::Write>>,
     /// Is told from time to time how far the run is, and may break it off.
     pub progress: Option<&'a mut Watch<'a>>,
+    /// In which spans of time it is counted what arrives at users ([`System::arrived`]). Default: it is not.
+    pub sample: Option<Nanos>,
 }
 
 /// How far a run is.

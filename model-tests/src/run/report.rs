@@ -1,5 +1,6 @@
 //! What a run came to, for people and for programs.
 
+use super::Throughput;
 use crate::metrics::Metrics;
 use crate::oracle::{Check, Violation};
 use crate::scenario::FaultKind;
@@ -38,6 +39,9 @@ pub struct Report {
     /// Why the event log could not be written, if it was asked for and could not. The verdict stands without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_error: Option<String>,
+    /// What arrived over time, if that was asked for and the system tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Throughput>,
     /// The faults that were injected, by kind.
     pub faults: Vec<FaultCount>,
     /// When the run ended.

@@ -41,6 +41,7 @@ impl<S: System> World<S> {
             metrics,
             warnings: self.scenario.warnings(),
             log_error: None,
+            throughput: self.throughput(),
             faults: fault_counts(&self.fabric.faults(), &self.crashes),
             virtual_ns: self.fabric.now().0,
             events: stats.events,

@@ -3,6 +3,7 @@
 use super::faults::FaultPlan;
 use super::log::EventLog;
 use super::restarts::Down;
+use super::throughput::Samples;
 use super::{RunError, client};
 use crate::history::ClientId;
 use crate::record::Recorder;
@@ -44,6 +45,8 @@ pub struct World<S: System> {
     pub(super) crashes: Vec<FaultKind>,
     /// How many faults have struck.
     pub(super) struck: u64,
+    /// What arrived over time, if somebody wants to see it.
+    pub(super) samples: Option<Samples>,
     /// The event log, if somebody reads it.
     pub(super) log: Option<EventLog>,
 }
@@ -81,6 +84,7 @@ impl<S: System> World<S> {
             seed,
             clients: Vec::new(),
             struck: 0,
+            samples: None,
             log: None,
             fabric,
             machines: Vec::new(),

@@ -108,7 +108,12 @@ impl<V: Verbs> Connector<V> {
 
     /// Begins an attempt at the same service of a named node.
     pub fn resolve(&self, node: &str) -> Result<CmId> {
-        let id = self.cm.resolve(node, self.service)?;
+        self.resolve_at(node, self.service)
+    }
+
+    /// Begins an attempt at a service of a named node.
+    pub fn resolve_at(&self, node: &str, service: Service) -> Result<CmId> {
+        let id = self.cm.resolve(node, service)?;
         self.rt.adapter().routes.borrow_mut().connections.insert(id, self.sender.clone());
         Ok(id)
     }

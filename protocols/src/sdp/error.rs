@@ -37,6 +37,12 @@ pub enum SdpError {
     /// It took longer than the user wanted to wait, or the peer was not there for too long.
     #[error("timed out")]
     TimedOut,
+    /// The connection went over to another rail, and the stream's user wanted to be told ([`Failover::Application`](super::Failover)).
+    #[error("the address changed; the peer has {acknowledged} bytes for certain")]
+    AddressChanged {
+        /// How many of the bytes that were written the peer's end is known to have. It may have more.
+        acknowledged: u64,
+    },
     /// The user wrote after it had said that it would not.
     #[error("this end of the stream is shut down")]
     BrokenPipe,
@@ -73,7 +79,7 @@ impl SdpError {
         match self {
             SdpError::Refused(_) => io::ErrorKind::ConnectionRefused,
             SdpError::Reset => io::ErrorKind::ConnectionReset,
-            SdpError::Aborted => io::ErrorKind::ConnectionAborted,
+            SdpError::Aborted | SdpError::AddressChanged { .. } => io::ErrorKind::ConnectionAborted,
             SdpError::Recalled => io::ErrorKind::Interrupted,
             SdpError::TimedOut => io::ErrorKind::TimedOut,
             SdpError::BrokenPipe => io::ErrorKind::BrokenPipe,

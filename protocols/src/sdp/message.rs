@@ -132,6 +132,17 @@ pub enum Message<'a> {
         /// What every message on a stream tells.
         header: Header,
     },
+    /// The sender starts nothing any more: the connection is to go over to another rail (annex A4: suspend communications).
+    SuspComm {
+        /// Which.
+        rail: u8,
+    },
+    /// Nor does its receiver, and nothing is in process (annex A4: suspend communications acknowledgement).
+    SuspCommAck,
+    /// Both go on (the thesis's).
+    AckRecv,
+    /// Whether anybody is there: that it arrived is the answer.
+    Probe,
     /// The stream is over, whatever was under way.
     AbortConn {
         /// The stream at the receiver.
@@ -150,11 +161,15 @@ const SEND_SM: u8 = 0x04;
 const SRC_AVAIL_CANCEL: u8 = 0x08;
 const SINK_AVAIL_CANCEL: u8 = 0x09;
 const SINK_CANCEL_ACK: u8 = 0x0a;
+const SUSP_COMM: u8 = 0x0d;
+const SUSP_COMM_ACK: u8 = 0x0e;
 const SINK_AVAIL: u8 = 0xfd;
 const SRC_AVAIL: u8 = 0xfe;
 const DATA: u8 = 0xff;
-/// Not the annex's.
+// Not the annex's.
 const REJECT: u8 = 0x80;
+const ACK_RECV: u8 = 0x81;
+const PROBE: u8 = 0x82;
 
 /// What precedes the bytes of a data message: kind 1, zero 3, stream 8, grant 4, position received 8, position 8.
 pub const HEADER_LEN: u32 = 32;
@@ -211,6 +226,10 @@ impl<'a> Message<'a> {
             Message::SinkAvailCancel { header } => put_header(to, SINK_AVAIL_CANCEL, header),
             Message::SinkCancelAck { header } => put_header(to, SINK_CANCEL_ACK, header),
             Message::DisConn { header } => put_header(to, DIS_CONN, header),
+            Message::SuspComm { rail } => to.extend([SUSP_COMM, rail, 0, 0]),
+            Message::SuspCommAck => to.extend([SUSP_COMM_ACK, 0, 0, 0]),
+            Message::AckRecv => to.extend([ACK_RECV, 0, 0, 0]),
+            Message::Probe => to.extend([PROBE, 0, 0, 0]),
             Message::AbortConn { to: stream } => {
                 to.extend([ABORT_CONN, 0, 0, 0]);
                 put_handle(to, stream);
@@ -248,6 +267,10 @@ impl<'a> Message<'a> {
             (SINK_AVAIL_CANCEL, 0) => Message::SinkAvailCancel { header: rest.header()? },
             (SINK_CANCEL_ACK, 0) => Message::SinkCancelAck { header: rest.header()? },
             (DIS_CONN, 0) => Message::DisConn { header: rest.header()? },
+            (SUSP_COMM, rail) => Message::SuspComm { rail },
+            (SUSP_COMM_ACK, 0) => Message::SuspCommAck,
+            (ACK_RECV, 0) => Message::AckRecv,
+            (PROBE, 0) => Message::Probe,
             (ABORT_CONN, 0) => Message::AbortConn { to: rest.handle()? },
             _ => return None,
         };
@@ -337,6 +360,10 @@ mod tests {
             Message::SinkCancelAck { header },
             Message::DisConn { header },
             Message::AbortConn { to },
+            Message::SuspComm { rail: 1 },
+            Message::SuspCommAck,
+            Message::AckRecv,
+            Message::Probe,
             Message::Data { header, bytes: &[] },
             Message::Data { header, bytes: b"bytes" },
         ]

@@ -42,13 +42,17 @@
 //! | `credits` | private buffers of the peer, a part of them kept for control: no deadlock |
 //! | `message` | the messages of annex A4, and their bytes |
 //! | `service`, `table`, `outbox` | the streams of a node: messages in and out |
+//! | `detect`, `suspend` | dead links, changed addresses; a connection that goes over to another rail as planned |
 //! | `zcopy` | owned buffers, moved by one-sided operations |
 //! | `socket`, `stream`, `owned`, `buffer`, `listener` | what a user has |
+//! | [`copy`], [`pipe`] | what `weft cp` and `weft pipe` do on a stream |
 //!
 //! `docs/sdp.md` has the states, why each race is safe, and what is not built yet.
 
 mod buffer;
+pub mod copy;
 mod credits;
+mod detect;
 mod endpoint;
 mod error;
 mod listener;
@@ -56,17 +60,19 @@ pub mod message;
 mod options;
 mod outbox;
 mod owned;
+pub mod pipe;
 mod service;
 mod socket;
 mod stats;
 mod stream;
+mod suspend;
 mod table;
 mod zcopy;
 
 pub use buffer::{SdpBuffer, Transfer};
 pub use error::{Refusal, SdpError};
 pub use listener::SdpListener;
-pub use options::SdpOptions;
+pub use options::{Failover, SdpOptions};
 pub use service::{CHANNEL, Sdp};
 pub use stats::SdpStats;
 pub use stream::{Address, SdpStream};

@@ -5,6 +5,17 @@ use super::credits::LEAST_BUFFERS;
 use super::message::HEADER_LEN;
 use weft_verbs::Nanos;
 
+/// What a stream does when its connection goes over to another rail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Failover {
+    /// It goes on: its user sees a pause.
+    #[default]
+    Transparent,
+    /// It fails with [`AddressChanged`](SdpError::AddressChanged), which says how much the peer is known to have, and its user connects
+    /// again (the thesis's sockets over a bonded interface).
+    Application,
+}
+
 /// The options of streams: those of a node's service, of a listener, or of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SdpOptions {
@@ -30,6 +41,16 @@ pub struct SdpOptions {
     /// How long messages to a peer may go unacknowledged until its streams fail with `TimedOut`. [`Nanos::MAX`] for ever. Default:
     /// 30 s.
     pub give_up: Nanos,
+    /// How long a connection that is to go over to another rail as planned may take for that; streams pause meanwhile. Default: 1 s.
+    pub move_timeout: Option<Nanos>,
+    /// What a stream does when its connection goes over to another rail. Default: it goes on.
+    pub failover: Failover,
+    /// Within how long a dead link is found by probes, while something is open with the peer; at least four times the mesh's delay of
+    /// acknowledgements. It holds for all streams of a node. Default: not at all, and it is found by ports and adapters.
+    pub probe: Option<Nanos>,
+    /// How long nothing may be heard of a peer until it is asked whether it is there, though nothing is open with it. Default: for
+    /// ever.
+    pub keepalive: Option<Nanos>,
 }
 
 impl Default for SdpOptions {
@@ -46,6 +67,10 @@ impl Default for SdpOptions {
             write_timeout: None,
             linger: Some(half_a_minute),
             give_up: half_a_minute,
+            move_timeout: Some(Nanos::from_secs(1)),
+            failover: Failover::Transparent,
+            probe: None,
+            keepalive: None,
         }
     }
 }
@@ -60,6 +85,9 @@ impl SdpOptions {
             write_timeout: None,
             linger: None,
             give_up: Nanos::MAX,
+            move_timeout: None,
+            probe: None,
+            keepalive: None,
             ..self
         }
     }
@@ -80,6 +108,9 @@ impl SdpOptions {
         }
         if !(1..=64).contains(&self.zcopy_depth) {
             return refuse("zcopy_depth", self.zcopy_depth, "from 1 to 64");
+        }
+        if self.probe == Some(Nanos::ZERO) || self.keepalive == Some(Nanos::ZERO) {
+            return refuse("probe or keepalive", 0, "more than zero");
         }
         if self.backlog == 0 {
             return refuse("backlog", 0, "at least 1");

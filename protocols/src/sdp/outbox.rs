@@ -2,6 +2,7 @@
 
 use super::service::{Sdp, Shared};
 use super::socket::Socket;
+use super::suspend::Suspended;
 use crate::transport::Rank;
 use std::rc::Rc;
 use weft_verbs::{Nanos, Verbs};
@@ -14,11 +15,27 @@ pub(super) struct Outbox<V: Verbs> {
     waits: bool,
     /// A task watches whether the peer acknowledges.
     watches: bool,
+    /// A task probes the peer while something is open with it.
+    pub probes: bool,
+    /// A task asks whether the peer is there while a stream wants that.
+    pub keeps_alive: bool,
+    /// One-sided operations of streams with the peer that are under way.
+    pub under_way: u32,
+    /// Nothing is started with the peer now.
+    pub suspended: Option<Suspended>,
 }
 
 impl<V: Verbs> Default for Outbox<V> {
     fn default() -> Outbox<V> {
-        Outbox { blocked: Vec::new(), waits: false, watches: false }
+        Outbox {
+            blocked: Vec::new(),
+            waits: false,
+            watches: false,
+            probes: false,
+            keeps_alive: false,
+            under_way: 0,
+            suspended: None,
+        }
     }
 }
 
@@ -59,6 +76,7 @@ impl<V: Verbs> Sdp<V> {
 
     /// Sees to it that a peer that does not acknowledge is given up in time.
     pub(super) fn watch(&self, peer: Rank) {
+        self.probe(peer);
         let give_up = self.shared.options.give_up;
         if give_up == Nanos::MAX || self.outbox(peer, |outbox| std::mem::replace(&mut outbox.watches, true)) {
             return;
@@ -84,7 +102,7 @@ impl<V: Verbs> Sdp<V> {
         self.outbox(peer, |outbox| outbox.watches = false);
     }
 
-    fn outbox<T>(&self, peer: Rank, run: impl FnOnce(&mut Outbox<V>) -> T) -> T {
+    pub(super) fn outbox<T>(&self, peer: Rank, run: impl FnOnce(&mut Outbox<V>) -> T) -> T {
         run(self.shared.outboxes.borrow_mut().entry(peer).or_default())
     }
 }

@@ -129,7 +129,7 @@ impl<V: Verbs> SdpStream<V> {
             }
             if self.socket.next_source().is_some() {
                 self.sound()?;
-                if !self.socket.end.borrow().is_reading() {
+                if !self.socket.end.borrow().is_reading() && !self.sdp.is_suspended(self.socket.peer) {
                     let (tell, told) = oneshot();
                     self.sdp.fetch(&self.socket, Some((buffer.mr.clone(), tell)));
                     let mut read = Owed { socket: &self.socket, buffer, told, unwrap: Some };
@@ -176,6 +176,7 @@ impl<V: Verbs> SdpStream<V> {
         let threshold = socket.options.zcopy_threshold;
         let worth = threshold > 0 && buffer.len() > threshold;
         let may = socket.end.borrow().may_want() && self.sdp.shared.mesh.has_room(socket.peer);
+        let may = may && !self.sdp.is_suspended(socket.peer);
         if !worth || !may {
             return None;
         }

@@ -10,6 +10,7 @@ use super::table::Table;
 use super::zcopy::keep_bytes;
 use super::{Refusal, SdpError, SdpListener, SdpOptions, SdpStats, SdpStream};
 use crate::rt::Rt;
+use crate::rt::sync::Signal;
 use crate::transport::{Channel, Inbox, Incoming, Mesh, Message as Received, Rank, SendError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -41,6 +42,10 @@ pub(super) struct Shared<V: Verbs> {
     pub table: RefCell<Table<V>>,
     pub listeners: RefCell<BTreeMap<u16, Rc<Backlog<V>>>>,
     pub outboxes: RefCell<BTreeMap<Rank, Outbox<V>>>,
+    /// A suspension, or what it waits for, has changed.
+    pub moving: Signal,
+    /// A task looks for streams whose address has changed.
+    pub notices: Cell<bool>,
     /// A message's bytes on their way to the transport.
     frame: RefCell<Vec<u8>>,
     next_port: Cell<u16>,
@@ -67,6 +72,8 @@ impl<V: Verbs> Sdp<V> {
                 table: RefCell::new(Table::new(rt.random() as u32)),
                 listeners: RefCell::default(),
                 outboxes: RefCell::default(),
+                moving: Signal::new(),
+                notices: Cell::new(false),
                 frame: RefCell::default(),
                 next_port: Cell::new(*EPHEMERAL.start()),
                 buffers: Cell::new(0),
@@ -84,6 +91,12 @@ impl<V: Verbs> Sdp<V> {
     /// How many streams this end has not done with. None, once both users of each stream have closed it.
     pub fn streams(&self) -> u64 {
         self.shared.table.borrow().all().count() as u64
+    }
+
+    /// Ends all streams at once; peers are told.
+    pub fn abort_all(&self) {
+        let all: Vec<_> = self.shared.table.borrow().all().cloned().collect();
+        all.iter().for_each(|socket| self.abort(socket));
     }
 
     /// Listens on a port.
@@ -137,12 +150,20 @@ impl<V: Verbs> Sdp<V> {
             let me = greeting(handle, options);
             Rc::new(Socket::new(handle, id, [here, there], options, Endpoint::asking(me)))
         });
+        self.begins_with(&socket);
         // From here on, a call that is dropped gives the stream up.
         let stream = SdpStream::new(self, Rc::clone(&socket));
         self.flush(&socket);
         stream.stands(options.connect_timeout).await?;
         self.shared.stats.borrow_mut().connected += 1;
         Ok(stream)
+    }
+
+    /// What a stream's options want to be done for it begins.
+    fn begins_with(&self, socket: &Rc<Socket<V>>) {
+        socket.moves.set(self.shared.mesh.moves(socket.peer));
+        self.notice_moves(socket.options.failover);
+        self.keep_alive(socket.peer, socket.options.keepalive);
     }
 
     fn ephemeral(&self) -> u16 {
@@ -156,7 +177,10 @@ impl<V: Verbs> Sdp<V> {
             match incoming {
                 Incoming::Message(received) => self.on_message(received),
                 // What had been sent may have been seen or not; the peer has forgotten all of it.
-                Incoming::PeerReset { peer, .. } => self.each_of(peer, |end| end.fail(Failure::Reset, false)),
+                Incoming::PeerReset { peer, .. } => {
+                    self.each_of(peer, |end| end.fail(Failure::Reset, false));
+                    self.go_on(peer);
+                }
             }
         }
         self.shared.table.borrow().all().for_each(|socket| {
@@ -194,19 +218,35 @@ impl<V: Verbs> Sdp<V> {
             | Message::SinkCancelAck { header }
             | Message::DisConn { header } => header.to,
             Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to } => to,
+            Message::SuspComm { rail } => return self.on_susp_comm(from, rail),
+            Message::SuspCommAck => return self.on_susp_comm_ack(from),
+            Message::AckRecv => return self.on_ack_recv(from),
+            Message::Probe => return,
         };
         let socket = self.shared.table.borrow().get(to).cloned();
         let Some(socket) = socket.filter(|socket| socket.peer == from) else {
             return self.on_late(from, &message);
         };
         let event = socket.end.borrow_mut().on_message(&message);
+        let arrived = match (&event, &message) {
+            (Ok(Event::Data), Message::Data { bytes, .. }) => bytes.len() as u64,
+            (Ok(Event::Written(len)), _) => u64::from(*len),
+            _ => 0,
+        };
+        self.shared.stats.borrow_mut().arrived += arrived;
         match event {
             Ok(Event::Data) => socket.keep(Chunk::Data(received, 0)),
             Ok(Event::Source(source)) => socket.keep(Chunk::Source(source)),
             Ok(Event::Written(len)) => on_written(&socket, len),
             Ok(Event::Returned) => self.returned(&socket),
             Ok(Event::End | Event::Connected | Event::Progress | Event::Sink | Event::Recalled) => {}
-            Ok(Event::Aborted) => self.shared.stats.borrow_mut().aborts += 1,
+            Ok(Event::Aborted) => {
+                self.shared.stats.borrow_mut().aborts += 1;
+                // The peer has seen it first.
+                if self.has_moved(&socket) {
+                    socket.end.borrow_mut().blame_address();
+                }
+            }
             Err(_) => {
                 self.shared.stats.borrow_mut().malformed += 1;
                 self.abort(&socket);
@@ -223,7 +263,10 @@ impl<V: Verbs> Sdp<V> {
         if matches!(message, Message::AbortConn { .. }) {
             return;
         }
-        self.shared.stats.borrow_mut().late += 1;
+        // Where streams fail because their address changed, what was under way for them comes late by right.
+        if !self.shared.notices.get() {
+            self.shared.stats.borrow_mut().late += 1;
+        }
         if let Message::HelloAck { greeting, .. } = message {
             self.answer(from, &Message::AbortConn { to: greeting.from });
         }
@@ -249,12 +292,13 @@ impl<V: Verbs> Sdp<V> {
             Rc::new(Socket::new(handle, id, [here, there], options, end))
         });
         self.shared.stats.borrow_mut().accepted += 1;
+        self.begins_with(&socket);
         self.flush(&socket);
         backlog.push(socket);
     }
 
     /// Sends a message that belongs to no stream of this node. Where the transport has no room, it is sent when there is some.
-    fn answer(&self, to: Rank, message: &Message<'_>) {
+    pub(super) fn answer(&self, to: Rank, message: &Message<'_>) {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
         if !matches!(self.shared.mesh.send(to, CHANNEL, &bytes), Err(SendError::Full { .. })) {
@@ -330,7 +374,7 @@ impl<V: Verbs> Sdp<V> {
     pub(super) fn send_data(&self, socket: &Rc<Socket<V>>, parts: &impl Bytes, all: usize) -> usize {
         let Shared { mesh, stats, rt, .. } = &*self.shared;
         let mut sent = 0;
-        while sent < all && socket.end.borrow().may_write() {
+        while sent < all && socket.end.borrow().may_write() && !self.is_suspended(socket.peer) {
             if !mesh.has_room(socket.peer) {
                 self.block(socket);
                 break;
@@ -398,10 +442,11 @@ impl<V: Verbs> Sdp<V> {
     pub(super) fn gone(&self, peer: Rank) {
         self.shared.stats.borrow_mut().given_up += 1;
         self.each_of(peer, |end| end.fail(Failure::TimedOut, true));
+        self.go_on(peer);
     }
 
     /// Does something to all streams with a peer.
-    fn each_of(&self, peer: Rank, change: impl Fn(&mut Endpoint)) {
+    pub(super) fn each_of(&self, peer: Rank, change: impl Fn(&mut Endpoint)) {
         let table = self.shared.table.borrow();
         let with_peer: Vec<_> = table.all().filter(|socket| socket.peer == peer).cloned().collect();
         drop(table);

@@ -19,6 +19,8 @@ pub(super) struct Socket<V: Verbs> {
     pub local: Address,
     pub remote: Address,
     pub options: SdpOptions,
+    /// How often its connection had gone over to another rail when the stream began.
+    pub moves: Cell<u64>,
     pub end: RefCell<Endpoint>,
     pub unread: RefCell<VecDeque<Chunk>>,
     /// Owned buffers that are to be sent, in the order of the stream.
@@ -97,6 +99,7 @@ impl<V: Verbs> Socket<V> {
             local,
             remote,
             options,
+            moves: Cell::new(0),
             end: RefCell::new(end),
             unread: RefCell::default(),
             sending: RefCell::default(),

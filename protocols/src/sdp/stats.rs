@@ -15,6 +15,8 @@ pub struct SdpStats {
     pub bytes_sent: u64,
     /// Bytes that users read.
     pub bytes_read: u64,
+    /// Bytes of peers that arrived at this end, in whichever way; users may not have read them yet.
+    pub arrived: u64,
     /// Bytes that the peer's adapter read from users' buffers of this end, or that this end's wrote into the peer's.
     pub zcopy_sent: u64,
     /// Reads and writes of peers' users' buffers whose outcome was unknown, and that were repeated.
@@ -31,8 +33,16 @@ pub struct SdpStats {
     pub aborts: u64,
     /// Streams whose peer was away for too long.
     pub given_up: u64,
-    /// Messages for streams that this end had given up already.
+    /// Messages for streams that this end had given up already. Not counted where streams fail when their address changes.
     pub late: u64,
+    /// Probes sent to peers of which nothing was heard.
+    pub probes: u64,
+    /// Links that were found dead by probes.
+    pub found_dead: u64,
+    /// Connections that this node moved to another rail as planned.
+    pub moves: u64,
+    /// Streams that failed because their address changed, as their users had asked for.
+    pub address_changes: u64,
     /// Messages that could not be read, or that contradict their stream's state.
     pub malformed: u64,
 }

@@ -214,7 +214,8 @@ impl<V: Verbs> SdpStream<V> {
             let end = self.socket.end.borrow();
             let room = self.sdp.shared.mesh.has_room(self.socket.peer);
             let behind = !self.socket.sending.borrow().is_empty();
-            self.writes().is_ok() && (behind || !(end.may_write() && room))
+            let suspended = self.sdp.is_suspended(self.socket.peer);
+            self.writes().is_ok() && (behind || suspended || !(end.may_write() && room))
         };
         self.socket.writable.until(|| !blocked()).await;
     }
@@ -277,6 +278,11 @@ impl<V: Verbs> SdpStream<V> {
     ///
     /// The stream failed: the peer may not have received everything.
     pub async fn close(self) -> Result<(), SdpError> {
+        self.finish().await
+    }
+
+    /// As [`SdpStream::close`], where others still hold the stream.
+    pub(super) async fn finish(&self) -> Result<(), SdpError> {
         self.shutdown()?;
         let acknowledged = async {
             let socket = &self.socket;

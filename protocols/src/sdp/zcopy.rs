@@ -40,6 +40,7 @@ impl<V: Verbs> Sdp<V> {
                 Step::Room => return self.block(socket),
                 Step::Send(outgoing) => self.send_control(socket, outgoing),
                 Step::Write(mr, at, to) => {
+                    self.begins(socket.peer);
                     let (sdp, socket) = (self.clone(), Rc::clone(socket));
                     drop(self.shared.rt.spawn(sdp.write(socket, mr, at, to)));
                     return;
@@ -66,6 +67,9 @@ impl<V: Verbs> Sdp<V> {
             }
             return Step::Wait;
         };
+        if self.is_suspended(socket.peer) {
+            return Step::Wait;
+        }
         if !self.shared.mesh.has_room(socket.peer) {
             return Step::Room;
         }
@@ -120,6 +124,7 @@ impl<V: Verbs> Sdp<V> {
             stats.borrow_mut().zcopy_sent += u64::from(to.len);
         }
         socket.end.borrow_mut().end_write(done);
+        self.has_ended(socket.peer);
         socket.finish_recalled();
         self.flush(&socket);
         socket.writable.notify();
@@ -128,7 +133,8 @@ impl<V: Verbs> Sdp<V> {
     /// Brings the first bytes of the peer's advertised range here, if nobody does. Into `mr` if its user waits, who is told how
     /// many; otherwise, or if the user is gone, they wait to be read.
     pub(super) fn fetch(&self, socket: &Rc<Socket<V>>, into: Option<(V::Mr, OneshotSender<u32>)>) {
-        let Some(source) = socket.next_source().filter(|_| !socket.end.borrow().is_reading()) else { return };
+        let idle = !socket.end.borrow().is_reading() && !self.is_suspended(socket.peer);
+        let Some(source) = socket.next_source().filter(|_| idle) else { return };
         let (mr, told) = match into {
             Some((mr, told)) => (mr, Some(told)),
             None => match self.buffer(source.len.min(FETCH)) {
@@ -139,6 +145,7 @@ impl<V: Verbs> Sdp<V> {
         };
         let Some(source) = source.slice(0..source.len.min(mr.len() as u32)) else { return };
         socket.end.borrow_mut().set_reading(true);
+        self.begins(socket.peer);
         drop(self.shared.rt.spawn(self.clone().read(Rc::clone(socket), source, mr, told)));
     }
 
@@ -163,7 +170,9 @@ impl<V: Verbs> Sdp<V> {
             }
         };
         socket.end.borrow_mut().set_reading(false);
+        self.has_ended(socket.peer);
         if done {
+            stats.borrow_mut().arrived += u64::from(from.len);
             if socket.fetched(from.len) {
                 socket.end.borrow_mut().source_read();
             }

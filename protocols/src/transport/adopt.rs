@@ -60,7 +60,7 @@ impl<V: Verbs> Mesh<V> {
                 return Err(AdoptError::Connected(shared.rank_at(index)));
             }
             // What an earlier preparation still receives is nobody's.
-            peer.epoch = peer.epoch.wrapping_add(1);
+            peer.epoch = peer.number();
             Ok(peer.epoch)
         })?;
         let queue = shared.new_queue(index, epoch, 0)?;

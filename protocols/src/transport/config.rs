@@ -68,8 +68,13 @@ pub struct MeshConfig {
     /// holds messages up for about as long as a connection takes to be made, a few milliseconds at the most, so that a
     /// rail that comes and goes costs less than one percent of the time. [`Nanos::MAX`] for never.
     pub hold_off: Nanos,
+    /// Whether a queue pair stands by on another rail for each connection that stands: a failover does not wait until one is made, and
+    /// a connection has twice the receive buffers. Of no effect with one rail. Default: true.
+    pub standby: bool,
     /// The service that the mesh listens on. Default: 4791, which nobody else uses on an RDMA network.
     pub service: Service,
+    /// The service that peers listen on, if it is another one. Default: none. Two meshes of one machine need two services.
+    pub calls: Option<Service>,
     /// The port to use of each rail's device, from 1. Default: 1.
     pub port: u8,
     /// Largest message, in bytes. Every node of a mesh needs the same. Default: 256; a lock message has 32.
@@ -148,6 +153,11 @@ impl MeshConfig {
         &names[rank.index()]
     }
 
+    /// The service at which a node listens.
+    pub(super) fn service_of(&self, rank: Rank) -> Service {
+        if rank == self.me { self.service } else { self.calls.unwrap_or(self.service) }
+    }
+
     /// How many bytes of buffers a busy connection to another node takes, on this side of it: its receive buffers, and those of
     /// as many messages in flight, which is what credits allow.
     pub fn buffer_bytes(&self) -> u64 {
@@ -162,7 +172,9 @@ impl MeshConfig {
             peers: peers.into(),
             other_rails: Vec::new(),
             hold_off: Nanos::from_secs(1),
+            standby: true,
             service: Service(4791),
+            calls: None,
             port: 1,
             max_message: 256,
             recv_buffers: 64,

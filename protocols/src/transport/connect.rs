@@ -51,8 +51,8 @@ impl<V: Verbs> Driver<V> {
     }
 
     pub(super) fn resolve(&mut self, index: usize, rail: u8) {
-        let name = self.shared.config.name(rail, self.shared.rank_at(index));
-        match self.shared.rail(rail).connector.resolve(name) {
+        let (config, rank) = (&self.shared.config, self.shared.rank_at(index));
+        match self.shared.rail(rail).connector.resolve_at(config.name(rail, rank), config.service_of(rank)) {
             Ok(id) => {
                 let id = ConnId { rail, id };
                 self.ids.insert(id, index);
@@ -140,9 +140,11 @@ impl<V: Verbs> Driver<V> {
             stats.failovers += u64::from(peer.ups > 0 && peer.rail > peer.stood_on);
             stats.failbacks += u64::from(peer.rail < peer.stood_on);
             drop(stats);
+            peer.moves += u64::from(peer.ups > 0 && peer.rail != peer.stood_on);
             peer.ups += 1;
             peer.stood_on = peer.rail;
             shared.hold_off(index, peer);
+            shared.wants_standby(index, peer);
             // Both old queue pairs are fenced: every operation of theirs has its outcome.
             peer.unresolved = false;
             peer.last_op = 0;
@@ -151,6 +153,7 @@ impl<V: Verbs> Driver<V> {
             peer.wake_first();
             std::mem::take(&mut peer.early)
         });
+        shared.resumed.notify();
         for completed in early {
             shared.with_peer(index, |peer| self.frame(index, peer, completed));
         }
@@ -237,7 +240,10 @@ impl<V: Verbs> Shared<V> {
     /// Gives a peer a new queue pair.
     fn make_queue<'p>(&self, index: usize, peer: &'p mut Peer<V>, rail: u8) -> Result<&'p QpHandle<V>> {
         drop(peer.discard());
-        let queue = self.new_queue(index, peer.epoch, rail)?;
+        let queue = match peer.take_standby(rail) {
+            Some(ready) => ready,
+            None => self.new_queue(index, peer.epoch, rail)?,
+        };
         peer.rail = rail;
         Ok(peer.queue.insert(queue))
     }

@@ -55,6 +55,8 @@ pub(super) struct Driver<V: Verbs> {
     touched: Vec<usize>,
     /// Peers with receive buffers to be posted again.
     spenders: Vec<usize>,
+    /// Peers that may need a standby queue pair.
+    pub(super) unready: Vec<usize>,
     actions: Vec<Action>,
 }
 
@@ -69,6 +71,7 @@ impl<V: Verbs> Driver<V> {
             probes: Due::new(),
             touched: Vec::new(),
             spenders: Vec::new(),
+            unready: Vec::new(),
             actions: Vec::new(),
         }
     }
@@ -83,7 +86,7 @@ impl<V: Verbs> Driver<V> {
             // Completions first: what a drained queue pair had received counts before the drain is reported.
             let busy = self.completions(cx) | self.connection_events(cx) | self.device_events(cx);
             let busy = busy | self.own_events() | self.feed_starved(cx) | self.what_is_due(cx);
-            let busy = busy | self.begin_hold_offs() | self.repost_when_idle(cx);
+            let busy = busy | self.begin_hold_offs() | self.repost_when_idle(cx) | self.stand_by(cx);
             if !busy {
                 if self.is_idle() {
                     leaf_at(&self.ids);
@@ -96,6 +99,7 @@ impl<V: Verbs> Driver<V> {
     /// Whether nothing is to be done, now or later.
     fn is_idle(&self) -> bool {
         let listed = self.touched.is_empty() && self.spenders.is_empty() && self.actions.is_empty();
+        let listed = listed && self.unready.is_empty();
         listed && self.acks.is_empty() && self.probes.is_empty() && self.trials.is_empty()
     }
 
@@ -144,6 +148,7 @@ impl<V: Verbs> Driver<V> {
         let (Ok(done), BufferGuard::Block { block, len }) = (completed.outcome, completed.buffer) else {
             return;
         };
+        peer.heard += 1;
         let frame_len = done.len.min(len) as usize;
         let mut small = [0; SMALL_FRAME];
         let mut large = Vec::new();

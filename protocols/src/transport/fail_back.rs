@@ -78,7 +78,10 @@ impl<V: Verbs> Driver<V> {
                 continue;
             }
             self.handle(index, if is_down { Event::RailDown(rail) } else { Event::RailUp(rail) });
-            shared.with_peer(index, |peer| shared.hold_off(index, peer));
+            shared.with_peer(index, |peer| {
+                shared.hold_off(index, peer);
+                shared.wants_standby(index, peer);
+            });
         }
     }
 

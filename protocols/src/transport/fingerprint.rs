@@ -17,6 +17,7 @@ impl<V: Verbs> Mesh<V> {
             && shared.events.borrow().is_empty()
             && shared.starved.borrow().is_empty()
             && shared.unprobed.borrow().is_empty()
+            && shared.unready.borrow().is_empty()
             && shared.unheld.borrow().is_empty()
             && shared.inboxes.borrow().is_idle();
         if !idle || shared.closed.get() || !shared.rt.fingerprint(to) {
@@ -44,15 +45,16 @@ impl<V: Verbs> Shared<V> {
         // How often the connection stood and the peer restarted is compared by tasks that wait for an outcome or for
         // their turn, and there is none.
         peer.link.hash(to);
-        (peer.epoch, peer.spent.len(), peer.unresolved, peer.starved, peer.gone).hash(to);
+        (peer.epoch, peer.numbered, peer.spent.len(), peer.unresolved, peer.starved, peer.gone).hash(to);
         (peer.ack_listed, peer.probe_listed).hash(to);
         (peer.rail, peer.stood_on, peer.holds_off).hash(to);
         peer.carried.hash(to);
         peer.session.hash(to);
-        let Some(queue) = &peer.queue else { return 0 };
+        let standing_by = peer.standby.as_ref().map_or(0, |standby| standby.hash_queue(adapter, to));
+        let Some(queue) = &peer.queue else { return standing_by };
         // Of the last operation it counts only whether it is known to have succeeded.
         (queue.counts().1 < peer.last_op).hash(to);
-        queue.fingerprint(adapter, to)
+        standing_by + queue.fingerprint(adapter, to)
     }
 }
 

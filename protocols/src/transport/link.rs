@@ -55,6 +55,8 @@ pub(super) enum Event {
     RailUp(u8),
     /// A better rail than the present one works, and has been left alone for long enough: the connection moves there.
     FailBack(u8),
+    /// A rail is the best one from now on.
+    Prefer(u8),
     /// An incarnation of the peer is expelled: nothing of it is accepted any more.
     Expelled(u64),
 }
@@ -163,7 +165,17 @@ impl Link {
     /// The best rail that may work, if it is better than the one on which the connection stands.
     pub(super) fn better_rail(&self) -> Option<u8> {
         let State::Up(id) = self.state else { return None };
-        self.rails.best().filter(|best| *best < id.map_or(0, |id| id.rail))
+        self.rails.best().filter(|best| self.rails.is_better(*best, id.map_or(0, |id| id.rail)))
+    }
+
+    /// The rail that is tried first when the connection that stands breaks, if it is another one whose port is not known to have no
+    /// link.
+    pub(super) fn next_rail(&self) -> Option<u8> {
+        let State::Up(id) = self.state else { return None };
+        let rail = id.map_or(0, |id| id.rail);
+        let mut rails = self.rails.clone();
+        rails.failed(rail);
+        Some(rails.next()).filter(|next| *next != rail && !rails.is_down(*next))
     }
 
     /// Whether the connection stands.
@@ -256,6 +268,7 @@ impl Link {
                     self.moving = self.rails.count();
                 }
             }
+            Event::Prefer(rail) => self.rails.set_preferred(rail),
             Event::Expelled(incarnation) => self.expelled(incarnation, actions),
             // Of attempts and connections that were given up.
             Event::Resolved(_)

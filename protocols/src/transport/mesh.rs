@@ -8,10 +8,11 @@ use super::peer::{Peer, keep};
 use super::place::Place;
 use super::rail::{ConnId, Down, MOST_RAILS};
 use super::session::MIN_BUFFERS;
+use super::standby::Standby;
 use super::wire::HEADER_LEN;
 use super::{Channel, MeshConfig, Rank, SendError, TransportError};
 use crate::rt::sync::Signal;
-use crate::rt::{BufferPool, CompletionSink, Connector, Label, LabelGuard, Rt, WaitPoint};
+use crate::rt::{BufferPool, CompletionSink, Connector, Label, LabelGuard, QpHandle, Rt, WaitPoint};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -53,12 +54,16 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) peers: RefCell<Vec<Option<Box<Peer<V>>>>>,
     pub(super) inboxes: RefCell<Inboxes>,
     pub(super) stats: RefCell<MeshStats>,
+    /// A connection came to stand, or the mesh was closed.
+    pub(super) resumed: Signal,
     /// What the driver has yet to handle, and how to wake it.
     pub(super) events: RefCell<VecDeque<(usize, u32, Event)>>,
     /// Peers whose messages wait for room in the send queue.
     pub(super) starved: RefCell<Vec<usize>>,
     /// Peers that were sent messages and are not on the driver's list of those to probe yet.
     pub(super) unprobed: RefCell<Vec<usize>>,
+    /// Peers whose connection came to stand, and that may need a standby queue pair.
+    pub(super) unready: RefCell<Vec<usize>>,
     /// Peers whose connection is on a worse rail and whose hold-off is to begin.
     pub(super) unheld: RefCell<Vec<usize>>,
     pub(super) driver: RefCell<Option<Waker>>,
@@ -219,11 +224,13 @@ impl<V: Verbs> Mesh<V> {
             events: RefCell::default(),
             starved: RefCell::default(),
             unprobed: RefCell::default(),
+            unready: RefCell::default(),
             unheld: RefCell::default(),
             driver: RefCell::default(),
             closed: Cell::new(false),
             outcast: Cell::new(false),
             outcast_changed: Signal::new(),
+            resumed: Signal::new(),
             config,
         });
         let mut driver = Driver::new(Rc::clone(&shared), events);
@@ -386,13 +393,6 @@ impl<V: Verbs> Mesh<V> {
         self.shared.config.chunk
     }
 
-    /// The rail over which the connection to a peer stands, if it stands.
-    pub fn rail(&self, to: Rank) -> Option<u8> {
-        let peers = self.shared.peers.borrow();
-        let peer = peers.get(self.shared.index(to)?)?.as_deref()?;
-        peer.link.is_up().then_some(peer.rail)
-    }
-
     /// Leaves the mesh: connections end, messages that were not acknowledged are dropped, and whoever waits
     /// is told so.
     pub fn close(&self) {
@@ -400,14 +400,15 @@ impl<V: Verbs> Mesh<V> {
             return;
         }
         let queues: Vec<_> = self.shared.peers.borrow_mut().iter_mut().flatten().map(|p| leave(p)).collect();
-        for (id, queue) in queues {
+        for (id, queue, standby) in queues {
             // The connection manager first: it still knows the queue pair.
             if let Some(ConnId { rail, id }) = id {
                 self.shared.rail(rail).connector.disconnect(id);
             }
-            drop(queue);
+            drop((queue, standby));
         }
         self.shared.inboxes.borrow_mut().close();
+        self.shared.resumed.notify();
         self.shared.wake_driver();
     }
 
@@ -432,12 +433,12 @@ impl<V: Verbs> Mesh<V> {
 }
 
 /// Ends a peer's part of a mesh that closes.
-fn leave<V: Verbs>(peer: &mut Peer<V>) -> (Option<ConnId>, Option<crate::rt::QpHandle<V>>) {
+fn leave<V: Verbs>(peer: &mut Peer<V>) -> (Option<ConnId>, Option<QpHandle<V>>, Option<Standby<V>>) {
     let id = peer.link.id();
     peer.session.disconnected();
     peer.session.reset();
     peer.wake_all();
-    (id, peer.discard())
+    (id, peer.discard(), peer.standby.take())
 }
 
 /// Refuses what cannot work, and lowers what the device has less of.

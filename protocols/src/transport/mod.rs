@@ -62,6 +62,8 @@ mod peer;
 mod place;
 mod rail;
 mod session;
+mod standby;
+mod steer;
 mod wire;
 
 pub use adopt::Prepared;

@@ -5,6 +5,7 @@ use super::link::Link;
 use super::place::Place;
 use super::rail::Down;
 use super::session::Session;
+use super::standby::Standby;
 use super::{Channel, MeshConfig, Rank};
 use crate::rt::{Block, BufferGuard, Completed, QpHandle};
 use std::collections::VecDeque;
@@ -38,18 +39,28 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) rail: u8,
     /// The rail of the connection that stood last.
     pub(super) stood_on: u8,
+    /// A queue pair that is ready for when this connection breaks.
+    pub(super) standby: Option<Standby<V>>,
+    /// In the driver's list of peers that may need one.
+    pub(super) standby_listed: bool,
     /// A timer runs after which a better rail is tried.
     pub(super) holds_off: bool,
     /// Operations that are carried by messages.
     pub(super) carried: Carried,
     /// Queue pairs that a planted mistake left unfenced.
     pub(super) left_open: Vec<QpHandle<V>>,
-    /// Counts queue pairs; completions that carry an older count are of one that was given up.
+    /// The queue pair's number; completions that carry another one are of one that was given up.
     pub(super) epoch: u32,
+    /// Counts the numbers of queue pairs.
+    pub(super) numbered: u32,
     /// Frames that arrived before the connection was reported to stand.
     pub(super) early: VecDeque<Completed<V>>,
     /// Receive buffers whose messages were handed on, to be posted again.
     pub(super) spent: Vec<BufferGuard<V>>,
+    /// Frames that arrived.
+    pub(super) heard: u64,
+    /// How often the connection went over to another rail.
+    pub(super) moves: u64,
     /// How often the connection came to stand.
     pub(super) ups: u64,
     /// How often the peer was found to have begun a new incarnation.
@@ -87,12 +98,17 @@ impl<V: Verbs> Peer<V> {
             queue: None,
             rail: 0,
             stood_on: 0,
+            standby: None,
+            standby_listed: false,
             holds_off: false,
             carried: Carried::default(),
             left_open: Vec::new(),
             epoch: 0,
+            numbered: 0,
             early: VecDeque::new(),
             spent: Vec::new(),
+            heard: 0,
+            moves: 0,
             ups: 0,
             incarnations: 0,
             last_op: 0,
@@ -122,9 +138,15 @@ impl<V: Verbs> Peer<V> {
         self.queue.as_ref().filter(|queue| self.link.is_up() && !self.gone && !queue.is_broken())
     }
 
+    /// The next queue pair's number.
+    pub(super) fn number(&mut self) -> u32 {
+        self.numbered = self.numbered.wrapping_add(1);
+        self.numbered
+    }
+
     /// Gives up the queue pair; whatever of it is still reported is of no interest.
     pub(super) fn discard(&mut self) -> Option<QpHandle<V>> {
-        self.epoch = self.epoch.wrapping_add(1);
+        self.epoch = self.number();
         self.early.clear();
         self.spent.clear();
         self.queue.take()

@@ -40,6 +40,8 @@ pub(super) const MOST_RAILS: usize = 8;
 #[derive(Clone, Debug, Hash)]
 pub(super) struct RailChoice {
     count: u8,
+    /// The best one as long as it works.
+    preferred: u8,
     next: u8,
     down: Down,
 }
@@ -47,7 +49,7 @@ pub(super) struct RailChoice {
 impl RailChoice {
     /// So many rails, of which some are known to be down.
     pub(super) fn new(count: u8, down: Down) -> RailChoice {
-        RailChoice { count, next: 0, down }
+        RailChoice { count, preferred: 0, next: 0, down }
     }
 
     /// How many rails there are.
@@ -63,7 +65,19 @@ impl RailChoice {
 
     /// The best rail that is not known to be down.
     pub(super) fn best(&self) -> Option<u8> {
-        (0..self.count).find(|rail| !self.down.contains(*rail))
+        let in_order = std::iter::once(self.preferred).chain(0..self.count);
+        in_order.into_iter().find(|rail| !self.down.contains(*rail))
+    }
+
+    /// Whether a rail comes before another one in the order of preference.
+    pub(super) fn is_better(&self, rail: u8, other: u8) -> bool {
+        let order = |rail: u8| (rail != self.preferred, rail);
+        order(rail) < order(other)
+    }
+
+    /// From now on this rail is the best one as long as it works.
+    pub(super) fn set_preferred(&mut self, rail: u8) {
+        self.preferred = rail;
     }
 
     /// An attempt or a connection over this rail failed.
@@ -110,6 +124,17 @@ mod tests {
         assert_eq!((rails.next(), rails.best(), rails.has_other(2)), (2, Some(2), false));
         rails.set_down(2, true);
         assert_eq!((rails.next(), rails.best()), (0, None), "where all are down, any may be up by then");
+    }
+
+    #[test]
+    fn the_preferred_rail_is_better_than_any_other() {
+        let mut rails = RailChoice::new(3, Down::default());
+        assert!(rails.is_better(0, 1) && rails.is_better(1, 2) && !rails.is_better(2, 2));
+        rails.set_preferred(2);
+        assert_eq!(rails.best(), Some(2));
+        assert!(rails.is_better(2, 0) && rails.is_better(0, 1) && !rails.is_better(0, 2));
+        rails.set_down(2, true);
+        assert_eq!(rails.best(), Some(0));
     }
 
     #[test]

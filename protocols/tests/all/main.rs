@@ -7,6 +7,8 @@ mod lint;
 mod locks;
 mod members;
 mod sdp;
+mod sdp_failover;
+mod sdp_tools;
 mod transport_adoption;
 mod transport_bootstrap;
 mod transport_expel;

@@ -59,7 +59,11 @@ fn a_port_that_loses_its_link_moves_its_connections_at_once_and_back_after_the_h
             assert_eq!((stats.failovers, stats.failbacks), (1, 1));
             let stats = cluster.fabric.stats();
             let alive: Vec<u32> = stats.alive.iter().map(|node| node.qps).collect();
-            assert_eq!(alive, [1, 1], "the connection's queue pairs and no others");
+            assert_eq!(
+                alive,
+                [2, 2],
+                "the connection's queue pairs, one that stands by at each end, and no others"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Lines over a number, and what the paper says of them.
 
-use super::{Area, Drawn, INK, Mark, builder, colour, highest, legend, mesh};
+use super::{Area, Drawn, INK, Mark, builder, colour, highest, legend, mesh, shade};
 use plotters::coord::ranged1d::ValueFormatter;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
@@ -24,6 +24,7 @@ pub(super) fn draw(area: &Area<'_>, plot: &Plot, lines: &Lines) -> Drawn {
     }
     let mut keys: Vec<(String, Mark)> = Vec::new();
     keys.extend(lines.series.iter().enumerate().map(|(nth, of)| (of.name.clone(), Mark::Line(colour(nth)))));
+    keys.extend(lines.spans.iter().enumerate().map(|(nth, of)| (of.name.clone(), Mark::Span(shade(nth)))));
     keys.extend(lines.paper.iter().map(|paper| (paper.name.clone(), Mark::Cross)));
     legend(area, &keys)
 }
@@ -34,6 +35,11 @@ where
     X: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     mesh(chart.configure_mesh().x_desc(lines.x.title), plot.y, top)?;
+    for (nth, spans) in lines.spans.iter().enumerate() {
+        let fill = shade(nth).filled();
+        let place = |&(from, to): &(f64, f64)| Rectangle::new([(from, 0.0), (to, top)], fill);
+        chart.draw_series(spans.places.iter().map(place))?;
+    }
     for (nth, series) in lines.series.iter().enumerate() {
         let colour = colour(nth);
         // Lines may lie on each other: the last one is thin and its points are small, the others show around it.

@@ -44,7 +44,12 @@ impl<V: Verbs> Client<V> {
         let Request { to, bytes, reply } = request;
         happens(What::Asks { to, bytes, reply });
         record.written().await;
-        let read = self.ask(id, request, &happens).await;
+        let read = loop {
+            match self.ask(id, request, &happens).await {
+                Err(SdpError::AddressChanged { acknowledged }) => happens(What::Moved { acknowledged }),
+                end => break end,
+            }
+        };
         happens(match read {
             Ok(Read { bytes, intact, stall }) => What::Answered { bytes, intact, stall_ns: stall.0 },
             Err(why) => What::Fails(why.into()),

@@ -32,6 +32,8 @@ pub enum Why {
     Aborted,
     /// It took too long.
     TimedOut,
+    /// The stream's connection went over to another rail, and its user had asked to be told.
+    AddressChanged,
     /// The stream ended too soon.
     UnexpectedEnd,
     /// Something else.
@@ -40,6 +42,9 @@ pub enum Why {
 
 impl From<SdpError> for Why {
     fn from(error: SdpError) -> Why {
+        if let SdpError::AddressChanged { .. } = error {
+            return Why::AddressChanged;
+        }
         match error.kind() {
             ErrorKind::ConnectionRefused => Why::Refused,
             ErrorKind::ConnectionReset => Why::Reset,
@@ -82,6 +87,12 @@ pub enum What {
         intact: bool,
         /// The longest wait for the next bytes, in nanoseconds.
         stall_ns: u64,
+    },
+    /// The client's stream failed since its address changed; the server is known to have so many of its bytes. The client connects
+    /// again, and makes the request anew.
+    Moved {
+        /// Bytes of the stream.
+        acknowledged: u64,
     },
     /// There was more on the stream than belongs there.
     Surplus,
@@ -132,6 +143,9 @@ impl fmt::Display for Timeless<'_> {
             What::Connected => f.write_str("is connected"),
             What::Took { bytes, intact, .. } => write!(f, "n{node} reads {bytes} bytes{}", damage(intact)),
             What::Answered { bytes, intact, .. } => write!(f, "gets {bytes} bytes{}", damage(intact)),
+            What::Moved { acknowledged } => {
+                write!(f, "the address changes, n{node} knows of {acknowledged} bytes that arrived")
+            }
             What::Surplus => write!(f, "n{node} reads more than was written"),
             What::Fails(why) => write!(f, "fails: {why:?}"),
             What::Breaks(why) => write!(f, "fails at n{node}: {why:?}"),

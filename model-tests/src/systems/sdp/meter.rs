@@ -53,7 +53,7 @@ impl Meter<Event> for SdpMeter {
                 self.began.remove(&event.request);
                 return;
             }
-            What::Surplus | What::Breaks(_) => return,
+            What::Moved { .. } | What::Surplus | What::Breaks(_) => return,
         };
         if let Some(took) = took {
             times.add(took);

@@ -29,8 +29,8 @@ use oracles::SdpOracles;
 use server::Server;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
-use weft_protocols::sdp::{Sdp, SdpOptions, SdpStats, message};
-use weft_protocols::transport::MeshConfig;
+use weft_protocols::sdp::{Sdp, SdpError, SdpOptions, SdpStats, message};
+use weft_protocols::transport::{Mesh, MeshConfig, Rank};
 use weft_verbs::{Nanos, Verbs};
 use workload::{Plan, Request, SdpWork};
 
@@ -64,7 +64,22 @@ impl<V: Verbs> Service<V> {
         let record = record.clone();
         let server = Server { rt: rt.clone(), node: *node, sdp: sdp_here, work: work_here, record };
         drop(rt.spawn(server.listen(listener)));
+        if work.moves > 0 && mesh.rails() > 1 {
+            let peer = Rank::from_index((node + 1) % place.nodes);
+            drop(rt.spawn(move_about(rt.clone(), sdp.clone(), mesh.clone(), peer, Rc::clone(&work))));
+        }
         Ok(Service { rt: rt.clone(), sdp, node: *node, work })
+    }
+}
+
+/// Moves the connection with a peer from rail to rail. A rail that does not answer is left alone.
+async fn move_about<V: Verbs>(rt: Rt<V>, sdp: Sdp<V>, mesh: Mesh<V>, peer: Rank, work: Rc<SdpWork>) {
+    for _ in 0..work.moves {
+        rt.sleep(work.move_every.nanos()).await;
+        let rail = (mesh.rail(peer).unwrap_or(0) + 1) % mesh.rails();
+        if mesh.is_closed() || sdp.move_to(peer, rail).await == Err(SdpError::Closed) {
+            return;
+        }
     }
 }
 
@@ -79,7 +94,7 @@ counted! {
     /// What a node counted.
     Counts from SdpStats {
         connected, refused, data_sent, bytes_sent, copies, zcopy_sent, repeated, crossed, recalled,
-        control_sent, aborts, late, malformed,
+        control_sent, aborts, late, malformed, probes, found_dead, moves, address_changes,
     }
 }
 
@@ -133,8 +148,8 @@ impl System for Sockets {
         config.max_message = config.max_message.max(longest);
     }
 
-    fn oracles(_: &SdpWork, _: u32) -> SdpOracles {
-        SdpOracles::default()
+    fn oracles(work: &SdpWork, _: u32) -> SdpOracles {
+        SdpOracles::of(work.failover)
     }
 
     fn start<V: Verbs, R: Record<Event>>(
@@ -173,6 +188,10 @@ impl System for Sockets {
 
     fn counts<V: Verbs>(service: &Service<V>) -> Counts {
         service.sdp.stats().into()
+    }
+
+    fn arrived<V: Verbs>(service: &Service<V>) -> Option<u64> {
+        Some(service.sdp.stats().arrived)
     }
 
     fn conduct(counts: &Counts) -> Conduct {
@@ -228,6 +247,10 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("repeated", "reads and writes repeated", counts.repeated),
         ("crossed", "wanted buffers that were crossed", counts.crossed),
         ("recalled", "advertisements given back unread", counts.recalled),
+        ("probes", "probes", counts.probes),
+        ("found_dead", "links found dead by probes", counts.found_dead),
+        ("moves", "planned moves to another rail", counts.moves),
+        ("address_changes", "streams told of another address", counts.address_changes),
         ("aborts", "aborts", counts.aborts),
         ("refused", "connections refused", counts.refused),
         ("reconnects", "links connected again", mesh.reconnects),

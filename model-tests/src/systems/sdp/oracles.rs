@@ -1,6 +1,7 @@
 //! The promises of sockets: what is written is read, in order and once; and links that break are a stall and no error.
 
-use super::history::{Event, Timeless, What};
+use super::history::{Event, Timeless, What, Why};
+use super::workload::FailoverMode;
 use crate::history::RequestId;
 use crate::oracle::{Oracle, Oracles, Violation, show};
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ struct Open {
     bytes: u32,
     reply: u32,
     taken: bool,
+    /// It was made anew over another connection: the server may have taken it from the one before, and take it again.
+    moved: bool,
 }
 
 /// The requests under way. The oracles look at what they were, so there is one list.
@@ -28,6 +31,15 @@ struct Requests {
 #[derive(Clone, Debug, Default)]
 pub struct SdpOracles {
     requests: Requests,
+    unbroken: Unbroken,
+}
+
+impl SdpOracles {
+    /// The oracles of streams that do this when their connection goes over to another rail.
+    pub fn of(failover: FailoverMode) -> SdpOracles {
+        let unbroken = Unbroken { is_told: failover == FailoverMode::Application };
+        SdpOracles { unbroken, ..SdpOracles::default() }
+    }
 }
 
 /// Bytes out are bytes in.
@@ -48,7 +60,7 @@ impl Oracle<Event> for Bytes<'_> {
         match (event.what, open) {
             (What::Took { bytes, intact: true, .. }, Some(open)) => {
                 let twice = std::mem::replace(&mut open.taken, true);
-                if bytes == open.bytes && !twice { Ok(()) } else { wrong() }
+                if bytes == open.bytes && (!twice || open.moved) { Ok(()) } else { wrong() }
             }
             (What::Answered { bytes, intact: true, .. }, Some(open)) => {
                 if bytes == open.reply && open.taken {
@@ -63,8 +75,11 @@ impl Oracle<Event> for Bytes<'_> {
     }
 }
 
-/// Links that break are a stall and no error.
-struct Unbroken;
+/// Links that break are a stall and no error, unless users want to be told of another address.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unbroken {
+    is_told: bool,
+}
 
 impl Oracle<Event> for Unbroken {
     fn name(&self) -> &'static str {
@@ -77,7 +92,8 @@ impl Oracle<Event> for Unbroken {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match event.what {
-            What::Fails(_) | What::Breaks(_) => Err(Timeless(event).to_string()),
+            What::Moved { .. } | What::Breaks(Why::AddressChanged) if self.is_told => Ok(()),
+            What::Moved { .. } | What::Fails(_) | What::Breaks(_) => Err(Timeless(event).to_string()),
             _ => Ok(()),
         }
     }
@@ -99,19 +115,22 @@ impl Oracles for SdpOracles {
         let bytes = Bytes(&mut requests);
         vec![
             (bytes.name(), bytes.promise()),
-            (Unbroken.name(), Unbroken.promise()),
+            (self.unbroken.name(), self.unbroken.promise()),
             (Progress::NAME, Progress::PROMISE),
         ]
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
         if let What::Asks { to, bytes, reply } = event.what {
-            let open = Open { since_ns: event.at_ns, to, bytes, reply, taken: false };
+            let open = Open { since_ns: event.at_ns, to, bytes, reply, taken: false, moved: false };
             self.requests.made += 1;
             self.requests.open.insert(event.request, open);
         }
+        if let (What::Moved { .. }, Some(open)) = (event.what, self.requests.open.get_mut(&event.request)) {
+            open.moved = true;
+        }
         let mut bytes = Bytes(&mut self.requests);
-        let oracles: [&mut dyn Oracle<Event>; 2] = [&mut bytes, &mut Unbroken];
+        let oracles: [&mut dyn Oracle<Event>; 2] = [&mut bytes, &mut self.unbroken];
         show(event, oracles, broken);
         if matches!(event.what, What::Answered { .. } | What::Fails(_)) {
             self.requests.open.remove(&event.request);
@@ -141,15 +160,14 @@ impl Oracles for SdpOracles {
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {
-        for (request, Open { to: server, bytes, reply, taken, .. }) in &self.requests.open {
-            (request, server, bytes, reply, taken).hash(&mut to);
+        for (request, Open { to: server, bytes, reply, taken, moved, .. }) in &self.requests.open {
+            (request, server, bytes, reply, taken, moved).hash(&mut to);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::Why;
     use super::*;
     use crate::history::ClientId;
 
@@ -181,6 +199,20 @@ mod tests {
         assert_eq!(said(&[ASKS, TOOK, What::Answered { bytes: 10, intact: true, stall_ns: 0 }]), bytes);
         assert_eq!(said(&[ASKS, ANSWERED]), bytes);
         assert_eq!(said(&[ASKS, TOOK, What::Surplus, ANSWERED]), bytes);
+    }
+
+    #[test]
+    fn a_changed_address_is_an_error_unless_users_want_to_be_told() {
+        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let moved =
+            [ASKS, TOOK, What::Moved { acknowledged: 9 }, What::Breaks(Why::AddressChanged), TOOK, ANSWERED];
+        for (mode, expected) in [(FailoverMode::Application, 0), (FailoverMode::Transparent, 2)] {
+            let (mut oracles, mut told) = (SdpOracles::of(mode), 0);
+            for what in moved {
+                oracles.observe(&Event { at_ns: 1, node: 0, request, what }, &mut |_| told += 1);
+            }
+            assert_eq!(told, expected, "{mode:?}");
+        }
     }
 
     #[test]

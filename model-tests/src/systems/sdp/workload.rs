@@ -5,7 +5,7 @@ use crate::fields::{Dice, Rule, Span, Spread, broken, count, draw, in_section, r
 use crate::history::ClientId;
 use crate::system::Amount;
 use serde::{Deserialize, Serialize};
-use weft_protocols::sdp::SdpOptions;
+use weft_protocols::sdp::{Failover, SdpOptions};
 use weft_sim::choice::Rng;
 use weft_verbs::Nanos;
 
@@ -51,6 +51,19 @@ pub struct SdpWork {
     /// 1,000; 0 for never. Default: 0.
     #[serde(default)]
     pub recall: u32,
+    /// What streams do when their connection goes over to another rail: `"transparent"`, they go on; `"application"`, they fail, and the
+    /// client connects again and makes its request anew. Default: `"transparent"`.
+    #[serde(default)]
+    pub failover: FailoverMode,
+    /// Within how long a dead link is found by probes while something is open, at least 4 ms; none without it. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Span>,
+    /// How many times each machine moves its connection with the next one to another rail, as planned, 0 to 1,000,000. Default: 0.
+    #[serde(default)]
+    pub moves: u32,
+    /// How long it rests before each. Default: `"1ms"`.
+    #[serde(default = "milli")]
+    pub move_every: Span,
     /// How many requests each client makes. Give this or `duration`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
@@ -60,6 +73,30 @@ pub struct SdpWork {
     /// How long a client rests between two requests. Default: `"0us"`, none.
     #[serde(default = "no_time")]
     pub think: Spread,
+}
+
+/// What streams do when their connection goes over to another rail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailoverMode {
+    /// They go on.
+    #[default]
+    Transparent,
+    /// They fail, and clients connect again.
+    Application,
+}
+
+impl From<FailoverMode> for Failover {
+    fn from(mode: FailoverMode) -> Failover {
+        match mode {
+            FailoverMode::Transparent => Failover::Transparent,
+            FailoverMode::Application => Failover::Application,
+        }
+    }
+}
+
+fn milli() -> Span {
+    Span(Nanos::from_millis(1))
 }
 
 fn one() -> u32 {
@@ -109,6 +146,10 @@ impl SdpWork {
             zcopy_depth: depth(),
             owned_reads: yes(),
             recall: 0,
+            failover: FailoverMode::Transparent,
+            probe: None,
+            moves: 0,
+            move_every: milli(),
             requests: Some(requests),
             duration: None,
             think: no_time(),
@@ -118,7 +159,9 @@ impl SdpWork {
     /// The options of its streams.
     pub fn options(&self) -> SdpOptions {
         let SdpWork { buffers, buffer_bytes, zcopy_threshold, zcopy_depth, .. } = *self;
-        SdpOptions { buffers, buffer_bytes, zcopy_threshold, zcopy_depth, ..SdpOptions::default() }
+        let (failover, probe) = (self.failover.into(), self.probe.map(|span| span.nanos()));
+        let options = SdpOptions { failover, probe, ..SdpOptions::default() };
+        SdpOptions { buffers, buffer_bytes, zcopy_threshold, zcopy_depth, ..options }
     }
 
     /// A workload that is drawn at random.
@@ -139,6 +182,10 @@ impl SdpWork {
             zcopy_depth: dice.among(&[1, 2, 4]),
             owned_reads: dice.one_in(2),
             recall: dice.among(&[0, 0, 2, 5]),
+            failover: FailoverMode::Transparent,
+            probe: dice.among(&[None, None, Some(Span(Nanos::from_millis(8)))]),
+            moves: dice.among(&[0, 0, 0, 4]),
+            move_every: Span(dice.among(&[Nanos::from_micros(50), Nanos::from_millis(1)])),
             requests: Some(dice.from(2, 20) as u32),
             duration: None,
             think: dice.pause([0, 10, 300]),
@@ -175,6 +222,15 @@ impl SdpWork {
         count(at("zcopy_depth"), self.zcopy_depth, 64, "give the depth of the pipeline")?;
         if self.recall == 1 || self.recall > 1_000 {
             return broken(at("recall"), "0, for never, or from 2 to 1000".into());
+        }
+        if self.probe.is_some_and(|span| span.nanos() < Nanos::from_millis(4)) {
+            return broken(at("probe"), "at least 4 ms: acknowledgements may take 1 ms".into());
+        }
+        if self.moves > 1_000_000 {
+            return broken(at("moves"), "from 0 to 1000000".into());
+        }
+        if self.move_every.nanos() == Nanos::ZERO {
+            return broken(at("move_every"), "more than zero".into());
         }
         if !(4..=4_096).contains(&self.buffers) {
             return broken(at("buffers"), "from 4 to 4096; two of them are kept for control".into());

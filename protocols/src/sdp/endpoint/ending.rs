@@ -46,6 +46,14 @@ impl Endpoint {
         }
     }
 
+    /// The peer has aborted the stream because its address changed.
+    pub fn blame_address(&mut self) {
+        let (_, acknowledged) = self.positions();
+        if let Phase::Failed { why: why @ Failure::Reset, .. } = &mut self.phase {
+            *why = Failure::AddressChanged { acknowledged };
+        }
+    }
+
     /// The user reads no more: what still comes is an error of the peer's user, who must learn that it is lost.
     pub fn deafen(&mut self) {
         self.deaf = true;

@@ -73,6 +73,8 @@ pub enum Failure {
     Reset,
     /// This end aborted it.
     Aborted,
+    /// Its connection went over to another rail, when the peer was known to have so many bytes.
+    AddressChanged { acknowledged: u64 },
     /// The peer was away for too long.
     TimedOut,
     /// The node has left the cluster.
@@ -85,6 +87,7 @@ impl From<Failure> for SdpError {
             Failure::Refused(why) => SdpError::Refused(why),
             Failure::Reset => SdpError::Reset,
             Failure::Aborted => SdpError::Aborted,
+            Failure::AddressChanged { acknowledged } => SdpError::AddressChanged { acknowledged },
             Failure::TimedOut => SdpError::TimedOut,
             Failure::Closed => SdpError::Closed,
         }

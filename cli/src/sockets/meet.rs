@@ -1,0 +1,151 @@
+//! How the two ends of a pipe or a copy meet: by one TCP connection, over which each says where its devices are.
+
+use crate::exit::Failure;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+use weft_control::net::Endpoint;
+
+/// How long the other end may take to introduce itself. Who connects and says nothing does not keep others waiting.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an introduction may be, in bytes.
+const LONGEST: u64 = 4_096;
+/// Between two looks at whether the user wants to stop.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// What an end says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Introduction {
+    /// What it is: `weft-pipe-1`, say. Both ends must be the same.
+    pub weft: String,
+    /// The addresses of its devices, by rail.
+    pub addresses: Vec<IpAddr>,
+    /// The service of their connection managers at which it listens.
+    pub service: u16,
+}
+
+/// Listens for others.
+pub fn listen(port: u16) -> Result<TcpListener, Failure> {
+    // Both families where the machine has both.
+    let any = [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
+    let places = any.map(|address| SocketAddr::new(address, port));
+    let listener = TcpListener::bind(&places[..]);
+    let listener = listener.map_err(|why| Failure::unfinished(format!("port {port}: {why}")))?;
+    listener.set_nonblocking(true).map_err(Failure::unfinished)?;
+    Ok(listener)
+}
+
+/// Waits for the next one who connects: `None` when the user wants to stop.
+pub fn accept(
+    listener: &TcpListener,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<(TcpStream, SocketAddr)>, Failure> {
+    while !stop() {
+        match listener.accept() {
+            Ok((stream, from)) => {
+                stream.set_nonblocking(false).map_err(Failure::unfinished)?;
+                return Ok(Some((stream, from)));
+            }
+            // One who is gone again is nobody's trouble.
+            Err(why) if [ErrorKind::WouldBlock, ErrorKind::ConnectionAborted].contains(&why.kind()) => {
+                std::thread::sleep(GLANCE);
+            }
+            Err(why) => return Err(Failure::unfinished(why)),
+        }
+    }
+    Ok(None)
+}
+
+/// Connects to one who listens.
+pub fn call(to: &Endpoint) -> Result<TcpStream, Failure> {
+    let addresses = (to.host.as_str(), to.port).to_socket_addrs();
+    let mut why = String::from("the name has no address");
+    for address in addresses.map_err(|why| Failure::unfinished(format!("{to}: {why}")))? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Err(Failure::unfinished(format!("{to}: {why}")))
+}
+
+/// Introduces the two to each other. The connection is of no more use afterwards.
+pub fn introduce(mut stream: TcpStream, own: &Introduction) -> Result<Introduction, String> {
+    let limits =
+        stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+    limits.map_err(|why| why.to_string())?;
+    let mut line = serde_json::to_vec(own).map_err(|why| why.to_string())?;
+    line.push(b'\n');
+    stream.write_all(&line).map_err(|why| format!("the other end: {why}"))?;
+    let mut said = String::new();
+    let read = BufReader::new(stream.take(LONGEST)).read_line(&mut said);
+    read.map_err(|why| format!("the other end introduces itself with nothing: {why}"))?;
+    let theirs: Introduction =
+        serde_json::from_str(&said).map_err(|_| "the other end speaks another language".to_string())?;
+    if theirs.weft != own.weft {
+        return Err(format!("the other end is {}, and this is {}", theirs.weft, own.weft));
+    }
+    if theirs.addresses.is_empty() {
+        return Err("the other end has no device with an IP address".to_string());
+    }
+    Ok(theirs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn own(weft: &str, service: u16) -> Introduction {
+        let addresses = vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1))];
+        Introduction { weft: weft.to_string(), addresses, service }
+    }
+
+    /// What each end learns of the other; the one that is called runs in a thread.
+    fn met(
+        caller: impl FnOnce(TcpStream) + Send + 'static,
+        called: &Introduction,
+    ) -> Result<Introduction, String> {
+        let listener = listen(0).expect("a port of the system's choice");
+        let port = listener.local_addr().expect("it listens").port();
+        let calling =
+            thread::spawn(move || caller(call(&Endpoint::new("localhost", port)).expect("it listens")));
+        let (stream, _) = accept(&listener, &|| false).expect("it listens").expect("nobody stops");
+        let end = introduce(stream, called);
+        calling.join().expect("it ends");
+        end
+    }
+
+    #[test]
+    fn two_that_are_the_same_learn_where_the_other_is() {
+        let caller = |stream| {
+            let theirs = introduce(stream, &own("weft-pipe-1", 7));
+            assert_eq!(theirs, Ok(own("weft-pipe-1", 8)));
+        };
+        assert_eq!(met(caller, &own("weft-pipe-1", 8)), Ok(own("weft-pipe-1", 7)));
+    }
+
+    #[test]
+    fn strangers_are_told_apart() {
+        let copies = |stream| drop(introduce(stream, &own("weft-cp-1", 7)));
+        let why = met(copies, &own("weft-pipe-1", 8)).expect_err("another tool");
+        assert!(why.contains("weft-cp-1"), "{why}");
+        let browser = |mut stream: TcpStream| {
+            stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("written");
+            // It stays until it has an answer.
+            let _ = stream.read(&mut [0; 512]);
+        };
+        let why = met(browser, &own("weft-pipe-1", 8)).expect_err("a stranger");
+        assert!(why.contains("another language"), "{why}");
+        let silent = |stream: TcpStream| drop(stream);
+        assert!(met(silent, &own("weft-pipe-1", 8)).is_err());
+    }
+
+    #[test]
+    fn a_listener_stops_when_its_user_wants() {
+        let listener = listen(0).expect("a port of the system's choice");
+        assert!(accept(&listener, &|| true).expect("it listens").is_none());
+    }
+}

@@ -1,0 +1,192 @@
+//! Two nodes that have met: a mesh of two over all their devices, with sockets on it.
+
+use super::meet::Introduction;
+use crate::exit::Failure;
+use crate::interrupt;
+use std::cell::RefCell;
+use std::future::Future;
+use std::net::IpAddr;
+use std::process;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use weft_hw::{Driver, Ended, Hw, HwContext, HwDevice};
+use weft_protocols::rt::{Program, Rt, RtConfig};
+use weft_protocols::sdp::message::LONGEST_CONTROL;
+use weft_protocols::sdp::{Sdp, SdpOptions};
+use weft_protocols::transport::{Mesh, MeshConfig, Rank};
+use weft_verbs::{AckTimeout, Device, Nanos, Retries, Service, Wait};
+
+/// The socket's port within the mesh of two.
+pub const PORT: u16 = 1;
+/// How long an end that is done stays, so that the other one's last words are acknowledged.
+const FAREWELL: Nanos = Nanos::from_secs(5);
+/// How often it looks whether they are.
+const GLANCE: Nanos = Nanos::from_millis(2);
+/// The adapters' time-out, as an exponent: 16.8 ms, so that a dead link is given up after a tenth of a second to half a second.
+const ACK_TIMEOUT: u8 = 12;
+/// The most rails, of which a mesh takes four.
+const MOST_RAILS: usize = 4;
+
+/// Which of the two this end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It waited for the other.
+    Listener,
+    /// It called the other.
+    Caller,
+}
+
+/// The other end's rank.
+pub fn listener() -> Rank {
+    Rank::from_index(0)
+}
+
+/// This machine's devices, opened.
+pub struct Devices {
+    contexts: Vec<HwContext>,
+    addresses: Vec<IpAddr>,
+}
+
+impl Devices {
+    /// Opens the devices of these names, or all that have an IP address.
+    pub fn open(names: &[String]) -> Result<Devices, Failure> {
+        let mut devices = Devices { contexts: Vec::new(), addresses: Vec::new() };
+        let found = HwDevice::all().map_err(Failure::unfinished)?;
+        let missing = names.iter().find(|name| !found.iter().any(|device| device.name() == name.as_str()));
+        if let Some(name) = missing {
+            return Err(Failure::bad_input(format!(
+                "this machine has no RDMA device {name} (`weft devices` lists those that it has)"
+            )));
+        }
+        let wanted: Vec<&HwDevice> = if names.is_empty() {
+            found.iter().collect()
+        } else {
+            names.iter().filter_map(|name| found.iter().find(|device| device.name() == name)).collect()
+        };
+        for device in wanted {
+            let context = device.open();
+            let context =
+                context.map_err(|why| Failure::unfinished(format!("device {}: {why}", device.name())))?;
+            match context.address() {
+                Some(address) => {
+                    devices.contexts.push(context);
+                    devices.addresses.push(address);
+                }
+                None if names.is_empty() => {}
+                None => {
+                    return Err(Failure::unfinished(format!(
+                        "{} has no IP address, by which the other end finds it",
+                        device.name()
+                    )));
+                }
+            }
+        }
+        if devices.contexts.is_empty() {
+            return Err(Failure::unfinished(
+                "this machine has no RDMA device with an IP address: `weft devices` lists its devices, \
+                 hw-backend/README.md says what one needs",
+            ));
+        }
+        Ok(devices)
+    }
+
+    /// What is told to the other end.
+    pub fn introduction(&self, weft: &str) -> Introduction {
+        // Two processes of one machine, or two connections of one process, need two services.
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        let number = u32::from(NEXT.fetch_add(1, Ordering::Relaxed)) + 8 * (process::id() % 4_096);
+        Introduction {
+            weft: weft.to_string(),
+            addresses: self.addresses.clone(),
+            service: (20_000 + number % 32_768) as u16,
+        }
+    }
+}
+
+/// A node of two, with its driver.
+pub struct Pair {
+    pub rt: Rt<Hw>,
+    pub mesh: Mesh<Hw>,
+    pub sdp: Sdp<Hw>,
+    /// The devices that are used, by rail.
+    pub contexts: Vec<HwContext>,
+    driver: Driver,
+    program: Program<Hw>,
+}
+
+impl Pair {
+    /// Starts this end.
+    pub fn start(
+        mut devices: Devices,
+        role: Role,
+        own: &Introduction,
+        theirs: &Introduction,
+        options: SdpOptions,
+    ) -> Result<Pair, Failure> {
+        let rails = devices.contexts.len().min(theirs.addresses.len()).min(MOST_RAILS);
+        devices.contexts.truncate(rails);
+        let (me, peer) = if role == Role::Listener { (0, 1) } else { (1, 0) };
+        let names = |rail: usize| vec![format!("listener.{rail}"), format!("caller.{rail}")];
+        for (rail, context) in devices.contexts.iter().enumerate() {
+            context.name_peer(&names(rail)[peer], theirs.addresses[rail]);
+            context.name_peer(&names(rail)[me], devices.addresses[rail]);
+        }
+        let mut config = MeshConfig::new(Rank::from_index(me as u32), names(0));
+        config.other_rails = (1..rails).map(|rail| names(rail).into()).collect();
+        config.service = Service(own.service);
+        config.calls = Some(Service(theirs.service));
+        config.max_message = options.longest_message().max(LONGEST_CONTROL);
+        config.chunk = 256 * 1024;
+        config.timeout = AckTimeout::new(ACK_TIMEOUT).unwrap_or(config.timeout);
+        config.retry = Retries::new(6).unwrap_or(config.retry);
+        let wait = RtConfig { wait: Wait::Notify, ..RtConfig::default() };
+        let rt = Rt::over(&devices.contexts, wait).map_err(Failure::unfinished)?;
+        let mesh = Mesh::start(&rt, config).map_err(Failure::unfinished)?;
+        let sdp = Sdp::start(&rt, &mesh, options).map_err(Failure::unfinished)?;
+        let driver = Driver::new(&devices.contexts).map_err(Failure::unfinished)?;
+        let program = rt.program();
+        Ok(Pair { rt, mesh, sdp, contexts: devices.contexts, driver, program })
+    }
+
+    /// Runs work to its end, or until the user wants to stop: then the other end is told.
+    pub fn run<T: 'static>(mut self, work: impl Future<Output = T> + 'static) -> Result<T, Failure> {
+        let (ended, rt) = (Rc::new(RefCell::new(None)), self.rt.clone());
+        let tell = Rc::clone(&ended);
+        let leaving = Leaving { rt: rt.clone(), mesh: self.mesh.clone(), sdp: self.sdp.clone() };
+        drop(rt.spawn(async move {
+            let end = work.await;
+            tell.replace(Some(end));
+            leaving.rest().await;
+        }));
+        if self.driver.run(&mut self.program, interrupt::requested) == Ended::Stopped
+            && ended.borrow().is_none()
+        {
+            self.sdp.abort_all();
+            let leaving = Leaving { rt: rt.clone(), mesh: self.mesh.clone(), sdp: self.sdp.clone() };
+            drop(rt.spawn(async move { leaving.rest().await }));
+            self.driver.run(&mut self.program, || false);
+        }
+        rt.shutdown();
+        let why = self.contexts.iter().flat_map(HwContext::take_troubles).next_back();
+        let stopped = || Failure::unfinished(why.unwrap_or_else(|| "it was interrupted".to_string()));
+        ended.take().ok_or_else(stopped)
+    }
+}
+
+/// An end that is done.
+struct Leaving {
+    rt: Rt<Hw>,
+    mesh: Mesh<Hw>,
+    sdp: Sdp<Hw>,
+}
+
+impl Leaving {
+    /// Waits until nothing is owed to the other end, and ends the node.
+    async fn rest(self) {
+        let until = self.rt.now() + FAREWELL;
+        while self.rt.now() < until && (self.sdp.streams() > 0 || self.mesh.audit().unacked > 0) {
+            self.rt.sleep(GLANCE).await;
+        }
+        self.rt.shutdown();
+    }
+}

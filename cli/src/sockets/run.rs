@@ -1,0 +1,187 @@
+//! What `weft pipe` and `weft cp` do, on this machine's devices.
+
+use super::args::{CpArgs, Over, PipeArgs, Target};
+use super::meet::{self, Introduction};
+use super::pair::{Devices, PORT, Pair, Role, listener};
+use super::stdio;
+use super::store::{Folder, Reads};
+use crate::exit::{Exit, Failure};
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::table::count;
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use weft_control::net::Endpoint;
+use weft_protocols::sdp::copy::{self, CopyError, Stored};
+use weft_protocols::sdp::pipe::{Ends, PipeError, pipe as carry};
+use weft_protocols::sdp::{SdpError, SdpOptions};
+use weft_protocols::transport::MeshStats;
+use weft_verbs::Nanos;
+
+const PIPE: &str = "weft-pipe-1";
+const COPY: &str = "weft-cp-1";
+/// How long one who takes a file waits for more of it. A link that is down for so long has been given up by then.
+const SILENCE: Nanos = Nanos::from_secs(60);
+
+/// `weft pipe`.
+pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
+    interrupt::install();
+    let devices = Devices::open(&args.over.devices)?;
+    let (stream, role) = match (&args.to, args.listen) {
+        (Some(to), _) => (meet::call(to)?, Role::Caller),
+        (None, port) => {
+            let waiting = meet::listen(port.unwrap_or_default())?;
+            let Some((stream, _)) = meet::accept(&waiting, &interrupt::requested)? else {
+                return Err(Failure::unfinished("it was interrupted"));
+            };
+            (stream, Role::Listener)
+        }
+    };
+    let pair = meet_by(stream, devices, role, PIPE, SdpOptions::default())?;
+    let input = stdio::Input::open(&pair.contexts[0]).map_err(Failure::unfinished)?;
+    let (output, writes) = stdio::output(&pair.contexts[0]).map_err(Failure::unfinished)?;
+    let ends = if io::stdin().is_terminal() { Ends::WithPeer } else { Ends::Both };
+    let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
+    let ended = pair.run(async move {
+        let stream = match role {
+            Role::Listener => sdp.bind(PORT)?.accept().await?,
+            Role::Caller => sdp.connect(listener(), PORT).await?,
+        };
+        carry(&rt, stream, input, output, ends).await
+    });
+    let piped = ended?.map_err(|why: PipeError| Failure::unfinished(why))?;
+    writes.join().map_or(Ok(()), |end| end).map_err(|why| Failure::unfinished(PipeError::Output(why)))?;
+    if !args.over.quiet {
+        let (sent, received) = (count(piped.sent), count(piped.received));
+        say(&format!("sent {sent} bytes, received {received}, {}", course(began, mesh.stats())));
+    }
+    Ok(Exit::Held)
+}
+
+/// `weft cp`.
+pub fn cp(args: &CpArgs) -> Result<Exit, Failure> {
+    interrupt::install();
+    match (&args.serve, &args.file, &args.to) {
+        (Some(folder), ..) => serve(folder, args.port, &args.over),
+        (None, Some(file), Some(to)) => put(file, to, args.port, &args.over),
+        // The command line's rules let nothing else through.
+        _ => Err(Failure::bad_input("a file and NODE:PATH, or --serve DIR")),
+    }
+}
+
+fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure> {
+    let name = to.name_of(file).map_err(Failure::bad_input)?;
+    let wrong = |why: io::Error| Failure::bad_input(format!("{}: {why}", file.display()));
+    let source = File::open(file).map_err(wrong)?;
+    let meta = source.metadata().map_err(wrong)?;
+    if !meta.is_file() {
+        return Err(Failure::bad_input(format!("{} is no file", file.display())));
+    }
+    let (len, place) = (meta.len(), Endpoint::new(&*to.node, port));
+    let devices = Devices::open(&over.devices)?;
+    let pair = meet_by(meet::call(&place)?, devices, Role::Caller, COPY, SdpOptions::default())?;
+    let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
+    let progress = std::rc::Rc::new(RefCell::new(Some(Progress::begin(over.quiet))));
+    let (shows, stored) = (std::rc::Rc::clone(&progress), name.clone());
+    let ended = pair.run(async move {
+        let stream = sdp.connect(listener(), PORT).await?;
+        let tell = |there: u64| {
+            if let Some(shown) = shows.borrow_mut().as_mut() {
+                let words = || format!("{} of {} bytes", count(there), count(len));
+                shown.at(there as f64 / len.max(1) as f64, words);
+            }
+        };
+        copy::put(&rt, &sdp, stream, (&name, len), Reads(source), tell).await
+    });
+    progress.take().map(Progress::end).unwrap_or_default();
+    ended?.map_err(|why: CopyError| Failure::unfinished(why).at(file.display()))?;
+    if !over.quiet {
+        say(&format!("{}:{stored}: {} bytes, {}", to.node, count(len), course(began, mesh.stats())));
+    }
+    Ok(Exit::Held)
+}
+
+/// Takes files until the user wants to stop. Each sender has a thread with devices of its own, so a slow one holds up nobody.
+fn serve(folder: &Path, port: u16, over: &Over) -> Result<Exit, Failure> {
+    if !folder.is_dir() {
+        return Err(Failure::bad_input(format!("{} is no folder", folder.display())));
+    }
+    // What is wrong with the devices is said before anybody comes.
+    drop(Devices::open(&over.devices)?);
+    let waiting = meet::listen(port)?;
+    let mut takers = Vec::new();
+    say(&format!("taking files into {} at port {port}", folder.display()));
+    let mut number = 0_u32;
+    while let Some((stream, from)) = meet::accept(&waiting, &interrupt::requested)? {
+        let (folder, over) = (folder.to_path_buf(), over.clone());
+        number += 1;
+        takers.retain(|taker: &std::thread::JoinHandle<()>| !taker.is_finished());
+        takers.push(std::thread::spawn(move || {
+            let mark = format!("{}-{number}", std::process::id());
+            match take(stream, &Folder::new(&folder, mark), &over) {
+                Ok((Stored { name, len }, course)) if !over.quiet => {
+                    say(&format!("{name}: {} bytes from {}, {course}", count(len), from.ip()));
+                }
+                Ok(_) => {}
+                Err(why) => say(&not_stored(from, &why)),
+            }
+        }));
+    }
+    takers.into_iter().for_each(|taker| drop(taker.join()));
+    Ok(Exit::Held)
+}
+
+fn not_stored(from: SocketAddr, why: &Failure) -> String {
+    format!("nothing stored of {}: {why}", from.ip())
+}
+
+fn take(stream: TcpStream, folder: &Folder, over: &Over) -> Result<(Stored, String), Failure> {
+    let devices = Devices::open(&over.devices)?;
+    let options = SdpOptions { read_timeout: Some(SILENCE), ..SdpOptions::default() };
+    let pair = meet_by(stream, devices, Role::Listener, COPY, options)?;
+    let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
+    let folder = folder.clone();
+    let ended = pair.run(async move {
+        let listens = sdp.bind(PORT)?;
+        let until = rt.now() + SILENCE;
+        let stream = rt.deadline(until, listens.accept()).await.unwrap_or(Err(SdpError::TimedOut))?;
+        copy::take(&sdp, stream, &folder, |_| ()).await
+    });
+    let stored = ended?.map_err(|why: CopyError| Failure::unfinished(why))?;
+    Ok((stored, course(began, mesh.stats())))
+}
+
+/// Meets the one at the other end of a TCP connection.
+fn meet_by(
+    stream: TcpStream,
+    devices: Devices,
+    role: Role,
+    weft: &str,
+    options: SdpOptions,
+) -> Result<Pair, Failure> {
+    let own: Introduction = devices.introduction(weft);
+    let theirs = meet::introduce(stream, &own).map_err(Failure::unfinished)?;
+    Pair::start(devices, role, &own, &theirs, options)
+}
+
+/// How it went: the time, and how often the connection was made again.
+fn course(began: Instant, mesh: MeshStats) -> String {
+    let span: Duration = began.elapsed();
+    let mut text = format!("{:.1} s", span.as_secs_f64());
+    if mesh.reconnects > 0 {
+        text += &format!(", {} connections made again", count(mesh.reconnects));
+    }
+    if mesh.failovers + mesh.failbacks > 0 {
+        text += &format!(" ({} to another rail, {} back)", count(mesh.failovers), count(mesh.failbacks));
+    }
+    text
+}
+
+/// Says something to whoever watches; standard output is for data.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "weft: {line}");
+}

@@ -1,0 +1,151 @@
+//! Files on this machine: where `weft cp` reads from, and what `weft cp --serve` writes.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use weft_protocols::sdp::copy::{Partial, Source, Store};
+
+/// A file that is read. Reads are of the page cache, or of a disk that is as fast as the network; nothing else waits for them.
+pub struct Reads(pub File);
+
+impl Source for Reads {
+    async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into)
+    }
+}
+
+/// A folder into which files are stored.
+#[derive(Clone)]
+pub struct Folder {
+    root: PathBuf,
+    /// What makes names of files on their way unlike those of others.
+    mark: String,
+}
+
+impl Folder {
+    /// A folder. `mark` must be another one for each that is stored into at a time.
+    pub fn new(root: &Path, mark: String) -> Folder {
+        Folder { root: root.to_path_buf(), mark }
+    }
+}
+
+impl Store for Folder {
+    type Partial = Unfinished;
+
+    async fn create(&self, name: &str, _: u64) -> io::Result<Unfinished> {
+        let to = self.root.join(name);
+        // In the same folder: a name can be changed there in one step.
+        let own = to.file_name().unwrap_or_default().to_string_lossy();
+        let path = to.with_file_name(format!(".{own}.weft-{}", self.mark));
+        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        Ok(Unfinished { file: Some(file), path, to })
+    }
+}
+
+/// A file on its way, under a name that begins with a dot and ends with the copy's mark.
+pub struct Unfinished {
+    /// None once it has its final name.
+    file: Option<File>,
+    path: PathBuf,
+    to: PathBuf,
+}
+
+impl Partial for Unfinished {
+    async fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+    }
+
+    /// Puts the bytes on the disk, then the name, then the name's folder: an answer that it is stored holds after a crash.
+    async fn finish(mut self) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        file.sync_all()?;
+        fs::rename(&self.path, &self.to)?;
+        self.file = None;
+        match self.to.parent() {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            // A file that cannot be removed has no name that anybody would take for a whole one.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    /// Files of this machine never wait.
+    fn at_once<T>(work: impl Future<Output = T>) -> T {
+        match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => unreachable!("it does not wait"),
+        }
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("a folder");
+        let mut names: Vec<_> =
+            entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into()).collect();
+        names.sort();
+        names
+    }
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let path = std::env::temp_dir().join(format!("weft-store-{name}-{}", std::process::id()));
+            fs::create_dir_all(path.join("sub")).expect("a folder");
+            Scratch(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_file_gets_its_name_when_it_is_whole_and_takes_the_place_of_an_older_one() {
+        let scratch = Scratch::new("whole");
+        fs::write(scratch.0.join("sub/a"), "older").expect("written");
+        let folder = Folder::new(&scratch.0, "1".to_string());
+        let mut file = at_once(folder.create("sub/a", 6)).expect("created");
+        at_once(file.append(b"new")).expect("written");
+        assert_eq!(names(&scratch.0.join("sub")), [".a.weft-1", "a"]);
+        assert_eq!(fs::read(scratch.0.join("sub/a")).expect("a file"), b"older");
+        at_once(file.append(b"er!")).expect("written");
+        at_once(file.finish()).expect("stored");
+        assert_eq!(names(&scratch.0.join("sub")), ["a"]);
+        let mut reads = Reads(File::open(scratch.0.join("sub/a")).expect("a file"));
+        let mut bytes = [0; 9];
+        assert_eq!(at_once(reads.read(&mut bytes)).expect("read"), 6);
+        assert_eq!(&bytes[..6], b"newer!");
+    }
+
+    #[test]
+    fn a_file_that_is_not_finished_leaves_nothing() {
+        let scratch = Scratch::new("partial");
+        let folder = Folder::new(&scratch.0, "2".to_string());
+        let mut file = at_once(folder.create("a", 9)).expect("created");
+        at_once(file.append(b"half")).expect("written");
+        drop(file);
+        assert_eq!(names(&scratch.0), ["sub"]);
+        // A name that a folder has is refused at the end, and nothing stays.
+        let file = at_once(folder.create("sub", 0)).expect("created");
+        assert!(at_once(file.finish()).is_err());
+        assert_eq!(names(&scratch.0), ["sub"]);
+        assert!(at_once(folder.create("none/a", 0)).is_err(), "folders are not made");
+    }
+}

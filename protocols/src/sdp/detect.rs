@@ -1,0 +1,125 @@
+//! Finding out that a link is dead, beyond what ports and adapters tell: probes, and the notice that the address has changed.
+//!
+//! An adapter that repeats a request for seconds says nothing meanwhile, and a stream that only waits for the peer to use what it
+//! advertised sends nothing that could be repeated. So where the options ask for it, an end that has something open with a peer sends
+//! a probe when it heard nothing for half of the interval, and takes the link for dead when it heard nothing for the other half.
+//! Anything that arrives is an answer.
+
+use super::Failover;
+use super::endpoint::Failure;
+use super::message::Message;
+use super::service::{Sdp, Shared};
+use super::socket::Socket;
+use crate::transport::Rank;
+use weft_verbs::{Nanos, Verbs};
+
+impl<V: Verbs> Sdp<V> {
+    /// Sees to it that a dead link to a peer is found by probes while something is open with it.
+    pub(super) fn probe(&self, peer: Rank) {
+        let Some(interval) = self.shared.options.probe else { return };
+        if self.outbox(peer, |outbox| std::mem::replace(&mut outbox.probes, true)) {
+            return;
+        }
+        // The peer acknowledges lazily: that must have its time.
+        let half = Nanos(interval.0 / 2).max(self.shared.mesh.ack_delay() * 2);
+        let sdp = self.clone();
+        drop(self.shared.rt.spawn(async move {
+            sdp.look_for_life(peer, half).await;
+            sdp.outbox(peer, |outbox| outbox.probes = false);
+        }));
+    }
+
+    async fn look_for_life(&self, peer: Rank, half: Nanos) {
+        let Shared { rt, mesh, .. } = &*self.shared;
+        let (mut heard, mut asked) = (mesh.heard(peer), false);
+        while self.has_open(peer) && !mesh.is_closed() {
+            rt.sleep(half).await;
+            let now = mesh.heard(peer);
+            if now != heard || mesh.rail(peer).is_none() {
+                // It lives, or its link is known to be dead already.
+                (heard, asked) = (now, false);
+            } else if asked {
+                self.count(|stats| &mut stats.found_dead);
+                mesh.suspect(peer);
+                asked = false;
+            } else if self.has_open(peer) {
+                self.count(|stats| &mut stats.probes);
+                self.answer(peer, &Message::Probe);
+                asked = true;
+            }
+        }
+    }
+
+    /// Whether an end here waits for something of the peer: an acknowledgement, or the use of what it advertises.
+    fn has_open(&self, peer: Rank) -> bool {
+        let waits = self.shared.mesh.oldest_unacknowledged(peer).is_some();
+        let table = self.shared.table.borrow();
+        waits || table.all().any(|socket| socket.peer == peer && socket.end.borrow().is_open())
+    }
+
+    /// Sees to it that a peer of which nothing is heard is asked, as long as a stream with it wants that.
+    pub(super) fn keep_alive(&self, peer: Rank, every: Option<Nanos>) {
+        let Some(every) = every else { return };
+        if self.outbox(peer, |outbox| std::mem::replace(&mut outbox.keeps_alive, true)) {
+            return;
+        }
+        let sdp = self.clone();
+        drop(self.shared.rt.spawn(async move {
+            let mesh = &sdp.shared.mesh;
+            let wants = || {
+                let table = sdp.shared.table.borrow();
+                table.all().any(|socket| socket.peer == peer && socket.options.keepalive.is_some())
+            };
+            while wants() && !mesh.is_closed() {
+                let heard = mesh.heard(peer);
+                sdp.shared.rt.sleep(every).await;
+                if mesh.heard(peer) == heard && wants() {
+                    sdp.count(|stats| &mut stats.probes);
+                    sdp.answer(peer, &Message::Probe);
+                    // One who does not acknowledge is given up.
+                    sdp.watch(peer);
+                }
+            }
+            sdp.outbox(peer, |outbox| outbox.keeps_alive = false);
+        }));
+    }
+
+    /// Tells streams whose application wants to know when their connection has gone over to another rail.
+    pub(super) fn notice_moves(&self, failover: Failover) {
+        if failover != Failover::Application || self.shared.notices.replace(true) {
+            return;
+        }
+        let sdp = self.clone();
+        drop(self.shared.rt.spawn(async move {
+            loop {
+                let resumed = sdp.shared.mesh.resumed();
+                if sdp.shared.mesh.is_closed() {
+                    return;
+                }
+                sdp.tell_moved();
+                resumed.await;
+            }
+        }));
+    }
+
+    fn tell_moved(&self) {
+        let table = self.shared.table.borrow();
+        let moved: Vec<_> = table.all().filter(|socket| self.has_moved(socket)).cloned().collect();
+        drop(table);
+        for socket in moved {
+            let (_, acknowledged) = socket.end.borrow().positions();
+            if socket.end.borrow().failure().is_none() {
+                self.count(|stats| &mut stats.address_changes);
+                socket.end.borrow_mut().fail(Failure::AddressChanged { acknowledged }, true);
+                socket.wake();
+                self.flush(&socket);
+            }
+        }
+    }
+
+    /// Whether a stream's connection has gone over to another rail since it began, and its user wants to be told.
+    pub(super) fn has_moved(&self, socket: &Socket<V>) -> bool {
+        let moves = || self.shared.mesh.moves(socket.peer);
+        socket.options.failover == Failover::Application && moves() != socket.moves.get()
+    }
+}

@@ -1,0 +1,165 @@
+//! Planned failover: a connection goes over to another rail because somebody wants it to, and nothing is lost on the way.
+//!
+//! The thesis's socket duplication, as far as it concerns a link: an end says `SuspComm`, and starts nothing more; the other end lets
+//! what is in process end, and answers `SuspCommAck`. Messages arrive in order, so whatever was sent before that has arrived, too. Then
+//! the connection moves, and `AckRecv` says that it goes on. Both ends keep their processes here, so unread bytes and private
+//! buffers stay where they are and need not be handed over.
+//!
+//! An unplanned failover does not come by here: a dead link carries no `SuspComm`, and what is in process on it never ends (the thesis, 5.3).
+
+use super::message::Message;
+use super::service::Sdp;
+use super::{SdpError, SdpStats};
+use crate::transport::Rank;
+use weft_verbs::Verbs;
+
+/// A peer with which nothing is started now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Suspended {
+    /// Where the connection is to go.
+    rail: u8,
+    /// This end asked for it; otherwise the peer did.
+    own: bool,
+    /// The peer has answered.
+    answered: bool,
+}
+
+impl<V: Verbs> Sdp<V> {
+    /// Moves the connection with a peer to another rail, now and for good: it comes back there from any other rail. Streams see a
+    /// pause. Returns the rail: another one, if the peer asked for another one at the same time.
+    ///
+    /// # Errors
+    ///
+    /// There is no such rail; or it did not answer within the time-out for moves, and the connection stays where it is.
+    pub async fn move_to(&self, peer: Rank, rail: u8) -> Result<u8, SdpError> {
+        let shared = &self.shared;
+        if rail >= shared.mesh.rails() {
+            return Err(SdpError::Options {
+                field: "rail",
+                value: rail.into(),
+                must: "one that all nodes have",
+            });
+        }
+        if peer.index() >= shared.mesh.size() as usize || peer == shared.mesh.me() {
+            return Err(SdpError::NoSuchPeer(peer));
+        }
+        shared.moving.until(|| !self.is_suspended(peer) || self.is_closed()).await;
+        self.outbox(peer, |outbox| {
+            outbox.suspended = Some(Suspended { rail, own: true, answered: false });
+        });
+        let end = self.within(shared.options.move_timeout, self.try_move(peer)).await;
+        // Whatever became of it, both ends go on.
+        self.answer(peer, &Message::AckRecv);
+        self.go_on(peer);
+        if end.is_ok() {
+            shared.stats.borrow_mut().moves += 1;
+        }
+        end
+    }
+
+    async fn try_move(&self, peer: Rank) -> Result<u8, SdpError> {
+        let shared = &self.shared;
+        self.quiet(peer).await;
+        let Some(Suspended { rail, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
+        self.answer(peer, &Message::SuspComm { rail });
+        self.watch(peer);
+        let answered = || self.suspended(peer).is_none_or(|suspended| suspended.answered);
+        shared.moving.until(answered).await;
+        let Some(Suspended { rail, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
+        shared.mesh.move_to(peer, rail);
+        loop {
+            let resumed = shared.mesh.resumed();
+            if shared.mesh.is_closed() {
+                return Err(SdpError::Closed);
+            }
+            if shared.mesh.rail(peer) == Some(rail) {
+                return Ok(rail);
+            }
+            resumed.await;
+        }
+    }
+
+    /// The peer asks. Of two that ask at once the lower rank's wish counts.
+    pub(super) fn on_susp_comm(&self, peer: Rank, rail: u8) {
+        let mesh = &self.shared.mesh;
+        let follows =
+            rail < mesh.rails() && (self.suspended(peer).is_none_or(|own| !own.own) || peer < mesh.me());
+        if follows {
+            self.outbox(peer, |outbox| {
+                let own = outbox.suspended.is_some_and(|suspended| suspended.own);
+                let answered = outbox.suspended.is_some_and(|suspended| suspended.answered);
+                outbox.suspended = Some(Suspended { rail, own, answered });
+            });
+        }
+        let sdp = self.clone();
+        drop(self.shared.rt.spawn(async move {
+            sdp.quiet(peer).await;
+            if follows {
+                sdp.shared.mesh.prefer(peer, rail);
+            }
+            sdp.answer(peer, &Message::SuspCommAck);
+            sdp.watch(peer);
+        }));
+    }
+
+    /// The peer starts nothing any more, and nothing of it is in process.
+    pub(super) fn on_susp_comm_ack(&self, peer: Rank) {
+        self.outbox(peer, |outbox| {
+            if let Some(own) = outbox.suspended.as_mut().filter(|suspended| suspended.own) {
+                own.answered = true;
+            }
+        });
+        self.shared.moving.notify();
+    }
+
+    /// The peer goes on.
+    pub(super) fn on_ack_recv(&self, peer: Rank) {
+        if self.suspended(peer).is_some_and(|suspended| !suspended.own) {
+            self.go_on(peer);
+        }
+    }
+
+    /// What was not started is, whatever the suspension has led to.
+    pub(super) fn go_on(&self, peer: Rank) {
+        if self.outbox(peer, |outbox| outbox.suspended.take()).is_some() {
+            self.shared.moving.notify();
+            self.each_of(peer, |_| ());
+        }
+    }
+
+    fn suspended(&self, peer: Rank) -> Option<Suspended> {
+        self.shared.outboxes.borrow().get(&peer)?.suspended
+    }
+
+    /// Whether nothing is to be started with a peer now.
+    pub(super) fn is_suspended(&self, peer: Rank) -> bool {
+        self.suspended(peer).is_some()
+    }
+
+    /// Waits until no one-sided operation of streams with a peer is under way.
+    async fn quiet(&self, peer: Rank) {
+        let under_way = || self.outbox(peer, |outbox| outbox.under_way);
+        self.shared.moving.until(|| under_way() == 0 || self.is_closed()).await;
+    }
+
+    /// A one-sided operation begins.
+    pub(super) fn begins(&self, peer: Rank) {
+        self.outbox(peer, |outbox| outbox.under_way += 1);
+    }
+
+    /// It has ended.
+    pub(super) fn has_ended(&self, peer: Rank) {
+        let waits = self.outbox(peer, |outbox| {
+            outbox.under_way -= 1;
+            outbox.suspended.is_some()
+        });
+        if waits {
+            self.shared.moving.notify();
+        }
+    }
+
+    /// Counts something.
+    pub(super) fn count(&self, count: impl FnOnce(&mut SdpStats) -> &mut u64) {
+        *count(&mut self.shared.stats.borrow_mut()) += 1;
+    }
+}

@@ -1,0 +1,66 @@
+//! What a user of several rails may know and want of them: which one a connection stands on, and which one it is to stand on.
+
+use super::Rank;
+use super::link::Event;
+use super::mesh::Mesh;
+use crate::rt::sync::Changed;
+use weft_verbs::{Nanos, Verbs};
+
+impl<V: Verbs> Mesh<V> {
+    /// How many rails the mesh has.
+    pub fn rails(&self) -> u8 {
+        self.shared.config.rails()
+    }
+
+    /// The rail over which the connection to a peer stands, if it stands.
+    pub fn rail(&self, to: Rank) -> Option<u8> {
+        let peers = self.shared.peers.borrow();
+        let peer = peers.get(self.shared.index(to)?)?.as_deref()?;
+        peer.link.is_up().then_some(peer.rail)
+    }
+
+    /// How often the connection to a peer went over to another rail.
+    pub fn moves(&self, to: Rank) -> u64 {
+        self.peer(to).map_or(0, |index| self.shared.with_peer(index, |peer| peer.moves))
+    }
+
+    /// Waits until a connection comes to stand after this call, or the mesh is closed.
+    pub fn resumed(&self) -> Changed {
+        self.shared.resumed.changed()
+    }
+
+    /// From now on this rail is the best one for the connection to a peer: it comes back there from any other.
+    pub fn prefer(&self, peer: Rank, rail: u8) {
+        if let Some(index) = self.peer(peer).filter(|_| rail < self.rails()) {
+            self.shared.event(index, 0, Event::Prefer(rail));
+        }
+    }
+
+    /// The same, and the connection goes there now: once a trial request over that rail was answered. If none is, it stays.
+    pub fn move_to(&self, peer: Rank, rail: u8) {
+        self.prefer(peer, rail);
+        if let Some(index) = self.peer(peer).filter(|_| rail < self.rails()) {
+            self.shared.event(index, 0, Event::FailBack(rail));
+        }
+    }
+
+    /// The connection to a peer is dead, as far as its user can tell: it is fenced and made again, over another rail if there is one.
+    pub fn suspect(&self, peer: Rank) {
+        let Some(index) = self.peer(peer) else { return };
+        let standing = self.shared.with_peer(index, |peer| peer.link.is_up().then_some(peer.epoch));
+        if let Some(epoch) = standing {
+            self.shared.event(index, epoch, Event::Broken);
+        }
+    }
+
+    /// How many frames have arrived from a peer: messages, acknowledgements, whatever. While that stays the same it gives no sign of
+    /// life.
+    pub fn heard(&self, from: Rank) -> u64 {
+        self.peer(from).map_or(0, |index| self.shared.with_peer(index, |peer| peer.heard))
+    }
+
+    /// How long this node's messages may go without acknowledgement, if peers are configured as it is.
+    pub fn ack_delay(&self) -> Nanos {
+        self.shared.config.ack_delay
+    }
+}

@@ -1,0 +1,310 @@
+//! The ways in which a stream's connection goes over to another rail, and the ways in which a dead link is found.
+
+use crate::common::{Cluster, Member, ms, rank, us};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use weft_protocols::rt::Rt;
+use weft_protocols::sdp::{Failover, Sdp, SdpError, SdpOptions, SdpStream};
+use weft_sim::fault::{Fault, Link, Way};
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{Nanos, Wait};
+
+const PORT: u16 = 9;
+const LEN: usize = 200_000;
+
+const OPTIONS: fn() -> SdpOptions =
+    || SdpOptions { buffers: 8, buffer_bytes: 200, zcopy_threshold: 1_000, ..SdpOptions::default() };
+
+fn coded(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect()
+}
+
+fn sockets(member: &Member, options: SdpOptions) -> (Rt<Sim>, Sdp<Sim>) {
+    (member.rt.clone(), Sdp::start(&member.rt, &member.mesh, options).expect("good options"))
+}
+
+/// What the second node's reader got, how its stream ended, and the longest time between two reads.
+#[derive(Clone, Default)]
+struct Got(Rc<RefCell<Reads>>);
+
+#[derive(Default)]
+struct Reads {
+    bytes: Vec<u8>,
+    error: Option<SdpError>,
+    stall: Nanos,
+}
+
+impl Got {
+    async fn read(self, rt: Rt<Sim>, stream: SdpStream<Sim>) {
+        let (mut part, mut last) = ([0; 4_096], rt.now());
+        loop {
+            let read = stream.read(&mut part).await;
+            let mut got = self.0.borrow_mut();
+            got.stall = got.stall.max(rt.now() - last);
+            last = rt.now();
+            match read {
+                Ok(0) => return,
+                Ok(len) => got.bytes.extend_from_slice(&part[..len]),
+                Err(why) => {
+                    got.error = Some(why);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn is_whole(&self) {
+        let got = self.0.borrow();
+        assert!(
+            got.error.is_none() && got.bytes == coded(LEN),
+            "{:?} after {} bytes",
+            got.error,
+            got.bytes.len()
+        );
+    }
+
+    fn stall(&self) -> Nanos {
+        self.0.borrow().stall
+    }
+}
+
+/// Writes coded bytes from the first node to the second one, a part every so often: by calls that borrow, or with owned buffers.
+fn transfer(cluster: &Cluster, options: SdpOptions, owned: bool) -> (Got, [Sdp<Sim>; 2]) {
+    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+    let got = Got::default();
+    let (reads, serves) = (got.clone(), far.clone());
+    let rt = far_rt.clone();
+    drop(far_rt.spawn(async move {
+        let stream = serves.bind(PORT).expect("free").accept().await.expect("one comes");
+        reads.read(rt, stream).await;
+    }));
+    let (asks, rt) = (near.clone(), near_rt.clone());
+    drop(near_rt.spawn(async move {
+        let stream = asks.connect(rank(1), PORT).await.expect("the server listens");
+        for part in coded(LEN).chunks(4_000) {
+            if owned {
+                let buffer = asks.buffer(4_000).expect("memory");
+                buffer.write(0, part).expect("it fits");
+                stream.send(buffer, part.len() as u32).await.0.expect("sent");
+            } else {
+                stream.write_all(part).await.expect("written");
+            }
+            rt.sleep(us(100)).await;
+        }
+        stream.close().await.expect("closed");
+    }));
+    (got, [near, far])
+}
+
+#[test]
+fn a_planned_move_loses_nothing_repeats_nothing_and_stays_where_it_went() {
+    for owned in [false, true] {
+        let cluster = Cluster::railed(2, 2, 4, Wait::Poll);
+        let (got, sdp) = transfer(&cluster, OPTIONS(), owned);
+        let (moves, ended) = (sdp[0].clone(), Rc::new(RefCell::new(None)));
+        let keep = Rc::clone(&ended);
+        let rt = cluster.members[0].rt.clone();
+        drop(rt.clone().spawn(async move {
+            rt.sleep(ms(2)).await;
+            let end = moves.move_to(rank(1), 1).await;
+            keep.replace(Some(end));
+        }));
+        cluster.run(Nanos::from_secs(2));
+        got.is_whole();
+        assert_eq!(ended.take(), Some(Ok(1)));
+        // Long after the hold-off, and with nothing wrong with the first rail.
+        assert!(cluster.members.iter().enumerate().all(|(n, m)| m.mesh.rail(rank(1 - n)) == Some(1)));
+        let unknown: u64 = cluster.members.iter().map(|member| member.mesh.stats().unknown_outcomes).sum();
+        assert_eq!((unknown, sdp[0].stats().repeated, sdp[1].stats().repeated), (0, 0, 0));
+        assert!(got.stall() < ms(1), "{owned}: {}", got.stall());
+    }
+}
+
+#[test]
+fn two_ends_that_want_different_rails_at_once_agree_and_a_dead_rail_is_not_moved_to() {
+    let cluster = Cluster::railed(2, 2, 5, Wait::Poll);
+    let (got, sdp) = transfer(&cluster, OPTIONS(), true);
+    let ends = Rc::new(RefCell::new(Vec::new()));
+    for (node, rail) in [(0, 1), (1, 0)] {
+        let (sdp, rt, ends) = (sdp[node].clone(), cluster.members[node].rt.clone(), Rc::clone(&ends));
+        drop(rt.clone().spawn(async move {
+            rt.sleep(ms(2)).await;
+            let end = sdp.move_to(rank(1 - node), rail).await;
+            ends.borrow_mut().push((node, end));
+        }));
+    }
+    cluster.run(Nanos::from_secs(2));
+    got.is_whole();
+    // The lower rank's wish counts; the other one may have been where it wanted to be before.
+    assert!(ends.borrow().len() == 2 && ends.borrow().contains(&(0, Ok(1))), "{:?}", ends.borrow());
+    assert!(cluster.members.iter().enumerate().all(|(n, m)| m.mesh.rail(rank(1 - n)) == Some(1)));
+    // A rail without a link answers no trial; what was suspended goes on.
+    let cluster = Cluster::railed(2, 2, 6, Wait::Poll);
+    cluster.plan(us(1), Fault::Cut { link: Link::Port(NodeId(1), 2), way: Way::Both, lasts: None });
+    let options = SdpOptions { move_timeout: Some(ms(20)), ..OPTIONS() };
+    let (got, sdp) = transfer(&cluster, options, false);
+    let (ended, moves, rt) = (Rc::new(Cell::new(false)), sdp[1].clone(), cluster.members[1].rt.clone());
+    let told = Rc::clone(&ended);
+    drop(rt.clone().spawn(async move {
+        rt.sleep(ms(2)).await;
+        assert_eq!(moves.move_to(rank(0), 1).await, Err(SdpError::TimedOut));
+        assert!(
+            matches!(moves.move_to(rank(0), 2).await, Err(SdpError::Options { .. })),
+            "there are two rails"
+        );
+        told.set(true);
+    }));
+    cluster.run(Nanos::from_secs(2));
+    got.is_whole();
+    assert!(ended.get());
+    assert_eq!(cluster.members[0].mesh.rail(rank(1)), Some(0));
+}
+
+#[test]
+fn an_application_that_wants_to_know_is_told_what_the_peer_has_and_connects_again() {
+    let mut told = 0;
+    for seed in 0..24 {
+        let node = NodeId((seed % 2) as u32);
+        let lasts = Some(us(300 + 100 * (seed % 7)));
+        let fault = match seed % 3 {
+            0 => Fault::Cut { link: Link::Port(node, 1), way: Way::Both, lasts },
+            1 => Fault::Cut { link: Link::Port(node, 1), way: Way::To, lasts },
+            _ => Fault::PortDown { node, port: 1, lasts },
+        };
+        // Twice, so that it may go there and back before anybody looks.
+        told += connects_again(seed, &[(us(600 + 170 * seed), fault), (us(2_000 + 310 * seed), fault)]);
+    }
+    assert!(told >= 24, "{told}");
+}
+
+/// A transfer whose both ends are told of each change of address, and which goes on behind what was acknowledged. How often its
+/// writer was told.
+fn connects_again(seed: u64, faults: &[(Nanos, Fault)]) -> u32 {
+    let cluster = Cluster::railed(2, 2, seed, Wait::Poll);
+    let options = SdpOptions { failover: Failover::Application, ..OPTIONS() };
+    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+    let got = Rc::new(RefCell::new(Vec::new()));
+    let keep = Rc::clone(&got);
+    drop(far_rt.spawn(async move {
+        let listener = far.bind(PORT).expect("free");
+        loop {
+            // A connection begins with the position of its first byte.
+            let Ok(stream) = listener.accept().await else { return };
+            let mut head = [0; 8];
+            if stream.read_exact(&mut head).await.is_err() {
+                continue;
+            }
+            let mut at = u64::from_le_bytes(head) as usize;
+            let mut part = [0; 4_096];
+            loop {
+                match stream.read(&mut part).await {
+                    Ok(0) => return,
+                    Ok(len) => {
+                        let all = &mut keep.borrow_mut();
+                        assert!(at <= all.len(), "what was acknowledged is here");
+                        all.truncate(at);
+                        all.extend_from_slice(&part[..len]);
+                        at += len;
+                    }
+                    Err(why) => {
+                        assert!(matches!(why, SdpError::AddressChanged { .. }), "{why}");
+                        break;
+                    }
+                }
+            }
+        }
+    }));
+    let told = Rc::new(Cell::new(0_u32));
+    let tells = Rc::clone(&told);
+    drop(near_rt.clone().spawn(async move {
+        let (all, mut from) = (coded(LEN), 0_usize);
+        'connections: loop {
+            let stream = match near.connect(rank(1), PORT).await {
+                Ok(stream) => stream,
+                Err(SdpError::AddressChanged { .. }) => continue,
+                Err(why) => panic!("{why}"),
+            };
+            let mut change = stream.write_all(&(from as u64).to_le_bytes()).await;
+            for part in all[from..].chunks(2_000) {
+                if change.is_ok() {
+                    change = stream.write_all(part).await;
+                    near_rt.sleep(us(50)).await;
+                }
+            }
+            if change.is_ok() {
+                change = stream.close().await;
+            }
+            match change {
+                Ok(()) => return,
+                Err(SdpError::AddressChanged { acknowledged }) => {
+                    tells.set(tells.get() + 1);
+                    // The first eight are the position.
+                    from += (acknowledged as usize).saturating_sub(8);
+                    continue 'connections;
+                }
+                Err(why) => panic!("{why}"),
+            }
+        }
+    }));
+    faults.iter().for_each(|(at, fault)| cluster.plan(*at, *fault));
+    cluster.run(Nanos::from_secs(2));
+    assert!(*got.borrow() == coded(LEN), "{seed}: {} bytes", got.borrow().len());
+    told.get()
+}
+
+#[test]
+fn probes_find_a_dead_link_within_their_interval_where_the_adapter_would_take_longer() {
+    let stall = |probe| {
+        let cluster = Cluster::slow_to_give_up(2, 2, 8);
+        let (got, sdp) = transfer(&cluster, SdpOptions { probe, ..OPTIONS() }, false);
+        let link = Link::Port(NodeId(1), 1);
+        cluster.plan(ms(2), Fault::Cut { link, way: Way::Both, lasts: None });
+        cluster.run(Nanos::from_secs(5));
+        got.is_whole();
+        (got.stall(), sdp[0].stats().found_dead + sdp[1].stats().found_dead)
+    };
+    let (without, none) = stall(None);
+    let (with, found) = stall(Some(ms(4)));
+    assert_eq!(none, 0);
+    assert!(found >= 1);
+    assert!(without > ms(20), "{without}");
+    assert!(with < ms(4 * 2), "two intervals: {with}");
+}
+
+#[test]
+fn probes_do_not_take_a_peer_that_answers_for_dead_and_end_when_nothing_is_open() {
+    let cluster = Cluster::railed(2, 2, 9, Wait::Poll);
+    let (got, sdp) =
+        transfer(&cluster, SdpOptions { probe: Some(ms(2)), give_up: Nanos::MAX, ..OPTIONS() }, true);
+    cluster.run(Nanos::from_secs(2));
+    got.is_whole();
+    assert!(sdp.iter().all(|sdp| sdp.stats().found_dead == 0));
+    // Nothing is owed any more, and no timer runs.
+    assert!(cluster.members.iter().all(|member| member.rt.audit().timers == 0));
+}
+
+#[test]
+fn keepalive_tells_a_reader_of_a_peer_that_is_gone_and_nothing_else_does() {
+    for keepalive in [None, Some(ms(5))] {
+        let cluster = Cluster::railed(2, 2, 10, Wait::Poll);
+        let options = SdpOptions { keepalive, give_up: ms(40), ..OPTIONS() };
+        let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+        drop(far_rt.clone().spawn(async move {
+            let stream = far.bind(PORT).expect("free").accept().await.expect("one comes");
+            far_rt.sleep(Nanos::from_secs(60)).await;
+            drop(stream);
+        }));
+        let end = Rc::new(Cell::new(None));
+        let tell = Rc::clone(&end);
+        drop(near_rt.spawn(async move {
+            let stream = near.connect(rank(1), PORT).await.expect("the server listens");
+            tell.set(Some(stream.read(&mut [0]).await));
+        }));
+        for port in [1, 2] {
+            cluster
+                .plan(ms(10), Fault::Cut { link: Link::Port(NodeId(1), port), way: Way::Both, lasts: None });
+        }
+        cluster.run(ms(500));
+        assert_eq!(end.get(), keepalive.map(|_| Err(SdpError::TimedOut)));
+    }
+}
