@@ -245,6 +245,10 @@ fn addresses(port: &Port, text: &mut String) {
     table.print(text);
 }
 
+fn most(objects: u32, of_each: &str, each: u32, what: &str) -> String {
+    format!("at most {}, {of_each} at most {} {what}", count(objects.into()), count(each.into()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,8 +295,4 @@ mod tests {
             ]
         );
     }
-}
-
-fn most(objects: u32, of_each: &str, each: u32, what: &str) -> String {
-    format!("at most {}, {of_each} at most {} {what}", count(objects.into()), count(each.into()))
 }
