@@ -16,6 +16,9 @@ use weft_verbs::{Nanos, RemoteSlice, Verbs};
 /// The pauses before something is tried again that the mesh refused: from, to.
 const PAUSES: (Nanos, Nanos) = (Nanos::from_micros(10), Nanos::from_millis(10));
 
+/// Messages that wait for room, by receiver, each with the view that it is said in.
+type Kept = BTreeMap<Rank, VecDeque<(Encoded, Stamp)>>;
+
 /// What a daemon's requesters and homes send through. Clones are the same network.
 pub(crate) struct Net<V: Verbs> {
     rt: Rt<V>,
@@ -23,8 +26,8 @@ pub(crate) struct Net<V: Verbs> {
     channel: Channel,
     scheme: Scheme,
     counters: Rc<Counters>,
-    /// Messages that the mesh had no room for, by receiver; a task sends them as room comes. Each with its view.
-    kept: Rc<RefCell<BTreeMap<Rank, VecDeque<(Encoded, Stamp)>>>>,
+    /// Messages that the mesh had no room for; a task sends them as room comes.
+    kept: Rc<RefCell<Kept>>,
     /// The view of the membership that messages are said in, zero for none; `None` where there is no membership.
     view: Option<Rc<Cell<Stamp>>>,
 }

@@ -58,12 +58,15 @@ struct Node {
     newcomer: bool,
 }
 
+/// A message on its way: the view that it is said in, whose lock it is about, and what it says.
+type Letter = (Stamp, Option<LockKey>, Message);
+
 #[derive(Clone, Debug, Hash)]
 struct World {
     key: LockKey,
     planted: Option<Planted>,
     nodes: Vec<Option<Node>>,
-    ways: BTreeMap<(u32, u32), VecDeque<(Stamp, Option<LockKey>, Message)>>,
+    ways: BTreeMap<(u32, u32), VecDeque<Letter>>,
     /// Who left, and whether its lease runs still; what it held when it died.
     gone: Option<u32>,
     held_by_the_dead: Option<Mode>,
