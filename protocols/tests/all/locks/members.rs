@@ -55,9 +55,12 @@ fn at_home(node: usize) -> LockKey {
     (0..).map(LockKey).find(|key| key.home(NODES) == rank(node)).expect("every node is a home")
 }
 
+/// When a lock was granted and with which token, or why it was not.
+type Granted = Result<(Nanos, Option<Token>), LockError>;
+
 /// A request, and what has come of it.
 #[derive(Clone, Default)]
-struct Request(Rc<RefCell<Option<Result<(Nanos, Option<Token>), LockError>>>>);
+struct Request(Rc<RefCell<Option<Granted>>>);
 
 impl Request {
     fn granted_at(&self) -> Option<Nanos> {
