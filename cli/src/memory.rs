@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-/// Between two looks. A run takes some hundred MiB meanwhile at most.
-const PERIOD: Duration = Duration::from_millis(100);
+/// Between two looks. A run takes some ten MiB meanwhile.
+const PERIOD: Duration = Duration::from_millis(20);
 /// How long a run has to stop in order.
 const GRACE: Duration = Duration::from_secs(2);
 const MIB: u64 = 1 << 20;
@@ -55,7 +55,8 @@ fn scarce(read: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
         let limit: u64 = limit.split_whitespace().next()?.parse().ok()?;
         let left = limit.saturating_sub(kib(&read("/proc/self/status")?, "VmSize:")?);
-        (left < (limit / 16).min(512 * MIB)).then(|| {
+        // The allocator takes addresses by large pieces, more than it uses.
+        (left < (limit / 4).min(1024 * MIB)).then(|| {
             format!(
                 "{} MiB are left of the {} MiB that a process may take (ulimit -v)",
                 left / MIB,
@@ -96,7 +97,7 @@ mod tests {
         assert_eq!(said(&[("/proc/meminfo", &memory(102_400))]).unwrap(), "100 MiB are left on this machine");
         let limits = "Max cpu time  unlimited\nMax address space  1073741824  unlimited  bytes\n";
         let with = |size: &str| said(&[("/proc/self/limits", limits), ("/proc/self/status", size)]);
-        assert_eq!(with("VmSize:  900000 kB\n"), None);
+        assert_eq!(with("VmSize:  700000 kB\n"), None);
         assert!(with("VmSize: 1000000 kB\n").unwrap().contains("of the 1024 MiB that a process may take"));
         let unlimited = "Max address space  unlimited  unlimited  bytes\n";
         assert_eq!(said(&[("/proc/self/limits", unlimited), ("/proc/self/status", "VmSize: 9 kB\n")]), None);
