@@ -4,7 +4,6 @@ use crate::fields::{Rule, Span, in_section, positive};
 use serde::{Deserialize, Serialize};
 use weft_protocols::members::{MembersConfig, longest};
 use weft_protocols::transport::MeshConfig;
-use weft_verbs::Nanos;
 
 /// How nodes agree on who is alive (docs/members.md): what a node holds counts while its lease runs, and what one that died held
 /// is granted on when that has run out.
@@ -57,11 +56,5 @@ impl Membership {
     pub(super) fn check(&self) -> Rule {
         let at = || in_section("cluster", "members");
         [self.lease, self.patience].into_iter().try_for_each(|span| positive(at(), span))
-    }
-
-    /// How long after a crash others may be without an answer at the most: it is noticed, a view is decided, leases run out.
-    pub fn outage(&self) -> Nanos {
-        let MembersConfig { lease, drift, patience, .. } = self.config(0);
-        Nanos(lease.0 / 3) + patience + lease + drift
     }
 }

@@ -16,10 +16,11 @@ fn settings() -> MembersConfig {
     MembersConfig { lease: ms(20), drift: ms(1), patience: ms(10), ..MembersConfig::new(NODES) }
 }
 
-/// After a crash nobody waits longer: a renewal is due, is not answered, a view is decided, leases run out.
+/// After a crash nobody waits longer: a renewal is due, is not answered; the one that proposes asks, too; a view is decided,
+/// leases run out.
 fn longest() -> Nanos {
     let MembersConfig { lease, drift, patience, .. } = settings();
-    Nanos(lease.0 / 3) + patience + lease + drift + ms(3)
+    Nanos(lease.0 / 3) + patience * 2 + lease + drift + ms(3)
 }
 
 type Node = (Members<Sim>, LockService<Sim>);
