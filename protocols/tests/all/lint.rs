@@ -91,8 +91,10 @@ fn silent_waits(text: &str) -> Vec<String> {
         });
         begin.is_some_and(|(begin, _)| before[..begin].ends_with(".at"))
     };
-    let waits = text.match_indices(".await").map(|(at, _)| &text[..at]);
+    let is_word = |rest: &str| rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    let waits = text.match_indices(".await").filter(|(at, word)| !is_word(&text[at + word.len()..]));
     waits
+        .map(|(at, _)| &text[..at])
         .filter(|before| !says(before))
         .map(|before| before[before.len().saturating_sub(40)..].into())
         .collect()

@@ -83,7 +83,7 @@ fn a_third_system_runs_and_its_planted_bug_is_found() {
         assert!(text(&output).contains("exactly once"), "weft {command}\n{}", text(&output));
         stale.extend(differs(shown, &output));
     }
-    assert!(page.holds.iter().chain(&page.finds).filter(|shown| !shown.output.is_empty()).count() >= 4);
+    assert!(page.holds.iter().chain(&page.finds).filter(|shown| !shown.output.is_empty()).count() >= 3);
     assert!(stale.is_empty(), "the page shows something else:\n{}", stale.join("\n"));
 
     let mut touched: Vec<String> = page.files.iter().map(|file| file.path.clone()).collect();

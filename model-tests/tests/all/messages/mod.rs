@@ -93,7 +93,7 @@ fn a_node_that_crashed_is_there_again_when_it_is_said_to_be_or_when_the_faults_s
     for back in ["", "back = { min = \"10us\", max = \"300us\" }"] {
         let crash = format!("[[faults]]\nkind = \"crash\"\nnode = 2\nat = \"500us\"\n{back}\n");
         let summary = assert_held(&scenario(&format!("{calm}{crash}")), 0..6);
-        assert_eq!(summary.faults[&FaultKind::Restart].injected, 6, "{back}");
+        assert_eq!(summary.faults[&FaultKind::Crash].injected, 6, "{back}");
         assert!(summary.metrics.count("messages", "told_lost") > 0, "{back}");
     }
 }
