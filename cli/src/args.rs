@@ -1,5 +1,7 @@
 //! The command line: what can be said, and how `--help` explains it.
 
+#[cfg(feature = "hw")]
+use crate::device_args::{CALIBRATE_EXAMPLES, CalibrateArgs, NODE_EXAMPLES, NodeArgs};
 use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, REPLAY_EXAMPLES, ReplayArgs};
 use crate::help;
 use crate::making_args::{CompletionsArgs, ManArgs, NewArgs};
@@ -292,36 +294,6 @@ pub struct RunArgs {
     pub verbose: u8,
 }
 
-/// `weft calibrate`.
-#[cfg(feature = "hw")]
-#[derive(Debug, Args)]
-pub struct CalibrateArgs {
-    /// The file to write, which must end in `.toml`; without it the figures are shown only
-    pub file: Option<PathBuf>,
-    /// The device, its port and its address
-    #[command(flatten)]
-    pub on: DeviceArgs,
-    /// The profile whose figures stand where nothing is measured: a name or a file
-    #[arg(long, value_name = "PROFILE", default_value = "present-day")]
-    pub base: String,
-    /// How often each operation is measured
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub rounds: u32,
-    /// Print one JSON object instead of a table
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[cfg(feature = "hw")]
-const CALIBRATE_EXAMPLES: &str = "\
-Examples:
-  The first device
-    weft calibrate blue.toml
-  Another one, with the rest of an older machine
-    weft calibrate blue.toml --device mlx5_1 --base ncosed-2007
-  A scenario on machines like that
-    weft run scenarios/lock-service-16.toml --set cluster.profile=blue.toml";
-
 /// What a build without devices is told of commands that need one, all of which it refuses.
 #[cfg(not(feature = "hw"))]
 #[derive(Debug, Args)]
@@ -395,114 +367,6 @@ Examples:
     weft status /etc/weft/cluster.toml
   For programs
     weft status --at n0:7471 --secret /etc/weft/secret --json";
-
-#[cfg(feature = "hw")]
-const NODE_EXAMPLES: &str = "\
-Examples:
-  Three machines under Slurm
-    srun -N 3 --ntasks-per-node 1 weft node scenarios/quick-3.toml
-  The same under Open MPI
-    mpirun -N 1 --host a,b,c weft node scenarios/quick-3.toml
-  By hand, on each of them
-    weft node scenarios/quick-3.toml --rank 0 --meet a";
-
-/// `weft node`.
-#[cfg(feature = "hw")]
-#[derive(Debug, Args)]
-pub struct NodeArgs {
-    /// The scenario, a TOML file; the same one on every machine. Its faults are for the simulator
-    pub scenario: PathBuf,
-    /// Which node this is, from 0 [default: SLURM_PROCID or OMPI_COMM_WORLD_RANK]
-    #[arg(long, value_name = "N")]
-    pub rank: Option<u32>,
-    /// How many nodes there are [default: the launcher's number, or the scenario's]
-    #[arg(long, value_name = "N")]
-    pub nodes: Option<u32>,
-    /// The machine of node 0, where all meet [default: the first of Slurm's list, or Open MPI's]
-    #[arg(long, value_name = "HOST")]
-    pub meet: Option<String>,
-    /// The TCP port at which they meet [default: 7471]
-    #[arg(long, value_name = "PORT")]
-    pub port: Option<u16>,
-    /// The device, its port and its address, if not as the scenario says
-    #[command(flatten)]
-    pub on: DeviceArgs,
-    /// How the node learns of completions, if not as the scenario says
-    #[arg(long, value_name = "STYLE")]
-    pub wait: Option<WaitArg>,
-    /// How the first connections are made, if not as the scenario says; the same on every machine
-    #[arg(long, value_name = "WAY")]
-    pub connect: Option<ConnectArg>,
-    /// Run with this seed instead of the scenario's own
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Give a field of the scenario another value, as in --set workload.requests=50; several times
-    #[arg(long, value_name = "FIELD=VALUE")]
-    pub set: Vec<Override>,
-    /// `weft run --backend hw` waits at the meeting place: node 0 does not judge
-    #[arg(long)]
-    pub driven: bool,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Which RDMA device, and where on it.
-#[cfg(feature = "hw")]
-#[derive(Debug, Args)]
-pub struct DeviceArgs {
-    /// The RDMA device [default: the first]
-    #[arg(long, value_name = "NAME")]
-    pub device: Option<String>,
-    /// The device's port [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
-    pub device_port: Option<u8>,
-    /// Which of the port's addresses, by its number in `weft devices` [default: the first IPv4 address under RoCE version 2]
-    #[arg(long, value_name = "N")]
-    pub gid: Option<u8>,
-}
-
-/// How a node's first connections are made. Those that replace broken ones are the connection manager's.
-#[cfg(feature = "hw")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum ConnectArg {
-    /// By the connection manager, when they are needed.
-    Cm,
-    /// All at the start: the nodes tell each other their queue pairs over TCP (port 7472).
-    Oob,
-}
-
-#[cfg(feature = "hw")]
-impl ConnectArg {
-    /// The scenario's name for it.
-    pub fn connect(self) -> weft_check::scenario::Connect {
-        match self {
-            ConnectArg::Cm => weft_check::scenario::Connect::Cm,
-            ConnectArg::Oob => weft_check::scenario::Connect::Oob,
-        }
-    }
-}
-
-/// How a node learns of completions.
-#[cfg(feature = "hw")]
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum WaitArg {
-    /// It spins on its completion queues.
-    Poll,
-    /// It sleeps until it is told.
-    Notify,
-}
-
-#[cfg(feature = "hw")]
-impl WaitArg {
-    /// The contract's word.
-    pub fn wait(self) -> weft_verbs::Wait {
-        match self {
-            WaitArg::Poll => weft_verbs::Wait::Poll,
-            WaitArg::Notify => weft_verbs::Wait::Notify,
-        }
-    }
-}
 
 /// `weft devices`.
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! `weft calibrate`: a profile from what this machine's device takes.
 
-use crate::args::CalibrateArgs;
+use crate::device_args::CalibrateArgs;
 use crate::exit::{Exit, Failure};
 use crate::node::device::Choice;
 use crate::table::{Table, micros};

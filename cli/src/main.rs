@@ -5,6 +5,8 @@ mod bench;
 #[cfg(feature = "hw")]
 mod calibrate;
 mod daemon;
+#[cfg(feature = "hw")]
+mod device_args;
 mod devices;
 mod exit;
 mod explore;
@@ -59,8 +61,12 @@ fn act() -> Result<Exit, Failure> {
         Ok(Err(asked_for)) => return output::text(&asked_for).map(|()| Exit::Held),
         Err(complaint) => return Err(Failure::bad_input(complaint)),
     };
-    // A node that lives is its system's to end.
-    if !matches!(cli.command, Command::Node(_) | Command::Daemon(_)) {
+    // Simulated clusters can take more than there is. A node that lives is its system's to end, and nothing else grows.
+    let simulates = |command: &Command| {
+        use Command::{Bench, Check, Fuzz, Paper, Replay, Run};
+        matches!(command, Run(_) | Check(_) | Fuzz(_) | Replay(_) | Paper(_) | Bench { .. })
+    };
+    if simulates(&cli.command) {
         memory::watch();
     }
     match cli.command {

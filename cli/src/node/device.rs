@@ -1,6 +1,6 @@
 //! The device on which something runs: which one, by which port, and by which of the port's addresses.
 
-use crate::args::DeviceArgs;
+use crate::device_args::DeviceArgs;
 use crate::exit::Failure;
 use weft_check::scenario::Cluster;
 use weft_hw::{HwContext, HwDevice};

@@ -12,7 +12,8 @@ mod report;
 mod waiting;
 mod wire;
 
-use crate::args::{NodeArgs, RunArgs};
+use crate::args::RunArgs;
+use crate::device_args::{ConnectArg, NodeArgs, WaitArg};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use coordinator::Terms;
@@ -77,8 +78,8 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
         let (scenario, listener) = (scenario.clone(), listen(port));
         thread::spawn(move || coordinate::<S>(&scenario, listener?, seed))
     });
-    let wait = args.wait.map(crate::args::WaitArg::wait);
-    let connect = args.connect.map_or(scenario.cluster.connect, crate::args::ConnectArg::connect);
+    let wait = args.wait.map(WaitArg::wait);
+    let connect = args.connect.map_or(scenario.cluster.connect, ConnectArg::connect);
     let by_streams = connect == Connect::Oob;
     let options = Options { place: &place, port, on: &on, wait, patience: PATIENCE, seed, by_streams };
     let lived = member::run::<S>(scenario, &options);

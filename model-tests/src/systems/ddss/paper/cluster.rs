@@ -4,13 +4,12 @@ use super::super::published::{At, Published};
 use crate::paper::{self, PaperError, refused};
 use std::cell::RefCell;
 use std::future::Future;
-use std::rc::Rc;
 use weft_protocols::ddss::Ddss;
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::Mesh;
 use weft_sim::profile::Profile;
 use weft_sim::{Config, Sim, SimMr};
-use weft_verbs::{Nanos, Wait, Work};
+use weft_verbs::{Wait, Work};
 
 /// The nodes of the paper's cluster (section 6).
 pub(super) const NODES: u32 = 12;
@@ -25,7 +24,7 @@ pub(super) struct Machine {
 
 /// The nodes with the service on each.
 pub(super) struct Cluster {
-    below: paper::Cluster,
+    pub below: paper::Cluster,
     machines: Vec<Machine>,
     memory: RefCell<Vec<SimMr>>,
 }
@@ -69,16 +68,6 @@ impl Cluster {
         let (at, memory) = At::new(&self.machines[home as usize].mesh, size).map_err(refused)?;
         self.memory.borrow_mut().push(memory);
         Ok(self.machines.iter().map(|machine| Published::new(&machine.mesh, at)).collect())
-    }
-
-    /// As [`paper::Cluster::finish`].
-    pub fn finish<T>(
-        &self,
-        until: Nanos,
-        results: &Rc<RefCell<Vec<T>>>,
-        wanted: usize,
-    ) -> Result<Vec<T>, PaperError> {
-        self.below.finish(until, results, wanted)
     }
 }
 

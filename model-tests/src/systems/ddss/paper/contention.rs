@@ -92,7 +92,7 @@ fn mean(profile: &Profile, which: Which, clients: u32, puts: u64, apart: bool) -
             Some(())
         }));
     }
-    let times = cluster.finish(END, &results, clients as usize)?;
+    let times = cluster.below.finish(END, &results, clients as usize)?;
     Ok(times.iter().sum::<f64>() / times.len() as f64)
 }
 
@@ -178,7 +178,7 @@ fn transfer(profile: &Profile, call: Call, size: u32, waits: bool) -> Result<f64
         book.borrow_mut().push((rt.now() - begin).as_micros_f64() / TRANSFERS as f64);
         Some(())
     }));
-    cluster.finish(END, &results, 1).map(|mut all| all.remove(0))
+    cluster.below.finish(END, &results, 1).map(|mut all| all.remove(0))
 }
 
 /// Figure 7: calls that wait for each transfer, and calls that wait for all of a row.

@@ -62,7 +62,7 @@ fn published(
         book.borrow_mut().push(sum.as_micros_f64() / f64::from(ROUNDS));
         Some(())
     }));
-    cluster.finish(END, &results, 1).map(|mut all| all.remove(0))
+    cluster.below.finish(END, &results, 1).map(|mut all| all.remove(0))
 }
 
 /// Mean time of a call as the models are here, in microseconds.
@@ -98,7 +98,7 @@ fn ours(profile: &Profile, way: Way, model: Model, call: Call, size: u32) -> Res
         book.borrow_mut().push(sum.as_micros_f64() / f64::from(ROUNDS));
         Some(())
     }));
-    cluster.finish(END, &results, 1).map(|mut all| all.remove(0))
+    cluster.below.finish(END, &results, 1).map(|mut all| all.remove(0))
 }
 
 /// The paper's Figure 4(a) at one byte, in microseconds.

@@ -86,7 +86,7 @@ fn reconfiguration(profile: &Profile, loaded: u32, way: Way) -> Result<f64, Pape
             Some(())
         }));
     }
-    cluster.finish(END, &results, (loaded * ROUNDS) as usize).map(|times| mean(&times))
+    cluster.below.finish(END, &results, (loaded * ROUNDS) as usize).map(|times| mean(&times))
 }
 
 /// The mean time of a version check while so many threads compute at the home, by a one-sided read and by two messages, in
@@ -137,7 +137,7 @@ fn version_check(profile: &Profile, threads: u32, one_sided: bool) -> Result<f64
         }
         Some(())
     }));
-    cluster.finish(END, &results, ROUNDS as usize).map(|times| mean(&times))
+    cluster.below.finish(END, &results, ROUNDS as usize).map(|times| mean(&times))
 }
 
 /// The bytes of a checkpoint.
@@ -198,7 +198,7 @@ fn checkpoints(profile: &Profile, processes: u32) -> Result<[f64; 2], PaperError
             Some(())
         }));
     }
-    let times = cluster.finish(END, &results, (processes * ROUNDS) as usize)?;
+    let times = cluster.below.finish(END, &results, (processes * ROUNDS) as usize)?;
     Ok([0, 1].map(|which| mean(&times.iter().map(|both| both[which]).collect::<Vec<f64>>())))
 }
 

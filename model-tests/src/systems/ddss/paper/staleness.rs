@@ -49,7 +49,7 @@ fn behind(profile: &Profile, model: Model) -> Result<Vec<u64>, PaperError> {
             Some(())
         }));
     }
-    cluster.finish(END, &results, (READERS * GETS) as usize)
+    cluster.below.finish(END, &results, (READERS * GETS) as usize)
 }
 
 /// The shares of gets by how old their values were.

@@ -1,6 +1,6 @@
 //! Section 7.2: all clients write a block each to one file, and read it back.
 
-use super::cluster::{cluster, files};
+use super::cluster::{cluster, files, shared_file};
 use crate::paper::{PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -57,13 +57,7 @@ fn measure(profile: &Profile, servers: u32, clients: u32, wire: Wire) -> Result<
         let (rt, files, book) = (cluster.machines[node].rt.clone(), files[node].clone(), Rc::clone(&book));
         let layout = Distribution::stripe(STRIP, servers as u16, 0).ok_or_else(|| refused("no servers"))?;
         drop(rt.clone().spawn(async move {
-            let file = match client {
-                0 => files.create("a file", Some(layout)).await.ok()?,
-                _ => {
-                    rt.sleep_until(BEGIN / 2).await;
-                    files.open("a file").await.ok()?
-                }
-            };
+            let file = shared_file(&rt, &files, client == 0, layout, BEGIN / 2).await?;
             let mut buffer = files.buffer(BLOCK as usize).ok()?;
             let at = u64::from(client) * u64::from(BLOCK);
             let mut begin = BEGIN;

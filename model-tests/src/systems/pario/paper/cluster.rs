@@ -1,15 +1,31 @@
 //! The paper's cluster.
 
 use crate::paper::{Cluster, Machine, PaperError, refused};
-use weft_protocols::pario::{FsConfig, Pario};
+use weft_protocols::pario::{Distribution, File, FsConfig, Pario};
+use weft_protocols::rt::Rt;
 use weft_sim::profile::Profile;
 use weft_sim::{Config, Sim};
-use weft_verbs::Wait;
+use weft_verbs::{Nanos, Wait};
 
 /// Nodes whose messages may be so long.
 pub(super) fn cluster(profile: &Profile, nodes: u32, max_message: u32) -> Result<Cluster, PaperError> {
     let config = Config { sanitize: false, ..Config::new(nodes, profile.clone()) };
     Cluster::new(config, |_| Wait::Poll, |mesh| mesh.max_message = max_message)
+}
+
+/// The file that all clients share: the first of them makes it, and the others open it when it is there, at `then`.
+pub(super) async fn shared_file(
+    rt: &Rt<Sim>,
+    files: &Pario<Sim>,
+    is_first: bool,
+    layout: Distribution,
+    then: Nanos,
+) -> Option<File> {
+    if is_first {
+        return files.create("a file", Some(layout)).await.ok();
+    }
+    rt.sleep_until(then).await;
+    files.open("a file").await.ok()
 }
 
 /// Starts the file service on every node.

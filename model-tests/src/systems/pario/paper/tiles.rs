@@ -1,7 +1,7 @@
 //! Sections 7.4 and 7.5: what lies apart in the file, by lists of regions.
 
 use super::bandwidth;
-use super::cluster::{cluster, files};
+use super::cluster::{cluster, files, shared_file};
 use crate::paper::{PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -70,13 +70,7 @@ fn measure(
         let layout =
             Distribution::stripe(bandwidth::STRIP, SERVERS as u16, 0).ok_or_else(|| refused("no servers"))?;
         drop(rt.clone().spawn(async move {
-            let file = match client {
-                0 => files.create("a file", Some(layout)).await.ok()?,
-                _ => {
-                    rt.sleep_until(BEGIN / 2).await;
-                    files.open("a file").await.ok()?
-                }
-            };
+            let file = shared_file(&rt, &files, client == 0, layout, BEGIN / 2).await?;
             let lists = calls(client);
             let len: u64 = lists[0].iter().map(|(_, len)| u64::from(*len)).sum();
             let mut buffer = files.buffer(len as usize).ok()?;
