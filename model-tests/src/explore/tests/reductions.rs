@@ -180,9 +180,10 @@ proptest! {
         for report in [&sleep, &dpor] {
             prop_assert!(report.exhaustive && report.held(), "{}", report.reduction);
             prop_assert_eq!(&report.ends, &listed.ends, "{}", report.reduction);
+            // How many fewer depends on the order: a state that is met with one fault left, and then with two, is explored
+            // twice; met the other way round, once. So the two reductions need not run equally many.
             prop_assert!(report.executions <= listed.traces.len() as u64);
         }
-        prop_assert_eq!(sleep.executions, dpor.executions);
     }
 
     #[test]

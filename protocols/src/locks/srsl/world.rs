@@ -1,9 +1,9 @@
-//! All that a lock's nodes and homes can do while one node dies, or is left out alive: explored to the end. (That it comes back as well
-//! is for seeds: it makes more states than a test can go through.)
+//! All that a lock's nodes and homes can do while one node dies, or is left out alive: explored to the end. (That it comes back
+//! is for seeds: more than three million states.)
 //!
 //! The shipped state machines ([`RequesterState`], [`Keeper`]) of three nodes, one lock, and views as an input: after a node died, or
-//! was suspected in error, the view without it begins on each of the others at any moment; so does the view in which it is
-//! back. Messages keep their order between two nodes and arrive at any moment. The lease of the one that left runs out at any
+//! was suspected in error, the view without it begins on each of the others at any moment.
+//! Messages keep their order between two nodes and arrive at any moment. The lease of the one that left runs out at any
 //! moment after the view without it was decided: that homes wait for it is what is tried here, and that a view's `grants_from` is late
 //! enough is what the worlds of members explore.
 
@@ -20,9 +20,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use weft_verbs::Nanos;
 
 const NODES: u32 = 3;
-/// From when on leases of those who left have run out, and what a newcomer thinks of that by itself.
+/// From when on leases of those who left have run out.
 const FENCE: Nanos = Nanos(1);
-const LATE: Nanos = Nanos(9);
 
 /// A mistake around the shipped state machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +55,6 @@ struct Node {
     early: Vec<(Rank, Stamp, Option<LockKey>, Message)>,
     wishes: Vec<Wish>,
     fence: Option<Nanos>,
-    newcomer: bool,
 }
 
 /// A message on its way: the view that it is said in, whose lock it is about, and what it says.
@@ -74,7 +72,6 @@ struct World {
     lease_is_over: bool,
     /// Views decided so far.
     views: u64,
-    returns: bool,
     highest: Token,
     highest_exclusive: Token,
 }
@@ -87,9 +84,7 @@ enum Happening {
     /// The node dies, or is left out alive; the view without it is decided.
     Dies(u32),
     LeftOut(u32),
-    /// It is back, and the view with it is decided.
-    Back,
-    Begins(u32, u64),
+    Begins(u32),
     LeaseEnds,
     Lift(u32),
 }
@@ -100,7 +95,7 @@ fn rank(node: u32) -> Rank {
 
 impl World {
     /// All nodes are in a first view in which all have reported. The lock is at home on `home`.
-    fn new(home: u32, wishes: [&[Wish]; 3], returns: bool, planted: Option<Planted>) -> World {
+    fn new(home: u32, wishes: [&[Wish]; 3], planted: Option<Planted>) -> World {
         let key = (0..).map(LockKey).find(|key| key.home(NODES) == rank(home)).unwrap();
         let node = |index: u32| Node {
             state: RequesterState::new(None),
@@ -109,7 +104,6 @@ impl World {
             early: Vec::new(),
             wishes: wishes[index as usize].to_vec(),
             fence: None,
-            newcomer: false,
         };
         let mut world = World {
             key,
@@ -120,7 +114,6 @@ impl World {
             held_by_the_dead: None,
             lease_is_over: false,
             views: 1,
-            returns,
             highest: Token(0),
             highest_exclusive: Token(0),
         };
@@ -137,8 +130,7 @@ impl World {
 
     fn view(&self, number: u64) -> View {
         let is_in = |node: &u32| number != 2 || Some(*node) != self.gone;
-        let boot = |node: u32| if number == 3 && Some(node) == self.gone { 2 } else { 1 };
-        let member = |node| Member { rank: rank(node), incarnation: boot(node) };
+        let member = |node| Member { rank: rank(node), incarnation: 1 };
         let id = ViewId { lineage: Ballot { round: 1, by: 1 }, number };
         View { id, members: (0..NODES).filter(is_in).map(member).collect() }
     }
@@ -165,7 +157,6 @@ impl World {
         let fence = match self.gone {
             None => Nanos(0),
             Some(_) if self.planted == Some(Planted::GrantsTooEarly) => Nanos(0),
-            Some(_) if node.newcomer => LATE,
             Some(_) => FENCE,
         };
         node.keeper.begin(view, left.clone(), fence, now);
@@ -183,11 +174,9 @@ impl World {
         for (from, stamp, key, message) in early {
             self.hear(index, from, stamp, key, message).unwrap();
         }
-        // Expelled: what it said is heard no more. (What its successor says is.)
-        for gone in left.iter().map(|gone| gone.index()) {
-            if self.nodes[gone].as_ref().is_none_or(|node| !node.newcomer) {
-                self.ways.remove(&(gone as u32, index));
-            }
+        // Expelled: what it said is heard no more.
+        for gone in &left {
+            self.ways.remove(&(gone.index() as u32, index));
         }
         if self.planted == Some(Planted::TheDeadReport) && !left.is_empty() && home == rank(index) {
             let message = Message::Request { mode: Mode::Exclusive, policy: WaitPolicy::Queue };
@@ -268,7 +257,7 @@ impl World {
     fn holders(&self) -> Vec<(u32, Mode)> {
         let live = (0..NODES).filter_map(|index| {
             let node = self.nodes[index as usize].as_ref()?;
-            let counts = node.newcomer || Some(index) != self.gone || !self.lease_is_over;
+            let counts = Some(index) != self.gone || !self.lease_is_over;
             match node.state.stage {
                 Stage::Held(mode, _) if counts => Some((index, mode)),
                 _ => None,
@@ -305,16 +294,16 @@ impl World {
             self.ways.keys().map(|&(from, to)| Happening::Deliver(from, to)).collect();
         for index in 0..NODES {
             let Some(node) = &self.nodes[index as usize] else { continue };
-            let is_out = Some(index) == self.gone && !node.newcomer;
+            let is_out = Some(index) == self.gone;
             match node.state.stage {
                 Stage::Idle if !node.wishes.is_empty() && !is_out => all.push(Happening::Ask(index)),
                 Stage::Held(..) => all.push(Happening::Release(index)),
                 _ => {}
             }
-            // A newcomer knows of the view alone that has it.
-            let began = (node.view + 1..=self.views).filter(|number| !node.newcomer || *number == 3);
             // One that is left out alive begins no view any more.
-            all.extend(began.filter(|_| !is_out).map(|number| Happening::Begins(index, number)));
+            if node.view < self.views && !is_out {
+                all.push(Happening::Begins(index));
+            }
             if node.fence.is_some_and(|fence| fence <= self.now()) {
                 all.push(Happening::Lift(index));
             }
@@ -324,10 +313,6 @@ impl World {
         }
         if self.gone.is_some() && !self.lease_is_over {
             all.push(Happening::LeaseEnds);
-        }
-        let is_dead = self.gone.is_some_and(|gone| self.nodes[gone as usize].is_none());
-        if is_dead && self.returns && self.views == 2 {
-            all.push(Happening::Back);
         }
         all
     }
@@ -362,18 +347,7 @@ impl World {
                 (self.gone, self.views) = (Some(index), 2);
             }
             Happening::LeftOut(index) => (self.gone, self.views) = (Some(index), 2),
-            Happening::Back => {
-                let index = self.gone.unwrap();
-                let wishes = vec![Wish::Exclusive];
-                let (state, keeper) = (RequesterState::new(None), Keeper::new(rank(index), NODES, true));
-                let (early, fence) = (Vec::new(), None);
-                let node = Node { state, keeper, view: 0, early, wishes, fence, newcomer: true };
-                self.nodes[index as usize] = Some(node);
-                // What its earlier incarnation had said and is under way is not its own.
-                self.ways.retain(|(from, _), _| *from != index);
-                self.views = 3;
-            }
-            Happening::Begins(index, number) => self.begin(index, number),
+            Happening::Begins(index) => self.begin(index, self.views),
             Happening::LeaseEnds => self.lease_is_over = true,
             Happening::Lift(index) => {
                 let now = self.now();
@@ -397,7 +371,7 @@ impl World {
     fn is_through(&self) -> Result<(), String> {
         for index in 0..NODES {
             let Some(node) = &self.nodes[index as usize] else { continue };
-            let is_out = Some(index) == self.gone && !node.newcomer;
+            let is_out = Some(index) == self.gone;
             if !is_out && (node.state.stage != Stage::Idle || !node.wishes.is_empty()) {
                 return Err(format!("n{index} waits for ever: {:?}", node.state));
             }
@@ -418,9 +392,7 @@ fn explore(world: World, most: usize) -> Result<usize, String> {
         }
         assert!(seen.len() <= most, "more than {most} states");
         let enabled = world.enabled();
-        let faults = |happening: &Happening| {
-            matches!(happening, Happening::Dies(_) | Happening::LeftOut(_) | Happening::Back)
-        };
+        let faults = |happening: &Happening| matches!(happening, Happening::Dies(_) | Happening::LeftOut(_));
         if enabled.iter().all(faults) {
             world.is_through()?;
         }
@@ -440,7 +412,7 @@ fn one_node_dies_or_is_left_out_at_any_moment_and_all_holds() {
     let mut states = 0;
     for wishes in [[&[X][..], &[X], &[]], [&[S], &[X], &[]], [&[D], &[S], &[]], [&[], &[X], &[S]]] {
         for home in 0..NODES {
-            let found = explore(World::new(home, wishes, false, None), 3_000_000);
+            let found = explore(World::new(home, wishes, None), 3_000_000);
             states += found.unwrap_or_else(|why| panic!("{wishes:?} at home on n{home}: {why}"));
         }
     }
@@ -456,7 +428,7 @@ fn mistakes_are_found() {
         (Planted::StaleMessagesCount, ""),
         (Planted::ReportsNotAwaited, ""),
     ] {
-        let found = |home| explore(World::new(home, [&[X], &[X], &[]], false, Some(planted)), 3_000_000);
+        let found = |home| explore(World::new(home, [&[X], &[X], &[]], Some(planted)), 3_000_000);
         let found = (0..NODES).find_map(|home| found(home).err());
         let why = found.unwrap_or_else(|| panic!("{planted:?} is not found"));
         assert!(why.contains(promise), "{planted:?}: {why}");
