@@ -3,6 +3,7 @@
 use crate::metrics::{Clock, figures};
 use crate::table::{Table, count, wrap};
 use std::fmt::Write;
+use weft_check::oracle::{Check, Violation};
 use weft_check::run::{FaultCount, Report};
 use weft_verbs::Nanos;
 
@@ -11,7 +12,10 @@ const MOST_VIOLATIONS: usize = 5;
 
 /// The whole report. `rerun` is the command that makes the same run again.
 pub fn text(report: &Report, rerun: &str) -> String {
-    let mut text = verdict(report, rerun);
+    let mut text = verdict(&report.checks, &report.violations);
+    if !report.held() {
+        let _ = writeln!(text, "The same run again: {rerun}");
+    }
     warnings(&report.warnings, &mut text);
     title(&report.title, &mut text);
     cluster(report).print(&mut text);
@@ -20,26 +24,24 @@ pub fn text(report: &Report, rerun: &str) -> String {
     if !faults.is_empty() {
         faults.print(&mut text);
     }
-    checks(report).print(&mut text);
+    checks(&report.checks).print(&mut text);
     text
 }
 
-fn verdict(report: &Report, rerun: &str) -> String {
-    let kept = report.checks.iter().filter(|check| check.held).count();
-    let all = report.checks.len();
-    let mut text = match report.held() {
-        true => format!("HELD: all {all} checks\n"),
-        false => format!("VIOLATED: {} of {all} checks\n", all - kept),
+/// The verdict in a line, and what was broken.
+pub fn verdict(checks: &[Check], violations: &[Violation]) -> String {
+    let kept = checks.iter().filter(|check| check.held).count();
+    let all = checks.len();
+    let mut text = match all - kept {
+        0 => format!("HELD: all {all} checks\n"),
+        broken => format!("VIOLATED: {broken} of {all} checks\n"),
     };
-    for violation in report.violations.iter().take(MOST_VIOLATIONS) {
+    for violation in violations.iter().take(MOST_VIOLATIONS) {
         wrap(&violation.to_string(), 2, &mut text);
     }
-    let more = report.violations.len().saturating_sub(MOST_VIOLATIONS);
+    let more = violations.len().saturating_sub(MOST_VIOLATIONS);
     if more > 0 {
         let _ = writeln!(text, "  and {more} more; --json lists them");
-    }
-    if !report.held() {
-        let _ = writeln!(text, "The same run again: {rerun}");
     }
     text
 }
@@ -97,9 +99,10 @@ pub fn faults(counts: &[FaultCount]) -> Table {
     table
 }
 
-fn checks(report: &Report) -> Table {
+/// What was judged, and how it went.
+pub fn checks(checks: &[Check]) -> Table {
     let mut table = Table::new("Checks", 3, &["check", "result", "promise"]);
-    for check in &report.checks {
+    for check in checks {
         let result =
             if check.held { "held".to_string() } else { format!("broken {}x", count(check.violations)) };
         table.row([check.oracle.to_string(), result, check.promise.to_string()]);
@@ -111,7 +114,6 @@ fn checks(report: &Report) -> Table {
 mod tests {
     use super::*;
     use weft_check::metrics::{Group, Latencies, Layout, Metrics, Percentiles, Rate};
-    use weft_check::oracle::{Check, Violation};
     use weft_check::run::Verdict;
     use weft_check::scenario::FaultKind;
 

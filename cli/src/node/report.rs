@@ -3,7 +3,8 @@
 use super::coordinator::{AfterLoss, Outcome};
 use crate::exit::Exit;
 use crate::metrics::{Clock, figures};
-use crate::table::{Table, count};
+use crate::report;
+use crate::table::{Table, count, wrap};
 use serde::Serialize;
 use weft_check::metrics::Metrics;
 use weft_check::oracle::{Check, Sanitizer, Violation};
@@ -68,37 +69,30 @@ impl Judged {
         }
     }
 
-    /// For people.
+    /// For people: as `weft run` has it, with what only real machines have.
     pub fn text(&self) -> String {
-        let verdict = match self.exit() {
-            Exit::Held => "held: every promise was kept",
-            Exit::Violated => "VIOLATED",
-            _ => "unfinished",
+        let mut text = match self.exit() {
+            Exit::Unfinished => "UNFINISHED\n".to_string(),
+            Exit::Violated if self.held => "VIOLATED: survivors of a lost node did not go on\n".to_string(),
+            _ => report::verdict(&self.checks, &self.violations),
         };
-        let mut text = format!("{}\n{verdict}\n", self.title);
-        text.extend(self.unfinished.iter().map(|why| format!("  {why}\n")));
+        self.unfinished.iter().for_each(|why| wrap(why, 2, &mut text));
         for (rank, why) in &self.lost {
-            text.push_str(&format!("  node {rank} was lost: {why}\n"));
+            wrap(&format!("node {rank} was lost: {why}"), 2, &mut text);
         }
         if !self.lost.is_empty() {
             let AfterLoss { asked, served } = self.after_loss;
             let (asked, served) = (count(asked), count(served));
-            text.push_str(&format!(
-                "  since it fell silent, survivors made {asked} requests, of which {served} were served\n"
-            ));
+            let after = format!(
+                "since it fell silent, survivors made {asked} requests, of which {served} were served"
+            );
+            wrap(&after, 2, &mut text);
         }
+        self.troubles.iter().take(10).for_each(|trouble| wrap(trouble, 2, &mut text));
+        report::title(&self.title, &mut text);
         self.facts().print(&mut text);
         figures(&self.metrics, Clock::Real, &mut text);
-        text.push('\n');
-        for check in &self.checks {
-            let mark = if check.held { "held" } else { "VIOLATED" };
-            text.push_str(&format!("  {mark:8}  {}: {}\n", check.oracle, check.promise));
-        }
-        for violation in self.violations.iter().take(10) {
-            text.push_str(&format!("  {}: {}\n", violation.oracle, violation.text));
-        }
-        let troubles = self.troubles.iter().take(10).map(|trouble| format!("  {trouble}\n"));
-        text.extend(troubles);
+        report::checks(&self.checks).print(&mut text);
         text
     }
 
