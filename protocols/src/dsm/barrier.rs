@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct BarrierId(pub u64);
 
 impl BarrierId {
-    /// The node that counts who has come.
+    /// The node that counts who has come, while it lives.
     pub fn home(self, nodes: u32) -> Rank {
         Rank::from_index((self.0 % u64::from(nodes)) as u32)
     }
@@ -30,6 +30,11 @@ impl Barriers {
             return Vec::new();
         }
         self.come.remove(&barrier).unwrap_or_default()
+    }
+
+    /// An epoch begins: who waited is told by its own node.
+    pub fn clear(&mut self) {
+        self.come.clear();
     }
 
     /// Threads that have come and wait for others.

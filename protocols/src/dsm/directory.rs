@@ -7,6 +7,7 @@
 //! word about copies: what a requestor had when it asked may have been taken away while the request waited here.
 
 use super::messages::{Access, Message};
+use super::rebuild::{Known, Rebuild, Report, Restored, restore};
 use super::shared::{ObjectId, PageId};
 use crate::transport::Rank;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,6 +30,8 @@ pub(super) struct Book {
     pub pulls_from_done: bool,
     /// A pull is open until the requestor says that it is done.
     pub pulls_are_open: bool,
+    /// What was given up for one that died is lost.
+    pub lost_with_receiver: bool,
     /// The node of the manager itself.
     pub me: Rank,
 }
@@ -38,6 +41,8 @@ pub(super) struct Book {
 pub(super) struct Directory {
     /// Those that somebody has asked for.
     pages: BTreeMap<PageId, Entry>,
+    /// While an epoch begins: what survivors have reported, and what they ask for already.
+    rebuild: Option<(Rebuild, Vec<(PageId, Asks)>)>,
 }
 
 /// A minipage, as its manager's book has it.
@@ -53,6 +58,8 @@ struct Entry {
     source: Option<(Rank, RemoteSlice)>,
     open: Open,
     queue: VecDeque<Asks>,
+    /// Its latest version died.
+    lost: bool,
 }
 
 /// The transaction that is open.
@@ -63,6 +70,8 @@ enum Open {
     /// With where each has its data then.
     Reads(Vec<(Rank, u32, RemoteSlice)>),
     Write(Rank, u32),
+    /// One that gave it up is to have it again.
+    Restoring(Rank),
 }
 
 /// A request, from a node.
@@ -75,14 +84,72 @@ pub(super) struct Asks {
     pub at: RemoteSlice,
     /// What it had when it asked; only a reading that was refuted looks at that.
     pub had: Access,
+    /// Whether the manager knows all that was ever written of what it has in no book.
+    pub known: bool,
 }
 
 impl Directory {
     /// A node needs a minipage.
     pub fn on_request(&mut self, page: PageId, asks: Asks, book: Book, out: &mut Sends) {
-        let entry = self.pages.entry(page).or_default();
+        if let Some((_, early)) = &mut self.rebuild {
+            return early.push((page, asks));
+        }
+        let entry = self.pages.entry(page).or_insert_with(|| Entry { lost: !asks.known, ..Entry::default() });
         entry.queue.push_back(asks);
         entry.serve(page, book, out);
+    }
+
+    /// An epoch begins: all that is open begins again when these have reported what they have.
+    pub fn begin(&mut self, members: impl IntoIterator<Item = Rank>) {
+        for entry in self.pages.values_mut() {
+            entry.open = Open::None;
+            entry.queue.clear();
+        }
+        self.rebuild = Some((Rebuild::of(members), Vec::new()));
+    }
+
+    /// A survivor reports a minipage. False if it is not awaited.
+    pub fn on_report(&mut self, page: PageId, report: Report) -> bool {
+        self.rebuild.as_mut().is_some_and(|(rebuild, _)| rebuild.on_report(page, report))
+    }
+
+    /// A survivor has reported so many, and all. False if that is not awaited.
+    pub fn on_reported(&mut self, from: Rank, reports: u32) -> bool {
+        self.rebuild.as_mut().is_some_and(|(rebuild, _)| rebuild.on_reported(from, reports))
+    }
+
+    /// Goes on if all have reported: the book is what they have, and what they ask for is served. Says how many minipages are
+    /// found lost.
+    pub fn rebuilt(&mut self, survives: impl Fn(Rank) -> bool, book: Book, out: &mut Sends) -> u64 {
+        let Some((rebuild, early)) = self.rebuild.take_if(|(rebuild, _)| rebuild.is_complete()) else {
+            return 0;
+        };
+        let reports = rebuild.reports();
+        let pages: Vec<PageId> = self
+            .pages
+            .keys()
+            .chain(reports.keys().filter(|page| !self.pages.contains_key(page)))
+            .copied()
+            .collect();
+        let mut lost = 0;
+        for page in pages {
+            let known = self.pages.get(&page).map(Entry::known);
+            let reported = reports.get(&page).map_or(&[][..], Vec::as_slice);
+            let restored = restore(known, reported, &survives, book.lost_with_receiver);
+            let entry = self.pages.entry(page).or_default();
+            let was_lost = entry.lost;
+            entry.restore(page, restored, out);
+            lost += u64::from(entry.lost && !was_lost);
+        }
+        for (page, asks) in early {
+            self.on_request(page, asks, book, out);
+        }
+        lost
+    }
+
+    /// Whether reports are awaited.
+    pub fn is_rebuilding(&self) -> bool {
+        self.rebuild.is_some()
     }
 
     /// A requestor has what it asked for: its transaction closes, and the next one opens. False if it has none open.
@@ -90,6 +157,7 @@ impl Directory {
         let Some(entry) = self.pages.get_mut(&page) else { return false };
         match &mut entry.open {
             Open::Write(by, open) if (*by, *open) == (from, id) => entry.open = Open::None,
+            Open::Restoring(by) if *by == from => entry.open = Open::None,
             Open::Reads(reads) => {
                 let Some(place) = reads.iter().position(|read| (read.0, read.1) == (from, id)) else {
                     return false;
@@ -100,7 +168,7 @@ impl Directory {
                     entry.open = Open::None;
                 }
             }
-            Open::None | Open::Write(..) => return false,
+            Open::None | Open::Write(..) | Open::Restoring(_) => return false,
         }
         entry.serve(page, book, out);
         true
@@ -116,9 +184,10 @@ impl Directory {
         let open = |open: &Open| match open {
             Open::None => 0,
             Open::Reads(reads) => reads.len(),
-            Open::Write(..) => 1,
+            Open::Write(..) | Open::Restoring(_) => 1,
         };
-        self.pages.values().map(|entry| (open(&entry.open) + entry.queue.len()) as u64).sum()
+        let early = self.rebuild.as_ref().map_or(0, |(_, early)| early.len() as u64);
+        early + self.pages.values().map(|entry| (open(&entry.open) + entry.queue.len()) as u64).sum::<u64>()
     }
 
     /// What the book says: by minipage, its version, its owner, and who may access it.
@@ -128,8 +197,38 @@ impl Directory {
 }
 
 impl Entry {
+    fn known(&self) -> Known {
+        Known { version: self.version, owner: self.owner, lost: self.lost }
+    }
+
+    /// What the survivors have is what the book has.
+    fn restore(&mut self, page: PageId, restored: Restored, out: &mut Sends) {
+        *self = Entry::default();
+        match restored {
+            Restored::Fresh => {}
+            Restored::Held { version, copies } => {
+                self.version = version;
+                // At version 0 all is zero everywhere, and nobody needs to send it.
+                self.owner = copies.first().copied().filter(|_| version > 0);
+                self.copies = copies;
+            }
+            Restored::Given { version, by } => {
+                self.version = version;
+                self.owner = Some(by).filter(|_| version > 0);
+                self.copies = vec![by];
+                self.open = Open::Restoring(by);
+                out.push((by, Message::Restore { page, id: 0, version }));
+            }
+            Restored::Lost => self.lost = true,
+        }
+    }
+
     /// Opens what may be open now, in the order of arrival: a read behind a write that waits does not join open reads.
     fn serve(&mut self, page: PageId, book: Book, out: &mut Sends) {
+        if self.lost {
+            out.extend(self.queue.drain(..).map(|asks| (asks.from, Message::Lost { page, id: asks.id })));
+            return;
+        }
         while let Some(&next) = self.queue.front() {
             match (&self.open, next.need) {
                 (Open::None | Open::Reads(_), Access::Read) => self.read(page, next, book, out),

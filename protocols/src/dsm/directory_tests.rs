@@ -8,6 +8,7 @@ const BOOK: Book = Book {
     pulls: false,
     pulls_from_done: true,
     pulls_are_open: true,
+    lost_with_receiver: true,
     me: Rank::from_index(0),
 };
 
@@ -38,7 +39,14 @@ impl Manager {
     }
 
     fn asks(&mut self, from: u32, id: u32, need: Access) -> Vec<(u32, &'static str)> {
-        let asks = Asks { from: node(from), id, need, at: RemoteSlice::default(), had: Access::Invalid };
+        let asks = Asks {
+            from: node(from),
+            id,
+            need,
+            at: RemoteSlice::default(),
+            had: Access::Invalid,
+            known: true,
+        };
         self.0.on_request(PAGE, asks, self.2, &mut self.1);
         told(&mut self.1)
     }

@@ -58,6 +58,22 @@ pub enum DsmError {
     /// There is no memory for it.
     #[error("no memory for the object: {0}")]
     Memory(VerbsError),
+    /// The last version of these bytes of the object was with a node that died.
+    #[error("bytes {start}..{end} of object {n:#x} are lost with the node that had them", n = .object.0)]
+    Lost {
+        /// The object.
+        object: ObjectId,
+        /// The first byte of the minipage, counted over the object.
+        start: usize,
+        /// The end of the minipage.
+        end: usize,
+    },
+    /// A node died, and with it threads that may have been awaited. Each thread is told once of each.
+    #[error("rank {0} died; its threads come to no barrier")]
+    Died(Rank),
+    /// The membership goes on without this node, or is lost: so is the shared memory here.
+    #[error("this node is in no view of the membership any more")]
+    Out,
     /// A node restarted, and what it had is gone: the memory of its cluster has ended.
     #[error("rank {0} restarted; what it had is gone")]
     PeerReset(Rank),

@@ -45,7 +45,8 @@ pub(super) async fn come<'a, V: Verbs, R: Reading>(
         // A grant that stays is there when the thread comes out of its fault: nobody looks again.
         if come.granted.is_none() && object.page(page.index).access < need {
             had_turn = false;
-            let fault = Fault::begin(service, object, page, need);
+            service.check_lost(object, page)?;
+            let mut fault = Fault::begin(service, object, page, need);
             fault.wait().await?;
             come.hops = service.hops.borrow().get(&page).copied();
             if R::GRANTS_STAY {
@@ -86,9 +87,10 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     }
 
     /// Asks for a minipage that somebody will need, unless that is done already.
-    pub fn fetch(&self, page: PageId, need: Access) {
+    pub fn fetch(self: &Rc<Self>, page: PageId, need: Access) {
         let Some(object) = self.memory.object(page.object) else { return };
-        if object.page(page.index).access < need && !self.requests.borrow().serves(page, need) {
+        let lost = self.check_lost(&object, page).is_err();
+        if object.page(page.index).access < need && !lost && !self.requests.borrow().serves(page, need) {
             self.request(&object, page, need, 0);
         }
     }
@@ -156,9 +158,13 @@ impl<'a, V: Verbs, R: Reading> Fault<'a, V, R> {
     }
 
     /// Waits until the request is granted. From then on the grant stays until this fault is over.
-    async fn wait(&self) -> Result<(), DsmError> {
+    async fn wait(&mut self) -> Result<(), DsmError> {
         self.service.memory.wait(self.page, || !self.is_open()).await;
-        self.service.check()
+        self.service.check()?;
+        let lost = self.service.check_lost(self.object, self.page);
+        // Then nothing was granted that could stay.
+        self.over = lost.is_err();
+        lost
     }
 
     /// The access is executed: the grant need not stay for it any more.
@@ -170,7 +176,7 @@ impl<'a, V: Verbs, R: Reading> Fault<'a, V, R> {
 
 impl<V: Verbs, R: Reading> Drop for Fault<'_, V, R> {
     fn drop(&mut self) {
-        if self.over || self.service.has_failed() {
+        if self.over || self.service.has_failed() || self.service.is_lost(self.page) {
             return;
         }
         let open = self.service.requests.borrow_mut().leave(self.page, self.kind, self.id);

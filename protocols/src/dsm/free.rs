@@ -20,8 +20,8 @@ use weft_verbs::Verbs;
 /// What a node knows of objects that are being freed.
 #[derive(Default)]
 pub(super) struct Frees {
-    /// Objects that nobody may begin anything with any more.
-    closed: BTreeSet<ObjectId>,
+    /// Objects that nobody may begin anything with any more, and who frees each.
+    closed: BTreeMap<ObjectId, Rank>,
     /// Nodes that wait until nothing of an object is open here, each with the number of its call.
     closing: Vec<(ObjectId, Rank, u32)>,
     /// This node's calls, by number: the step, and who has not answered.
@@ -30,6 +30,7 @@ pub(super) struct Frees {
 }
 
 struct Call {
+    object: ObjectId,
     step: Freeing,
     awaited: BTreeSet<Rank>,
     done: OneshotSender<()>,
@@ -38,12 +39,17 @@ struct Call {
 impl Frees {
     /// Whether an object is freed, or is being.
     pub fn has(&self, object: ObjectId) -> bool {
-        self.closed.contains(&object)
+        self.closed.contains_key(&object)
     }
 
     /// Calls and answers that are open.
     pub fn open(&self) -> u64 {
         (self.closing.len() + self.calls.len()) as u64
+    }
+
+    /// Whether this node waits for others.
+    pub fn waits(&self) -> bool {
+        !self.calls.is_empty()
     }
 
     /// Nobody will answer.
@@ -65,28 +71,63 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
         if service.frees.borrow().has(object) {
             return Err(DsmError::Freed(object));
         }
-        for step in [Freeing::Close, Freeing::Forget] {
-            let (done, all) = oneshot();
-            service.ask_all(object, step, done);
-            if all.await.is_err() {
-                return service.check().and(Err(DsmError::Closed));
-            }
-        }
-        Ok(())
+        service.free(object).await
     }
 }
 
 impl<V: Verbs, R: Reading> Service<V, R> {
+    async fn free(self: &Rc<Self>, object: ObjectId) -> Result<(), DsmError> {
+        for step in [Freeing::Close, Freeing::Forget] {
+            let (done, all) = oneshot();
+            self.ask_all(object, step, done);
+            self.watch();
+            if all.await.is_err() {
+                return self.check().and(Err(DsmError::Closed));
+            }
+        }
+        Ok(())
+    }
+
     fn ask_all(&self, object: ObjectId, step: Freeing, done: OneshotSender<()>) {
-        let nodes = (0..self.mesh.size()).map(Rank::from_index);
+        let nodes = self.nodes();
         let id = {
             let mut frees = self.frees.borrow_mut();
             let id = frees.next;
             frees.next = id.wrapping_add(1);
-            frees.calls.insert(id, Call { step, awaited: nodes.clone().collect(), done });
+            frees.calls.insert(id, Call { object, step, awaited: nodes.iter().copied().collect(), done });
             id
         };
-        nodes.for_each(|node| self.send(node, &Message::Free { object, id, step }));
+        if self.has_begun() {
+            nodes.into_iter().for_each(|node| self.send(node, &Message::Free { object, id, step }));
+        }
+    }
+
+    /// An epoch begins: what is asked of the others is asked anew, and what the dead were freeing is freed by those who know.
+    pub fn free_again(self: &Rc<Self>) {
+        let (nodes, mut frees) = (self.nodes(), self.frees.borrow_mut());
+        frees.closing.retain(|(_, to, _)| nodes.contains(to));
+        let mut asks = Vec::new();
+        for (id, call) in &mut frees.calls {
+            call.awaited = nodes.iter().copied().collect();
+            asks.push(Message::Free { object: call.object, id: *id, step: call.step });
+        }
+        let me = self.mesh.me();
+        let orphans = frees.closed.iter_mut().filter(|(_, by)| !nodes.contains(by));
+        let orphans: Vec<ObjectId> = orphans
+            .filter_map(|(object, by)| {
+                *by = me;
+                self.memory.object(*object).map(|_| *object)
+            })
+            .collect();
+        drop(frees);
+        for ask in asks {
+            nodes.iter().for_each(|node| self.send(*node, &ask));
+        }
+        for object in orphans {
+            let service = Rc::clone(self);
+            // Others may do so, too; it fails with the memory.
+            drop(self.rt.spawn(async move { drop(service.free(object).await) }));
+        }
     }
 
     /// A node frees an object.
@@ -94,12 +135,15 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         match step {
             Freeing::Close => {
                 let mut frees = self.frees.borrow_mut();
-                frees.closed.insert(object);
+                frees.closed.insert(object, from);
+                // It may be asked once more, in another epoch.
+                frees.closing.retain(|open| *open != (object, from, id));
                 frees.closing.push((object, from, id));
             }
             Freeing::Forget => {
                 self.directory.borrow_mut().forget(object);
                 self.memory.forget(object);
+                self.forget_lost(object);
                 self.send(from, &Message::Freed { object, id, step });
             }
         }

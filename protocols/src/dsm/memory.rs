@@ -8,7 +8,7 @@ use super::messages::Access;
 use super::shared::{Cut, ObjectId, PageId, Plain};
 use crate::rt::sync::Signal;
 use crate::rt::{BufferGuard, LabelGuard};
-use crate::transport::Mesh;
+use crate::transport::{Mesh, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -40,6 +40,8 @@ pub(super) struct Page {
     pub stores: u32,
     /// Accesses that waited for the present grant and are not executed yet.
     pub owed: u32,
+    /// For whom it was given up last, since that grant: the bytes are still there.
+    pub given: Option<Rank>,
 }
 
 /// An object at a node: all of its bytes, of which the minipages with access are valid.
@@ -202,7 +204,7 @@ impl<V: Verbs> Called<V> {
 impl<V: Verbs> Memory for Called<V> {
     fn grant(&self, page: PageId, access: Access, version: u64) {
         self.change(page, |page| {
-            (page.access, page.stores) = (access, 0);
+            (page.access, page.stores, page.given) = (access, 0, None);
             page.version = version;
         });
     }

@@ -26,8 +26,8 @@ impl Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message<'a> {
     /// To the manager: this node needs the minipage so, and its data go there. What it has now is old when the request is served: no manager that is
-    /// shipped looks at it.
-    Request { page: PageId, id: u32, need: Access, has: Access, at: RemoteSlice },
+    /// shipped looks at it. `known`: what the manager has in no book nobody has written.
+    Request { page: PageId, id: u32, need: Access, has: Access, at: RemoteSlice, known: bool },
     /// To the server that has the data: downgrade or give up, then transfer to the requestor.
     Forward { page: PageId, id: u32, to: Rank, at: RemoteSlice, need: Access, notices: u16, version: u64 },
     /// To another holder: give up, and tell the requestor.
@@ -43,6 +43,16 @@ pub(super) enum Message<'a> {
     Enter { barrier: u64, id: u32, parties: u32 },
     /// To a thread's node: all have come.
     Leave { barrier: u64, id: u32 },
+    /// To the requestor: the minipage is lost with a node that died.
+    Lost { page: PageId, id: u32 },
+    /// To the manager of a new view: what this node has of the minipage, or had last and gave to that node, and where.
+    Report { page: PageId, access: Access, version: u64, given: Option<Rank>, at: RemoteSlice },
+    /// To all managers: that were so many reports of this node to this manager.
+    Reported { reports: u32 },
+    /// To a node that gave the minipage up for one that did not get it: it is to have it again.
+    Restore { page: PageId, id: u32, version: u64 },
+    /// To a node that restarted: the shared memory that it asks for has gone on without it.
+    Ended,
     /// To all nodes: end all that is open for the object, or forget it.
     Free { object: ObjectId, id: u32, step: Freeing },
     /// To the node that frees the object: that step is done here.
@@ -75,6 +85,17 @@ const LEAVE: u8 = 8;
 const PULL: u8 = 9;
 const FREE: u8 = 10;
 const FREED: u8 = 11;
+const LOST: u8 = 12;
+const REPORT: u8 = 13;
+const REPORTED: u8 = 14;
+const RESTORE: u8 = 15;
+const ENDED: u8 = 16;
+
+/// In what a request needs: its manager may not know who has written the minipage.
+const UNKNOWN: u8 = 0x80;
+
+/// The page of a message that is about none.
+const NO_PAGE: PageId = PageId { object: ObjectId(0), index: 0 };
 
 /// The longest message without data, in bytes.
 pub const LONGEST: usize = 1 + 16 + 4 + 16 + 1 + 2 + 8;
@@ -84,9 +105,9 @@ impl Message<'_> {
     pub fn encode(&self, to: &mut Vec<u8>) {
         to.clear();
         match *self {
-            Message::Request { page, id, need, has, at } => {
+            Message::Request { page, id, need, has, at, known } => {
                 head(to, REQUEST, page, id);
-                to.extend([need as u8, has as u8]);
+                to.extend([need as u8 | if known { 0 } else { UNKNOWN }, has as u8]);
                 to.extend(at.to_bytes());
             }
             Message::Forward { page, id, to: requestor, at, need, notices, version } => {
@@ -122,6 +143,19 @@ impl Message<'_> {
             Message::Leave { barrier, id } => {
                 head(to, LEAVE, PageId { object: ObjectId(barrier), index: 0 }, id);
             }
+            Message::Lost { page, id } => head(to, LOST, page, id),
+            Message::Report { page, access, version, given, at } => {
+                head(to, REPORT, page, given.map_or(0, Rank::get));
+                to.push(access as u8);
+                to.extend(version.to_le_bytes());
+                to.extend(at.to_bytes());
+            }
+            Message::Reported { reports } => head(to, REPORTED, NO_PAGE, reports),
+            Message::Restore { page, id, version } => {
+                head(to, RESTORE, page, id);
+                to.extend(version.to_le_bytes());
+            }
+            Message::Ended => head(to, ENDED, NO_PAGE, 0),
             Message::Free { object, id, step } => head(to, FREE, PageId { object, index: step as u32 }, id),
             Message::Freed { object, id, step } => head(to, FREED, PageId { object, index: step as u32 }, id),
         }
@@ -135,9 +169,12 @@ impl Message<'_> {
         let (id, barrier) = (rest.u32()?, page.object.0);
         let message = match kind {
             REQUEST => {
-                let need = rest.access()?;
+                let need = rest.byte()?;
+                let known = need & UNKNOWN == 0;
+                let need = Access::of(need & !UNKNOWN).filter(|need| *need != Access::Invalid)?;
                 let has = Access::of(rest.byte()?)?;
-                Message::Request { page, id, need, has, at: RemoteSlice::from_bytes(rest.take()?) }
+                let at = RemoteSlice::from_bytes(rest.take()?);
+                Message::Request { page, id, need, has, at, known }
             }
             FORWARD => {
                 let (to, at) = (Rank::new(rest.u32()?)?, RemoteSlice::from_bytes(rest.take()?));
@@ -160,6 +197,15 @@ impl Message<'_> {
                 let (from, at) = (Rank::new(rest.u32()?)?, RemoteSlice::from_bytes(rest.take()?));
                 Message::Pull { page, id, from, at, version: rest.u64()? }
             }
+            LOST => Message::Lost { page, id },
+            REPORT => {
+                let (access, version) = (Access::of(rest.byte()?)?, rest.u64()?);
+                let at = RemoteSlice::from_bytes(rest.take()?);
+                Message::Report { page, access, version, given: Rank::new(id), at }
+            }
+            REPORTED if page == NO_PAGE => Message::Reported { reports: id },
+            RESTORE => Message::Restore { page, id, version: rest.u64()? },
+            ENDED if (page, id) == (NO_PAGE, 0) => Message::Ended,
             FREE => Message::Free { object: page.object, id, step: Freeing::of(page.index)? },
             FREED => Message::Freed { object: page.object, id, step: Freeing::of(page.index)? },
             _ => return None,
@@ -216,7 +262,7 @@ mod tests {
         /// A peer may send anything. What is a message has one form, and whatever is none is refused.
         #[test]
         fn any_bytes_are_a_message_in_its_one_form_or_none(
-            kind in 0..16u8,
+            kind in 0..20u8,
             rest in prop::collection::vec(any::<u8>(), 0..80),
             small in any::<bool>(),
         ) {
@@ -239,7 +285,8 @@ mod tests {
         let at = RemoteSlice { addr: 1 << 40, len: 64, rkey: 7 };
         let mut bytes = Vec::new();
         for message in [
-            Message::Request { page, id, need: Access::Read, has: Access::Invalid, at },
+            Message::Request { page, id, need: Access::Read, has: Access::Invalid, at, known: true },
+            Message::Request { page, id, need: Access::Write, has: Access::Read, at, known: false },
             Message::Forward { page, id, to, at, need, notices, version },
             Message::Invalidate { page, id, to, notices, version },
             Message::Notice { page, id, notices, version, data: None },
@@ -249,6 +296,12 @@ mod tests {
             Message::Pull { page, id, from: to, at, version },
             Message::Free { object: page.object, id, step: Freeing::Close },
             Message::Freed { object: page.object, id, step: Freeing::Forget },
+            Message::Lost { page, id },
+            Message::Report { page, access: Access::Read, version, given: None, at },
+            Message::Report { page, access: Access::Invalid, version, given: Some(to), at },
+            Message::Reported { reports: 7 },
+            Message::Restore { page, id, version },
+            Message::Ended,
         ] {
             message.encode(&mut bytes);
             assert!(bytes.len() <= LONGEST);

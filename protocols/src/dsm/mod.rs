@@ -30,8 +30,10 @@
 //! | `server` | what a node does when it has to share or give up |
 //! | `pull` | a reader takes what is read elsewhere itself |
 //! | `free` | memory is given back |
+//! | `views`, `follow`, `rebuild` | nodes that die: epochs, reports, and what is lost |
 //! | `memory` | the bytes, and who may access them: `Memory` is all that the protocol asks |
-//! | `service`, `sending` | messages in and out |
+//! | `service` | a node: its parts, and what is begun there |
+//! | `handlers`, `sending` | messages in and out |
 //! | [`reading`](Reading) | what the paper leaves open |
 //!
 //! docs/dsm.md says why each race is safe.
@@ -41,12 +43,15 @@ mod claim;
 mod directory;
 mod error;
 mod fault;
+mod follow;
 mod free;
+mod handlers;
 mod memory;
 mod messages;
 mod pins;
 mod pull;
 mod reading;
+mod rebuild;
 mod requests;
 mod sending;
 mod server;
@@ -54,6 +59,7 @@ mod service;
 mod shared;
 mod stats;
 mod thread;
+mod views;
 
 pub use barrier::BarrierId;
 pub use claim::{Claim, ClaimMut, Elements};

@@ -36,20 +36,30 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         (source, at): (Rank, RemoteSlice),
         version: u64,
     ) {
+        let epoch = self.epoch();
+        let _flight = self.takes_off();
         loop {
             match self.mesh.read_into(source, at, object.bytes(page.index)).await {
                 Ok(_) => break,
                 Err(OpError::Unknown(_) | OpError::NotExecuted(NotExecuted::Failed(_))) => {
                     // The next one waits until the connection is there again.
-                    if self.mesh.resolve_outcomes(source).await.is_err() {
-                        return self.fail(DsmError::Closed);
+                    match self.mesh.resolve_outcomes(source).await {
+                        Err(NotExecuted::PeerGone(_)) => return,
+                        Err(_) => return self.fail(DsmError::Closed),
+                        Ok(()) if self.epoch() != epoch => return,
+                        Ok(()) => {}
                     }
                 }
+                // In the next epoch the request is made again.
+                Err(OpError::NotExecuted(NotExecuted::PeerGone(_))) => return,
                 Err(OpError::NotExecuted(_)) => return self.fail(DsmError::Closed),
             }
         }
+        if self.epoch() != epoch {
+            return;
+        }
         self.stats.borrow_mut().pulls += 1;
-        let manager = object.cut.manager(page, self.mesh.size());
+        let manager = self.manager(object, page);
         let hops = hops(self.mesh.me(), manager, source);
         let progress = self.requests.borrow_mut().on_notice(page, id, 1, hops);
         if let Progress::Granted { need, joined, hops } = progress {
@@ -58,6 +68,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 self.send(manager, &Message::Done { page, id });
             }
             self.close_freed();
+            self.watch_no_more();
         }
     }
 }

@@ -51,6 +51,16 @@ pub trait Reading: 'static {
     /// An order waits for claims. Otherwise: it takes a minipage away from them.
     const CLAIMS_STAY: bool = true;
 
+    /// A node reports to the managers of a new view when no write of its own can land any more that it posted before. Otherwise: at
+    /// once.
+    const REPORTS_WHEN_FENCED: bool = true;
+
+    /// What was said in a view counts in that one only. Otherwise: in those behind it, too.
+    const VIEWS_CHECKED: bool = true;
+
+    /// What a node gave up for one that died counts as lost. Otherwise: the node has it again, as it was.
+    const LOST_WITH_RECEIVER: bool = true;
+
     /// A claim that is given up before it has all its minipages lets go of those that it has. Otherwise: it keeps them.
     const DROPPED_CLAIMS_UNPIN: bool = true;
 }

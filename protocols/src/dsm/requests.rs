@@ -103,6 +103,19 @@ impl Requests {
         Progress::Granted { need, joined, hops }
     }
 
+    /// A request's minipage is lost. False if it is open no more.
+    pub fn on_lost(&mut self, page: PageId, id: u32) -> bool {
+        let kinds = [Access::Read, Access::Write];
+        let kind = kinds.into_iter().find(|kind| self.is_open(page, *kind, id));
+        kind.is_some_and(|kind| self.open.remove(&(page, kind)).is_some())
+    }
+
+    /// An epoch begins: the notices of the one before do not count. Gives all that have to be made again.
+    pub fn again(&mut self) -> Vec<(PageId, Access, u32)> {
+        self.open.values_mut().for_each(|request| (request.notices, request.hops) = (0, 0));
+        self.open.iter().map(|((page, need), request)| (*page, *need, request.id)).collect()
+    }
+
     /// Whether there is one for any of an object's minipages.
     pub fn any_of(&self, object: ObjectId) -> bool {
         self.open.keys().any(|(page, _)| page.object == object)

@@ -8,7 +8,7 @@ use super::server::Order;
 use super::service::{CHANNEL, Service};
 use super::shared::PageId;
 use crate::rt::BufferGuard;
-use crate::transport::{Rank, SendError};
+use crate::transport::{Placed, Rank, SendError};
 use std::rc::Rc;
 use weft_verbs::{RemoteSlice, Verbs};
 
@@ -16,24 +16,47 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// Sends a message now, or as soon as the transport has room for it. Messages may overtake each other then: no two of them
     /// depend on their order, since whatever a message follows from has been received.
     pub fn send(&self, to: Rank, message: &Message<'_>) {
+        if self.try_send(to, message) {
+            return;
+        }
+        self.stats.borrow_mut().stalls += 1;
+        let (mesh, frame) = (self.mesh.clone(), self.framed(message));
+        drop(self.rt.spawn(async move {
+            while mesh.room(to).await.is_ok()
+                && matches!(mesh.send(to, CHANNEL, &frame), Err(SendError::Full { .. }))
+            {}
+        }));
+    }
+
+    /// Sends a message, unless the transport has no room for it.
+    pub fn try_send(&self, to: Rank, message: &Message<'_>) -> bool {
         let mut frame = self.frame.take();
-        message.encode(&mut frame);
-        match self.mesh.send(to, CHANNEL, &frame) {
+        self.frame_to(message, &mut frame);
+        let sent = self.mesh.send(to, CHANNEL, &frame);
+        self.frame.replace(frame);
+        match sent {
             Ok(()) => {}
-            Err(SendError::Full { .. }) => {
-                self.stats.borrow_mut().stalls += 1;
-                let (mesh, frame) = (self.mesh.clone(), frame.clone());
-                drop(self.rt.spawn(async move {
-                    while mesh.room(to).await.is_ok()
-                        && matches!(mesh.send(to, CHANNEL, &frame), Err(SendError::Full { .. }))
-                    {
-                    }
-                }));
-            }
+            Err(SendError::Full { .. }) => return false,
             Err(SendError::Closed) => self.fail(DsmError::Closed),
+            // The next view is without it, and is about to begin.
+            Err(SendError::PeerGone(_)) if self.following.is_some() => {}
             Err(_) => self.stats.borrow_mut().out_of_turn += 1,
         }
-        self.frame.replace(frame);
+        true
+    }
+
+    fn framed(&self, message: &Message<'_>) -> Vec<u8> {
+        let mut frame = Vec::with_capacity(LONGEST + size_of::<u64>());
+        self.frame_to(message, &mut frame);
+        frame
+    }
+
+    /// A message's bytes, and behind them the epoch's stamp where there are epochs.
+    fn frame_to(&self, message: &Message<'_>, frame: &mut Vec<u8>) {
+        message.encode(frame);
+        if self.following.is_some() {
+            frame.extend(self.epoch().to_le_bytes());
+        }
     }
 
     /// Gives notice, behind the data if the requestor needs them.
@@ -56,8 +79,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         if !asked {
             *self.leaving.borrow_mut().entry(page).or_default() += 1;
         }
-        let mut frame = Vec::with_capacity(LONGEST);
-        notice(None).encode(&mut frame);
+        let frame = self.framed(&notice(None));
         self.place(page, from, (to, at), frame, !asked);
     }
 
@@ -71,23 +93,21 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         frame: Vec<u8>,
         leaves: bool,
     ) {
-        let service = Rc::clone(self);
         match self.mesh.place(to, from.share(), at, CHANNEL, &frame) {
-            Ok(placed) if leaves => drop(self.rt.spawn(async move {
-                placed.ended().await;
-                service.has_left(page);
-            })),
+            Ok(placed) if leaves || self.following.is_some() => {
+                let flight = self.flight(page, to, placed, leaves);
+                drop(self.rt.spawn(flight));
+            }
             Ok(placed) => drop(placed),
             Err(SendError::Full { .. }) => {
                 self.stats.borrow_mut().stalls += 1;
+                let service = Rc::clone(self);
+                let epoch = self.epoch();
                 drop(self.rt.spawn(async move {
-                    while service.mesh.room(to).await.is_ok() {
+                    while service.mesh.room(to).await.is_ok() && service.epoch() == epoch {
                         match service.mesh.place(to, from.share(), at, CHANNEL, &frame) {
                             Err(SendError::Full { .. }) => {}
-                            Ok(placed) => {
-                                placed.ended().await;
-                                break;
-                            }
+                            Ok(placed) => return service.flight(page, to, placed, leaves).await,
                             Err(_) => break,
                         }
                     }
@@ -96,8 +116,52 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                     }
                 }));
             }
-            Err(SendError::Closed) => self.fail(DsmError::Closed),
-            Err(_) => self.stats.borrow_mut().out_of_turn += 1,
+            Err(why) => {
+                match why {
+                    SendError::Closed => self.fail(DsmError::Closed),
+                    SendError::PeerGone(_) if self.following.is_some() => {}
+                    _ => self.stats.borrow_mut().out_of_turn += 1,
+                }
+                if leaves {
+                    self.has_left(page);
+                }
+            }
+        }
+    }
+
+    /// Follows a minipage that is on its way: until the adapter has let go of it, and, where nodes may die, until it can land no
+    /// more.
+    fn flight(
+        self: &Rc<Self>,
+        page: PageId,
+        to: Rank,
+        mut placed: Placed<V>,
+        leaves: bool,
+    ) -> impl Future<Output = ()> + use<V, R> {
+        let service = Rc::clone(self);
+        let strike = self.following.as_ref().map(|following| following.strike_with(placed.striker()));
+        async move {
+            let mut leaves = leaves;
+            while let Some(executed) = placed.post_ended().await {
+                if std::mem::take(&mut leaves) {
+                    service.has_left(page);
+                }
+                if strike.is_none() {
+                    return;
+                }
+                if !executed {
+                    // Of a peer that is gone nothing is left to land.
+                    let _ = service.mesh.resolve_outcomes(to).await;
+                }
+                placed.settled();
+                service.has_landed();
+            }
+            if leaves {
+                service.has_left(page);
+            }
+            if let (Some(following), Some(strike)) = (&service.following, strike) {
+                following.has_ended(strike);
+            }
         }
     }
 

@@ -72,6 +72,11 @@ impl Server {
         now
     }
 
+    /// An epoch begins: no order of the one before counts any more. Gives the minipages for which one waited.
+    pub fn clear(&mut self) -> Vec<PageId> {
+        std::mem::take(&mut self.later).into_keys().collect()
+    }
+
     /// Whether an order waits for a minipage.
     pub fn waits_for(&self, page: PageId) -> bool {
         self.later.contains_key(&page)
@@ -100,7 +105,7 @@ mod tests {
     }
 
     fn page(access: Access, owed: u32) -> Page {
-        Page { access, version: 4, stores: 0, owed }
+        Page { access, version: 4, stores: 0, owed, given: None }
     }
 
     #[test]

@@ -1,19 +1,21 @@
 //! The service of a node: manager of some minipages, server of those that it has, requestor of those that its threads need.
 
 use super::barrier::{BarrierId, Barriers};
-use super::directory::{Asks, Book, Directory, Sends};
+use super::directory::{Directory, Sends};
+use super::follow::Following;
 use super::free::Frees;
-use super::memory::{Called, Memory, Object};
+use super::memory::{Called, Object};
 use super::messages::{Access, LONGEST, Message};
 use super::pins::Pins;
 use super::reading::{Reading, Repaired};
-use super::requests::{Progress, Requests, hops};
-use super::server::{Order, Server, Verdict};
+use super::requests::Requests;
+use super::server::Server;
 use super::shared::{Grain, ObjectId, PageId, Placement, Plain, Shared};
 use super::{DsmError, DsmStats, Thread};
+use crate::members::{Change, Members};
 use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, mailbox};
 use crate::rt::{JoinHandle, Rt};
-use crate::transport::{Channel, Inbox, Incoming, Mesh, Message as Received, Rank};
+use crate::transport::{Channel, Mesh, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -42,9 +44,11 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     pub server: RefCell<Server>,
     /// Minipages that threads have claimed.
     pub pins: RefCell<Pins>,
-    barriers: RefCell<Barriers>,
+    pub barriers: RefCell<Barriers>,
     /// Threads that wait at barriers, each by its number.
-    entered: RefCell<BTreeMap<u32, OneshotSender<()>>>,
+    pub entered: RefCell<BTreeMap<u32, Entered>>,
+    /// If the nodes agree on who is alive.
+    pub following: Option<Following<V>>,
     next_entry: Cell<u32>,
     next_object: Cell<u32>,
     /// The last granted request's hops, by minipage and until its threads have looked.
@@ -61,8 +65,15 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     failed: RefCell<Option<DsmError>>,
     /// Kept for their allocations.
     pub frame: RefCell<Vec<u8>>,
-    sends: RefCell<Sends>,
+    pub sends: RefCell<Sends>,
     reading: PhantomData<R>,
+}
+
+/// A thread that waits at a barrier.
+pub(super) struct Entered {
+    pub barrier: BarrierId,
+    pub parties: u32,
+    pub leave: OneshotSender<Result<(), DsmError>>,
 }
 
 /// What is gone, and may let an order go on that waited for it.
@@ -121,6 +132,46 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
     ///
     /// Another service has the channel.
     pub fn start_as(rt: &Rt<V>, mesh: &Mesh<V>, config: DsmConfig) -> Result<Dsm<V, R>, DsmError> {
+        Dsm::begin(rt, mesh, config, None)
+    }
+
+    /// Starts shared memory at a node whose cluster agrees on who is alive: it begins when all nodes are in the view, and goes on
+    /// without those that die.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dsm::start_as`].
+    pub fn start_among(
+        rt: &Rt<V>,
+        mesh: &Mesh<V>,
+        config: DsmConfig,
+        members: &Members<V>,
+    ) -> Result<Dsm<V, R>, DsmError> {
+        let changes = members.changes();
+        Dsm::begin(rt, mesh, config, Some((Following::new(mesh, Some(members.clone())), changes)))
+    }
+
+    /// The same where the views come from elsewhere. Who leaves one is to be expelled from the mesh before it is told.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dsm::start_as`].
+    pub fn start_told(
+        rt: &Rt<V>,
+        mesh: &Mesh<V>,
+        config: DsmConfig,
+        changes: Mailbox<Change>,
+    ) -> Result<Dsm<V, R>, DsmError> {
+        Dsm::begin(rt, mesh, config, Some((Following::new(mesh, None), changes)))
+    }
+
+    fn begin(
+        rt: &Rt<V>,
+        mesh: &Mesh<V>,
+        config: DsmConfig,
+        following: Option<(Following<V>, Mailbox<Change>)>,
+    ) -> Result<Dsm<V, R>, DsmError> {
+        let (following, changes) = following.unzip();
         let inbox = mesh.open(CHANNEL)?;
         let (given_up, gone) = mailbox();
         let service = Rc::new(Service {
@@ -134,6 +185,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             pins: RefCell::default(),
             barriers: RefCell::default(),
             entered: RefCell::default(),
+            following,
             next_entry: Cell::new(0),
             next_object: Cell::new(0),
             hops: RefCell::default(),
@@ -149,6 +201,9 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
         });
         drop(rt.spawn(Rc::clone(&service).listen(inbox)));
         drop(rt.spawn(Rc::clone(&service).clean_up(gone)));
+        if let Some(changes) = changes {
+            drop(rt.spawn(Rc::clone(&service).follow(changes)));
+        }
         Ok(Dsm(service))
     }
 
@@ -164,7 +219,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
         placement: Placement,
     ) -> Result<Shared<[T]>, DsmError> {
         let number = self.0.next_object.replace(self.0.next_object.get() + 1);
-        let object = ObjectId::of(self.0.mesh.me(), number);
+        let object = ObjectId::of(self.0.mesh.me(), number, self.0.died());
         self.0.fitting(Shared::new(object, len, grain, placement)?)
     }
 
@@ -203,7 +258,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
     }
 
     /// What is open, by name: nothing, at rest.
-    pub fn unfinished(&self) -> [(&'static str, u64); 9] {
+    pub fn unfinished(&self) -> [(&'static str, u64); 10] {
         let service = &*self.0;
         let owed =
             |object: &Rc<Object<V>>| object.pages().iter().map(|page| u64::from(page.owed)).sum::<u64>();
@@ -212,6 +267,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             ("requests that a manager has not served", service.directory.borrow().unserved()),
             ("orders that wait", service.server.borrow().waiting()),
             ("minipages that an adapter still sends", service.leaving.borrow().len() as u64),
+            ("reports that are awaited", u64::from(service.directory.borrow().is_rebuilding())),
             ("objects that are being freed", service.frees.borrow().open()),
             ("minipages that are claimed", service.pins.borrow().len()),
             ("threads that wait for minipages", service.memory.waiters()),
@@ -294,10 +350,11 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         self.entered.borrow_mut().clear();
         self.frees.borrow_mut().fail();
         self.memory.wake_all();
+        self.nothing_more();
     }
 
     /// Asks a minipage's manager for it, for so many threads.
-    pub fn request(&self, object: &Object<V>, page: PageId, need: Access, joined: u32) -> u32 {
+    pub fn request(self: &Rc<Self>, object: &Object<V>, page: PageId, need: Access, joined: u32) -> u32 {
         let id = self.requests.borrow_mut().make(page, need, joined);
         {
             let mut stats = self.stats.borrow_mut();
@@ -306,10 +363,11 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 _ => stats.read_faults += 1,
             }
         }
-        let manager = object.cut.manager(page, self.mesh.size());
-        let (has, at) = (object.page(page.index).access, object.remote(page.index));
-        let request = Message::Request { page, id, need, has, at };
-        if self.leaving.borrow().contains_key(&page) {
+        self.watch();
+        let (manager, request) = self.asking(object, page, need, id);
+        if self.is_reporting() {
+            // It is made when this node has reported, with all others.
+        } else if self.leaving.borrow().contains_key(&page) {
             // The adapter may still read what the answer would change.
             self.unasked.borrow_mut().entry(page).or_default().push((manager, request));
         } else {
@@ -318,215 +376,43 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         id
     }
 
+    /// A request, and whom it goes to.
+    pub fn asking(
+        &self,
+        object: &Object<V>,
+        page: PageId,
+        need: Access,
+        id: u32,
+    ) -> (Rank, Message<'static>) {
+        let base = object.cut.manager(page, self.mesh.size());
+        let (has, at) = (object.page(page.index).access, object.remote(page.index));
+        let known = self.knows(base, page.object);
+        (self.in_place_of(base), Message::Request { page, id, need, has, at, known })
+    }
+
+    /// Who manages a minipage.
+    pub fn manager(&self, object: &Object<V>, page: PageId) -> Rank {
+        self.in_place_of(object.cut.manager(page, self.mesh.size()))
+    }
+
     /// A thread enters a barrier: it may leave when the sender is used.
-    pub fn enter(&self, barrier: BarrierId, parties: u32, leave: OneshotSender<()>) {
+    pub fn enter(
+        self: &Rc<Self>,
+        barrier: BarrierId,
+        parties: u32,
+        leave: OneshotSender<Result<(), DsmError>>,
+    ) {
         let id = self.next_entry.replace(self.next_entry.get().wrapping_add(1));
-        self.entered.borrow_mut().insert(id, leave);
-        self.send(barrier.home(self.mesh.size()), &Message::Enter { barrier: barrier.0, id, parties });
-    }
-
-    async fn listen(self: Rc<Self>, mut inbox: Inbox) {
-        while let Some(incoming) = inbox.recv().await {
-            match incoming {
-                Incoming::Message(message) => self.receive(&message),
-                Incoming::PeerReset { peer, .. } => self.fail(DsmError::PeerReset(peer)),
-            }
-        }
-        self.fail(DsmError::Closed);
-    }
-
-    /// The asynchronous entry points (kernel-dsm.txt, 4.1): one message, handled without waiting.
-    fn receive(self: &Rc<Self>, received: &Received) {
-        let from = received.from();
-        let book = Book {
-            decides_when_served: R::DECIDES_WHEN_SERVED,
-            keeps_server: R::KEEPS_SERVER,
-            pulls: self.config.pulls,
-            pulls_from_done: R::PULLS_FROM_DONE,
-            pulls_are_open: R::PULLS_ARE_OPEN,
-            me: self.mesh.me(),
-        };
-        let mut sends = self.sends.take();
-        match Message::decode(received.bytes()) {
-            Some(Message::Request { page, id, need, has, at }) => {
-                let asks = Asks { from, id, need, at, had: has };
-                self.directory.borrow_mut().on_request(page, asks, book, &mut sends);
-            }
-            Some(Message::Done { page, id }) => {
-                let mut directory = self.directory.borrow_mut();
-                let open = directory.on_done(page, from, id, book, &mut sends);
-                // The last word about an object that is freed may be overtaken.
-                let known = open || !R::PULLS_ARE_OPEN || self.frees.borrow().has(page.object);
-                self.stats.borrow_mut().out_of_turn += u64::from(!known);
-            }
-            Some(Message::Forward { page, id, to, at, need, notices, version }) => {
-                let keep = if need == Access::Read { Access::Read } else { Access::Invalid };
-                self.on_order(Order { page, to, id, keep, transfer: Some(at), notices, version });
-            }
-            Some(Message::Invalidate { page, id, to, notices, version }) => {
-                self.on_order(Order {
-                    page,
-                    to,
-                    id,
-                    keep: Access::Invalid,
-                    transfer: None,
-                    notices,
-                    version,
-                });
-            }
-            Some(Message::Notice { page, id, notices, version, data }) => {
-                self.on_notice(from, page, id, notices, version, data);
-            }
-            Some(Message::Pull { page, id, from: source, at, version }) => {
-                self.on_pull(page, id, (source, at), version);
-            }
-            Some(Message::Free { object, id, step }) => self.on_free(object, (from, id), step),
-            Some(Message::Freed { object, id, step }) => self.on_freed(object, (from, id), step),
-            Some(Message::Enter { barrier, id, parties }) => {
-                let parties = if R::BARRIERS_COUNT_ONCE { parties } else { parties.div_ceil(2) };
-                let come = self.barriers.borrow_mut().on_enter(BarrierId(barrier), from, id, parties);
-                sends.extend(come.into_iter().map(|(node, id)| (node, Message::Leave { barrier, id })));
-            }
-            Some(Message::Leave { id, .. }) => match self.entered.borrow_mut().remove(&id) {
-                // The call may have been dropped.
-                Some(thread) => drop(thread.send(())),
-                None => self.stats.borrow_mut().out_of_turn += 1,
-            },
-            None => self.stats.borrow_mut().malformed += 1,
-        }
-        for (to, message) in sends.drain(..) {
-            self.send(to, &message);
-        }
-        self.sends.replace(sends);
-        self.close_freed();
-    }
-
-    /// A manager orders something of this node.
-    fn on_order(self: &Rc<Self>, order: Order) {
-        let Some(object) = self.memory.object(order.page.object) else {
-            self.stats.borrow_mut().out_of_turn += 1;
-            return;
-        };
-        let has = object.page(order.page.index);
-        let verdict = self.server.borrow_mut().on_order(order, has, self.pinned(order.page), R::GRANTS_STAY);
-        match verdict {
-            Verdict::Now => self.carry_out(&object, order),
-            Verdict::Later => self.stats.borrow_mut().orders_waited += 1,
-            Verdict::OutOfTurn => self.stats.borrow_mut().out_of_turn += 1,
+        self.entered.borrow_mut().insert(id, Entered { barrier, parties, leave });
+        self.watch();
+        if self.has_begun() {
+            self.say_entered(barrier, parties, id);
         }
     }
 
-    /// Takes access away, transfers, and gives notice, in this order: a store after the transfer would be lost.
-    fn carry_out(self: &Rc<Self>, object: &Rc<Object<V>>, order: Order) {
-        if R::PROTECTS_FIRST {
-            self.revoke(order);
-            self.hand_over(object, order);
-        } else {
-            self.hand_over(object, order);
-            let service = Rc::clone(self);
-            drop(self.rt.spawn(async move {
-                service.rt.yield_now().await;
-                service.revoke(order);
-            }));
-        }
-    }
-
-    fn revoke(&self, Order { page, keep, .. }: Order) {
-        self.charge(Work::Protect { pages: 1 });
-        if keep == Access::Invalid {
-            self.memory.take_away(page);
-            self.stats.borrow_mut().invalidations += 1;
-        } else if R::SHARING_DOWNGRADES {
-            self.memory.downgrade(page);
-        }
-    }
-
-    /// A holder, or the manager itself, has done what this node's request takes. With the last of them access is granted.
-    fn on_notice(&self, from: Rank, page: PageId, id: u32, notices: u16, version: u64, data: Option<&[u8]>) {
-        let Some(object) = self.memory.object(page.object).filter(|object| object.has(page.index)) else {
-            self.stats.borrow_mut().out_of_turn += 1;
-            return;
-        };
-        let manager = object.cut.manager(page, self.mesh.size());
-        let ordered = if R::COUNTS_NOTICES { notices } else { 1 };
-        let hops = hops(self.mesh.me(), manager, from);
-        let progress = self.requests.borrow_mut().on_notice(page, id, ordered, hops);
-        if progress == Progress::Unknown {
-            // Of a request that is done already: of a reading that does not count.
-            self.stats.borrow_mut().out_of_turn += u64::from(R::COUNTS_NOTICES);
-            return;
-        }
-        if let Some(data) = data {
-            // Data in a notice, where no adapter has put them.
-            let range = object.range(page.index);
-            if data.len() != range.len() {
-                self.stats.borrow_mut().malformed += 1;
-                return;
-            }
-            object.write(range.start, data);
-        }
-        let done = match progress {
-            Progress::More { first } => first && !R::DONE_WHEN_SET,
-            Progress::Granted { need, joined, hops } => {
-                self.grant(&object, page, need, version, joined, hops);
-                R::DONE_WHEN_SET || ordered == 1
-            }
-            Progress::Unknown => false,
-        };
-        if done {
-            self.send(manager, &Message::Done { page, id });
-        }
-    }
-
-    /// All who had to act have. The threads that wait may go on, and the grant stays until they have.
-    pub fn grant(&self, object: &Object<V>, page: PageId, need: Access, version: u64, joined: u32, hops: u8) {
-        let has = object.page(page.index).access;
-        self.stats.borrow_mut().upgrades += u64::from(has == Access::Read && need == Access::Write);
-        self.charge(Work::Protect { pages: 1 });
-        self.memory.grant(page, need, version);
-        object.change(page.index, |page| page.owed += joined);
-        if joined > 0 {
-            self.hops.borrow_mut().insert(page, hops);
-        }
-        self.memory.wake(page);
-    }
-
-    /// An access that waited for a grant is executed, or was given up.
-    pub fn executed(self: &Rc<Self>, object: &Rc<Object<V>>, page: PageId) {
-        let mut owed = 0;
-        object.change(page.index, |page| {
-            page.owed -= 1;
-            owed = page.owed;
-        });
-        if owed == 0 {
-            self.hops.borrow_mut().remove(&page);
-            self.go_on(object, page);
-            self.close_freed();
-        }
-    }
-
-    /// Carries out the orders that nothing holds up any more, and lets those go on who let them go first.
-    fn go_on(self: &Rc<Self>, object: &Rc<Object<V>>, page: PageId) {
-        let pinned = self.pinned(page);
-        let orders = self.server.borrow_mut().on_free(page, object.page(page.index), pinned, R::GRANTS_STAY);
-        if !orders.is_empty() {
-            orders.into_iter().for_each(|order| self.carry_out(object, order));
-            self.memory.wake(page);
-        }
-    }
-
-    /// Threads that were dropped owe nothing any more; their destructors post nothing.
-    async fn clean_up(self: Rc<Self>, mut gone: Mailbox<Gone>) {
-        while let Ok(gone) = gone.recv().await {
-            let (Gone::Access(page) | Gone::Claim(page)) = gone;
-            let Some(object) = self.memory.object(page.object) else { continue };
-            match gone {
-                Gone::Access(_) => self.executed(&object, page),
-                Gone::Claim(_) => {
-                    self.go_on(&object, page);
-                    self.close_freed();
-                }
-            }
-        }
+    /// Tells a barrier's home that a thread has come.
+    pub fn say_entered(&self, BarrierId(barrier): BarrierId, parties: u32, id: u32) {
+        let home = self.in_place_of(BarrierId(barrier).home(self.mesh.size()));
+        self.send(home, &Message::Enter { barrier, id, parties });
     }
 }

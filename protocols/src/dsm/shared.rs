@@ -43,15 +43,28 @@ words!(u32, u64, i32, i64; f32, f64);
 pub struct ObjectId(pub u64);
 
 impl ObjectId {
-    /// An allocation of a node, by the node's own count.
-    pub(super) fn of(node: Rank, number: u32) -> ObjectId {
-        ObjectId(u64::from(node.get()) << 32 | u64::from(number))
+    /// The bits of a number that say which node made it, and how many had died by then.
+    const MAKER: u32 = 32;
+    const BIRTH: u32 = 56;
+
+    /// An allocation of a node, by the node's own count, made when so many nodes have died.
+    pub(super) fn of(node: Rank, number: u32, died: usize) -> ObjectId {
+        ObjectId(
+            (died as u64) << ObjectId::BIRTH | u64::from(node.get()) << ObjectId::MAKER | u64::from(number),
+        )
+    }
+
+    /// How many had died when it was made; one that has a name may be as old as the memory.
+    pub(super) fn born(self) -> u8 {
+        (self.0 >> ObjectId::BIRTH) as u8
     }
 
     /// What it is called in logs. Those that programs name are no node's.
     pub(super) fn label(self) -> Label {
         let object = Label::new("object").number(self.0 & u64::from(u32::MAX));
-        Rank::new((self.0 >> 32) as u32).map_or(object, |node| object.of_node(node.index() as u32))
+        let maker = self.0 & !(!0 << ObjectId::BIRTH);
+        let maker = Rank::new((maker >> ObjectId::MAKER) as u32);
+        maker.map_or(object, |node| object.of_node(node.index() as u32))
     }
 }
 

@@ -21,6 +21,14 @@ pub struct DsmStats {
     pub orders_waited: u64,
     /// Messages that found no room in the transport and were sent later.
     pub stalls: u64,
+    /// Epochs that began because members died.
+    pub epochs: u64,
+    /// Minipages that this node, as their manager, found lost with one that died.
+    pub lost: u64,
+    /// Writes and pulls that were unfinished when an epoch began: this node awaited their end, or took them back.
+    pub fenced: u64,
+    /// Messages of epochs that were over.
+    pub stale: u64,
     /// Messages that contradict the protocol.
     pub out_of_turn: u64,
     /// Messages that could not be read.

@@ -22,6 +22,8 @@ use zerocopy::IntoBytes;
 pub struct Thread<V: Verbs, R: Reading = Repaired> {
     dsm: Dsm<V, R>,
     last: Stamp,
+    /// How many of the nodes that died it was told of.
+    told: usize,
 }
 
 /// An access's place in the order of all accesses to its minipage, which the protocol gives: for oracles.
@@ -37,7 +39,8 @@ pub struct Stamp {
 
 impl<V: Verbs, R: Reading> Thread<V, R> {
     pub(super) fn new(dsm: Dsm<V, R>) -> Thread<V, R> {
-        Thread { dsm, last: Stamp::default() }
+        let told = dsm.0.died();
+        Thread { dsm, last: Stamp::default(), told }
     }
 
     /// The node's shared memory.
@@ -212,16 +215,22 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
     ///
     /// # Errors
     ///
-    /// The shared memory has ended.
+    /// The shared memory has ended; or a node has died ([`DsmError::Died`]), of which a thread is told once, by the barrier that it
+    /// waits at or the next one. Then those that live may have left the barrier or not, and it counts from none again.
     pub async fn barrier(&mut self, barrier: BarrierId, parties: u32) -> Result<(), DsmError> {
         let service = &self.dsm.0;
         service.check()?;
+        if let Some(died) = service.died_after(self.told) {
+            self.told = service.died();
+            return Err(DsmError::Died(died));
+        }
         let (leave, left) = oneshot();
         service.enter(barrier, parties, leave);
-        match left.await {
-            Ok(()) => Ok(()),
-            Err(_) => service.check().and(Err(DsmError::Closed)),
+        let left = left.await.unwrap_or_else(|_| service.check().and(Err(DsmError::Closed)));
+        if left.is_err() {
+            self.told = service.died();
         }
+        left
     }
 
     /// Executes an access as soon as the node may.

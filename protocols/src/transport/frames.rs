@@ -65,7 +65,10 @@ impl<V: Verbs> Shared<V> {
                 Some((header, message)) => {
                     let queue = peer.queue.as_ref().expect("it stands");
                     let frame = encode_header(&header, message.channel);
-                    message.block.write(0, &frame).and_then(|()| self.post_message(queue, message))
+                    let posted =
+                        message.block.write(0, &frame).and_then(|()| self.post_message(queue, message));
+                    // What became of a write before it is for `resolve_outcomes` to say.
+                    posted.map(|write| peer.last_op = write.unwrap_or(peer.last_op))
                 }
                 None => match peer.session.credit_return() {
                     Some(header) => self.post_control(peer, header),

@@ -72,4 +72,4 @@ pub use config::{Channel, MeshConfig, Planted, Rank};
 pub use error::{AdoptError, Lost, NotExecuted, OpError, SendError, TransportError};
 pub use inbox::{Inbox, Incoming, Message};
 pub use mesh::{Mesh, MeshAudit, MeshStats};
-pub use place::Placed;
+pub use place::{Placed, Strike};

@@ -10,9 +10,10 @@ use super::mesh::{Mesh, Shared};
 use super::peer::Outgoing;
 use super::wire::HEADER_LEN;
 use super::{Channel, Rank, SendError};
-use crate::rt::sync::{OneshotReceiver, OneshotSender, oneshot};
+use crate::rt::sync::{Mailbox, MailboxSender, mailbox};
 use crate::rt::{BufferGuard, Pending, QpHandle};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use weft_verbs::{
     AccessFlags, MemoryRegion, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs, VerbsError,
 };
@@ -21,21 +22,61 @@ use weft_verbs::{
 pub(super) struct Place<V: Verbs> {
     from: BufferGuard<V>,
     to: RemoteSlice,
-    /// Told of the first post; it has the adapter's use of the memory from then on.
-    posted: Cell<Option<OneshotSender<Pending<V>>>>,
+    posts: Rc<Posts<V>>,
+}
+
+/// What is known of a write at both of its ends: that of the session, which posts it, and that of its caller.
+struct Posts<V: Verbs> {
+    /// Told of each post; it has the adapter's use of the memory from then on. None: the write is struck.
+    told: RefCell<Option<MailboxSender<Pending<V>>>>,
+    /// Posts whose end the caller has not seen.
+    open: Cell<u32>,
 }
 
 /// Data that are on their way to a peer's memory; see [`Mesh::place`]. It may be dropped.
-pub struct Placed<V: Verbs>(OneshotReceiver<Pending<V>>);
+pub struct Placed<V: Verbs> {
+    ends: Mailbox<Pending<V>>,
+    posts: Rc<Posts<V>>,
+}
+
+/// Takes a [placed](Mesh::place) write back, as far as it can be.
+pub struct Strike<V: Verbs>(Rc<Posts<V>>);
 
 impl<V: Verbs> Placed<V> {
     /// Waits until the adapter does not read the memory any more. If the connection breaks before the peer has the message, it
     /// reads it once more, later.
-    pub async fn ended(self) {
-        if let Ok(pending) = self.0.await {
-            // However it ended: the memory is not read any more.
-            drop(pending.await);
-        }
+    pub async fn ended(mut self) {
+        self.post_ended().await;
+    }
+
+    /// Waits for the end of the write's next post: whether it was executed. If not, the connection is broken, and a late copy may
+    /// be executed until [`Mesh::resolve_outcomes`] returns. None: the write will not be posted any more, since the peer has
+    /// the message, or is gone, or since the write is [struck](Strike::strike).
+    pub async fn post_ended(&mut self) -> Option<bool> {
+        // However it ended: the memory is not read any more.
+        Some(self.ends.recv().await.ok()?.await.0.is_ok())
+    }
+
+    /// A post's end is dealt with: see [`Strike::is_in_flight`].
+    pub fn settled(&self) {
+        self.posts.open.set(self.posts.open.get().saturating_sub(1));
+    }
+
+    /// What takes the write back.
+    pub fn striker(&self) -> Strike<V> {
+        Strike(Rc::clone(&self.posts))
+    }
+}
+
+impl<V: Verbs> Strike<V> {
+    /// The write is not posted from now on; the message behind it still is. One that was posted may be executed.
+    pub fn strike(&self) {
+        self.0.told.take();
+    }
+
+    /// Whether a write was posted whose end is not [settled](Placed::settled).
+    pub fn is_in_flight(&self) -> bool {
+        self.0.open.get() > 0
     }
 }
 
@@ -76,10 +117,11 @@ impl<V: Verbs> Mesh<V> {
             let (at, len, size) = (0, u64::from(len), u64::from(at.len));
             return Err(SendError::Memory(VerbsError::OutOfRange { at, len, size }));
         }
-        let (told, posted) = oneshot();
-        let place = Place { from, to: at, posted: Cell::new(Some(told)) };
+        let (told, ends) = mailbox();
+        let posts = Rc::new(Posts { told: RefCell::new(Some(told)), open: Cell::new(0) });
+        let place = Place { from, to: at, posts: Rc::clone(&posts) };
         self.keep(to, index, channel, bytes, Some(Box::new(place)))?;
-        Ok(Placed(posted))
+        Ok(Placed { ends, posts })
     }
 
     /// A copy of bytes in memory that an adapter can read.
@@ -101,33 +143,43 @@ impl<V: Verbs> Mesh<V> {
 }
 
 impl<V: Verbs> Shared<V> {
-    /// Posts a message, behind its write if it has one.
-    pub(super) fn post_message(&self, queue: &QpHandle<V>, message: &Outgoing<V>) -> Result<()> {
+    /// Posts a message, behind its write if it has one: which of the queue pair's requests the write is, counted from 1.
+    pub(super) fn post_message(&self, queue: &QpHandle<V>, message: &Outgoing<V>) -> Result<Option<u64>> {
         let guard = BufferGuard::Block { block: message.block.clone(), len: HEADER_LEN as u32 + message.len };
-        let Some(place) = &message.place else {
-            return super::frames::post(queue, crate::rt::Local::Guarded(guard));
+        let told = message.place.as_ref().map(|place| (place, place.posts.told.borrow()));
+        let Some((place, Some(told))) = told.as_ref().map(|(place, told)| (place, told.as_ref())) else {
+            return super::frames::post(queue, crate::rt::Local::Guarded(guard)).map(|()| None);
         };
         let write = SendOp::Write { to: place.to, imm: None };
         let [written, _] =
             queue.post_list([(write, place.from.share()), (SendOp::Send { imm: None }, guard)])?;
-        if let Some(told) = place.posted.take() {
-            // Nobody may want to know.
-            drop(told.send(written));
+        // Nobody may want to know.
+        if told.send(written).is_ok() {
+            place.posts.open.set(place.posts.open.get() + 1);
         }
-        Ok(())
+        let (posted, _) = queue.counts();
+        Ok(Some(posted - 1))
+    }
+}
+
+impl<V: Verbs> Drop for Place<V> {
+    /// The peer has the message, or is gone.
+    fn drop(&mut self) {
+        self.posts.told.take();
     }
 }
 
 impl<V: Verbs> Outgoing<V> {
     /// How many places of the send queue it takes.
     pub(super) fn posts(&self) -> u32 {
-        1 + u32::from(self.place.is_some())
+        1 + u32::from(self.place.as_ref().is_some_and(|place| place.posts.told.borrow().is_some()))
     }
 }
 
 impl<V: Verbs> std::hash::Hash for Place<V> {
     fn hash<H: std::hash::Hasher>(&self, to: &mut H) {
         self.to.hash(to);
+        self.posts.told.borrow().is_some().hash(to);
         self.from.hash_bytes(0..self.from.len(), to);
     }
 }

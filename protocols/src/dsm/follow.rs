@@ -1,0 +1,408 @@
+//! How shared memory follows the membership: an epoch begins when members have died.
+//!
+//! *Freeze, revoke, report, resume.* The dead are expelled from the mesh before a view is told, so nothing of them lands any more. Then
+//! each survivor forgets what the epoch before had ordered, waits until nothing of its own can land that it posted before, and
+//! reports to the managers what it has and gave up. A manager makes its book of that when all have reported ([`rebuild`]), and serves
+//! requests again, which all make anew.
+//!
+//! [`rebuild`]: super::rebuild
+
+use super::DsmError;
+use super::directory::Sends;
+use super::memory::{Memory, Object};
+use super::messages::{Access, Message};
+use super::reading::Reading;
+use super::service::{Entered, Service};
+use super::shared::{ObjectId, PageId};
+use super::views::{Begins, Place, Views};
+use crate::members::{Change, Members, View, Watch};
+use crate::rt::sync::{Mailbox, Signal};
+use crate::transport::{Mesh, Rank, Strike};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use weft_verbs::Verbs;
+
+/// What a node keeps of the membership.
+pub(super) struct Following<V: Verbs> {
+    views: RefCell<Views>,
+    /// Who asks whether the others live, while this node waits for any of them.
+    members: Option<Members<V>>,
+    watches: Cell<bool>,
+    waits_no_more: Signal,
+    /// This node has not reported yet what it has in this epoch.
+    reporting: Cell<bool>,
+    /// Messages of epochs that this node has not begun.
+    early: RefCell<Vec<(Rank, u64, Vec<u8>)>>,
+    /// What takes back the writes that the peer may not have got yet.
+    strikes: RefCell<BTreeMap<u64, Strike<V>>>,
+    next_strike: Cell<u64>,
+    /// Reads by RDMA into this node's memory.
+    pulls: Cell<u32>,
+    landed: Signal,
+    /// Minipages that this node was told are lost.
+    lost: RefCell<BTreeSet<PageId>>,
+}
+
+impl<V: Verbs> Following<V> {
+    pub fn new(mesh: &Mesh<V>, members: Option<Members<V>>) -> Following<V> {
+        Following {
+            views: RefCell::new(Views::new(mesh.me(), mesh.size())),
+            members,
+            watches: Cell::new(false),
+            waits_no_more: Signal::new(),
+            reporting: Cell::new(false),
+            early: RefCell::default(),
+            strikes: RefCell::default(),
+            next_strike: Cell::new(0),
+            pulls: Cell::new(0),
+            landed: Signal::new(),
+            lost: RefCell::default(),
+        }
+    }
+
+    /// From now on an epoch's beginning takes a write back.
+    pub fn strike_with(&self, strike: Strike<V>) -> u64 {
+        let number = self.next_strike.replace(self.next_strike.get() + 1);
+        self.strikes.borrow_mut().insert(number, strike);
+        number
+    }
+
+    /// A write will not be posted any more.
+    pub fn has_ended(&self, strike: u64) {
+        self.strikes.borrow_mut().remove(&strike);
+        self.landed.notify();
+    }
+
+    /// Writes and reads of this node that may still land.
+    fn in_flight(&self) -> u64 {
+        let writes = self.strikes.borrow().values().filter(|strike| strike.is_in_flight()).count();
+        writes as u64 + u64::from(self.pulls.get())
+    }
+}
+
+/// A read by RDMA that is under way.
+pub(super) struct Flight<V: Verbs, R: Reading>(Rc<Service<V, R>>);
+
+impl<V: Verbs, R: Reading> Drop for Flight<V, R> {
+    fn drop(&mut self) {
+        if let Some(following) = &self.0.following {
+            following.pulls.set(following.pulls.get() - 1);
+            following.landed.notify();
+        }
+    }
+}
+
+// What the rest of the protocol asks.
+impl<V: Verbs, R: Reading> Service<V, R> {
+    fn in_views<T>(&self, of: impl FnOnce(&Views) -> T) -> Option<T> {
+        self.following.as_ref().map(|following| of(&following.views.borrow()))
+    }
+
+    /// The stamp of the present epoch; always the same where nodes do not agree on who is alive.
+    pub fn epoch(&self) -> u64 {
+        self.in_views(Views::stamp).unwrap_or_default()
+    }
+
+    /// Whether the memory has begun: all nodes have been there together.
+    pub fn has_begun(&self) -> bool {
+        self.in_views(Views::has_begun).unwrap_or(true)
+    }
+
+    /// Whether requests are to be kept: they are made once this node has reported.
+    pub fn is_reporting(&self) -> bool {
+        self.following.as_ref().is_some_and(|following| following.reporting.get()) || !self.has_begun()
+    }
+
+    /// Who does what that node did at first.
+    pub fn in_place_of(&self, base: Rank) -> Rank {
+        self.in_views(|views| views.manager(base)).unwrap_or(base)
+    }
+
+    /// Whether the manager in the place of `base` knows all that was ever written of an object.
+    pub fn knows(&self, base: Rank, object: ObjectId) -> bool {
+        self.in_views(|views| views.knows(base, object)).unwrap_or(true)
+    }
+
+    /// The nodes that share the memory.
+    pub fn nodes(&self) -> Vec<Rank> {
+        let all = || (0..self.mesh.size()).map(Rank::from_index).collect();
+        self.in_views(|views| views.members().collect()).filter(|_| self.has_begun()).unwrap_or_else(all)
+    }
+
+    /// How many nodes have died.
+    pub fn died(&self) -> usize {
+        self.in_views(|views| views.died().len()).unwrap_or_default()
+    }
+
+    /// The first one that died after so many.
+    pub fn died_after(&self, told: usize) -> Option<Rank> {
+        self.in_views(|views| views.died().get(told).copied()).flatten()
+    }
+
+    /// Whether this node was told that a minipage is lost.
+    pub fn is_lost(&self, page: PageId) -> bool {
+        self.following.as_ref().is_some_and(|following| following.lost.borrow().contains(&page))
+    }
+
+    /// An error if it was.
+    pub fn check_lost(&self, object: &Object<V>, page: PageId) -> Result<(), DsmError> {
+        if !self.is_lost(page) {
+            return Ok(());
+        }
+        let range = object.range(page.index);
+        Err(DsmError::Lost { object: page.object, start: range.start, end: range.end })
+    }
+
+    /// An object is forgotten, and what was lost of it.
+    pub fn forget_lost(&self, object: ObjectId) {
+        if let Some(following) = &self.following {
+            following.lost.borrow_mut().retain(|page| page.object != object);
+        }
+    }
+
+    /// A read by RDMA begins.
+    pub fn takes_off(self: &Rc<Self>) -> Flight<V, R> {
+        if let Some(following) = &self.following {
+            following.pulls.set(following.pulls.get() + 1);
+        }
+        Flight(Rc::clone(self))
+    }
+
+    /// A write has landed, or never will.
+    pub fn has_landed(&self) {
+        if let Some(following) = &self.following {
+            following.landed.notify();
+        }
+    }
+
+    /// What counts of a message that has arrived: its bytes without the stamp, if it is of this epoch.
+    pub fn counts<'a>(&self, from: Rank, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let Some(following) = &self.following else { return Some(bytes) };
+        let Some((message, stamp)) = bytes.split_last_chunk() else {
+            self.stats.borrow_mut().malformed += 1;
+            return None;
+        };
+        let stamp = u64::from_le_bytes(*stamp);
+        let place = following.views.borrow().place(stamp);
+        match place {
+            Place::Now => return Some(message),
+            Place::Over if !R::VIEWS_CHECKED => return Some(message),
+            Place::Later => following.early.borrow_mut().push((from, stamp, message.to_vec())),
+            Place::Over => self.stats.borrow_mut().stale += 1,
+            Place::Elsewhere => {
+                self.stats.borrow_mut().stale += 1;
+                // Its memory began later: its sender restarted, and learns here that there is one that has gone on.
+                if stamp > self.epoch() {
+                    let mut frame = Vec::new();
+                    Message::Ended.encode(&mut frame);
+                    frame.extend(stamp.to_le_bytes());
+                    // It asks again if there is no room.
+                    let _ = self.mesh.send(from, super::service::CHANNEL, &frame);
+                }
+            }
+        }
+        None
+    }
+}
+
+// Epochs.
+impl<V: Verbs, R: Reading> Service<V, R> {
+    /// Follows the membership for as long as there is one.
+    pub async fn follow(self: Rc<Self>, mut changes: Mailbox<Change>) {
+        while let Ok(change) = changes.recv().await {
+            match change {
+                Change::Begins { view, .. } => self.view_begins(&view),
+                Change::Lost | Change::Out => self.fail(DsmError::Out),
+            }
+        }
+    }
+
+    fn view_begins(self: &Rc<Self>, view: &View) {
+        let Some(following) = &self.following else { return };
+        let begins = following.views.borrow_mut().begin(view);
+        match begins {
+            Begins::Nothing => return,
+            Begins::First => self.ask_again(),
+            Begins::Epoch => self.epoch_begins(following),
+        }
+        self.enter_again();
+        self.free_again();
+        for (from, stamp, bytes) in following.early.take() {
+            let place = following.views.borrow().place(stamp);
+            match place {
+                Place::Now => self.receive(from, &bytes),
+                Place::Later => following.early.borrow_mut().push((from, stamp, bytes)),
+                Place::Over | Place::Elsewhere => self.stats.borrow_mut().stale += 1,
+            }
+        }
+    }
+
+    /// Members have died: what the epoch before had ordered counts no more.
+    fn epoch_begins(self: &Rc<Self>, following: &Following<V>) {
+        self.stats.borrow_mut().epochs += 1;
+        following.reporting.set(true);
+        let orders = self.server.borrow_mut().clear();
+        self.directory.borrow_mut().begin(self.nodes());
+        self.barriers.borrow_mut().clear();
+        self.unasked.borrow_mut().clear();
+        let unfinished = following.strikes.borrow().len() as u64 + u64::from(following.pulls.get());
+        self.stats.borrow_mut().fenced += unfinished;
+        if R::REPORTS_WHEN_FENCED {
+            following.strikes.borrow().values().for_each(Strike::strike);
+        }
+        let died = self.died_after(self.died() - 1).unwrap_or(self.mesh.me());
+        for Entered { leave, .. } in self.entered.take().into_values() {
+            // The call may have been dropped.
+            drop(leave.send(Err(DsmError::Died(died))));
+        }
+        // A report of the epoch before ends.
+        following.landed.notify();
+        let service = Rc::clone(self);
+        drop(self.rt.spawn(async move { service.report().await }));
+        orders.into_iter().for_each(|page| self.memory.wake(page));
+        self.watch();
+    }
+
+    /// Reports to the managers what this node has and gave up, once nothing can land that it posted before; then asks again.
+    async fn report(self: Rc<Self>) {
+        let Some(following) = &self.following else { return };
+        let epoch = self.epoch();
+        if R::REPORTS_WHEN_FENCED {
+            following.landed.until(|| following.in_flight() == 0 || self.epoch() != epoch).await;
+        }
+        let mut reported: BTreeMap<Rank, u32> = self.nodes().into_iter().map(|node| (node, 0)).collect();
+        for object in self.memory.objects() {
+            for (index, page) in (0..).zip(object.pages()) {
+                if page.access == Access::Invalid && page.given.is_none() {
+                    continue;
+                }
+                let id = PageId { object: object.cut.object, index };
+                let (access, version, given) = (page.access, page.version, page.given);
+                let manager = self.manager(&object, id);
+                let report = Message::Report { page: id, access, version, given, at: object.remote(index) };
+                if !self.deliver(manager, &report, epoch).await {
+                    return;
+                }
+                *reported.entry(manager).or_default() += 1;
+            }
+        }
+        for (manager, reports) in reported {
+            if !self.deliver(manager, &Message::Reported { reports }, epoch).await {
+                return;
+            }
+        }
+        following.reporting.set(false);
+        self.ask_again();
+    }
+
+    /// Sends a message as soon as there is room. False if the epoch is over.
+    async fn deliver(&self, to: Rank, message: &Message<'_>, epoch: u64) -> bool {
+        while self.epoch() == epoch && !self.has_failed() {
+            if self.try_send(to, message) {
+                return true;
+            }
+            // Of a peer that is gone the next view tells.
+            let _ = self.mesh.room(to).await;
+        }
+        false
+    }
+
+    /// Makes all requests anew.
+    fn ask_again(&self) {
+        let requests = self.requests.borrow_mut().again();
+        for (page, need, id) in requests {
+            if let Some(object) = self.memory.object(page.object) {
+                let (manager, request) = self.asking(&object, page, need, id);
+                self.send(manager, &request);
+            }
+        }
+    }
+
+    fn enter_again(&self) {
+        let entered = self.entered.borrow();
+        for (id, Entered { barrier, parties, .. }) in &*entered {
+            self.say_entered(*barrier, *parties, *id);
+        }
+    }
+
+    /// A report came in. If it was the last, the book is what was reported.
+    pub fn after_report(&self, awaited: bool, sends: &mut Sends) {
+        self.stats.borrow_mut().out_of_turn += u64::from(!awaited);
+        let nodes = self.nodes();
+        let book = self.book();
+        let lost = self.directory.borrow_mut().rebuilt(|node| nodes.contains(&node), book, sends);
+        self.stats.borrow_mut().lost += lost;
+    }
+
+    /// A minipage that this node gave up did not get to the one that it was for.
+    pub fn on_restore(&self, from: Rank, page: PageId, id: u32, version: u64) {
+        let object = self.memory.object(page.object);
+        let gave = object.map(|object| object.page(page.index));
+        if gave.is_some_and(|gave| gave.access == Access::Invalid && gave.version == version) {
+            self.memory.grant(page, Access::Read, version);
+            self.send(from, &Message::Done { page, id });
+        } else {
+            self.stats.borrow_mut().out_of_turn += 1;
+        }
+    }
+
+    /// What this node asked for is lost: all who wait for it are told.
+    pub fn on_lost(&self, page: PageId, id: u32) {
+        let Some(following) = &self.following else {
+            self.stats.borrow_mut().out_of_turn += 1;
+            return;
+        };
+        if self.requests.borrow_mut().on_lost(page, id) {
+            following.lost.borrow_mut().insert(page);
+            self.memory.wake(page);
+        } else {
+            self.stats.borrow_mut().out_of_turn += 1;
+        }
+    }
+}
+
+// Who asks whether the others live.
+impl<V: Verbs, R: Reading> Service<V, R> {
+    /// This node waits for others: they are asked whether they live, until it does not any more.
+    pub fn watch(self: &Rc<Self>) {
+        let Some(following) = &self.following else { return };
+        let Some(members) = &following.members else { return };
+        if following.watches.replace(true) {
+            return;
+        }
+        let (members, service) = (members.clone(), Rc::clone(self));
+        drop(self.rt.spawn(async move {
+            let Some(following) = &service.following else { return };
+            let me = service.mesh.me();
+            let others = service.nodes().into_iter().filter(|node| *node != me);
+            let watches: Vec<Watch<V>> = others.map(|node| members.watch(node)).collect();
+            following.waits_no_more.until(|| !service.waits()).await;
+            drop(watches);
+            following.watches.set(false);
+        }));
+    }
+
+    fn waits(&self) -> bool {
+        let open = self.requests.borrow().len() > 0 || !self.entered.borrow().is_empty();
+        let open = open || self.frees.borrow().waits() || self.directory.borrow().is_rebuilding();
+        open && !self.has_failed()
+    }
+
+    /// Something that this node waited for has come.
+    pub fn watch_no_more(&self) {
+        if let Some(following) = self.following.as_ref().filter(|following| following.watches.get())
+            && !self.waits()
+        {
+            following.waits_no_more.notify();
+        }
+    }
+
+    /// The memory has failed: nobody waits for anything.
+    pub fn nothing_more(&self) {
+        if let Some(following) = &self.following {
+            following.waits_no_more.notify();
+            following.landed.notify();
+        }
+    }
+}
