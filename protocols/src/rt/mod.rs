@@ -390,8 +390,8 @@ impl<V: Verbs> Rt<V> {
         self.inner.cqs.borrow_mut().reserve(self.rail, &adapter.ctx, channel.as_ref(), size, cqe)
     }
 
-    fn release_cq(&self, index: usize, cqe: u32) {
-        self.inner.cqs.borrow_mut().release(index, cqe);
+    fn release_cq(&self, index: usize, cqe: u32, rested: bool) {
+        self.inner.cqs.borrow_mut().release(index, cqe, rested);
     }
 }
 

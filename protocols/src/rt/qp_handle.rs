@@ -26,6 +26,7 @@ struct Inner<V: Verbs> {
     /// Every so many unsignaled requests, one is signaled all the same, so that places become free.
     signal_every: u32,
     fenced: Cell<bool>,
+    resting: Cell<bool>,
 }
 
 /// A reliable connection's queue pair with its slots and its ledger. Clones are the same one; the last drop
@@ -63,7 +64,7 @@ impl<V: Verbs> QpHandle<V> {
             caps: granted,
             sq_sig_all: false,
         });
-        let qp = made.inspect_err(|_| rt.release_cq(cq, cqe))?;
+        let qp = made.inspect_err(|_| rt.release_cq(cq, cqe, false))?;
         let id = rt.inner.requests.borrow_mut().ledgers.open();
         let inner = Inner {
             rt: rt.clone(),
@@ -74,6 +75,7 @@ impl<V: Verbs> QpHandle<V> {
             depth: caps.max_send_wr,
             signal_every: (caps.max_send_wr / 4).clamp(1, 16),
             fenced: Cell::new(false),
+            resting: Cell::new(false),
         };
         Ok(QpHandle { inner: Rc::new(inner) })
     }
@@ -281,6 +283,8 @@ impl<V: Verbs> QpHandle<V> {
         if self.inner.fenced.replace(true) {
             return true;
         }
+        // What rested is flushed like all else.
+        self.wake();
         if self.qp().modify(&Modify::Err).is_err() {
             return false;
         }
@@ -288,6 +292,20 @@ impl<V: Verbs> QpHandle<V> {
         let marker = SendOp::Send { imm: None };
         let guard = Local::Guarded(BufferGuard::Nothing);
         self.submit_unchecked(marker, guard, SendFlags::SIGNALED, Target::Nobody).is_ok()
+    }
+
+    /// Lets the queue pair rest. It is in state Init, where it takes receives and completes none (IBA 10.3.1), so the runtime
+    /// need not look for completions of it. It is to be [woken](QpHandle::wake) before it is connected.
+    pub(crate) fn rest(&self) {
+        let Inner { rt, cq, cqe, resting, .. } = &*self.inner;
+        if !resting.replace(true) {
+            rt.inner.cqs.borrow_mut().rest(*cq, *cqe);
+        }
+    }
+
+    /// Ends a [rest](QpHandle::rest). The runtime looks for completions before it waits the next time.
+    pub(crate) fn wake(&self) {
+        self.inner.wake();
     }
 
     /// Waits, after [`QpHandle::fence`], until everything posted has completed or was flushed.
@@ -302,6 +320,14 @@ impl<V: Verbs> QpHandle<V> {
             Poll::Pending
         })
         .await;
+    }
+}
+
+impl<V: Verbs> Inner<V> {
+    fn wake(&self) {
+        if self.resting.replace(false) {
+            self.rt.inner.cqs.borrow_mut().wake(self.cq, self.cqe);
+        }
     }
 }
 
@@ -331,7 +357,7 @@ impl<V: Verbs> Drop for Inner<V> {
             effect.apply();
         }
         watchers.wake();
-        self.rt.release_cq(self.cq, self.cqe);
+        self.rt.release_cq(self.cq, self.cqe, self.resting.get());
     }
 }
 

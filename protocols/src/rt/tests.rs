@@ -14,6 +14,7 @@ mod fingerprints;
 mod one_by_one;
 mod pool;
 mod requests;
+mod resting;
 mod wait_points;
 mod watchers;
 

@@ -14,7 +14,7 @@ use super::mesh::{BULK, Mesh, Shared};
 use super::peer::Peer;
 use super::{Channel, Lost, NotExecuted, OpError, Planted};
 use crate::rt::{BufferGuard, WaitPoint};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
@@ -29,6 +29,10 @@ const MEMORY: u8 = 0;
 
 /// Bytes before the content of a request: kind 1, zero 7, number 8, range 16.
 const HEAD: usize = 32;
+
+/// How many parts of an operation that one message cannot carry are asked for at a time, so that a part does not wait for
+/// the round trip of the one before it.
+const AHEAD: usize = 16;
 
 /// The shortest largest message that can carry every operation.
 pub(super) const LEAST_CARRIED: usize = 64;
@@ -195,6 +199,27 @@ struct Waiting<'a, V: Verbs> {
     number: u64,
 }
 
+impl<V: Verbs> Waiting<'_, V> {
+    /// Waits for the answer.
+    async fn answer(self) -> std::result::Result<Vec<u8>, OpError> {
+        let Waiting { shared, index, number } = &self;
+        let answer = poll_fn(|cx| {
+            if shared.closed.get() {
+                return Poll::Ready(Answer::Lost);
+            }
+            shared.with_peer(*index, |peer| peer.carried.poll(*number, cx))
+        })
+        .at(("carried", index, number))
+        .await;
+        let peer = shared.rank_at(*index);
+        match answer {
+            Answer::Done(bytes) => Ok(bytes),
+            Answer::Refused => Err(OpError::NotExecuted(NotExecuted::AtPeer(peer))),
+            Answer::Lost => Err(OpError::Unknown(Lost::AtPeer(peer))),
+        }
+    }
+}
+
 impl<V: Verbs> Drop for Waiting<'_, V> {
     fn drop(&mut self) {
         self.shared.with_peer(self.index, |peer| peer.carried.dropped(self.number));
@@ -221,32 +246,73 @@ impl<V: Verbs> Mesh<V> {
                 let old = self.ask(index, Carriage::FetchAdd { at, add }).await?;
                 put(&guard, 0, &old).map_err(refused)?;
             }
-            SendOp::Read { from } => {
-                for first in (0..guard.len()).step_by(most as usize) {
-                    let part = from.slice(first..guard.len().min(first + most)).unwrap_or_default();
-                    let bytes = self.ask(index, Carriage::Read { at: part }).await?;
-                    put(&guard, first, &bytes).map_err(refused)?;
-                }
-            }
-            SendOp::Write { to, .. } => {
-                for first in (0..guard.len()).step_by(most as usize) {
-                    let end = guard.len().min(first + most);
-                    let mut bytes = vec![0; (end - first) as usize];
-                    get(&guard, first, &mut bytes).map_err(refused)?;
-                    let at = to.slice(first..end).unwrap_or_default();
-                    self.ask(index, Carriage::Write { at, bytes }).await.map_err(|error| match error {
-                        // What came before was written.
-                        OpError::NotExecuted(_) if first > 0 => {
-                            OpError::Unknown(Lost::AtPeer(shared.rank_at(index)))
-                        }
-                        error => error,
-                    })?;
-                }
-            }
+            SendOp::Read { from } => self.carry_read(index, from, &guard, most).await?,
+            SendOp::Write { to, .. } => self.carry_write(index, to, &guard, most).await?,
             // The transport's own, which are never carried.
             SendOp::Send { .. } | SendOp::SendTo { .. } => {}
         }
         Ok(guard)
+    }
+
+    /// Reads in parts of at most so many bytes, several at a time.
+    async fn carry_read(
+        &self,
+        index: usize,
+        from: RemoteSlice,
+        guard: &BufferGuard<V>,
+        most: u32,
+    ) -> std::result::Result<(), OpError> {
+        let mut asked = VecDeque::with_capacity(AHEAD);
+        let mut parts = (0..guard.len()).step_by(most as usize);
+        loop {
+            while asked.len() < AHEAD
+                && let Some(first) = parts.next()
+            {
+                let at = from.slice(first..guard.len().min(first + most)).unwrap_or_default();
+                asked.push_back((first, self.begin(index, &Carriage::Read { at })?));
+            }
+            let Some((first, waiting)) = asked.pop_front() else { return Ok(()) };
+            put(guard, first, &waiting.answer().await?).map_err(refused)?;
+        }
+    }
+
+    /// Writes in parts of at most so many bytes, several at a time, and the last one alone: whoever watches the last byte of
+    /// what an adapter writes finds the others there.
+    async fn carry_write(
+        &self,
+        index: usize,
+        to: RemoteSlice,
+        guard: &BufferGuard<V>,
+        most: u32,
+    ) -> std::result::Result<(), OpError> {
+        let mut asked: VecDeque<Waiting<'_, V>> = VecDeque::with_capacity(AHEAD);
+        let (mut written, mut refusal) = (false, None);
+        let mut first = 0;
+        while refusal.is_none() && first < guard.len() || !asked.is_empty() {
+            let end = guard.len().min(first + most);
+            let allowed = if end == guard.len() { 1 } else { AHEAD };
+            if refusal.is_none() && first < end && asked.len() < allowed {
+                let mut bytes = vec![0; (end - first) as usize];
+                get(guard, first, &mut bytes).map_err(refused)?;
+                let at = to.slice(first..end).unwrap_or_default();
+                match self.begin(index, &Carriage::Write { at, bytes }) {
+                    Ok(waiting) => asked.push_back(waiting),
+                    Err(why) => refusal = Some(why),
+                }
+                first = end;
+            } else if let Some(waiting) = asked.pop_front() {
+                match waiting.answer().await {
+                    Ok(_) => written = true,
+                    Err(why @ OpError::NotExecuted(_)) => refusal = Some(why),
+                    Err(why) => return Err(why),
+                }
+            }
+        }
+        match refusal {
+            Some(_) if written => Err(OpError::Unknown(Lost::AtPeer(self.shared.rank_at(index)))),
+            Some(why) => Err(why),
+            None => Ok(()),
+        }
     }
 
     /// Has a peer execute several operations, one after the other, and none behind one that has failed.
@@ -269,29 +335,21 @@ impl<V: Verbs> Mesh<V> {
     }
 
     async fn ask(&self, index: usize, what: Carriage) -> std::result::Result<Vec<u8>, OpError> {
-        let (shared, peer) = (&*self.shared, self.shared.rank_at(index));
-        let number = shared.with_peer(index, |peer| {
+        self.begin(index, &what)?.answer().await
+    }
+
+    /// Asks a peer to execute an operation.
+    fn begin(&self, index: usize, what: &Carriage) -> std::result::Result<Waiting<'_, V>, OpError> {
+        let shared = &*self.shared;
+        shared.with_peer(index, |peer| {
             let number = peer.carried.begin();
-            shared.keep_message(index, peer, CARRIED, &what.encode(number)).map(|()| number).map_err(|why| {
+            shared.keep_message(index, peer, CARRIED, &what.encode(number)).map_err(|why| {
                 peer.carried.answered(number, Answer::Refused);
                 peer.carried.dropped(number);
                 refused(why)
-            })
-        })?;
-        let waiting = Waiting { shared, index, number };
-        let answer = poll_fn(|cx| {
-            if shared.closed.get() {
-                return Poll::Ready(Answer::Lost);
-            }
-            shared.with_peer(index, |peer| peer.carried.poll(waiting.number, cx))
+            })?;
+            Ok(Waiting { shared, index, number })
         })
-        .at(("carried", index))
-        .await;
-        match answer {
-            Answer::Done(bytes) => Ok(bytes),
-            Answer::Refused => Err(OpError::NotExecuted(NotExecuted::AtPeer(peer))),
-            Answer::Lost => Err(OpError::Unknown(Lost::AtPeer(peer))),
-        }
     }
 
     /// Executes what a peer asked for, over this node's connection to itself.

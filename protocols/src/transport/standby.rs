@@ -6,7 +6,8 @@
 //! a failover is to fence the old one and to connect this one.
 //!
 //! It belongs to no connection. Only when one is made over its rail it takes the place of a new queue pair, with the number that its
-//! receives were posted with.
+//! receives were posted with. Until then it rests: it completes nothing, and where a completion queue is only that of queue pairs
+//! that rest, nobody looks at it.
 
 use super::driver::Driver;
 use super::mesh::Shared;
@@ -38,6 +39,7 @@ impl<V: Verbs> Peer<V> {
     pub(super) fn take_standby(&mut self, rail: u8) -> Option<QpHandle<V>> {
         let ready = self.standby.take_if(|standby| standby.rail == rail && !standby.queue.is_broken())?;
         self.epoch = ready.epoch;
+        ready.queue.wake();
         Some(ready.queue)
     }
 }
@@ -60,7 +62,11 @@ impl<V: Verbs> Shared<V> {
             return;
         }
         let epoch = peer.number();
-        peer.standby = self.new_queue(index, epoch, rail).ok().map(|queue| Standby { rail, epoch, queue });
+        let made = self.new_queue(index, epoch, rail);
+        peer.standby = made.ok().map(|queue| {
+            queue.rest();
+            Standby { rail, epoch, queue }
+        });
     }
 }
 
