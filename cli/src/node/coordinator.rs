@@ -30,6 +30,8 @@ pub struct Terms {
     pub settle: Duration,
     /// How long the run may last in all.
     pub limit: Duration,
+    /// Whether nodes agree on who is alive: then a node that is lost may come back, and the others' requests must end without it.
+    pub members: bool,
 }
 
 /// How a run went.
@@ -40,6 +42,8 @@ pub struct Outcome<S: System> {
     pub counts: Counts<S::Counts>,
     /// Nodes that were lost, with how.
     pub lost: Vec<(u32, String)>,
+    /// Those of them that came back.
+    pub returned: Vec<u32>,
     /// What survivors did without them.
     pub after_loss: AfterLoss,
     /// What nodes could not reach.
@@ -124,6 +128,7 @@ struct Coordinator<S: System> {
     left: Vec<Leftover>,
     counts: Counts<S::Counts>,
     lost: Vec<(u32, String)>,
+    returned: Vec<u32>,
     /// When the last lost node fell silent.
     silent_since: Nanos,
     /// Requests that were made, and served: when, and to which node.
@@ -151,6 +156,7 @@ impl<S: System> Coordinator<S> {
             left: Vec::new(),
             counts: Counts::default(),
             lost: Vec::new(),
+            returned: Vec::new(),
             silent_since: Nanos::ZERO,
             asked: Vec::new(),
             served: Vec::new(),
@@ -226,7 +232,11 @@ impl<S: System> Coordinator<S> {
             ToCoordinator::Hello { rank, address, device } => self.meet(stream, rank, address, &device),
             ToCoordinator::Ready => {
                 self.streams[stream].ready = true;
-                if self.streams.iter().filter(|stream| stream.ready).count() == self.terms.nodes as usize {
+                if self.met.is_some() {
+                    self.say(stream, &ToNode::Begin);
+                } else if self.streams.iter().filter(|stream| stream.ready).count()
+                    == self.terms.nodes as usize
+                {
                     self.met = Some(Instant::now());
                     self.quiet_since = Instant::now();
                     self.say_to_all(&ToNode::Begin);
@@ -254,7 +264,31 @@ impl<S: System> Coordinator<S> {
         self.streams[stream].rank.map_or_else(|| text.to_string(), |rank| format!("n{rank}: {text}"))
     }
 
+    /// A node that was lost is there again, or one that is silent and has not counted as lost so far.
+    fn come_back(&mut self, stream: usize, rank: u32) -> bool {
+        let is_it = |of: &Stream| of.rank == Some(rank);
+        let Some(before) = self.streams.iter().rposition(is_it) else { return false };
+        if self.met.is_none() || !self.terms.members {
+            return false;
+        }
+        if !self.streams[before].over {
+            if self.streams[before].heard.elapsed() < 2 * HEARTBEAT {
+                return false;
+            }
+            self.lose(before, "it began anew");
+        }
+        self.streams[stream].rank = Some(rank);
+        self.returned.push(rank);
+        let book = self.addresses.iter().copied().collect::<Option<Vec<_>>>();
+        book.into_iter().for_each(|book| self.say(stream, &ToNode::Book(book)));
+        true
+    }
+
     fn meet(&mut self, stream: usize, rank: u32, address: IpAddr, device: &str) {
+        let knows_it = self.addresses.get(rank as usize).copied().flatten() == Some(address);
+        if knows_it && self.come_back(stream, rank) {
+            return;
+        }
         match self.addresses.get_mut(rank as usize) {
             Some(place @ None) => *place = Some(address),
             Some(Some(_)) => {
@@ -305,6 +339,9 @@ impl<S: System> Coordinator<S> {
             return;
         }
         self.lost.push((rank, why.to_string()));
+        if self.terms.members {
+            S::crashed(rank, self.now(), &self.recorder);
+        }
         // It said that it was alive once a beat, so at the latest one beat after its last word it was not.
         let silent = (self.streams[stream].heard + HEARTBEAT).min(Instant::now());
         self.silent_since = self.silent_since.max(Nanos(silent.duration_since(self.began).as_nanos() as u64));
@@ -352,9 +389,9 @@ impl<S: System> Coordinator<S> {
     fn outcome(self) -> Outcome<S> {
         let now = self.now();
         let healthy = Nanos(self.quiet_since.elapsed().as_nanos() as u64);
-        // No system here survives the loss of a node: what it held stays held, and what it was home to is gone. What
-        // the survivors have open then is no violation, and what they keep is no leak.
-        if self.lost.is_empty() {
+        // Without members no system survives the loss of a node: what it held stays held, and what it was home to is gone.
+        // What the survivors have open then is no violation, and what they keep is no leak.
+        if self.lost.is_empty() || self.terms.members {
             self.recorder.judge(|judge| judge.judge_end(now, healthy));
             if self.unfinished.is_none() {
                 self.recorder.judge(|judge| judge.judge_leaks(now, &self.left));
@@ -367,6 +404,7 @@ impl<S: System> Coordinator<S> {
             recorder: self.recorder,
             counts,
             lost: self.lost,
+            returned: self.returned,
             troubles: self.troubles,
             unfinished: self.unfinished,
         }

@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn terms(nodes: u32, silence: Duration) -> Terms {
     let (patience, settle, limit) = (SECOND * 5, SECOND * 5, SECOND * 30);
-    Terms { nodes, patience, silence, settle, limit }
+    Terms { nodes, patience, silence, settle, limit, members: false }
 }
 
 struct Node {
@@ -69,11 +69,17 @@ type Ended = (Vec<(u32, String)>, AfterLoss, bool, Option<String>);
 
 /// Two nodes that have begun, and the coordinator's thread.
 fn two(silence: Duration) -> (Node, Node, thread::JoinHandle<Ended>) {
+    let (a, b, _, coordinator) = two_of(terms(2, silence));
+    (a, b, coordinator)
+}
+
+/// The same, and where the coordinator is.
+fn two_of(terms: Terms) -> (Node, Node, std::net::SocketAddr, thread::JoinHandle<Ended>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = listener.local_addr().expect("an address");
     let coordinator = thread::spawn(move || {
         let work: MessageWork = toml::from_str("messages = 2").expect("a workload");
-        let outcome = run::<Messages>(&listener, &terms(2, silence), &work, &|| false).expect("a run");
+        let outcome = run::<Messages>(&listener, &terms, &work, &|| false).expect("a run");
         let held = outcome.recorder.judge(|judge| judge.checks()).iter().all(|check| check.held);
         (outcome.lost, outcome.after_loss, held, outcome.unfinished)
     });
@@ -81,7 +87,7 @@ fn two(silence: Duration) -> (Node, Node, thread::JoinHandle<Ended>) {
     a.begin();
     b.begin();
     assert!(matches!((a.hear(), b.hear()), (ToNode::Begin, ToNode::Begin)));
-    (a, b, coordinator)
+    (a, b, at, coordinator)
 }
 
 fn rest(node: &mut Node) {
@@ -164,4 +170,23 @@ fn survivors_whose_messages_never_arrive_have_not_gone_on() {
     assert_eq!(after, AfterLoss { asked: 1, served: 0 });
     assert!(!after.went_on());
     assert!(AfterLoss::default().went_on(), "nothing was asked, nothing was denied");
+}
+
+#[test]
+fn among_members_a_node_that_was_lost_comes_back_and_takes_part_again() {
+    let (mut a, b, at, coordinator) = two_of(Terms { members: true, ..terms(2, SECOND * 5) });
+    drop(b);
+    thread::sleep(Duration::from_millis(200));
+    let mut b = Node::join(at, 1);
+    b.begin();
+    assert!(matches!(b.hear(), ToNode::Begin));
+    a.sends_to_itself(0);
+    b.sends_to_itself(0);
+    a.say(&ToCoordinator::ClientsDone);
+    b.say(&ToCoordinator::ClientsDone);
+    rest(&mut a);
+    rest(&mut b);
+    let (lost, after, held, unfinished) = coordinator.join().expect("no panic");
+    // What it does after its return is not counted as a survivor's.
+    assert_eq!((lost.len(), after.asked, held, unfinished), (1, 1, true, None));
 }

@@ -153,6 +153,7 @@ fn coordinate<S: System>(
         silence: Duration::from_secs(15),
         settle: span(scenario.run.settle.nanos()) + Duration::from_secs(20),
         limit: span(scenario.run.limit.nanos()),
+        members: scenario.cluster.members.is_some(),
     };
     let work = work::<S>(scenario)?;
     let outcome = coordinator::run::<S>(&listener, &terms, work, &interrupt::requested);

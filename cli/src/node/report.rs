@@ -27,13 +27,14 @@ pub struct Judged {
     metrics: Metrics,
     seconds: f64,
     lost: Vec<(u32, String)>,
+    returned: Vec<u32>,
     after_loss: AfterLoss,
     troubles: Vec<String>,
 }
 
 /// Puts a run's outcome together.
 pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outcome: Outcome<S>) -> Judged {
-    let Outcome { recorder, counts, lost, after_loss, troubles, unfinished } = outcome;
+    let Outcome { recorder, counts, lost, returned, after_loss, troubles, unfinished } = outcome;
     // The simulator's sanitizer sees every access of memory; nobody does here.
     let checks = recorder.judge(|judge| judge.checks()).into_iter();
     let checks: Vec<_> = checks.filter(|check| check.oracle != Sanitizer::NAME).collect();
@@ -52,6 +53,7 @@ pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outc
         metrics: recorder.measured(measure),
         seconds: busy.as_secs_f64(),
         lost,
+        returned,
         after_loss,
         troubles,
     }
@@ -79,6 +81,9 @@ impl Judged {
         self.unfinished.iter().for_each(|why| wrap(why, 2, &mut text));
         for (rank, why) in &self.lost {
             wrap(&format!("node {rank} was lost: {why}"), 2, &mut text);
+        }
+        for rank in &self.returned {
+            text.push_str(&format!("  node {rank} came back\n"));
         }
         if !self.lost.is_empty() {
             let AfterLoss { asked, served } = self.after_loss;

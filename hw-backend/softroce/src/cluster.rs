@@ -43,8 +43,8 @@ pub struct Plan {
 pub enum Event {
     /// A rule comes into force, for a time or for good.
     Rule(Rule, Option<Duration>),
-    /// A machine loses its power.
-    Kill(usize),
+    /// A machine loses its power; and is booted again so long after, if it is.
+    Kill(usize, Option<Duration>),
 }
 
 /// How a machine ended.
@@ -86,9 +86,12 @@ pub fn run(
         events: plan.events.clone(),
         since: plan.since.clone(),
         zero: None,
+        begun: false,
+        boot: &|number| Machine::boot(kernel, plan, &image, &hub, number, &tell),
+        dark: Vec::new(),
     };
     for number in 0..plan.machines {
-        let machine = Machine::boot(kernel, plan, &image, &hub, number, &tell)?;
+        let machine = (cluster.boot)(number)?;
         cluster.machines.push(machine);
     }
     let ended = cluster.drive(&news, began + plan.timeout, stop, output);
@@ -99,6 +102,8 @@ pub fn run(
 
 struct Machine {
     process: Child,
+    /// How often it was booted.
+    boots: u32,
     ending: Option<Ending>,
     up: bool,
     console: PathBuf,
@@ -148,7 +153,7 @@ impl Machine {
         let switches = Switches { rules: hub.rules(), monitor: drain(monitor) };
         listen_to_control(number, control, Arc::clone(&writer), switches, tell.clone());
         listen_to_output(number, output, tell.clone());
-        Ok(Machine { process, ending: None, up: false, console, control: writer })
+        Ok(Machine { process, boots: 1, ending: None, up: false, console, control: writer })
     }
 
     /// Lets the machine's program begin.
@@ -274,7 +279,7 @@ fn listen_to_output(number: usize, listener: TcpListener, tell: Sender<News>) {
     });
 }
 
-struct Cluster {
+struct Cluster<'a> {
     machines: Vec<Machine>,
     rules: Arc<Mutex<Rules>>,
     /// What is to happen still.
@@ -282,6 +287,12 @@ struct Cluster {
     /// The line from which on it is to happen, and when that was.
     since: Option<String>,
     zero: Option<Instant>,
+    /// All machines were up, and their programs begin.
+    begun: bool,
+    /// Boots a machine.
+    boot: &'a dyn Fn(usize) -> Result<Machine>,
+    /// Machines without power, and when they are booted again.
+    dark: Vec<(Instant, usize)>,
 }
 
 /// How often deadlines, processes and requests to stop are looked at.
@@ -289,7 +300,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// How long after a machine's end its last lines may take.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-impl Cluster {
+impl Cluster<'_> {
     fn drive(
         &mut self,
         news: &Receiver<News>,
@@ -297,7 +308,6 @@ impl Cluster {
         stop: &AtomicBool,
         output: &mut dyn FnMut(usize, &str),
     ) -> Result<Vec<Ending>> {
-        let mut begun = false;
         let mut healing: Vec<(Instant, RuleId)> = Vec::new();
         while self.machines.iter().any(|machine| machine.ending.is_none()) {
             if stop.load(Ordering::Relaxed) {
@@ -306,14 +316,15 @@ impl Cluster {
             if Instant::now() > deadline {
                 self.timed_out()?;
             }
-            if !begun && self.machines.iter().all(|machine| machine.up) {
-                begun = true;
+            if !self.begun && self.machines.iter().all(|machine| machine.up) {
+                self.begun = true;
                 self.zero = self.since.is_none().then(Instant::now);
                 self.machines.iter().for_each(Machine::begin);
             }
             if let Some(zero) = self.zero {
                 self.strike(zero, &mut healing);
             }
+            self.boot_again()?;
             match news.recv_timeout(GLANCE) {
                 Ok(item) => self.hear(item, output),
                 Err(RecvTimeoutError::Timeout) => self.look_at_processes(),
@@ -338,7 +349,12 @@ impl Cluster {
 
     fn hear(&mut self, item: News, output: &mut dyn FnMut(usize, &str)) {
         match item {
-            News::Up(number) => self.machines[number].up = true,
+            News::Up(number) => {
+                self.machines[number].up = true;
+                if self.begun {
+                    self.machines[number].begin();
+                }
+            }
             News::Line(number, line) => {
                 if self.zero.is_none() && self.since.as_ref().is_some_and(|text| line.contains(text.as_str()))
                 {
@@ -352,15 +368,36 @@ impl Cluster {
                 // It answers for its program's end first; it powers off by itself.
                 machine.up = true;
             }
+            // Of one that has no power for a while, or has it again, this is news of before.
+            News::Gone(number) if self.is_dark(number) || self.machines[number].boots > 1 => {}
             News::Gone(number) => {
                 self.machines[number].ending.get_or_insert(Ending::Lost);
             }
         }
     }
 
+    fn is_dark(&self, number: usize) -> bool {
+        self.dark.iter().any(|(_, dark)| *dark == number)
+    }
+
+    /// Boots the machines whose power is back.
+    fn boot_again(&mut self) -> Result<()> {
+        let now = Instant::now();
+        for (_, number) in self.dark.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+            let boots = self.machines[number].boots + 1;
+            let mut machine = (self.boot)(number)?;
+            machine.boots = boots;
+            self.machines[number] = machine;
+        }
+        Ok(())
+    }
+
     fn look_at_processes(&mut self) {
-        for machine in &mut self.machines {
-            if let Ok(Some(_)) = machine.process.try_wait() {
+        let dark: Vec<usize> = self.dark.iter().map(|(_, number)| *number).collect();
+        for (number, machine) in self.machines.iter_mut().enumerate() {
+            if !dark.contains(&number)
+                && let Ok(Some(_)) = machine.process.try_wait()
+            {
                 machine.ending.get_or_insert(Ending::Lost);
             }
         }
@@ -376,7 +413,7 @@ impl Cluster {
             }
             now < *until
         });
-        let machines = &mut self.machines;
+        let (machines, dark) = (&mut self.machines, &mut self.dark);
         self.events.retain(|(at, event)| {
             if now < zero + *at {
                 return true;
@@ -386,10 +423,13 @@ impl Cluster {
                     let id = rules.push(rule);
                     healing.extend(lasts.map(|lasts| (now + lasts, id)));
                 }
-                Event::Kill(number) => {
+                Event::Kill(number, back) => {
                     if let Some(machine) = machines.get_mut(number) {
-                        machine.ending = Some(Ending::Killed);
                         let _ = machine.process.kill();
+                        match back {
+                            None => machine.ending = Some(Ending::Killed),
+                            Some(back) => dark.push((now + back, number)),
+                        }
                     }
                 }
             }

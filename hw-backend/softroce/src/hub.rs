@@ -75,18 +75,19 @@ impl Drop for Hub {
     }
 }
 
-/// Waits for a card and reads its frames.
+/// Waits for a card and reads its frames; and for the next one there, when its machine is booted again.
 fn take_card(nic: Nic, listener: &TcpListener, orders: &Sender<Message>) {
-    let Ok((stream, _)) = listener.accept() else { return };
-    let _ = stream.set_nodelay(true);
-    let Ok(writer) = stream.try_clone() else { return };
-    if orders.send(Message::Card(nic, writer)).is_err() {
-        return;
-    }
-    let mut reader = io::BufReader::with_capacity(1 << 17, stream);
-    while let Ok(frame) = read_frame(&mut reader) {
-        if orders.send(Message::Frame(nic, frame)).is_err() {
+    while let Ok((stream, _)) = listener.accept() {
+        let _ = stream.set_nodelay(true);
+        let Ok(writer) = stream.try_clone() else { return };
+        if orders.send(Message::Card(nic, writer)).is_err() {
             return;
+        }
+        let mut reader = io::BufReader::with_capacity(1 << 17, stream);
+        while let Ok(frame) = read_frame(&mut reader) {
+            if orders.send(Message::Frame(nic, frame)).is_err() {
+                return;
+            }
         }
     }
 }

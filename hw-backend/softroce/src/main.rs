@@ -63,8 +63,8 @@ struct Run {
     /// Delays frames between two cards: `0-1=10:2000` percent, by up to so many microseconds.
     #[arg(long, value_name = "A-B=PERCENT:MICROS")]
     delay: Vec<String>,
-    /// Takes a machine's power away at a moment: `2@5` in seconds since all machines were up.
-    #[arg(long, value_name = "MACHINE@AT")]
+    /// Takes a machine's power away at a moment, and boots it again so long after: `2@5+3` in seconds since all machines were up.
+    #[arg(long, value_name = "MACHINE@AT[+FOR]")]
     kill: Vec<String>,
     /// Moments count from the first line of output that contains this, not from when all machines were up.
     #[arg(long, value_name = "TEXT")]
@@ -180,9 +180,7 @@ impl Run {
             events.push((Duration::ZERO, Event::Rule(Rule { act, seed, ..rule }, None)));
         }
         for text in &self.kill {
-            let parsed = text.split_once('@').and_then(|(m, at)| Some((m.parse().ok()?, seconds(at)?)));
-            let (machine, at) = parsed.with_context(|| format!("not MACHINE@AT: {text}"))?;
-            events.push((at, Event::Kill(machine)));
+            events.push(kill(text).with_context(|| format!("not MACHINE@AT[+FOR]: {text}"))?);
         }
         Ok(events)
     }
@@ -202,6 +200,16 @@ fn here(name: &str) -> Result<PathBuf> {
 
 fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
+}
+
+fn kill(text: &str) -> Option<(Duration, Event)> {
+    let (machine, when) = text.split_once('@')?;
+    let (at, back) = when.split_once('+').map_or((when, None), |(at, back)| (at, Some(back)));
+    let back = match back {
+        Some(back) => Some(seconds(back)?),
+        None => None,
+    };
+    Some((seconds(at)?, Event::Kill(machine.parse().ok()?, back)))
 }
 
 fn link(text: &str) -> Option<(usize, usize)> {
