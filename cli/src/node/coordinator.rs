@@ -42,28 +42,28 @@ pub struct Outcome<S: System> {
     pub counts: Counts<S::Counts>,
     /// Nodes that were lost, with how.
     pub lost: Vec<(u32, String)>,
-    /// Those of them that came back.
-    pub returned: Vec<u32>,
+    /// Those of them that came back, with what their clients did after that.
+    pub returned: Vec<(u32, Clients)>,
     /// What survivors did without them.
-    pub after_loss: AfterLoss,
+    pub after_loss: Clients,
     /// What nodes could not reach.
     pub troubles: Vec<String>,
     /// Why the run did not come to its end, if so.
     pub unfinished: Option<String>,
 }
 
-/// What the survivors' clients did since the last lost node was last heard of. It counts as lost only later, when quick
-/// survivors may be through.
+/// What clients did from some moment on. Of survivors: since the last lost node was last heard of. It counts as lost only later,
+/// when quick survivors may be through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct AfterLoss {
+pub struct Clients {
     /// Requests made.
     pub asked: u64,
     /// Requests served.
     pub served: u64,
 }
 
-impl AfterLoss {
-    /// Whether survivors went on: something was served, or nothing asked for.
+impl Clients {
+    /// Whether they went on: something was served, or nothing asked for.
     pub fn went_on(self) -> bool {
         self.served > 0 || self.asked == 0
     }
@@ -128,7 +128,8 @@ struct Coordinator<S: System> {
     left: Vec<Leftover>,
     counts: Counts<S::Counts>,
     lost: Vec<(u32, String)>,
-    returned: Vec<u32>,
+    /// Nodes that came back, and when.
+    returned: Vec<(u32, Nanos)>,
     /// When the last lost node fell silent.
     silent_since: Nanos,
     /// Requests that were made, and served: when, and to which node.
@@ -232,14 +233,14 @@ impl<S: System> Coordinator<S> {
             ToCoordinator::Hello { rank, address, device } => self.meet(stream, rank, address, &device),
             ToCoordinator::Ready => {
                 self.streams[stream].ready = true;
-                if self.met.is_some() {
-                    self.say(stream, &ToNode::Begin);
+                if let Some(met) = self.met {
+                    self.say(stream, &ToNode::Begin { passed: met.elapsed().as_millis() as u64 });
                 } else if self.streams.iter().filter(|stream| stream.ready).count()
                     == self.terms.nodes as usize
                 {
                     self.met = Some(Instant::now());
                     self.quiet_since = Instant::now();
-                    self.say_to_all(&ToNode::Begin);
+                    self.say_to_all(&ToNode::Begin { passed: 0 });
                     let _ = writeln!(io::stderr(), "all {} nodes have met", self.terms.nodes);
                 }
             }
@@ -278,7 +279,7 @@ impl<S: System> Coordinator<S> {
             self.lose(before, "it began anew");
         }
         self.streams[stream].rank = Some(rank);
-        self.returned.push(rank);
+        self.returned.push((rank, self.now()));
         let book = self.addresses.iter().copied().collect::<Option<Vec<_>>>();
         book.into_iter().for_each(|book| self.say(stream, &ToNode::Book(book)));
         true
@@ -339,12 +340,13 @@ impl<S: System> Coordinator<S> {
             return;
         }
         self.lost.push((rank, why.to_string()));
-        if self.terms.members {
-            S::crashed(rank, self.now(), &self.recorder);
-        }
         // It said that it was alive once a beat, so at the latest one beat after its last word it was not.
         let silent = (self.streams[stream].heard + HEARTBEAT).min(Instant::now());
-        self.silent_since = self.silent_since.max(Nanos(silent.duration_since(self.began).as_nanos() as u64));
+        let silent = Nanos(silent.duration_since(self.began).as_nanos() as u64);
+        if self.terms.members {
+            S::crashed(rank, silent, &self.recorder);
+        }
+        self.silent_since = self.silent_since.max(silent);
         self.quiet_since = Instant::now();
         self.rest_when_done();
     }
@@ -378,12 +380,17 @@ impl<S: System> Coordinator<S> {
         }
     }
 
-    fn after_loss(&self) -> AfterLoss {
-        let survivors = |list: &[(Nanos, u32)]| {
-            let lost = |rank: u32| self.lost.iter().any(|(lost, _)| *lost == rank);
-            list.iter().filter(|(at, rank)| *at >= self.silent_since && !lost(*rank)).count() as u64
+    fn after_loss(&self) -> Clients {
+        let lost = |rank: u32| self.lost.iter().any(|(lost, _)| *lost == rank);
+        self.clients(self.silent_since, |rank| !lost(rank))
+    }
+
+    /// What the clients of some nodes did from a moment on.
+    fn clients(&self, from: Nanos, of: impl Fn(u32) -> bool) -> Clients {
+        let count = |list: &[(Nanos, u32)]| {
+            list.iter().filter(|(at, rank)| *at >= from && of(*rank)).count() as u64
         };
-        AfterLoss { asked: survivors(&self.asked), served: survivors(&self.served) }
+        Clients { asked: count(&self.asked), served: count(&self.served) }
     }
 
     fn outcome(self) -> Outcome<S> {
@@ -397,6 +404,8 @@ impl<S: System> Coordinator<S> {
                 self.recorder.judge(|judge| judge.judge_leaks(now, &self.left));
             }
         }
+        let since_return = |(node, at): &(u32, Nanos)| (*node, self.clients(*at, |rank| rank == *node));
+        let returned = self.returned.iter().map(since_return).collect();
         let counts = self.counts;
         self.recorder.judge(|judge| judge.judge_conduct(now, 0, S::conduct(&counts.service)));
         Outcome {
@@ -404,7 +413,7 @@ impl<S: System> Coordinator<S> {
             recorder: self.recorder,
             counts,
             lost: self.lost,
-            returned: self.returned,
+            returned,
             troubles: self.troubles,
             unfinished: self.unfinished,
         }

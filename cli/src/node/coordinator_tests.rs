@@ -65,7 +65,7 @@ impl Node {
 }
 
 /// Nodes lost, what survivors did after that, whether all checks held, and why it did not finish.
-type Ended = (Vec<(u32, String)>, AfterLoss, bool, Option<String>);
+type Ended = (Vec<(u32, String)>, Clients, bool, Option<String>);
 
 /// Two nodes that have begun, and the coordinator's thread.
 fn two(silence: Duration) -> (Node, Node, thread::JoinHandle<Ended>) {
@@ -86,7 +86,7 @@ fn two_of(terms: Terms) -> (Node, Node, std::net::SocketAddr, thread::JoinHandle
     let (mut a, mut b) = (Node::join(at, 0), Node::join(at, 1));
     a.begin();
     b.begin();
-    assert!(matches!((a.hear(), b.hear()), (ToNode::Begin, ToNode::Begin)));
+    assert!(matches!((a.hear(), b.hear()), (ToNode::Begin { .. }, ToNode::Begin { .. })));
     (a, b, at, coordinator)
 }
 
@@ -108,7 +108,7 @@ fn a_run_in_which_every_message_arrives_holds() {
     rest(&mut b);
     assert_eq!(
         coordinator.join().expect("no panic"),
-        (vec![], AfterLoss { asked: 2, served: 2 }, true, None)
+        (vec![], Clients { asked: 2, served: 2 }, true, None)
     );
 }
 
@@ -136,7 +136,7 @@ fn survivors_of_a_lost_node_come_to_the_end() {
     a.say(&ToCoordinator::ClientsDone);
     rest(&mut a);
     let (lost, after, held, unfinished) = coordinator.join().expect("no panic");
-    assert_eq!((lost.len(), after, held, unfinished), (1, AfterLoss { asked: 1, served: 1 }, true, None));
+    assert_eq!((lost.len(), after, held, unfinished), (1, Clients { asked: 1, served: 1 }, true, None));
     assert!(after.went_on());
 }
 
@@ -153,7 +153,7 @@ fn survivors_that_are_quicker_than_the_time_out_have_gone_on() {
     }
     rest(&mut a);
     let (lost, after, held, unfinished) = coordinator.join().expect("no panic");
-    assert_eq!((lost.len(), after, held, unfinished), (1, AfterLoss { asked: 1, served: 1 }, true, None));
+    assert_eq!((lost.len(), after, held, unfinished), (1, Clients { asked: 1, served: 1 }, true, None));
     drop(b);
 }
 
@@ -167,9 +167,9 @@ fn survivors_whose_messages_never_arrive_have_not_gone_on() {
     a.say(&ToCoordinator::ClientsDone);
     rest(&mut a);
     let (_, after, ..) = coordinator.join().expect("no panic");
-    assert_eq!(after, AfterLoss { asked: 1, served: 0 });
+    assert_eq!(after, Clients { asked: 1, served: 0 });
     assert!(!after.went_on());
-    assert!(AfterLoss::default().went_on(), "nothing was asked, nothing was denied");
+    assert!(Clients::default().went_on(), "nothing was asked, nothing was denied");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn among_members_a_node_that_was_lost_comes_back_and_takes_part_again() {
     thread::sleep(Duration::from_millis(200));
     let mut b = Node::join(at, 1);
     b.begin();
-    assert!(matches!(b.hear(), ToNode::Begin));
+    assert!(matches!(b.hear(), ToNode::Begin { passed: 150.. }), "it is told how late it is");
     a.sends_to_itself(0);
     b.sends_to_itself(0);
     a.say(&ToCoordinator::ClientsDone);

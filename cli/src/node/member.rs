@@ -70,8 +70,8 @@ pub fn run<S: System>(scenario: &Scenario, options: &Options<'_>) -> Result<(), 
         member.connect(&mut engine, &context, options.patience).map_err(Failure::unfinished)?;
     }
     meeting.say(&ToCoordinator::Ready)?;
-    meeting.begin()?;
-    member.live(meeting, &context, engine)
+    let passed = meeting.begin()?;
+    member.live(meeting, &context, engine, passed)
 }
 
 /// The stream to the coordinator before the node runs: it may block.
@@ -133,10 +133,11 @@ impl<S: System> Bootstrap<S> {
         }
     }
 
-    fn begin(&mut self) -> Result<(), Failure> {
+    /// Waits for the beginning; says how long ago it was.
+    fn begin(&mut self) -> Result<Nanos, Failure> {
         loop {
             match self.hear()? {
-                ToNode::Begin => return Ok(()),
+                ToNode::Begin { passed } => return Ok(Nanos::from_millis(passed)),
                 ToNode::End => return Err(Failure::unfinished("the coordinator ended the run")),
                 _ => {}
             }
@@ -210,6 +211,7 @@ impl<S: System> Member<S> {
         meeting: Bootstrap<S>,
         context: &HwContext,
         (mut driver, mut program): Engine,
+        passed: Nanos,
     ) -> Result<(), Failure> {
         let oob = context.out_of_band().map_err(Failure::unfinished)?;
         let early = meeting.from.buffer().to_vec();
@@ -218,7 +220,7 @@ impl<S: System> Member<S> {
         let rt = member.place.rt.clone();
         rt.spawn(Rc::clone(&member).talk(stream, early));
         rt.spawn(Rc::clone(&member).heartbeat(context.clone()));
-        member.start_clients();
+        member.start_clients(passed);
         rt.spawn(Rc::clone(&member).conclude());
         let _ = writeln!(std::io::stderr(), "node {}: the run has begun", member.place.node);
         let ended = driver.run(&mut program, || interrupt::requested() && member.post.has_left());
@@ -230,13 +232,14 @@ impl<S: System> Member<S> {
         }
     }
 
-    fn start_clients(&self) {
+    /// Starts the clients of a run that began so long ago.
+    fn start_clients(&self, passed: Nanos) {
         let At { rt, node, nodes, .. } = &self.place;
         let plans = Rc::new(S::plans(&self.work, *nodes, self.seed));
         let Amount { clients, until } = S::amount(&self.work);
-        // A workload by time begins now; in simulation it begins with the world.
+        // A workload by time begins with the run, in simulation with the world: who comes later has the rest.
         let until = match until {
-            Until::Time(span) => Until::Time(rt.now() + span),
+            Until::Time(span) => Until::Time(rt.now() + Nanos(span.0.saturating_sub(passed.0))),
             requests => requests,
         };
         for index in 0..clients {
@@ -341,7 +344,7 @@ impl<S: System> Member<S> {
                 Ok(ToNode::Written(count)) => self.post.written(count),
                 Ok(ToNode::ComeToRest) => self.post.rest(),
                 Ok(ToNode::End) => return true,
-                Ok(ToNode::Book(_) | ToNode::Begin) | Err(_) => {}
+                Ok(ToNode::Book(_) | ToNode::Begin { .. }) | Err(_) => {}
             }
         }
         false

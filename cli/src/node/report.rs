@@ -1,6 +1,6 @@
 //! What a run on real machines came to.
 
-use super::coordinator::{AfterLoss, Outcome};
+use super::coordinator::{Clients, Outcome};
 use crate::exit::Exit;
 use crate::metrics::{Clock, figures};
 use crate::report;
@@ -27,8 +27,8 @@ pub struct Judged {
     metrics: Metrics,
     seconds: f64,
     lost: Vec<(u32, String)>,
-    returned: Vec<u32>,
-    after_loss: AfterLoss,
+    returned: Vec<(u32, Clients)>,
+    after_loss: Clients,
     troubles: Vec<String>,
 }
 
@@ -61,12 +61,13 @@ pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outc
 
 impl Judged {
     /// The exit code that it asks for. Survivors of a lost node must have gone on without it: their requests end, or the
-    /// run would be unfinished, and of those that they made after its last word some are granted.
+    /// run would be unfinished, and of those that they made after its last word some are granted. So must one that came back.
     pub fn exit(&self) -> Exit {
         match (self.held, &self.unfinished) {
             (false, _) => Exit::Violated,
             (true, Some(_)) => Exit::Unfinished,
             (true, None) if !self.lost.is_empty() && !self.after_loss.went_on() => Exit::Violated,
+            (true, None) if !self.returned.iter().all(|(_, clients)| clients.went_on()) => Exit::Violated,
             (true, None) => Exit::Held,
         }
     }
@@ -82,11 +83,14 @@ impl Judged {
         for (rank, why) in &self.lost {
             wrap(&format!("node {rank} was lost: {why}"), 2, &mut text);
         }
-        for rank in &self.returned {
-            text.push_str(&format!("  node {rank} came back\n"));
+        for (rank, Clients { asked, served }) in &self.returned {
+            let (asked, served) = (count(*asked), count(*served));
+            text.push_str(&format!(
+                "  node {rank} came back, and made {asked} requests, of which {served} were served\n"
+            ));
         }
         if !self.lost.is_empty() {
-            let AfterLoss { asked, served } = self.after_loss;
+            let Clients { asked, served } = self.after_loss;
             let (asked, served) = (count(asked), count(served));
             let after = format!(
                 "since it fell silent, survivors made {asked} requests, of which {served} were served"

@@ -43,8 +43,8 @@ pub enum ToCoordinator<E, C> {
 pub enum ToNode {
     /// All nodes' addresses, by rank.
     Book(Vec<IpAddr>),
-    /// All daemons run: begin.
-    Begin,
+    /// All daemons run: begin. A node that comes back later is told how many milliseconds the others have been at it.
+    Begin { passed: u64 },
     /// So many events have been written down.
     Written(u64),
     /// All clients are done: come to rest.

@@ -45,6 +45,11 @@ struct Holder {
 }
 
 impl Holder {
+    /// Whether it is the one that an event is about. (The next clients of a node that crashed number their requests anew.)
+    fn is(&self, event: &Event) -> bool {
+        self.request == event.request && self.dead.is_none()
+    }
+
     fn counts(&self, at: Nanos, leases: &Leases) -> bool {
         let until = self.dead.or_else(|| leases.get(&self.request.client.node).copied());
         !self.superseded && until.is_none_or(|until| at < until)
@@ -137,14 +142,14 @@ impl Holders {
     }
 
     fn downgrade(&mut self, event: &Event) {
-        if let Some(holder) = self.now.iter_mut().find(|holder| holder.request == event.request) {
+        if let Some(holder) = self.now.iter_mut().find(|holder| holder.is(event)) {
             let was = std::mem::replace(&mut holder.mode, Mode::Shared);
             self.ended(was, event);
         }
     }
 
     fn release(&mut self, event: &Event) {
-        if let Some(place) = self.now.iter().position(|holder| holder.request == event.request) {
+        if let Some(place) = self.now.iter().position(|holder| holder.is(event)) {
             let was = self.now.remove(place);
             self.ended(was.mode, event);
         }
