@@ -387,9 +387,8 @@ impl<S: System> Coordinator<S> {
 
     /// What the clients of some nodes did from a moment on.
     fn clients(&self, from: Nanos, of: impl Fn(u32) -> bool) -> Clients {
-        let count = |list: &[(Nanos, u32)]| {
-            list.iter().filter(|(at, rank)| *at >= from && of(*rank)).count() as u64
-        };
+        let count =
+            |list: &[(Nanos, u32)]| list.iter().filter(|(at, rank)| *at >= from && of(*rank)).count() as u64;
         Clients { asked: count(&self.asked), served: count(&self.served) }
     }
 

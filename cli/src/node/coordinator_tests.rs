@@ -106,10 +106,7 @@ fn a_run_in_which_every_message_arrives_holds() {
     b.say(&ToCoordinator::ClientsDone);
     rest(&mut a);
     rest(&mut b);
-    assert_eq!(
-        coordinator.join().expect("no panic"),
-        (vec![], Clients { asked: 2, served: 2 }, true, None)
-    );
+    assert_eq!(coordinator.join().expect("no panic"), (vec![], Clients { asked: 2, served: 2 }, true, None));
 }
 
 #[test]

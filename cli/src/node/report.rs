@@ -76,7 +76,9 @@ impl Judged {
     pub fn text(&self) -> String {
         let mut text = match self.exit() {
             Exit::Unfinished => "UNFINISHED\n".to_string(),
-            Exit::Violated if self.held => "VIOLATED: survivors of a lost node did not go on\n".to_string(),
+            Exit::Violated if self.held => {
+                "VIOLATED: survivors of a lost node, or it when it was back, did not go on\n".to_string()
+            }
             _ => report::verdict(&self.checks, &self.violations),
         };
         self.unfinished.iter().for_each(|why| wrap(why, 2, &mut text));
@@ -85,9 +87,9 @@ impl Judged {
         }
         for (rank, Clients { asked, served }) in &self.returned {
             let (asked, served) = (count(*asked), count(*served));
-            text.push_str(&format!(
-                "  node {rank} came back, and made {asked} requests, of which {served} were served\n"
-            ));
+            let after =
+                format!("node {rank} came back, and made {asked} requests, of which {served} were served");
+            wrap(&after, 2, &mut text);
         }
         if !self.lost.is_empty() {
             let Clients { asked, served } = self.after_loss;
