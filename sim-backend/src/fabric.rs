@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::task::Waker;
-use weft_verbs::{Nanos, Node, Park, PinnedMemory, Wait};
+use weft_verbs::{Nanos, Node, ObjectName, Park, PinnedMemory, Wait};
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,6 +222,12 @@ impl Fabric {
     /// that is not there.
     pub fn break_disk(&self, node: NodeId, broken: bool) {
         self.world.borrow_mut().break_disk(node, broken);
+    }
+
+    /// What a node's disk would have if its machine crashed now: its objects with all of their bytes. Of what was not synced, the
+    /// seed draws whether each sector is kept. Nothing of a node that is not there.
+    pub fn disk_after_crash(&self, node: NodeId, seed: u64) -> Vec<(ObjectName, Vec<u8>)> {
+        self.world.borrow().disk_after_crash(node, seed)
     }
 
     /// Heals everything, cancels what is planned and takes the rules out. Crashed nodes stay so.

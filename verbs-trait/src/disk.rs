@@ -7,7 +7,7 @@
 //!   are under way at once take effect in any order: who needs an order waits.
 //! - A transfer owns its memory until it ends. Dropping a [`DiskRequest`] recalls nothing: the call goes on.
 //! - What was written is durable once a later [`DiskCall::Sync`] of its object has ended without an error, and not before:
-//!   a crash keeps or loses each sector that was not synced.
+//!   a crash keeps or loses each sector that was not synced. An object is created and removed durably.
 //! - Bytes that were never written and lie before an object's end are zero.
 
 use crate::{MemoryRegion, Verbs, VerbsError};
@@ -98,7 +98,7 @@ pub enum DiskCall<V: Verbs> {
 }
 
 /// What a call came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DiskDone {
     /// It is done.
     Done,
@@ -111,7 +111,7 @@ pub enum DiskDone {
 }
 
 /// Why a call did not take effect.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Error)]
 pub enum DiskError {
     /// There is no room for what is written. Removing objects makes room.
     #[error("the disk is full")]

@@ -7,7 +7,7 @@ use thiserror::Error;
 pub type Result<T> = std::result::Result<T, VerbsError>;
 
 /// Why a call was refused. Nothing happened: no object was made, no request was queued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum VerbsError {
     /// A number out of its bounds.
     #[error("{what} is {value}, and must be at most {bound}")]

@@ -15,25 +15,30 @@
 //! What the caller's processor does for a transfer (`read_cpu_ns_per_kib`, `write_cpu_ns_per_kib`) it has done when the call
 //! begins. A call takes effect when it ends.
 //!
+//! A crash forgets the calls under way. What was written is durable when it was synced, or when the medium has it by the stream's
+//! time; of all else, the [crash](crash) keeps or loses each sector of 512 bytes by choice. In an untimed world, where the medium
+//! has nothing by itself, it keeps or loses each write. What was created or removed stays so.
+//!
 //! # Not modelled
 //!
-//! - A crash keeps all that was written, and forgets the calls under way. Which unsynced sectors survive is to be a choice.
 //! - Where bytes lie: a seek costs `access_ns` wherever it goes, and what is read once is not in the cache for that.
-//! - Untimed worlds have no disk.
 
+mod crash;
 mod object;
 #[cfg(test)]
 mod tests;
 
+use crash::Unsynced;
 pub(crate) use object::Object;
 
 use crate::profile;
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::result::Result;
 use weft_verbs::{DiskDone, DiskError, Nanos, ObjectName};
 
 /// What a transfer's bytes are for the disk, which does not know regions: `R` names one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Buffer<R> {
     /// A range of a region, by its first byte and its length.
     Region { region: R, at: usize, len: usize },
@@ -53,7 +58,7 @@ impl<R> Buffer<R> {
 }
 
 /// A call of a disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Call<R> {
     Create(ObjectName),
     Remove(ObjectName),
@@ -77,7 +82,7 @@ impl<R> Call<R> {
 }
 
 /// How a call ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct End {
     pub outcome: Result<DiskDone, DiskError>,
     /// The bytes of a transfer of owned memory.
@@ -96,12 +101,21 @@ pub(crate) struct Disk<R> {
     objects: BTreeMap<ObjectName, Object>,
     /// Bytes that all objects take.
     taken: u64,
-    under_way: BTreeMap<u32, Call<R>>,
+    /// How many calls there were.
+    calls: u32,
+    /// Calls under way: how many writes had ended when each began, and when the medium has what it writes.
+    under_way: BTreeMap<u32, (Call<R>, u64, Nanos)>,
     ended: BTreeMap<u32, End>,
     /// When each place at the disk is free.
     places: Vec<Nanos>,
     /// When the medium has all that was written so far, and has delivered all that was read.
     medium: Nanos,
+    /// Writes that have ended.
+    written: u64,
+    /// Those of them that a crash may lose, in their order.
+    unsynced: Vec<Unsynced>,
+    /// Those that a crash has lost or not.
+    undecided: Vec<Unsynced>,
     /// Every transfer fails.
     pub broken: bool,
 }
@@ -111,10 +125,14 @@ impl<R> Default for Disk<R> {
         Disk {
             objects: BTreeMap::new(),
             taken: 0,
+            calls: 0,
             under_way: BTreeMap::new(),
             ended: BTreeMap::new(),
             places: Vec::new(),
             medium: Nanos::ZERO,
+            written: 0,
+            unsynced: Vec::new(),
+            undecided: Vec::new(),
             broken: false,
         }
     }
@@ -126,11 +144,27 @@ fn stream(bytes: u64, bytes_per_second: u64) -> Nanos {
 }
 
 impl<R: Clone> Disk<R> {
-    /// A call begins; says when it ends.
-    pub fn begin(&mut self, now: Nanos, id: u32, call: Call<R>, costs: &profile::Disk) -> Nanos {
+    /// A call begins; says its number, and when it ends.
+    pub fn begin(&mut self, now: Nanos, call: Call<R>, costs: &profile::Disk) -> (u32, Nanos) {
+        self.forget_stable(now);
         let end = self.schedule(now, &call, costs);
-        self.under_way.insert(id, call);
-        end
+        (self.under_way(call, self.medium), end)
+    }
+
+    /// The same where there is no time.
+    pub fn begin_untimed(&mut self, call: Call<R>) -> u32 {
+        self.under_way(call, Nanos::MAX)
+    }
+
+    fn under_way(&mut self, call: Call<R>, stable: Nanos) -> u32 {
+        self.calls += 1;
+        self.under_way.insert(self.calls, (call, self.written, stable));
+        self.calls
+    }
+
+    /// The calls that have not ended.
+    pub fn unended(&self) -> impl Iterator<Item = u32> {
+        self.under_way.keys().copied()
     }
 
     /// When a call ends that begins now.
@@ -159,16 +193,16 @@ impl<R: Clone> Disk<R> {
         end
     }
 
-    /// A call's time has come: it takes effect.
-    pub fn end(&mut self, id: u32, costs: &profile::Disk, memory: &mut impl Memory<R>) {
-        // Forgotten by a crash.
-        let Some(call) = self.under_way.remove(&id) else { return };
+    /// A call's time has come: it takes effect. False if a crash has forgotten it.
+    pub fn end(&mut self, id: u32, costs: &profile::Disk, memory: &mut impl Memory<R>) -> bool {
+        let Some((call, written, stable)) = self.under_way.remove(&id) else { return false };
         let end = match call {
             Call::Read { object, at, into } => self.read(object, at, into, memory),
-            Call::Write { object, at, from } => self.write(object, at, from, costs, memory),
-            other => End { outcome: self.name(other), bytes: None },
+            Call::Write { object, at, from } => self.write((id, stable), object, at, from, costs, memory),
+            other => End { outcome: self.name(other, written), bytes: None },
         };
         self.ended.insert(id, end);
+        true
     }
 
     /// How a call ended, if it has.
@@ -179,7 +213,7 @@ impl<R: Clone> Disk<R> {
     /// Nobody waits for a call any more. Its memory may go: what is to be written is taken out of it now.
     pub fn abandon(&mut self, id: u32, memory: &mut impl Memory<R>) {
         self.ended.remove(&id);
-        match self.under_way.get_mut(&id) {
+        match self.under_way.get_mut(&id).map(|(call, ..)| call) {
             Some(Call::Write { from: from @ Buffer::Region { .. }, .. }) => {
                 let Buffer::Region { region, at, len } = &*from else { return };
                 let mut bytes = vec![0; *len];
@@ -191,15 +225,8 @@ impl<R: Clone> Disk<R> {
         }
     }
 
-    /// The machine stops: calls under way are forgotten.
-    pub fn crash(&mut self) {
-        self.under_way.clear();
-        self.ended.clear();
-        self.places.clear();
-    }
-
-    /// Calls that move no bytes.
-    fn name(&mut self, call: Call<R>) -> Result<DiskDone, DiskError> {
+    /// Calls that move no bytes. So many writes had ended when this one began.
+    fn name(&mut self, call: Call<R>, written: u64) -> Result<DiskDone, DiskError> {
         let there = |object| self.objects.get(&object).ok_or(DiskError::NoObject(object));
         match call {
             Call::Create(object) if self.objects.contains_key(&object) => Err(DiskError::Exists(object)),
@@ -210,11 +237,16 @@ impl<R: Clone> Disk<R> {
             Call::Remove(object) => {
                 self.taken -= there(object)?.taken();
                 self.objects.remove(&object);
+                self.unsynced.retain(|write| write.object != object);
                 Ok(DiskDone::Done)
             }
             Call::Size(object) => there(object).map(|object| DiskDone::Size(object.size())),
             Call::Sync(_) if self.broken => Err(DiskError::Io),
-            Call::Sync(object) => there(object).map(|_| DiskDone::Done),
+            Call::Sync(object) => {
+                there(object)?;
+                self.unsynced.retain(|write| write.object != object || write.nth >= written);
+                Ok(DiskDone::Done)
+            }
             Call::List => Ok(DiskDone::Objects(self.objects.keys().copied().collect())),
             Call::Read { .. } | Call::Write { .. } => Ok(DiskDone::Done),
         }
@@ -244,6 +276,7 @@ impl<R: Clone> Disk<R> {
 
     fn write(
         &mut self,
+        (id, stable): (u32, Nanos),
         object: ObjectName,
         at: u64,
         from: Buffer<R>,
@@ -259,12 +292,13 @@ impl<R: Clone> Disk<R> {
                 (bytes, false)
             }
         };
-        let outcome = self.put(object, at, &bytes, costs);
+        let outcome = self.put((id, stable), object, at, &bytes, costs);
         End { outcome, bytes: owned.then_some(bytes) }
     }
 
     fn put(
         &mut self,
+        (id, stable): (u32, Nanos),
         object: ObjectName,
         at: u64,
         bytes: &[u8],
@@ -282,8 +316,25 @@ impl<R: Clone> Disk<R> {
             return Err(DiskError::Full);
         }
         self.taken += more;
+        let write = (id, self.written, stable);
+        self.unsynced.push(Unsynced::new(write, object, self.objects.get(&object), at, bytes));
+        self.written += 1;
         self.objects.entry(object).or_default().write(at, bytes);
         Ok(DiskDone::Moved(bytes.len()))
+    }
+}
+
+impl<R: Hash> Disk<R> {
+    /// All that what comes depends on, where there is no time.
+    pub fn digest(&self, to: &mut impl Hasher) {
+        (self.calls, self.written, self.broken, &self.under_way, &self.ended).hash(to);
+        for (name, object) in &self.objects {
+            (name, object.size()).hash(to);
+            object.chunks().for_each(|chunk| chunk.hash(to));
+        }
+        for write in self.unsynced.iter().chain(&self.undecided) {
+            (write.id, write.kept).hash(to);
+        }
     }
 }
 

@@ -68,4 +68,18 @@ impl Object {
             self.size = self.size.max(at + bytes.len() as u64);
         }
     }
+
+    /// Ends it here: what lies behind is gone, and zero should it ever be there again.
+    pub(crate) fn cut(&mut self, size: u64) {
+        self.size = self.size.min(size);
+        self.chunks.retain(|chunk, _| chunk * CHUNK < size);
+        if let Some(last) = self.chunks.get_mut(&(size / CHUNK)) {
+            last[(size % CHUNK) as usize..].fill(0);
+        }
+    }
+
+    /// Its bytes, each chunk that is there with its number.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.chunks.iter().map(|(number, bytes)| (*number, &**bytes))
+    }
 }

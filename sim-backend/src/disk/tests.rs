@@ -31,17 +31,16 @@ impl Memory<()> for Ram {
 struct Bench {
     disk: Disk<()>,
     ram: Ram,
-    next: u32,
 }
 
 impl Bench {
     fn new() -> Bench {
-        Bench { disk: Disk::default(), ram: Ram(vec![0; 1 << 16]), next: 0 }
+        Bench { disk: Disk::default(), ram: Ram(vec![0; 1 << 16]) }
     }
 
     fn begin(&mut self, at: u64, call: Call<()>) -> (u32, u64) {
-        self.next += 1;
-        (self.next, self.disk.begin(Nanos(at), self.next, call, &COSTS).0)
+        let (id, end) = self.disk.begin(Nanos(at), call, &COSTS);
+        (id, end.0)
     }
 
     fn finish(&mut self, id: u32) -> End {
@@ -144,8 +143,64 @@ fn a_write_takes_its_bytes_when_it_ends_or_when_nobody_holds_them_any_more() {
 fn a_crash_forgets_what_was_under_way() {
     let mut bench = Bench::new();
     let (id, _) = bench.begin(0, write(0, &[1]));
-    bench.disk.crash();
-    bench.disk.end(id, &COSTS, &mut bench.ram);
+    bench.disk.crash(Nanos(0));
+    assert!(!bench.disk.end(id, &COSTS, &mut bench.ram));
     assert_eq!(bench.disk.take(id), None);
     assert_eq!(bench.run(0, Call::List).1.outcome, Ok(DiskDone::Objects(Vec::new())));
+}
+
+/// What an object has after a crash that kept these sectors of unsynced writes, counted over all of them.
+fn after_crash(bench: &mut Bench, kept: &[u32]) -> Option<Vec<u8>> {
+    bench.disk.crash(Nanos(0));
+    let mut sector = 0;
+    bench.disk.decide(|_| {
+        sector += 1;
+        kept.contains(&(sector - 1))
+    });
+    let Ok(DiskDone::Size(size)) = bench.run(0, Call::Size(A)).1.outcome else { return None };
+    bench.run(0, read(0, size as usize)).1.bytes
+}
+
+#[test]
+fn a_crash_keeps_what_was_synced_and_each_other_sector_by_choice() {
+    let written = || {
+        let mut bench = Bench::new();
+        bench.run(0, write(0, &[1; 600]));
+        bench.run(0, Call::Sync(A));
+        bench.run(0, write(500, &[2; 600]));
+        bench.run(0, write(0, &[3; 4]));
+        bench
+    };
+    let synced = vec![1; 600];
+    assert_eq!(after_crash(&mut written(), &[]), Some(synced.clone()));
+    // Sectors of the second write: 500 to 511, 512 to 1023, 1024 to 1099; then that of the third.
+    let last = [&synced[..], &[0; 424], &[2; 76]].concat();
+    assert_eq!(after_crash(&mut written(), &[2]), Some(last), "a hole is zero");
+    let first = [&[3; 4][..], &[1; 496], &[2; 12], &[1; 88]].concat();
+    assert_eq!(after_crash(&mut written(), &[0, 3]), Some(first));
+    assert_eq!(after_crash(&mut written(), &[0, 1, 2, 3]).map(|bytes| bytes.len()), Some(1_100));
+}
+
+#[test]
+fn a_sync_covers_what_had_ended_when_it_began() {
+    let mut bench = Bench::new();
+    let (early, _) = bench.begin(0, write(0, &[1; 4]));
+    bench.finish(early);
+    let (late, _) = bench.begin(0, write(4, &[2; 4]));
+    let (sync, _) = bench.begin(0, Call::Sync(A));
+    bench.finish(late);
+    assert_eq!(bench.finish(sync).outcome, Ok(DiskDone::Done));
+    assert_eq!(after_crash(&mut bench, &[]), Some(vec![1; 4]));
+}
+
+#[test]
+fn what_the_medium_has_survives_and_an_object_that_was_never_synced_may_not() {
+    let mut bench = Bench::new();
+    bench.run(0, write(0, &[1; 512]));
+    assert_eq!(after_crash(&mut bench, &[]), None);
+    bench.run(0, write(0, &[1; 512]));
+    // A byte takes a nanosecond to the medium.
+    bench.disk.crash(Nanos(5_000));
+    assert!(bench.disk.undecided().is_empty());
+    assert_eq!(bench.run(0, Call::Size(A)).1.outcome, Ok(DiskDone::Size(512)));
 }

@@ -89,6 +89,8 @@ impl fmt::Display for Object {
             (0, 1) => "standing",
             (0, 2) => "event",
             (0, 3) => "accepts",
+            (0, 4) => "disk call",
+            (0, 5) => "kept write",
             (2, _) => "mode",
             (3, _) => "sends",
             (4, _) => "receives",

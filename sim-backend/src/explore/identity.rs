@@ -35,6 +35,9 @@ pub(crate) enum Kind {
     CmTimer = 8,
     RepairLink = 9,
     RepairPort = 10,
+    DiskCall = 11,
+    /// A write that a crash has kept.
+    KeptWrite = 12,
 }
 
 impl Kind {
@@ -50,6 +53,8 @@ impl Kind {
             8 => Kind::CmTimer,
             9 => Kind::RepairLink,
             10 => Kind::RepairPort,
+            11 => Kind::DiskCall,
+            12 => Kind::KeptWrite,
             _ => return None,
         })
     }
@@ -122,6 +127,16 @@ pub(crate) const fn repair_port(port: PortId, number: u32) -> EventId {
     Kind::RepairPort.event((port.0 as u64) << UNIT, number)
 }
 
+/// The end of a call of a node's disk.
+pub(crate) const fn disk_call(node: NodeId, id: u32) -> EventId {
+    Kind::DiskCall.event(node_of(node), id)
+}
+
+/// That a node's crash has kept what a call of its disk wrote.
+pub(crate) const fn kept_write(node: NodeId, id: u32) -> EventId {
+    Kind::KeptWrite.event(node_of(node), id)
+}
+
 /// An event's node, where it has one.
 pub(crate) const fn node(event: EventId) -> NodeId {
     NodeId((event.0 >> UNIT & 0x3ff) as u32)
@@ -142,16 +157,16 @@ pub(crate) const fn count(event: EventId) -> u32 {
     (event.0 & COUNT) as u32
 }
 
-/// Who does it: a packet out of order is an actor of its own.
+/// Who does it: a packet out of order is an actor of its own, and so is each call of a disk.
 pub(crate) const fn actor(event: EventId) -> Actor {
     match event.0 >> KIND {
-        2..=4 => Actor(event.0),
+        2..=4 | 11..=12 => Actor(event.0),
         _ => Actor(event.0 & !COUNT),
     }
 }
 
 pub(crate) const fn is_lasting(actor: Actor) -> bool {
-    !matches!(actor.0 >> KIND, 2..=4)
+    !matches!(actor.0 >> KIND, 2..=4 | 11..=12)
 }
 
 /// The objects of footprints.
@@ -273,6 +288,16 @@ pub(crate) mod object {
     /// An event of connections or of the device, by how many came before.
     pub const fn event(hca: HcaId, number: u32) -> Object {
         make(0, 2 << 56 | hca_of(hca) | (number as u64 & COUNT))
+    }
+
+    /// A call of a node's disk.
+    pub const fn disk_call(node: NodeId, id: u32) -> Object {
+        make(0, 4 << 56 | node_of(node) | (id as u64 & COUNT))
+    }
+
+    /// What a call of a node's disk wrote and a crash may have kept.
+    pub const fn kept_write(node: NodeId, id: u32) -> Object {
+        make(0, 5 << 56 | node_of(node) | (id as u64 & COUNT))
     }
 
     /// That a requester waits for its receiver to be ready.

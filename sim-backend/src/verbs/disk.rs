@@ -72,6 +72,7 @@ impl Disk<Sim> for SimDisk {
         let place = self.context.place();
         let begun = self.call(&mut call).and_then(|call| {
             let mut world = place.world.borrow_mut();
+            world.call_is_unrepeatable();
             world.begin_disk_call(place.node, call).map_err(DiskError::Memory)
         });
         let buffer = match call {

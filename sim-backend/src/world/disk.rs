@@ -4,12 +4,13 @@ use super::World;
 use super::events::Event;
 use crate::NodeId;
 use crate::access::{What, Who};
+use crate::choice::{Choice, Rng};
 use crate::disk::{Call, End, Memory};
 use crate::hca::{Hca, HcaId, Key, News};
 use crate::log::Kind;
 use crate::stats::Cause;
 use std::task::Waker;
-use weft_verbs::{Nanos, Result, VerbsError};
+use weft_verbs::{Nanos, ObjectName, Result, VerbsError};
 
 /// A region of an adapter of the disk's machine.
 pub(crate) type RegionKey = (HcaId, Key);
@@ -53,35 +54,50 @@ impl Memory<RegionKey> for Dma<'_> {
 impl World {
     /// Whether machines have disks.
     pub fn has_disks(&self) -> bool {
-        // Disks are made of time.
-        self.profile.disk.is_some() && !self.is_untimed()
+        self.profile.disk.is_some()
     }
 
-    /// Begins a call of a machine's disk.
+    /// Begins a call of a machine's disk; says its number, of the machine's own count.
     pub fn begin_disk_call(&mut self, node: NodeId, call: Call<RegionKey>) -> Result<u32> {
         let costs = self.profile.disk.ok_or(VerbsError::DeviceGone)?;
         let syscall = self.profile.cpu.syscall_ns;
         let at = self.charge(node, Cause::System, syscall.saturating_add(call.work(&costs).0));
-        self.state.disk_calls += 1;
-        let id = self.state.disk_calls;
-        let end = self.state.disks[node.index()].begin(at, id, call, &costs);
+        if self.is_untimed() {
+            let id = self.state.disks[node.index()].begin_untimed(call);
+            self.touch_disk_call(node, id);
+            self.log.line(at, node, Kind::Disk, format_args!("call {id}"));
+            return Ok(id);
+        }
+        let (id, end) = self.state.disks[node.index()].begin(at, call, &costs);
         self.log.line(at, node, Kind::Disk, format_args!("call {id} until {end}"));
-        self.state.disk_nodes.insert(id, node);
-        self.schedule(end.max(self.state.now), Event::Disk(id));
+        self.schedule(end.max(self.state.now), Event::Disk(node, id));
         Ok(id)
     }
 
-    /// A call's time has come.
-    pub(super) fn disk_due(&mut self, id: u32) {
-        let Some(node) = self.state.disk_nodes.remove(&id) else { return };
-        let Some(costs) = self.profile.disk else { return };
+    /// A call takes effect and ends; false if it was forgotten.
+    pub(super) fn end_disk_call(&mut self, node: NodeId, id: u32) -> bool {
+        let Some(costs) = self.profile.disk else { return false };
         let now = self.state.now;
-        self.with_disk(node, now, |disk, dma| disk.end(id, &costs, dma));
+        if !self.with_disk(node, now, |disk, dma| disk.end(id, &costs, dma)) {
+            return false;
+        }
         self.log.line(now, node, Kind::Disk, format_args!("end of {id}"));
-        if let Some(waker) = self.disk_wakers.remove(&id) {
+        if let Some(waker) = self.disk_wakers.remove(&(node, id)) {
             self.woken.push(waker);
         }
         self.wake(node, News { urgent: true, ..News::default() });
+        true
+    }
+
+    /// A machine stops. Where there is time, it is drawn for each sector that was not synced whether it is lost.
+    pub(super) fn crash_disk(&mut self, node: NodeId) {
+        let now = self.state.now;
+        self.state.disks[node.index()].crash(now);
+        self.disk_wakers.retain(|(of, _), _| *of != node);
+        if !self.is_untimed() && !self.state.disks[node.index()].undecided().is_empty() {
+            let mut draw = Rng::from_seed(self.choice.word("crash"));
+            self.state.disks[node.index()].decide(|_| draw.below(2) == 1);
+        }
     }
 
     fn with_disk<T>(
@@ -98,10 +114,20 @@ impl World {
     /// How a call ended; where it has not, whom to wake then.
     pub fn disk_end(&mut self, node: NodeId, id: u32, waker: &Waker) -> Option<End> {
         let end = self.state.disks[node.index()].take(id);
-        if end.is_none() {
-            self.disk_wakers.insert(id, waker.clone());
+        match &end {
+            Some(end) => self.saw(node, end),
+            None => drop(self.disk_wakers.insert((node, id), waker.clone())),
         }
         end
+    }
+
+    /// What a machine's disk would have if it crashed now, and this seed drew what is kept.
+    pub fn disk_after_crash(&self, node: NodeId, seed: u64) -> Vec<(ObjectName, Vec<u8>)> {
+        let Some(disk) = self.state.disks.get(node.index()) else { return Vec::new() };
+        let (mut disk, mut draw) = (disk.clone(), Rng::from_seed(seed));
+        disk.crash(self.state.now);
+        disk.decide(|_| draw.below(2) == 1);
+        disk.objects().collect()
     }
 
     /// Breaks or mends a machine's disk.
@@ -116,6 +142,6 @@ impl World {
         let at = self.local_time(node);
         self.with_disk(node, at, |disk, dma| disk.abandon(id, dma));
         // Its destructor can be a program's code, which must not run inside of the world.
-        self.woken.extend(self.disk_wakers.remove(&id));
+        self.woken.extend(self.disk_wakers.remove(&(node, id)));
     }
 }

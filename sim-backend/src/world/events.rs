@@ -26,8 +26,8 @@ pub(crate) enum Event {
     Segment(u32),
     /// A timer of a byte stream.
     StreamTimer(EndId),
-    /// A call of a disk ends.
-    Disk(u32),
+    /// A call of a machine's disk ends.
+    Disk(NodeId, u32),
 }
 
 /// An event as the queue keeps it: one word, since a value that is put together from pieces and moved as a whole
@@ -54,7 +54,7 @@ impl Code {
             6 => Event::Fault(FaultId(place)),
             8 => Event::StreamTimer(EndId(place)),
             9 => Event::Segment(place),
-            10 => Event::Disk(place),
+            10 => Event::Disk(NodeId(unit), place),
             _ => Event::CmTimer(HcaId(unit)),
         }
     }
@@ -72,7 +72,7 @@ impl Event {
             Event::CmTimer(hca) => Code::new(7, hca.0, 0),
             Event::StreamTimer(id) => Code::new(8, 0, id.0),
             Event::Segment(place) => Code::new(9, 0, place),
-            Event::Disk(call) => Code::new(10, 0, call),
+            Event::Disk(node, call) => Code::new(10, node.0, call),
         }
     }
 }

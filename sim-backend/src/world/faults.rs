@@ -103,8 +103,7 @@ impl World {
             self.forget_connections(hca);
         }
         self.state.streams.crash(node);
-        self.state.disks[node.index()].crash();
-        self.state.disk_nodes.retain(|_, of| *of != node);
+        self.crash_disk(node);
         *self.machine(node) = Machine { crashed: true, ..Machine::default() };
     }
 

@@ -74,14 +74,11 @@ pub(crate) struct State {
     segments_sent: u64,
     /// Each machine's disk.
     disks: Vec<disk::MachineDisk>,
-    /// How many calls of disks there were, and the machines of those under way.
-    disk_calls: u32,
-    disk_nodes: BTreeMap<u32, NodeId>,
     /// What is going to happen.
     pub driver: Driver,
 }
 
-clone_in_place! { State { now, machines, hcas, ports, flows, out_of_order, out_of_order_made, packets, buffers, faults, access, stats, cms, streams, segments, segments_sent, disks, disk_calls, disk_nodes, driver } }
+clone_in_place! { State { now, machines, hcas, ports, flows, out_of_order, out_of_order_made, packets, buffers, faults, access, stats, cms, streams, segments, segments_sent, disks, driver } }
 
 /// A world with what drives and watches it.
 pub(crate) struct World {
@@ -109,7 +106,7 @@ pub(crate) struct World {
     /// Whom to wake when a stream is ready. Beside the state: they are the programs'.
     wakers: BTreeMap<(EndId, Ready), Waker>,
     /// Whom to wake when a disk's call has ended.
-    disk_wakers: BTreeMap<u32, Waker>,
+    disk_wakers: BTreeMap<(NodeId, u32), Waker>,
     /// Wakers to be woken outside of the world's borrow.
     pub woken: Vec<Waker>,
     /// How many violations somebody has asked for.
@@ -164,8 +161,6 @@ impl World {
                 segments: Slab::default(),
                 segments_sent: 0,
                 disks: vec![disk::MachineDisk::default(); config.nodes as usize],
-                disk_calls: 0,
-                disk_nodes: BTreeMap::new(),
                 driver,
             },
             choice,

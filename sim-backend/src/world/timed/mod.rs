@@ -106,7 +106,7 @@ impl World {
             Event::CmTimer(hca) => (7, u64::from(hca.0)),
             Event::StreamTimer(id) => (8, u64::from(id.0)),
             Event::Segment(place) => (9, self.state.segments.at(place).map_or(0, |(_, segment)| segment.0)),
-            Event::Disk(call) => (10, u64::from(call)),
+            Event::Disk(node, call) => (10, u64::from(node.0) << 32 | u64::from(call)),
         };
         EventId(kind << 60 | (what & ((1 << 60) - 1)))
     }
@@ -124,7 +124,7 @@ impl World {
             Event::CmTimer(hca) => self.cm_timer(hca),
             Event::StreamTimer(id) => self.stream_timer(id),
             Event::Segment(place) => self.deliver_segment(place),
-            Event::Disk(call) => self.disk_due(call),
+            Event::Disk(node, call) => drop(self.end_disk_call(node, call)),
         }
         Happened::Done
     }

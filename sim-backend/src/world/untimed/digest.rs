@@ -24,6 +24,9 @@ impl World {
             let mut hash = StateHash::default();
             self.digest_node(node, content_of(contents, node), &mut hash);
             part("node", node.0, hash.whole());
+            let mut hash = StateHash::default();
+            self.state.disks[node.index()].digest(&mut hash);
+            part("disk", node.0, hash.whole());
         }
         let repeats = !contents.is_empty() && self.has_repeats();
         for hca in &self.state.hcas {

@@ -272,6 +272,7 @@ impl World {
 
     /// A node crashes, and is there again if that is how it ends.
     pub(super) fn hit_node(&mut self, node: NodeId, outcome: Outcome) -> Happened {
+        self.touch_undecided(node, AccessKind::Write);
         self.crash_now(node);
         self.log.line(self.state.now, node, Line::Fault, format_args!("{outcome}"));
         if outcome != Outcome::Restart {
@@ -282,6 +283,7 @@ impl World {
         kept.incarnation += 1;
         let (incarnation, steps) = (kept.incarnation, kept.steps);
         self.saw(node, &incarnation);
+        self.touch_undecided(node, AccessKind::Cause);
         // The first step of the program that comes is due because of this.
         self.touch(object::wake(node, steps), AccessKind::Cause);
         Happened::Restarted(node)

@@ -3,6 +3,7 @@
 mod arrivals;
 mod completions;
 mod digest;
+mod disks;
 mod faults;
 mod record;
 mod take;
@@ -148,6 +149,7 @@ impl World {
         self.serve_queue_pairs();
         self.packets(out);
         self.steps(out);
+        self.disk_events(out);
         if self.state.driver.untimed().timers {
             self.qp_timers(out);
         }

@@ -51,6 +51,8 @@ impl World {
             Kind::NodeTimer if known && !fault => return self.wait_until_deadline(event, node).ok_or(no),
             Kind::QpTimer if !fault => self.run_out(event).ok_or(no)?,
             Kind::CmTimer if !fault => self.ask_again(event).ok_or(no)?,
+            Kind::DiskCall if known => return self.take_disk_call(event, outcome).ok_or(no),
+            Kind::KeptWrite if known && !fault => self.take_kept_write(event).ok_or(no)?,
             Kind::RepairLink | Kind::RepairPort if !fault => self.repair(event).ok_or(no)?,
             _ => return Err(no),
         }

@@ -2,6 +2,7 @@
 
 mod clocks;
 mod commute;
+mod disks;
 mod outcomes;
 mod root;
 mod walks;
