@@ -41,6 +41,11 @@ impl<E: CallEvent> Returns<E> {
         self.open.len() as u64
     }
 
+    /// A node has crashed: nobody waits for the calls of its clients any more.
+    pub fn node_restarted(&mut self, node: u32) {
+        self.open.retain(|request, _| request.client.node != node);
+    }
+
     /// The calls that are open at the end, after nothing has gone wrong for `healthy`.
     pub fn finish(&self, now: Nanos, healthy: Nanos) -> impl Iterator<Item = Violation> {
         self.open.values().map(move |open| Violation {

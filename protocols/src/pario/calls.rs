@@ -25,11 +25,13 @@ impl<V: Verbs> Held<V> {
     pub(super) const NOTHING: Held<V> = Held { buffer: None, file: None };
 }
 
-/// How many calls of a file are not answered.
+/// How many calls of a file are not answered, and what of it may be lost.
 #[derive(Default)]
 pub(super) struct InUse {
     calls: Cell<u32>,
     fewer: Signal,
+    /// Parts to which writes were answered that no sync has covered: the oldest epoch of the server in which one was.
+    pub unsynced: RefCell<BTreeMap<u16, u64>>,
 }
 
 impl InUse {

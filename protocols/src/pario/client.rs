@@ -5,7 +5,7 @@ use super::buffer::Buffer;
 use super::calls::{self, Answered, Held, InUse};
 use super::messages::{Answer, Bytes, HEADER, Memory, PLAIN, Request, Source, Target};
 use super::service::Pario;
-use super::{Distribution, FsError, Handle, Name, View, Wire};
+use super::{Distribution, FsError, Handle, Name, Sync, View, Wire};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
 use std::cell::Cell;
@@ -21,6 +21,8 @@ const HOME: Rank = Rank::from_index(0);
 pub struct File {
     handle: Handle,
     layout: Distribution,
+    /// The life of its home in which it was opened.
+    epoch: u64,
     in_use: Rc<InUse>,
 }
 
@@ -70,8 +72,9 @@ impl<V: Verbs> Pario<V> {
 
     async fn opened(&self, request: Request) -> Result<File, FsError> {
         match self.call(HOME, request, Held::NOTHING).await? {
-            Answer::Opened { handle, layout } if layout.fits(self.0.config.servers) => {
-                Ok(File { handle, layout, in_use: Rc::default() })
+            Answer::Opened { handle, layout, epoch } if layout.fits(self.0.config.servers) => {
+                *self.0.opens.borrow_mut().entry((handle, epoch)).or_default() += 1;
+                Ok(File { handle, layout, epoch, in_use: Rc::default() })
             }
             _ => Err(FsError::Nonsense),
         }
@@ -82,10 +85,35 @@ impl<V: Verbs> Pario<V> {
     ///
     /// # Errors
     ///
-    /// The directory's server restarted meanwhile, or cannot be reached.
+    /// Writes that were not synced are [lost](FsError::WritesLost), which a close tells if no sync has; the file is closed. Or the
+    /// directory's server restarted meanwhile, or cannot be reached.
     pub async fn close(&self, file: File) -> Result<(), FsError> {
         file.in_use.idle().await;
-        self.done(HOME, Request::Close { handle: file.handle }).await
+        let kept = self.kept(&file).await;
+        let File { handle, epoch, .. } = file;
+        {
+            let mut opens = self.0.opens.borrow_mut();
+            if let Some(times) = opens.get_mut(&(handle, epoch)) {
+                *times -= 1;
+            }
+            opens.retain(|_, times| *times > 0);
+        }
+        self.done(HOME, Request::Close { handle, epoch }).await.and(kept)
+    }
+
+    /// Whether the servers still have what was written to a file and not synced.
+    async fn kept(&self, file: &File) -> Result<(), FsError> {
+        let unsynced = file.in_use.unsynced.take();
+        let mut kept = Ok(());
+        for (part, epoch) in unsynced {
+            match self.call(self.server(file, part), Request::Epoch, Held::NOTHING).await {
+                Ok(Answer::At { epoch: now }) if now == epoch => {}
+                Ok(Answer::At { .. }) => kept = Err(FsError::WritesLost),
+                Ok(_) => kept = kept.and(Err(FsError::Nonsense)),
+                Err(why) => kept = kept.and(Err(why)),
+            }
+        }
+        kept
     }
 
     /// Removes a name. The file lives until it is closed everywhere.
@@ -136,18 +164,37 @@ impl<V: Verbs> Pario<V> {
         Ok(size)
     }
 
-    /// Makes durable all that was written to a file before, by whomever.
+    /// Makes durable all that was written to a file before, by any client.
     ///
     /// # Errors
     ///
-    /// A disk failed: nobody knows what is durable. Or a server restarted meanwhile, or cannot be reached.
+    /// Writes by this handle are [lost](FsError::WritesLost), which is told once. A disk failed: nobody knows what is durable. Or a
+    /// server restarted meanwhile, or cannot be reached.
     pub async fn sync(&self, file: &File) -> Result<(), FsError> {
-        let answers = self.every_part(file, &Request::Sync { handle: file.handle }).await?;
-        if answers.iter().all(|(.., answer)| *answer == Answer::Done) {
-            Ok(())
-        } else {
-            Err(FsError::Nonsense)
+        // What is answered from now on is not covered.
+        let mut unsynced = file.in_use.unsynced.take();
+        let (mut asked, mut synced) = (Vec::new(), Ok(()));
+        for part in 0..file.layout.servers() {
+            let held = Held { buffer: None, file: Some(Rc::clone(&file.in_use)) };
+            let request = Request::Sync { handle: file.handle };
+            match self.0.ask(self.server(file, part), request, held).await {
+                Ok(told) => asked.push((part, told)),
+                Err(why) => synced = Err(why),
+            }
         }
+        let mut lost = false;
+        for (part, told) in asked {
+            match calls::answer(told).await {
+                Ok(Answer::At { epoch }) => {
+                    lost |= unsynced.remove(&part).is_some_and(|written| written != epoch);
+                }
+                Ok(_) => synced = Err(FsError::Nonsense),
+                Err(why) => synced = Err(why),
+            }
+        }
+        // The older epoch is the one of which something may be lost.
+        file.in_use.unsynced.borrow_mut().extend(unsynced);
+        if lost { Err(FsError::WritesLost) } else { synced }
     }
 
     /// Reads bytes of a file from a position on, as many as the buffer has or as there are; says how many. The buffer
@@ -255,12 +302,13 @@ impl<V: Verbs> Pario<V> {
                 Source::Memory(self.memory_of(slice, access))
             },
         };
-        let answers = self.transfer(file, &all, from, request).await?;
-        if answers.iter().all(|(.., answer)| *answer == Answer::Done) {
-            Ok(())
-        } else {
-            Err(FsError::Nonsense)
+        for (part, _, answer) in self.transfer(file, &all, from, request).await? {
+            let Answer::At { epoch } = answer else { return Err(FsError::Nonsense) };
+            if self.0.config.sync == Sync::Asked {
+                file.in_use.unsynced.borrow_mut().entry(part).or_insert(epoch);
+            }
         }
+        Ok(())
     }
 
     fn memory_of(&self, slice: RemoteSlice, access: &Access) -> Memory {

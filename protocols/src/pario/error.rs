@@ -58,6 +58,13 @@ pub enum FsError {
     /// A server could not reach the memory that it was offered. Parts of a write may have taken effect.
     #[error("a server could not reach the memory that it was offered")]
     Memory,
+    /// A server restarted: writes to this file that were answered and not synced are lost, as far as they were that server's.
+    /// Told once.
+    #[error("a server restarted, and writes that were not synced are lost")]
+    WritesLost,
+    /// The directory's log is damaged, as no crash does it. Nothing is told of any name until somebody has looked.
+    #[error("the directory's log is damaged")]
+    Damaged,
     /// A server restarted before it answered: nobody knows what it did.
     #[error("a server restarted before it answered")]
     Unknown,
@@ -113,10 +120,11 @@ pub(super) enum Refusal {
     Io,
     Memory,
     TooLong,
+    Damaged,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 9] = [
+    const ALL: [Refusal; 10] = [
         Refusal::Exists,
         Refusal::NotFound,
         Refusal::Stale,
@@ -126,6 +134,7 @@ impl Refusal {
         Refusal::Io,
         Refusal::Memory,
         Refusal::TooLong,
+        Refusal::Damaged,
     ];
 
     pub(super) fn from_code(code: u8) -> Option<Refusal> {
@@ -146,6 +155,7 @@ impl From<Refusal> for FsError {
             Refusal::Io => FsError::Io,
             Refusal::Memory => FsError::Memory,
             Refusal::TooLong => FsError::TooLong,
+            Refusal::Damaged => FsError::Damaged,
         }
     }
 }

@@ -17,8 +17,8 @@ pub(super) enum Request {
     Create { name: Name, layout: Distribution },
     /// Open the file of this name.
     Open { name: Name },
-    /// Close a file that was opened once.
-    Close { handle: Handle },
+    /// Close a file that was opened once, in this epoch of its home.
+    Close { handle: Handle, epoch: u64 },
     /// Remove the name.
     Unlink { name: Name },
     /// The names behind this one, or from the first.
@@ -33,6 +33,11 @@ pub(super) enum Request {
     Sync { handle: Handle },
     /// Remove the server's object of a file that has no name any more.
     Remove { handle: Handle },
+    /// Which epoch of the server this is.
+    Epoch,
+    /// What the node, as a client, has open since an earlier epoch than this one of the home that asks: the files behind this
+    /// one, by handle.
+    Opens { epoch: u64, after: Handle },
     /// What was offered is moved, or cannot be. Nothing is answered to it; its number is that of the call.
     Moved { op: u64, done: bool },
 }
@@ -83,10 +88,14 @@ pub(super) enum Source {
 pub(super) enum Answer {
     /// It is done.
     Done,
+    /// It is done, in this epoch of the server: what is not durable yet is lost with that.
+    At { epoch: u64 },
     /// It was not done.
     Refused(Refusal),
-    /// The file is open.
-    Opened { handle: Handle, layout: Distribution },
+    /// The file is open, in this epoch of its home.
+    Opened { handle: Handle, layout: Distribution, epoch: u64 },
+    /// How often a client has files open, by handle, and whether there are more.
+    Open { files: Vec<(Handle, u32)>, more: bool },
     /// Names in their order, and whether there are more.
     Names { names: Vec<Name>, more: bool },
     /// An object's size; zero if there is none.
@@ -126,6 +135,8 @@ mod kind {
     pub(super) const SYNC: u8 = 11;
     pub(super) const REMOVE: u8 = 12;
     pub(super) const MOVED: u8 = 13;
+    pub(super) const EPOCH: u8 = 14;
+    pub(super) const OPENS: u8 = 15;
 
     pub(super) const DONE: u8 = 33;
     pub(super) const REFUSED: u8 = 34;
@@ -135,10 +146,15 @@ mod kind {
     pub(super) const DATA: u8 = 38;
     pub(super) const PUSHED: u8 = 39;
     pub(super) const OFFER: u8 = 40;
+    pub(super) const AT: u8 = 41;
+    pub(super) const HAS_OPEN: u8 = 42;
 }
 
-/// A message in the making.
-struct Writer(Vec<u8>);
+/// Bytes of a list of open files beside the files, and of each.
+pub(super) const OPENS: (u32, u32) = (1 + 8 + 1, 8 + 4);
+
+/// A message in the making, or a batch of the log.
+pub(super) struct Writer(pub Vec<u8>);
 
 impl Writer {
     fn new(kind: u8, id: u64) -> Writer {
@@ -148,11 +164,11 @@ impl Writer {
         writer
     }
 
-    fn u64(&mut self, word: u64) {
+    pub(super) fn u64(&mut self, word: u64) {
         self.0.extend(word.to_le_bytes());
     }
 
-    fn layout(&mut self, layout: Distribution) {
+    pub(super) fn layout(&mut self, layout: Distribution) {
         self.0.extend(layout.strip().to_le_bytes());
         self.0.extend(layout.servers().to_le_bytes());
         self.0.extend(layout.first().to_le_bytes());
@@ -173,14 +189,14 @@ impl Writer {
         self.0.extend(load.to_le_bytes());
     }
 
-    fn name(&mut self, name: &Name) {
+    pub(super) fn name(&mut self, name: &Name) {
         self.0.push(name.as_str().len() as u8);
         self.0.extend(name.as_str().as_bytes());
     }
 }
 
-/// The rest of a message that is read.
-struct Reader<'a>(&'a [u8]);
+/// The rest of what is read.
+pub(super) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -189,11 +205,11 @@ impl<'a> Reader<'a> {
         Some(*head)
     }
 
-    fn u8(&mut self) -> Option<u8> {
+    pub(super) fn u8(&mut self) -> Option<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(super) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
@@ -205,11 +221,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn handle(&mut self) -> Option<Handle> {
+    pub(super) fn handle(&mut self) -> Option<Handle> {
         self.u64().map(Handle)
     }
 
-    fn layout(&mut self) -> Option<Distribution> {
+    pub(super) fn layout(&mut self) -> Option<Distribution> {
         let strip = u32::from_le_bytes(self.array()?);
         let servers = u16::from_le_bytes(self.array()?);
         Distribution::stripe(strip, servers, u16::from_le_bytes(self.array()?))
@@ -222,7 +238,7 @@ impl<'a> Reader<'a> {
         Some(Bytes { handle, layout, file, from, len })
     }
 
-    fn name(&mut self) -> Option<Name> {
+    pub(super) fn name(&mut self) -> Option<Name> {
         let len = usize::from(self.u8()?);
         let (name, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -296,7 +312,18 @@ impl Request {
                 after.iter().for_each(|name| to.name(name));
                 to
             }
-            Request::Close { handle } => of_handle(kind::CLOSE, handle),
+            Request::Close { handle, epoch } => {
+                let mut to = of_handle(kind::CLOSE, handle);
+                to.u64(*epoch);
+                to
+            }
+            Request::Epoch => writer(kind::EPOCH),
+            Request::Opens { epoch, after } => {
+                let mut to = writer(kind::OPENS);
+                to.u64(*epoch);
+                to.u64(after.0);
+                to
+            }
             Request::Size { handle } => of_handle(kind::SIZE, handle),
             Request::Sync { handle } => of_handle(kind::SYNC, handle),
             Request::Remove { handle } => of_handle(kind::REMOVE, handle),
@@ -346,7 +373,9 @@ impl Request {
             kind::UNLINK => Request::Unlink { name: from.name()? },
             kind::LIST if from.0.is_empty() => Request::List { after: None },
             kind::LIST => Request::List { after: Some(from.name()?) },
-            kind::CLOSE => Request::Close { handle: from.handle()? },
+            kind::CLOSE => Request::Close { handle: from.handle()?, epoch: from.u64()? },
+            kind::EPOCH => Request::Epoch,
+            kind::OPENS => Request::Opens { epoch: from.u64()?, after: from.handle()? },
             kind::SIZE => Request::Size { handle: from.handle()? },
             kind::SYNC => Request::Sync { handle: from.handle()? },
             kind::REMOVE => Request::Remove { handle: from.handle()? },
@@ -395,10 +424,25 @@ impl Answer {
                 to.0.push(*refusal as u8);
                 to
             }
-            Answer::Opened { handle, layout } => {
+            Answer::At { epoch } => {
+                let mut to = writer(kind::AT);
+                to.u64(*epoch);
+                to
+            }
+            Answer::Opened { handle, layout, epoch } => {
                 let mut to = writer(kind::OPENED);
                 to.u64(handle.0);
                 to.layout(*layout);
+                to.u64(*epoch);
+                to
+            }
+            Answer::Open { files, more } => {
+                let mut to = writer(kind::HAS_OPEN);
+                to.0.push(u8::from(*more));
+                for (handle, opens) in files {
+                    to.u64(handle.0);
+                    to.0.extend(opens.to_le_bytes());
+                }
                 to
             }
             Answer::Names { names, more } => {
@@ -445,7 +489,17 @@ impl Answer {
         let answer = match kind {
             kind::DONE => Answer::Done,
             kind::REFUSED => Answer::Refused(Refusal::from_code(from.u8()?)?),
-            kind::OPENED => Answer::Opened { handle: from.handle()?, layout: from.layout()? },
+            kind::AT => Answer::At { epoch: from.u64()? },
+            kind::OPENED => {
+                Answer::Opened { handle: from.handle()?, layout: from.layout()?, epoch: from.u64()? }
+            }
+            kind::HAS_OPEN => {
+                let (more, mut files) = (from.flag()?, Vec::new());
+                while !from.0.is_empty() {
+                    files.push((from.handle()?, u32::from_le_bytes(from.array()?)));
+                }
+                Answer::Open { files, more }
+            }
             kind::NAMES => {
                 let (more, mut names) = (from.flag()?, Vec::new());
                 while !from.0.is_empty() {
@@ -489,7 +543,7 @@ mod tests {
         vec![
             Request::Create { name: name(), layout },
             Request::Open { name: name() },
-            Request::Close { handle },
+            Request::Close { handle, epoch: 7 },
             Request::Unlink { name: name() },
             Request::List { after: Some(name()) },
             Request::Size { handle },
@@ -499,6 +553,8 @@ mod tests {
             Request::Sync { handle },
             Request::Remove { handle },
             Request::Moved { op: 5, done: true },
+            Request::Epoch,
+            Request::Opens { epoch: 5, after: Handle(3) },
         ]
     }
 
@@ -537,7 +593,9 @@ mod tests {
                 runs: vec![Run { at: 1, len: 2 }, Run { at: 5, len: 6 }],
                 writes: true,
             },
-            Answer::Opened { handle: Handle(9), layout },
+            Answer::Opened { handle: Handle(9), layout, epoch: 4 },
+            Answer::At { epoch: 1 << 60 },
+            Answer::Open { files: vec![(Handle(3), 2), (Handle(4), 1)], more: true },
             Answer::Names { names: vec![name("x"), name("yy")], more: true },
             Answer::Size(1 << 50),
             Answer::Data { bytes: vec![5; 9], short: true },
@@ -549,7 +607,7 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_refused() {
-        let bad_layout = [&[kind::OPENED][..], &[0; 24]].concat();
+        let bad_layout = [&[kind::OPENED][..], &[0; 32]].concat();
         let bad_name = [&[kind::OPEN][..], &[0; 8], &[3], b"a/b"].concat();
         let bad_flag = [&[kind::PUSHED][..], &[0; 8], &[2]].concat();
         assert_eq!(Answer::decode(&bad_layout), None, "no strip");

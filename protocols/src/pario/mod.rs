@@ -31,8 +31,9 @@
 //!
 //! # What is there, and what is not yet
 //!
-//! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come, and so are groups. There is one flat directory, in the
-//! memory of the first server: it does not survive a restart, nor do bytes in [`Storage::Memory`].
+//! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come, and so are groups. There
+//! is one flat directory, of the first server. It survives a crash, as bytes do on [`Storage::Disk`]; in [`Storage::Memory`]
+//! nothing does.
 //!
 //! | module | idea |
 //! |---|---|
@@ -42,7 +43,8 @@
 //! | `client`, `calls`, `buffer` | a client's calls as async functions; those that are open; memory that they own |
 //! | `server/machine` | the server: a state machine without I/O |
 //! | `server/names`, `server/ranges` | its directory; turns at overlapping bytes |
-//! | `server/store` | where its objects are kept |
+//! | `server/log`, `server/store` | what a restart finds of the directory; where objects are kept |
+//! | `server/check` | what a store has, told without a server |
 //! | `moves` | transfers of a unit by posted lists, and what a client does with an offer |
 //! | `wire` | what carries requests and answers: the mesh, or byte streams |
 //! | `server`, `service` | what carries out what the machine wants; what starts on a node |
@@ -70,5 +72,6 @@ pub use datatype::{Datatype, View};
 pub use distribution::Distribution;
 pub use error::FsError;
 pub use name::{Handle, Name};
+pub use server::{StoreError, StoreReport, check_store};
 pub use service::Pario;
 pub use stats::FsStats;

@@ -44,6 +44,11 @@ impl Handle {
     pub(super) const fn of(server: u16, n: u64) -> Handle {
         Handle((server as u64) << 48 | (n + 1))
     }
+
+    /// How many handles its server had given out with it.
+    pub(super) const fn number(self) -> u64 {
+        self.0 & ((1 << 48) - 1)
+    }
 }
 
 #[cfg(test)]

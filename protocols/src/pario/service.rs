@@ -2,15 +2,16 @@
 
 use super::buffer::{Buffer, Buffers};
 use super::calls::{Answered, Calls, Held};
-use super::messages::{Answer, Request};
+use super::messages::{Answer, OPENS, Request};
 use super::moves::{self, Offer};
 use super::server::{self, Server};
 use super::wire::{Arrived, CHANNEL, Streams, Wire};
-use super::{FsConfig, FsError, FsStats};
+use super::{FsConfig, FsError, FsStats, Handle};
 use crate::rt::Rt;
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::{Inbox, Incoming, Mesh, Rank};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use weft_verbs::{Verbs, Work};
 
@@ -25,6 +26,8 @@ pub(super) struct Shared<V: Verbs> {
     pub buffers: Buffers<V>,
     /// Bytes that its calls move or wait for.
     pub load: Cell<u64>,
+    /// How often its applications have files open, by the epoch of the home in which they were opened.
+    pub opens: RefCell<BTreeMap<(Handle, u64), u32>>,
     calls: Calls<V>,
 }
 
@@ -42,6 +45,29 @@ impl<V: Verbs> Shared<V> {
     /// Waits until a call has ended.
     pub(super) async fn call_ended(&self, id: u64) {
         self.calls.ended(id).await;
+    }
+
+    /// What this node has open since an earlier epoch of the home than this one, behind a handle.
+    fn open_since(&self, epoch: u64, after: Handle) -> Answer {
+        let (beside, each) = OPENS;
+        let room = (self.mesh.max_message().saturating_sub(beside) / each) as usize;
+        let mut files: Vec<(Handle, u32)> = Vec::new();
+        let opens = self.opens.borrow();
+        for ((handle, _), opens) in
+            opens.range((after, u64::MAX)..).filter(|((file, of), _)| *of != epoch && *file > after)
+        {
+            if let Some((last, times)) = files.last_mut()
+                && last == handle
+            {
+                *times += opens;
+                continue;
+            }
+            if files.len() == room {
+                return Answer::Open { files, more: true };
+            }
+            files.push((*handle, *opens));
+        }
+        Answer::Open { files, more: false }
     }
 
     /// This node's processor has copied data.
@@ -88,12 +114,16 @@ impl<V: Verbs> Pario<V> {
             server: None,
             buffers: Buffers::new(mesh),
             load: Cell::new(0),
+            opens: RefCell::default(),
             calls: Calls::new(config.window),
         };
         if me < config.servers {
             shared.server = Some(Server::open(&shared, me, config)?);
         }
         let pario = Pario(Rc::new(shared));
+        if pario.0.server.is_some() {
+            drop(rt.spawn(server::recover(Rc::clone(&pario.0))));
+        }
         if let Wire::Streams(streams) = &pario.0.wire {
             // Streams are part of what takes from them.
             let shared = Rc::downgrade(&pario.0);
@@ -149,7 +179,18 @@ impl<V: Verbs> Pario<V> {
     /// By the mesh, requests and answers come on one channel.
     fn received(&self, from: Rank, bytes: &[u8]) {
         let is_server = self.0.server.is_some();
-        match Request::decode(bytes).filter(|_| is_server) {
+        match Request::decode(bytes) {
+            // The home of files asks its clients, and not another server.
+            Some((id, Request::Opens { epoch, after })) => {
+                let (shared, answer) = (Rc::clone(&self.0), self.0.open_since(epoch, after));
+                drop(self.0.rt.spawn(async move { shared.wire.answer(from, id, answer).await }));
+            }
+            request => self.asked_or_answered(from, bytes, request.filter(|_| is_server)),
+        }
+    }
+
+    fn asked_or_answered(&self, from: Rank, bytes: &[u8], request: Option<(u64, Request)>) {
+        match request {
             Some((id, request)) => server::requested(&self.0, from, id, request),
             None => self.answered(from, Answer::decode(bytes)),
         }
@@ -160,8 +201,12 @@ impl<V: Verbs> Pario<V> {
             let (buffer, offer) = (self.0.calls.buffer_of(id, from), Offer { op, place, runs, writes });
             return drop(self.0.rt.spawn(moves::take(Rc::clone(&self.0), from, id, offer, buffer)));
         }
-        let known = answer.is_some_and(|(id, answer)| self.0.calls.answered(id, Ok(answer)));
-        self.0.stats.borrow_mut().malformed += u64::from(!known);
+        let mut stats = self.0.stats.borrow_mut();
+        match answer {
+            None => stats.malformed += 1,
+            // One that a server gave to an earlier life of this node, and that was sent to this one.
+            Some((id, answer)) => stats.unasked += u64::from(!self.0.calls.answered(id, Ok(answer))),
+        }
     }
 
     /// Something came by a stream.

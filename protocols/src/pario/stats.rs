@@ -21,9 +21,13 @@ pub struct FsStats {
     pub unknown_outcomes: u64,
     /// Requests that found no place in staging.
     pub staging_waits: u64,
+    /// Batches of the directory's log that its server committed.
+    pub commits: u64,
     /// Bytes that processors copied between messages and buffers, at both ends. What a store in memory copies is not among
     /// them.
     pub copied: u64,
-    /// Messages that could not be read, or answered nothing.
+    /// Messages that could not be read.
     pub malformed: u64,
+    /// Answers to nothing that this life of the node has asked.
+    pub unasked: u64,
 }

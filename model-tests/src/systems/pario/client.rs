@@ -2,7 +2,7 @@
 
 use super::content;
 use super::history::{Call, Cells, Event, What};
-use super::workload::{PfWork, Request, Tile};
+use super::workload::{Durable, PfWork, Request, Tile};
 use crate::history::RequestId;
 use crate::record::Record;
 use std::rc::Rc;
@@ -16,6 +16,18 @@ pub struct Client<V: Verbs> {
     pub(super) work: Rc<PfWork>,
     /// The one file of bulk access, which stays open.
     pub(super) open: Option<File>,
+    /// How often its node had restarted.
+    pub(super) life: u32,
+}
+
+/// Requests of one life of a node, at most: those of the next one have other numbers, since a cell tells whose it is.
+const LIFE: u32 = 1 << 22;
+
+impl<V: Verbs> Client<V> {
+    /// A request by a number that no other life of the node has.
+    pub(super) fn in_life(&self, id: RequestId) -> RequestId {
+        RequestId { number: id.number + self.life.wrapping_mul(LIFE), ..id }
+    }
 }
 
 /// The name of a file of that number.
@@ -49,6 +61,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
             Ok(done) => what(done),
             Err(FsError::Exists) => What::Exists,
             Err(FsError::NotFound) => What::NotFound,
+            Err(FsError::WritesLost) => What::Lost,
             Err(_) => What::Failed,
         })
         .await;
@@ -85,6 +98,10 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         self.calls(Call::Close(file.handle().0), client.files.close(file), |()| What::Done).await
     }
 
+    async fn sync(&self, client: &Client<V>, file: &File) -> Result<(), FsError> {
+        self.calls(Call::Sync(file.handle().0), client.files.sync(file), |()| What::Done).await
+    }
+
     /// Fills a buffer and writes it.
     pub async fn write(&self, client: &Client<V>, file: &File, tile: Tile) -> Result<(), FsError> {
         let (of, Views { there, here, pitch }) = (cells(client, file, tile), views(client, tile)?);
@@ -103,7 +120,14 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
                 _ => client.files.write_list(file, &there, buffer, &here).await.0,
             }
         };
-        self.calls(Call::Write(of), written, |()| What::Done).await
+        self.calls(Call::Write(of), written, |()| What::Done).await?;
+        // Where nobody asks, nothing is durable.
+        match client.work.sync {
+            Durable::Asked if client.work.syncs > 0 && self.id.number % client.work.syncs == 0 => {
+                self.sync(client, file).await
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads into a buffer and looks at it.

@@ -95,8 +95,12 @@ pub enum What {
     Names(Vec<u32>),
     /// What the cells have; what is not told of them is beyond the file's end.
     Has(Vec<Run>),
+    /// Writes that were answered and not synced are lost.
+    Lost,
     /// The call failed; what it did nobody knows.
     Failed,
+    /// The node has crashed and is there again; the request is nobody's.
+    Restarted,
 }
 
 impl HistoryEvent for Event {
@@ -115,7 +119,7 @@ impl HistoryEvent for Event {
     fn stage(&self) -> Stage {
         match self.what {
             What::Calls(_) => Stage::Asked,
-            What::Failed => Stage::Other,
+            What::Failed | What::Restarted => Stage::Other,
             _ => Stage::Served,
         }
     }
@@ -158,7 +162,9 @@ impl fmt::Display for Timeless<'_> {
                     write!(f, " {} in {} from {}{then}", run.value, run.cells, run.first)
                 })
             }
+            What::Lost => f.write_str("is told that writes are lost"),
             What::Failed => f.write_str("fails"),
+            What::Restarted => f.write_str("the node restarts"),
         }
     }
 }

@@ -12,7 +12,7 @@ use weft_verbs::Nanos;
 pub struct PfMeter {
     /// Calls that returned what was asked for.
     pub served: u64,
-    /// Calls that were told that a name is there, or is not.
+    /// Calls that were told that a name is there, or is not, or that writes are lost.
     pub told: u64,
     /// Calls that failed.
     pub failed: u64,
@@ -43,7 +43,7 @@ impl Meter<Event> for PfMeter {
                 self.failed += 1;
                 return;
             }
-            What::Exists | What::NotFound => self.told += 1,
+            What::Exists | What::NotFound | What::Lost => self.told += 1,
             _ => self.served += 1,
         }
         let times = match call {

@@ -23,7 +23,7 @@ use crate::paper::Paper;
 use crate::record::Record;
 use crate::system::{Amount, Example, Measured, Place, System};
 use client::Teller;
-use history::Event;
+use history::{Event, What};
 use oracles::FileOracles;
 use std::rc::Rc;
 use weft_protocols::pario::{FsStats, Pario};
@@ -39,6 +39,8 @@ pub struct Files;
 pub struct Service<V: Verbs> {
     files: Pario<V>,
     work: Rc<PfWork>,
+    /// How often its node had restarted.
+    life: u32,
 }
 
 /// What all clients of a run will ask for.
@@ -50,7 +52,7 @@ pub struct Plans {
 counted! {
     /// What a node counted.
     Counts from FsStats {
-        asked, eager, pulls, pushes, offered, again, unknown_outcomes, staging_waits, copied, malformed,
+        asked, eager, pulls, pushes, offered, again, unknown_outcomes, staging_waits, commits, copied, malformed,
     }
 }
 
@@ -63,14 +65,21 @@ impl System for Files {
     const KIND: &'static str = "pario";
     const ABOUT: &'static str = "parallel files, striped over servers: bulk, mix, small and tiles";
     const EXAMPLE: &'static str = "access = \"mix\" and requests = 100";
+    const RESTARTS: bool = true;
     const LEAST_NODES: u32 = 2;
     const VARIANTS: &'static [&'static str] = &["bulk", "mix", "small", "tiles"];
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "asked"), ("protocol", "pulls"), ("protocol", "pushes"), ("protocol", "copied")];
-    const EXAMPLES: &'static [Example] = &[Example {
-        what: "Striped files on 16 nodes, cells of which are written and read while links are cut",
-        command: "weft run scenarios/files-16.toml",
-    }];
+    const EXAMPLES: &'static [Example] = &[
+        Example {
+            what: "Striped files on 16 nodes, cells of which are written and read while links are cut",
+            command: "weft run scenarios/files-16.toml",
+        },
+        Example {
+            what: "Files on servers that crash and come back: what was answered is there",
+            command: "weft run scenarios/files-restart-8.toml",
+        },
+    ];
 
     const PAPERS: &'static [Paper] = &[paper::PVFS2];
 
@@ -114,7 +123,7 @@ impl System for Files {
     }
 
     fn oracles(work: &PfWork, _: u32) -> FileOracles {
-        FileOracles::new(work.files)
+        FileOracles::new(work.files).surviving(work.servers, work.survival())
     }
 
     fn start<V: Verbs, R: Record<Event>>(
@@ -123,11 +132,17 @@ impl System for Files {
         _: &R,
     ) -> Result<Service<V>, String> {
         let files = Pario::start(&place.rt, &place.mesh, work.config()).map_err(|why| why.to_string())?;
-        Ok(Service { files, work: Rc::new(work.clone()) })
+        Ok(Service { files, work: Rc::new(work.clone()), life: place.incarnation })
+    }
+
+    fn restarted<R: Record<Event>>(node: u32, at: Nanos, record: &R) {
+        let request = RequestId { client: ClientId { node, index: u32::MAX }, number: 0 };
+        record.record(Event { at_ns: at.0, request, what: What::Restarted });
     }
 
     fn client<V: Verbs>(service: &Service<V>, _: ClientId) -> Client<V> {
-        Client { files: service.files.clone(), work: Rc::clone(&service.work), open: None }
+        let Service { files, work, life } = service;
+        Client { files: files.clone(), work: Rc::clone(work), open: None, life: *life }
     }
 
     fn plans(work: &PfWork, _: u32, seed: u64) -> Plans {
@@ -150,6 +165,7 @@ impl System for Files {
         record: &R,
     ) {
         // What became of each call is in the history.
+        let id = client.in_life(id);
         drop(Teller { rt, id, record }.perform(client, request).await);
     }
 
@@ -219,6 +235,7 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("again", "transfers begun again", counts.again),
         ("unknown_outcomes", "transfers of unknown outcome", counts.unknown_outcomes),
         ("staging_waits", "requests that waited for staging", counts.staging_waits),
+        ("commits", "commits of the directory", counts.commits),
         ("copied", "bytes copied", counts.copied),
         ("reconnects", "connections made again", mesh.reconnects),
         ("resent", "messages sent again", mesh.messages_repeated),

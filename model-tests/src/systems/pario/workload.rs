@@ -1,6 +1,7 @@
 //! What `[workload]` may say of files, and what clients ask for.
 
 use super::content;
+use super::oracles::Survival;
 use crate::fields::{Dice, Rule, Share, Span, Spread, broken, count, draw, in_section, requests_or_duration};
 use crate::history::ClientId;
 use crate::system::Amount;
@@ -121,6 +122,9 @@ pub struct PfWork {
     /// When writes are durable: `"each"` or `"asked"`. Default: each.
     #[serde(default = "each")]
     pub sync: Durable,
+    /// Under `sync = "asked"`, of how many writes of a client one is followed by a sync; 0 for none. Default: 0.
+    #[serde(default)]
+    pub syncs: u32,
     /// What carries requests and answers: `"verbs"` or `"tcp"`. Default: verbs.
     #[serde(default = "verbs")]
     pub wire: By,
@@ -210,6 +214,7 @@ impl PfWork {
             writes: half(),
             storage: disk(),
             sync: each(),
+            syncs: 0,
             wire: verbs(),
             movers: server(),
             eager: cell(),
@@ -234,8 +239,10 @@ impl PfWork {
             cells: dice.among(&[1, 4, 24]),
             blocks: dice.among(&[1, 3]),
             writes: share(dice),
-            storage: dice.among(&[Keep::Disk, Keep::Memory]),
+            // What is in memory no restart leaves, and then there is little to judge.
+            storage: dice.among(&[Keep::Disk, Keep::Disk, Keep::Memory]),
             sync: dice.among(&[Durable::Each, Durable::Asked]),
+            syncs: dice.among(&[0, 1, 3]),
             wire: dice.among(&[By::Verbs, By::Verbs, By::Tcp]),
             movers: dice.among(&[Mover::Server, Mover::Client, Mover::Adaptive]),
             eager: dice.among(&[0, 256, 4_096]),
@@ -276,6 +283,16 @@ impl PfWork {
     /// How a file is distributed: the first strips of different files lie on different servers.
     pub fn layout(&self, file: u32) -> Option<Distribution> {
         Distribution::stripe(self.strip, self.servers as u16, (file % self.servers.max(1)) as u16)
+    }
+
+    /// What a server's crash leaves of what was answered. By streams, a file without a name ends with its home's life.
+    pub fn survival(&self) -> Survival {
+        match (self.storage, self.sync, self.wire) {
+            (Keep::Memory, ..) => Survival::Nothing,
+            (Keep::Disk, Durable::Each, By::Verbs) => Survival::Answered,
+            (Keep::Disk, Durable::Asked, By::Verbs) => Survival::Synced,
+            _ => Survival::Names,
+        }
     }
 
     /// How much work there is.

@@ -1,10 +1,14 @@
 //! Files under accidents, over seeds: bytes and names keep their promises, and every way that data go is struck.
 
-use crate::common::{stormy, struck};
-use weft_check::scenario::{FaultKind, Scenario};
+mod crash_states;
+
+use crate::common::{explore, stormy, struck};
+use weft_check::explore::{Options, Size};
+use weft_check::scenario::{FaultKind, FaultSpec, Scenario};
 use weft_check::seeds::assert_held;
 use weft_check::systems::pario::Files;
 use weft_check::systems::pario::workload::{Access, By, Durable, Keep, Mover};
+use weft_sim::explore::{FaultSet, Outcome};
 
 const WORKLOAD: &str = r#"
 kind = "pario"
@@ -76,6 +80,50 @@ fn the_same_holds_by_byte_streams() {
         let count = |name| summary.metrics.count("protocol", name);
         assert_eq!(count("pulls") + count("pushes") + count("offered"), 0, "{access:?}");
     }
+}
+
+/// The same storm, and nodes that crash and come back.
+fn restarts(access: Access) -> Scenario {
+    let mut scenario = scenario(access);
+    let restart = r#"{ kind = "restart", rate = "300/s", lasts = { min = "100us", max = "1ms" } }"#;
+    scenario.faults.push(toml::from_str::<One>(&format!("fault = {restart}")).expect("a fault").fault);
+    scenario
+}
+
+#[derive(serde::Deserialize)]
+struct One {
+    fault: FaultSpec,
+}
+
+#[test]
+fn what_was_answered_is_there_when_servers_crash_and_come_back() {
+    for access in Access::ALL {
+        let summary = assert_held(&restarts(access), 0..6);
+        assert!(struck(&summary, FaultKind::Restart) > 0, "{access:?}");
+        let count = |group, name| summary.metrics.count(group, name);
+        assert!(count("protocol", "commits") > 0 && count("calls", "served") > 1_000, "{access:?}");
+    }
+}
+
+#[test]
+fn a_server_that_crashes_at_any_event_has_lost_nothing_that_was_answered() {
+    let kinds = FaultSet::one(Outcome::Restart);
+    let options = Options { faults: 1, kinds, max_executions: Some(3_000), ..Options::default() };
+    let report = explore("pario-restart", &Size::default(), &options);
+    assert!(report.held(), "{report:?}");
+}
+
+#[test]
+fn what_was_synced_is_there_and_who_did_not_sync_is_told() {
+    let mut told = 0;
+    for servers in [1, 2] {
+        let mut scenario = restarts(Access::Mix);
+        scenario.workload.change::<Files>(|work| {
+            (work.servers, work.sync, work.syncs) = (servers, Durable::Asked, 2);
+        });
+        told += assert_held(&scenario, 0..6).metrics.count("calls", "told");
+    }
+    assert!(told > 0, "names are all there: it is lost writes that are told of");
 }
 
 #[test]

@@ -1,19 +1,24 @@
 //! The server of a node: what the state machine wants done, and what comes of it.
 
+mod check;
+mod log;
 mod machine;
 mod names;
 mod ranges;
 mod store;
+
+pub use check::{StoreError, StoreReport, check_store};
 
 use super::access::Run;
 use super::calls::{self, Held};
 use super::messages::{Answer, Request};
 use super::moves::{Transfer, moved};
 use super::service::Shared;
-use super::{FsConfig, FsError, Movers};
+use super::{FsConfig, FsError, Handle, Movers, Storage};
 use crate::rt::{BufferGuard, Label, LabelGuard};
 use crate::transport::Rank;
-use machine::{Action, Event, Machine, Stage};
+use log::Log;
+use machine::{Action, Directory, Event, Machine, Stage};
 use std::cell::RefCell;
 use std::rc::Rc;
 use store::Store;
@@ -21,7 +26,10 @@ use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, SendOp, Verbs, Work};
 
 /// A node's server.
 pub(super) struct Server<V: Verbs> {
-    machine: RefCell<Machine>,
+    /// None until the server knows what its disk has.
+    machine: RefCell<Option<Machine>>,
+    /// What happened before that.
+    early: RefCell<Vec<Event>>,
     store: Store<V>,
     staging: V::Mr,
     _label: LabelGuard,
@@ -39,24 +47,38 @@ impl<V: Verbs> Server<V> {
         let staging = shared.mesh.alloc(len, access)?;
         let _label = shared.mesh.label(&staging, 0..len, Label::new("staging").cut("slot", config.unit));
         let store = Store::open(&shared.rt, config.storage, staging.clone(), config.unit)?;
-        let machine = RefCell::new(Machine::new(me, config, shared.mesh.max_message()));
-        Ok(Server { machine, store, staging, _label, unit: config.unit })
+        let server = Server {
+            machine: RefCell::default(),
+            early: RefCell::default(),
+            store,
+            staging,
+            _label,
+            unit: config.unit,
+        };
+        let directory = (me == 0).then(Directory::in_memory);
+        if directory.is_none() || !matches!(config.storage, Storage::Disk) {
+            *server.machine.borrow_mut() = Some(new_machine(shared, directory));
+        }
+        Ok(server)
     }
 
     /// What it holds although nobody asks for anything.
     pub(super) fn leftovers(&self) -> Vec<(&'static str, u64)> {
-        self.machine.borrow().leftovers()
+        let early = ("requests before recovery", self.early.borrow().len() as u64);
+        let machine = self.machine.borrow();
+        machine.iter().flat_map(Machine::leftovers).chain([early]).collect()
     }
 
     /// Adds what it has counted.
     pub(super) fn count(&self, stats: &mut super::FsStats) {
-        let counts = self.machine.borrow().counts;
+        let Some(counts) = self.machine.borrow().as_ref().map(|machine| machine.counts) else { return };
         stats.requests = counts.requests;
         stats.pulls = counts.pulls;
         stats.pushes = counts.pushes;
         stats.eager = counts.eager;
         stats.staging_waits = counts.staging_waits;
         stats.offered = counts.offered;
+        stats.commits = counts.commits;
     }
 
     /// A place in staging, as a client reaches it: as much of it as the runs have.
@@ -87,6 +109,63 @@ impl<V: Verbs> Server<V> {
     }
 }
 
+/// The node's server, in its present life: a mesh has another incarnation whenever its node begins anew.
+fn new_machine<V: Verbs>(shared: &Shared<V>, directory: Option<Directory>) -> Machine {
+    let (me, epoch) = (shared.mesh.me().index() as u32, shared.mesh.incarnation());
+    Machine::new((me, epoch), shared.config, shared.mesh.max_message(), directory)
+}
+
+/// Finds out what the directory was when the server stopped, and begins to serve. Where there are files, the other nodes are asked
+/// which of them they have open, and until all have answered none ends.
+pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
+    let Some(server) = shared.server.as_ref().filter(|server| server.machine.borrow().is_none()) else {
+        return;
+    };
+    let me = shared.mesh.me();
+    let others = (0..shared.mesh.size()).map(Rank::from_index).filter(|other| *other != me);
+    let mut asked = Vec::new();
+    let directory = match server.store.find_log().await {
+        Ok((mut names, newest)) => {
+            // By streams a server does not ask its clients anything: a file that has no name ends with its home's life.
+            if !names.is_empty() && matches!(shared.config.wire, super::config::Wire::Verbs) {
+                asked.extend(others);
+                names.ask(asked.iter().copied());
+            }
+            Directory::new(names, Some(Log::behind(newest)))
+        }
+        Err(why) => Directory::broken(why),
+    };
+    *server.machine.borrow_mut() = Some(new_machine(&shared, Some(directory)));
+    asked.into_iter().for_each(|client| drop(shared.rt.spawn(ask_for_opens(Rc::clone(&shared), client))));
+    // What an earlier life unlinked and did not remove.
+    on(&shared, Event::Heard { client: me, open: Vec::new() });
+    for event in server.early.take() {
+        on(&shared, event);
+    }
+}
+
+/// Asks a node what it has open since an earlier life of this one.
+async fn ask_for_opens<V: Verbs>(shared: Rc<Shared<V>>, client: Rank) {
+    let (mut open, mut after) = (Vec::new(), Handle(0));
+    loop {
+        let request = Request::Opens { epoch: shared.mesh.incarnation(), after };
+        let Ok(told) = shared.ask(client, request, Held::NOTHING).await else { return };
+        match calls::answer(told).await {
+            Ok(Answer::Open { files, more }) => {
+                after = files.last().map_or(after, |(handle, _)| *handle);
+                let goes_on = more && !files.is_empty();
+                open.extend(files);
+                if !goes_on {
+                    break;
+                }
+            }
+            // It began anew, and has nothing open: that is told by its reset.
+            _ => return,
+        }
+    }
+    on(&shared, Event::Heard { client, open });
+}
+
 /// A client asks the server of this node.
 pub(super) fn requested<V: Verbs>(shared: &Rc<Shared<V>>, from: Rank, id: u64, request: Request) {
     shared.rt.spend(Work::Bookkeeping);
@@ -101,7 +180,10 @@ pub(super) fn client_reset<V: Verbs>(shared: &Rc<Shared<V>>, client: Rank) {
 fn on<V: Verbs>(shared: &Rc<Shared<V>>, event: Event) {
     let Some(server) = &shared.server else { return };
     let mut actions = Vec::new();
-    server.machine.borrow_mut().on(event, &mut actions);
+    match &mut *server.machine.borrow_mut() {
+        Some(machine) => machine.on(event, &mut actions),
+        None => return server.early.borrow_mut().push(event),
+    }
     for action in actions {
         drop(shared.rt.spawn(carry_out(Rc::clone(shared), action)));
     }
@@ -120,6 +202,7 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action) {
             // An answer that cannot be sent has nobody who waits for it: the mesh is closed.
             return drop(shared.wire.answer(to, id, answer).await);
         }
+        Action::Commit { op, commit } => Event::Committed { op, end: server.store.commit(commit).await },
         Action::Store { op, call } => Event::Stored { op, end: server.store.call(call).await },
         Action::Offer { op, to, id, stage, runs, writes } => {
             let Some(place) = server.place(stage, &runs) else { return };
@@ -135,11 +218,11 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action) {
             Event::Moved { op, done: moved(&shared, to, &push).await }
         }
         Action::Remove { op, server: other, handle } => {
-            let request = Request::Remove { handle };
-            let asked = shared.ask(Rank::from_index(other), request, Held::NOTHING).await;
-            if let Ok(told) = asked {
-                drop(calls::answer(told).await);
-            }
+            // One that restarted before it answered may have done nothing.
+            while let Ok(told) =
+                shared.ask(Rank::from_index(other), Request::Remove { handle }, Held::NOTHING).await
+                && calls::answer(told).await == Err(FsError::Unknown)
+            {}
             Event::Removed { op }
         }
     };

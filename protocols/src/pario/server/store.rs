@@ -3,7 +3,9 @@
 use super::super::access::Run;
 use super::super::error::Refusal;
 use super::super::{FsError, Handle, Storage};
+use super::log::{self, Commit, Unread};
 use super::machine::{Place, StoreCall, Stored};
+use super::names::Names;
 use crate::rt::Rt;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -156,6 +158,69 @@ impl<V: Verbs> Store<V> {
             Err(DiskError::NoObject(_)) => Ok(nothing),
             Err(why) => Err(Refusal::from(&why)),
         }
+    }
+
+    /// The directory that an earlier life of this server left, and the number of its log. One that left nothing had nothing.
+    pub(super) async fn find_log(&self) -> Result<(Names, Option<u64>), Refusal> {
+        let Kind::Disk(disk) = &self.kind else { return Ok((Names::default(), None)) };
+        let Ok(DiskDone::Objects(objects)) = end(disk.begin(DiskCall::List)).await.outcome else {
+            return Err(Refusal::Io);
+        };
+        let mut logs: Vec<u64> = objects.iter().filter_map(|object| log::log_of(*object)).collect();
+        logs.sort_unstable_by(|a, b| b.cmp(a));
+        let mut found = None;
+        for &number in &logs {
+            match log::read(number, &self.whole(disk, log::object(number)).await?) {
+                Ok(log) => found = Some((log.names, number)),
+                // Its first commit never ended, so nobody was told of it; the one before is there.
+                Err(Unread::NoCheckpoint) => continue,
+                Err(Unread::Damaged { .. }) => return Err(Refusal::Damaged),
+            }
+            break;
+        }
+        // A file's object was made after its name was durable.
+        let has_files = objects.len() > logs.len();
+        if found.is_none() && has_files {
+            return Err(Refusal::Damaged);
+        }
+        let (names, newest) = found.map_or((Names::default(), None), |(names, newest)| (names, Some(newest)));
+        for &other in logs.iter().filter(|log| Some(**log) != newest) {
+            end(disk.begin(DiskCall::Remove(log::object(other)))).await;
+        }
+        Ok((names, newest))
+    }
+
+    async fn whole(&self, disk: &V::Disk, object: ObjectName) -> Result<Vec<u8>, Refusal> {
+        let Ok(DiskDone::Size(size)) = end(disk.begin(DiskCall::Size(object))).await.outcome else {
+            return Err(Refusal::Io);
+        };
+        let into = DiskBuffer::Owned(vec![0; usize::try_from(size).map_err(|_| Refusal::Damaged)?]);
+        let DiskEnd { outcome, buffer } = end(disk.begin(DiskCall::Read { object, at: 0, into })).await;
+        match (outcome, buffer) {
+            (Ok(DiskDone::Moved(len)), Some(DiskBuffer::Owned(mut bytes))) => {
+                bytes.truncate(len);
+                Ok(bytes)
+            }
+            _ => Err(Refusal::Io),
+        }
+    }
+
+    /// Writes a batch of the log and makes it durable; a log whose place it takes is removed then.
+    pub(super) async fn commit(&self, commit: Commit) -> Result<(), Refusal> {
+        let Kind::Disk(disk) = &self.kind else { return Ok(()) };
+        let Commit { log, at, bytes, replaces } = commit;
+        let object = log::object(log);
+        let write = DiskCall::Write { object, at, from: DiskBuffer::Owned(bytes) };
+        let mut done = end(disk.begin(write)).await.outcome;
+        if done.is_ok() {
+            done = end(disk.begin(DiskCall::Sync(object))).await.outcome;
+        }
+        done.map_err(|why| Refusal::from(&why))?;
+        if let Some(older) = replaces {
+            // One that stays is removed by the next life.
+            end(disk.begin(DiskCall::Remove(log::object(older)))).await;
+        }
+        Ok(())
     }
 
     /// Reads runs, all at once. What is not there is zero.

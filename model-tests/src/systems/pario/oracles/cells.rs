@@ -4,10 +4,13 @@
 //! memories", 1997): the calls that wrote or read one value stand together in the order, and one value must stand before
 //! another if a call of the first had ended before a call of the second began. Two values that must each stand before the
 //! other have no order.
+//!
+//! A crash of a server takes back what was not durable, even if it was read. What is durable is what was answered, or what a sync
+//! covered ([`Survival`]); and whose writes are lost is told so by the next sync or close.
 
 use super::super::content::Value;
 use super::super::history::{Call, Cells, Event, Timeless, What};
-use crate::history::{HistoryEvent, RequestId};
+use crate::history::{ClientId, HistoryEvent, RequestId};
 use crate::oracle::Oracle;
 use std::collections::BTreeMap;
 use weft_verbs::Nanos;
@@ -24,8 +27,12 @@ struct Known {
     ended: Nanos,
     /// The latest begin of one.
     began: Nanos,
-    /// When another value had surely taken its place, if that is so.
+    /// When another value had surely taken its place for good, if that is so.
     superseded: Nanos,
+    /// When the write that wrote it was answered.
+    answered: Nanos,
+    /// No crash takes it back.
+    durable: bool,
 }
 
 impl Known {
@@ -36,49 +43,117 @@ impl Known {
 
 /// What is known of one cell.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Cell(Vec<Known>);
+struct Cell {
+    known: Vec<Known>,
+    /// A crash may have left anything in it.
+    loose: bool,
+}
 
 impl Default for Cell {
     fn default() -> Cell {
-        let (ended, began, superseded) = (Nanos::ZERO, Nanos::ZERO, Nanos::MAX);
-        Cell(vec![Known { value: Value::Zero, ended, began, superseded }])
+        let (value, zero, superseded) = (Value::Zero, Nanos::ZERO, Nanos::MAX);
+        let nothing = Known { value, ended: zero, began: zero, superseded, answered: zero, durable: true };
+        Cell { known: vec![nothing], loose: false }
     }
 }
 
 impl Cell {
     /// A call that wrote or read a value began and ended; one that has not ended does at `MAX`.
-    fn saw(&mut self, value: Value, began: Nanos, ended: Nanos) -> Result<(), String> {
-        let Some(place) = self.0.iter().position(|known| known.value == value) else {
+    fn saw(&mut self, value: Value, seen: Seen) -> Result<(), String> {
+        if self.loose {
+            return Ok(());
+        }
+        let Some(place) = self.known.iter().position(|known| known.value == value) else {
             return Err(format!("{value}, which was superseded long before or never written there"));
         };
-        let known = &mut self.0[place];
-        known.began = known.began.max(began);
-        known.ended = known.ended.min(ended);
+        let known = &mut self.known[place];
+        if seen.wrote {
+            known.answered = seen.ended;
+            known.durable = seen.survival == Survival::Answered;
+        }
+        known.began = known.began.max(seen.began);
+        // What a read has seen that began before a crash may be gone since.
+        if known.durable || seen.began > seen.crashed {
+            known.ended = known.ended.min(seen.ended);
+        }
         let known = *known;
-        for other in self.0.iter_mut().filter(|other| other.value != value) {
+        for other in self.known.iter_mut().filter(|other| other.value != value) {
             if known.must_precede(other) && other.must_precede(&known) {
                 return Err(format!("{value}, which stands both before and after {}", other.value));
             }
-            if other.must_precede(&known) {
+            if other.must_precede(&known) && known.durable {
                 other.superseded = other.superseded.min(known.ended);
             }
         }
         Ok(())
     }
 
+    /// A server has crashed. A sector is kept or lost as a whole, and what is longer may be in pieces.
+    fn crashed(&mut self, survival: Survival, bytes: u32) {
+        let open = self.known.iter().any(|known| !known.durable);
+        let keeps = matches!(survival, Survival::Answered | Survival::Synced);
+        self.loose |= !keeps || (open && bytes > SECTOR);
+        self.known.iter_mut().filter(|known| !known.durable).for_each(|known| known.ended = Nanos::MAX);
+    }
+
     fn written(&mut self, value: Value, began: Nanos) {
-        self.0.push(Known { value, ended: Nanos::MAX, began, superseded: Nanos::MAX });
+        let (ended, superseded, answered) = (Nanos::MAX, Nanos::MAX, Nanos::MAX);
+        self.known.push(Known { value, ended, began, superseded, answered, durable: false });
+    }
+
+    /// A sync has ended that began then: it covers writes that had been answered, unless a crash came between.
+    fn synced(&mut self, began: Nanos, crashed: Nanos) {
+        let covers = |known: &&mut Known| crashed < known.answered && known.answered < began;
+        self.known.iter_mut().filter(covers).for_each(|known| known.durable = true);
     }
 
     /// Forgets what no call can see any more that begins later than this.
     fn forget(&mut self, before: Nanos) {
-        self.0.retain(|known| known.superseded.0.saturating_add(AHEAD.0) > before.0);
+        self.known.retain(|known| known.superseded.0.saturating_add(AHEAD.0) > before.0);
     }
 }
+
+/// How a call saw a value.
+#[derive(Clone, Copy)]
+struct Seen {
+    began: Nanos,
+    ended: Nanos,
+    /// It wrote it.
+    wrote: bool,
+    /// When a server crashed last.
+    crashed: Nanos,
+    survival: Survival,
+}
+
+/// What a crash leaves of what was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Survival {
+    /// All of it.
+    #[default]
+    Answered,
+    /// Names, and what was synced.
+    Synced,
+    /// Names.
+    Names,
+    /// Nothing.
+    Nothing,
+}
+
+/// Bytes that a disk keeps or loses together.
+const SECTOR: u32 = 512;
 
 /// The oracle of bytes.
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Linearizable {
+    pub(super) survival: Survival,
+    /// There is one server: a crash is that of whoever was written to.
+    pub(super) single: bool,
+    /// The oldest answers to writes of a client to a file that it has not synced since.
+    unsynced: BTreeMap<(ClientId, u64), Nanos>,
+    /// When a server crashed last.
+    crashed: Nanos,
+    /// Bytes of a cell, of all that were told of.
+    bytes: u32,
     cells: BTreeMap<(u64, u64), Cell>,
     /// Reads and writes that are under way, and when they began.
     open: BTreeMap<RequestId, (Nanos, Call)>,
@@ -90,7 +165,7 @@ impl Linearizable {
         let oldest = self.open.values().map(|(began, _)| *began).min().unwrap_or(event.at());
         let judged = match (call, &event.what) {
             (Call::Write(cells), What::Done) => {
-                self.each(cells, |_| Value::Of(event.request), began, event.at())
+                self.each(cells, |_| Value::Of(event.request), (began, event.at()), true)
             }
             (Call::Read(cells), What::Has(runs)) => {
                 let of = |cell| {
@@ -98,11 +173,30 @@ impl Linearizable {
                         runs.iter().find(|run| (run.first..run.first + u64::from(run.cells)).contains(&cell));
                     run.map_or(Value::Zero, |run| run.value)
                 };
-                self.each(cells, of, began, event.at())
+                self.each(cells, of, (began, event.at()), false)
+            }
+            (Call::Sync(file), What::Done) => {
+                let crashed = self.crashed;
+                if crashed < began {
+                    let of_file = self.cells.range_mut((file, 0)..=(file, u64::MAX));
+                    of_file.for_each(|(_, cell)| cell.synced(began, crashed));
+                }
+                self.kept(event.request.client, file, began)
+            }
+            (Call::Close(file), What::Done) => self.kept(event.request.client, file, began),
+            (Call::Sync(file) | Call::Close(file), What::Lost) => {
+                self.unsynced.remove(&(event.request.client, file));
+                match self.crashed {
+                    Nanos::ZERO => Err("is told of lost writes, and no server has crashed".to_string()),
+                    _ => Ok(()),
+                }
             }
             // A write that failed may have its effect at any time.
             _ => Ok(()),
         };
+        if let (Call::Write(Cells { file, .. }), What::Done) = (call, &event.what) {
+            self.unsynced.entry((event.request.client, file)).or_insert(event.at());
+        }
         if let Call::Write(cells) | Call::Read(cells) = call {
             for cell in cells.all() {
                 self.cells.entry((cells.file, cell)).or_default().forget(oldest);
@@ -115,14 +209,38 @@ impl Linearizable {
         &mut self,
         cells: Cells,
         of: impl Fn(u64) -> Value,
-        began: Nanos,
-        ended: Nanos,
+        (began, ended): (Nanos, Nanos),
+        wrote: bool,
     ) -> Result<(), String> {
+        let seen = Seen { began, ended, wrote, crashed: self.crashed, survival: self.survival };
         let saw = |cell: u64| {
             let at = self.cells.entry((cells.file, cell)).or_default();
-            at.saw(of(cell), began, ended).map_err(|why| format!("cell {cell} has {why}"))
+            at.saw(of(cell), seen).map_err(|why| format!("cell {cell} has {why}"))
         };
         cells.all().map(saw).fold(Ok(()), Result::and)
+    }
+}
+
+impl Linearizable {
+    /// A client is told that nothing of a file is lost that it wrote and did not sync.
+    fn kept(&mut self, client: ClientId, file: u64, began: Nanos) -> Result<(), String> {
+        let written = self.unsynced.remove(&(client, file));
+        let lost = written.is_some_and(|written| written < self.crashed && self.crashed < began);
+        match lost && self.single && self.survival == Survival::Synced {
+            true => Err("is not told that its server crashed since it wrote".to_string()),
+            false => Ok(()),
+        }
+    }
+
+    /// A node has crashed and is there again, a server or not: its clients' calls never end.
+    pub(super) fn restarted(&mut self, node: u32, serves: bool, at: Nanos) {
+        self.open.retain(|request, _| request.client.node != node);
+        self.unsynced.retain(|(client, _), _| client.node != node);
+        if serves {
+            self.crashed = at;
+            let (survival, bytes) = (self.survival, self.bytes);
+            self.cells.values_mut().for_each(|cell| cell.crashed(survival, bytes));
+        }
     }
 }
 
@@ -138,12 +256,13 @@ impl Oracle<Event> for Linearizable {
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let What::Calls(call) = event.what else { return self.ended(event) };
         if let Call::Write(cells) = call {
+            self.bytes = self.bytes.max(cells.bytes);
             for cell in cells.all() {
                 let cell = self.cells.entry((cells.file, cell)).or_default();
                 cell.written(Value::Of(event.request), event.at());
             }
         }
-        if matches!(call, Call::Write(_) | Call::Read(_)) {
+        if matches!(call, Call::Write(_) | Call::Read(_) | Call::Sync(_) | Call::Close(_)) {
             self.open.insert(event.request, (event.at(), call));
         }
         Ok(())

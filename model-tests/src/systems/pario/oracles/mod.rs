@@ -5,10 +5,11 @@ mod names;
 #[cfg(test)]
 mod tests;
 
-pub use cells::Linearizable;
+pub use cells::{Linearizable, Survival};
 pub use names::Names;
 
-use super::history::Event;
+use super::history::{Event, What};
+use crate::history::HistoryEvent;
 use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
 use std::hash::{Hash, Hasher};
 use weft_verbs::Nanos;
@@ -19,12 +20,28 @@ pub struct FileOracles {
     bytes: Linearizable,
     names: Names,
     progress: Returns<Event>,
+    /// How many nodes are servers, the first ones.
+    servers: u32,
 }
 
 impl FileOracles {
     /// Oracles that have seen nothing, of files of so many names.
     pub fn new(names: u32) -> FileOracles {
-        FileOracles { bytes: Linearizable::default(), names: Names::new(names), progress: Returns::default() }
+        let (bytes, progress) = (Linearizable::default(), Returns::default());
+        FileOracles { bytes, names: Names::new(names), progress, servers: 1 }
+    }
+
+    /// The same where the first so many nodes are servers, and what of theirs survives a crash.
+    pub fn surviving(mut self, servers: u32, survival: Survival) -> FileOracles {
+        (self.servers, self.bytes.single, self.bytes.survival) = (servers, servers == 1, survival);
+        self
+    }
+
+    fn restarted(&mut self, node: u32, at: Nanos) {
+        let serves = node < self.servers;
+        self.bytes.restarted(node, serves, at);
+        self.names.restarted(node, serves && self.bytes.survival == Survival::Nothing);
+        self.progress.node_restarted(node);
     }
 
     fn all(&mut self) -> [&mut dyn Oracle<Event>; 3] {
@@ -41,6 +58,9 @@ impl Oracles for FileOracles {
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
+        if event.what == What::Restarted {
+            return self.restarted(event.node(), event.at());
+        }
         show(event, self.all(), broken);
     }
 

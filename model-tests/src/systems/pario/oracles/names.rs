@@ -19,6 +19,10 @@ struct Name {
     net: i32,
     /// Grows with each call that may change it, at its begin and its end.
     version: u64,
+    /// A client that is gone may have changed it, at any time.
+    lost: bool,
+    /// A call that failed may have made it: then nobody was told of its handle.
+    unknown: bool,
 }
 
 /// A call under way, and the versions of the names that it may tell of when it began; none while they were changing.
@@ -26,6 +30,8 @@ struct Name {
 struct Open {
     call: Call,
     versions: BTreeMap<u32, u64>,
+    /// The version of the name that it may change, if no other call may.
+    alone: Option<u64>,
 }
 
 /// The oracle of names.
@@ -60,13 +66,15 @@ impl Names {
         if let Call::Create(name) | Call::Open(name) | Call::Unlink(name) = call {
             versions.retain(|number, _| *number == name);
         }
+        let mut alone = None;
         if let Some(name) = self.changed(call) {
             name.changing += 1;
             name.version += 1;
+            alone = (name.changing == 1).then_some(name.version);
             // Its own begin is no change by another one.
             versions.values_mut().for_each(|version| *version += 1);
         }
-        self.open.insert(request, Open { call, versions });
+        self.open.insert(request, Open { call, versions, alone });
     }
 
     fn changed(&mut self, call: Call) -> Option<&mut Name> {
@@ -91,12 +99,22 @@ impl Names {
             (_, What::Failed) => None,
             _ => Some(0),
         };
+        // What a call has done that was alone is known again.
+        let learnt = match (open.call, &event.what) {
+            (Call::Create(_), What::Opened(_) | What::Exists) => Some(true),
+            (Call::Unlink(_), What::Done | What::NotFound) => Some(false),
+            _ => None,
+        };
         let settled = self.changed(open.call).map_or(Ok(()), |name| {
+            let alone = open.alone == Some(name.version) && !name.lost;
             name.changing -= 1;
             name.version += 1;
             match net {
+                _ if name.there.is_none() && alone && learnt.is_some() => {
+                    (name.there, name.net) = (learnt, 0);
+                }
                 Some(net) => name.net += net,
-                None => name.there = None,
+                None => (name.there, name.unknown) = (None, true),
             }
             name.settle()
         });
@@ -120,7 +138,9 @@ impl Names {
                 wrong(name, false)
             }
             (Call::Open(name), What::Opened(handle)) => {
-                if !self.made.contains(handle) && self.surely(open, name).is_some() {
+                // Its maker may have failed, and never been told of it.
+                let unknown = self.names.get(&name).is_some_and(|name| name.unknown);
+                if !unknown && !self.made.contains(handle) && self.surely(open, name).is_some() {
                     return Err(format!("nobody made handle {handle:x}"));
                 }
                 if self.surely(open, name) == Some(false) { wrong(name, false) } else { Ok(()) }
@@ -145,6 +165,28 @@ impl Names {
                 stranger.map_or(Ok(()), |name| Err(format!("name {name} is a stranger")))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl Names {
+    /// A node has crashed and is there again: its clients' calls never end. Where nothing survives a server, nothing is known.
+    pub(super) fn restarted(&mut self, node: u32, all_gone: bool) {
+        let gone = self.open.extract_if(.., |request, _| request.client.node == node);
+        let changes: Vec<Call> = gone.map(|(_, open)| open.call).collect();
+        for call in changes {
+            if let Some(name) = self.changed(call) {
+                name.changing -= 1;
+                name.version += 1;
+                (name.there, name.lost, name.unknown) = (None, true, true);
+            }
+        }
+        if all_gone {
+            self.made.clear();
+            for name in self.names.values_mut() {
+                name.version += 1;
+                (name.there, name.unknown) = (None, true);
+            }
         }
     }
 }

@@ -9,7 +9,11 @@ const fn request(node: u32, number: u32) -> RequestId {
 
 /// What is said of a history: at so many microseconds, whose which request, and what happens to it.
 fn said(history: &[(u64, (u32, u32), What)]) -> Vec<&'static str> {
-    let (mut oracles, mut said) = (FileOracles::new(2), Vec::new());
+    judged(FileOracles::new(2), history)
+}
+
+fn judged(mut oracles: FileOracles, history: &[(u64, (u32, u32), What)]) -> Vec<&'static str> {
+    let mut said = Vec::new();
     for (at, (node, number), what) in history {
         let event = Event { at_ns: 1_000 * at, request: request(*node, *number), what: what.clone() };
         oracles.observe(&event, &mut |violation| said.push(violation.oracle));
@@ -146,4 +150,80 @@ fn a_name_that_changes_meanwhile_may_be_found_or_not_but_is_made_once() {
 #[test]
 fn a_call_that_never_returns_is_noticed() {
     assert_eq!(said(&[(1, (0, 0), LISTS)]), ["progress"]);
+}
+
+const SYNCS: What = What::Calls(Call::Sync(1));
+
+#[test]
+fn what_was_answered_survives_a_crash_of_its_server_and_what_was_not_may_go_though_it_was_read() {
+    let answered = |seen| {
+        [
+            (1, (1, 0), WRITES),
+            (2, (1, 0), What::Done),
+            (3, (0, 9), What::Restarted),
+            (4, (2, 0), READS),
+            (5, (2, 0), has([seen, of(1)])),
+        ]
+    };
+    assert_eq!(said(&answered(of(1))), NOTHING);
+    assert_eq!(said(&answered(Value::Zero)), ["bytes"]);
+    let unanswered = |seen| {
+        [
+            (1, (1, 0), WRITES),
+            (2, (2, 0), READS),
+            (3, (2, 0), has([of(1), of(1)])),
+            (4, (0, 9), What::Restarted),
+            (5, (1, 0), What::Failed),
+            (6, (2, 1), READS),
+            (7, (2, 1), has([seen, seen])),
+        ]
+    };
+    assert_eq!(said(&unanswered(of(1))), NOTHING);
+    assert_eq!(said(&unanswered(Value::Zero)), NOTHING);
+    let mut in_a_clients_crash = unanswered(Value::Zero);
+    in_a_clients_crash[3].1 = (3, 9);
+    assert_eq!(said(&in_a_clients_crash), ["bytes"], "no server lost anything");
+}
+
+#[test]
+fn what_was_synced_survives_and_who_wrote_without_is_told_once() {
+    let oracles = || FileOracles::new(2).surviving(1, Survival::Synced);
+    let history = |told: What, seen| {
+        [
+            (1, (1, 0), WRITES),
+            (2, (1, 0), What::Done),
+            (3, (0, 9), What::Restarted),
+            (4, (1, 1), SYNCS),
+            (5, (1, 1), told),
+            (6, (2, 0), READS),
+            (7, (2, 0), has([seen, Value::Zero])),
+        ]
+    };
+    assert_eq!(judged(oracles(), &history(What::Lost, Value::Zero)), NOTHING);
+    assert_eq!(judged(oracles(), &history(What::Lost, of(1))), NOTHING, "a sector may be kept");
+    assert_eq!(judged(oracles(), &history(What::Done, of(1))), ["bytes"], "it is not told");
+    let mut synced = history(What::Done, Value::Zero);
+    synced[2..5].rotate_left(1);
+    (synced[2].0, synced[3].0, synced[4].0) = (3, 4, 5);
+    assert_eq!(judged(oracles(), &synced), ["bytes"], "it was synced, and is gone");
+    let false_alarm =
+        [(1, (1, 0), WRITES), (2, (1, 0), What::Done), (3, (1, 1), SYNCS), (4, (1, 1), What::Lost)];
+    assert_eq!(judged(oracles(), &false_alarm), ["bytes"]);
+}
+
+#[test]
+fn a_name_is_known_again_after_a_call_that_was_alone() {
+    let history = |then| {
+        [
+            (1, (1, 0), What::Calls(Call::Create(0))),
+            (2, (0, 9), What::Restarted),
+            (3, (1, 0), What::Failed),
+            (4, (1, 1), What::Calls(Call::Create(0))),
+            (5, (1, 1), What::Exists),
+            (6, (2, 0), What::Calls(Call::Open(0))),
+            (7, (2, 0), then),
+        ]
+    };
+    assert_eq!(said(&history(What::Opened(9))), NOTHING);
+    assert_eq!(said(&history(What::NotFound)), ["names"]);
 }

@@ -15,7 +15,7 @@ use weft_verbs::Nanos;
 
 const KEYS: &[Key] = &[Key {
     name: "calls",
-    help: "what each client calls, w to write and r to read the same bytes, c to make and u to remove one name, as in w,rr",
+    help: "what each client calls, w to write and r to read the same bytes, c to make and u to remove one name, m to make and write and o to open and read one file, as in w,rr",
 }];
 
 macro_rules! worlds {
@@ -45,6 +45,7 @@ worlds! {
     "pario-eager" Way::Eager, "w,r", "the same with the bytes in requests and answers";
     "pario-list" Way::List, "w,r", "files: a client writes four rows by one list, and another one reads them at the same time";
     "pario-names" Way::Eager, "cu,c", "files: two clients, one name";
+    "pario-restart" Way::Durable, "mo", "files: a client makes a file on a disk and looks at it, while its server crashes and comes back";
 }
 
 /// The oracles where nobody looks at a clock: events happen in the order of recording, far apart.

@@ -15,7 +15,8 @@ use std::rc::Rc;
 use weft_protocols::pario::{File, FsStats};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::MeshConfig;
-use weft_sim::Sim;
+use weft_sim::explore::{FaultSet, Outcome};
+use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
 
 /// Cells of the one file: each is a strip and a unit.
@@ -32,6 +33,8 @@ pub(super) enum Way {
     Offered,
     /// By RDMA, as rows of one cell that are staged together.
     List,
+    /// In messages, to servers with a disk, which crash and come back.
+    Durable,
 }
 
 /// What a call of rows is about: as many as one list posts.
@@ -54,11 +57,19 @@ enum Call {
     Read,
     Create,
     Unlink,
+    Make,
+    Look,
 }
 
 impl Call {
-    const ALL: [(char, Call); 4] =
-        [('w', Call::Write), ('r', Call::Read), ('c', Call::Create), ('u', Call::Unlink)];
+    const ALL: [(char, Call); 6] = [
+        ('w', Call::Write),
+        ('r', Call::Read),
+        ('c', Call::Create),
+        ('u', Call::Unlink),
+        ('m', Call::Make),
+        ('o', Call::Look),
+    ];
 
     fn letter(self) -> char {
         Call::ALL.into_iter().find(|(_, call)| *call == self).map_or('?', |(letter, _)| letter)
@@ -87,7 +98,7 @@ pub(super) fn make(
         let known = Call::ALL.into_iter().find(|(known, _)| *known == letter);
         known
             .map(|(_, call)| call)
-            .ok_or_else(|| SizeError(format!("calls are w, r, c and u, not '{letter}'")))
+            .ok_or_else(|| SizeError(format!("calls are w, r, c, u, m and o, not '{letter}'")))
     };
     let calls = text.split(',').map(|client| client.trim().chars().map(call).collect());
     let calls: Vec<Vec<Call>> = calls.collect::<Result<_, _>>()?;
@@ -120,9 +131,9 @@ impl Calls {
             strip: cell,
             cell,
             cells: CELLS,
-            storage: Keep::Memory,
-            sync: Durable::Asked,
-            eager: if self.way == Way::Eager { cell * CELLS } else { 0 },
+            storage: if self.way == Way::Durable { Keep::Disk } else { Keep::Memory },
+            sync: if self.way == Way::Durable { Durable::Each } else { Durable::Asked },
+            eager: if matches!(self.way, Way::Eager | Way::Durable) { cell * CELLS } else { 0 },
             unit: if self.way == Way::List { cell * ROWS.rows } else { cell },
             stages: 1,
             movers: if self.way == Way::Offered { Mover::Client } else { Mover::Server },
@@ -166,6 +177,24 @@ impl Model for Calls {
             }
         }
         all
+    }
+
+    /// Restarts, where servers have disks.
+    fn usual_faults(&self) -> FaultSet {
+        match self.way {
+            Way::Durable => FaultSet::one(Outcome::Restart),
+            _ => FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart),
+        }
+    }
+
+    /// What ran on a server begins anew; a client that is struck asks for nothing more.
+    fn restart(&self, state: &mut State, node: NodeId, member: &Member, recorder: &Recorder<InOrder>) {
+        Files::restarted(node.0, Nanos::ZERO, recorder);
+        let nodes = state.services.len();
+        let life = state.services[node.index()].life + 1;
+        let place = member.place(node.index(), nodes, life);
+        let service = Files::start(&place, &self.work(), recorder).expect("nobody else has the channel");
+        state.services[node.index()] = service;
     }
 
     fn shape(&self) -> Shape {
@@ -218,7 +247,9 @@ impl Model for Calls {
         let conduct: Conduct = Files::conduct(&Files::counts(service));
         let mut broken = conduct.finish(Nanos::ZERO, node as u32);
         // Clients of transfers keep their file open.
-        let left = Files::leftovers(service).into_iter().chain(member.leftovers());
+        let mut left: Vec<_> = Files::leftovers(service).into_iter().chain(member.leftovers()).collect();
+        // A client that was struck is not heard of again.
+        left.retain(|(what, _)| self.way != Way::Durable || *what != "open files");
         broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
         broken.into_iter().next().map(Violation::from)
     }
@@ -232,6 +263,7 @@ impl Model for Calls {
         sink.sometimes("bytes rode in a message", any(|stats| stats.eager));
         sink.sometimes("a transfer was begun again", any(|stats| stats.again));
         sink.sometimes("a request waited for staging", any(|stats| stats.staging_waits));
+        sink.sometimes("a change of names was committed", any(|stats| stats.commits));
     }
 }
 
@@ -280,6 +312,8 @@ async fn call(
                 Err(why) => Err(why),
             },
             Call::Unlink => teller.perform(&mut client, Request::Unlink { file: 0 }).await,
+            Call::Make => teller.perform(&mut client, Request::Make { file: 0, cells: CELLS }).await,
+            Call::Look => teller.perform(&mut client, Request::Look { file: 0 }).await,
         };
         drop(done);
     }

@@ -13,17 +13,23 @@
 //!
 //! Instead of a pull or a push, the place may be **offered** to the client ([`Movers`]), who says when all is moved.
 //!
+//! What is asked about names is committed in batches before it is answered (`directory`).
+//!
 //! A unit is pulled whole before any of it is written: a client that dies in the middle leaves it as it was. The answer comes
 //! after the last unit, and under [`Sync::Each`] after the disk has made them durable.
 
+mod directory;
 mod removals;
 mod units;
+
+pub(super) use directory::Directory;
 
 use super::super::access::{Access, Pieces, Run, Unit};
 use super::super::error::Refusal;
 use super::super::messages::{Answer, Bytes, LISTING, Memory, Request, Source, Target};
-use super::super::{FsConfig, Handle, Movers, Name, Sync};
-use super::names::{Gone, Names};
+use super::super::{FsConfig, Handle, Movers, Sync};
+use super::log::Commit;
+use super::names::Gone;
 use super::ranges::Ranges;
 use crate::transport::Rank;
 use std::collections::{BTreeMap, VecDeque};
@@ -46,6 +52,10 @@ pub(super) enum Event {
     Moved { op: u64, done: bool },
     /// Another server has removed its object, or cannot be asked any more.
     Removed { op: u64 },
+    /// A batch of the log is durable, or is not.
+    Committed { op: u64, end: Result<(), Refusal> },
+    /// How often a client has files open since an earlier life of this server.
+    Heard { client: Rank, open: Vec<(Handle, u32)> },
     /// A client began anew: it knows nothing of what it had asked for.
     Reset { client: Rank },
 }
@@ -68,6 +78,8 @@ pub(super) enum Action {
     Answer { to: Rank, id: u64, answer: Answer },
     /// Call the disk.
     Store { op: u64, call: StoreCall },
+    /// Write a batch of the log and make it durable.
+    Commit { op: u64, commit: Commit },
     /// Read runs of a client's memory into staging, one behind the other.
     Pull { op: u64, from: Rank, memory: RemoteSlice, runs: Vec<Run>, stage: Stage },
     /// Write what is staged into runs of a client's memory.
@@ -163,6 +175,8 @@ enum Op {
     Plain { from: Rank, id: u64 },
     /// A part of a removal.
     Part { removal: u64 },
+    /// A batch of the log is written.
+    Commit,
 }
 
 /// An object is being made durable. One call of the disk serves all whose writes had ended before it began.
@@ -177,6 +191,7 @@ struct Syncing {
 /// A file's objects are being removed.
 #[derive(Clone, Debug)]
 struct Removal {
+    handle: Handle,
     left: u32,
     answer: Option<(Rank, u64)>,
 }
@@ -191,6 +206,8 @@ pub(super) struct Counts {
     pub offered: u64,
     /// Requests that found no place in staging.
     pub staging_waits: u64,
+    /// Batches of the log.
+    pub commits: u64,
 }
 
 /// A server.
@@ -198,8 +215,10 @@ pub(super) struct Counts {
 pub(super) struct Machine {
     me: u32,
     config: FsConfig,
+    /// Which life of the server this is: a number that no other one has.
+    epoch: u64,
     /// The directory, at its home.
-    names: Option<Names>,
+    directory: Option<Directory>,
     /// Bytes of names in an answer.
     names_room: usize,
     ranges: Ranges,
@@ -221,12 +240,18 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Server `me` of a cluster, whose answers have at most so many bytes. The first has the directory.
-    pub(super) fn new(me: u32, config: FsConfig, max_message: u32) -> Machine {
+    /// Server `me` of a cluster in one of its lives, whose answers have at most so many bytes. The first has a directory.
+    pub(super) fn new(
+        (me, epoch): (u32, u64),
+        config: FsConfig,
+        max_message: u32,
+        directory: Option<Directory>,
+    ) -> Machine {
         Machine {
             me,
+            epoch,
             names_room: max_message.saturating_sub(LISTING) as usize,
-            names: (me == 0).then(Names::default),
+            directory,
             ranges: Ranges::default(),
             free: (0..config.stages).rev().map(Stage).collect(),
             jobs: BTreeMap::new(),
@@ -246,7 +271,8 @@ impl Machine {
     /// What it holds although nobody asks for anything, by name.
     pub(super) fn leftovers(&self) -> Vec<(&'static str, u64)> {
         let staged = u64::from(self.config.stages) - self.free.len() as u64;
-        let open = self.names.as_ref().map_or(0, Names::open_files) as u64;
+        let open = self.directory.as_ref().map_or(0, |directory| directory.names.open_files()) as u64;
+        let unsettled = self.directory.as_ref().map_or(0, Directory::unsettled) as u64;
         vec![
             ("places in staging", staged),
             ("requests under way at a server", self.jobs.len() as u64),
@@ -254,6 +280,7 @@ impl Machine {
             ("places offered to clients", self.offered.len() as u64),
             ("turns at objects", self.ranges.len() as u64),
             ("removals under way", self.removals.len() as u64),
+            ("requests about names", unsettled),
             ("open files", open),
         ]
     }
@@ -285,6 +312,8 @@ impl Machine {
                     self.part_removed(removal, out);
                 }
             }
+            Event::Committed { op, end } => self.on_committed(op, end, out),
+            Event::Heard { client, open } => self.on_heard(client, &open, out),
             Event::Reset { client } => self.on_reset(client, out),
         }
         self.hand_out_places(out);
@@ -297,32 +326,18 @@ impl Machine {
         request: Request,
         out: &mut Vec<Action>,
     ) -> Result<(), Refusal> {
-        let answer = |answer| Action::Answer { to: from, id, answer };
         match request {
-            Request::Create { name, layout } => {
-                if !layout.fits(self.config.servers) {
-                    return Err(Refusal::Distribution);
-                }
-                let me = self.me as u16;
-                let handle = self.names()?.create(me, from, name, layout)?;
-                out.push(answer(Answer::Opened { handle, layout }));
+            Request::Create { .. }
+            | Request::Open { .. }
+            | Request::List { .. }
+            | Request::Close { .. }
+            | Request::Unlink { .. } => self.on_name(from, id, request, out)?,
+            Request::Epoch => {
+                let answer = Answer::At { epoch: self.epoch };
+                out.push(Action::Answer { to: from, id, answer });
             }
-            Request::Open { name } => {
-                let (handle, layout) = self.names()?.open(from, &name)?;
-                out.push(answer(Answer::Opened { handle, layout }));
-            }
-            Request::List { after } => {
-                let (names, more) = self.list(after.as_ref())?;
-                out.push(answer(Answer::Names { names, more }));
-            }
-            Request::Close { handle } => match self.names()?.close(from, handle)? {
-                None => out.push(answer(Answer::Done)),
-                Some(gone) => self.remove_objects(gone, Some((from, id)), out),
-            },
-            Request::Unlink { name } => match self.names()?.unlink(&name)? {
-                None => out.push(answer(Answer::Done)),
-                Some(gone) => self.remove_objects(gone, Some((from, id)), out),
-            },
+            // A node is asked that as a client, and not its server.
+            Request::Opens { .. } => return Err(Refusal::Stale),
             Request::Size { handle } => self.plain(from, id, StoreCall::Size(handle), out),
             Request::Sync { handle } => self.plain(from, id, StoreCall::Sync(handle), out),
             Request::Moved { op, done } => {
@@ -363,15 +378,6 @@ impl Machine {
         Ok(())
     }
 
-    fn list(&mut self, after: Option<&Name>) -> Result<(Vec<Name>, bool), Refusal> {
-        let room = self.names_room;
-        Ok(self.names()?.list(after, room))
-    }
-
-    fn names(&mut self) -> Result<&mut Names, Refusal> {
-        self.names.as_mut().ok_or(Refusal::Stale)
-    }
-
     /// The server's pieces among bytes.
     fn checked(&self, bytes: &Bytes, memory: Option<&Memory>) -> Result<Peekable<Pieces>, Refusal> {
         let Bytes { layout, file, from, len, .. } = bytes;
@@ -408,10 +414,10 @@ impl Machine {
     }
 }
 
-fn plain_answer(end: Result<Stored, Refusal>) -> Answer {
+fn plain_answer(end: Result<Stored, Refusal>, epoch: u64) -> Answer {
     match end {
         Ok(Stored::Size(size)) => Answer::Size(size),
-        Ok(_) => Answer::Done,
+        Ok(_) => Answer::At { epoch },
         Err(refusal) => Answer::Refused(refusal),
     }
 }

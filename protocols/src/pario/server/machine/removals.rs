@@ -7,7 +7,7 @@ impl Machine {
     pub(super) fn remove_objects(&mut self, gone: Gone, answer: Option<(Rank, u64)>, out: &mut Vec<Action>) {
         let Gone { handle, layout } = gone;
         let removal = self.number();
-        self.removals.insert(removal, Removal { left: u32::from(layout.servers()), answer });
+        self.removals.insert(removal, Removal { handle, left: u32::from(layout.servers()), answer });
         for part in 0..layout.servers() {
             let server = layout.server(part, self.config.servers);
             let op = self.begin(Op::Part { removal });
@@ -22,11 +22,13 @@ impl Machine {
     pub(super) fn part_removed(&mut self, number: u64, out: &mut Vec<Action>) {
         let Some(removal) = self.removals.get_mut(&number) else { return };
         removal.left -= 1;
-        if removal.left == 0
-            && let Some(Removal { answer: Some((to, id)), .. }) = self.removals.remove(&number)
-        {
-            out.push(Action::Answer { to, id, answer: Answer::Done });
+        if removal.left > 0 {
+            return;
         }
+        let Some(Removal { handle, answer, .. }) = self.removals.remove(&number) else { return };
+        self.ended(handle);
+        let answered = |(to, id)| Action::Answer { to, id, answer: Answer::Done };
+        out.extend(answer.map(answered));
     }
 
     pub(super) fn on_reset(&mut self, client: Rank, out: &mut Vec<Action>) {
@@ -39,9 +41,6 @@ impl Machine {
             self.offered.remove(&op);
             self.on_moved(op, false, out);
         }
-        let gone = self.names.as_mut().map_or(Vec::new(), |names| names.forget(client));
-        for gone in gone {
-            self.remove_objects(gone, None, out);
-        }
+        self.forget(client, out);
     }
 }

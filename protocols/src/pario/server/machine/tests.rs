@@ -14,6 +14,9 @@ const CONFIG: FsConfig = FsConfig {
     window: 8,
 };
 
+const EPOCH: u64 = 77;
+const AT: Answer = Answer::At { epoch: EPOCH };
+
 /// A machine, and the actions that it asked for last.
 struct Bench {
     machine: Machine,
@@ -22,7 +25,8 @@ struct Bench {
 
 impl Bench {
     fn new(config: FsConfig) -> Bench {
-        Bench { machine: Machine::new(0, config, 600), actions: Vec::new() }
+        let machine = Machine::new((0, EPOCH), config, 600, Some(Directory::in_memory()));
+        Bench { machine, actions: Vec::new() }
     }
 
     fn on(&mut self, event: Event) -> &[Action] {
@@ -107,7 +111,7 @@ fn a_write_is_pulled_by_units_in_bounded_staging_and_answered_after_the_last() {
         let store = stores(bench.on(Event::Moved { op, done: true }));
         bench.on(Event::Stored { op: store[0], end: Ok(Stored::Done) });
     }
-    assert_eq!(answers(&bench.actions), [(1, Answer::Done)]);
+    assert_eq!(answers(&bench.actions), [(1, AT)]);
     assert!(bench.is_empty());
 }
 
@@ -121,7 +125,7 @@ fn a_synced_write_is_answered_when_it_is_durable_and_once() {
     // Somebody else's event must not answer it.
     bench.ask(2, Request::Size { handle: FILE });
     assert!(answers(&bench.actions).is_empty());
-    assert_eq!(answers(bench.on(Event::Stored { op, end: Ok(Stored::Done) })), [(1, Answer::Done)]);
+    assert_eq!(answers(bench.on(Event::Stored { op, end: Ok(Stored::Done) })), [(1, AT)]);
 }
 
 #[test]
@@ -202,7 +206,7 @@ fn an_unlinked_file_is_removed_everywhere_before_that_is_answered() {
     let made = answers(bench.ask(1, Request::Create { name: name.clone(), layout }));
     let [(1, Answer::Opened { handle, .. })] = made[..] else { panic!("{made:?}") };
     assert_eq!(answers(bench.ask(2, Request::Unlink { name })), [(2, Answer::Done)], "it is open");
-    let close = bench.ask(3, Request::Close { handle }).to_vec();
+    let close = bench.ask(3, Request::Close { handle, epoch: EPOCH }).to_vec();
     let [Action::Remove { op: other, server: 1, .. }, Action::Store { op: own, .. }] = close[..] else {
         panic!("{close:?}")
     };
@@ -236,7 +240,7 @@ fn what_no_client_of_this_version_asks_is_refused() {
         (far, Refusal::Position),
         (long, Refusal::Memory),
         (wrong, Refusal::Position),
-        (Request::Close { handle: FILE }, Refusal::Stale),
+        (Request::Close { handle: FILE, epoch: EPOCH }, Refusal::Stale),
     ] {
         assert_eq!(answers(bench.ask(7, request)), [(7, Answer::Refused(refusal))]);
     }
@@ -273,7 +277,7 @@ fn one_sync_serves_all_whose_writes_had_ended_before_it_began() {
     let [first] = written(&mut bench, 1, 0)[..] else { panic!("a sync") };
     assert!(written(&mut bench, 2, 8).is_empty() && written(&mut bench, 3, 16).is_empty());
     let end = bench.on(Event::Stored { op: first, end: Ok(Stored::Done) }).to_vec();
-    assert_eq!(answers(&end), [(1, Answer::Done)], "the others were written after it began");
+    assert_eq!(answers(&end), [(1, AT)], "the others were written after it began");
     let [second] = stores(&end)[..] else { panic!("{end:?}") };
     let end = bench.on(Event::Stored { op: second, end: Err(Refusal::Io) }).to_vec();
     assert_eq!(answers(&end), [2, 3].map(|id| (id, Answer::Refused(Refusal::Io))));
@@ -340,4 +344,73 @@ fn who_moves_is_told_by_load() {
     let loaded = Memory { load: 1_000, ..memory(96) };
     let request = Request::Write { bytes: bytes(0, 96), from: Source::Memory(loaded) };
     assert_eq!(offers(bench.ask(1, request)).len(), 2);
+}
+
+/// A server whose directory has a log.
+fn logged() -> Bench {
+    let log = Some(super::super::log::Log::behind(None));
+    let directory = Directory::new(Default::default(), log);
+    Bench { machine: Machine::new((0, EPOCH), CONFIG, 600, Some(directory)), actions: Vec::new() }
+}
+
+fn commit(actions: &[Action]) -> u64 {
+    let [Action::Commit { op, .. }] = actions else { panic!("{actions:?}") };
+    *op
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn create(text: &str) -> Request {
+    Request::Create { name: name(text), layout: Distribution::single(0) }
+}
+
+#[test]
+fn a_name_is_told_of_when_it_is_durable_and_one_commit_serves_all_who_waited() {
+    let mut bench = logged();
+    let first = commit(bench.ask(1, create("a")));
+    for id in 2..18 {
+        assert!(bench.ask(id, create(&format!("b{id}"))).is_empty());
+    }
+    assert!(bench.ask(18, Request::List { after: None }).is_empty(), "who looks waits, too");
+    let end = bench.on(Event::Committed { op: first, end: Ok(()) }).to_vec();
+    assert!(matches!(answers(&end)[..], [(1, Answer::Opened { .. })]), "{end:?}");
+    let second = commit(&end[1..]);
+    let end = answers(bench.on(Event::Committed { op: second, end: Ok(()) }));
+    assert_eq!(end.len(), 17);
+    assert!(matches!(&end[16], (18, Answer::Names { names, more: false }) if names.len() == 17));
+    assert_eq!(bench.machine.counts.commits, 2);
+}
+
+#[test]
+fn a_batch_without_room_is_taken_back_and_one_that_failed_ends_the_directory() {
+    let mut bench = logged();
+    let op = commit(bench.ask(1, create("a")));
+    let end = bench.on(Event::Committed { op, end: Err(Refusal::Full) });
+    assert_eq!(answers(end), [(1, Answer::Refused(Refusal::Full))]);
+    let list = answers(bench.ask(2, Request::List { after: None }));
+    assert_eq!(list, [(2, Answer::Names { names: Vec::new(), more: false })]);
+    assert!(bench.is_empty());
+    let op = commit(bench.ask(3, create("a")));
+    assert_eq!(answers(bench.on(Event::Committed { op, end: Err(Refusal::Io) })).len(), 1);
+    assert_eq!(answers(bench.ask(4, Request::List { after: None })), [(4, Answer::Refused(Refusal::Io))]);
+}
+
+#[test]
+fn an_unlinked_file_is_removed_when_its_unlinking_is_durable() {
+    let mut bench = logged();
+    let op = commit(bench.ask(1, create("a")));
+    let opened = answers(bench.on(Event::Committed { op, end: Ok(()) }));
+    let [(1, Answer::Opened { handle, epoch, .. })] = opened[..] else { panic!("{opened:?}") };
+    let op = commit(bench.ask(2, Request::Unlink { name: name("a") }));
+    // The client that has it open is gone while the unlinking is being committed.
+    assert!(bench.on(Event::Reset { client: rank(5) }).is_empty());
+    let end = bench.on(Event::Committed { op, end: Ok(()) }).to_vec();
+    assert_eq!(stores(&end).len(), 1, "{end:?}");
+    let ended = bench.on(Event::Stored { op: stores(&end)[0], end: Ok(Stored::Done) }).to_vec();
+    assert_eq!(answers(&ended), [(2, Answer::Done)]);
+    assert!(bench.is_empty());
+    let stale = answers(bench.ask(3, Request::Close { handle, epoch }));
+    assert_eq!(stale, [(3, Answer::Refused(Refusal::Stale))]);
 }

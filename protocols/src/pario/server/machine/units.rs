@@ -156,7 +156,7 @@ impl Machine {
             Op::Plain { from, id } => {
                 // A removal is the one plain call that took a turn; its object is known by it.
                 self.end_any_turn(number, out);
-                out.push(Action::Answer { to: from, id, answer: plain_answer(end) });
+                out.push(Action::Answer { to: from, id, answer: plain_answer(end, self.epoch) });
             }
             Op::Part { removal } => {
                 self.end_any_turn(number, out);
@@ -180,7 +180,7 @@ impl Machine {
                 self.push(job, unit, stage, out);
             }
             // Transfers end otherwise.
-            Op::Pull { .. } | Op::Push { .. } => {
+            Op::Pull { .. } | Op::Push { .. } | Op::Commit => {
                 self.ops.insert(number, op);
             }
         }
@@ -321,7 +321,7 @@ impl Machine {
         let Some(to) = job.client else { return };
         let answer = match (job.failed, job.writes, job.memory) {
             (Some(refusal), ..) => Answer::Refused(refusal),
-            (None, true, _) => Answer::Done,
+            (None, true, _) => Answer::At { epoch: self.epoch },
             (None, false, Some(_)) => Answer::Pushed { short: job.short },
             (None, false, None) => Answer::Data { bytes, short: job.short },
         };

@@ -1,0 +1,311 @@
+//! The log of a server's directory: what a restart finds.
+//!
+//! A log is one object of the disk. It is made of **batches**, one behind the other: a length and a checksum (4 bytes each), the
+//! number of the log (8), and what is in the batch. The first batch is a **checkpoint**, the whole directory; each other one has the
+//! **records** of changes that were committed together. At most one batch is not synced: it is written and synced before the next
+//! one, so of all that a crash can leave only the last batch may be in pieces, and a batch that is whole has whole ones before it.
+//!
+//! The first commit after a start begins a new log, and so does one that makes a log too long. A log that begins is written and
+//! synced before the older one is removed. Whatever a crash leaves, the directory is in the newest log with a whole checkpoint. Bytes
+//! that an earlier life left behind a log's end are never taken for a batch, since no log is written in two lives.
+
+use super::super::messages::{Reader, Writer};
+use super::super::{Handle, Name};
+use super::names::{Change, Names};
+use weft_verbs::ObjectName;
+
+/// Bytes of a batch before what is in it.
+const HEAD: usize = 4 + 4 + 8;
+
+/// Names of objects of which this bit is set are logs; others are objects of files, whose handles never have it.
+const LOGS: u64 = 1 << 63;
+
+/// A log that has become so long is begun anew, in bytes.
+const LONG: u64 = 1 << 20;
+
+mod kind {
+    pub(super) const CHECKPOINT: u8 = 1;
+    pub(super) const CREATE: u8 = 2;
+    pub(super) const UNLINK: u8 = 3;
+    pub(super) const ENDED: u8 = 4;
+}
+
+/// The object of a log.
+pub(super) const fn object(log: u64) -> ObjectName {
+    ObjectName(LOGS | log)
+}
+
+/// The log of an object, if it is one.
+pub(super) const fn log_of(object: ObjectName) -> Option<u64> {
+    if object.0 & LOGS == 0 { None } else { Some(object.0 & !LOGS) }
+}
+
+/// Bytes for a log, and where they go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Commit {
+    pub log: u64,
+    pub at: u64,
+    pub bytes: Vec<u8>,
+    /// The log that this one takes the place of.
+    pub replaces: Option<u64>,
+}
+
+/// A log that is written.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Log {
+    /// The newest that there is; none before the first commit ever.
+    newest: Option<u64>,
+    /// Its end; none where the next commit begins a new one.
+    end: Option<u64>,
+}
+
+impl Log {
+    /// Goes on behind the newest log that a restart found, with one that begins.
+    pub(super) fn behind(newest: Option<u64>) -> Log {
+        Log { newest, end: None }
+    }
+
+    /// What commits changes that have been made to the directory.
+    pub(super) fn commit(&mut self, names: &Names, changes: &[Change]) -> Commit {
+        if let (Some(log), Some(at)) = (self.newest, self.end.filter(|end| *end < LONG)) {
+            let mut writer = Writer(vec![0; HEAD]);
+            changes.iter().for_each(|change| encode(change, &mut writer));
+            let bytes = sealed(log, writer);
+            self.end = Some(at + bytes.len() as u64);
+            return Commit { log, at, bytes, replaces: None };
+        }
+        let log = self.newest.map_or(0, |log| log + 1);
+        let mut writer = Writer(vec![0; HEAD]);
+        writer.0.push(kind::CHECKPOINT);
+        names.encode(&mut writer);
+        let bytes = sealed(log, writer);
+        let replaces = self.newest.replace(log);
+        self.end = Some(bytes.len() as u64);
+        Commit { log, at: 0, bytes, replaces }
+    }
+
+    /// A commit found no room, and nothing of it is there: what comes next begins a new log, whose name is free.
+    pub(super) fn refused(&mut self, commit: &Commit) {
+        if commit.at == 0 {
+            self.newest = commit.replaces;
+        }
+        self.end = None;
+    }
+}
+
+/// Fills in the head of a batch.
+fn sealed(log: u64, Writer(mut bytes): Writer) -> Vec<u8> {
+    let len = (bytes.len() - HEAD) as u32;
+    bytes[..4].copy_from_slice(&len.to_le_bytes());
+    bytes[8..HEAD].copy_from_slice(&log.to_le_bytes());
+    let sum = checksum(&bytes);
+    bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+/// Of a batch, but for the sum itself.
+fn checksum(batch: &[u8]) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&batch[..4]);
+    sum.update(&batch[8..]);
+    sum.finalize()
+}
+
+/// Why a log cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Unread {
+    /// It has no whole checkpoint: its first commit never ended, or it is damaged.
+    NoCheckpoint,
+    /// A batch is broken, and a whole one lies behind it: that is no crash's doing.
+    Damaged {
+        /// The broken batch's first byte.
+        at: u64,
+    },
+}
+
+/// What a log says.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub names: Names,
+    /// Where its last whole batch ends.
+    pub end: u64,
+}
+
+/// Reads a log.
+pub(super) fn read(log: u64, bytes: &[u8]) -> Result<Found, Unread> {
+    let (body, mut end) = batch(log, bytes, 0).ok_or(Unread::NoCheckpoint)?;
+    let mut reader = Reader(body);
+    let names = match reader.u8() {
+        Some(kind::CHECKPOINT) => Names::decode(&mut reader),
+        _ => None,
+    };
+    let mut names = names.filter(|_| reader.0.is_empty()).ok_or(Unread::NoCheckpoint)?;
+    while let Some((body, next)) = batch(log, bytes, end) {
+        let mut reader = Reader(body);
+        while !reader.0.is_empty() {
+            let change = decode(&mut reader).ok_or(Unread::Damaged { at: end as u64 })?;
+            names.apply(&change);
+        }
+        end = next;
+    }
+    // A crash leaves nothing whole behind a batch in pieces.
+    let whole_behind = (end + 1..bytes.len()).any(|at| batch(log, bytes, at).is_some());
+    if whole_behind {
+        return Err(Unread::Damaged { at: end as u64 });
+    }
+    Ok(Found { names, end: end as u64 })
+}
+
+/// What is in the batch that begins at a byte of a log, and where it ends; `None` if none is whole there.
+fn batch(log: u64, bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let rest = bytes.get(at..)?;
+    let len = u32::from_le_bytes(*rest.first_chunk()?) as usize;
+    // The number first: it is compared at every byte behind a broken batch.
+    let number = rest.get(8..HEAD)?;
+    let whole = rest.get(..HEAD.checked_add(len)?)?;
+    let good = number == log.to_le_bytes() && len > 0 && whole[4..8] == checksum(whole).to_le_bytes();
+    good.then(|| (&whole[HEAD..], at + whole.len()))
+}
+
+fn encode(change: &Change, to: &mut Writer) {
+    match change {
+        Change::Create { handle, name, layout } => {
+            to.0.push(kind::CREATE);
+            to.u64(handle.0);
+            to.layout(*layout);
+            to.name(name);
+        }
+        Change::Unlink { name } => {
+            to.0.push(kind::UNLINK);
+            to.name(name);
+        }
+        Change::Ended { handle } => {
+            to.0.push(kind::ENDED);
+            to.u64(handle.0);
+        }
+    }
+}
+
+fn decode(from: &mut Reader<'_>) -> Option<Change> {
+    Some(match from.u8()? {
+        kind::CREATE => {
+            let (handle, layout): (Handle, _) = (from.handle()?, from.layout()?);
+            Change::Create { handle, name: from.name()?, layout }
+        }
+        kind::UNLINK => {
+            let name: Name = from.name()?;
+            Change::Unlink { name }
+        }
+        kind::ENDED => Change::Ended { handle: from.handle()? },
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Distribution;
+    use super::*;
+    use crate::transport::Rank;
+
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
+    /// A log of three batches, and what the directory was after each.
+    fn written() -> (Vec<u8>, Vec<(u64, Vec<Name>)>) {
+        let (mut names, mut log) = (Names::default(), Log::behind(Some(4)));
+        let (mut bytes, mut after) = (Vec::new(), Vec::new());
+        let listed = |names: &Names| names.list(None, 1_000).0;
+        for step in 0..3 {
+            let mut changes = Vec::new();
+            for nth in 0..2 {
+                let made = names.create(
+                    0,
+                    Rank::from_index(1),
+                    name(&format!("{step}{nth}")),
+                    Distribution::single(0),
+                );
+                changes.extend(made.map(|(_, change)| change));
+            }
+            changes.extend(names.unlink(&name(&format!("{step}0"))).map(|(_, change)| change));
+            let commit = log.commit(&names, &changes);
+            assert_eq!((commit.log, commit.at), (5, bytes.len() as u64));
+            assert_eq!(commit.replaces, (step == 0).then_some(4));
+            bytes.extend(commit.bytes);
+            after.push((bytes.len() as u64, listed(&names)));
+        }
+        (bytes, after)
+    }
+
+    #[test]
+    fn a_log_that_ends_anywhere_has_all_batches_that_are_whole() {
+        let (bytes, after) = written();
+        for end in 0..=bytes.len() {
+            let whole = after.iter().rev().find(|(at, _)| *at <= end as u64);
+            match (read(5, &bytes[..end]), whole) {
+                (Ok(found), Some((at, names))) => {
+                    assert_eq!((found.end, &found.names.list(None, 1_000).0), (*at, names), "cut at {end}");
+                }
+                (Err(Unread::NoCheckpoint), None) => {}
+                (read, _) => panic!("cut at {end}: {:?}", read.map(|found| found.end)),
+            }
+        }
+    }
+
+    #[test]
+    fn a_bit_that_flips_is_found_and_named_unless_it_may_be_a_crash() {
+        let (bytes, after) = written();
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            let batch = after.iter().position(|(end, _)| (at as u64) < *end).unwrap();
+            let read = read(5, &flipped).map(|found| found.end);
+            let begin = batch.checked_sub(1).map(|before| after[before].0);
+            let expected = match (batch, begin) {
+                (0, _) => Err(Unread::NoCheckpoint),
+                // The last batch in pieces is what a crash leaves.
+                (2, Some(begin)) => Ok(begin),
+                (_, begin) => Err(Unread::Damaged { at: begin.unwrap_or_default() }),
+            };
+            assert_eq!(read, expected, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_log_of_another_number_is_none_and_bytes_of_anything_are_read_to_the_end() {
+        let (bytes, _) = written();
+        assert_eq!(read(6, &bytes).map(|found| found.end), Err(Unread::NoCheckpoint));
+        assert_eq!(read(0, &[0; 100]).map(|found| found.end), Err(Unread::NoCheckpoint));
+        assert_eq!(read(0, &[0xff; 100]).map(|found| found.end), Err(Unread::NoCheckpoint));
+    }
+
+    #[test]
+    fn what_was_unlinked_and_not_removed_yet_is_found_again() {
+        let (mut names, mut log) = (Names::default(), Log::behind(None));
+        let (handle, _) = names.create(0, Rank::from_index(1), name("a"), Distribution::single(0)).unwrap();
+        let (_, unlinked) = names.unlink(&name("a")).unwrap();
+        let first = log.commit(&names, &[unlinked]);
+        let mut found = read(0, &first.bytes).unwrap().names;
+        let gone: Vec<Handle> = found.unused().iter().map(|gone| gone.handle).collect();
+        assert_eq!(gone, [handle], "nobody has it open in this life");
+        assert!(found.unused().is_empty(), "once");
+        let ended = log.commit(&names, &[Change::Ended { handle }]);
+        let mut found = read(0, &[first.bytes, ended.bytes].concat()).unwrap().names;
+        assert!(found.unused().is_empty());
+        let (next, _) = found.create(0, Rank::from_index(1), name("b"), Distribution::single(0)).unwrap();
+        assert_ne!(next, handle, "a handle never comes again");
+    }
+
+    #[test]
+    fn a_commit_without_room_leaves_the_older_log_the_newest() {
+        let names = Names::default();
+        let mut log = Log::behind(Some(2));
+        let refused = log.commit(&names, &[]);
+        log.refused(&refused);
+        assert_eq!(log.commit(&names, &[]), refused);
+        let appended = log.commit(&names, &[Change::Ended { handle: Handle(1) }]);
+        log.refused(&appended);
+        let again = log.commit(&names, &[]);
+        assert_eq!((again.log, again.at, again.replaces), (4, 0, Some(3)));
+    }
+}

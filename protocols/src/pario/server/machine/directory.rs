@@ -1,0 +1,240 @@
+//! Requests about names, at the directory's home: batches of them, each committed before any of it is answered.
+//!
+//! While a batch is being committed, requests wait, those included that only look: so nobody is told what a crash may take back.
+//! All that waited is the next batch, and one sync serves it.
+
+use super::super::log::{Commit, Log};
+use super::super::names::{Change, Names};
+use super::*;
+
+/// A directory, and how it is kept.
+#[derive(Debug)]
+pub(in super::super) struct Directory {
+    pub names: Names,
+    /// Its log, where it survives its server.
+    pub log: Option<Log>,
+    /// Why nothing is told of it any more.
+    pub failed: Option<Refusal>,
+    /// The batch that is being committed.
+    running: Option<(Batch, Commit)>,
+    /// What came meanwhile.
+    queued: VecDeque<(Rank, u64, Request)>,
+    /// Files whose objects are removed, which the next batch says.
+    ended: Vec<Handle>,
+    /// Files may have ended meanwhile for want of a client.
+    sweep: bool,
+}
+
+impl Directory {
+    /// One that is empty and gone with its server.
+    pub(in super::super) fn in_memory() -> Directory {
+        Directory::new(Names::default(), None)
+    }
+
+    /// One that was found.
+    pub(in super::super) fn new(names: Names, log: Option<Log>) -> Directory {
+        let (running, queued, ended) = (None, VecDeque::new(), Vec::new());
+        Directory { names, log, failed: None, running, queued, ended, sweep: false }
+    }
+
+    /// One of which nothing can be told.
+    pub(in super::super) fn broken(why: Refusal) -> Directory {
+        Directory { failed: Some(why), ..Directory::in_memory() }
+    }
+
+    /// Requests and changes that have not been answered and committed.
+    pub(super) fn unsettled(&self) -> usize {
+        self.queued.len() + usize::from(self.running.is_some())
+    }
+}
+
+/// Requests that take effect together.
+#[derive(Debug, Default)]
+struct Batch {
+    /// Each with the file that it unlinked.
+    changes: Vec<(Change, Option<Handle>)>,
+    answers: Vec<(Rank, u64, Result<Answer, Refusal>)>,
+    /// Files that may have ended, and whom to answer then.
+    ends: Vec<(Handle, Rank, u64)>,
+}
+
+impl Machine {
+    /// A request about names.
+    pub(super) fn on_name(
+        &mut self,
+        from: Rank,
+        id: u64,
+        request: Request,
+        out: &mut Vec<Action>,
+    ) -> Result<(), Refusal> {
+        let directory = self.directory.as_mut().ok_or(Refusal::Stale)?;
+        directory.failed.map_or(Ok(()), Err)?;
+        directory.queued.push_back((from, id, request));
+        if directory.running.is_none() {
+            self.next_batch(out);
+        }
+        Ok(())
+    }
+
+    /// All that waits takes effect, and is answered when it is durable.
+    fn next_batch(&mut self, out: &mut Vec<Action>) {
+        let Some(directory) = &mut self.directory else { return };
+        let mut batch = Batch::default();
+        while let Some((from, id, request)) = directory.queued.pop_front() {
+            let of = (self.config.servers, self.me as u16, self.names_room, self.epoch);
+            name_request(&mut directory.names, of, (from, id), request, &mut batch);
+        }
+        let logged = directory.log.as_mut().filter(|_| !batch.changes.is_empty());
+        let Some(log) = logged else { return self.settle(batch, out) };
+        let ended = std::mem::take(&mut directory.ended).into_iter();
+        batch.changes.extend(ended.map(|handle| (Change::Ended { handle }, None)));
+        let changes: Vec<Change> = batch.changes.iter().map(|(change, _)| change.clone()).collect();
+        let commit = log.commit(&directory.names, &changes);
+        directory.running = Some((batch, commit.clone()));
+        self.counts.commits += 1;
+        let op = self.begin(Op::Commit);
+        out.push(Action::Commit { op, commit });
+    }
+
+    /// A batch is durable, or is not.
+    pub(super) fn on_committed(&mut self, op: u64, end: Result<(), Refusal>, out: &mut Vec<Action>) {
+        self.ops.remove(&op);
+        let Some(directory) = &mut self.directory else { return };
+        let Some((batch, commit)) = directory.running.take() else { return };
+        match end {
+            Ok(()) => self.settle(batch, out),
+            Err(why) => {
+                match (why, &mut directory.log) {
+                    // Nothing of it is there.
+                    (Refusal::Full, Some(log)) => {
+                        log.refused(&commit);
+                        directory.take_back(&batch);
+                    }
+                    // Nobody knows what a restart will find.
+                    _ => directory.failed = Some(why),
+                }
+                let asked = batch.answers.iter().map(|(to, id, _)| (*to, *id));
+                let all = asked.chain(batch.ends.iter().map(|(_, to, id)| (*to, *id)));
+                out.extend(all.map(|(to, id)| Action::Answer { to, id, answer: Answer::Refused(why) }));
+                if directory.failed.is_some() {
+                    let rest = std::mem::take(&mut directory.queued).into_iter();
+                    let refused = |(to, id, _)| Action::Answer { to, id, answer: Answer::Refused(why) };
+                    out.extend(rest.map(refused));
+                }
+            }
+        }
+        self.sweep(out);
+        if self.directory.as_ref().is_some_and(|directory| !directory.queued.is_empty()) {
+            self.next_batch(out);
+        }
+    }
+
+    /// Answers what has taken effect for good, and removes what has ended with it.
+    fn settle(&mut self, batch: Batch, out: &mut Vec<Action>) {
+        for (to, id, answer) in batch.answers {
+            let answer = answer.unwrap_or_else(Answer::Refused);
+            out.push(Action::Answer { to, id, answer });
+        }
+        for (handle, to, id) in batch.ends {
+            let names = self.directory.as_mut().map(|directory| &mut directory.names);
+            match names.and_then(|names| names.end_if_unused(handle)) {
+                None => out.push(Action::Answer { to, id, answer: Answer::Done }),
+                Some(gone) => self.remove_objects(gone, Some((to, id)), out),
+            }
+        }
+    }
+
+    /// Ends files that nobody can reach any more; while an unlink is being committed, not before it is.
+    pub(super) fn sweep(&mut self, out: &mut Vec<Action>) {
+        let Some(directory) = &mut self.directory else { return };
+        if directory.running.is_some() {
+            directory.sweep = true;
+            return;
+        }
+        directory.sweep = false;
+        for gone in directory.names.unused() {
+            self.remove_objects(gone, None, out);
+        }
+    }
+
+    /// The objects of a file are removed on all of its servers.
+    pub(super) fn ended(&mut self, handle: Handle) {
+        if let Some(directory) = &mut self.directory {
+            directory.names.apply(&Change::Ended { handle });
+            if directory.log.is_some() {
+                directory.ended.push(handle);
+            }
+        }
+    }
+
+    /// A client began anew.
+    pub(super) fn forget(&mut self, client: Rank, out: &mut Vec<Action>) {
+        let Some(directory) = &mut self.directory else { return };
+        directory.queued.retain(|(from, ..)| *from != client);
+        directory.names.forget(client);
+        self.sweep(out);
+    }
+
+    /// A client has these files open since an earlier life of this server.
+    pub(super) fn on_heard(&mut self, client: Rank, open: &[(Handle, u32)], out: &mut Vec<Action>) {
+        let Some(directory) = &mut self.directory else { return };
+        directory.names.heard(client, open);
+        self.sweep(out);
+    }
+}
+
+impl Directory {
+    /// A batch has not taken effect after all.
+    fn take_back(&mut self, batch: &Batch) {
+        for (to, _, answer) in &batch.answers {
+            if let Ok(Answer::Opened { handle, .. }) = answer {
+                // It was opened in this very batch.
+                let _ = self.names.close(*to, *handle, false);
+            }
+        }
+        for (change, unlinked) in batch.changes.iter().rev() {
+            self.names.undo(change, *unlinked);
+            if let Change::Ended { handle } = change {
+                self.ended.push(*handle);
+            }
+        }
+    }
+}
+
+/// Carries one request out. `of`: how many servers there are, which of them this is, bytes of names in an answer, the epoch.
+fn name_request(
+    names: &mut Names,
+    of: (u32, u16, usize, u64),
+    (from, id): (Rank, u64),
+    request: Request,
+    batch: &mut Batch,
+) {
+    let (servers, me, room, epoch) = of;
+    let answer = match request {
+        Request::Create { layout, .. } if !layout.fits(servers) => Err(Refusal::Distribution),
+        Request::Create { name, layout } => names.create(me, from, name, layout).map(|(handle, change)| {
+            batch.changes.push((change, None));
+            Answer::Opened { handle, layout, epoch }
+        }),
+        Request::Open { name } => {
+            names.open(from, &name).map(|(handle, layout)| Answer::Opened { handle, layout, epoch })
+        }
+        Request::List { after } => {
+            let (names, more) = names.list(after.as_ref(), room);
+            Ok(Answer::Names { names, more })
+        }
+        Request::Unlink { name } => match names.unlink(&name) {
+            Ok((handle, change)) => {
+                batch.changes.push((change, Some(handle)));
+                return batch.ends.push((handle, from, id));
+            }
+            Err(why) => Err(why),
+        },
+        Request::Close { handle, epoch: opened } => match names.close(from, handle, opened != epoch) {
+            Ok(()) => return batch.ends.push((handle, from, id)),
+            Err(why) => Err(why),
+        },
+        _ => Err(Refusal::Stale),
+    };
+    batch.answers.push((from, id, answer));
+}
