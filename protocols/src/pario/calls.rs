@@ -1,16 +1,18 @@
 //! Calls that a node has made of servers and that have not been answered.
+//!
+//! A call's number is not one of an earlier life of the node: an answer to that life may reach this one.
 
 use super::buffer::Buffer;
 use super::error::Refusal;
 use super::messages::{Answer, Request};
 use super::wire::Wire;
 use super::{FsError, FsStats};
-use crate::rt::sync::{OneshotReceiver, OneshotSender, Signal, oneshot};
+use crate::rt::sync::{Changed, OneshotReceiver, OneshotSender, Signal, oneshot};
 use crate::transport::Rank;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use weft_verbs::Verbs;
+use weft_verbs::{Nanos, Verbs};
 
 /// What a server answers, or why it never will.
 pub(super) type Answered = Result<Answer, FsError>;
@@ -43,6 +45,9 @@ impl InUse {
 
 struct Open<V: Verbs> {
     server: Rank,
+    since: Nanos,
+    /// To which life of the server it was sent, once it is.
+    life: Option<u32>,
     tell: OneshotSender<Answered>,
     held: Held<V>,
 }
@@ -68,12 +73,14 @@ pub(super) struct Calls<V: Verbs> {
     open: RefCell<BTreeMap<u64, Open<V>>>,
     next: Cell<u64>,
     fewer: Signal,
+    more: Signal,
 }
 
 impl<V: Verbs> Calls<V> {
-    pub(super) fn new(window: u32) -> Calls<V> {
-        let (open, next, fewer) = (RefCell::default(), Cell::new(0), Signal::new());
-        Calls { window, open, next, fewer }
+    /// Of a node in some incarnation.
+    pub(super) fn new(window: u32, incarnation: u64) -> Calls<V> {
+        let (open, next) = (RefCell::default(), Cell::new(incarnation << 32));
+        Calls { window, open, next, fewer: Signal::new(), more: Signal::new() }
     }
 
     /// How many are not answered.
@@ -88,7 +95,7 @@ impl<V: Verbs> Calls<V> {
     /// Asks a server as soon as it has few enough calls of this node. What is held is given back with the answer.
     pub(super) async fn ask(
         &self,
-        wire: &Wire<V>,
+        (now, wire): (impl Fn() -> Nanos, &Wire<V>),
         server: Rank,
         request: Request,
         held: Held<V>,
@@ -100,16 +107,26 @@ impl<V: Verbs> Calls<V> {
         if let Some(file) = &held.file {
             file.calls.set(file.calls.get() + 1);
         }
-        self.open.borrow_mut().insert(id, Open { server, tell, held });
+        self.open.borrow_mut().insert(id, Open { server, since: now(), life: None, tell, held });
+        self.more.notify();
         stats.borrow_mut().asked += 1;
         match wire.ask(server, id, request).await {
-            Ok(()) => Ok(told),
+            Ok(()) => {
+                let life = wire.life_of(server);
+                self.open.borrow_mut().get_mut(&id).into_iter().for_each(|open| open.life = Some(life));
+                Ok(told)
+            }
             // It was not sent, so nobody has the memory.
             Err(why) => {
                 self.answered(id, Ok(Answer::Done));
                 Err(why)
             }
         }
+    }
+
+    /// Whether a server owes an answer to a call.
+    pub(super) fn is_open(&self, id: u64, server: Rank) -> bool {
+        self.open.borrow().get(&id).is_some_and(|open| open.server == server)
     }
 
     /// The memory of an open call of a server, if it offered any.
@@ -123,15 +140,35 @@ impl<V: Verbs> Calls<V> {
         self.fewer.until(|| !self.open.borrow().contains_key(&id)).await;
     }
 
+    /// Since when each server has owed an answer.
+    pub(super) fn owed(&self) -> BTreeMap<Rank, Nanos> {
+        let mut owed = BTreeMap::new();
+        for Open { server, since, .. } in self.open.borrow().values() {
+            owed.entry(*server).or_insert(*since);
+        }
+        owed
+    }
+
+    /// Waits for one more call.
+    pub(super) fn one_more(&self) -> Changed {
+        self.more.changed()
+    }
+
+    /// Has whoever waits for one more call look again.
+    pub(super) fn look_again(&self) {
+        self.more.notify();
+    }
+
     /// An answer has come; whether anything was asked.
     pub(super) fn answered(&self, id: u64, answer: Answered) -> bool {
         let open = self.open.borrow_mut().remove(&id);
         open.map(|open| open.end(answer, &self.fewer)).is_some()
     }
 
-    /// A server began anew, and answers nothing of what it was asked before. Its old connection is fenced.
-    pub(super) fn server_reset(&self, server: Rank) {
-        let of = |open: &Open<V>| open.server == server;
+    /// A server is in a new life, and answers nothing of what an earlier one was asked. The old connection is fenced. What was sent to
+    /// the new one before this node was told is its to answer, and what waits for room will be.
+    pub(super) fn server_reset(&self, server: Rank, life: u32) {
+        let of = |open: &Open<V>| open.server == server && open.life.is_some_and(|sent| sent < life);
         let gone: Vec<u64> =
             self.open.borrow().iter().filter(|(_, open)| of(open)).map(|(id, _)| *id).collect();
         for id in gone {

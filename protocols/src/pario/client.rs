@@ -91,6 +91,8 @@ impl<V: Verbs> Pario<V> {
         file.in_use.idle().await;
         let kept = self.kept(&file).await;
         let File { handle, epoch, .. } = file;
+        let told = self.0.ask(HOME, Request::Close { handle, epoch }, Held::NOTHING).await;
+        // When it has been sent, and not before: a home that asks what is open counts this close, or is not told of the file.
         {
             let mut opens = self.0.opens.borrow_mut();
             if let Some(times) = opens.get_mut(&(handle, epoch)) {
@@ -98,7 +100,10 @@ impl<V: Verbs> Pario<V> {
             }
             opens.retain(|_, times| *times > 0);
         }
-        self.done(HOME, Request::Close { handle, epoch }).await.and(kept)
+        match calls::answer(told?).await? {
+            Answer::Done => kept,
+            _ => Err(FsError::Nonsense),
+        }
     }
 
     /// Whether the servers still have what was written to a file and not synced.

@@ -2,6 +2,7 @@
 
 use super::messages::{HEADER, OFFER};
 use super::{Distribution, FsError};
+use weft_verbs::Nanos;
 
 /// When a write is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +70,9 @@ pub struct FsConfig {
     pub wire: Wire,
     /// Calls of a client that one server has not answered, at most; more wait. Default: 64.
     pub window: u32,
+    /// How long a server may owe an answer before its client finds out whether it is still there, and again after as long.
+    /// Default: 100 ms. [`Nanos::MAX`] for never: then a call whose server restarts may wait for ever.
+    pub probe_after: Nanos,
 }
 
 impl FsConfig {
@@ -85,6 +89,7 @@ impl FsConfig {
             storage: Storage::Disk,
             wire: Wire::Verbs,
             window: 64,
+            probe_after: Nanos::from_millis(100),
         }
     }
 
@@ -124,6 +129,9 @@ impl FsConfig {
         }
         if self.window == 0 {
             return refuse("window", 0, "at least 1");
+        }
+        if self.probe_after.0 == 0 {
+            return refuse("probe_after", 0, "more than zero");
         }
         if self.movers != Movers::Server && OFFER > max_message {
             return refuse(

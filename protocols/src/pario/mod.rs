@@ -46,6 +46,7 @@
 //! | `server/log`, `server/store` | what a restart finds of the directory; where objects are kept |
 //! | `server/check` | what a store has, told without a server |
 //! | `moves` | transfers of a unit by posted lists, and what a client does with an offer |
+//! | `watch` | whether servers that owe answers are still there |
 //! | `wire` | what carries requests and answers: the mesh, or byte streams |
 //! | `server`, `service` | what carries out what the machine wants; what starts on a node |
 
@@ -63,6 +64,7 @@ mod name;
 mod server;
 mod service;
 mod stats;
+mod watch;
 mod wire;
 
 pub use buffer::Buffer;

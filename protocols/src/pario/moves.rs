@@ -3,9 +3,9 @@
 use super::access::Run;
 use super::buffer::Buffer;
 use super::messages::Request;
-use super::service::Shared;
+use super::service::{Life, Shared};
 use crate::rt::BufferGuard;
-use crate::transport::{Lost, NotExecuted, OpError, Rank};
+use crate::transport::{Lost, NotExecuted, OpError};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub(super) struct Offer {
 /// executed after that: `moved` returns when each has ended, or is fenced.
 pub(super) async fn take<V: Verbs>(
     shared: Rc<Shared<V>>,
-    server: Rank,
+    server: Life,
     id: u64,
     offer: Offer,
     buffer: Option<Buffer<V>>,
@@ -47,7 +47,7 @@ pub(super) async fn take<V: Verbs>(
         }
     };
     // A server that cannot be told has begun anew, and has forgotten.
-    drop(shared.wire.ask(server, id, Request::Moved { op, done }).await);
+    drop(shared.wire.ask(server.peer, id, Request::Moved { op, done }).await);
 }
 
 /// The transfers of an offer; none if it is of no such memory.
@@ -77,10 +77,15 @@ pub(super) type Transfer<V> = (SendOp<'static, V>, BufferGuard<V>);
 /// memory any more: it is done again on the next connection. A write of unknown outcome may be executed late: it is done again
 /// once it cannot, and the memory there, which belongs to the transfer until both sides know that it is over, gets the same bytes
 /// whatever became of it.
-pub(super) async fn moved<V: Verbs>(shared: &Shared<V>, peer: Rank, list: &[Transfer<V>]) -> bool {
+/// Nothing is posted to another life of the peer than the one whose memory it is.
+pub(super) async fn moved<V: Verbs>(shared: &Shared<V>, life: Life, list: &[Transfer<V>]) -> bool {
+    let peer = life.peer;
     'list: loop {
         let mut rest = list;
         while !rest.is_empty() {
+            if shared.is_over(life) {
+                return false;
+            }
             // One doorbell and one completion for many (5.3).
             let (posted, now) = if let Some((now, behind)) = rest.split_first_chunk::<16>() {
                 (shared.mesh.post_list(peer, copies(now)).await.map(drop), behind)

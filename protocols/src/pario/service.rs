@@ -5,7 +5,8 @@ use super::calls::{Answered, Calls, Held};
 use super::messages::{Answer, OPENS, Request};
 use super::moves::{self, Offer};
 use super::server::{self, Server};
-use super::wire::{Arrived, CHANNEL, Streams, Wire};
+use super::watch;
+use super::wire::{Arrived, CHANNEL, Streams, UNASKED, Wire};
 use super::{FsConfig, FsError, FsStats, Handle};
 use crate::rt::Rt;
 use crate::rt::sync::OneshotReceiver;
@@ -13,7 +14,14 @@ use crate::transport::{Inbox, Incoming, Mesh, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use weft_verbs::{Verbs, Work};
+use weft_verbs::{Nanos, Verbs, Work};
+
+/// A life of a node: what it asks for and offers is of that one.
+#[derive(Clone, Copy)]
+pub(super) struct Life {
+    pub peer: Rank,
+    resets: u32,
+}
 
 /// What a node's service has.
 pub(super) struct Shared<V: Verbs> {
@@ -28,7 +36,9 @@ pub(super) struct Shared<V: Verbs> {
     pub load: Cell<u64>,
     /// How often its applications have files open, by the epoch of the home in which they were opened.
     pub opens: RefCell<BTreeMap<(Handle, u64), u32>>,
-    calls: Calls<V>,
+    pub calls: Calls<V>,
+    /// How often each node has begun anew, as this service was told.
+    resets: RefCell<BTreeMap<Rank, u32>>,
 }
 
 impl<V: Verbs> Shared<V> {
@@ -39,7 +49,8 @@ impl<V: Verbs> Shared<V> {
         request: Request,
         held: Held<V>,
     ) -> Result<OneshotReceiver<Answered>, FsError> {
-        self.calls.ask(&self.wire, server, request, held, &self.stats).await
+        let now = || self.rt.now();
+        self.calls.ask((now, &self.wire), server, request, held, &self.stats).await
     }
 
     /// Waits until a call has ended.
@@ -68,6 +79,17 @@ impl<V: Verbs> Shared<V> {
             files.push((*handle, *opens));
         }
         Answer::Open { files, more: false }
+    }
+
+    /// The life of a node that this service has to do with.
+    pub(super) fn life_of(&self, peer: Rank) -> Life {
+        Life { peer, resets: self.resets.borrow().get(&peer).copied().unwrap_or_default() }
+    }
+
+    /// Whether a node has begun anew since: what it had asked for or offered means nothing any more, though this service may not have
+    /// been told yet. By streams, each life has streams of its own.
+    pub(super) fn is_over(&self, Life { peer, resets }: Life) -> bool {
+        self.wire.life_of(peer) > resets
     }
 
     /// This node's processor has copied data.
@@ -105,6 +127,7 @@ impl<V: Verbs> Pario<V> {
                 (Wire::Streams(streams), None)
             }
         };
+        let lives = (0..mesh.size()).map(Rank::from_index).map(|rank| (rank, wire.life_of(rank))).collect();
         let mut shared = Shared {
             rt: rt.clone(),
             mesh: mesh.clone(),
@@ -115,7 +138,8 @@ impl<V: Verbs> Pario<V> {
             buffers: Buffers::new(mesh),
             load: Cell::new(0),
             opens: RefCell::default(),
-            calls: Calls::new(config.window),
+            resets: RefCell::new(lives),
+            calls: Calls::new(config.window, mesh.incarnation()),
         };
         if me < config.servers {
             shared.server = Some(Server::open(&shared, me, config)?);
@@ -132,6 +156,9 @@ impl<V: Verbs> Pario<V> {
                     pario.arrived(from, arrived);
                 }
             }));
+        }
+        if config.probe_after < Nanos::MAX {
+            drop(rt.spawn(watch::watch(Rc::clone(&pario.0))));
         }
         if let Some(inbox) = inbox {
             drop(rt.spawn(pario.clone().listen(inbox)));
@@ -169,7 +196,8 @@ impl<V: Verbs> Pario<V> {
             match incoming {
                 Incoming::Message(message) => self.received(message.from(), message.bytes()),
                 Incoming::PeerReset { peer, .. } => {
-                    self.0.calls.server_reset(peer);
+                    *self.0.resets.borrow_mut().entry(peer).or_default() += 1;
+                    self.0.calls.server_reset(peer, self.0.life_of(peer).resets);
                     server::client_reset(&self.0, peer);
                 }
             }
@@ -182,8 +210,11 @@ impl<V: Verbs> Pario<V> {
         match Request::decode(bytes) {
             // The home of files asks its clients, and not another server.
             Some((id, Request::Opens { epoch, after })) => {
-                let (shared, answer) = (Rc::clone(&self.0), self.0.open_since(epoch, after));
-                drop(self.0.rt.spawn(async move { shared.wire.answer(from, id, answer).await }));
+                let shared = Rc::clone(&self.0);
+                drop(self.0.rt.spawn(async move {
+                    // What it says of a file is so when it is sent: a close that is sent before is not in it, and one behind it is.
+                    shared.wire.answer_with(from, id, || shared.open_since(epoch, after)).await
+                }));
             }
             request => self.asked_or_answered(from, bytes, request.filter(|_| is_server)),
         }
@@ -199,11 +230,19 @@ impl<V: Verbs> Pario<V> {
     fn answered(&self, from: Rank, answer: Option<(u64, Answer)>) {
         if let Some((id, Answer::Offer { op, place, runs, writes })) = answer {
             let (buffer, offer) = (self.0.calls.buffer_of(id, from), Offer { op, place, runs, writes });
-            return drop(self.0.rt.spawn(moves::take(Rc::clone(&self.0), from, id, offer, buffer)));
+            let (shared, server) = (Rc::clone(&self.0), self.0.life_of(from));
+            return drop(self.0.rt.spawn(moves::take(shared, server, id, offer, buffer)));
+        }
+        // Before anything that the node sent behind it.
+        if let Some((id, Answer::Open { files, more })) = &answer
+            && self.0.calls.is_open(*id, from)
+        {
+            server::heard(&self.0, from, files, *more);
         }
         let mut stats = self.0.stats.borrow_mut();
         match answer {
             None => stats.malformed += 1,
+            Some((UNASKED, _)) => {}
             // One that a server gave to an earlier life of this node, and that was sent to this one.
             Some((id, answer)) => stats.unasked += u64::from(!self.0.calls.answered(id, Ok(answer))),
         }
@@ -217,7 +256,7 @@ impl<V: Verbs> Pario<V> {
                 None => self.0.stats.borrow_mut().malformed += 1,
             },
             Arrived::Answer(frame) => self.answered(peer, Answer::of_frame(frame)),
-            Arrived::ServerGone => self.0.calls.server_reset(peer),
+            Arrived::ServerGone => self.0.calls.server_reset(peer, u32::MAX),
             Arrived::ClientGone => server::client_reset(&self.0, peer),
         }
     }

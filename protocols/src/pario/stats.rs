@@ -23,6 +23,8 @@ pub struct FsStats {
     pub staging_waits: u64,
     /// Batches of the directory's log that its server committed.
     pub commits: u64,
+    /// Probes of servers that had owed an answer for long.
+    pub probes: u64,
     /// Bytes that processors copied between messages and buffers, at both ends. What a store in memory copies is not among
     /// them.
     pub copied: u64,

@@ -17,10 +17,13 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll};
-use weft_verbs::{Context, OutOfBand, Service, Stream, StreamListener, Verbs};
+use weft_verbs::{Context, OutOfBand, RemoteSlice, Service, Stream, StreamListener, Verbs};
 
 /// The channel of requests and answers on the mesh.
 pub(super) const CHANNEL: Channel = Channel(5);
+
+/// The number of a question that is no call.
+pub(super) const UNASKED: u64 = u64::MAX;
 
 /// The service of requests by byte streams: that of PVFS2's servers.
 const SERVICE: Service = Service(3334);
@@ -68,7 +71,10 @@ impl<V: Verbs> Wire<V> {
     /// Sends a request as soon as there is room for it.
     pub(super) async fn ask(&self, to: Rank, id: u64, request: Request) -> Result<(), FsError> {
         match self {
-            Wire::Mesh(mesh) => send(mesh, to, &request.encode(id)).await,
+            Wire::Mesh(mesh) => {
+                let bytes = request.encode(id);
+                send(mesh, to, || &bytes).await
+            }
             Wire::Streams(streams) => streams.ask(to, request.into_frame(id)).await,
         }
     }
@@ -76,8 +82,41 @@ impl<V: Verbs> Wire<V> {
     /// Sends an answer as soon as there is room for it.
     pub(super) async fn answer(&self, to: Rank, id: u64, answer: Answer) -> Result<(), FsError> {
         match self {
-            Wire::Mesh(mesh) => send(mesh, to, &answer.encode(id)).await,
+            Wire::Mesh(mesh) => {
+                let bytes = answer.encode(id);
+                send(mesh, to, || &bytes).await
+            }
             Wire::Streams(streams) => streams.answer(to, answer.into_frame(id)).await,
+        }
+    }
+
+    /// Sends an answer that is what it is when it is sent, and not before.
+    pub(super) async fn answer_with(
+        &self,
+        to: Rank,
+        id: u64,
+        answer: impl Fn() -> Answer,
+    ) -> Result<(), FsError> {
+        match self {
+            Wire::Mesh(mesh) => send(mesh, to, || answer().encode(id)).await,
+            Wire::Streams(_) => self.answer(to, id, answer()).await,
+        }
+    }
+
+    /// Finds out whether a peer is there that owes an answer: one that began anew is told of by then, or when it is. By the mesh an
+    /// empty write does it, which touches nothing there; on a stream a question of which nobody awaits the answer.
+    pub(super) async fn probe(&self, to: Rank) {
+        match self {
+            Wire::Mesh(mesh) => drop(mesh.write(to, RemoteSlice::default(), &[]).await),
+            Wire::Streams(streams) => drop(streams.ask(to, Request::Epoch.into_frame(UNASKED)).await),
+        }
+    }
+
+    /// To which life of a peer a message goes now, by how often it has begun anew. What a stream carries ends with it.
+    pub(super) fn life_of(&self, to: Rank) -> u32 {
+        match self {
+            Wire::Mesh(mesh) => mesh.resets_of(to),
+            Wire::Streams(_) => 0,
         }
     }
 
@@ -87,10 +126,14 @@ impl<V: Verbs> Wire<V> {
     }
 }
 
-async fn send<V: Verbs>(mesh: &Mesh<V>, to: Rank, bytes: &[u8]) -> Result<(), FsError> {
+async fn send<V: Verbs, B: AsRef<[u8]>>(
+    mesh: &Mesh<V>,
+    to: Rank,
+    bytes: impl Fn() -> B,
+) -> Result<(), FsError> {
     loop {
         mesh.room(to).await?;
-        match mesh.send(to, CHANNEL, bytes) {
+        match mesh.send(to, CHANNEL, bytes().as_ref()) {
             // Another task took the place.
             Err(SendError::Full { .. }) => {}
             done => return Ok(done?),

@@ -27,6 +27,15 @@ impl<V: Verbs> Mesh<V> {
         (incarnation != 0).then_some(incarnation)
     }
 
+    /// How often a peer has begun anew since this node knows it: so often each channel is told
+    /// ([`PeerReset`](super::Incoming::PeerReset)) that is open all the time. Who has taken fewer of these still acts for an earlier
+    /// incarnation, whose addresses mean nothing in this one.
+    pub fn resets_of(&self, rank: Rank) -> u32 {
+        let peers = self.shared.peers.borrow();
+        let peer = self.peer(rank).and_then(|index| peers.get(index)?.as_deref());
+        peer.map_or(0, |peer| peer.incarnations)
+    }
+
     /// Has nothing to do any more with an incarnation of a peer, for good:
     ///
     /// - Its queue pair is fenced: from the return on, nothing that it posted executes on this node's memory.

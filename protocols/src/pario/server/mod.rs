@@ -13,7 +13,7 @@ use super::access::Run;
 use super::calls::{self, Held};
 use super::messages::{Answer, Request};
 use super::moves::{Transfer, moved};
-use super::service::Shared;
+use super::service::{Life, Shared};
 use super::{FsConfig, FsError, Handle, Movers, Storage};
 use crate::rt::{BufferGuard, Label, LabelGuard};
 use crate::transport::Rank;
@@ -138,32 +138,32 @@ pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
     *server.machine.borrow_mut() = Some(new_machine(&shared, Some(directory)));
     asked.into_iter().for_each(|client| drop(shared.rt.spawn(ask_for_opens(Rc::clone(&shared), client))));
     // What an earlier life unlinked and did not remove.
-    on(&shared, Event::Heard { client: me, open: Vec::new() });
+    on(&shared, Event::Heard { client: me, open: Vec::new(), more: false });
     for event in server.early.take() {
         on(&shared, event);
     }
 }
 
-/// Asks a node what it has open since an earlier life of this one.
+/// Asks a node what it has open since an earlier life of this one. Its answers are [taken](heard) in the order in which it sent them
+/// and its closes.
 async fn ask_for_opens<V: Verbs>(shared: Rc<Shared<V>>, client: Rank) {
-    let (mut open, mut after) = (Vec::new(), Handle(0));
+    let mut after = Handle(0);
     loop {
         let request = Request::Opens { epoch: shared.mesh.incarnation(), after };
         let Ok(told) = shared.ask(client, request, Held::NOTHING).await else { return };
         match calls::answer(told).await {
-            Ok(Answer::Open { files, more }) => {
+            Ok(Answer::Open { files, more: true }) if !files.is_empty() => {
                 after = files.last().map_or(after, |(handle, _)| *handle);
-                let goes_on = more && !files.is_empty();
-                open.extend(files);
-                if !goes_on {
-                    break;
-                }
             }
-            // It began anew, and has nothing open: that is told by its reset.
+            // That was all; or it began anew, and has nothing open: that is told by its reset.
             _ => return,
         }
     }
-    on(&shared, Event::Heard { client, open });
+}
+
+/// A node has said what it has open.
+pub(super) fn heard<V: Verbs>(shared: &Rc<Shared<V>>, client: Rank, open: &[(Handle, u32)], more: bool) {
+    on(shared, Event::Heard { client, open: open.to_vec(), more });
 }
 
 /// A client asks the server of this node.
@@ -182,17 +182,27 @@ fn on<V: Verbs>(shared: &Rc<Shared<V>>, event: Event) {
     let mut actions = Vec::new();
     match &mut *server.machine.borrow_mut() {
         Some(machine) => machine.on(event, &mut actions),
-        None => return server.early.borrow_mut().push(event),
+        None => {
+            let mut early = server.early.borrow_mut();
+            // What a client's earlier life asked for is of no use to it.
+            if let Event::Reset { client } = &event {
+                early.retain(|event| !matches!(event, Event::Request { from, .. } if from == client));
+            }
+            return early.push(event);
+        }
     }
     for action in actions {
-        drop(shared.rt.spawn(carry_out(Rc::clone(shared), action)));
+        let client = shared.life_of(action.client().unwrap_or(shared.mesh.me()));
+        drop(shared.rt.spawn(carry_out(Rc::clone(shared), action, client)));
     }
 }
 
 /// Does what the machine wants, and tells it what came of it.
-async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action) {
+async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action, client: Life) {
     let Some(server) = &shared.server else { return };
     let event = match action {
+        // Of a client that has begun anew since, the machine is told in a moment.
+        Action::Answer { .. } | Action::Offer { .. } if shared.is_over(client) => return,
         Action::Answer { to, id, answer } => {
             if let Answer::Data { bytes, .. } = &answer
                 && shared.wire.copies()
@@ -209,13 +219,13 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action) {
             // As above: an offer that cannot be sent has nobody who takes it.
             return drop(shared.wire.answer(to, id, Answer::Offer { op, place, runs, writes }).await);
         }
-        Action::Pull { op, from, memory, runs, stage } => {
+        Action::Pull { op, memory, runs, stage, .. } => {
             let pull = server.list(&runs, stage, memory, |from| SendOp::Read { from });
-            Event::Moved { op, done: moved(&shared, from, &pull).await }
+            Event::Moved { op, done: moved(&shared, client, &pull).await }
         }
-        Action::Push { op, to, memory, runs, stage } => {
+        Action::Push { op, memory, runs, stage, .. } => {
             let push = server.list(&runs, stage, memory, |to| SendOp::Write { to, imm: None });
-            Event::Moved { op, done: moved(&shared, to, &push).await }
+            Event::Moved { op, done: moved(&shared, client, &push).await }
         }
         Action::Remove { op, server: other, handle } => {
             // One that restarted before it answered may have done nothing.

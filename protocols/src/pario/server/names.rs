@@ -47,8 +47,8 @@ pub(super) struct Names {
     inodes: BTreeMap<Handle, Inode>,
     /// How many handles were given out.
     given: u64,
-    /// Nodes that may have files open of which this life has not heard.
-    unheard: BTreeSet<Rank>,
+    /// Nodes that may have files open of which this life has not heard, and the last handle up to which each has told.
+    unheard: BTreeMap<Rank, Handle>,
 }
 
 impl Names {
@@ -120,7 +120,7 @@ impl Names {
     /// A client closes what it opened once, in this life of the home or in an earlier one. A file without a name may end with that.
     pub(super) fn close(&mut self, from: Rank, handle: Handle, earlier: bool) -> Result<(), Refusal> {
         // What this life has not heard of, it will not be told of either: the client has closed it.
-        if earlier && self.unheard.contains(&from) {
+        if earlier && self.unheard.get(&from).is_some_and(|told| handle > *told) {
             return Ok(());
         }
         let Some(inode) = self.inodes.get_mut(&handle).filter(|inode| inode.opens.contains_key(&from)) else {
@@ -143,13 +143,15 @@ impl Names {
 
     /// Asks these nodes what they have open: until each has been heard of, no file ends.
     pub(super) fn ask(&mut self, nodes: impl Iterator<Item = Rank>) {
-        self.unheard.extend(nodes);
+        self.unheard.extend(nodes.map(|node| (node, Handle(0))));
     }
 
-    /// A node has these files open so often, beside what it has opened in this life.
-    pub(super) fn heard(&mut self, of: Rank, open: &[(Handle, u32)]) {
-        if !self.unheard.remove(&of) {
-            return;
+    /// A node has these files open so often, beside what it has opened in this life; and others behind them, if there are more.
+    pub(super) fn heard(&mut self, of: Rank, open: &[(Handle, u32)], more: bool) {
+        let Some(told) = self.unheard.get_mut(&of) else { return };
+        match open.last() {
+            Some((last, _)) if more => *told = *last,
+            _ => drop(self.unheard.remove(&of)),
         }
         for (handle, opens) in open {
             if let Some(inode) = self.inodes.get_mut(handle) {
@@ -309,9 +311,15 @@ mod tests {
         names.ask([rank(1), rank(2)].into_iter());
         names.unlink(&name("a")).unwrap();
         assert!(names.unused().is_empty());
-        names.heard(rank(1), &[(handle, 1)]);
+        names.heard(rank(1), &[(handle, 2)], true);
+        assert_eq!(
+            names.close(rank(1), handle, true),
+            Ok(()),
+            "closed after it has told, and before it has told all"
+        );
+        names.heard(rank(1), &[], false);
         assert_eq!(names.close(rank(2), handle, true), Ok(()), "closed before it was asked");
-        names.heard(rank(2), &[]);
+        names.heard(rank(2), &[], false);
         assert!(names.unused().is_empty(), "n1 has it open");
         assert_eq!(names.close(rank(1), handle, true), Ok(()));
         assert_eq!(names.unused(), [Gone { handle, layout: LAYOUT }]);

@@ -172,8 +172,10 @@ impl Names {
 impl Names {
     /// A node has crashed and is there again: its clients' calls never end. Where nothing survives a server, nothing is known.
     pub(super) fn restarted(&mut self, node: u32, all_gone: bool) {
-        let gone = self.open.extract_if(.., |request, _| request.client.node == node);
+        let of_node = |request: &RequestId| request.client.node == node;
+        let gone = self.open.iter().filter(|(request, _)| of_node(request));
         let changes: Vec<Call> = gone.map(|(_, open)| open.call).collect();
+        self.open.retain(|request, _| !of_node(request));
         for call in changes {
             if let Some(name) = self.changed(call) {
                 name.changing -= 1;

@@ -12,7 +12,7 @@ use crate::oracle::{Conduct, Leaks, Leftover};
 use crate::system::{Place, System};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::pario::{File, FsStats};
+use weft_protocols::pario::{File, FsConfig, FsStats};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::MeshConfig;
 use weft_sim::explore::{FaultSet, Outcome};
@@ -141,6 +141,16 @@ impl Calls {
         }
     }
 
+    /// Where no server begins anew, nobody looks whether one did: every timer is one more event to be ordered.
+    fn service(&self, place: &Place<Sim>) -> Service<Sim> {
+        let (work, never) = (self.work(), Nanos::MAX);
+        let config = match self.way {
+            Way::Durable => work.config(),
+            _ => FsConfig { probe_after: never, ..work.config() },
+        };
+        Service::start(place, &work, config).expect("nobody else has the channel")
+    }
+
     fn has_transfers(&self) -> bool {
         self.calls.iter().flatten().any(|call| call.is_transfer())
     }
@@ -193,8 +203,7 @@ impl Model for Calls {
         let nodes = state.services.len();
         let life = state.services[node.index()].life + 1;
         let place = member.place(node.index(), nodes, life);
-        let service = Files::start(&place, &self.work(), recorder).expect("nobody else has the channel");
-        state.services[node.index()] = service;
+        state.services[node.index()] = self.service(&place);
     }
 
     fn shape(&self) -> Shape {
@@ -212,7 +221,6 @@ impl Model for Calls {
     /// Before the first choice, the first client makes the file and writes it, and the others open it.
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder<InOrder>) -> State {
         let nodes = members.len() as u32;
-        let work = self.work();
         let place = |(node, Member { rt, mesh }): (u32, &Member)| Place {
             rt: rt.clone(),
             mesh: mesh.clone(),
@@ -221,8 +229,8 @@ impl Model for Calls {
             incarnation: 0,
             members: None,
         };
-        let start = |place| Files::start(&place, &work, recorder).expect("nobody else has the channel");
-        let services: Vec<Service<Sim>> = (0..).zip(members).map(place).map(start).collect();
+        let start = |of| self.service(&place(of));
+        let services: Vec<Service<Sim>> = (0..).zip(members).map(start).collect();
         let files: Vec<Opened> = self.calls.iter().map(|_| Opened::default()).collect();
         let state = State { services, files };
         if self.has_transfers() {

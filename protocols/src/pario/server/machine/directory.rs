@@ -176,9 +176,15 @@ impl Machine {
     }
 
     /// A client has these files open since an earlier life of this server.
-    pub(super) fn on_heard(&mut self, client: Rank, open: &[(Handle, u32)], out: &mut Vec<Action>) {
+    pub(super) fn on_heard(
+        &mut self,
+        client: Rank,
+        open: &[(Handle, u32)],
+        more: bool,
+        out: &mut Vec<Action>,
+    ) {
         let Some(directory) = &mut self.directory else { return };
-        directory.names.heard(client, open);
+        directory.names.heard(client, open, more);
         self.sweep(out);
     }
 }

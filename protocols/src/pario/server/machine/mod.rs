@@ -55,7 +55,7 @@ pub(super) enum Event {
     /// A batch of the log is durable, or is not.
     Committed { op: u64, end: Result<(), Refusal> },
     /// How often a client has files open since an earlier life of this server.
-    Heard { client: Rank, open: Vec<(Handle, u32)> },
+    Heard { client: Rank, open: Vec<(Handle, u32)>, more: bool },
     /// A client began anew: it knows nothing of what it had asked for.
     Reset { client: Rank },
 }
@@ -88,6 +88,17 @@ pub(super) enum Action {
     Offer { op: u64, to: Rank, id: u64, stage: Stage, runs: Vec<Run>, writes: bool },
     /// Ask another server to remove its object of a file.
     Remove { op: u64, server: u32, handle: Handle },
+}
+
+impl Action {
+    /// The client that it is for.
+    pub(super) fn client(&self) -> Option<Rank> {
+        match self {
+            Action::Answer { to, .. } | Action::Push { to, .. } | Action::Offer { to, .. } => Some(*to),
+            Action::Pull { from, .. } => Some(*from),
+            Action::Store { .. } | Action::Commit { .. } | Action::Remove { .. } => None,
+        }
+    }
 }
 
 /// Regions that one request may be about, at most: how long a server looks for its part of them.
@@ -313,7 +324,7 @@ impl Machine {
                 }
             }
             Event::Committed { op, end } => self.on_committed(op, end, out),
-            Event::Heard { client, open } => self.on_heard(client, &open, out),
+            Event::Heard { client, open, more } => self.on_heard(client, &open, more, out),
             Event::Reset { client } => self.on_reset(client, out),
         }
         self.hand_out_places(out);

@@ -1,5 +1,6 @@
 use super::super::super::{Datatype, Distribution, Name, Storage, View, Wire};
 use super::*;
+use weft_verbs::Nanos;
 
 const CONFIG: FsConfig = FsConfig {
     servers: 2,
@@ -12,6 +13,7 @@ const CONFIG: FsConfig = FsConfig {
     storage: Storage::Memory { most: 1 << 20 },
     wire: Wire::Verbs,
     window: 8,
+    probe_after: Nanos::MAX,
 };
 
 const EPOCH: u64 = 77;
