@@ -1,0 +1,85 @@
+use super::super::Datatype;
+use super::*;
+
+fn requests() -> Vec<Request> {
+    let (handle, layout) = (Handle(7), Distribution::stripe(64, 3, 1).unwrap());
+    let name = || Name::new("a name").unwrap();
+    let rows = Datatype::vector(10, 50, Datatype::bytes(10).unwrap()).unwrap();
+    let (file, view) = (View::new(1 << 40, rows).unwrap(), View::of(5..105).unwrap());
+    let bytes = Bytes { handle, layout, file, from: 7, len: 90 };
+    let memory = Memory { slice: RemoteSlice { addr: 1 << 44, len: 100, rkey: 9 }, view, from: 3, load: 8 };
+    vec![
+        Request::Create { name: name(), layout },
+        Request::Open { name: name() },
+        Request::Close { handle, epoch: 7 },
+        Request::Unlink { name: name() },
+        Request::List { after: Some(name()) },
+        Request::Size { handle },
+        Request::Read { bytes: bytes.clone(), into: Target::Answer },
+        Request::Read { bytes: bytes.clone(), into: Target::Memory(memory.clone()) },
+        Request::Write { bytes, from: Source::Memory(memory) },
+        Request::Sync { handle },
+        Request::Remove { handle },
+        Request::Moved { op: 5, done: true },
+        Request::Epoch,
+        Request::Opens { epoch: 5, after: Handle(3) },
+    ]
+}
+
+#[test]
+fn every_request_survives_its_bytes_and_no_part_of_it_is_that_request() {
+    for request in requests() {
+        let bytes = request.encode(3);
+        assert_eq!(Request::decode(&bytes), Some((3, request.clone())));
+        assert_eq!(Request::of_frame(request.clone().into_frame(3)), Some((3, request.clone())));
+        let part = |end| Request::decode(&bytes[..end]).is_none_or(|(_, other)| other != request);
+        assert!((0..bytes.len()).all(part), "{request:?}");
+        assert_eq!(Request::decode(&[&bytes[..], &[0]].concat()), None, "{request:?}");
+    }
+    let Request::Read { bytes, .. } = requests().remove(6) else { panic!("a read") };
+    for data in [vec![], vec![1, 2, 3]] {
+        let write = Request::Write { bytes: bytes.clone(), from: Source::Request(data) };
+        assert_eq!(Request::of_frame(write.clone().into_frame(4)), Some((4, write.clone())));
+        assert_eq!(Request::decode(&write.encode(4)), Some((4, write)));
+    }
+    assert_eq!(
+        Request::decode(&Request::List { after: None }.encode(1)),
+        Some((1, Request::List { after: None }))
+    );
+}
+
+#[test]
+fn every_answer_survives_its_bytes() {
+    let name = |text| Name::new(text).unwrap();
+    let layout = Distribution::single(2);
+    for answer in [
+        Answer::Done,
+        Answer::Refused(Refusal::Full),
+        Answer::Offer {
+            op: 3,
+            place: RemoteSlice { addr: 9, len: 8, rkey: 7 },
+            runs: vec![Run { at: 1, len: 2 }, Run { at: 5, len: 6 }],
+            writes: true,
+        },
+        Answer::Opened { handle: Handle(9), layout, epoch: 4 },
+        Answer::At { epoch: 1 << 60 },
+        Answer::Open { files: vec![(Handle(3), 2), (Handle(4), 1)], more: true },
+        Answer::Names { names: vec![name("x"), name("yy")], more: true },
+        Answer::Size(1 << 50),
+        Answer::Data { bytes: vec![5; 9], short: true },
+        Answer::Pushed { short: false },
+    ] {
+        assert_eq!(Answer::decode(&answer.encode(8)), Some((8, answer)));
+    }
+}
+
+#[test]
+fn what_is_no_message_is_refused() {
+    let bad_layout = [&[kind::OPENED][..], &[0; 32]].concat();
+    let bad_name = [&[kind::OPEN][..], &[0; 8], &[3], b"a/b"].concat();
+    let bad_flag = [&[kind::PUSHED][..], &[0; 8], &[2]].concat();
+    assert_eq!(Answer::decode(&bad_layout), None, "no strip");
+    assert_eq!(Request::decode(&bad_name), None);
+    assert_eq!(Answer::decode(&bad_flag), None);
+    assert_eq!(Request::decode(&[77; 40]), None);
+}
