@@ -3,7 +3,7 @@
 //! The transport delivers them in order and once. Each message on a stream carries byte positions all the same: the receiver
 //! checks that nothing is missing and nothing comes twice, instead of believing it.
 
-use super::Refusal;
+use super::{Mode, Refusal};
 use weft_verbs::RemoteSlice;
 
 /// Which stream of a node: a place in its table, and how often that place was used before.
@@ -127,6 +127,28 @@ pub enum Message<'a> {
         /// What every message on a stream tells.
         header: Header,
     },
+    /// From now on the sender's bytes are to come to it in this way (annex A4: mode change).
+    ModeChange {
+        /// What every message on a stream tells.
+        header: Header,
+        /// Which.
+        mode: Mode,
+    },
+    /// The sender would have the receiver's private buffers take so many bytes each, and sends no more than that from here on
+    /// (annex A4: change of the receive buffers' size).
+    ChRcvBuf {
+        /// What every message on a stream tells.
+        header: Header,
+        /// How many.
+        bytes: u32,
+    },
+    /// The sender's private buffers take so many bytes each (annex A4: the answer to that).
+    ChRcvBufAck {
+        /// What every message on a stream tells.
+        header: Header,
+        /// How many.
+        bytes: u32,
+    },
     /// The sender writes no more: half-close.
     DisConn {
         /// What every message on a stream tells.
@@ -158,9 +180,12 @@ const ABORT_CONN: u8 = 0x03;
 const RDMA_WR_COMPL: u8 = 0x05;
 const RDMA_RD_COMPL: u8 = 0x06;
 const SEND_SM: u8 = 0x04;
+const MODE_CHANGE: u8 = 0x07;
 const SRC_AVAIL_CANCEL: u8 = 0x08;
 const SINK_AVAIL_CANCEL: u8 = 0x09;
 const SINK_CANCEL_ACK: u8 = 0x0a;
+const CH_RCV_BUF: u8 = 0x0b;
+const CH_RCV_BUF_ACK: u8 = 0x0c;
 const SUSP_COMM: u8 = 0x0d;
 const SUSP_COMM_ACK: u8 = 0x0e;
 const SINK_AVAIL: u8 = 0xfd;
@@ -178,6 +203,8 @@ pub const HEADER_LEN: u32 = 32;
 pub const LONGEST_CONTROL: u32 = 56;
 
 const REFUSALS: [Refusal; 3] = [Refusal::NoListener, Refusal::BacklogFull, Refusal::Unfit];
+
+const MODES: [Mode; 3] = [Mode::Buffered, Mode::Combined, Mode::Pipelined];
 
 impl<'a> Message<'a> {
     /// Appends its bytes; little-endian.
@@ -225,6 +252,18 @@ impl<'a> Message<'a> {
             Message::SendSm { header } => put_header(to, SEND_SM, header),
             Message::SinkAvailCancel { header } => put_header(to, SINK_AVAIL_CANCEL, header),
             Message::SinkCancelAck { header } => put_header(to, SINK_CANCEL_ACK, header),
+            Message::ModeChange { header, mode } => {
+                put_header(to, MODE_CHANGE, header);
+                to.extend((mode as u32).to_le_bytes());
+            }
+            Message::ChRcvBuf { header, bytes } => {
+                put_header(to, CH_RCV_BUF, header);
+                to.extend(bytes.to_le_bytes());
+            }
+            Message::ChRcvBufAck { header, bytes } => {
+                put_header(to, CH_RCV_BUF_ACK, header);
+                to.extend(bytes.to_le_bytes());
+            }
             Message::DisConn { header } => put_header(to, DIS_CONN, header),
             Message::SuspComm { rail } => to.extend([SUSP_COMM, rail, 0, 0]),
             Message::SuspCommAck => to.extend([SUSP_COMM_ACK, 0, 0, 0]),
@@ -266,6 +305,11 @@ impl<'a> Message<'a> {
             (SEND_SM, 0) => Message::SendSm { header: rest.header()? },
             (SINK_AVAIL_CANCEL, 0) => Message::SinkAvailCancel { header: rest.header()? },
             (SINK_CANCEL_ACK, 0) => Message::SinkCancelAck { header: rest.header()? },
+            (MODE_CHANGE, 0) => {
+                Message::ModeChange { header: rest.header()?, mode: *MODES.get(rest.word()? as usize)? }
+            }
+            (CH_RCV_BUF, 0) => Message::ChRcvBuf { header: rest.header()?, bytes: rest.word()? },
+            (CH_RCV_BUF_ACK, 0) => Message::ChRcvBufAck { header: rest.header()?, bytes: rest.word()? },
             (DIS_CONN, 0) => Message::DisConn { header: rest.header()? },
             (SUSP_COMM, rail) => Message::SuspComm { rail },
             (SUSP_COMM_ACK, 0) => Message::SuspCommAck,
@@ -358,6 +402,9 @@ mod tests {
             Message::SendSm { header },
             Message::SinkAvailCancel { header },
             Message::SinkCancelAck { header },
+            Message::ModeChange { header, mode: Mode::Combined },
+            Message::ChRcvBuf { header, bytes: 7 },
+            Message::ChRcvBufAck { header, bytes: 6 },
             Message::DisConn { header },
             Message::AbortConn { to },
             Message::SuspComm { rail: 1 },

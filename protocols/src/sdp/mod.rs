@@ -44,11 +44,12 @@
 //! | `service`, `table`, `outbox` | the streams of a node: messages in and out |
 //! | `detect`, `suspend` | dead links, changed addresses; a connection that goes over to another rail as planned |
 //! | `zcopy` | owned buffers, moved by one-sided operations |
-//! | `socket`, `stream`, `owned`, `buffer`, `listener` | what a user has |
+//! | `socket`, `stream`, `owned`, `buffer`, `adjust`, `listener` | what a user has |
 //! | [`copy`], [`pipe`] | what `weft cp` and `weft pipe` do on a stream |
 //!
 //! `docs/sdp.md` has the states, why each race is safe, and what is not built yet.
 
+mod adjust;
 mod buffer;
 pub mod copy;
 mod credits;
@@ -72,7 +73,7 @@ mod zcopy;
 pub use buffer::{SdpBuffer, Transfer};
 pub use error::{Refusal, SdpError};
 pub use listener::SdpListener;
-pub use options::{Failover, SdpOptions};
+pub use options::{Failover, Mode, SdpOptions};
 pub use service::{CHANNEL, Sdp};
 pub use stats::SdpStats;
 pub use stream::{Address, SdpStream};

@@ -16,6 +16,18 @@ pub enum Failover {
     Application,
 }
 
+/// How the bytes of one direction of a stream may come to their reader (annex A4's modes).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Through private buffers only.
+    Buffered,
+    /// Or advertised by the writer, one range at a time.
+    Combined,
+    /// Or advertised by the writer or wanted by the reader, several ranges at a time.
+    #[default]
+    Pipelined,
+}
+
 /// The options of streams: those of a node's service, of a listener, or of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SdpOptions {

@@ -144,11 +144,12 @@ impl<V: Verbs> Sdp<V> {
             return Err(SdpError::NoSuchPeer(to));
         }
         let id = u128::from(rt.random()) << 64 | u128::from(rt.random());
+        let largest = self.largest();
         let here = Address { rank: mesh.me(), port: self.ephemeral() };
         let there = Address { rank: to, port };
         let socket = self.shared.table.borrow_mut().insert(|handle| {
             let me = greeting(handle, options);
-            Rc::new(Socket::new(handle, id, [here, there], options, Endpoint::asking(me)))
+            Rc::new(Socket::new(handle, id, [here, there], options, Endpoint::asking(me).taking(largest)))
         });
         self.begins_with(&socket);
         // From here on, a call that is dropped gives the stream up.
@@ -164,6 +165,11 @@ impl<V: Verbs> Sdp<V> {
         socket.moves.set(self.shared.mesh.moves(socket.peer));
         self.notice_moves(socket.options.failover);
         self.keep_alive(socket.peer, socket.options.keepalive);
+    }
+
+    /// How many bytes a private buffer can take: what the mesh carries, whose receive buffers they are.
+    fn largest(&self) -> u32 {
+        self.shared.mesh.max_message().saturating_sub(HEADER_LEN)
     }
 
     fn ephemeral(&self) -> u16 {
@@ -216,6 +222,9 @@ impl<V: Verbs> Sdp<V> {
             | Message::SendSm { header }
             | Message::SinkAvailCancel { header }
             | Message::SinkCancelAck { header }
+            | Message::ModeChange { header, .. }
+            | Message::ChRcvBuf { header, .. }
+            | Message::ChRcvBufAck { header, .. }
             | Message::DisConn { header } => header.to,
             Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to } => to,
             Message::SuspComm { rail } => return self.on_susp_comm(from, rail),
@@ -288,7 +297,7 @@ impl<V: Verbs> Sdp<V> {
         let here = Address { rank: self.shared.mesh.me(), port };
         let options = backlog.options;
         let socket = self.shared.table.borrow_mut().insert(|handle| {
-            let end = Endpoint::accepting(greeting(handle, options), theirs);
+            let end = Endpoint::accepting(greeting(handle, options), theirs).taking(self.largest());
             Rc::new(Socket::new(handle, id, [here, there], options, end))
         });
         self.shared.stats.borrow_mut().accepted += 1;
@@ -364,6 +373,9 @@ impl<V: Verbs> Sdp<V> {
             Outgoing::SendSm(header) => Message::SendSm { header },
             Outgoing::SinkAvailCancel(header) => Message::SinkAvailCancel { header },
             Outgoing::SinkCancelAck(header) => Message::SinkCancelAck { header },
+            Outgoing::ModeChange { header, mode } => Message::ModeChange { header, mode },
+            Outgoing::ChRcvBuf { header, bytes } => Message::ChRcvBuf { header, bytes },
+            Outgoing::ChRcvBufAck { header, bytes } => Message::ChRcvBufAck { header, bytes },
             Outgoing::DisConn(header) => Message::DisConn { header },
             Outgoing::AbortConn { to } => Message::AbortConn { to },
         };
@@ -380,7 +392,7 @@ impl<V: Verbs> Sdp<V> {
                 break;
             }
             let mut end = socket.end.borrow_mut();
-            let most = end.payload().min(mesh.max_message().saturating_sub(HEADER_LEN)) as usize;
+            let most = end.payload().min(self.largest()) as usize;
             let len = most.min(all - sent);
             let header = end.data(len as u64);
             drop(end);

@@ -126,6 +126,8 @@ pub enum Planted {
     ReportsBeforeFence,
     /// One-sided operations are posted on whatever rail the connection stands on, with the key of the memory's rail.
     OtherRailsKey,
+    /// An end that finds its connection dead lets what is in process on it end first, and fences it then (the thesis's 5.3).
+    SuspendsDeadLink,
     /// A new connection resumes from what was sent, not from what the peer reports to have received.
     ResumesFromSent,
 }

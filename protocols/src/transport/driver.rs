@@ -1,6 +1,7 @@
 //! The mesh's one task: completions of receives, connection events and timers in; frames and connection
 //! management out.
 
+use super::Planted;
 use super::carried::{self, CARRIED};
 use super::connect::drained;
 use super::due::Due;
@@ -353,6 +354,12 @@ impl<V: Verbs> Driver<V> {
         let shared = Rc::clone(&self.shared);
         if event == Event::Drained {
             shared.with_peer(index, |peer| drained(peer));
+        }
+        if shared.config.makes(Planted::SuspendsDeadLink) {
+            let in_process = shared.with_peer(index, |peer| peer.link.is_up() && peer.session.kept() > 0);
+            if in_process && matches!(event, Event::Broken | Event::RailDown(_) | Event::Disconnected(_)) {
+                return;
+            }
         }
         let mut actions = std::mem::take(&mut self.actions);
         shared.with_peer(index, |peer| {

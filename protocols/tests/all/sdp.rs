@@ -6,7 +6,7 @@ use std::future::Future;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
 use weft_protocols::sdp::message::{Greeting, Handle, Header, Message};
-use weft_protocols::sdp::{CHANNEL, Refusal, Sdp, SdpBuffer, SdpError, SdpOptions, SdpStream};
+use weft_protocols::sdp::{CHANNEL, Mode, Refusal, Sdp, SdpBuffer, SdpError, SdpOptions, SdpStream};
 use weft_protocols::transport::Incoming;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, RunEnd, Sim};
@@ -392,6 +392,60 @@ fn a_stream_that_is_aborted_gives_no_buffer_back_that_the_peer_may_still_use() {
             let stream = accept(&place).await;
             place.rt.sleep(ms(5)).await;
             stream.abort();
+        },
+    );
+}
+
+#[test]
+fn private_buffers_take_what_the_writer_asks_for_as_far_as_the_mesh_carries_it() {
+    both(
+        OPTIONS(),
+        |place| async move {
+            let stream = connect(&place).await;
+            let messages = || place.sdp.stats().data_sent;
+            assert_eq!(stream.resize(50).await, Ok(50));
+            stream.write_all(&[1; 500]).await.expect("written");
+            assert_eq!(messages(), 10);
+            assert_eq!(stream.resize(1 << 20).await, Ok(224), "256 bytes with the header");
+            stream.write_all(&[2; 448]).await.expect("written");
+            assert_eq!(messages(), 12);
+            let none = SdpError::Options { field: "buffer_bytes", value: 0, must: "at least 1" };
+            assert_eq!(stream.resize(0).await, Err(none));
+            stream.shutdown().expect("it stands");
+            assert_eq!(stream.resize(50).await, Err(SdpError::BrokenPipe));
+        },
+        |place| async move {
+            let stream = accept(&place).await;
+            assert_eq!(read_all(&stream).await, [[1; 500].as_slice(), &[2; 448]].concat());
+        },
+    );
+}
+
+#[test]
+fn a_reader_says_whether_bytes_come_without_a_copy() {
+    both(
+        ZCOPY(),
+        |place| async move {
+            let stream = connect(&place).await;
+            // The reader's wish is there before it asks for more.
+            for (say, without_copy) in [(b'b', 0), (b'c', 300), (b'p', 600)] {
+                let mut ready = [0];
+                stream.read_exact(&mut ready).await.expect("read");
+                assert_eq!(ready, [say]);
+                let (sent, _) = stream.send(filled(&place.sdp, 300, say), 300).await;
+                assert_eq!((sent, place.sdp.stats().zcopy_sent), (Ok(300), without_copy));
+            }
+        },
+        |place| async move {
+            let stream = accept(&place).await;
+            for (mode, say) in [(Mode::Buffered, b'b'), (Mode::Combined, b'c'), (Mode::Pipelined, b'p')] {
+                stream.set_mode(mode);
+                stream.write_all(&[say]).await.expect("written");
+                let mut bytes = [0; 300];
+                stream.read_exact(&mut bytes).await.expect("read");
+                assert_eq!(bytes, [say; 300]);
+            }
+            assert_eq!(stream.read(&mut [0]).await, Ok(0));
         },
     );
 }

@@ -100,6 +100,8 @@ pub enum What {
     Fails(Why),
     /// The server's stream failed in the middle.
     Breaks(Why),
+    /// The node had crashed, and is there again, with nothing of what it had.
+    Restarts,
 }
 
 impl HistoryEvent for Event {
@@ -149,6 +151,7 @@ impl fmt::Display for Timeless<'_> {
             What::Surplus => write!(f, "n{node} reads more than was written"),
             What::Fails(why) => write!(f, "fails: {why:?}"),
             What::Breaks(why) => write!(f, "fails at n{node}: {why:?}"),
+            What::Restarts => write!(f, "n{node} had crashed and begins anew"),
         }
     }
 }

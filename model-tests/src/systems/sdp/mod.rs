@@ -144,7 +144,7 @@ impl System for Sockets {
     }
 
     fn mesh(work: &SdpWork, config: &mut MeshConfig) {
-        let longest = work.options().longest_message().max(message::LONGEST_CONTROL);
+        let longest = work.longest_message().max(message::LONGEST_CONTROL);
         config.max_message = config.max_message.max(longest);
     }
 

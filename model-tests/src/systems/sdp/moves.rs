@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use weft_protocols::rt::{JoinHandle, Rt};
-use weft_protocols::sdp::{Sdp, SdpBuffer, SdpError, SdpStream, Transfer};
+use weft_protocols::sdp::{Mode, Sdp, SdpBuffer, SdpError, SdpStream, Transfer};
 use weft_verbs::{Nanos, Verbs};
 
 /// How much of a request or an answer was read, and whether it is what was written.
@@ -32,13 +32,19 @@ pub(super) struct Mover<V: Verbs> {
     recall: u32,
     /// Owned buffers that were given since.
     given: u32,
+    /// In which mode bytes come before the next call, if that is changed.
+    modes: Option<std::iter::Cycle<std::array::IntoIter<Mode, 3>>>,
+    /// How many bytes the peer's private buffers are to take before the next call, if that is changed.
+    sizes: Option<std::iter::Cycle<std::array::IntoIter<u32, 2>>>,
     /// Owned buffers that nothing is done with.
     free: Vec<SdpBuffer<V>>,
 }
 
 impl<V: Verbs> Mover<V> {
     pub fn new(rt: &Rt<V>, sdp: &Sdp<V>, work: &SdpWork) -> Mover<V> {
-        let SdpWork { call, zcopy_threshold, zcopy_depth, owned_reads, recall, .. } = *work;
+        let SdpWork { call, zcopy_threshold, zcopy_depth, owned_reads, recall, modes, resize, .. } = *work;
+        let in_turn = [Mode::Buffered, Mode::Combined, Mode::Pipelined].into_iter().cycle();
+        let sizes = [resize, work.buffer_bytes].into_iter().cycle();
         Mover {
             rt: rt.clone(),
             sdp: sdp.clone(),
@@ -48,6 +54,8 @@ impl<V: Verbs> Mover<V> {
             depth: zcopy_depth as usize,
             recall,
             given: 0,
+            modes: (modes && zcopy_threshold > 0).then_some(in_turn),
+            sizes: (resize > 0).then_some(sizes),
             free: Vec::new(),
         }
     }
@@ -82,6 +90,9 @@ impl<V: Verbs> Mover<V> {
         while at < to {
             let len = self.call.len().min((to - at) as usize);
             coding.fill(at.into(), &mut self.call[..len]);
+            if let Some(bytes) = self.sizes.as_mut().and_then(Iterator::next) {
+                stream.resize(bytes).await?;
+            }
             if !self.owned {
                 stream.write_all(&self.call[..len]).await?;
                 at += len as u32;
@@ -140,6 +151,9 @@ impl<V: Verbs> Mover<V> {
     ) -> Result<Read, SdpError> {
         let mut read = Read { bytes: from, intact: true, stall: Nanos::ZERO };
         while read.bytes < to {
+            if let Some(mode) = self.modes.as_mut().and_then(Iterator::next) {
+                stream.set_mode(mode);
+            }
             let since = self.rt.now();
             let most = self.call.len().min((to - read.bytes) as usize);
             let len = match self.owned && self.owned_reads && most == self.call.len() {

@@ -4,7 +4,7 @@ use super::history::{Event, Timeless, What, Why};
 use super::workload::FailoverMode;
 use crate::history::RequestId;
 use crate::oracle::{Oracle, Oracles, Violation, show};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use weft_verbs::Nanos;
 
@@ -25,6 +25,32 @@ struct Open {
 struct Requests {
     open: BTreeMap<RequestId, Open>,
     made: u64,
+    /// Nodes that have restarted, and the requests of their clients that went with them.
+    restarted: BTreeSet<u32>,
+    gone: BTreeSet<RequestId>,
+}
+
+impl Requests {
+    /// A node has restarted: its clients' requests are nobody's any more.
+    fn restarts(&mut self, node: u32) {
+        self.restarted.insert(node);
+        let before = self.open.len();
+        let of_it = self.open.extract_if(.., |request, _| request.client.node == node);
+        self.gone.extend(of_it.map(|(request, _)| request));
+        self.made -= (before - self.open.len()) as u64;
+    }
+
+    /// The requests that must end. One that waits for the answer of a server that has restarted need not: a reader who has nothing open
+    /// learns of that by keepalive only.
+    fn waiting(&self) -> impl Iterator<Item = (&RequestId, &Open)> {
+        self.open.iter().filter(|(_, open)| !self.restarted.contains(&open.to))
+    }
+
+    /// Whether a stream may be reset: its server has restarted, or its client is no more.
+    fn may_reset(&self, request: &RequestId) -> bool {
+        let restarted = |open: &Open| self.restarted.contains(&open.to);
+        self.gone.contains(request) || self.open.get(request).is_some_and(restarted)
+    }
 }
 
 /// All the oracles of sockets.
@@ -37,7 +63,7 @@ pub struct SdpOracles {
 impl SdpOracles {
     /// The oracles of streams that do this when their connection goes over to another rail.
     pub fn of(failover: FailoverMode) -> SdpOracles {
-        let unbroken = Unbroken { is_told: failover == FailoverMode::Application };
+        let unbroken = Unbroken { is_told: failover == FailoverMode::Application, resets: false };
         SdpOracles { unbroken, ..SdpOracles::default() }
     }
 }
@@ -56,6 +82,10 @@ impl Oracle<Event> for Bytes<'_> {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let wrong = || Err(Timeless(event).to_string());
+        if self.0.gone.contains(&event.request) {
+            // Whether a server gets it to its end is no matter.
+            return Ok(());
+        }
         let open = self.0.open.get_mut(&event.request);
         match (event.what, open) {
             (What::Took { bytes, intact: true, .. }, Some(open)) => {
@@ -79,6 +109,8 @@ impl Oracle<Event> for Bytes<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Unbroken {
     is_told: bool,
+    /// The stream in question may be reset.
+    resets: bool,
 }
 
 impl Oracle<Event> for Unbroken {
@@ -93,6 +125,7 @@ impl Oracle<Event> for Unbroken {
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match event.what {
             What::Moved { .. } | What::Breaks(Why::AddressChanged) if self.is_told => Ok(()),
+            What::Fails(Why::Reset) | What::Breaks(Why::Reset) if self.resets => Ok(()),
             What::Moved { .. } | What::Fails(_) | What::Breaks(_) => Err(Timeless(event).to_string()),
             _ => Ok(()),
         }
@@ -129,6 +162,10 @@ impl Oracles for SdpOracles {
         if let (What::Moved { .. }, Some(open)) = (event.what, self.requests.open.get_mut(&event.request)) {
             open.moved = true;
         }
+        if event.what == What::Restarts {
+            return self.requests.restarts(event.node);
+        }
+        self.unbroken.resets = self.requests.may_reset(&event.request);
         let mut bytes = Bytes(&mut self.requests);
         let oracles: [&mut dyn Oracle<Event>; 2] = [&mut bytes, &mut self.unbroken];
         show(event, oracles, broken);
@@ -142,7 +179,7 @@ impl Oracles for SdpOracles {
     }
 
     fn unended(&self) -> u64 {
-        self.requests.open.len() as u64
+        self.requests.waiting().count() as u64
     }
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
@@ -156,13 +193,14 @@ impl Oracles for SdpOracles {
                 Nanos(open.since_ns)
             ),
         };
-        self.requests.open.iter().map(violation).collect()
+        self.requests.waiting().map(violation).collect()
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {
         for (request, Open { to: server, bytes, reply, taken, moved, .. }) in &self.requests.open {
             (request, server, bytes, reply, taken, moved).hash(&mut to);
         }
+        (&self.requests.restarted, &self.requests.gone).hash(&mut to);
     }
 }
 
@@ -213,6 +251,22 @@ mod tests {
             }
             assert_eq!(told, expected, "{mode:?}");
         }
+    }
+
+    #[test]
+    fn a_reset_is_an_error_unless_the_server_or_the_client_has_restarted() {
+        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let told = |node, what| {
+            let (mut oracles, mut told) = (SdpOracles::default(), 0);
+            for (node, what) in [(0, ASKS), (node, What::Restarts), (0, what)] {
+                oracles.observe(&Event { at_ns: 1, node, request, what }, &mut |_| told += 1);
+            }
+            (told, oracles.unended())
+        };
+        assert_eq!(told(1, What::Fails(Why::Reset)), (0, 0));
+        assert_eq!(told(1, What::Fails(Why::Aborted)), (1, 0));
+        assert_eq!(told(2, What::Fails(Why::Reset)), (1, 0));
+        assert_eq!(told(0, TOOK), (0, 0), "nobody waits for it any more");
     }
 
     #[test]

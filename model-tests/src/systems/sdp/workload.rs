@@ -51,6 +51,14 @@ pub struct SdpWork {
     /// 1,000; 0 for never. Default: 0.
     #[serde(default)]
     pub recall: u32,
+    /// With ZCopy: whether readers change before each call how bytes may come to them: through private buffers only, advertised one
+    /// at a time, or several, in turn. Default: false.
+    #[serde(default)]
+    pub modes: bool,
+    /// Before each of their calls writers have the peer's private buffers take so many bytes and `buffer_bytes` in turn, 16 to
+    /// 1,000,000; 0 for never. Default: 0.
+    #[serde(default)]
+    pub resize: u32,
     /// What streams do when their connection goes over to another rail: `"transparent"`, they go on; `"application"`, they fail, and the
     /// client connects again and makes its request anew. Default: `"transparent"`.
     #[serde(default)]
@@ -146,6 +154,8 @@ impl SdpWork {
             zcopy_depth: depth(),
             owned_reads: yes(),
             recall: 0,
+            modes: false,
+            resize: 0,
             failover: FailoverMode::Transparent,
             probe: None,
             moves: 0,
@@ -164,13 +174,19 @@ impl SdpWork {
         SdpOptions { buffers, buffer_bytes, zcopy_threshold, zcopy_depth, ..options }
     }
 
+    /// The longest message of its streams, whatever size private buffers are changed to.
+    pub fn longest_message(&self) -> u32 {
+        let options = self.options();
+        SdpOptions { buffer_bytes: self.buffer_bytes.max(self.resize), ..options }.longest_message()
+    }
+
     /// A workload that is drawn at random.
     pub(super) fn drawn(dice: &mut Dice<'_>) -> SdpWork {
         let buffer_bytes = dice.among(&[64, 1_000, 8_192]);
         // Transports are drawn that take one message at a time, so the number of messages is what takes time.
         let size =
             |dice: &mut Dice<'_>| dice.among(&[24, buffer_bytes, 4 * buffer_bytes + 1, 30 * buffer_bytes]);
-        SdpWork {
+        let work = SdpWork {
             clients: dice.among(&[1, 1, 2, 3]),
             bytes: size(dice),
             reply: size(dice),
@@ -182,6 +198,8 @@ impl SdpWork {
             zcopy_depth: dice.among(&[1, 2, 4]),
             owned_reads: dice.one_in(2),
             recall: dice.among(&[0, 0, 2, 5]),
+            modes: false,
+            resize: 0,
             failover: FailoverMode::Transparent,
             probe: dice.among(&[None, None, Some(Span(Nanos::from_millis(8)))]),
             moves: dice.among(&[0, 0, 0, 4]),
@@ -189,7 +207,10 @@ impl SdpWork {
             requests: Some(dice.from(2, 20) as u32),
             duration: None,
             think: dice.pause([0, 10, 300]),
-        }
+        };
+        let modes = dice.one_in(3);
+        let resize = dice.among(&[0, 0, buffer_bytes / 2, 2 * buffer_bytes]);
+        SdpWork { modes, resize, ..work }
     }
 
     /// How much work there is.
@@ -222,6 +243,9 @@ impl SdpWork {
         count(at("zcopy_depth"), self.zcopy_depth, 64, "give the depth of the pipeline")?;
         if self.recall == 1 || self.recall > 1_000 {
             return broken(at("recall"), "0, for never, or from 2 to 1000".into());
+        }
+        if self.resize != 0 && !(16..=1_000_000).contains(&self.resize) {
+            return broken(at("resize"), "0, for never, or from 16 to 1000000 bytes".into());
         }
         if self.probe.is_some_and(|span| span.nanos() < Nanos::from_millis(4)) {
             return broken(at("probe"), "at least 4 ms: acknowledgements may take 1 ms".into());

@@ -114,6 +114,9 @@ fn a_transfer_without_a_copy_and_one_over_two_rails_hold_as_far_as_they_are_expl
         ("sdp-zcopy-read", 1),
         ("sdp-crossing", 1),
         ("sdp-rails", 1),
+        ("sdp-modes", 0),
+        ("sdp-modes", 1),
+        ("sdp-resizes", 1),
     ] {
         let most = Some(2_500);
         let options = Options { kinds, faults, livelock: 400, max_executions: most, ..Options::default() };
@@ -127,4 +130,5 @@ fn one_fault_of_every_kind_at_every_event_of_a_transfer_is_a_stall_and_no_more()
     let kinds = FaultSet::TIMELESS.without(Outcome::Crash).without(Outcome::Restart);
     explored("sdp-bcopy", kinds, 1);
     explored("sdp-half-closed", kinds, 1);
+    explored("sdp-restarts", kinds.with(Outcome::Restart), 1);
 }

@@ -5,14 +5,14 @@ use crate::sdp::credits::Purpose;
 use weft_verbs::RemoteSlice;
 
 impl Endpoint {
-    /// Whether both ends keep advertisements.
+    /// Whether both ends keep advertisements, and the peer would have any now.
     pub fn takes_adverts(&self) -> bool {
-        self.me.adverts.min(self.peer.adverts) > 0
+        self.may_be_offered() > 0
     }
 
     /// Whether a range may be advertised now.
     pub fn may_offer(&self) -> bool {
-        let most = self.me.adverts.min(self.peer.adverts) as usize;
+        let most = self.may_be_offered() as usize;
         self.may_move() && self.offered.len() < most && self.credits.may_send(Purpose::Control)
     }
 
@@ -30,7 +30,12 @@ impl Endpoint {
         let most = self.me.adverts.min(self.peer.adverts) as usize;
         let room = self.wanted.len() < most && self.credits.may_send(Purpose::Control);
         let recalls = self.wants_back != Recall::None || self.returns_sources;
-        self.stands() && self.sources.is_empty() && !self.ended && !recalls && room
+        self.stands()
+            && self.sources.is_empty()
+            && !self.ended
+            && !recalls
+            && room
+            && self.wants_in_this_mode()
     }
 
     /// Wants a range; [`Endpoint::may_want`] says that it may.

@@ -33,7 +33,8 @@ impl Endpoint {
             Phase::Greeting { .. } => false,
             Phase::Open { .. } => {
                 let mine = self.half == Half::Closed && self.acked == self.sent;
-                mine && self.ended && self.told == self.expected && !self.is_recalling()
+                let asks = self.is_recalling() || self.is_resizing();
+                mine && self.ended && self.told == self.expected && !asks
             }
         }
     }

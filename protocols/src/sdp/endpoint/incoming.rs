@@ -88,6 +88,18 @@ impl Endpoint {
                 self.tells(header)?;
                 self.on_sink_returned()
             }
+            (Phase::Open { .. }, Message::ModeChange { header, mode }) => {
+                self.tells(header)?;
+                self.on_mode(*mode)
+            }
+            (Phase::Open { .. }, Message::ChRcvBuf { header, bytes }) => {
+                self.tells(header)?;
+                self.on_resize(*bytes)
+            }
+            (Phase::Open { .. }, Message::ChRcvBufAck { header, bytes }) => {
+                self.tells(header)?;
+                self.on_resized(*bytes)
+            }
             _ => Err(Violation),
         }
     }

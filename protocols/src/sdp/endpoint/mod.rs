@@ -15,8 +15,12 @@
 //! - **Recall.** An end gets back what it advertises by a cancel, and only by its answer: until then the other end may read or write
 //!   there. Of ranges that were not read the answer tells so by the acknowledged position, from which the end goes on; it
 //!   sends nothing of its own meanwhile.
+//! - **Mode.** How bytes may come to an end is its own affair: it says so, and what the other end advertises before it has heard that
+//!   counts all the same. So a mode says what may begin, and nothing of what stands.
+//! - **Buffers of another size.** The end that sends asks for them. If they are to be smaller, it sends no more than that from its
+//!   question on, and if they are to be larger, from the answer on; so every message fits.
 //! - **Half-close.** After its own `DisConn` an end still frees buffers and returns credits: the peer goes on writing. After the
-//!   peer's `DisConn` it returns none, since nobody needs them; it acknowledges once.
+//!   peer's `DisConn` it returns none but those that the peer's control may wait for; it acknowledges once.
 //! - **Memory.** An end that fails with advertisements open has given away keys. It is over when the peer has said that it is,
 //!   which it does once its own reads and writes have ended: until then nobody gets the memory back.
 //! - **The end.** An end may be forgotten when its own `DisConn` is acknowledged and it has acknowledged the peer's. Whatever the
@@ -28,8 +32,10 @@
 //! | `outgoing`, `incoming` | messages out and in |
 //! | `adverts` | ranges that are offered, wanted, read and written |
 //! | `recall` | getting them back |
+//! | `adjust` | modes, and private buffers of another size |
 //! | `ending` | half-close, failure, and when a stream may be forgotten |
 
+mod adjust;
 mod adverts;
 mod ending;
 mod incoming;
@@ -41,6 +47,7 @@ mod words;
 
 pub(super) use words::{Event, Failure, Outgoing, Violation};
 
+use super::Mode;
 use super::credits::{Credits, Purpose};
 use super::message::Greeting;
 use std::collections::VecDeque;
@@ -74,6 +81,16 @@ enum Recall {
     /// The cancel is to be sent.
     Wanted,
     /// It was sent, and is not answered yet.
+    Sent,
+}
+
+/// How far an end has come in having the peer's private buffers take another number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Resize {
+    None,
+    /// It is to be asked for.
+    Wanted(u32),
+    /// It was, and there is no answer yet.
     Sent,
 }
 
@@ -117,6 +134,15 @@ pub(super) struct Endpoint {
     returns_sinks: bool,
     /// Where the peer's position was when its ranges were returned: until it knows, its messages say that.
     returned_from: Option<u64>,
+    /// How bytes may come here, and what the peer was told of that; and how they may go there.
+    mode: Mode,
+    told_mode: Mode,
+    their_mode: Mode,
+    /// The most bytes that a private buffer of this end could take.
+    largest: u32,
+    resize: Resize,
+    /// The peer has asked for private buffers of another size, and is to be told which they have.
+    resized: Option<u32>,
     /// The peer writes no more.
     ended: bool,
     /// The user reads no more.
@@ -149,6 +175,12 @@ impl Endpoint {
             returns_sources: false,
             returns_sinks: false,
             returned_from: None,
+            mode: Mode::default(),
+            told_mode: Mode::default(),
+            their_mode: Mode::default(),
+            largest: me.buffer_bytes,
+            resize: Resize::None,
+            resized: None,
             ended: false,
             deaf: false,
         }

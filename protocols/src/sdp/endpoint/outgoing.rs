@@ -51,6 +51,9 @@ impl Endpoint {
         if control && let Some(outgoing) = self.next_recall() {
             return Some(outgoing);
         }
+        if control && let Some(outgoing) = self.next_change() {
+            return Some(outgoing);
+        }
         if self.half == Half::Closing && self.is_settled() && control {
             let header = self.header();
             self.half = Half::Closed;
@@ -58,8 +61,12 @@ impl Endpoint {
             self.void_sinks();
             return Some(Outgoing::DisConn(header));
         }
-        // The peer needs no credits after its end, but it waits to hear that it was received.
-        let due = if self.ended { self.told != self.received() } else { self.credits.is_return_due() };
+        // The peer needs no credits after its end but for control, which it sends until this end has written all. It waits to hear that
+        // its end was received.
+        let due = match self.ended {
+            true => self.told != self.received() || (self.half != Half::Closed && self.credits.is_urgent()),
+            false => self.credits.is_return_due(),
+        };
         if due && self.credits.may_send(Purpose::Return) {
             return Some(Outgoing::Credits(self.header()));
         }

@@ -1,8 +1,8 @@
 //! Two ends by hand.
 
 use super::*;
-use crate::sdp::Refusal;
 use crate::sdp::message::{Handle, Header, Message};
+use crate::sdp::{Mode, Refusal};
 
 fn greeting(place: u32, buffers: u32) -> Greeting {
     Greeting { from: Handle { place, use_of: 0 }, buffers, buffer_bytes: 10, adverts: 2 }
@@ -21,6 +21,9 @@ fn message(outgoing: Outgoing) -> Message<'static> {
         Outgoing::SendSm(header) => Message::SendSm { header },
         Outgoing::SinkAvailCancel(header) => Message::SinkAvailCancel { header },
         Outgoing::SinkCancelAck(header) => Message::SinkCancelAck { header },
+        Outgoing::ModeChange { header, mode } => Message::ModeChange { header, mode },
+        Outgoing::ChRcvBuf { header, bytes } => Message::ChRcvBuf { header, bytes },
+        Outgoing::ChRcvBufAck { header, bytes } => Message::ChRcvBufAck { header, bytes },
         Outgoing::DisConn(header) => Message::DisConn { header },
         Outgoing::AbortConn { to } => Message::AbortConn { to },
     }
@@ -340,4 +343,89 @@ fn ranges_that_any_message_tells_as_read_are_not_told_again_and_an_end_with_unre
     b.source_read();
     assert_eq!(exchange(&mut b, &mut a), [Event::Progress]);
     assert!(a.is_over() && b.is_over());
+}
+
+#[test]
+fn a_mode_says_what_may_begin_and_what_crossed_it_counts() {
+    let [mut a, mut b] = pair(8);
+    offer(&mut a, &mut b, 20);
+    b.set_mode(Mode::Buffered);
+    let told = message(b.next().expect("it is told"));
+    // It was sent before the mode was known.
+    offer(&mut a, &mut b, 30);
+    assert_eq!(a.on_message(&told), Ok(Event::Progress));
+    assert!(!a.may_offer() && !a.takes_adverts() && !b.may_want());
+    b.source_read();
+    b.source_read();
+    exchange(&mut b, &mut a);
+    write(&mut a, &mut b, b"data");
+    b.set_mode(Mode::Combined);
+    exchange(&mut b, &mut a);
+    offer(&mut a, &mut b, 20);
+    assert!(!a.may_offer() && a.takes_adverts() && !b.may_want(), "one at a time");
+    b.source_read();
+    b.set_mode(Mode::Pipelined);
+    assert!(!b.may_want(), "the peer is to know first");
+    exchange(&mut b, &mut a);
+    assert!(b.may_want());
+    offer(&mut a, &mut b, 20);
+    assert!(a.may_offer());
+}
+
+#[test]
+fn every_message_fits_buffers_that_become_smaller_and_larger() {
+    let [mut a, b] = pair(8);
+    let mut b = b.taking(15);
+    write(&mut a, &mut b, b"ten bytes.");
+    assert!(a.resize(4) && !a.resize(5), "one question at a time");
+    assert_eq!((exchange(&mut a, &mut b), a.payload()), (vec![Event::Progress], 4));
+    let header = a.clone().data(5);
+    assert_eq!(b.clone().on_message(&Message::Data { header, bytes: b"fifth" }), Err(Violation));
+    write(&mut a, &mut b, b"four");
+    assert_eq!(a.resized(), None);
+    exchange(&mut b, &mut a);
+    assert_eq!(a.resized(), Some(4));
+    assert!(a.resize(99));
+    exchange(&mut a, &mut b);
+    assert_eq!(a.payload(), 4, "not before the answer");
+    exchange(&mut b, &mut a);
+    assert_eq!((a.resized(), a.payload()), (Some(15), 15), "as much as it can take");
+    let header = a.header();
+    let stray = Message::ChRcvBufAck { header, bytes: 9 };
+    assert_eq!(b.on_message(&stray), Err(Violation));
+}
+
+#[test]
+fn an_end_that_was_asked_for_other_buffers_is_not_forgotten_before_it_has_answered() {
+    let [mut a, mut b] = pair(8);
+    b.shutdown();
+    exchange(&mut b, &mut a);
+    assert!(a.resize(4));
+    a.shutdown();
+    assert_eq!(exchange(&mut a, &mut b), [Event::Progress, Event::End]);
+    assert!(!a.is_over() && !b.is_over());
+    exchange(&mut b, &mut a);
+    assert!(a.is_over() && b.is_over());
+}
+
+/// The other end's user reads nothing of what was written, so that few credits are left; and that end, having heard the end,
+/// returns credits for control all the same.
+#[test]
+fn an_end_that_writes_no_more_can_tell_of_all_that_it_reads() {
+    let [mut a, mut b] = pair(4);
+    write(&mut a, &mut b, b"x");
+    write(&mut a, &mut b, b"y");
+    a.shutdown();
+    exchange(&mut a, &mut b);
+    exchange(&mut b, &mut a);
+    for _ in 0..5 {
+        offer(&mut b, &mut a, 20);
+        offer(&mut b, &mut a, 20);
+        for _ in 0..2 {
+            a.source_read();
+            exchange(&mut a, &mut b);
+            exchange(&mut b, &mut a);
+        }
+        assert_eq!(b.positions().0, b.positions().1, "all was read, and that is known");
+    }
 }

@@ -1,7 +1,7 @@
 //! What an end says and hears beyond bytes.
 
 use crate::sdp::message::{Greeting, Handle, Header};
-use crate::sdp::{Refusal, SdpError};
+use crate::sdp::{Mode, Refusal, SdpError};
 use weft_verbs::RemoteSlice;
 
 /// What a control message needs beyond the stream's state.
@@ -29,6 +29,12 @@ pub enum Outgoing {
     SinkAvailCancel(Header),
     /// Say that nothing of it will be written any more.
     SinkCancelAck(Header),
+    /// Say how bytes may come here.
+    ModeChange { header: Header, mode: Mode },
+    /// Ask for private buffers of another size.
+    ChRcvBuf { header: Header, bytes: u32 },
+    /// Say of which size they are.
+    ChRcvBufAck { header: Header, bytes: u32 },
     /// Say that nothing more is written.
     DisConn(Header),
     /// Say that the stream is over.

@@ -39,8 +39,18 @@ worlds! {
         "sockets: the request is advertised, two buffers at a time, and the client wants them back at once";
     "sdp-recalls-wanted" RecallsWanted, Held, 152, 8,
         "sockets: both ends have buffers ready and want every other one back at once";
+    "sdp-restarts" Restarts, Held, 56, 8,
+        "sockets: a request of several messages through private buffers; either node may crash and begin anew";
+    "sdp-modes" Modes, Held, 120, 8,
+        "sockets: both ends have buffers ready, and readers change how bytes may come to them";
+    "sdp-resizes" Resizes, Held, 96, 8,
+        "sockets: private buffers become smaller and larger between the calls of a request";
     "sdp-zcopy-rails" ReadsOverRails, Held, 88, 8,
         "sockets: the request is advertised and read by RDMA, between nodes of two rails";
+    "as-published-sdp-suspends-dead-link" SuspendsDeadLink, ViolatedUnderFaults, 56, 8,
+        "sockets over two rails: after the link failed, the end waits for what is in process before it goes over";
+    "as-published-sdp-cancels-unrevoked" CancelsUnrevoked, ViolatedUnderFaults, 88, 8,
+        "sockets over two rails: what was advertised counts as cancelled when the connection broke";
     "planted-sdp-keeps-credits" KeepsCredits, Violated, 24, 128,
         "sockets: an end that writes no more returns no credits either";
     "planted-sdp-forgets-end" ForgetsEnd, Violated, 24, 8,
@@ -71,7 +81,7 @@ fn make(
     // What a client's mistake is about takes so many bytes.
     let least = match kind {
         Kind::UsesVoidSink => 24 + transfer::PAYLOAD + 1,
-        Kind::ReusesSource | Kind::RecallsBlindly => 24 + 17,
+        Kind::ReusesSource | Kind::RecallsBlindly | Kind::CancelsUnrevoked => 24 + 17,
         _ => 24,
     };
     size.within("bytes", bytes, least..=512)?;

@@ -44,11 +44,18 @@ const ANSWER: usize = 64;
 const OTHER: [u8; ANSWER] = [1; ANSWER];
 
 /// Sends what follows the head of a request.
-fn body(kind: Kind, end: &mut End, id: RequestId, len: u32, memory: &mut Option<<Sim as Verbs>::Mr>) {
+fn body(
+    kind: Kind,
+    rt: &Rt<Sim>,
+    end: &mut End,
+    id: RequestId,
+    len: u32,
+    memory: &mut Option<<Sim as Verbs>::Mr>,
+) {
     let mut bytes = vec![0; len as usize];
     Coding::of(id, Way::There).fill(Head::LEN.into(), &mut bytes);
     match kind {
-        Kind::ReusesSource | Kind::RecallsBlindly => {
+        Kind::ReusesSource | Kind::RecallsBlindly | Kind::CancelsUnrevoked => {
             let access = AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_READ);
             let mr = memory.insert(end.mesh.alloc(bytes.len(), access).expect("a few bytes"));
             end.mesh.label(mr, 0..bytes.len(), Label::new("the source")).keep();
@@ -58,6 +65,16 @@ fn body(kind: Kind, end: &mut End, id: RequestId, len: u32, memory: &mut Option<
             end.sent += u64::from(len);
             if kind == Kind::RecallsBlindly {
                 end.send(&Message::SrcAvailCancel { header: end.header() });
+            }
+            if kind == Kind::CancelsUnrevoked {
+                // The reading of the thesis: a broken connection has cancelled what was advertised over it. The server knows nothing of
+                // that, and reads it over the next one.
+                let (mr, mesh) = (mr.clone(), end.mesh.clone());
+                drop(rt.spawn(async move {
+                    mesh.resumed().await;
+                    mr.write(0, &vec![0; mr.len()]).expect("they fit");
+                }));
+                return;
             }
             // The bug of the third: the message is sent, and it takes that for the end of the transfer. Or it takes its cancel
             // for the end of it.
@@ -107,7 +124,7 @@ pub(super) async fn client(
                 let head = Head { request: id, bytes, reply }.encode();
                 end.send(&Message::Data { header: end.header(), bytes: &head });
                 end.sent += head.len() as u64;
-                body(kind, &mut end, id, bytes - Head::LEN, &mut memory);
+                body(kind, &rt, &mut end, id, bytes - Head::LEN, &mut memory);
                 if !matches!(kind, Kind::UsesVoidSink | Kind::RecallsBlindly) {
                     end.send(&Message::DisConn { header: end.header() });
                     end.sent += 1;
@@ -153,6 +170,11 @@ pub(super) async fn client(
                 end.taken += 1;
             }
             Message::SinkCancelAck { .. } => end.taken += 1,
+            // Without the credit the server could not answer.
+            Message::RdmaRdCompl { .. } if kind == Kind::CancelsUnrevoked => {
+                end.taken += 1;
+                end.send(&Message::Data { header: end.header(), bytes: &[] });
+            }
             Message::Data { bytes, .. } => {
                 answer.extend_from_slice(bytes);
                 end.received += bytes.len() as u64;

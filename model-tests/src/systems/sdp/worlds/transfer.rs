@@ -1,6 +1,6 @@
 //! One request and its answer, over one stream between two nodes.
 
-use super::super::history::Event;
+use super::super::history::{Event, What};
 use super::super::oracles::SdpOracles;
 use super::super::workload::{Request, SdpWork};
 use super::super::{Counts, Service, Sockets};
@@ -9,10 +9,11 @@ use crate::explore::{Coverage, Size, Violation};
 use crate::harness::{Explored, Member, Model, Recorder, Shape};
 use crate::history::{ClientId, RequestId};
 use crate::oracle::{Conduct, Leaks, Leftover};
+use crate::record::Record;
 use crate::system::{Place, System};
 use weft_protocols::transport::{MeshConfig, Planted};
-use weft_sim::Sim;
-use weft_sim::explore::AccessKind;
+use weft_sim::explore::{AccessKind, FaultSet, Outcome};
+use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
 
 /// Who the client is.
@@ -32,10 +33,20 @@ pub(super) enum Kind {
     Recalls,
     /// The same with a server that gives buffers and wants them back.
     RecallsWanted,
+    /// The same as [`Kind::Crosses`], and readers change how bytes may come to them.
+    Modes,
+    /// The shipped one, and either node may crash and begin anew.
+    Restarts,
+    /// The shipped one, which has the peer's private buffers take other numbers of bytes.
+    Resizes,
     /// The shipped one, which advertises, between nodes of two rails, over a transport that uses a key on any rail.
     OtherRailsKey,
     /// The shipped one between nodes of two rails, over a transport that goes on from what it has sent.
     ResumesFromSent,
+    /// The shipped one between nodes of two rails, over a transport that lets what is in process end before it goes over.
+    SuspendsDeadLink,
+    /// One between nodes of two rails that uses its memory again when the connection over which it advertised it has broken.
+    CancelsUnrevoked,
     /// One that returns no credits once it writes no more.
     KeepsCredits,
     /// One that forgets the stream when it has sent its own end.
@@ -61,6 +72,9 @@ pub(super) struct Transfer {
 /// What an execution keeps.
 pub(super) struct State {
     services: Vec<Service<Sim>>,
+    /// How often a node has restarted, and whether the server has.
+    lives: u32,
+    server_restarted: bool,
 }
 
 /// What a message of a world carries: the harness's meshes take messages of 64 bytes.
@@ -74,9 +88,10 @@ impl Transfer {
     }
 
     fn is_shipped(&self) -> bool {
-        use Kind::{ForgetsEnd, KeepsCredits, RecallsBlindly, RefillsEarly, ReusesSource, UsesVoidSink};
+        use Kind::{CancelsUnrevoked, ForgetsEnd, KeepsCredits, RecallsBlindly};
+        use Kind::{RefillsEarly, ReusesSource, UsesVoidSink};
         let by_hand = [KeepsCredits, ForgetsEnd, ReusesSource, UsesVoidSink, RecallsBlindly, RefillsEarly];
-        !by_hand.contains(&self.kind)
+        !by_hand.contains(&self.kind) && self.kind != CancelsUnrevoked
     }
 
     fn work(&self) -> SdpWork {
@@ -84,12 +99,17 @@ impl Transfer {
         let work =
             SdpWork { bytes: self.bytes, reply: self.reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, ..work };
         match self.kind {
-            Kind::Shipped | Kind::Rails | Kind::ResumesFromSent => work,
+            Kind::Shipped | Kind::Restarts | Kind::Rails | Kind::ResumesFromSent | Kind::SuspendsDeadLink => {
+                work
+            }
             Kind::KeepsCredits | Kind::ForgetsEnd => work,
+            Kind::Resizes => SdpWork { call: 40, resize: 16, ..work },
             kind => {
-                let owned_reads = matches!(kind, Kind::Crosses | Kind::UsesVoidSink | Kind::RecallsWanted);
+                use Kind::{Crosses, Modes, RecallsWanted, UsesVoidSink};
+                let owned_reads = matches!(kind, Crosses | Modes | UsesVoidSink | RecallsWanted);
+                let modes = kind == Modes;
                 let recall = if matches!(kind, Kind::Recalls | Kind::RecallsWanted) { 2 } else { 0 };
-                SdpWork { call: 64, zcopy_threshold: 16, zcopy_depth: 2, owned_reads, recall, ..work }
+                SdpWork { call: 64, zcopy_threshold: 16, zcopy_depth: 2, owned_reads, recall, modes, ..work }
             }
         }
     }
@@ -116,8 +136,10 @@ impl Model for Transfer {
     }
 
     fn rails(&self) -> u8 {
-        use Kind::{OtherRailsKey, Rails, ReadsOverRails, ResumesFromSent};
-        let two = [Rails, ReadsOverRails, OtherRailsKey, ResumesFromSent];
+        use Kind::{
+            CancelsUnrevoked, OtherRailsKey, Rails, ReadsOverRails, ResumesFromSent, SuspendsDeadLink,
+        };
+        let two = [Rails, ReadsOverRails, OtherRailsKey, ResumesFromSent, SuspendsDeadLink, CancelsUnrevoked];
         if two.contains(&self.kind) { 2 } else { 1 }
     }
 
@@ -125,6 +147,7 @@ impl Model for Transfer {
         config.planted = match self.kind {
             Kind::OtherRailsKey => Some(Planted::OtherRailsKey),
             Kind::ResumesFromSent => Some(Planted::ResumesFromSent),
+            Kind::SuspendsDeadLink => Some(Planted::SuspendsDeadLink),
             _ => None,
         };
     }
@@ -135,6 +158,12 @@ impl Model for Transfer {
 
     fn oracles(&self) -> SdpOracles {
         SdpOracles::default()
+    }
+
+    /// Restarts, too, where the client and the server are both the shipped ones: what was under way is reset.
+    fn usual_faults(&self) -> FaultSet {
+        let survived = FaultSet::TIMELESS.without(Outcome::Crash);
+        if self.kind == Kind::Restarts { survived } else { survived.without(Outcome::Restart) }
     }
 
     fn is_memoisable(&self) -> bool {
@@ -170,7 +199,30 @@ impl Model for Transfer {
             let mesh = members[0].mesh.clone();
             members[0].rt.spawn(planted::client(self.kind, rt, mesh, id, request, recorder));
         }
-        State { services }
+        State { services, lives: 0, server_restarted: false }
+    }
+
+    fn restart(&self, state: &mut State, node: NodeId, member: &Member, recorder: &Recorder<SdpOracles>) {
+        let client = ClientId { node: 0, index: 0 };
+        let what = What::Restarts;
+        let request = RequestId { client: ClientId { node: node.0, index: 0 }, number: 0 };
+        recorder.record(Event { at_ns: 0, node: node.0, request, what });
+        state.lives += 1;
+        let (work, place) = (self.work(), member.place(node.index(), 2, state.lives));
+        let options = work.options().without_timeouts();
+        let service = Service::start(&place, &work, options, recorder).expect("nobody else has the channel");
+        if node.0 == client.node {
+            let mut calls = Sockets::client(&service, client);
+            // Its requests are other ones than those of its last life.
+            let id = RequestId { client, number: state.lives };
+            let request = Request { to: 1, bytes: self.bytes, reply: self.reply };
+            let (rt, recorder) = (member.rt.clone(), recorder.clone());
+            member.rt.spawn(async move {
+                Sockets::perform(&rt, &mut calls, id, request, &recorder).await;
+            });
+        }
+        state.server_restarted |= node.0 != client.node;
+        state.services[node.index()] = service;
     }
 
     fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
@@ -179,7 +231,10 @@ impl Model for Transfer {
         let conduct: Conduct =
             service.map(|service| Sockets::conduct(&Sockets::counts(service))).unwrap_or_default();
         let mut broken = conduct.finish(Nanos::ZERO, node as u32);
-        let left = service.map(Sockets::leftovers).unwrap_or_default().into_iter().chain(member.leftovers());
+        // A client that waits for nothing but an answer does not learn that its server has restarted.
+        let waits = state.server_restarted && node == 0;
+        let streams = service.filter(|_| !waits).map(Sockets::leftovers).unwrap_or_default();
+        let left = streams.into_iter().chain(member.leftovers());
         broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
         broken.into_iter().next().map(Violation::from)
     }
@@ -189,6 +244,9 @@ impl Model for Transfer {
         sink.sometimes("a connection was made again", any(|member| member.mesh.stats().reconnects));
         sink.sometimes("a message was sent again", any(|member| member.mesh.stats().messages_repeated));
         sink.sometimes("a message came twice", any(|member| member.mesh.stats().duplicates));
+        if self.kind == Kind::Restarts {
+            sink.sometimes("a peer was found to be new", any(|member| member.mesh.stats().peer_resets));
+        }
         if self.rails() > 1 {
             sink.sometimes(
                 "a connection went over to the other rail",
