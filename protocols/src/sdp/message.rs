@@ -169,6 +169,8 @@ pub enum Message<'a> {
     AbortConn {
         /// The stream at the receiver.
         to: Handle,
+        /// Since its connection has gone over to another rail, and its user had asked to be told.
+        moved: bool,
     },
 }
 
@@ -269,8 +271,8 @@ impl<'a> Message<'a> {
             Message::SuspCommAck => to.extend([SUSP_COMM_ACK, 0, 0, 0]),
             Message::AckRecv => to.extend([ACK_RECV, 0, 0, 0]),
             Message::Probe => to.extend([PROBE, 0, 0, 0]),
-            Message::AbortConn { to: stream } => {
-                to.extend([ABORT_CONN, 0, 0, 0]);
+            Message::AbortConn { to: stream, moved } => {
+                to.extend([ABORT_CONN, u8::from(moved), 0, 0]);
                 put_handle(to, stream);
             }
         }
@@ -315,7 +317,7 @@ impl<'a> Message<'a> {
             (SUSP_COMM_ACK, 0) => Message::SuspCommAck,
             (ACK_RECV, 0) => Message::AckRecv,
             (PROBE, 0) => Message::Probe,
-            (ABORT_CONN, 0) => Message::AbortConn { to: rest.handle()? },
+            (ABORT_CONN, code @ 0..=1) => Message::AbortConn { to: rest.handle()?, moved: code == 1 },
             _ => return None,
         };
         rest.0.is_empty().then_some(message)
@@ -406,7 +408,8 @@ mod tests {
             Message::ChRcvBuf { header, bytes: 7 },
             Message::ChRcvBufAck { header, bytes: 6 },
             Message::DisConn { header },
-            Message::AbortConn { to },
+            Message::AbortConn { to, moved: false },
+            Message::AbortConn { to, moved: true },
             Message::SuspComm { rail: 1 },
             Message::SuspCommAck,
             Message::AckRecv,

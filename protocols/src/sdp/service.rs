@@ -226,7 +226,7 @@ impl<V: Verbs> Sdp<V> {
             | Message::ChRcvBuf { header, .. }
             | Message::ChRcvBufAck { header, .. }
             | Message::DisConn { header } => header.to,
-            Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to } => to,
+            Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to, .. } => to,
             Message::SuspComm { rail } => return self.on_susp_comm(from, rail),
             Message::SuspCommAck => return self.on_susp_comm_ack(from),
             Message::AckRecv => return self.on_ack_recv(from),
@@ -277,7 +277,7 @@ impl<V: Verbs> Sdp<V> {
             self.shared.stats.borrow_mut().late += 1;
         }
         if let Message::HelloAck { greeting, .. } = message {
-            self.answer(from, &Message::AbortConn { to: greeting.from });
+            self.answer(from, &Message::AbortConn { to: greeting.from, moved: false });
         }
     }
 
@@ -377,7 +377,7 @@ impl<V: Verbs> Sdp<V> {
             Outgoing::ChRcvBuf { header, bytes } => Message::ChRcvBuf { header, bytes },
             Outgoing::ChRcvBufAck { header, bytes } => Message::ChRcvBufAck { header, bytes },
             Outgoing::DisConn(header) => Message::DisConn { header },
-            Outgoing::AbortConn { to } => Message::AbortConn { to },
+            Outgoing::AbortConn { to, moved } => Message::AbortConn { to, moved },
         };
         self.send(socket, &message);
     }

@@ -283,7 +283,7 @@ fn no_message_whatever_it_says_panics_and_one_out_of_state_aborts_its_stream() {
                     );
                     let header = Header { at: 4, ..header };
                     send(&Message::DisConn { header }, (round % 2 == 1).then_some(round / 2 % 32));
-                    send(&Message::AbortConn { to }, None);
+                    send(&Message::AbortConn { to, moved: false }, None);
                     break;
                 }
             }

@@ -208,9 +208,14 @@ impl SdpWork {
             duration: None,
             think: dice.pause([0, 10, 300]),
         };
+        let failover =
+            dice.among(&[FailoverMode::Transparent, FailoverMode::Transparent, FailoverMode::Application]);
         let modes = dice.one_in(3);
         let resize = dice.among(&[0, 0, buffer_bytes / 2, 2 * buffer_bytes]);
-        SdpWork { modes, resize, ..work }
+        // What is changed before each call takes a message each time.
+        let longest = work.bytes.max(work.reply);
+        let call = if modes || resize > 0 { work.call.max(longest / 16) } else { work.call };
+        SdpWork { failover, modes, resize, call, ..work }
     }
 
     /// How much work there is.

@@ -64,6 +64,15 @@ fn buffers_that_are_wanted_back_lose_no_byte_and_give_none_twice() {
     }
 }
 
+/// `weft fuzz swarm-16-sdp-rails` found it: of two ends of a stream one had begun before the connection went over to another rail,
+/// and one after that, which saw no change and read a reset.
+#[test]
+fn both_ends_of_a_stream_that_is_to_fail_when_its_address_changes_say_that_it_has() {
+    let scenario = weft_check::parse(include_str!("began_on_two_rails.toml")).expect("a scenario");
+    let summary = assert_held(&scenario, 0..3);
+    assert!(summary.metrics.count("requests", "answered") > 0);
+}
+
 #[test]
 fn the_fewest_buffers_and_the_shortest_calls_deadlock_nobody() {
     let mut scenario = scenario();

@@ -22,9 +22,12 @@ impl Endpoint {
                 Ok(Event::Connected)
             }
             (Phase::Greeting { .. }, Message::Reject { why, .. }) => self.refused(*why),
-            (Phase::Open { .. }, Message::AbortConn { .. }) => {
-                // The peer uses no memory of this end any more, and wants to hear the same.
-                self.phase = Phase::Failed { why: Failure::Reset, aborts: true, waits: false };
+            (Phase::Open { .. }, Message::AbortConn { moved, .. }) => {
+                // The peer uses no memory of this end any more, and wants to hear the same. It may have begun on another rail than this
+                // end, and see a change of address where this end sees none.
+                let (_, acknowledged) = self.positions();
+                let why = if *moved { Failure::AddressChanged { acknowledged } } else { Failure::Reset };
+                self.phase = Phase::Failed { why, aborts: true, waits: false };
                 Ok(Event::Aborted)
             }
             (Phase::Failed { why, aborts, .. }, Message::AbortConn { .. }) => {

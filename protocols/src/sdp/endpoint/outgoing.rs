@@ -1,6 +1,6 @@
 //! What an end says next, unasked: control messages in the order of the stream.
 
-use super::{Endpoint, Half, Outgoing, Phase};
+use super::{Endpoint, Failure, Half, Outgoing, Phase};
 use crate::sdp::credits::Purpose;
 use crate::sdp::message::Header;
 
@@ -28,7 +28,8 @@ impl Endpoint {
             // peer any more.
             Phase::Failed { why, aborts: true, waits } if !self.is_busy() => {
                 self.phase = Phase::Failed { why, aborts: false, waits };
-                return Some(Outgoing::AbortConn { to: self.peer.from });
+                let moved = matches!(why, Failure::AddressChanged { .. });
+                return Some(Outgoing::AbortConn { to: self.peer.from, moved });
             }
             Phase::Greeting { sent: true } | Phase::Failed { .. } => return None,
             Phase::Open { acked: true } => {}

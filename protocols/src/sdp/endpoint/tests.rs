@@ -25,7 +25,7 @@ fn message(outgoing: Outgoing) -> Message<'static> {
         Outgoing::ChRcvBuf { header, bytes } => Message::ChRcvBuf { header, bytes },
         Outgoing::ChRcvBufAck { header, bytes } => Message::ChRcvBufAck { header, bytes },
         Outgoing::DisConn(header) => Message::DisConn { header },
-        Outgoing::AbortConn { to } => Message::AbortConn { to },
+        Outgoing::AbortConn { to, moved } => Message::AbortConn { to, moved },
     }
 }
 
@@ -428,4 +428,16 @@ fn an_end_that_writes_no_more_can_tell_of_all_that_it_reads() {
         }
         assert_eq!(b.positions().0, b.positions().1, "all was read, and that is known");
     }
+}
+
+#[test]
+fn an_end_that_is_told_of_a_changed_address_says_so_too_though_it_saw_none() {
+    let [mut a, mut b] = pair(8);
+    write(&mut a, &mut b, b"abc");
+    b.consumed();
+    a.fail(Failure::AddressChanged { acknowledged: 0 }, true);
+    assert_eq!(exchange(&mut a, &mut b), [Event::Aborted]);
+    assert_eq!(b.failure(), Some(Failure::AddressChanged { acknowledged: 0 }));
+    exchange(&mut b, &mut a);
+    assert!(a.is_over() && b.is_over());
 }

@@ -37,8 +37,8 @@ pub enum Outgoing {
     ChRcvBufAck { header: Header, bytes: u32 },
     /// Say that nothing more is written.
     DisConn(Header),
-    /// Say that the stream is over.
-    AbortConn { to: Handle },
+    /// Say that the stream is over, and whether because its address changed.
+    AbortConn { to: Handle, moved: bool },
 }
 
 /// What a message did.
