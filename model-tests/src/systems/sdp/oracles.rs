@@ -34,9 +34,10 @@ impl Requests {
     /// A node has restarted: its clients' requests are nobody's any more.
     fn restarts(&mut self, node: u32) {
         self.restarted.insert(node);
+        let of_it = |request: &RequestId| request.client.node == node;
         let before = self.open.len();
-        let of_it = self.open.extract_if(.., |request, _| request.client.node == node);
-        self.gone.extend(of_it.map(|(request, _)| request));
+        self.gone.extend(self.open.keys().filter(|request| of_it(request)));
+        self.open.retain(|request, _| !of_it(request));
         self.made -= (before - self.open.len()) as u64;
     }
 
