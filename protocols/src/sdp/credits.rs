@@ -121,11 +121,6 @@ impl Credits {
         self.granted.wrapping_sub(self.told)
     }
 
-    /// Whether the peer's control may wait for credits.
-    pub fn is_urgent(&self) -> bool {
-        self.urgent
-    }
-
     /// Whether so many are owed that they are returned without waiting for another message.
     pub fn is_return_due(&self) -> bool {
         self.urgent || self.owed() >= self.buffers / 2

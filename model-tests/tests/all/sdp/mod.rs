@@ -73,6 +73,14 @@ fn both_ends_of_a_stream_that_is_to_fail_when_its_address_changes_say_that_it_ha
     assert!(summary.metrics.count("requests", "answered") > 0);
 }
 
+/// It found this one, too: an end had ended and returned no credits, and the other end's acknowledgements of reads needed some.
+#[test]
+fn an_end_that_was_told_everything_returns_credits_for_what_is_told_of_reads() {
+    let scenario = weft_check::parse(include_str!("modes_of_few_buffers.toml")).expect("a scenario");
+    let summary = assert_held(&scenario, 129..130);
+    assert!(summary.metrics.count("requests", "answered") > 600);
+}
+
 #[test]
 fn the_fewest_buffers_and_the_shortest_calls_deadlock_nobody() {
     let mut scenario = scenario();

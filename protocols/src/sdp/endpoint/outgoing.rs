@@ -62,12 +62,10 @@ impl Endpoint {
             self.void_sinks();
             return Some(Outgoing::DisConn(header));
         }
-        // The peer needs no credits after its end but for control, which it sends until this end has written all. It waits to hear that
-        // its end was received.
-        let due = match self.ended {
-            true => self.told != self.received() || (self.half != Half::Closed && self.credits.is_urgent()),
-            false => self.credits.is_return_due(),
-        };
+        // After its end the peer needs credits for what it tells of reads, until this end has written all. It waits to hear that its
+        // end was received.
+        let tells_end = self.ended && self.told != self.received();
+        let due = tells_end || (!(self.ended && self.half == Half::Closed) && self.credits.is_return_due());
         if due && self.credits.may_send(Purpose::Return) {
             return Some(Outgoing::Credits(self.header()));
         }

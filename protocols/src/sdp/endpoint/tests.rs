@@ -4,6 +4,9 @@ use super::*;
 use crate::sdp::message::{Handle, Header, Message};
 use crate::sdp::{Mode, Refusal};
 
+#[path = "random_tests.rs"]
+mod random;
+
 fn greeting(place: u32, buffers: u32) -> Greeting {
     Greeting { from: Handle { place, use_of: 0 }, buffers, buffer_bytes: 10, adverts: 2 }
 }

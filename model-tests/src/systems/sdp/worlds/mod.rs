@@ -41,6 +41,10 @@ worlds! {
         "sockets: both ends have buffers ready and want every other one back at once";
     "sdp-restarts" Restarts, Held, 56, 8,
         "sockets: a request of several messages through private buffers; either node may crash and begin anew";
+    "sdp-restarts-read" RestartsReads, Held, 88, 8,
+        "sockets: the request is advertised and read by RDMA; either node may crash and begin anew";
+    "sdp-restarts-crossing" RestartsCrosses, Held, 88, 8,
+        "sockets: both ends have buffers ready; either node may crash and begin anew";
     "sdp-modes" Modes, Held, 120, 8,
         "sockets: both ends have buffers ready, and readers change how bytes may come to them";
     "sdp-resizes" Resizes, Held, 96, 8,

@@ -37,6 +37,10 @@ pub(super) enum Kind {
     Modes,
     /// The shipped one, and either node may crash and begin anew.
     Restarts,
+    /// The same as [`Kind::Reads`], and either node may crash and begin anew.
+    RestartsReads,
+    /// The same as [`Kind::Crosses`], and either node may crash and begin anew.
+    RestartsCrosses,
     /// The shipped one, which has the peer's private buffers take other numbers of bytes.
     Resizes,
     /// The shipped one, which advertises, between nodes of two rails, over a transport that uses a key on any rail.
@@ -105,8 +109,9 @@ impl Transfer {
             Kind::KeepsCredits | Kind::ForgetsEnd => work,
             Kind::Resizes => SdpWork { call: 40, resize: 16, ..work },
             kind => {
-                use Kind::{Crosses, Modes, RecallsWanted, UsesVoidSink};
-                let owned_reads = matches!(kind, Crosses | Modes | UsesVoidSink | RecallsWanted);
+                use Kind::{Crosses, Modes, RecallsWanted, RestartsCrosses, UsesVoidSink};
+                let wanting = [Crosses, RestartsCrosses, Modes, UsesVoidSink, RecallsWanted];
+                let owned_reads = wanting.contains(&kind);
                 let modes = kind == Modes;
                 let recall = if matches!(kind, Kind::Recalls | Kind::RecallsWanted) { 2 } else { 0 };
                 SdpWork { call: 64, zcopy_threshold: 16, zcopy_depth: 2, owned_reads, recall, modes, ..work }
@@ -163,7 +168,8 @@ impl Model for Transfer {
     /// Restarts, too, where the client and the server are both the shipped ones: what was under way is reset.
     fn usual_faults(&self) -> FaultSet {
         let survived = FaultSet::TIMELESS.without(Outcome::Crash);
-        if self.kind == Kind::Restarts { survived } else { survived.without(Outcome::Restart) }
+        let restarts = [Kind::Restarts, Kind::RestartsReads, Kind::RestartsCrosses];
+        if restarts.contains(&self.kind) { survived } else { survived.without(Outcome::Restart) }
     }
 
     fn is_memoisable(&self) -> bool {
