@@ -113,6 +113,8 @@ pub trait System: 'static {
     const EXAMPLE: &'static str;
     /// Whether a node may restart in the middle: the system says what is promised then.
     const RESTARTS: bool = false;
+    /// Whether nodes use their machine's disk: then disks may be full and fail.
+    const DISKS: bool = false;
 
     /// The fewest nodes that it runs on.
     const LEAST_NODES: u32 = 1;

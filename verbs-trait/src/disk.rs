@@ -7,7 +7,10 @@
 //!   are under way at once take effect in any order: who needs an order waits.
 //! - A transfer owns its memory until it ends. Dropping a [`DiskRequest`] recalls nothing: the call goes on.
 //! - What was written is durable once a later [`DiskCall::Sync`] of its object has ended without an error, and not before:
-//!   a crash keeps or loses each sector that was not synced. An object is created and removed durably.
+//!   a crash leaves each sector that was not synced as any write since has made it, and the object's end as well. An object is created
+//!   and removed durably.
+//! - After a sync has failed nobody knows what of the object is durable, and every later sync of it fails, until the machine or its
+//!   server begins anew or the object is removed.
 //! - Bytes that were never written and lie before an object's end are zero.
 
 use crate::{MemoryRegion, Verbs, VerbsError};
@@ -113,7 +116,7 @@ pub enum DiskDone {
 /// Why a call did not take effect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Error)]
 pub enum DiskError {
-    /// There is no room for what is written. Removing objects makes room.
+    /// There is no room for what is written, of which sectors may be old or new. Removing objects makes room.
     #[error("the disk is full")]
     Full,
     /// The disk cannot read or write (EIO). Of a write, sectors may be old or new; of a sync, nobody knows what is durable.

@@ -112,6 +112,8 @@ impl Source {
             FaultKind::PortDown => Fault::PortDown { node, port: spec.rail.unwrap_or(0) + 1, lasts },
             FaultKind::LoseCompletion => Fault::LoseCompletion { node, lasts },
             FaultKind::SlowNode => Fault::SlowNode { node, percent: spec.percent.unwrap_or(100), lasts },
+            FaultKind::DiskFull => Fault::DiskFull { node, lasts },
+            FaultKind::DiskError => Fault::DiskError { node, lasts },
             FaultKind::Drop | FaultKind::RequesterGaveUp => {
                 unreachable!("the scenario was checked")
             }

@@ -38,6 +38,12 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
                 problem,
             );
         }
+        if matches!(spec.kind, FaultKind::DiskFull | FaultKind::DiskError) && !kind.disks {
+            return broken(
+                vec![Step::Field("faults".into()), Step::Item(index), Step::Field("kind".into())],
+                format!("{} uses no disk", kind.name),
+            );
+        }
         fault(index, spec, &scenario.cluster)
     })
 }
@@ -127,6 +133,7 @@ fn fields_of(kind: FaultKind) -> Option<(&'static [&'static str], &'static [&'st
         FaultKind::Crash => (&[], &["node", "back"]),
         FaultKind::LoseCompletion => (&["lasts"], &["node"]),
         FaultKind::SlowNode => (&["percent"], &["node", "lasts"]),
+        FaultKind::DiskFull | FaultKind::DiskError => (&[], &["node", "lasts"]),
         FaultKind::Drop | FaultKind::RequesterGaveUp => return None,
     })
 }

@@ -222,7 +222,7 @@ pub struct FaultSpec {
     /// How often it strikes, at random moments (exponentially distributed gaps). Give this or `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// The machine whose cable, port, completions or processor it strikes: its number, or `"random"` for
+    /// The machine whose cable, port, completions, processor or disk it strikes: its number, or `"random"` for
     /// another one each time. Default: `"random"`, unless `between` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Pick>,
@@ -268,7 +268,7 @@ pub struct FaultSpec {
 }
 
 /// The kinds of faults that a scenario can have. The others are the explorer's, which has faults strike single events.
-pub const FAULT_KINDS: [FaultKind; 11] = [
+pub const FAULT_KINDS: [FaultKind; 13] = [
     FaultKind::Cut,
     FaultKind::Flap,
     FaultKind::Loss,
@@ -280,6 +280,8 @@ pub const FAULT_KINDS: [FaultKind; 11] = [
     FaultKind::SlowNode,
     FaultKind::Restart,
     FaultKind::Crash,
+    FaultKind::DiskFull,
+    FaultKind::DiskError,
 ];
 
 /// Reads a kind of [`FAULT_KINDS`] by its name.

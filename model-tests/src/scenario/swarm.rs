@@ -25,7 +25,7 @@ pub fn swarm<S: System>(dice: &mut Dice<'_>, nodes: u32, variant: &str) -> Scena
         transport: transport(dice),
         workload: Workload::of::<S>(S::swarm(dice, variant)),
         run: Run { limit: Span(Nanos::from_millis(30)), ..Run::default() },
-        faults: faults(dice, nodes, S::RESTARTS),
+        faults: faults(dice, nodes, (S::RESTARTS, S::DISKS)),
     }
 }
 
@@ -55,7 +55,12 @@ impl Scenario {
         for spec in &mut self.faults {
             let at_a_cable = !matches!(
                 spec.kind,
-                FaultKind::LoseCompletion | FaultKind::SlowNode | FaultKind::Restart | FaultKind::Crash
+                FaultKind::LoseCompletion
+                    | FaultKind::SlowNode
+                    | FaultKind::Restart
+                    | FaultKind::Crash
+                    | FaultKind::DiskFull
+                    | FaultKind::DiskError
             );
             let rail = dice.below(u64::from(rails)) as u8;
             if at_a_cable && spec.between.is_none() && dice.below(2) == 0 {
@@ -88,12 +93,14 @@ fn transport(dice: &mut Dice<'_>) -> Transport {
 }
 
 /// Half of the kinds of faults, each from rare to stormy; now and then none at all.
-fn faults(dice: &mut Dice<'_>, nodes: u32, restarts: bool) -> Vec<FaultSpec> {
+fn faults(dice: &mut Dice<'_>, nodes: u32, (restarts, disks): (bool, bool)) -> Vec<FaultSpec> {
     if dice.one_in(10) {
         return Vec::new();
     }
     let dies = |kind: &FaultKind| matches!(kind, FaultKind::Restart | FaultKind::Crash);
+    let of_disk = |kind: &FaultKind| matches!(kind, FaultKind::DiskFull | FaultKind::DiskError);
     let kinds = FAULT_KINDS.into_iter().filter(|kind| restarts || !dies(kind));
+    let kinds = kinds.filter(|kind| disks || !of_disk(kind));
     let kinds = kinds.filter(|_| dice.below(2) == 0).collect::<Vec<_>>();
     kinds.into_iter().map(|kind| fault(dice, kind, nodes)).collect()
 }
@@ -140,6 +147,8 @@ fn fault(dice: &mut Dice<'_>, kind: FaultKind, nodes: u32) -> FaultSpec {
             | FaultKind::SlowNode
             | FaultKind::Restart
             | FaultKind::Crash
+            | FaultKind::DiskFull
+            | FaultKind::DiskError
     );
     spec.way = has_way.then_some(way);
     let on_a_link = has_way || kind == FaultKind::Flap;

@@ -223,7 +223,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "kind = \"snip\"",
         "s.toml:31: [[faults]] 1 kind = \"snip\": no such choice; there are \
          \"cut\", \"flap\", \"loss\", \"delay\", \"duplicate\", \"corrupt\", \"port-down\", \"lose-completion\", \
-         \"slow-node\", \"restart\", \"crash\"",
+         \"slow-node\", \"restart\", \"crash\", \"disk-full\", \"disk-error\"",
     ),
     (
         "rate = \"200/s\"",
@@ -415,8 +415,9 @@ fn every_scenario_of_the_swarm_is_valid_and_survives_a_file() {
 #[test]
 fn the_swarm_has_every_kind_of_fault_and_runs_without_any() {
     let all: Vec<Scenario> = (0..200).map(|seed| swarm::seeded::<Locks>(seed, None, "srsl")).collect();
-    let dies = |kind: &FaultKind| matches!(kind, FaultKind::Restart | FaultKind::Crash);
-    for kind in FAULT_KINDS.into_iter().filter(|kind| !dies(kind)) {
+    use FaultKind::{Crash, DiskError, DiskFull, Restart};
+    let elsewhere = |kind: &FaultKind| matches!(kind, Restart | Crash | DiskFull | DiskError);
+    for kind in FAULT_KINDS.into_iter().filter(|kind| !elsewhere(kind)) {
         assert!(all.iter().any(|scenario| scenario.faults.iter().any(|fault| fault.kind == kind)), "{kind}");
     }
     assert!(all.iter().any(|scenario| scenario.faults.is_empty()));

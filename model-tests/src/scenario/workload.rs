@@ -29,6 +29,8 @@ pub struct Kind {
     pub example: &'static str,
     /// Whether nodes may restart in its scenarios.
     pub restarts: bool,
+    /// Whether nodes use their machine's disk.
+    pub disks: bool,
     survives: fn(&dyn Any) -> bool,
     parse: fn(Spanned<DeTable<'_>>) -> Parsed,
     check: fn(&dyn Any, u32) -> Rule,
@@ -62,6 +64,7 @@ impl Kind {
             name: S::KIND,
             example: S::EXAMPLE,
             restarts: S::RESTARTS,
+            disks: S::DISKS,
             survives: |fields| fields.downcast_ref::<S::Workload>().is_some_and(S::survives),
             parse: |table| {
                 let fields = S::Workload::deserialize(toml::Deserializer::from(table))?;

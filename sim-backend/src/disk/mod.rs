@@ -15,12 +15,14 @@
 //! What the caller's processor does for a transfer (`read_cpu_ns_per_kib`, `write_cpu_ns_per_kib`) it has done when the call
 //! begins. A call takes effect when it ends.
 //!
-//! A crash forgets the calls under way. What was written is durable when it was synced, or when the medium has it by the stream's
-//! time; of all else, the [crash](crash) keeps or loses each sector of 512 bytes by choice. In an untimed world, where the medium
-//! has nothing by itself, it keeps or loses each write. What was created or removed stays so.
+//! A write that finds no room for all of its bytes writes those that fit. After a sync has failed, all later ones of its object do.
+//!
+//! What was written is durable once it was synced, and by nothing else: of all that was not, calls under way included, a
+//! [power cut](crash) leaves each sector of 512 bytes as any write since has made it. What was created or removed stays so.
 //!
 //! # Not modelled
 //!
+//! - Errors that strike one sector, and a sector that is torn in itself.
 //! - Where bytes lie: a seek costs `access_ns` wherever it goes, and what is read once is not in the cache for that.
 
 mod crash;
@@ -28,11 +30,12 @@ mod object;
 #[cfg(test)]
 mod tests;
 
-use crash::Unsynced;
+pub(crate) use crash::PowerCut;
+use crash::{Undecided, Unsynced};
 pub(crate) use object::Object;
 
 use crate::profile;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::result::Result;
 use weft_verbs::{DiskDone, DiskError, Nanos, ObjectName};
@@ -103,8 +106,8 @@ pub(crate) struct Disk<R> {
     taken: u64,
     /// How many calls there were.
     calls: u32,
-    /// Calls under way: how many writes had ended when each began, and when the medium has what it writes.
-    under_way: BTreeMap<u32, (Call<R>, u64, Nanos)>,
+    /// Calls under way, and how many writes had ended when each began.
+    under_way: BTreeMap<u32, (Call<R>, u64)>,
     ended: BTreeMap<u32, End>,
     /// When each place at the disk is free.
     places: Vec<Nanos>,
@@ -112,12 +115,18 @@ pub(crate) struct Disk<R> {
     medium: Nanos,
     /// Writes that have ended.
     written: u64,
-    /// Those of them that a crash may lose, in their order.
-    unsynced: Vec<Unsynced>,
-    /// Those that a crash has lost or not.
-    undecided: Vec<Unsynced>,
-    /// Every transfer fails.
+    /// What of them a power cut may undo, by object.
+    unsynced: BTreeMap<ObjectName, Unsynced>,
+    /// What one has left open.
+    undecided: Undecided,
+    /// How many versions of sectors were ever undecided.
+    versions: u32,
+    /// Every transfer and every sync fails.
     pub broken: bool,
+    /// There is no more room than this.
+    limit: Option<u64>,
+    /// Objects of which a sync has failed: nobody knows what is durable of them, and no later sync says so.
+    doubtful: BTreeSet<ObjectName>,
 }
 
 impl<R> Default for Disk<R> {
@@ -131,9 +140,12 @@ impl<R> Default for Disk<R> {
             places: Vec::new(),
             medium: Nanos::ZERO,
             written: 0,
-            unsynced: Vec::new(),
-            undecided: Vec::new(),
+            unsynced: BTreeMap::new(),
+            undecided: Undecided::default(),
+            versions: 0,
             broken: false,
+            limit: None,
+            doubtful: BTreeSet::new(),
         }
     }
 }
@@ -146,20 +158,21 @@ fn stream(bytes: u64, bytes_per_second: u64) -> Nanos {
 impl<R: Clone> Disk<R> {
     /// A call begins; says its number, and when it ends.
     pub fn begin(&mut self, now: Nanos, call: Call<R>, costs: &profile::Disk) -> (u32, Nanos) {
-        self.forget_stable(now);
         let end = self.schedule(now, &call, costs);
-        (self.under_way(call, self.medium), end)
+        (self.begin_untimed(call), end)
     }
 
     /// The same where there is no time.
     pub fn begin_untimed(&mut self, call: Call<R>) -> u32 {
-        self.under_way(call, Nanos::MAX)
+        self.calls += 1;
+        self.under_way.insert(self.calls, (call, self.written));
+        self.calls
     }
 
-    fn under_way(&mut self, call: Call<R>, stable: Nanos) -> u32 {
-        self.calls += 1;
-        self.under_way.insert(self.calls, (call, self.written, stable));
-        self.calls
+    /// Whether it has room for more than what is taken now, and whether it works at all.
+    pub fn suffer(&mut self, full: bool, broken: bool) {
+        self.limit = full.then(|| self.limit.unwrap_or(self.taken));
+        self.broken = broken;
     }
 
     /// The calls that have not ended.
@@ -195,10 +208,10 @@ impl<R: Clone> Disk<R> {
 
     /// A call's time has come: it takes effect. False if a crash has forgotten it.
     pub fn end(&mut self, id: u32, costs: &profile::Disk, memory: &mut impl Memory<R>) -> bool {
-        let Some((call, written, stable)) = self.under_way.remove(&id) else { return false };
+        let Some((call, written)) = self.under_way.remove(&id) else { return false };
         let end = match call {
             Call::Read { object, at, into } => self.read(object, at, into, memory),
-            Call::Write { object, at, from } => self.write((id, stable), object, at, from, costs, memory),
+            Call::Write { object, at, from } => self.write(object, at, from, costs, memory),
             other => End { outcome: self.name(other, written), bytes: None },
         };
         self.ended.insert(id, end);
@@ -237,14 +250,20 @@ impl<R: Clone> Disk<R> {
             Call::Remove(object) => {
                 self.taken -= there(object)?.taken();
                 self.objects.remove(&object);
-                self.unsynced.retain(|write| write.object != object);
+                self.unsynced.remove(&object);
+                self.doubtful.remove(&object);
                 Ok(DiskDone::Done)
             }
             Call::Size(object) => there(object).map(|object| DiskDone::Size(object.size())),
-            Call::Sync(_) if self.broken => Err(DiskError::Io),
             Call::Sync(object) => {
                 there(object)?;
-                self.unsynced.retain(|write| write.object != object || write.nth >= written);
+                if self.broken || self.doubtful.contains(&object) {
+                    self.doubtful.insert(object);
+                    return Err(DiskError::Io);
+                }
+                if self.unsynced.get_mut(&object).is_some_and(|unsynced| unsynced.sync(written)) {
+                    self.unsynced.remove(&object);
+                }
                 Ok(DiskDone::Done)
             }
             Call::List => Ok(DiskDone::Objects(self.objects.keys().copied().collect())),
@@ -276,7 +295,6 @@ impl<R: Clone> Disk<R> {
 
     fn write(
         &mut self,
-        (id, stable): (u32, Nanos),
         object: ObjectName,
         at: u64,
         from: Buffer<R>,
@@ -292,13 +310,12 @@ impl<R: Clone> Disk<R> {
                 (bytes, false)
             }
         };
-        let outcome = self.put((id, stable), object, at, &bytes, costs);
+        let outcome = self.put(object, at, &bytes, costs);
         End { outcome, bytes: owned.then_some(bytes) }
     }
 
     fn put(
         &mut self,
-        (id, stable): (u32, Nanos),
         object: ObjectName,
         at: u64,
         bytes: &[u8],
@@ -308,33 +325,29 @@ impl<R: Clone> Disk<R> {
         if self.broken {
             return Err(DiskError::Io);
         }
-        let more = match self.objects.get(&object) {
-            Some(there) => there.would_take(at, bytes.len()),
-            None => Object::default().would_take(at, bytes.len()),
-        };
-        if self.taken + more > costs.capacity_bytes {
-            return Err(DiskError::Full);
+        let room = self.limit.unwrap_or(u64::MAX).min(costs.capacity_bytes).saturating_sub(self.taken);
+        let nothing = Object::default();
+        let there = self.objects.get(&object);
+        let fits = there.unwrap_or(&nothing).fitting(at, bytes.len(), room);
+        if fits > 0 || bytes.is_empty() {
+            self.taken += there.unwrap_or(&nothing).would_take(at, fits);
+            self.unsynced.entry(object).or_default().note(self.written, there, at, fits);
+            self.written += 1;
+            self.objects.entry(object).or_default().write(at, &bytes[..fits]);
         }
-        self.taken += more;
-        let write = (id, self.written, stable);
-        self.unsynced.push(Unsynced::new(write, object, self.objects.get(&object), at, bytes));
-        self.written += 1;
-        self.objects.entry(object).or_default().write(at, bytes);
-        Ok(DiskDone::Moved(bytes.len()))
+        if fits < bytes.len() { Err(DiskError::Full) } else { Ok(DiskDone::Moved(fits)) }
     }
 }
 
 impl<R: Hash> Disk<R> {
     /// All that what comes depends on, where there is no time.
     pub fn digest(&self, to: &mut impl Hasher) {
-        (self.calls, self.written, self.broken, &self.under_way, &self.ended).hash(to);
+        (self.calls, self.written, self.versions, self.broken, &self.under_way, &self.ended).hash(to);
         for (name, object) in &self.objects {
             (name, object.size()).hash(to);
             object.chunks().for_each(|chunk| chunk.hash(to));
         }
-        for write in self.unsynced.iter().chain(&self.undecided) {
-            (write.id, write.kept).hash(to);
-        }
+        (&self.unsynced, &self.undecided, self.limit, &self.doubtful).hash(to);
     }
 }
 

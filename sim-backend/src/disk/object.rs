@@ -1,5 +1,6 @@
 //! An object's bytes: chunks, and nothing where nobody wrote.
 
+use super::crash::SECTOR;
 use std::collections::BTreeMap;
 
 /// Bytes of a chunk. An object takes room by the chunk.
@@ -40,6 +41,22 @@ impl Object {
         parts(at, len).filter(|(chunk, ..)| !self.chunks.contains_key(chunk)).count() as u64 * CHUNK
     }
 
+    /// How many of a range's first bytes could be written into so much more room.
+    pub(crate) fn fitting(&self, at: u64, len: usize, room: u64) -> usize {
+        let mut left = room / CHUNK;
+        let mut fits = 0;
+        for (chunk, _, part) in parts(at, len) {
+            if !self.chunks.contains_key(&chunk) {
+                if left == 0 {
+                    break;
+                }
+                left -= 1;
+            }
+            fits = part.end;
+        }
+        fits
+    }
+
     /// How many bytes of a range there are.
     pub(crate) fn readable(&self, at: u64, len: usize) -> usize {
         self.size.saturating_sub(at).min(len as u64) as usize
@@ -69,9 +86,26 @@ impl Object {
         }
     }
 
+    /// What there is of a sector.
+    pub(crate) fn sector(&self, number: u64) -> Box<[u8]> {
+        let at = number * SECTOR;
+        let mut bytes = vec![0; self.readable(at, SECTOR as usize)];
+        self.read(at, &mut bytes);
+        bytes.into()
+    }
+
+    /// A sector has these bytes, and zeros behind them. Where it ends stays as it is.
+    pub(crate) fn put_sector(&mut self, number: u64, bytes: &[u8]) {
+        let mut whole = [0; SECTOR as usize];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        let size = self.size;
+        self.write(number * SECTOR, &whole);
+        self.size = size;
+    }
+
     /// Ends it here: what lies behind is gone, and zero should it ever be there again.
-    pub(crate) fn cut(&mut self, size: u64) {
-        self.size = self.size.min(size);
+    pub(crate) fn end_at(&mut self, size: u64) {
+        self.size = size;
         self.chunks.retain(|chunk, _| chunk * CHUNK < size);
         if let Some(last) = self.chunks.get_mut(&(size / CHUNK)) {
             last[(size % CHUNK) as usize..].fill(0);

@@ -1,4 +1,5 @@
 use super::*;
+use std::collections::BTreeSet;
 
 const COSTS: profile::Disk = profile::Disk {
     access_ns: 1_000,
@@ -46,6 +47,11 @@ impl Bench {
     fn finish(&mut self, id: u32) -> End {
         self.disk.end(id, &COSTS, &mut self.ram);
         self.disk.take(id).expect("it ended")
+    }
+
+    /// The power is cut, with what is under way.
+    fn crash(&mut self) {
+        self.disk.crash(Some((&COSTS, &mut self.ram)));
     }
 
     fn run(&mut self, at: u64, call: Call<()>) -> (u64, End) {
@@ -110,6 +116,36 @@ fn a_full_disk_refuses_and_is_emptied_by_removing() {
 }
 
 #[test]
+fn a_write_that_finds_no_room_writes_what_fits() {
+    let mut bench = Bench::new();
+    bench.run(0, write(0, &[1; 28_672]));
+    assert_eq!(bench.run(0, write(20_480, &[2; 20_000])).1.outcome, Err(DiskError::Full));
+    assert_eq!(bench.run(0, Call::Size(A)).1.outcome, Ok(DiskDone::Size(32_768)));
+    bench.disk.suffer(true, false);
+    assert_eq!(bench.run(0, Call::Remove(A)).1.outcome, Ok(DiskDone::Done));
+    bench.run(0, write(0, &[1; 4_096]));
+    bench.disk.suffer(false, false);
+    bench.disk.suffer(true, false);
+    assert_eq!(bench.run(0, write(4_096, &[1])).1.outcome, Err(DiskError::Full), "full with what is taken");
+    bench.disk.suffer(false, false);
+    assert_eq!(bench.run(0, write(4_096, &[1])).1.outcome, Ok(DiskDone::Moved(1)));
+}
+
+#[test]
+fn after_a_sync_has_failed_no_later_one_vouches_for_the_object() {
+    let mut bench = Bench::new();
+    bench.run(0, write(0, &[1; 8]));
+    bench.disk.suffer(false, true);
+    assert_eq!(bench.run(0, Call::Sync(A)).1.outcome, Err(DiskError::Io));
+    bench.disk.suffer(false, false);
+    assert_eq!(bench.run(0, Call::Sync(A)).1.outcome, Err(DiskError::Io));
+    bench.crash();
+    bench.disk.draw(PowerCut::new(1));
+    bench.run(0, write(0, &[1; 8]));
+    assert_eq!(bench.run(0, Call::Sync(A)).1.outcome, Ok(DiskDone::Done), "the next life looks anew");
+}
+
+#[test]
 fn a_broken_disk_fails_transfers_and_a_position_beyond_two_to_the_63_is_none() {
     let mut bench = Bench::new();
     let far = u64::MAX - 1;
@@ -143,64 +179,109 @@ fn a_write_takes_its_bytes_when_it_ends_or_when_nobody_holds_them_any_more() {
 fn a_crash_forgets_what_was_under_way() {
     let mut bench = Bench::new();
     let (id, _) = bench.begin(0, write(0, &[1]));
-    bench.disk.crash(Nanos(0));
+    bench.crash();
+    bench.disk.settle();
     assert!(!bench.disk.end(id, &COSTS, &mut bench.ram));
     assert_eq!(bench.disk.take(id), None);
     assert_eq!(bench.run(0, Call::List).1.outcome, Ok(DiskDone::Objects(Vec::new())));
 }
 
-/// What an object has after a crash that kept these sectors of unsynced writes, counted over all of them.
-fn after_crash(bench: &mut Bench, kept: &[u32]) -> Option<Vec<u8>> {
-    bench.disk.crash(Nanos(0));
-    let mut sector = 0;
-    bench.disk.decide(|_| {
-        sector += 1;
-        kept.contains(&(sector - 1))
-    });
-    let Ok(DiskDone::Size(size)) = bench.run(0, Call::Size(A)).1.outcome else { return None };
-    bench.run(0, read(0, size as usize)).1.bytes
+/// All that an object can have after a power cut, as far as draws find it; `None` where it is not there.
+fn after_crash(bench: &Bench) -> BTreeSet<Option<Vec<u8>>> {
+    let draw = |seed| {
+        let mut bench = Bench { disk: bench.disk.clone(), ram: Ram(bench.ram.0.clone()) };
+        bench.crash();
+        bench.disk.draw(PowerCut::new(seed));
+        let there = bench.disk.objects().find(|(name, _)| *name == A);
+        assert_eq!(bench.disk.taken, bench.disk.objects.values().map(Object::taken).sum());
+        there.map(|(_, bytes)| bytes)
+    };
+    (0..400).map(draw).collect()
+}
+
+fn all(of: impl IntoIterator<Item = Vec<u8>>) -> BTreeSet<Option<Vec<u8>>> {
+    of.into_iter().map(Some).collect()
 }
 
 #[test]
-fn a_crash_keeps_what_was_synced_and_each_other_sector_by_choice() {
-    let written = || {
-        let mut bench = Bench::new();
-        bench.run(0, write(0, &[1; 600]));
-        bench.run(0, Call::Sync(A));
-        bench.run(0, write(500, &[2; 600]));
-        bench.run(0, write(0, &[3; 4]));
-        bench
-    };
-    let synced = vec![1; 600];
-    assert_eq!(after_crash(&mut written(), &[]), Some(synced.clone()));
-    // Sectors of the second write: 500 to 511, 512 to 1023, 1024 to 1099; then that of the third.
-    let last = [&synced[..], &[0; 424], &[2; 76]].concat();
-    assert_eq!(after_crash(&mut written(), &[2]), Some(last), "a hole is zero");
-    let first = [&[3; 4][..], &[1; 496], &[2; 12], &[1; 88]].concat();
-    assert_eq!(after_crash(&mut written(), &[0, 3]), Some(first));
-    assert_eq!(after_crash(&mut written(), &[0, 1, 2, 3]).map(|bytes| bytes.len()), Some(1_100));
+fn a_power_cut_leaves_each_sector_as_any_write_since_the_sync_has_made_it() {
+    let mut bench = Bench::new();
+    bench.run(0, write(0, &[1; 1_024]));
+    bench.run(0, Call::Sync(A));
+    bench.run(0, write(0, &[2; 1_024]));
+    bench.run(0, write(0, &[3; 512]));
+    let sectors = |first, second| [[first; 512], [second; 512]].concat();
+    let any = [1, 2, 3].into_iter().flat_map(|first| [1, 2].map(|second| sectors(first, second)));
+    assert_eq!(after_crash(&bench), all(any));
+    bench.run(0, Call::Sync(A));
+    assert_eq!(after_crash(&bench), all([sectors(3, 2)]), "time makes nothing durable, and a sync all");
+}
+
+#[test]
+fn an_end_may_be_there_without_the_bytes_before_it_and_bytes_without_those_before_them() {
+    let mut bench = Bench::new();
+    bench.run(0, write(0, &[1; 600]));
+    bench.run(0, Call::Sync(A));
+    bench.run(0, write(600, &[2; 500]));
+    let parts = |second: &[u8], third: &[u8]| [&[1; 512], second, third].concat();
+    let (old, new) = (vec![1; 88], [[1; 88].as_slice(), &[2; 424]].concat());
+    let mut expected = vec![parts(&old, &[]), parts(&new, &[]), parts(&new, &[0; 76]), parts(&new, &[2; 76])];
+    let old = [&old[..], &[0; 424]].concat();
+    expected.extend([parts(&old, &[0; 76]), parts(&old, &[2; 76])]);
+    assert_eq!(after_crash(&bench), all(expected));
+}
+
+#[test]
+fn an_object_that_was_never_synced_may_not_be_there_and_one_that_was_made_is() {
+    let mut bench = Bench::new();
+    bench.run(0, write(0, &[1; 4]));
+    assert_eq!(after_crash(&bench), [None, Some(vec![0; 4]), Some(vec![1; 4])].into());
+    let mut bench = Bench::new();
+    bench.run(0, Call::Create(A));
+    assert_eq!(after_crash(&bench), all([Vec::new()]));
+}
+
+#[test]
+fn calls_under_way_may_have_reached_the_medium_in_parts_or_not_at_all() {
+    let mut bench = Bench::new();
+    bench.run(0, write(0, &[1; 1_024]));
+    bench.run(0, Call::Sync(A));
+    bench.begin(0, write(0, &[2; 1_024]));
+    let sectors = |first, second| [[first; 512], [second; 512]].concat();
+    let torn = [1, 2].into_iter().flat_map(|first| [1, 2].map(|second| sectors(first, second)));
+    assert_eq!(after_crash(&bench), all(torn));
+    let mut bench = Bench::new();
+    bench.run(0, Call::Create(A));
+    bench.begin(0, Call::Remove(A));
+    assert_eq!(after_crash(&bench), [None, Some(Vec::new())].into());
+    let mut bench = Bench::new();
+    bench.begin(0, Call::Create(A));
+    assert_eq!(after_crash(&bench), [None, Some(Vec::new())].into());
 }
 
 #[test]
 fn a_sync_covers_what_had_ended_when_it_began() {
     let mut bench = Bench::new();
-    let (early, _) = bench.begin(0, write(0, &[1; 4]));
+    let (early, _) = bench.begin(0, write(0, &[1; 512]));
     bench.finish(early);
-    let (late, _) = bench.begin(0, write(4, &[2; 4]));
+    let (late, _) = bench.begin(0, write(512, &[2; 512]));
     let (sync, _) = bench.begin(0, Call::Sync(A));
     bench.finish(late);
     assert_eq!(bench.finish(sync).outcome, Ok(DiskDone::Done));
-    assert_eq!(after_crash(&mut bench, &[]), Some(vec![1; 4]));
+    let ends = [vec![1; 512], [[1; 512], [0; 512]].concat(), [[1; 512], [2; 512]].concat()];
+    assert_eq!(after_crash(&bench), all(ends));
 }
 
 #[test]
-fn what_the_medium_has_survives_and_an_object_that_was_never_synced_may_not() {
+fn what_a_power_cut_has_left_another_one_leaves() {
     let mut bench = Bench::new();
-    bench.run(0, write(0, &[1; 512]));
-    assert_eq!(after_crash(&mut bench, &[]), None);
-    bench.run(0, write(0, &[1; 512]));
-    // A byte takes a nanosecond to the medium.
-    bench.disk.crash(Nanos(5_000));
-    assert!(bench.disk.undecided().is_empty());
-    assert_eq!(bench.run(0, Call::Size(A)).1.outcome, Ok(DiskDone::Size(512)));
+    bench.run(0, write(0, &[1; 4_096]));
+    bench.crash();
+    bench.disk.draw(PowerCut::new(7));
+    let left: Vec<_> = bench.disk.objects().collect();
+    for seed in 0..20 {
+        bench.crash();
+        bench.disk.draw(PowerCut::new(seed));
+        assert!(bench.disk.objects().eq(left.iter().cloned()));
+    }
 }

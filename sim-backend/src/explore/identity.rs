@@ -36,7 +36,7 @@ pub(crate) enum Kind {
     RepairLink = 9,
     RepairPort = 10,
     DiskCall = 11,
-    /// A write that a crash has kept.
+    /// A version of a sector that a crash has kept.
     KeptWrite = 12,
 }
 
@@ -132,7 +132,7 @@ pub(crate) const fn disk_call(node: NodeId, id: u32) -> EventId {
     Kind::DiskCall.event(node_of(node), id)
 }
 
-/// That a node's crash has kept what a call of its disk wrote.
+/// That a node's crash has kept a version of a sector of its disk.
 pub(crate) const fn kept_write(node: NodeId, id: u32) -> EventId {
     Kind::KeptWrite.event(node_of(node), id)
 }
@@ -295,7 +295,7 @@ pub(crate) mod object {
         make(0, 4 << 56 | node_of(node) | (id as u64 & COUNT))
     }
 
-    /// What a call of a node's disk wrote and a crash may have kept.
+    /// A version of a sector that a crash may have kept, or, by its first version, the sector.
     pub const fn kept_write(node: NodeId, id: u32) -> Object {
         make(0, 5 << 56 | node_of(node) | (id as u64 & COUNT))
     }

@@ -13,7 +13,7 @@
 //! | a queue pair's timer | it sends again, or gives up | a packet of its connection was lost; receiver-not-ready: the receiver is ready again |
 //! | the timer of a connection manager's connection | it sends again, or gives up | the connection waits for an answer, and a message about it was lost since it asked; or unprovoked, see [`Timers`] |
 //! | a call of a disk | it takes effect and ends | it was begun; calls of one disk end in any order |
-//! | a write that was not synced when its node crashed | it turns out to be there | the node has restarted, and no call of its disk has ended since |
+//! | a version of a sector that was not synced when its node crashed | it turns out to be there | the node has restarted, and no call of its disk has ended since |
 //! | a repair | a link or a port is there again | it is not |
 //!
 //! A time-out after which nobody would hear what is repeated, because of a cut, a crash or a queue pair in error, uses up all

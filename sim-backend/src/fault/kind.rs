@@ -30,6 +30,10 @@ pub enum FaultKind {
     Restart,
     /// A node stops dead and loses its memory.
     Crash,
+    /// A machine's disk has no more room than what is taken already.
+    DiskFull,
+    /// Every transfer of a machine's disk, and every sync, fails.
+    DiskError,
     /// One packet is lost.
     Drop,
     /// A requester gives up while its request is still under way: it may be executed any time later.
@@ -38,7 +42,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind, in the order in which reports list them.
-    pub const ALL: [FaultKind; 13] = [
+    pub const ALL: [FaultKind; 15] = [
         FaultKind::Cut,
         FaultKind::Flap,
         FaultKind::Loss,
@@ -50,6 +54,8 @@ impl FaultKind {
         FaultKind::SlowNode,
         FaultKind::Restart,
         FaultKind::Crash,
+        FaultKind::DiskFull,
+        FaultKind::DiskError,
         FaultKind::Drop,
         FaultKind::RequesterGaveUp,
     ];
@@ -68,6 +74,8 @@ impl FaultKind {
             FaultKind::SlowNode => "slow-node",
             FaultKind::Restart => "restart",
             FaultKind::Crash => "crash",
+            FaultKind::DiskFull => "disk-full",
+            FaultKind::DiskError => "disk-error",
             FaultKind::Drop => "drop",
             FaultKind::RequesterGaveUp => "requester-gave-up",
         }

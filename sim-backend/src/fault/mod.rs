@@ -17,6 +17,7 @@
 //! - A port that loses its link, which its adapter notices.
 //! - An operation that was executed and whose answer, with all that follows on its way, never arrives.
 //! - A node whose processor is slow, a node that crashes with all its memory, a node that starts again.
+//! - A disk that is full, and one that fails.
 //!
 //! # What is not
 //!
@@ -272,6 +273,20 @@ pub enum Fault {
         /// For how long.
         lasts: Option<Nanos>,
     },
+    /// A node's disk has no more room than what is taken when this strikes: removing makes some.
+    DiskFull {
+        /// The node.
+        node: NodeId,
+        /// For how long.
+        lasts: Option<Nanos>,
+    },
+    /// A node's disk fails: every transfer and every sync ends in an error.
+    DiskError {
+        /// The node.
+        node: NodeId,
+        /// For how long.
+        lasts: Option<Nanos>,
+    },
     /// A node stops dead and loses its memory. No timer ends that; a [`Fault::Restart`] does.
     Crash {
         /// The node.
@@ -381,9 +396,12 @@ impl Fault {
             | Fault::Corrupt { .. }
             | Fault::Delay { .. }
             | Fault::LoseCompletion { .. } => true,
-            Fault::PortDown { .. } | Fault::SlowNode { .. } | Fault::Crash { .. } | Fault::Restart { .. } => {
-                false
-            }
+            Fault::PortDown { .. }
+            | Fault::SlowNode { .. }
+            | Fault::DiskFull { .. }
+            | Fault::DiskError { .. }
+            | Fault::Crash { .. }
+            | Fault::Restart { .. } => false,
         }
     }
 
@@ -399,6 +417,8 @@ impl Fault {
             Fault::PortDown { node, port, .. } => Link::Port(node, port),
             Fault::LoseCompletion { node, .. }
             | Fault::SlowNode { node, .. }
+            | Fault::DiskFull { node, .. }
+            | Fault::DiskError { node, .. }
             | Fault::Crash { node }
             | Fault::Restart { node } => Link::Node(node),
         })
@@ -432,7 +452,9 @@ impl Fault {
             | Fault::Delay { lasts, .. }
             | Fault::PortDown { lasts, .. }
             | Fault::LoseCompletion { lasts, .. }
-            | Fault::SlowNode { lasts, .. } => lasts,
+            | Fault::SlowNode { lasts, .. }
+            | Fault::DiskFull { lasts, .. }
+            | Fault::DiskError { lasts, .. } => lasts,
             Fault::Flap { down, up, times, .. } => Some((down + up) * u64::from(times) - up),
             Fault::Crash { .. } | Fault::Restart { .. } => None,
         }
@@ -450,6 +472,8 @@ impl Fault {
             Fault::PortDown { .. } => FaultKind::PortDown,
             Fault::LoseCompletion { .. } => FaultKind::LoseCompletion,
             Fault::SlowNode { .. } => FaultKind::SlowNode,
+            Fault::DiskFull { .. } => FaultKind::DiskFull,
+            Fault::DiskError { .. } => FaultKind::DiskError,
             Fault::Crash { .. } => FaultKind::Crash,
             Fault::Restart { .. } => FaultKind::Restart,
         }

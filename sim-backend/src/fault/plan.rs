@@ -65,6 +65,15 @@ pub enum Effect {
         /// 100 is its usual speed.
         percent: u32,
     },
+    /// What a node's disk suffers from, from now on.
+    Disk {
+        /// The node.
+        node: NodeId,
+        /// It has no more room than what is taken.
+        full: bool,
+        /// Transfers and syncs fail.
+        broken: bool,
+    },
     /// A node stops dead.
     Crash {
         /// The node.
@@ -249,6 +258,7 @@ impl Faults {
                 effects.push(Effect::PortDown { node, port });
             }
             Fault::SlowNode { node, .. } => effects.push(self.speed_of(node)),
+            Fault::DiskFull { node, .. } | Fault::DiskError { node, .. } => effects.push(self.disk_of(node)),
             Fault::Crash { node } => effects.push(Effect::Crash { node }),
             Fault::Restart { node } => {
                 self.end_crashes(node);
@@ -291,6 +301,7 @@ impl Faults {
                 effects.push(Effect::PortUp { node, port });
             }
             Fault::SlowNode { node, .. } => effects.push(self.speed_of(node)),
+            Fault::DiskFull { node, .. } | Fault::DiskError { node, .. } => effects.push(self.disk_of(node)),
             _ => {}
         }
     }
@@ -309,6 +320,18 @@ impl Faults {
             _ => None,
         });
         Effect::Speed { node, percent: slow.max().unwrap_or(100) }
+    }
+
+    /// All active faults of a disk count.
+    fn disk_of(&self, node: NodeId) -> Effect {
+        let any = |is: fn(&Fault, NodeId) -> bool| {
+            self.of_state(FaultState::Active).any(|record| is(&record.fault, node))
+        };
+        Effect::Disk {
+            node,
+            full: any(|fault, node| matches!(fault, Fault::DiskFull { node: of, .. } if *of == node)),
+            broken: any(|fault, node| matches!(fault, Fault::DiskError { node: of, .. } if *of == node)),
+        }
     }
 
     fn end_crashes(&mut self, node: NodeId) {
@@ -338,7 +361,9 @@ fn harm_of(fault: Fault) -> Option<Harm> {
         Fault::LoseCompletion { node, lasts } => Harm::Await { node, lasts },
         // What a crashed node sent before is still on its way.
         Fault::Crash { node } => Harm::Cut { link: Link::Node(node), way: Way::To },
-        Fault::SlowNode { .. } | Fault::Restart { .. } => return None,
+        Fault::SlowNode { .. } | Fault::DiskFull { .. } | Fault::DiskError { .. } | Fault::Restart { .. } => {
+            return None;
+        }
     })
 }
 

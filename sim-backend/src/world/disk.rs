@@ -4,8 +4,8 @@ use super::World;
 use super::events::Event;
 use crate::NodeId;
 use crate::access::{What, Who};
-use crate::choice::{Choice, Rng};
-use crate::disk::{Call, End, Memory};
+use crate::choice::Choice;
+use crate::disk::{Call, End, Memory, PowerCut};
 use crate::hca::{Hca, HcaId, Key, News};
 use crate::log::Kind;
 use crate::stats::Cause;
@@ -51,6 +51,20 @@ impl Memory<RegionKey> for Dma<'_> {
     }
 }
 
+/// What is in a machine's memory when its power is cut: nobody's access, and not watched.
+struct Remains<'a>(&'a [Hca]);
+
+impl Memory<RegionKey> for Remains<'_> {
+    fn read(&mut self, &(hca, key): &RegionKey, at: usize, out: &mut [u8]) -> bool {
+        let region = self.0[hca.0 as usize].hw.memory.get(key);
+        region.map(|region| region.bytes.read(at, out)).is_some()
+    }
+
+    fn write(&mut self, _: &RegionKey, _: usize, _: &[u8]) -> bool {
+        false
+    }
+}
+
 impl World {
     /// Whether machines have disks.
     pub fn has_disks(&self) -> bool {
@@ -89,14 +103,19 @@ impl World {
         true
     }
 
-    /// A machine stops. Where there is time, it is drawn for each sector that was not synced whether it is lost.
+    /// A machine's power is cut, while its memory is still there. Where there is time, it is drawn what the disk has kept. Where there is
+    /// none, calls under way are forgotten: each may end just before.
     pub(super) fn crash_disk(&mut self, node: NodeId) {
-        let now = self.state.now;
-        self.state.disks[node.index()].crash(now);
+        let untimed = self.is_untimed();
         self.disk_wakers.retain(|(of, _), _| *of != node);
-        if !self.is_untimed() && !self.state.disks[node.index()].undecided().is_empty() {
-            let mut draw = Rng::from_seed(self.choice.word("crash"));
-            self.state.disks[node.index()].decide(|_| draw.below(2) == 1);
+        let Some(costs) = self.profile.disk else { return };
+        let state = &mut self.state;
+        let disk = &mut state.disks[node.index()];
+        let mut remains = Remains(&state.hcas);
+        disk.crash((!untimed).then_some((&costs, &mut remains)));
+        if !untimed && disk.is_undecided() {
+            let seed = self.choice.word("crash");
+            self.state.disks[node.index()].draw(PowerCut::new(seed));
         }
     }
 
@@ -124,9 +143,9 @@ impl World {
     /// What a machine's disk would have if it crashed now, and this seed drew what is kept.
     pub fn disk_after_crash(&self, node: NodeId, seed: u64) -> Vec<(ObjectName, Vec<u8>)> {
         let Some(disk) = self.state.disks.get(node.index()) else { return Vec::new() };
-        let (mut disk, mut draw) = (disk.clone(), Rng::from_seed(seed));
-        disk.crash(self.state.now);
-        disk.decide(|_| draw.below(2) == 1);
+        let (mut disk, mut remains) = (disk.clone(), Remains(&self.state.hcas));
+        disk.crash(self.profile.disk.as_ref().map(|costs| (costs, &mut remains)));
+        disk.draw(PowerCut::new(seed));
         disk.objects().collect()
     }
 

@@ -55,8 +55,11 @@ impl World {
         self.apply(&effects);
     }
 
-    /// Whether an operation is in flight between two nodes that the fault lies between.
+    /// Whether an operation is in flight between two nodes that the fault lies between, or a call at the disk that it strikes.
     fn is_in_use(&self, fault: &Fault) -> bool {
+        if let Fault::DiskFull { node, .. } | Fault::DiskError { node, .. } = *fault {
+            return self.state.disks[node.index()].unended().next().is_some();
+        }
         self.state.hcas.iter().any(|hca| {
             hca.qps.iter().filter(|(_, qp)| qp.is_in_flight()).any(|(_, qp)| {
                 let route = qp.route();
@@ -74,6 +77,9 @@ impl World {
                 Effect::PortDown { node, port } => self.set_port(node, port, false),
                 Effect::PortUp { node, port } => self.set_port(node, port, true),
                 Effect::Speed { node, percent } => self.machine(node).percent = percent,
+                Effect::Disk { node, full, broken } => {
+                    self.state.disks[node.index()].suffer(full, broken);
+                }
                 Effect::Crash { node } => {
                     self.crash(node);
                     happened = Happened::Crashed(node);
@@ -94,6 +100,7 @@ impl World {
 
     /// A node stops dead: its adapters forget everything, its processor never runs again.
     pub(super) fn crash(&mut self, node: NodeId) {
+        self.crash_disk(node);
         for hca in self.shape.hcas(node) {
             let keys: Vec<_> = self.state.hcas[hca.0 as usize].qps.iter().map(|(key, _)| key).collect();
             for key in keys {
@@ -103,7 +110,6 @@ impl World {
             self.forget_connections(hca);
         }
         self.state.streams.crash(node);
-        self.crash_disk(node);
         *self.machine(node) = Machine { crashed: true, ..Machine::default() };
     }
 

@@ -73,6 +73,7 @@ impl System for Files {
     const ABOUT: &'static str = "parallel files, striped over servers: bulk, mix, small and tiles";
     const EXAMPLE: &'static str = "access = \"mix\" and requests = 100";
     const RESTARTS: bool = true;
+    const DISKS: bool = true;
     const LEAST_NODES: u32 = 2;
     const VARIANTS: &'static [&'static str] = &["bulk", "mix", "small", "tiles"];
     const COSTS: &'static [(&'static str, &'static str)] =

@@ -1,27 +1,31 @@
-//! Crash states of a run: at thousands of moments, what a power cut would leave of the servers' disks, any sector of what was not
-//! synced kept or lost. Each is a store that recovers, and nothing that was answered is missing.
+//! Crash states of a run: at thousands of moments, what a power cut would leave of the servers' disks, each sector as any write
+//! that was not synced has made it. Each is a store that recovers, and nothing that was answered is missing.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use weft_check::paper::{Cluster, Machine};
-use weft_protocols::pario::{Distribution, FsConfig, FsError, Handle, Name, Pario, check_store};
+use weft_protocols::pario::{Distribution, FsConfig, FsError, Handle, Name, Pario, Sync, check_store};
 use weft_sim::profile::Profile;
 use weft_sim::{Config, NodeId, Sim};
 use weft_verbs::{Nanos, ObjectName, Wait};
 
 const SERVERS: u32 = 2;
 const CLIENTS: u32 = 2;
-const FILES: u32 = 60;
-/// Moments of the run, this far apart, and states of each server at each of them.
-const APART: Nanos = Nanos::from_micros(7);
+const SECTOR: usize = 512;
+/// Moments of the run, this far apart, and states of all servers at each of them.
+const APART: Nanos = Nanos::from_micros(3);
 const EACH: u64 = 8;
 
 /// What a client was told of a file.
 #[derive(Clone, Default)]
 struct Told {
     made: Option<Handle>,
-    written: Option<Vec<u8>>,
+    /// What it has durably.
+    synced: Option<Vec<u8>>,
+    /// What was written since, the last one perhaps not to its end.
+    written: Vec<Vec<u8>>,
     removing: bool,
     removed: bool,
 }
@@ -33,23 +37,33 @@ fn name((client, nth): (u32, u32)) -> String {
     format!("f{client}-{nth}")
 }
 
-/// Bytes of three sectors and a bit more.
-fn bytes((client, nth): (u32, u32)) -> Vec<u8> {
-    (0..1_700 + 10 * nth).map(|at| (at * 7 + nth * 31 + client * 3) as u8 | 1).collect()
+/// Bytes of five sectors and a bit more.
+fn bytes((client, nth): (u32, u32), time: u32) -> Vec<u8> {
+    (0..2_700 + 10 * nth).map(|at| (at * 7 + nth * 31 + client * 3 + time * 57) as u8 | 1).collect()
 }
 
-/// Makes files, writes each, and removes every other one.
-async fn client(files: Pario<Sim>, me: u32, book: Book) -> Result<(), FsError> {
-    for nth in 0..FILES {
+/// Makes files, writes each some times, syncs some of that, and removes every other file.
+async fn client(files: Pario<Sim>, me: u32, (many, sync): (u32, Sync), book: Book) -> Result<(), FsError> {
+    for nth in 0..many {
         let key = (me, nth);
+        let told = |tell: &dyn Fn(&mut Told)| tell(book.borrow_mut().entry(key).or_default());
         let layout = Distribution::single((nth % SERVERS) as u16);
         let file = files.create(&name(key), Some(layout)).await?;
-        book.borrow_mut().entry(key).or_default().made = Some(file.handle());
-        let data = bytes(key);
-        let buffer = files.buffer(data.len())?;
-        buffer.write(0, &data)?;
-        files.write(&file, 0, buffer).await.0?;
-        book.borrow_mut().entry(key).or_default().written = Some(data);
+        told(&|told| told.made = Some(file.handle()));
+        for time in 0..4 {
+            let data = bytes(key, time);
+            let buffer = files.buffer(data.len())?;
+            buffer.write(0, &data)?;
+            told(&|told| told.written.push(data.clone()));
+            files.write(&file, 0, buffer).await.0?;
+            let asks = (nth + time) % 3 == 0;
+            if sync == Sync::Asked && asks {
+                files.sync(&file).await?;
+            }
+            if sync == Sync::Each || asks {
+                told(&|told| (told.synced, told.written) = (Some(data.clone()), Vec::new()));
+            }
+        }
         files.close(file).await?;
         if nth % 2 == 1 {
             let key = (me, nth - 1);
@@ -63,6 +77,20 @@ async fn client(files: Pario<Sim>, me: u32, book: Book) -> Result<(), FsError> {
 
 /// A server's disk after a crash.
 type Store = BTreeMap<ObjectName, Vec<u8>>;
+
+/// Each sector is what was synced, or what a write since has made of it; where nothing was synced, it may also never have been written.
+fn judge_bytes(text: &str, told: &Told, there: Option<&Vec<u8>>) {
+    let there = there.map_or(&[][..], Vec::as_slice);
+    let least = told.synced.as_ref().map_or(0, Vec::len);
+    assert!(there.len() >= least, "{text} ends at {} and was synced to {least}", there.len());
+    for (number, sector) in there.chunks(SECTOR).enumerate() {
+        let at = number * SECTOR;
+        let is = |data: &Vec<u8>| data.get(at..).is_some_and(|data| data.starts_with(sector));
+        let unwritten = told.synced.is_none() && sector.iter().all(|byte| *byte == 0);
+        let known = told.synced.iter().chain(&told.written).any(is);
+        assert!(known || unwritten, "sector {number} of {text} is neither old nor new");
+    }
+}
 
 fn judge(stores: &[Store], book: &BTreeMap<(u32, u32), Told>) {
     let home = &stores[0];
@@ -82,9 +110,9 @@ fn judge(stores: &[Store], book: &BTreeMap<(u32, u32), Told>) {
             Told { made: Some(handle), .. } => assert_eq!(found, Some(*handle), "{text} was made"),
             Told { made: None, .. } => {}
         }
-        if let Told { removed: false, made: Some(handle), written: Some(data), .. } = told {
+        if let Told { removed: false, made: Some(handle), .. } = told {
             let there = stores[(key.1 % SERVERS) as usize].get(&ObjectName(handle.0));
-            assert!(there == Some(data), "the bytes of {text}");
+            judge_bytes(&text, told, there);
         }
     }
     // What is there beside that was asked for, and not answered yet.
@@ -96,10 +124,10 @@ fn judge(stores: &[Store], book: &BTreeMap<(u32, u32), Told>) {
     assert!(names.keys().all(|name| expected.contains(*name)), "a stranger among {names:?}");
 }
 
-#[test]
-fn ten_thousand_states_that_a_power_cut_may_leave_are_stores_that_miss_nothing() {
+/// Looks at so many states of a run; how many of them differ.
+fn walk(sync: Sync, many: u32, wanted: u64) -> usize {
     let profile = Profile::builtin("present-day").expect("it is built in");
-    let config = FsConfig { eager: 1_024, unit: 4_096, ..FsConfig::new(SERVERS) };
+    let config = FsConfig { eager: 1_024, unit: 4_096, sync, ..FsConfig::new(SERVERS) };
     let of = Config::new(SERVERS + CLIENTS, profile);
     let cluster = Cluster::new(of, |_| Wait::Poll, |mesh| mesh.max_message = config.max_message())
         .unwrap_or_else(|why| panic!("{why}"));
@@ -110,7 +138,7 @@ fn ten_thousand_states_that_a_power_cut_may_leave_are_stores_that_miss_nothing()
         let node = (SERVERS + me) as usize;
         let (files, book, done) = (services[node].clone(), Rc::clone(&book), Rc::clone(&done));
         drop(cluster.machines[node].rt.spawn(async move {
-            client(files, me, book).await.unwrap_or_else(|why| panic!("{why}"));
+            client(files, me, (many, sync), book).await.unwrap_or_else(|why| panic!("{why}"));
             *done.borrow_mut() += 1;
         }));
     }
@@ -119,17 +147,30 @@ fn ten_thousand_states_that_a_power_cut_may_leave_are_stores_that_miss_nothing()
         now += APART;
         assert!(now < Nanos::from_secs(1), "clients are done long before");
         cluster.run_until(now);
-        for draw in 0..EACH {
-            let seed = states * 2 + draw;
+        for seed in states..states + EACH {
             let crashed =
                 |server| cluster.fabric.disk_after_crash(NodeId(server), seed).into_iter().collect();
             let stores: Vec<Store> = (0..SERVERS).map(crashed).collect();
             judge(&stores, &book.borrow());
-            kinds.insert(stores);
+            let mut hash = DefaultHasher::new();
+            stores.hash(&mut hash);
+            kinds.insert(hash.finish());
         }
-        states += EACH * u64::from(SERVERS);
+        states += EACH;
     }
-    assert!(states >= 10_000, "{states} states");
-    // The medium has a write soon: at most moments nothing is left to be lost.
-    assert!(kinds.len() > 200, "{} of them differ", kinds.len());
+    assert!(states >= wanted, "{states} states");
+    eprintln!("{} of {states} states differ", kinds.len());
+    kinds.len()
+}
+
+#[test]
+fn ten_thousand_states_that_a_power_cut_may_leave_are_stores_that_miss_nothing() {
+    let differ = walk(Sync::Asked, 30, 10_000);
+    assert!(differ > 6_000, "{differ} of them differ");
+}
+
+#[test]
+fn what_was_answered_is_there_where_each_write_is_synced() {
+    let differ = walk(Sync::Each, 4, 1_000);
+    assert!(differ > 100, "{differ} of them differ");
 }

@@ -1,8 +1,9 @@
-//! Disks where there is no time: each call ends at some moment, and after a restart each write that was not synced may turn out to be
-//! there.
+//! Disks where there is no time: each call ends at some moment, and after a restart each sector that was written and not synced may turn
+//! out to be there, as any of the writes since has made it.
 //!
-//! A write that a crash kept is an event of its own, up to the first end of a call in the node's next life: what was not chosen by
-//! then is lost. So any subset of them survives, and nothing but that first end depends on which.
+//! That a crash kept a version of a sector is an event of its own, up to the first end of a call in the node's next life: a sector of
+//! which none was chosen by then is as it was synced. So any subset survives, and nothing but that first end depends on which. An
+//! object ends behind its last sector that is there.
 
 use super::super::World;
 use super::super::events::Happened;
@@ -12,7 +13,7 @@ use crate::explore::identity::{self, count, object};
 use crate::explore::{AccessKind, Enabled, FaultSet, Outcome};
 
 impl World {
-    /// Lists calls that may end, and writes that may turn out to be there.
+    /// Lists calls that may end, and versions of sectors that may turn out to be there.
     pub(super) fn disk_events(&self, out: &mut Vec<Enabled>) {
         for node in self.all_nodes() {
             let disk = &self.state.disks[node.index()];
@@ -22,8 +23,8 @@ impl World {
             if self.state.machines[node.index()].crashed {
                 continue;
             }
-            for write in disk.undecided().iter().filter(|write| !write.kept) {
-                self.offer(identity::kept_write(node, write.id), FaultSet::NONE, out);
+            for version in disk.undecided().iter().flat_map(|sector| sector.open()) {
+                self.offer(identity::kept_write(node, version), FaultSet::NONE, out);
             }
         }
     }
@@ -36,8 +37,9 @@ impl World {
     /// After a crash: what may turn out to be there does because of that.
     pub(super) fn touch_undecided(&mut self, node: NodeId, how: AccessKind) {
         if self.is_recorded() {
+            let sectors = self.state.disks[node.index()].undecided().iter();
             let ids: Vec<u32> =
-                self.state.disks[node.index()].undecided().iter().map(|write| write.id).collect();
+                sectors.flat_map(|sector| [sector.id()].into_iter().chain(sector.open())).collect();
             ids.into_iter().for_each(|id| self.touch(object::kept_write(node, id), how));
         }
     }
@@ -55,16 +57,16 @@ impl World {
         // Calls of one disk are in order with each other, and with the steps of their program.
         self.touch(object::node(node), AccessKind::Write);
         self.touch_undecided(node, AccessKind::Write);
-        self.state.disks[node.index()].decide(|write| write.kept);
+        self.state.disks[node.index()].settle();
         self.end_disk_call(node, id).then_some(Happened::Done)
     }
 
-    /// A crash has kept a write.
+    /// A crash has kept a version of a sector, and with it no other one.
     pub(super) fn take_kept_write(&mut self, event: EventId) -> Option<()> {
         let (node, id) = (identity::node(event), count(event));
-        let kept = self.state.disks[node.index()].keep(id);
+        let sector = self.state.disks[node.index()].keep(id)?;
         self.touch(object::kept_write(node, id), AccessKind::Cause);
-        self.touch(object::kept_write(node, id), AccessKind::Write);
-        kept.then_some(())
+        self.touch(object::kept_write(node, sector), AccessKind::Write);
+        Some(())
     }
 }
