@@ -68,6 +68,9 @@ pub struct FsConfig {
     pub storage: Storage,
     /// What carries requests and answers. Default: verbs.
     pub wire: Wire,
+    /// Room that the directory's log makes for itself at a time, in bytes; half of it is kept for removals on a full disk. Default:
+    /// 16 KiB, the removal of a hundred names. 0 for none.
+    pub log_room: u32,
     /// Calls of a client that one server has not answered, at most; more wait. Default: 64.
     pub window: u32,
     /// How long a server may owe an answer before its client finds out whether it is still there, and again after as long.
@@ -88,6 +91,7 @@ impl FsConfig {
             sync: Sync::Each,
             storage: Storage::Disk,
             wire: Wire::Verbs,
+            log_room: 16_384,
             window: 64,
             probe_after: Nanos::from_millis(100),
         }

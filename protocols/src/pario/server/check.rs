@@ -24,7 +24,7 @@ pub struct StoreReport {
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Objects of files that the directory does not have, if the directory is here: nobody can reach them.
+    /// Objects of files that the directory has no more, if the directory is here: nobody can reach them.
     pub strangers: Vec<Handle>,
 }
 
@@ -44,6 +44,24 @@ pub enum StoreError {
     NoDirectory {
         /// How many objects.
         objects: u64,
+    },
+    /// A file of which the log has never heard has an object, which no crash leaves: its name was durable before.
+    #[error(
+        "log {object} ends at byte {at} and has never heard of the file of object {file}: it was cut short, or is an older copy"
+    )]
+    CutShort {
+        /// The log.
+        object: ObjectName,
+        /// Where its last whole batch ends.
+        at: u64,
+        /// The file's object.
+        file: ObjectName,
+    },
+    /// A log that is not the first one has no whole directory, and the one before it is gone.
+    #[error("log {object} does not begin with a whole directory, and the log before it is not there")]
+    NoCheckpoint {
+        /// The log.
+        object: ObjectName,
     },
     /// An object cannot be read.
     #[error("object {object} cannot be read: {why}")]
@@ -79,8 +97,7 @@ pub fn check_store(
         let whole = read(object).map_err(|why| StoreError::Read { object, why })?;
         match log::read(number, &whole) {
             Ok(log) => {
-                (report.log, report.committed, report.torn) =
-                    (Some(number), log.end, whole.len() as u64 - log.end);
+                (report.log, report.committed, report.torn) = (Some(number), log.end, log.torn);
                 found = Some(log);
             }
             Err(Unread::NoCheckpoint) => report.other_logs.push(number),
@@ -88,11 +105,19 @@ pub fn check_store(
         }
     }
     let Some(Found { names, .. }) = found else {
-        return match count > 0 && !logs.is_empty() {
-            true => Err(StoreError::NoDirectory { objects: count }),
-            false => Ok(report),
+        return match logs.first() {
+            Some(_) if count > 0 => Err(StoreError::NoDirectory { objects: count }),
+            Some(newest) if !log::may_be_unfinished(&logs) => {
+                Err(StoreError::NoCheckpoint { object: log::object(*newest) })
+            }
+            _ => Ok(report),
         };
     };
+    if let (Some(log), Some(&(file, _))) =
+        (report.log, files.clone().find(|(file, _)| names.is_unheard_of(Handle(file.0))))
+    {
+        return Err(StoreError::CutShort { object: log::object(log), at: report.committed, file });
+    }
     report.names = names.entries().map(|(name, handle)| (name.clone(), handle)).collect();
     report.unlinked = names.unlinked().collect();
     let handles = files.map(|(object, _)| Handle(object.0));
@@ -103,7 +128,7 @@ pub fn check_store(
 #[cfg(test)]
 mod tests {
     use super::super::log::Log;
-    use super::super::names::Names;
+    use super::super::names::{Change, Names};
     use super::*;
     use crate::pario::Distribution;
     use crate::transport::Rank;
@@ -112,39 +137,54 @@ mod tests {
         Name::new(text).unwrap()
     }
 
-    /// A log of one file with a name and one without.
-    fn written() -> (ObjectName, Vec<u8>, [Handle; 2]) {
-        let (mut names, mut log) = (Names::default(), Log::behind(None));
+    /// A log of a file with a name, one without, and one that has ended; and where its second batch begins.
+    fn written() -> (ObjectName, Vec<u8>, [Handle; 3], usize) {
+        let (mut names, mut log) = (Names::default(), Log::behind(None, None, 0));
         let mut make =
             |text: &str| names.create(0, Rank::from_index(1), name(text), Distribution::single(0)).unwrap();
-        let ((kept, _), (gone, made)) = (make("kept"), make("gone"));
-        let first = log.commit(&names, &[made]);
-        let (_, unlinked) = names.unlink(&name("gone")).unwrap();
-        let second = log.commit(&names, &[unlinked]);
-        (log::object(first.log), [first.bytes, second.bytes].concat(), [kept, gone])
+        let all = [make("kept"), make("gone"), make("ended")];
+        let (handles, changes) = (all.each_ref().map(|(handle, _)| *handle), all.map(|(_, change)| change));
+        let first = log.commit(&names, &changes);
+        let unlinked = ["gone", "ended"].map(|text| names.unlink(&name(text)).unwrap().1);
+        let ended = Change::Ended { handle: handles[2] };
+        let second = log.commit(&names, &[&unlinked[..], &[ended]].concat());
+        let (begins, bytes) = (first.bytes.len(), [first.bytes, second.bytes].concat());
+        (log::object(first.log), bytes, handles, begins)
     }
 
     #[test]
     fn a_store_is_told_as_it_is() {
-        let (object, bytes, [kept, gone]) = written();
+        let (object, bytes, [kept, gone, ended], _) = written();
         let torn = [&bytes[..], &[1, 2, 3]].concat();
-        let objects = [(object, torn.len() as u64), (ObjectName(kept.0), 10), (ObjectName(77), 5)];
+        let objects = [(object, torn.len() as u64), (ObjectName(kept.0), 10), (ObjectName(ended.0), 5)];
         let report = check_store(&objects, |_| Ok(torn.clone())).unwrap();
         assert_eq!(report.names, [(name("kept"), kept)]);
-        assert_eq!((report.unlinked, report.strangers), (vec![gone], vec![Handle(77)]));
+        assert_eq!((report.unlinked, report.strangers), (vec![gone], vec![ended]));
         assert_eq!((report.committed, report.torn), (bytes.len() as u64, 3));
         assert_eq!((report.objects, report.bytes), (2, 15));
         assert_eq!(check_store(&[(ObjectName(5), 1)], |_| Err("no".into())).unwrap().log, None);
+        let unfinished = check_store(&[(log::object(0), 9)], |_| Ok(bytes[..9].to_vec())).unwrap();
+        assert_eq!((unfinished.log, unfinished.other_logs), (None, vec![0]));
+    }
+
+    #[test]
+    fn a_log_that_was_cut_short_is_told_by_a_file_of_which_it_has_not_heard() {
+        let (object, bytes, [kept, ..], _) = written();
+        let file = ObjectName(kept.0 + 3);
+        let objects = [(object, bytes.len() as u64), (file, 10)];
+        let told = check_store(&objects, |_| Ok(bytes.clone()));
+        assert_eq!(told, Err(StoreError::CutShort { object, at: bytes.len() as u64, file }));
+        let told = check_store(&[(log::object(4), 9)], |_| Ok(bytes[..9].to_vec()));
+        assert_eq!(told, Err(StoreError::NoCheckpoint { object: log::object(4) }));
     }
 
     #[test]
     fn what_no_crash_leaves_is_named_by_its_place() {
-        let (object, bytes, [kept, _]) = written();
+        let (object, bytes, [kept, ..], second) = written();
         let objects = [(object, bytes.len() as u64), (ObjectName(kept.0), 10)];
         // The second batch once more behind a broken one.
-        let checkpoint = bytes.len() - 4 - 4 - 8 - 1 - 5;
-        let damaged = [&bytes[..checkpoint], &[9; 8], &bytes[checkpoint..]].concat();
-        let at = checkpoint as u64;
+        let damaged = [&bytes[..second], &[9; 8], &bytes[second..]].concat();
+        let at = second as u64;
         let told = check_store(&objects, |_| Ok(damaged.clone()));
         assert_eq!(told, Err(StoreError::Damaged { object, at }));
         let mut broken = bytes.clone();

@@ -7,7 +7,11 @@
 //!
 //! The first commit after a start begins a new log, and so does one that makes a log too long. A log that begins is written and
 //! synced before the older one is removed. Whatever a crash leaves, the directory is in the newest log with a whole checkpoint. Bytes
-//! that an earlier life left behind a log's end are never taken for a batch, since no log is written in two lives.
+//! that an earlier life left behind a log's end are never taken for a batch, since no log is written in two lives; but for one that has
+//! nothing or only zeros behind its end, where a full disk has no room for a new one.
+//!
+//! Behind its last batch a log has zeros, written with it: **room** for further batches on a disk that has become full. Half of it is
+//! kept for batches that make nothing, so that such a disk can be emptied.
 
 use super::super::messages::{Reader, Writer};
 use super::super::{Handle, Name};
@@ -20,7 +24,7 @@ const HEAD: usize = 4 + 4 + 8;
 /// Names of objects of which this bit is set are logs; others are objects of files, whose handles never have it.
 const LOGS: u64 = 1 << 63;
 
-/// A log that has become so long is begun anew, in bytes.
+/// A log that has grown by so many bytes is begun anew.
 const LONG: u64 = 1 << 20;
 
 mod kind {
@@ -57,39 +61,71 @@ pub(in super::super) struct Log {
     newest: Option<u64>,
     /// Its end; none where the next commit begins a new one.
     end: Option<u64>,
+    /// Where the zeros behind its end end.
+    room: u64,
+    /// How long it is when a new one begins.
+    long: u64,
+    /// What it was before the commit that has not ended.
+    before: (Option<u64>, Option<u64>, u64),
+    /// Where the newest log ended when this life began, and its zeros, if it may be written on.
+    found: Option<(u64, u64)>,
+    /// How much room is made at a time, in bytes; 0 for none.
+    spare: u64,
 }
 
 impl Log {
-    /// Goes on behind the newest log that a restart found, with one that begins.
-    pub(super) fn behind(newest: Option<u64>) -> Log {
-        Log { newest, end: None }
+    /// Goes on behind the newest log that a restart found, with one that begins. `found`: where that log ends, and the zeros behind
+    /// its end, if there is nothing else behind it.
+    pub(super) fn behind(newest: Option<u64>, found: Option<(u64, u64)>, spare: u32) -> Log {
+        let (end, room, long, spare) = (None, 0, LONG, u64::from(spare));
+        Log { newest, end, room, long, before: (newest, end, room), found, spare }
     }
 
     /// What commits changes that have been made to the directory.
     pub(super) fn commit(&mut self, names: &Names, changes: &[Change]) -> Commit {
-        if let (Some(log), Some(at)) = (self.newest, self.end.filter(|end| *end < LONG)) {
+        self.before = (self.newest, self.end, self.room);
+        if let (Some(log), Some(at)) = (self.newest, self.end.filter(|end| *end < self.long)) {
             let mut writer = Writer(vec![0; HEAD]);
             changes.iter().for_each(|change| encode(change, &mut writer));
-            let bytes = sealed(log, writer);
-            self.end = Some(at + bytes.len() as u64);
+            let makes = changes.iter().any(|change| matches!(change, Change::Create { .. }));
+            let bytes = self.with_room(at, sealed(log, writer), makes);
             return Commit { log, at, bytes, replaces: None };
         }
         let log = self.newest.map_or(0, |log| log + 1);
         let mut writer = Writer(vec![0; HEAD]);
         writer.0.push(kind::CHECKPOINT);
         names.encode(&mut writer);
-        let bytes = sealed(log, writer);
         let replaces = self.newest.replace(log);
-        self.end = Some(bytes.len() as u64);
+        self.room = 0;
+        let bytes = self.with_room(0, sealed(log, writer), true);
+        self.long = self.end.unwrap_or_default() + LONG;
         Commit { log, at: 0, bytes, replaces }
     }
 
-    /// A commit found no room, and nothing of it is there: what comes next begins a new log, whose name is free.
-    pub(super) fn refused(&mut self, commit: &Commit) {
-        if commit.at == 0 {
-            self.newest = commit.replaces;
+    /// A batch at the log's end, with zeros behind it where there are too few.
+    fn with_room(&mut self, at: u64, mut bytes: Vec<u8>, makes: bool) -> Vec<u8> {
+        let end = at + bytes.len() as u64;
+        let wanted = if makes { end + self.spare / 2 } else { end };
+        if self.spare > 0 && wanted > self.room {
+            self.room = wanted.next_multiple_of(self.spare);
+            bytes.resize((self.room - at) as usize, 0);
         }
-        self.end = None;
+        self.end = Some(end);
+        bytes
+    }
+
+    /// A commit found no room, and no batch of it is there. The next one takes its place; where it was to begin a new log, the older
+    /// one goes on. Whether the same changes may find room there.
+    pub(super) fn refused(&mut self, commit: &Commit) -> bool {
+        (self.newest, self.end, self.room) = self.before;
+        if commit.at > 0 {
+            return false;
+        }
+        if let (None, Some((end, room))) = (self.end, self.found.take()) {
+            (self.end, self.room) = (Some(end), room);
+        }
+        self.long = self.end.unwrap_or_default() + LONG;
+        self.end.is_some()
     }
 }
 
@@ -123,12 +159,20 @@ pub(in super::super) enum Unread {
     },
 }
 
+/// Whether a crash may have left these logs, of which none has a whole checkpoint: the first commit ever never ended. Any other log
+/// takes the place of one that is removed later.
+pub(super) fn may_be_unfinished(logs: &[u64]) -> bool {
+    matches!(logs, [] | [0])
+}
+
 /// What a log says.
 #[derive(Debug)]
 pub(super) struct Found {
     pub names: Names,
     /// Where its last whole batch ends.
     pub end: u64,
+    /// Bytes from there to the last one that is not zero: of a batch in pieces.
+    pub torn: u64,
 }
 
 /// Reads a log.
@@ -153,7 +197,8 @@ pub(super) fn read(log: u64, bytes: &[u8]) -> Result<Found, Unread> {
     if whole_behind {
         return Err(Unread::Damaged { at: end as u64 });
     }
-    Ok(Found { names, end: end as u64 })
+    let torn = bytes[end..].iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
+    Ok(Found { names, end: end as u64, torn })
 }
 
 /// What is in the batch that begins at a byte of a log, and where it ends; `None` if none is whole there.
@@ -213,7 +258,7 @@ mod tests {
 
     /// A log of three batches, and what the directory was after each.
     fn written() -> (Vec<u8>, Vec<(u64, Vec<Name>)>) {
-        let (mut names, mut log) = (Names::default(), Log::behind(Some(4)));
+        let (mut names, mut log) = (Names::default(), Log::behind(Some(4), None, 0));
         let (mut bytes, mut after) = (Vec::new(), Vec::new());
         let listed = |names: &Names| names.list(None, 1_000).0;
         for step in 0..3 {
@@ -281,7 +326,7 @@ mod tests {
 
     #[test]
     fn what_was_unlinked_and_not_removed_yet_is_found_again() {
-        let (mut names, mut log) = (Names::default(), Log::behind(None));
+        let (mut names, mut log) = (Names::default(), Log::behind(None, None, 0));
         let (handle, _) = names.create(0, Rank::from_index(1), name("a"), Distribution::single(0)).unwrap();
         let (_, unlinked) = names.unlink(&name("a")).unwrap();
         let first = log.commit(&names, &[unlinked]);
@@ -297,15 +342,58 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_without_room_leaves_the_older_log_the_newest() {
-        let names = Names::default();
-        let mut log = Log::behind(Some(2));
+    fn a_commit_without_room_leaves_the_older_log_as_it_was() {
+        let (names, ended) = (Names::default(), [Change::Ended { handle: Handle(1) }]);
+        let mut log = Log::behind(Some(2), None, 0);
         let refused = log.commit(&names, &[]);
-        log.refused(&refused);
+        assert!(!log.refused(&refused), "nothing to go on with");
         assert_eq!(log.commit(&names, &[]), refused);
-        let appended = log.commit(&names, &[Change::Ended { handle: Handle(1) }]);
-        log.refused(&appended);
-        let again = log.commit(&names, &[]);
-        assert_eq!((again.log, again.at, again.replaces), (4, 0, Some(3)));
+        let appended = log.commit(&names, &ended);
+        assert!(!log.refused(&appended));
+        assert_eq!(log.commit(&names, &ended), appended);
+    }
+
+    #[test]
+    fn what_makes_nothing_finds_room_where_nothing_more_can_be_made() {
+        let mut names = Names::default();
+        let mut log = Log::behind(None, None, 256);
+        let first = log.commit(&names, &[]);
+        assert_eq!(first.bytes.len(), 256);
+        let (mut bytes, mut made) = (first.bytes, 0);
+        let put = |bytes: &mut Vec<u8>, commit: &Commit| {
+            let (at, end) = (commit.at as usize, commit.at as usize + commit.bytes.len());
+            bytes.resize(bytes.len().max(end), 0);
+            bytes[at..end].copy_from_slice(&commit.bytes);
+        };
+        // A disk that has room for no more than these bytes.
+        loop {
+            let text = format!("{made}");
+            let (_, change) =
+                names.create(0, Rank::from_index(1), name(&text), Distribution::single(0)).unwrap();
+            let commit = log.commit(&names, std::slice::from_ref(&change));
+            if commit.at as usize + commit.bytes.len() > 256 {
+                names.undo(&change, None);
+                assert!(!log.refused(&commit));
+                break;
+            }
+            put(&mut bytes, &commit);
+            made += 1;
+        }
+        assert!(made > 0);
+        for file in 0..made {
+            let (_, change) = names.unlink(&name(&format!("{file}"))).unwrap();
+            let commit = log.commit(&names, &[change]);
+            assert!(commit.at as usize + commit.bytes.len() <= 256, "the {file}th of {made}");
+            put(&mut bytes, &commit);
+        }
+        let found = read(0, &bytes).unwrap();
+        assert_eq!((found.torn, found.names.list(None, 1_000).0), (0, Vec::new()));
+        // In the next life a new log finds no room, and the older one goes on, since it has only zeros behind its end.
+        let mut log = Log::behind(Some(0), Some((found.end, 256)), 256);
+        let refused = log.commit(&names, &[]);
+        assert_eq!((refused.log, refused.at), (1, 0));
+        assert!(log.refused(&refused));
+        let commit = log.commit(&names, &[Change::Ended { handle: Handle(1) }]);
+        assert_eq!((commit.log, commit.at), (0, found.end));
     }
 }

@@ -125,13 +125,13 @@ pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
     let others = (0..shared.mesh.size()).map(Rank::from_index).filter(|other| *other != me);
     let mut asked = Vec::new();
     let directory = match server.store.find_log().await {
-        Ok((mut names, newest)) => {
+        Ok((mut names, newest, found)) => {
             // By streams a server does not ask its clients anything: a file that has no name ends with its home's life.
             if !names.is_empty() && matches!(shared.config.wire, super::config::Wire::Verbs) {
                 asked.extend(others);
                 names.ask(asked.iter().copied());
             }
-            Directory::new(names, Some(Log::behind(newest)))
+            Directory::new(names, Some(Log::behind(newest, found, shared.config.log_room)))
         }
         Err(why) => Directory::broken(why),
     };

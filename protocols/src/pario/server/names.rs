@@ -229,6 +229,11 @@ impl Names {
         self.inodes.iter().filter(|(_, inode)| !inode.linked).map(|(handle, _)| *handle)
     }
 
+    /// Whether a handle was never given out, as far as is known here.
+    pub(super) fn is_unheard_of(&self, handle: Handle) -> bool {
+        handle.number() > self.given
+    }
+
     /// Whether there is such a file, with a name or without.
     pub(super) fn knows(&self, handle: Handle) -> bool {
         self.inodes.contains_key(&handle)

@@ -160,9 +160,10 @@ impl<V: Verbs> Store<V> {
         }
     }
 
-    /// The directory that an earlier life of this server left, and the number of its log. One that left nothing had nothing.
-    pub(super) async fn find_log(&self) -> Result<(Names, Option<u64>), Refusal> {
-        let Kind::Disk(disk) = &self.kind else { return Ok((Names::default(), None)) };
+    /// The directory that an earlier life of this server left, and its log: the number, and where it ends, if it may be written on. One
+    /// that left nothing had nothing.
+    pub(super) async fn find_log(&self) -> Result<(Names, Option<u64>, Option<(u64, u64)>), Refusal> {
+        let Kind::Disk(disk) = &self.kind else { return Ok((Names::default(), None, None)) };
         let Ok(DiskDone::Objects(objects)) = end(disk.begin(DiskCall::List)).await.outcome else {
             return Err(Refusal::Io);
         };
@@ -170,8 +171,12 @@ impl<V: Verbs> Store<V> {
         logs.sort_unstable_by(|a, b| b.cmp(a));
         let mut found = None;
         for &number in &logs {
-            match log::read(number, &self.whole(disk, log::object(number)).await?) {
-                Ok(log) => found = Some((log.names, number)),
+            let whole = self.whole(disk, log::object(number)).await?;
+            match log::read(number, &whole) {
+                Ok(log) => {
+                    let clean = (log.torn == 0).then_some((log.end, whole.len() as u64));
+                    found = Some((log.names, number, clean));
+                }
                 // Its first commit never ended, so nobody was told of it; the one before is there.
                 Err(Unread::NoCheckpoint) => continue,
                 Err(Unread::Damaged { .. }) => return Err(Refusal::Damaged),
@@ -179,15 +184,27 @@ impl<V: Verbs> Store<V> {
             break;
         }
         // A file's object was made after its name was durable.
-        let has_files = objects.len() > logs.len();
-        if found.is_none() && has_files {
+        let mut files = objects.iter().filter(|object| log::log_of(**object).is_none());
+        let is_damaged = match &found {
+            None => files.next().is_some() || !log::may_be_unfinished(&logs),
+            Some((names, ..)) => files.any(|file| names.is_unheard_of(Handle(file.0))),
+        };
+        if is_damaged {
             return Err(Refusal::Damaged);
         }
-        let (names, newest) = found.map_or((Names::default(), None), |(names, newest)| (names, Some(newest)));
+        let (names, newest, clean) = found
+            .map_or((Names::default(), None, None), |(names, newest, clean)| (names, Some(newest), clean));
+        if let Some(newest) = newest {
+            // A server that was killed on a machine that goes on may have left a batch that is written and not durable.
+            end(disk.begin(DiskCall::Sync(log::object(newest))))
+                .await
+                .outcome
+                .map_err(|why| Refusal::from(&why))?;
+        }
         for &other in logs.iter().filter(|log| Some(**log) != newest) {
             end(disk.begin(DiskCall::Remove(log::object(other)))).await;
         }
-        Ok((names, newest))
+        Ok((names, newest, clean))
     }
 
     async fn whole(&self, disk: &V::Disk, object: ObjectName) -> Result<Vec<u8>, Refusal> {
@@ -211,11 +228,16 @@ impl<V: Verbs> Store<V> {
         let Commit { log, at, bytes, replaces } = commit;
         let object = log::object(log);
         let write = DiskCall::Write { object, at, from: DiskBuffer::Owned(bytes) };
-        let mut done = end(disk.begin(write)).await.outcome;
-        if done.is_ok() {
-            done = end(disk.begin(DiskCall::Sync(object))).await.outcome;
+        let written = end(disk.begin(write)).await.outcome.map_err(|why| Refusal::from(&why));
+        if let Err(why) = written {
+            if why == Refusal::Full && at == 0 {
+                // What there is of it takes room.
+                end(disk.begin(DiskCall::Remove(object))).await;
+            }
+            return Err(why);
         }
-        done.map_err(|why| Refusal::from(&why))?;
+        // Whatever it says, nobody knows what is durable.
+        end(disk.begin(DiskCall::Sync(object))).await.outcome.map_err(|_| Refusal::Io)?;
         if let Some(older) = replaces {
             // One that stays is removed by the next life.
             end(disk.begin(DiskCall::Remove(log::object(older)))).await;

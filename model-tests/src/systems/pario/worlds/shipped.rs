@@ -144,9 +144,11 @@ impl Calls {
     /// Where no server begins anew, nobody looks whether one did: every timer is one more event to be ordered.
     fn service(&self, place: &Place<Sim>) -> Service<Sim> {
         let (work, never) = (self.work(), Nanos::MAX);
+        // Each sector of the log's room would be one more that a crash keeps or loses.
+        let config = FsConfig { log_room: 0, ..work.config() };
         let config = match self.way {
-            Way::Durable => work.config(),
-            _ => FsConfig { probe_after: never, ..work.config() },
+            Way::Durable => config,
+            _ => FsConfig { probe_after: never, ..config },
         };
         Service::start(place, &work, config).expect("nobody else has the channel")
     }

@@ -54,8 +54,12 @@ struct Batch {
     /// Each with the file that it unlinked.
     changes: Vec<(Change, Option<Handle>)>,
     answers: Vec<(Rank, u64, Result<Answer, Refusal>)>,
-    /// Files that may have ended, and whom to answer then.
+    /// Files that may have ended with their names, and whom to answer then.
     ends: Vec<(Handle, Rank, u64)>,
+    /// The same of files that were closed, which is done whatever becomes of the batch.
+    closes: Vec<(Handle, Rank, u64)>,
+    /// Its requests but for closes.
+    asked: Vec<(Rank, u64, Request)>,
 }
 
 impl Machine {
@@ -81,13 +85,24 @@ impl Machine {
         let Some(directory) = &mut self.directory else { return };
         let mut batch = Batch::default();
         while let Some((from, id, request)) = directory.queued.pop_front() {
+            if !matches!(request, Request::Close { .. }) {
+                batch.asked.push((from, id, request.clone()));
+            }
             let of = (self.config.servers, self.me as u16, self.names_room, self.epoch);
             name_request(&mut directory.names, of, (from, id), request, &mut batch);
         }
-        let logged = directory.log.as_mut().filter(|_| !batch.changes.is_empty());
-        let Some(log) = logged else { return self.settle(batch, out) };
+        if directory.log.is_none() || batch.changes.is_empty() {
+            return self.settle(batch, out);
+        }
         let ended = std::mem::take(&mut directory.ended).into_iter();
         batch.changes.extend(ended.map(|handle| (Change::Ended { handle }, None)));
+        self.commit(batch, out);
+    }
+
+    /// Writes a batch's changes to the log.
+    fn commit(&mut self, batch: Batch, out: &mut Vec<Action>) {
+        let Some(directory) = &mut self.directory else { return };
+        let Some(log) = &mut directory.log else { return };
         let changes: Vec<Change> = batch.changes.iter().map(|(change, _)| change.clone()).collect();
         let commit = log.commit(&directory.names, &changes);
         directory.running = Some((batch, commit.clone()));
@@ -101,26 +116,21 @@ impl Machine {
         self.ops.remove(&op);
         let Some(directory) = &mut self.directory else { return };
         let Some((batch, commit)) = directory.running.take() else { return };
-        match end {
-            Ok(()) => self.settle(batch, out),
-            Err(why) => {
-                match (why, &mut directory.log) {
-                    // Nothing of it is there.
-                    (Refusal::Full, Some(log)) => {
-                        log.refused(&commit);
-                        directory.take_back(&batch);
-                    }
-                    // Nobody knows what a restart will find.
-                    _ => directory.failed = Some(why),
-                }
-                let asked = batch.answers.iter().map(|(to, id, _)| (*to, *id));
-                let all = asked.chain(batch.ends.iter().map(|(_, to, id)| (*to, *id)));
-                out.extend(all.map(|(to, id)| Action::Answer { to, id, answer: Answer::Refused(why) }));
-                if directory.failed.is_some() {
-                    let rest = std::mem::take(&mut directory.queued).into_iter();
-                    let refused = |(to, id, _)| Action::Answer { to, id, answer: Answer::Refused(why) };
-                    out.extend(rest.map(refused));
-                }
+        match (end, &mut directory.log) {
+            (Ok(()), _) => self.settle(batch, out),
+            // No batch of it is there. The older log may have room where a new one has not.
+            (Err(Refusal::Full), Some(log)) => match log.refused(&commit) {
+                true => return self.commit(batch, out),
+                false => self.refuse(batch, out),
+            },
+            // Nobody knows what a restart will find.
+            (Err(why), _) => {
+                directory.failed = Some(why);
+                let refused = |to, id| Action::Answer { to, id, answer: Answer::Refused(why) };
+                out.extend(batch.answers.iter().map(|(to, id, _)| refused(*to, *id)));
+                let ends = batch.ends.iter().chain(&batch.closes);
+                out.extend(ends.map(|(_, to, id)| refused(*to, *id)));
+                out.extend(directory.queued.drain(..).map(|(to, id, _)| refused(to, id)));
             }
         }
         self.sweep(out);
@@ -129,13 +139,39 @@ impl Machine {
         }
     }
 
+    /// A batch has found no room: what makes something is refused, and the rest is asked again without that. Removals alone are
+    /// refused where even they find none.
+    fn refuse(&mut self, batch: Batch, out: &mut Vec<Action>) {
+        let Some(directory) = &mut self.directory else { return };
+        directory.take_back(&batch);
+        let makes = |request: &Request| matches!(request, Request::Create { .. });
+        let removes = |request: &Request| matches!(request, Request::Unlink { .. });
+        let any_made = batch.changes.iter().any(|(change, _)| matches!(change, Change::Create { .. }));
+        let (refused, again): (Vec<_>, Vec<_>) = batch
+            .asked
+            .into_iter()
+            .partition(|(.., request)| makes(request) || (!any_made && removes(request)));
+        let full = |(to, id, _)| Action::Answer { to, id, answer: Answer::Refused(Refusal::Full) };
+        out.extend(refused.into_iter().map(full));
+        for asked in again.into_iter().rev() {
+            directory.queued.push_front(asked);
+        }
+        self.end_files(batch.closes, out);
+    }
+
     /// Answers what has taken effect for good, and removes what has ended with it.
     fn settle(&mut self, batch: Batch, out: &mut Vec<Action>) {
         for (to, id, answer) in batch.answers {
             let answer = answer.unwrap_or_else(Answer::Refused);
             out.push(Action::Answer { to, id, answer });
         }
-        for (handle, to, id) in batch.ends {
+        self.end_files(batch.ends, out);
+        self.end_files(batch.closes, out);
+    }
+
+    /// Removes files that have ended, and answers who waits for that.
+    fn end_files(&mut self, ends: Vec<(Handle, Rank, u64)>, out: &mut Vec<Action>) {
+        for (handle, to, id) in ends {
             let names = self.directory.as_mut().map(|directory| &mut directory.names);
             match names.and_then(|names| names.end_if_unused(handle)) {
                 None => out.push(Action::Answer { to, id, answer: Answer::Done }),
@@ -171,6 +207,9 @@ impl Machine {
     pub(super) fn forget(&mut self, client: Rank, out: &mut Vec<Action>) {
         let Some(directory) = &mut self.directory else { return };
         directory.queued.retain(|(from, ..)| *from != client);
+        if let Some((batch, _)) = &mut directory.running {
+            batch.asked.retain(|(from, ..)| *from != client);
+        }
         directory.names.forget(client);
         self.sweep(out);
     }
@@ -237,7 +276,7 @@ fn name_request(
             Err(why) => Err(why),
         },
         Request::Close { handle, epoch: opened } => match names.close(from, handle, opened != epoch) {
-            Ok(()) => return batch.ends.push((handle, from, id)),
+            Ok(()) => return batch.closes.push((handle, from, id)),
             Err(why) => Err(why),
         },
         _ => Err(Refusal::Stale),

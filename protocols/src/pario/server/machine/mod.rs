@@ -282,7 +282,9 @@ impl Machine {
     /// What it holds although nobody asks for anything, by name.
     pub(super) fn leftovers(&self) -> Vec<(&'static str, u64)> {
         let staged = u64::from(self.config.stages) - self.free.len() as u64;
-        let open = self.directory.as_ref().map_or(0, |directory| directory.names.open_files()) as u64;
+        // A directory that has failed takes no close.
+        let directory = self.directory.as_ref().filter(|directory| directory.failed.is_none());
+        let open = directory.map_or(0, |directory| directory.names.open_files()) as u64;
         let unsettled = self.directory.as_ref().map_or(0, Directory::unsettled) as u64;
         vec![
             ("places in staging", staged),

@@ -12,6 +12,7 @@ const CONFIG: FsConfig = FsConfig {
     sync: Sync::Asked,
     storage: Storage::Memory { most: 1 << 20 },
     wire: Wire::Verbs,
+    log_room: 0,
     window: 8,
     probe_after: Nanos::MAX,
 };
@@ -350,7 +351,7 @@ fn who_moves_is_told_by_load() {
 
 /// A server whose directory has a log.
 fn logged() -> Bench {
-    let log = Some(super::super::log::Log::behind(None));
+    let log = Some(super::super::log::Log::behind(None, None, 0));
     let directory = Directory::new(Default::default(), log);
     Bench { machine: Machine::new((0, EPOCH), CONFIG, 600, Some(directory)), actions: Vec::new() }
 }
@@ -397,6 +398,38 @@ fn a_batch_without_room_is_taken_back_and_one_that_failed_ends_the_directory() {
     let op = commit(bench.ask(3, create("a")));
     assert_eq!(answers(bench.on(Event::Committed { op, end: Err(Refusal::Io) })).len(), 1);
     assert_eq!(answers(bench.ask(4, Request::List { after: None })), [(4, Answer::Refused(Refusal::Io))]);
+}
+
+#[test]
+fn where_there_is_no_room_only_what_makes_something_is_refused() {
+    let mut bench = logged();
+    let op = commit(bench.ask(1, create("a")));
+    let opened = answers(bench.on(Event::Committed { op, end: Ok(()) }));
+    let [(1, Answer::Opened { handle, epoch, .. })] = opened[..] else { panic!("{opened:?}") };
+    let op = commit(bench.ask(2, create("b")));
+    for (id, request) in [
+        (3, create("c")),
+        (4, Request::Unlink { name: name("a") }),
+        (5, Request::List { after: None }),
+        (6, Request::Close { handle, epoch }),
+    ] {
+        assert!(bench.ask(id, request).is_empty());
+    }
+    let end = bench.on(Event::Committed { op, end: Ok(()) }).to_vec();
+    assert!(matches!(answers(&end)[..], [(2, Answer::Opened { .. })]), "{end:?}");
+    // The create, the unlink, the list and the close are one batch.
+    let end = bench.on(Event::Committed { op: commit(&end[1..]), end: Err(Refusal::Full) }).to_vec();
+    let told = answers(&end);
+    assert_eq!(told[..2], [(3, Answer::Refused(Refusal::Full)), (6, Answer::Done)], "{end:?}");
+    let end = bench.on(Event::Committed { op: commit(&end[2..]), end: Ok(()) }).to_vec();
+    let names = vec![name("b")];
+    assert!(answers(&end).contains(&(5, Answer::Names { names, more: false })), "{end:?}");
+    let ended = bench.on(Event::Stored { op: stores(&end)[0], end: Ok(Stored::Done) }).to_vec();
+    assert_eq!(answers(&ended), [(4, Answer::Done)]);
+    // Where not even a removal finds room, it is refused.
+    let op = commit(bench.ask(7, Request::Unlink { name: name("b") }));
+    let end = answers(bench.on(Event::Committed { op, end: Err(Refusal::Full) }));
+    assert_eq!(end, [(7, Answer::Refused(Refusal::Full))]);
 }
 
 #[test]
