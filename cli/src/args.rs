@@ -126,6 +126,11 @@ pub enum Command {
     /// constants were fitted. Everything is in virtual time and the same in every run.
     #[command(after_help = help::paper())]
     Paper(PaperArgs),
+    /// Look at a server's store, and say whether it can be trusted
+    ///
+    /// The store is the directory that `weft node --store` was given. Its server must not run. Nothing of it is changed; what
+    /// a crash has left is told, and the server's next start mends it. Exit code 2: the store is damaged, or is none.
+    Fsck(FsckArgs),
     /// Print what a shell needs to complete commands: `weft completions bash > /etc/bash_completion.d/weft`
     Completions(CompletionsArgs),
     /// Print the manual page
@@ -382,6 +387,16 @@ pub struct ProfilesArgs {
     /// Show every figure of this profile, with its unit and its source
     pub name: Option<String>,
     /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `weft fsck`.
+#[derive(Debug, Args)]
+pub struct FsckArgs {
+    /// The store's directory
+    pub store: PathBuf,
+    /// Print one JSON object instead of lines
     #[arg(long)]
     pub json: bool,
 }

@@ -16,7 +16,7 @@ use weft_verbs::Context;
 pub fn run(args: &CalibrateArgs) -> Result<Exit, Failure> {
     let base = Profile::find(&args.base).map_err(Failure::bad_input)?;
     let name = args.file.as_deref().map_or(Ok("this machine".to_string()), name_of)?;
-    let context = Choice::from(&args.on).open()?;
+    let context = Choice::from(&args.on).open(None)?;
     interrupt::install();
     let said = Said {
         device: context.device_attr(),

@@ -34,6 +34,9 @@ pub struct NodeArgs {
     /// The device, its port and its address, if not as the scenario says
     #[command(flatten)]
     pub on: DeviceArgs,
+    /// The machine's disk: a directory that is empty or this node's store already (`weft fsck` looks at it)
+    #[arg(long, value_name = "DIR")]
+    pub store: Option<PathBuf>,
     /// How the node learns of completions, if not as the scenario says
     #[arg(long, value_name = "STYLE")]
     pub wait: Option<WaitArg>,

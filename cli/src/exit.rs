@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::process::ExitCode;
+use weft_store::StoreRefused;
 
 /// The program's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,14 @@ impl Failure {
     #[cfg(feature = "hw")]
     pub fn violated(line: impl fmt::Display) -> Failure {
         Failure::new(Exit::Violated, line)
+    }
+
+    /// A store cannot be used: somebody has to set that right first, or only to wait.
+    pub fn store(why: StoreRefused) -> Failure {
+        match why {
+            StoreRefused::Busy { .. } => Failure::unfinished(why),
+            _ => Failure::bad_input(why),
+        }
     }
 
     /// An error's text may span lines (a TOML parser draws the place); it is told in one.

@@ -10,6 +10,7 @@ mod device_args;
 mod devices;
 mod exit;
 mod explore;
+mod fsck;
 mod help;
 mod interrupt;
 mod logfile;
@@ -99,5 +100,6 @@ fn act() -> Result<Exit, Failure> {
         Command::Man(args) => manual::man(&args),
         Command::Daemon(args) => daemon::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Fsck(args) => fsck::run(&args),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cm::{HwCm, Manager};
 use crate::completion::{CqHandle, HwChannel, HwCq};
-use crate::disk::HwDisk;
+use crate::disk::{Calls, HwDisk};
 use crate::convert::{async_event, bits_per_second, link_layer_of, mtu_of, port_state_of};
 use crate::ffi::{self, DeviceLimits, SendBatch};
 use crate::host::HwHost;
@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use weft_store::Objects;
 use weft_verbs::{
     AsyncEvent, Caps, Context, CqId, Device, DeviceAttr, Gid, LinkLayer, PortAttr, Result, VerbsError,
 };
@@ -26,6 +28,8 @@ pub struct HwDevice {
     raw: ffi::Device,
     /// The contexts in which it is open, of this handle and its clones.
     open: Rc<RefCell<Vec<Weak<ContextInner>>>>,
+    /// The machine's store, where it has been given one.
+    store: Rc<RefCell<Option<Arc<Objects>>>>,
 }
 
 impl fmt::Debug for HwDevice {
@@ -38,12 +42,17 @@ impl HwDevice {
     /// The machine's RDMA devices, in `libibverbs`' order. None is no error: a machine without an adapter, or whose
     /// kernel has no `ib_uverbs`, has none.
     pub fn all() -> Result<Vec<HwDevice>> {
-        Ok(ffi::devices()?.into_iter().map(|raw| HwDevice { raw, open: Rc::default() }).collect())
+        Ok(ffi::devices()?.into_iter().map(|raw| HwDevice { raw, open: Rc::default(), store: Rc::default() }).collect())
     }
 
     /// The device of a name, or the first one.
     pub fn find(name: Option<&str>) -> Result<Option<HwDevice>> {
         Ok(HwDevice::all()?.into_iter().find(|device| name.is_none_or(|n| device.name() == n)))
+    }
+
+    /// Gives the machine a disk: contexts that this handle or a clone of it opens from now on have these objects.
+    pub fn set_store(&self, objects: Option<Arc<Objects>>) {
+        *self.store.borrow_mut() = objects;
     }
 
     /// The device's globally unique identifier.
@@ -127,6 +136,8 @@ impl Device<Hw> for HwDevice {
             gid: Cell::new(None),
             troubles: RefCell::default(),
             host: HwHost::new(),
+            store: self.store.borrow().clone(),
+            disk: RefCell::default(),
             reactor,
             raw,
         };
@@ -188,6 +199,9 @@ pub(crate) struct ContextInner {
     /// Why peers could not be reached: what the contract's events have no room for.
     troubles: RefCell<Vec<String>>,
     host: HwHost,
+    /// What the machine's disk has, and the disk once somebody has asked for it.
+    store: Option<Arc<Objects>>,
+    disk: RefCell<Option<Rc<Calls>>>,
     pub reactor: Reactor,
     /// Last, so that it is dropped last.
     pub raw: Rc<ffi::Context>,
@@ -234,6 +248,7 @@ impl ContextInner {
             | Caps::SQD
             | Caps::OUT_OF_BAND
             | Caps::QP_EVENTS;
+        caps.set(Caps::DISK, self.store.is_some());
         caps.set(Caps::ATOMICS, self.limits.atomics);
         caps.set(Caps::SRQ, self.limits.max_srq > 0);
         caps.set(Caps::MULTI_PORT, self.limits.ports > 1);
@@ -476,7 +491,13 @@ impl Context<Hw> for HwContext {
     }
 
     fn disk(&self) -> Result<HwDisk> {
-        Err(VerbsError::Unsupported(Caps::DISK))
+        let objects = self.0.store.as_ref().ok_or(VerbsError::Unsupported(Caps::DISK))?;
+        let mut disk = self.0.disk.borrow_mut();
+        if disk.is_none() {
+            *disk = Some(Calls::start(Arc::clone(objects), &self.0.reactor)?);
+        }
+        let calls = disk.as_ref().map(Rc::clone).ok_or(VerbsError::Unsupported(Caps::DISK))?;
+        Ok(HwDisk::new(calls, Rc::clone(&self.0)))
     }
 
     fn host(&self) -> HwHost {

@@ -42,7 +42,7 @@ mod backend {
         type StreamListener = HwListener;
         type Stream = HwStream;
         type Disk = HwDisk;
-        type DiskRequest = HwDisk;
+        type DiskRequest = HwDiskRequest;
         type Host = HwHost;
     }
 }
@@ -79,6 +79,7 @@ with_ibverbs! {
     pub use device::HwDevice;
     pub use device::HwGid;
     pub use disk::HwDisk;
+    pub use disk::HwDiskRequest;
     pub use driver::Driver;
     pub use driver::Ended;
     pub use host::HwHost;

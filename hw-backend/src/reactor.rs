@@ -1,9 +1,10 @@
-//! What wakes a node: one `epoll` a context, with its channels, its events and its byte streams.
+//! What wakes a node: one `epoll` a context, with its channels, its events, its byte streams and its disk.
 
 use crate::ffi::{Epoll, Readiness};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
+use std::rc::Weak;
 use std::task::Waker;
 use weft_verbs::Result;
 
@@ -17,10 +18,16 @@ struct Waiting {
     write: Option<Waker>,
 }
 
+/// What is told when its descriptor can be read, and wakes tasks of its own.
+pub(crate) trait Source {
+    fn ready(&self);
+}
+
 pub(crate) struct Reactor {
     epoll: Epoll,
     next: Cell<u64>,
     waiting: RefCell<BTreeMap<u64, Waiting>>,
+    sources: RefCell<BTreeMap<u64, Weak<dyn Source>>>,
     ready: RefCell<Vec<Readiness>>,
 }
 
@@ -30,6 +37,7 @@ impl Reactor {
             epoll: Epoll::new()?,
             next: Cell::new(VERBS + 1),
             waiting: RefCell::default(),
+            sources: RefCell::default(),
             ready: RefCell::default(),
         })
     }
@@ -47,10 +55,23 @@ impl Reactor {
         self.epoll.remove(fd);
     }
 
-    /// Watches a byte stream: its token.
-    pub(crate) fn watch_stream(&self, fd: RawFd) -> Result<u64> {
+    fn fresh_token(&self) -> u64 {
         let token = self.next.get();
         self.next.set(token + 1);
+        token
+    }
+
+    /// Watches a descriptor as long as its source lives, which closes it.
+    pub(crate) fn watch_source(&self, fd: RawFd, source: Weak<dyn Source>) -> Result<()> {
+        let token = self.fresh_token();
+        self.epoll.add(fd, token)?;
+        self.sources.borrow_mut().insert(token, source);
+        Ok(())
+    }
+
+    /// Watches a byte stream: its token.
+    pub(crate) fn watch_stream(&self, fd: RawFd) -> Result<u64> {
+        let token = self.fresh_token();
         self.epoll.add_edges(fd, token)?;
         self.waiting.borrow_mut().insert(token, Waiting::default());
         Ok(token)
@@ -75,7 +96,7 @@ impl Reactor {
         }
     }
 
-    /// Waits until something is ready or the time is over, and wakes the tasks whose streams are ready. Whether
+    /// Waits until something is ready or the time is over, and wakes the tasks whose streams or disk calls are ready. Whether
     /// anything was.
     pub(crate) fn wait(&self, nanos: Option<u64>) -> bool {
         let mut ready = self.ready.take();
@@ -88,6 +109,10 @@ impl Reactor {
                 to_write = if write { waiting.write.take() } else { None };
             }
             to_read.into_iter().chain(to_write).for_each(Waker::wake);
+            let source = self.sources.borrow().get(&token).and_then(Weak::upgrade);
+            if let Some(source) = source {
+                source.ready();
+            }
         }
         self.ready.replace(ready);
         any

@@ -32,6 +32,8 @@ pub struct Terms {
     pub limit: Duration,
     /// Whether nodes agree on who is alive: then a node that is lost may come back, and the others' requests must end without it.
     pub members: bool,
+    /// Whether a node that is lost may come back, and the others' requests must end once it has.
+    pub restarts: bool,
 }
 
 /// How a run went.
@@ -269,7 +271,7 @@ impl<S: System> Coordinator<S> {
     fn come_back(&mut self, stream: usize, rank: u32) -> bool {
         let is_it = |of: &Stream| of.rank == Some(rank);
         let Some(before) = self.streams.iter().rposition(is_it) else { return false };
-        if self.met.is_none() || !self.terms.members {
+        if self.met.is_none() || !(self.terms.members || self.terms.restarts) {
             return false;
         }
         if !self.streams[before].over {
@@ -280,8 +282,14 @@ impl<S: System> Coordinator<S> {
         }
         self.streams[stream].rank = Some(rank);
         self.returned.push((rank, self.now()));
-        let book = self.addresses.iter().copied().collect::<Option<Vec<_>>>();
-        book.into_iter().for_each(|book| self.say(stream, &ToNode::Book(book)));
+        if !self.terms.members {
+            // Before it does anything in its new life.
+            S::restarted(rank, self.now(), &self.recorder);
+        }
+        let lives = self.returned.iter().filter(|(returned, _)| *returned == rank).count() as u32;
+        if let Some(addresses) = self.addresses.iter().copied().collect::<Option<Vec<_>>>() {
+            self.say(stream, &ToNode::Book { addresses, lives });
+        }
         true
     }
 
@@ -304,8 +312,8 @@ impl<S: System> Coordinator<S> {
         self.streams[stream].rank = Some(rank);
         self.troubles
             .extend(address.is_loopback().then(|| format!("n{rank}: {device} has a loopback address")));
-        if let Some(book) = self.addresses.iter().copied().collect::<Option<Vec<_>>>() {
-            self.say_to_all(&ToNode::Book(book));
+        if let Some(addresses) = self.addresses.iter().copied().collect::<Option<Vec<_>>>() {
+            self.say_to_all(&ToNode::Book { addresses, lives: 0 });
         }
     }
 
@@ -395,9 +403,12 @@ impl<S: System> Coordinator<S> {
     fn outcome(self) -> Outcome<S> {
         let now = self.now();
         let healthy = Nanos(self.quiet_since.elapsed().as_nanos() as u64);
-        // Without members no system survives the loss of a node: what it held stays held, and what it was home to is gone.
-        // What the survivors have open then is no violation, and what they keep is no leak.
-        if self.lost.is_empty() || self.terms.members {
+        // Without members no system survives the loss of a node that does not come back: what it held stays held, and what it was
+        // home to is gone. What the survivors have open then is no violation, and what they keep is no leak.
+        let lost = |node: u32| self.lost.iter().filter(|(lost, _)| *lost == node).count();
+        let back = |node: u32| self.returned.iter().filter(|(back, _)| *back == node).count();
+        let all_are_back = (0..self.terms.nodes).all(|node| lost(node) == back(node));
+        if self.terms.members || all_are_back {
             self.recorder.judge(|judge| judge.judge_end(now, healthy));
             if self.unfinished.is_none() {
                 self.recorder.judge(|judge| judge.judge_leaks(now, &self.left));

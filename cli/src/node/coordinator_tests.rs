@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn terms(nodes: u32, silence: Duration) -> Terms {
     let (patience, settle, limit) = (SECOND * 5, SECOND * 5, SECOND * 30);
-    Terms { nodes, patience, silence, settle, limit, members: false }
+    Terms { nodes, patience, silence, settle, limit, members: false, restarts: false }
 }
 
 struct Node {
@@ -59,7 +59,7 @@ impl Node {
     }
 
     fn begin(&mut self) {
-        assert!(matches!(self.hear(), ToNode::Book(book) if book.len() == 2));
+        assert!(matches!(self.hear(), ToNode::Book { addresses, .. } if addresses.len() == 2));
         self.say(&ToCoordinator::Ready);
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::device_args::DeviceArgs;
 use crate::exit::Failure;
+use std::sync::Arc;
 use weft_check::scenario::Cluster;
 use weft_hw::{HwContext, HwDevice};
+use weft_store::Objects;
 use weft_verbs::Device;
 
 /// What was chosen; the rest is the device's own order.
@@ -31,8 +33,8 @@ impl Choice {
         }
     }
 
-    /// Opens the device and chooses on it.
-    pub fn open(&self) -> Result<HwContext, Failure> {
+    /// Opens the device and chooses on it. The machine's disk is that store, if there is one.
+    pub fn open(&self, store: Option<&Arc<Objects>>) -> Result<HwContext, Failure> {
         let device = HwDevice::find(self.device.as_deref()).map_err(Failure::unfinished)?;
         let device = device.ok_or_else(|| match &self.device {
             Some(name) => Failure::bad_input(format!(
@@ -42,6 +44,7 @@ impl Choice {
                 "this machine has no RDMA device: `weft devices` lists them, hw-backend/README.md says what one needs",
             ),
         })?;
+        device.set_store(store.map(Arc::clone));
         let name = device.name();
         let context =
             device.open().map_err(|error| Failure::unfinished(format!("device {name}: {error}")))?;

@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::marker::PhantomData;
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 use weft_check::history::ClientId;
@@ -24,6 +25,7 @@ use weft_protocols::rt::{JoinHandle, Program, Rt, RtConfig};
 use weft_protocols::transport::{self, Mesh};
 use weft_sim::NodeId;
 use weft_sim::profile::Profile;
+use weft_store::Objects;
 use weft_verbs::{Context, Nanos, Stream, Wait};
 
 /// What a node is told beside its scenario.
@@ -34,6 +36,8 @@ pub struct Options<'a> {
     pub port: u16,
     /// Its device, port and address.
     pub on: &'a Choice,
+    /// What its machine's disk has.
+    pub store: Option<&'a Arc<Objects>>,
     /// How it learns of completions, if not as the scenario says.
     pub wait: Option<Wait>,
     /// How long it tries to reach the coordinator.
@@ -51,7 +55,7 @@ const REST: Nanos = Nanos::from_secs(10);
 
 /// Runs a node to its end.
 pub fn run<S: System>(scenario: &Scenario, options: &Options<'_>) -> Result<(), Failure> {
-    let context = options.on.open()?;
+    let context = options.on.open(options.store)?;
     let address = context.address().ok_or_else(|| {
         let (device, port) = (context.device_name(), context.port());
         Failure::unfinished(format!("port {port} of {device} has no IP address, by which peers find it"))
@@ -60,10 +64,12 @@ pub fn run<S: System>(scenario: &Scenario, options: &Options<'_>) -> Result<(), 
     let rank = options.place.rank;
     meeting.say(&ToCoordinator::Hello { rank, address, device: context.device_name().to_string() })?;
     let names: Vec<String> = (0..options.place.nodes).map(|n| NodeId(n).to_string()).collect();
-    for (name, address) in names.iter().zip(meeting.book()?) {
+    let (addresses, lives) = meeting.book()?;
+    for (name, address) in names.iter().zip(addresses) {
         context.name_peer(name, address);
     }
-    let member = Member::<S>::start(scenario, options, &context, &names).map_err(Failure::unfinished)?;
+    let member =
+        Member::<S>::start(scenario, options, &context, (&names[..], lives)).map_err(Failure::unfinished)?;
     let driver = Driver::new(std::slice::from_ref(&context)).map_err(Failure::unfinished)?;
     let mut engine = (driver, member.place.rt.program());
     if options.by_streams {
@@ -123,10 +129,11 @@ impl<S: System> Bootstrap<S> {
         }
     }
 
-    fn book(&mut self) -> Result<Vec<IpAddr>, Failure> {
+    /// The nodes' addresses, and how often this node has come back.
+    fn book(&mut self) -> Result<(Vec<IpAddr>, u32), Failure> {
         loop {
             match self.hear()? {
-                ToNode::Book(book) => return Ok(book),
+                ToNode::Book { addresses, lives } => return Ok((addresses, lives)),
                 ToNode::End => return Err(Failure::unfinished("the coordinator ended the run")),
                 _ => {}
             }
@@ -166,7 +173,7 @@ impl<S: System> Member<S> {
         scenario: &Scenario,
         options: &Options<'_>,
         context: &HwContext,
-        names: &[String],
+        (names, incarnation): (&[String], u32),
     ) -> Result<Member<S>, String> {
         let profile = Profile::find(&scenario.cluster.profile).map_err(|e| e.to_string())?;
         let rank = options.place.rank;
@@ -180,7 +187,7 @@ impl<S: System> Member<S> {
         let mesh = Mesh::start(&rt, mesh).map_err(|e| e.to_string())?;
         let (post, clients) = (Post::new(), RefCell::default());
         let members = weft_check::run::members(scenario, &rt, &mesh).map_err(|e| e.to_string())?;
-        let place = At { rt, mesh, node: rank, nodes: options.place.nodes, incarnation: 0, members };
+        let place = At { rt, mesh, node: rank, nodes: options.place.nodes, incarnation, members };
         let service = S::start(&place, work, &post)?;
         Ok(Member { place, service, post, clients, work: work.clone(), seed: options.seed })
     }
@@ -344,7 +351,7 @@ impl<S: System> Member<S> {
                 Ok(ToNode::Written(count)) => self.post.written(count),
                 Ok(ToNode::ComeToRest) => self.post.rest(),
                 Ok(ToNode::End) => return true,
-                Ok(ToNode::Book(_) | ToNode::Begin { .. }) | Err(_) => {}
+                Ok(ToNode::Book { .. } | ToNode::Begin { .. }) | Err(_) => {}
             }
         }
         false

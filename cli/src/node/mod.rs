@@ -20,11 +20,14 @@ use coordinator::Terms;
 use member::Options;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use weft_check::scenario::{Connect, Scenario};
 use weft_check::system::System;
 use weft_check::systems::{self, Visitor};
+use weft_store::{Directory, Objects, StoreId};
 
 /// How long nodes may take to meet.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -69,7 +72,8 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
     let place = place::find(&given, &environment).map_err(Failure::bad_input)?;
     let on = device::Choice::of(&args.on, &scenario.cluster);
     // Before anybody waits for anybody.
-    on.open()?;
+    let store = args.store.as_deref().map(|store| open_store(store, scenario, place.rank)).transpose()?;
+    on.open(store.as_ref())?;
     interrupt::install();
     let port = args.port.unwrap_or(wire::PORT);
     let seed = args.seed.unwrap_or(scenario.run.seed);
@@ -81,7 +85,8 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
     let wait = args.wait.map(WaitArg::wait);
     let connect = args.connect.map_or(scenario.cluster.connect, ConnectArg::connect);
     let by_streams = connect == Connect::Oob;
-    let options = Options { place: &place, port, on: &on, wait, patience: PATIENCE, seed, by_streams };
+    let store = store.as_ref();
+    let options = Options { place: &place, port, on: &on, store, wait, patience: PATIENCE, seed, by_streams };
     let lived = member::run::<S>(scenario, &options);
     let lived = left_nothing().and(lived);
     let lived = lived.map_err(|why| why.at(format_args!("node {}", place.rank)));
@@ -94,6 +99,14 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
             lived.map(|()| judged.exit())
         }
     }
+}
+
+/// Opens a node's store, which is that of one scenario and one node.
+fn open_store(path: &Path, scenario: &Scenario, rank: u32) -> Result<Arc<Objects>, Failure> {
+    let cluster = scenario.title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let directory = Directory::open(path, &StoreId { cluster, server: rank }).map_err(Failure::store)?;
+    let unusable = |why| Failure::unfinished(format!("{}: {why}", path.display()));
+    Ok(Arc::new(Objects::of(directory).map_err(unusable)?))
 }
 
 /// A node that has ended holds no verbs object any more.
@@ -154,6 +167,7 @@ fn coordinate<S: System>(
         settle: span(scenario.run.settle.nanos()) + Duration::from_secs(20),
         limit: span(scenario.run.limit.nanos()),
         members: scenario.cluster.members.is_some(),
+        restarts: S::RESTARTS,
     };
     let work = work::<S>(scenario)?;
     let outcome = coordinator::run::<S>(&listener, &terms, work, &interrupt::requested);

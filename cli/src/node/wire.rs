@@ -41,8 +41,8 @@ pub enum ToCoordinator<E, C> {
 /// To a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToNode {
-    /// All nodes' addresses, by rank.
-    Book(Vec<IpAddr>),
+    /// All nodes' addresses, by rank; and how often this one has come back.
+    Book { addresses: Vec<IpAddr>, lives: u32 },
     /// All daemons run: begin. A node that comes back later is told how many milliseconds the others have been at it.
     Begin { passed: u64 },
     /// So many events have been written down.

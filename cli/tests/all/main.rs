@@ -11,6 +11,7 @@ mod docs;
 mod explore;
 mod findings;
 mod first_hour;
+mod fsck;
 mod lists;
 mod paper;
 mod run;

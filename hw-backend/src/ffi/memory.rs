@@ -5,6 +5,9 @@ use crate::census::{self, Counted, Kind};
 use rdma_sys as sys;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -280,6 +283,58 @@ impl Mr {
 
     fn place(&self, at: usize, len: usize) -> NonNull<u8> {
         NonNull::new(self.at(at, len)).expect("within an allocation")
+    }
+
+    /// A range for transfers between it and files. Its region lives as long as that does.
+    pub(crate) fn transfer(self: &Rc<Mr>, at: usize, len: usize) -> (FileTransfer, TransferGuard) {
+        (FileTransfer { start: self.place(at, len), len }, TransferGuard(Rc::clone(self)))
+    }
+}
+
+/// Keeps a region while a [`FileTransfer`] of it may be under way.
+#[expect(dead_code, reason = "held, and never looked at")]
+pub(crate) struct TransferGuard(Rc<Mr>);
+
+/// A range of a region that another thread reads into from a file, or writes from. Whoever made it keeps the guard until that thread
+/// has handed it back.
+pub(crate) struct FileTransfer {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the range stays valid as long as the guard, which stays on its thread; nobody has a reference to a region's bytes, and
+// the kernel copies them as an adapter does.
+unsafe impl Send for FileTransfer {}
+
+impl FileTransfer {
+    /// What is behind the first `done` bytes: the place, and how many.
+    fn rest(&self, done: usize) -> (*mut libc::c_void, usize) {
+        let done = done.min(self.len);
+        // SAFETY: within the range.
+        (unsafe { self.start.as_ptr().add(done) }.cast(), self.len - done)
+    }
+}
+
+/// What `pread` or `pwrite` answered.
+fn moved(answer: isize) -> io::Result<usize> {
+    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
+}
+
+impl weft_store::Memory for FileTransfer {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn read_from(&mut self, file: &File, done: usize, at: u64) -> io::Result<usize> {
+        let (to, len) = self.rest(done);
+        // SAFETY: the place has so many bytes, which may be written; the file is open.
+        moved(unsafe { libc::pread(file.as_raw_fd(), to, len, at as libc::off_t) })
+    }
+
+    fn write_to(&self, file: &File, done: usize, at: u64) -> io::Result<usize> {
+        let (from, len) = self.rest(done);
+        // SAFETY: the place has so many bytes; the file is open.
+        moved(unsafe { libc::pwrite(file.as_raw_fd(), from, len, at as libc::off_t) })
     }
 }
 

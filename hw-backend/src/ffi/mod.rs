@@ -5,7 +5,7 @@
 //! - Each type owns one C object, holds its parents by reference counts, and destroys it exactly once. Fields are
 //!   private; no raw pointer leaves the folder.
 //! - All types are `!Send` and `!Sync` (they hold raw pointers and `Rc`): `libibverbs` is thread-safe, but nothing
-//!   here has to rely on it.
+//!   here has to rely on it. The one exception is a range of a region that a disk's thread copies (`memory::FileTransfer`).
 //! - An adapter reaches memory by registered keys only. A region's memory is freed after its deregistration has
 //!   succeeded, and leaked where it has not: so a wrong address or key in a posted request is refused by the adapter,
 //!   and cannot corrupt memory.
@@ -24,7 +24,7 @@ mod qp;
 pub(crate) use cm::{CmChannel, CmIdentity, CmMessage, ConnectionOffer, EventKind};
 pub(crate) use completion::{Channel, Cq, RawWc, WcRoom};
 pub(crate) use device::{Context, Device, DeviceLimits, devices};
-pub(crate) use memory::{Mr, Pd};
+pub(crate) use memory::{Mr, Pd, TransferGuard};
 #[cfg(feature = "suite")]
 pub use os::cycles;
 pub(crate) use os::{Alarm, Epoll, Readiness, connect_without_waiting, interface_address, random_seed};

@@ -10,12 +10,17 @@ use std::path::{Path, PathBuf};
 /// Each crate's folder, its package, and the packages of the workspace that it may import. A crate that exists must be listed.
 const MAY_IMPORT: &[(&str, &str, &[&str])] = &[
     ("verbs-trait", "weft-verbs", &[]),
-    ("hw-backend", "weft-hw", &["weft-verbs"]),
+    ("store", "weft-store", &["weft-verbs"]),
+    ("hw-backend", "weft-hw", &["weft-store", "weft-verbs"]),
     ("sim-backend", "weft-sim", &["weft-verbs"]),
     ("protocols", "weft-protocols", &["weft-verbs"]),
     ("control", "weft-control", &[]),
     ("model-tests", "weft-check", &["weft-protocols", "weft-sim", "weft-verbs"]),
-    ("cli", "weft", &["weft-check", "weft-control", "weft-protocols", "weft-sim", "weft-hw", "weft-verbs"]),
+    (
+        "cli",
+        "weft",
+        &["weft-check", "weft-control", "weft-protocols", "weft-sim", "weft-store", "weft-hw", "weft-verbs"],
+    ),
 ];
 
 /// What code under `protocols/src` must not name, and why.

@@ -1,0 +1,147 @@
+//! `weft fsck`: what a server's store has, and whether it can be trusted. Nothing of it is changed.
+
+use crate::args::FsckArgs;
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::table::count;
+use serde::Serialize;
+use std::fmt::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use weft_protocols::pario::{StoreError, StoreReport, check_store};
+use weft_store::{Directory, Objects};
+use weft_verbs::ObjectName;
+
+/// What was found that is not as a clean end leaves it.
+#[derive(Serialize)]
+struct Finding {
+    /// Its file.
+    place: String,
+    what: String,
+    /// A crash leaves such things, and the next start of the server mends them.
+    harmless: bool,
+}
+
+#[derive(Serialize)]
+struct Checked {
+    store: String,
+    cluster: String,
+    server: u32,
+    names: usize,
+    /// Objects of files, and their bytes.
+    objects: u64,
+    bytes: u64,
+    /// The directory's log, and bytes of its whole batches.
+    log: Option<String>,
+    committed: u64,
+    findings: Vec<Finding>,
+}
+
+/// Looks at a store.
+pub fn run(args: &FsckArgs) -> Result<Exit, Failure> {
+    let directory = Directory::look(&args.store).map_err(Failure::store)?;
+    let (place, id) = (args.store.display().to_string(), directory.id().clone());
+    let read = |why: &dyn std::fmt::Display| Failure::unfinished(format!("{place}: {why}"));
+    let strangers = directory.strangers().map_err(|why| read(&why))?;
+    let objects = Objects::of(directory).map_err(|why| read(&why))?;
+    let mut sizes = Vec::new();
+    for object in objects.list().map_err(|why| read(&why))? {
+        let size = objects.size(object).map_err(|why| read(&why).at(format_args!("object {object}")))?;
+        sizes.push((object, size));
+    }
+    let report = check_store(&sizes, |object| whole(&objects, object)).map_err(|why| match why {
+        StoreError::Read { .. } => read(&why),
+        _ => Failure::bad_input(format!(
+            "{place}: {why}. No crash does that. Nothing was changed: take the store from a copy"
+        )),
+    })?;
+    let findings = findings(&args.store, &report, &strangers);
+    let checked = Checked {
+        store: place,
+        cluster: id.cluster,
+        server: id.server,
+        names: report.names.len(),
+        objects: report.objects,
+        bytes: report.bytes,
+        log: report.log.map(|log| log_object(log).to_string()),
+        committed: report.committed,
+        findings,
+    };
+    match args.json {
+        true => output::json(&checked)?,
+        false => output::text(&text(&checked))?,
+    }
+    let clean = checked.findings.iter().all(|finding| finding.harmless);
+    Ok(if clean { Exit::Held } else { Exit::Violated })
+}
+
+/// The object of a log: its highest bit is set (docs/pario.md).
+fn log_object(log: u64) -> ObjectName {
+    ObjectName(1 << 63 | log)
+}
+
+fn whole(objects: &Objects, object: ObjectName) -> Result<Vec<u8>, String> {
+    let size = objects.size(object).map_err(|why| why.to_string())?;
+    let mut bytes = vec![0; usize::try_from(size).map_err(|why| why.to_string())?];
+    let read = objects.read(object, 0, bytes.len(), |file, done, at| file.read_at(&mut bytes[done..], at));
+    bytes.truncate(read.map_err(|why| why.to_string())?);
+    Ok(bytes)
+}
+
+fn findings(store: &Path, report: &StoreReport, strangers: &[String]) -> Vec<Finding> {
+    let place = |file: &str| store.join(file).display().to_string();
+    let found = |object: ObjectName, what: String, harmless: bool| Finding {
+        place: place(&object.to_string()),
+        what,
+        harmless,
+    };
+    let mut all = Vec::new();
+    if let (Some(log), 1..) = (report.log, report.torn) {
+        let (torn, at) = (count(report.torn), count(report.committed));
+        let what = format!(
+            "{torn} bytes behind byte {at} are of a batch that a crash cut off; nobody was told of it"
+        );
+        all.push(found(log_object(log), what, true));
+    }
+    for log in &report.other_logs {
+        let what = "a log that is not in use; the server's next start removes it".to_string();
+        all.push(found(log_object(*log), what, true));
+    }
+    if let (Some(log), many @ 1..) = (report.log, report.unlinked.len()) {
+        let what =
+            format!("{many} files without a name, whose objects are removed once nobody has them open");
+        all.push(found(log_object(log), what, true));
+    }
+    for file in &report.strangers {
+        let what = "the object of a file that has ended: nobody can reach it".to_string();
+        all.push(found(ObjectName(file.0), what, false));
+    }
+    for file in strangers {
+        all.push(Finding { place: place(file), what: "no file of a store's".to_string(), harmless: true });
+    }
+    all
+}
+
+fn text(checked: &Checked) -> String {
+    let Checked { store, cluster, server, names, objects, bytes, log, committed, findings } = checked;
+    let mut text = format!("{store}: the store of server {server} of cluster '{cluster}'\n");
+    let files = format!("{} objects of files with {} bytes", count(*objects), count(*bytes));
+    let _ = match log {
+        Some(log) => {
+            let names = count(*names as u64);
+            writeln!(text, "  {names} names in {} bytes of log {log}\n  {files}", count(*committed))
+        }
+        None => writeln!(text, "  {files}, and no directory"),
+    };
+    for Finding { place, what, .. } in findings {
+        let _ = writeln!(text, "{place}: {what}");
+    }
+    let wrong = findings.iter().filter(|finding| !finding.harmless).count();
+    let _ = match (wrong, findings.len()) {
+        (0, 0) => writeln!(text, "clean"),
+        (0, _) => writeln!(text, "clean: a crash leaves such things"),
+        (1, _) => writeln!(text, "not clean: one of these was left by no crash"),
+        (wrong, _) => writeln!(text, "not clean: {wrong} of these were left by no crash"),
+    };
+    text
+}

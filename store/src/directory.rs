@@ -1,0 +1,262 @@
+//! Whose store a directory is, and that one server has it open.
+//!
+//! A store is a directory with a **head**, the file `weft-store`: three lines of text with the version of the format, the cluster and
+//! the server's number. Beside it lies a file for each object, by its name in 16 hexadecimal digits. Whoever opens the store locks the
+//! head (`flock`), which ends with the process.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+use weft_verbs::ObjectName;
+
+/// The format that this program reads and writes.
+const VERSION: &str = "1";
+
+const HEAD: &str = "weft-store";
+
+/// Where a new head is written before it has its name.
+const FRESH: &str = "weft-store.new";
+
+/// Whose store it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreId {
+    /// The cluster's name, without line ends.
+    pub cluster: String,
+    /// The server's number in it.
+    pub server: u32,
+}
+
+impl StoreId {
+    fn text(&self) -> String {
+        format!("version {VERSION}\ncluster {}\nserver {}\n", self.cluster, self.server)
+    }
+
+    /// What a head says.
+    fn parse(text: &str) -> Result<StoreId, Unread> {
+        let mut lines = text.lines();
+        let mut value = |key: &str| {
+            let line = lines.next().unwrap_or_default();
+            line.strip_prefix(key)?.strip_prefix(' ').map(str::to_owned)
+        };
+        let version = value("version").ok_or(Unread::Line(1))?;
+        if version != VERSION {
+            return Err(Unread::Version(version));
+        }
+        let cluster = value("cluster").ok_or(Unread::Line(2))?;
+        let server = value("server").and_then(|server| server.parse().ok()).ok_or(Unread::Line(3))?;
+        let id = StoreId { cluster, server };
+        if id.text() == text { Ok(id) } else { Err(Unread::Line(4)) }
+    }
+}
+
+/// Why a head cannot be read.
+enum Unread {
+    Version(String),
+    Line(u32),
+}
+
+/// Why a directory cannot be used as this store. Nothing in it was changed.
+#[derive(Debug, Error)]
+pub enum StoreRefused {
+    /// It is not there, or is no directory that can be read and written.
+    #[error("{}: {why}", path.display())]
+    Unusable {
+        /// The directory or the file.
+        path: PathBuf,
+        /// What the operating system says.
+        why: io::Error,
+    },
+    /// It has no head, and is not empty.
+    #[error("{}: has '{found}' in it and is no store; a new store needs an empty directory", path.display())]
+    NoStore {
+        /// The directory.
+        path: PathBuf,
+        /// One of the files in it.
+        found: String,
+    },
+    /// It has no head, and nobody asked for a new store.
+    #[error("{}: is no store, since it has no file '{HEAD}'", path.display())]
+    NoHead {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Its head is damaged.
+    #[error("{}:{line}: the head is damaged; take it from a copy, the objects beside it are as they were", path.display())]
+    Head {
+        /// The head.
+        path: PathBuf,
+        /// The line.
+        line: u32,
+    },
+    /// It is of another version.
+    #[error("{}:1: is a store of version {found}, and this program has version {VERSION}", path.display())]
+    Version {
+        /// The head.
+        path: PathBuf,
+        /// Its version.
+        found: String,
+    },
+    /// It is of another cluster.
+    #[error("{}:2: is a store of cluster '{found}' and not of '{wanted}'", path.display())]
+    Cluster {
+        /// The head.
+        path: PathBuf,
+        /// Its cluster.
+        found: String,
+        /// The cluster that it should be of.
+        wanted: String,
+    },
+    /// It is another server's.
+    #[error("{}:3: is the store of server {found} and not of server {wanted}", path.display())]
+    Server {
+        /// The head.
+        path: PathBuf,
+        /// Its server.
+        found: u32,
+        /// The server that asks.
+        wanted: u32,
+    },
+    /// A server has it open.
+    #[error("{}: a server has this store open; end it first", path.display())]
+    Busy {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+impl StoreRefused {
+    fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreRefused {
+        let path = path.to_path_buf();
+        move |why| StoreRefused::Unusable { path, why }
+    }
+}
+
+/// A store's directory. Nobody else has the store open as long as this lives.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    id: StoreId,
+    /// The head, locked.
+    _head: File,
+}
+
+impl Directory {
+    /// Opens the store of a server. An empty directory becomes one.
+    ///
+    /// # Errors
+    ///
+    /// The directory is none that can be used, or the store is of another version, cluster or server, or somebody has it open.
+    pub fn open(path: &Path, id: &StoreId) -> Result<Directory, StoreRefused> {
+        let head = match Directory::look(path) {
+            Err(StoreRefused::NoHead { .. }) => {
+                Directory::make(path, id)?;
+                Directory::look(path)?
+            }
+            found => found?,
+        };
+        let at = || path.join(HEAD);
+        if head.id.cluster != id.cluster {
+            let (found, wanted) = (head.id.cluster, id.cluster.clone());
+            return Err(StoreRefused::Cluster { path: at(), found, wanted });
+        }
+        if head.id.server != id.server {
+            return Err(StoreRefused::Server { path: at(), found: head.id.server, wanted: id.server });
+        }
+        Ok(head)
+    }
+
+    /// Opens whatever store is there, to look at it. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// There is no store that this program can read, or somebody has it open.
+    pub fn look(path: &Path) -> Result<Directory, StoreRefused> {
+        let at = path.join(HEAD);
+        // A directory that cannot be read is another matter than one without a head.
+        fs::read_dir(path).map_err(StoreRefused::at(path))?;
+        let head = match File::open(&at) {
+            Err(why) if why.kind() == ErrorKind::NotFound => {
+                return Err(StoreRefused::NoHead { path: path.to_path_buf() });
+            }
+            head => head.map_err(StoreRefused::at(&at))?,
+        };
+        match head.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StoreRefused::Busy { path: path.to_path_buf() }),
+            Err(TryLockError::Error(why)) => return Err(StoreRefused::at(&at)(why)),
+        }
+        let text = io::read_to_string(&head);
+        let text = match text {
+            Err(why) if why.kind() == ErrorKind::InvalidData => {
+                return Err(StoreRefused::Head { path: at, line: 1 });
+            }
+            text => text.map_err(StoreRefused::at(&at))?,
+        };
+        match StoreId::parse(&text) {
+            Ok(id) => Ok(Directory { path: path.to_path_buf(), id, _head: head }),
+            Err(Unread::Version(found)) => Err(StoreRefused::Version { path: at, found }),
+            Err(Unread::Line(line)) => Err(StoreRefused::Head { path: at, line }),
+        }
+    }
+
+    /// Makes an empty directory a store. A crash leaves a store or an empty directory, but for what is to become the head.
+    fn make(path: &Path, id: &StoreId) -> Result<(), StoreRefused> {
+        for entry in fs::read_dir(path).map_err(StoreRefused::at(path))? {
+            let found = entry.map_err(StoreRefused::at(path))?.file_name().to_string_lossy().into_owned();
+            if found != FRESH {
+                return Err(StoreRefused::NoStore { path: path.to_path_buf(), found });
+            }
+        }
+        let fresh = path.join(FRESH);
+        let write = || {
+            let mut file = File::create(&fresh)?;
+            file.write_all(id.text().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&fresh, path.join(HEAD))?;
+            File::open(path)?.sync_all()
+        };
+        write().map_err(StoreRefused::at(&fresh))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whose it is.
+    pub fn id(&self) -> &StoreId {
+        &self.id
+    }
+
+    /// Files in it that are none of a store's.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says.
+    pub fn strangers(&self) -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            let known = name.to_str().is_some_and(|name| [HEAD, FRESH].contains(&name));
+            if !known && object_of(&name).is_none() {
+                found.push(name.to_string_lossy().into_owned());
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+/// The file of an object.
+pub(crate) fn file_of(path: &Path, object: ObjectName) -> PathBuf {
+    path.join(object.to_string())
+}
+
+/// The object of a file, if it is one's.
+pub(crate) fn object_of(name: &std::ffi::OsStr) -> Option<ObjectName> {
+    let text = name.to_str().filter(|text| text.len() == 16)?;
+    let object = u64::from_str_radix(text, 16).ok().map(ObjectName)?;
+    // One name is one spelling.
+    (object.to_string() == text).then_some(object)
+}

@@ -1,0 +1,19 @@
+//! A server's store on a real file system: the contract's [disk](weft_verbs::Disk) as files of a directory.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`Directory`] | whose store a directory is, and that one server has it open |
+//! | [`Objects`] | one call after the other, each blocking: create, read, write, sync, ... |
+//! | [`Pool`] | threads that make such calls, and say when they have ended |
+//!
+//! `hw-backend` makes the contract's disk of it. It knows no device, so that a store can be looked at where there is none.
+
+#![warn(unreachable_pub)]
+
+mod directory;
+mod objects;
+mod pool;
+
+pub use directory::{Directory, StoreId, StoreRefused};
+pub use objects::Objects;
+pub use pool::{Buffer, Call, End, Memory, Pool};

@@ -1,0 +1,278 @@
+//! Objects as files: the contract's calls, each blocking, from any thread.
+//!
+//! What a call promises is the contract's. An object is created and removed durably, so its directory is synced then; one that a write
+//! has made is durable with its first sync, and so the directory is synced with that.
+//!
+//! After a sync has failed nobody knows what of the object is durable. Linux then takes its pages to be clean, and the next `fdatasync`
+//! would end well without them. So every later sync of the object fails, as long as this process has the store open.
+
+use crate::directory::{Directory, file_of, object_of};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_verbs::{DiskError, ObjectName};
+
+/// Files that are open at once, beside those that must stay so.
+const OPEN: usize = 256;
+
+/// An object's file.
+#[derive(Debug)]
+struct Opened {
+    file: File,
+    /// A write has made it, and its directory was not synced since.
+    unlisted: AtomicBool,
+    /// A sync has failed.
+    failed: AtomicBool,
+}
+
+/// The objects of a store. All calls block.
+#[derive(Debug)]
+pub struct Objects {
+    directory: Directory,
+    /// The directory itself, to be synced.
+    itself: File,
+    opened: Mutex<BTreeMap<ObjectName, Arc<Opened>>>,
+}
+
+/// What the contract calls an error of the operating system. There is no room where a quota or the largest file ends, too.
+fn told(why: &io::Error) -> DiskError {
+    match why.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => DiskError::Full,
+        _ => DiskError::Io,
+    }
+}
+
+/// Does it again where a signal came between.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(why) if why.kind() == ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+fn position(at: u64, len: usize) -> Result<(), DiskError> {
+    let len = len as u64;
+    match at.checked_add(len) {
+        Some(end) if end <= 1 << 63 => Ok(()),
+        _ => Err(DiskError::Position { at, len }),
+    }
+}
+
+impl Objects {
+    /// The objects of a store.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be opened any more.
+    pub fn of(directory: Directory) -> io::Result<Objects> {
+        let itself = File::open(directory.path())?;
+        Ok(Objects { directory, itself, opened: Mutex::default() })
+    }
+
+    /// The store.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// The names of all objects, in order.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be read.
+    pub fn list(&self) -> Result<Vec<ObjectName>, DiskError> {
+        let read = || {
+            let mut found = Vec::new();
+            for entry in fs::read_dir(self.directory.path())? {
+                found.extend(object_of(&entry?.file_name()));
+            }
+            found.sort_unstable();
+            Ok(found)
+        };
+        read().map_err(|why: io::Error| told(&why))
+    }
+
+    /// Makes an empty object, durably.
+    ///
+    /// # Errors
+    ///
+    /// It is there already; or [`DiskError::Full`], [`DiskError::Io`].
+    pub fn create(&self, object: ObjectName) -> Result<(), DiskError> {
+        let made = OpenOptions::new().write(true).create_new(true).open(self.path(object));
+        match made.and_then(|_| self.itself.sync_all()) {
+            Err(why) if why.kind() == ErrorKind::AlreadyExists => Err(DiskError::Exists(object)),
+            made => made.map_err(|why| told(&why)),
+        }
+    }
+
+    /// Removes an object, durably.
+    ///
+    /// # Errors
+    ///
+    /// It is not there; or [`DiskError::Io`].
+    pub fn remove(&self, object: ObjectName) -> Result<(), DiskError> {
+        // Under the lock, so that nobody opens the old file for a call that begins later.
+        let removed = {
+            let mut opened = self.opened();
+            opened.remove(&object);
+            fs::remove_file(self.path(object))
+        };
+        match removed.and_then(|()| self.itself.sync_all()) {
+            Err(why) if why.kind() == ErrorKind::NotFound => Err(DiskError::NoObject(object)),
+            removed => removed.map_err(|why| told(&why)),
+        }
+    }
+
+    /// An object's size in bytes.
+    ///
+    /// # Errors
+    ///
+    /// It is not there; or [`DiskError::Io`].
+    pub fn size(&self, object: ObjectName) -> Result<u64, DiskError> {
+        match fs::metadata(self.path(object)) {
+            Err(why) if why.kind() == ErrorKind::NotFound => Err(DiskError::NoObject(object)),
+            found => found.map(|found| found.len()).map_err(|why| told(&why)),
+        }
+    }
+
+    /// Reads what there is of a range: how many bytes. `part` reads into what is behind so many bytes of the range, and says how many
+    /// bytes that were; none at the file's end.
+    ///
+    /// # Errors
+    ///
+    /// It is not there, or the range ends beyond 2^63; or [`DiskError::Io`].
+    pub fn read(
+        &self,
+        object: ObjectName,
+        at: u64,
+        len: usize,
+        mut part: impl FnMut(&File, usize, u64) -> io::Result<usize>,
+    ) -> Result<usize, DiskError> {
+        let opened = self.open(object)?.ok_or(DiskError::NoObject(object))?;
+        position(at, len)?;
+        let mut done = 0;
+        // Systems refuse to look beyond the largest file that they can have, and there is nothing.
+        if opened.file.metadata().map_err(|why| told(&why))?.len() <= at {
+            return Ok(0);
+        }
+        while done < len {
+            match uninterrupted(|| part(&opened.file, done, at + done as u64)).map_err(|why| told(&why))? {
+                0 => break,
+                more => done += more,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes a range; makes the object if it is not there. `part` writes from what is behind so many bytes of the range, and says how
+    /// many bytes that were.
+    ///
+    /// # Errors
+    ///
+    /// The range ends beyond 2^63; or [`DiskError::Full`], [`DiskError::Io`]: then parts of it may be written.
+    pub fn write(
+        &self,
+        object: ObjectName,
+        at: u64,
+        len: usize,
+        mut part: impl FnMut(&File, usize, u64) -> io::Result<usize>,
+    ) -> Result<usize, DiskError> {
+        position(at, len)?;
+        let opened = self.open_or_make(object)?;
+        let mut done = 0;
+        while done < len {
+            match uninterrupted(|| part(&opened.file, done, at + done as u64)) {
+                Ok(0) => return Err(DiskError::Io),
+                Ok(more) => done += more,
+                Err(why) => return Err(told(&why)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Makes durable what was written to an object.
+    ///
+    /// # Errors
+    ///
+    /// It is not there; or [`DiskError::Io`], now or at an earlier sync.
+    pub fn sync(&self, object: ObjectName) -> Result<(), DiskError> {
+        let opened = self.open(object)?.ok_or(DiskError::NoObject(object))?;
+        if opened.failed.load(Ordering::Acquire) {
+            return Err(DiskError::Io);
+        }
+        let synced = uninterrupted(|| opened.file.sync_data()).and_then(|()| {
+            if opened.unlisted.load(Ordering::Acquire) {
+                uninterrupted(|| self.itself.sync_all())?;
+                opened.unlisted.store(false, Ordering::Release);
+            }
+            Ok(())
+        });
+        synced.map_err(|why| {
+            opened.failed.store(true, Ordering::Release);
+            told(&why)
+        })
+    }
+
+    fn path(&self, object: ObjectName) -> std::path::PathBuf {
+        file_of(self.directory.path(), object)
+    }
+
+    fn opened(&self) -> MutexGuard<'_, BTreeMap<ObjectName, Arc<Opened>>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An object's file, if it is there.
+    fn open(&self, object: ObjectName) -> Result<Option<Arc<Opened>>, DiskError> {
+        let mut opened = self.opened();
+        if let Some(known) = opened.get(&object) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        match OpenOptions::new().read(true).write(true).open(self.path(object)) {
+            Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(told(&why)),
+            Ok(file) => Ok(Some(keep(&mut opened, object, file, false))),
+        }
+    }
+
+    fn open_or_make(&self, object: ObjectName) -> Result<Arc<Opened>, DiskError> {
+        if let Some(opened) = self.open(object)? {
+            return Ok(opened);
+        }
+        let mut opened = self.opened();
+        // Another thread may have made it since.
+        if let Some(known) = opened.get(&object) {
+            return Ok(Arc::clone(known));
+        }
+        let made = OpenOptions::new().read(true).write(true).create_new(true).open(self.path(object));
+        match made {
+            // It was created, and nobody has opened it yet.
+            Err(why) if why.kind() == ErrorKind::AlreadyExists => {
+                drop(opened);
+                self.open(object)?.ok_or(DiskError::Io)
+            }
+            made => made.map(|file| keep(&mut opened, object, file, true)).map_err(|why| told(&why)),
+        }
+    }
+}
+
+/// Keeps a file open, and closes others that nobody uses.
+fn keep(
+    opened: &mut BTreeMap<ObjectName, Arc<Opened>>,
+    object: ObjectName,
+    file: File,
+    made: bool,
+) -> Arc<Opened> {
+    if opened.len() >= OPEN {
+        opened.retain(|_, opened| {
+            let told = [&opened.unlisted, &opened.failed].iter().any(|flag| flag.load(Ordering::Acquire));
+            told || Arc::strong_count(opened) > 1
+        });
+    }
+    let (unlisted, failed) = (AtomicBool::new(made), AtomicBool::new(false));
+    let kept = Arc::new(Opened { file, unlisted, failed });
+    opened.insert(object, Arc::clone(&kept));
+    kept
+}

@@ -1,0 +1,86 @@
+//! Whose store a directory is.
+
+use super::{Scratch, id};
+use std::fs;
+use weft_store::{Directory, StoreId, StoreRefused};
+
+#[test]
+fn an_empty_directory_becomes_a_store_and_is_one_from_then_on() {
+    let scratch = Scratch::new();
+    assert!(matches!(Directory::look(scratch.path()), Err(StoreRefused::NoHead { .. })));
+    for _ in 0..2 {
+        let directory = Directory::open(scratch.path(), &id(3)).unwrap();
+        assert_eq!((directory.id(), directory.path()), (&id(3), scratch.path()));
+    }
+    assert_eq!(Directory::look(scratch.path()).unwrap().id(), &id(3));
+    assert_eq!(scratch.files(), [("weft-store".into(), b"version 1\ncluster one\nserver 3\n".to_vec())]);
+}
+
+#[test]
+fn a_store_that_is_another_ones_is_named_with_its_place_and_left_as_it_was() {
+    let scratch = Scratch::new();
+    drop(Directory::open(scratch.path(), &id(3)).unwrap());
+    let before = scratch.files();
+    let refused = |id: &StoreId| Directory::open(scratch.path(), id).unwrap_err().to_string();
+    let at = scratch.path().display();
+    let other = StoreId { cluster: "two".into(), server: 3 };
+    assert_eq!(refused(&other), format!("{at}/weft-store:2: is a store of cluster 'one' and not of 'two'"));
+    assert_eq!(refused(&id(4)), format!("{at}/weft-store:3: is the store of server 3 and not of server 4"));
+    assert_eq!(scratch.files(), before);
+}
+
+#[test]
+fn a_head_that_is_not_whole_is_named_by_its_line() {
+    let scratch = Scratch::new();
+    let head = scratch.path().join("weft-store");
+    let look = |text: &[u8]| {
+        fs::write(&head, text).unwrap();
+        let refused = Directory::open(scratch.path(), &id(3)).unwrap_err();
+        assert_eq!(scratch.files(), [("weft-store".into(), text.to_vec())]);
+        refused.to_string().strip_prefix(&head.display().to_string()).map(str::to_owned)
+    };
+    let damaged = |line: u32| {
+        Some(format!(
+            ":{line}: the head is damaged; take it from a copy, the objects beside it are as they were"
+        ))
+    };
+    assert_eq!(look(b""), damaged(1));
+    assert_eq!(look(b"\xff\xfe"), damaged(1));
+    assert_eq!(look(b"version 1\nclaster one\nserver 3\n"), damaged(2));
+    assert_eq!(look(b"version 1\ncluster one\nserver x\n"), damaged(3));
+    assert_eq!(look(b"version 1\ncluster one\nserver 3\nmore\n"), damaged(4));
+    let newer = ":1: is a store of version 2, and this program has version 1";
+    assert_eq!(look(b"version 2\nanything"), Some(newer.into()));
+}
+
+#[test]
+fn two_servers_cannot_have_one_store() {
+    let scratch = Scratch::new();
+    let first = Directory::open(scratch.path(), &id(3)).unwrap();
+    let busy = format!("{}: a server has this store open; end it first", scratch.path().display());
+    assert_eq!(Directory::open(scratch.path(), &id(3)).unwrap_err().to_string(), busy);
+    assert_eq!(Directory::look(scratch.path()).unwrap_err().to_string(), busy);
+    drop(first);
+    Directory::open(scratch.path(), &id(3)).unwrap();
+}
+
+#[test]
+fn a_directory_with_other_files_never_becomes_a_store() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path().join("letter.txt"), "dear").unwrap();
+    let refused = Directory::open(scratch.path(), &id(0)).unwrap_err().to_string();
+    let expected = "has 'letter.txt' in it and is no store; a new store needs an empty directory";
+    assert_eq!(refused, format!("{}: {expected}", scratch.path().display()));
+    assert_eq!(scratch.files().len(), 1);
+    let nowhere = scratch.path().join("nowhere");
+    assert!(matches!(Directory::open(&nowhere, &id(0)), Err(StoreRefused::Unusable { .. })));
+    assert!(!nowhere.exists());
+}
+
+#[test]
+fn a_crash_while_a_store_is_made_leaves_what_can_be_made_one() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path().join("weft-store.new"), "vers").unwrap();
+    assert_eq!(Directory::open(scratch.path(), &id(1)).unwrap().id(), &id(1));
+    assert_eq!(scratch.files().len(), 1);
+}

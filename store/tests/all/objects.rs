@@ -1,0 +1,94 @@
+//! Objects as files, one call after the other.
+
+use super::Scratch;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use weft_store::Objects;
+use weft_verbs::{DiskError, ObjectName};
+
+const A: ObjectName = ObjectName(0xa);
+const LOG: ObjectName = ObjectName(1 << 63 | 7);
+
+fn write(objects: &Objects, object: ObjectName, at: u64, bytes: &[u8]) -> Result<usize, DiskError> {
+    objects.write(object, at, bytes.len(), |file, done, at| file.write_at(&bytes[done..], at))
+}
+
+fn read(objects: &Objects, object: ObjectName, at: u64, len: usize) -> Result<Vec<u8>, DiskError> {
+    let mut bytes = vec![9; len];
+    let read = objects.read(object, at, len, |file, done, at| file.read_at(&mut bytes[done..], at))?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+#[test]
+fn objects_are_files_by_their_names_and_are_there_in_the_next_life() {
+    let scratch = Scratch::new();
+    let objects = scratch.objects();
+    objects.create(LOG).unwrap();
+    write(&objects, A, 3, b"bytes").unwrap();
+    objects.sync(A).unwrap();
+    assert_eq!(objects.list(), Ok(vec![A, LOG]));
+    drop(objects);
+    let names: Vec<String> = scratch.files().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["000000000000000a", "8000000000000007", "weft-store"]);
+    let objects = scratch.objects();
+    assert_eq!(read(&objects, A, 0, 100), Ok(b"\0\0\0bytes".to_vec()));
+    assert_eq!((objects.size(A), objects.size(LOG)), (Ok(8), Ok(0)));
+    assert_eq!(objects.remove(LOG), Ok(()));
+    assert_eq!(objects.list(), Ok(vec![A]));
+}
+
+#[test]
+fn what_is_there_and_what_is_not_is_told_by_its_name() {
+    let scratch = Scratch::new();
+    let objects = scratch.objects();
+    for end in
+        [objects.remove(A), objects.sync(A), objects.size(A).map(drop), read(&objects, A, 0, 1).map(drop)]
+    {
+        assert_eq!(end, Err(DiskError::NoObject(A)));
+    }
+    objects.create(A).unwrap();
+    assert_eq!(objects.create(A), Err(DiskError::Exists(A)));
+    let at = (1 << 63) - 1;
+    assert_eq!(write(&objects, A, at, b"no"), Err(DiskError::Position { at, len: 2 }));
+    assert_eq!(read(&objects, A, at, 2), Err(DiskError::Position { at, len: 2 }));
+    // No file system has one so long.
+    assert_eq!(write(&objects, A, 1 << 62, b"no"), Err(DiskError::Full));
+    assert_eq!(read(&objects, A, 1 << 62, 2), Ok(Vec::new()));
+    assert_eq!(objects.size(A), Ok(0));
+}
+
+#[test]
+fn a_removed_object_is_gone_for_calls_that_begin_later_and_may_be_made_again() {
+    let scratch = Scratch::new();
+    let objects = scratch.objects();
+    write(&objects, A, 0, b"old").unwrap();
+    objects.remove(A).unwrap();
+    assert_eq!(read(&objects, A, 0, 3), Err(DiskError::NoObject(A)));
+    write(&objects, A, 1, b"n").unwrap();
+    assert_eq!(read(&objects, A, 0, 3), Ok(b"\0n".to_vec()));
+}
+
+#[test]
+fn more_objects_than_may_be_open_are_all_there() {
+    let scratch = Scratch::new();
+    let objects = scratch.objects();
+    for n in 0..600 {
+        write(&objects, ObjectName(n), 0, &n.to_le_bytes()).unwrap();
+        objects.sync(ObjectName(n)).unwrap();
+    }
+    for n in (0..600).rev() {
+        assert_eq!(read(&objects, ObjectName(n), 0, 8), Ok(n.to_le_bytes().to_vec()));
+    }
+}
+
+#[test]
+fn files_that_are_no_objects_are_left_alone_and_named() {
+    let scratch = Scratch::new();
+    let objects = scratch.objects();
+    for name in ["notes", "00000000000000AB", "12"] {
+        fs::write(scratch.path().join(name), "").unwrap();
+    }
+    assert_eq!(objects.list(), Ok(Vec::new()));
+    assert_eq!(objects.directory().strangers().unwrap(), ["00000000000000AB", "12", "notes"]);
+}
