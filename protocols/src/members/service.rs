@@ -219,7 +219,11 @@ impl<V: Verbs> Shared<V> {
                 }
                 Action::Leased => {}
                 Action::Lost => self.tell(&Change::Lost),
-                Action::Out => self.tell(&Change::Out),
+                Action::Out => {
+                    // Nobody heeds it any more, and what it would wait for may never come.
+                    self.mesh.retire();
+                    self.tell(&Change::Out);
+                }
             }
         }
         self.changed.notify();

@@ -390,7 +390,7 @@ impl<V: Verbs> Driver<V> {
             Action::NewIncarnation(again) => self.new_incarnation(index, again),
             Action::Resume(hello) => self.resume(index, hello),
             Action::Pause(failures, number) => self.pause(index, failures, number),
-            Action::Outcast => self.shared.outcast(),
+            Action::Outcast => self.shared.outcast(index),
         }
     }
 }

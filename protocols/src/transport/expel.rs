@@ -58,6 +58,21 @@ impl<V: Verbs> Mesh<V> {
         shared.event(index, epoch, Event::Expelled(incarnation));
     }
 
+    /// Has nothing to do any more with anybody else, for good: this incarnation was left out of a membership. What stands with any peer
+    /// is fenced, what was kept is dropped and counted, what waits ends with `PeerGone`, and no connection is asked for any more.
+    /// Who asks for one gets it, and is not heard. The mesh is open: it is the systems' to end.
+    pub fn retire(&self) {
+        let shared = &*self.shared;
+        if shared.closed.get() || shared.retired.replace(true) {
+            return;
+        }
+        for index in (0..shared.config.peers.len()).filter(|index| *index != self.me().index()) {
+            shared.no_more(index);
+            let epoch = shared.with_peer(index, |peer| peer.epoch);
+            shared.event(index, epoch, Event::Broken);
+        }
+    }
+
     /// Whether a peer has said that it expelled this incarnation. It is of no more use, and must be restarted.
     pub fn is_expelled(&self) -> bool {
         self.shared.outcast.get()
@@ -84,8 +99,16 @@ fn give_up<V: Verbs>(peer: &mut Peer<V>) -> u64 {
 }
 
 impl<V: Verbs> Shared<V> {
-    pub(super) fn outcast(&self) {
+    /// A peer says that it expelled this incarnation. It will not change its mind: nothing waits for it any more, or it would be asked
+    /// for a connection for ever. (Its next incarnation has expelled nobody, and may ask for one.)
+    pub(super) fn outcast(&self, index: usize) {
+        self.no_more(index);
         self.outcast.set(true);
         self.outcast_changed.notify();
+    }
+
+    fn no_more(&self, index: usize) {
+        let dropped = self.with_peer(index, give_up);
+        self.stats.borrow_mut().dropped += dropped;
     }
 }

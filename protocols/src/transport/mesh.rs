@@ -70,6 +70,8 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) closed: Cell<bool>,
     /// A peer has said that it expelled this incarnation.
     pub(super) outcast: Cell<bool>,
+    /// This incarnation has nothing to do with anybody any more.
+    pub(super) retired: Cell<bool>,
     pub(super) outcast_changed: Signal,
 }
 
@@ -229,6 +231,7 @@ impl<V: Verbs> Mesh<V> {
             driver: RefCell::default(),
             closed: Cell::new(false),
             outcast: Cell::new(false),
+            retired: Cell::new(false),
             outcast_changed: Signal::new(),
             resumed: Signal::new(),
             config,

@@ -67,7 +67,7 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) incarnations: u32,
     /// Of the queue's sends, the number of the last one-sided operation; see [`QpHandle::counts`].
     pub(super) last_op: u64,
-    /// Its incarnation was expelled, and no other one has been met yet.
+    /// Its incarnation was expelled, or has expelled this one, and no other one has been met yet. Nothing waits for it.
     pub(super) gone: bool,
     /// Operations of a generation that is gone have no fixed outcome yet.
     pub(super) unresolved: bool,
@@ -129,7 +129,7 @@ impl<V: Verbs> Peer<V> {
     /// Whether something waits for the connection.
     pub(super) fn wanted(&self) -> bool {
         let waits = !self.waiters.is_empty() || self.resolving > 0;
-        self.session.kept() > 0 || waits || self.carried.awaits_answer()
+        !self.gone && (self.session.kept() > 0 || waits || self.carried.awaits_answer())
     }
 
     /// The queue pair, if the connection stands and is not known to be broken: what were posted then would

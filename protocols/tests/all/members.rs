@@ -4,6 +4,7 @@ use crate::common::{Cluster, ms, rank};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::members::{Change, Members, MembersConfig};
+use weft_protocols::transport::Channel;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -100,4 +101,31 @@ fn a_lease_runs_while_something_is_held_and_ends_where_no_majority_is() {
     // It wakes up, asks for its lease, and learns that it is out.
     cluster.run(ms(1_000));
     assert!(all[2].is_out() && all[2].view().is_none());
+}
+
+#[test]
+fn a_member_that_left_asks_nobody_for_a_connection_any_more() {
+    let cluster = Cluster::new(5, 1, Wait::Notify);
+    let all: Vec<_> = (0..5).map(|node| begin(&cluster, node)).collect();
+    let crash = ms(100);
+    watch_at(&cluster, &all[0], 0, crash + ms(1), 4);
+    cluster.plan(crash, Fault::Crash { node: NodeId(4) });
+    // It has something to say to the dead one and to a living one, and leaves.
+    let (mesh, members) = (cluster.members[3].mesh.clone(), all[3].clone());
+    cluster.members[3].at(crash + ms(1), move || {
+        mesh.send(rank(4), Channel(3), &[1; 8]).expect("it is kept");
+        members.leave();
+    });
+    cluster.run(crash + ms(1_000));
+    assert_eq!(ranks(&all[0]), [1, 2, 3]);
+    assert!(all[3].is_out());
+    let (mesh, rt) = (cluster.members[3].mesh.audit(), cluster.members[3].rt.audit());
+    assert_eq!((mesh.unacked, mesh.outstanding, mesh.waiting, rt.timers), (0, 0, 0, 0));
+    // Nor does a member that stays ask for one who is out.
+    let before: Vec<u64> =
+        cluster.members[..4].iter().map(|member| member.mesh.stats().messages_sent).collect();
+    cluster.run(ms(1_000));
+    for (member, before) in cluster.members[..4].iter().zip(before) {
+        assert_eq!((member.mesh.stats().messages_sent, member.rt.audit().timers), (before, 0));
+    }
 }

@@ -80,6 +80,11 @@ fn one_who_is_expelled_is_refused_and_told_and_its_successor_comes_in() {
     cluster.run(ms(40));
     assert_eq!(*got.borrow(), [1]);
     assert!(cluster.members[1].mesh.is_expelled() && !cluster.members[0].mesh.is_expelled());
+    // What it had to say is dropped, and it asks for no connection any more.
+    let (mesh, timers) = (&cluster.members[1].mesh, cluster.members[1].rt.audit().timers);
+    assert_eq!((mesh.audit().unacked, mesh.audit().waiting, timers), (0, 0, 0));
+    assert_eq!(mesh.stats().dropped, 1);
+    assert_eq!(mesh.send(rank(0), CHANNEL, &[4; 8]), Err(SendError::PeerGone(rank(0))));
 
     cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(1) });
     cluster.run(ms(1));
