@@ -129,3 +129,36 @@ fn a_member_that_left_asks_nobody_for_a_connection_any_more() {
         assert_eq!((member.mesh.stats().messages_sent, member.rt.audit().timers), (before, 0));
     }
 }
+
+/// Somebody gave another machine the rank and the names of this cluster: two clusters with one name look so to each other.
+#[test]
+fn of_two_machines_that_go_by_one_rank_one_is_a_member_and_the_other_learns_that_it_is_out() {
+    let mut cluster = Cluster::new(4, 1, Wait::Notify);
+    let all: Vec<_> = (0..3).map(|node| begin(&cluster, node)).collect();
+    let (members, kept) = (all[1].clone(), Rc::new(RefCell::new(None)));
+    let holds = Rc::clone(&kept);
+    cluster.members[1].at(ms(100), move || *holds.borrow_mut() = Some(members.hold()));
+    cluster.run(ms(150));
+    assert_eq!((ranks(&all[0]), all[1].has_lease()), (vec![1, 2, 3], true));
+    // The fourth machine begins anew, by the name of the second.
+    cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(3) });
+    cluster.run(ms(1));
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(3) });
+    cluster.run(ms(1));
+    cluster.members[3] = cluster.start_as(3, 1);
+    let other = begin(&cluster, 3);
+    let mut both = Vec::new();
+    for _ in 0..1_000 {
+        cluster.run(ms(1));
+        let own = [&all[1], &other].map(|of| of.view().is_some_and(|view| view.contains(of.me())));
+        let rules = all[0].grants_from() <= cluster.fabric.now();
+        both.push(rules && all[1].has_lease() && other.has_lease());
+        if own == [false, true] && all[1].is_out() {
+            break;
+        }
+    }
+    assert!(!both.contains(&true), "at no time both have a right");
+    assert!(all[1].is_out() && !all[1].has_lease() && !other.is_out());
+    let view = all[0].view().expect("the others go on");
+    assert_eq!((ranks(&all[0]), view.of(rank(1))), (vec![1, 2, 3], Some(other.me())));
+}

@@ -91,11 +91,16 @@ impl Cluster {
 
     /// Starts a node's program; before the first one, or after a crash.
     pub fn start(&self, node: u32) -> Member {
+        self.start_as(node, node)
+    }
+
+    /// The same for a node that takes itself for another one.
+    pub fn start_as(&self, node: u32, me: u32) -> Member {
         let devices = self.fabric.devices(NodeId(node));
         let contexts: Vec<_> =
             devices.iter().map(|device| device.open().expect("the device opens")).collect();
         let rt = Rt::over(&contexts, RtConfig { wait: self.wait, ..RtConfig::default() }).expect("it starts");
-        let mut config = config(self.fabric.nodes(), node);
+        let mut config = config(self.fabric.nodes(), me);
         let names = |rail: u8| (0..self.fabric.nodes()).map(|n| NodeId(n).cable(rail + 1)).collect();
         config.other_rails = (1..self.rails).map(names).collect();
         config.hold_off = ms(3);
