@@ -188,7 +188,7 @@ impl<V: Verbs> Grant<V> {
         self.mode
     }
 
-    /// Its fencing token, where the scheme has them ([`Scheme::has_tokens`](super::Scheme::has_tokens)).
+    /// Its fencing token, where the scheme has them ([`Scheme::has_tokens`](super::Scheme::has_tokens)) or the node is a member.
     pub fn token(&self) -> Option<Token> {
         self.token
     }
@@ -234,7 +234,7 @@ impl<V: Verbs> Grant<V> {
         let command = Command::Downgrade { ticket: *ticket, key: *key };
         front.commands.send(command).map_err(|_| LockError::Closed)?;
         self.mode = Mode::Shared;
-        self.token = self.token.map(Token::of_next_grant);
+        self.token = self.token.map(Token::downgraded);
         Ok(())
     }
 

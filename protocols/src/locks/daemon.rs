@@ -47,6 +47,7 @@ pub(super) enum Requester<V: Verbs> {
 enum NoGrant {
     Busy,
     HomeFull,
+    LeftOut,
 }
 
 /// The daemon's state, shared by its tasks.
@@ -148,12 +149,10 @@ impl<V: Verbs> Daemon<V> {
         if let Some(lock) = self.locks.borrow().get(&key) {
             return Rc::clone(lock);
         }
-        let in_view = self.homes.home_of(key);
-        // (N-CoSED and DQNL know no views.)
-        let home = in_view.unwrap_or_else(|| key.home(self.config.members));
+        let home = self.homes.home_of(key);
         let wire = Rc::clone(&self.net);
         let requester = match self.config.scheme {
-            Scheme::Srsl => Requester::Srsl(srsl::Requester::new(wire, key, in_view)),
+            Scheme::Srsl => Requester::Srsl(srsl::Requester::new(wire, key, home)),
             Scheme::Dqnl => Requester::Ncosed(dqnl::requester(wire, key, home)),
             Scheme::Ncosed => {
                 let sharing = Sharing::UpTo(self.config.shared_limit);
@@ -200,6 +199,7 @@ impl<V: Verbs> Daemon<V> {
                     lock.queue.borrow_mut().refuse(wanted.ticket, LockError::WouldBlock);
                 }
                 Err(NoGrant::HomeFull) => self.refuse_all(&lock, &LockError::HomeFull),
+                Err(NoGrant::LeftOut) => self.refuse_all(&lock, &LockError::LeftOut),
             }
         }
         lock.served.set(false);
@@ -311,6 +311,7 @@ impl<V: Verbs> Daemon<V> {
                 Err(_) => bump(&self.counters.malformed),
             },
             scheme => match ncosed::Message::decode(scheme, bytes) {
+                Ok((_, ncosed::Message::Reported { remaining })) => self.on_reported(from, remaining),
                 Ok((key, message)) if message.is_for_the_home() => {
                     self.homes.tell_ncosed(key, from, message);
                 }
@@ -370,20 +371,22 @@ impl<V: Verbs> Lock<V> {
 impl<V: Verbs> Requester<V> {
     /// Takes the lock from the network: in which mode, and with which token.
     async fn take(&self, wanted: Wanted) -> Result<(Mode, Option<Token>), NoGrant> {
-        let full = |ncosed::Refused| NoGrant::HomeFull;
+        let refused = |why| match why {
+            ncosed::Refused::HomeFull => NoGrant::HomeFull,
+            ncosed::Refused::LeftOut => NoGrant::LeftOut,
+        };
         match (self, wanted.policy) {
             (Requester::Srsl(requester), policy) => {
                 let token = requester.lock(wanted.mode, policy).at(()).await.ok_or(NoGrant::Busy)?;
                 Ok((wanted.mode, Some(token)))
             }
             (Requester::Ncosed(requester), WaitPolicy::Queue) => {
-                let mode = requester.lock(wanted.mode).at(()).await.map_err(full)?;
-                Ok((mode, None))
+                let mode = requester.lock(wanted.mode).at(()).await.map_err(refused)?;
+                Ok((mode, requester.token()))
             }
             (Requester::Ncosed(requester), WaitPolicy::Try) => {
-                let mode =
-                    requester.try_lock(wanted.mode).at(()).await.map_err(full)?.ok_or(NoGrant::Busy)?;
-                Ok((mode, None))
+                let taken = requester.try_lock(wanted.mode).at(()).await.map_err(refused)?;
+                Ok((taken.ok_or(NoGrant::Busy)?, requester.token()))
             }
         }
     }
@@ -401,6 +404,40 @@ impl<V: Verbs> Requester<V> {
         match self {
             Requester::Srsl(requester) => requester.unlock(),
             Requester::Ncosed(requester) => requester.unlock().at(()).await,
+        }
+    }
+
+    // Views of the membership.
+
+    /// A view begins, in which this node is the lock's home: it is told what this one has or wants.
+    pub(super) fn view_begins(&self, home: Rank) {
+        match self {
+            Requester::Srsl(requester) => requester.view_begins(home),
+            Requester::Ncosed(requester) => requester.view_begins(home),
+        }
+    }
+
+    /// Tells the home what this node has or wants, if it is this one.
+    pub(super) fn report_to(&self, home: Rank) {
+        match self {
+            Requester::Srsl(requester) => requester.report_to(home),
+            Requester::Ncosed(requester) => requester.report_to(home),
+        }
+    }
+
+    /// The view is lost. What was held is not held any more; whether something was.
+    pub(super) fn view_lost(&self) -> bool {
+        match self {
+            Requester::Srsl(requester) => requester.view_lost(),
+            Requester::Ncosed(requester) => requester.view_lost(),
+        }
+    }
+
+    /// The node is in no view, and will not be in one again: nothing is waited for.
+    pub(super) fn give_up(&self) {
+        match self {
+            Requester::Srsl(requester) => requester.give_up(),
+            Requester::Ncosed(requester) => requester.give_up(),
         }
     }
 

@@ -33,6 +33,6 @@ use crate::transport::Rank;
 use std::rc::Rc;
 
 /// A node's requests for one lock.
-pub(crate) fn requester<W: Wire>(wire: Rc<W>, key: LockKey, home: Rank) -> Requester<W> {
+pub(crate) fn requester<W: Wire>(wire: Rc<W>, key: LockKey, home: impl Into<Option<Rank>>) -> Requester<W> {
     Requester::new(wire, key, home, Sharing::Never)
 }

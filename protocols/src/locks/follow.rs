@@ -5,10 +5,10 @@
 //! views counts no more. Every member reports what it holds and wants to the homes of the new view, and these grant once all
 //! have. `views` has what a home knows then.
 
-use super::daemon::{Daemon, Requester};
+use super::daemon::Daemon;
 use super::stats::bump;
 use super::views::{self, Place};
-use super::{codec, srsl};
+use super::{Scheme, codec, ncosed, srsl};
 use crate::members::{Change, Member, View};
 use crate::rt::WaitPoint;
 use crate::rt::sync::Mailbox;
@@ -26,11 +26,7 @@ impl<V: Verbs> Daemon<V> {
                 Change::Out => {
                     self.out.set(true);
                     self.lose_all();
-                    for lock in self.locks.borrow().values() {
-                        if let Requester::Srsl(requester) = &lock.requester {
-                            requester.give_up();
-                        }
-                    }
+                    self.locks.borrow().values().for_each(|lock| lock.requester.give_up());
                 }
             }
         }
@@ -39,16 +35,19 @@ impl<V: Verbs> Daemon<V> {
     fn begin(self: &Rc<Self>, view: View, left: &[Member]) {
         let Some(members) = &self.members else { return };
         let stamp = views::stamp(view.id);
-        self.net.speak_in(stamp);
+        self.net.speak_in(stamp, &view.members);
         let fence = members.grants_from();
         self.homes.begin(view, left.iter().map(|member| member.rank).collect(), fence);
         for (key, lock) in self.locks.borrow().iter() {
-            if let (Requester::Srsl(requester), Some(home)) = (&lock.requester, self.homes.home_of(*key)) {
-                requester.view_begins(home);
+            if let Some(home) = self.homes.home_of(*key) {
+                lock.requester.view_begins(home);
             }
         }
         for member in self.homes.members() {
-            self.say_reported(member);
+            match self.net.is_settled(member) {
+                true => self.say_reported(member),
+                false => drop(self.rt.spawn(Rc::clone(self).report_once_settled(member))),
+            }
         }
         for (from, of, bytes) in self.early.take() {
             match views::place(of, stamp) {
@@ -59,11 +58,25 @@ impl<V: Verbs> Daemon<V> {
         }
     }
 
+    /// An atomic of an earlier view is under way to a member's words, which it uses anew once all have reported.
+    async fn report_once_settled(self: Rc<Self>, to: Rank) {
+        let view = self.net.view();
+        self.net.settled(to).at((view, to)).await;
+        if self.net.view() == view {
+            self.say_reported(to);
+        }
+    }
+
     /// That was all that this node has and wants of the locks which that member keeps.
     fn say_reported(&self, to: Rank) {
         let Some(members) = &self.members else { return };
         let remaining = members.grants_from().0.saturating_sub(self.rt.now().0);
-        srsl::Wire::send(&*self.net, to, ABOUT_NONE, srsl::Message::Reported { remaining });
+        match self.config.scheme {
+            Scheme::Srsl => {
+                srsl::Wire::send(&*self.net, to, ABOUT_NONE, srsl::Message::Reported { remaining });
+            }
+            _ => ncosed::Wire::send(&*self.net, to, ABOUT_NONE, ncosed::Message::Reported { remaining }),
+        }
     }
 
     /// A peer is another incarnation: what this node said to it in this view was said to nobody, if it is a member, and is said
@@ -77,12 +90,11 @@ impl<V: Verbs> Daemon<V> {
         if !is_new {
             return;
         }
-        for lock in self.locks.borrow().values() {
-            if let Requester::Srsl(requester) = &lock.requester {
-                requester.report_to(to);
-            }
+        self.locks.borrow().values().for_each(|lock| lock.requester.report_to(to));
+        // Otherwise it is said then.
+        if self.net.is_settled(to) {
+            self.say_reported(to);
         }
-        self.say_reported(to);
     }
 
     /// A member has reported all that it has and wants.
@@ -120,14 +132,12 @@ impl<V: Verbs> Daemon<V> {
 
     /// Nothing that was held is held any more, and there is no home until the next view.
     fn lose_all(&self) {
-        self.net.speak_in(0);
+        self.net.speak_in(0, &[]);
         self.homes.end();
         self.losses.count.set(self.losses.count.get() + 1);
         self.losses.changed.notify();
         for lock in self.locks.borrow().values() {
-            if let Requester::Srsl(requester) = &lock.requester
-                && requester.view_lost()
-            {
+            if lock.requester.view_lost() {
                 lock.revoked.set(true);
                 lock.queue_changed.notify();
             }

@@ -3,6 +3,7 @@
 use super::net::Net;
 use super::pool::Pool;
 use super::stats::{Counters, bump};
+use super::views::Stamp;
 use super::words::Words;
 use super::{Audit, LockConfig, LockKey};
 use super::{ncosed, srsl};
@@ -19,6 +20,8 @@ use weft_verbs::{Nanos, RemoteSlice, Verbs};
 /// The entry of a lock that has a word.
 struct HomeEntry {
     key: LockKey,
+    /// The view in which it was made, and in which alone it counts; zero for none.
+    view: Stamp,
     home: RefCell<ncosed::Home>,
     /// Empty between events; kept for its allocation.
     out: RefCell<ncosed::Actions>,
@@ -37,10 +40,12 @@ pub(crate) struct Homes<V: Verbs> {
     net: Rc<Net<V>>,
     counters: Rc<Counters>,
     words: Words<V>,
-    /// SRSL's.
+    /// SRSL's locks; and who keeps which lock in the present view, of all schemes.
     srsl: RefCell<srsl::Keeper>,
     /// N-CoSED's, or DQNL's.
     homes: RefCell<BTreeMap<LockKey, Rc<HomeEntry>>>,
+    /// Words of views that are over, to which a member may have an atomic under way.
+    abandoned: RefCell<Vec<RemoteSlice>>,
     /// Do the pending operations.
     pool: Rc<Pool<(Rc<HomeEntry>, PendingOp)>>,
     /// Empty between messages; kept for its allocation.
@@ -62,6 +67,7 @@ impl<V: Verbs> Homes<V> {
             counters: Rc::clone(counters),
             words: Words::new(net),
             homes: RefCell::default(),
+            abandoned: RefCell::default(),
             pool: Pool::new(),
             srsl_out: RefCell::default(),
         })
@@ -102,23 +108,33 @@ impl<V: Verbs> Homes<V> {
         if let Some(entry) = self.homes.borrow().get(&key) {
             return Rc::clone(entry);
         }
-        let home = RefCell::new(ncosed::Home::new());
-        let entry = Rc::new(HomeEntry { key, home, out: RefCell::default() });
+        let now = self.rt.now();
+        let is_settled = self.srsl.borrow().term().is_none_or(|term| term.is_settled(now));
+        let home = if is_settled { ncosed::Home::new() } else { ncosed::Home::of_a_view() };
+        let (home, view) = (RefCell::new(home), self.net.view());
+        let entry = Rc::new(HomeEntry { key, view, home, out: RefCell::default() });
         self.homes.borrow_mut().insert(key, Rc::clone(&entry));
         entry
     }
 
     /// Does a pending operation, and comes back with an event.
     async fn perform(self: Rc<Self>, entry: Rc<HomeEntry>, op: PendingOp) {
-        let knows = (entry.key, op);
+        let knows = (entry.key, entry.view, op);
         let event = match op {
+            // Its word may be another lock's by now.
+            PendingOp::Swap { .. } if entry.view != self.net.view() => return,
             PendingOp::Swap { at, compare, swap } => {
                 let me = self.net.mesh().me();
                 Event::Swapped(self.net.swap(me, at, compare, swap).at(knows).await)
             }
             PendingOp::FreshWord { retired } => Event::Word(self.words.fresh(retired).at(knows).await),
         };
-        self.tell(&entry, event);
+        match event {
+            _ if entry.view == self.net.view() => self.tell(&entry, event),
+            // Nobody has been told of it.
+            Event::Word(Some(word)) => self.words.retire([word]),
+            _ => {}
+        }
     }
 
     fn tell(self: &Rc<Self>, entry: &Rc<HomeEntry>, event: Event) {
@@ -157,6 +173,7 @@ impl<V: Verbs> Homes<V> {
     pub(super) fn hash_state(&self, to: &mut impl Hasher) {
         self.words.numbers().hash(to);
         self.srsl.borrow().hash(to);
+        self.abandoned.borrow().hash(to);
         for (key, entry) in self.homes.borrow().iter() {
             (key, &*entry.home.borrow()).hash(to);
         }
@@ -184,11 +201,31 @@ impl<V: Verbs> Homes<V> {
     /// A view begins, which these left. Until `fence` they may hold what they held.
     pub(super) fn begin(&self, view: View, left: Vec<Rank>, fence: Nanos) {
         self.srsl.borrow_mut().begin(view, left, fence, self.rt.now());
+        let over = self.homes.take();
+        let words = over.values().filter_map(|entry| entry.home.borrow().last_word());
+        self.abandoned.borrow_mut().extend(words);
     }
 
-    /// There is no view.
+    /// There is no view. Whoever acted in it may reach its words for as long as nobody expels it.
     pub(super) fn end(&self) {
         self.srsl.borrow_mut().end();
+        let over = self.homes.take();
+        let words = over.values().filter_map(|entry| entry.home.borrow().last_word()).count();
+        self.words.forget(words + self.abandoned.take().len());
+    }
+
+    /// Once all have reported, none of them has an atomic under way to a word of an earlier view here; and where nobody who left holds
+    /// anything any more, what was reported is granted.
+    fn go_on(self: &Rc<Self>) {
+        let is_settled = match self.srsl.borrow().term() {
+            Some(term) if term.is_complete() => term.is_settled(self.rt.now()),
+            _ => return,
+        };
+        self.words.retire(self.abandoned.take());
+        if is_settled {
+            let all: Vec<_> = self.homes.borrow().values().map(Rc::clone).collect();
+            all.iter().for_each(|entry| self.tell(entry, Event::MayGrant));
+        }
     }
 
     /// The members of the view.
@@ -197,18 +234,20 @@ impl<V: Verbs> Homes<V> {
     }
 
     /// A member has reported. If it was the last: until when locks are not granted that may be held by those who left.
-    pub(super) fn reported(&self, from: Rank, over: Nanos) -> Option<Nanos> {
+    pub(super) fn reported(self: &Rc<Self>, from: Rank, over: Nanos) -> Option<Nanos> {
         let mut out = Vec::new();
         let fence = self.srsl.borrow_mut().reported(self.rt.now(), from, over, &mut out);
         self.send_all(out);
+        self.go_on();
         fence
     }
 
     /// Nobody who left holds anything any more.
-    pub(super) fn lift(&self) {
+    pub(super) fn lift(self: &Rc<Self>) {
         let mut out = Vec::new();
         self.srsl.borrow_mut().lift(self.rt.now(), &mut out);
         self.send_all(out);
+        self.go_on();
     }
 
     fn send_all(&self, out: srsl::Out) {

@@ -142,7 +142,7 @@ impl LocalQueue {
             return 0;
         }
         hold.hand_offs_left -= 1;
-        hold.token = hold.token.map(|Token(t)| Token(t + 1));
+        hold.token = hold.token.map(Token::handed_off);
         self.admit()
     }
 
@@ -151,7 +151,7 @@ impl LocalQueue {
         match &mut self.hold {
             Some(hold) if hold.mode == Mode::Exclusive && self.users == [ticket] => {
                 hold.mode = Mode::Shared;
-                hold.token = hold.token.map(Token::of_next_grant);
+                hold.token = hold.token.map(Token::downgraded);
                 hold.downgraded = true;
                 self.admit()
             }

@@ -35,7 +35,7 @@
 //!   0.6 KB at its home: a word's address, learned once, saves a message on every later request. Where locks are
 //!   many and each is used a few times, map names to fewer keys. [`Audit::locks_known`] and [`Audit::locks_kept`]
 //!   count them. A request allocates nothing but the place for its answer.
-//! - *A node that crashes* is survived among members ([`LockService::start_with`], scheme `srsl`): its locks are granted on when
+//! - *A node that crashes* is survived among members ([`LockService::start_with`]): its locks are granted on when
 //!   its lease has run out. Without members what it held stays held: the paper leaves that out (3.1).
 //!
 //! # Where things are

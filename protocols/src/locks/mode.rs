@@ -58,7 +58,8 @@ impl Scheme {
         }
     }
 
-    /// Whether its grants carry a [`Token`].
+    /// Whether its grants carry a [`Token`] that is larger for each exclusive one. Of the others, among members, it says the view
+    /// alone: it refuses who held in an earlier view, and cannot tell two holders of one view apart.
     pub const fn has_tokens(self) -> bool {
         matches!(self, Scheme::Srsl)
     }
@@ -113,6 +114,26 @@ impl Token {
     /// who are let in beside it.
     pub(crate) const fn of_next_grant(self) -> Token {
         Token((self.0 / Token::A_GRANT + 1) * Token::A_GRANT)
+    }
+
+    /// The token of every grant of a view, of a scheme that counts no grants.
+    pub(crate) const fn of_view(number: u64) -> Token {
+        Token::before_view(number)
+    }
+
+    /// Whether it says the view alone.
+    const fn is_of_view(self) -> bool {
+        self.0 != 0 && self.0 & (Token::before_view(1).0 - 1) == 0
+    }
+
+    /// The token of an exclusive hold that its node hands off to the next of its applications.
+    pub(crate) const fn handed_off(self) -> Token {
+        if self.is_of_view() { self } else { Token(self.0 + 1) }
+    }
+
+    /// The token of an exclusive hold from its downgrade on.
+    pub(crate) const fn downgraded(self) -> Token {
+        if self.is_of_view() { self } else { self.of_next_grant() }
     }
 }
 

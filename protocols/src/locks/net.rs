@@ -3,8 +3,10 @@
 use super::ncosed::{self, OutcomeUnknown, Word};
 use super::srsl;
 use super::stats::{Counters, bump};
-use super::views::Stamp;
+use super::views::{self, Stamp};
 use super::{LockConfig, LockKey, Scheme, codec::Encoded};
+use crate::members::Member;
+use crate::rt::sync::Signal;
 use crate::rt::{Rt, WaitPoint};
 use crate::transport::{Channel, Mesh, NotExecuted, OpError, Rank, SendError};
 use std::cell::{Cell, RefCell};
@@ -30,6 +32,10 @@ pub(crate) struct Net<V: Verbs> {
     kept: Rc<RefCell<Kept>>,
     /// The view of the membership that messages are said in, zero for none; `None` where there is no membership.
     view: Option<Rc<Cell<Stamp>>>,
+    /// By rank: the member of that view; and how many atomics are under way to it, and what tells that one of these numbers is zero.
+    incarnations: Rc<RefCell<Vec<u64>>>,
+    under_way: Rc<[Cell<u32>]>,
+    settled: Signal,
 }
 
 impl<V: Verbs> Clone for Net<V> {
@@ -42,6 +48,9 @@ impl<V: Verbs> Clone for Net<V> {
             counters: Rc::clone(&self.counters),
             kept: Rc::clone(&self.kept),
             view: self.view.clone(),
+            incarnations: Rc::clone(&self.incarnations),
+            under_way: Rc::clone(&self.under_way),
+            settled: self.settled.clone(),
         }
     }
 }
@@ -62,14 +71,41 @@ impl<V: Verbs> Net<V> {
             counters: Rc::clone(counters),
             kept: Rc::default(),
             view: in_views.then(Rc::default),
+            incarnations: Rc::default(),
+            under_way: vec![Cell::new(0); mesh.size() as usize].into(),
+            settled: Signal::new(),
         }
     }
 
-    /// Messages are said in this view from now on.
-    pub(crate) fn speak_in(&self, stamp: Stamp) {
+    /// Messages are said in this view from now on, and words are those of its members.
+    pub(crate) fn speak_in(&self, stamp: Stamp, members: &[Member]) {
         if let Some(view) = &self.view {
             view.set(stamp);
         }
+        let mut incarnations = self.incarnations.borrow_mut();
+        incarnations.clear();
+        incarnations.resize(self.under_way.len(), 0);
+        for member in members {
+            incarnations[member.rank.index()] = member.incarnation;
+        }
+    }
+
+    /// Whether no atomic is under way to a node's words.
+    pub(crate) fn is_settled(&self, with: Rank) -> bool {
+        self.under_way[with.index()].get() == 0
+    }
+
+    /// Waits until no atomic is under way to a node's words.
+    pub(crate) async fn settled(&self, with: Rank) {
+        self.settled.until(|| self.is_settled(with)).at(()).await;
+    }
+
+    /// Whether a node's words mean nothing any more: it has another incarnation than in the view.
+    fn is_another(&self, node: Rank) -> bool {
+        let known = self.mesh.incarnation_of(node);
+        self.view.is_some()
+            && node != self.mesh.me()
+            && known.is_some_and(|known| self.incarnations.borrow().get(node.index()) != Some(&known))
     }
 
     /// The view that messages are said in.
@@ -157,12 +193,32 @@ impl<V: Verbs> Net<V> {
     /// Waits for an atomic's result. One that certainly did not execute is posted again: the mesh waits for the
     /// connection by itself, so this is for what an adapter refuses for a while. One of unknown outcome is resolved
     /// before that is told.
+    ///
+    /// Among members, what another incarnation than the view's was to execute, or one that was expelled, has no outcome that counts: the
+    /// next view decides without it.
     async fn see_through<F>(&self, to: Rank, post: impl Fn() -> F) -> Result<Word, OutcomeUnknown>
+    where
+        F: Future<Output = Result<u64, OpError>>,
+    {
+        let under_way = &self.under_way[to.index()];
+        under_way.set(under_way.get() + 1);
+        let outcome = self.until_known(to, post).at(()).await;
+        under_way.set(under_way.get() - 1);
+        if self.view.is_some() && under_way.get() == 0 {
+            self.settled.notify();
+        }
+        outcome
+    }
+
+    async fn until_known<F>(&self, to: Rank, post: impl Fn() -> F) -> Result<Word, OutcomeUnknown>
     where
         F: Future<Output = Result<u64, OpError>>,
     {
         let mut pause = PAUSES.0;
         loop {
+            if self.is_another(to) {
+                return Err(OutcomeUnknown);
+            }
             match post().at(pause).await {
                 Ok(was) => return Ok(Word(was)),
                 Err(OpError::Unknown(_)) => {
@@ -171,6 +227,11 @@ impl<V: Verbs> Net<V> {
                     return Err(OutcomeUnknown);
                 }
                 Err(OpError::NotExecuted(NotExecuted::Closed)) => return pending().at("closed").await,
+                Err(OpError::NotExecuted(NotExecuted::PeerGone(_) | NotExecuted::PeerReset(_)))
+                    if self.view.is_some() =>
+                {
+                    return Err(OutcomeUnknown);
+                }
                 Err(OpError::NotExecuted(_)) => {
                     bump(&self.counters.reposted);
                     self.pause(&mut pause).at(()).await;
@@ -186,6 +247,7 @@ impl<V: Verbs> Net<V> {
                 Ok(()) => return,
                 // A node that ends decides nothing any more.
                 Err(NotExecuted::Closed) => return pending().at("closed").await,
+                Err(NotExecuted::PeerGone(_)) if self.view.is_some() => return,
                 Err(_) => self.pause(&mut pause).at(()).await,
             }
         }
@@ -217,6 +279,10 @@ impl<V: Verbs> srsl::Wire for Net<V> {
 impl<V: Verbs> ncosed::Wire for Net<V> {
     fn me(&self) -> Rank {
         self.mesh.me()
+    }
+
+    fn view(&self) -> u64 {
+        views::number(Net::view(self))
     }
 
     fn send(&self, to: Rank, key: LockKey, message: ncosed::Message) {

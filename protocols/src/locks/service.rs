@@ -4,7 +4,7 @@ use super::client::{Front, Losses};
 use super::daemon::{Belongs, Daemon};
 use super::ncosed;
 use super::stats::Counters;
-use super::{Audit, LockClient, LockConfig, LockError, LockKey, LockStats, Scheme};
+use super::{Audit, LockClient, LockConfig, LockError, LockKey, LockStats};
 use crate::members::Members;
 use crate::rt::Rt;
 use crate::rt::sync::mailbox;
@@ -36,16 +36,13 @@ impl<V: Verbs> LockService<V> {
     ///
     /// # Errors
     ///
-    /// As [`LockService::start`]; or the scheme knows no members.
+    /// As [`LockService::start`].
     pub fn start_with(
         rt: &Rt<V>,
         mesh: &Mesh<V>,
         config: LockConfig,
         members: &Members<V>,
     ) -> Result<LockService<V>, LockError> {
-        if config.scheme != Scheme::Srsl {
-            return Err(LockError::Unsupported { what: "go on without a member", scheme: config.scheme });
-        }
         LockService::begin(rt, mesh, config, Some(members.clone()))
     }
 

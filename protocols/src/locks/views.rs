@@ -32,6 +32,11 @@ pub(crate) fn stamp(id: ViewId) -> Stamp {
     id.number << 32 | mixed >> 32
 }
 
+/// The number of the view of a stamp.
+pub(crate) fn number(of: Stamp) -> u64 {
+    of >> 32
+}
+
 /// Where a message of a view stands in the present one.
 pub(crate) fn place(of: Stamp, now: Stamp) -> Place {
     match of {
@@ -142,9 +147,14 @@ impl Term {
         self.fence
     }
 
+    /// Whether nobody but the members can hold anything, and these have said what they do.
+    pub(crate) fn is_settled(&self, now: Nanos) -> bool {
+        self.is_complete() && self.fence <= now
+    }
+
     /// Whether a lock of this home may be granted, as far as those are concerned who left without its being known what they had.
     pub(crate) fn may_grant(&self, key: LockKey, now: Nanos) -> bool {
-        self.is_complete() && (self.is_kept(key) || self.fence <= now)
+        self.is_settled(now) || self.is_complete() && self.is_kept(key)
     }
 }
 

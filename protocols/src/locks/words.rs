@@ -63,6 +63,20 @@ impl<V: Verbs> Words<V> {
         }
     }
 
+    /// Words that nobody uses any more.
+    pub(crate) fn retire(&self, words: impl IntoIterator<Item = RemoteSlice>) {
+        let mut memory = self.memory.borrow_mut();
+        for word in words {
+            memory.in_use -= 1;
+            memory.retired.push_back(word);
+        }
+    }
+
+    /// So many words are not used any more, and never will be again: somebody may reach them yet.
+    pub(crate) fn forget(&self, words: usize) {
+        self.memory.borrow_mut().in_use -= words as u64;
+    }
+
     /// A word that was never used; memory comes registered and zeroed.
     fn unused(&self) -> Option<RemoteSlice> {
         let mut memory = self.memory.borrow_mut();

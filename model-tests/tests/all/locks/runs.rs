@@ -105,9 +105,11 @@ fn the_shipped_scenarios_hold() {
 
 #[test]
 fn nodes_crash_and_come_back_and_what_they_held_is_granted_on() {
-    let summary = assert_held(&shipped("lock-crash-16-srsl.toml"), 0..2);
-    let crashes = summary.faults.get(&FaultKind::Crash);
-    assert!(crashes.is_some_and(|fault| fault.injected > 0), "{:?}", summary.faults);
+    for name in ["lock-crash-16-srsl.toml", "lock-crash-16-ncosed.toml"] {
+        let summary = assert_held(&shipped(name), 0..2);
+        let crashes = summary.faults.get(&FaultKind::Crash);
+        assert!(crashes.is_some_and(|fault| fault.injected > 0), "{name}: {:?}", summary.faults);
+    }
 }
 
 /// A run's event log.

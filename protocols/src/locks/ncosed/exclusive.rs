@@ -44,9 +44,9 @@ impl<W: Wire> Requester<W> {
         let (epoch, turn) = (self.epoch(), self.state.borrow().turn);
         match (seen.tail(), seen.shared()) {
             // step 2: nobody had it
-            (None, 0) => self.set_role(Role::Holds(Mode::Exclusive)),
+            (None, 0) => self.state.borrow_mut().hold(Mode::Exclusive),
             // 3.2.3, step 3: that many shared holders must leave first, and the home counts them
-            (None, readers) => self.send(self.home, Message::Wait { epoch, who: self.me, readers }),
+            (None, readers) => self.send_home(Message::Wait { epoch, who: self.me, readers }),
             // step 3: behind the old tail, and behind those who want to share after it
             (Some(tail), readers) => self.send(tail, Message::Queue { epoch, readers, turn }),
         }
@@ -89,7 +89,7 @@ impl<W: Wire> Requester<W> {
         }
         if shared > 0 {
             let epoch = self.epoch();
-            self.send(self.home, Message::RetryReset { epoch });
+            self.send_home(Message::RetryReset { epoch });
             self.until_served(shared).at(Step::AskedRetry { shared }).await?;
         }
         self.state.borrow_mut().forget_queue();
@@ -106,7 +106,7 @@ impl<W: Wire> Requester<W> {
         };
         match next.readers + then.readers() {
             0 => self.send(next.who, Message::Grant { epoch }),
-            readers => self.send(self.home, Message::Wait { epoch, who: next.who, readers }),
+            readers => self.send_home(Message::Wait { epoch, who: next.who, readers }),
         }
     }
 }

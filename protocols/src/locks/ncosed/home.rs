@@ -22,6 +22,8 @@ pub(crate) enum Event {
     Swapped(Result<Word, OutcomeUnknown>),
     /// A fresh word, all zeros, or none to be had.
     Word(Option<RemoteSlice>),
+    /// All members of a view that has begun have reported, and nobody who left holds anything any more.
+    MayGrant,
 }
 
 /// What the home wants done.
@@ -48,6 +50,9 @@ pub(crate) type Actions = Vec<Action>;
 enum Phase {
     /// Nobody has asked for the lock.
     New,
+    /// A view of the membership has begun: members report what they had of the lock in the last one. In the order of those who know
+    /// the word.
+    Reporting(Vec<Report>),
     /// A word is being looked for.
     Opening,
     Serving(Serving),
@@ -82,12 +87,19 @@ impl Home {
         Home { epoch: 0, word: None, openers: Vec::new(), joining: Vec::new(), phase: Phase::New }
     }
 
+    /// The home of a lock in a view that has begun, until all members have reported: whoever kept the lock in the last one, nothing is
+    /// known of it but what they say. An epoch before the first.
+    pub(crate) fn of_a_view() -> Home {
+        Home { phase: Phase::Reporting(Vec::new()), ..Home::new() }
+    }
+
     /// Takes an event in.
     pub(crate) fn on_event(&mut self, event: Event, out: &mut Actions) {
         match event {
             Event::Message(from, message) => self.on_message(from, message, out),
             Event::Swapped(outcome) => self.on_swapped(outcome, out),
             Event::Word(word) => self.on_word(word, out),
+            Event::MayGrant => self.may_grant(out),
         }
     }
 
@@ -110,6 +122,7 @@ impl Home {
         }
         match &mut self.phase {
             Phase::New | Phase::Opening => out.push(Action::OutOfTurn),
+            Phase::Reporting(_) => self.while_reporting(from, message, out),
             Phase::Serving(_) => self.while_serving(from, message, out),
             Phase::Freezing { .. } => self.while_freezing(from, message, out),
             Phase::Closing { reports, .. } => match self.openers.iter().position(|&o| o == from) {
@@ -128,6 +141,29 @@ impl Home {
                 }
             }
         }
+    }
+
+    fn while_reporting(&mut self, from: Rank, message: Message, out: &mut Actions) {
+        let Phase::Reporting(reports) = &mut self.phase else { return };
+        match (self.openers.iter().position(|&o| o == from), message) {
+            // Said again: what it said before may have been said to an earlier incarnation, as far as it knew.
+            (Some(at), Message::Report { report, .. }) => reports[at] = report,
+            (None, Message::Report { report, .. }) => {
+                self.openers.push(from);
+                reports.push(report);
+            }
+            (Some(at), message) => after_report(&mut reports[at], message, out),
+            (None, _) => out.push(Action::OutOfTurn),
+        }
+    }
+
+    /// The members' reports are the queue; the dead report nothing. In which order those who wait had come is not known: the word that
+    /// says it may have been the dead one's.
+    fn may_grant(&mut self, out: &mut Actions) {
+        let Phase::Reporting(reports) = &self.phase else { return };
+        let reported: Vec<_> = self.openers.iter().copied().zip(reports.iter().copied()).collect();
+        self.phase = Phase::Draining(rebuild::queue(Word::FREE, &reported));
+        self.drain(out);
     }
 
     fn while_serving(&mut self, from: Rank, message: Message, out: &mut Actions) {
@@ -168,6 +204,7 @@ impl Home {
                 self.admit(from);
                 out.push(Action::Send(from, Message::Opened { epoch: self.epoch, word }));
             }
+            _ if self.joining.contains(&from) => {}
             _ => self.joining.push(from),
         }
     }
@@ -235,7 +272,9 @@ impl Home {
                     None => self.poison(out),
                 }
             }
-            Phase::New | Phase::Opening | Phase::Draining(_) => out.push(Action::OutOfTurn),
+            Phase::New | Phase::Reporting(_) | Phase::Opening | Phase::Draining(_) => {
+                out.push(Action::OutOfTurn);
+            }
         }
     }
 
@@ -294,12 +333,17 @@ impl Home {
         self.word
     }
 
+    /// The word that nobody uses any more once this home is none: not one that has been given up for another already.
+    pub(crate) fn last_word(&self) -> Option<RemoteSlice> {
+        self.word.filter(|_| !matches!(self.phase, Phase::Opening))
+    }
+
     /// Whether an epoch has ended and the next one has not begun.
     pub(crate) fn is_rebuilding(&self) -> bool {
         match self.phase {
             Phase::New | Phase::Serving(_) => false,
             Phase::Opening => self.epoch > 0,
-            Phase::Freezing { .. } | Phase::Closing { .. } | Phase::Draining(_) => true,
+            Phase::Reporting(_) | Phase::Freezing { .. } | Phase::Closing { .. } | Phase::Draining(_) => true,
         }
     }
 
@@ -316,6 +360,9 @@ impl Home {
         match &self.phase {
             Phase::Serving(serving) => usize::from(serving.is_waited_for()),
             Phase::Draining(queue) => queue.holding() + queue.waiting(),
+            Phase::Reporting(reports) => {
+                reports.iter().filter(|report| report.claim != Claim::Nothing).count()
+            }
             _ => 0,
         }
     }

@@ -39,6 +39,10 @@ pub(crate) enum Message {
     Report { epoch: Epoch, report: Report },
     /// From the home, to one that had reported: the lock is yours.
     GrantAfterRecovery { epoch: Epoch },
+    /// To whom keeps locks in a view of the membership that has just begun: that is all that I hold and want of them, and no atomic of
+    /// mine of an earlier view is under way to your words. It takes so long by my clock, in nanoseconds, until nobody who left the
+    /// membership holds anything. About no lock.
+    Reported { remaining: u64 },
 }
 
 /// What a node had at the end of an epoch.
@@ -86,6 +90,7 @@ mod kind {
     pub(super) const REPORT: u8 = 11;
     pub(super) const GRANT_AFTER_RECOVERY: u8 = 12;
     pub(super) const DOWNGRADE: u8 = 13;
+    pub(super) const REPORTED: u8 = 14;
 }
 
 impl Message {
@@ -97,7 +102,8 @@ impl Message {
             | Message::Release { .. }
             | Message::Downgrade { .. }
             | Message::RetryReset { .. }
-            | Message::Report { .. } => true,
+            | Message::Report { .. }
+            | Message::Reported { .. } => true,
             Message::Opened { .. }
             | Message::Refused
             | Message::Queue { .. }
@@ -142,6 +148,7 @@ impl Message {
             Message::Freeze { epoch } => begin(kind::FREEZE).u32(epoch),
             Message::Report { epoch, report } => report.encode(begin(kind::REPORT).u32(epoch)),
             Message::GrantAfterRecovery { epoch } => begin(kind::GRANT_AFTER_RECOVERY).u32(epoch),
+            Message::Reported { remaining } => begin(kind::REPORTED).u64(remaining),
         }
     }
 
@@ -166,6 +173,7 @@ impl Message {
             kind::FREEZE => Message::Freeze { epoch: from.u32()? },
             kind::REPORT => Message::Report { epoch: from.u32()?, report: Report::decode(&mut from)? },
             kind::GRANT_AFTER_RECOVERY => Message::GrantAfterRecovery { epoch: from.u32()? },
+            kind::REPORTED => Message::Reported { remaining: from.u64()? },
             other => return Err(Malformed::Kind(other)),
         };
         from.end()?;

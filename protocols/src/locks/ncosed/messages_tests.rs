@@ -48,6 +48,7 @@ fn message() -> impl Strategy<Value = Message> {
         n().prop_map(|epoch| Message::Freeze { epoch }),
         (n(), report()).prop_map(|(epoch, report)| Message::Report { epoch, report }),
         n().prop_map(|epoch| Message::GrantAfterRecovery { epoch }),
+        any::<u64>().prop_map(|remaining| Message::Reported { remaining }),
     ]
 }
 
@@ -73,7 +74,7 @@ proptest! {
     #[test]
     fn any_bytes_are_answered_and_what_is_accepted_is_canonical(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..64),
-        kind in 0u8..15,
+        kind in 0u8..16,
     ) {
         if let [version, scheme, k, zero, ..] = &mut bytes[..] {
             (*version, *scheme, *k, *zero) = (1, 2, kind, 0);

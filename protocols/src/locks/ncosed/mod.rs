@@ -103,6 +103,8 @@ mod requester_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod view_world;
+#[cfg(test)]
 mod world;
 
 pub(crate) use home::{Action, Actions, Event, Home};
@@ -127,6 +129,8 @@ pub(crate) struct OutcomeUnknown;
 pub(crate) trait Wire: 'static {
     /// This node.
     fn me(&self) -> Rank;
+    /// The number of the view of the membership that it acts in; 0 for none.
+    fn view(&self) -> u64;
     /// Sends a message: in order with the others to that node, exactly once.
     fn send(&self, to: Rank, key: LockKey, message: Message);
     /// Compare-and-swap on a word at `home`: the old value.

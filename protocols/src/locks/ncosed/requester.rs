@@ -7,7 +7,7 @@ use super::requester_state::{Phase, RequesterState, Role, Successor, Taken};
 use super::word::Word;
 use super::{OutcomeUnknown, Wire};
 use crate::locks::stats::bump;
-use crate::locks::{LockKey, Mode};
+use crate::locks::{LockKey, Mode, Token};
 use crate::rt::WaitPoint;
 use crate::rt::sync::Signal;
 use crate::transport::Rank;
@@ -19,9 +19,14 @@ use weft_verbs::RemoteSlice;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frozen;
 
-/// The home could not open the lock.
+/// Why there is no grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused;
+pub(crate) enum Refused {
+    /// The home could not open the lock.
+    HomeFull,
+    /// The node was left out of the membership.
+    LeftOut,
+}
 
 /// Whether nodes may hold a lock together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,16 +90,24 @@ pub(super) enum Step {
     AskedRetry {
         shared: u32,
     },
-    Epoch(Epoch),
+    Epoch(Epoch, u32),
     Swap {
-        at: RemoteSlice,
+        out: Out,
         compare: Word,
         swap: Word,
     },
     Add {
-        at: RemoteSlice,
+        out: Out,
         add: u64,
     },
+}
+
+/// An atomic under way: to which word of which home, and how often all had become void when it began.
+#[derive(Clone, Copy, Hash)]
+pub(super) struct Out {
+    home: Rank,
+    at: RemoteSlice,
+    cuts: u32,
 }
 
 /// How many guesses a try makes at a count of shared holders that others keep changing.
@@ -104,7 +117,6 @@ const TRIES: u32 = 4;
 pub(crate) struct Requester<W: Wire> {
     wire: Rc<W>,
     key: LockKey,
-    pub(super) home: Rank,
     pub(super) me: Rank,
     sharing: Sharing,
     pub(super) state: RefCell<RequesterState>,
@@ -112,25 +124,31 @@ pub(crate) struct Requester<W: Wire> {
 }
 
 impl<W: Wire> Requester<W> {
-    pub(crate) fn new(wire: Rc<W>, key: LockKey, home: Rank, sharing: Sharing) -> Requester<W> {
+    pub(crate) fn new(
+        wire: Rc<W>,
+        key: LockKey,
+        home: impl Into<Option<Rank>>,
+        sharing: Sharing,
+    ) -> Requester<W> {
         let me = wire.me();
-        let state = RefCell::new(RequesterState::new(home));
-        Requester { wire, key, home, me, sharing, state, changed: Signal::new() }
+        let state = RefCell::new(RequesterState::new(home, wire.view()));
+        Requester { wire, key, me, sharing, state, changed: Signal::new() }
     }
 
     /// Takes the lock, however long that takes, and says how it is held.
     pub(crate) async fn lock(&self, mode: Mode) -> Result<Mode, Refused> {
         let mode = self.sharing.grants(mode);
-        self.opened().at(Step::Opening(mode)).await?;
-        let attempt = match mode {
-            Mode::Exclusive => self.lock_exclusive().at(Step::Locking(mode)).await,
-            Mode::Shared => self.lock_shared().at(Step::Locking(mode)).await,
-        };
-        if attempt == Err(Frozen) {
-            // We have reported that we want it, and the home grants what was reported.
-            self.until_held().at(Step::Reported(mode)).await;
+        loop {
+            self.opened().at(Step::Opening(mode)).await?;
+            let attempt = match mode {
+                Mode::Exclusive => self.lock_exclusive().at(Step::Locking(mode)).await,
+                Mode::Shared => self.lock_shared().at(Step::Locking(mode)).await,
+            };
+            // Frozen: we have reported that we want it, and the home grants what was reported.
+            if attempt == Ok(()) || self.until_held().at(Step::Reported(mode)).await? {
+                return Ok(mode);
+            }
         }
-        Ok(mode)
     }
 
     /// 3.2.2, locking protocol, and 3.2.4.
@@ -139,7 +157,7 @@ impl<W: Wire> Requester<W> {
         let was = self.fetch_add(Word::ONE_SHARED).at(Step::Adding).await?; // step 1
         let epoch = self.epoch();
         match was.tail() {
-            None => self.set_role(Role::Holds(Mode::Shared)), // step 2
+            None => self.state.borrow_mut().hold(Mode::Shared), // step 2
             Some(tail) => self.send(tail, Message::Read { epoch }), // 3.2.4, step 2
         }
         if self.sharing.is_over(was) {
@@ -162,7 +180,10 @@ impl<W: Wire> Requester<W> {
         };
         let taken = taken.unwrap_or(false);
         // What a freeze interrupted was reported as nothing, and is nothing.
-        self.set_role(if taken { Role::Holds(mode) } else { Role::Idle });
+        self.set_role(Role::Idle);
+        if taken {
+            self.state.borrow_mut().hold(mode);
+        }
         Ok(taken.then_some(mode))
     }
 
@@ -191,7 +212,7 @@ impl<W: Wire> Requester<W> {
         if mode == Mode::Shared || phase == Phase::Frozen {
             // 3.2.2, unlocking, step 1; and a reported hold ends at the home, whatever its mode.
             self.set_role(Role::Idle);
-            self.send(self.home, Message::Release { epoch });
+            self.send_home(Message::Release { epoch });
         } else {
             self.set_role(Role::Releasing);
             // Frozen meanwhile: then those behind us have reported, and the home grants them.
@@ -208,11 +229,15 @@ impl<W: Wire> Requester<W> {
         }
         if self.phase() == Phase::Frozen {
             let epoch = self.epoch();
-            self.send(self.home, Message::Downgrade { epoch });
+            self.send_home(Message::Downgrade { epoch });
         } else {
             self.set_role(Role::Downgrading);
             // Frozen meanwhile: then we have reported that we share.
             let _ = self.unlock_exclusive(Afterwards::Shares).at(Step::Downgrading).await;
+            if self.role() != Role::Downgrading {
+                // The view was lost, and the hold with it.
+                return;
+            }
         }
         self.set_role(Role::Holds(Mode::Shared));
     }
@@ -229,6 +254,43 @@ impl<W: Wire> Requester<W> {
         self.send_all(out);
     }
 
+    // Views of the membership.
+
+    /// A view begins, in which this node is the lock's home: it is told what this one has or wants.
+    pub(crate) fn view_begins(&self, home: Rank) {
+        self.change(|state, out| state.view_begins(home, self.wire.view(), out));
+    }
+
+    /// Tells the home, if it is this one, again what this node has or wants.
+    pub(crate) fn report_to(&self, home: Rank) {
+        self.change(|state, out| state.report_to(home, out));
+    }
+
+    /// The view is lost. What was held is not held any more; whether something was.
+    pub(crate) fn view_lost(&self) -> bool {
+        let held = self.state.borrow_mut().view_lost();
+        self.changed.notify();
+        held
+    }
+
+    /// The node is in no view, and will not be in one again: nothing is waited for.
+    pub(crate) fn give_up(&self) {
+        self.change(|state, _| state.left_out = true);
+    }
+
+    /// The token of the present grant: its view, if there is one.
+    pub(crate) fn token(&self) -> Option<Token> {
+        let view = self.state.borrow().granted_in();
+        (view > 0).then(|| Token::of_view(view))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut RequesterState, &mut Vec<(Rank, Message)>)) {
+        let mut out = Vec::new();
+        change(&mut self.state.borrow_mut(), &mut out);
+        self.send_all(out);
+        self.changed.notify();
+    }
+
     /// All that it knows, for explorers; where its request stands is said by the task that makes it.
     pub(crate) fn state(&self) -> Ref<'_, RequesterState> {
         self.state.borrow()
@@ -243,16 +305,35 @@ impl<W: Wire> Requester<W> {
     // Waiting, for a change of the state.
 
     async fn opened(&self) -> Result<(), Refused> {
-        if self.phase() == Phase::Unknown {
-            self.state.borrow_mut().phase = Phase::Asked;
-            self.send(self.home, Message::Open);
+        if self.phase() == Phase::Refused {
+            self.state.borrow_mut().phase = Phase::Unknown;
         }
-        self.changed.until(|| matches!(self.phase(), Phase::Open(_) | Phase::Unknown)).at(()).await;
-        if self.phase() == Phase::Unknown { Err(Refused) } else { Ok(()) }
+        loop {
+            if self.phase() == Phase::Unknown {
+                self.state.borrow_mut().phase = Phase::Asked;
+                self.send_home(Message::Open);
+            }
+            let waits = || matches!(self.phase(), Phase::Asked | Phase::Frozen);
+            self.changed.until(|| !waits() || self.is_left_out()).at(()).await;
+            match self.phase() {
+                Phase::Open(_) => return Ok(()),
+                Phase::Refused => return Err(Refused::HomeFull),
+                _ if self.is_left_out() => return Err(Refused::LeftOut),
+                // Another view has begun: its home is asked.
+                _ => {}
+            }
+        }
     }
 
-    async fn until_held(&self) {
-        self.changed.until(|| matches!(self.role(), Role::Holds(_))).at(()).await;
+    /// Waits for what was reported to be granted. False if it was, and was lost with its view before this node's task looked.
+    async fn until_held(&self) -> Result<bool, Refused> {
+        let wants = || matches!(self.role(), Role::WantsShared | Role::WantsExclusive { .. });
+        self.changed.until(|| !wants() || self.is_left_out()).at(()).await;
+        if wants() {
+            self.set_role(Role::Idle);
+            return Err(Refused::LeftOut);
+        }
+        Ok(matches!(self.role(), Role::Holds(_)))
     }
 
     pub(super) async fn granted(&self) -> Result<(), Frozen> {
@@ -269,20 +350,22 @@ impl<W: Wire> Requester<W> {
 
     /// Waits for something that the epoch's end makes impossible, unless it has come before that end.
     async fn unless_frozen(&self, holds: impl Fn(&RequesterState) -> bool) -> Result<(), Frozen> {
-        let epoch = self.epoch();
-        let over = |state: &RequesterState| state.phase == Phase::Frozen || state.epoch != epoch;
+        let (epoch, cuts) = (self.epoch(), self.state.borrow().cuts);
+        let over = |state: &RequesterState| {
+            state.phase == Phase::Frozen || state.epoch != epoch || state.cuts != cuts
+        };
         let ends = || holds(&self.state.borrow()) || over(&self.state.borrow());
-        self.changed.until(ends).at(Step::Epoch(epoch)).await;
+        self.changed.until(ends).at(Step::Epoch(epoch, cuts)).await;
         if holds(&self.state.borrow()) { Ok(()) } else { Err(Frozen) }
     }
 
     // Atomics. The word is used in an open epoch only, and the epoch may end while the atomic is out.
 
     pub(super) async fn compare_swap(&self, compare: Word, swap: Word) -> Result<Word, Frozen> {
-        let at = self.begin_atomic()?;
-        let out = Step::Swap { at, compare, swap };
-        let outcome = self.wire.compare_swap(self.home, at, compare, swap).at(out).await;
-        let was = self.end_atomic(outcome)?;
+        let out = self.begin_atomic()?;
+        let step = Step::Swap { out, compare, swap };
+        let outcome = self.wire.compare_swap(out.home, out.at, compare, swap).at(step).await;
+        let was = self.end_atomic(out, outcome)?;
         if was != compare {
             bump(&self.wire.counters().swap_misses);
         }
@@ -290,19 +373,23 @@ impl<W: Wire> Requester<W> {
     }
 
     async fn fetch_add(&self, add: u64) -> Result<Word, Frozen> {
-        let at = self.begin_atomic()?;
-        let outcome = self.wire.fetch_add(self.home, at, add).at(Step::Add { at, add }).await;
-        self.end_atomic(outcome)
+        let out = self.begin_atomic()?;
+        let outcome = self.wire.fetch_add(out.home, out.at, add).at(Step::Add { out, add }).await;
+        self.end_atomic(out, outcome)
     }
 
-    fn begin_atomic(&self) -> Result<RemoteSlice, Frozen> {
+    fn begin_atomic(&self) -> Result<Out, Frozen> {
         let mut state = self.state.borrow_mut();
-        let Phase::Open(at) = state.phase else { return Err(Frozen) };
+        let (Phase::Open(at), Some(home)) = (state.phase, state.home()) else { return Err(Frozen) };
         state.atomic_out = true;
-        Ok(at)
+        Ok(Out { home, at, cuts: state.cuts })
     }
 
-    fn end_atomic(&self, outcome: Result<Word, OutcomeUnknown>) -> Result<Word, Frozen> {
+    fn end_atomic(&self, of: Out, outcome: Result<Word, OutcomeUnknown>) -> Result<Word, Frozen> {
+        if self.state.borrow().cuts != of.cuts {
+            // Of a view that is over, and so is all that it could have told.
+            return Err(Frozen);
+        }
         let mut out = Vec::new();
         // A poisoned word cannot be met while we have not reported; met all the same, it says nothing.
         let was = outcome.ok().filter(|was| !was.is_poisoned());
@@ -329,6 +416,13 @@ impl<W: Wire> Requester<W> {
         }
     }
 
+    pub(super) fn send_home(&self, message: Message) {
+        let home = self.state.borrow().home();
+        if let Some(home) = home {
+            self.send(home, message);
+        }
+    }
+
     pub(super) fn send(&self, to: Rank, message: Message) {
         self.wire.send(to, self.key, message);
     }
@@ -341,6 +435,10 @@ impl<W: Wire> Requester<W> {
 
     fn role(&self) -> Role {
         self.state.borrow().role
+    }
+
+    fn is_left_out(&self) -> bool {
+        self.state.borrow().left_out
     }
 
     pub(super) fn set_role(&self, role: Role) {

@@ -16,6 +16,8 @@ pub(crate) enum Phase {
     Unknown,
     /// It has asked the home.
     Asked,
+    /// The home has no memory for the lock.
+    Refused,
     /// It may use the word.
     Open(RemoteSlice),
     /// It has reported: the epoch is over for it, and it waits for the next one.
@@ -65,7 +67,16 @@ pub(crate) enum Taken {
 /// A node's side of one lock.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct RequesterState {
-    home: Rank,
+    /// None while the node is in no view of the membership. Then nothing is said, and what is wanted or held when there is one is
+    /// reported.
+    home: Option<Rank>,
+    /// The number of the view; 0 without members. And that in which the lock was granted last.
+    view: u64,
+    granted_in: u64,
+    /// How often all that was under way has become void: the epoch ended for this node, or the view.
+    pub(crate) cuts: u32,
+    /// The node was left out of the membership: nothing is waited for.
+    pub(crate) left_out: bool,
     pub(crate) phase: Phase,
     pub(crate) role: Role,
     pub(crate) epoch: Epoch,
@@ -84,9 +95,13 @@ pub(crate) struct RequesterState {
 }
 
 impl RequesterState {
-    pub(crate) fn new(home: Rank) -> RequesterState {
+    pub(crate) fn new(home: impl Into<Option<Rank>>, view: u64) -> RequesterState {
         RequesterState {
-            home,
+            home: home.into(),
+            view,
+            granted_in: 0,
+            cuts: 0,
+            left_out: false,
             phase: Phase::Unknown,
             role: Role::Idle,
             epoch: 0,
@@ -110,7 +125,7 @@ impl RequesterState {
         match message {
             Message::Opened { epoch, word } => self.on_opened(epoch, word),
             Message::Refused if self.phase == Phase::Asked => {
-                self.phase = Phase::Unknown;
+                self.phase = Phase::Refused;
                 Taken::Well
             }
             Message::GrantAfterRecovery { epoch } => self.on_grant_after_recovery(epoch),
@@ -140,7 +155,8 @@ impl RequesterState {
             | Message::Release { .. }
             | Message::Downgrade { .. }
             | Message::RetryReset { .. }
-            | Message::Report { .. } => Taken::OutOfTurn,
+            | Message::Report { .. }
+            | Message::Reported { .. } => Taken::OutOfTurn,
         }
     }
 
@@ -148,7 +164,7 @@ impl RequesterState {
         let awaited = match self.phase {
             Phase::Asked => true,
             Phase::Frozen => epoch == self.epoch + 1 && matches!(self.role, Role::Idle | Role::Releasing),
-            Phase::Unknown | Phase::Open(_) => false,
+            Phase::Unknown | Phase::Refused | Phase::Open(_) => false,
         };
         if !awaited {
             return Taken::OutOfTurn;
@@ -184,14 +200,21 @@ impl RequesterState {
     }
 
     fn on_grant(&mut self) -> Taken {
-        self.role = match self.role {
-            Role::WantsShared => Role::Holds(Mode::Shared),
-            Role::WantsExclusive { .. } => Role::Holds(Mode::Exclusive),
+        let mode = match self.role {
+            Role::WantsShared => Mode::Shared,
+            Role::WantsExclusive { .. } => Mode::Exclusive,
             Role::Idle | Role::Trying | Role::Holds(_) | Role::Downgrading | Role::Releasing => {
                 return Taken::OutOfTurn;
             }
         };
+        self.hold(mode);
         Taken::Well
+    }
+
+    /// The lock is this node's from now on.
+    pub(crate) fn hold(&mut self, mode: Mode) {
+        self.role = Role::Holds(mode);
+        self.granted_in = self.view;
     }
 
     fn on_grant_after_recovery(&mut self, epoch: Epoch) -> Taken {
@@ -221,19 +244,86 @@ impl RequesterState {
         false
     }
 
-    /// Ends the epoch for this node: whatever it had to do with it is now the home's to decide.
-    pub(crate) fn report(&mut self, out: &mut Vec<(Rank, Message)>) {
-        let claim = match self.role {
+    /// What the node has of the lock, or wants.
+    fn claim(&self) -> Claim {
+        match self.role {
             Role::Idle | Role::Trying | Role::Releasing => Claim::Nothing,
             Role::Holds(mode) => Claim::Holds(mode),
             Role::Downgrading => Claim::Holds(Mode::Shared),
             Role::WantsShared => Claim::WantsShared,
             Role::WantsExclusive { over } => Claim::WantsExclusive { over },
-        };
-        let report = Report { claim, turn: self.turn, passed: self.passed };
+        }
+    }
+
+    /// Ends the epoch for this node: whatever it had to do with it is now the home's to decide.
+    pub(crate) fn report(&mut self, out: &mut Vec<(Rank, Message)>) {
+        self.cuts = self.cuts.wrapping_add(1);
         self.phase = Phase::Frozen;
         self.forget_queue();
-        out.push((self.home, Message::Report { epoch: self.epoch, report }));
+        self.say(self.reported(), out);
+    }
+
+    fn reported(&self) -> Message {
+        let report = Report { claim: self.claim(), turn: self.turn, passed: self.passed };
+        Message::Report { epoch: self.epoch, report }
+    }
+
+    /// Says something to the home, if there is one.
+    pub(crate) fn say(&self, message: Message, out: &mut Vec<(Rank, Message)>) {
+        out.extend(self.home.map(|home| (home, message)));
+    }
+
+    /// The home.
+    pub(crate) fn home(&self) -> Option<Rank> {
+        self.home
+    }
+
+    // Views of the membership.
+
+    /// A view begins, in which this node is the lock's home. Nothing of the last one counts any more, and an atomic that is still under
+    /// way counts as one whose result never came: what the node has or wants it reports, in an epoch before the first.
+    pub(crate) fn view_begins(&mut self, home: Rank, view: u64, out: &mut Vec<(Rank, Message)>) {
+        self.leave_view();
+        (self.home, self.view) = (Some(home), view);
+        if self.phase == Phase::Frozen {
+            self.say(self.reported(), out);
+        }
+    }
+
+    /// Says again to the home, if it is this one, what was said since the view began: it went to an earlier incarnation.
+    pub(crate) fn report_to(&self, to: Rank, out: &mut Vec<(Rank, Message)>) {
+        match self.phase {
+            _ if self.home != Some(to) => {}
+            Phase::Frozen if self.claim() != Claim::Nothing => self.say(self.reported(), out),
+            Phase::Asked => self.say(Message::Open, out),
+            _ => {}
+        }
+    }
+
+    /// The view is lost. What was held is not held any more; whether something was.
+    pub(crate) fn view_lost(&mut self) -> bool {
+        let held = matches!(self.role, Role::Holds(_) | Role::Downgrading);
+        if held {
+            self.role = Role::Idle;
+        }
+        self.leave_view();
+        self.home = None;
+        held
+    }
+
+    /// All that was under way becomes void. Who has or wants something is frozen until a home has decided about it; who has nothing
+    /// asks the home when it wants something.
+    fn leave_view(&mut self) {
+        self.cuts = self.cuts.wrapping_add(1);
+        self.epoch = 0;
+        (self.atomic_out, self.freeze_asked) = (false, false);
+        self.forget_queue();
+        self.phase = if self.claim() == Claim::Nothing { Phase::Unknown } else { Phase::Frozen };
+    }
+
+    /// The view in which the lock was granted last; 0 without members.
+    pub(crate) fn granted_in(&self) -> u64 {
+        self.granted_in
     }
 
     /// Grants every shared request that has reached us.

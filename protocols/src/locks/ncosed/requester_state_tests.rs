@@ -32,7 +32,7 @@ struct Scene(RequesterState, Vec<(Rank, Message)>);
 
 impl Scene {
     fn new(phase: Phase, role: Role) -> Scene {
-        let mut state = RequesterState::new(HOME);
+        let mut state = RequesterState::new(HOME, 0);
         (state.phase, state.role, state.epoch, state.turn) = (phase, role, 5, 9);
         Scene(state, vec![])
     }
@@ -74,7 +74,7 @@ fn report(claim: Claim) -> (u32, Message) {
 #[test]
 fn a_refusal_ends_the_question_and_nothing_else() {
     let mut state = Scene::new(Phase::Asked, Role::Idle);
-    assert_eq!((state.on_message(1, Message::Refused), state.0.phase), (Taken::Well, Phase::Unknown));
+    assert_eq!((state.on_message(1, Message::Refused), state.0.phase), (Taken::Well, Phase::Refused));
     for phase in [Phase::Unknown, Phase::Open(AT), Phase::Frozen] {
         let mut state = Scene::new(phase, Role::Idle);
         assert_eq!((state.on_message(1, Message::Refused), state.0.phase), (Taken::OutOfTurn, phase));

@@ -49,6 +49,10 @@ impl Desk {
 }
 
 impl Wire for Desk {
+    fn view(&self) -> u64 {
+        0
+    }
+
     fn me(&self) -> Rank {
         ME
     }
@@ -131,7 +135,7 @@ fn a_request_that_its_home_refuses_ends_and_may_be_made_again() {
             assert_eq!(step(), Poll::Pending);
             assert_eq!(desk.sent(), [(HOME, Message::Open)]);
             requester.on_message(HOME, Message::Refused);
-            assert_eq!((step(), desk.counters.out_of_turn.get()), (Poll::Ready(Err(Refused)), 0));
+            assert_eq!((step(), desk.counters.out_of_turn.get()), (Poll::Ready(Err(Refused::HomeFull)), 0));
             assert_eq!(look(requester.lock(mode)), Poll::Pending);
             assert_eq!(desk.sent(), [(HOME, Message::Open)], "it asks again");
         }

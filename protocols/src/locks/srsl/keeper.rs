@@ -41,6 +41,11 @@ impl Keeper {
         }
     }
 
+    /// The view in which this node acts, if it does.
+    pub(crate) fn term(&self) -> Option<&Term> {
+        self.term.as_ref()
+    }
+
     /// The members of the view.
     pub(crate) fn members(&self) -> Vec<Rank> {
         self.term.as_ref().map_or_else(Vec::new, |term| term.members().collect())

@@ -100,18 +100,14 @@ async fn for_ever(grant: Grant<Sim>) {
     grant.lost().await;
 }
 
-fn grows(scheme: Scheme, before: &Request, after: &Request) {
-    if scheme.has_tokens() {
-        assert!(before.token() < after.token(), "{:?} {:?}", before.token(), after.token());
-    }
+/// Of a grant in a later view, whatever the scheme counts.
+fn grows(before: &Request, after: &Request) {
+    assert!(before.token() < after.token(), "{:?} {:?}", before.token(), after.token());
 }
-
-/// The schemes that know members.
-const SCHEMES: [Scheme; 1] = [Scheme::Srsl];
 
 #[test]
 fn what_a_member_that_dies_held_is_granted_on_when_its_lease_has_run_out() {
-    for scheme in SCHEMES {
+    for scheme in Scheme::ALL {
         let (cluster, nodes) = start(scheme);
         cluster.run(ms(50));
         let held = ask(&cluster, &nodes, 2, at_home(0), for_ever);
@@ -123,13 +119,13 @@ fn what_a_member_that_dies_held_is_granted_on_when_its_lease_has_run_out() {
         cluster.run(longest());
         let at = waits.granted_at().expect("it is granted on");
         assert!(at >= lease && at <= died + longest(), "{lease} {died} {at}");
-        grows(scheme, &held, &waits);
+        grows(&held, &waits);
     }
 }
 
 #[test]
 fn a_waiter_that_dies_is_passed_over() {
-    for scheme in SCHEMES {
+    for scheme in Scheme::ALL {
         let (cluster, nodes) = start(scheme);
         cluster.run(ms(50));
         let rt = cluster.members[0].rt.clone();
@@ -149,7 +145,7 @@ fn a_waiter_that_dies_is_passed_over() {
 
 #[test]
 fn a_lock_whose_home_dies_is_kept_by_its_holder_and_granted_by_the_next_member() {
-    for scheme in SCHEMES {
+    for scheme in Scheme::ALL {
         let (cluster, nodes) = start(scheme);
         cluster.run(ms(50));
         let released = Rc::new(Cell::new(Nanos::ZERO));
@@ -167,7 +163,7 @@ fn a_lock_whose_home_dies_is_kept_by_its_holder_and_granted_by_the_next_member()
         cluster.run(ms(100));
         let at = waits.granted_at().expect("it was released");
         assert!(at >= released.get() && released.get() > Nanos::ZERO);
-        grows(scheme, &held, &waits);
+        grows(&held, &waits);
         let other = ask(&cluster, &nodes, 2, LockKey(at_home(1).0 + 1_000), for_ever);
         cluster.run(ms(5));
         assert!(other.granted_at().is_some(), "nobody waits any more for those who left");
@@ -176,7 +172,7 @@ fn a_lock_whose_home_dies_is_kept_by_its_holder_and_granted_by_the_next_member()
 
 #[test]
 fn a_member_that_comes_back_takes_part_again_and_its_locks_come_home() {
-    for scheme in SCHEMES {
+    for scheme in Scheme::ALL {
         let (mut cluster, mut nodes) = start(scheme);
         cluster.run(ms(50));
         let first = ask(&cluster, &nodes, 2, at_home(1), for_ever);
@@ -196,7 +192,7 @@ fn a_member_that_comes_back_takes_part_again_and_its_locks_come_home() {
         crash(&cluster, 2);
         cluster.run(longest());
         assert!(second.granted_at().is_some());
-        grows(scheme, &first, &second);
+        grows(&first, &second);
     }
 }
 
@@ -220,79 +216,76 @@ impl Register {
 
 #[test]
 fn a_holder_that_hangs_for_a_minute_wakes_up_and_does_no_harm() {
-    let (cluster, nodes) = start(Scheme::Srsl);
-    cluster.run(ms(50));
-    let (register, refused) = (Rc::new(Register::default()), Rc::new(Cell::new(false)));
-    let of = (Rc::clone(&register), Rc::clone(&refused), cluster.members[2].rt.clone());
-    let hangs = ask(&cluster, &nodes, 2, at_home(0), move |grant| async move {
-        let (register, refused, rt) = of;
-        assert!(register.write(grant.token(), 1));
-        // It looks at nothing for a minute, neither at its lease nor at what it is told.
-        rt.sleep(Nanos::from_secs(60)).await;
-        assert!(!grant.counts(), "who looks knows");
-        refused.set(!register.write(grant.token(), 2));
-        grant.lost().await;
-    });
-    let cut = Fault::Cut { link: Link::Node(NodeId(2)), way: Way::Both, lasts: Some(Nanos::from_secs(59)) };
-    let hung = cluster.fabric.now();
-    cluster.plan(hung, cut);
-    let of = Rc::clone(&register);
-    let next = ask(&cluster, &nodes, 1, at_home(0), move |grant| async move {
-        assert!(of.write(grant.token(), 3));
-        grant.unlock().await;
-    });
-    cluster.run(longest());
-    let at = next.granted_at().expect("the others go on");
-    assert!(nodes[2].0.lease_until() <= at, "what the one that hangs had counts no more");
-    assert!(hangs.token() < next.token());
-    cluster.run(Nanos::from_secs(61));
-    assert!(refused.get(), "the register knows a larger token");
-    assert_eq!(register.value.get(), 3);
-    assert!(nodes[2].0.is_out());
-    let after = ask(&cluster, &nodes, 2, at_home(0), for_ever);
-    assert!(matches!(&*after.0.borrow(), Some(Err(LockError::LeftOut))), "it must be restarted");
+    for scheme in Scheme::ALL {
+        let (cluster, nodes) = start(scheme);
+        cluster.run(ms(50));
+        let (register, refused) = (Rc::new(Register::default()), Rc::new(Cell::new(false)));
+        let of = (Rc::clone(&register), Rc::clone(&refused), cluster.members[2].rt.clone());
+        let hangs = ask(&cluster, &nodes, 2, at_home(0), move |grant| async move {
+            let (register, refused, rt) = of;
+            assert!(register.write(grant.token(), 1));
+            // It looks at nothing for a minute, neither at its lease nor at what it is told.
+            rt.sleep(Nanos::from_secs(60)).await;
+            assert!(!grant.counts(), "who looks knows");
+            refused.set(!register.write(grant.token(), 2));
+            grant.lost().await;
+        });
+        let cut =
+            Fault::Cut { link: Link::Node(NodeId(2)), way: Way::Both, lasts: Some(Nanos::from_secs(59)) };
+        let hung = cluster.fabric.now();
+        cluster.plan(hung, cut);
+        let of = Rc::clone(&register);
+        let next = ask(&cluster, &nodes, 1, at_home(0), move |grant| async move {
+            assert!(of.write(grant.token(), 3));
+            grant.unlock().await;
+        });
+        cluster.run(longest());
+        let at = next.granted_at().expect("the others go on");
+        assert!(nodes[2].0.lease_until() <= at, "what the one that hangs had counts no more");
+        assert!(hangs.token() < next.token());
+        cluster.run(Nanos::from_secs(61));
+        assert!(refused.get(), "the register knows a larger token");
+        assert_eq!(register.value.get(), 3);
+        assert!(nodes[2].0.is_out());
+        let after = ask(&cluster, &nodes, 2, at_home(0), for_ever);
+        assert!(matches!(&*after.0.borrow(), Some(Err(LockError::LeftOut))), "it must be restarted");
+    }
 }
 
 #[test]
 fn without_a_majority_requests_wait_or_time_out() {
-    let (cluster, nodes) = start(Scheme::Srsl);
-    cluster.run(ms(50));
-    crash(&cluster, 1);
-    crash(&cluster, 2);
-    let (rt, client) = (cluster.members[0].rt.clone(), nodes[0].1.client());
-    let told = Rc::new(Cell::new(false));
-    let (at, of) = (rt.now() + ms(100), Rc::clone(&told));
-    let task = async move {
-        let result = client.lock_until(at_home(1), Mode::Exclusive, at).await;
-        of.set(result.err() == Some(LockError::Deadline));
-    };
-    drop(rt.spawn(task));
-    cluster.run(ms(110));
-    assert!(told.get());
+    for scheme in Scheme::ALL {
+        let (cluster, nodes) = start(scheme);
+        cluster.run(ms(50));
+        crash(&cluster, 1);
+        crash(&cluster, 2);
+        let (rt, client) = (cluster.members[0].rt.clone(), nodes[0].1.client());
+        let told = Rc::new(Cell::new(false));
+        let (at, of) = (rt.now() + ms(100), Rc::clone(&told));
+        let task = async move {
+            let result = client.lock_until(at_home(1), Mode::Exclusive, at).await;
+            of.set(result.err() == Some(LockError::Deadline));
+        };
+        drop(rt.spawn(task));
+        cluster.run(ms(110));
+        assert!(told.get());
+    }
 }
 
 #[test]
 fn nothing_is_sent_while_nothing_is_held() {
-    let (cluster, nodes) = start(Scheme::Srsl);
-    cluster.run(ms(50));
-    for node in 0..3 {
-        let request = ask(&cluster, &nodes, node, at_home(1), |grant| grant.unlock());
-        assert!(request.granted_at().is_some());
+    for scheme in Scheme::ALL {
+        let (cluster, nodes) = start(scheme);
+        cluster.run(ms(50));
+        for node in 0..3 {
+            let request = ask(&cluster, &nodes, node, at_home(1), |grant| grant.unlock());
+            assert!(request.granted_at().is_some());
+        }
+        cluster.run(ms(200));
+        let sent = || -> u64 { cluster.members.iter().map(|member| member.mesh.stats().messages_sent).sum() };
+        let before = sent();
+        cluster.run(Nanos::from_secs(10));
+        assert_eq!(sent(), before);
+        assert!(nodes.iter().all(|(_, locks)| locks.audit().is_clean()));
     }
-    cluster.run(ms(200));
-    let sent = || -> u64 { cluster.members.iter().map(|member| member.mesh.stats().messages_sent).sum() };
-    let before = sent();
-    cluster.run(Nanos::from_secs(10));
-    assert_eq!(sent(), before);
-    assert!(nodes.iter().all(|(_, locks)| locks.audit().is_clean()));
-}
-
-#[test]
-fn a_scheme_without_members_says_so() {
-    let cluster = Cluster::new(NODES, 1, Wait::Notify);
-    let member = &cluster.members[0];
-    let members = Members::start(&member.rt, &member.mesh, settings()).expect("it starts");
-    let config = LockConfig::new(Scheme::Dqnl, NODES);
-    let started = LockService::start_with(&member.rt, &member.mesh, config, &members);
-    assert!(matches!(started.err(), Some(LockError::Unsupported { scheme: Scheme::Dqnl, .. })));
 }

@@ -10,7 +10,8 @@ use weft_protocols::locks::{LockKey, Mode, Token};
 /// Fencing tokens grow: whoever guards what is locked can refuse a holder that was superseded.
 ///
 /// An exclusive grant's token is above all earlier tokens of its lock; a shared grant's is above those of the
-/// exclusive grants before it, and so is the one that a hold has from its downgrade on. A scheme without tokens grants none, and nothing is checked.
+/// exclusive grants before it, and so is the one that a hold has from its downgrade on. A scheme that counts no grants has tokens among
+/// members alone, which say the view: those of one view are equal, and none is below an earlier one.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     expected: bool,
@@ -47,7 +48,10 @@ impl Oracle<Event> for Tokens {
     }
 
     fn promise(&self) -> &'static str {
-        if self.expected { "tokens grow with every exclusive grant" } else { "the scheme has no tokens" }
+        match self.expected {
+            true => "tokens grow with every exclusive grant",
+            false => "no token is below an earlier one",
+        }
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
@@ -62,7 +66,10 @@ impl Oracle<Event> for Tokens {
         };
         let lineage = self.lineages.get(&event.request.client.node).copied().unwrap_or(0);
         match token {
-            Some(token) => self.locks.entry((lineage, event.key)).or_default().grant(event, mode, token),
+            Some(token) => {
+                let highest = self.locks.entry((lineage, event.key)).or_default();
+                highest.grant(event, mode, token, self.expected)
+            }
             None if self.expected => Err(format!(
                 "{} is granted lock {} without a token, which its scheme promises",
                 event.request, event.key
@@ -73,7 +80,7 @@ impl Oracle<Event> for Tokens {
 }
 
 impl Highest {
-    fn grant(&mut self, event: &Event, mode: Mode, token: Token) -> Result<(), String> {
+    fn grant(&mut self, event: &Event, mode: Mode, token: Token, grows: bool) -> Result<(), String> {
         let below = match mode {
             Mode::Exclusive => self.of_any,
             Mode::Shared => self.of_exclusive,
@@ -86,7 +93,7 @@ impl Highest {
             self.of_exclusive = new;
         }
         match below {
-            Some((highest, other)) if token <= highest => Err(format!(
+            Some((highest, other)) if token < highest || grows && token == highest => Err(format!(
                 "{} holds lock {} {mode} with token {token}, but {other} had {highest} before",
                 event.request, event.key
             )),

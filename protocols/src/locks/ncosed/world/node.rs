@@ -46,6 +46,10 @@ impl Wire for NodeWire {
         self.me
     }
 
+    fn view(&self) -> u64 {
+        0
+    }
+
     fn send(&self, to: Rank, key: LockKey, message: Message) {
         // Through its bytes, as on a real wire.
         let (read_key, read) =
@@ -73,7 +77,7 @@ impl Wire for NodeWire {
     }
 }
 
-struct Flag(AtomicBool);
+pub(in crate::locks::ncosed) struct Flag(pub(in crate::locks::ncosed) AtomicBool);
 
 impl Wake for Flag {
     fn wake(self: Arc<Self>) {
@@ -83,21 +87,38 @@ impl Wake for Flag {
 
 /// Where a node's application stands; the oracles look at this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(in crate::locks::ncosed) enum Doing {
     Thinking,
     Asking(Request),
     Holding(Mode),
 }
 
-pub(super) struct Application {
-    pub(super) doing: Cell<Doing>,
-    pub(super) let_go: Cell<bool>,
+pub(in crate::locks::ncosed) struct Application {
+    pub(in crate::locks::ncosed) doing: Cell<Doing>,
+    pub(in crate::locks::ncosed) let_go: Cell<bool>,
     /// This hold's place in the order has been looked at.
     pub(super) judged: Cell<bool>,
     pub(super) waker: RefCell<Option<Waker>>,
 }
 
 impl Application {
+    pub(in crate::locks::ncosed) fn new() -> Application {
+        Application {
+            doing: Cell::new(Doing::Thinking),
+            let_go: Cell::new(false),
+            judged: Cell::new(false),
+            waker: RefCell::new(None),
+        }
+    }
+
+    /// Ends what it holds.
+    pub(in crate::locks::ncosed) fn lets_go(&self) {
+        self.let_go.set(true);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
     /// Whether it has asked to be queued.
     pub(super) fn queues(&self) -> bool {
         matches!(self.doing.get(), Doing::Asking(Request::Lock(_) | Request::Downgrade))
@@ -141,12 +162,7 @@ impl WorldNode {
             Scheme::Dqnl => dqnl::requester(Rc::clone(&wire), KEY, home),
             _ => Requester::new(Rc::clone(&wire), KEY, home, Sharing::UpTo(plan.shared_limit)),
         });
-        let application = Rc::new(Application {
-            doing: Cell::new(Doing::Thinking),
-            let_go: Cell::new(false),
-            judged: Cell::new(false),
-            waker: RefCell::new(None),
-        });
+        let application = Rc::new(Application::new());
         let task = Box::pin(live(Rc::clone(&requester), Rc::clone(&application), requests));
         let awake = Arc::new(Flag(AtomicBool::new(true)));
         WorldNode { rank, requester, wire, application, task: Some(task), awake }
@@ -168,15 +184,16 @@ impl WorldNode {
     }
 
     pub(super) fn let_go(&self) {
-        self.application.let_go.set(true);
-        if let Some(waker) = self.application.waker.borrow_mut().take() {
-            waker.wake();
-        }
+        self.application.lets_go();
     }
 }
 
 /// A node's life: each request in turn, held until the world lets go.
-async fn live(requester: Rc<Requester<NodeWire>>, application: Rc<Application>, requests: Vec<Request>) {
+pub(in crate::locks::ncosed) async fn live<W: Wire>(
+    requester: Rc<Requester<W>>,
+    application: Rc<Application>,
+    requests: Vec<Request>,
+) {
     for request in requests {
         application.doing.set(Doing::Asking(request));
         let mode = match request {
@@ -186,7 +203,7 @@ async fn live(requester: Rc<Requester<NodeWire>>, application: Rc<Application>, 
         };
         let mode = match mode {
             Ok(mode) => mode,
-            Err(Refused) => unreachable!("this home always has words"),
+            Err(Refused::HomeFull | Refused::LeftOut) => unreachable!("this home always has words"),
         };
         if let Some(mode) = mode {
             // A try queues behind nobody, so it has no place in the order.
