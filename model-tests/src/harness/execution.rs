@@ -229,6 +229,11 @@ impl<M: Model> Execution<M> {
             }
             None => fabric.take(event, outcome, touched.as_deref_mut())?,
         };
+        if let (Some(node), Some(running)) = (taken.crashed, &mut self.running)
+            && let Running { recorder, instance: Some(Instance { state, .. }), .. } = running
+        {
+            self.model.crashed(state, node, recorder);
+        }
         let judged = self.running.as_mut().is_some_and(|running| running.judge(&self.model));
         if let Some(touched) = touched {
             self.push_judged(judged, touched);

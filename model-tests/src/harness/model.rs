@@ -6,6 +6,7 @@ use super::cluster::{Member, Shape};
 use super::recorder::{Explored, Recorder};
 use crate::explore::{Coverage, Size, Violation};
 use crate::named::Named;
+use crate::oracle::Oracles;
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::transport::MeshConfig;
 use weft_sim::explore::{FaultSet, Outcome};
@@ -56,7 +57,7 @@ pub trait Model {
     /// Unless the model says otherwise, whether any request has not ended.
     fn waits(&self, state: &Self::State, crashed: &[NodeId], recorder: &Recorder<Self::Oracles>) -> bool {
         let _ = (state, crashed);
-        recorder.unended().is_some()
+        recorder.oracles(|oracles| oracles.unended() > 0)
     }
 
     /// Whether others cannot go on without a node that has crashed: if so, nobody's request need end.
@@ -122,6 +123,11 @@ pub trait Model {
         recorder: &Recorder<Self::Oracles>,
     ) {
         let _ = (configuration, state, members, recorder);
+    }
+
+    /// A node has crashed. All that this tells the oracles, the crash has touched.
+    fn crashed(&self, state: &mut Self::State, node: NodeId, recorder: &Recorder<Self::Oracles>) {
+        let _ = (state, node, recorder);
     }
 
     /// A node has crashed and is there again: starts what runs on it in its next life. Of models that have

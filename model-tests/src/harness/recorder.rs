@@ -220,7 +220,7 @@ impl<O: Explored> Recorder<O> {
     }
 
     /// The first promise that was broken.
-    pub(super) fn violation(&self) -> Option<Violation> {
+    pub(crate) fn violation(&self) -> Option<Violation> {
         first(&self.record.borrow().judge)
     }
 

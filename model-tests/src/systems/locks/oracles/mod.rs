@@ -48,6 +48,58 @@ impl LockOracles {
     }
 }
 
+/// What is promised of a lock service beside mutual exclusion: of explored worlds that have leases, where that is judged by the nodes'
+/// clocks.
+#[derive(Clone, Debug)]
+pub struct BesideExclusion {
+    once: AtMostOnce,
+    tokens: Tokens,
+    progress: Progress,
+}
+
+impl BesideExclusion {
+    /// Oracles that have seen nothing. `tokens` says whether tokens grow with every exclusive grant.
+    pub fn new(tokens: bool) -> BesideExclusion {
+        BesideExclusion {
+            once: AtMostOnce::default(),
+            tokens: Tokens::new(tokens),
+            progress: Progress::default(),
+        }
+    }
+}
+
+impl Oracles for BesideExclusion {
+    type Event = Event;
+
+    fn promises(&self) -> Vec<(&'static str, &'static str)> {
+        let all: [&dyn Oracle<Event>; 3] = [&self.once, &self.tokens, &self.progress];
+        all.map(|oracle| (oracle.name(), oracle.promise())).to_vec()
+    }
+
+    fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
+        let BesideExclusion { once, tokens, progress } = self;
+        let oracles: [&mut dyn Oracle<Event>; 3] = [once, tokens, progress];
+        show(event, oracles, broken);
+    }
+
+    fn ended(&self) -> u64 {
+        self.progress.ended()
+    }
+
+    fn unended(&self) -> u64 {
+        self.progress.unended()
+    }
+
+    fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
+        self.progress.finish(now, healthy)
+    }
+
+    fn state(&self, to: &mut dyn Hasher) {
+        self.once.state(to);
+        self.tokens.state(to);
+    }
+}
+
 impl Oracles for LockOracles {
     type Event = Event;
 

@@ -1,5 +1,6 @@
 //! The lock worlds: the shipped schemes, the lock paper as published, and planted bugs that must be found.
 
+mod among_members;
 mod as_published;
 mod client;
 mod linearizability;
@@ -14,6 +15,7 @@ pub use service::{Locks, State};
 
 use crate::explore::{AnyModel, Entry, Expected, Key, Size, SizeError};
 use crate::harness::{Harness, Model};
+use among_members::AmongMembers;
 use as_published::{AsPublished, Reading};
 use planted::{Adding, Counter, Forgetful, Mcs, Open, Tickets};
 use weft_protocols::locks::Scheme;
@@ -57,6 +59,7 @@ pub fn worlds() -> Vec<Entry> {
         broken("planted-open", "a lock that lets everybody in, on nodes that share nothing", NODES, open),
         broken("planted-forgetful", "an executor that does not poll after arming", Requests::KEYS, forgetful),
     ]);
+    all.extend(among_members());
     all.extend(as_published());
     all
 }
@@ -158,6 +161,27 @@ fn forgetful(size: &Size) -> Built {
         warm,
         shared_limit: None,
     }))
+}
+
+macro_rules! among_members {
+    ($($name:literal $scheme:ident $modes:literal $leaves:literal, $about:literal;)*) => {
+        /// Locks among members.
+        fn among_members() -> Vec<Entry> {
+            vec![$({
+                let make: Make = |size| {
+                    let requests = Requests::of(size, $modes)?;
+                    size.within("nodes", requests.nodes(), 3..=5)?;
+                    harnessed(AmongMembers { name: $name, scheme: Scheme::$scheme, requests, leaves: $leaves })
+                };
+                Entry { name: $name, about: $about, expected: Expected::Held, keys: Requests::KEYS, make }
+            }),*]
+        }
+    };
+}
+
+among_members! {
+    "srsl-members" Srsl ",x,x" false, "the lock server among members, of which one crashes or is slow";
+    "ncosed-members" Ncosed ",x,x" false, "N-CoSED among members, of which one crashes or is slow";
 }
 
 macro_rules! as_published {

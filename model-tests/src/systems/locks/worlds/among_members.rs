@@ -1,0 +1,295 @@
+//! Locks among members: the shipped service, membership and transport on the fabric, of which a node crashes, is slow, or
+//! loses a connection, or whose lock's home leaves.
+//!
+//! Mutual exclusion is judged by the nodes' clocks: what is held counts while the lease of its node runs, and of a node that has
+//! crashed for as long as no clock of those that live can have passed its end. Every request of a node that lives ends: it is granted
+//! and given back, or refused for good because its node was left out.
+
+use super::WorldOracles;
+use super::modes::{self, Requests};
+use crate::explore::{Coverage, Size, TraceEvent, Violation};
+use crate::harness::{self, Explored, Member, Model, Shape};
+use crate::history::{ClientId, RequestId};
+use crate::oracle::Conduct;
+use crate::record::Record;
+use crate::systems::locks::history::{Event, What};
+use crate::systems::locks::oracles::BesideExclusion;
+use std::cell::{Cell, RefCell};
+use std::hash::Hash;
+use std::rc::Rc;
+use weft_protocols::locks::{Grant, LockClient, LockConfig, LockKey, LockService, Mode, Scheme};
+use weft_protocols::members::{self, Members, MembersConfig};
+use weft_protocols::rt::fingerprint::StateHasher;
+use weft_protocols::rt::{Rt, WaitPoint};
+use weft_protocols::transport::MeshConfig;
+use weft_sim::explore::{AccessKind, FaultSet, Outcome};
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{Nanos, Wait};
+
+type Recorder = harness::Recorder<BesideExclusion>;
+
+/// The promise that this model judges itself.
+const EXCLUSION: &str = "mutual exclusion";
+
+/// By how much clocks differ: more than what a node's own work moves its clock in an execution.
+const DRIFT: Nanos = Nanos::from_millis(3);
+const LEASE: Nanos = Nanos::from_millis(30);
+const PATIENCE: Nanos = Nanos::from_millis(8);
+
+/// One lock, at home on the first node, and what each node asks of it.
+pub(super) struct AmongMembers {
+    pub(super) name: &'static str,
+    pub(super) scheme: Scheme,
+    pub(super) requests: Requests,
+    /// The lock's home leaves.
+    pub(super) leaves: bool,
+}
+
+/// What a node has of the lock, as one who looks from outside finds it.
+type Held = Rc<RefCell<Option<Grant<Sim>>>>;
+
+/// What an execution keeps.
+pub(super) struct State {
+    services: Vec<LockService<Sim>>,
+    members: Vec<Members<Sim>>,
+    held: Vec<Held>,
+    /// Nodes that have crashed, by whose clocks their leases ran until then.
+    dead: Vec<(usize, Nanos)>,
+    /// The view in which all begin.
+    first: u64,
+    /// Something was granted in a later one.
+    granted_later: Rc<Cell<bool>>,
+}
+
+impl AmongMembers {
+    /// The first key whose home is the first node.
+    fn key(&self) -> LockKey {
+        (0..).map(LockKey).find(|key| key.home(self.nodes()).index() == 0).expect("every node is a home")
+    }
+
+    fn nodes(&self) -> u32 {
+        self.requests.nodes()
+    }
+
+    /// Whether a node's hold counts. A dead one's does until no clock can be behind the end of its lease.
+    fn counts(&self, state: &State, members: &[Member], node: usize, grant: &Grant<Sim>) -> bool {
+        let is_dead = |node: usize| state.dead.iter().find(|(dead, _)| *dead == node);
+        match is_dead(node) {
+            None => grant.counts(),
+            Some((_, until)) => {
+                let alive = (0..members.len()).filter(|node| is_dead(*node).is_none());
+                alive.map(|node| members[node].rt.now()).min().is_some_and(|now| now < *until)
+            }
+        }
+    }
+}
+
+/// Asks for the lock in these modes, one after the other, and holds it each time until its node's next step.
+async fn client(
+    (rt, locks): (Rt<Sim>, LockClient<Sim>),
+    members: Members<Sim>,
+    (node, key): (u32, LockKey),
+    modes: Vec<Mode>,
+    (held, granted): (Held, impl Fn(u64)),
+    recorder: Recorder,
+) {
+    for (number, mode) in (0..).zip(modes) {
+        let request = RequestId { client: ClientId { node, index: 0 }, number };
+        let record = |what| recorder.record(Event { at: Nanos::ZERO, request, key, mode, what });
+        record(What::Requested { deadline: None });
+        let Ok(grant) = locks.lock(key, mode).at((number, "asks")).await else {
+            return record(What::Failed);
+        };
+        record(What::Granted { token: grant.token() });
+        granted(members.view().map_or(0, |view| view.id.number));
+        *held.borrow_mut() = Some(grant);
+        rt.yield_now().at((number, "holds")).await;
+        let grant = held.borrow_mut().take();
+        match grant {
+            // (In the past, but not at no time at all: the lease may be renewed yet.)
+            Some(grant) if grant.counts_until() > Nanos::ZERO => {
+                record(What::Released);
+                grant.unlock().await;
+            }
+            _ => record(What::Lost),
+        }
+    }
+}
+
+impl Model for AmongMembers {
+    type State = State;
+    type Oracles = BesideExclusion;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn size(&self) -> Size {
+        self.requests.size()
+    }
+
+    fn smaller(&self) -> Vec<Size> {
+        // Two nodes are too few to go on without one of them.
+        let smaller = self.requests.smaller().into_iter().filter(|smaller| smaller.nodes() >= 3);
+        smaller.map(|smaller| smaller.size()).collect()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { nodes: self.nodes(), wait: Wait::Poll, home: None, one_by_one: true }
+    }
+
+    /// Longer messages, since a view is in them, and more receive buffers, since nothing is acknowledged.
+    fn mesh(&self, config: &mut MeshConfig) {
+        config.max_message = members::longest(self.nodes()).next_multiple_of(8);
+        config.recv_buffers = 32;
+        config.chunk = 16 << 10;
+        // Once all that waits for a peer has waited: a connection is never away for as long as members are patient.
+        config.reconnect_min = PATIENCE;
+    }
+
+    fn drift(&self) -> Option<Nanos> {
+        Some(DRIFT)
+    }
+
+    fn needs(&self, _: &State, _: NodeId, _: &Recorder) -> bool {
+        false
+    }
+
+    fn usual_faults(&self) -> FaultSet {
+        self.faults().and(FaultSet::one(Outcome::Crash).with(Outcome::SlowNode))
+    }
+
+    /// Of three nodes a crash beside one that leaves would leave no majority.
+    fn faults(&self) -> FaultSet {
+        let survived = FaultSet::ALL.without(Outcome::Restart);
+        if self.leaves { survived.without(Outcome::Crash) } else { survived }
+    }
+
+    fn oracles(&self) -> BesideExclusion {
+        BesideExclusion::new(self.scheme.has_tokens())
+    }
+
+    fn promises(&self) -> &'static [&'static str] {
+        &[EXCLUSION]
+    }
+
+    fn configurations(&self) -> usize {
+        self.requests.mixes()
+    }
+
+    fn configuration(&self, number: usize) -> String {
+        format!("the nodes ask for {}", modes::text(&self.requests.mix(number)))
+    }
+
+    fn start(&self, _: usize, nodes: &[Member], _: &Recorder) -> State {
+        let timing = MembersConfig { lease: LEASE, drift: DRIFT, patience: PATIENCE, nodes: self.nodes() };
+        let config = LockConfig::new(self.scheme, self.nodes());
+        let start = |Member { rt, mesh }: &Member| {
+            let members = Members::start(rt, mesh, timing).expect("good settings");
+            let service = LockService::start_with(rt, mesh, config, &members).expect("good settings");
+            (members, service)
+        };
+        let (members, services) = nodes.iter().map(start).unzip();
+        let held = nodes.iter().map(|_| Held::default()).collect();
+        State { services, members, held, dead: Vec::new(), first: 0, granted_later: Rc::default() }
+    }
+
+    /// The first view begins, and what earlier ones might have granted is over.
+    fn warms_up(&self) -> bool {
+        true
+    }
+
+    fn begin(&self, configuration: usize, state: &mut State, nodes: &[Member], recorder: &Recorder) {
+        let view = state.members[0].view().expect("all have met");
+        state.first = view.id.number;
+        let modes = self.requests.mix(configuration);
+        for (node, modes) in modes.into_iter().enumerate() {
+            let (rt, service) = (nodes[node].rt.clone(), state.services[node].client());
+            let (members, held) = (state.members[node].clone(), Rc::clone(&state.held[node]));
+            let (first, later) = (state.first, Rc::clone(&state.granted_later));
+            let granted = move |view| later.set(later.get() || view > first);
+            let place = (node as u32, self.key());
+            let asks = client((rt, service), members, place, modes, (held, granted), recorder.clone());
+            drop(nodes[node].rt.spawn(asks));
+        }
+        if self.leaves {
+            state.members[0].leave();
+        }
+    }
+
+    fn crashed(&self, state: &mut State, node: NodeId, recorder: &Recorder) {
+        state.dead.push((node.index(), state.members[node.index()].lease_until()));
+        recorder.record(Event::of_node(Nanos::ZERO, node.0, What::Crashed));
+    }
+
+    fn judge(&self, state: &State, members: &[Member], view: &mut StateHasher) -> Result<(), Violation> {
+        let mut holders: Vec<(usize, Mode)> = Vec::new();
+        for (node, held) in state.held.iter().enumerate() {
+            if let Some(grant) = &*held.borrow()
+                && self.counts(state, members, node, grant)
+            {
+                holders.push((node, grant.mode()));
+            }
+        }
+        for (node, mode) in &holders {
+            (node, *mode == Mode::Shared).hash(view);
+        }
+        match &holders[..] {
+            [(a, of_a), (b, of_b), ..] if !of_a.goes_with(*of_b) => {
+                Err(Violation::new(EXCLUSION, format!("n{a} holds {of_a}, and so does n{b} {of_b}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn violation_at(&self, state: &State, node: usize, _: &Member) -> Option<Violation> {
+        let stats = state.services[node].stats();
+        let conduct = Conduct { out_of_turn: stats.out_of_turn, malformed: stats.malformed };
+        conduct.finish(Nanos::ZERO, node as u32).into_iter().next().map(Violation::from)
+    }
+
+    fn coverage(&self, state: &State, _: &[Member], sink: &mut Coverage) {
+        let view = |of: &Members<Sim>| of.view().map_or(0, |view| view.id.number);
+        sink.sometimes("another view began", state.members.iter().any(|of| view(of) > state.first));
+        sink.sometimes("something was granted in it", state.granted_later.get());
+        sink.sometimes("a node was left out alive", state.members.iter().any(Members::is_out));
+    }
+}
+
+impl Explored for BesideExclusion {
+    fn access(event: &Event) -> Option<AccessKind> {
+        match event.what {
+            What::Crashed => Some(AccessKind::Write),
+            _ => WorldOracles::access(event),
+        }
+    }
+
+    fn mark(event: &Event) -> Option<TraceEvent> {
+        match event.what {
+            What::Crashed => None,
+            _ => WorldOracles::mark(event),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn to_ask_whether_somebody_waits_judges_nothing() {
+        let requests = Requests::of(&Size::default(), ",x,x").expect("three nodes");
+        let model = AmongMembers { name: "", scheme: Scheme::Srsl, requests, leaves: false };
+        let recorder = Recorder::new(model.oracles());
+        let (services, members, held) = (Vec::new(), Vec::new(), Vec::new());
+        let dead = Vec::new();
+        let state = State { services, members, held, dead, first: 0, granted_later: Rc::default() };
+        assert!(!model.waits(&state, &[NodeId(0)], &recorder));
+        let request = RequestId { client: ClientId { node: 1, index: 0 }, number: 0 };
+        let what = What::Requested { deadline: None };
+        let (at, key, mode) = (Nanos::ZERO, model.key(), Mode::Exclusive);
+        recorder.record(Event { at, request, key, mode, what });
+        assert!(model.waits(&state, &[NodeId(0)], &recorder));
+        assert_eq!(recorder.violation().map(|violation| violation.text), None);
+    }
+}
