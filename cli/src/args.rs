@@ -6,7 +6,7 @@ use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, R
 use crate::help;
 use crate::making_args::{CompletionsArgs, ManArgs, NewArgs};
 #[cfg(feature = "hw")]
-use crate::sockets::args::{CP_EXAMPLES, CpArgs, PIPE_EXAMPLES, PipeArgs};
+use crate::sockets::args::{CP_EXAMPLES, CpArgs, PERF_EXAMPLES, PIPE_EXAMPLES, PerfArgs, PipeArgs};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -96,6 +96,10 @@ pub enum Command {
     #[cfg(feature = "hw")]
     #[command(after_help = CP_EXAMPLES)]
     Cp(CpArgs),
+    /// Measure sockets to another machine: latency, bandwidth, and the stall while a link fails
+    #[cfg(feature = "hw")]
+    #[command(after_help = PERF_EXAMPLES)]
+    Perf(PerfArgs),
     /// Carry standard input to another machine's standard output (not in this build)
     #[cfg(not(feature = "hw"))]
     #[command(hide = true, disable_help_flag = true)]
@@ -104,6 +108,10 @@ pub enum Command {
     #[cfg(not(feature = "hw"))]
     #[command(hide = true, disable_help_flag = true)]
     Cp(NoDevices),
+    /// Measure sockets to another machine (not in this build)
+    #[cfg(not(feature = "hw"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Perf(NoDevices),
     /// List the RDMA devices that a scenario can run on
     Devices(ListArgs),
     /// Measure this machine's RDMA device and write a calibration profile

@@ -84,10 +84,14 @@ fn act() -> Result<Exit, Failure> {
         Command::Pipe(args) => sockets::pipe(&args),
         #[cfg(feature = "hw")]
         Command::Cp(args) => sockets::cp(&args),
+        #[cfg(feature = "hw")]
+        Command::Perf(args) => sockets::perf(&args),
         #[cfg(not(feature = "hw"))]
         Command::Pipe(_) => Err(Failure::no_devices("weft pipe")),
         #[cfg(not(feature = "hw"))]
         Command::Cp(_) => Err(Failure::no_devices("weft cp")),
+        #[cfg(not(feature = "hw"))]
+        Command::Perf(_) => Err(Failure::no_devices("weft perf")),
         Command::Profiles(args) => profiles::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Bench { what } => bench::run(&what),

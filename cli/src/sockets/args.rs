@@ -1,9 +1,10 @@
-//! The command lines of `weft pipe` and `weft cp`.
+//! The command lines of `weft pipe`, `weft cp` and `weft perf`.
 
 use clap::Args;
 use std::path::PathBuf;
 use weft_control::net::Endpoint;
 use weft_protocols::sdp::copy::check_name;
+use weft_protocols::sdp::perf::Plan;
 
 /// The TCP port at which `weft cp` meets `weft cp --serve`.
 pub const COPY_PORT: u16 = 7_473;
@@ -67,7 +68,46 @@ pub struct CpArgs {
     pub over: Over,
 }
 
-/// What both commands run over.
+#[cfg(feature = "hw")]
+pub const PERF_EXAMPLES: &str = "\
+Examples:
+  A ping-pong of 64 and of 4,096 bytes, and a bulk transfer
+    weft perf --listen 7000                  (on b)
+    weft perf b:7000                         (on a)
+  What a link costs that fails: 10 GiB, while somebody pulls the cable
+    weft perf b:7000 --bytes 65536 --transfers 8192 --rounds 10
+
+A round is so many transfers to the other end and as many back, as rstream of
+rdmacm-utils has it. 'longest' is the longest call of read or write: the stall,
+where a link failed.";
+
+/// `weft perf`.
+#[derive(Debug, Args)]
+#[group(id = "place", required = true, multiple = false, args = ["to", "listen"])]
+pub struct PerfArgs {
+    /// Where the other end listens
+    #[arg(value_name = "NODE:PORT")]
+    pub to: Option<Endpoint>,
+    /// Answer others at this TCP port, one after another, until SIGTERM or Ctrl-C
+    #[arg(long, value_name = "PORT")]
+    pub listen: Option<u16>,
+    /// Bytes of a transfer, which is one call [default: three measurements, of 64, 4,096 and 65,536]
+    #[arg(long, value_name = "N", conflicts_with = "listen", value_parser = clap::value_parser!(u32).range(1..=Plan::MOST_BYTES as i64))]
+    pub bytes: Option<u32>,
+    /// Transfers each way in a round
+    #[arg(long, value_name = "N", requires = "bytes", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=Plan::MOST as i64))]
+    pub transfers: u32,
+    /// Rounds
+    #[arg(long, value_name = "N", requires = "bytes", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=Plan::MOST as i64))]
+    pub rounds: u32,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub over: Over,
+}
+
+/// What these commands run over.
 #[derive(Clone, Debug, Args)]
 pub struct Over {
     /// An RDMA device; several times for several rails, in the same order at both ends [default: all with an IP address]

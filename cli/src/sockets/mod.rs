@@ -1,6 +1,7 @@
-//! `weft pipe` and `weft cp`: byte streams and files between two machines, which go on while a link is down.
+//! `weft pipe`, `weft cp` and `weft perf`: byte streams and files between two machines, which go on while a link is down.
 //!
-//! What moves the bytes is [`weft_protocols::sdp::pipe`] and [`weft_protocols::sdp::copy`], which the simulator runs under faults.
+//! What moves the bytes is [`weft_protocols::sdp::pipe`], [`weft_protocols::sdp::copy`] and [`weft_protocols::sdp::perf`], which the simulator
+//! runs under faults.
 //! Here is what belongs to this machine: how the two ends meet, standard input and output, files, devices.
 
 #[cfg(any(feature = "hw", test))]
@@ -10,11 +11,15 @@ mod meet;
 #[cfg(feature = "hw")]
 mod pair;
 #[cfg(feature = "hw")]
+mod perf;
+#[cfg(feature = "hw")]
 mod run;
 #[cfg(feature = "hw")]
 mod stdio;
 #[cfg(any(feature = "hw", test))]
 mod store;
 
+#[cfg(feature = "hw")]
+pub use perf::run as perf;
 #[cfg(feature = "hw")]
 pub use run::{cp, pipe};

@@ -156,7 +156,7 @@ fn take(stream: TcpStream, folder: &Folder, over: &Over) -> Result<(Stored, Stri
 }
 
 /// Meets the one at the other end of a TCP connection.
-fn meet_by(
+pub(super) fn meet_by(
     stream: TcpStream,
     devices: Devices,
     role: Role,
@@ -169,7 +169,7 @@ fn meet_by(
 }
 
 /// How it went: the time, and how often the connection was made again.
-fn course(began: Instant, mesh: MeshStats) -> String {
+pub(super) fn course(began: Instant, mesh: MeshStats) -> String {
     let span: Duration = began.elapsed();
     let mut text = format!("{:.1} s", span.as_secs_f64());
     if mesh.reconnects > 0 {
@@ -182,6 +182,6 @@ fn course(began: Instant, mesh: MeshStats) -> String {
 }
 
 /// Says something to whoever watches; standard output is for data.
-fn say(line: &str) {
+pub(super) fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "weft: {line}");
 }

@@ -42,6 +42,7 @@ fn a_build_without_devices_says_what_to_build() {
         &["pipe", "n1:7000"],
         &["cp", "Cargo.toml", "n1:"],
         &["cp", "--help"],
+        &["perf", "n1:7000"],
         &["run", "scenarios/quick-3.toml", "--backend", "hw"],
         &["calibrate", "blue.toml"],
         &["calibrate", "--help"],

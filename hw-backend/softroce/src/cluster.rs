@@ -34,6 +34,9 @@ pub struct Plan {
     pub since: Option<String>,
     /// How long everything may take, boot included.
     pub timeout: Duration,
+    /// Their clocks count instructions, 8 ns each, as QEMU's `-icount shift=3` has it: a span in which a processor was busy
+    /// is then a count, and the same whatever else runs on this machine.
+    pub count_instructions: bool,
     /// Where images and consoles are written.
     pub folder: PathBuf,
 }
@@ -180,6 +183,9 @@ fn qemu(kernel: &Kernel, plan: &Plan, image: &Path, number: usize) -> Command {
     qemu.args(["-machine", "q35", "-accel", "tcg", "-cpu", "max", "-display", "none"]);
     qemu.args(["-no-reboot", "-nic", "none", "-m", &format!("{}M", plan.memory)]);
     qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(image);
+    if plan.count_instructions {
+        qemu.args(["-icount", "shift=3"]);
+    }
     let (node, nodes) = (number, plan.machines);
     qemu.arg("-append").arg(format!(
         "console=ttyS0 quiet panic=-1 softroce.node={node} softroce.nodes={nodes} 8250.nr_uarts=4"

@@ -72,6 +72,9 @@ struct Run {
     /// Where losses and delays begin their draws.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Machines whose clocks count instructions, 8 ns each: what `/proc/stat` says of a processor is then how many it executed.
+    #[arg(long)]
+    count_instructions: bool,
     /// Where the kernel is kept, and a run's files while it lasts.
     #[arg(long, default_value = "target/softroce")]
     cache: PathBuf,
@@ -148,6 +151,7 @@ impl Run {
             events: self.events()?,
             since: self.since.clone(),
             timeout: Duration::from_secs(self.timeout),
+            count_instructions: self.count_instructions,
             folder: folder.to_path_buf(),
         })
     }

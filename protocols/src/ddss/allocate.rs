@@ -50,6 +50,7 @@ impl<V: Verbs> Ddss<V> {
         if self.0.leaving.borrow().contains(&name) {
             return Err(DdssError::Released);
         }
+        self.check(home)?;
         let segment = self.opened(key);
         if segment.key() == key { Ok(segment) } else { Err(DdssError::Key) }
     }
@@ -109,8 +110,8 @@ impl<V: Verbs> Ddss<V> {
         message: impl FnOnce(u64) -> Message,
     ) -> Result<Message, DdssError> {
         let (tell, told) = oneshot();
-        let id = self.ask(tell);
+        let id = self.ask(to, tell)?;
         self.send(to, message(id)).await?;
-        told.await.map_err(|_| DdssError::Closed)
+        told.await.map_err(|_| self.no_answer(to))
     }
 }

@@ -1,7 +1,7 @@
 //! Why a call has no result.
 
 use super::{Model, Spec};
-use crate::transport::{NotExecuted, SendError, TransportError};
+use crate::transport::{NotExecuted, Rank, SendError, TransportError};
 use thiserror::Error;
 use weft_verbs::VerbsError;
 
@@ -57,6 +57,12 @@ pub enum DdssError {
     /// The home has no memory left for it.
     #[error("its home has no memory for the segment")]
     Memory,
+    /// The node has died that keeps the segment or was asked, and what it kept is gone.
+    #[error("{0} has died, and the segments that it kept with it")]
+    Gone(Rank),
+    /// The others go on without this node, which was silent for too long or died before: it has no part in the segments any more.
+    #[error("the others go on without this node")]
+    Out,
     /// The node has been shut down.
     #[error("the node has been shut down")]
     Closed,
@@ -78,6 +84,7 @@ impl From<SendError> for DdssError {
     fn from(error: SendError) -> DdssError {
         match error {
             SendError::Closed => DdssError::Closed,
+            SendError::PeerGone(node) => DdssError::Gone(node),
             other => DdssError::Send(other),
         }
     }

@@ -155,11 +155,11 @@ impl Home {
         self.names.retain(|_, named| *named != key);
     }
 
-    /// Somebody wants a segment to be released. So many nodes are to be asked whether they use it.
-    pub fn on_release(&mut self, key: Key, from: Rank, id: u64, nodes: u32) -> Release {
+    /// Somebody wants a segment to be released. These nodes are to be asked whether they use it.
+    pub fn on_release(&mut self, key: Key, from: Rank, id: u64, nodes: &[Rank]) -> Release {
         match self.segments.get_mut(&key.name) {
             Some(kept) if kept.leaving.is_none() && (kept.at, kept.spec) == (key.at, key.spec) => {
-                let missing = (0..nodes).map(Rank::from_index).collect();
+                let missing = nodes.iter().copied().collect();
                 kept.leaving = Some(Leaving { asker: (from, id), missing, opens: Vec::new() });
                 Release::Drain(std::mem::take(&mut kept.line.waiting))
             }
@@ -232,6 +232,37 @@ impl Home {
             State::Serving(_) | State::Opening | State::Open => {}
         }
         Step::Nothing
+    }
+
+    /// A node has died, and has the lock no more: it has no turn either.
+    pub fn on_gone(&mut self, name: Name, node: Rank) -> Step {
+        if let Some(Kept { line, leaving: None, .. }) = self.segments.get_mut(&name) {
+            line.waiting.retain(|(from, _)| *from != node);
+        }
+        self.on_leave(name, node)
+    }
+
+    /// Segments that are being released, for which a node has not drained yet.
+    pub fn drained_by(&self, node: Rank) -> Vec<Name> {
+        let awaits =
+            |kept: &Kept| kept.leaving.as_ref().is_some_and(|leaving| leaving.missing.contains(&node));
+        self.segments.iter().filter(|(_, kept)| awaits(kept)).map(|(name, _)| *name).collect()
+    }
+
+    /// The segments that are not being released, and where they are.
+    pub fn places(&self) -> Vec<(Name, RemoteSlice)> {
+        let kept = self.segments.iter().filter(|(_, kept)| kept.leaving.is_none());
+        kept.map(|(name, kept)| (*name, kept.at)).collect()
+    }
+
+    /// The nodes that have a turn, or have not drained a segment yet.
+    pub fn awaited(&self) -> Vec<Rank> {
+        let of = |kept: &Kept| match (&kept.leaving, &kept.line.state) {
+            (Some(leaving), _) => leaving.missing.iter().copied().collect(),
+            (None, State::Serving(node)) => vec![*node],
+            _ => Vec::new(),
+        };
+        self.segments.values().flat_map(of).collect()
     }
 
     /// The mark is gone.
@@ -344,11 +375,19 @@ mod tests {
         let key = home.find(NAME, me).expect("it is kept");
         home.on_enter(NAME, rank(1), 10);
         assert_eq!(
-            home.on_release(Key { at: RemoteSlice { rkey: 2, ..AT }, ..key }, rank(1), 1, 2),
+            home.on_release(
+                Key { at: RemoteSlice { rkey: 2, ..AT }, ..key },
+                rank(1),
+                1,
+                &[rank(0), rank(1)]
+            ),
             Release::Late
         );
-        assert_eq!(home.on_release(key, rank(1), 2, 2), Release::Drain([(rank(1), 10)].into()));
-        assert_eq!(home.on_release(key, rank(0), 3, 2), Release::Late, "it is going");
+        assert_eq!(
+            home.on_release(key, rank(1), 2, &[rank(0), rank(1)]),
+            Release::Drain([(rank(1), 10)].into())
+        );
+        assert_eq!(home.on_release(key, rank(0), 3, &[rank(0), rank(1)]), Release::Late, "it is going");
         // Nobody is granted a turn any more, and no new segment of that name is made yet.
         assert_eq!(home.closed(NAME, Header::default()), Step::Nothing);
         assert_eq!(home.on_enter(NAME, rank(1), 11), Step::Late { to: rank(1), id: 11 });
@@ -360,5 +399,28 @@ mod tests {
         assert_eq!(home.on_drained(NAME, rank(0)), Some(left));
         assert_eq!(home.on_drained(NAME, rank(0)), None);
         assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Make);
+    }
+
+    #[test]
+    fn a_node_that_died_has_no_turn_and_is_not_waited_for() {
+        let mut home = home();
+        home.on_enter(NAME, rank(1), 10);
+        home.closed(NAME, Header::default());
+        home.on_enter(NAME, rank(2), 20);
+        home.on_enter(NAME, rank(3), 30);
+        assert_eq!(home.awaited(), [rank(1)]);
+        assert_eq!(home.on_gone(NAME, rank(2)), Step::Nothing, "it waited");
+        assert_eq!(home.on_gone(NAME, rank(1)), Step::Grant { to: rank(3), id: 30 }, "it had the turn");
+        // It had the lock when the header was marked, and is gone when the home learns that.
+        let mut home = self::home();
+        home.on_enter(NAME, rank(1), 10);
+        assert_eq!(home.on_gone(NAME, rank(5)), Step::Nothing);
+        let held = Header::default().held_by(rank(5));
+        assert_eq!(home.closed(NAME, held), Step::Grant { to: rank(1), id: 10 });
+        // A segment that is being released waits for those that live.
+        let key = home.find(NAME, rank(0)).expect("it is kept");
+        home.on_release(key, rank(0), 1, &[rank(0), rank(1)]);
+        assert_eq!((home.drained_by(rank(1)), home.drained_by(rank(2))), (vec![NAME], vec![]));
+        assert_eq!(home.awaited(), [rank(0), rank(1)]);
     }
 }

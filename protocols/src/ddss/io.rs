@@ -71,7 +71,14 @@ impl<V: Verbs> Ddss<V> {
         list: [(SendOp<'static, V>, BufferGuard<V>); N],
     ) -> Result<Result<[BufferGuard<V>; N], OpError>, DdssError> {
         open.is_there()?;
-        let outcome = self.0.mesh.post_list(open.home, list).await;
+        self.check(open.home)?;
+        if self.asks_first() && !open.confirmed.get() {
+            self.confirm(open).await?;
+            open.confirmed.set(true);
+        }
+        let posting = self.posting(open.home);
+        let outcome = self.unless_out(self.0.mesh.post_list(open.home, list)).await?;
+        drop(posting);
         if outcome.as_ref().is_err_and(is_refusal) {
             self.confirm(open).await?;
         }
@@ -143,7 +150,7 @@ impl<V: Verbs> Ddss<V> {
     pub(super) async fn resolved(&self, open: &Open<V>) -> Result<Header, DdssError> {
         self.0.stats.borrow_mut().unknown_outcomes += 1;
         loop {
-            match self.0.mesh.resolve_outcomes(open.home).await {
+            match self.unless_out(self.0.mesh.resolve_outcomes(open.home)).await? {
                 Ok(()) => return self.header(open).await,
                 Err(why) => again(why)?,
             }
@@ -230,6 +237,7 @@ pub(super) fn again(why: NotExecuted) -> Result<(), DdssError> {
     match why {
         NotExecuted::Failed(_) => Ok(()),
         NotExecuted::Closed => Err(DdssError::Closed),
+        NotExecuted::PeerGone(node) => Err(DdssError::Gone(node)),
         other => Err(DdssError::NotExecuted(other)),
     }
 }

@@ -32,6 +32,14 @@ impl<V: Verbs> Drop for Entered<V> {
     }
 }
 
+/// A header that the home has turned into another one.
+pub(super) struct Turned {
+    /// What it was.
+    pub was: Header,
+    /// What it is.
+    pub is: Header,
+}
+
 /// A turn that was asked for. If the call is dropped between the grant and its next step, the turn goes to the next.
 struct Asked<V: Verbs> {
     ddss: Ddss<V>,
@@ -52,10 +60,10 @@ impl<V: Verbs> Ddss<V> {
     pub(super) async fn enter(&self, open: &Rc<Open<V>>) -> Result<Entered<V>, DdssError> {
         self.0.stats.borrow_mut().turns += 1;
         let (tell, told) = oneshot();
-        let id = self.ask(tell);
+        let id = self.ask(open.home, tell)?;
         let mut asked = Asked { ddss: self.clone(), home: open.home, told };
         self.send(open.home, Message::Enter { id, name: open.name }).await?;
-        match (&mut asked.told).await.map_err(|_| DdssError::Closed)? {
+        match (&mut asked.told).await.map_err(|_| self.no_answer(open.home))? {
             Message::Granted { header, .. } => {
                 open.last.set(Header::from_word(header));
                 open.entered.set(true);
@@ -94,9 +102,9 @@ impl<V: Verbs> Ddss<V> {
             Step::Close(at) => {
                 let ddss = self.clone();
                 drop(self.0.rt.spawn(async move {
-                    let Ok(was) = ddss.mark(name, at, true).await else { return };
+                    let Ok(Turned { was, is }) = ddss.mark(name, at, true).await else { return };
                     let step = ddss.0.home.borrow_mut().closed(name, was);
-                    ddss.step(name, step, was.marked(true).word());
+                    ddss.step(name, step, is.word());
                 }));
             }
             Step::Open(at) => {
@@ -111,18 +119,37 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// At the home: marks the header, or takes the mark away, through the adapter, as everybody changes it. Returns what it was.
-    async fn mark(&self, name: Name, at: RemoteSlice, marked: bool) -> Result<Header, DdssError> {
+    /// At the home: marks the header, or takes the mark away.
+    async fn mark(&self, name: Name, at: RemoteSlice, marked: bool) -> Result<Turned, DdssError> {
+        let guess = Header::default().marked(!marked);
+        // Nobody else marks headers.
+        let mark = |header: Header| (header.is_marked() != marked).then(|| header.marked(marked));
+        self.turn_header(name, at, Some(guess), mark).await
+    }
+
+    /// At the home: turns a header into another one, through the adapter, as everybody changes it; not if it is none to be turned.
+    /// Without a guess of what it is the header is read first.
+    pub(super) async fn turn_header(
+        &self,
+        name: Name,
+        at: RemoteSlice,
+        guess: Option<Header>,
+        turn: impl Fn(Header) -> Option<Header>,
+    ) -> Result<Turned, DdssError> {
         let (mesh, home) = (&self.0.mesh, self.0.mesh.me());
         let word = at.word(0).ok_or(DdssError::Closed)?;
-        let mut guess = Header::default().marked(!marked);
+        let mut guess = match guess {
+            Some(guess) => guess,
+            None => self.own_header(name, word).await?,
+        };
         loop {
             // What is under way when the segment begins to go is waited for; nothing comes after it.
             if !self.0.home.borrow().is_kept(name) {
                 return Err(DdssError::Released);
             }
-            match mesh.compare_swap(home, word, guess.word(), guess.marked(marked).word()).await {
-                Ok(found) if found == guess.word() => return Ok(guess),
+            let Some(next) = turn(guess) else { return Ok(Turned { was: guess, is: guess }) };
+            match mesh.compare_swap(home, word, guess.word(), next.word()).await {
+                Ok(found) if found == guess.word() => return Ok(Turned { was: guess, is: next }),
                 Ok(found) => guess = Header::from_word(found),
                 Err(OpError::NotExecuted(NotExecuted::Failed(_))) => {}
                 Err(OpError::NotExecuted(why)) => return Err(DdssError::NotExecuted(why)),
@@ -130,22 +157,23 @@ impl<V: Verbs> Ddss<V> {
                     while let Err(why) = mesh.resolve_outcomes(home).await {
                         super::io::again(why)?;
                     }
-                    let mut bytes = [0; 8];
-                    while let Err(error) = mesh.read(home, word, &mut bytes).await {
-                        if !self.0.home.borrow().is_kept(name) {
-                            return Err(DdssError::Released);
-                        }
-                        if let OpError::NotExecuted(why) = error {
-                            super::io::again(why)?;
-                        }
-                    }
-                    guess = Header::from_word(u64::from_ne_bytes(bytes));
-                    // Nobody else marks headers.
-                    if guess.is_marked() == marked {
-                        return Ok(guess);
-                    }
+                    guess = self.own_header(name, word).await?;
                 }
             }
         }
+    }
+
+    /// At the home: reads a header.
+    async fn own_header(&self, name: Name, word: RemoteSlice) -> Result<Header, DdssError> {
+        let mut bytes = [0; 8];
+        while let Err(error) = self.0.mesh.read(self.0.mesh.me(), word, &mut bytes).await {
+            if !self.0.home.borrow().is_kept(name) {
+                return Err(DdssError::Released);
+            }
+            if let OpError::NotExecuted(why) = error {
+                super::io::again(why)?;
+            }
+        }
+        Ok(Header::from_word(u64::from_ne_bytes(bytes)))
     }
 }

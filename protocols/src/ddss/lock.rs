@@ -9,6 +9,7 @@ use super::line::Entered;
 use super::segment::{Doubt, Open, Segment, Turn};
 use super::service::Ddss;
 use super::{DdssError, Header, Model};
+use crate::members::Hold;
 use crate::transport::OpError;
 use weft_verbs::Verbs;
 
@@ -20,6 +21,8 @@ pub struct Held<V: Verbs> {
     /// Before the turn, so that it is dropped first.
     _entered: Option<Entered<V>>,
     turn: Turn<V>,
+    /// The node's lease is renewed as long as it has a lock.
+    _hold: Option<Hold<V>>,
     unlocked: bool,
 }
 
@@ -43,6 +46,7 @@ impl<V: Verbs> Ddss<V> {
     /// The home cannot be reached any more.
     pub async fn lock(&self, segment: &Segment<V>) -> Result<Held<V>, DdssError> {
         let turn = segment.0.wait_for_turn().await;
+        let hold = self.leased().await?;
         self.settle(&turn.0).await?;
         let mut entered = None;
         while !self.acquire(&turn.0, entered.is_some()).await? {
@@ -50,7 +54,7 @@ impl<V: Verbs> Ddss<V> {
                 entered = Some(self.enter(&turn.0).await?);
             }
         }
-        Ok(Held { ddss: self.clone(), _entered: entered, turn, unlocked: false })
+        Ok(Held { ddss: self.clone(), _entered: entered, turn, _hold: hold, unlocked: false })
     }
 
     /// Takes a segment's lock if nobody has it, nor waits for it at this node.
@@ -63,9 +67,11 @@ impl<V: Verbs> Ddss<V> {
             return Ok(None);
         }
         let turn = segment.0.wait_for_turn().await;
+        let hold = self.leased().await?;
         self.settle(&turn.0).await?;
         let acquired = self.acquire(&turn.0, false).await?;
-        Ok(acquired.then(|| Held { ddss: self.clone(), _entered: None, turn, unlocked: false }))
+        let held = |hold| Held { ddss: self.clone(), _entered: None, turn, _hold: hold, unlocked: false };
+        Ok(acquired.then(|| held(hold)))
     }
 
     /// Takes the lock unless somebody has it or waits for a turn; in the node's turn it takes it. Swaps again where somebody has put
@@ -128,6 +134,13 @@ impl<V: Verbs> Ddss<V> {
 }
 
 impl<V: Verbs> Held<V> {
+    /// Whether the lock counts: always where nodes do not agree on who is alive; otherwise as long as this node's lease runs. A
+    /// node that was silent for longer than that may find that the lock is another's. Its own puts to the segment are refused then; what
+    /// else it does under the lock it guards by this.
+    pub fn is_valid(&self) -> bool {
+        self.ddss.has_lease()
+    }
+
     /// As [`Ddss::get`].
     ///
     /// # Errors

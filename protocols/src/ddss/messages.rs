@@ -44,6 +44,8 @@ pub(super) enum Message {
     Count { id: u64 },
     /// This.
     Holds { id: u64, holdings: Holdings },
+    /// The receiver died, as the sender knows, and has no part in the segments any more.
+    Refused,
 }
 
 const OPEN: u8 = 1;
@@ -65,6 +67,7 @@ const DONE: u8 = 16;
 const RELEASED: u8 = 17;
 const COUNT: u8 = 18;
 const HOLDS: u8 = 19;
+const REFUSED: u8 = 20;
 
 /// The longest message.
 pub(super) const LONGEST: usize = 1 + 8 + 8 + Key::BYTES;
@@ -136,6 +139,7 @@ impl Message {
             Message::Done { id } => head(DONE, id),
             Message::Released { id } => head(RELEASED, id),
             Message::Count { id } => head(COUNT, id),
+            Message::Refused => head(REFUSED, 0),
             Message::Holds { id, holdings } => {
                 head(HOLDS, id);
                 let Holdings { segments, held, free, pieces, longest } = holdings;
@@ -181,6 +185,7 @@ impl Message {
             DONE if rest.is_empty() => Some(Message::Done { id }),
             RELEASED if rest.is_empty() => Some(Message::Released { id }),
             COUNT if rest.is_empty() => Some(Message::Count { id }),
+            REFUSED if rest.is_empty() => Some(Message::Refused),
             HOLDS => {
                 let (words, []) = rest.as_chunks() else { return None };
                 let [segments, held, free, pieces, longest] =
@@ -245,6 +250,7 @@ mod tests {
             Message::Done { id: 3 },
             Message::Released { id: 3 },
             Message::Count { id: 3 },
+            Message::Refused,
             Message::Holds { id: 3, holdings: Holdings { held: 9, ..Holdings::default() } },
         ] {
             let bytes = message.encode();

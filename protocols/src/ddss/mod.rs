@@ -51,13 +51,18 @@
 //! A segment's memory is a part of a larger registration, with keys of its own (`memory`). A release drains all nodes, revokes the keys
 //! and only then lets another segment have the memory; who comes too late ends with [`DdssError::Released`] (`release`).
 //!
+//! # A node that dies
+//!
+//! Where nodes agree on who is alive ([`Ddss::start_among`]), one that dies blocks nobody (`follow`).
+//!
 //! # What is not there yet
 //!
-//! Members and leases: a node that dies with a segment's lock blocks its puts, a node that dies blocks each release, and a home that dies
-//! blocks all. A lock whose home is not the data's; the daemon's rings.
+//! A node that died does not come back to the segments, and what it kept is not kept elsewhere. A lock whose home is not the data's;
+//! the daemon's rings.
 
 mod allocate;
 mod error;
+mod follow;
 mod get;
 mod header;
 mod home;

@@ -49,8 +49,8 @@ impl<V: Verbs> Ddss<V> {
 
     /// At the home: somebody wants a segment to be released.
     pub(super) fn on_release(&self, from: Rank, id: u64, key: Key) {
-        let nodes = self.0.mesh.size();
-        let action = self.0.home.borrow_mut().on_release(key, from, id, nodes);
+        let nodes = self.nodes();
+        let action = self.0.home.borrow_mut().on_release(key, from, id, &nodes);
         match action {
             Release::Late => self.send_later(from, Message::Released { id }),
             Release::Drain(waiting) => {
@@ -119,8 +119,9 @@ impl<V: Verbs> Ddss<V> {
     }
 
     fn tell_all(&self, message: Message) {
-        for node in 0..self.0.mesh.size() {
-            self.send_later(Rank::from_index(node), message);
+        for node in self.nodes() {
+            self.send_later(node, message);
         }
+        self.waits();
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Open<V: Verbs> {
     pub fresh: Cell<Option<(u64, Nanos)>>,
     /// It is this node's turn by the home's line.
     pub entered: Cell<bool>,
+    /// Its home has said that it keeps it, and that this node has a part in it. It is asked where nodes agree on who is alive.
+    pub confirmed: Cell<bool>,
     /// The segment is being released, or has been: nothing is posted to it any more.
     closed: Cell<bool>,
     /// A task of the node has its turn.
@@ -86,6 +88,7 @@ impl<V: Verbs> Open<V> {
             doubt: Cell::default(),
             fresh: Cell::default(),
             entered: Cell::new(false),
+            confirmed: Cell::new(false),
             closed: Cell::new(false),
             busy: Cell::new(false),
             turn: Signal::new(),

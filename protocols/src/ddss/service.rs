@@ -1,11 +1,13 @@
 //! The service of a node: it keeps the segments of which it is the home, and finds those of others.
 
+use super::follow::Following;
 use super::home::{Action, Home};
 use super::memory::Memory;
 use super::messages::Message;
 use super::segment::Open;
 use super::{DdssError, DdssStats, Key, Name, Segment, Spec};
-use crate::rt::sync::{OneshotSender, oneshot};
+use crate::members::{Change, Members};
+use crate::rt::sync::{Mailbox, OneshotSender, oneshot};
 use crate::rt::{BufferPool, Labelled, Rt};
 use crate::transport::{Channel, Inbox, Incoming, Mesh, Rank, SendError};
 use std::cell::{Cell, RefCell};
@@ -34,10 +36,13 @@ pub(super) struct Shared<V: Verbs> {
     pub named: RefCell<BTreeMap<Name, Segment<V>>>,
     /// Segments of which this node knows that they are being released.
     pub leaving: RefCell<BTreeSet<Name>>,
-    asked: RefCell<BTreeMap<u64, OneshotSender<Message>>>,
+    /// Requests that are not answered: whom this node asked, and who waits for that.
+    pub asked: RefCell<BTreeMap<u64, (Rank, OneshotSender<Message>)>>,
     next_id: Cell<u64>,
     /// The node on which this one has allocated last.
     pub next_home: Cell<u32>,
+    /// Who has died, where nodes agree on that.
+    pub following: Option<Following<V>>,
 }
 
 impl<V: Verbs> Clone for Ddss<V> {
@@ -53,6 +58,36 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// Another service has the channel.
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>) -> Result<Ddss<V>, DdssError> {
+        Ddss::begin(rt, mesh, None)
+    }
+
+    /// Starts it at a node whose cluster agrees on who is alive: calls to a node that died end with [`DdssError::Gone`], its locks are
+    /// freed once its lease has run out, and nobody waits for it.
+    ///
+    /// # Errors
+    ///
+    /// Another service has the channel.
+    pub fn start_among(rt: &Rt<V>, mesh: &Mesh<V>, members: &Members<V>) -> Result<Ddss<V>, DdssError> {
+        let ddss = Ddss::begin(rt, mesh, Some((Some(members.clone()), members.changes())))?;
+        rt.spawn(ddss.clone().watch(members.clone()));
+        Ok(ddss)
+    }
+
+    /// The same where the views come from elsewhere. Who leaves one is to be expelled from the mesh before it is told.
+    ///
+    /// # Errors
+    ///
+    /// Another service has the channel.
+    pub fn start_told(rt: &Rt<V>, mesh: &Mesh<V>, changes: Mailbox<Change>) -> Result<Ddss<V>, DdssError> {
+        Ddss::begin(rt, mesh, Some((None, changes)))
+    }
+
+    fn begin(
+        rt: &Rt<V>,
+        mesh: &Mesh<V>,
+        among: Option<(Option<Members<V>>, Mailbox<Change>)>,
+    ) -> Result<Ddss<V>, DdssError> {
+        let (members, changes) = among.unzip();
         let inbox = mesh.open(CHANNEL)?;
         let ddss = Ddss(Rc::new(Shared {
             rt: rt.clone(),
@@ -67,8 +102,12 @@ impl<V: Verbs> Ddss<V> {
             asked: RefCell::default(),
             next_id: Cell::new(0),
             next_home: Cell::new(mesh.me().index() as u32),
+            following: members.map(Following::new),
         }));
         rt.spawn(ddss.clone().listen(inbox));
+        if let Some(changes) = changes {
+            rt.spawn(ddss.clone().follow(changes));
+        }
         Ok(ddss)
     }
 
@@ -110,13 +149,14 @@ impl<V: Verbs> Ddss<V> {
         }
         let home = name.home(self.0.mesh.size());
         let (tell, told) = oneshot();
-        let id = self.ask(tell);
+        let id = self.ask(home, tell)?;
         self.send(home, Message::Open { id, name, spec }).await?;
-        match told.await.map_err(|_| DdssError::Closed)? {
+        match told.await.map_err(|_| self.no_answer(home))? {
             // It may be on its way out again.
             Message::Here { .. } if self.0.leaving.borrow().contains(&name) => Err(DdssError::Released),
             Message::Here { at, .. } => {
                 let segment = self.opened(Key { home, name, spec, at });
+                segment.0.confirmed.set(true);
                 self.0.named.borrow_mut().insert(name, segment.clone());
                 Ok(segment)
             }
@@ -131,11 +171,13 @@ impl<V: Verbs> Ddss<V> {
         self.0.open.borrow_mut().entry(key.place()).or_insert_with(new).clone()
     }
 
-    /// Enters a request to a home, which is to be answered by its number.
-    pub(super) fn ask(&self, tell: OneshotSender<Message>) -> u64 {
+    /// Enters a request to a node, which is to be answered by its number.
+    pub(super) fn ask(&self, of: Rank, tell: OneshotSender<Message>) -> Result<u64, DdssError> {
+        self.check(of)?;
         let id = self.0.next_id.replace(self.0.next_id.get() + 1);
-        self.0.asked.borrow_mut().insert(id, tell);
-        id
+        self.0.asked.borrow_mut().insert(id, (of, tell));
+        self.waits();
+        Ok(id)
     }
 
     /// Sends a message from a task of its own: a peer that takes no messages now must not hold up the others'.
@@ -147,7 +189,7 @@ impl<V: Verbs> Ddss<V> {
     /// Sends a message as soon as the transport has room for it.
     pub(super) async fn send(&self, to: Rank, message: Message) -> Result<(), DdssError> {
         loop {
-            self.0.mesh.room(to).await?;
+            self.unless_out(self.0.mesh.room(to)).await??;
             match self.0.mesh.send(to, CHANNEL, &message.encode()) {
                 // Another task took the place.
                 Err(SendError::Full { .. }) => {}
@@ -160,6 +202,10 @@ impl<V: Verbs> Ddss<V> {
         while let Some(incoming) = inbox.recv().await {
             let Incoming::Message(message) = incoming else { continue };
             let from = message.from();
+            if self.is_gone(from) {
+                self.refuse(from);
+                continue;
+            }
             match Message::decode(message.bytes()) {
                 Some(Message::Open { id, name, spec }) => self.serve(from, id, name, spec),
                 Some(Message::Allocate { id, spec }) => {
@@ -190,6 +236,7 @@ impl<V: Verbs> Ddss<V> {
                     let holdings = self.0.memory.borrow().holdings();
                     self.send_later(from, Message::Holds { id, holdings });
                 }
+                Some(Message::Refused) => self.ends(),
                 Some(answer) => self.answered(from, answer),
                 None => self.0.stats.borrow_mut().malformed += 1,
             }
@@ -252,10 +299,11 @@ impl<V: Verbs> Ddss<V> {
             | Message::Drain { .. }
             | Message::Drained { .. }
             | Message::Revoked { .. }
-            | Message::Count { .. } => return,
+            | Message::Count { .. }
+            | Message::Refused => return,
         };
         let waiting = self.0.asked.borrow_mut().remove(&id);
-        let Some(waiting) = waiting else { return self.0.stats.borrow_mut().malformed += 1 };
+        let Some((_, waiting)) = waiting else { return self.0.stats.borrow_mut().malformed += 1 };
         // Nobody waits for it any more if the call was dropped. A turn that nobody wants goes to the next.
         if let (Err(_), Message::Granted { name, header, .. }) = (waiting.send(answer), answer) {
             self.send_later(from, Message::Leave { name, header });

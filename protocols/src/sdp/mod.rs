@@ -45,7 +45,7 @@
 //! | `detect`, `suspend` | dead links, changed addresses; a connection that goes over to another rail as planned |
 //! | `zcopy` | owned buffers, moved by one-sided operations |
 //! | `socket`, `stream`, `owned`, `buffer`, `adjust`, `listener` | what a user has |
-//! | [`copy`], [`pipe`] | what `weft cp` and `weft pipe` do on a stream |
+//! | [`copy`], [`pipe`], [`perf`] | what `weft cp`, `weft pipe` and `weft perf` do on a stream |
 //!
 //! `docs/sdp.md` has the states, why each race is safe, and what is not built yet.
 
@@ -61,6 +61,7 @@ pub mod message;
 mod options;
 mod outbox;
 mod owned;
+pub mod perf;
 pub mod pipe;
 mod service;
 mod socket;

@@ -3,6 +3,7 @@
 //! One binary: each further one would be linked with the fabric once more.
 
 mod common;
+mod ddss_crash;
 mod dsm_crash;
 mod lint;
 mod locks;

@@ -1,4 +1,4 @@
-//! Copies of files and pipes, which `weft cp` and `weft pipe` are, between nodes of two rails while links fail.
+//! Copies of files, pipes and measurements, which `weft cp`, `weft pipe` and `weft perf` are, between nodes of two rails while links fail.
 
 use crate::common::{Cluster, ms, rank, us};
 use std::cell::RefCell;
@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use weft_protocols::rt::Rt;
 use weft_protocols::sdp::copy::{self, CopyError, Partial, Source, Store, Stored};
+use weft_protocols::sdp::perf::{self, Figures, PerfError, Plan};
 use weft_protocols::sdp::pipe::{Ends, PipeError, Piped, pipe};
 use weft_protocols::sdp::{Sdp, SdpError, SdpOptions, SdpStream};
 use weft_sim::fault::{Fault, Link, Way};
@@ -422,4 +423,81 @@ fn an_input_that_fails_is_an_error_at_both_ends_and_not_the_end_of_what_came() {
     assert!(matches!(near.0, Err(PipeError::Input(_))), "{:?}", near.0);
     assert!(matches!(far.0, Err(PipeError::Stream(SdpError::Reset))), "{:?}", far.0);
     assert!(!far.1.0.borrow().1, "the output is not told an end");
+}
+
+/// What a caller measures while links fail, and what the listener says at the end.
+fn measured(
+    plans: &'static [Plan],
+    faults: &[(Nanos, Fault)],
+) -> (Vec<Result<Figures, PerfError>>, Result<u32, PerfError>) {
+    let (figures, answered) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(None)));
+    let (tell, end) = (Rc::clone(&figures), Rc::clone(&answered));
+    both(
+        faults,
+        |place| {
+            Box::pin(async move {
+                let stream = connect(&place).await;
+                for plan in plans {
+                    let measured = perf::call(&place.rt, &stream, *plan).await;
+                    tell.borrow_mut().push(measured);
+                }
+                stream.close().await.expect("it ends");
+            })
+        },
+        |place| {
+            Box::pin(async move {
+                let stream = accept(&place).await;
+                *end.borrow_mut() = Some(perf::answer(&stream).await);
+            })
+        },
+    );
+    (figures.take(), answered.take().expect("it ended"))
+}
+
+#[test]
+fn a_measurement_goes_on_over_a_cut_and_says_how_long_it_stalled() {
+    const PLANS: &[Plan] =
+        &[Plan { bytes: 64, transfers: 1, rounds: 100 }, Plan { bytes: 5_000, transfers: 20, rounds: 3 }];
+    let (quiet, answered) = measured(PLANS, &[]);
+    assert_eq!(answered, Ok(2));
+    let [ping, bulk] = [0, 1].map(|at| quiet[at].expect("it held"));
+    assert_eq!([ping.transfers, ping.bytes, bulk.transfers, bulk.bytes], [200, 12_800, 120, 600_000]);
+    // A transfer of a ping-pong takes some microseconds each way, so no call takes a hundred.
+    assert!(ping.longest < us(100) && ping.took > ping.longest, "{ping:?}");
+    let cut = Fault::Cut { link: Link::Port(NodeId(1), 1), way: Way::Both, lasts: None };
+    let (cut, answered) = measured(PLANS, &[(ping.took / 2, cut)]);
+    assert_eq!(answered, Ok(2));
+    let stalled = cut[0].expect("it held").longest;
+    assert!(stalled > ping.longest * 10, "{stalled:?} beside {:?}", ping.longest);
+}
+
+#[test]
+fn a_measurement_out_of_bounds_is_refused_at_either_end() {
+    const PLANS: &[Plan] = &[
+        Plan { bytes: 0, transfers: 1, rounds: 1 },
+        Plan { bytes: Plan::MOST_BYTES + 1, transfers: 1, rounds: 1 },
+        Plan { bytes: 1, transfers: 1, rounds: Plan::MOST + 1 },
+    ];
+    let (figures, answered) = measured(PLANS, &[]);
+    assert!(figures.iter().all(|end| matches!(end, Err(PerfError::Plan { .. }))), "{figures:?}");
+    assert_eq!(answered, Ok(0));
+    let said = Rc::new(RefCell::new(None));
+    let tell = Rc::clone(&said);
+    both(
+        &[],
+        |place| {
+            Box::pin(async move {
+                let stream = connect(&place).await;
+                stream.write_all(b"GET / HTTP/1.1\r\n\r\n\r\n").await.expect("it is sent");
+                let _ = stream.close().await;
+            })
+        },
+        |place| {
+            Box::pin(async move {
+                let stream = accept(&place).await;
+                *tell.borrow_mut() = Some(perf::answer(&stream).await);
+            })
+        },
+    );
+    assert_eq!(said.take(), Some(Err(PerfError::Stranger)));
 }

@@ -114,14 +114,26 @@ pub enum What {
     Gone,
     /// Somebody had the lock, and it only tried.
     Locked,
+    /// The segment's home has died, and the segment with it.
+    Lost,
     /// The call returned an error.
     Failed,
+    /// Of a node, and of no request: it crashed.
+    Crashed,
 }
 
 impl What {
     /// Whether a call begins.
     pub const fn begins(self) -> bool {
         matches!(self, What::Gets | What::Puts | What::Exchanges | What::Releases)
+    }
+}
+
+impl Event {
+    /// A node crashes.
+    pub fn crash(at: Nanos, node: u32) -> Event {
+        let request = RequestId { client: ClientId { node, index: u32::MAX }, number: 0 };
+        Event { at_ns: at.0, request, segment: 0, life: 0, what: What::Crashed }
     }
 }
 
@@ -146,7 +158,7 @@ impl HistoryEvent for Event {
             | What::Put { .. }
             | What::Exchanged { .. }
             | What::Released => Stage::Served,
-            What::Gone | What::Locked | What::Failed => Stage::Other,
+            What::Gone | What::Locked | What::Lost | What::Failed | What::Crashed => Stage::Other,
         }
     }
 }
@@ -173,6 +185,9 @@ pub struct Timeless<'a>(pub &'a Event);
 impl fmt::Display for Timeless<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Event { request, segment, what, .. } = *self.0;
+        if what == What::Crashed {
+            return write!(f, "n{} crashes", request.client.node);
+        }
         write!(f, "{request} of segment {segment}: ")?;
         match what {
             What::Gets => f.write_str("gets"),
@@ -191,7 +206,9 @@ impl fmt::Display for Timeless<'_> {
             What::Released => f.write_str("has released it"),
             What::Gone => f.write_str("finds it released"),
             What::Locked => f.write_str("finds the lock taken"),
+            What::Lost => f.write_str("finds its home dead"),
             What::Failed => f.write_str("fails"),
+            What::Crashed => f.write_str("crashes"),
         }
     }
 }

@@ -26,6 +26,8 @@ pub struct DdssMeter {
     pub released: u64,
     /// Calls that found their segment released.
     pub gone: u64,
+    /// Calls that found the home of their segment dead.
+    pub lost: u64,
     /// Calls that failed.
     pub failed: u64,
     /// How long gets took.
@@ -82,6 +84,11 @@ impl Meter<Event> for DdssMeter {
                 self.gone += 1;
                 return;
             }
+            What::Lost => {
+                self.lost += 1;
+                return;
+            }
+            What::Crashed => return,
             What::Gets | What::Puts | What::Exchanges | What::Releases | What::Failed => {
                 self.failed += 1;
                 return;

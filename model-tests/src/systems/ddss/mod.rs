@@ -224,8 +224,8 @@ impl System for Segments {
         u64::from(work.segments).saturating_mul(spec.footprint(nodes))
     }
 
-    fn oracles(work: &DdssWork, _: u32) -> DdssOracles {
-        DdssOracles::new(work.model)
+    fn oracles(work: &DdssWork, nodes: u32) -> DdssOracles {
+        DdssOracles::new(work.model, nodes)
     }
 
     fn start<V: Verbs, R: Record<Event>>(
@@ -233,9 +233,22 @@ impl System for Segments {
         work: &DdssWork,
         _: &R,
     ) -> Result<Service<V>, String> {
-        let ddss = Ddss::start(&place.rt, &place.mesh).map_err(|why| why.to_string())?;
+        let Place { rt, mesh, .. } = place;
+        let ddss = match &place.members {
+            None => Ddss::start(rt, mesh),
+            Some(members) => Ddss::start_among(rt, mesh, members),
+        };
+        let ddss = ddss.map_err(|why| why.to_string())?;
         let rival = Rival::start(place, work.store, work.bytes).map_err(|why| why.to_string())?;
         Ok(Service { ddss, spec: Spec { size: work.bytes, model: work.model }, rival })
+    }
+
+    fn survives(work: &DdssWork) -> bool {
+        work.store == Store::Segments
+    }
+
+    fn crashed<R: Record<Event>>(node: u32, at: Nanos, record: &R) {
+        record.record(Event::crash(at, node));
     }
 
     fn client<V: Verbs>(service: &Service<V>, _: ClientId) -> Client<V> {
@@ -288,11 +301,15 @@ impl System for Segments {
             Err(error) => (0, Err(error)),
             Ok(segment) => (life(&segment.key()), client.perform(&segment, id, request).await),
         };
+        if matches!(done, Err(DdssError::Gone(_) | DdssError::Out)) {
+            rt.sleep(AFTER_LOSS).await;
+        }
         happens(
             of,
             match done {
                 Ok(what) => what,
                 Err(DdssError::Released) => What::Gone,
+                Err(DdssError::Gone(_)) => What::Lost,
                 Err(_) => What::Failed,
             },
         );
@@ -327,7 +344,7 @@ impl System for Segments {
         let Measured { oracles, meter, counts, mesh, busy, .. } = measured;
         Metrics {
             rates: vec![Rate::of("requests_per_second", "requests a second", meter.served(), busy)],
-            groups: vec![requests(meter, oracles.unended()), protocol(&counts, &mesh)],
+            groups: vec![requests(meter, oracles.unended()), protocol(&counts, &mesh, meter.lost)],
             latencies: vec![Latencies {
                 key: "latency",
                 title: "Time from call to return",
@@ -341,6 +358,9 @@ impl System for Segments {
         }
     }
 }
+
+/// How long a client rests that found its segment's home dead: that takes no time to find, and it has nothing better to do.
+const AFTER_LOSS: Nanos = Nanos::from_micros(50);
 
 fn requests(meter: &DdssMeter, unended: u64) -> Group {
     let DdssMeter { got, unchanged, torn, put, exchanged, locked, released, gone, failed, .. } = *meter;
@@ -359,7 +379,7 @@ fn requests(meter: &DdssMeter, unended: u64) -> Group {
     Group::new("requests", "Requests", Layout::Row, &counts)
 }
 
-fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
+fn protocol(counts: &Counts, mesh: &MeshCounts, lost: u64) -> Group {
     let counts = [
         ("get_retries", "slots read again: somebody published", counts.get_retries),
         ("wrong_guesses", "slots read again: another node had put", counts.wrong_guesses),
@@ -368,6 +388,9 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("unknown_outcomes", "operations of unknown outcome", counts.unknown_outcomes),
         ("reconnects", "connections made again", mesh.reconnects),
         ("resent", "messages sent again", mesh.messages_repeated),
+        ("lost", "calls to segments whose homes had died", lost),
     ];
-    Group::new("protocol", "Protocol", Layout::Column("what"), &counts)
+    // Only where nodes die can a segment be lost.
+    let shown = counts.len() - usize::from(lost == 0);
+    Group::new("protocol", "Protocol", Layout::Column("what"), &counts[..shown])
 }

@@ -5,7 +5,7 @@ use crate::history::{HistoryEvent, RequestId};
 use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
-use weft_protocols::ddss::Model;
+use weft_protocols::ddss::{Model, Name};
 use weft_verbs::Nanos;
 
 /// What a get may return beside the latest value.
@@ -160,7 +160,9 @@ impl Oracle<Event> for Latest {
             | What::Released
             | What::Gone
             | What::Locked
-            | What::Failed => Ok(()),
+            | What::Lost
+            | What::Failed
+            | What::Crashed => Ok(()),
         };
         self.began.remove(&event.request);
         judged
@@ -233,6 +235,9 @@ pub struct Gone {
     released: BTreeSet<(u64, u64)>,
     /// For each call that is under way on such a name, the segments that had been released before it began.
     began: BTreeMap<RequestId, Vec<u64>>,
+    nodes: u32,
+    /// Nodes that have crashed.
+    crashed: BTreeSet<u32>,
 }
 
 impl Gone {
@@ -242,7 +247,10 @@ impl Gone {
             What::Gone if !self.begun.contains(&event.segment) => {
                 Err(format!("{}, and nobody has released it", Timeless(event)))
             }
-            What::Gone | What::Locked | What::Failed => Ok(()),
+            What::Lost if !self.crashed.contains(&(Name(event.segment).home(self.nodes).index() as u32)) => {
+                Err(format!("{}, which has not crashed", Timeless(event)))
+            }
+            What::Gone | What::Locked | What::Lost | What::Failed => Ok(()),
             _ if late => Err(format!("{}, which was released before the call", Timeless(event))),
             What::Released if self.released.contains(&(event.segment, event.life)) => {
                 Err(format!("{}, and so has another call", Timeless(event)))
@@ -263,6 +271,10 @@ impl Oracle<Event> for Gone {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let name = event.segment;
+        if event.what == What::Crashed {
+            self.crashed.insert(event.request.client.node);
+            return Ok(());
+        }
         if event.what.begins() {
             if event.what == What::Releases {
                 self.begun.insert(name);
@@ -293,9 +305,10 @@ pub struct DdssOracles {
 
 impl DdssOracles {
     /// Oracles that have seen nothing.
-    pub fn new(model: Model) -> DdssOracles {
+    pub fn new(model: Model, nodes: u32) -> DdssOracles {
         let (latest, progress) = (Latest::new(model), Returns::default());
-        DdssOracles { model, latest, whole: Whole::default(), alone: Alone, gone: Gone::default(), progress }
+        let gone = Gone { nodes, ..Gone::default() };
+        DdssOracles { model, latest, whole: Whole::default(), alone: Alone, gone, progress }
     }
 
     /// Those that judge this model, in a fixed order.
@@ -311,11 +324,14 @@ impl Oracles for DdssOracles {
     type Event = Event;
 
     fn promises(&self) -> Vec<(&'static str, &'static str)> {
-        let mut these = DdssOracles::new(self.model);
+        let mut these = DdssOracles::new(self.model, self.gone.nodes);
         these.judging().map(|oracle| (oracle.name(), oracle.promise())).collect()
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
+        if event.what == What::Crashed {
+            self.progress.node_restarted(event.node());
+        }
         show(event, self.judging(), broken);
     }
 
@@ -336,7 +352,7 @@ impl Oracles for DdssOracles {
             (name, &segment.values, segment.completed(Nanos::MAX)).hash(&mut to);
         }
         self.latest.began.hash(&mut to);
-        (&self.gone.begun, &self.gone.released, &self.gone.began).hash(&mut to);
+        (&self.gone.begun, &self.gone.released, &self.gone.began, &self.gone.crashed).hash(&mut to);
     }
 }
 
@@ -351,7 +367,7 @@ mod tests {
 
     /// What is said of a history of one segment: at so many microseconds, a node's only request, and what happens to it.
     fn said(model: Model, history: &[(u64, u32, What)]) -> Vec<&'static str> {
-        let (mut oracles, mut said) = (DdssOracles::new(model), Vec::new());
+        let (mut oracles, mut said) = (DdssOracles::new(model, 3), Vec::new());
         for &(at, node, what) in history {
             let event = Event { at_ns: 1_000 * at, request: request(node), segment: 1, life: 0, what };
             oracles.observe(&event, &mut |violation| said.push(violation.oracle));
@@ -443,7 +459,7 @@ mod tests {
         let end = |life, what| (life, what);
         // Version 1 is put, and the segment is released; then somebody ends so.
         let said = |last: (u64, What)| {
-            let (mut oracles, mut said) = (DdssOracles::new(Model::Write), Vec::new());
+            let (mut oracles, mut said) = (DdssOracles::new(Model::Write, 3), Vec::new());
             let history = [
                 (0, end(0, What::Puts)),
                 (0, end(7, put(1))),
@@ -462,6 +478,21 @@ mod tests {
         assert_eq!(said((7, got(0, 1))), ["released"]);
         assert_eq!(said((0, What::Gone)), NOTHING);
         assert_eq!(self::said(Model::Null, &[(1, 0, What::Gets), (2, 0, What::Gone)]), ["released"]);
+    }
+
+    #[test]
+    fn a_segment_is_gone_with_its_home_and_with_nobody_else_and_the_dead_need_not_return() {
+        let home = Name(1).home(3).index() as u32;
+        for (dies, said) in [(home, &[][..]), ((home + 1) % 3, &["released"])] {
+            let asks = (home + 2) % 3;
+            let history = [
+                (1, dies, What::Gets),
+                (2, dies, What::Crashed),
+                (3, asks, What::Gets),
+                (4, asks, What::Lost),
+            ];
+            assert_eq!(self::said(Model::Write, &history), said);
+        }
     }
 
     #[test]

@@ -1,0 +1,238 @@
+//! How segments follow the membership: a node that dies blocks nobody.
+//!
+//! The dead are expelled from the mesh before a view is told, so that nothing of theirs lands any more. A value is published by one
+//! swap, so one who died amid a put has published it or not. What is left of the dead is a lock in a header, a turn in a line, and
+//! an answer that somebody waits for:
+//!
+//! - Who waits for one that is dead ends with [`DdssError::Gone`]: its segments died with it.
+//! - A home ends the turns of the dead, and does not wait for them when it releases a segment.
+//! - It frees their locks when their leases have run out, since one who holds a lock may act by it elsewhere as long as
+//!   it has its lease ([`Held::is_valid`](super::Held::is_valid)).
+//!
+//! A node that died does not come back to the segments: it would take its own slots for free ones. Homes refuse it, and it asks them
+//! before it posts anything ([`DdssError::Out`]).
+
+use super::DdssError;
+use super::line::Turned;
+use super::messages::Message;
+use super::service::Ddss;
+use crate::members::{Change, Hold, Members, Watch};
+use crate::rt::sync::{Mailbox, Signal};
+use crate::transport::Rank;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use weft_verbs::{Nanos, Verbs};
+
+/// How long something is waited for before it is asked whether the node lives for which it waits.
+const GRACE: Nanos = Nanos::from_millis(2);
+
+/// What a node keeps of the membership.
+pub(super) struct Following<V: Verbs> {
+    /// Who says when leases run out, and asks whether the others live; none where views come from elsewhere.
+    members: Option<Members<V>>,
+    gone: RefCell<BTreeSet<Rank>>,
+    /// The others go on without this node.
+    out: Cell<bool>,
+    ended: Signal,
+    /// Posts under way, by home, and how many have ended.
+    posts: RefCell<BTreeMap<Rank, (u32, u64)>>,
+    /// Something is waited for that was not.
+    waits: Signal,
+}
+
+impl<V: Verbs> Following<V> {
+    pub fn new(members: Option<Members<V>>) -> Following<V> {
+        Following {
+            members,
+            gone: RefCell::default(),
+            out: Cell::new(false),
+            ended: Signal::new(),
+            posts: RefCell::default(),
+            waits: Signal::new(),
+        }
+    }
+}
+
+/// A post that is under way.
+pub(super) struct Posting<'a, V: Verbs>(&'a Following<V>, Rank);
+
+impl<V: Verbs> Drop for Posting<'_, V> {
+    fn drop(&mut self) {
+        if let Some((open, ended)) = self.0.posts.borrow_mut().get_mut(&self.1) {
+            (*open, *ended) = (*open - 1, *ended + 1);
+        }
+    }
+}
+
+// What the rest of the protocol asks.
+impl<V: Verbs> Ddss<V> {
+    /// Whether a node has died.
+    pub(super) fn is_gone(&self, node: Rank) -> bool {
+        self.0.following.as_ref().is_some_and(|following| following.gone.borrow().contains(&node))
+    }
+
+    /// The nodes that have not died.
+    pub(super) fn nodes(&self) -> Vec<Rank> {
+        (0..self.0.mesh.size()).map(Rank::from_index).filter(|node| !self.is_gone(*node)).collect()
+    }
+
+    /// Why an answer of a node does not come any more.
+    pub(super) fn no_answer(&self, of: Rank) -> DdssError {
+        match self.check(of) {
+            Ok(()) => DdssError::Closed,
+            Err(why) => why,
+        }
+    }
+
+    /// An error if a node has died, or the others go on without this one.
+    pub(super) fn check(&self, node: Rank) -> Result<(), DdssError> {
+        match &self.0.following {
+            Some(following) if following.out.get() => Err(DdssError::Out),
+            Some(following) if following.gone.borrow().contains(&node) => Err(DdssError::Gone(node)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for something that may not come any more once the others go on without this node.
+    pub(super) async fn unless_out<T>(&self, comes: impl Future<Output = T>) -> Result<T, DdssError> {
+        let Some(following) = &self.0.following else { return Ok(comes.await) };
+        let (mut comes, mut out) = (pin!(comes), pin!(following.ended.until(|| following.out.get())));
+        poll_fn(|cx| match out.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(DdssError::Out)),
+            Poll::Pending => comes.as_mut().poll(cx).map(Ok),
+        })
+        .await
+    }
+
+    /// Whether a segment's home is asked before anything is posted to it: it knows who died.
+    pub(super) fn asks_first(&self) -> bool {
+        self.0.following.is_some()
+    }
+
+    /// As long as it is there, something of this node is on its way to a home.
+    pub(super) fn posting(&self, home: Rank) -> Option<Posting<'_, V>> {
+        let following = self.0.following.as_ref()?;
+        let mut posts = following.posts.borrow_mut();
+        posts.entry(home).or_default().0 += 1;
+        drop(posts);
+        self.waits();
+        Some(Posting(following, home))
+    }
+
+    /// Something is waited for.
+    pub(super) fn waits(&self) {
+        if let Some(following) = &self.0.following {
+            following.waits.notify();
+        }
+    }
+
+    /// The lease under which a lock is held, once it runs; none where nobody agrees on who is alive.
+    pub(super) async fn leased(&self) -> Result<Option<Hold<V>>, DdssError> {
+        let members = self.0.following.as_ref().and_then(|following| following.members.as_ref());
+        let Some(members) = members else { return Ok(None) };
+        let hold = members.hold();
+        if members.leased().await { Ok(Some(hold)) } else { Err(DdssError::Out) }
+    }
+
+    /// Whether what was granted to this node counts.
+    pub(super) fn has_lease(&self) -> bool {
+        let following = self.0.following.as_ref();
+        following.is_none_or(|following| {
+            !following.out.get() && following.members.as_ref().is_none_or(Members::has_lease)
+        })
+    }
+}
+
+// What happens.
+impl<V: Verbs> Ddss<V> {
+    /// Takes in who lives, view after view.
+    pub(super) async fn follow(self, mut changes: Mailbox<Change>) {
+        while let Ok(change) = changes.recv().await {
+            match change {
+                Change::Begins { left, .. } => left.iter().for_each(|member| self.dies(member.rank)),
+                Change::Lost | Change::Out => self.ends(),
+            }
+        }
+    }
+
+    /// The others go on without this node: all its calls end.
+    pub(super) fn ends(&self) {
+        if let Some(following) = &self.0.following {
+            following.out.set(true);
+            following.ended.notify();
+            self.0.asked.borrow_mut().clear();
+        }
+    }
+
+    fn dies(&self, node: Rank) {
+        let Some(following) = &self.0.following else { return };
+        following.gone.borrow_mut().insert(node);
+        self.0.asked.borrow_mut().retain(|_, (of, _)| *of != node);
+        let draining = self.0.home.borrow().drained_by(node);
+        for name in draining {
+            self.on_drained(node, name);
+        }
+        let ddss = self.clone();
+        drop(self.0.rt.spawn(async move { ddss.bury(node).await }));
+    }
+
+    /// At the home: what a node that died had comes to an end, once its lease has.
+    async fn bury(self, node: Rank) {
+        let members = self.0.following.as_ref().and_then(|following| following.members.clone());
+        if let Some(members) = members {
+            while self.0.rt.now() < members.grants_from() {
+                self.0.rt.sleep(members.grants_from() - self.0.rt.now()).await;
+            }
+        }
+        let kept = self.0.home.borrow().places();
+        for (name, at) in kept {
+            let freed =
+                self.turn_header(name, at, None, |header| header.is_held_by(node).then(|| header.free()));
+            // One that is being released has no line any more.
+            let Ok(Turned { is, .. }) = freed.await else { continue };
+            let step = self.0.home.borrow_mut().on_gone(name, node);
+            self.step(name, step, is.word());
+        }
+    }
+
+    /// Has the nodes asked whether they live for which this one waits and from which nothing has come for a while.
+    pub(super) async fn watch(self, members: Members<V>) {
+        let Some(following) = &self.0.following else { return };
+        let mut watches: BTreeMap<Rank, Watch<V>> = BTreeMap::new();
+        let mut before = BTreeMap::new();
+        loop {
+            if watches.is_empty() && before.is_empty() {
+                following.waits.until(|| !self.awaited().is_empty()).await;
+            }
+            let now = self.awaited();
+            watches.retain(|node, _| now.get(node).is_some_and(|ended| before.get(node) == Some(ended)));
+            for (node, _) in now.iter().filter(|(node, ended)| before.get(*node) == Some(*ended)) {
+                watches.entry(*node).or_insert_with(|| members.watch(*node));
+            }
+            before = now;
+            if !before.is_empty() {
+                self.0.rt.sleep(GRACE).await;
+            }
+        }
+    }
+
+    /// The nodes for which this one waits, and how much of each has come.
+    fn awaited(&self) -> BTreeMap<Rank, u64> {
+        let Some(following) = &self.0.following else { return BTreeMap::new() };
+        let posts = following.posts.borrow();
+        let ended = |node: &Rank| posts.get(node).map_or(0, |(_, ended)| *ended);
+        let posting = posts.iter().filter(|(_, (open, _))| *open > 0).map(|(node, _)| *node);
+        let asked = self.0.asked.borrow();
+        let nodes = posting.chain(asked.values().map(|(of, _)| *of)).chain(self.0.home.borrow().awaited());
+        let nodes = nodes.filter(|node| *node != self.0.mesh.me() && !following.gone.borrow().contains(node));
+        nodes.map(|node| (node, ended(&node))).collect()
+    }
+
+    /// Refuses a node that has died and begun anew.
+    pub(super) fn refuse(&self, node: Rank) {
+        self.send_later(node, Message::Refused);
+    }
+}
