@@ -61,7 +61,9 @@ fn commands(block: &str) -> Vec<String> {
 fn needs_more(command: &str) -> bool {
     let placeholder = |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase() || c == '_');
     let file = |word: &str| word.split(['.', '=', ':', '/']).any(placeholder);
-    ["node ", "devices", "calibrate", "pipe ", "cp "].iter().any(|device| command.starts_with(device))
+    ["node ", "devices", "calibrate", "pipe ", "cp ", "perf "]
+        .iter()
+        .any(|device| command.starts_with(device))
         || command.split(' ').any(file)
 }
 
