@@ -31,8 +31,8 @@ const GRACE: Nanos = Nanos::from_millis(2);
 
 /// What a node keeps of the membership.
 pub(super) struct Following<V: Verbs> {
-    /// Who says when leases run out, and asks whether the others live; none where views come from elsewhere.
-    members: Option<Members<V>>,
+    /// Who says when leases run out, and asks whether the others live.
+    members: Members<V>,
     gone: RefCell<BTreeSet<Rank>>,
     /// The others go on without this node.
     out: Cell<bool>,
@@ -44,7 +44,7 @@ pub(super) struct Following<V: Verbs> {
 }
 
 impl<V: Verbs> Following<V> {
-    pub fn new(members: Option<Members<V>>) -> Following<V> {
+    pub fn new(members: Members<V>) -> Following<V> {
         Following {
             members,
             gone: RefCell::default(),
@@ -131,8 +131,7 @@ impl<V: Verbs> Ddss<V> {
 
     /// The lease under which a lock is held, once it runs; none where nobody agrees on who is alive.
     pub(super) async fn leased(&self) -> Result<Option<Hold<V>>, DdssError> {
-        let members = self.0.following.as_ref().and_then(|following| following.members.as_ref());
-        let Some(members) = members else { return Ok(None) };
+        let Some(Following { members, .. }) = &self.0.following else { return Ok(None) };
         let hold = members.hold();
         if members.leased().await { Ok(Some(hold)) } else { Err(DdssError::Out) }
     }
@@ -140,9 +139,7 @@ impl<V: Verbs> Ddss<V> {
     /// Whether what was granted to this node counts.
     pub(super) fn has_lease(&self) -> bool {
         let following = self.0.following.as_ref();
-        following.is_none_or(|following| {
-            !following.out.get() && following.members.as_ref().is_none_or(Members::has_lease)
-        })
+        following.is_none_or(|following| !following.out.get() && following.members.has_lease())
     }
 }
 
@@ -181,11 +178,9 @@ impl<V: Verbs> Ddss<V> {
 
     /// At the home: what a node that died had comes to an end, once its lease has.
     async fn bury(self, node: Rank) {
-        let members = self.0.following.as_ref().and_then(|following| following.members.clone());
-        if let Some(members) = members {
-            while self.0.rt.now() < members.grants_from() {
-                self.0.rt.sleep(members.grants_from() - self.0.rt.now()).await;
-            }
+        let Some(Following { members, .. }) = &self.0.following else { return };
+        while self.0.rt.now() < members.grants_from() {
+            self.0.rt.sleep(members.grants_from() - self.0.rt.now()).await;
         }
         let kept = self.0.home.borrow().places();
         for (name, at) in kept {
@@ -199,18 +194,18 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// Has the nodes asked whether they live for which this one waits and from which nothing has come for a while.
-    pub(super) async fn watch(self, members: Members<V>) {
+    pub(super) async fn watch(self) {
         let Some(following) = &self.0.following else { return };
         let mut watches: BTreeMap<Rank, Watch<V>> = BTreeMap::new();
         let mut before = BTreeMap::new();
         loop {
-            if watches.is_empty() && before.is_empty() {
+            if before.is_empty() {
                 following.waits.until(|| !self.awaited().is_empty()).await;
             }
             let now = self.awaited();
             watches.retain(|node, _| now.get(node).is_some_and(|ended| before.get(node) == Some(ended)));
             for (node, _) in now.iter().filter(|(node, ended)| before.get(*node) == Some(*ended)) {
-                watches.entry(*node).or_insert_with(|| members.watch(*node));
+                watches.entry(*node).or_insert_with(|| following.members.watch(*node));
             }
             before = now;
             if !before.is_empty() {

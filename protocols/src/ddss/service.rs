@@ -6,8 +6,8 @@ use super::memory::Memory;
 use super::messages::Message;
 use super::segment::Open;
 use super::{DdssError, DdssStats, Key, Name, Segment, Spec};
-use crate::members::{Change, Members};
-use crate::rt::sync::{Mailbox, OneshotSender, oneshot};
+use crate::members::Members;
+use crate::rt::sync::{OneshotSender, oneshot};
 use crate::rt::{BufferPool, Labelled, Rt};
 use crate::transport::{Channel, Inbox, Incoming, Mesh, Rank, SendError};
 use std::cell::{Cell, RefCell};
@@ -68,26 +68,13 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// Another service has the channel.
     pub fn start_among(rt: &Rt<V>, mesh: &Mesh<V>, members: &Members<V>) -> Result<Ddss<V>, DdssError> {
-        let ddss = Ddss::begin(rt, mesh, Some((Some(members.clone()), members.changes())))?;
-        rt.spawn(ddss.clone().watch(members.clone()));
+        let ddss = Ddss::begin(rt, mesh, Some(members))?;
+        rt.spawn(ddss.clone().follow(members.changes()));
+        rt.spawn(ddss.clone().watch());
         Ok(ddss)
     }
 
-    /// The same where the views come from elsewhere. Who leaves one is to be expelled from the mesh before it is told.
-    ///
-    /// # Errors
-    ///
-    /// Another service has the channel.
-    pub fn start_told(rt: &Rt<V>, mesh: &Mesh<V>, changes: Mailbox<Change>) -> Result<Ddss<V>, DdssError> {
-        Ddss::begin(rt, mesh, Some((None, changes)))
-    }
-
-    fn begin(
-        rt: &Rt<V>,
-        mesh: &Mesh<V>,
-        among: Option<(Option<Members<V>>, Mailbox<Change>)>,
-    ) -> Result<Ddss<V>, DdssError> {
-        let (members, changes) = among.unzip();
+    fn begin(rt: &Rt<V>, mesh: &Mesh<V>, members: Option<&Members<V>>) -> Result<Ddss<V>, DdssError> {
         let inbox = mesh.open(CHANNEL)?;
         let ddss = Ddss(Rc::new(Shared {
             rt: rt.clone(),
@@ -102,12 +89,9 @@ impl<V: Verbs> Ddss<V> {
             asked: RefCell::default(),
             next_id: Cell::new(0),
             next_home: Cell::new(mesh.me().index() as u32),
-            following: members.map(Following::new),
+            following: members.cloned().map(Following::new),
         }));
         rt.spawn(ddss.clone().listen(inbox));
-        if let Some(changes) = changes {
-            rt.spawn(ddss.clone().follow(changes));
-        }
         Ok(ddss)
     }
 
