@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use weft_protocols::pario::{StoreError, StoreReport, check_store};
+use weft_protocols::pario::{StoreError, StoreReport, check_store, log_object};
 use weft_store::{Directory, Objects};
 use weft_verbs::ObjectName;
 
@@ -73,11 +73,6 @@ pub fn run(args: &FsckArgs) -> Result<Exit, Failure> {
     }
     let clean = checked.findings.iter().all(|finding| finding.harmless);
     Ok(if clean { Exit::Held } else { Exit::Violated })
-}
-
-/// The object of a log: its highest bit is set (docs/pario.md).
-fn log_object(log: u64) -> ObjectName {
-    ObjectName(1 << 63 | log)
 }
 
 fn whole(objects: &Objects, object: ObjectName) -> Result<Vec<u8>, String> {

@@ -74,6 +74,6 @@ pub use datatype::{Datatype, View};
 pub use distribution::Distribution;
 pub use error::FsError;
 pub use name::{Handle, Name};
-pub use server::{StoreError, StoreReport, check_store};
+pub use server::{StoreError, StoreReport, check_store, log_object};
 pub use service::Pario;
 pub use stats::FsStats;

@@ -34,8 +34,8 @@ mod kind {
     pub(super) const ENDED: u8 = 4;
 }
 
-/// The object of a log.
-pub(super) const fn object(log: u64) -> ObjectName {
+/// The object of a log, by the log's number: its highest bit is set.
+pub const fn object(log: u64) -> ObjectName {
     ObjectName(LOGS | log)
 }
 

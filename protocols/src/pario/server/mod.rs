@@ -8,6 +8,7 @@ mod ranges;
 mod store;
 
 pub use check::{StoreError, StoreReport, check_store};
+pub use log::object as log_object;
 
 use super::access::Run;
 use super::calls::{self, Held};

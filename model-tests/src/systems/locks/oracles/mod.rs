@@ -30,16 +30,18 @@ use weft_verbs::Nanos;
 #[derive(Clone, Debug, Default)]
 pub struct LockOracles {
     exclusion: MutualExclusion,
-    once: AtMostOnce,
-    tokens: Tokens,
-    progress: Progress,
+    beside: BesideExclusion,
     bypass: Bypass,
 }
 
 impl LockOracles {
     /// Oracles that have seen nothing. `tokens` says whether every grant must carry a fencing token.
     pub fn new(tokens: bool) -> LockOracles {
-        LockOracles { tokens: Tokens::new(tokens), ..LockOracles::default() }
+        LockOracles {
+            exclusion: MutualExclusion::default(),
+            beside: BesideExclusion::new(tokens),
+            bypass: Bypass::default(),
+        }
     }
 
     /// How unfair it was.
@@ -50,7 +52,7 @@ impl LockOracles {
 
 /// What is promised of a lock service beside mutual exclusion: of explored worlds that have leases, where that is judged by the nodes'
 /// clocks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct BesideExclusion {
     once: AtMostOnce,
     tokens: Tokens,
@@ -104,32 +106,31 @@ impl Oracles for LockOracles {
     type Event = Event;
 
     fn promises(&self) -> Vec<(&'static str, &'static str)> {
-        let all: [&dyn Oracle<Event>; 4] = [&self.exclusion, &self.once, &self.tokens, &self.progress];
-        all.map(|oracle| (oracle.name(), oracle.promise())).to_vec()
+        let first = (self.exclusion.name(), self.exclusion.promise());
+        [vec![first], self.beside.promises()].concat()
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
-        let LockOracles { exclusion, once, tokens, progress, bypass } = self;
-        let oracles: [&mut dyn Oracle<Event>; 4] = [exclusion, once, tokens, progress];
-        show(event, oracles, broken);
-        bypass.observe(event);
+        let exclusion: [&mut dyn Oracle<Event>; 1] = [&mut self.exclusion];
+        show(event, exclusion, broken);
+        self.beside.observe(event, broken);
+        self.bypass.observe(event);
     }
 
     fn ended(&self) -> u64 {
-        self.progress.ended()
+        self.beside.ended()
     }
 
     fn unended(&self) -> u64 {
-        self.progress.unended()
+        self.beside.unended()
     }
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
-        self.progress.finish(now, healthy)
+        self.beside.finish(now, healthy)
     }
 
     /// Where each request stands, and the highest tokens. Who holds follows from the former.
     fn state(&self, to: &mut dyn Hasher) {
-        self.once.state(to);
-        self.tokens.state(to);
+        self.beside.state(to);
     }
 }

@@ -433,13 +433,7 @@ impl World {
         match &atomic.arrival {
             None if atomic.view == self.view(atomic.by) => self.tell(atomic.by, Event::Swapped(outcome)),
             None => {}
-            Some(arrival) => {
-                let mut arrival = arrival.borrow_mut();
-                arrival.outcome = Some(outcome);
-                if let Some(waker) = arrival.waker.take() {
-                    waker.wake();
-                }
-            }
+            Some(arrival) => arrival.borrow_mut().tell(outcome),
         }
         self.pay(atomic.by);
     }

@@ -3,6 +3,7 @@
 use super::rank;
 use crate::locks::LockKey;
 use crate::locks::ncosed::messages::Message;
+use crate::locks::ncosed::world::Arrival;
 use crate::locks::ncosed::{OutcomeUnknown, Wire, Word};
 use crate::locks::stats::Counters;
 use crate::rt::WaitPoint;
@@ -11,19 +12,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 use weft_verbs::RemoteSlice;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     About(Message),
     Reported,
-}
-
-#[derive(Default)]
-pub(super) struct Arrival {
-    pub(super) outcome: Option<Result<Word, OutcomeUnknown>>,
-    pub(super) waker: Option<Waker>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,18 +81,7 @@ impl NodeWire {
             let fenced = shared.gone == Some(by) && shared.views[home] > 1;
             shared.atomics.push(Atomic { by, arrival, view, home, at, operation, was: None, fenced });
         }
-        std::future::poll_fn(|cx| {
-            let mut arrival = arrival.borrow_mut();
-            match arrival.outcome {
-                Some(outcome) => Poll::Ready(outcome),
-                None => {
-                    arrival.waker = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
-        .at(())
-        .await
+        Arrival::wait(&arrival).at(()).await
     }
 }
 

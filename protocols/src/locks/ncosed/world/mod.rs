@@ -11,14 +11,16 @@ mod node;
 use super::messages::{Epoch, Message};
 use super::{Action, Event, Home, OutcomeUnknown, Word};
 use crate::locks::{LockKey, Mode, Scheme};
+use crate::rt::WaitPoint;
 use crate::transport::Rank;
 use node::WorldNode;
 pub(super) use node::{Application, Doing, Flag, live};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
+use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use weft_verbs::RemoteSlice;
 
 pub(super) const KEY: LockKey = LockKey(77);
@@ -73,10 +75,37 @@ enum Asker {
     Home,
 }
 
+/// What became of an atomic, for the task that waits for it.
 #[derive(Default)]
-struct Arrival {
+pub(super) struct Arrival {
     outcome: Option<Result<Word, OutcomeUnknown>>,
     waker: Option<Waker>,
+}
+
+impl Arrival {
+    /// Tells the outcome.
+    pub(super) fn tell(&mut self, outcome: Result<Word, OutcomeUnknown>) {
+        self.outcome = Some(outcome);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Waits for it.
+    pub(super) async fn wait(arrival: &RefCell<Arrival>) -> Result<Word, OutcomeUnknown> {
+        poll_fn(|cx| {
+            let mut arrival = arrival.borrow_mut();
+            match arrival.outcome {
+                Some(outcome) => Poll::Ready(outcome),
+                None => {
+                    arrival.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .at(())
+        .await
+    }
 }
 
 struct Atomic {
@@ -340,13 +369,7 @@ impl World {
         };
         match atomic.asker {
             Asker::Home => self.tell_home(Event::Swapped(outcome)),
-            Asker::Requester(_, arrival) => {
-                let mut arrival = arrival.borrow_mut();
-                arrival.outcome = Some(outcome);
-                if let Some(waker) = arrival.waker.take() {
-                    waker.wake();
-                }
-            }
+            Asker::Requester(_, arrival) => arrival.borrow_mut().tell(outcome),
         }
     }
 

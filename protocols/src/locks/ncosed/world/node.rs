@@ -27,17 +27,7 @@ impl NodeWire {
         let arrival = Rc::new(RefCell::new(Arrival::default()));
         let asker = Asker::Requester(self.me, Rc::clone(&arrival));
         self.shared.borrow_mut().atomics.push(Atomic { asker, at, operation, was: None });
-        std::future::poll_fn(|cx| {
-            let mut arrival = arrival.borrow_mut();
-            match arrival.outcome {
-                Some(outcome) => Poll::Ready(outcome),
-                None => {
-                    arrival.waker = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
+        Arrival::wait(&arrival).await
     }
 }
 
