@@ -3,12 +3,13 @@
 use crate::connection::Out;
 use crate::frame::Ended;
 use crate::handshake::{Channel, HandshakeError, call};
-use crate::message::{Opening, Question, Status, ToClient, decode};
+use crate::message::{Answer, Call, Opening, Question, Status, ToClient, decode};
 use crate::net::{Endpoint, Network};
 use crate::refusal::Refusal;
 use crate::secret::Secret;
 use crate::timing::Timing;
-use tokio::time::timeout;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
 
 /// Why a call came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +46,10 @@ impl CallError {
         match self {
             CallError::Unreachable { .. } => false,
             CallError::Handshake { why, .. } => why.is_final(),
-            CallError::Refused { why, .. } => !matches!(why, Refusal::Full { .. }),
+            CallError::Refused { why, .. } => {
+                let passing = matches!(why, Refusal::LostAmid { .. } | Refusal::NoAnswer { .. });
+                !passing && !matches!(why, Refusal::Full { .. })
+            }
         }
     }
 }
@@ -84,11 +88,52 @@ pub async fn status<N: Network>(
     secret: &Secret,
     timing: &Timing,
 ) -> Result<Status, CallError> {
-    let mut channel = open(net, at, secret, timing, &Opening::Ask(Question::Status)).await?;
-    let ended = |why: Ended| CallError::Handshake { at: at.clone(), why: why.into() };
-    let answer = channel.reader.next(timing.handshake).await.map_err(ended)?;
-    match decode(&answer.body).map_err(ended)? {
+    match ask(net, at, secret, timing, Question::Status, timing.handshake).await? {
         ToClient::Status(status) => Ok(*status),
-        ToClient::Refused(why) => Err(CallError::Refused { at: at.clone(), why }),
+        other => Err(misunderstood(at, &other)),
+    }
+}
+
+/// Calls a system of a node: the node's rank, and its answer. The coordinator passes the call on.
+pub async fn system<N: Network>(
+    net: &N,
+    at: &Endpoint,
+    secret: &Secret,
+    timing: &Timing,
+    call: Call,
+) -> Result<(u32, Answer), CallError> {
+    // The coordinator says it if the node does not answer.
+    match ask(net, at, secret, timing, Question::Call(call), timing.call + timing.handshake).await? {
+        ToClient::Answer { node, answer } => Ok((node, answer)),
+        other => Err(misunderstood(at, &other)),
+    }
+}
+
+fn misunderstood(at: &Endpoint, answer: &ToClient) -> CallError {
+    let why = match answer {
+        ToClient::Refused(why) => return CallError::Refused { at: at.clone(), why: why.clone() },
+        _ => Ended::Message("it answers another question".to_string()),
+    };
+    CallError::Handshake { at: at.clone(), why: why.into() }
+}
+
+async fn ask<N: Network>(
+    net: &N,
+    at: &Endpoint,
+    secret: &Secret,
+    timing: &Timing,
+    question: Question,
+    patience: Duration,
+) -> Result<ToClient, CallError> {
+    let mut channel = open(net, at, secret, timing, &Opening::Ask(question)).await?;
+    let ended = |why: Ended| CallError::Handshake { at: at.clone(), why: why.into() };
+    let end = Instant::now() + patience;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let answer = decode(&channel.reader.next(left).await.map_err(ended)?.body).map_err(ended)?;
+        // While a node thinks, the coordinator says that it is there.
+        if answer != ToClient::Alive {
+            return Ok(answer);
+        }
     }
 }

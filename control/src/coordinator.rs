@@ -6,11 +6,12 @@
 //! A stranger can cost little: connections that have not proved who they are are bounded in number and time
 //! (the module `doorkeeper`), take no memory for what they announce, and their lines in the log are bounded too.
 
+use crate::calls::Calls;
 use crate::connection::{Out, Pace, QUEUE, converse};
 use crate::doorkeeper::Doorkeeper;
 use crate::frame::{Ended, Frame, Kind};
 use crate::handshake::{Channel, HandshakeError, admit};
-use crate::message::{ENTRIES, FromNode, Opening, Question, Status, ToClient, ToNode, decode};
+use crate::message::{CALL, Call, ENTRIES, FromNode, Opening, Question, Status, TEXT, ToClient, ToNode, decode};
 use crate::net::{Endpoint, Listener, Network};
 use crate::refusal::Refusal;
 use crate::roster::{Action, ConnId, Note, Roster, Terms};
@@ -181,6 +182,7 @@ impl<N: Network> Coordinator<N> {
         let service = Service::<N> {
             roster: Roster::new(terms.clone(), timing.probe, timing.gather),
             door: Doorkeeper::new(half_open(terms.nodes)),
+            calls: Calls::new(self.number, timing.call),
             tasks: JoinSet::new(),
             conns: BTreeMap::new(),
             clients: 0,
@@ -202,6 +204,7 @@ struct Service<N: Network> {
     coordinator: Coordinator<N>,
     roster: Roster,
     door: Doorkeeper,
+    calls: Calls,
     tasks: JoinSet<Over>,
     conns: BTreeMap<ConnId, Conn>,
     clients: usize,
@@ -217,7 +220,8 @@ impl<N: Network> Service<N> {
     async fn run(mut self) {
         let (tell, mut inputs) = mpsc::channel(QUEUE);
         loop {
-            let deadline = self.roster.deadline().map(|at| self.began + at);
+            let deadline = self.roster.deadline().into_iter().chain(self.calls.deadline()).min();
+            let deadline = deadline.map(|at| self.began + at);
             // In this order, so that the same events give the same run.
             tokio::select! {
                 biased;
@@ -230,7 +234,12 @@ impl<N: Network> Service<N> {
                     Some(Command::Status(tell)) => drop(tell.send(self.roster.status(self.now()))),
                     Some(Command::End) | None => return self.end().await,
                 },
-                () = at(deadline) => self.roster.tick(self.began.elapsed()),
+                () = at(deadline) => {
+                    let now = self.now();
+                    self.roster.tick(now);
+                    let late = self.calls.tick(now);
+                    self.disappoint(late);
+                }
                 came = self.coordinator.listener.accept() => match came {
                     Ok((stream, from)) => self.accept(stream, from, tell.clone()),
                     // Of the connection, or of this process: it may have as many files open as it may.
@@ -281,6 +290,8 @@ impl<N: Network> Service<N> {
                 }
                 let why = how.err().unwrap_or(Ended::Closed);
                 self.roster.gone(now, conn, &why.to_string());
+                let waited = self.calls.gone(conn);
+                self.disappoint(waited);
             }
         }
     }
@@ -303,6 +314,13 @@ impl<N: Network> Service<N> {
             Input::FromNode(FromNode::Alive) => {}
             Input::FromNode(FromNode::Here) => self.roster.is_here(conn),
             Input::FromNode(FromNode::Report(report)) => self.roster.report(now, conn, report),
+            Input::FromNode(FromNode::Answer { id, answer }) => {
+                if let Some((client, node)) = self.calls.answered(id, conn) {
+                    self.roster.counts.answered += 1;
+                    self.say(client, Out::control(&ToClient::Answer { node, answer }));
+                    self.close(client);
+                }
+            }
             Input::FromNode(FromNode::Leave) => self.roster.leave(now, conn),
             Input::Data(data) => {
                 if let Some(rank) = self.roster.rank(conn) {
@@ -313,20 +331,48 @@ impl<N: Network> Service<N> {
     }
 
     fn answer(&mut self, conn: ConnId, from: SocketAddr, question: Question) {
-        let answer = match question {
-            _ if self.clients > CLIENTS => {
-                self.roster.counts.refused += 1;
-                let why = Refusal::Full { most: CLIENTS as u32 };
-                tracing::warn!("refused a client at {}: {why}", from.ip());
-                ToClient::Refused(why)
-            }
+        let refused = match question {
+            _ if self.clients > CLIENTS => Refusal::Full { most: CLIENTS as u32 },
             Question::Status => {
                 self.roster.counts.answered += 1;
-                ToClient::Status(Box::new(self.roster.status(self.now())))
+                let status = ToClient::Status(Box::new(self.roster.status(self.now())));
+                self.say(conn, Out::control(&status));
+                return self.close(conn);
             }
+            Question::Call(call) => match self.call(conn, call) {
+                Ok(()) => return,
+                Err(why) => why,
+            },
         };
-        self.say(conn, Out::control(&answer));
+        self.roster.counts.refused += 1;
+        tracing::warn!("refused a client at {}: {refused}", from.ip());
+        self.say(conn, Out::control(&ToClient::Refused(refused)));
         self.close(conn);
+    }
+
+    /// Passes a client's call on to a node, which answers later.
+    fn call(&mut self, client: ConnId, call: Call) -> Result<(), Refusal> {
+        let Call { node, system, body } = call;
+        for (what, bytes, most) in
+            [("the name of a system", system.len(), TEXT), ("a call to a system", body.len(), CALL)]
+        {
+            if bytes > most {
+                let (bytes, most) = (bytes as u64, most as u64);
+                return Err(Refusal::TooLong { what: what.to_string(), bytes, most });
+            }
+        }
+        let callee = self.roster.callee(node, &system)?;
+        let id = self.calls.begin(self.now(), client, callee);
+        self.say(callee.1, Out::control(&ToNode::Call { id, system, body }));
+        Ok(())
+    }
+
+    /// Tells clients that their calls come to nothing.
+    fn disappoint(&mut self, clients: Vec<(ConnId, Refusal)>) {
+        for (client, why) in clients {
+            self.say(client, Out::control(&ToClient::Refused(why)));
+            self.close(client);
+        }
     }
 
     /// Does what the roster has decided.
@@ -435,9 +481,9 @@ async fn serve<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(
     if tell.send((conn, from, Input::Opened(opening, out))).await.is_err() {
         return over(How::Ended(Ok(())));
     }
-    let Timing { beat, silence, linger, handshake, .. } = timing;
+    let Timing { beat, silence, linger, handshake, call, .. } = timing;
     // A client says nothing after its question, and what it is told is short.
-    let silence = if client { handshake } else { silence };
+    let silence = if client { call + handshake } else { silence };
     let read = |frame: Frame| {
         let input = match frame.kind {
             Kind::Control => Input::FromNode(decode(&frame.body)?),
@@ -445,7 +491,7 @@ async fn serve<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(
         };
         Ok((conn, from, input))
     };
-    let alive = Out::control(&ToNode::Alive);
+    let alive = if client { Out::control(&ToClient::Alive) } else { Out::control(&ToNode::Alive) };
     let ended = converse(channel, queue, Pace { beat, silence, linger }, alive, tell, read).await;
     over(How::Ended(ended))
 }

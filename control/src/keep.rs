@@ -5,7 +5,7 @@ use crate::connection::{Out, Pace, QUEUE, converse};
 use crate::frame::{Ended, Frame, Kind};
 use crate::handshake::Channel;
 use crate::member::{Config, MemberError, Members};
-use crate::message::{Entry, FromNode, Opening, Presence, Report, ToNode, decode};
+use crate::message::{Answer, Entry, FromNode, Opening, Presence, Report, ToNode, decode};
 use crate::net::Network;
 use crate::refusal::Refusal;
 use crate::timing::Timing;
@@ -23,8 +23,21 @@ pub enum Command {
     Report(Report),
     /// Send data to those above the coordinator.
     Data(Vec<u8>),
+    /// Answer a call.
+    Answer(u64, Answer),
     /// Leave.
     Leave,
+}
+
+/// A client's call, as the node is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// By which its answer is known.
+    pub id: u64,
+    /// The system that it is for.
+    pub system: String,
+    /// What it is to do.
+    pub body: Vec<u8>,
 }
 
 /// A connection on which the coordinator said welcome.
@@ -119,6 +132,7 @@ pub struct Keeper<N: Network> {
     config: Config,
     members: watch::Sender<Members>,
     data: mpsc::Sender<Vec<u8>>,
+    calls: mpsc::Sender<Called>,
     report: Option<Report>,
     /// The coordinator that the node knows.
     coordinator: Option<u64>,
@@ -133,8 +147,10 @@ impl<N: Network> Keeper<N> {
         config: Config,
         members: watch::Sender<Members>,
         data: mpsc::Sender<Vec<u8>>,
+        calls: mpsc::Sender<Called>,
     ) -> Keeper<N> {
-        Keeper { net, config, members, data, report: None, coordinator: None, unconfirmed: BTreeMap::new() }
+        let unconfirmed = BTreeMap::new();
+        Keeper { net, config, members, data, calls, report: None, coordinator: None, unconfirmed }
     }
 
     /// Until the node leaves, or is not in the cluster any more.
@@ -200,7 +216,8 @@ impl<N: Network> Keeper<N> {
                     ended = &mut attempt => break ended,
                     command = commands.recv() => match command {
                         Some(Command::Report(report)) => self.report = Some(report),
-                        Some(Command::Data(_)) => {}
+                        // Who would hear it is away.
+                        Some(Command::Data(_) | Command::Answer(..)) => {}
                         Some(Command::Leave) | None => return ControlFlow::Break(None),
                     },
                 }
@@ -249,6 +266,7 @@ impl<N: Network> Keeper<N> {
                             Out::control(&FromNode::Report(report))
                         }
                         Some(Command::Data(data)) => Out::data(data),
+                        Some(Command::Answer(id, answer)) => Out::control(&FromNode::Answer { id, answer }),
                         Some(Command::Leave) | None => {
                             leaving = Some(Instant::now() + linger * 2);
                             Out::control(&FromNode::Leave)
@@ -295,6 +313,12 @@ impl<N: Network> Keeper<N> {
             Ok(ToNode::Probe) => {
                 if let Some(out) = out {
                     let _ = out.try_send(Out::control(&FromNode::Here));
+                }
+            }
+            Ok(ToNode::Call { id, system, body }) => {
+                if let (Err(_), Some(out)) = (self.calls.try_send(Called { id, system, body }), out) {
+                    let answer = Answer::Failed("the node has more calls than it takes: call again".to_string());
+                    let _ = out.try_send(Out::control(&FromNode::Answer { id, answer }));
                 }
             }
             Ok(ToNode::Farewell) => return ControlFlow::Break(None),

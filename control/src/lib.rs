@@ -20,6 +20,7 @@
 //! | [`coordinator`] | the coordinator's sockets and tasks |
 //! | [`member`] | a node's side: join, stay, leave |
 //! | [`ask`] | a client's side: questions |
+//! | `calls` | calls of clients to systems of nodes that have not been answered |
 //! | [`daemon`] | a node that lives: its configuration, its metrics, from its start to its leaving |
 
 pub mod ask;
@@ -35,6 +36,7 @@ pub mod roster;
 pub mod secret;
 pub mod timing;
 
+mod calls;
 mod connection;
 mod doorkeeper;
 mod keep;

@@ -7,7 +7,8 @@
 use crate::ask::CallError;
 use crate::frame::span;
 use crate::keep::{self, Command};
-use crate::message::{Entry, Join, Presence, REPORT, Report, encode};
+pub use crate::keep::Called;
+use crate::message::{Answer, Entry, Join, Presence, REPORT, Report, encode};
 use crate::net::{Endpoint, Network};
 use crate::secret::Secret;
 use crate::timing::Timing;
@@ -16,6 +17,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+
+/// How many calls of clients may wait for a node to look at them.
+const CALLS: usize = 64;
 
 /// What a node needs to join.
 #[derive(Clone, Debug)]
@@ -109,6 +113,7 @@ pub struct Membership {
     members: watch::Receiver<Members>,
     commands: mpsc::Sender<Command>,
     data: mpsc::Receiver<Vec<u8>>,
+    calls: mpsc::Receiver<Called>,
     task: JoinHandle<()>,
 }
 
@@ -127,10 +132,11 @@ pub async fn join<N: Network>(net: N, config: Config) -> Result<Membership, Memb
     let (tell, members) = watch::channel(Members { coordinator: true, ..Members::default() });
     let (commands, asked) = mpsc::channel(crate::connection::QUEUE);
     let (pass, data) = mpsc::channel(crate::connection::QUEUE);
+    let (call, calls) = mpsc::channel(CALLS);
     let nodes = config.join.nodes;
     tracing::info!("node {}: joined cluster '{}' at {}", config.join.rank, config.join.cluster, config.at);
-    let task = tokio::spawn(keep::Keeper::new(net, config, tell, pass).run(first, asked));
-    Ok(Membership { nodes, members, commands, data, task })
+    let task = tokio::spawn(keep::Keeper::new(net, config, tell, pass, call).run(first, asked));
+    Ok(Membership { nodes, members, commands, data, calls, task })
 }
 
 impl Membership {
@@ -159,13 +165,15 @@ impl Membership {
     }
 
     /// Waits until the node is not in the cluster any more, for another reason than that it left.
-    pub async fn ended(&self) -> MemberError {
+    pub fn ended(&self) -> impl Future<Output = MemberError> + use<> {
         let mut members = self.members.clone();
-        let ended = members.wait_for(|members| members.ended.is_some()).await;
-        match ended.ok().and_then(|members| members.ended.clone()) {
-            Some(why) => why,
-            // The task only goes with the membership.
-            None => std::future::pending().await,
+        async move {
+            let ended = members.wait_for(|members| members.ended.is_some()).await;
+            match ended.ok().and_then(|members| members.ended.clone()) {
+                Some(why) => why,
+                // The task only goes with the membership.
+                None => std::future::pending().await,
+            }
         }
     }
 
@@ -191,6 +199,16 @@ impl Membership {
     /// The next data from those above the coordinator; `None` once the node is not in the cluster any more.
     pub async fn data(&mut self) -> Option<Vec<u8>> {
         self.data.recv().await
+    }
+
+    /// The next call of a client to a system of this node; `None` once the node is not in the cluster any more.
+    pub async fn called(&mut self) -> Option<Called> {
+        self.calls.recv().await
+    }
+
+    /// Answers a call. What is said while the coordinator is away is lost: it has told the client already.
+    pub async fn answer(&self, id: u64, answer: Answer) {
+        let _ = self.commands.send(Command::Answer(id, answer)).await;
     }
 
     /// Leaves: says so, and waits for the answer as long as one may take.

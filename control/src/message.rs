@@ -19,6 +19,9 @@ pub const BLOB: usize = 4_096;
 /// The most bytes of a report, as JSON.
 pub const REPORT: usize = 16 * 1_024;
 
+/// The most bytes of a call to a system, and of its answer. They travel as hexadecimal digits, which must fit into one message.
+pub const CALL: usize = 100 * 1_024;
+
 /// So many entries of a roster travel in one message, each with at most [`BLOB`] bytes in hexadecimal digits.
 pub const ENTRIES: usize = 256;
 
@@ -55,11 +58,35 @@ pub struct Join {
 }
 
 /// What a client asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Question {
     /// Who is there, and what they report.
     Status,
+    /// Something of a system that a node runs.
+    Call(Call),
+}
+
+/// What a client wants of a system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Which node is to do it; `None`: the one of lowest rank that reports the system.
+    pub node: Option<u32>,
+    /// The system.
+    pub system: String,
+    /// What it is to do, in the system's own language; at most [`CALL`] bytes.
+    #[serde(with = "hex")]
+    pub body: Vec<u8>,
+}
+
+/// What a system answers to a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// It was done; in the system's own language, at most [`CALL`] bytes.
+    Done(#[serde(with = "hex")] Vec<u8>),
+    /// It was not, or nobody knows: why, in one line.
+    Failed(String),
 }
 
 /// From a node.
@@ -72,6 +99,13 @@ pub enum FromNode {
     Here,
     /// What it reports of itself and its systems, in place of what it reported before.
     Report(Report),
+    /// The answer to [`ToNode::Call`].
+    Answer {
+        /// Of the call.
+        id: u64,
+        /// What it came to.
+        answer: Answer,
+    },
     /// It leaves.
     Leave,
 }
@@ -97,6 +131,16 @@ pub enum ToNode {
     Alive,
     /// Another node claims this one's rank: answer.
     Probe,
+    /// A client wants something of one of its systems.
+    Call {
+        /// By which the answer is known.
+        id: u64,
+        /// The system.
+        system: String,
+        /// What it is to do.
+        #[serde(with = "hex")]
+        body: Vec<u8>,
+    },
     /// The answer to [`FromNode::Leave`].
     Farewell,
     /// The coordinator ends, and will not be back.
@@ -109,8 +153,17 @@ pub enum ToNode {
 pub enum ToClient {
     /// The answer to [`Question::Status`].
     Status(Box<Status>),
+    /// The answer to [`Question::Call`].
+    Answer {
+        /// The node that it is from.
+        node: u32,
+        /// What the call came to.
+        answer: Answer,
+    },
     /// No answer.
     Refused(Refusal),
+    /// No answer yet.
+    Alive,
 }
 
 /// A rank, as others see it.
@@ -244,12 +297,23 @@ mod hex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::FROM_COORDINATOR;
+    use crate::frame::{FROM_CALLER, FROM_COORDINATOR};
     use proptest::prelude::*;
 
     fn entry(blob: Vec<u8>, why: String) -> Entry {
         let address = IpAddr::from([255; 16]);
         Entry { rank: u32::MAX, incarnation: u64::MAX, address, blob, presence: Presence::Lost(why) }
+    }
+
+    #[test]
+    fn the_longest_call_and_the_longest_answer_fit_into_messages() {
+        let (system, body) = ("x".repeat(TEXT), vec![255; CALL]);
+        let call = Call { node: Some(u32::MAX), system: system.clone(), body: body.clone() };
+        assert!(encode(&Opening::Ask(Question::Call(call))).len() <= FROM_CALLER);
+        assert!(
+            encode(&FromNode::Answer { id: u64::MAX, answer: Answer::Done(body.clone()) }).len() <= FROM_CALLER
+        );
+        assert!(encode(&ToNode::Call { id: u64::MAX, system, body }).len() <= FROM_COORDINATOR);
     }
 
     #[test]

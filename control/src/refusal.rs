@@ -77,6 +77,32 @@ pub enum Refusal {
         /// How many may.
         most: u32,
     },
+    /// No node runs what a call is for.
+    #[error("no node that is here runs {system}: `weft status` shows what they run")]
+    NoSystem {
+        /// What was called for.
+        system: String,
+    },
+    /// The node that a call is for is not there.
+    #[error("node {node} is not here")]
+    NotHere {
+        /// Its rank.
+        node: u32,
+    },
+    /// The node that a call is for went before it answered.
+    #[error("node {node} was lost before it answered: whether it did what was asked is not known")]
+    LostAmid {
+        /// Its rank.
+        node: u32,
+    },
+    /// The node that a call is for did not answer.
+    #[error("node {node} did not answer within {seconds} s: whether it does what was asked is not known")]
+    NoAnswer {
+        /// Its rank.
+        node: u32,
+        /// For how long it was waited.
+        seconds: u64,
+    },
     /// The coordinator ends.
     #[error("the coordinator is ending")]
     Ending,

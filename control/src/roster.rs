@@ -195,6 +195,22 @@ impl Roster {
         self.places.get(rank as usize)?.conn
     }
 
+    /// The node that a call goes to: the one that is named, or the first that reports the system.
+    ///
+    /// # Errors
+    /// It is not there, or there is none.
+    pub fn callee(&self, node: Option<u32>, system: &str) -> Result<(u32, ConnId), Refusal> {
+        match node {
+            Some(node) => self.conn(node).map(|conn| (node, conn)).ok_or(Refusal::NotHere { node }),
+            None => {
+                let runs = |place: &&Place| place.report.systems.contains_key(system);
+                let conn = |(rank, place): (u32, &Place)| Some((rank, place.conn?));
+                let mut here = (0..).zip(&self.places).filter(|(_, place)| runs(place)).filter_map(conn);
+                here.next().ok_or_else(|| Refusal::NoSystem { system: system.to_string() })
+            }
+        }
+    }
+
     /// The node that a connection is of.
     pub fn rank(&self, conn: ConnId) -> Option<u32> {
         self.ranks.get(&conn).copied()

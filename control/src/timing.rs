@@ -14,6 +14,8 @@ pub struct Timing {
     pub handshake: Duration,
     /// The holder of a rank that another node claims has so long to answer.
     pub probe: Duration,
+    /// A node has so long to answer a client's call.
+    pub call: Duration,
     /// One attempt to connect takes at most so long.
     pub connect: Duration,
     /// The pause after a first failed attempt; it doubles with each, to [`Timing::pause_most`].
@@ -35,6 +37,7 @@ impl Default for Timing {
             silence: millis(5_000),
             handshake: millis(5_000),
             probe: millis(1_000),
+            call: millis(30_000),
             connect: millis(3_000),
             pause_first: millis(100),
             pause_most: millis(2_000),

@@ -5,10 +5,11 @@
 
 pub mod config;
 pub mod metrics;
+pub mod systems;
 
 use crate::coordinator::{self, Coordinator, Handle, StartError};
 use crate::frame::span;
-use crate::member::{self, MemberError, Membership, join};
+use crate::member::{self, Called, MemberError, join};
 use crate::message::{Join, Report};
 use crate::net::{Endpoint, Network};
 use crate::roster::Terms;
@@ -19,6 +20,8 @@ use std::collections::BTreeMap;
 use std::future::{Future, pending};
 use std::io;
 use std::pin::pin;
+use systems::{DRAIN, Desk, Event, Seat};
+use tokio::time::{Instant, sleep_until};
 
 /// What a daemon needs beside its configuration.
 #[derive(Clone, Debug)]
@@ -29,6 +32,10 @@ pub struct Options {
     pub secret: Secret,
     /// The version of the program.
     pub program: String,
+    /// What all nodes must agree on beside it, as their systems' settings; empty where there are none.
+    pub scenario: String,
+    /// What others need to reach this node's adapters.
+    pub blob: Vec<u8>,
     /// How long things take.
     pub timing: Timing,
 }
@@ -53,6 +60,9 @@ pub enum DaemonError {
     /// The system has no random bytes.
     #[error("{0}")]
     Random(io::Error),
+    /// Its systems have ended by themselves.
+    #[error("node {0}: {1}")]
+    Systems(u32, String),
 }
 
 impl DaemonError {
@@ -66,14 +76,15 @@ impl DaemonError {
     }
 }
 
-/// Runs a daemon until `stop` is there. `ready` is called once, when it is in the cluster.
+/// Runs a daemon and its systems until `stop` is there. `ready` is called once, when it is in the cluster.
 ///
 /// # Errors
-/// It cannot begin, is refused, or is not in the cluster any more.
-pub async fn run<N: Network>(
+/// It cannot begin, is refused, or is not in the cluster any more; its systems ended by themselves.
+pub async fn run<N: Network, F: Future<Output = Result<(), String>>>(
     net: &N,
     config: &Config,
     options: Options,
+    systems: impl FnOnce(Seat) -> F,
     ready: impl FnOnce(),
     stop: impl Future<Output = ()>,
 ) -> Result<(), DaemonError> {
@@ -105,7 +116,7 @@ pub async fn run<N: Network>(
             None => pending().await,
         }
     };
-    let life = live(net, config, &options, &state, ready, stop);
+    let life = live(net, config, &options, &state, systems, ready, stop);
     let (served, coordinated, life) = (pin!(served), pin!(coordinated), pin!(life));
     // The coordinator ends with the daemon and says nothing: its nodes wait for the next one.
     tokio::select! {
@@ -124,7 +135,7 @@ async fn bind<N: Network>(
     let terms = Terms {
         cluster: config.cluster.name.clone(),
         program: options.program.clone(),
-        scenario: String::new(),
+        scenario: options.scenario.clone(),
         nodes: config.cluster.nodes,
     };
     let (secret, timing) = (options.secret.clone(), options.timing);
@@ -133,39 +144,67 @@ async fn bind<N: Network>(
     Ok((coordinator, handle))
 }
 
-async fn live<N: Network>(
+async fn live<N: Network, F: Future<Output = Result<(), String>>>(
     net: &N,
     config: &Config,
     options: &Options,
     state: &metrics::State,
+    systems: impl FnOnce(Seat) -> F,
     ready: impl FnOnce(),
     stop: impl Future<Output = ()>,
 ) -> Result<(), DaemonError> {
     let mut stop = pin!(stop);
+    let rank = options.rank;
     let member = member_config(config, options)?;
-    let membership = tokio::select! {
+    let mut membership = tokio::select! {
         biased;
         joined = join(net.clone(), member) => joined?,
         () = &mut stop => {
-            tracing::info!("node {}: told to go before it was in", options.rank);
+            tracing::info!("node {rank}: told to go before it was in");
             return Ok(());
         }
     };
     state.follow(membership.members());
-    membership.report(about_this_process()).await?;
+    membership.report(with_process(Report::default())).await?;
     ready();
-    tokio::select! {
-        biased;
-        () = &mut stop => drain(membership, options.rank).await,
-        why = membership.ended() => return Err(why.into()),
+    let (mut desk, seat) = Desk::new(rank, &membership);
+    let (mut systems, mut ended) = (pin!(systems(seat)), pin!(membership.ended()));
+    // When the systems have to have ended.
+    let mut end = None;
+    loop {
+        tokio::select! {
+            biased;
+            ended = &mut systems => match (ended, end) {
+                (Ok(()), Some(_)) => break,
+                (Ok(()), None) => return Err(DaemonError::Systems(rank, "its systems have ended".to_string())),
+                (Err(why), _) => return Err(DaemonError::Systems(rank, why)),
+            },
+            () = &mut stop, if end.is_none() => {
+                tracing::info!("node {rank}: told to go: leaving");
+                end = Some(Instant::now() + DRAIN);
+                desk.stop();
+            }
+            event = desk.next() => match event {
+                Event::Answered(id, answer) => membership.answer(id, answer).await,
+                Event::Report(report) => membership.report(with_process(report)).await?,
+            },
+            Some(Called { id, system, body }) = membership.called() => desk.call(id, system, body),
+            why = &mut ended => return Err(why.into()),
+            () = at(end) => {
+                tracing::warn!("node {rank}: its systems have not ended within {}", span(DRAIN));
+                break;
+            }
+        }
     }
+    membership.leave().await;
     Ok(())
 }
 
-/// What systems have under way ends here, once daemons run systems; then the node leaves.
-async fn drain(membership: Membership, rank: u32) {
-    tracing::info!("node {rank}: told to go: leaving");
-    membership.leave().await;
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => pending().await,
+    }
 }
 
 fn member_config(config: &Config, options: &Options) -> Result<member::Config, DaemonError> {
@@ -174,12 +213,12 @@ fn member_config(config: &Config, options: &Options) -> Result<member::Config, D
     let join = Join {
         cluster: config.cluster.name.clone(),
         program: options.program.clone(),
-        scenario: String::new(),
+        scenario: options.scenario.clone(),
         rank: options.rank,
         nodes: config.cluster.nodes,
         incarnation,
         address: None,
-        blob: Vec::new(),
+        blob: options.blob.clone(),
     };
     let patience = config.node.patience();
     tracing::info!("node {}: calls {} for at most {}", options.rank, config.cluster.meet, span(patience));
@@ -187,7 +226,9 @@ fn member_config(config: &Config, options: &Options) -> Result<member::Config, D
     Ok(member::Config { at: config.cluster.meet.clone(), join, secret, timing, patience })
 }
 
-fn about_this_process() -> Report {
+/// What the systems report, and which process they are in.
+fn with_process(mut report: Report) -> Report {
     let about = BTreeMap::from([("process".to_string(), std::process::id().to_string())]);
-    Report { view: None, systems: BTreeMap::from([("daemon".to_string(), about)]) }
+    report.systems.insert("daemon".to_string(), about);
+    report
 }

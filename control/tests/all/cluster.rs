@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use turmoil::Sim;
 use weft_control::coordinator::{self, Coordinator};
-use weft_control::daemon;
+use weft_control::daemon::{self, systems, systems::Seat};
 use weft_control::member::{self, Members, join};
 use weft_control::message::{Join, Report};
 use weft_control::net::Endpoint;
@@ -197,16 +197,30 @@ impl<'a> Cluster<'a> {
         });
     }
 
-    /// A daemon begins; its outcomes are `ready`, and what it came to.
+    /// A daemon without systems begins; its outcomes are `ready`, and what it came to.
     pub fn daemon(&mut self, host: &str, rank: u32, config: daemon::config::Config) {
+        self.daemon_with(host, rank, config, systems::none);
+    }
+
+    /// A daemon with systems begins.
+    pub fn daemon_with<F: Future<Output = Result<(), String>> + 'static>(
+        &mut self,
+        host: &str,
+        rank: u32,
+        config: daemon::config::Config,
+        systems: impl Fn(Seat) -> F + Clone + 'static,
+    ) {
         let (shared, net) = (self.share(host), Simulated(self.sockets.clone()));
         self.sim.host(host, move || {
             let (shared, net, config) = (Rc::clone(&shared), net.clone(), config.clone());
+            let systems = systems.clone();
             async move {
-                let program = terms(1).program;
-                let options = daemon::Options { rank, secret: secret(), program, timing: Timing::default() };
+                let (program, timing) = (terms(1).program, Timing::default());
+                let (scenario, blob) = (String::new(), Vec::new());
+                let options = daemon::Options { rank, secret: secret(), program, scenario, blob, timing };
                 let ready = || shared.outcomes.borrow_mut().push("ready".to_string());
-                let ended = daemon::run(&net, &config, options, ready, shared.leave.notified()).await;
+                let stop = shared.leave.notified();
+                let ended = daemon::run(&net, &config, options, systems, ready, stop).await;
                 let outcome = ended.map_or_else(|why| why.to_string(), |()| "left".to_string());
                 shared.outcomes.borrow_mut().push(outcome);
                 nothing_runs().await;

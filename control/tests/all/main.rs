@@ -4,6 +4,7 @@
 //!
 //! A situation runs with a few seeds; `WEFT_CONTROL_SEEDS=1000 cargo test -p weft-control` runs each with a thousand.
 
+mod calls;
 mod cluster;
 mod coordinator;
 mod daemon;

@@ -1,0 +1,129 @@
+//! Systems that a daemon runs: what they are given, and how they and the daemon follow each other.
+//!
+//! They are a future beside the daemon's own. What they are is none of the control plane's business: it passes on clients' calls
+//! and their answers, and what the systems report.
+
+use crate::member::{Members, Membership};
+use crate::message::{Answer, Report};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+/// How long systems may take to end once the daemon was told to go.
+pub const DRAIN: Duration = Duration::from_secs(5);
+
+/// A client's call to a system of this node.
+#[derive(Debug)]
+pub struct Request {
+    /// The system.
+    pub system: String,
+    /// What it is to do, in its own language.
+    pub body: Vec<u8>,
+    /// Where the answer goes. Dropped without one, the client is told that there is none.
+    pub answer: oneshot::Sender<Answer>,
+}
+
+/// What systems are given.
+#[derive(Debug)]
+pub struct Seat {
+    /// Which node this is.
+    pub rank: u32,
+    /// Who is in the cluster.
+    pub members: watch::Receiver<Members>,
+    /// Clients' calls.
+    pub calls: mpsc::Receiver<Request>,
+    /// What the systems say of themselves, in place of what they said before.
+    pub reports: mpsc::Sender<Report>,
+    /// True once they are to end. Then the future is to return, within [`DRAIN`].
+    pub stop: watch::Receiver<bool>,
+}
+
+/// The systems of a node that runs none.
+///
+/// # Errors
+/// None.
+pub async fn none(mut seat: Seat) -> Result<(), String> {
+    let stopped = async {
+        // Without a daemon nothing is to be done any more, either.
+        let _ = seat.stop.wait_for(|stop| *stop).await;
+    };
+    let refused = async {
+        while let Some(Request { system, answer, .. }) = seat.calls.recv().await {
+            let why = format!("node {} does not run {system}", seat.rank);
+            // Who asked may have gone.
+            let _ = answer.send(Answer::Failed(why));
+        }
+    };
+    tokio::select! {
+        () = stopped => {}
+        () = refused => {}
+    }
+    Ok(())
+}
+
+/// The daemon's end of a [`Seat`].
+pub(super) struct Desk {
+    calls: mpsc::Sender<Request>,
+    reports: mpsc::Receiver<Report>,
+    stop: watch::Sender<bool>,
+    /// Calls that the systems have.
+    open: JoinSet<(u64, Answer)>,
+}
+
+/// What happened at a desk.
+pub(super) enum Event {
+    /// A call has its answer.
+    Answered(u64, Answer),
+    /// The systems report.
+    Report(Report),
+}
+
+/// How many calls the systems may have before they look at them.
+const CALLS: usize = 64;
+
+impl Desk {
+    /// A desk, and the seat at it.
+    pub fn new(rank: u32, membership: &Membership) -> (Desk, Seat) {
+        let (calls, called) = mpsc::channel(CALLS);
+        let (report, reports) = mpsc::channel(1);
+        let (stop, stopped) = watch::channel(false);
+        let seat =
+            Seat { rank, members: membership.members(), calls: called, reports: report, stop: stopped };
+        (Desk { calls, reports, stop, open: JoinSet::new() }, seat)
+    }
+
+    /// Passes a call on.
+    pub fn call(&mut self, id: u64, system: String, body: Vec<u8>) {
+        let (answer, told) = oneshot::channel();
+        let passed = self.calls.try_send(Request { system, body, answer });
+        let failed = |why: &str| Answer::Failed(why.to_string());
+        self.open.spawn(async move {
+            let answer = match (passed, told.await) {
+                (Ok(()), Ok(answer)) => answer,
+                (Ok(()), Err(_)) => failed("the node's systems ended before they answered"),
+                (Err(_), _) => failed("the node has more calls than it takes: call again"),
+            };
+            (id, answer)
+        });
+    }
+
+    /// What happens next.
+    pub async fn next(&mut self) -> Event {
+        loop {
+            tokio::select! {
+                biased;
+                Some(Ok((id, answer))) = self.open.join_next(), if !self.open.is_empty() => {
+                    return Event::Answered(id, answer);
+                }
+                Some(report) = self.reports.recv() => return Event::Report(report),
+                // The systems have ended, and say nothing more.
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Tells the systems to end.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+}

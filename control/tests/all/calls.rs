@@ -1,0 +1,171 @@
+//! Clients' calls to systems of nodes, under turmoil: each ends, with an answer or with the reason why there is none.
+
+use crate::cluster::{Cluster, draw, every_seed, ms, secret};
+use std::collections::BTreeMap;
+use weft_control::ask;
+use weft_control::daemon::config::Config;
+use weft_control::daemon::systems::{Request, Seat};
+use weft_control::message::{Answer, CALL, Call, Report};
+use weft_control::net::Endpoint;
+use weft_control::timing::Timing;
+
+fn config() -> Config {
+    let text = "[cluster]\nname = \"blue\"\nnodes = 3\nmeet = \"meet\"\n[node]\nlisten = \"0.0.0.0\"\n";
+    Config::parse(text).expect("it is one")
+}
+
+/// A system that says what it hears; `think` it never answers, and `end` ends it.
+async fn echo(mut seat: Seat) -> Result<(), String> {
+    let said = BTreeMap::from([("state".to_string(), "running".to_string())]);
+    let report = Report { view: None, systems: BTreeMap::from([("echo".to_string(), said)]) };
+    // Without a daemon there is nobody to tell.
+    let _ = seat.reports.send(report).await;
+    let mut thoughts = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            stopped = seat.stop.wait_for(|stop| *stop) => return stopped.map(drop).map_err(|why| why.to_string()),
+            Some(Request { body, answer, .. }) = seat.calls.recv() => match body.as_slice() {
+                b"think" => thoughts.push(answer),
+                b"end" => return Err("a call has ended it".to_string()),
+                // Who asked may have gone.
+                _ => drop(answer.send(Answer::Done(body))),
+            }
+        }
+    }
+}
+
+/// Three daemons that have met; two of them echo.
+fn met(seed: u64) -> Cluster<'static> {
+    let mut cluster = Cluster::new(seed, 3);
+    cluster.daemon("meet", 0, config());
+    cluster.daemon_with("n1", 1, config(), echo);
+    cluster.daemon_with("n2", 2, config(), echo);
+    cluster.until_that(ms(1_000), "all have met", |c| {
+        c.log.of("meet").contains(&"INFO all 3 nodes have met".to_string())
+    });
+    cluster.until(ms(1_000 + draw(seed, 1, 0, 700)));
+    cluster
+}
+
+/// A client on a host of its own calls; its outcome is what it was told.
+fn call(cluster: &mut Cluster<'_>, host: &str, node: Option<u32>, system: &str, body: &[u8]) {
+    let call = Call { node, system: system.to_string(), body: body.to_vec() };
+    cluster.program(host, move |net| {
+        let call = call.clone();
+        async move {
+            let at = Endpoint::new("meet", weft_control::PORT);
+            match ask::system(&net, &at, &secret(), &Timing::default(), call).await {
+                Ok((node, Answer::Done(body))) => format!("{node}: {}", String::from_utf8_lossy(&body)),
+                Ok((node, Answer::Failed(why))) => format!("{node} failed: {why}"),
+                Err(why) => why.to_string(),
+            }
+        }
+    });
+}
+
+/// What a client is told that calls alone, within a time.
+fn told(cluster: &mut Cluster<'_>, node: Option<u32>, system: &str, body: &[u8], within: u64) -> String {
+    let host = format!("client-{}", cluster.sim.elapsed().as_millis());
+    call(cluster, &host, node, system, body);
+    let limit = cluster.sim.elapsed() + ms(within);
+    cluster.until_that(limit, "the client is told", |c| !c.outcomes(&host).is_empty());
+    cluster.outcomes(&host).remove(0)
+}
+
+const REFUSED: &str = "the coordinator at meet:7471 refused: ";
+
+#[test]
+fn a_call_goes_to_the_node_that_is_named_or_to_the_first_that_runs_the_system() {
+    every_seed(|seed| {
+        let mut cluster = met(seed);
+        assert_eq!(told(&mut cluster, None, "echo", b"hello", 500), "1: hello");
+        assert_eq!(told(&mut cluster, Some(2), "echo", b"hello", 500), "2: hello");
+        assert_eq!(told(&mut cluster, Some(0), "echo", b"x", 500), "0 failed: node 0 does not run echo");
+        cluster.finish();
+    });
+}
+
+#[test]
+fn a_call_that_nobody_can_serve_is_refused_in_one_line() {
+    every_seed(|seed| {
+        let mut cluster = met(seed);
+        let cases = [
+            (None, "files", "no node that is here runs files: `weft status` shows what they run"),
+            (Some(3), "echo", "node 3 is not here"),
+        ];
+        for (node, system, line) in cases {
+            assert_eq!(told(&mut cluster, node, system, b"x", 500), format!("{REFUSED}{line}"));
+        }
+        let long = told(&mut cluster, None, "echo", &vec![0; CALL + 1], 1_000);
+        assert_eq!(long, format!("{REFUSED}a call to a system has 102401 bytes, and at most 102400 are taken"));
+        assert_eq!(told(&mut cluster, None, "echo", b"still there", 500), "1: still there");
+        cluster.finish();
+    });
+}
+
+#[test]
+fn who_calls_a_node_that_is_lost_amid_the_call_is_told_so_and_the_next_call_goes_to_another_node() {
+    every_seed(|seed| {
+        let mut cluster = met(seed);
+        call(&mut cluster, "client", None, "echo", b"think");
+        cluster.until(cluster.sim.elapsed() + ms(draw(seed, 2, 200, 1_000)));
+        cluster.sim.crash("n1");
+        let limit = cluster.sim.elapsed() + ms(7_000);
+        cluster.until_that(limit, "the client is told", |c| !c.outcomes("client").is_empty());
+        let line = "node 1 was lost before it answered: whether it did what was asked is not known";
+        assert_eq!(cluster.outcomes("client"), [format!("{REFUSED}{line}")]);
+        assert_eq!(told(&mut cluster, None, "echo", b"hello", 500), "2: hello");
+        cluster.finish();
+    });
+}
+
+#[test]
+fn who_calls_a_node_that_does_not_answer_is_told_so_in_time() {
+    every_seed(|seed| {
+        let mut cluster = met(seed);
+        let line = "node 1 did not answer within 30 s: whether it does what was asked is not known";
+        assert_eq!(told(&mut cluster, None, "echo", b"think", 31_000), format!("{REFUSED}{line}"));
+        cluster.finish();
+    });
+}
+
+#[test]
+fn a_client_that_goes_amid_its_call_leaves_nothing_behind() {
+    every_seed(|seed| {
+        let mut cluster = met(seed);
+        call(&mut cluster, "client", None, "echo", b"think");
+        cluster.until(cluster.sim.elapsed() + ms(draw(seed, 2, 1, 500)));
+        cluster.sim.crash("client");
+        cluster.until(cluster.sim.elapsed() + ms(1_000));
+        assert_eq!(told(&mut cluster, None, "echo", b"hello", 500), "1: hello");
+        cluster.finish();
+    });
+}
+
+#[test]
+fn a_daemon_whose_systems_end_ends_with_their_reason_and_its_callers_are_told() {
+    every_seed(|seed| {
+        let mut cluster = met(seed);
+        let line = told(&mut cluster, Some(1), "echo", b"end", 7_000);
+        let lost = "node 1 was lost before it answered: whether it did what was asked is not known";
+        assert_eq!(line, format!("{REFUSED}{lost}"));
+        assert_eq!(cluster.outcomes("n1"), ["ready", "node 1: a call has ended it"]);
+        cluster.finish();
+    });
+}
+
+#[test]
+fn systems_that_do_not_end_when_they_are_told_hold_a_daemon_for_five_seconds() {
+    every_seed(|seed| {
+        let mut cluster = Cluster::new(seed, 3);
+        cluster.daemon_with("meet", 0, config(), |_| std::future::pending());
+        cluster.until(ms(1_000 + draw(seed, 1, 0, 700)));
+        cluster.tell_to_leave("meet");
+        let from = cluster.sim.elapsed();
+        cluster.until_that(from + ms(8_000), "it ends", |c| c.outcomes("meet").len() == 2);
+        assert_eq!(cluster.outcomes("meet"), ["ready", "left"]);
+        assert!(cluster.sim.elapsed() - from >= ms(5_000));
+        cluster.finish();
+    });
+}
