@@ -5,6 +5,7 @@ use crate::device_args::{CALIBRATE_EXAMPLES, CalibrateArgs, NODE_EXAMPLES, NodeA
 use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, REPLAY_EXAMPLES, ReplayArgs};
 use crate::help;
 use crate::making_args::{CompletionsArgs, ManArgs, NewArgs};
+use crate::segment_args::{SEGMENT_EXAMPLES, SegmentArgs};
 #[cfg(feature = "hw")]
 use crate::sockets::args::{CP_EXAMPLES, CpArgs, PERF_EXAMPLES, PIPE_EXAMPLES, PerfArgs, PipeArgs};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -88,6 +89,9 @@ pub enum Command {
     /// Ask a cluster of daemons who is there, and what each node reports of itself
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
+    /// Put, get, watch and list values that a cluster of daemons shares
+    #[command(after_help = SEGMENT_EXAMPLES)]
+    Segment(SegmentArgs),
     /// Carry standard input to another machine's standard output, and back, while links fail
     #[cfg(feature = "hw")]
     #[command(after_help = PIPE_EXAMPLES)]

@@ -29,6 +29,8 @@ mod progress;
 mod report;
 mod run;
 mod seeds;
+mod segment;
+mod segment_args;
 mod sockets;
 mod status;
 mod sweep;
@@ -104,6 +106,7 @@ fn act() -> Result<Exit, Failure> {
         Command::Man(args) => manual::man(&args),
         Command::Daemon(args) => daemon::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Segment(args) => segment::run(&args),
         Command::Fsck(args) => fsck::run(&args),
     }
 }

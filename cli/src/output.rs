@@ -9,6 +9,11 @@ pub fn text(text: &str) -> Result<(), Failure> {
     put(&mut io::stdout().lock(), text.as_bytes())
 }
 
+/// Writes bytes as they are.
+pub fn bytes(bytes: &[u8]) -> Result<(), Failure> {
+    put(&mut io::stdout().lock(), bytes)
+}
+
 /// Writes one JSON value, indented, and a line end.
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value)

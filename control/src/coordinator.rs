@@ -11,7 +11,9 @@ use crate::connection::{Out, Pace, QUEUE, converse};
 use crate::doorkeeper::Doorkeeper;
 use crate::frame::{Ended, Frame, Kind};
 use crate::handshake::{Channel, HandshakeError, admit};
-use crate::message::{CALL, Call, ENTRIES, FromNode, Opening, Question, Status, TEXT, ToClient, ToNode, decode};
+use crate::message::{
+    CALL, Call, ENTRIES, FromNode, Opening, Question, Status, TEXT, ToClient, ToNode, decode,
+};
 use crate::net::{Endpoint, Listener, Network};
 use crate::refusal::Refusal;
 use crate::roster::{Action, ConnId, Note, Roster, Terms};

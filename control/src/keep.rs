@@ -317,7 +317,8 @@ impl<N: Network> Keeper<N> {
             }
             Ok(ToNode::Call { id, system, body }) => {
                 if let (Err(_), Some(out)) = (self.calls.try_send(Called { id, system, body }), out) {
-                    let answer = Answer::Failed("the node has more calls than it takes: call again".to_string());
+                    let answer =
+                        Answer::Failed("the node has more calls than it takes: call again".to_string());
                     let _ = out.try_send(Out::control(&FromNode::Answer { id, answer }));
                 }
             }

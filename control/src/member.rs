@@ -6,8 +6,8 @@
 
 use crate::ask::CallError;
 use crate::frame::span;
-use crate::keep::{self, Command};
 pub use crate::keep::Called;
+use crate::keep::{self, Command};
 use crate::message::{Answer, Entry, Join, Presence, REPORT, Report, encode};
 use crate::net::{Endpoint, Network};
 use crate::secret::Secret;

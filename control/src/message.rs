@@ -311,7 +311,8 @@ mod tests {
         let call = Call { node: Some(u32::MAX), system: system.clone(), body: body.clone() };
         assert!(encode(&Opening::Ask(Question::Call(call))).len() <= FROM_CALLER);
         assert!(
-            encode(&FromNode::Answer { id: u64::MAX, answer: Answer::Done(body.clone()) }).len() <= FROM_CALLER
+            encode(&FromNode::Answer { id: u64::MAX, answer: Answer::Done(body.clone()) }).len()
+                <= FROM_CALLER
         );
         assert!(encode(&ToNode::Call { id: u64::MAX, system, body }).len() <= FROM_COORDINATOR);
     }

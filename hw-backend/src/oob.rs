@@ -6,7 +6,8 @@ use crate::Hw;
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use weft_verbs::{OutOfBand, Result, Service, Stream, StreamListener, VerbsError};
@@ -32,6 +33,14 @@ impl HwOob {
     pub fn adopt(&self, stream: TcpStream) -> Result<HwStream> {
         stream.set_nonblocking(true).map_err(refused("fcntl"))?;
         HwStream::new(stream, &self.0)
+    }
+}
+
+impl HwOob {
+    /// One end of a pair of connected sockets, whose other end another thread of this process has.
+    pub fn adopt_local(&self, stream: UnixStream) -> Result<HwStream> {
+        // Reads, writes and readiness are those of any stream socket; what only TCP has fails and is not needed.
+        self.adopt(TcpStream::from(OwnedFd::from(stream)))
     }
 }
 

@@ -33,6 +33,11 @@ impl Choice {
         }
     }
 
+    /// What a daemon's configuration says.
+    pub fn of_daemon(node: &weft_control::daemon::config::Node) -> Choice {
+        Choice { device: node.device.clone(), port: node.device_port, gid: node.gid }
+    }
+
     /// Opens the device and chooses on it. The machine's disk is that store, if there is one.
     pub fn open(&self, store: Option<&Arc<Objects>>) -> Result<HwContext, Failure> {
         let device = HwDevice::find(self.device.as_deref()).map_err(Failure::unfinished)?;

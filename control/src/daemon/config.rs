@@ -9,6 +9,9 @@ use std::time::Duration;
 /// The most nodes of a cluster.
 pub const NODES: u32 = 4_096;
 
+/// The longest lease, and the longest patience, in milliseconds: an hour.
+const LONGEST_SPAN: u64 = 3_600_000;
+
 /// The longest file.
 const LONGEST: u64 = 1 << 20;
 
@@ -21,6 +24,9 @@ pub struct Config {
     /// What this machine does.
     #[serde(default)]
     pub node: Node,
+    /// What the daemons run.
+    #[serde(default)]
+    pub systems: Systems,
 }
 
 /// `[cluster]`: the same on all machines.
@@ -54,6 +60,63 @@ pub struct Node {
     pub metrics: Option<Endpoint>,
     /// For how many seconds the daemon tries to join. Default: 120.
     patience_s: Option<u64>,
+    /// The RDMA device that systems use. Default: the first one that has an active port.
+    pub device: Option<String>,
+    /// Its port, from 1. Default: 1.
+    pub device_port: Option<u8>,
+    /// The index of the port's address. Default: as the device chooses.
+    pub gid: Option<u8>,
+    /// Whether the node spins on its completion queues: fewer microseconds for a whole processor. Default: no.
+    #[serde(default)]
+    pub spin: bool,
+}
+
+/// `[systems]`: what all daemons run, the same on all machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Systems {
+    /// Shared data segments, for programs and for `weft segment`. Default: no.
+    pub segments: bool,
+    /// For how many milliseconds a lease runs: what a node that died had locked goes on after that. Default: 100, the members'.
+    pub lease_ms: u64,
+    /// By how many milliseconds two clocks may differ over one lease. Default: 1, the members'.
+    pub drift_ms: u64,
+    /// How many milliseconds a node that is asked may be silent before it is suspected. Default: 50, the members'.
+    pub patience_ms: u64,
+}
+
+impl Default for Systems {
+    fn default() -> Systems {
+        Systems { segments: false, lease_ms: 100, drift_ms: 1, patience_ms: 50 }
+    }
+}
+
+impl Systems {
+    /// Whether there is one.
+    pub fn any(&self) -> bool {
+        self.segments
+    }
+
+    /// What all daemons must agree on; empty without systems.
+    pub fn digest(&self) -> String {
+        let Systems { lease_ms, drift_ms, patience_ms, .. } = self;
+        match self.any() {
+            true => format!("segments, lease {lease_ms} ms, drift {drift_ms} ms, patience {patience_ms} ms"),
+            false => String::new(),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (field, millis) in [("lease_ms", self.lease_ms), ("patience_ms", self.patience_ms)] {
+            if !(1..=LONGEST_SPAN).contains(&millis) {
+                return Err(format!("[systems] {field} = {millis}: 1 to {LONGEST_SPAN}"));
+            }
+        }
+        match self.drift_ms < self.lease_ms {
+            true => Ok(()),
+            false => Err(format!("[systems] drift_ms = {}: less than lease_ms", self.drift_ms)),
+        }
+    }
 }
 
 fn endpoint<'de, D: Deserializer<'de>>(from: D) -> Result<Endpoint, D::Error> {
@@ -97,6 +160,7 @@ impl Config {
         if !(1..=NODES).contains(nodes) {
             return Err(format!("[cluster] nodes = {nodes}: 1 to {NODES}"));
         }
+        config.systems.check()?;
         Ok(config)
     }
 
@@ -173,6 +237,8 @@ mod tests {
             (SMALL.replace("\"n0\"", "\"n0:x\""), "'n0:x' is no HOST or HOST:PORT"),
             (format!("{SMALL}nodez = 1\n"), "unknown field `nodez`"),
             (format!("{SMALL}[nodes]\n"), "unknown field `nodes`"),
+            (format!("{SMALL}[systems]\nlease_ms = 0\n"), "[systems] lease_ms = 0: 1 to 3600000"),
+            (format!("{SMALL}[systems]\ndrift_ms = 100\n"), "[systems] drift_ms = 100: less than lease_ms"),
             (String::new(), "missing field `cluster`"),
         ];
         for (text, says) in cases {

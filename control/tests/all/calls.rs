@@ -98,7 +98,10 @@ fn a_call_that_nobody_can_serve_is_refused_in_one_line() {
             assert_eq!(told(&mut cluster, node, system, b"x", 500), format!("{REFUSED}{line}"));
         }
         let long = told(&mut cluster, None, "echo", &vec![0; CALL + 1], 1_000);
-        assert_eq!(long, format!("{REFUSED}a call to a system has 102401 bytes, and at most 102400 are taken"));
+        assert_eq!(
+            long,
+            format!("{REFUSED}a call to a system has 102401 bytes, and at most 102400 are taken")
+        );
         assert_eq!(told(&mut cluster, None, "echo", b"still there", 500), "1: still there");
         cluster.finish();
     });

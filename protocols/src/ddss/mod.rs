@@ -73,6 +73,7 @@ mod lock;
 mod memory;
 mod messages;
 mod model;
+pub mod named;
 mod pool;
 mod put;
 mod release;

@@ -4,6 +4,7 @@
 
 mod common;
 mod ddss_crash;
+mod ddss_named;
 mod dsm_crash;
 mod lint;
 mod locks;

@@ -1,5 +1,12 @@
 //! `weft daemon`: a node that lives, until SIGTERM.
 
+#[cfg(feature = "hw")]
+mod bridge;
+#[cfg(feature = "hw")]
+mod engine;
+#[cfg(feature = "hw")]
+mod seat;
+
 use crate::args::{DaemonArgs, LogFormat};
 use crate::exit::{Exit, Failure};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -8,6 +15,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use weft_control::daemon::config::Config;
+use weft_control::daemon::systems::none;
 use weft_control::daemon::{DaemonError, Options, run as live};
 use weft_control::net::Tcp;
 use weft_control::secret::Secret;
@@ -15,6 +23,13 @@ use weft_control::timing::Timing;
 
 /// The version that all nodes of a cluster must have.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+
+/// What calls to segments are for.
+pub const SEGMENTS: &str = "segments";
+
+/// What a node reports of segments that it cannot serve: calls go to another one.
+#[cfg(feature = "hw")]
+const NOT_RUNNING: &str = "segments (not running)";
 
 /// Runs the daemon.
 pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
@@ -24,7 +39,16 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     let secret = config.cluster.secret.as_deref().map_or_else(|| Ok(Secret::none()), Secret::read);
     let secret = secret.map_err(Failure::bad_input)?;
     log(args.log_level, args.log);
-    let options = Options { rank, secret, program: PROGRAM.to_string(), timing: Timing::default() };
+    #[cfg(not(feature = "hw"))]
+    if config.systems.any() {
+        return Err(Failure::no_devices("a daemon with [systems]"));
+    }
+    #[cfg(feature = "hw")]
+    let (setup, blob) = setup(&config, rank)?;
+    #[cfg(not(feature = "hw"))]
+    let blob = Vec::new();
+    let (program, timing, scenario) = (PROGRAM.to_string(), Timing::default(), config.systems.digest());
+    let options = Options { rank, secret, program, scenario, blob, timing };
     let ended = runtime()?.block_on(async {
         let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
         let stop = async {
@@ -38,9 +62,32 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
             tracing::info!("node {rank}: ready");
         };
-        Ok(live(&Tcp, &config, options, ready, stop).await)
+        #[cfg(feature = "hw")]
+        let systems = async |place| match setup {
+            Some(setup) => seat::run(place, setup, config.cluster.nodes).await,
+            None => none(place).await,
+        };
+        #[cfg(not(feature = "hw"))]
+        let systems = none;
+        Ok(live(&Tcp, &config, options, systems, ready, stop).await)
     })?;
     ended.map(|()| Exit::Held).map_err(failure)
+}
+
+/// What systems need, if there are any, and where others find this node's adapter: what cannot be is said before anybody waits.
+#[cfg(feature = "hw")]
+fn setup(config: &Config, rank: u32) -> Result<(Option<engine::Setup>, Vec<u8>), Failure> {
+    if !config.systems.any() {
+        return Ok((None, Vec::new()));
+    }
+    let on = crate::node::device::Choice::of_daemon(&config.node);
+    let context = on.open(None)?;
+    let address = context.address().ok_or_else(|| {
+        let (device, port) = (context.device_name(), context.port());
+        Failure::bad_input(format!("port {port} of {device} has no IP address, by which peers find it"))
+    })?;
+    let setup = engine::Setup { rank, on, systems: config.systems, spin: config.node.spin };
+    Ok((Some(setup), address.to_string().into_bytes()))
 }
 
 fn failure(why: DaemonError) -> Failure {

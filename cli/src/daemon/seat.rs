@@ -1,0 +1,150 @@
+//! A daemon's side of its systems: begins them once all nodes are here, and passes calls, answers and reports on.
+
+use super::bridge::{Frame, Kind};
+use super::engine::{self, Setup};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::os::unix::net::UnixStream;
+use std::thread;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot};
+use weft_control::daemon::systems::{Request, Seat};
+use weft_control::member::Members;
+use weft_control::message::{Answer, Report};
+
+/// How many bytes are read at a time.
+const CHUNK: usize = 16_384;
+
+/// Runs the systems of a node of a cluster of so many.
+///
+/// # Errors
+/// They cannot begin, or ended by themselves; why, in one line.
+pub async fn run(mut seat: Seat, setup: Setup, nodes: u32) -> Result<(), String> {
+    let Some(addresses) = met(&mut seat, nodes).await? else { return Ok(()) };
+    let (here, there) = UnixStream::pair().map_err(|why| why.to_string())?;
+    let (tell, ended) = oneshot::channel();
+    thread::spawn(move || {
+        // Without the daemon nobody hears it.
+        let _ = tell.send(engine::run(&setup, &addresses, there));
+    });
+    let connected = here.set_nonblocking(true).and_then(|()| tokio::net::UnixStream::from_std(here));
+    let talked = talk(&mut seat, connected.map_err(|why| why.to_string())?).await;
+    match ended.await {
+        Ok(Ok(())) => talked,
+        Ok(Err(why)) => Err(why),
+        Err(_) => Err("its systems ended in a panic".to_string()),
+    }
+}
+
+/// Waits until all nodes are here: their addresses. None if the daemon is told to go before.
+async fn met(seat: &mut Seat, nodes: u32) -> Result<Option<Vec<IpAddr>>, String> {
+    let Seat { members, calls, reports, stop, rank } = seat;
+    let said = [("state".to_string(), "waits for all nodes".to_string())];
+    let waits =
+        Report { view: None, systems: BTreeMap::from([(super::NOT_RUNNING.to_string(), said.into())]) };
+    // Without a daemon there is nobody to tell.
+    let _ = reports.send(waits).await;
+    loop {
+        let missing = members.borrow_and_update().missing(nodes);
+        if missing.is_empty() {
+            return addresses(&members.borrow(), nodes).map(Some);
+        }
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return Ok(None),
+            changed = members.changed() => if changed.is_err() { return Ok(None) },
+            Some(Request { system, answer, .. }) = calls.recv() => {
+                let missing = missing.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+                let why = format!("node {rank} begins {system} once all nodes are here, and these are not: {missing}");
+                // Who asked may have gone.
+                let _ = answer.send(Answer::Failed(why));
+            }
+        }
+    }
+}
+
+/// Where nodes say that their adapters are.
+fn addresses(members: &Members, nodes: u32) -> Result<Vec<IpAddr>, String> {
+    let address = |rank| {
+        let entry = members.entries.get(&rank).ok_or_else(|| format!("nobody knows node {rank}"))?;
+        let said = std::str::from_utf8(&entry.blob).ok().and_then(|text| text.parse().ok());
+        said.ok_or_else(|| format!("node {rank} does not say where its adapter is"))
+    };
+    (0..nodes).map(address).collect()
+}
+
+/// Passes frames on, until the systems have ended.
+async fn talk(seat: &mut Seat, stream: tokio::net::UnixStream) -> Result<(), String> {
+    let Seat { rank, calls, reports, stop, .. } = seat;
+    let (mut reader, mut writer) = stream.into_split();
+    let mut heard = Vec::new();
+    let mut open = BTreeMap::new();
+    let (mut next, mut told) = (0_u64, false);
+    loop {
+        let mut out = Vec::new();
+        tokio::select! {
+            biased;
+            read = read_some(&mut reader, &mut heard) => {
+                while let Some(frame) = Frame::take(&mut heard) {
+                    obey(reports, &mut open, frame).await;
+                }
+                if !read {
+                    // Those who still wait are told by the daemon.
+                    return Ok(());
+                }
+            }
+            _ = stop.wait_for(|stop| *stop), if !told => {
+                told = true;
+                Frame::of(Kind::Stop, Vec::new()).write(&mut out);
+            }
+            Some(Request { system, body, answer }) = calls.recv() => {
+                if system == super::SEGMENTS {
+                    next += 1;
+                    open.insert(next, answer);
+                    Frame { kind: Kind::Call, call: next, body }.write(&mut out);
+                } else {
+                    let why = format!("node {rank} does not run {system}");
+                    let _ = answer.send(Answer::Failed(why));
+                }
+            }
+        }
+        // An end that is gone is heard of by the reader.
+        let _ = writer.write_all(&out).await;
+    }
+}
+
+/// Reads some bytes; false at the end. What is dropped amid it has read nothing.
+async fn read_some(reader: &mut tokio::net::unix::OwnedReadHalf, heard: &mut Vec<u8>) -> bool {
+    let mut bytes = [0; CHUNK];
+    match reader.read(&mut bytes).await {
+        Ok(0) | Err(_) => false,
+        Ok(read) => {
+            heard.extend_from_slice(&bytes[..read]);
+            true
+        }
+    }
+}
+
+async fn obey(
+    reports: &mpsc::Sender<Report>,
+    open: &mut BTreeMap<u64, oneshot::Sender<Answer>>,
+    frame: Frame,
+) {
+    let Frame { kind, call, body } = frame;
+    let answer = match kind {
+        Kind::Done => Answer::Done(body),
+        Kind::Failed => Answer::Failed(String::from_utf8_lossy(&body).into_owned()),
+        Kind::Report => {
+            if let Ok(report) = serde_json::from_slice(&body) {
+                // Without a daemon there is nobody to tell.
+                let _ = reports.send(report).await;
+            }
+            return;
+        }
+        Kind::Call | Kind::Stop => return,
+    };
+    if let Some(tell) = open.remove(&call) {
+        // Who asked may have gone.
+        let _ = tell.send(answer);
+    }
+}

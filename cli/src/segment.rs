@@ -1,0 +1,251 @@
+//! `weft segment`: shared data segments from the shell, by a daemon.
+
+use crate::daemon::SEGMENTS;
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::segment_args::{ClusterArgs, SegmentArgs, SegmentCommand};
+use crate::table::{Table, count};
+use serde_json::json;
+use std::fs;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::Path;
+use std::time::Duration;
+use weft_control::ask::{self, CallError};
+use weft_control::message::{Answer, CALL, Call, Presence};
+use weft_control::net::{Endpoint, Tcp};
+use weft_control::secret::Secret;
+use weft_control::timing::Timing;
+use weft_protocols::ddss::named::{LONGEST_NAME, Reply, Request, Row};
+use weft_protocols::transport::Rank;
+use weft_verbs::Nanos;
+
+/// The longest value that a call has room for.
+const LONGEST_VALUE: usize = CALL - LONGEST_NAME - 64;
+
+/// How long a daemon waits for a new version before it says that there is none.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// Asks, and shows what is answered.
+pub fn run(args: &SegmentArgs) -> Result<Exit, Failure> {
+    let door = Door::new(args)?;
+    match &args.command {
+        SegmentCommand::Put { name, file, size, model, home } => {
+            check(name)?;
+            let value = read(file.as_deref())?;
+            let home = home.map(Rank::from_index);
+            let request = Request::Put { name: name.clone(), size: *size, model: *model, home, value };
+            let Reply::Put { version, home } = door.ask(&request)? else { return Err(odd()) };
+            let home = home.index();
+            match (args.json, version) {
+                (true, version) => output::json(&json!({ "name": name, "version": version, "home": home }))?,
+                (false, Some(version)) => {
+                    output::text(&format!("{name}: version {version}, kept by node {home}\n"))?;
+                }
+                (false, None) => output::text(&format!("{name}: kept by node {home}\n"))?,
+            }
+            Ok(Exit::Held)
+        }
+        SegmentCommand::Get { name, output: to } => {
+            check(name)?;
+            let request = Request::Get { name: name.clone(), known: None, wait: Nanos::ZERO };
+            let Reply::Value { version, home, model, value } = door.ask(&request)? else { return Err(odd()) };
+            match to {
+                Some(path) => {
+                    write(path, &value)?;
+                    let line =
+                        format!("{name}: version {version} under {model}, kept by node {}\n", home.index());
+                    output::text(&line)?;
+                }
+                None => raw(&value)?,
+            }
+            Ok(Exit::Held)
+        }
+        SegmentCommand::Watch { name, from, count } => watch(&door, args.json, name, *from, *count),
+        SegmentCommand::List => list(&door, args.json),
+        SegmentCommand::Rm { name } => {
+            check(name)?;
+            let Reply::Removed = door.ask(&Request::Remove { name: name.clone() })? else {
+                return Err(odd());
+            };
+            Ok(Exit::Held)
+        }
+    }
+}
+
+/// Shows one version after the other, as long as nobody says that it is enough.
+fn watch(
+    door: &Door,
+    as_json: bool,
+    name: &str,
+    from: Option<u64>,
+    most: Option<u64>,
+) -> Result<Exit, Failure> {
+    check(name)?;
+    let (mut known, mut shown) = (from, 0);
+    while most.is_none_or(|most| shown < most) {
+        let wait = Nanos::from_millis(WAIT.as_millis() as u64);
+        let request = Request::Get { name: name.to_string(), known, wait };
+        match door.ask(&request)? {
+            Reply::Value { version, value, .. } => {
+                let text = String::from_utf8_lossy(&value);
+                match as_json {
+                    true => {
+                        let line =
+                            json!({ "name": name, "version": version, "bytes": value.len(), "text": text });
+                        output::text(&format!("{line}\n"))?;
+                    }
+                    false => output::text(&format!("{version}\t{}\n", one_line(&text)))?,
+                }
+                (known, shown) = (Some(version), shown + 1);
+            }
+            Reply::Same { .. } => {}
+            _ => return Err(odd()),
+        }
+    }
+    Ok(Exit::Held)
+}
+
+/// What all nodes keep that are here.
+fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
+    let mut rows = Vec::new();
+    let mut without = Vec::new();
+    for node in door.nodes()? {
+        match door.ask_node(Some(node), &Request::Kept) {
+            Ok(Reply::Kept(kept)) => rows.extend(kept.into_iter().map(|row| (node, row))),
+            Ok(_) => return Err(odd()),
+            Err(why) => without.push(format!("weft: node {node} does not say what it keeps: {why}\n")),
+        }
+    }
+    rows.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+    if as_json {
+        let row = |(home, Row { name, version, len, size, memory, model }): &(u32, Row)| {
+            let model = model.to_string();
+            json!({
+                "name": name, "version": version, "bytes": len, "size": size, "memory": memory, "model": model,
+                "home": home,
+            })
+        };
+        output::json(&rows.iter().map(row).collect::<Vec<_>>())?;
+    } else {
+        let mut table = Table::new("segments", 1, &["name", "version", "bytes", "size", "model", "home"]);
+        for (home, Row { name, version, len, size, model, .. }) in &rows {
+            let name = name.as_deref().map_or_else(|| "(a program's)".to_string(), |name| short(name, 30));
+            let version = if *version == 0 { "-".to_string() } else { count(*version) };
+            let (bytes, size) = (count((*len).into()), count((*size).into()));
+            table.row([name, version, bytes, size, model.to_string(), home.to_string()]);
+        }
+        let mut text = String::new();
+        table.print(&mut text);
+        output::text(text.trim_start_matches('\n'))?;
+    }
+    // What is missing is said, and the rest is shown all the same.
+    for line in &without {
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
+    Ok(if without.is_empty() { Exit::Held } else { Exit::Unfinished })
+}
+
+/// Where daemons are asked.
+struct Door {
+    at: Endpoint,
+    secret: Secret,
+    node: Option<u32>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Door {
+    fn new(args: &SegmentArgs) -> Result<Door, Failure> {
+        let ClusterArgs { cluster, at, secret } = &args.of;
+        let (at, secret) = crate::status::coordinator(cluster.as_deref(), at.as_ref(), secret.as_deref())?;
+        Ok(Door { at, secret, node: args.node, runtime: crate::daemon::runtime()? })
+    }
+
+    fn ask(&self, request: &Request) -> Result<Reply, Failure> {
+        self.ask_node(self.node, request)
+    }
+
+    fn ask_node(&self, node: Option<u32>, request: &Request) -> Result<Reply, Failure> {
+        let call = Call { node, system: SEGMENTS.to_string(), body: request.to_bytes() };
+        let timing = Timing::default();
+        let asked = ask::system(&Tcp, &self.at, &self.secret, &timing, call);
+        let (node, answer) = self.runtime.block_on(asked).map_err(failure)?;
+        match answer {
+            Answer::Done(bytes) => Reply::from_bytes(&bytes)
+                .map_err(|why| Failure::unfinished(why).at(format_args!("node {node}"))),
+            Answer::Failed(why) => Err(Failure::bad_input(why)),
+        }
+    }
+
+    /// The nodes that are here.
+    fn nodes(&self) -> Result<Vec<u32>, Failure> {
+        if let Some(node) = self.node {
+            return Ok(vec![node]);
+        }
+        let timing = Timing::default();
+        let asked = ask::status(&Tcp, &self.at, &self.secret, &timing);
+        let status = self.runtime.block_on(asked).map_err(failure)?;
+        let here = status.members.iter().filter(|member| member.presence == Some(Presence::Present));
+        Ok(here.map(|member| member.rank).collect())
+    }
+}
+
+fn failure(why: CallError) -> Failure {
+    match why.is_final() {
+        true => Failure::bad_input(why),
+        false => Failure::unfinished(why),
+    }
+}
+
+fn odd() -> Failure {
+    Failure::unfinished("the daemon answers another question: are both programs of one version?")
+}
+
+fn check(name: &str) -> Result<(), Failure> {
+    match (1..=LONGEST_NAME).contains(&name.len()) {
+        true => Ok(()),
+        false => Err(Failure::bad_input(format!("a name has 1 to {LONGEST_NAME} bytes, not {}", name.len()))),
+    }
+}
+
+/// A value from a file or standard input.
+fn read(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    let (from, name): (Box<dyn Read>, String) = match file.filter(|file| *file != Path::new("-")) {
+        Some(file) => {
+            let opened = fs::File::open(file);
+            let failed = |why| Failure::bad_input(format!("{}: {why}", file.display()));
+            (Box::new(opened.map_err(failed)?), file.display().to_string())
+        }
+        None => (Box::new(io::stdin().lock()), "standard input".to_string()),
+    };
+    let mut value = Vec::new();
+    let failed = |why| Failure::bad_input(format!("{name}: {why}"));
+    from.take(LONGEST_VALUE as u64 + 1).read_to_end(&mut value).map_err(failed)?;
+    match value.len() <= LONGEST_VALUE {
+        true => Ok(value),
+        false => Err(Failure::bad_input(format!(
+            "{name} has more than {LONGEST_VALUE} bytes, the most that daemons pass on; programs put up to 1 MiB"
+        ))),
+    }
+}
+
+fn write(path: &Path, value: &[u8]) -> Result<(), Failure> {
+    fs::write(path, value).map_err(|why| Failure::unfinished(format!("{}: {why}", path.display())))
+}
+
+/// A value as it is, and on a terminal with an end of line.
+fn raw(value: &[u8]) -> Result<(), Failure> {
+    let end: &[u8] = if io::stdout().is_terminal() && !value.ends_with(b"\n") { b"\n" } else { b"" };
+    output::bytes(&[value, end].concat())
+}
+
+/// A value as one line: others' characters do not move a terminal's cursor.
+fn one_line(text: &str) -> String {
+    text.trim_end_matches('\n').chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn short(text: &str, most: usize) -> String {
+    match text.chars().count() > most {
+        true => text.chars().take(most - 1).chain(['~']).collect(),
+        false => text.to_string(),
+    }
+}

@@ -1,0 +1,381 @@
+//! Values by names that are texts, for people and scripts: what `weft segment` asks of a daemon.
+//!
+//! A segment of a program has a number and a fixed size, and what is in it is the program's. Here a value has a text for a name and the
+//! length that it happens to have. So its segment begins with an [envelope](Envelope): a mark, the name, and the length. A name's
+//! number is a hash of it, and the name in the envelope tells two names of one number apart.
+//!
+//! A name is bound once a value is there: nobody finds a segment in which nothing was put.
+
+mod language;
+
+pub use language::{MalformedCall, Reply, Request, Row};
+
+use super::{Ddss, DdssError, Model, Name, Placement, Segment, Spec};
+use crate::rt::Rt;
+use crate::transport::Rank;
+use thiserror::Error;
+use weft_verbs::{Nanos, Verbs};
+
+/// The longest name, in bytes.
+pub const LONGEST_NAME: usize = 255;
+
+/// How often one that waits for a new version looks for it. Under version, delta and temporal such a look moves one word.
+const LOOK: Nanos = Nanos::from_millis(20);
+
+/// The longest that a get waits for a new version.
+pub const LONGEST_WAIT: Nanos = Nanos::from_secs(20);
+
+/// How often a put looks for the segment of a name that others bind and remove meanwhile.
+const TRIES: u32 = 4;
+
+/// Why a request was not served.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NamedError {
+    /// It is empty, too long, or has characters that no terminal should be sent.
+    #[error("a name has 1 to {LONGEST_NAME} bytes and no control characters")]
+    Name,
+    /// Nothing has the name.
+    #[error("there is no segment '{0}'")]
+    Unknown(String),
+    /// The value does not fit.
+    #[error(
+        "a value of {len} bytes does not fit into '{name}', which takes {most}: remove it, and put it anew with a larger size"
+    )]
+    TooLong {
+        /// Whose value.
+        name: String,
+        /// Its length.
+        len: usize,
+        /// How long it may be.
+        most: usize,
+    },
+    /// It is there, and is otherwise.
+    #[error(
+        "'{name}' is there, takes {most} bytes and is under {model}: remove it first, or do not say what it is to be"
+    )]
+    Otherwise {
+        /// Which one.
+        name: String,
+        /// How long its values may be.
+        most: usize,
+        /// Its model.
+        model: Model,
+    },
+    /// Another name has the same number.
+    #[error("'{0}' has the same number as another name that is in use: choose another name")]
+    Taken(String),
+    /// A program keeps something else there.
+    #[error("what '{0}' stands for was not put by its name: a program keeps its own things there")]
+    Foreign(String),
+    /// Others bind and remove the name at the same time.
+    #[error("'{0}' was made and removed by others at the same time: ask again")]
+    Restless(String),
+    /// The segments say why.
+    #[error("{0}")]
+    Ddss(#[from] DdssError),
+}
+
+/// What stands before a value.
+struct Envelope;
+
+impl Envelope {
+    const MARK: [u8; 4] = *b"weft";
+
+    /// Its length, for a name of so many bytes.
+    const fn len(name: usize) -> usize {
+        4 + 1 + 4 + name
+    }
+
+    /// A value in its envelope, as long as the segment.
+    fn seal(name: &str, value: &[u8], size: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(size);
+        bytes.extend_from_slice(&Envelope::MARK);
+        bytes.push(name.len() as u8);
+        bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(value);
+        bytes.resize(size, 0);
+        bytes
+    }
+
+    /// The name and the value; none if no value was put here by a name.
+    fn open(bytes: &[u8]) -> Option<(&str, &[u8])> {
+        let rest = bytes.strip_prefix(&Envelope::MARK)?;
+        let (&name, rest) = rest.split_first()?;
+        let (len, rest) = rest.split_first_chunk()?;
+        let (name, rest) = rest.split_at_checked(name.into())?;
+        let value = rest.get(..u32::from_le_bytes(*len) as usize)?;
+        Some((std::str::from_utf8(name).ok()?, value))
+    }
+}
+
+/// The number of a name: Fowler, Noll and Vo's hash FNV-1a of 64 bits, without its highest bit.
+fn number(name: &str) -> Name {
+    let hash = name.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+    });
+    Name(hash & !(1 << 63))
+}
+
+/// The values of a cluster, by their names. Clones are the same.
+pub struct Named<V: Verbs> {
+    rt: Rt<V>,
+    ddss: Ddss<V>,
+}
+
+impl<V: Verbs> Clone for Named<V> {
+    fn clone(&self) -> Named<V> {
+        Named { rt: self.rt.clone(), ddss: self.ddss.clone() }
+    }
+}
+
+/// A value with its segment's facts.
+struct Found {
+    version: u64,
+    name: String,
+    value: Vec<u8>,
+}
+
+impl<V: Verbs> Named<V> {
+    /// Those of the segments of a node.
+    pub fn new(rt: &Rt<V>, ddss: &Ddss<V>) -> Named<V> {
+        Named { rt: rt.clone(), ddss: ddss.clone() }
+    }
+
+    /// Does what is asked.
+    ///
+    /// # Errors
+    /// See [`NamedError`].
+    pub async fn serve(&self, request: Request) -> Result<Reply, NamedError> {
+        match request {
+            Request::Put { name, size, model, home, value } => {
+                check(&name)?;
+                let wanted = Wanted { size, model, home };
+                self.put(&name, wanted, &value).await
+            }
+            Request::Get { name, known, wait } => {
+                check(&name)?;
+                self.get(&name, known, wait.min(LONGEST_WAIT)).await
+            }
+            Request::Remove { name } => {
+                check(&name)?;
+                let segment = self.find(&name).await?.ok_or_else(|| NamedError::Unknown(name.clone()))?;
+                self.read(&name, &segment).await?;
+                self.ddss.release(segment.key()).await?;
+                Ok(Reply::Removed)
+            }
+            Request::Kept => self.kept().await,
+        }
+    }
+
+    /// The segment that a name stands for.
+    async fn find(&self, name: &str) -> Result<Option<Segment<V>>, NamedError> {
+        let key = self.ddss.lookup(number(name)).await?;
+        match key.map(|key| self.ddss.attach(key)).transpose() {
+            Err(DdssError::Released) => Ok(None),
+            found => Ok(found?),
+        }
+    }
+
+    /// What a segment has, whatever its name; none if it was not put by a name.
+    async fn look(&self, segment: &Segment<V>) -> Result<Option<Found>, DdssError> {
+        Ok(self.look_anew(segment, None).await?.flatten())
+    }
+
+    /// The same, if it is of another version than this one.
+    async fn look_anew(
+        &self,
+        segment: &Segment<V>,
+        known: Option<u64>,
+    ) -> Result<Option<Option<Found>>, DdssError> {
+        let Spec { size, model } = segment.spec();
+        let mut bytes = vec![0; size as usize];
+        // Of other models that keep copies an older one may be good enough, which would hide what was put.
+        let held = known.filter(|_| model == Model::Version);
+        let version = self.ddss.get_if_newer(segment, held, &mut bytes).await?;
+        let Some(version) = version.filter(|version| known != Some(*version)) else { return Ok(None) };
+        let found = |(name, value): (&str, &[u8])| Found { version, name: name.into(), value: value.into() };
+        Ok(Some(Envelope::open(&bytes).map(found)))
+    }
+
+    /// The value of a name, and its version.
+    async fn read(&self, name: &str, segment: &Segment<V>) -> Result<Found, NamedError> {
+        its_own(name, self.look(segment).await?)
+    }
+
+    async fn put(&self, name: &str, wanted: Wanted, value: &[u8]) -> Result<Reply, NamedError> {
+        for _ in 0..TRIES {
+            let segment = match self.find(name).await? {
+                Some(segment) => segment,
+                // Somebody else may have bound the name meanwhile.
+                None => match self.make(name, wanted, value).await? {
+                    Some(done) => return Ok(done),
+                    None => continue,
+                },
+            };
+            match self.replace(name, &segment, wanted, value).await {
+                Err(NamedError::Ddss(DdssError::Released)) => {}
+                done => return done,
+            }
+        }
+        Err(NamedError::Restless(name.into()))
+    }
+
+    /// Puts a value in the place of another one.
+    async fn replace(
+        &self,
+        name: &str,
+        segment: &Segment<V>,
+        wanted: Wanted,
+        value: &[u8],
+    ) -> Result<Reply, NamedError> {
+        let Spec { size, model } = segment.spec();
+        self.read(name, segment).await?;
+        let most = size as usize - Envelope::len(name.len());
+        if wanted.model.is_some_and(|wanted| wanted != model)
+            || wanted.size.is_some_and(|wanted| wanted as usize != most)
+            || wanted.home.is_some_and(|wanted| wanted != segment.key().home())
+        {
+            return Err(NamedError::Otherwise { name: name.into(), most, model });
+        }
+        if value.len() > most {
+            return Err(NamedError::TooLong { name: name.into(), len: value.len(), most });
+        }
+        let version = self.ddss.put(segment, &Envelope::seal(name, value, size as usize)).await?;
+        Ok(Reply::Put { version, home: segment.key().home() })
+    }
+
+    /// Makes a segment with a value, and gives it the name. None if the name is another segment's meanwhile.
+    async fn make(&self, name: &str, wanted: Wanted, value: &[u8]) -> Result<Option<Reply>, NamedError> {
+        let most = wanted.size.map_or_else(|| usual(value.len()), |size| size as usize);
+        if value.len() > most {
+            return Err(NamedError::TooLong { name: name.into(), len: value.len(), most });
+        }
+        let size = Envelope::len(name.len()) + most;
+        let model = wanted.model.unwrap_or(Model::Version);
+        let impossible = |_| DdssError::Impossible(u32::MAX, model);
+        let spec = Spec { size: size.try_into().map_err(impossible)?, model };
+        let placement = wanted.home.map_or(Placement::RoundRobin, Placement::On);
+        let key = self.ddss.allocate(spec, placement).await?;
+        let bound = async {
+            let version = self.ddss.put(&self.ddss.attach(key)?, &Envelope::seal(name, value, size)).await?;
+            self.ddss.bind(number(name), key).await.map(|()| version)
+        };
+        match bound.await {
+            Ok(version) => Ok(Some(Reply::Put { version, home: key.home() })),
+            Err(why) => {
+                // Nobody knows its key.
+                self.ddss.release(key).await?;
+                if matches!(why, DdssError::Otherwise { .. }) { Ok(None) } else { Err(why.into()) }
+            }
+        }
+    }
+
+    /// The value, once it is of another version than the one that is known, or the time is over.
+    async fn get(&self, name: &str, known: Option<u64>, wait: Nanos) -> Result<Reply, NamedError> {
+        let end = self.rt.now() + wait;
+        loop {
+            let segment = self.find(name).await?.ok_or_else(|| NamedError::Unknown(name.into()))?;
+            match self.next(&segment, name, known, end).await {
+                // The name may stand for another segment by now.
+                Err(NamedError::Ddss(DdssError::Released)) if self.rt.now() < end => {
+                    self.rt.sleep(LOOK).await;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn next(
+        &self,
+        segment: &Segment<V>,
+        name: &str,
+        known: Option<u64>,
+        end: Nanos,
+    ) -> Result<Reply, NamedError> {
+        loop {
+            match (self.look_anew(segment, known).await?, known) {
+                (Some(found), _) => {
+                    let Found { version, value, .. } = its_own(name, found)?;
+                    let (home, model) = (segment.key().home(), segment.spec().model);
+                    return Ok(Reply::Value { version, home, model, value });
+                }
+                (None, Some(version)) if self.rt.now() >= end => return Ok(Reply::Same { version }),
+                (None, _) => self.rt.sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// What this node keeps.
+    async fn kept(&self) -> Result<Reply, NamedError> {
+        let mut rows = Vec::new();
+        for (key, memory) in self.ddss.kept() {
+            let found = match self.ddss.attach(key) {
+                Ok(segment) => self.look(&segment).await,
+                Err(why) => Err(why),
+            };
+            let found = match found {
+                // It went while this node looked.
+                Err(DdssError::Released) => continue,
+                found => found?,
+            };
+            let (name, version, len) = match found {
+                Some(Found { version, name, value }) => (Some(name), version, value.len() as u32),
+                None => (None, 0, key.spec().size),
+            };
+            rows.push(Row { name, version, len, size: key.spec().size, memory, model: key.spec().model });
+        }
+        Ok(Reply::Kept(rows))
+    }
+}
+
+/// What a put says of the segment, if it says anything.
+#[derive(Clone, Copy)]
+struct Wanted {
+    size: Option<u32>,
+    model: Option<Model>,
+    home: Option<Rank>,
+}
+
+/// What was found, if it is of this name.
+fn its_own(name: &str, found: Option<Found>) -> Result<Found, NamedError> {
+    match found {
+        None => Err(NamedError::Foreign(name.into())),
+        Some(found) if found.name != name => Err(NamedError::Taken(name.into())),
+        Some(found) => Ok(found),
+    }
+}
+
+fn check(name: &str) -> Result<(), NamedError> {
+    let fits = (1..=LONGEST_NAME).contains(&name.len()) && !name.contains(char::is_control);
+    fits.then_some(()).ok_or(NamedError::Name)
+}
+
+/// How long values may be if nobody says it: a value of this one's length, and room to grow.
+fn usual(len: usize) -> usize {
+    len.max(64).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_survives_its_envelope_and_what_is_in_none_is_not_taken_for_one() {
+        let sealed = Envelope::seal("load", b"0.25", 64);
+        assert_eq!((sealed.len(), Envelope::open(&sealed)), (64, Some(("load", &b"0.25"[..]))));
+        assert_eq!(Envelope::open(&[0; 64]), None);
+        assert_eq!(Envelope::open(b"weft"), None);
+        let mut wrong = sealed;
+        wrong[5] = 0xFF;
+        assert_eq!(Envelope::open(&wrong), None, "a value longer than its segment");
+    }
+
+    #[test]
+    fn names_are_short_and_can_be_shown() {
+        assert!(check("a name").is_ok() && check(&"x".repeat(LONGEST_NAME)).is_ok());
+        for wrong in ["", "a\nb", "\u{1b}[2J", &"x".repeat(LONGEST_NAME + 1)] {
+            assert_eq!(check(wrong), Err(NamedError::Name));
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Values by names that are texts, as daemons serve them: on four nodes of a simulated cluster.
+
+use crate::common::{Cluster, Dice, ms, rank, seeds, us};
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use weft_protocols::ddss::named::{Named, NamedError, Reply, Request};
+use weft_protocols::ddss::{Ddss, DdssError, Model, Spec};
+use weft_sim::Sim;
+use weft_verbs::{Nanos, Wait};
+
+const NODES: u32 = 4;
+
+/// What a node is to begin, once it looks.
+type Jobs = Rc<RefCell<Vec<Pin<Box<dyn Future<Output = ()>>>>>>;
+
+struct Desks {
+    cluster: Cluster,
+    ddss: Vec<Ddss<Sim>>,
+    named: Vec<Named<Sim>>,
+    jobs: Vec<Jobs>,
+}
+
+impl Desks {
+    fn new(seed: u64) -> Desks {
+        let cluster = Cluster::new(NODES, seed, Wait::Notify);
+        let start = |node: usize| {
+            let member = &cluster.members[node];
+            Ddss::start(&member.rt, &member.mesh).expect("the channel is free")
+        };
+        let ddss: Vec<_> = (0..NODES as usize).map(start).collect();
+        let named = ddss.iter().zip(&cluster.members).map(|(ddss, member)| Named::new(&member.rt, ddss));
+        let named = named.collect();
+        let jobs: Vec<Jobs> = ddss.iter().map(|_| Jobs::default()).collect();
+        for (member, jobs) in cluster.members.iter().zip(&jobs) {
+            let (rt, jobs) = (member.rt.clone(), Rc::clone(jobs));
+            member.at(us(1), move || {
+                let looks = rt.clone();
+                drop(rt.spawn(async move {
+                    loop {
+                        jobs.take().into_iter().for_each(|job| drop(looks.spawn(job)));
+                        looks.sleep(us(100)).await;
+                    }
+                }));
+            });
+        }
+        Desks { cluster, ddss, named, jobs }
+    }
+
+    fn begin(&self, node: usize, does: impl Future<Output = ()> + 'static) {
+        self.jobs[node].borrow_mut().push(Box::pin(does));
+    }
+
+    /// Runs what a node does; what it came to.
+    fn run<T: 'static>(&self, node: usize, does: impl Future<Output = T> + 'static) -> T {
+        let told = Rc::new(RefCell::new(None));
+        let keep = Rc::clone(&told);
+        self.begin(node, async move { drop(keep.replace(Some(does.await))) });
+        for _ in 0..100 {
+            if told.borrow().is_none() {
+                self.cluster.run(ms(20));
+            }
+        }
+        told.take().expect("it ends within two seconds")
+    }
+
+    fn ask(&self, node: usize, request: Request) -> Result<Reply, NamedError> {
+        // As it travels.
+        let request = Request::from_bytes(&request.to_bytes()).expect("it is one");
+        let named = self.named[node].clone();
+        self.run(node, async move { named.serve(request).await })
+    }
+}
+
+fn put(name: &str, value: &[u8]) -> Request {
+    Request::Put { name: name.into(), size: None, model: None, home: None, value: value.into() }
+}
+
+fn get(name: &str) -> Request {
+    Request::Get { name: name.into(), known: None, wait: Nanos::ZERO }
+}
+
+fn value(reply: Result<Reply, NamedError>) -> (u64, Vec<u8>) {
+    match reply {
+        Ok(Reply::Value { version, value, .. }) => (version, value),
+        other => panic!("no value: {other:?}"),
+    }
+}
+
+#[test]
+fn what_was_put_by_a_name_on_one_node_is_got_on_another_until_it_is_removed() {
+    let desks = Desks::new(1);
+    assert_eq!(desks.ask(0, get("load")), Err(NamedError::Unknown("load".into())));
+    let Ok(Reply::Put { version: Some(first), home }) = desks.ask(1, put("load", b"0.25")) else {
+        panic!("it was not put")
+    };
+    assert_eq!(value(desks.ask(3, get("load"))), (first, b"0.25".to_vec()));
+    let longer = b"a longer value than that".to_vec();
+    let Ok(Reply::Put { version: Some(second), .. }) = desks.ask(2, put("load", &longer)) else {
+        panic!("it was not put")
+    };
+    assert!(second > first);
+    assert_eq!(value(desks.ask(1, get("load"))), (second, longer.clone()));
+    let Ok(Reply::Kept(rows)) = desks.ask(home.index(), Request::Kept) else {
+        panic!("it says what it keeps")
+    };
+    let row = &rows[0];
+    assert_eq!((rows.len(), row.name.as_deref(), row.version), (1, Some("load"), second));
+    assert_eq!((row.len, row.model), (longer.len() as u32, Model::Version));
+    assert_eq!(desks.ask(0, Request::Remove { name: "load".into() }), Ok(Reply::Removed));
+    assert_eq!(desks.ask(3, get("load")), Err(NamedError::Unknown("load".into())));
+    assert_eq!(desks.ask(home.index(), Request::Kept), Ok(Reply::Kept(Vec::new())));
+    assert!(matches!(desks.ask(3, put("load", b"anew")), Ok(Reply::Put { .. })));
+}
+
+#[test]
+fn who_waits_for_a_new_version_has_it_within_a_look_and_otherwise_hears_that_there_is_none() {
+    for model in
+        [Model::Version, Model::Write, Model::Strict, Model::Delta(2), Model::Temporal(500), Model::Read]
+    {
+        let desks = Desks::new(2);
+        let first = Request::Put {
+            name: "load".into(),
+            size: Some(16),
+            model: Some(model),
+            home: Some(rank(2)),
+            value: b"1".to_vec(),
+        };
+        let Ok(Reply::Put { version: Some(version), .. }) = desks.ask(1, first) else { panic!("{model}") };
+        let wait = |wait| Request::Get { name: "load".into(), known: Some(version), wait };
+        assert_eq!(desks.ask(3, wait(ms(50))), Ok(Reply::Same { version }), "{model}");
+        let (watches, puts) = (desks.named[3].clone(), desks.named[0].clone());
+        let began = desks.cluster.fabric.now();
+        let rt = desks.cluster.members[0].rt.clone();
+        desks.begin(0, async move {
+            rt.sleep(ms(70)).await;
+            puts.serve(put("load", b"2")).await.expect("it is put");
+        });
+        let request = wait(ms(500));
+        let rt = desks.cluster.members[3].rt.clone();
+        let (reply, at) = desks.run(3, async move { (watches.serve(request).await, rt.now()) });
+        assert_eq!(value(reply), (version + 1, b"2".to_vec()), "{model}");
+        assert!(at < began + ms(70 + 25), "{model}: {}", at - began);
+    }
+}
+
+#[test]
+fn what_does_not_fit_or_is_otherwise_is_refused_and_changes_nothing() {
+    let desks = Desks::new(3);
+    desks.ask(0, put("load", b"1")).expect("it is put");
+    let refused = |request: Request, says: &str| {
+        let why = desks.ask(1, request).expect_err(says).to_string();
+        assert_eq!(why, says);
+    };
+    refused(
+        put("load", &[0; 65]),
+        "a value of 65 bytes does not fit into 'load', which takes 64: remove it, and put it anew with a larger size",
+    );
+    let otherwise = Request::Put {
+        name: "load".into(),
+        size: None,
+        model: Some(Model::Strict),
+        home: None,
+        value: Vec::new(),
+    };
+    refused(
+        otherwise,
+        "'load' is there, takes 64 bytes and is under version: remove it first, or do not say what it is to be",
+    );
+    refused(put("a\nb", b""), "a name has 1 to 255 bytes and no control characters");
+    let huge = Request::Put {
+        name: "huge".into(),
+        size: Some(Spec::LARGEST),
+        model: None,
+        home: None,
+        value: Vec::new(),
+    };
+    assert!(matches!(desks.ask(1, huge), Err(NamedError::Ddss(DdssError::Impossible(..)))));
+    refused(Request::Remove { name: "none".into() }, "there is no segment 'none'");
+    assert_eq!(value(desks.ask(2, get("load"))).1, b"1");
+}
+
+#[test]
+fn what_a_program_keeps_under_a_names_number_is_not_taken_for_its_value() {
+    let desks = Desks::new(4);
+    // FNV-1a of the text, by the definition of the hash, without the highest bit.
+    let number = b"load".iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
+    });
+    let name = weft_protocols::ddss::Name(number & !(1 << 63));
+    let ddss = desks.ddss[1].clone();
+    desks
+        .run(1, async move {
+            let segment = ddss.open(name, Spec { size: 64, model: Model::Write }).await?;
+            ddss.put(&segment, &[7; 64]).await
+        })
+        .expect("it is put");
+    for request in [get("load"), put("load", b"1"), Request::Remove { name: "load".into() }] {
+        assert_eq!(desks.ask(2, request), Err(NamedError::Foreign("load".into())));
+    }
+}
+
+#[test]
+fn nodes_that_put_get_and_remove_the_same_names_at_once_leave_one_segment_a_name() {
+    for seed in seeds(40) {
+        let desks = Desks::new(seed);
+        let ended = Rc::new(RefCell::new(Vec::new()));
+        for (node, named) in desks.named.iter().enumerate() {
+            let (named, ended, mut dice) =
+                (named.clone(), Rc::clone(&ended), Dice::new(seed << 8 | node as u64));
+            desks.begin(node, async move {
+                for call in 0..6_u8 {
+                    let name = ["a", "b"][dice.below(2) as usize];
+                    let request = match dice.below(4) {
+                        0 => Request::Remove { name: name.into() },
+                        1 => get(name),
+                        _ => put(name, &[node as u8, call]),
+                    };
+                    let reply = named.serve(request).await;
+                    ended.borrow_mut().push(reply);
+                }
+            });
+        }
+        desks.cluster.run(ms(400));
+        let ended = ended.take();
+        assert_eq!(ended.len(), 6 * NODES as usize, "seed {seed}: a call has not ended");
+        for reply in ended {
+            match reply {
+                Ok(_) | Err(NamedError::Unknown(_) | NamedError::Restless(_)) => {}
+                Err(NamedError::Ddss(DdssError::Released)) => {}
+                Err(why) => panic!("seed {seed}: {why}"),
+            }
+        }
+        let mut names = Vec::new();
+        for node in 0..NODES as usize {
+            let Ok(Reply::Kept(rows)) = desks.ask(node, Request::Kept) else { panic!("seed {seed}") };
+            names.extend(rows.into_iter().map(|row| row.name.expect("all were put by names")));
+        }
+        names.sort();
+        let before = names.len();
+        names.dedup();
+        assert_eq!(names.len(), before, "seed {seed}: {names:?}");
+        for name in names {
+            assert!(
+                matches!(desks.ask(0, get(&name)), Ok(Reply::Value { .. })),
+                "seed {seed}: {name} is lost"
+            );
+        }
+    }
+}
