@@ -52,7 +52,7 @@ pub enum SegmentCommand {
         /// version]
         #[arg(long, value_parser = model)]
         model: Option<Model>,
-        /// The node that keeps it, if the segment is made [default: one after the other]
+        /// The node that keeps it, if the segment is made [default: the one that keeps its name, by a hash]
         #[arg(long, value_name = "RANK")]
         home: Option<u32>,
     },

@@ -12,6 +12,7 @@
 //!
 //! Nothing here names a backend, a clock of the operating system or a thread; a test holds that.
 
+mod bytes;
 pub mod ddss;
 pub mod dsm;
 pub mod locks;

@@ -200,3 +200,39 @@ fn a_port_in_use_and_a_name_that_does_not_resolve_end_with_code_3() {
     assert_eq!(err(&output).lines().count(), 1, "{}", err(&output));
     assert!(err(&output).contains("no-such-host.invalid:7471"), "{}", err(&output));
 }
+
+#[test]
+fn a_segment_is_asked_for_in_one_line_that_says_what_is_missing() {
+    let scratch = Scratch::new("segments");
+    let config = config(&scratch, 1, "");
+    let nobody = run(&["segment", "--cluster", &config, "get", "load"]);
+    assert_eq!(nobody.status.code(), Some(3));
+    assert!(err(&nobody).contains("cannot be reached"), "{}", err(&nobody));
+    let _daemon = Daemon::start(&scratch, &config, 0, &[]);
+    presence(&config, &["present"]);
+    let value = scratch.file("value", "0.25\n".to_string());
+    let long = scratch.file("long", "x".repeat(200_000));
+    for (args, line) in [
+        (&["get", "load"][..], "no node that is here runs segments: `weft status` shows what they run"),
+        (&["put", "load", &value, "--node", "7"], "node 7 is not here"),
+        (&["rm", "load", "--node", "0"], "node 0 does not run segments"),
+        (&["put", "load", &long], "has more than 102081 bytes, the most that daemons pass on"),
+        (&["put", "load", "/no/such/file"], "/no/such/file: No such file or directory"),
+        (&["watch", ""], "a name has 1 to 255 bytes, not 0"),
+        (&["put", "load", &value, "--model", "lax"], "a model is null, read, write, strict, version"),
+    ] {
+        let output = run(&[&["segment", "--cluster", &config], args].concat());
+        assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{args:?}: {}", err(&output));
+        assert!(err(&output).contains(line), "{args:?}: {}", err(&output));
+    }
+}
+
+#[cfg(not(feature = "hw"))]
+#[test]
+fn a_daemon_with_systems_needs_a_build_that_drives_devices() {
+    let scratch = Scratch::new("systems");
+    let config = config(&scratch, 1, "");
+    let text = fs::read_to_string(&config).expect("it is there") + "[systems]\nsegments = true\n";
+    let config = scratch.file("cluster.toml", text);
+    refused(&["daemon", &config, "--rank", "0"], &["--features hw"]);
+}

@@ -61,6 +61,7 @@ mod error;
 mod messages;
 mod moves;
 mod name;
+pub mod remote;
 mod server;
 mod service;
 mod stats;

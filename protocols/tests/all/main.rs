@@ -7,6 +7,7 @@ mod ddss_crash;
 mod ddss_named;
 mod dsm_crash;
 mod lint;
+mod pario_remote;
 mod locks;
 mod members;
 mod sdp;

@@ -1,9 +1,10 @@
 //! Requests and replies as bytes: how a client's program asks, and a daemon answers. Little-endian; texts and values have their lengths
 //! before them.
 
-use super::{LONGEST_NAME, Model};
+use super::Model;
+pub use crate::bytes::MalformedCall;
+use crate::bytes::{Reader, Writer};
 use crate::transport::Rank;
-use thiserror::Error;
 use weft_verbs::Nanos;
 
 /// What is asked.
@@ -17,7 +18,7 @@ pub enum Request {
         size: Option<u32>,
         /// The segment's model, by default version.
         model: Option<Model>,
-        /// Where it is kept, by default on one node after the other.
+        /// Where it is kept, by default where its name is.
         home: Option<Rank>,
         /// The value.
         value: Vec<u8>,
@@ -89,11 +90,6 @@ pub struct Row {
     pub model: Model,
 }
 
-/// What came is no request and no reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("this is none of the messages of segments: are both programs of one version?")]
-pub struct MalformedCall;
-
 const PUT: u8 = 1;
 const GET: u8 = 2;
 const REMOVE: u8 = 3;
@@ -101,7 +97,7 @@ const KEPT: u8 = 4;
 const VALUE: u8 = 5;
 const SAME: u8 = 6;
 
-/// The fewest bytes of a row: more rows than that are not announced.
+/// The fewest bytes of a row.
 const SHORTEST_ROW: usize = 1 + 8 + 4 + 4 + 8 + 5;
 
 impl Request {
@@ -115,22 +111,22 @@ impl Request {
         match self {
             Request::Put { name, size, model, home, value } => {
                 to.u8(PUT);
-                to.name(name);
+                to.text(name);
                 to.u32(size.unwrap_or(0));
                 to.u8(model.is_some().into());
-                to.model(model.unwrap_or(Model::Version));
+                write_model(&mut to, model.unwrap_or(Model::Version));
                 to.u32(home.map_or(0, Rank::get));
-                to.0.extend_from_slice(value);
+                to.rest(value);
             }
             Request::Get { name, known, wait } => {
                 to.u8(GET);
-                to.name(name);
-                to.version(*known);
+                to.text(name);
+                to.some_u64(*known);
                 to.u64(wait.0);
             }
             Request::Remove { name } => {
                 to.u8(REMOVE);
-                to.name(name);
+                to.text(name);
             }
             Request::Kept => to.u8(KEPT),
         }
@@ -145,16 +141,16 @@ impl Request {
         let mut from = Reader(bytes);
         let request = match from.u8()? {
             PUT => {
-                let name = from.name()?;
+                let name = from.text()?;
                 let size = from.u32()?;
                 let size = (size > 0).then_some(size);
                 let said = from.flag()?;
-                let model = from.model()?;
+                let model = read_model(&mut from)?;
                 let (model, home) = (said.then_some(model), Rank::new(from.u32()?));
                 Request::Put { name, size, model, home, value: from.rest() }
             }
-            GET => Request::Get { name: from.name()?, known: from.version()?, wait: Nanos(from.u64()?) },
-            REMOVE => Request::Remove { name: from.name()? },
+            GET => Request::Get { name: from.text()?, known: from.some_u64()?, wait: Nanos(from.u64()?) },
+            REMOVE => Request::Remove { name: from.text()? },
             KEPT => Request::Kept,
             _ => return Err(MalformedCall),
         };
@@ -173,15 +169,15 @@ impl Reply {
         match self {
             Reply::Put { version, home } => {
                 to.u8(PUT);
-                to.version(*version);
+                to.some_u64(*version);
                 to.u32(home.get());
             }
             Reply::Value { version, home, model, value } => {
                 to.u8(VALUE);
                 to.u64(*version);
                 to.u32(home.get());
-                to.model(*model);
-                to.0.extend_from_slice(value);
+                write_model(&mut to, *model);
+                to.rest(value);
             }
             Reply::Same { version } => {
                 to.u8(SAME);
@@ -191,7 +187,7 @@ impl Reply {
             Reply::Kept(rows) => {
                 to.u8(KEPT);
                 to.u32(rows.len() as u32);
-                rows.iter().for_each(|row| to.row(row));
+                rows.iter().for_each(|row| row.write(&mut to));
             }
         }
         to.0
@@ -204,130 +200,46 @@ impl Reply {
     pub fn from_bytes(bytes: &[u8]) -> Result<Reply, MalformedCall> {
         let mut from = Reader(bytes);
         let reply = match from.u8()? {
-            PUT => Reply::Put { version: from.version()?, home: from.rank()? },
+            PUT => Reply::Put { version: from.some_u64()?, home: from.rank()? },
             VALUE => {
-                let (version, home, model) = (from.u64()?, from.rank()?, from.model()?);
+                let (version, home, model) = (from.u64()?, from.rank()?, read_model(&mut from)?);
                 Reply::Value { version, home, model, value: from.rest() }
             }
             SAME => Reply::Same { version: from.u64()? },
             REMOVE => Reply::Removed,
-            KEPT => {
-                let rows = from.u32()? as usize;
-                if rows > from.0.len() / SHORTEST_ROW {
-                    return Err(MalformedCall);
-                }
-                Reply::Kept((0..rows).map(|_| from.row()).collect::<Result<_, _>>()?)
-            }
+            KEPT => Reply::Kept(from.list(SHORTEST_ROW, Row::read)?),
             _ => return Err(MalformedCall),
         };
         from.end(reply)
     }
 }
 
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn u8(&mut self, byte: u8) {
-        self.0.push(byte);
-    }
-
-    fn u32(&mut self, word: u32) {
-        self.0.extend(word.to_le_bytes());
-    }
-
-    fn u64(&mut self, word: u64) {
-        self.0.extend(word.to_le_bytes());
-    }
-
-    fn name(&mut self, name: &str) {
-        assert!(name.len() <= LONGEST_NAME, "a name of {} bytes", name.len());
-        self.u8(name.len() as u8);
-        self.0.extend_from_slice(name.as_bytes());
-    }
-
-    fn model(&mut self, model: Model) {
-        let (code, parameter) = model.code();
-        self.u8(code);
-        self.u32(parameter);
-    }
-
-    fn version(&mut self, version: Option<u64>) {
-        self.u8(version.is_some().into());
-        self.u64(version.unwrap_or(0));
-    }
-
-    fn row(&mut self, Row { name, version, len, size, memory, model }: &Row) {
-        // No name is empty.
-        self.name(name.as_deref().unwrap_or(""));
-        self.u64(*version);
-        self.u32(*len);
-        self.u32(*size);
-        self.u64(*memory);
-        self.model(*model);
-    }
+fn write_model(to: &mut Writer, model: Model) {
+    let (code, parameter) = model.code();
+    to.u8(code);
+    to.u32(parameter);
 }
 
-struct Reader<'a>(&'a [u8]);
+fn read_model(from: &mut Reader<'_>) -> Result<Model, MalformedCall> {
+    Model::from_code(from.u8()?, from.u32()?).ok_or(MalformedCall)
+}
 
-impl Reader<'_> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], MalformedCall> {
-        let (head, rest) = self.0.split_first_chunk().ok_or(MalformedCall)?;
-        self.0 = rest;
-        Ok(*head)
+impl Row {
+    fn write(&self, to: &mut Writer) {
+        let Row { name, version, len, size, memory, model } = self;
+        // No name is empty.
+        to.text(name.as_deref().unwrap_or(""));
+        to.u64(*version);
+        to.u32(*len);
+        to.u32(*size);
+        to.u64(*memory);
+        write_model(to, *model);
     }
 
-    fn u8(&mut self) -> Result<u8, MalformedCall> {
-        self.array().map(|[byte]| byte)
-    }
-
-    fn u32(&mut self) -> Result<u32, MalformedCall> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, MalformedCall> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn flag(&mut self) -> Result<bool, MalformedCall> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(MalformedCall),
-        }
-    }
-
-    fn name(&mut self) -> Result<String, MalformedCall> {
-        let len = usize::from(self.u8()?);
-        let (name, rest) = self.0.split_at_checked(len).ok_or(MalformedCall)?;
-        self.0 = rest;
-        String::from_utf8(name.to_vec()).map_err(|_| MalformedCall)
-    }
-
-    fn rank(&mut self) -> Result<Rank, MalformedCall> {
-        Rank::new(self.u32()?).ok_or(MalformedCall)
-    }
-
-    fn model(&mut self) -> Result<Model, MalformedCall> {
-        Model::from_code(self.u8()?, self.u32()?).ok_or(MalformedCall)
-    }
-
-    fn version(&mut self) -> Result<Option<u64>, MalformedCall> {
-        let there = self.flag()?;
-        Ok(Some(self.u64()?).filter(|_| there))
-    }
-
-    fn row(&mut self) -> Result<Row, MalformedCall> {
-        let name = Some(self.name()?).filter(|name| !name.is_empty());
-        let (version, len, size, memory) = (self.u64()?, self.u32()?, self.u32()?, self.u64()?);
-        Ok(Row { name, version, len, size, memory, model: self.model()? })
-    }
-
-    fn rest(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.0).to_vec()
-    }
-
-    fn end<T>(self, message: T) -> Result<T, MalformedCall> {
-        self.0.is_empty().then_some(message).ok_or(MalformedCall)
+    fn read(from: &mut Reader<'_>) -> Result<Row, MalformedCall> {
+        let name = Some(from.text()?).filter(|name| !name.is_empty());
+        let (version, len, size, memory) = (from.u64()?, from.u32()?, from.u32()?, from.u64()?);
+        Ok(Row { name, version, len, size, memory, model: read_model(from)? })
     }
 }
 

@@ -4,7 +4,8 @@
 //! length that it happens to have. So its segment begins with an [envelope](Envelope): a mark, the name, and the length. A name's
 //! number is a hash of it, and the name in the envelope tells two names of one number apart.
 //!
-//! A name is bound once a value is there: nobody finds a segment in which nothing was put.
+//! A name is bound once a value is there: nobody finds a segment in which nothing was put. The node that keeps the name keeps the value,
+//! too, unless the asker says otherwise: so the death of one node loses the values of the names that it kept, and no others.
 
 mod language;
 
@@ -17,7 +18,7 @@ use thiserror::Error;
 use weft_verbs::{Nanos, Verbs};
 
 /// The longest name, in bytes.
-pub const LONGEST_NAME: usize = 255;
+pub const LONGEST_NAME: usize = crate::bytes::LONGEST_TEXT;
 
 /// How often one that waits for a new version looks for it. Under version, delta and temporal such a look moves one word.
 const LOOK: Nanos = Nanos::from_millis(20);
@@ -70,9 +71,21 @@ pub enum NamedError {
     /// Others bind and remove the name at the same time.
     #[error("'{0}' was made and removed by others at the same time: ask again")]
     Restless(String),
+    /// The node has died that kept the name or the value.
+    #[error("node {node} has died, and what it kept is gone", node = .0.index())]
+    Gone(Rank),
     /// The segments say why.
     #[error("{0}")]
-    Ddss(#[from] DdssError),
+    Ddss(DdssError),
+}
+
+impl From<DdssError> for NamedError {
+    fn from(why: DdssError) -> NamedError {
+        match why {
+            DdssError::Gone(node) => NamedError::Gone(node),
+            other => NamedError::Ddss(other),
+        }
+    }
 }
 
 /// What stands before a value.
@@ -255,8 +268,8 @@ impl<V: Verbs> Named<V> {
         let model = wanted.model.unwrap_or(Model::Version);
         let impossible = |_| DdssError::Impossible(u32::MAX, model);
         let spec = Spec { size: size.try_into().map_err(impossible)?, model };
-        let placement = wanted.home.map_or(Placement::RoundRobin, Placement::On);
-        let key = self.ddss.allocate(spec, placement).await?;
+        let home = wanted.home.unwrap_or_else(|| number(name).home(self.ddss.0.mesh.size()));
+        let key = self.ddss.allocate(spec, Placement::On(home)).await?;
         let bound = async {
             let version = self.ddss.put(&self.ddss.attach(key)?, &Envelope::seal(name, value, size)).await?;
             self.ddss.bind(number(name), key).await.map(|()| version)

@@ -1,0 +1,284 @@
+//! Requests and replies as bytes.
+
+use super::{Distribution, Handle, MalformedCall};
+use crate::bytes::{Reader, Writer};
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Which files are there?
+    List {
+        /// Those behind this name; all, if it is empty.
+        after: String,
+        /// With their sizes.
+        sizes: bool,
+    },
+    /// What is this file?
+    Stat {
+        /// Its name.
+        name: String,
+    },
+    /// Make a file.
+    Create {
+        /// Its name.
+        name: String,
+        /// Bytes of a strip, by default the cluster's.
+        strip: Option<u32>,
+        /// Over how many servers it is, by default all.
+        servers: Option<u16>,
+    },
+    /// Write bytes.
+    Write {
+        /// The file's name.
+        name: String,
+        /// The file.
+        handle: Handle,
+        /// Where they begin.
+        at: u64,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Read bytes.
+    Read {
+        /// The file's name.
+        name: String,
+        /// The file.
+        handle: Handle,
+        /// Where they begin.
+        at: u64,
+        /// How many, at most.
+        len: u32,
+    },
+    /// Remove a name.
+    Remove {
+        /// The name.
+        name: String,
+    },
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Names in order, with sizes if they were asked for, of those files that were still there.
+    Names {
+        /// Them.
+        files: Vec<(String, Option<u64>)>,
+        /// Whether there are more behind the last one.
+        more: bool,
+    },
+    /// A file.
+    Stat {
+        /// What no other file ever has.
+        handle: Handle,
+        /// Its size in bytes.
+        size: u64,
+        /// How it is distributed.
+        layout: Distribution,
+    },
+    /// Bytes: fewer than were asked for at the file's end.
+    Bytes(Vec<u8>),
+    /// It was done.
+    Done,
+}
+
+const LIST: u8 = 1;
+const STAT: u8 = 2;
+const CREATE: u8 = 3;
+const WRITE: u8 = 4;
+const READ: u8 = 5;
+const REMOVE: u8 = 6;
+const DONE: u8 = 7;
+
+/// The fewest bytes of a name with its size.
+const SHORTEST_NAME: usize = 1 + 1 + 8;
+
+impl Request {
+    /// Whether nothing else comes of it if it is done twice: all but making and removing names. A write that is repeated writes the same
+    /// bytes, which is no harm as long as its client writes a place once and waits.
+    pub fn may_repeat(&self) -> bool {
+        !matches!(self, Request::Create { .. } | Request::Remove { .. })
+    }
+
+    /// Its bytes.
+    ///
+    /// # Panics
+    ///
+    /// If a name has more than 255 bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut to = Writer(Vec::new());
+        match self {
+            Request::List { after, sizes } => {
+                to.u8(LIST);
+                to.text(after);
+                to.u8((*sizes).into());
+            }
+            Request::Stat { name } => to.named(STAT, name),
+            Request::Create { name, strip, servers } => {
+                to.named(CREATE, name);
+                to.u32(strip.unwrap_or(0));
+                to.u32(servers.unwrap_or(0).into());
+            }
+            Request::Write { name, handle, at, bytes } => {
+                to.named(WRITE, name);
+                to.u64(handle.0);
+                to.u64(*at);
+                to.rest(bytes);
+            }
+            Request::Read { name, handle, at, len } => {
+                to.named(READ, name);
+                to.u64(handle.0);
+                to.u64(*at);
+                to.u32(*len);
+            }
+            Request::Remove { name } => to.named(REMOVE, name),
+        }
+        to.0
+    }
+
+    /// Reads bytes.
+    ///
+    /// # Errors
+    /// They are no request.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Request, MalformedCall> {
+        let mut from = Reader(bytes);
+        let (kind, name) = (from.u8()?, from.text()?);
+        let request = match kind {
+            LIST => Request::List { after: name, sizes: from.flag()? },
+            STAT => Request::Stat { name },
+            CREATE => {
+                let (strip, servers) = (from.u32()?, from.u32()?);
+                let servers = u16::try_from(servers).map_err(|_| MalformedCall)?;
+                let (strip, servers) = ((strip > 0).then_some(strip), (servers > 0).then_some(servers));
+                Request::Create { name, strip, servers }
+            }
+            WRITE => {
+                let (handle, at) = (Handle(from.u64()?), from.u64()?);
+                Request::Write { name, handle, at, bytes: from.rest() }
+            }
+            READ => Request::Read { name, handle: Handle(from.u64()?), at: from.u64()?, len: from.u32()? },
+            REMOVE => Request::Remove { name },
+            _ => return Err(MalformedCall),
+        };
+        from.end(request)
+    }
+}
+
+impl Writer {
+    fn named(&mut self, kind: u8, name: &str) {
+        self.u8(kind);
+        self.text(name);
+    }
+}
+
+impl Reply {
+    /// Its bytes.
+    ///
+    /// # Panics
+    ///
+    /// If a name has more than 255 bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut to = Writer(Vec::new());
+        match self {
+            Reply::Names { files, more } => {
+                to.u8(LIST);
+                to.u8((*more).into());
+                to.u32(files.len() as u32);
+                for (name, size) in files {
+                    to.text(name);
+                    to.some_u64(*size);
+                }
+            }
+            Reply::Stat { handle, size, layout } => {
+                to.u8(STAT);
+                to.u64(handle.0);
+                to.u64(*size);
+                to.u32(layout.strip());
+                to.u32(layout.servers().into());
+                to.u32(layout.first().into());
+            }
+            Reply::Bytes(bytes) => {
+                to.u8(READ);
+                to.rest(bytes);
+            }
+            Reply::Done => to.u8(DONE),
+        }
+        to.0
+    }
+
+    /// Reads bytes.
+    ///
+    /// # Errors
+    /// They are no reply.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Reply, MalformedCall> {
+        let mut from = Reader(bytes);
+        let reply = match from.u8()? {
+            LIST => {
+                let more = from.flag()?;
+                let file = |from: &mut Reader<'_>| Ok((from.text()?, from.some_u64()?));
+                Reply::Names { files: from.list(SHORTEST_NAME, file)?, more }
+            }
+            STAT => {
+                let (handle, size, strip) = (Handle(from.u64()?), from.u64()?, from.u32()?);
+                let servers = u16::try_from(from.u32()?).map_err(|_| MalformedCall)?;
+                let first = u16::try_from(from.u32()?).map_err(|_| MalformedCall)?;
+                let layout = Distribution::stripe(strip, servers, first).ok_or(MalformedCall)?;
+                Reply::Stat { handle, size, layout }
+            }
+            READ => Reply::Bytes(from.rest()),
+            DONE => Reply::Done,
+            _ => return Err(MalformedCall),
+        };
+        from.end(reply)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NAME: &str = "[a-z]{1,9}";
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(any::<u8>(), 0..60)
+    }
+
+    fn requests() -> impl Strategy<Value = Request> {
+        let list = ("[a-z]{0,9}", any::<bool>()).prop_map(|(after, sizes)| Request::List { after, sizes });
+        let create = (NAME, prop::option::of(1_u32..9), prop::option::of(1_u16..9))
+            .prop_map(|(name, strip, servers)| Request::Create { name, strip, servers });
+        let write = (NAME, any::<u64>(), any::<u64>(), bytes())
+            .prop_map(|(name, handle, at, bytes)| Request::Write { name, handle: Handle(handle), at, bytes });
+        let read = (NAME, any::<u64>(), any::<u64>(), any::<u32>())
+            .prop_map(|(name, handle, at, len)| Request::Read { name, handle: Handle(handle), at, len });
+        let stat = NAME.prop_map(|name| Request::Stat { name });
+        let remove = NAME.prop_map(|name| Request::Remove { name });
+        prop_oneof![list, create, write, read, stat, remove]
+    }
+
+    fn replies() -> impl Strategy<Value = Reply> {
+        let files = prop::collection::vec((NAME, any::<Option<u64>>()), 0..4);
+        let names = (files, any::<bool>()).prop_map(|(files, more)| Reply::Names { files, more });
+        let stat = (any::<u64>(), any::<u64>(), 1_u32..99, 1_u16..9, 0_u16..9).prop_map(
+            |(handle, size, strip, servers, first)| {
+                let layout = Distribution::stripe(strip, servers, first).expect("it can be");
+                Reply::Stat { handle: Handle(handle), size, layout }
+            },
+        );
+        prop_oneof![names, stat, bytes().prop_map(Reply::Bytes), Just(Reply::Done)]
+    }
+
+    proptest! {
+        #[test]
+        fn requests_and_replies_survive_their_bytes(request in requests(), reply in replies()) {
+            prop_assert_eq!(Request::from_bytes(&request.to_bytes()), Ok(request));
+            prop_assert_eq!(Reply::from_bytes(&reply.to_bytes()), Ok(reply));
+        }
+
+        #[test]
+        fn any_bytes_are_a_message_or_an_error(bytes in bytes()) {
+            let _ = Request::from_bytes(&bytes);
+            let _ = Reply::from_bytes(&bytes);
+        }
+    }
+}

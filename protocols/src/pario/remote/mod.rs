@@ -1,0 +1,186 @@
+//! Files for those who are no node of the servers' mesh: what `weft fs` asks of a daemon, call by call.
+//!
+//! No call leaves anything open: each opens the file by its name, does one thing, and closes it. A name may stand for another file
+//! by the next call, so that reads and writes say the handle that the first call told, and are refused if it is another one's. Nobody
+//! remembers between two calls which writes a restart of a server could lose: a cluster that serves such calls makes each write durable
+//! before it is answered ([`Sync::Each`](super::Sync::Each)).
+
+mod language;
+
+pub use crate::bytes::MalformedCall;
+pub use language::{Reply, Request};
+
+use super::{Distribution, File, FsError, Handle, Name, Pario};
+use crate::rt::Rt;
+use thiserror::Error;
+use weft_verbs::{Nanos, Verbs, VerbsError};
+
+/// The most bytes that one call reads or writes.
+pub const MOST: u32 = 96 * 1_024;
+
+/// The most names that one call tells, with up to 256 bytes each.
+const NAMES: usize = 256;
+
+/// How long a name's file may be another one before a call that begins anew gives up: servers that restart are back by then.
+const PATIENCE: Nanos = Nanos::from_secs(20);
+
+/// The pause between two attempts.
+const PAUSE: Nanos = Nanos::from_millis(100);
+
+/// Why a request was not served.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RemoteError {
+    /// The name stands for another file by now.
+    #[error("'{0}' is another file by now: somebody has removed it and made it anew")]
+    Replaced(String),
+    /// A call reads or writes too much.
+    #[error("one call reads or writes at most {MOST} bytes, not {0}")]
+    TooMuch(u64),
+    /// No file can be so distributed.
+    #[error("a strip has 1 to 2^32 - 1 bytes, and a file 1 to as many servers as there are")]
+    Layout,
+    /// The files say why, and which one it is about.
+    #[error("{0}: {1}")]
+    Fs(String, FsError),
+    /// The adapter refused something.
+    #[error("{0}")]
+    Verbs(#[from] VerbsError),
+}
+
+/// The files of a cluster, for those outside of it. Clones are the same.
+pub struct Remote<V: Verbs> {
+    rt: Rt<V>,
+    files: Pario<V>,
+}
+
+impl<V: Verbs> Clone for Remote<V> {
+    fn clone(&self) -> Remote<V> {
+        Remote { rt: self.rt.clone(), files: self.files.clone() }
+    }
+}
+
+impl<V: Verbs> Remote<V> {
+    /// Those that a node has.
+    pub fn new(rt: &Rt<V>, files: &Pario<V>) -> Remote<V> {
+        Remote { rt: rt.clone(), files: files.clone() }
+    }
+
+    /// Does what is asked. What can be repeated without harm is repeated where a server restarted meanwhile.
+    ///
+    /// # Errors
+    /// See [`RemoteError`].
+    pub async fn serve(&self, request: Request) -> Result<Reply, RemoteError> {
+        let end = self.rt.now() + PATIENCE;
+        loop {
+            let served = self.once(&request).await;
+            let again = match &served {
+                Err(RemoteError::Fs(_, FsError::Unknown)) => request.may_repeat(),
+                _ => false,
+            };
+            if !again || self.rt.now() >= end {
+                return served;
+            }
+            self.rt.sleep(PAUSE).await;
+        }
+    }
+
+    async fn once(&self, request: &Request) -> Result<Reply, RemoteError> {
+        match request {
+            Request::List { after, sizes } => self.list(after, *sizes).await,
+            Request::Stat { name } => self.with(name, None, async |file| self.stat(file).await).await,
+            Request::Create { name, strip, servers } => self.create(name, *strip, *servers).await,
+            Request::Write { name, handle, at, bytes } => {
+                if bytes.len() as u64 > u64::from(MOST) {
+                    return Err(RemoteError::TooMuch(bytes.len() as u64));
+                }
+                let buffer = self.files.buffer(bytes.len()).map_err(of(name))?;
+                buffer.write(0, bytes)?;
+                let write =
+                    async |file: &File| self.files.write(file, *at, buffer).await.0.map(|()| Reply::Done);
+                self.with(name, Some(*handle), write).await
+            }
+            Request::Read { name, handle, at, len } => self.read(name, *handle, *at, *len).await,
+            Request::Remove { name } => self.files.unlink(name).await.map(|()| Reply::Done).map_err(of(name)),
+        }
+    }
+
+    /// Opens a file, which has that handle if one is said, does something with it, and closes it.
+    async fn with(
+        &self,
+        name: &str,
+        handle: Option<Handle>,
+        does: impl AsyncFnOnce(&File) -> Result<Reply, FsError>,
+    ) -> Result<Reply, RemoteError> {
+        let file = self.files.open(name).await.map_err(of(name))?;
+        let it_is = handle.is_none_or(|handle| handle == file.handle());
+        let done = if it_is { Some(does(&file).await) } else { None };
+        let closed = self.files.close(file).await;
+        let done = done.ok_or_else(|| RemoteError::Replaced(name.to_string()))?.map_err(of(name))?;
+        closed.map_err(of(name))?;
+        Ok(done)
+    }
+
+    async fn list(&self, after: &str, sizes: bool) -> Result<Reply, RemoteError> {
+        let names = self.files.readdir().await.map_err(of("the directory"))?;
+        let mut names = names.into_iter().filter(|name| name.as_str() > after);
+        let some: Vec<Name> = names.by_ref().take(NAMES).collect();
+        let more = names.next().is_some();
+        let mut files = Vec::with_capacity(some.len());
+        for name in some {
+            let size = if sizes { self.size(name.as_str()).await? } else { None };
+            files.push((name.as_str().to_string(), size));
+        }
+        Ok(Reply::Names { files, more })
+    }
+
+    /// A file's size; none if it was removed meanwhile.
+    async fn size(&self, name: &str) -> Result<Option<u64>, RemoteError> {
+        match self.with(name, None, async |file| self.stat(file).await).await {
+            Ok(Reply::Stat { size, .. }) => Ok(Some(size)),
+            Ok(_) | Err(RemoteError::Fs(_, FsError::NotFound)) => Ok(None),
+            Err(why) => Err(why),
+        }
+    }
+
+    async fn stat(&self, file: &File) -> Result<Reply, FsError> {
+        let (handle, layout) = (file.handle(), file.layout());
+        Ok(Reply::Stat { handle, size: self.files.size(file).await?, layout })
+    }
+
+    async fn create(
+        &self,
+        name: &str,
+        strip: Option<u32>,
+        servers: Option<u16>,
+    ) -> Result<Reply, RemoteError> {
+        let usual = self.files.0.config.layout();
+        let (strip, servers) = (strip.unwrap_or(usual.strip()), servers.unwrap_or(usual.servers()));
+        let layout = Distribution::stripe(strip, servers, usual.first()).ok_or(RemoteError::Layout)?;
+        let file = self.files.create(name, Some(layout)).await.map_err(of(name))?;
+        let (handle, layout) = (file.handle(), file.layout());
+        self.files.close(file).await.map_err(of(name))?;
+        Ok(Reply::Stat { handle, size: 0, layout })
+    }
+
+    async fn read(&self, name: &str, handle: Handle, at: u64, len: u32) -> Result<Reply, RemoteError> {
+        if len > MOST {
+            return Err(RemoteError::TooMuch(len.into()));
+        }
+        let buffer = self.files.buffer(len as usize).map_err(of(name))?;
+        let mut bytes = vec![0; len as usize];
+        let into = &mut bytes;
+        let read = async move |file: &File| {
+            let (read, buffer) = self.files.read(file, at, buffer).await;
+            let read = read?;
+            buffer.read(0, &mut into[..read]).map_err(FsError::from)?;
+            into.truncate(read);
+            Ok(Reply::Done)
+        };
+        self.with(name, Some(handle), read).await?;
+        Ok(Reply::Bytes(bytes))
+    }
+}
+
+fn of(name: &str) -> impl Fn(FsError) -> RemoteError {
+    move |why| RemoteError::Fs(name.to_string(), why)
+}

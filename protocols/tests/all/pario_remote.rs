@@ -1,0 +1,130 @@
+//! Files for those outside of the mesh, call by call, as daemons serve them: on four nodes of a simulated cluster, two of them servers.
+
+use crate::common::{Cluster, ms, us};
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use weft_protocols::pario::remote::{MOST, Remote, RemoteError, Reply, Request};
+use weft_protocols::pario::{FsConfig, FsError, Handle, Pario, Storage};
+use weft_sim::Sim;
+use weft_verbs::Wait;
+
+/// Runs what an asker at a node without a server does, to its end.
+fn at_a_client<F: Future<Output = ()> + 'static>(does: impl FnOnce(Asker) -> F + 'static) {
+    let config = FsConfig { storage: Storage::Memory { most: 1 << 24 }, ..FsConfig::new(2) };
+    let cluster = Cluster::with_messages(4, 1, Wait::Notify, config.max_message());
+    let start = |member: &crate::common::Member| Pario::start(&member.rt, &member.mesh, config);
+    let files: Vec<_> = cluster.members.iter().map(|m| start(m).expect("the channel is free")).collect();
+    let member = &cluster.members[3];
+    let (rt, ended) = (member.rt.clone(), Rc::new(RefCell::new(false)));
+    let asker = Asker(Remote::new(&rt, &files[3]));
+    let tell = Rc::clone(&ended);
+    member.at(us(1), move || {
+        drop(rt.spawn(async move {
+            does(asker).await;
+            tell.replace(true);
+        }));
+    });
+    cluster.run(ms(2_000));
+    assert!(*ended.borrow(), "a call has not ended");
+}
+
+struct Asker(Remote<Sim>);
+
+impl Asker {
+    async fn ask(&self, request: Request) -> Result<Reply, RemoteError> {
+        // As it travels.
+        let request = Request::from_bytes(&request.to_bytes()).expect("it is one");
+        let reply = self.0.serve(request).await?;
+        Ok(Reply::from_bytes(&reply.to_bytes()).expect("it is one"))
+    }
+
+    async fn create(&self, name: &str, strip: Option<u32>) -> Result<Handle, RemoteError> {
+        match self.ask(Request::Create { name: name.into(), strip, servers: None }).await? {
+            Reply::Stat { handle, .. } => Ok(handle),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn write(&self, name: &str, handle: Handle, at: u64, bytes: &[u8]) -> Result<Reply, RemoteError> {
+        self.ask(Request::Write { name: name.into(), handle, at, bytes: bytes.to_vec() }).await
+    }
+
+    async fn read(&self, name: &str, handle: Handle, at: u64, len: u32) -> Vec<u8> {
+        match self.ask(Request::Read { name: name.into(), handle, at, len }).await {
+            Ok(Reply::Bytes(bytes)) => bytes,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_written_in_calls_is_read_in_calls_and_gone_once_it_is_removed() {
+    at_a_client(async |asker| {
+        let handle = asker.create("data", Some(4_096)).await.expect("it is made");
+        let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n * 7 % 251) as u8).collect();
+        for (part, at) in bytes.chunks(MOST as usize).zip((0..).step_by(MOST as usize)) {
+            asker.write("data", handle, at, part).await.expect("it is written");
+        }
+        let stat = asker.ask(Request::Stat { name: "data".into() }).await.expect("it is there");
+        let Reply::Stat { size, layout, .. } = stat else { panic!("{stat:?}") };
+        assert_eq!((size, layout.strip(), layout.servers()), (300_000, 4_096, 2));
+        let mut read = Vec::new();
+        while read.len() < bytes.len() {
+            read.extend(asker.read("data", handle, read.len() as u64, 50_000).await);
+        }
+        assert!(read == bytes, "other bytes come back");
+        assert_eq!(asker.read("data", handle, 300_000, 10).await, [], "there is nothing behind the end");
+        assert_eq!(asker.ask(Request::Remove { name: "data".into() }).await, Ok(Reply::Done));
+        let gone = asker.ask(Request::Stat { name: "data".into() }).await;
+        assert_eq!(gone.map_err(|why| why.to_string()), Err("data: there is no file of that name".into()));
+    });
+}
+
+#[test]
+fn all_names_are_told_in_order_whatever_their_number() {
+    at_a_client(async |asker| {
+        let mut names: Vec<String> = (0..300).map(|n| format!("file-{n}")).collect();
+        for name in &names {
+            asker.create(name, None).await.expect("it is made");
+        }
+        names.sort();
+        let (mut told, mut after) = (Vec::new(), String::new());
+        loop {
+            let reply = asker.ask(Request::List { after: after.clone(), sizes: told.is_empty() }).await;
+            let Ok(Reply::Names { files, more }) = reply else { panic!("{reply:?}") };
+            let sized = files.iter().filter(|(_, size)| *size == Some(0)).count();
+            assert_eq!(sized, if told.is_empty() { files.len() } else { 0 });
+            told.extend(files.into_iter().map(|(name, _)| name));
+            after = told.last().expect("some are told").clone();
+            if !more {
+                break;
+            }
+        }
+        assert_eq!(told, names);
+    });
+}
+
+#[test]
+fn what_is_another_file_by_now_or_too_much_or_cannot_be_is_refused() {
+    at_a_client(async |asker| {
+        let old = asker.create("data", None).await.expect("it is made");
+        let again = asker.create("data", None).await;
+        assert_eq!(again, Err(RemoteError::Fs("data".into(), FsError::Exists)));
+        asker.ask(Request::Remove { name: "data".into() }).await.expect("it is removed");
+        let new = asker.create("data", None).await.expect("it is made");
+        assert_eq!(asker.write("data", old, 0, b"late").await, Err(RemoteError::Replaced("data".into())));
+        assert_eq!(asker.read("data", new, 0, 10).await, [], "nothing was written");
+        let long = vec![0; MOST as usize + 1];
+        assert_eq!(asker.write("data", new, 0, &long).await, Err(RemoteError::TooMuch(long.len() as u64)));
+        let read = Request::Read { name: "data".into(), handle: new, at: 0, len: u32::MAX };
+        assert_eq!(asker.ask(read).await, Err(RemoteError::TooMuch(u32::MAX.into())));
+        let at = u64::MAX - 1;
+        let beyond = asker.write("data", new, at, b"far").await;
+        assert_eq!(beyond, Err(RemoteError::Fs("data".into(), FsError::Position { at, len: 3 })));
+        let slash = asker.create("a/b", None).await;
+        assert_eq!(slash, Err(RemoteError::Fs("a/b".into(), FsError::Name("a/b".into()))));
+        let many = Request::Create { name: "many".into(), strip: None, servers: Some(9) };
+        assert_eq!(asker.ask(many).await, Err(RemoteError::Fs("many".into(), FsError::Distribution)));
+    });
+}
