@@ -3,6 +3,7 @@
 #[cfg(feature = "hw")]
 use crate::device_args::{CALIBRATE_EXAMPLES, CalibrateArgs, NODE_EXAMPLES, NodeArgs};
 use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, REPLAY_EXAMPLES, ReplayArgs};
+use crate::fs_args::{FS_EXAMPLES, FsArgs};
 use crate::help;
 use crate::making_args::{CompletionsArgs, ManArgs, NewArgs};
 use crate::segment_args::{SEGMENT_EXAMPLES, SegmentArgs};
@@ -92,6 +93,9 @@ pub enum Command {
     /// Put, get, watch and list values that a cluster of daemons shares
     #[command(after_help = SEGMENT_EXAMPLES)]
     Segment(SegmentArgs),
+    /// List, read, write and remove files that a cluster of daemons keeps
+    #[command(after_help = FS_EXAMPLES)]
+    Fs(FsArgs),
     /// Carry standard input to another machine's standard output, and back, while links fail
     #[cfg(feature = "hw")]
     #[command(after_help = PIPE_EXAMPLES)]

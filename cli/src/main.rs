@@ -8,8 +8,11 @@ mod daemon;
 #[cfg(feature = "hw")]
 mod device_args;
 mod devices;
+mod door;
 mod exit;
 mod explore;
+mod fs;
+mod fs_args;
 mod fsck;
 mod help;
 mod interrupt;
@@ -107,6 +110,7 @@ fn act() -> Result<Exit, Failure> {
         Command::Daemon(args) => daemon::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Segment(args) => segment::run(&args),
+        Command::Fs(args) => fs::run(&args),
         Command::Fsck(args) => fsck::run(&args),
     }
 }

@@ -1,20 +1,17 @@
 //! `weft segment`: shared data segments from the shell, by a daemon.
 
 use crate::daemon::SEGMENTS;
+use crate::door::Door;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::segment_args::{ClusterArgs, SegmentArgs, SegmentCommand};
+use crate::segment_args::{SegmentArgs, SegmentCommand};
 use crate::table::{Table, count};
 use serde_json::json;
 use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::time::Duration;
-use weft_control::ask::{self, CallError};
-use weft_control::message::{Answer, CALL, Call, Presence};
-use weft_control::net::{Endpoint, Tcp};
-use weft_control::secret::Secret;
-use weft_control::timing::Timing;
+use weft_control::message::CALL;
 use weft_protocols::ddss::named::{LONGEST_NAME, Reply, Request, Row};
 use weft_protocols::transport::Rank;
 use weft_verbs::Nanos;
@@ -27,14 +24,14 @@ const WAIT: Duration = Duration::from_secs(10);
 
 /// Asks, and shows what is answered.
 pub fn run(args: &SegmentArgs) -> Result<Exit, Failure> {
-    let door = Door::new(args)?;
+    let door = Door::new(&args.of, args.node)?;
     match &args.command {
         SegmentCommand::Put { name, file, size, model, home } => {
             check(name)?;
             let value = read(file.as_deref())?;
             let home = home.map(Rank::from_index);
             let request = Request::Put { name: name.clone(), size: *size, model: *model, home, value };
-            let Reply::Put { version, home } = door.ask(&request)? else { return Err(odd()) };
+            let Reply::Put { version, home } = ask(&door, &request)? else { return Err(odd()) };
             let home = home.index();
             match (args.json, version) {
                 (true, version) => output::json(&json!({ "name": name, "version": version, "home": home }))?,
@@ -48,7 +45,9 @@ pub fn run(args: &SegmentArgs) -> Result<Exit, Failure> {
         SegmentCommand::Get { name, output: to } => {
             check(name)?;
             let request = Request::Get { name: name.clone(), known: None, wait: Nanos::ZERO };
-            let Reply::Value { version, home, model, value } = door.ask(&request)? else { return Err(odd()) };
+            let Reply::Value { version, home, model, value } = ask(&door, &request)? else {
+                return Err(odd());
+            };
             match to {
                 Some(path) => {
                     write(path, &value)?;
@@ -64,7 +63,7 @@ pub fn run(args: &SegmentArgs) -> Result<Exit, Failure> {
         SegmentCommand::List => list(&door, args.json),
         SegmentCommand::Rm { name } => {
             check(name)?;
-            let Reply::Removed = door.ask(&Request::Remove { name: name.clone() })? else {
+            let Reply::Removed = ask(&door, &Request::Remove { name: name.clone() })? else {
                 return Err(odd());
             };
             Ok(Exit::Held)
@@ -85,7 +84,7 @@ fn watch(
     while most.is_none_or(|most| shown < most) {
         let wait = Nanos::from_millis(WAIT.as_millis() as u64);
         let request = Request::Get { name: name.to_string(), known, wait };
-        match door.ask(&request)? {
+        match ask(door, &request)? {
             Reply::Value { version, value, .. } => {
                 let text = String::from_utf8_lossy(&value);
                 match as_json {
@@ -110,7 +109,7 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
     let mut rows = Vec::new();
     let mut without = Vec::new();
     for node in door.nodes()? {
-        match door.ask_node(Some(node), &Request::Kept) {
+        match ask_node(door, Some(node), &Request::Kept) {
             Ok(Reply::Kept(kept)) => rows.extend(kept.into_iter().map(|row| (node, row))),
             Ok(_) => return Err(odd()),
             Err(why) => without.push(format!("weft: node {node} does not say what it keeps: {why}\n")),
@@ -145,55 +144,14 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
     Ok(if without.is_empty() { Exit::Held } else { Exit::Unfinished })
 }
 
-/// Where daemons are asked.
-struct Door {
-    at: Endpoint,
-    secret: Secret,
-    node: Option<u32>,
-    runtime: tokio::runtime::Runtime,
+/// Asks the node that was named, or the first one that runs segments.
+fn ask(door: &Door, request: &Request) -> Result<Reply, Failure> {
+    ask_node(door, door.node, request)
 }
 
-impl Door {
-    fn new(args: &SegmentArgs) -> Result<Door, Failure> {
-        let ClusterArgs { cluster, at, secret } = &args.of;
-        let (at, secret) = crate::status::coordinator(cluster.as_deref(), at.as_ref(), secret.as_deref())?;
-        Ok(Door { at, secret, node: args.node, runtime: crate::daemon::runtime()? })
-    }
-
-    fn ask(&self, request: &Request) -> Result<Reply, Failure> {
-        self.ask_node(self.node, request)
-    }
-
-    fn ask_node(&self, node: Option<u32>, request: &Request) -> Result<Reply, Failure> {
-        let call = Call { node, system: SEGMENTS.to_string(), body: request.to_bytes() };
-        let timing = Timing::default();
-        let asked = ask::system(&Tcp, &self.at, &self.secret, &timing, call);
-        let (node, answer) = self.runtime.block_on(asked).map_err(failure)?;
-        match answer {
-            Answer::Done(bytes) => Reply::from_bytes(&bytes)
-                .map_err(|why| Failure::unfinished(why).at(format_args!("node {node}"))),
-            Answer::Failed(why) => Err(Failure::bad_input(why)),
-        }
-    }
-
-    /// The nodes that are here.
-    fn nodes(&self) -> Result<Vec<u32>, Failure> {
-        if let Some(node) = self.node {
-            return Ok(vec![node]);
-        }
-        let timing = Timing::default();
-        let asked = ask::status(&Tcp, &self.at, &self.secret, &timing);
-        let status = self.runtime.block_on(asked).map_err(failure)?;
-        let here = status.members.iter().filter(|member| member.presence == Some(Presence::Present));
-        Ok(here.map(|member| member.rank).collect())
-    }
-}
-
-fn failure(why: CallError) -> Failure {
-    match why.is_final() {
-        true => Failure::bad_input(why),
-        false => Failure::unfinished(why),
-    }
+fn ask_node(door: &Door, node: Option<u32>, request: &Request) -> Result<Reply, Failure> {
+    let (node, bytes) = door.call(node, SEGMENTS, request.to_bytes())?;
+    Reply::from_bytes(&bytes).map_err(|why| Failure::unfinished(why).at(format_args!("node {node}")))
 }
 
 fn odd() -> Failure {

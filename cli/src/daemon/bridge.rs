@@ -21,8 +21,8 @@ pub struct Frame {
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// To the systems: serve this.
-    Call = 1,
+    /// To segments: serve this.
+    Segments = 1,
     /// To the systems: end.
     Stop = 2,
     /// From them: it was done.
@@ -31,9 +31,11 @@ pub enum Kind {
     Failed = 4,
     /// From them: what they report, as JSON.
     Report = 5,
+    /// To files: serve this.
+    Files = 6,
 }
 
-const KINDS: [Kind; 5] = [Kind::Call, Kind::Stop, Kind::Done, Kind::Failed, Kind::Report];
+const KINDS: [Kind; 6] = [Kind::Segments, Kind::Stop, Kind::Done, Kind::Failed, Kind::Report, Kind::Files];
 const HEADER: usize = 1 + 8;
 
 impl Frame {
@@ -75,7 +77,7 @@ mod tests {
     #[test]
     fn frames_come_out_whole_whatever_the_pieces_in_which_they_came() {
         let frames = [
-            Frame { kind: Kind::Call, call: 7, body: vec![1, 2, 3] },
+            Frame { kind: Kind::Files, call: 7, body: vec![1, 2, 3] },
             Frame::of(Kind::Stop, Vec::new()),
             Frame { kind: Kind::Failed, call: u64::MAX, body: b"why".to_vec() },
         ];

@@ -1,23 +1,20 @@
 //! The thread on which a daemon's systems run: its device, its mesh, its members, and the services on them.
 
 use super::bridge::{Frame, Kind};
+use super::services::Services;
 use crate::node::device::Choice;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
-use weft_check::scenario::{Membership, Span};
 use weft_control::daemon::config::Systems;
-use weft_control::message::{Report, View};
-use weft_hw::{Driver, Hw, HwContext, HwStream};
-use weft_protocols::ddss::named::{Named, NamedError, Reply, Request};
-use weft_protocols::ddss::{Ddss, DdssError};
-use weft_protocols::members::Members;
+use weft_hw::{Driver, Hw, HwStream};
 use weft_protocols::rt::{Rt, RtConfig};
-use weft_protocols::transport::{Mesh, MeshConfig, Rank};
+use weft_store::Objects;
 use weft_verbs::{Context, Nanos, Stream, Wait};
 
 /// What the systems of a node need.
@@ -27,10 +24,21 @@ pub struct Setup {
     pub rank: u32,
     /// Its device.
     pub on: Choice,
+    /// Where it keeps the bytes of files, if it is a file server.
+    pub store: Option<Arc<Objects>>,
     /// What it runs.
     pub systems: Systems,
     /// Whether it spins on its completion queues.
     pub spin: bool,
+}
+
+impl Setup {
+    /// The systems that it runs, and how calls to them are marked.
+    pub fn runs(&self) -> impl Iterator<Item = (&'static str, Kind)> + use<> {
+        let Systems { segments, file_servers, .. } = self.systems;
+        let segments = segments.then_some((super::SEGMENTS, Kind::Segments));
+        segments.into_iter().chain((file_servers > 0).then_some((super::FILES, Kind::Files)))
+    }
 }
 
 /// How often a node looks whether what it reports has changed.
@@ -39,22 +47,18 @@ const LOOK: Nanos = Nanos::from_millis(500);
 /// How long a node that leaves waits for the others to begin without it.
 const FAREWELL: Nanos = Nanos::from_secs(2);
 
-/// Where a rank is, by its name in the mesh.
-pub fn name(rank: u32) -> String {
-    format!("n{rank}")
-}
-
 /// Runs the systems until the daemon says that they are to end.
 pub fn run(setup: &Setup, addresses: &[IpAddr], daemon: UnixStream) -> Result<(), String> {
-    let context = setup.on.open(None).map_err(|why| why.to_string())?;
-    let names: Vec<String> = (0..addresses.len() as u32).map(name).collect();
+    let text = |why: &dyn std::fmt::Display| why.to_string();
+    let context = setup.on.open(setup.store.as_ref()).map_err(|why| text(&why))?;
+    let names: Vec<String> = (0..addresses.len()).map(|rank| format!("n{rank}")).collect();
     for (name, address) in names.iter().zip(addresses) {
         context.name_peer(name, *address);
     }
-    let text = |why: &dyn std::fmt::Display| why.to_string();
     let wait = if setup.spin { Wait::Poll } else { Wait::Notify };
     let rt = Rt::new(&context, RtConfig { wait, ..RtConfig::default() }).map_err(|why| text(&why))?;
-    let engine = Engine::start(&rt, setup, &context, names)?;
+    let services = Services::start(&rt, (setup.rank, context.port()), &setup.systems, names)?;
+    let engine = Rc::new(Engine::new(&rt, services));
     let oob = context.out_of_band().map_err(|why| text(&why))?;
     let stream = oob.adopt_local(daemon).map_err(|why| text(&why))?;
     rt.spawn(Rc::clone(&engine).talk(stream));
@@ -67,39 +71,16 @@ pub fn run(setup: &Setup, addresses: &[IpAddr], daemon: UnixStream) -> Result<()
 /// The services of a node, and what is to be said to the daemon.
 struct Engine {
     rt: Rt<Hw>,
-    members: Members<Hw>,
-    ddss: Ddss<Hw>,
-    named: Named<Hw>,
+    services: Services<Hw>,
     to_daemon: RefCell<VecDeque<u8>>,
     talker: RefCell<Option<Waker>>,
     stopping: Cell<bool>,
-    /// The others go on without this node.
-    out: Cell<bool>,
 }
 
 impl Engine {
-    fn start(
-        rt: &Rt<Hw>,
-        setup: &Setup,
-        context: &HwContext,
-        names: Vec<String>,
-    ) -> Result<Rc<Engine>, String> {
-        let text = |why: &dyn std::fmt::Display| why.to_string();
-        let nodes = names.len() as u32;
-        let mut mesh = MeshConfig::new(Rank::from_index(setup.rank), names);
-        mesh.port = context.port();
-        let span = |millis| Span(Nanos::from_millis(millis));
-        let Systems { lease_ms, drift_ms, patience_ms, .. } = setup.systems;
-        let membership =
-            Membership { lease: span(lease_ms), drift: span(drift_ms), patience: span(patience_ms) };
-        membership.mesh(nodes, &mut mesh);
-        let mesh = Mesh::start(rt, mesh).map_err(|why| text(&why))?;
-        let members = Members::start(rt, &mesh, membership.config(nodes)).map_err(|why| text(&why))?;
-        let ddss = Ddss::start_among(rt, &mesh, &members).map_err(|why| text(&why))?;
-        let (rt, named) = (rt.clone(), Named::new(rt, &ddss));
+    fn new(rt: &Rt<Hw>, services: Services<Hw>) -> Engine {
         let (to_daemon, talker) = (RefCell::default(), RefCell::default());
-        let (stopping, out) = (Cell::new(false), Cell::new(false));
-        Ok(Rc::new(Engine { rt, members, ddss, named, to_daemon, talker, stopping, out }))
+        Engine { rt: rt.clone(), services, to_daemon, talker, stopping: Cell::new(false) }
     }
 
     fn say(&self, frame: &Frame) {
@@ -153,34 +134,20 @@ impl Engine {
 
     fn obey(self: &Rc<Self>, frame: Frame) {
         match frame.kind {
-            Kind::Call => drop(self.rt.spawn(Rc::clone(self).serve(frame.call, frame.body))),
+            Kind::Segments | Kind::Files => drop(self.rt.spawn(Rc::clone(self).serve(frame))),
             Kind::Stop => drop(self.rt.spawn(Rc::clone(self).leave())),
             Kind::Done | Kind::Failed | Kind::Report => {}
         }
     }
 
-    async fn serve(self: Rc<Self>, call: u64, body: Vec<u8>) {
-        let served = match Request::from_bytes(&body) {
-            Ok(request) => self.named.serve(request).await,
-            Err(why) => {
-                return self.say(&Frame { kind: Kind::Failed, call, body: why.to_string().into_bytes() });
-            }
+    async fn serve(self: Rc<Self>, Frame { kind, call, body }: Frame) {
+        let served = match kind {
+            Kind::Files => self.services.files(&body).await,
+            _ => self.services.segments(&body).await,
         };
-        if let Err(NamedError::Ddss(DdssError::Out)) = served {
-            self.out.set(true);
-        }
-        let reply = served.as_ref().map(Reply::to_bytes);
-        let longest = weft_control::message::CALL;
-        let (kind, body) = match reply {
-            Ok(bytes) if bytes.len() <= longest => (Kind::Done, bytes),
-            Ok(bytes) => {
-                let bytes = bytes.len();
-                (
-                    Kind::Failed,
-                    format!("the answer has {bytes} bytes, and at most {longest} are passed on").into_bytes(),
-                )
-            }
-            Err(why) => (Kind::Failed, why.to_string().into_bytes()),
+        let (kind, body) = match served {
+            Ok(bytes) => (Kind::Done, bytes),
+            Err(why) => (Kind::Failed, why.into_bytes()),
         };
         self.say(&Frame { kind, call, body });
     }
@@ -190,10 +157,9 @@ impl Engine {
         if self.stopping.replace(true) {
             return;
         }
-        self.members.leave();
+        self.services.leave();
         let end = self.rt.now() + FAREWELL;
-        let alone = || self.members.view().is_none_or(|view| view.members.len() < 2);
-        while !self.members.is_out() && !alone() && self.rt.now() < end {
+        while !self.services.has_left() && self.rt.now() < end {
             self.rt.sleep(Nanos::from_millis(10)).await;
         }
         self.rt.shutdown();
@@ -203,7 +169,7 @@ impl Engine {
     async fn report(self: Rc<Self>) {
         let mut last = None;
         loop {
-            let report = self.state();
+            let report = self.services.report();
             if last.as_ref() != Some(&report) {
                 let body = serde_json::to_vec(&report).expect("a report can always be written");
                 self.say(&Frame::of(Kind::Report, body));
@@ -211,31 +177,5 @@ impl Engine {
             }
             self.rt.sleep(LOOK).await;
         }
-    }
-
-    fn state(&self) -> Report {
-        let view = self.members.view().filter(|_| !self.members.is_out());
-        let is_out = self.out.get() || self.members.is_out();
-        let state = match (is_out, &view) {
-            (true, _) => "out: start it again with all others",
-            (false, None) => "waits for a view",
-            (false, Some(_)) => "running",
-        };
-        let view = view.map(|view| View {
-            number: view.id.number,
-            members: view.members.iter().map(|member| member.rank.index() as u32).collect(),
-        });
-        let (kept, stats) = (self.ddss.kept(), self.ddss.stats());
-        let said = [
-            ("state", state.to_string()),
-            ("kept", kept.len().to_string()),
-            ("bytes", kept.iter().map(|(_, bytes)| bytes).sum::<u64>().to_string()),
-            ("gets", stats.gets.to_string()),
-            ("puts", stats.puts.to_string()),
-        ];
-        let said: BTreeMap<String, String> = said.map(|(key, value)| (key.to_string(), value)).into();
-        // Calls go to nodes that report the system.
-        let name = if state == "running" { super::SEGMENTS } else { super::NOT_RUNNING };
-        Report { view, systems: BTreeMap::from([(name.to_string(), said)]) }
     }
 }

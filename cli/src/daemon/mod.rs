@@ -6,9 +6,15 @@ mod bridge;
 mod engine;
 #[cfg(feature = "hw")]
 mod seat;
+#[cfg(feature = "hw")]
+mod services;
 
 use crate::args::{DaemonArgs, LogFormat};
 use crate::exit::{Exit, Failure};
+#[cfg(feature = "hw")]
+use std::path::Path;
+#[cfg(feature = "hw")]
+use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
@@ -20,6 +26,8 @@ use weft_control::daemon::{DaemonError, Options, run as live};
 use weft_control::net::Tcp;
 use weft_control::secret::Secret;
 use weft_control::timing::Timing;
+#[cfg(feature = "hw")]
+use weft_store::{Directory, Objects, StoreId};
 
 /// The version that all nodes of a cluster must have.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
@@ -27,9 +35,14 @@ const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 /// What calls to segments are for.
 pub const SEGMENTS: &str = "segments";
 
-/// What a node reports of segments that it cannot serve: calls go to another one.
+/// What calls to files are for.
+pub const FILES: &str = "files";
+
+/// What a node reports while it cannot serve a system: calls go to another one.
 #[cfg(feature = "hw")]
-const NOT_RUNNING: &str = "segments (not running)";
+fn not_running(system: &str) -> String {
+    format!("{system} (waits)")
+}
 
 /// Runs the daemon.
 pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
@@ -81,13 +94,33 @@ fn setup(config: &Config, rank: u32) -> Result<(Option<engine::Setup>, Vec<u8>),
         return Ok((None, Vec::new()));
     }
     let on = crate::node::device::Choice::of_daemon(&config.node);
+    let serves_files = rank < config.systems.file_servers;
+    let store = match (&config.node.store, serves_files) {
+        (Some(path), true) => Some(open_store(path, &config.cluster.name, rank)?),
+        (None, true) => {
+            let wanted = format!(
+                "node {rank} is a file server: [node] store says in which directory it keeps its bytes"
+            );
+            return Err(Failure::bad_input(wanted));
+        }
+        (_, false) => None,
+    };
     let context = on.open(None)?;
     let address = context.address().ok_or_else(|| {
         let (device, port) = (context.device_name(), context.port());
         Failure::bad_input(format!("port {port} of {device} has no IP address, by which peers find it"))
     })?;
-    let setup = engine::Setup { rank, on, systems: config.systems, spin: config.node.spin };
+    let setup = engine::Setup { rank, on, store, systems: config.systems, spin: config.node.spin };
     Ok((Some(setup), address.to_string().into_bytes()))
+}
+
+/// Opens a store, which is that of one cluster and one of its servers.
+#[cfg(feature = "hw")]
+pub fn open_store(path: &Path, cluster: &str, server: u32) -> Result<Arc<Objects>, Failure> {
+    let directory =
+        Directory::open(path, &StoreId { cluster: cluster.to_string(), server }).map_err(Failure::store)?;
+    let unusable = |why| Failure::unfinished(format!("{}: {why}", path.display()));
+    Ok(Arc::new(Objects::of(directory).map_err(unusable)?))
 }
 
 fn failure(why: DaemonError) -> Failure {

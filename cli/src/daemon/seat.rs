@@ -20,15 +20,16 @@ const CHUNK: usize = 16_384;
 /// # Errors
 /// They cannot begin, or ended by themselves; why, in one line.
 pub async fn run(mut seat: Seat, setup: Setup, nodes: u32) -> Result<(), String> {
-    let Some(addresses) = met(&mut seat, nodes).await? else { return Ok(()) };
+    let Some(addresses) = met(&mut seat, &setup, nodes).await? else { return Ok(()) };
     let (here, there) = UnixStream::pair().map_err(|why| why.to_string())?;
     let (tell, ended) = oneshot::channel();
+    let runs = setup.clone();
     thread::spawn(move || {
         // Without the daemon nobody hears it.
-        let _ = tell.send(engine::run(&setup, &addresses, there));
+        let _ = tell.send(engine::run(&runs, &addresses, there));
     });
     let connected = here.set_nonblocking(true).and_then(|()| tokio::net::UnixStream::from_std(here));
-    let talked = talk(&mut seat, connected.map_err(|why| why.to_string())?).await;
+    let talked = talk(&mut seat, &setup, connected.map_err(|why| why.to_string())?).await;
     match ended.await {
         Ok(Ok(())) => talked,
         Ok(Err(why)) => Err(why),
@@ -37,11 +38,11 @@ pub async fn run(mut seat: Seat, setup: Setup, nodes: u32) -> Result<(), String>
 }
 
 /// Waits until all nodes are here: their addresses. None if the daemon is told to go before.
-async fn met(seat: &mut Seat, nodes: u32) -> Result<Option<Vec<IpAddr>>, String> {
+async fn met(seat: &mut Seat, setup: &Setup, nodes: u32) -> Result<Option<Vec<IpAddr>>, String> {
     let Seat { members, calls, reports, stop, rank } = seat;
-    let said = [("state".to_string(), "waits for all nodes".to_string())];
-    let waits =
-        Report { view: None, systems: BTreeMap::from([(super::NOT_RUNNING.to_string(), said.into())]) };
+    let said = BTreeMap::from([("state".to_string(), "waits for all nodes".to_string())]);
+    let waits = setup.runs().map(|(system, _)| (super::not_running(system), said.clone()));
+    let waits = Report { view: None, systems: waits.collect() };
     // Without a daemon there is nobody to tell.
     let _ = reports.send(waits).await;
     loop {
@@ -74,7 +75,7 @@ fn addresses(members: &Members, nodes: u32) -> Result<Vec<IpAddr>, String> {
 }
 
 /// Passes frames on, until the systems have ended.
-async fn talk(seat: &mut Seat, stream: tokio::net::UnixStream) -> Result<(), String> {
+async fn talk(seat: &mut Seat, setup: &Setup, stream: tokio::net::UnixStream) -> Result<(), String> {
     let Seat { rank, calls, reports, stop, .. } = seat;
     let (mut reader, mut writer) = stream.into_split();
     let mut heard = Vec::new();
@@ -98,12 +99,13 @@ async fn talk(seat: &mut Seat, stream: tokio::net::UnixStream) -> Result<(), Str
                 Frame::of(Kind::Stop, Vec::new()).write(&mut out);
             }
             Some(Request { system, body, answer }) = calls.recv() => {
-                if system == super::SEGMENTS {
+                if let Some((_, kind)) = setup.runs().find(|(runs, _)| *runs == system) {
                     next += 1;
                     open.insert(next, answer);
-                    Frame { kind: Kind::Call, call: next, body }.write(&mut out);
+                    Frame { kind, call: next, body }.write(&mut out);
                 } else {
                     let why = format!("node {rank} does not run {system}");
+                    // Who asked may have gone.
                     let _ = answer.send(Answer::Failed(why));
                 }
             }
@@ -141,7 +143,7 @@ async fn obey(
             }
             return;
         }
-        Kind::Call | Kind::Stop => return,
+        Kind::Segments | Kind::Files | Kind::Stop => return,
     };
     if let Some(tell) = open.remove(&call) {
         // Who asked may have gone.

@@ -27,7 +27,7 @@ use std::time::Duration;
 use weft_check::scenario::{Connect, Scenario};
 use weft_check::system::System;
 use weft_check::systems::{self, Visitor};
-use weft_store::{Directory, Objects, StoreId};
+use weft_store::Objects;
 
 /// How long nodes may take to meet.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -104,9 +104,7 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
 /// Opens a node's store, which is that of one scenario and one node.
 fn open_store(path: &Path, scenario: &Scenario, rank: u32) -> Result<Arc<Objects>, Failure> {
     let cluster = scenario.title.split_whitespace().collect::<Vec<_>>().join(" ");
-    let directory = Directory::open(path, &StoreId { cluster, server: rank }).map_err(Failure::store)?;
-    let unusable = |why| Failure::unfinished(format!("{}: {why}", path.display()));
-    Ok(Arc::new(Objects::of(directory).map_err(unusable)?))
+    crate::daemon::open_store(path, &cluster, rank)
 }
 
 /// A node that has ended holds no verbs object any more.

@@ -60,6 +60,8 @@ pub struct Node {
     pub metrics: Option<Endpoint>,
     /// For how many seconds the daemon tries to join. Default: 120.
     patience_s: Option<u64>,
+    /// The directory in which a file server keeps its bytes.
+    pub store: Option<PathBuf>,
     /// The RDMA device that systems use. Default: the first one that has an active port.
     pub device: Option<String>,
     /// Its port, from 1. Default: 1.
@@ -77,6 +79,8 @@ pub struct Node {
 pub struct Systems {
     /// Shared data segments, for programs and for `weft segment`. Default: no.
     pub segments: bool,
+    /// Striped files on so many servers, the nodes of the first ranks, for `weft fs`. Default: 0, none.
+    pub file_servers: u32,
     /// For how many milliseconds a lease runs: what a node that died had locked goes on after that. Default: 100, the members'.
     pub lease_ms: u64,
     /// By how many milliseconds two clocks may differ over one lease. Default: 1, the members'.
@@ -87,26 +91,38 @@ pub struct Systems {
 
 impl Default for Systems {
     fn default() -> Systems {
-        Systems { segments: false, lease_ms: 100, drift_ms: 1, patience_ms: 50 }
+        Systems { segments: false, file_servers: 0, lease_ms: 100, drift_ms: 1, patience_ms: 50 }
     }
 }
 
 impl Systems {
     /// Whether there is one.
     pub fn any(&self) -> bool {
-        self.segments
+        self.segments || self.file_servers > 0
     }
 
     /// What all daemons must agree on; empty without systems.
     pub fn digest(&self) -> String {
-        let Systems { lease_ms, drift_ms, patience_ms, .. } = self;
-        match self.any() {
-            true => format!("segments, lease {lease_ms} ms, drift {drift_ms} ms, patience {patience_ms} ms"),
-            false => String::new(),
+        let Systems { segments, file_servers, lease_ms, drift_ms, patience_ms } = self;
+        let mut parts = Vec::new();
+        if *segments {
+            parts.push(format!(
+                "segments, lease {lease_ms} ms, drift {drift_ms} ms, patience {patience_ms} ms"
+            ));
         }
+        if *file_servers > 0 {
+            parts.push(format!("{file_servers} file servers"));
+        }
+        parts.join(", ")
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self, nodes: u32) -> Result<(), String> {
+        if self.file_servers > nodes {
+            return Err(format!(
+                "[systems] file_servers = {}: at most {nodes}, as many as there are nodes",
+                self.file_servers
+            ));
+        }
         for (field, millis) in [("lease_ms", self.lease_ms), ("patience_ms", self.patience_ms)] {
             if !(1..=LONGEST_SPAN).contains(&millis) {
                 return Err(format!("[systems] {field} = {millis}: 1 to {LONGEST_SPAN}"));
@@ -160,7 +176,7 @@ impl Config {
         if !(1..=NODES).contains(nodes) {
             return Err(format!("[cluster] nodes = {nodes}: 1 to {NODES}"));
         }
-        config.systems.check()?;
+        config.systems.check(config.cluster.nodes)?;
         Ok(config)
     }
 
@@ -238,6 +254,7 @@ mod tests {
             (format!("{SMALL}nodez = 1\n"), "unknown field `nodez`"),
             (format!("{SMALL}[nodes]\n"), "unknown field `nodes`"),
             (format!("{SMALL}[systems]\nlease_ms = 0\n"), "[systems] lease_ms = 0: 1 to 3600000"),
+            (format!("{SMALL}[systems]\nfile_servers = 3\n"), "[systems] file_servers = 3: at most 2"),
             (format!("{SMALL}[systems]\ndrift_ms = 100\n"), "[systems] drift_ms = 100: less than lease_ms"),
             (String::new(), "missing field `cluster`"),
         ];

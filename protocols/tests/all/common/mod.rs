@@ -24,6 +24,8 @@ pub struct Cluster {
     rails: u8,
     /// The adapters' time-out, as an exponent.
     timeout: u8,
+    /// The longest message; the mesh's own without one.
+    max_message: Option<u32>,
 }
 
 pub fn ms(n: u64) -> Nanos {
@@ -69,19 +71,30 @@ impl Cluster {
 
     /// Of nodes of several adapters.
     pub fn railed(nodes: u32, rails: u8, seed: u64, wait: Wait) -> Cluster {
-        Cluster::timed(nodes, rails, seed, wait, 4)
+        Cluster::timed(nodes, rails, seed, wait, (4, None))
+    }
+
+    /// Of nodes whose messages may be so long.
+    pub fn with_messages(nodes: u32, seed: u64, wait: Wait, longest: u32) -> Cluster {
+        Cluster::timed(nodes, 1, seed, wait, (4, Some(longest)))
     }
 
     /// Of nodes whose adapters take at least 25 ms to give a dead link up.
     pub fn slow_to_give_up(nodes: u32, rails: u8, seed: u64) -> Cluster {
-        Cluster::timed(nodes, rails, seed, Wait::Poll, 11)
+        Cluster::timed(nodes, rails, seed, Wait::Poll, (11, None))
     }
 
-    fn timed(nodes: u32, rails: u8, seed: u64, wait: Wait, timeout: u8) -> Cluster {
+    fn timed(
+        nodes: u32,
+        rails: u8,
+        seed: u64,
+        wait: Wait,
+        (timeout, max_message): (u8, Option<u32>),
+    ) -> Cluster {
         let profile = Profile::builtin("present-day").expect("it is built in");
         let config = Config { devices: rails, ..Config::new(nodes, profile) };
         let fabric = Fabric::new(config, Box::new(Seeded::new(seed))).expect("a good configuration");
-        let mut cluster = Cluster { fabric, members: Vec::new(), wait, rails, timeout };
+        let mut cluster = Cluster { fabric, members: Vec::new(), wait, rails, timeout, max_message };
         for node in 0..nodes {
             let member = cluster.start(node);
             cluster.members.push(member);
@@ -104,6 +117,7 @@ impl Cluster {
         let names = |rail: u8| (0..self.fabric.nodes()).map(|n| NodeId(n).cable(rail + 1)).collect();
         config.other_rails = (1..self.rails).map(names).collect();
         config.hold_off = ms(3);
+        config.max_message = self.max_message.unwrap_or(config.max_message);
         config.timeout = AckTimeout::new(self.timeout).expect("an exponent");
         let mesh = Mesh::start(&rt, config).expect("it starts");
         self.fabric.mount(NodeId(node), Box::new(rt.program()));

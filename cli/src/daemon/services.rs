@@ -1,0 +1,171 @@
+//! The services of a daemon's node, on any backend: what they are asked, and what they report.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use weft_check::scenario::{Membership, Span};
+use weft_control::daemon::config::Systems;
+use weft_control::message::{CALL, Report, View};
+use weft_protocols::ddss::named::{self, Named, NamedError};
+use weft_protocols::ddss::{Ddss, DdssError};
+use weft_protocols::members::Members;
+use weft_protocols::pario::remote::{self, Remote};
+use weft_protocols::pario::{FsConfig, Pario};
+use weft_protocols::rt::Rt;
+use weft_protocols::transport::{Mesh, MeshConfig, Rank};
+use weft_verbs::{Nanos, Verbs};
+
+/// What a node runs.
+pub struct Services<V: Verbs> {
+    segments: Option<Segments<V>>,
+    files: Option<(Pario<V>, Remote<V>)>,
+}
+
+struct Segments<V: Verbs> {
+    members: Members<V>,
+    ddss: Ddss<V>,
+    named: Named<V>,
+    /// The others go on without this node.
+    out: Cell<bool>,
+}
+
+impl<V: Verbs> Services<V> {
+    /// Starts them at the node of a rank, on a port of its device, in a mesh of nodes of these names.
+    ///
+    /// # Errors
+    /// What cannot be, in one line.
+    pub fn start(
+        rt: &Rt<V>,
+        (rank, port): (u32, u8),
+        systems: &Systems,
+        names: Vec<String>,
+    ) -> Result<Services<V>, String> {
+        let text = |why: &dyn std::fmt::Display| why.to_string();
+        let nodes = names.len() as u32;
+        let Systems { segments, file_servers, lease_ms, drift_ms, patience_ms } = *systems;
+        let span = |millis| Span(Nanos::from_millis(millis));
+        let membership =
+            Membership { lease: span(lease_ms), drift: span(drift_ms), patience: span(patience_ms) };
+        let mut config = MeshConfig::new(Rank::from_index(rank), names);
+        config.port = port;
+        if segments {
+            membership.mesh(nodes, &mut config);
+        }
+        let files = (file_servers > 0).then(|| FsConfig::new(file_servers));
+        config.max_message = config.max_message.max(files.map_or(0, |files| files.max_message()));
+        let mesh = Mesh::start(rt, config).map_err(|why| text(&why))?;
+        let segments = match segments {
+            true => {
+                let members =
+                    Members::start(rt, &mesh, membership.config(nodes)).map_err(|why| text(&why))?;
+                let ddss = Ddss::start_among(rt, &mesh, &members).map_err(|why| text(&why))?;
+                let named = Named::new(rt, &ddss);
+                Some(Segments { members, ddss, named, out: Cell::new(false) })
+            }
+            false => None,
+        };
+        let start =
+            |config| Pario::start(rt, &mesh, config).map(|files| (files.clone(), Remote::new(rt, &files)));
+        let files = files.map(start).transpose().map_err(|why| text(&why))?;
+        Ok(Services { segments, files })
+    }
+
+    /// Serves a call to segments.
+    ///
+    /// # Errors
+    /// Why it was not served, in one line.
+    pub async fn segments(&self, body: &[u8]) -> Result<Vec<u8>, String> {
+        let Some(Segments { named, out, .. }) = &self.segments else { return Err(none(super::SEGMENTS)) };
+        let request = named::Request::from_bytes(body).map_err(|why| why.to_string())?;
+        let served = named.serve(request).await;
+        if let Err(NamedError::Ddss(DdssError::Out)) = served {
+            out.set(true);
+        }
+        fitting(served.map_err(|why| why.to_string())?.to_bytes())
+    }
+
+    /// Serves a call to files.
+    ///
+    /// # Errors
+    /// Why it was not served, in one line.
+    pub async fn files(&self, body: &[u8]) -> Result<Vec<u8>, String> {
+        let Some((_, files)) = &self.files else { return Err(none(super::FILES)) };
+        let request = remote::Request::from_bytes(body).map_err(|why| why.to_string())?;
+        fitting(files.serve(request).await.map_err(|why| why.to_string())?.to_bytes())
+    }
+
+    /// Tells the others that this node leaves.
+    pub fn leave(&self) {
+        if let Some(Segments { members, .. }) = &self.segments {
+            members.leave();
+        }
+    }
+
+    /// Whether the others go on without this node, or there are none.
+    pub fn has_left(&self) -> bool {
+        self.segments.as_ref().is_none_or(|Segments { members, .. }| {
+            members.is_out() || members.view().is_none_or(|view| view.members.len() < 2)
+        })
+    }
+
+    /// What is to be said of them.
+    pub fn report(&self) -> Report {
+        let mut report = Report::default();
+        if let Some(segments) = &self.segments {
+            segments.report(&mut report);
+        }
+        if let Some((files, _)) = &self.files {
+            let stats = files.stats();
+            let said = [
+                ("state", "running".to_string()),
+                ("asked", stats.asked.to_string()),
+                ("pulls", stats.pulls.to_string()),
+                ("pushes", stats.pushes.to_string()),
+            ];
+            report.systems.insert(super::FILES.to_string(), owned(said));
+        }
+        report
+    }
+}
+
+impl<V: Verbs> Segments<V> {
+    fn report(&self, report: &mut Report) {
+        let is_out = self.out.get() || self.members.is_out();
+        let view = self.members.view().filter(|_| !is_out);
+        let (state, runs) = match (is_out, &view) {
+            (true, _) => ("out: start all nodes anew", false),
+            (false, None) => ("waits for a view", false),
+            (false, Some(_)) => ("running", true),
+        };
+        report.view = view.map(|view| View {
+            number: view.id.number,
+            members: view.members.iter().map(|member| member.rank.index() as u32).collect(),
+        });
+        let (kept, stats) = (self.ddss.kept(), self.ddss.stats());
+        let said = [
+            ("state", state.to_string()),
+            ("kept", kept.len().to_string()),
+            ("bytes", kept.iter().map(|(_, bytes)| bytes).sum::<u64>().to_string()),
+            ("gets", stats.gets.to_string()),
+            ("puts", stats.puts.to_string()),
+        ];
+        // Calls go to nodes that report the system.
+        let name = if runs { super::SEGMENTS.to_string() } else { super::not_running(super::SEGMENTS) };
+        report.systems.insert(name, owned(said));
+    }
+}
+
+fn owned<const N: usize>(said: [(&str, String); N]) -> BTreeMap<String, String> {
+    said.map(|(key, value)| (key.to_string(), value)).into()
+}
+
+fn none(system: &str) -> String {
+    format!("this node does not run {system}")
+}
+
+/// An answer that the control plane passes on.
+fn fitting(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    match bytes.len() <= CALL {
+        true => Ok(bytes),
+        false => Err(format!("the answer has {} bytes, and at most {CALL} are passed on", bytes.len())),
+    }
+}
