@@ -202,7 +202,7 @@ fn a_port_in_use_and_a_name_that_does_not_resolve_end_with_code_3() {
 }
 
 #[test]
-fn a_segment_is_asked_for_in_one_line_that_says_what_is_missing() {
+fn who_asks_for_a_segment_or_a_file_that_cannot_be_had_is_told_why_in_one_line() {
     let scratch = Scratch::new("segments");
     let config = config(&scratch, 1, "");
     let nobody = run(&["segment", "--cluster", &config, "get", "load"]);
@@ -212,6 +212,20 @@ fn a_segment_is_asked_for_in_one_line_that_says_what_is_missing() {
     presence(&config, &["present"]);
     let value = scratch.file("value", "0.25\n".to_string());
     let long = scratch.file("long", "x".repeat(200_000));
+    for (args, line) in [
+        (&["ls"][..], "no node that is here runs files: `weft status` shows what they run"),
+        (&["put", &value, "--node", "7"], "node 7 is not here"),
+        (&["get", "value", "--node", "0"], "node 0 does not run files"),
+        (&["put", "/no/such/file"], "/no/such/file: No such file or directory"),
+        (&["put", "-"], "-: say the new file's name behind it"),
+        (&["put", "/", "dir"], "/: is a directory"),
+        (&["rm", "a/b"], "is no name of a file: 1 to 255 bytes without '/'"),
+        (&["put", &value, "--strip", "0"], "0 is not in 1.."),
+    ] {
+        let output = run(&[&["fs", "--cluster", &config], args].concat());
+        assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{args:?}: {}", err(&output));
+        assert!(err(&output).contains(line), "{args:?}: {}", err(&output));
+    }
     for (args, line) in [
         (&["get", "load"][..], "no node that is here runs segments: `weft status` shows what they run"),
         (&["put", "load", &value, "--node", "7"], "node 7 is not here"),
