@@ -103,6 +103,15 @@ impl Devices {
     }
 }
 
+/// How many bytes of data a private buffer takes: half of a bulk writer's usual 64 KiB, so that one is filled while the other is on its
+/// way. On two machines with Soft-RoCE a transfer of 64 KiB takes 8.5 ms with these, 13.6 ms with 8 KiB and 9.2 ms with 64 KiB.
+const BUFFER_BYTES: u32 = 32 * 1_024;
+
+/// What these commands choose of their streams.
+pub fn options() -> SdpOptions {
+    SdpOptions { buffer_bytes: BUFFER_BYTES, ..SdpOptions::default() }
+}
+
 /// A node of two, with its driver.
 pub struct Pair {
     pub rt: Rt<Hw>,

@@ -2,7 +2,7 @@
 
 use super::args::{CpArgs, Over, PipeArgs, Target};
 use super::meet::{self, Introduction};
-use super::pair::{Devices, PORT, Pair, Role, listener};
+use super::pair::{Devices, PORT, Pair, Role, listener, options};
 use super::stdio;
 use super::store::{Folder, Reads};
 use crate::exit::{Exit, Failure};
@@ -41,7 +41,7 @@ pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
             (stream, Role::Listener)
         }
     };
-    let pair = meet_by(stream, devices, role, PIPE, SdpOptions::default())?;
+    let pair = meet_by(stream, devices, role, PIPE, options())?;
     let input = stdio::Input::open(&pair.contexts[0]).map_err(Failure::unfinished)?;
     let (output, writes) = stdio::output(&pair.contexts[0]).map_err(Failure::unfinished)?;
     let ends = if io::stdin().is_terminal() { Ends::WithPeer } else { Ends::Both };
@@ -83,7 +83,7 @@ fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure
     }
     let (len, place) = (meta.len(), Endpoint::new(&*to.node, port));
     let devices = Devices::open(&over.devices)?;
-    let pair = meet_by(meet::call(&place)?, devices, Role::Caller, COPY, SdpOptions::default())?;
+    let pair = meet_by(meet::call(&place)?, devices, Role::Caller, COPY, options())?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let progress = std::rc::Rc::new(RefCell::new(Some(Progress::begin(over.quiet))));
     let (shows, stored) = (std::rc::Rc::clone(&progress), name.clone());
@@ -141,7 +141,7 @@ fn not_stored(from: SocketAddr, why: &Failure) -> String {
 
 fn take(stream: TcpStream, folder: &Folder, over: &Over) -> Result<(Stored, String), Failure> {
     let devices = Devices::open(&over.devices)?;
-    let options = SdpOptions { read_timeout: Some(SILENCE), ..SdpOptions::default() };
+    let options = SdpOptions { read_timeout: Some(SILENCE), ..options() };
     let pair = meet_by(stream, devices, Role::Listener, COPY, options)?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let folder = folder.clone();
