@@ -28,7 +28,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// How many clients may ask at a time.
-pub const CLIENTS: usize = 32;
+pub const CLIENTS: usize = 256;
 
 /// How many connections may be without proof at a time: twice as many as there are nodes, and some.
 fn half_open(nodes: u32) -> usize {

@@ -2,7 +2,7 @@
 
 use super::args::PerfArgs;
 use super::meet;
-use super::pair::{Devices, PORT, Role, listener, options};
+use super::pair::{Devices, PORT, Role, listener};
 use super::run::{course, meet_by, say};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
@@ -77,7 +77,7 @@ fn measured(plan: Plan, figures: Figures) -> Measured {
 
 fn call(stream: TcpStream, host: &str, args: &PerfArgs) -> Result<Exit, Failure> {
     let devices = Devices::open(&args.over.devices)?;
-    let options = SdpOptions { read_timeout: Some(SILENCE), ..options() };
+    let options = SdpOptions { read_timeout: Some(SILENCE), ..SdpOptions::default() };
     let pair = meet_by(stream, devices, Role::Caller, PERF, options)?;
     let (rt, sdp, mesh, rails) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), pair.contexts.len());
     let (plans, began) = (plans(args), Instant::now());
@@ -154,7 +154,7 @@ fn listen(port: u16, args: &PerfArgs) -> Result<Exit, Failure> {
 
 fn answer(stream: TcpStream, args: &PerfArgs) -> Result<(u32, String), Failure> {
     let devices = Devices::open(&args.over.devices)?;
-    let options = SdpOptions { read_timeout: Some(SILENCE), ..options() };
+    let options = SdpOptions { read_timeout: Some(SILENCE), ..SdpOptions::default() };
     let pair = meet_by(stream, devices, Role::Listener, PERF, options)?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let ended = pair.run(async move {
