@@ -210,7 +210,7 @@ fn who_asks_for_a_segment_or_a_file_that_cannot_be_had_is_told_why_in_one_line()
     assert!(err(&nobody).contains("cannot be reached"), "{}", err(&nobody));
     let _daemon = Daemon::start(&scratch, &config, 0, &[]);
     presence(&config, &["present"]);
-    let value = scratch.file("value", "0.25\n".to_string());
+    let value = scratch.file("value", "0.25\n");
     let long = scratch.file("long", "x".repeat(200_000));
     for (args, line) in [
         (&["ls"][..], "no node that is here runs files: `weft status` shows what they run"),
