@@ -6,7 +6,8 @@ use crate::frame::mac_text;
 use crate::hub::Hub;
 use crate::image::{Content, build};
 use crate::kernel::Kernel;
-use anyhow::{Context, Result, bail};
+use crate::packages::program;
+use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -25,6 +26,8 @@ pub struct Plan {
     pub machines: usize,
     /// Memory of each, in MiB.
     pub memory: u32,
+    /// A disk of each, in MiB, with an empty file system, which outlives its machine's power.
+    pub disk: Option<u32>,
     /// What they contain and run.
     pub content: Content,
     /// What happens to them, and when: by the time since all of them were up, or since [`Plan::since`].
@@ -81,6 +84,9 @@ pub fn run(
     fs::create_dir_all(&plan.folder)?;
     let image = plan.folder.join("initramfs.cpio");
     fs::write(&image, build(kernel, &plan.content)?)?;
+    for number in 0..plan.machines {
+        make_disk(plan, number)?;
+    }
     let hub = Hub::start(plan.machines * plan.content.nics)?;
     let (tell, news) = mpsc::channel();
     let mut cluster = Cluster {
@@ -100,7 +106,25 @@ pub fn run(
     let ended = cluster.drive(&news, began + plan.timeout, stop, output);
     drop(cluster);
     let _ = fs::remove_file(&image);
+    for number in 0..plan.machines {
+        let _ = fs::remove_file(disk_of(plan, number));
+    }
     ended
+}
+
+/// Where a machine's disk is.
+fn disk_of(plan: &Plan, number: usize) -> PathBuf {
+    plan.folder.join(format!("disk-{number}.img"))
+}
+
+fn make_disk(plan: &Plan, number: usize) -> Result<()> {
+    let Some(size) = plan.disk else { return Ok(()) };
+    let path = disk_of(plan, number);
+    fs::File::create(&path)?.set_len(u64::from(size) << 20)?;
+    let mkfs = program("mkfs.ext4").context("no mkfs.ext4: install e2fsprogs")?;
+    let made = Command::new(mkfs).args(["-q", "-F"]).arg(&path).output()?;
+    ensure!(made.status.success(), "mkfs.ext4: {}", String::from_utf8_lossy(&made.stderr));
+    Ok(())
 }
 
 struct Machine {
@@ -141,6 +165,11 @@ impl Machine {
                 "stream,id=c{card},server=off,addr.type=inet,addr.host=127.0.0.1,addr.port={port}"
             ));
             qemu.arg("-device").arg(format!("virtio-net-pci,netdev=c{card},mac={},romfile=", mac_text(nic)));
+        }
+        if plan.disk.is_some() {
+            // What the guest has flushed is in the file when its power goes; what it has not is in its memory.
+            let disk = disk_of(plan, number).display().to_string().replace(',', ",,");
+            qemu.arg("-drive").arg(format!("file={disk},format=raw,if=virtio"));
         }
         qemu.arg("-serial").arg(format!("file:{}", console.display()));
         for listener in [&control, &output] {

@@ -21,11 +21,15 @@ pub struct Content {
     pub trees: Vec<PathBuf>,
     /// The shell command; `$1` is the machine's number, `$2` how many there are.
     pub command: String,
+    /// Whether a disk is mounted at `/disk`.
+    pub disk: bool,
 }
 
 /// Drivers to load, with those that they need. `crc32_generic`: Soft-RoCE asks for the algorithm by name.
 const MODULES: &[&str] =
     &["virtio_pci", "virtio_net", "crc32_generic", "crc32_pclmul", "rdma_rxe", "ib_uverbs", "rdma_ucm"];
+/// Those that a disk with a file system needs beside; ext4 asks for `crc32c` by name.
+const DISK_MODULES: &[&str] = &["virtio_blk", "crc32c_generic", "ext4"];
 /// Programs that the start needs.
 const TOOLS: &[&str] = &["rdma", "ip"];
 /// The library that is loaded by name at a thread's end.
@@ -34,13 +38,13 @@ const UNWINDER: &str = "libgcc_s.so.1";
 /// The file system, as the kernel unpacks it.
 pub fn build(kernel: &Kernel, content: &Content) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
-    for folder in ["proc", "sys", "dev", "tmp", "etc", "root"] {
+    for folder in ["proc", "sys", "dev", "tmp", "etc", "root", "disk"] {
         archive.directory(folder);
     }
     let init = include_str!("init.sh").replace("{nics}", &content.nics.to_string());
     archive.file("init", init.as_bytes());
     archive.file("command", content.command.as_bytes());
-    modules(&mut archive, kernel)?;
+    modules(&mut archive, kernel, content.disk)?;
     // Before busybox's links, which give way to real programs.
     for tool in TOOLS {
         add_program(&mut archive, &program(tool).with_context(|| format!("no program {tool}"))?)?;
@@ -60,9 +64,10 @@ pub fn build(kernel: &Kernel, content: &Content) -> Result<Vec<u8>> {
     Ok(archive.finish())
 }
 
-fn modules(archive: &mut Archive, kernel: &Kernel) -> Result<()> {
+fn modules(archive: &mut Archive, kernel: &Kernel, disk: bool) -> Result<()> {
     let mut order = String::new();
-    for file in kernel.modules(MODULES)? {
+    let modules = if disk { [MODULES, DISK_MODULES].concat() } else { MODULES.to_vec() };
+    for file in kernel.modules(&modules)? {
         let name = file.file_name().context("a module without a name")?.to_string_lossy().into_owned();
         ensure!(name.ends_with(".ko"), "{name} is compressed, which busybox cannot load");
         archive.file(&format!("modules/{name}"), &fs::read(&file)?);

@@ -27,6 +27,9 @@ finish() {
 while read -r module; do
     insmod "/modules/$module" || { echo "insmod $module failed"; finish 125; }
 done </modules/order
+if [ -b /dev/vda ]; then
+    mount -t ext4 /dev/vda /disk || { echo "no disk"; finish 125; }
+fi
 ip link set lo up
 card=0
 while [ $card -lt {nics} ]; do

@@ -42,6 +42,9 @@ struct Run {
     /// Memory of each machine, in MiB.
     #[arg(long, default_value_t = 512)]
     memory: u32,
+    /// A disk for each machine, in MiB, at /disk: it outlives the machine's power, and nothing else does.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(8..=4096))]
+    disk: Option<u32>,
     /// Seconds that everything may take, boot included.
     #[arg(long, default_value_t = 600)]
     timeout: u64,
@@ -143,10 +146,12 @@ impl Run {
             bail!("not an absolute path: {}", relative.display());
         }
         let (nics, trees) = (self.nics.into(), self.trees.clone());
-        let content = Content { nics, programs, files, trees, command: self.command_line()? };
+        let disk = self.disk.is_some();
+        let content = Content { nics, programs, files, trees, command: self.command_line()?, disk };
         Ok(Plan {
             machines: self.machines.into(),
             memory: self.memory,
+            disk: self.disk,
             content,
             events: self.events()?,
             since: self.since.clone(),
