@@ -69,6 +69,8 @@ impl Cluster {
         let names = |rail: u8| (0..shape.nodes).map(|node| NodeId(node).cable(rail + 1)).collect::<Vec<_>>();
         let mut mesh = mesh_config(Rank::from_index(0), names(0));
         mesh.other_rails = (1..rails).map(|rail| names(rail).into()).collect();
+        // It is made beside everything else, in every order: worlds that are not about it do without.
+        mesh.standby = false;
         change(&mut mesh);
         Cluster { shape, rails, mesh }
     }

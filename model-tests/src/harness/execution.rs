@@ -151,7 +151,8 @@ impl<M: Model> Execution<M> {
         let fabric = Fabric::new(config, Box::new(First)).expect("a small cluster can be built");
         // A repair that comes sooner leaves less broken: connections that lost a packet, or that one end has given up, which
         // other kinds of faults bring about, too.
-        let (timers, repairs) = (Timers::WhenQuiescent, Timers::WhenQuiescent);
+        let timers = Timers::WhenQuiescent;
+        let repairs = if model.breaks_for_good() { Timers::Never } else { timers };
         fabric.set_policy(Policy {
             timers,
             repairs,

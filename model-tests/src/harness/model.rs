@@ -53,6 +53,11 @@ pub trait Model {
         None
     }
 
+    /// Whether links and ports that fail do so for good. Otherwise they are repaired when nothing else can happen.
+    fn breaks_for_good(&self) -> bool {
+        false
+    }
+
     /// Whether somebody who lives waits for what only time brings, once these nodes have crashed and nothing else can happen.
     /// Unless the model says otherwise, whether any request has not ended.
     fn waits(&self, state: &Self::State, crashed: &[NodeId], recorder: &Recorder<Self::Oracles>) -> bool {

@@ -14,14 +14,30 @@ struct Entry<V: Verbs> {
     leaving: u32,
     /// Promised to queue pairs that rest, and that complete nothing.
     resting: u32,
+    /// How many of those are connected, so that a peer may send over them.
+    listening: u32,
     armed: bool,
 }
 
 impl<V: Verbs> Entry<V> {
-    /// Whether a completion can be in it, or come.
+    /// Whether a completion is to be expected in it.
     fn is_used(&self) -> bool {
         self.reserved > self.resting
     }
+
+    /// Whether one may come all the same.
+    fn is_heard(&self) -> bool {
+        self.is_used() || self.listening > 0
+    }
+}
+
+/// Which completion queues are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Those in which completions are to be expected.
+    Used,
+    /// The others in which one may be.
+    Listening,
 }
 
 /// The completion queues of a node.
@@ -68,6 +84,7 @@ impl<V: Verbs> Cqs<V> {
                     reserved: 0,
                     leaving: 0,
                     resting: 0,
+                    listening: 0,
                     armed: false,
                 });
                 self.entries.len() - 1
@@ -96,20 +113,38 @@ impl<V: Verbs> Cqs<V> {
         }
     }
 
-    /// A queue pair that rested completes something from now on.
-    pub(super) fn wake(&mut self, index: usize, cqe: u32) {
+    /// A queue pair that rests is connected: its peer may send something over it.
+    pub(super) fn listen(&mut self, index: usize) {
+        if let Some(entry) = self.entries.get_mut(index) {
+            entry.listening += 1;
+        }
+    }
+
+    /// A queue pair that rested, and may have listened, completes something from now on.
+    pub(super) fn wake(&mut self, index: usize, cqe: u32, listened: bool) {
         if let Some(entry) = self.entries.get_mut(index) {
             entry.resting -= cqe;
+            entry.listening -= u32::from(listened);
         }
     }
 
     /// Appends up to `max` completions of each queue, or of the first queue that has any if `one` adapter after the other
     /// is to be served: then one completion is taken of all rails, and not one of each. Queues of which nobody uses anything are
-    /// not looked at: on a node that spins, a look costs as much as one at a queue that has something.
-    pub(super) fn poll(&mut self, out: &mut Vec<WorkCompletion>, max: usize, one: bool) -> Result<Polled> {
+    /// not looked at, or apart from the others: on a node that spins, a look costs as much as one at a queue that has something.
+    pub(super) fn poll(
+        &mut self,
+        which: Which,
+        out: &mut Vec<WorkCompletion>,
+        max: usize,
+        one: bool,
+    ) -> Result<Polled> {
         let mut found = Polled::Empty;
         let mut served = None;
-        for entry in self.entries.iter_mut().filter(|e| e.is_used()) {
+        let wanted = |e: &Entry<V>| match which {
+            Which::Used => e.is_used(),
+            Which::Listening => e.is_heard() && !e.is_used(),
+        };
+        for entry in self.entries.iter_mut().filter(|e| wanted(e)) {
             if served.is_some_and(|rail| rail != entry.rail) {
                 // It was not looked at: what it holds is taken in the next step.
                 found = Polled::More;
@@ -128,13 +163,13 @@ impl<V: Verbs> Cqs<V> {
         Ok(found)
     }
 
-    /// Whether a completion on any queue that is used would raise an event.
+    /// Whether a completion on any queue that may have one would raise an event.
     pub(super) fn all_armed(&self) -> bool {
-        self.entries.iter().all(|e| e.armed || !e.is_used())
+        self.entries.iter().all(|e| e.armed || !e.is_heard())
     }
 
     pub(super) fn arm(&mut self) -> Result<()> {
-        for entry in self.entries.iter_mut().filter(|e| !e.armed && e.is_used()) {
+        for entry in self.entries.iter_mut().filter(|e| !e.armed && e.is_heard()) {
             entry.cq.arm(Arm::Next)?;
             entry.armed = true;
         }
@@ -151,7 +186,7 @@ impl<V: Verbs> Cqs<V> {
     /// Adds to a hash what is armed and what is promised.
     pub(super) fn fingerprint(&self, to: &mut impl Hasher) {
         for entry in &self.entries {
-            (entry.armed, entry.reserved, entry.leaving, entry.resting).hash(to);
+            (entry.armed, entry.reserved, entry.leaving, entry.resting, entry.listening).hash(to);
         }
     }
 

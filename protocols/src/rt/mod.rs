@@ -142,6 +142,8 @@ struct Inner<V: Verbs> {
     arming: Cell<bool>,
     /// A poll has found nothing since the queues were armed last.
     looked: Cell<bool>,
+    /// Steps since queues that only listen were looked at.
+    unheard: Cell<u32>,
     closed: Cell<bool>,
     fatal: Cell<Option<VerbsError>>,
     processors: Processors,
@@ -208,6 +210,7 @@ impl<V: Verbs> Rt<V> {
             batch: RefCell::default(),
             arming: Cell::new(false),
             looked: Cell::new(true),
+            unheard: Cell::new(0),
             closed: Cell::new(false),
             fatal: Cell::new(None),
             processors: Processors::default(),

@@ -1,6 +1,6 @@
 //! The node's step: completions, tasks, timers, and then what to wait for.
 
-use super::cqs::Polled;
+use super::cqs::{Polled, Which};
 use super::slots::complete;
 use super::{Inner, Rt};
 use weft_verbs::{Clock, CompletionChannel, Host, Nanos, Node, Park, Verbs, VerbsError, Wait};
@@ -37,12 +37,15 @@ impl<V: Verbs> Program<V> {
             inner.looked.set(false);
         }
         let mut polls = takes;
+        let (mut took, mut worked) = (false, false);
         for _ in 0..inner.config.max_rounds {
-            let polled = if polls { inner.poll_completions()? } else { Polled::Nothing };
+            let polled = if polls { inner.poll_completions(Which::Used)? } else { Polled::Nothing };
+            took |= polled == Polled::More;
             inner.looked.set(inner.looked.get() | (polled == Polled::Empty));
             polls &= !one;
             let fired = inner.fire_timers();
             let ran = inner.executor.run_round(|task| inner.host.task(task));
+            worked |= took || fired || ran > 0;
             if inner.closed.get() {
                 return Ok(Park::Done);
             }
@@ -53,7 +56,13 @@ impl<V: Verbs> Program<V> {
                 continue;
             }
             if inner.config.wait == Wait::Poll || (!fired && ran == 0) {
-                return Ok(self.rest());
+                // One completion of all queues, if they come one by one.
+                let looks = takes && !(one && took) && inner.looks_beside(worked);
+                let found = looks && inner.poll_completions(Which::Listening)? == Polled::More;
+                if !found && !inner.executor.has_ready() {
+                    return Ok(self.rest());
+                }
+                took |= looks;
             }
         }
         Ok(Park::Again)
@@ -78,7 +87,20 @@ impl<V: Verbs> Program<V> {
     }
 }
 
+/// How many steps in a row may pass that had something to do, and in which queues that only listen were not looked at.
+const UNHEARD: u32 = 16;
+
 impl<V: Verbs> Inner<V> {
+    /// Whether queues that only listen are looked at in a step that has `worked`. A node that spins does so when it had nothing to do: a
+    /// look takes as long as one at a queue that is used, and what waits there brings the next step. A node that sleeps has armed them.
+    fn looks_beside(&self, worked: bool) -> bool {
+        let every_time = self.config.wait == Wait::Notify || self.config.one_by_one;
+        let unheard = self.unheard.get() + 1;
+        let looks = every_time || !worked || unheard >= UNHEARD;
+        self.unheard.set(if looks { 0 } else { unheard });
+        looks
+    }
+
     fn drain_signals(&self) {
         for (rail, adapter) in (0..).zip(&self.rails) {
             if let Some(channel) = &*adapter.channel.borrow() {
@@ -102,11 +124,11 @@ impl<V: Verbs> Inner<V> {
         any
     }
 
-    /// Polls every completion queue once and resolves what it found.
-    fn poll_completions(&self) -> Result<Polled, VerbsError> {
+    /// Polls these completion queues once and resolves what it found.
+    fn poll_completions(&self, which: Which) -> Result<Polled, VerbsError> {
         let batch = &mut *self.batch.borrow_mut();
         let most = if self.config.one_by_one { 1 } else { self.config.poll_batch };
-        let polled = self.cqs.borrow_mut().poll(batch, most, self.config.one_by_one);
+        let polled = self.cqs.borrow_mut().poll(which, batch, most, self.config.one_by_one);
         if !batch.is_empty() {
             batch.drain(..).for_each(|completion| complete(&self.requests, &completion));
         }

@@ -27,6 +27,8 @@ struct Inner<V: Verbs> {
     signal_every: u32,
     fenced: Cell<bool>,
     resting: Cell<bool>,
+    /// It rests, and is connected.
+    listening: Cell<bool>,
 }
 
 /// A reliable connection's queue pair with its slots and its ledger. Clones are the same one; the last drop
@@ -76,6 +78,7 @@ impl<V: Verbs> QpHandle<V> {
             signal_every: (caps.max_send_wr / 4).clamp(1, 16),
             fenced: Cell::new(false),
             resting: Cell::new(false),
+            listening: Cell::new(false),
         };
         Ok(QpHandle { inner: Rc::new(inner) })
     }
@@ -295,11 +298,21 @@ impl<V: Verbs> QpHandle<V> {
     }
 
     /// Lets the queue pair rest. It is in state Init, where it takes receives and completes none (IBA 10.3.1), so the runtime
-    /// need not look for completions of it. It is to be [woken](QpHandle::wake) before it is connected.
+    /// need not look for completions of it. Where it is connected it is to [listen](QpHandle::listen), and before it is used it is to be
+    /// [woken](QpHandle::wake).
     pub(crate) fn rest(&self) {
         let Inner { rt, cq, cqe, resting, .. } = &*self.inner;
         if !resting.replace(true) {
             rt.inner.cqs.borrow_mut().rest(*cq, *cqe);
+        }
+    }
+
+    /// A queue pair that rests is connected. The runtime looks whether the peer has sent something over it when there is nothing else
+    /// to do.
+    pub(crate) fn listen(&self) {
+        let Inner { rt, cq, resting, listening, .. } = &*self.inner;
+        if resting.get() && !listening.replace(true) {
+            rt.inner.cqs.borrow_mut().listen(*cq);
         }
     }
 
@@ -326,7 +339,7 @@ impl<V: Verbs> QpHandle<V> {
 impl<V: Verbs> Inner<V> {
     fn wake(&self) {
         if self.resting.replace(false) {
-            self.rt.inner.cqs.borrow_mut().wake(self.cq, self.cqe);
+            self.rt.inner.cqs.borrow_mut().wake(self.cq, self.cqe, self.listening.replace(false));
         }
     }
 }
@@ -357,6 +370,10 @@ impl<V: Verbs> Drop for Inner<V> {
             effect.apply();
         }
         watchers.wake();
+        if self.listening.get() {
+            // What it received last may be in the completion queue.
+            self.wake();
+        }
         self.rt.release_cq(self.cq, self.cqe, self.resting.get());
     }
 }

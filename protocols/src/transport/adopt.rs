@@ -63,7 +63,7 @@ impl<V: Verbs> Mesh<V> {
             peer.epoch = peer.number();
             Ok(peer.epoch)
         })?;
-        let queue = shared.new_queue(index, epoch, 0)?;
+        let queue = shared.new_queue(index, epoch, 0, 0)?;
         Ok(Prepared { shared: Rc::clone(shared), index, epoch, queue })
     }
 }

@@ -68,7 +68,7 @@ pub struct MeshConfig {
     /// holds messages up for about as long as a connection takes to be made, a few milliseconds at the most, so that a
     /// rail that comes and goes costs less than one percent of the time. [`Nanos::MAX`] for never.
     pub hold_off: Nanos,
-    /// Whether a queue pair stands by on another rail for each connection that stands: a failover does not wait until one is made, and
+    /// Whether a connection stands by over another rail for each that stands: a failover does not wait until one is made, and
     /// a connection has twice the receive buffers. Of no effect with one rail. Default: true.
     pub standby: bool,
     /// The service that the mesh listens on. Default: 4791, which nobody else uses on an RDMA network.
@@ -128,6 +128,8 @@ pub enum Planted {
     OtherRailsKey,
     /// An end that finds its connection dead lets what is in process on it end first, and fences it then (the thesis's 5.3).
     SuspendsDeadLink,
+    /// An end goes over to another rail, and takes the other end to be where it was.
+    MovesOneEnd,
     /// A new connection resumes from what was sent, not from what the peer reports to have received.
     ResumesFromSent,
 }

@@ -52,7 +52,9 @@ impl<V: Verbs> Driver<V> {
 
     pub(super) fn resolve(&mut self, index: usize, rail: u8) {
         let (config, rank) = (&self.shared.config, self.shared.rank_at(index));
-        match self.shared.rail(rail).connector.resolve_at(config.name(rail, rank), config.service_of(rank)) {
+        let theirs = if config.makes(Planted::MovesOneEnd) { 0 } else { rail };
+        let (name, service) = (config.name(theirs, rank), config.service_of(rank));
+        match self.shared.rail(rail).connector.resolve_at(name, service) {
             Ok(id) => {
                 let id = ConnId { rail, id };
                 self.ids.insert(id, index);
@@ -66,6 +68,12 @@ impl<V: Verbs> Driver<V> {
         let shared = Rc::clone(&self.shared);
         let incarnation = shared.with_peer(index, |peer| peer.link.incarnation());
         let hello = self.hello(index, incarnation, generation);
+        if let Some(asked) = self.ask_over_standby(index, id, &hello) {
+            if asked.is_err() {
+                self.handle(index, Event::Unanswered(id));
+            }
+            return;
+        }
         let asked = shared.with_peer(index, |peer| {
             let queue = shared.make_queue(index, peer, id.rail)?;
             shared.rail(id.rail).connector.connect(id.id, queue.qp(), &shared.params(&hello.encode()))
@@ -80,6 +88,14 @@ impl<V: Verbs> Driver<V> {
     pub(super) fn accept(&mut self, index: usize, id: ConnId, request: Hello) {
         let shared = Rc::clone(&self.shared);
         let hello = self.hello(index, request.session, request.generation);
+        let answered = shared
+            .with_peer(index, |peer| shared.use_standby(peer, id).then(|| shared.greet(peer, false, &hello)));
+        match answered {
+            // Its queue pair is connected at both ends: nothing else is to be waited for.
+            Some(Ok(())) => return self.handle(index, Event::Established(id)),
+            Some(Err(_)) => return self.handle(index, Event::Broken),
+            None => {}
+        }
         let accepted = shared.with_peer(index, |peer| {
             let queue = shared.make_queue(index, peer, id.rail)?;
             shared.rail(id.rail).connector.accept(id.id, queue.qp(), &shared.params(&hello.encode()))
@@ -130,7 +146,7 @@ impl<V: Verbs> Driver<V> {
                 false => hello.received,
             };
             let possible = peer.session.connected(received, hello.buffers);
-            if !possible || !shared.move_kept(peer) {
+            if !possible {
                 shared.broken(index, peer);
                 return VecDeque::new();
             }
@@ -191,23 +207,20 @@ fn tell_reset<V: Verbs>(inboxes: &mut Inboxes, peer: super::Rank, lost: &VecDequ
 }
 
 impl<V: Verbs> Shared<V> {
-    /// Moves the messages that are kept into memory that the present rail's adapter can read. The old rail's adapter does
-    /// not read them any more: its queue pair has drained.
-    fn move_kept(&self, peer: &mut Peer<V>) -> bool {
+    /// Moves the message that is sent next into memory that the present rail's adapter can read. The old rail's adapter does
+    /// not read it any more: its queue pair has drained. One after the other, so that the first is not held up by the others.
+    pub(super) fn move_next(&self, peer: &mut Peer<V>) -> Result<()> {
         let rail = peer.rail;
-        let mut bytes = Vec::new();
-        for message in peer.session.kept_mut().filter(|message| message.rail != rail) {
-            bytes.resize(message.len as usize, 0);
-            let moved = self.rail(rail).send_pool.alloc().and_then(|block| {
-                message.block.read(HEADER_LEN as u32, &mut bytes)?;
-                block.write(HEADER_LEN as u32, &bytes)?;
-                Ok(block)
-            });
-            let Ok(block) = moved else { return false };
-            self.rt.spend(Work::Copy { bytes: u64::from(message.len) });
-            (message.block, message.rail) = (block, rail);
-        }
-        true
+        let Some(message) = peer.session.unsent_mut().filter(|message| message.rail != rail) else {
+            return Ok(());
+        };
+        let mut bytes = vec![0; message.len as usize];
+        let block = self.rail(rail).send_pool.alloc()?;
+        message.block.read(HEADER_LEN as u32, &mut bytes)?;
+        block.write(HEADER_LEN as u32, &bytes)?;
+        self.rt.spend(Work::Copy { bytes: u64::from(message.len) });
+        (message.block, message.rail) = (block, rail);
+        Ok(())
     }
 
     pub(super) fn hello(&self, with: u64, generation: u32, received: u64) -> Hello {
@@ -240,20 +253,17 @@ impl<V: Verbs> Shared<V> {
     /// Gives a peer a new queue pair.
     fn make_queue<'p>(&self, index: usize, peer: &'p mut Peer<V>, rail: u8) -> Result<&'p QpHandle<V>> {
         drop(peer.discard());
-        let queue = match peer.take_standby(rail) {
-            Some(ready) => ready,
-            None => self.new_queue(index, peer.epoch, rail)?,
-        };
+        let queue = self.new_queue(index, peer.epoch, rail, 0)?;
         peer.rail = rail;
         Ok(peer.queue.insert(queue))
     }
 
-    /// A queue pair of a rail in state Init with all its receive buffers posted.
-    pub(super) fn new_queue(&self, index: usize, epoch: u32, rail: u8) -> Result<QpHandle<V>> {
+    /// A queue pair of a rail in state Init with all its receive buffers posted, and so many beside those.
+    pub(super) fn new_queue(&self, index: usize, epoch: u32, rail: u8, beside: u32) -> Result<QpHandle<V>> {
         let (config, rail) = (&self.config, self.rail(rail));
         // No message goes over the connection to oneself. One receive stays there all the same: its flush tells
         // that the queue pair broke.
-        let receives = if self.rank_at(index) == config.me { 1 } else { config.recv_buffers };
+        let receives = if self.rank_at(index) == config.me { 1 } else { config.recv_buffers + beside };
         let caps = QpCaps {
             max_send_wr: config.send_depth,
             max_recv_wr: receives,

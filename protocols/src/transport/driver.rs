@@ -12,7 +12,7 @@ use super::mesh::Shared;
 use super::peer::{Outgoing, Peer};
 use super::rail::ConnId;
 use super::session::{MIN_BUFFERS, Received};
-use super::wire::{self, HEADER_LEN, Hello, Refusal, TRIAL};
+use super::wire::{self, HEADER_LEN, Hello, Refusal, STANDBY, TRIAL};
 use crate::rt::sync::{Mailbox, wake_kept};
 use crate::rt::{BufferGuard, Completed, leaf_at};
 use std::collections::BTreeMap;
@@ -122,6 +122,9 @@ impl<V: Verbs> Driver<V> {
     fn received(&mut self, completed: Completed<V>) {
         let shared = Rc::clone(&self.shared);
         let (index, epoch) = split_tag(completed.tag);
+        if shared.config.rails() > 1 && self.greeted(index, epoch, &completed) {
+            return;
+        }
         shared.with_peer(index, |peer| {
             if peer.epoch != epoch {
                 // Of a queue pair that was given up: its sender repeats the message.
@@ -228,6 +231,9 @@ impl<V: Verbs> Driver<V> {
         if !self.trials.is_empty() && self.of_a_trial(rail, &event) {
             return;
         }
+        if self.shared.config.rails() > 1 && self.of_a_standby(rail, &event) {
+            return;
+        }
         let on = |id| ConnId { rail, id };
         match event {
             CmEvent::Request { id, private, .. } => self.request(on(id), &private),
@@ -273,6 +279,9 @@ impl<V: Verbs> Driver<V> {
             // It asks only to see whether this rail works.
             connector.reject(id.id, &Refusal::Trial.encode());
             return;
+        }
+        if hello.generation == STANDBY {
+            return self.stand_by_for(index, id, &hello);
         }
         let index = if hello.rank == shared.config.me { shared.loopback() } else { index };
         self.ids.insert(id, index);
@@ -376,6 +385,7 @@ impl<V: Verbs> Driver<V> {
         match action {
             Action::Fence => self.fence(index),
             Action::Disconnect(id) => {
+                self.end_standby(index, id);
                 self.ids.remove(&id);
                 self.shared.rail(id.rail).connector.disconnect(id.id);
             }
@@ -384,8 +394,14 @@ impl<V: Verbs> Driver<V> {
             Action::Connect(id, generation) => self.connect(index, id, generation),
             Action::Accept(id, request) => self.accept(index, id, request),
             Action::Reject(id, refusal) => {
+                let shared = Rc::clone(&self.shared);
+                let connector = &shared.rail(id.rail).connector;
+                if self.end_standby(index, id) {
+                    // It is no request of the connection manager's.
+                    return connector.disconnect(id.id);
+                }
                 self.ids.remove(&id);
-                self.shared.rail(id.rail).connector.reject(id.id, &refusal.encode());
+                connector.reject(id.id, &refusal.encode());
             }
             Action::NewIncarnation(again) => self.new_incarnation(index, again),
             Action::Resume(hello) => self.resume(index, hello),

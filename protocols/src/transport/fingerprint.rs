@@ -47,7 +47,7 @@ impl<V: Verbs> Shared<V> {
         peer.link.hash(to);
         (peer.epoch, peer.numbered, peer.spent.len(), peer.unresolved, peer.starved, peer.gone).hash(to);
         (peer.ack_listed, peer.probe_listed).hash(to);
-        (peer.rail, peer.stood_on, peer.holds_off).hash(to);
+        (peer.rail, peer.via, peer.stood_on, peer.holds_off).hash(to);
         peer.carried.hash(to);
         peer.session.hash(to);
         let standing_by = peer.standby.as_ref().map_or(0, |standby| standby.hash_queue(adapter, to));

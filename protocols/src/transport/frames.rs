@@ -61,6 +61,9 @@ impl<V: Verbs> Shared<V> {
                 self.starve(index, peer);
                 return;
             }
+            if self.move_next(peer).is_err() {
+                return self.broken(index, peer);
+            }
             let posted = match peer.session.next_message() {
                 Some((header, message)) => {
                     let queue = peer.queue.as_ref().expect("it stands");

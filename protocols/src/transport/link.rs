@@ -14,6 +14,8 @@
 //! fences and drains its own adapter, which needs nobody else, and only then asks or answers over whatever rail. So a dead
 //! rail delays no report, and when a generation stands on one rail, both queue pairs of the last one are fenced on theirs.
 
+mod ahead;
+
 use super::Rank;
 use super::rail::{ConnId, Down, RailChoice};
 use super::wire::{Hello, Refusal};
@@ -59,6 +61,12 @@ pub(super) enum Event {
     Prefer(u8),
     /// An incarnation of the peer is expelled: nothing of it is accepted any more.
     Expelled(u64),
+    /// A connection that nothing goes over stands by, for when this one breaks.
+    StandsBy(ConnId),
+    /// It does not any more.
+    NoStandby(ConnId),
+    /// A request over a connection that stood by was not answered in time.
+    Unanswered(ConnId),
 }
 
 /// What is to be done about it, in this order.
@@ -66,15 +74,15 @@ pub(super) enum Event {
 pub(super) enum Action {
     /// Fence the queue pair in use and drain it; [`Event::Drained`] follows.
     Fence,
-    /// Give up this attempt or connection of ours toward the connection manager.
+    /// Give up this attempt or connection of ours toward the connection manager, or one that stands by.
     Disconnect(ConnId),
     /// Destroy the queue pair of an attempt that came to nothing.
     Discard,
     /// Find the peer on a rail; [`Event::Begun`] or [`Event::NotBegun`] follows at once.
     Resolve(u8),
-    /// Ask the peer, on a new queue pair.
+    /// Ask the peer, on a new queue pair or on that of the connection that stood by.
     Connect(ConnId, u32),
-    /// Accept this request on a new queue pair, with the generation that is agreed by it.
+    /// Accept this request likewise, with the generation that is agreed by it.
     Accept(ConnId, Hello),
     /// Turn a request down.
     Reject(ConnId, Refusal),
@@ -134,6 +142,8 @@ pub(super) struct Link {
     rails: RailChoice,
     /// The connection moves to another rail: so many attempts are made for that, whether something waits for it or not.
     moving: u8,
+    /// A connection that stands by: nothing went over it yet.
+    standby: Option<ConnId>,
 }
 
 /// How many earlier incarnations of a peer are remembered.
@@ -159,6 +169,7 @@ impl Link {
             pauses: 0,
             rails: RailChoice::new(rails, down),
             moving: 0,
+            standby: None,
         }
     }
 
@@ -219,9 +230,7 @@ impl Link {
                 }
             }
             Event::Resolved(id) if self.state == State::Resolving(Some(id)) => {
-                self.proposed = self.proposed.max(self.floor) + 1;
-                self.state = State::Asking(id);
-                actions.push(Action::Connect(id, self.proposed));
+                self.ask_over(id, actions);
             }
             Event::Request(id, hello) => self.requested(id, hello, actions),
             Event::Accepted(id, hello) if self.state == State::Asking(id) => {
@@ -270,21 +279,36 @@ impl Link {
             }
             Event::Prefer(rail) => self.rails.set_preferred(rail),
             Event::Expelled(incarnation) => self.expelled(incarnation, actions),
+            Event::StandsBy(id) => self.stands_by(id, actions),
+            Event::NoStandby(id) => drop(self.standby.take_if(|standby| *standby == id)),
+            Event::Unanswered(id) if self.state == State::Asking(id) => self.broken(true, actions),
             // Of attempts and connections that were given up.
             Event::Resolved(_)
             | Event::Accepted(..)
             | Event::Adopted(_)
             | Event::Rejected(..)
             | Event::Failed(_)
+            | Event::Unanswered(_)
             | Event::Disconnected(_) => {}
         }
     }
 
     fn ask_if(&mut self, go: bool, actions: &mut Vec<Action>) {
         if go && self.state == State::Idle && !self.draining {
-            self.state = State::Resolving(None);
-            actions.push(Action::Resolve(self.rails.next()));
+            match self.take_standby() {
+                Some(id) => self.ask_over(id, actions),
+                None => {
+                    self.state = State::Resolving(None);
+                    actions.push(Action::Resolve(self.rails.next()));
+                }
+            }
         }
+    }
+
+    fn ask_over(&mut self, id: ConnId, actions: &mut Vec<Action>) {
+        self.proposed = self.proposed.max(self.floor) + 1;
+        self.state = State::Asking(id);
+        actions.push(Action::Connect(id, self.proposed));
     }
 
     fn begun(&mut self, id: ConnId, actions: &mut Vec<Action>) {
@@ -299,6 +323,9 @@ impl Link {
     fn expelled(&mut self, incarnation: u64, actions: &mut Vec<Action>) {
         if !self.barred.contains(&incarnation) {
             self.barred.push(incarnation);
+        }
+        if self.incarnation == Some(incarnation) {
+            self.drop_standby(actions);
         }
         if let Some((id, _)) = self.waiting.take_if(|(_, hello)| hello.session == incarnation) {
             actions.push(Action::Reject(id, Refusal::Expelled));
@@ -317,6 +344,10 @@ impl Link {
     }
 
     fn requested(&mut self, id: ConnId, hello: Hello, actions: &mut Vec<Action>) {
+        self.standby.take_if(|standby| *standby == id);
+        if self.state == State::Asking(id) {
+            return self.crossed(id, hello, actions);
+        }
         if self.barred.contains(&hello.session) {
             actions.push(Action::Reject(id, Refusal::Expelled));
             return;
@@ -397,6 +428,7 @@ impl Link {
             }
             self.past.push(old);
         }
+        self.drop_standby(actions);
         self.floor = 0;
         actions.push(Action::NewIncarnation(known.is_some()));
     }
@@ -405,7 +437,9 @@ impl Link {
         self.state = State::Up(id);
         self.failures = 0;
         self.moving = 0;
-        self.rails.prefer(id.map_or(0, |id| id.rail));
+        let rail = id.map_or(0, |id| id.rail);
+        self.rails.prefer(rail);
+        self.drop_standby_on(rail, actions);
         // A position that the peer counted with an earlier incarnation of ours means nothing.
         let received = if hello.with == self.session { hello.received } else { 0 };
         actions.push(Action::Resume(Hello { received, ..hello }));
@@ -452,6 +486,7 @@ impl Link {
     /// another rail to go over; over the only one, the link may come back before they are exhausted.
     fn rail_down(&mut self, rail: u8, actions: &mut Vec<Action>) {
         self.rails.set_down(rail, true);
+        self.drop_standby_on(rail, actions);
         let on_it = match self.state {
             State::Up(None) => rail == 0,
             _ => self.id().is_some_and(|id| id.rail == rail),

@@ -50,6 +50,14 @@ proptest! {
         all_is_delivered(World::railed(), steps)?;
     }
 
+    /// The same with connections that stand by, of which either end may lose its own.
+    #[test]
+    fn messages_survive_connections_that_stand_by(
+        steps in prop::collection::vec((0u8..250, any::<u16>()), 0..300),
+    ) {
+        all_is_delivered(World::ahead(), steps)?;
+    }
+
     /// The same where the first connection was made by other means, whatever comes between the two adoptions.
     #[test]
     fn messages_survive_the_adoption_of_a_connection(
@@ -63,7 +71,7 @@ proptest! {
     fn a_restarted_peer_is_met_anew(
         steps in prop::collection::vec((any::<u8>(), any::<u16>()), 0..300),
     ) {
-        let mut world = World::new();
+        let mut world = if steps.len() % 2 == 0 { World::new() } else { World::ahead() };
         world.run(steps);
         // Whoever still holds a connection to a dead incarnation notices by using it.
         world.push(0);
@@ -216,6 +224,22 @@ fn a_connection_that_broke_is_made_again_over_the_next_rail() {
     assert_eq!(actions(&mut link, Event::Failed(on(0, 1))), [], "of the old connection, of the same number");
     assert_eq!(actions(&mut link, Event::Failed(on(1, 1))), [Action::Discard, Action::Pause(0, 1)]);
     assert_eq!(actions(&mut link, Event::Paused(1)), [Action::Resolve(0)], "and in turn");
+}
+
+#[test]
+fn a_connection_that_stands_by_takes_the_place_of_one_that_broke_without_the_connection_manager() {
+    let mut link = met_on_rails();
+    assert_eq!(actions(&mut link, Event::StandsBy(on(1, 7))), []);
+    assert_eq!(actions(&mut link, Event::RailDown(0)), [Action::Fence, Action::Disconnect(on(0, 1))]);
+    assert_eq!(actions(&mut link, Event::Drained), [Action::Connect(on(1, 7), 2)]);
+    let crossing = actions(&mut link, Event::Request(on(1, 7), hello_of(2, 2)));
+    assert_eq!(crossing, [], "the lower rank's goes first");
+    let done = actions(&mut link, Event::Accepted(on(1, 7), hello_of(2, 2)));
+    assert!(matches!(done[..], [Action::Resume(_)]) && link.id() == Some(on(1, 7)));
+    // Of another rail than the one in use.
+    assert_eq!(actions(&mut link, Event::StandsBy(on(1, 8))), [Action::Disconnect(on(1, 8))]);
+    actions(&mut link, Event::StandsBy(on(0, 9)));
+    assert_eq!(actions(&mut link, Event::RailDown(0)), [Action::Disconnect(on(0, 9))]);
 }
 
 #[test]

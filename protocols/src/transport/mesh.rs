@@ -405,7 +405,7 @@ impl<V: Verbs> Mesh<V> {
         let queues: Vec<_> = self.shared.peers.borrow_mut().iter_mut().flatten().map(|p| leave(p)).collect();
         for (id, queue, standby) in queues {
             // The connection manager first: it still knows the queue pair.
-            if let Some(ConnId { rail, id }) = id {
+            for ConnId { rail, id } in id.into_iter().chain(standby.as_ref().map(Standby::id)) {
                 self.shared.rail(rail).connector.disconnect(id);
             }
             drop((queue, standby));

@@ -3,7 +3,7 @@
 use super::carried::Carried;
 use super::link::Link;
 use super::place::Place;
-use super::rail::Down;
+use super::rail::{ConnId, Down};
 use super::session::Session;
 use super::standby::Standby;
 use super::{Channel, MeshConfig, Rank};
@@ -39,7 +39,9 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) rail: u8,
     /// The rail of the connection that stood last.
     pub(super) stood_on: u8,
-    /// A queue pair that is ready for when this connection breaks.
+    /// The connection that stood by before it was this one, if it did.
+    pub(super) via: Option<ConnId>,
+    /// A connection that is ready for when this one breaks.
     pub(super) standby: Option<Standby<V>>,
     /// In the driver's list of peers that may need one.
     pub(super) standby_listed: bool,
@@ -98,6 +100,7 @@ impl<V: Verbs> Peer<V> {
             queue: None,
             rail: 0,
             stood_on: 0,
+            via: None,
             standby: None,
             standby_listed: false,
             holds_off: false,
@@ -147,6 +150,7 @@ impl<V: Verbs> Peer<V> {
     /// Gives up the queue pair; whatever of it is still reported is of no interest.
     pub(super) fn discard(&mut self) -> Option<QpHandle<V>> {
         self.epoch = self.number();
+        self.via = None;
         self.early.clear();
         self.spent.clear();
         self.queue.take()

@@ -94,9 +94,9 @@ impl<M> Session<M> {
         self.kept.push_back(message);
     }
 
-    /// The messages kept, to be moved to other memory.
-    pub(super) fn kept_mut(&mut self) -> impl Iterator<Item = &mut M> {
-        self.kept.iter_mut()
+    /// The message that waits to be put on the connection next, to be moved to other memory.
+    pub(super) fn unsent_mut(&mut self) -> Option<&mut M> {
+        self.kept.get_mut((self.next - self.first) as usize)
     }
 
     /// Messages kept: not sent yet, or not acknowledged.

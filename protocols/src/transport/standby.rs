@@ -1,85 +1,292 @@
-//! A queue pair that stands by on another rail.
+//! A connection that stands by on another rail.
 //!
-//! To make a queue pair takes commands of the adapter, and its receive buffers have to be registered with it: on the hardware of the
-//! sources more than half of a millisecond at each end, one after the other, in the middle of a stall. So a node of several rails
-//! makes it when a connection stands and there is nothing else to do: in state Init, with its receive buffers posted. What is left for
-//! a failover is to fence the old one and to connect this one.
+//! To make a queue pair takes commands of the adapter, its receive buffers have to be registered with it, and to connect it takes the
+//! connection manager's three messages: on the hardware of the sources most of a millisecond, in the middle of a stall. So when a
+//! connection stands and there is nothing else to do, the lower rank of the two makes another one over the rail that would be
+//! tried next. What is left for a failover is to fence the old one, to ask over this one, and the peer's fence and its answer.
 //!
-//! It belongs to no connection. Only when one is made over its rail it takes the place of a new queue pair, with the number that its
-//! receives were posted with. Until then it rests: it completes nothing, and where a completion queue is only that of queue pairs
-//! that rest, nobody looks at it.
+//! Nothing goes over it until then ([`link::ahead`](super::link)). Its queue pair rests: it is looked at when there is nothing else
+//! to do, and has a completion queue of its own, so that it costs nothing. What goes over it first are a request and an answer, each
+//! one message with the [`Hello`] that the connection manager would have carried.
 
-use super::driver::Driver;
+use super::driver::{Driver, tag};
+use super::link::Event;
 use super::mesh::Shared;
 use super::peer::Peer;
-use crate::rt::QpHandle;
+use super::rail::ConnId;
+use super::wire::{self, HEADER_LEN, Hello, Refusal, STANDBY};
 use crate::rt::fingerprint::AdapterState;
+use crate::rt::{BufferGuard, Completed, QpHandle, WaitPoint};
 use std::hash::{Hash, Hasher};
+use std::rc::Rc;
 use std::task::Context;
-use weft_verbs::Verbs;
+use weft_verbs::{CmEvent, Nanos, Result, Verbs, VerbsError};
 
-/// A queue pair that is ready to be connected.
+/// Receives that a queue pair takes beside those of which the peer is told: a request and an answer, or two requests that cross.
+const BESIDE: u32 = 2;
+
+/// A connection that is not used, or the queue pair for one.
 pub(super) struct Standby<V: Verbs> {
-    rail: u8,
-    /// Its number: what its receives were posted with.
+    /// The queue pair's number: what its receives were posted with.
     epoch: u32,
     queue: QpHandle<V>,
+    /// By which the connection manager knows it.
+    id: ConnId,
+    /// Both ends know that it is connected.
+    ready: bool,
 }
 
 impl<V: Verbs> Standby<V> {
     /// Adds it to a hash; how many requests are outstanding at it.
     pub(super) fn hash_queue(&self, adapter: &impl AdapterState, to: &mut impl Hasher) -> usize {
-        (self.rail, self.epoch).hash(to);
+        (self.epoch, self.id, self.ready).hash(to);
         self.queue.fingerprint(adapter, to)
     }
-}
 
-impl<V: Verbs> Peer<V> {
-    /// The queue pair that stands by on a rail; from now on it is the peer's.
-    pub(super) fn take_standby(&mut self, rail: u8) -> Option<QpHandle<V>> {
-        let ready = self.standby.take_if(|standby| standby.rail == rail && !standby.queue.is_broken())?;
-        self.epoch = ready.epoch;
-        ready.queue.wake();
-        Some(ready.queue)
+    pub(super) fn id(&self) -> ConnId {
+        self.id
     }
 }
 
 impl<V: Verbs> Shared<V> {
-    /// A connection came to stand: a queue pair may be needed for its end.
+    /// A connection came to stand: another one may be needed for its end.
     pub(super) fn wants_standby(&self, index: usize, peer: &mut Peer<V>) {
-        if self.config.standby && peer.link.next_rail().is_some() && !peer.standby_listed {
+        let makes = self.config.standby && self.config.me < self.rank_at(index);
+        if makes && peer.link.next_rail().is_some() && !peer.standby_listed {
             peer.standby_listed = true;
             self.unready.borrow_mut().push(index);
             self.wake_driver();
         }
     }
 
-    /// Makes the queue pair that a peer needs. One that cannot be had is made when it is needed.
-    fn make_standby(&self, index: usize, peer: &mut Peer<V>) {
-        peer.standby_listed = false;
-        let Some(rail) = peer.link.next_rail() else { return };
-        if peer.standby.as_ref().is_some_and(|standby| standby.rail == rail) {
-            return;
-        }
+    /// A queue pair that rests, for a connection that is known by this identity.
+    fn standby_queue(&self, index: usize, peer: &mut Peer<V>, id: ConnId) -> Result<Standby<V>> {
         let epoch = peer.number();
-        let made = self.new_queue(index, epoch, rail);
-        peer.standby = made.ok().map(|queue| {
-            queue.rest();
-            Standby { rail, epoch, queue }
-        });
+        let queue = self.new_queue(index, epoch, id.rail, BESIDE)?;
+        queue.rest();
+        Ok(Standby { epoch, queue, id, ready: false })
+    }
+
+    /// The connection that stands by becomes the one in use, if it has this identity: says whether it has.
+    pub(super) fn use_standby(&self, peer: &mut Peer<V>, id: ConnId) -> bool {
+        if peer.via == Some(id) && peer.queue.is_some() {
+            // This end has asked over it.
+            return true;
+        }
+        let Some(standby) = peer.standby.take_if(|standby| standby.id == id) else { return false };
+        drop(peer.discard());
+        standby.queue.wake();
+        (peer.epoch, peer.rail, peer.via) = (standby.epoch, id.rail, Some(id));
+        peer.queue = Some(standby.queue);
+        true
+    }
+
+    /// Sends a request or an answer over the connection that stood by.
+    pub(super) fn greet(&self, peer: &Peer<V>, asks: bool, hello: &Hello) -> Result<()> {
+        let queue = peer.queue.as_ref().filter(|queue| !queue.is_broken()).ok_or(VerbsError::DeviceGone)?;
+        let bytes = wire::encode_greeting(asks, hello);
+        let block = self.rail(peer.rail).send_pool.alloc()?;
+        block.write(0, &bytes)?;
+        let guard = BufferGuard::Block { block, len: bytes.len() as u32 };
+        super::frames::post(queue, crate::rt::Local::Guarded(guard))
+    }
+
+    /// What a message says that may be a request or an answer.
+    fn greeting(&self, completed: &Completed<V>) -> Option<(bool, Hello)> {
+        let (Ok(done), BufferGuard::Block { block, .. }) = (&completed.outcome, &completed.buffer) else {
+            return None;
+        };
+        let mut bytes = [0; HEADER_LEN + wire::HELLO_LEN];
+        if done.len as usize != bytes.len() || block.read(0, &mut bytes).is_err() {
+            return None;
+        }
+        wire::decode_greeting(&bytes).filter(|(_, hello)| hello.max_message == self.config.max_message)
     }
 }
 
 impl<V: Verbs> Driver<V> {
-    /// Makes queue pairs that stand by, once there is nothing else to do: no message waits for that.
+    /// Makes connections that stand by, once there is nothing else to do: no message waits for that.
     pub(super) fn stand_by(&mut self, cx: &mut Context<'_>) -> bool {
         self.unready.append(&mut self.shared.unready.borrow_mut());
         if self.unready.is_empty() || self.shared.rt.poll_idle(cx).is_pending() {
             return false;
         }
-        for index in self.unready.drain(..) {
-            self.shared.with_peer(index, |peer| self.shared.make_standby(index, peer));
+        for index in std::mem::take(&mut self.unready) {
+            self.make_standby(index);
         }
         true
+    }
+
+    /// Makes the connection that a peer may need. One that cannot be had is made when it is needed.
+    fn make_standby(&mut self, index: usize) {
+        let shared = Rc::clone(&self.shared);
+        let rail = shared.with_peer(index, |peer| {
+            peer.standby_listed = false;
+            let has = |rail: u8| peer.standby.as_ref().is_some_and(|standby| standby.id.rail == rail);
+            peer.link.next_rail().filter(|rail| !has(*rail))
+        });
+        let Some(rail) = rail else { return };
+        self.drop_standby(index);
+        let (config, rank) = (&shared.config, shared.rank_at(index));
+        let connector = &shared.rail(rail).connector;
+        let Ok(id) = connector.resolve_at(config.name(rail, rank), config.service_of(rank)) else { return };
+        let id = ConnId { rail, id };
+        let made = shared.with_peer(index, |peer| {
+            peer.standby = shared.standby_queue(index, peer, id).ok();
+            peer.standby.is_some()
+        });
+        match made {
+            true => drop(self.ids.insert(id, index)),
+            false => connector.disconnect(id.id),
+        }
+    }
+
+    /// The peer makes a connection that stands by.
+    pub(super) fn stand_by_for(&mut self, index: usize, id: ConnId, theirs: &Hello) {
+        let shared = Rc::clone(&self.shared);
+        let stands = shared.with_peer(index, |peer| peer.link.stands_with(theirs.session));
+        if !stands || !shared.config.standby || shared.config.rails() == 1 {
+            shared.rail(id.rail).connector.reject(id.id, &Refusal::Unable.encode());
+            return;
+        }
+        self.drop_standby(index);
+        let hello = shared.hello(theirs.session, STANDBY, 0);
+        let accepted = shared.with_peer(index, |peer| {
+            let standby = shared.standby_queue(index, peer, id)?;
+            let (queue, params) = (standby.queue.qp(), hello.encode());
+            shared.rail(id.rail).connector.accept(id.id, queue, &shared.params(&params))?;
+            // What the peer sends may be here before the connection manager's last word.
+            standby.queue.listen();
+            peer.standby = Some(standby);
+            Ok::<(), VerbsError>(())
+        });
+        match accepted {
+            Ok(()) => drop(self.ids.insert(id, index)),
+            Err(_) => shared.rail(id.rail).connector.reject(id.id, &Refusal::Unable.encode()),
+        }
+    }
+
+    /// Gives the connection that stands by up.
+    fn drop_standby(&mut self, index: usize) {
+        let id = self.shared.with_peer(index, |peer| peer.standby.as_ref().map(Standby::id));
+        if let Some(id) = id {
+            self.end_standby(index, id);
+            self.shared.rail(id.rail).connector.disconnect(id.id);
+        }
+    }
+
+    /// It is over, if it has this identity: says whether it had.
+    pub(super) fn end_standby(&mut self, index: usize, id: ConnId) -> bool {
+        let taken = self.shared.with_peer(index, |peer| peer.standby.take_if(|standby| standby.id == id));
+        if taken.is_none() {
+            return false;
+        }
+        self.ids.remove(&id);
+        drop(taken);
+        self.handle(index, Event::NoStandby(id));
+        true
+    }
+
+    /// Takes an event of a connection manager, if it is one of a connection that stands by.
+    pub(super) fn of_a_standby(&mut self, rail: u8, event: &CmEvent) -> bool {
+        let (CmEvent::Resolved { id }
+        | CmEvent::Established { id, .. }
+        | CmEvent::Rejected { id, .. }
+        | CmEvent::Unreachable { id }
+        | CmEvent::Disconnected { id }) = event
+        else {
+            return false;
+        };
+        let of = ConnId { rail, id: *id };
+        let Some(index) = self.ids.get(&of).copied() else { return false };
+        let shared = Rc::clone(&self.shared);
+        let is =
+            shared.with_peer(index, |peer| peer.standby.as_ref().is_some_and(|standby| standby.id == of));
+        if !is {
+            return false;
+        }
+        match event {
+            CmEvent::Resolved { .. } => self.ask_for_standby(index, of),
+            CmEvent::Established { private, .. } => {
+                let theirs = Hello::decode(private);
+                let known = shared.with_peer(index, |peer| {
+                    let ready = theirs.is_none_or(|hello| peer.link.stands_with(hello.session));
+                    let standby = peer.standby.as_mut().filter(|_| ready);
+                    standby.map(|standby| {
+                        standby.ready = true;
+                        standby.queue.listen();
+                    })
+                });
+                match known {
+                    Some(()) => self.handle(index, Event::StandsBy(of)),
+                    None => self.drop_standby(index),
+                }
+            }
+            _ => drop(self.end_standby(index, of)),
+        }
+        true
+    }
+
+    fn ask_for_standby(&mut self, index: usize, id: ConnId) {
+        let shared = Rc::clone(&self.shared);
+        let asked = shared.with_peer(index, |peer| {
+            let hello = shared.hello(peer.link.incarnation(), STANDBY, 0);
+            let Some(standby) = &peer.standby else { return Ok(()) };
+            let connector = &shared.rail(id.rail).connector;
+            connector.connect(id.id, standby.queue.qp(), &shared.params(&hello.encode()))
+        });
+        if asked.is_err() {
+            self.drop_standby(index);
+        }
+    }
+
+    /// Takes what came over a connection that stands by, or over one that is asked for in this way: says whether it is one.
+    pub(super) fn greeted(&mut self, index: usize, epoch: u32, completed: &Completed<V>) -> bool {
+        let shared = Rc::clone(&self.shared);
+        let of = shared.with_peer(index, |peer| {
+            if let Some(standby) = peer.standby.as_ref().filter(|standby| standby.epoch == epoch) {
+                return Some((standby.id, true));
+            }
+            let asks = peer.epoch == epoch && !peer.link.accepts_frames();
+            peer.via.filter(|_| asks && peer.queue.is_some()).map(|id| (id, false))
+        });
+        let Some((id, stands_by)) = of else { return false };
+        let said = shared.greeting(completed);
+        if stands_by && said.is_none() {
+            // It broke, or the peer uses it for something else.
+            self.drop_standby(index);
+            return true;
+        }
+        let Some((asks, hello)) = said else { return false };
+        shared.with_peer(index, |peer| {
+            let standby = peer.standby.as_ref().filter(|standby| standby.epoch == epoch);
+            let queue = standby.map(|standby| &standby.queue).or(peer.queue.as_ref());
+            if let (Some(queue), BufferGuard::Block { block, .. }) = (queue, &completed.buffer) {
+                let (block, len) = (block.clone(), block.len());
+                // Refused only by a device that is gone.
+                let _ = queue.post_recv(&shared.sink, tag(index, epoch), BufferGuard::Block { block, len });
+            }
+        });
+        let event = if asks { Event::Request(id, hello) } else { Event::Accepted(id, hello) };
+        self.handle(index, event);
+        true
+    }
+
+    /// Asks over the connection that stood by, if it has this identity: says whether it has, and could be asked over.
+    pub(super) fn ask_over_standby(&mut self, index: usize, id: ConnId, hello: &Hello) -> Option<Result<()>> {
+        let shared = Rc::clone(&self.shared);
+        let asked = shared.with_peer(index, |peer| {
+            let standby = peer.standby.as_ref().is_some_and(|standby| standby.id == id);
+            (standby && shared.use_standby(peer, id)).then(|| shared.greet(peer, true, hello))
+        })?;
+        if asked.is_ok() && shared.config.probe_after < Nanos::MAX {
+            let answered = shared.rt.sleep(shared.config.probe_after);
+            let generation = hello.generation;
+            drop(shared.rt.clone().spawn(async move {
+                answered.at(("asks over a standby", index, generation)).await;
+                shared.event(index, 0, Event::Unanswered(id));
+            }));
+        }
+        Some(asked)
     }
 }

@@ -47,6 +47,30 @@ pub(super) struct Hello {
 /// The generation of a request that is made only to see whether a rail works. No connection has it: they count from 1.
 pub(super) const TRIAL: u32 = 0;
 
+/// The generation of a request for a connection that is to stand by. No connection has it either.
+pub(super) const STANDBY: u32 = u32::MAX;
+
+/// The channel of a request and of an answer that go over a connection which stood by.
+const GREETING: Channel = Channel(254);
+
+/// A request over a connection that stands by, or its answer: a frame's header that has no other meaning, and what the
+/// connection manager would have carried.
+pub(super) fn encode_greeting(asks: bool, hello: &Hello) -> [u8; HEADER_LEN + HELLO_LEN] {
+    let header = Header { seq: u64::MAX, ack: u64::from(asks), grant: 0 };
+    let mut bytes = [0; HEADER_LEN + HELLO_LEN];
+    bytes[..HEADER_LEN].copy_from_slice(&encode_header(&header, GREETING));
+    bytes[HEADER_LEN..].copy_from_slice(&hello.encode());
+    bytes
+}
+
+/// Whether it is a request, and what it says. `None` for any other frame.
+pub(super) fn decode_greeting(frame: &[u8]) -> Option<(bool, Hello)> {
+    let (header, channel) = decode_header(frame)?;
+    let is_one = channel == GREETING && header.seq == u64::MAX && header.ack <= 1;
+    let hello = Hello::decode(&frame[HEADER_LEN..]).filter(|_| is_one)?;
+    Some((header.ack == 1, hello))
+}
+
 /// A hello, in bytes; less than [`weft_verbs::MAX_PRIVATE_REQUEST`].
 pub(super) const HELLO_LEN: usize = 44;
 
@@ -198,6 +222,17 @@ mod tests {
             assert_eq!(Refusal::decode(&refusal.encode()), Some(refusal));
         }
         assert_eq!(Refusal::decode(&[]), None);
+    }
+
+    #[test]
+    fn a_greeting_survives_the_wire_and_is_no_other_frame() {
+        for asks in [true, false] {
+            assert_eq!(decode_greeting(&encode_greeting(asks, &hello())), Some((asks, hello())));
+        }
+        let mut other = encode_greeting(true, &hello());
+        other[20] = 9;
+        assert_eq!(decode_greeting(&other), None);
+        assert_eq!(decode_greeting(&other[..HEADER_LEN - 1]), None);
     }
 
     #[test]

@@ -127,6 +127,8 @@ pub enum Timers {
     WhenQuiescent,
     /// At any moment: any node may be slow enough for any time-out.
     Any,
+    /// Never: what is broken stays broken.
+    Never,
 }
 
 /// What an untimed world offers.

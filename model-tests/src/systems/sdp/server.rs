@@ -81,10 +81,23 @@ impl<V: Verbs, R: Record<Event>> Server<V, R> {
             return Err(SdpError::Aborted);
         };
         *serving = Some(request);
+        let answer = Coding::of(request, Way::Back);
+        let early = if self.work.duplex { reply.saturating_sub(1) } else { 0 };
+        let writes = self.work.duplex.then(|| {
+            let (mut mover, stream) = (Mover::new(&self.rt, &self.sdp, &self.work), Rc::clone(stream));
+            self.rt.spawn(async move { mover.write(&stream, answer, 0, early).await })
+        });
         let read = mover.read(stream, Coding::of(request, Way::There), Head::LEN, bytes).await?;
         self.happens(request, What::Took { bytes: read.bytes, intact: read.intact, stall_ns: read.stall.0 });
         self.record.written().await;
-        mover.write(stream, Coding::of(request, Way::Back), 0, reply).await?;
+        if let Some(writes) = writes {
+            // A task that was not carried out is one of a node that has ended.
+            writes.await.unwrap_or(Err(SdpError::Closed))?;
+        }
+        mover.write(stream, answer, early, reply).await?;
+        if self.work.duplex && !self.work.keep {
+            stream.shutdown()?;
+        }
         Ok(true)
     }
 }

@@ -59,6 +59,10 @@ pub struct SdpWork {
     /// 1,000,000; 0 for never. Default: 0.
     #[serde(default)]
     pub resize: u32,
+    /// Whether servers write an answer while they read its request, all but its last byte, and end their half behind it. Default:
+    /// false.
+    #[serde(default)]
+    pub duplex: bool,
     /// What streams do when their connection goes over to another rail: `"transparent"`, they go on; `"application"`, they fail, and the
     /// client connects again and makes its request anew. Default: `"transparent"`.
     #[serde(default)]
@@ -156,6 +160,7 @@ impl SdpWork {
             recall: 0,
             modes: false,
             resize: 0,
+            duplex: false,
             failover: FailoverMode::Transparent,
             probe: None,
             moves: 0,
@@ -200,6 +205,7 @@ impl SdpWork {
             recall: dice.among(&[0, 0, 2, 5]),
             modes: false,
             resize: 0,
+            duplex: false,
             failover: FailoverMode::Transparent,
             probe: dice.among(&[None, None, Some(Span(Nanos::from_millis(8)))]),
             moves: dice.among(&[0, 0, 0, 4]),
@@ -212,10 +218,15 @@ impl SdpWork {
             dice.among(&[FailoverMode::Transparent, FailoverMode::Transparent, FailoverMode::Application]);
         let modes = dice.one_in(3);
         let resize = dice.among(&[0, 0, buffer_bytes / 2, 2 * buffer_bytes]);
-        // What is changed before each call takes a message each time.
+        // What is changed before each call takes a message each time. Each call is a message at least, and of those one at a time may
+        // be under way: short calls of a long request would take more time than there is.
         let longest = work.bytes.max(work.reply);
-        let call = if modes || resize > 0 { work.call.max(longest / 16) } else { work.call };
-        SdpWork { failover, modes, resize, call, ..work }
+        let calls = if modes || resize > 0 { 16 } else { 512 };
+        let call = work.call.max(longest / calls);
+        // A recall is one of both directions, of which the writer beside a reader knows nothing; and buffers that are changed while both
+        // ends write may lack a credit (docs/sdp.md).
+        let duplex = dice.one_in(3) && work.recall == 0 && resize == 0;
+        SdpWork { failover, modes, resize, duplex, call, ..work }
     }
 
     /// How much work there is.

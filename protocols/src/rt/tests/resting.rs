@@ -37,6 +37,29 @@ fn a_node_that_waits_for_events_arms_it_when_one_is_woken() {
 }
 
 #[test]
+fn what_listens_while_it_rests_is_looked_at_when_there_is_nothing_else_to_do() {
+    let mut bench = bench(Wait::Poll);
+    let [_used, listening] = [bench.queue(4, 4), bench.queue(4, 4)];
+    listening.rest();
+    listening.listen();
+    assert_eq!(polls_of_a_step(&mut bench), 2);
+    listening.wake();
+    assert_eq!(polls_of_a_step(&mut bench), 2);
+    drop(listening);
+    assert_eq!(bench.settle(), until(Wait::Poll, None));
+}
+
+#[test]
+fn a_node_that_waits_for_events_arms_what_listens() {
+    let mut bench = bench(Wait::Notify);
+    let [_used, listening] = [bench.queue(4, 4), bench.queue(4, 4)];
+    listening.rest();
+    listening.listen();
+    assert_eq!(bench.settle(), until(Wait::Notify, None));
+    assert_eq!(bench.world().armed, [true, true]);
+}
+
+#[test]
 fn what_rests_is_woken_by_its_fence_and_gives_its_room_back_when_it_is_gone() {
     let mut bench = bench(Wait::Poll);
     let fenced = bench.queue(4, 4);

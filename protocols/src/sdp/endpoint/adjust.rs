@@ -89,7 +89,9 @@ impl Endpoint {
     /// The peer's private buffers take so many.
     pub(super) fn on_resized(&mut self, bytes: u32) -> Result<Event, Violation> {
         self.credits.free_control();
-        if bytes == 0 || self.resize != Resize::Sent {
+        // Whoever has written all does not wait for the answer.
+        let asked = self.resize == Resize::Sent || self.half == Half::Closed;
+        if bytes == 0 || !asked {
             return Err(Violation);
         }
         self.resize = Resize::None;

@@ -1,6 +1,6 @@
 //! How a stream ends: in order when both halves are closed, or at once.
 
-use super::{Endpoint, Event, Failure, Half, Phase, Violation};
+use super::{Endpoint, Event, Failure, Half, Phase, Recall, Resize, Violation};
 use crate::sdp::Refusal;
 
 impl Endpoint {
@@ -19,6 +19,34 @@ impl Endpoint {
     /// Whether the peer has said that it writes no more.
     pub fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// Whether both ends have said that they write no more, and this end knows.
+    ///
+    /// From then on an end tells only how far it has received, by [`Message::Ack`](crate::sdp::message::Message), which takes no
+    /// credit: nobody returns any more then, since the other end may have forgotten the stream. Whatever else was open needs no
+    /// answer: `DisConn` says that its sender writes nothing any more where it was wanted, and asks for no other buffers.
+    pub(super) fn have_both_closed(&self) -> bool {
+        self.ended && self.half == Half::Closed
+    }
+
+    /// This end says that it writes no more: nothing is to be answered that only mattered to what it writes.
+    pub(super) fn close_questions(&mut self) {
+        self.resize = Resize::None;
+    }
+
+    /// The peer says so.
+    pub(super) fn on_end(&mut self) -> Result<Event, Violation> {
+        if self.ended {
+            return Err(Violation);
+        }
+        self.credits.free_control();
+        self.wanted.clear();
+        self.wants_back = Recall::None;
+        self.resized = None;
+        self.ended = true;
+        self.expected += 1;
+        Ok(Event::End)
     }
 
     /// Whether the peer has received everything, `DisConn` included.

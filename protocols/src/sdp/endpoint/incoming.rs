@@ -66,14 +66,12 @@ impl Endpoint {
             (Phase::Open { .. }, Message::DisConn { header }) => {
                 self.tells(header)?;
                 self.goes_on(header)?;
-                if self.ended {
-                    return Err(Violation);
-                }
-                self.credits.free_control();
-                self.wanted.clear();
-                self.ended = true;
-                self.expected += 1;
-                Ok(Event::End)
+                self.on_end()
+            }
+            // It takes no credit: both ends have written all.
+            (Phase::Open { .. }, Message::Ack { header }) if self.have_both_closed() => {
+                self.hears(header)?;
+                Ok(Event::Progress)
             }
             (Phase::Open { .. }, Message::SrcAvailCancel { header }) => {
                 self.tells(header)?;
@@ -166,14 +164,19 @@ impl Endpoint {
         if header.at == self.expected && !self.returns_sources { Ok(()) } else { Err(Violation) }
     }
 
-    /// What every message on a stream tells: credits, the peer's position, and how far it has received.
+    /// A message that takes a credit.
     fn tells(&mut self, header: &Header) -> Result<(), Violation> {
+        if self.credits.arrived() { self.hears(header) } else { Err(Violation) }
+    }
+
+    /// What every message on a stream tells: credits, the peer's position, and how far it has received.
+    fn hears(&mut self, header: &Header) -> Result<(), Violation> {
         let expected = header.at == self.expected || self.returned_from == Some(header.at);
         if header.at == self.expected {
             self.returned_from = None;
         }
         let sent = (self.acked..=self.sent).contains(&header.acked);
-        if !expected || !sent || !self.credits.arrived() || !self.credits.granted(header.grant) {
+        if !expected || !sent || !self.credits.granted(header.grant) {
             return Err(Violation);
         }
         self.acked = header.acked;

@@ -19,8 +19,8 @@
 //!   counts all the same. So a mode says what may begin, and nothing of what stands.
 //! - **Buffers of another size.** The end that sends asks for them. If they are to be smaller, it sends no more than that from its
 //!   question on, and if they are to be larger, from the answer on; so every message fits.
-//! - **Half-close.** After its own `DisConn` an end still frees buffers and returns credits: the peer goes on writing. After the
-//!   peer's `DisConn` it returns none but those that the peer's control may wait for; it acknowledges once.
+//! - **Half-close.** After its own `DisConn` an end still frees buffers and returns credits: the peer goes on writing. An end that has
+//!   sent its `DisConn` and has the peer's tells only how far it has received, which takes no credit: so nobody needs one any more.
 //! - **Memory.** An end that fails with advertisements open has given away keys. It is over when the peer has said that it is,
 //!   which it does once its own reads and writes have ended: until then nobody gets the memory back.
 //! - **The end.** An end may be forgotten when its own `DisConn` is acknowledged and it has acknowledged the peer's. Whatever the

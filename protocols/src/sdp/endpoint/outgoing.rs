@@ -34,6 +34,9 @@ impl Endpoint {
             Phase::Greeting { sent: true } | Phase::Failed { .. } => return None,
             Phase::Open { acked: true } => {}
         }
+        if self.have_both_closed() {
+            return (self.told != self.received()).then(|| Outgoing::Ack(self.tells_all()));
+        }
         let control = self.credits.may_send(Purpose::Control);
         if control && let Some(len) = self.wrote.take() {
             // A range that was not filled goes back with what it has, and those behind it are of other positions then.
@@ -60,13 +63,13 @@ impl Endpoint {
             self.half = Half::Closed;
             self.sent += 1;
             self.void_sinks();
+            self.close_questions();
             return Some(Outgoing::DisConn(header));
         }
         // After its end the peer needs credits for what it tells of reads, until this end has written all. It waits to hear that its
         // end was received.
         let tells_end = self.ended && self.told != self.received();
-        let due = tells_end || (!(self.ended && self.half == Half::Closed) && self.credits.is_return_due());
-        if due && self.credits.may_send(Purpose::Return) {
+        if (tells_end || self.credits.is_return_due()) && self.credits.may_send(Purpose::Return) {
             return Some(Outgoing::Credits(self.header()));
         }
         None
@@ -76,6 +79,11 @@ impl Endpoint {
     /// that were read is not told again: the peer may have forgotten the stream by then.
     pub(super) fn header(&mut self) -> Header {
         self.credits.spend();
+        self.tells_all()
+    }
+
+    /// What every message on a stream tells.
+    fn tells_all(&mut self) -> Header {
         self.read.clear();
         self.told = self.received();
         Header { to: self.peer.from, grant: self.credits.grant(), acked: self.told, at: self.sent }

@@ -95,9 +95,13 @@ impl Endpoint {
         Ok(Event::Returned)
     }
 
-    /// The peer wants back what it wants. A write that is under way ends first.
+    /// The peer wants back what it wants. A write that is under way ends first. Where this end has said that it writes no more, that
+    /// is the answer.
     pub(super) fn on_sink_cancel(&mut self) -> Result<Event, Violation> {
         self.credits.free_control();
+        if self.half == Half::Closed {
+            return Ok(Event::Progress);
+        }
         if std::mem::replace(&mut self.returns_sinks, true) {
             return Err(Violation);
         }

@@ -13,11 +13,43 @@ type Body = (usize, u64, u64);
 
 #[derive(Clone, Copy, Debug)]
 pub enum Packet {
-    Request { from: ConnId, hello: Hello, queue: u64 },
-    Accept { to: ConnId, from: ConnId, hello: Hello, queue: u64 },
-    Ready { to: ConnId },
-    Reject { to: ConnId, refusal: Refusal },
-    End { to: ConnId },
+    Request {
+        from: ConnId,
+        hello: Hello,
+        queue: u64,
+    },
+    Accept {
+        to: ConnId,
+        from: ConnId,
+        hello: Hello,
+        queue: u64,
+    },
+    Ready {
+        to: ConnId,
+    },
+    Reject {
+        to: ConnId,
+        refusal: Refusal,
+    },
+    End {
+        to: ConnId,
+    },
+    /// A request or an answer over the queue pair of a connection that stood by.
+    Greet {
+        to: ConnId,
+        asks: bool,
+        hello: Hello,
+        queue: u64,
+    },
+}
+
+/// A connection that stands by: its identities at both ends, and its queue pairs.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    id: ConnId,
+    theirs: ConnId,
+    number: u64,
+    peer: u64,
 }
 
 /// A queue pair as the other end's packets find it.
@@ -36,6 +68,9 @@ pub struct End {
     qp: Option<Qp>,
     /// One that is connected by other means and waits to be adopted.
     prepared: Option<Qp>,
+    /// What stands by, and of which such connection the queue pair in use is.
+    standby: Option<Ahead>,
+    via: Option<Ahead>,
     /// The manager's connections: own identity, the other's once known, the queue pair.
     ids: Vec<(ConnId, Option<ConnId>, u64)>,
     /// Manager's events that the node has not looked at.
@@ -57,6 +92,8 @@ impl End {
             session: Session::new(BUFFERS),
             qp: None,
             prepared: None,
+            standby: None,
+            via: None,
             ids: Vec::new(),
             mail: VecDeque::new(),
             pauses: Vec::new(),
@@ -69,6 +106,18 @@ impl End {
     fn live(&self, number: u64) -> bool {
         self.qp.or(self.prepared).is_some_and(|qp| qp.number == number && !qp.fenced)
     }
+
+    /// The connection that stood by becomes the one in use, if it has this identity, or is it already.
+    fn use_standby(&mut self, id: ConnId) -> Option<Ahead> {
+        if self.via.is_some_and(|via| via.id == id) && self.qp.is_some() {
+            return self.via;
+        }
+        let ahead = self.standby.take_if(|standby| standby.id == id)?;
+        assert!(self.qp.is_none(), "an old queue pair is left");
+        self.qp = Some(Qp { number: ahead.number, peer: Some(ahead.peer), fenced: false });
+        self.via = Some(ahead);
+        self.via
+    }
 }
 
 pub struct World {
@@ -79,6 +128,8 @@ pub struct World {
     frames: Vec<(usize, u64, Header, Body)>,
     pub next: u64,
     rails: u8,
+    /// Connections are made that stand by.
+    ahead: bool,
 }
 
 impl World {
@@ -91,9 +142,14 @@ impl World {
         World::over(2)
     }
 
+    /// Two rails, and connections that stand by.
+    pub fn ahead() -> World {
+        World { ahead: true, ..World::over(2) }
+    }
+
     fn over(rails: u8) -> World {
         let ends = [End::new(0, 1, rails), End::new(1, 2, rails)];
-        World { ends, datagrams: Vec::new(), frames: Vec::new(), next: 2, rails }
+        World { ends, datagrams: Vec::new(), frames: Vec::new(), next: 2, rails, ahead: false }
     }
 
     /// Both ends have a queue pair that is connected to the other's and not adopted yet.
@@ -137,7 +193,7 @@ impl World {
         let mut actions = Vec::new();
         end.link.on_event(event, end.session.kept() > 0, &mut actions);
         if event == Event::Drained {
-            end.qp = None;
+            (end.qp, end.via) = (None, None);
         }
         for action in actions {
             self.act(at, action);
@@ -164,10 +220,17 @@ impl World {
         match action {
             Action::Fence => {
                 self.ends[at].session.disconnected();
-                self.ends[at].qp.as_mut().expect("there is one to fence").fenced = true;
+                // There is none where what stood by was gone when it was to be accepted.
+                let ahead = self.ahead;
+                let qp = self.ends[at].qp.as_mut();
+                assert!(qp.is_some() || ahead, "there is one to fence");
+                qp.into_iter().for_each(|qp| qp.fenced = true);
             }
-            Action::Disconnect(id) => self.forget(at, id),
-            Action::Discard => self.ends[at].qp = None,
+            Action::Disconnect(id) => {
+                self.ends[at].standby.take_if(|standby| standby.id == id);
+                self.forget(at, id);
+            }
+            Action::Discard => (self.ends[at].qp, self.ends[at].via) = (None, None),
             Action::Resolve(rail) => {
                 assert!(rail < self.rails, "there is no such rail");
                 let id = ConnId { rail, id: CmId(self.fresh()) };
@@ -176,12 +239,31 @@ impl World {
             }
             Action::Connect(id, generation) => {
                 let incarnation = self.ends[at].link.incarnation();
+                if let Some(ahead) = self.ends[at].standby.filter(|standby| standby.id == id) {
+                    let hello = self.hello(at, incarnation, generation);
+                    self.ends[at].use_standby(id);
+                    return self.greet(at, ahead, true, hello);
+                }
+                if self.ends[at].ids.iter().any(|e| e.0 == id) {
+                    // What stood by is gone, and the link has not heard of it yet.
+                    return self.handle(at, Event::Failed(id));
+                }
                 let (hello, queue) = (self.hello(at, incarnation, generation), self.fresh());
                 self.ends[at].qp = Some(Qp { number: queue, peer: None, fenced: false });
                 self.ends[at].ids.push((id, None, queue));
                 self.datagrams.push((1 - at, Packet::Request { from: id, hello, queue }));
             }
             Action::Accept(id, request) => {
+                if let Some(ahead) = self.ends[at].use_standby(id) {
+                    let qp = self.ends[at].qp.take();
+                    let hello = self.hello(at, request.session, request.generation);
+                    self.ends[at].qp = qp;
+                    self.greet(at, ahead, false, hello);
+                    return self.handle(at, Event::Established(id));
+                }
+                if self.ahead && !self.ends[at].ids.iter().any(|e| e.0 == id) {
+                    return self.handle(at, Event::Failed(id));
+                }
                 let hello = self.hello(at, request.session, request.generation);
                 let queue = self.fresh();
                 let end = &mut self.ends[at];
@@ -192,6 +274,9 @@ impl World {
                 self.datagrams.push((1 - at, Packet::Accept { to, from: id, hello, queue }));
             }
             Action::Reject(id, refusal) => {
+                if self.ends[at].standby.take_if(|standby| standby.id == id).is_some() {
+                    return self.forget(at, id);
+                }
                 if let Some(to) = self.take_id(at, id) {
                     self.datagrams.push((1 - at, Packet::Reject { to, refusal }));
                 }
@@ -261,9 +346,46 @@ impl World {
             Packet::End { to } => {
                 if self.ends[at].ids.iter().any(|e| e.0 == to) {
                     self.take_id(at, to);
-                    self.ends[at].mail.push_back(Event::Disconnected(to));
+                    let standby = self.ends[at].standby.take_if(|standby| standby.id == to);
+                    let over = if standby.is_some() { Event::NoStandby(to) } else { Event::Disconnected(to) };
+                    self.ends[at].mail.push_back(over);
                 }
             }
+            Packet::Greet { to, asks, hello, queue } => {
+                let end = &mut self.ends[at];
+                let stands_by = end.standby.is_some_and(|standby| standby.number == queue);
+                if stands_by || end.live(queue) {
+                    let event = if asks { Event::Request(to, hello) } else { Event::Accepted(to, hello) };
+                    end.mail.push_back(event);
+                }
+            }
+        }
+    }
+
+    fn greet(&mut self, at: usize, ahead: Ahead, asks: bool, hello: Hello) {
+        self.datagrams.push((1 - at, Packet::Greet { to: ahead.theirs, asks, hello, queue: ahead.peer }));
+    }
+
+    /// A connection stands by at both ends, or one end gives it up.
+    pub fn change_standby(&mut self, at: usize, pick: usize) {
+        if let Some(ahead) = self.ends[at].standby.take() {
+            self.forget(at, ahead.id);
+            return self.handle(at, Event::NoStandby(ahead.id));
+        }
+        let incarnations = [0, 1].map(|at| (self.ends[at].incarnation, self.ends[at].link.incarnation()));
+        let met = incarnations[0].0 == incarnations[1].1 && incarnations[1].0 == incarnations[0].1;
+        if !met || self.ends.iter().any(|end| !end.link.is_up() || end.standby.is_some()) {
+            return;
+        }
+        let rail = (pick % usize::from(self.rails)) as u8;
+        let ids = [self.fresh(), self.fresh()].map(|id| ConnId { rail, id: CmId(id) });
+        let numbers = [self.fresh(), self.fresh()];
+        for at in 0..2 {
+            let (id, theirs) = (ids[at], ids[1 - at]);
+            let ahead = Ahead { id, theirs, number: numbers[at], peer: numbers[1 - at] };
+            self.ends[at].standby = Some(ahead);
+            self.ends[at].ids.push((id, Some(theirs), numbers[at]));
+            self.ends[at].mail.push_back(Event::StandsBy(id));
         }
     }
 
@@ -373,6 +495,7 @@ impl World {
         match kind {
             0..=9 if self.ends[at].prepared.is_some() => self.adopt(at),
             50..=59 if self.rails > 1 => self.move_rails(at, pick / 2),
+            46..=49 if self.ahead => self.change_standby(at, pick / 2),
             0..=59 => self.node(at),
             60..=119 => {
                 if !self.datagrams.is_empty() {

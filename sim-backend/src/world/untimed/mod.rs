@@ -155,11 +155,11 @@ impl World {
         }
         self.lost_messages(out);
         let repairs = self.state.driver.untimed().policy.repairs;
-        if repairs == Timers::Any || out.is_empty() {
+        if repairs == Timers::Any || (repairs == Timers::WhenQuiescent && out.is_empty()) {
             self.repairs(repairs == Timers::WhenQuiescent, out);
         }
         let timers = self.state.driver.untimed().policy.timers;
-        if timers == Timers::Any || out.is_empty() {
+        if timers == Timers::Any || (timers == Timers::WhenQuiescent && out.is_empty()) {
             let quiescent = timers == Timers::WhenQuiescent;
             self.deadlines(quiescent, out);
             self.unanswered(quiescent, out);

@@ -48,9 +48,8 @@ pub(super) fn notes() -> Vec<Note> {
             "The longest time in which a reader got nothing, in microseconds, over 48 places of a cut in a transfer of 6 MiB. \
              The thesis has none: its transparent failover was not finished. The bound is what this project \
              wants: until an end knows (at once by a port event, else (retries + 1) x 4 x the acknowledgement time-out), \
-             then three round trips, the revocation and what is sent again. A queue pair stands by, made and not connected, so a \
-             stall is longer by what the connection manager takes. ZCopy goes on by messages after a cut, \
-             since its memory is the first rail's.",
+             then three round trips, the revocation and what is sent again. A connection stands by over the \
+             other rail. ZCopy goes on by messages after a cut, since its memory is the first rail's, and they take longer.",
         ),
     ]
 }

@@ -31,7 +31,14 @@ worlds! {
     "sdp-bcopy" Shipped, Held, 96, 8, "sockets: a request of several messages through private buffers, and a short answer";
     "sdp-half-closed" Shipped, Held, 24, 128,
         "sockets: the client writes no more, and the answer takes more buffers than it has";
+    "sdp-closes" Closes, Held, 56, 96,
+        "sockets: the server answers while it reads, both ends run out of credits, and both close at once";
+    "sdp-closes-read" ClosesReads, Held, 88, 64, "sockets: the same with bytes that both ends advertise";
     "sdp-rails" Rails, Held, 96, 8, "sockets: the same between nodes of two rails";
+    "sdp-standby" StandsBy, Held, 56, 8,
+        "sockets: a request through private buffers, while a connection stands by over the other rail";
+    "sdp-standby-read" StandsByReads, Held, 56, 8,
+        "sockets: a request that is advertised and read, while a connection stands by over the other rail";
     "sdp-zcopy-read" Reads, Held, 152, 8, "sockets: the request is advertised, two buffers at a time, and read by RDMA";
     "sdp-crossing" Crosses, Held, 120, 8,
         "sockets: both ends have buffers ready, so that advertisements cross; the request is read or written by RDMA";
@@ -55,6 +62,8 @@ worlds! {
         "sockets over two rails: after the link failed, the end waits for what is in process before it goes over";
     "as-published-sdp-cancels-unrevoked" CancelsUnrevoked, ViolatedUnderFaults, 88, 8,
         "sockets over two rails: what was advertised counts as cancelled when the connection broke";
+    "as-published-sdp-moves-one-end" MovesOneEnd, ViolatedUnderFaults, 56, 8,
+        "sockets over two rails: who loses a rail moves its own end of the connection, when both have lost theirs for good";
     "planted-sdp-keeps-credits" KeepsCredits, Violated, 24, 128,
         "sockets: an end that writes no more returns no credits either";
     "planted-sdp-forgets-end" ForgetsEnd, Violated, 24, 8,

@@ -21,8 +21,16 @@ use weft_verbs::{Nanos, Wait};
 pub(super) enum Kind {
     /// The shipped one, through private buffers.
     Shipped,
+    /// The shipped one, and the server answers while it reads: both ends close at once.
+    Closes,
+    /// The same without copies: both offer, and both close at once.
+    ClosesReads,
     /// The shipped one, between nodes of two rails.
     Rails,
+    /// The same, and a connection stands by over the other rail when the transfer begins.
+    StandsBy,
+    /// The same as [`Kind::ReadsOverRails`], and a connection stands by.
+    StandsByReads,
     /// The shipped one, which advertises what it sends.
     Reads,
     /// The same between nodes of two rails.
@@ -49,6 +57,8 @@ pub(super) enum Kind {
     ResumesFromSent,
     /// The shipped one between nodes of two rails, over a transport that lets what is in process end before it goes over.
     SuspendsDeadLink,
+    /// The shipped one between nodes of two rails, over a transport that moves one end of a connection at a time.
+    MovesOneEnd,
     /// One between nodes of two rails that uses its memory again when the connection over which it advertised it has broken.
     CancelsUnrevoked,
     /// One that returns no credits once it writes no more.
@@ -103,18 +113,33 @@ impl Transfer {
         let work =
             SdpWork { bytes: self.bytes, reply: self.reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, ..work };
         match self.kind {
-            Kind::Shipped | Kind::Restarts | Kind::Rails | Kind::ResumesFromSent | Kind::SuspendsDeadLink => {
-                work
-            }
+            Kind::Shipped
+            | Kind::Restarts
+            | Kind::Rails
+            | Kind::StandsBy
+            | Kind::ResumesFromSent
+            | Kind::SuspendsDeadLink
+            | Kind::MovesOneEnd => work,
             Kind::KeepsCredits | Kind::ForgetsEnd => work,
+            Kind::Closes => SdpWork { duplex: true, ..work },
             Kind::Resizes => SdpWork { call: 40, resize: 16, ..work },
             kind => {
                 use Kind::{Crosses, Modes, RecallsWanted, RestartsCrosses, UsesVoidSink};
                 let wanting = [Crosses, RestartsCrosses, Modes, UsesVoidSink, RecallsWanted];
                 let owned_reads = wanting.contains(&kind);
                 let modes = kind == Modes;
+                let duplex = kind == Kind::ClosesReads;
                 let recall = if matches!(kind, Kind::Recalls | Kind::RecallsWanted) { 2 } else { 0 };
-                SdpWork { call: 64, zcopy_threshold: 16, zcopy_depth: 2, owned_reads, recall, modes, ..work }
+                SdpWork {
+                    call: 64,
+                    zcopy_threshold: 16,
+                    zcopy_depth: 2,
+                    owned_reads,
+                    recall,
+                    modes,
+                    duplex,
+                    ..work
+                }
             }
         }
     }
@@ -141,11 +166,13 @@ impl Model for Transfer {
     }
 
     fn rails(&self) -> u8 {
-        use Kind::{
-            CancelsUnrevoked, OtherRailsKey, Rails, ReadsOverRails, ResumesFromSent, SuspendsDeadLink,
-        };
-        let two = [Rails, ReadsOverRails, OtherRailsKey, ResumesFromSent, SuspendsDeadLink, CancelsUnrevoked];
-        if two.contains(&self.kind) { 2 } else { 1 }
+        use Kind::{CancelsUnrevoked, MovesOneEnd, OtherRailsKey, Rails, ReadsOverRails};
+        use Kind::{ResumesFromSent, StandsBy, StandsByReads, SuspendsDeadLink};
+        match self.kind {
+            Rails | ReadsOverRails | StandsBy | StandsByReads => 2,
+            OtherRailsKey | ResumesFromSent | SuspendsDeadLink | CancelsUnrevoked | MovesOneEnd => 2,
+            _ => 1,
+        }
     }
 
     fn mesh(&self, config: &mut MeshConfig) {
@@ -153,8 +180,20 @@ impl Model for Transfer {
             Kind::OtherRailsKey => Some(Planted::OtherRailsKey),
             Kind::ResumesFromSent => Some(Planted::ResumesFromSent),
             Kind::SuspendsDeadLink => Some(Planted::SuspendsDeadLink),
+            Kind::MovesOneEnd => Some(Planted::MovesOneEnd),
             _ => None,
         };
+        config.standby = self.warms_up();
+    }
+
+    /// Where a connection stands by, it does so before the transfer begins.
+    fn warms_up(&self) -> bool {
+        matches!(self.kind, Kind::StandsBy | Kind::StandsByReads)
+    }
+
+    /// What is refuted there is that it goes on without the rail that both ends have lost.
+    fn breaks_for_good(&self) -> bool {
+        self.kind == Kind::MovesOneEnd
     }
 
     fn shape(&self) -> Shape {
@@ -188,16 +227,25 @@ impl Model for Transfer {
             members: None,
         };
         let places: Vec<Place<Sim>> = (0..).zip(members).map(place).collect();
-        let id = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
-        let request = Request { to: 1, bytes: self.bytes, reply: self.reply };
         // A client of another kind speaks for its node by itself.
         let shipped = self.is_shipped();
         let start =
             |place| Service::start(place, &work, options, recorder).expect("nobody else has the channel");
         let services: Vec<Service<Sim>> = places[usize::from(!shipped)..].iter().map(start).collect();
+        let mut state = State { services, lives: 0, server_restarted: false };
+        if !self.warms_up() {
+            self.begin(0, &mut state, members, recorder);
+        }
+        state
+    }
+
+    /// The client makes its request.
+    fn begin(&self, _: usize, state: &mut State, members: &[Member], recorder: &Recorder<SdpOracles>) {
+        let id = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let request = Request { to: 1, bytes: self.bytes, reply: self.reply };
         let (rt, recorder) = (members[0].rt.clone(), recorder.clone());
-        if shipped {
-            let mut client = Sockets::client(&services[0], id.client);
+        if self.is_shipped() {
+            let mut client = Sockets::client(&state.services[0], id.client);
             members[0].rt.spawn(async move {
                 Sockets::perform(&rt, &mut client, id, request, &recorder).await;
             });
@@ -205,7 +253,6 @@ impl Model for Transfer {
             let mesh = members[0].mesh.clone();
             members[0].rt.spawn(planted::client(self.kind, rt, mesh, id, request, recorder));
         }
-        State { services, lives: 0, server_restarted: false }
     }
 
     fn restart(&self, state: &mut State, node: NodeId, member: &Member, recorder: &Recorder<SdpOracles>) {
