@@ -298,7 +298,8 @@ pub struct RunArgs {
     /// Write the event log to this file, or to standard output (-): one line for each thing that happened
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Write a page with the report, and a picture of what arrived over time with the faults (SVG), into this directory
+    /// Write a page with the report, and pictures (SVG) of what arrived over time with the faults, or of how long crashes stopped whom,
+    /// into this directory
     #[arg(long, value_name = "DIR", conflicts_with = "seeds")]
     pub report: Option<PathBuf>,
     /// How many seeds run at a time [default: as many as there are processors]

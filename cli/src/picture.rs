@@ -5,8 +5,11 @@ use crate::paper::{page, plot};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use weft_check::metrics::Curves;
 use weft_check::paper::{Axis, Lines, Plot, Scale, Series, Shape, Spans};
 use weft_check::run::{Report, Throughput};
+use weft_check::scenario::Scenario;
+use weft_protocols::members::MembersConfig;
 use weft_verbs::Nanos;
 
 /// The spans of time in which it is counted what arrives: short beside a stall, long beside a message.
@@ -21,11 +24,16 @@ pub fn make(dir: &Path) -> Result<(), Failure> {
     fs::create_dir_all(dir).map_err(|why| Failure::bad_input(why).at(dir.display()))
 }
 
-/// Writes `run.html`, and `throughput.svg` if the system tells what arrived.
-pub fn write(dir: &Path, report: &Report, text: &str) -> Result<(), Failure> {
+/// Writes `run.html`, `throughput.svg` if the system tells what arrived, and `crashes.svg` if nodes crashed and it tells how long that
+/// stopped whom.
+pub fn write(dir: &Path, report: &Report, scenario: &Scenario, text: &str) -> Result<(), Failure> {
     let mut drawn = Vec::new();
-    if let Some(throughput) = &report.throughput {
-        let plot = plot_of(throughput);
+    let members = scenario.cluster.members.as_ref().map(|of| of.config(scenario.cluster.nodes));
+    let plots = [
+        report.throughput.as_ref().map(plot_of),
+        report.metrics.picture.as_ref().map(|curves| plot_of_curves(curves, members)),
+    ];
+    for plot in plots.into_iter().flatten() {
         let svg = plot::svg(&plot).map_err(|why| Failure::unfinished(format!("a plot: {why}")))?;
         put(dir, &format!("{}.svg", plot.file), &svg)?;
         drawn.push(svg);
@@ -37,6 +45,36 @@ pub fn write(dir: &Path, report: &Report, text: &str) -> Result<(), Failure> {
 fn put(dir: &Path, name: &str, content: &str) -> Result<(), Failure> {
     let path = dir.join(name);
     fs::write(&path, content).map_err(|why| Failure::unfinished(why).at(path.display()))
+}
+
+/// Which share took at most so long, in milliseconds; and, where nodes agree on who is alive, what a crash costs at most by their settings
+/// (docs/members.md): it is noticed after a third of a lease and two patiences, and its leases end a lease and the drift after that.
+fn plot_of_curves(Curves { title, curves }: &Curves, members: Option<MembersConfig>) -> Plot {
+    let millis = |ns: u64| ns as f64 / 1e6;
+    let points = |of: &[(u64, f64)]| {
+        let every = of.len().div_ceil(POINTS).max(1);
+        let kept = of.iter().enumerate().filter(|(nth, _)| nth % every == 0 || nth + 1 == of.len());
+        kept.map(|(_, (ns, share))| (millis(*ns), share * 100.0)).collect()
+    };
+    let series = curves.iter().map(|(name, of)| Series { name: name.to_string(), points: points(of) });
+    let bounds = |of: MembersConfig| {
+        let noticed = millis(of.lease.0 / 3 + 2 * of.patience.0);
+        let over = noticed + millis(of.lease.0 + of.drift.0);
+        let span = |name: &str, from, to| Spans { name: name.to_string(), places: vec![(from, to)] };
+        vec![
+            span("the crash is noticed, at most", 0.0, noticed),
+            span("its leases end, at most", noticed, over),
+        ]
+    };
+    let x = Axis { title: "milliseconds of virtual time", scale: Scale::Linear };
+    let spans = members.map_or_else(Vec::new, bounds);
+    Plot {
+        file: "crashes",
+        figure: "Crashes",
+        title: title.to_string(),
+        y: "per cent that took at most so long",
+        shape: Shape::Lines(Lines { x, series: series.collect(), paper: None, spans }),
+    }
 }
 
 /// What arrived over time, in milliseconds and megabytes a second. Where that are too many points, several spans are one.
@@ -74,6 +112,27 @@ fn plot_of(throughput: &Throughput) -> Plot {
 mod tests {
     use super::*;
     use weft_check::run::Struck;
+
+    #[test]
+    fn how_long_crashes_stopped_whom_is_drawn_against_lease_and_detection() {
+        let of = |ms: u64| (0..=1_000u64).map(|n| (n * ms * 1_000, n as f64 / 1_000.0)).collect::<Vec<_>>();
+        let curves = Curves { title: "of crashes", curves: vec![("held", of(30)), ("others", of(1))] };
+        let config = MembersConfig {
+            lease: Nanos::from_millis(30),
+            drift: Nanos::from_millis(1),
+            patience: Nanos::from_millis(10),
+            nodes: 3,
+        };
+        let plot = plot_of_curves(&curves, Some(config));
+        let Shape::Lines(Lines { series, spans, .. }) = &plot.shape else { panic!("lines") };
+        assert!(series.iter().all(|series| series.points.len() <= POINTS));
+        assert_eq!(
+            [0, 1].map(|nth| series[nth].points.last().copied()),
+            [Some((30.0, 100.0)), Some((1.0, 100.0))]
+        );
+        assert_eq!([0, 1].map(|nth| spans[nth].places[0]), [(0.0, 30.0), (30.0, 61.0)]);
+        assert!(plot::svg(&plot).expect("a drawing").contains("of crashes"));
+    }
 
     #[test]
     fn a_cut_is_marked_where_it_was_and_the_bytes_are_those_that_arrived() {

@@ -149,6 +149,7 @@ mod tests {
             }],
             violations: if held { vec![] } else { vec![violation; 7] },
             metrics: Metrics {
+                picture: None,
                 rates: vec![Rate { key: "rate", label: "grants a second", value: 1_234_567.8 }],
                 groups: vec![Group::new("requests", "Requests", Layout::Row, &[("made", "made", 1_600)])],
                 latencies: vec![Latencies {

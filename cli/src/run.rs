@@ -50,7 +50,7 @@ fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> 
         false => output::text(&text)?,
     }
     if let Some(dir) = &args.report {
-        picture::write(dir, &report, &text).map_err(|failure| failure.after(verdict))?;
+        picture::write(dir, &report, scenario, &text).map_err(|failure| failure.after(verdict))?;
     }
     log.finish(report.log_error.as_deref()).map_err(|failure| failure.after(verdict))?;
     Ok(verdict)

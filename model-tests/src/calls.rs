@@ -185,6 +185,7 @@ impl CallTimes {
             ("resent", "messages sent again", mesh.messages_repeated),
         ];
         Metrics {
+            picture: None,
             rates: vec![Rate::of("requests_per_second", "requests a second", times.count, busy)],
             groups: vec![Group::new("transport", "Transport", Layout::Column("what"), &transport)],
             latencies: vec![Latencies {

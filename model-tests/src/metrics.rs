@@ -14,6 +14,17 @@ pub struct Metrics {
     pub groups: Vec<Group>,
     /// How long things took, in tables.
     pub latencies: Vec<Latencies>,
+    /// A distribution that is worth a picture.
+    pub picture: Option<Curves>,
+}
+
+/// Distributions of times in full, each by its name: which share of them is at most so long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curves {
+    /// What they are of, without the unit.
+    pub title: &'static str,
+    /// From the shortest time up, in nanoseconds, and the share of those that are no longer.
+    pub curves: Vec<(&'static str, Vec<(u64, f64)>)>,
 }
 
 /// So many a second of virtual time.
@@ -133,6 +144,16 @@ impl Times {
         self.0.record(time.0).expect("a histogram that resizes takes any value");
     }
 
+    /// Their distribution in full: each time that was, and the share of those that are no longer.
+    pub fn curve(&self) -> Vec<(u64, f64)> {
+        let (mut seen, all) = (0, self.0.len() as f64);
+        let point = |of: hdrhistogram::iterators::IterationValue<u64>| {
+            seen += of.count_since_last_iteration();
+            (of.value_iterated_to(), seen as f64 / all)
+        };
+        self.0.iter_recorded().map(point).collect()
+    }
+
     /// Their distribution.
     pub fn percentiles(&self) -> Percentiles {
         if self.0.is_empty() {
@@ -247,6 +268,7 @@ mod tests {
     #[test]
     fn a_program_reads_each_table_under_its_key() {
         let metrics = Metrics {
+            picture: None,
             rates: vec![Rate::of("made_per_second", "made a second", 10, Nanos::from_secs(2))],
             groups: vec![group(3, true)],
             latencies: Vec::new(),

@@ -120,7 +120,12 @@ impl Fabric {
     /// Ends early when every mounted program has ended (and at least one was mounted); the time stays where it is
     /// then. Says when nothing is pending any more. Must not be called from a program's step.
     pub fn run_until(&self, until: Nanos) -> RunEnd {
-        loop {
+        self.run_events(u64::MAX, until)
+    }
+
+    /// The same, and ends early after so many events: the time stays where it is then.
+    pub fn run_events(&self, most: u64, until: Nanos) -> RunEnd {
+        for _ in 0..most {
             let happened = {
                 let mut world = self.world.borrow_mut();
                 match world.next_event(until) {
@@ -139,6 +144,7 @@ impl Fabric {
             }
             self.release();
         }
+        RunEnd::Reached
     }
 
     pub(crate) fn take_programs(&self) -> Vec<Option<Box<dyn Node>>> {

@@ -21,6 +21,8 @@ pub struct Swarm {
     variants: &'static [&'static str],
     /// Of each machine; more than one for a name that ends in `-rails`.
     rails: u8,
+    /// Machines agree on who is alive, and some crash: for a name that ends in `-members`.
+    members: bool,
     save: Option<PathBuf>,
 }
 
@@ -49,27 +51,42 @@ pub fn target(args: &FuzzArgs) -> Result<Option<Swarm>, Failure> {
             "{NAME} draws its own requests and faults: leave out --set, --faults and the like"
         )));
     }
-    let (plain, rails) = match args.world.strip_suffix("-rails") {
+    let (plain, members) = match args.world.strip_suffix("-members") {
+        Some(plain) => (plain, true),
+        None => (args.world.as_str(), false),
+    };
+    let (plain, rails) = match plain.strip_suffix("-rails") {
         Some(plain) => (plain, 2),
-        None => (args.world.as_str(), 1),
+        None => (plain, 1),
     };
     let found = all().into_iter().find(|(name, ..)| *name == plain);
     let (_, system, variants) = found.ok_or_else(|| {
         let known: Vec<String> = all().into_iter().map(|(name, ..)| name).collect();
         let known = known.join(", ");
         Failure::bad_input(format!(
-            "there is no world '{}': there are {known}, and each with -rails behind it",
+            "there is no world '{}': there are {known}, and each with -rails or -members behind it",
             args.world
         ))
     })?;
-    Ok(Some(Swarm { name: args.world.clone(), system, variants, rails, save: args.leaves.save.clone() }))
+    let swarm =
+        Swarm { name: args.world.clone(), system, variants, rails, members, save: args.leaves.save.clone() };
+    match swarm.scenario(0) {
+        Some(_) => Ok(Some(swarm)),
+        None => Err(Failure::bad_input(format!("{} makes no use of members", system.kind()))),
+    }
 }
 
 impl Swarm {
-    fn scenario(&self, seed: u64) -> Scenario {
+    fn scenario(&self, seed: u64) -> Option<Scenario> {
         let in_turn = self.variants[(seed % self.variants.len() as u64) as usize];
         let scenario = self.system.swarm(seed, Some(NODES), in_turn);
-        if self.rails > 1 { scenario.over_rails(self.rails, seed) } else { scenario }
+        let scenario = if self.rails > 1 { scenario.over_rails(self.rails, seed) } else { scenario };
+        if self.members { scenario.among_members(seed) } else { Some(scenario) }
+    }
+
+    /// Whether there are any was asked at the beginning, and does not depend on the seed.
+    fn drawn(&self, seed: u64) -> Result<Scenario, Failure> {
+        self.scenario(seed).ok_or_else(|| Failure::bad_input(format!("{} has no scenarios", self.name)))
     }
 }
 
@@ -80,7 +97,7 @@ impl Target for Swarm {
 
     fn runner(&self) -> Result<Runner<'_>, Failure> {
         Ok(Box::new(|seed| {
-            let report = self.system.run(&self.scenario(seed), seed, RunOptions::default());
+            let report = self.system.run(&self.drawn(seed)?, seed, RunOptions::default());
             let report = report.map_err(|error| run::failure(&error).at(format!("seed {seed}")))?;
             let violation = report.violations.first().map(ToString::to_string);
             let faults =
@@ -91,7 +108,7 @@ impl Target for Swarm {
 
     /// A scenario is its own failure file.
     fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure> {
-        let text = toml::to_string(&self.scenario(seed)).map_err(Failure::unfinished)?;
+        let text = toml::to_string(&self.drawn(seed)?).map_err(Failure::unfinished)?;
         let path = self.save.clone().unwrap_or_else(|| PathBuf::from(format!("{}.{seed}.toml", self.name())));
         files::put(&path, "the scenario", &text)?;
         let rerun = format!("The same run again: weft run {} --log events.log\n", path.display());

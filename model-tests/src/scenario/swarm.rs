@@ -5,6 +5,7 @@
 //! two, buffers so few that every message waits for a credit.
 
 use super::Workload;
+use super::membership::Membership;
 use super::schema::*;
 use crate::fields::{Dice, Rate, Share, Span, Spread};
 use crate::system::System;
@@ -68,6 +69,29 @@ impl Scenario {
             }
         }
         self
+    }
+
+    /// The same on machines that agree on who is alive, of which some crash, and come back or stay away until the faults stop. Nothing
+    /// if the system makes no use of that.
+    pub fn among_members(mut self, seed: u64) -> Option<Scenario> {
+        if !self.workload.survives() {
+            return None;
+        }
+        let mut choice = Seeded::new(seed ^ 0x3e3b_0000_0000_0000);
+        let mut dice = Dice(&mut choice);
+        let (lease, patience) = (dice.among(&[2, 5, 20]), dice.among(&[3, 8]));
+        let [lease, patience] = [lease, patience].map(|ms| Span(Nanos::from_millis(ms)));
+        self.cluster.members = Some(Membership { lease, patience, drift: Span(Nanos::from_micros(100)) });
+        let dies = |spec: &FaultSpec| matches!(spec.kind, FaultKind::Restart | FaultKind::Crash);
+        self.faults.retain(|spec| !dies(spec));
+        let mut crash = FaultSpec::new(FaultKind::Crash);
+        crash.rate = Some(Rate { count: dice.among(&[20, 60, 200]), per: Span(Nanos::from_secs(1)) });
+        let away = dice.among(&[Nanos::from_micros(300), Nanos::from_millis(30)]);
+        crash.back = Some(dice.spread(away)).filter(|_| dice.below(3) > 0);
+        self.faults.push(crash);
+        // The first view begins and an earlier one's leases run out before anything is granted.
+        self.run.limit = Span(lease.nanos() * 2 + Nanos::from_millis(60));
+        Some(self)
     }
 }
 

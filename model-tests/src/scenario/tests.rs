@@ -406,9 +406,13 @@ fn a_mistake_on_a_command_line_is_told_as_that() {
 fn every_scenario_of_the_swarm_is_valid_and_survives_a_file() {
     for seed in 0..2_000 {
         let scenario = swarm::seeded::<Locks>(seed, None, "ncosed");
-        let text = toml::to_string(&scenario).unwrap();
-        let read = crate::parse(&text).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
-        assert_eq!(read, scenario);
+        let among =
+            swarm::seeded::<Locks>(seed, Some(16), "ncosed").among_members(seed).expect("it survives");
+        for scenario in [scenario, among] {
+            let text = toml::to_string(&scenario).unwrap();
+            let read = crate::parse(&text).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
+            assert_eq!(read, scenario);
+        }
     }
 }
 

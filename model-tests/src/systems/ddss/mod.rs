@@ -343,6 +343,7 @@ impl System for Segments {
     fn metrics(measured: Measured<'_, Segments>) -> Metrics {
         let Measured { oracles, meter, counts, mesh, busy, .. } = measured;
         Metrics {
+            picture: None,
             rates: vec![Rate::of("requests_per_second", "requests a second", meter.served(), busy)],
             groups: vec![requests(meter, oracles.unended()), protocol(&counts, &mesh, meter.lost)],
             latencies: vec![Latencies {

@@ -233,6 +233,7 @@ impl System for SharedMemory {
             return application_metrics(work, oracles, meter, &counts, &mesh);
         }
         Metrics {
+            picture: None,
             rates: vec![
                 Rate::of("requests_per_second", "accesses a second", meter.served(), busy),
                 Rate::of("faults_per_second", "faults a second", meter.faults, busy),
@@ -280,6 +281,7 @@ fn application_metrics(
         ("faults", "faults of all", counts.read_faults + counts.write_faults),
     ];
     Metrics {
+        picture: None,
         rates: vec![Rate::of(
             "faults_per_second",
             "faults a second",

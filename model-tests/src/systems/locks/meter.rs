@@ -4,7 +4,7 @@ use super::history::{Event, What};
 use crate::history::RequestId;
 use crate::metrics::{Percentiles, Times};
 use crate::record::Meter;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_protocols::locks::{LockKey, Mode};
 use weft_verbs::Nanos;
 
@@ -12,7 +12,7 @@ use weft_verbs::Nanos;
 #[derive(Clone, Debug, Default)]
 pub struct LockMeter {
     ends: Ends,
-    asked: BTreeMap<RequestId, Nanos>,
+    asked: BTreeMap<RequestId, (Nanos, LockKey)>,
     shared: Times,
     exclusive: Times,
     /// Who holds each lock.
@@ -22,6 +22,28 @@ pub struct LockMeter {
     orphaned: BTreeMap<LockKey, (Nanos, Mode)>,
     crashed: u64,
     survived: Times,
+    /// How many nodes are known: each says something.
+    nodes: u32,
+    /// Nodes that have crashed and whose crash is not over: something that they held has not been granted since.
+    dead: BTreeSet<u32>,
+    /// What the dead had asked for: it may have been granted to them.
+    sought: BTreeSet<LockKey>,
+    /// Requests that waited when a node crashed, or were made before its crash was over, and what the crash has to do with them.
+    around: BTreeMap<RequestId, Home>,
+    sought_there: Times,
+    at_home_there: Times,
+    elsewhere: Times,
+}
+
+/// What a lock that a dead node did not hold has to do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// The dead one had asked for it: it may have been granted, and nobody was told.
+    Sought,
+    /// It is by its hash at home on the dead one.
+    Dead,
+    /// On one that lives.
+    Living,
 }
 
 /// One who holds.
@@ -66,13 +88,62 @@ impl LockMeter {
         self.survived.percentiles()
     }
 
+    /// The same in full.
+    pub fn next_grants(&self) -> Vec<(u64, f64)> {
+        self.survived.curve()
+    }
+
+    /// From request to grant, of the requests of survivors that waited when a node crashed, or were made before all that it had held was
+    /// granted again, for locks that it did not hold.
+    pub fn meanwhile(&self, home: Home) -> Percentiles {
+        self.times(home).percentiles()
+    }
+
+    /// The same in full.
+    pub fn all_meanwhile(&self, home: Home) -> Vec<(u64, f64)> {
+        self.times(home).curve()
+    }
+
+    fn times(&self, home: Home) -> &Times {
+        match home {
+            Home::Sought => &self.sought_there,
+            Home::Dead => &self.at_home_there,
+            Home::Living => &self.elsewhere,
+        }
+    }
+
+    /// A request is granted that waited around a crash.
+    fn granted_around(&mut self, event: &Event, asked: Nanos) {
+        let times = match self.around.remove(&event.request) {
+            None => return,
+            Some(Home::Sought) => &mut self.sought_there,
+            Some(Home::Dead) => &mut self.at_home_there,
+            Some(Home::Living) => &mut self.elsewhere,
+        };
+        times.add(event.at - asked);
+    }
+
+    /// What the crashes that are not over have to do with a lock; nothing is told of what the dead held.
+    fn home(&self, key: LockKey) -> Option<Home> {
+        match key.home(self.nodes).index() as u32 {
+            _ if self.dead.is_empty() || self.orphaned.contains_key(&key) => None,
+            _ if self.sought.contains(&key) => Some(Home::Sought),
+            home if self.dead.contains(&home) => Some(Home::Dead),
+            _ => Some(Home::Living),
+        }
+    }
+
     /// A node crashed: what its clients asked for and held.
     fn crash(&mut self, event: &Event) {
         let node = event.request.client.node;
         self.crashed += 1;
         let before = self.asked.len();
-        self.asked.retain(|request, _| request.client.node != node);
+        let of_node = |request: &RequestId| request.client.node == node;
+        let sought = self.asked.iter().filter(|(request, _)| of_node(request)).map(|(_, (_, key))| *key);
+        self.sought.extend(sought);
+        self.asked.retain(|request, _| !of_node(request));
         self.ends.lost += (before - self.asked.len()) as u64;
+        self.dead.insert(node);
         for (key, holders) in &mut self.held {
             let of_node = |held: &Held| held.request.client.node == node;
             let held = holders.iter().find(|held| of_node(held)).copied();
@@ -84,6 +155,18 @@ impl LockMeter {
                 }
                 _ => {}
             }
+        }
+        // What waits for what it held is told by that.
+        let others = self.asked.iter().map(|(request, (_, key))| (*request, self.home(*key)));
+        self.around = others.filter_map(|(request, home)| Some((request, home?))).collect();
+        self.over();
+    }
+
+    /// Once all that the dead had held has been granted again, their crashes are over.
+    fn over(&mut self) {
+        if self.orphaned.is_empty() {
+            self.dead.clear();
+            self.sought.clear();
         }
     }
 
@@ -98,11 +181,15 @@ impl LockMeter {
 
 impl Meter<Event> for LockMeter {
     fn measure(&mut self, event: &Event) {
+        self.nodes = self.nodes.max(event.request.client.node + 1);
         let ends = &mut self.ends;
         match event.what {
             What::Requested { .. } => {
                 ends.made += 1;
-                self.asked.insert(event.request, event.at);
+                self.asked.insert(event.request, (event.at, event.key));
+                if let Some(home) = self.home(event.key) {
+                    self.around.insert(event.request, home);
+                }
             }
             What::Granted { .. } => {
                 ends.granted += 1;
@@ -115,13 +202,15 @@ impl Meter<Event> for LockMeter {
                 {
                     self.orphaned.remove(&event.key);
                     self.survived.add(event.at - crash);
+                    self.over();
                 }
-                if let Some(asked) = self.asked.get(&event.request) {
+                if let Some((asked, _)) = self.asked.get(&event.request).copied() {
+                    self.granted_around(event, asked);
                     let times = match event.mode {
                         Mode::Shared => &mut self.shared,
                         Mode::Exclusive => &mut self.exclusive,
                     };
-                    times.add(event.at - *asked);
+                    times.add(event.at - asked);
                 }
             }
             What::TimedOut => ends.timed_out += 1,
@@ -141,6 +230,7 @@ impl Meter<Event> for LockMeter {
                 holders.retain(|held| held.request != event.request);
             }
             self.asked.remove(&event.request);
+            self.around.remove(&event.request);
         }
     }
 }
@@ -228,6 +318,40 @@ mod tests {
             let times = book.measured(|meter, _| meter.to_the_next_grant());
             assert_eq!((times.count, times.min_ns), (1, 8_000), "noticed late: {noticed_late}");
         }
+    }
+
+    #[test]
+    fn what_others_wait_around_a_crash_is_told_by_where_the_lock_is_at_home() {
+        let book = book();
+        let record = |at, node, key: u64, what| {
+            let request = RequestId { client: ClientId { node, index: 0 }, number: key as u32 };
+            book.record(Event { at: Nanos(at), request, key: LockKey(key), mode: Mode::Exclusive, what });
+        };
+        let at_home = |node: usize| (10..).find(|key| LockKey(*key).home(3).index() == node).unwrap();
+        let (there, here) = (at_home(0), at_home(1));
+        record(1, 2, 9, ASKS);
+        record(1, 2, 9, GRANTED);
+        record(2, 2, 9, What::Released);
+        record(1, 0, 1, ASKS);
+        record(2, 0, 1, GRANTED);
+        record(3, 1, 1, ASKS);
+        record(3, 2, 1, ASKS);
+        record(5, 1, here, ASKS);
+        book.record(Event::of_node(Nanos(10), 0, What::Crashed));
+        record(20, 2, there, ASKS);
+        record(25, 1, here, GRANTED);
+        record(5_020, 2, there, GRANTED);
+        record(6_000, 1, 1, GRANTED);
+        record(6_100, 1, 1, What::Released);
+        record(6_200, 2, 1, GRANTED);
+        record(6_300, 1, here + 1_000, ASKS);
+        record(6_400, 1, here + 1_000, GRANTED);
+        let seen = book.measured(|meter, _| {
+            let of = |home| (meter.meanwhile(home).count, meter.meanwhile(home).max_ns);
+            assert_eq!(meter.next_grants().last().map(|point| point.1), Some(1.0));
+            (meter.to_the_next_grant().min_ns, of(Home::Dead), of(Home::Living))
+        });
+        assert_eq!(seen, (5_990, (1, 5_000), (1, 20)), "who waits for what the dead held is no other");
     }
 
     #[test]

@@ -10,13 +10,13 @@ mod swarm;
 pub mod workload;
 pub mod worlds;
 
-pub use meter::{Ends, LockMeter};
+pub use meter::{Ends, Home, LockMeter};
 
 use crate::MeshCounts;
 use crate::explore::Entry;
 use crate::fields::{Dice, Rule, Share, Span, Spread};
 use crate::history::{ClientId, RequestId};
-use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
+use crate::metrics::{Curves, Group, Latencies, Layout, Metrics, Rate};
 use crate::named::Named;
 use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
@@ -205,6 +205,7 @@ impl System for Locks {
                 protocol(&counts, &mesh),
             ],
             latencies: latencies(meter),
+            picture: picture(meter),
         }
     }
 }
@@ -229,8 +230,30 @@ fn latencies(meter: &LockMeter) -> Vec<Latencies> {
             heads: ["of what was", "granted"],
             rows: vec![("held by the dead", meter.to_the_next_grant())],
         });
+        all.push(Latencies {
+            key: "meanwhile",
+            title: "Time from request to grant around a crash",
+            heads: ["other locks", "granted"],
+            rows: vec![
+                ("wanted there, too", meter.meanwhile(Home::Sought)),
+                ("at home there", meter.meanwhile(Home::Dead)),
+                ("elsewhere", meter.meanwhile(Home::Living)),
+            ],
+        });
     }
     all
+}
+
+/// How long crashes stopped whom.
+fn picture(meter: &LockMeter) -> Option<Curves> {
+    let curves = vec![
+        ("held by the dead: from the crash", meter.next_grants()),
+        ("wanted by the dead, too: from the request", meter.all_meanwhile(Home::Sought)),
+        ("home died: from the request", meter.all_meanwhile(Home::Dead)),
+        ("others: from the request", meter.all_meanwhile(Home::Living)),
+    ];
+    let curves: Vec<_> = curves.into_iter().filter(|(_, points)| !points.is_empty()).collect();
+    (meter.crashed() > 0).then_some(Curves { title: "Time to the next grant around a crash", curves })
 }
 
 fn requests(ends: Ends, unended: u64) -> Group {

@@ -179,6 +179,7 @@ impl System for Messages {
             ("peer_resets", "restarts that a peer was told of", mesh.peer_resets),
         ];
         Metrics {
+            picture: None,
             rates: vec![
                 Rate::of("messages_per_second", "messages a second", meter.arrived, busy),
                 Rate::of("bytes_per_second", "bytes a second", meter.bytes, busy),

@@ -198,6 +198,7 @@ impl System for Files {
     fn metrics(measured: Measured<'_, Files>) -> Metrics {
         let Measured { oracles, meter, counts, mesh, busy, .. } = measured;
         Metrics {
+            picture: None,
             rates: vec![
                 Rate::of("calls_per_second", "calls a second", meter.served + meter.told, busy),
                 Rate::of("written_per_second", "bytes written a second", meter.written, busy),

@@ -215,6 +215,7 @@ impl System for Sockets {
             ("connections", "connections", counts.connected),
         ];
         Metrics {
+            picture: None,
             rates: vec![
                 Rate::of("requests_per_second", "requests a second", meter.answered, busy),
                 Rate::of("bytes_per_second", "bytes a second", meter.bytes, busy),

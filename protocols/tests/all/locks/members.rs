@@ -289,3 +289,28 @@ fn nothing_is_sent_while_nothing_is_held() {
         assert!(nodes.iter().all(|(_, locks)| locks.audit().is_clean()));
     }
 }
+
+/// What a request costs, and how many messages it makes, alone among three nodes.
+fn cost(cluster: &Cluster, nodes: &[Node]) -> (Nanos, u64) {
+    let sent = || -> u64 { cluster.members.iter().map(|member| member.mesh.stats().messages_sent).sum() };
+    let (before, begin) = (sent(), cluster.fabric.now());
+    let request = ask(cluster, nodes, 2, at_home(0), |grant| grant.unlock());
+    (request.granted_at().expect("nobody else wants it") - begin, sent() - before)
+}
+
+#[test]
+fn the_first_grant_after_an_idle_lease_pays_one_renewal_and_the_next_ones_nothing() {
+    for scheme in Scheme::ALL {
+        let (cluster, nodes) = start(scheme);
+        cluster.run(ms(50));
+        // Connections are made, and the lock's word is known.
+        cost(&cluster, &nodes);
+        cluster.run(ms(100));
+        let (first, renewal) = cost(&cluster, &nodes);
+        let (next, usual) = cost(&cluster, &nodes);
+        println!("{scheme}: {first} and {renewal} messages; under the lease {next} and {usual} messages");
+        // It asks the two others, and is answered by both, while it asks for the lock.
+        assert_eq!(renewal - usual, 4, "{scheme}");
+        assert!(first < next * 2, "{scheme}: {first}, {next}");
+    }
+}

@@ -3,6 +3,7 @@
 mod audits;
 mod cluster;
 mod cost;
+mod crash_at_every_event;
 mod downgrade;
 mod faults;
 mod fingerprints;
