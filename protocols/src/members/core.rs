@@ -27,8 +27,8 @@ pub enum Event {
     Watch(Rank, bool),
     /// It wants to leave.
     Leave,
-    /// A node has [expelled](crate::transport::Mesh::expel) this incarnation: a view without it has begun.
-    Expelled,
+    /// A node has [expelled](crate::transport::Mesh::expel) this incarnation, which it says is not in this view.
+    Expelled(ViewId),
     /// A [deadline](Core::deadline) has come.
     Time,
 }
@@ -95,6 +95,8 @@ pub struct Core {
     pub(super) dead: BTreeSet<Member>,
     /// In which lineage incarnations are known to act.
     acts_in: BTreeMap<Member, Ballot>,
+    /// Lineages whose views it gave up.
+    lost: BTreeSet<Ballot>,
     /// They have been asked for an answer: until when it must come, and who complained about them.
     pub(super) probes: BTreeMap<Member, (Nanos, Vec<Rank>)>,
     pub(super) watched: BTreeMap<Rank, Watched>,
@@ -120,6 +122,7 @@ impl Core {
             suspected: BTreeSet::new(),
             dead: BTreeSet::new(),
             acts_in: BTreeMap::new(),
+            lost: BTreeSet::new(),
             probes: BTreeMap::new(),
             watched: BTreeMap::new(),
             lease: Lease::default(),
@@ -157,6 +160,11 @@ impl Core {
         self.config.drift
     }
 
+    /// How long a member that is asked may be silent.
+    pub(super) fn patience(&self) -> Nanos {
+        self.config.patience
+    }
+
     /// When [`Event::Time`] is due, if ever. Never while nothing is owed.
     pub fn deadline(&self) -> Option<Nanos> {
         let lease = self.lease.due().filter(|_| self.phase == Phase::In);
@@ -181,7 +189,8 @@ impl Core {
             }
             Event::Watch(rank, false) => self.unwatch(rank),
             Event::Leave => self.leave(out),
-            Event::Expelled => return self.go_out(out),
+            Event::Expelled(view) if self.is_news(view) => return self.go_out(out),
+            Event::Expelled(_) => {}
         }
         self.detect(now, out);
         self.renew(now, out);
@@ -301,6 +310,7 @@ impl Core {
     /// The view cannot decide anything any more. To have no view is sound: nobody of it can renew a lease either.
     fn lose(&mut self, out: &mut Vec<Action>) {
         self.phase = Phase::Cold;
+        self.lost.insert(self.view.id.lineage);
         self.view = View::default();
         (self.acceptor, self.proposal, self.turn) = (Acceptor::default(), None, None);
         self.lease.end();
@@ -380,6 +390,13 @@ impl Core {
         self.watched.clear();
         (self.proposal, self.turn) = (None, None);
         out.push(Action::Out);
+    }
+
+    /// Whether it is to be believed that a view is without this member: not if it is none, or one that this member has left behind, or
+    /// one of a lineage that it gave up. (To go out is always safe. But one who is out itself could take others along.)
+    fn is_news(&self, view: ViewId) -> bool {
+        let is_behind = view.lineage == self.view.id.lineage && view.number <= self.view.id.number;
+        view.number > 0 && !is_behind && !self.lost.contains(&view.lineage)
     }
 
     // Leases.

@@ -1,7 +1,7 @@
 //! What members say to each other, and the bytes of it. All numbers little-endian.
 
 use super::view::{Ballot, Member, View, ViewId};
-use crate::transport::Rank;
+use crate::transport::{Grounds, Rank};
 
 /// The version of everything in this file.
 const VERSION: u8 = 1;
@@ -191,6 +191,20 @@ impl Reader<'_> {
             members.push(member);
         }
         Some(View { id, members })
+    }
+}
+
+impl ViewId {
+    /// That a view is without a member, for the transport to tell it.
+    pub fn grounds(self) -> Grounds {
+        let mut out = Writer(Vec::with_capacity(20));
+        out.id(self);
+        Grounds(out.0.try_into().expect("4, 8 and 8 bytes"))
+    }
+
+    /// The view that grounds name; the default for none.
+    pub fn of_grounds(grounds: Grounds) -> ViewId {
+        Reader(&grounds.0).id().unwrap_or_default()
     }
 }
 

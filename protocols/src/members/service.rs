@@ -6,7 +6,7 @@
 
 use super::core::{Action, Core, Event};
 use super::messages::{Envelope, longest};
-use super::view::{Member, View};
+use super::view::{Member, View, ViewId};
 use super::{MembersConfig, MembersError};
 use crate::rt::sync::{Mailbox, MailboxSender, Signal, mailbox};
 use crate::rt::{Rt, WaitPoint};
@@ -213,16 +213,15 @@ impl<V: Verbs> Shared<V> {
                 Action::Send(to, envelope) => self.send(to, envelope),
                 Action::Install { view, left } => {
                     for member in &left {
-                        self.mesh.expel(member.rank, member.incarnation);
+                        self.mesh.expel_on(member.rank, member.incarnation, view.id.grounds());
                     }
                     self.tell(&Change::Begins { view, left });
                 }
                 Action::Leased => {}
                 Action::Lost => self.tell(&Change::Lost),
                 Action::Out => {
-                    // Nobody heeds it any more, and what it would wait for may never come.
-                    self.mesh.retire();
                     self.tell(&Change::Out);
+                    self.rt.spawn(Rc::clone(self).retire());
                 }
             }
         }
@@ -265,10 +264,24 @@ impl<V: Verbs> Shared<V> {
         }
     }
 
-    /// One who expelled this incarnation begins a view without it, and refuses what it says: it learns that by the refusal.
+    /// One who expelled this incarnation begins a view without it, and refuses what it says: it learns that by the refusal, which says
+    /// what that view is.
     async fn hear_of_expulsion(self: Rc<Self>) {
-        self.mesh.expelled().at(()).await;
-        self.event(Event::Expelled);
+        let mut heard = 0;
+        while !self.core.borrow().is_out() {
+            let grounds = self.mesh.expelled_on(heard).at(heard).await;
+            heard += 1;
+            self.event(Event::Expelled(ViewId::of_grounds(grounds)));
+        }
+    }
+
+    /// Nobody heeds it any more, and what it would wait for may never come. But the view without it may have been its own to tell: what
+    /// it has said arrives first, if it can, or those who stay might lack one whom they need to find out.
+    async fn retire(self: Rc<Self>) {
+        let patience = self.rt.now() + self.core.borrow().patience();
+        let told = self.rt.deadline(patience, self.mesh.all_received());
+        let _ = told.at(patience).await;
+        self.mesh.retire();
     }
 
     fn send(self: &Rc<Self>, to: Rank, envelope: Envelope) {

@@ -225,6 +225,36 @@ fn a_node_that_restarts_comes_in_through_a_view_in_the_place_of_its_earlier_life
     assert_eq!(format!("{before:?}"), format!("{:?}", net.core(1)));
 }
 
+/// A node that is out could take others along if they believed whatever it says of them.
+#[test]
+fn that_it_was_expelled_is_believed_of_a_later_view_of_a_lineage_that_was_not_given_up() {
+    let mut net = standing();
+    let id = net.core(2).view().unwrap().id;
+    let later = |by: u64| ViewId { number: id.number + by, ..id };
+    assert_eq!(ViewId::of_grounds(later(3).grounds()), later(3));
+    let other = ViewId { lineage: Ballot { round: 9, ..id.lineage }, number: 1 };
+    let is_out = |net: &Net, view| {
+        let mut core = net.core(2).clone();
+        core.on_event(net.now, Event::Expelled(view), &mut Vec::new());
+        core.is_out()
+    };
+    let believed = [ViewId::default(), later(0), later(1), other].map(|view| is_out(&net, view));
+    assert_eq!(
+        believed,
+        [false, false, true, true],
+        "on no grounds, in its own view, a later one, elsewhere"
+    );
+    // A majority restarts: it gives the view up, and is in another one.
+    for n in [1, 3] {
+        net.crash(n);
+        net.boot(CONFIG, n);
+    }
+    net.settle();
+    net.pass(1_000);
+    assert_eq!(net.members(2).len(), 3);
+    assert!(!is_out(&net, later(5)), "of a lineage that it gave up");
+}
+
 #[test]
 fn who_wants_to_leave_is_out_of_the_next_view_and_a_view_keeps_a_majority_of_the_nodes() {
     let mut net = standing();

@@ -119,7 +119,7 @@ impl<V: Verbs> Driver<V> {
 
     /// The peer is in another incarnation than the one we knew: what was meant for that one is lost.
     pub(super) fn new_incarnation(&mut self, index: usize, again: bool) {
-        self.shared.with_peer(index, |peer| peer.gone = self.shared.retired.get());
+        self.shared.with_peer(index, |peer| peer.gone = false);
         if !again {
             return;
         }

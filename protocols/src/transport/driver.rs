@@ -406,7 +406,8 @@ impl<V: Verbs> Driver<V> {
             Action::NewIncarnation(again) => self.new_incarnation(index, again),
             Action::Resume(hello) => self.resume(index, hello),
             Action::Pause(failures, number) => self.pause(index, failures, number),
-            Action::Outcast => self.shared.outcast(index),
+            Action::Outcast(grounds) => self.shared.outcast(index, grounds),
+            Action::Gone => self.shared.no_more(index),
         }
     }
 }

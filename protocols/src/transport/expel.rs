@@ -7,9 +7,19 @@
 use super::Rank;
 use super::link::Event;
 use super::mesh::{Mesh, Shared};
-use super::peer::Peer;
+use super::peer::{Peer, keep};
 use crate::rt::{QpHandle, WaitPoint};
+use std::future::poll_fn;
+use std::task::{Context, Poll};
 use weft_verbs::Verbs;
+
+/// How long grounds are, in bytes.
+pub(super) const GROUNDS_LEN: usize = 20;
+
+/// What an expulsion stands on, in the bytes of the membership that decided it: one who is refused because it was expelled is told
+/// that as well, and can judge it. The default says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Grounds(pub [u8; GROUNDS_LEN]);
 
 impl<V: Verbs> Mesh<V> {
     /// This node's incarnation: another number after each restart, never zero.
@@ -46,6 +56,11 @@ impl<V: Verbs> Mesh<V> {
     /// The next incarnation of that node connects as ever. Of an incarnation that is not the one that stood last, only the bar is
     /// new. One does not expel oneself.
     pub fn expel(&self, rank: Rank, incarnation: u64) {
+        self.expel_on(rank, incarnation, Grounds::default());
+    }
+
+    /// The same, on grounds that the expelled one is told.
+    pub fn expel_on(&self, rank: Rank, incarnation: u64, grounds: Grounds) {
         let shared = &*self.shared;
         let Some(index) = self.peer(rank).filter(|_| !shared.closed.get()) else { return };
         let epoch = shared.with_peer(index, |peer| {
@@ -55,12 +70,13 @@ impl<V: Verbs> Mesh<V> {
             }
             peer.epoch
         });
-        shared.event(index, epoch, Event::Expelled(incarnation));
+        shared.event(index, epoch, Event::Expelled(incarnation, grounds));
     }
 
     /// Has nothing to do any more with anybody else, for good: this incarnation was left out of a membership. What stands with any peer
     /// is fenced, what was kept is dropped and counted, what waits ends with `PeerGone`, and no connection is asked for any more.
-    /// Who asks for one gets it, and is not heard. The mesh is open: it is the systems' to end.
+    /// Who asks for one is refused and told why, and waits for nothing of this incarnation any more. The mesh is open: it is the systems'
+    /// to end.
     pub fn retire(&self) {
         let shared = &*self.shared;
         if shared.closed.get() || shared.retired.replace(true) {
@@ -69,18 +85,44 @@ impl<V: Verbs> Mesh<V> {
         for index in (0..shared.config.peers.len()).filter(|index| *index != self.me().index()) {
             shared.no_more(index);
             let epoch = shared.with_peer(index, |peer| peer.epoch);
-            shared.event(index, epoch, Event::Broken);
+            shared.event(index, epoch, Event::Retired);
         }
     }
 
     /// Whether a peer has said that it expelled this incarnation. It is of no more use, and must be restarted.
     pub fn is_expelled(&self) -> bool {
-        self.shared.outcast.get()
+        !self.shared.outcast.borrow().is_empty()
     }
 
     /// Waits until a peer says that it has expelled this incarnation.
     pub async fn expelled(&self) {
-        self.shared.outcast_changed.until(|| self.is_expelled()).at(()).await;
+        self.expelled_on(0).await;
+    }
+
+    /// The same, so many different grounds after the first that was heard; and what they are.
+    pub async fn expelled_on(&self, nth: usize) -> Grounds {
+        let heard = || self.shared.outcast.borrow().get(nth).copied();
+        self.shared.outcast_changed.until(|| heard().is_some()).at(nth).await;
+        heard().unwrap_or_default()
+    }
+
+    /// Waits until no message is kept: each was received, or is never to be.
+    pub async fn all_received(&self) {
+        let kept = |cx: &mut Context<'_>, index| {
+            self.shared.with_peer(index, |peer| {
+                let is_kept = peer.session.kept() > 0 && !peer.gone;
+                if is_kept {
+                    keep(&mut peer.senders, cx);
+                }
+                is_kept
+            })
+        };
+        let others = || (0..self.shared.config.peers.len()).filter(|index| *index != self.me().index());
+        poll_fn(|cx| match !self.shared.closed.get() && others().any(|index| kept(cx, index)) {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        })
+        .await;
     }
 }
 
@@ -101,13 +143,18 @@ fn give_up<V: Verbs>(peer: &mut Peer<V>) -> u64 {
 impl<V: Verbs> Shared<V> {
     /// A peer says that it expelled this incarnation. It will not change its mind: nothing waits for it any more, or it would be asked
     /// for a connection for ever. (Its next incarnation has expelled nobody, and may ask for one.)
-    pub(super) fn outcast(&self, index: usize) {
+    pub(super) fn outcast(&self, index: usize, grounds: Grounds) {
         self.no_more(index);
-        self.outcast.set(true);
+        let mut outcast = self.outcast.borrow_mut();
+        if !outcast.contains(&grounds) {
+            outcast.push(grounds);
+        }
+        drop(outcast);
         self.outcast_changed.notify();
     }
 
-    fn no_more(&self, index: usize) {
+    /// Nothing of the incarnation of a peer that is known is waited for any more.
+    pub(super) fn no_more(&self, index: usize) {
         let dropped = self.with_peer(index, give_up);
         self.stats.borrow_mut().dropped += dropped;
     }

@@ -23,7 +23,7 @@ impl<V: Verbs> Mesh<V> {
         if !idle || shared.closed.get() || !shared.rt.fingerprint(to) {
             return false;
         }
-        (shared.down.get(), shared.outcast.get(), shared.retired.get()).hash(to);
+        (shared.down.get(), &*shared.outcast.borrow(), shared.retired.get()).hash(to);
         let mut requests = 0;
         for (index, peer) in (0u64..).zip(shared.peers.borrow().iter()) {
             let Some(peer) = peer.as_deref().filter(|peer| peer.queue.is_some() || peer.epoch > 0) else {

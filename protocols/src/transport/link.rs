@@ -17,6 +17,7 @@
 mod ahead;
 
 use super::Rank;
+use super::expel::Grounds;
 use super::rail::{ConnId, Down, RailChoice};
 use super::wire::{Hello, Refusal};
 
@@ -59,8 +60,10 @@ pub(super) enum Event {
     FailBack(u8),
     /// A rail is the best one from now on.
     Prefer(u8),
-    /// An incarnation of the peer is expelled: nothing of it is accepted any more.
-    Expelled(u64),
+    /// An incarnation of the peer is expelled, on these grounds: nothing of it is accepted any more.
+    Expelled(u64, Grounds),
+    /// This node has nothing to do with anybody any more.
+    Retired,
     /// A connection that nothing goes over stands by, for when this one breaks.
     StandsBy(ConnId),
     /// It does not any more.
@@ -93,8 +96,10 @@ pub(super) enum Action {
     /// Set a timer for the pause before the next attempt, which is the n-th after a success;
     /// [`Event::Paused`] follows, with the second number.
     Pause(u32, u32),
-    /// The peer says that it has expelled this node's incarnation.
-    Outcast,
+    /// The peer says that it has expelled this node's incarnation, on these grounds.
+    Outcast(Grounds),
+    /// The peer says that it has retired.
+    Gone,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -131,8 +136,10 @@ pub(super) struct Link {
     /// The peer's incarnation, and earlier ones: their late requests are stale.
     incarnation: Option<u64>,
     past: Vec<u64>,
-    /// Incarnations of the peer that were expelled, however many.
-    barred: Vec<u64>,
+    /// Incarnations of the peer that were expelled, however many, and on what grounds.
+    barred: Vec<(u64, Grounds)>,
+    /// This node has nothing to do with anybody any more.
+    retired: bool,
     /// The latest generation agreed with this incarnation of the peer, and the latest proposed by us.
     floor: u32,
     proposed: u32,
@@ -163,6 +170,7 @@ impl Link {
             incarnation: None,
             past: Vec::new(),
             barred: Vec::new(),
+            retired: false,
             floor: 0,
             proposed: 0,
             failures: 0,
@@ -233,12 +241,10 @@ impl Link {
                 self.ask_over(id, actions);
             }
             Event::Request(id, hello) => self.requested(id, hello, actions),
-            Event::Accepted(id, hello) if self.state == State::Asking(id) => {
-                match self.barred.contains(&hello.session) {
-                    true => self.broken(true, actions),
-                    false => self.stands(Some(id), hello, actions),
-                }
-            }
+            Event::Accepted(id, hello) if self.state == State::Asking(id) => match self.bar(hello.session) {
+                Some(_) => self.broken(true, actions),
+                None => self.stands(Some(id), hello, actions),
+            },
             Event::Established(id) => {
                 if let State::Accepting(own, hello) = self.state
                     && own == id
@@ -278,7 +284,8 @@ impl Link {
                 }
             }
             Event::Prefer(rail) => self.rails.set_preferred(rail),
-            Event::Expelled(incarnation) => self.expelled(incarnation, actions),
+            Event::Expelled(incarnation, grounds) => self.expelled(incarnation, grounds, actions),
+            Event::Retired => self.retire(actions),
             Event::StandsBy(id) => self.stands_by(id, actions),
             Event::NoStandby(id) => drop(self.standby.take_if(|standby| *standby == id)),
             Event::Unanswered(id) if self.state == State::Asking(id) => self.broken(true, actions),
@@ -294,7 +301,7 @@ impl Link {
     }
 
     fn ask_if(&mut self, go: bool, actions: &mut Vec<Action>) {
-        if go && self.state == State::Idle && !self.draining {
+        if go && self.state == State::Idle && !self.draining && !self.retired {
             match self.take_standby() {
                 Some(id) => self.ask_over(id, actions),
                 None => {
@@ -320,15 +327,17 @@ impl Link {
 
     /// What stands with that incarnation ends, and what it asks is refused from now on. Whom an attempt of ours will reach is
     /// not known: its answer tells.
-    fn expelled(&mut self, incarnation: u64, actions: &mut Vec<Action>) {
-        if !self.barred.contains(&incarnation) {
-            self.barred.push(incarnation);
+    fn expelled(&mut self, incarnation: u64, grounds: Grounds, actions: &mut Vec<Action>) {
+        match self.barred.iter_mut().find(|(barred, _)| *barred == incarnation) {
+            Some((_, known)) if *known == Grounds::default() => *known = grounds,
+            Some(_) => {}
+            None => self.barred.push((incarnation, grounds)),
         }
         if self.incarnation == Some(incarnation) {
             self.drop_standby(actions);
         }
         if let Some((id, _)) = self.waiting.take_if(|(_, hello)| hello.session == incarnation) {
-            actions.push(Action::Reject(id, Refusal::Expelled));
+            actions.push(Action::Reject(id, Refusal::Expelled(grounds)));
         }
         let is_its = match self.state {
             State::Accepting(_, hello) => hello.session == incarnation,
@@ -343,13 +352,37 @@ impl Link {
         }
     }
 
+    /// On what grounds an incarnation of the peer was expelled, if it was.
+    fn bar(&self, incarnation: u64) -> Option<Grounds> {
+        self.barred.iter().find(|(barred, _)| *barred == incarnation).map(|(_, grounds)| *grounds)
+    }
+
+    /// What stands ends, and whatever is asked from now on is refused.
+    fn retire(&mut self, actions: &mut Vec<Action>) {
+        (self.retired, self.moving) = (true, 0);
+        self.drop_standby(actions);
+        if let Some((id, _)) = self.waiting.take() {
+            actions.push(Action::Reject(id, Refusal::Retired));
+        }
+        if let State::Resolving(own) = self.state {
+            actions.extend(own.map(Action::Disconnect));
+            self.state = State::Idle;
+        }
+        self.broken(true, actions);
+    }
+
     fn requested(&mut self, id: ConnId, hello: Hello, actions: &mut Vec<Action>) {
         self.standby.take_if(|standby| *standby == id);
         if self.state == State::Asking(id) {
             return self.crossed(id, hello, actions);
         }
-        if self.barred.contains(&hello.session) {
-            actions.push(Action::Reject(id, Refusal::Expelled));
+        if self.retired {
+            // What it expelled, it expelled before others left it out: only these are to be believed.
+            actions.push(Action::Reject(id, Refusal::Retired));
+            return;
+        }
+        if let Some(grounds) = self.bar(hello.session) {
+            actions.push(Action::Reject(id, Refusal::Expelled(grounds)));
             return;
         }
         if self.past.contains(&hello.session) {
@@ -413,7 +446,7 @@ impl Link {
     /// an older generation needs a fence.
     pub(super) fn takes_adoption(&self) -> bool {
         let free = matches!(self.state, State::Idle | State::Pausing | State::Resolving(_));
-        free && self.incarnation.is_none() && self.waiting.is_none() && !self.draining
+        free && self.incarnation.is_none() && self.waiting.is_none() && !self.draining && !self.retired
     }
 
     /// Notes which incarnation of the peer this is.
@@ -451,7 +484,8 @@ impl Link {
             // Its request is on the way; ours is the second choice.
             Some(Refusal::SimultaneousOpen) => self.failures = 0,
             Some(Refusal::Stale { floor }) => self.proposed = self.proposed.max(floor),
-            Some(Refusal::Expelled) => actions.push(Action::Outcast),
+            Some(Refusal::Expelled(grounds)) => actions.push(Action::Outcast(grounds)),
+            Some(Refusal::Retired) => actions.push(Action::Gone),
             Some(Refusal::Stranger | Refusal::Unable | Refusal::Trial) | None => {}
         }
         self.pause(actions);

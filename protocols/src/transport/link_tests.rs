@@ -313,6 +313,47 @@ fn a_late_request_of_an_earlier_life_leaves_the_connection_alone() {
 }
 
 #[test]
+fn one_who_was_expelled_is_told_on_what_grounds() {
+    let mut link = met(2, 1);
+    let grounds = Grounds([9; 20]);
+    actions(&mut link, Event::Expelled(2, Grounds::default()));
+    assert_eq!(actions(&mut link, Event::Expelled(2, grounds)), []);
+    let done = actions(&mut link, Event::Request(on(0, 3), hello_of(2, 9)));
+    assert_eq!(done, [Action::Reject(on(0, 3), Refusal::Expelled(grounds))]);
+    let mut other = alone(1);
+    actions(&mut other, Event::Wanted);
+    actions(&mut other, Event::Begun(on(0, 1)));
+    actions(&mut other, Event::Resolved(on(0, 1)));
+    let done = actions(&mut other, Event::Rejected(on(0, 1), Some(Refusal::Expelled(grounds))));
+    assert_eq!(done, [Action::Discard, Action::Outcast(grounds), Action::Pause(0, 1)]);
+}
+
+#[test]
+fn one_that_has_retired_asks_for_nothing_and_refuses_everybody_whom_it_expelled_as_well() {
+    let mut link = met(2, 1);
+    let done = actions(&mut link, Event::Retired);
+    assert_eq!(done, [Action::Fence, Action::Disconnect(on(0, 1))]);
+    assert_eq!([Event::Drained, Event::Wanted].map(|event| actions(&mut link, event)), [[], []]);
+    actions(&mut link, Event::Expelled(2, Grounds([9; 20])));
+    for incarnation in [2, 3] {
+        let done = actions(&mut link, Event::Request(on(0, 3), hello_of(incarnation, 9)));
+        assert_eq!(done, [Action::Reject(on(0, 3), Refusal::Retired)]);
+    }
+    let mut attempt = alone(1);
+    actions(&mut attempt, Event::Wanted);
+    actions(&mut attempt, Event::Begun(on(0, 1)));
+    assert_eq!(actions(&mut attempt, Event::Retired), [Action::Disconnect(on(0, 1))]);
+    assert_eq!(actions(&mut attempt, Event::Resolved(on(0, 1))), []);
+    // Who asks it waits for it no more.
+    let mut other = alone(1);
+    actions(&mut other, Event::Wanted);
+    actions(&mut other, Event::Begun(on(0, 1)));
+    actions(&mut other, Event::Resolved(on(0, 1)));
+    let done = actions(&mut other, Event::Rejected(on(0, 1), Some(Refusal::Retired)));
+    assert_eq!(done, [Action::Discard, Action::Gone, Action::Pause(0, 1)]);
+}
+
+#[test]
 fn only_so_many_earlier_lives_are_remembered() {
     let mut link = met(100, 1);
     for incarnation in 101..200 {

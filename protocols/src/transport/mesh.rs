@@ -2,6 +2,7 @@
 
 use super::carried::{CARRIED, LEAST_CARRIED};
 use super::driver::{Driver, RailEvents};
+use super::expel::Grounds;
 use super::inbox::{Inbox, Inboxes, Incoming, Message};
 use super::link::Event;
 use super::peer::{Peer, keep};
@@ -68,8 +69,8 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) unheld: RefCell<Vec<usize>>,
     pub(super) driver: RefCell<Option<Waker>>,
     pub(super) closed: Cell<bool>,
-    /// A peer has said that it expelled this incarnation.
-    pub(super) outcast: Cell<bool>,
+    /// On what grounds peers have said that they expelled this incarnation, in the order in which they were heard.
+    pub(super) outcast: RefCell<Vec<Grounds>>,
     /// This incarnation has nothing to do with anybody any more.
     pub(super) retired: Cell<bool>,
     pub(super) outcast_changed: Signal,
@@ -230,7 +231,7 @@ impl<V: Verbs> Mesh<V> {
             unheld: RefCell::default(),
             driver: RefCell::default(),
             closed: Cell::new(false),
-            outcast: Cell::new(false),
+            outcast: RefCell::default(),
             retired: Cell::new(false),
             outcast_changed: Signal::new(),
             resumed: Signal::new(),

@@ -70,6 +70,7 @@ pub use adopt::Prepared;
 pub use bootstrap::{Bootstrap, BootstrapError};
 pub use config::{Channel, MeshConfig, Planted, Rank};
 pub use error::{AdoptError, Lost, NotExecuted, OpError, SendError, TransportError};
+pub use expel::Grounds;
 pub use inbox::{Inbox, Incoming, Message};
 pub use mesh::{Mesh, MeshAudit, MeshStats};
 pub use place::{Placed, Strike};

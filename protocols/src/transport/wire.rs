@@ -1,5 +1,6 @@
 //! What travels: frames' headers and the private data of connection requests. All numbers little-endian.
 
+use super::expel::{GROUNDS_LEN, Grounds};
 use super::session::Header;
 use super::{Channel, Rank};
 
@@ -123,29 +124,38 @@ pub(super) enum Refusal {
     Unable,
     /// The request was made to see whether the rail works, and it does.
     Trial,
-    /// The asking incarnation was expelled ([`Mesh::expel`](super::Mesh::expel)).
-    Expelled,
+    /// The asking incarnation was expelled ([`Mesh::expel`](super::Mesh::expel)), on these grounds.
+    Expelled(Grounds),
+    /// This incarnation has nothing to do with anybody any more ([`Mesh::retire`](super::Mesh::retire)).
+    Retired,
 }
 
+/// A refusal's bytes: version, kind, a zero, a generation; and the grounds.
+const REFUSAL_LEN: usize = 8 + GROUNDS_LEN;
+
 impl Refusal {
-    pub(super) fn encode(self) -> [u8; 8] {
+    pub(super) fn encode(self) -> [u8; REFUSAL_LEN] {
         let (kind, floor) = match self {
             Refusal::Stranger => (1, 0),
             Refusal::Stale { floor } => (2, floor),
             Refusal::SimultaneousOpen => (3, 0),
             Refusal::Unable => (4, 0),
             Refusal::Trial => (5, 0),
-            Refusal::Expelled => (6, 0),
+            Refusal::Expelled(_) => (6, 0),
+            Refusal::Retired => (7, 0),
         };
-        let mut b = [0; 8];
+        let mut b = [0; REFUSAL_LEN];
         b[0..2].copy_from_slice(&VERSION.to_le_bytes());
         b[2] = kind;
         b[4..8].copy_from_slice(&u32::to_le_bytes(floor));
+        if let Refusal::Expelled(Grounds(bytes)) = self {
+            b[8..].copy_from_slice(&bytes);
+        }
         b
     }
 
     pub(super) fn decode(private: &[u8]) -> Option<Refusal> {
-        let b = private.get(..8)?;
+        let b = private.first_chunk::<REFUSAL_LEN>()?;
         if u16_at(b, 0) != VERSION {
             return None;
         }
@@ -155,7 +165,8 @@ impl Refusal {
             3 => Some(Refusal::SimultaneousOpen),
             4 => Some(Refusal::Unable),
             5 => Some(Refusal::Trial),
-            6 => Some(Refusal::Expelled),
+            6 => Some(Refusal::Expelled(Grounds(*b.last_chunk()?))),
+            7 => Some(Refusal::Retired),
             _ => None,
         }
     }
@@ -217,7 +228,8 @@ mod tests {
             Refusal::SimultaneousOpen,
             Refusal::Unable,
             Refusal::Trial,
-            Refusal::Expelled,
+            Refusal::Expelled(Grounds([7; GROUNDS_LEN])),
+            Refusal::Retired,
         ] {
             assert_eq!(Refusal::decode(&refusal.encode()), Some(refusal));
         }

@@ -130,6 +130,49 @@ fn a_member_that_left_asks_nobody_for_a_connection_any_more() {
     }
 }
 
+/// The lowest rank proposes: a view without itself, too, of which nobody else knows that it was decided.
+#[test]
+fn a_member_that_decides_the_view_without_itself_tells_the_others_before_it_retires() {
+    let cluster = Cluster::new(4, 1, Wait::Notify);
+    let all: Vec<_> = (0..4).map(|node| begin(&cluster, node)).collect();
+    let members = all[0].clone();
+    cluster.members[0].at(ms(101), move || members.leave());
+    watch_at(&cluster, &all[1], 1, ms(107), 3);
+    // Too few of the view before are left to find out by themselves that another one was decided.
+    cluster.plan(ms(105), Fault::Crash { node: NodeId(3) });
+    cluster.run(ms(106));
+    assert!(all[0].is_out());
+    assert_eq!([ranks(&all[1]), ranks(&all[2])], [vec![2, 3, 4], vec![2, 3, 4]]);
+    cluster.run(ms(200));
+    // (A view never has fewer than a majority of the nodes: these two stay with the dead one.)
+    assert_eq!((ranks(&all[1]), all[1].is_out()), (vec![2, 3, 4], false));
+}
+
+/// A node that is out and expels those who left it, on no grounds but its own.
+#[test]
+fn a_node_that_is_out_takes_nobody_along() {
+    let cluster = Cluster::new(4, 1, Wait::Notify);
+    let all: Vec<_> = (0..4).map(|node| begin(&cluster, node)).collect();
+    let (members, mesh) = (all[3].clone(), cluster.members[3].mesh.clone());
+    let others: Vec<_> = all[..3].iter().map(Members::me).collect();
+    cluster.members[3].at(ms(101), move || {
+        members.leave();
+        others.iter().for_each(|other| mesh.expel(other.rank, other.incarnation));
+    });
+    // They ask it for a connection, and are refused.
+    for (node, member) in cluster.members[..3].iter().enumerate() {
+        let mesh = member.mesh.clone();
+        member.at(ms(102), move || mesh.send(rank(3), Channel(3), &[1; 8]).expect("it is kept"));
+        watch_at(&cluster, &all[node], node, ms(102), 3);
+    }
+    cluster.run(ms(600));
+    for members in &all[..3] {
+        assert_eq!((ranks(members), members.is_out()), (vec![1, 2, 3], false));
+    }
+    let told = cluster.members[..3].iter().filter(|member| member.mesh.is_expelled()).count();
+    assert!(told > 0, "nobody was told that it is expelled");
+}
+
 /// Somebody gave another machine the rank and the names of this cluster: two clusters with one name look so to each other.
 #[test]
 fn of_two_machines_that_go_by_one_rank_one_is_a_member_and_the_other_learns_that_it_is_out() {

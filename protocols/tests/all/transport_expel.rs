@@ -98,3 +98,21 @@ fn one_who_is_expelled_is_refused_and_told_and_its_successor_comes_in() {
     assert_eq!(*got.borrow(), [1, 3]);
     assert!(!cluster.members[1].mesh.is_expelled());
 }
+
+#[test]
+fn one_that_has_retired_refuses_whoever_asks_and_nobody_waits_for_it() {
+    let cluster = Cluster::new(2, 1, Wait::Notify);
+    let [retired, other] = &cluster.members[..] else { panic!("two of them") };
+    let say = |at: Nanos| {
+        let mesh = other.mesh.clone();
+        other.at(at, move || mesh.send(rank(0), CHANNEL, &[1; 8]).expect("it is kept"));
+    };
+    say(us(10));
+    let mesh = retired.mesh.clone();
+    retired.at(ms(5), move || mesh.retire());
+    say(ms(6));
+    cluster.run(ms(40));
+    assert_eq!(other.mesh.send(rank(0), CHANNEL, &[2; 8]), Err(SendError::PeerGone(rank(0))));
+    assert_eq!((other.mesh.audit().unacked, other.mesh.stats().dropped, other.rt.audit().timers), (0, 1, 0));
+    assert!(!other.mesh.is_expelled(), "it was asked for nothing, and nobody left it out");
+}

@@ -288,7 +288,7 @@ impl World {
             }
             Action::Resume(hello) => self.resume(at, hello),
             Action::Pause(_, number) => self.ends[at].pauses.push(number),
-            Action::Outcast => unreachable!("nobody expels anybody here"),
+            Action::Outcast(_) | Action::Gone => unreachable!("nobody expels anybody here, nor retires"),
         }
     }
 
