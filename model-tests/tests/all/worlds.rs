@@ -2,8 +2,9 @@
 
 use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use weft_check::explore::{
-    Choices, Expected, Options, Reduction, Report, Run, Size, Step, TraceEvent, Verdict,
+    Choices, Expected, Options, Reduction, Report, Run, Size, Step, Strategy, TraceEvent, Verdict, Walk,
 };
 use weft_check::systems::worlds;
 use weft_sim::explore::{FaultSet, Outcome};
@@ -218,6 +219,26 @@ fn messages_arrive_once_and_in_order_when_something_fails_after_a_restart() {
         let limited = Options { max_executions: Some(5_000), kinds, ..options(Reduction::Dpor, 2) };
         let report = explore("messages", None, &limited);
         assert!(report.held(), "{kind}: {:?}", report.counterexample);
+    }
+}
+
+/// Walks found it (seeds 1682, 1685 and 3818 of `weft fuzz`): a home that had left took every connection and dropped it, so that one who had
+/// something for it asked for ever, for as long as the third node was slow.
+#[test]
+fn one_that_has_something_for_a_lock_s_home_that_left_comes_to_an_end() {
+    for name in ["srsl-members-leave", "ncosed-members-leave"] {
+        let mut world = common::entry(name).build(&Size::default()).expect("its usual size");
+        let kinds = world.usual_faults();
+        let options = Options { faults: 1, kinds, livelock: 3_000, ..options(Reduction::Dpor, 1) };
+        let mut seeds = [1682, 1685, 3818].into_iter().chain(0..20);
+        let mut walks = 0;
+        let mut each = |seed, walk: Walk| {
+            assert_eq!(walk.violation, None, "{name}, seed {seed}");
+            walks += 1;
+            ControlFlow::Continue(())
+        };
+        world.walks(Strategy::Swarm, &mut seeds, &options, &mut each).expect("deterministic");
+        assert_eq!(walks, 23);
     }
 }
 

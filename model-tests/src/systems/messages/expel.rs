@@ -9,6 +9,7 @@ use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, 
 use crate::harness::{self, Harness, Member, Model, Shape};
 use std::cell::Cell;
 use std::rc::Rc;
+use weft_protocols::rt::WaitPoint;
 use weft_sim::SimMr;
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_verbs::{AccessFlags, MemoryRegion, Wait};
@@ -18,25 +19,36 @@ type Recorder = harness::Recorder<()>;
 
 const KEYS: &[Key] = &[Key { name: "requests", help: "how often the first node adds" }];
 
-/// The world of expulsion.
+/// The worlds of expulsion.
 pub fn worlds() -> Vec<Entry> {
-    vec![Entry {
-        name: "expel",
-        about: "a node expels another one whose additions are on their way",
-        expected: Expected::Held,
-        keys: KEYS,
-        make: |size| make("expel", size),
-    }]
+    vec![
+        Entry {
+            name: "expel",
+            about: "a node expels another one whose additions are on their way",
+            expected: Expected::Held,
+            keys: KEYS,
+            make: |size| make("expel", true, size),
+        },
+        Entry {
+            name: "planted-members-begins-before-fence",
+            about: "the same, and the next view begins before the fence",
+            expected: Expected::Violated,
+            keys: KEYS,
+            make: |size| make("planted-members-begins-before-fence", false, size),
+        },
+    ]
 }
 
-fn make(name: &'static str, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+fn make(name: &'static str, fences_first: bool, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
     let requests = size.number("requests")?.unwrap_or(2);
     size.within("requests", requests, 1..=8)?;
-    Ok(Harness::boxed(Expulsion { name, requests }))
+    Ok(Harness::boxed(Expulsion { name, fences_first, requests }))
 }
 
 struct Expulsion {
     name: &'static str,
+    /// What follows the expulsion comes after it.
+    fences_first: bool,
     requests: u32,
 }
 
@@ -96,9 +108,16 @@ impl Model for Expulsion {
 
         let (mesh, incarnation, out) = (last.mesh.clone(), first.mesh.incarnation(), first.mesh.me());
         let (memory, of, recorder) = (word.clone(), Rc::clone(&seen), recorder.clone());
+        let (rt, fences_first) = (last.rt.clone(), self.fences_first);
         last.rt.spawn(async move {
-            mesh.expel(out, incarnation);
+            if fences_first {
+                mesh.expel(out, incarnation);
+            }
             let found = lane(memory.load(0).unwrap_or(u64::MAX), 0);
+            if !fences_first {
+                rt.yield_now().at("begins").await;
+                mesh.expel(out, incarnation);
+            }
             of.set(Some(found));
             recorder.say(1, || format!("has expelled n0 and finds {found}"));
         });

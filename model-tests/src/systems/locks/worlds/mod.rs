@@ -182,6 +182,8 @@ macro_rules! among_members {
 among_members! {
     "srsl-members" Srsl ",x,x" false, "the lock server among members, of which one crashes or is slow";
     "ncosed-members" Ncosed ",x,x" false, "N-CoSED among members, of which one crashes or is slow";
+    "srsl-members-leave" Srsl ",x,x" true, "the same, and the lock's home leaves";
+    "ncosed-members-leave" Ncosed ",x,x" true, "the same, and the lock's home leaves";
 }
 
 macro_rules! as_published {
