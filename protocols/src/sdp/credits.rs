@@ -1,11 +1,11 @@
 //! Credits: how many messages an end may send before the other end has freed private buffers.
 //!
-//! Each end has a number of private buffers, and each message takes one. The receiver frees it at once, if the message is control,
+//! Each end has a number of private buffers, and each message takes one, but for those that only return credits and acknowledge: they
+//! are read at once and hold nothing. The receiver frees the others' at once, if the message is control,
 //! and when the user has read it, if it is data. It tells so by a running total in every message (annex A4's buffer count).
 //!
-//! The last [`RESERVE`] credits are for control: one for messages of any kind but data, the last one for messages that return
-//! credits. An end that owes half of its buffers returns them. It can have sent its last message only after it freed as many
-//! buffers as the other end has credits in all, so the two ends cannot both be without credit and owing.
+//! The last [`RESERVE`] credits are for control, and what control took of them is returned at once: so control never waits for a user.
+//! An end that owes half of its buffers returns them. To return needs no credit, so nobody waits for one that the other end owes.
 
 /// Credits that data may not use.
 const RESERVE: u32 = 2;
@@ -20,8 +20,6 @@ pub(super) enum Purpose {
     Data,
     /// Control.
     Control,
-    /// Nothing but to return credits.
-    Return,
 }
 
 /// One end's account of credits. All totals wrap.
@@ -86,8 +84,7 @@ impl Credits {
         let left = self.limit.wrapping_sub(self.sent);
         match purpose {
             Purpose::Data => left > RESERVE,
-            Purpose::Control => left > RESERVE - 1,
-            Purpose::Return => left > 0,
+            Purpose::Control => left > 0,
         }
     }
 
@@ -109,8 +106,7 @@ impl Credits {
     }
 
     /// A private buffer is free again that a control message took. Data stops before the last credits; what they carry is
-    /// given back at once, or a completion might wait for a user who waits for it. Messages that only return credits are not
-    /// given back so: two ends would go on for ever.
+    /// given back at once, or a completion might wait for a user who waits for it.
     pub fn free_control(&mut self) {
         self.urgent |= self.told.wrapping_sub(self.received) <= RESERVE;
         self.free();
@@ -140,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn data_leaves_credits_for_control_and_control_leaves_one_for_returns() {
+    fn data_leaves_credits_for_control() {
         let [mut a, _] = pair(5);
         for _ in 0..3 {
             assert!(a.may_send(Purpose::Data));
@@ -148,9 +144,9 @@ mod tests {
         }
         assert!(!a.may_send(Purpose::Data) && a.may_send(Purpose::Control));
         a.spend();
-        assert!(!a.may_send(Purpose::Control) && a.may_send(Purpose::Return));
+        assert!(a.may_send(Purpose::Control));
         a.spend();
-        assert!(!a.may_send(Purpose::Return));
+        assert!(!a.may_send(Purpose::Control));
     }
 
     /// Both ends send data as fast as credits allow, and users read it whenever they come to it: nobody waits for ever.
@@ -176,20 +172,17 @@ mod tests {
                     ends[end].free();
                     moved = true;
                 }
-                if ends[end].is_return_due() && ends[end].may_send(Purpose::Return) {
-                    ends[end].spend();
+                if ends[end].is_return_due() {
                     let grant = ends[end].grant();
                     wires[1 - end].push_back((false, grant));
                     moved = true;
                 }
                 if let Some((data, grant)) = wires[end].pop_front() {
-                    assert!(ends[end].arrived());
+                    assert!(!data || ends[end].arrived());
                     assert!(ends[end].granted(grant));
                     if data {
                         unread[end] += 1;
                         delivered += 1;
-                    } else {
-                        ends[end].free();
                     }
                     moved = true;
                 }

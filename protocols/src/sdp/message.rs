@@ -154,11 +154,6 @@ pub enum Message<'a> {
         /// What every message on a stream tells.
         header: Header,
     },
-    /// How far the sender has received, after both ends have said that they write no more: it takes no credit.
-    Ack {
-        /// What every message on a stream tells.
-        header: Header,
-    },
     /// The sender starts nothing any more: the connection is to go over to another rail (annex A4: suspend communications).
     SuspComm {
         /// Which.
@@ -202,7 +197,6 @@ const DATA: u8 = 0xff;
 const REJECT: u8 = 0x80;
 const ACK_RECV: u8 = 0x81;
 const PROBE: u8 = 0x82;
-const ACK: u8 = 0x83;
 
 /// What precedes the bytes of a data message: kind 1, zero 3, stream 8, grant 4, position received 8, position 8.
 pub const HEADER_LEN: u32 = 32;
@@ -273,7 +267,6 @@ impl<'a> Message<'a> {
                 to.extend(bytes.to_le_bytes());
             }
             Message::DisConn { header } => put_header(to, DIS_CONN, header),
-            Message::Ack { header } => put_header(to, ACK, header),
             Message::SuspComm { rail } => to.extend([SUSP_COMM, rail, 0, 0]),
             Message::SuspCommAck => to.extend([SUSP_COMM_ACK, 0, 0, 0]),
             Message::AckRecv => to.extend([ACK_RECV, 0, 0, 0]),
@@ -320,7 +313,6 @@ impl<'a> Message<'a> {
             (CH_RCV_BUF, 0) => Message::ChRcvBuf { header: rest.header()?, bytes: rest.word()? },
             (CH_RCV_BUF_ACK, 0) => Message::ChRcvBufAck { header: rest.header()?, bytes: rest.word()? },
             (DIS_CONN, 0) => Message::DisConn { header: rest.header()? },
-            (ACK, 0) => Message::Ack { header: rest.header()? },
             (SUSP_COMM, rail) => Message::SuspComm { rail },
             (SUSP_COMM_ACK, 0) => Message::SuspCommAck,
             (ACK_RECV, 0) => Message::AckRecv,
@@ -416,7 +408,6 @@ mod tests {
             Message::ChRcvBuf { header, bytes: 7 },
             Message::ChRcvBufAck { header, bytes: 6 },
             Message::DisConn { header },
-            Message::Ack { header },
             Message::AbortConn { to, moved: false },
             Message::AbortConn { to, moved: true },
             Message::SuspComm { rail: 1 },

@@ -225,8 +225,7 @@ impl<V: Verbs> Sdp<V> {
             | Message::ModeChange { header, .. }
             | Message::ChRcvBuf { header, .. }
             | Message::ChRcvBufAck { header, .. }
-            | Message::DisConn { header }
-            | Message::Ack { header } => header.to,
+            | Message::DisConn { header } => header.to,
             Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to, .. } => to,
             Message::SuspComm { rail } => return self.on_susp_comm(from, rail),
             Message::SuspCommAck => return self.on_susp_comm_ack(from),
@@ -378,7 +377,6 @@ impl<V: Verbs> Sdp<V> {
             Outgoing::ChRcvBuf { header, bytes } => Message::ChRcvBuf { header, bytes },
             Outgoing::ChRcvBufAck { header, bytes } => Message::ChRcvBufAck { header, bytes },
             Outgoing::DisConn(header) => Message::DisConn { header },
-            Outgoing::Ack(header) => Message::Ack { header },
             Outgoing::AbortConn { to, moved } => Message::AbortConn { to, moved },
         };
         self.send(socket, &message);

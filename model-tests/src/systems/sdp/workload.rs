@@ -223,9 +223,8 @@ impl SdpWork {
         let longest = work.bytes.max(work.reply);
         let calls = if modes || resize > 0 { 16 } else { 512 };
         let call = work.call.max(longest / calls);
-        // A recall is one of both directions, of which the writer beside a reader knows nothing; and buffers that are changed while both
-        // ends write may lack a credit (docs/sdp.md).
-        let duplex = dice.one_in(3) && work.recall == 0 && resize == 0;
+        // A recall is one of both directions, of which the writer beside a reader knows nothing.
+        let duplex = dice.one_in(3) && work.recall == 0;
         SdpWork { failover, modes, resize, duplex, call, ..work }
     }
 

@@ -23,9 +23,8 @@ impl Endpoint {
 
     /// Whether both ends have said that they write no more, and this end knows.
     ///
-    /// From then on an end tells only how far it has received, by [`Message::Ack`](crate::sdp::message::Message), which takes no
-    /// credit: nobody returns any more then, since the other end may have forgotten the stream. Whatever else was open needs no
-    /// answer: `DisConn` says that its sender writes nothing any more where it was wanted, and asks for no other buffers.
+    /// From then on an end tells only how far it has received, which takes no credit: nobody returns any more then, since the other end
+    /// may have forgotten the stream. Whatever else was open needs no answer: `DisConn` says that its sender writes nothing any more where it was wanted, and asks for no other buffers.
     pub(super) fn have_both_closed(&self) -> bool {
         self.ended && self.half == Half::Closed
     }

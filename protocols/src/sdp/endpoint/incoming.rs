@@ -57,21 +57,19 @@ impl Endpoint {
                 self.on_written(*len)
             }
             (Phase::Open { .. }, Message::Data { header, bytes }) => {
-                self.tells(header)?;
-                if !bytes.is_empty() {
-                    self.goes_on(header)?;
+                if bytes.is_empty() {
+                    // It takes no credit.
+                    self.hears(header)?;
+                    return Ok(Event::Progress);
                 }
+                self.tells(header)?;
+                self.goes_on(header)?;
                 self.on_data(bytes.len())
             }
             (Phase::Open { .. }, Message::DisConn { header }) => {
                 self.tells(header)?;
                 self.goes_on(header)?;
                 self.on_end()
-            }
-            // It takes no credit: both ends have written all.
-            (Phase::Open { .. }, Message::Ack { header }) if self.have_both_closed() => {
-                self.hears(header)?;
-                Ok(Event::Progress)
             }
             (Phase::Open { .. }, Message::SrcAvailCancel { header }) => {
                 self.tells(header)?;
@@ -106,10 +104,6 @@ impl Endpoint {
     }
 
     fn on_data(&mut self, len: usize) -> Result<Event, Violation> {
-        if len == 0 {
-            self.credits.free();
-            return Ok(Event::Progress);
-        }
         let waits = self.sources.is_empty();
         if self.ended || self.deaf || !waits || len as u64 > u64::from(self.me.buffer_bytes) {
             return Err(Violation);

@@ -35,7 +35,7 @@ impl Endpoint {
             Phase::Open { acked: true } => {}
         }
         if self.have_both_closed() {
-            return (self.told != self.received()).then(|| Outgoing::Ack(self.tells_all()));
+            return (self.told != self.received()).then(|| Outgoing::Credits(self.tells_all()));
         }
         let control = self.credits.may_send(Purpose::Control);
         if control && let Some(len) = self.wrote.take() {
@@ -69,8 +69,8 @@ impl Endpoint {
         // After its end the peer needs credits for what it tells of reads, until this end has written all. It waits to hear that its
         // end was received.
         let tells_end = self.ended && self.told != self.received();
-        if (tells_end || self.credits.is_return_due()) && self.credits.may_send(Purpose::Return) {
-            return Some(Outgoing::Credits(self.header()));
+        if tells_end || self.credits.is_return_due() {
+            return Some(Outgoing::Credits(self.tells_all()));
         }
         None
     }

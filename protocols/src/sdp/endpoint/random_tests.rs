@@ -139,6 +139,12 @@ proptest! {
                 world.step(kind, at);
             }
         }
+        // What is asked of the other end's protocol needs no user of it: not even one who reads.
+        while (0..2).any(|at| world.deliver(at)) {}
+        for end in &world.ends {
+            prop_assert!(end.mode == end.told_mode || end.ended, "its mode is not told: {end:?}");
+            prop_assert!(end.resize == Resize::None && end.resized.is_none(), "{end:?}");
+        }
         world.settle();
         if world.ends.iter().all(|end| end.half != Half::Open) {
             prop_assert!(world.ends.iter().all(Endpoint::is_over), "{:?}", world.ends);

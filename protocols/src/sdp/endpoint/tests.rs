@@ -30,7 +30,6 @@ fn message(outgoing: Outgoing) -> Message<'static> {
         Outgoing::ChRcvBuf { header, bytes } => Message::ChRcvBuf { header, bytes },
         Outgoing::ChRcvBufAck { header, bytes } => Message::ChRcvBufAck { header, bytes },
         Outgoing::DisConn(header) => Message::DisConn { header },
-        Outgoing::Ack(header) => Message::Ack { header },
         Outgoing::AbortConn { to, moved } => Message::AbortConn { to, moved },
     }
 }
@@ -433,27 +432,6 @@ fn an_end_that_writes_no_more_can_tell_of_all_that_it_reads() {
             exchange(&mut b, &mut a);
         }
         assert_eq!(b.positions().0, b.positions().1, "all was read, and that is known");
-    }
-}
-
-#[test]
-fn an_acknowledgement_without_a_credit_is_a_violation_until_both_ends_have_closed() {
-    let [mut a, mut b] = pair(4);
-    let header = |at| Header { to: Handle { place: 2, use_of: 0 }, grant: 4, acked: 0, at };
-    assert_eq!(b.clone().on_message(&Message::Ack { header: header(0) }), Err(Violation));
-    a.shutdown();
-    assert_eq!(exchange(&mut a, &mut b), [Event::End]);
-    assert_eq!(b.clone().on_message(&Message::Ack { header: header(1) }), Err(Violation));
-    b.shutdown();
-    let end = b.next();
-    assert!(matches!(end, Some(Outgoing::DisConn(_))), "{end:?}");
-    assert_eq!(b.clone().on_message(&Message::Ack { header: header(1) }), Ok(Event::Progress));
-    for _ in 0..5 {
-        assert_eq!(
-            b.on_message(&Message::Ack { header: header(1) }),
-            Ok(Event::Progress),
-            "it takes no credit"
-        );
     }
 }
 

@@ -37,8 +37,6 @@ pub enum Outgoing {
     ChRcvBufAck { header: Header, bytes: u32 },
     /// Say that nothing more is written.
     DisConn(Header),
-    /// Acknowledge, after both ends have written all.
-    Ack(Header),
     /// Say that the stream is over, and whether because its address changed.
     AbortConn { to: Handle, moved: bool },
 }

@@ -178,6 +178,9 @@ pub(super) async fn client(
             Message::Data { bytes, .. } => {
                 answer.extend_from_slice(bytes);
                 end.received += bytes.len() as u64;
+                if bytes.is_empty() {
+                    continue;
+                }
                 end.taken += 1;
                 // The bug of the other: who writes no more has nothing to send, not even credits.
                 if kind != Kind::KeepsCredits && end.taken.is_multiple_of(2) {
