@@ -1,7 +1,7 @@
 //! Values by names that are texts, for people and scripts: what `weft segment` asks of a daemon.
 //!
 //! A segment of a program has a number and a fixed size, and what is in it is the program's. Here a value has a text for a name and the
-//! length that it happens to have. So its segment begins with an [envelope](Envelope): a mark, the name, and the length. A name's
+//! length that it happens to have. So its segment begins with an envelope: a mark, the name, and the length. A name's
 //! number is a hash of it, and the name in the envelope tells two names of one number apart.
 //!
 //! A name is bound once a value is there: nobody finds a segment in which nothing was put. The node that keeps the name keeps the value,
