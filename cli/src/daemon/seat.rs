@@ -1,4 +1,4 @@
-//! A daemon's side of its systems: begins them once all nodes are here, and passes calls, answers and reports on.
+//! A daemon's side of its systems: begins them once all nodes have been here, and passes calls, answers and reports on.
 
 use super::bridge::{Frame, Kind};
 use super::engine::{self, Setup};
@@ -37,7 +37,8 @@ pub async fn run(mut seat: Seat, setup: Setup, nodes: u32) -> Result<(), String>
     }
 }
 
-/// Waits until all nodes are here: their addresses. None if the daemon is told to go before.
+/// Waits until all nodes have been here: their addresses. One that was started again need not wait for those that have gone. None if the
+/// daemon is told to go before.
 async fn met(seat: &mut Seat, setup: &Setup, nodes: u32) -> Result<Option<Vec<IpAddr>>, String> {
     let Seat { members, calls, reports, stop, rank } = seat;
     let said = BTreeMap::from([("state".to_string(), "waits for all nodes".to_string())]);
@@ -46,7 +47,7 @@ async fn met(seat: &mut Seat, setup: &Setup, nodes: u32) -> Result<Option<Vec<Ip
     // Without a daemon there is nobody to tell.
     let _ = reports.send(waits).await;
     loop {
-        let missing = members.borrow_and_update().missing(nodes);
+        let missing = unknown(&members.borrow_and_update(), nodes);
         if missing.is_empty() {
             return addresses(&members.borrow(), nodes).map(Some);
         }
@@ -56,12 +57,17 @@ async fn met(seat: &mut Seat, setup: &Setup, nodes: u32) -> Result<Option<Vec<Ip
             changed = members.changed() => if changed.is_err() { return Ok(None) },
             Some(Request { system, answer, .. }) = calls.recv() => {
                 let missing = missing.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-                let why = format!("node {rank} begins {system} once all nodes are here, and these are not: {missing}");
+                let why = format!("node {rank} begins {system} once all nodes have been here, and these have not: {missing}");
                 // Who asked may have gone.
                 let _ = answer.send(Answer::Failed(why));
             }
         }
     }
+}
+
+/// The nodes of which nobody has told.
+fn unknown(members: &Members, nodes: u32) -> Vec<u32> {
+    (0..nodes).filter(|rank| !members.entries.contains_key(rank)).collect()
 }
 
 /// Where nodes say that their adapters are.

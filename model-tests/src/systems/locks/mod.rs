@@ -233,11 +233,11 @@ fn latencies(meter: &LockMeter) -> Vec<Latencies> {
         all.push(Latencies {
             key: "meanwhile",
             title: "Time from request to grant around a crash",
-            heads: ["other locks", "granted"],
+            heads: ["lock", "granted"],
             rows: vec![
-                ("wanted there, too", meter.meanwhile(Home::Sought)),
-                ("at home there", meter.meanwhile(Home::Dead)),
-                ("elsewhere", meter.meanwhile(Home::Living)),
+                ("wanted", meter.meanwhile(Home::Sought)),
+                ("at home", meter.meanwhile(Home::Dead)),
+                ("other", meter.meanwhile(Home::Living)),
             ],
         });
     }
