@@ -36,6 +36,8 @@ mod segment;
 mod segment_args;
 mod sockets;
 mod status;
+#[cfg(feature = "hw")]
+mod stores;
 mod sweep;
 mod table;
 mod trace;

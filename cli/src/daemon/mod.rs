@@ -11,10 +11,6 @@ mod services;
 
 use crate::args::{DaemonArgs, LogFormat};
 use crate::exit::{Exit, Failure};
-#[cfg(feature = "hw")]
-use std::path::Path;
-#[cfg(feature = "hw")]
-use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
@@ -26,8 +22,6 @@ use weft_control::daemon::{DaemonError, Options, run as live};
 use weft_control::net::Tcp;
 use weft_control::secret::Secret;
 use weft_control::timing::Timing;
-#[cfg(feature = "hw")]
-use weft_store::{Directory, Objects, StoreId};
 
 /// The version that all nodes of a cluster must have.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
@@ -96,7 +90,7 @@ fn setup(config: &Config, rank: u32) -> Result<(Option<engine::Setup>, Vec<u8>),
     let on = crate::node::device::Choice::of_daemon(&config.node);
     let serves_files = rank < config.systems.file_servers;
     let store = match (&config.node.store, serves_files) {
-        (Some(path), true) => Some(open_store(path, &config.cluster.name, rank)?),
+        (Some(path), true) => Some(crate::stores::open(path, &config.cluster.name, rank)?),
         (None, true) => {
             let wanted = format!(
                 "node {rank} is a file server: [node] store says in which directory it keeps its bytes"
@@ -112,15 +106,6 @@ fn setup(config: &Config, rank: u32) -> Result<(Option<engine::Setup>, Vec<u8>),
     })?;
     let setup = engine::Setup { rank, on, store, systems: config.systems, spin: config.node.spin };
     Ok((Some(setup), address.to_string().into_bytes()))
-}
-
-/// Opens a store, which is that of one cluster and one of its servers.
-#[cfg(feature = "hw")]
-pub fn open_store(path: &Path, cluster: &str, server: u32) -> Result<Arc<Objects>, Failure> {
-    let directory =
-        Directory::open(path, &StoreId { cluster: cluster.to_string(), server }).map_err(Failure::store)?;
-    let unusable = |why| Failure::unfinished(format!("{}: {why}", path.display()));
-    Ok(Arc::new(Objects::of(directory).map_err(unusable)?))
 }
 
 fn failure(why: DaemonError) -> Failure {

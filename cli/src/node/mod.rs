@@ -104,7 +104,7 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
 /// Opens a node's store, which is that of one scenario and one node.
 fn open_store(path: &Path, scenario: &Scenario, rank: u32) -> Result<Arc<Objects>, Failure> {
     let cluster = scenario.title.split_whitespace().collect::<Vec<_>>().join(" ");
-    crate::daemon::open_store(path, &cluster, rank)
+    crate::stores::open(path, &cluster, rank)
 }
 
 /// A node that has ended holds no verbs object any more.

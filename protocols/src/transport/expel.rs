@@ -5,6 +5,7 @@
 //! [`Mesh::expel`] returns, so that a view which leaves it out begins behind its last operation.
 
 use super::Rank;
+use super::grounds::Grounds;
 use super::link::Event;
 use super::mesh::{Mesh, Shared};
 use super::peer::{Peer, keep};
@@ -12,14 +13,6 @@ use crate::rt::{QpHandle, WaitPoint};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 use weft_verbs::Verbs;
-
-/// How long grounds are, in bytes.
-pub(super) const GROUNDS_LEN: usize = 20;
-
-/// What an expulsion stands on, in the bytes of the membership that decided it: one who is refused because it was expelled is told
-/// that as well, and can judge it. The default says nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Grounds(pub [u8; GROUNDS_LEN]);
 
 impl<V: Verbs> Mesh<V> {
     /// This node's incarnation: another number after each restart, never zero.

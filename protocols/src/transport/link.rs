@@ -17,7 +17,7 @@
 mod ahead;
 
 use super::Rank;
-use super::expel::Grounds;
+use super::grounds::Grounds;
 use super::rail::{ConnId, Down, RailChoice};
 use super::wire::{Hello, Refusal};
 

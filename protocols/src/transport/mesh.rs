@@ -2,7 +2,7 @@
 
 use super::carried::{CARRIED, LEAST_CARRIED};
 use super::driver::{Driver, RailEvents};
-use super::expel::Grounds;
+use super::grounds::Grounds;
 use super::inbox::{Inbox, Inboxes, Incoming, Message};
 use super::link::Event;
 use super::peer::{Peer, keep};

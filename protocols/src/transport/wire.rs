@@ -1,6 +1,6 @@
 //! What travels: frames' headers and the private data of connection requests. All numbers little-endian.
 
-use super::expel::{GROUNDS_LEN, Grounds};
+use super::grounds::{GROUNDS_LEN, Grounds};
 use super::session::Header;
 use super::{Channel, Rank};
 
