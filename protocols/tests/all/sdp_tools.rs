@@ -462,8 +462,8 @@ fn a_measurement_goes_on_over_a_cut_and_says_how_long_it_stalled() {
     assert_eq!(answered, Ok(2));
     let [ping, bulk] = [0, 1].map(|at| quiet[at].expect("it held"));
     assert_eq!([ping.transfers, ping.bytes, bulk.transfers, bulk.bytes], [200, 12_800, 120, 600_000]);
-    // A transfer of a ping-pong takes some microseconds each way, so no call takes a hundred.
-    assert!(ping.longest < us(100) && ping.took > ping.longest, "{ping:?}");
+    // A transfer of a ping-pong takes some microseconds each way; beside one of them a connection is made that stands by.
+    assert!(ping.longest < us(200) && ping.took > ping.longest, "{ping:?}");
     let cut = Fault::Cut { link: Link::Port(NodeId(1), 1), way: Way::Both, lasts: None };
     let (cut, answered) = measured(PLANS, &[(ping.took / 2, cut)]);
     assert_eq!(answered, Ok(2));
