@@ -468,7 +468,8 @@ fn a_measurement_goes_on_over_a_cut_and_says_how_long_it_stalled() {
     let (cut, answered) = measured(PLANS, &[(ping.took / 2, cut)]);
     assert_eq!(answered, Ok(2));
     let stalled = cut[0].expect("it held").longest;
-    assert!(stalled > ping.longest * 10, "{stalled:?} beside {:?}", ping.longest);
+    // The adapter has to give the dead link up first; what stands by takes over at once.
+    assert!(stalled > ping.longest * 3, "{stalled:?} beside {:?}", ping.longest);
 }
 
 #[test]
