@@ -286,6 +286,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     #[cfg_attr(not(feature = "hw"), arg(hide = true))]
     pub backend: Backend,
+    /// With --backend hw: the file with the run's secret, the same one on every machine; without it whoever reaches the port can take part
+    #[arg(long, value_name = "FILE")]
+    #[cfg_attr(not(feature = "hw"), arg(hide = true))]
+    pub secret: Option<PathBuf>,
     /// Run with this seed instead of the scenario's own
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,

@@ -31,6 +31,9 @@ pub struct NodeArgs {
     /// The TCP port at which they meet [default: 7471]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
+    /// The file with the run's secret, the same one on every machine; without it whoever reaches the port can take part
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
     /// The device, its port and its address, if not as the scenario says
     #[command(flatten)]
     pub on: DeviceArgs,
@@ -60,9 +63,9 @@ pub struct NodeArgs {
 /// Which RDMA device, and where on it.
 #[derive(Debug, Args)]
 pub struct DeviceArgs {
-    /// The RDMA device [default: the first]
-    #[arg(long, value_name = "NAME")]
-    pub device: Option<String>,
+    /// The RDMA device; where the scenario has several rails, once for each [default: the first]
+    #[arg(long = "device", value_name = "NAME")]
+    pub devices: Vec<String>,
     /// The device's port [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub device_port: Option<u8>,

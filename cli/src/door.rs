@@ -26,7 +26,7 @@ impl Door {
     pub fn new(of: &ClusterArgs, node: Option<u32>) -> Result<Door, Failure> {
         let ClusterArgs { cluster, at, secret } = of;
         let (at, secret) = crate::status::coordinator(cluster.as_deref(), at.as_ref(), secret.as_deref())?;
-        Ok(Door { at, secret, node, timing: Timing::default(), runtime: crate::daemon::runtime()? })
+        Ok(Door { at, secret, node, timing: Timing::default(), runtime: crate::control::runtime()? })
     }
 
     /// Calls a system of a node: the node's rank, and its answer.
@@ -62,4 +62,9 @@ fn failure(why: CallError) -> Failure {
         true => Failure::bad_input(why),
         false => Failure::unfinished(why),
     }
+}
+
+/// A daemon of another version answered.
+pub fn odd() -> Failure {
+    Failure::unfinished("the daemon answers another question: are both programs of one version?")
 }

@@ -1,7 +1,7 @@
 //! `weft fs`: files of a cluster from the shell, by a daemon.
 
 use crate::daemon::FILES;
-use crate::door::Door;
+use crate::door::{Door, odd};
 use crate::exit::{Exit, Failure};
 use crate::fs_args::{FsArgs, FsCommand};
 use crate::output;
@@ -11,14 +11,18 @@ use serde_json::json;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use weft_protocols::pario::remote::{MOST, Reply, Request};
-use weft_protocols::pario::{Distribution, Handle, Name};
+use weft_control::secret;
+use weft_protocols::pario::remote::{Listed, MOST, Reply, Request};
+use weft_protocols::pario::{self, Distribution, Handle};
 
 /// Asks, and shows what is answered.
 pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
     let door = Door::new(&args.of, args.node)?;
     match &args.command {
-        FsCommand::Ls { long } => ls(&door, *long, args.json)?,
+        FsCommand::Ls { directory, long } => {
+            check_directory(directory)?;
+            ls(&door, directory, *long, args.json)?
+        }
         FsCommand::Put { from, name, strip, servers, force } => {
             let name = name.clone().map_or_else(|| name_of(from), Ok)?;
             check(&name)?;
@@ -30,7 +34,7 @@ pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
         }
         FsCommand::Get { name, to } => {
             check(name)?;
-            let to = to.clone().unwrap_or_else(|| PathBuf::from(name));
+            let to = to.clone().unwrap_or_else(|| PathBuf::from(last(name)));
             let size = get(&door, name, &to, args.quiet)?;
             if to != Path::new("-") {
                 let text = || format!("{}: {} bytes\n", to.display(), count(size));
@@ -50,12 +54,10 @@ pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
                 )
             })?;
         }
-        FsCommand::Rm { names } => {
-            for name in names {
-                check(name)?;
-                done(&ask(&door, &Request::Remove { name: name.clone() })?)?;
-            }
-        }
+        FsCommand::Rm { names } => each(&door, names, |name| Request::Remove { name })?,
+        FsCommand::Mkdir { paths } => each(&door, paths, |path| Request::MakeDirectory { path })?,
+        FsCommand::Rmdir { paths } => each(&door, paths, |path| Request::RemoveDirectory { path })?,
+        FsCommand::Mv { from, to, force } => mv(&door, from, to, *force)?,
     }
     Ok(Exit::Held)
 }
@@ -67,33 +69,52 @@ fn said(args: &FsArgs, object: &serde_json::Value, text: impl FnOnce() -> String
     }
 }
 
-fn ls(door: &Door, sizes: bool, as_json: bool) -> Result<(), Failure> {
+/// Asks for something of each path. What is no path is refused before anything is done.
+fn each(door: &Door, paths: &[String], request: impl Fn(String) -> Request) -> Result<(), Failure> {
+    paths.iter().try_for_each(|path| check(path))?;
+    paths.iter().try_for_each(|path| done(&ask(door, &request(path.clone()))?))
+}
+
+/// Gives something another path; where that is one of a directory, it keeps its name in there.
+fn mv(door: &Door, from: &str, to: &str, replaces: bool) -> Result<(), Failure> {
+    check(from)?;
+    check_directory(to)?;
+    let list = Request::List { directory: to.to_string(), after: String::new(), sizes: false };
+    let to = match ask(door, &list) {
+        Ok(Reply::Names { .. }) => format!("{}/{}", to.trim_end_matches('/'), last(from)),
+        // Whatever else it is, what is asked next says.
+        _ => to.to_string(),
+    };
+    check(&to)?;
+    done(&ask(door, &Request::Rename { from: from.to_string(), to, replaces })?)
+}
+
+fn ls(door: &Door, directory: &str, sizes: bool, as_json: bool) -> Result<(), Failure> {
     let (mut all, mut after) = (Vec::new(), String::new());
     loop {
-        let Reply::Names { files, more } = ask(door, &Request::List { after, sizes })? else {
-            return Err(odd());
-        };
-        let last = files.last().map(|(name, _)| name.clone());
+        let list = Request::List { directory: directory.to_string(), after, sizes };
+        let Reply::Names { entries, more } = ask(door, &list)? else { return Err(odd()) };
+        let last = entries.last().map(|entry| entry.name.clone());
         // A file that was removed meanwhile has no size.
-        all.extend(files.into_iter().filter(|(_, size)| !sizes || size.is_some()));
+        all.extend(entries.into_iter().filter(|entry| !sizes || entry.is_directory || entry.size.is_some()));
         match last.filter(|_| more) {
             Some(last) => after = last,
             None => break,
         }
     }
     if as_json {
-        let row = |(name, size): &(String, Option<u64>)| json!({ "name": name, "bytes": size });
+        let row = |Listed { name, is_directory, size }: &Listed| json!({ "name": name, "directory": is_directory, "bytes": size });
         return output::json(&all.iter().map(row).collect::<Vec<_>>());
     }
     let mut text = String::new();
     if sizes && !all.is_empty() {
         let mut table = Table::new("files", 1, &["name", "bytes"]);
-        for (name, size) in &all {
-            table.row([shown(name), count(size.unwrap_or_default())]);
+        for entry in &all {
+            table.row([shown(entry), entry.size.map(count).unwrap_or_default()]);
         }
         table.print(&mut text);
     } else {
-        all.iter().for_each(|(name, _)| text.push_str(&format!("{}\n", shown(name))));
+        all.iter().for_each(|entry| text.push_str(&format!("{}\n", shown(entry))));
     }
     output::text(text.trim_start_matches('\n'))
 }
@@ -106,7 +127,7 @@ struct Put<'a> {
 }
 
 impl Put<'_> {
-    /// Makes it, and fills it. One that was not filled is removed again.
+    /// Makes it under another name, fills it, and gives it its own: a part of it never has that. One that was not filled is removed again.
     fn put(&self, from: &Path, layout: (Option<u32>, Option<u16>), force: bool) -> Result<u64, Failure> {
         // Before anything is removed.
         let (mut reader, size): (Box<dyn Read>, Option<u64>) = if from == Path::new("-") {
@@ -120,21 +141,34 @@ impl Put<'_> {
             }
             (Box::new(file), about.is_file().then_some(about.len()))
         };
-        if force && stat(self.door, self.name).is_ok() {
-            done(&ask(self.door, &Request::Remove { name: self.name.to_string() })?)?;
+        if !force && stat(self.door, self.name).is_ok() {
+            return Err(Failure::unfinished(format!(
+                "{}: there is a file of that name: --force?",
+                self.name
+            )));
         }
+        let part = part_of(self.name, secret::number().map_err(Failure::unfinished)?);
         let (strip, servers) = layout;
-        let create = Request::Create { name: self.name.to_string(), strip, servers };
+        let create = Request::Create { name: part.clone(), strip, servers };
         let Reply::Stat { handle, .. } = ask(self.door, &create)? else { return Err(odd()) };
-        let filled = self.fill(&mut reader, handle, size);
-        if filled.is_err() {
+        let filled = self.fill(&mut reader, (&part, handle), size);
+        let named = filled.and_then(|size| {
+            let (from, to) = (part.clone(), self.name.to_string());
+            done(&ask(self.door, &Request::Rename { from, to, replaces: force })?).map(|()| size)
+        });
+        if named.is_err() {
             // What has failed is told, whatever this comes to.
-            let _ = ask(self.door, &Request::Remove { name: self.name.to_string() });
+            let _ = ask(self.door, &Request::Remove { name: part });
         }
-        filled
+        named
     }
 
-    fn fill(&self, from: &mut dyn Read, handle: Handle, size: Option<u64>) -> Result<u64, Failure> {
+    fn fill(
+        &self,
+        from: &mut dyn Read,
+        (part, handle): (&str, Handle),
+        size: Option<u64>,
+    ) -> Result<u64, Failure> {
         let mut progress = Progress::begin(self.quiet);
         let mut at = 0;
         loop {
@@ -144,7 +178,7 @@ impl Put<'_> {
             if len == 0 {
                 break;
             }
-            let write = Request::Write { name: self.name.to_string(), handle, at, bytes };
+            let write = Request::Write { name: part.to_string(), handle, at, bytes };
             done(&ask(self.door, &write)?)?;
             at += len;
             let share = size.map_or(0.0, |size| at as f64 / size.max(1) as f64);
@@ -216,10 +250,6 @@ fn done(reply: &Reply) -> Result<(), Failure> {
     }
 }
 
-fn odd() -> Failure {
-    Failure::unfinished("the daemon answers another question: are both programs of one version?")
-}
-
 /// The name under which a local file is put.
 fn name_of(from: &Path) -> Result<String, Failure> {
     let name = from.file_name().and_then(|name| name.to_str()).filter(|_| from != Path::new("-"));
@@ -227,18 +257,55 @@ fn name_of(from: &Path) -> Result<String, Failure> {
     name.map(str::to_string).ok_or_else(said)
 }
 
-fn check(name: &str) -> Result<(), Failure> {
-    let told = || name.chars().take(64).collect::<String>();
-    match Name::new(name) {
-        Some(_) => Ok(()),
-        None => Err(Failure::bad_input(format!(
-            "{:?} is no name of a file: 1 to 255 bytes without '/', and neither '.' nor '..'",
-            told()
-        ))),
+/// The name that a file has until it is whole, in the same directory.
+fn part_of(path: &str, number: u64) -> String {
+    let (directory, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", path));
+    // It has room for what makes it another one.
+    let name: String = name.char_indices().take_while(|(at, _)| *at < 200).map(|(_, c)| c).collect();
+    let slash = if directory.is_empty() { "" } else { "/" };
+    format!("{directory}{slash}.{name}.{number:016x}.part")
+}
+
+/// The last name of a path.
+fn last(path: &str) -> &str {
+    let path = path.trim_end_matches('/');
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+fn check(path: &str) -> Result<(), Failure> {
+    match check_directory(path)?.is_root() {
+        true => Err(Failure::bad_input(format!("{path:?} is the root, and what is asked for is none"))),
+        false => Ok(()),
     }
 }
 
-/// A name without what moves a terminal's cursor.
-fn shown(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+fn check_directory(path: &str) -> Result<pario::Path, Failure> {
+    pario::Path::new(path).ok_or_else(|| {
+        let told: String = path.chars().take(64).collect();
+        Failure::bad_input(format!(
+            "{told:?} is no path: names of 1 to 255 bytes, neither '.' nor '..', with '/' between, at most 1024 bytes in all"
+        ))
+    })
+}
+
+/// A name without what moves a terminal's cursor; of a directory, with a slash behind it.
+fn shown(entry: &Listed) -> String {
+    let slash = if entry.is_directory { "/" } else { "" };
+    entry.name.chars().map(|c| if c.is_control() { '?' } else { c }).chain(slash.chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_whole_yet_has_a_name_of_its_own_in_the_same_directory() {
+        let long = "\u{fc}".repeat(127);
+        for (path, directory) in [("data", ""), ("/a/data", "a"), ("a/b/data/", "a/b"), (&long, "")] {
+            let part = pario::Path::new(&part_of(path, u64::MAX)).expect("a path");
+            assert_eq!(part.parent().as_str(), directory, "{path}");
+            assert_ne!(last(part.as_str()), last(path));
+        }
+        assert_eq!((last("a/b/"), last("c")), ("b", "c"));
+    }
 }

@@ -27,17 +27,20 @@ pub struct FsArgs {
 /// What can be done with files.
 #[derive(Debug, Subcommand)]
 pub enum FsCommand {
-    /// Show the names of all files
+    /// Show what is in a directory
     Ls {
-        /// With their sizes
+        /// The directory's path
+        #[arg(default_value = "/")]
+        directory: String,
+        /// With the sizes of files
         #[arg(short, long)]
         long: bool,
     },
-    /// Copy a local file to a new file of the cluster
+    /// Copy a local file to a new file of the cluster, which has its name once it is whole
     Put {
         /// The local file; `-`: standard input
         from: PathBuf,
-        /// The new file's name [default: the local file's]
+        /// The new file's path [default: the local file's name, in the root]
         name: Option<String>,
         /// Bytes of a strip [default: 1 MiB]
         #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
@@ -45,27 +48,49 @@ pub enum FsCommand {
         /// Over how many servers it is striped [default: all]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         servers: Option<u16>,
-        /// Take the place of a file of that name, which is removed first
+        /// Take the place of a file of that path
         #[arg(short, long)]
         force: bool,
     },
     /// Copy a file of the cluster to a local file
     Get {
-        /// The file's name
+        /// The file's path
         name: String,
         /// The local file; `-`: standard output [default: the same name, here]
         to: Option<PathBuf>,
     },
     /// Show a file's size and how it is striped
     Stat {
-        /// The file's name
+        /// The file's path
         name: String,
     },
     /// Remove files
     Rm {
-        /// Their names
+        /// Their paths
         #[arg(required = true)]
         names: Vec<String>,
+    },
+    /// Make directories
+    Mkdir {
+        /// Their paths
+        #[arg(required = true)]
+        paths: Vec<String>,
+    },
+    /// Remove directories in which nothing is
+    Rmdir {
+        /// Their paths
+        #[arg(required = true)]
+        paths: Vec<String>,
+    },
+    /// Give a file, or a directory with all that is in it, another path, at once
+    Mv {
+        /// The path that it has
+        from: String,
+        /// The path that it is to have; of a directory: it goes in there
+        to: String,
+        /// Take the place of a file of that path
+        #[arg(short, long)]
+        force: bool,
     },
 }
 

@@ -28,6 +28,8 @@ struct Checked {
     cluster: String,
     server: u32,
     names: usize,
+    /// Its directories but the root.
+    directories: usize,
     /// Objects of files, and their bytes.
     objects: u64,
     bytes: u64,
@@ -61,6 +63,7 @@ pub fn run(args: &FsckArgs) -> Result<Exit, Failure> {
         cluster: id.cluster,
         server: id.server,
         names: report.names.len(),
+        directories: report.directories.len(),
         objects: report.objects,
         bytes: report.bytes,
         log: report.log.map(|log| log_object(log).to_string()),
@@ -118,13 +121,16 @@ fn findings(store: &Path, report: &StoreReport, strangers: &[String]) -> Vec<Fin
 }
 
 fn text(checked: &Checked) -> String {
-    let Checked { store, cluster, server, names, objects, bytes, log, committed, findings } = checked;
+    let Checked { store, cluster, server, names, directories, objects, bytes, log, committed, findings } =
+        checked;
     let mut text = format!("{store}: the store of server {server} of cluster '{cluster}'\n");
     let files = format!("{} objects of files with {} bytes", count(*objects), count(*bytes));
     let _ = match log {
         Some(log) => {
-            let names = count(*names as u64);
-            writeln!(text, "  {names} names in {} bytes of log {log}\n  {files}", count(*committed))
+            let of_directories =
+                |n| if n == 0 { String::new() } else { format!(", {} directories", count(n)) };
+            let names = format!("{} names{}", count(*names as u64), of_directories(*directories as u64));
+            writeln!(text, "  {names} in {} bytes of log {log}\n  {files}", count(*committed))
         }
         None => writeln!(text, "  {files}, and no directory"),
     };

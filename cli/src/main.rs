@@ -3,7 +3,10 @@
 mod args;
 mod bench;
 #[cfg(feature = "hw")]
+mod bridge;
+#[cfg(feature = "hw")]
 mod calibrate;
+mod control;
 mod daemon;
 #[cfg(feature = "hw")]
 mod device_args;

@@ -1,11 +1,11 @@
 //! `weft segment`: shared data segments from the shell, by a daemon.
 
 use crate::daemon::SEGMENTS;
-use crate::door::Door;
+use crate::door::{Door, odd};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::segment_args::{SegmentArgs, SegmentCommand};
-use crate::table::{Table, count};
+use crate::table::{Table, count, short};
 use serde_json::json;
 use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
@@ -154,10 +154,6 @@ fn ask_node(door: &Door, node: Option<u32>, request: &Request) -> Result<Reply, 
     Reply::from_bytes(&bytes).map_err(|why| Failure::unfinished(why).at(format_args!("node {node}")))
 }
 
-fn odd() -> Failure {
-    Failure::unfinished("the daemon answers another question: are both programs of one version?")
-}
-
 fn check(name: &str) -> Result<(), Failure> {
     match (1..=LONGEST_NAME).contains(&name.len()) {
         true => Ok(()),
@@ -199,11 +195,4 @@ fn raw(value: &[u8]) -> Result<(), Failure> {
 /// A value as one line: others' characters do not move a terminal's cursor.
 fn one_line(text: &str) -> String {
     text.trim_end_matches('\n').chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-fn short(text: &str, most: usize) -> String {
-    match text.chars().count() > most {
-        true => text.chars().take(most - 1).chain(['~']).collect(),
-        false => text.to_string(),
-    }
 }

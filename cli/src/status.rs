@@ -3,7 +3,7 @@
 use crate::args::StatusArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::table::{Table, count};
+use crate::table::{Table, count, short};
 use std::path::Path;
 use weft_control::ask::{CallError, status};
 use weft_control::daemon::config::Config;
@@ -15,7 +15,7 @@ use weft_control::timing::Timing;
 /// Asks the coordinator, and shows what it says.
 pub fn run(args: &StatusArgs) -> Result<Exit, Failure> {
     let (at, secret) = coordinator(args.config.as_deref(), args.at.as_ref(), args.secret.as_deref())?;
-    let asked = crate::daemon::runtime()?.block_on(status(&Tcp, &at, &secret, &Timing::default()));
+    let asked = crate::control::runtime()?.block_on(status(&Tcp, &at, &secret, &Timing::default()));
     let status = asked.map_err(|why: CallError| match why.is_final() {
         true => Failure::bad_input(why),
         false => Failure::unfinished(why),
@@ -90,14 +90,6 @@ fn row(member: &Member) -> [String; 6] {
     let address = member.address.map_or_else(none, |address| address.to_string());
     let view = member.report.view.as_ref().map_or_else(none, |view| count(view.number));
     [member.rank.to_string(), state.to_string(), address, since, heard, view]
-}
-
-/// So many characters of a text.
-fn short(text: &str, most: usize) -> String {
-    match text.chars().count() > most {
-        true => text.chars().take(most - 1).chain(['~']).collect(),
-        false => text.to_string(),
-    }
 }
 
 /// A span in the unit that people would say it in.

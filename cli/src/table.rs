@@ -113,6 +113,14 @@ pub fn micros(nanos: u64) -> String {
     }
 }
 
+/// So many characters of a text; the last one says where more was left out.
+pub fn short(text: &str, most: usize) -> String {
+    match text.chars().count() > most {
+        true => text.chars().take(most - 1).chain(['~']).collect(),
+        false => text.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

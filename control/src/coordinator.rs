@@ -17,7 +17,7 @@ use crate::message::{
 use crate::net::{Endpoint, Listener, Network};
 use crate::refusal::Refusal;
 use crate::roster::{Action, ConnId, Note, Roster, Terms};
-use crate::secret::{Secret, nonce};
+use crate::secret::{self, Secret};
 use crate::timing::Timing;
 use std::collections::BTreeMap;
 use std::io;
@@ -164,8 +164,7 @@ impl<N: Network> Coordinator<N> {
     ) -> Result<(Coordinator<N>, Handle, mpsc::Receiver<Event>), StartError> {
         let listener = net.bind(&config.listen).await;
         let listener = listener.map_err(|why| StartError::Listen { listen: config.listen.clone(), why })?;
-        let [number @ .., _, _, _, _] = nonce().map_err(StartError::Random)?;
-        let number = number.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let number = secret::number().map_err(StartError::Random)?;
         let (tell, commands) = mpsc::unbounded_channel();
         let (events, seen) = mpsc::channel(QUEUE);
         let Terms { cluster, nodes, .. } = &config.terms;

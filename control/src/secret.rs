@@ -6,7 +6,7 @@
 //! change or add a message. Nothing is encrypted: neither is RDMA.
 
 use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -190,9 +190,23 @@ pub struct Shared {
     pub caller: [u8; NONCE],
 }
 
+/// The digest of what both ends must have the same of: 32 hexadecimal digits, the first half of SHA-256.
+pub fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Random bytes of the system's.
 pub fn nonce() -> std::io::Result<[u8; NONCE]> {
-    let mut bytes = [0; NONCE];
+    random()
+}
+
+/// A random number of the system's: it names a process, or a coordinator.
+pub fn number() -> std::io::Result<u64> {
+    random().map(u64::from_le_bytes)
+}
+
+fn random<const N: usize>() -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|why| std::io::Error::other(format!("no random bytes: {why}")))?;
     Ok(bytes)
 }

@@ -12,6 +12,8 @@ counted! {
         pub messages_received,
         /// Messages put on a connection again because the last one broke.
         pub messages_repeated,
+        /// Writes posted again with the messages behind them.
+        pub places_repeated,
         /// Messages received again and dropped.
         pub duplicates,
         /// Frames that only returned credits or acknowledged.

@@ -1,5 +1,5 @@
 //! Messages in the making and messages that are read, for those who ask a system from outside the mesh. Little-endian; texts have their
-//! length before them, in one byte.
+//! length before them, in two bytes.
 
 use crate::transport::Rank;
 
@@ -9,7 +9,7 @@ use crate::transport::Rank;
 pub struct MalformedCall;
 
 /// The longest text, in bytes.
-pub(crate) const LONGEST_TEXT: usize = 255;
+pub(crate) const LONGEST_TEXT: usize = 1_024;
 
 /// A message in the making.
 pub(crate) struct Writer(pub Vec<u8>);
@@ -40,7 +40,7 @@ impl Writer {
     /// If it is longer than [`LONGEST_TEXT`].
     pub(crate) fn text(&mut self, text: &str) {
         assert!(text.len() <= LONGEST_TEXT, "a text of {} bytes", text.len());
-        self.u8(text.len() as u8);
+        self.0.extend((text.len() as u16).to_le_bytes());
         self.0.extend_from_slice(text.as_bytes());
     }
 
@@ -89,7 +89,7 @@ impl Reader<'_> {
     }
 
     pub(crate) fn text(&mut self) -> Result<String, MalformedCall> {
-        let len = usize::from(self.u8()?);
+        let len = usize::from(u16::from_le_bytes(self.array()?));
         let (text, rest) = self.0.split_at_checked(len).ok_or(MalformedCall)?;
         self.0 = rest;
         String::from_utf8(text.to_vec()).map_err(|_| MalformedCall)

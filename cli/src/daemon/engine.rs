@@ -1,21 +1,20 @@
 //! The thread on which a daemon's systems run: its device, its mesh, its members, and the services on them.
 
-use super::bridge::{Frame, Kind};
+use super::frame::{Frame, Kind};
 use super::services::Services;
+use crate::bridge::Outbox;
 use crate::node::device::Choice;
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::future::poll_fn;
+use std::cell::Cell;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 use weft_control::daemon::config::Systems;
 use weft_hw::{Driver, Hw, HwStream};
 use weft_protocols::rt::{Rt, RtConfig};
 use weft_store::Objects;
-use weft_verbs::{Context, Nanos, Stream, Wait};
+use weft_verbs::{Context, Nanos, Wait};
 
 /// What the systems of a node need.
 #[derive(Clone, Debug)]
@@ -72,63 +71,27 @@ pub fn run(setup: &Setup, addresses: &[IpAddr], daemon: UnixStream) -> Result<()
 struct Engine {
     rt: Rt<Hw>,
     services: Services<Hw>,
-    to_daemon: RefCell<VecDeque<u8>>,
-    talker: RefCell<Option<Waker>>,
+    to_daemon: Outbox,
     stopping: Cell<bool>,
 }
 
 impl Engine {
     fn new(rt: &Rt<Hw>, services: Services<Hw>) -> Engine {
-        let (to_daemon, talker) = (RefCell::default(), RefCell::default());
-        Engine { rt: rt.clone(), services, to_daemon, talker, stopping: Cell::new(false) }
+        Engine { rt: rt.clone(), services, to_daemon: Outbox::default(), stopping: Cell::new(false) }
     }
 
     fn say(&self, frame: &Frame) {
-        let mut bytes = Vec::new();
-        frame.write(&mut bytes);
-        self.to_daemon.borrow_mut().extend(bytes);
-        if let Some(talker) = self.talker.take() {
-            talker.wake();
-        }
+        self.to_daemon.say(&frame.to_message());
     }
 
-    /// Writes what is to be said and does what is told, until the daemon is gone or says that this was all.
-    async fn talk(self: Rc<Self>, mut stream: HwStream) {
-        let mut heard = Vec::new();
-        poll_fn(|cx| {
-            self.talker.replace(Some(cx.waker().clone()));
-            loop {
-                let mut idle = true;
-                let mut out = self.to_daemon.borrow_mut();
-                if !out.is_empty() {
-                    match stream.poll_write(cx, out.make_contiguous()) {
-                        Poll::Ready(Ok(written)) => {
-                            out.drain(..written);
-                            idle = false;
-                        }
-                        Poll::Ready(Err(_)) => return Poll::Ready(()),
-                        Poll::Pending => {}
-                    }
-                }
-                drop(out);
-                let mut bytes = [0; 16_384];
-                match stream.poll_read(cx, &mut bytes) {
-                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
-                    Poll::Ready(Ok(read)) => {
-                        heard.extend_from_slice(&bytes[..read]);
-                        idle = false;
-                    }
-                    Poll::Pending => {}
-                }
-                while let Some(frame) = Frame::take(&mut heard) {
-                    self.obey(frame);
-                }
-                if idle {
-                    return Poll::Pending;
-                }
-            }
-        })
-        .await;
+    /// Writes what is to be said and does what is told, until the daemon is gone.
+    async fn talk(self: Rc<Self>, stream: HwStream) {
+        let hear = |message: Vec<u8>| {
+            self.obey(Frame::of_message(&message));
+            ControlFlow::<()>::Continue(())
+        };
+        // A daemon that is gone needs no more to be said.
+        let _ = self.to_daemon.talk(stream, Vec::new(), hear).await;
         self.rt.shutdown();
     }
 

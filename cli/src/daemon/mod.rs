@@ -1,30 +1,24 @@
 //! `weft daemon`: a node that lives, until SIGTERM.
 
 #[cfg(feature = "hw")]
-mod bridge;
-#[cfg(feature = "hw")]
 mod engine;
+#[cfg(feature = "hw")]
+mod frame;
 #[cfg(feature = "hw")]
 mod seat;
 #[cfg(feature = "hw")]
 mod services;
 
-use crate::args::{DaemonArgs, LogFormat};
+use crate::args::DaemonArgs;
+use crate::control::{PROGRAM, log, runtime};
 use crate::exit::{Exit, Failure};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing::Level;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::fmt;
-use tracing_subscriber::layer::{Layer, SubscriberExt};
 use weft_control::daemon::config::Config;
 use weft_control::daemon::systems::none;
 use weft_control::daemon::{DaemonError, Options, run as live};
 use weft_control::net::Tcp;
 use weft_control::secret::Secret;
 use weft_control::timing::Timing;
-
-/// The version that all nodes of a cluster must have.
-const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 /// What calls to segments are for.
 pub const SEGMENTS: &str = "segments";
@@ -99,11 +93,7 @@ fn setup(config: &Config, rank: u32) -> Result<(Option<engine::Setup>, Vec<u8>),
         }
         (_, false) => None,
     };
-    let context = on.open(None)?;
-    let address = context.address().ok_or_else(|| {
-        let (device, port) = (context.device_name(), context.port());
-        Failure::bad_input(format!("port {port} of {device} has no IP address, by which peers find it"))
-    })?;
+    let address = crate::node::device::address(&on.open(None)?)?;
     let setup = engine::Setup { rank, on, store, systems: config.systems, spin: config.node.spin };
     Ok((Some(setup), address.to_string().into_bytes()))
 }
@@ -115,25 +105,6 @@ fn failure(why: DaemonError) -> Failure {
     }
 }
 
-/// One thread is enough for the control plane.
-pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::unfinished)
-}
-
 fn on(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|why| Failure::unfinished(format!("signals cannot be taken: {why}")))
-}
-
-/// Lines on standard error from a level on, for people or for programs.
-fn log(level: Level, format: LogFormat) {
-    let filter = Targets::new().with_target("weft", level).with_target("weft_control", level);
-    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
-    let lines = match format {
-        LogFormat::Text => lines.with_ansi(false).boxed(),
-        LogFormat::Json => lines.json().boxed(),
-    };
-    // There is no other subscriber in this process to be in the way.
-    let _ = tracing::subscriber::set_global_default(
-        tracing_subscriber::registry().with(lines.with_filter(filter)),
-    );
 }

@@ -1,19 +1,16 @@
 //! A daemon's side of its systems: begins them once all nodes have been here, and passes calls, answers and reports on.
 
-use super::bridge::{Frame, Kind};
 use super::engine::{self, Setup};
+use super::frame::{Frame, Kind};
+use crate::bridge::End;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::thread;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use weft_control::daemon::systems::{Request, Seat};
 use weft_control::member::Members;
 use weft_control::message::{Answer, Report};
-
-/// How many bytes are read at a time.
-const CHUNK: usize = 16_384;
 
 /// Runs the systems of a node of a cluster of so many.
 ///
@@ -28,8 +25,8 @@ pub async fn run(mut seat: Seat, setup: Setup, nodes: u32) -> Result<(), String>
         // Without the daemon nobody hears it.
         let _ = tell.send(engine::run(&runs, &addresses, there));
     });
-    let connected = here.set_nonblocking(true).and_then(|()| tokio::net::UnixStream::from_std(here));
-    let talked = talk(&mut seat, &setup, connected.map_err(|why| why.to_string())?).await;
+    let end = End::new(here).map_err(|why| why.to_string())?;
+    let talked = talk(&mut seat, &setup, end).await;
     match ended.await {
         Ok(Ok(())) => talked,
         Ok(Err(why)) => Err(why),
@@ -81,54 +78,33 @@ fn addresses(members: &Members, nodes: u32) -> Result<Vec<IpAddr>, String> {
 }
 
 /// Passes frames on, until the systems have ended.
-async fn talk(seat: &mut Seat, setup: &Setup, stream: tokio::net::UnixStream) -> Result<(), String> {
+async fn talk(seat: &mut Seat, setup: &Setup, mut end: End) -> Result<(), String> {
     let Seat { rank, calls, reports, stop, .. } = seat;
-    let (mut reader, mut writer) = stream.into_split();
-    let mut heard = Vec::new();
     let mut open = BTreeMap::new();
     let (mut next, mut told) = (0_u64, false);
     loop {
-        let mut out = Vec::new();
         tokio::select! {
             biased;
-            read = read_some(&mut reader, &mut heard) => {
-                while let Some(frame) = Frame::take(&mut heard) {
-                    obey(reports, &mut open, frame).await;
-                }
-                if !read {
-                    // Those who still wait are told by the daemon.
-                    return Ok(());
-                }
-            }
+            message = end.next() => match message {
+                Some(message) => obey(reports, &mut open, Frame::of_message(&message)).await,
+                // Those who still wait are told by the daemon.
+                None => return Ok(()),
+            },
             _ = stop.wait_for(|stop| *stop), if !told => {
                 told = true;
-                Frame::of(Kind::Stop, Vec::new()).write(&mut out);
+                end.say(&Frame::of(Kind::Stop, Vec::new()).to_message()).await;
             }
             Some(Request { system, body, answer }) = calls.recv() => {
                 if let Some((_, kind)) = setup.runs().find(|(runs, _)| *runs == system) {
                     next += 1;
                     open.insert(next, answer);
-                    Frame { kind, call: next, body }.write(&mut out);
+                    end.say(&Frame { kind, call: next, body }.to_message()).await;
                 } else {
                     let why = format!("node {rank} does not run {system}");
                     // Who asked may have gone.
                     let _ = answer.send(Answer::Failed(why));
                 }
             }
-        }
-        // An end that is gone is heard of by the reader.
-        let _ = writer.write_all(&out).await;
-    }
-}
-
-/// Reads some bytes; false at the end. What is dropped amid it has read nothing.
-async fn read_some(reader: &mut tokio::net::unix::OwnedReadHalf, heard: &mut Vec<u8>) -> bool {
-    let mut bytes = [0; CHUNK];
-    match reader.read(&mut bytes).await {
-        Ok(0) | Err(_) => false,
-        Ok(read) => {
-            heard.extend_from_slice(&bytes[..read]);
-            true
         }
     }
 }

@@ -1,33 +1,42 @@
 //! `weft node` and `weft run --backend hw`: a scenario on real machines.
 //!
-//! Each machine runs [`member`]: the same daemons and clients that the simulator runs, on its device. They meet at a
-//! [`coordinator`], which exchanges addresses and writes the history down. Started by `srun` or `mpirun`, node 0's
-//! process is the coordinator as well.
+//! Each machine runs [`member`]: the same daemons and clients that the simulator runs, on its devices. They meet by the control
+//! plane ([`meeting`], and [`line`] at each node), above which a [`judge`] exchanges addresses and writes the history down. Started
+//! by `srun` or `mpirun`, node 0's process has the meeting as well.
 
-mod coordinator;
 pub mod device;
+mod judge;
+mod line;
+mod meeting;
 mod member;
 mod place;
+mod post;
 mod report;
 mod waiting;
 mod wire;
 
-use crate::args::RunArgs;
+use crate::args::{LogFormat, RunArgs};
+use crate::control::{PROGRAM, log};
 use crate::device_args::{ConnectArg, NodeArgs, WaitArg};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
-use coordinator::Terms;
-use member::Options;
+use judge::Terms;
+use meeting::{Agreed, Meeting, SILENCE};
+use member::{Options, Rails};
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+use tracing::Level;
 use weft_check::scenario::{Connect, Scenario};
 use weft_check::system::System;
 use weft_check::systems::{self, Visitor};
-use weft_store::Objects;
+use weft_control::PORT;
+use weft_control::member::Config;
+use weft_control::message::Join;
+use weft_control::net::Endpoint;
+use weft_control::secret::{self, Secret};
 
 /// How long nodes may take to meet.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -70,41 +79,80 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
     };
     let environment = std::env::vars().collect();
     let place = place::find(&given, &environment).map_err(Failure::bad_input)?;
-    let on = device::Choice::of(&args.on, &scenario.cluster);
     // Before anybody waits for anybody.
-    let store = args.store.as_deref().map(|store| open_store(store, scenario, place.rank)).transpose()?;
-    on.open(store.as_ref())?;
-    interrupt::install();
-    let port = args.port.unwrap_or(wire::PORT);
+    let rails = open_rails(args, scenario, place.rank)?;
+    let port = args.port.unwrap_or(PORT);
     let seed = args.seed.unwrap_or(scenario.run.seed);
-    // Where `weft run --backend hw` drives, it is the coordinator; otherwise node 0's process is.
-    let coordinator = (place.rank == 0 && !args.driven).then(|| {
-        let (scenario, listener) = (scenario.clone(), listen(port));
-        thread::spawn(move || coordinate::<S>(&scenario, listener?, seed))
-    });
+    let agreed = Agreed::on(scenario, seed, secret(args.secret.as_deref())?);
+    let join = join(&place, port, &agreed)?;
+    interrupt::install();
+    log(Level::WARN, LogFormat::Text);
+    // Where `weft run --backend hw` drives, the meeting is there; otherwise node 0's process has it.
+    let meets_here = place.rank == 0 && !args.driven;
+    let meeting = meets_here.then(|| begin_meeting::<S>(scenario, agreed, port, seed)).transpose()?;
     let wait = args.wait.map(WaitArg::wait);
     let connect = args.connect.map_or(scenario.cluster.connect, ConnectArg::connect);
     let by_streams = connect == Connect::Oob;
-    let store = store.as_ref();
-    let options = Options { place: &place, port, on: &on, store, wait, patience: PATIENCE, seed, by_streams };
-    let lived = member::run::<S>(scenario, &options);
+    let options = Options { place: &place, join: &join, wait, patience: PATIENCE, seed, by_streams };
+    let lived = member::run::<S>(scenario, &options, rails);
     let lived = left_nothing().and(lived);
     let lived = lived.map_err(|why| why.at(format_args!("node {}", place.rank)));
-    match coordinator {
+    match meeting {
         None => lived.map(|()| Exit::Held),
         Some(thread) => {
-            let judged =
-                thread.join().unwrap_or_else(|_| Err(Failure::unfinished("the coordinator failed")))?;
+            let judged = thread.join().unwrap_or_else(|_| Err(Failure::unfinished("the judge failed")))?;
             show(&judged, args.json)?;
             lived.map(|()| judged.exit())
         }
     }
 }
 
-/// Opens a node's store, which is that of one scenario and one node.
-fn open_store(path: &Path, scenario: &Scenario, rank: u32) -> Result<Arc<Objects>, Failure> {
-    let cluster = scenario.title.split_whitespace().collect::<Vec<_>>().join(" ");
-    crate::stores::open(path, &cluster, rank)
+/// Opens the meeting on a thread of its own, which judges the run.
+fn begin_meeting<S: System>(
+    scenario: &Scenario,
+    agreed: Agreed,
+    port: u16,
+    seed: u64,
+) -> Result<thread::JoinHandle<Result<report::Judged, Failure>>, Failure> {
+    let (scenario, (tell, opened)) = (scenario.clone(), mpsc::channel());
+    let thread = thread::spawn(move || match Meeting::open(&agreed, port) {
+        Ok(meeting) => {
+            // It waits for this word.
+            let _ = tell.send(Ok(()));
+            judge_run::<S>(&scenario, meeting, seed)
+        }
+        Err(why) => {
+            let _ = tell.send(Err(why));
+            Err(Failure::unfinished("nobody could meet"))
+        }
+    });
+    opened.recv().unwrap_or_else(|_| Err(Failure::unfinished("the judge failed")))?;
+    Ok(thread)
+}
+
+/// The run's secret, if it has one.
+fn secret(file: Option<&Path>) -> Result<Secret, Failure> {
+    file.map_or_else(|| Ok(Secret::none()), |file| Secret::read(file).map_err(Failure::bad_input))
+}
+
+/// How a node joins a run.
+fn join(place: &place::Place, port: u16, agreed: &Agreed) -> Result<Config, Failure> {
+    let incarnation = secret::number().map_err(Failure::unfinished)?;
+    let Agreed { cluster, scenario, nodes, secret } = agreed.clone();
+    let (program, rank) = (PROGRAM.to_string(), place.rank);
+    let join = Join { cluster, program, scenario, rank, nodes, incarnation, address: None, blob: Vec::new() };
+    let at = Endpoint::new(place.meeting.clone(), port);
+    Ok(Config { at, join, secret, timing: Agreed::timing(), patience: PATIENCE })
+}
+
+/// Opens a node's devices, the first with its store, which is that of one scenario and one node.
+fn open_rails(args: &NodeArgs, scenario: &Scenario, rank: u32) -> Result<Rails, Failure> {
+    let open = |path| crate::stores::open(path, &meeting::title(scenario), rank);
+    let store = args.store.as_deref().map(open).transpose()?;
+    let on = device::Choice::of(&args.on, &scenario.cluster);
+    let contexts = on.open_all(scenario.cluster.rails, store.as_ref())?;
+    let addresses = contexts.iter().map(device::address).collect::<Result<_, _>>()?;
+    Ok(Rails { contexts, addresses })
 }
 
 /// A node that has ended holds no verbs object any more.
@@ -118,58 +166,50 @@ fn left_nothing() -> Result<(), Failure> {
 
 /// `weft run --backend hw`: waits for the nodes of a scenario, and judges what they do.
 pub fn run(args: &RunArgs, scenario: &Scenario) -> Result<Exit, Failure> {
-    let listener = listen(wire::PORT)?;
+    let seed = args.seed.unwrap_or(scenario.run.seed);
+    let agreed = Agreed::on(scenario, seed, secret(args.secret.as_deref())?);
+    log(Level::WARN, LogFormat::Text);
+    let meeting = Meeting::open(&agreed, PORT)?;
     let nodes = scenario.cluster.nodes;
     let file = args.scenario.display();
+    // Nobody may be reading.
     let _ = writeln!(
         std::io::stderr(),
-        "waiting for {nodes} nodes at port {}: start on each machine\n  weft node {file} --driven --rank N --meet {}",
-        wire::PORT,
+        "waiting for {nodes} nodes at port {PORT}: start on each machine\n  weft node {file} --driven --rank N --meet {}",
         hostname()
     );
-    let seed = args.seed.unwrap_or(scenario.run.seed);
-    let judged = with_system(scenario, Coordinate { scenario, listener, seed })?;
+    let judged = with_system(scenario, Meets { scenario, meeting, seed })?;
     show(&judged, args.json)?;
     Ok(judged.exit())
 }
 
-fn listen(port: u16) -> Result<TcpListener, Failure> {
-    TcpListener::bind((IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
-        .map_err(|why| Failure::unfinished(format!("port {port}: {why}")))
-}
-
-struct Coordinate<'a> {
+struct Meets<'a> {
     scenario: &'a Scenario,
-    listener: TcpListener,
+    meeting: Meeting,
     seed: u64,
 }
 
-impl Visitor for Coordinate<'_> {
+impl Visitor for Meets<'_> {
     type Out = Result<report::Judged, Failure>;
 
     fn visit<S: System>(self) -> Result<report::Judged, Failure> {
-        coordinate::<S>(self.scenario, self.listener, self.seed)
+        judge_run::<S>(self.scenario, self.meeting, self.seed)
     }
 }
 
-fn coordinate<S: System>(
-    scenario: &Scenario,
-    listener: TcpListener,
-    seed: u64,
-) -> Result<report::Judged, Failure> {
+fn judge_run<S: System>(scenario: &Scenario, meeting: Meeting, seed: u64) -> Result<report::Judged, Failure> {
     let span = |nanos: weft_verbs::Nanos| Duration::from_nanos(nanos.0);
     let terms = Terms {
         nodes: scenario.cluster.nodes,
         patience: PATIENCE,
-        silence: Duration::from_secs(15),
+        silence: SILENCE,
         settle: span(scenario.run.settle.nanos()) + Duration::from_secs(20),
         limit: span(scenario.run.limit.nanos()),
         members: scenario.cluster.members.is_some(),
         restarts: S::RESTARTS,
     };
     let work = work::<S>(scenario)?;
-    let outcome = coordinator::run::<S>(&listener, &terms, work, &interrupt::requested);
-    Ok(report::judge::<S>(scenario, work, seed, outcome.map_err(Failure::unfinished)?))
+    Ok(report::judge::<S>(scenario, work, seed, meeting.hold::<S>(terms, work)))
 }
 
 /// A scenario's workload, as the system has it.

@@ -1,6 +1,7 @@
 //! What a run on real machines came to.
 
-use super::coordinator::{Clients, Outcome};
+use super::judge::{Clients, Outcome};
+use super::wire::History;
 use crate::exit::Exit;
 use crate::metrics::{Clock, figures};
 use crate::report;
@@ -29,12 +30,13 @@ pub struct Judged {
     lost: Vec<(u32, String)>,
     returned: Vec<(u32, Clients)>,
     after_loss: Clients,
+    history: History,
     troubles: Vec<String>,
 }
 
 /// Puts a run's outcome together.
 pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outcome: Outcome<S>) -> Judged {
-    let Outcome { recorder, counts, lost, returned, after_loss, troubles, unfinished } = outcome;
+    let Outcome { recorder, counts, lost, returned, after_loss, history, troubles, unfinished } = outcome;
     // The simulator's sanitizer sees every access of memory; nobody does here.
     let checks = recorder.judge(|judge| judge.checks()).into_iter();
     let checks: Vec<_> = checks.filter(|check| check.oracle != Sanitizer::NAME).collect();
@@ -55,6 +57,7 @@ pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outc
         lost,
         returned,
         after_loss,
+        history,
         troubles,
     }
 }
@@ -112,7 +115,16 @@ impl Judged {
         let mut table = Table::facts(&format!("{name} on {} real nodes", self.nodes));
         table.row(["time".into(), format!("{:.1} s", self.seconds)]);
         for rate in &self.metrics.rates {
-            table.row([rate.label.into(), format!("{:.1}", rate.value)]);
+            let shown = if rate.value < 1_000.0 {
+                format!("{:.1}", rate.value)
+            } else {
+                count(rate.value.round() as u64)
+            };
+            table.row([rate.label.into(), shown]);
+        }
+        if self.history.lived > 0 {
+            let share = 100.0 * self.history.waited as f64 / self.history.lived as f64;
+            table.row(["clients waited for the history".into(), format!("{share:.1} % of their time")]);
         }
         table
     }

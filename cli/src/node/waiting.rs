@@ -26,12 +26,13 @@ impl Waiting {
     }
 }
 
-/// The nodes that have not come: those without an address.
-pub fn nodes<T>(addresses: &[Option<T>]) -> String {
-    let missing = addresses.iter().enumerate().filter(|(_, address)| address.is_none());
+/// The nodes that have not come, by whether each one has.
+pub fn nodes(came: impl ExactSizeIterator<Item = bool>) -> String {
+    let all = came.len();
+    let missing = came.enumerate().filter(|(_, came)| !came);
     let missing: Vec<String> = missing.map(|(rank, _)| rank.to_string()).collect();
     let word = if missing.len() == 1 { "node" } else { "nodes" };
-    format!("{word} {} of {}", missing.join(", "), addresses.len())
+    format!("{word} {} of {all}", missing.join(", "))
 }
 
 #[cfg(test)]
@@ -40,8 +41,8 @@ mod tests {
 
     #[test]
     fn the_nodes_that_have_not_come_are_named() {
-        assert_eq!(nodes(&[Some(()), None, None]), "nodes 1, 2 of 3");
-        assert_eq!(nodes(&[None, Some(())]), "node 0 of 2");
+        assert_eq!(nodes([true, false, false].into_iter()), "nodes 1, 2 of 3");
+        assert_eq!(nodes([false, true].into_iter()), "node 0 of 2");
     }
 
     #[test]

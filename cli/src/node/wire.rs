@@ -1,4 +1,4 @@
-//! What nodes and their coordinator tell each other: lines of JSON over TCP.
+//! What the nodes of a run and its judge tell each other, as JSON, by way of the control plane.
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -7,9 +7,6 @@ use std::time::Duration;
 use weft_check::MeshCounts;
 use weft_check::oracle::Leftover;
 use weft_verbs::Service;
-
-/// The port at which nodes meet, unless another one is given.
-pub const PORT: u16 = 7_471;
 
 /// The port at which nodes tell each other their queue pairs, where they connect without the connection manager.
 pub const STREAMS: Service = Service(7_472);
@@ -20,8 +17,8 @@ pub const HEARTBEAT: Duration = Duration::from_millis(500);
 /// From a node to the coordinator, about a system's events `E` and counts `C`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToCoordinator<E, C> {
-    /// I am this node, and my device has this address.
-    Hello { rank: u32, address: IpAddr, device: String },
+    /// My devices have these addresses, by rail. The first word of a process.
+    Hello { addresses: Vec<IpAddr> },
     /// My daemons run.
     Ready,
     /// A client saw this; answered by [`ToNode::Written`].
@@ -34,15 +31,15 @@ pub enum ToCoordinator<E, C> {
     Leaving,
     /// My clients are done.
     ClientsDone,
-    /// What is left at my end, and what I counted.
-    Rest { left: Vec<(String, u64)>, counts: Counts<C> },
+    /// What is left at my end, what I counted, and how long my clients waited for [`ToNode::Written`].
+    Rest { left: Vec<(String, u64)>, counts: Counts<C>, history: History },
 }
 
 /// To a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToNode {
-    /// All nodes' addresses, by rank; and how often this one has come back.
-    Book { addresses: Vec<IpAddr>, lives: u32 },
+    /// All nodes' addresses, by rank and rail; and how often this node has come back.
+    Book { addresses: Vec<Vec<IpAddr>>, lives: u32 },
     /// All daemons run: begin. A node that comes back later is told how many milliseconds the others have been at it.
     Begin { passed: u64 },
     /// So many events have been written down.
@@ -51,6 +48,24 @@ pub enum ToNode {
     ComeToRest,
     /// It is over.
     End,
+    /// The run goes on without this node: why.
+    Without(String),
+}
+
+/// What it costs a node's clients that nothing goes on before it is written down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// How long they waited for that, in nanoseconds, all clients together.
+    pub waited: u64,
+    /// How long they lived, in nanoseconds, all clients together.
+    pub lived: u64,
+}
+
+impl AddAssign for History {
+    fn add_assign(&mut self, other: History) {
+        self.waited += other.waited;
+        self.lived += other.lived;
+    }
 }
 
 /// What a node's service and transport counted.
@@ -75,8 +90,6 @@ pub fn leftover(node: u32, (what, count): (String, u64)) -> Leftover {
 }
 
 /// A message as it travels.
-pub fn line<T: Serialize>(message: &T) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec(message).expect("plain data can always be written");
-    bytes.push(b'\n');
-    bytes
+pub fn body<T: Serialize>(message: &T) -> Vec<u8> {
+    serde_json::to_vec(message).expect("plain data can always be written")
 }

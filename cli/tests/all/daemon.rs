@@ -89,7 +89,6 @@ fn page_of_status() -> String {
 /// A text without what differs from cluster to cluster: addresses, processes, and how long something has been.
 fn shape(text: &str) -> Vec<String> {
     let word = |word: &str| match word {
-        number if number.len() > 3 && number.parse::<u32>().is_ok() => "PROCESS".to_owned(),
         "ms" | "s" | "min" | "h" | "d" => "UNIT".to_owned(),
         address if address.parse::<IpAddr>().is_ok() => "ADDRESS".to_owned(),
         other => other.to_owned(),
@@ -100,6 +99,7 @@ fn shape(text: &str) -> Vec<String> {
         for next in line.split_whitespace().map(word) {
             match (next.as_str(), words.last_mut()) {
                 ("UNIT", Some(number)) => *number = "AGE".to_owned(),
+                (_, Some(before)) if before == "process" => words.push("PROCESS".to_owned()),
                 _ => words.push(next),
             }
         }
@@ -219,7 +219,12 @@ fn who_asks_for_a_segment_or_a_file_that_cannot_be_had_is_told_why_in_one_line()
         (&["put", "/no/such/file"], "/no/such/file: No such file or directory"),
         (&["put", "-"], "-: say the new file's name behind it"),
         (&["put", "/", "dir"], "/: is a directory"),
-        (&["rm", "a/b"], "is no name of a file: 1 to 255 bytes without '/'"),
+        (&["rm", "a//b"], "is no path: names of 1 to 255 bytes, neither '.' nor '..', with '/' between"),
+        (
+            &["mkdir", "a", ".."],
+            "is no path: names of 1 to 255 bytes, neither '.' nor '..', with '/' between",
+        ),
+        (&["rmdir", "/"], "is the root, and what is asked for is none"),
         (&["put", &value, "--strip", "0"], "0 is not in 1.."),
     ] {
         let output = run(&[&["fs", "--cluster", &config], args].concat());

@@ -46,7 +46,7 @@ fn store(scratch: &Scratch, objects: &[(ObjectName, Vec<u8>)]) -> PathBuf {
     let path = PathBuf::from(scratch.path("store"));
     drop(fs::remove_dir_all(&path));
     fs::create_dir(&path).unwrap();
-    fs::write(path.join("weft-store"), "version 1\ncluster home\nserver 0\n").unwrap();
+    fs::write(path.join("weft-store"), "version 2\ncluster home\nserver 0\n").unwrap();
     for (object, bytes) in objects {
         fs::write(path.join(object.to_string()), bytes).unwrap();
     }
@@ -143,8 +143,8 @@ fn an_object_that_no_file_has_is_no_crashs_doing() {
     let mut objects = disk();
     let log = objects.iter_mut().find(|(object, _)| object.0 >> 63 == 1).map(|(_, log)| log).unwrap();
     // The next batch: the second file was removed, and its objects with it.
-    let mut batch = [&[0; 8], &[0; 8][..], &[3, 3], b"two", &[4, 2, 0, 0, 0, 0, 0, 0, 0]].concat();
-    batch[..4].copy_from_slice(&14u32.to_le_bytes());
+    let mut batch = [&[0; 8], &[0; 8][..], &[3, 3, 0], b"two", &[4, 2, 0, 0, 0, 0, 0, 0, 0]].concat();
+    batch[..4].copy_from_slice(&15u32.to_le_bytes());
     let sum = crc(&[&batch[..4], &batch[8..]].concat());
     batch[4..8].copy_from_slice(&sum.to_le_bytes());
     log.extend(batch);
@@ -173,7 +173,7 @@ fn what_is_no_store_of_this_program_or_is_in_use_is_left_alone() {
     assert_eq!(fsck(&path), (Some(3), "weft: STORE: a server has this store open; end it first\n".into()));
     drop(lock);
     fs::write(path.join("weft-store"), "version 9\n").unwrap();
-    let newer = "weft: STORE/weft-store:1: is a store of version 9, and this program has version 1\n";
+    let newer = "weft: STORE/weft-store:1: is a store of version 9, and this program has version 2\n";
     assert_eq!(fsck(&path), (Some(2), newer.into()));
     fs::remove_file(path.join("weft-store")).unwrap();
     let none = "weft: STORE: is no store, since it has no file 'weft-store'\n";

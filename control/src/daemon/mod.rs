@@ -13,7 +13,7 @@ use crate::member::{self, Called, MemberError, join};
 use crate::message::{Join, Report};
 use crate::net::{Endpoint, Network};
 use crate::roster::Terms;
-use crate::secret::{Secret, nonce};
+use crate::secret::{self, Secret};
 use crate::timing::Timing;
 use config::Config;
 use std::collections::BTreeMap;
@@ -208,15 +208,13 @@ async fn at(deadline: Option<Instant>) {
 }
 
 fn member_config(config: &Config, options: &Options) -> Result<member::Config, DaemonError> {
-    let random = nonce().map_err(DaemonError::Random)?;
-    let incarnation = random.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
     let join = Join {
         cluster: config.cluster.name.clone(),
         program: options.program.clone(),
         scenario: options.scenario.clone(),
         rank: options.rank,
         nodes: config.cluster.nodes,
-        incarnation,
+        incarnation: secret::number().map_err(DaemonError::Random)?,
         address: None,
         blob: options.blob.clone(),
     };

@@ -46,6 +46,11 @@ impl<E: CallEvent> Returns<E> {
         self.open.retain(|request, _| request.client.node != node);
     }
 
+    /// Calls that need not return.
+    pub fn excuse(&mut self, which: impl Fn(&RequestId) -> bool) {
+        self.open.retain(|request, _| !which(request));
+    }
+
     /// The calls that are open at the end, after nothing has gone wrong for `healthy`.
     pub fn finish(&self, now: Nanos, healthy: Nanos) -> impl Iterator<Item = Violation> {
         self.open.values().map(move |open| Violation {

@@ -118,6 +118,9 @@ impl<S: System> World<S> {
     ) -> Result<(), RunError> {
         let end = self.fabric.now() + span;
         while self.fabric.now() < end && condition(self) {
+            if !self.all_done() {
+                self.start_the_left_out_again()?;
+            }
             let run = self.go_on_until((self.fabric.now() + SLICE).min(end));
             self.tell(Phase::Settling, options)?;
             if run != RunEnd::Reached {

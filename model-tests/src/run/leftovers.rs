@@ -7,14 +7,25 @@ use crate::system::System;
 /// What the machines still keep although nobody asks for anything.
 ///
 /// What a service keeps is looked at only while no operation is in flight: an audit does that by the processor's own
-/// loads, which may not meet an atomic.
+/// loads, which may not meet an atomic. Nor is it looked at on a node that others have left out of their view, whether or not it has heard
+/// that: what it keeps is of a view that is over, and they end nothing there any more. It is to be started again.
 pub(super) fn at_rest<S: System>(machines: &[Machine<S>]) -> Vec<Leftover> {
     let numbered = || (0..).zip(machines);
     let mut left: Vec<Leftover> = numbered().flat_map(|(node, machine)| of_mesh(node, machine)).collect();
     if numbered().all(|(_, machine)| is_still(machine)) {
-        left.extend(numbered().flat_map(|(node, machine)| of_service(node, machine)));
+        let takes_part = numbered().filter(|(_, machine)| !is_left_out(machine, machines));
+        left.extend(takes_part.flat_map(|(node, machine)| of_service(node, machine)));
     }
     left
+}
+
+/// Whether a later view of the one in which a node acts is without it, or it knows that itself.
+fn is_left_out<S: System>(machine: &Machine<S>, machines: &[Machine<S>]) -> bool {
+    let Some(members) = &machine.place.members else { return false };
+    let Some(own) = members.view() else { return members.is_out() };
+    let views = machines.iter().filter_map(|other| other.place.members.as_ref()?.view());
+    let mut later = views.filter(|view| view.id.lineage == own.id.lineage && view.id.number > own.id.number);
+    later.any(|view| !view.contains(members.me()))
 }
 
 fn is_still<S: System>(machine: &Machine<S>) -> bool {

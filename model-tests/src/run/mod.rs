@@ -21,7 +21,7 @@ mod world;
 pub use client::{client, rest};
 pub use report::{FaultCount, Report, Verdict, named};
 pub use throughput::{Struck, Throughput};
-pub use world::{Machine, World, members, mesh_config};
+pub use world::{Machine, World, members, mesh_config, rail_names};
 
 use crate::scenario::Scenario;
 use crate::system::System;

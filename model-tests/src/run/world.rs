@@ -63,12 +63,11 @@ impl<S: System> World<S> {
         let work = scenario.workload.get::<S>().ok_or_else(another)?.clone();
         let profile = Profile::find(&scenario.cluster.profile).map_err(refused)?;
         let nodes = scenario.cluster.nodes;
-        let names = |rail: u8| (0..nodes).map(|node| NodeId(node).cable(rail + 1)).collect::<Vec<_>>();
+        let names = rail_names(nodes, scenario.cluster.rails);
         let fabric = Fabric::new(config(scenario, &profile), choice).map_err(refused)?;
         let recorder = Recorder::new(S::oracles(&work, nodes), S::Meter::default());
         let mesh = |node| {
-            let mut config = mesh_config(scenario, &profile, NodeId(node), &names(0))?;
-            config.other_rails = (1..scenario.cluster.rails).map(|rail| names(rail).into()).collect();
+            let mut config = mesh_config(scenario, &profile, NodeId(node), &names)?;
             S::mesh(&work, &mut config);
             Ok(config)
         };
@@ -190,19 +189,25 @@ fn config(scenario: &Scenario, profile: &Profile) -> Config {
     Config { devices, topology, jitter, ..Config::new(scenario.cluster.nodes, profile.clone()) }
 }
 
-/// The transport's settings for one node of a scenario, on either backend. `names` are those of all nodes in the
-/// network.
+/// What all nodes are called in the network, by rail and rank; on either backend.
+pub fn rail_names(nodes: u32, rails: u8) -> Vec<Vec<String>> {
+    (1..=rails).map(|cable| (0..nodes).map(|node| NodeId(node).cable(cable)).collect()).collect()
+}
+
+/// The transport's settings for one node of a scenario, on either backend. `names` are those of [`rail_names`].
 pub fn mesh_config(
     scenario: &Scenario,
     profile: &Profile,
     node: NodeId,
-    names: &[String],
+    names: &[Vec<String>],
 ) -> Result<MeshConfig, RunError> {
     let me = Rank::new(node.0 + 1).ok_or_else(|| refused("ranks start from one"))?;
     let timeout =
         scenario.transport.ack_timeout.map_or(Some(profile.transport.ack_timeout()), AckTimeout::new);
     let retry = scenario.transport.retries.map_or(Some(profile.transport.retry()), Retries::new);
-    let mut config = MeshConfig::new(me, names.to_vec());
+    let (first, others) = names.split_first().ok_or_else(|| refused("a node has a rail at least"))?;
+    let mut config = MeshConfig::new(me, first.clone());
+    config.other_rails = others.iter().map(|names| names.clone().into()).collect();
     config.timeout = timeout.ok_or_else(|| refused("the time-out's exponent is above 31"))?;
     config.retry = retry.ok_or_else(|| refused("there are more than 7 retries"))?;
     let limits = &scenario.transport;

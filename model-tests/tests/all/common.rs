@@ -5,7 +5,7 @@ use weft_check::explore::{Entry, Options, Report, Size};
 use weft_check::record::Recorder;
 use weft_check::run::{RunOptions, World};
 use weft_check::scenario::{FaultKind, Scenario};
-use weft_check::seeds::Summary;
+use weft_check::seeds::{Summary, assert_held};
 use weft_check::system::System;
 use weft_check::systems::worlds;
 use weft_protocols::rt::Rt;
@@ -20,6 +20,12 @@ pub fn entry(name: &str) -> Entry {
 pub fn explore(name: &str, size: &Size, options: &Options) -> Report {
     let mut world = entry(name).build(size).unwrap_or_else(|why| panic!("{name}: {why}"));
     world.explore(options, &mut |_| ControlFlow::Continue(())).unwrap_or_else(|why| panic!("{name}: {why}"))
+}
+
+/// A scenario that a swarm found, which failed with this seed, holds.
+pub fn assert_kept(scenario: &str, seed: u64) -> Summary {
+    let scenario = weft_check::parse(scenario).expect("a scenario");
+    assert_held(&scenario, seed..seed + 1)
 }
 
 /// A small cluster whose links are cut, and whose completions are lost so often a second.

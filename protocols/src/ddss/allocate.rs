@@ -4,7 +4,6 @@ use super::key::{Key, Placement};
 use super::messages::Message;
 use super::service::Ddss;
 use super::{DdssError, Holdings, Name, Segment, Spec};
-use crate::rt::sync::oneshot;
 use crate::transport::Rank;
 use weft_verbs::Verbs;
 
@@ -109,9 +108,7 @@ impl<V: Verbs> Ddss<V> {
         to: Rank,
         message: impl FnOnce(u64) -> Message,
     ) -> Result<Message, DdssError> {
-        let (tell, told) = oneshot();
-        let id = self.ask(to, tell)?;
-        self.send(to, message(id)).await?;
+        let told = self.ask(to, message).await?;
         told.await.map_err(|_| self.no_answer(to))
     }
 }

@@ -10,21 +10,29 @@
 //!   it has its lease ([`Held::is_valid`](super::Held::is_valid)).
 //!
 //! A node that died does not come back to the segments: it would take its own slots for free ones. Homes refuse it, and it asks them
-//! before it posts anything ([`DdssError::Out`]).
+//! before it posts anything ([`DdssError::Out`]). A home that it was connected with knows by the new connection that it died: no view
+//! need say so, and none does where a majority died and the others begin anew.
+//!
+//! A node that has no part in the segments any more and lives all the same goes on as a home, since others may not know: it answers, and
+//! lets go what others release. And it says so to the homes of the segments that it had open, once nothing of its own is under way
+//! there: they would wait for what it does not give back, and nobody expels it.
 
 use super::DdssError;
+use super::Name;
+use super::io::again;
 use super::line::Turned;
 use super::messages::Message;
+use super::segment::Segment;
 use super::service::Ddss;
-use crate::members::{Change, Hold, Members, Watch};
+use crate::members::{Change, Hold, Member, Members, Watch};
 use crate::rt::sync::{Mailbox, Signal};
-use crate::transport::Rank;
+use crate::transport::{NotExecuted, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use weft_verbs::{Nanos, Verbs};
+use weft_verbs::{Nanos, RemoteSlice, SendOp, Verbs};
 
 /// How long something is waited for before it is asked whether the node lives for which it waits.
 const GRACE: Nanos = Nanos::from_millis(2);
@@ -36,7 +44,8 @@ pub(super) struct Following<V: Verbs> {
     gone: RefCell<BTreeSet<Rank>>,
     /// The others go on without this node.
     out: Cell<bool>,
-    ended: Signal,
+    /// Who lives has changed, for this node.
+    changed: Signal,
     /// Posts under way, by home, and how many have ended.
     posts: RefCell<BTreeMap<Rank, (u32, u64)>>,
     /// Something is waited for that was not.
@@ -49,7 +58,7 @@ impl<V: Verbs> Following<V> {
             members,
             gone: RefCell::default(),
             out: Cell::new(false),
-            ended: Signal::new(),
+            changed: Signal::new(),
             posts: RefCell::default(),
             waits: Signal::new(),
         }
@@ -96,15 +105,32 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
+    /// Waits until this node is in a view: before, nobody tells it who is left out, which drops what it is asked.
+    pub(super) async fn until_in_a_view(&self, asks: Rank) -> Result<(), DdssError> {
+        let Some(following) = &self.0.following else { return Ok(()) };
+        let may_ask = || following.members.view().is_some() || self.check(asks).is_err();
+        following.changed.until(may_ask).await;
+        self.check(asks)
+    }
+
     /// Waits for something that may not come any more once the others go on without this node.
     pub(super) async fn unless_out<T>(&self, comes: impl Future<Output = T>) -> Result<T, DdssError> {
         let Some(following) = &self.0.following else { return Ok(comes.await) };
-        let (mut comes, mut out) = (pin!(comes), pin!(following.ended.until(|| following.out.get())));
+        let (mut comes, mut out) = (pin!(comes), pin!(following.changed.until(|| following.out.get())));
         poll_fn(|cx| match out.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(DdssError::Out)),
             Poll::Pending => comes.as_mut().poll(cx).map(Ok),
         })
         .await
+    }
+
+    /// The transport has nothing to do with a node any more: that one is out, or this one is. The transport knows before the membership has
+    /// said which; if it does not say, because it does not believe who refuses this node, the call just fails.
+    pub(super) async fn who_is_out(&self, node: Rank, why: NotExecuted) -> DdssError {
+        let Some(following) = &self.0.following else { return DdssError::Gone(node) };
+        let told = following.changed.until(|| self.check(node).is_err());
+        let _ = self.0.rt.deadline(self.0.rt.now() + GRACE, told).await;
+        self.check(node).err().unwrap_or(DdssError::NotExecuted(why))
     }
 
     /// Whether a segment's home is asked before anything is posted to it: it knows who died.
@@ -149,48 +175,131 @@ impl<V: Verbs> Ddss<V> {
     pub(super) async fn follow(self, mut changes: Mailbox<Change>) {
         while let Ok(change) = changes.recv().await {
             match change {
-                Change::Begins { left, .. } => left.iter().for_each(|member| self.dies(member.rank)),
-                Change::Lost | Change::Out => self.ends(),
+                Change::Begins { view, left } => {
+                    left.iter().for_each(|member| self.dies(member.rank));
+                    let is_another = |member: &&Member| {
+                        self.0.mesh.incarnation_of(member.rank).is_some_and(|met| met != member.incarnation)
+                    };
+                    view.members.iter().filter(is_another).for_each(|member| self.begins_anew(member.rank));
+                    if let Some(following) = &self.0.following {
+                        following.changed.notify();
+                    }
+                }
+                Change::Lost => self.ends(),
+                Change::Out => {
+                    self.ends();
+                    self.0.home.borrow_mut().forget_all_who_wait();
+                }
             }
         }
     }
 
     /// The others go on without this node: all its calls end.
     pub(super) fn ends(&self) {
-        if let Some(following) = &self.0.following {
-            following.out.set(true);
-            following.ended.notify();
+        let Some(following) = &self.0.following else { return };
+        if !following.out.replace(true) {
+            following.changed.notify();
             self.0.asked.borrow_mut().clear();
+            self.part_from(|_| true);
         }
     }
 
+    /// A home, or one that was to drain a segment of this node, knows that this node died before. It has nothing under way here: its
+    /// calls to this node end with [`DdssError::Gone`].
+    pub(super) fn on_refused(&self, by: Rank) {
+        self.drains_nothing(by);
+        self.ends();
+    }
+
     fn dies(&self, node: Rank) {
+        let is_news = !self.is_gone(node);
+        self.is_no_more(node, Nanos::ZERO);
+        if is_news {
+            // If this node was never connected with the one that died, it has opened segments of the next incarnation, which others
+            // use who know of no other.
+            self.part_from(|home| home == node);
+        }
+    }
+
+    /// Another incarnation of a node has connected, or is in the view: the one that this node was connected with is no more.
+    pub(super) fn begins_anew(&self, node: Rank) {
+        let Some(Following { members, .. }) = &self.0.following else { return };
+        if !self.is_gone(node) {
+            // When its lease was renewed last is not known: before now.
+            self.is_no_more(node, self.0.rt.now() + members.lease() + members.drift());
+        }
+    }
+
+    fn is_no_more(&self, node: Rank, lease_over: Nanos) {
         let Some(following) = &self.0.following else { return };
         following.gone.borrow_mut().insert(node);
+        following.changed.notify();
         self.0.asked.borrow_mut().retain(|_, (of, _)| *of != node);
+        self.drains_nothing(node);
+        let ddss = self.clone();
+        drop(self.0.rt.spawn(async move { ddss.bury(node, lease_over).await }));
+    }
+
+    /// At the home: no segment that is being released waits for that node.
+    fn drains_nothing(&self, node: Rank) {
         let draining = self.0.home.borrow().drained_by(node);
         for name in draining {
             self.on_drained(node, name);
         }
-        let ddss = self.clone();
-        drop(self.0.rt.spawn(async move { ddss.bury(node).await }));
     }
 
     /// At the home: what a node that died had comes to an end, once its lease has.
-    async fn bury(self, node: Rank) {
+    async fn bury(self, node: Rank, lease_over: Nanos) {
         let Some(Following { members, .. }) = &self.0.following else { return };
-        while self.0.rt.now() < members.grants_from() {
-            self.0.rt.sleep(members.grants_from() - self.0.rt.now()).await;
+        let over = || members.grants_from().max(lease_over);
+        while self.0.rt.now() < over() {
+            self.0.rt.sleep(over() - self.0.rt.now()).await;
         }
         let kept = self.0.home.borrow().places();
         for (name, at) in kept {
-            let freed =
-                self.turn_header(name, at, None, |header| header.is_held_by(node).then(|| header.free()));
-            // One that is being released has no line any more.
-            let Ok(Turned { is, .. }) = freed.await else { continue };
-            let step = self.0.home.borrow_mut().on_gone(name, node);
-            self.step(name, step, is.word());
+            self.let_go(node, name, at).await;
         }
+    }
+
+    /// At the home: a node has neither lock nor turn any more.
+    async fn let_go(&self, node: Rank, name: Name, at: RemoteSlice) {
+        let freed = self.turn_header(name, at, None, |header| header.is_held_by(node).then(|| header.free()));
+        // One that is being released has no line any more.
+        let Ok(Turned { is, .. }) = freed.await else { return };
+        let step = self.0.home.borrow_mut().on_gone(name, node);
+        self.step(name, step, is.word());
+    }
+
+    /// At the home: a node that lives has no part in a segment any more. What it had under the lock's lease has ended by its own word.
+    pub(super) fn on_parted(&self, from: Rank, name: Name) {
+        let at = self.0.home.borrow().places().into_iter().find(|(kept, _)| *kept == name);
+        if let Some((_, at)) = at {
+            let ddss = self.clone();
+            drop(self.0.rt.spawn(async move { ddss.let_go(from, name, at).await }));
+        }
+    }
+
+    /// Has no part any more in the segments that are open here of some homes, and says so to them.
+    fn part_from(&self, of: impl Fn(Rank) -> bool) {
+        let open = self.0.open.borrow();
+        for segment in open.values().filter(|segment| of(segment.0.home) && segment.0.confirmed.get()) {
+            let (ddss, segment) = (self.clone(), segment.clone());
+            drop(self.0.rt.spawn(async move { drop(ddss.part(segment).await) }));
+        }
+    }
+
+    /// Nothing is posted to the segment any more, and what was posted stands before this read in the line: it has ended with it, or with
+    /// its connection.
+    async fn part(&self, Segment(open): Segment<V>) -> Result<(), DdssError> {
+        let mesh = &self.0.mesh;
+        open.is_there()?;
+        let list = [(SendOp::Read { from: open.header() }, self.word_block()?)];
+        if mesh.post_list(open.home, list).await.is_err() {
+            while let Err(why) = mesh.resolve_outcomes(open.home).await {
+                again(why)?;
+            }
+        }
+        self.tell(open.home, Message::Parted { name: open.name }).await
     }
 
     /// Has the nodes asked whether they live for which this one waits and from which nothing has come for a while.

@@ -242,6 +242,11 @@ impl Home {
         self.on_leave(name, node)
     }
 
+    /// Nobody waits for this node any more: the others go on without it.
+    pub fn forget_all_who_wait(&mut self) {
+        self.segments.values_mut().for_each(|kept| kept.line.waiting.clear());
+    }
+
     /// Segments that are being released, for which a node has not drained yet.
     pub fn drained_by(&self, node: Rank) -> Vec<Name> {
         let awaits =

@@ -79,6 +79,11 @@ impl<V: Verbs> Ddss<V> {
         let posting = self.posting(open.home);
         let outcome = self.unless_out(self.0.mesh.post_list(open.home, list)).await?;
         drop(posting);
+        if let Err(OpError::NotExecuted(why @ (NotExecuted::PeerGone(node) | NotExecuted::PeerReset(node)))) =
+            outcome
+        {
+            return Err(self.who_is_out(node, why).await);
+        }
         if outcome.as_ref().is_err_and(is_refusal) {
             self.confirm(open).await?;
         }
@@ -152,6 +157,7 @@ impl<V: Verbs> Ddss<V> {
         loop {
             match self.unless_out(self.0.mesh.resolve_outcomes(open.home)).await? {
                 Ok(()) => return self.header(open).await,
+                Err(why @ NotExecuted::PeerGone(node)) => return Err(self.who_is_out(node, why).await),
                 Err(why) => again(why)?,
             }
         }

@@ -10,7 +10,7 @@ use super::messages::Message;
 use super::segment::Open;
 use super::service::Ddss;
 use super::{DdssError, Header, Name};
-use crate::rt::sync::{OneshotReceiver, oneshot};
+use crate::rt::sync::OneshotReceiver;
 use crate::transport::{NotExecuted, OpError, Rank};
 use std::rc::Rc;
 use weft_verbs::{RemoteSlice, Verbs};
@@ -59,10 +59,8 @@ impl<V: Verbs> Ddss<V> {
     /// Asks the home for a turn and waits for it. To be called in the task's turn among those of its node.
     pub(super) async fn enter(&self, open: &Rc<Open<V>>) -> Result<Entered<V>, DdssError> {
         self.0.stats.borrow_mut().turns += 1;
-        let (tell, told) = oneshot();
-        let id = self.ask(open.home, tell)?;
+        let told = self.ask(open.home, |id| Message::Enter { id, name: open.name }).await?;
         let mut asked = Asked { ddss: self.clone(), home: open.home, told };
-        self.send(open.home, Message::Enter { id, name: open.name }).await?;
         match (&mut asked.told).await.map_err(|_| self.no_answer(open.home))? {
             Message::Granted { header, .. } => {
                 open.last.set(Header::from_word(header));

@@ -46,6 +46,8 @@ pub(super) enum Message {
     Holds { id: u64, holdings: Holdings },
     /// The receiver died, as the sender knows, and has no part in the segments any more.
     Refused,
+    /// The sender has no part in this segment any more, and nothing of its own is under way to it.
+    Parted { name: Name },
 }
 
 const OPEN: u8 = 1;
@@ -68,6 +70,7 @@ const RELEASED: u8 = 17;
 const COUNT: u8 = 18;
 const HOLDS: u8 = 19;
 const REFUSED: u8 = 20;
+const PARTED: u8 = 21;
 
 /// The longest message.
 pub(super) const LONGEST: usize = 1 + 8 + 8 + Key::BYTES;
@@ -140,6 +143,7 @@ impl Message {
             Message::Released { id } => head(RELEASED, id),
             Message::Count { id } => head(COUNT, id),
             Message::Refused => head(REFUSED, 0),
+            Message::Parted { name } => head(PARTED, name.0),
             Message::Holds { id, holdings } => {
                 head(HOLDS, id);
                 let Holdings { segments, held, free, pieces, longest } = holdings;
@@ -186,6 +190,7 @@ impl Message {
             RELEASED if rest.is_empty() => Some(Message::Released { id }),
             COUNT if rest.is_empty() => Some(Message::Count { id }),
             REFUSED if rest.is_empty() => Some(Message::Refused),
+            PARTED if rest.is_empty() => Some(Message::Parted { name: Name(id) }),
             HOLDS => {
                 let (words, []) = rest.as_chunks() else { return None };
                 let [segments, held, free, pieces, longest] =
@@ -251,6 +256,7 @@ mod tests {
             Message::Released { id: 3 },
             Message::Count { id: 3 },
             Message::Refused,
+            Message::Parted { name: Name(9) },
             Message::Holds { id: 3, holdings: Holdings { held: 9, ..Holdings::default() } },
         ] {
             let bytes = message.encode();

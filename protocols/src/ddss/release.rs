@@ -70,7 +70,7 @@ impl<V: Verbs> Ddss<V> {
         let ddss = self.clone();
         drop(self.0.rt.spawn(async move {
             if ddss.drain(key).await.is_ok() {
-                drop(ddss.send(from, Message::Drained { name: key.name }).await);
+                drop(ddss.tell(from, Message::Drained { name: key.name }).await);
             }
         }));
     }

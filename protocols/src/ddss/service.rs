@@ -7,9 +7,9 @@ use super::messages::Message;
 use super::segment::Open;
 use super::{DdssError, DdssStats, Key, Name, Segment, Spec};
 use crate::members::Members;
-use crate::rt::sync::{OneshotSender, oneshot};
+use crate::rt::sync::{OneshotReceiver, OneshotSender, oneshot};
 use crate::rt::{BufferPool, Labelled, Rt};
-use crate::transport::{Channel, Inbox, Incoming, Mesh, Rank, SendError};
+use crate::transport::{Channel, Inbox, Incoming, Mesh, NotExecuted, Rank, SendError};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -87,7 +87,8 @@ impl<V: Verbs> Ddss<V> {
             named: RefCell::default(),
             leaving: RefCell::default(),
             asked: RefCell::default(),
-            next_id: Cell::new(0),
+            // Among members a home may answer an earlier incarnation when this one has connected.
+            next_id: Cell::new(if members.is_some() { mesh.incarnation() } else { 0 }),
             next_home: Cell::new(mesh.me().index() as u32),
             following: members.cloned().map(Following::new),
         }));
@@ -132,9 +133,7 @@ impl<V: Verbs> Ddss<V> {
             return agreed(known.spec(), spec).map(|()| known.clone());
         }
         let home = name.home(self.0.mesh.size());
-        let (tell, told) = oneshot();
-        let id = self.ask(home, tell)?;
-        self.send(home, Message::Open { id, name, spec }).await?;
+        let told = self.ask(home, |id| Message::Open { id, name, spec }).await?;
         match told.await.map_err(|_| self.no_answer(home))? {
             // It may be on its way out again.
             Message::Here { .. } if self.0.leaving.borrow().contains(&name) => Err(DdssError::Released),
@@ -155,25 +154,43 @@ impl<V: Verbs> Ddss<V> {
         self.0.open.borrow_mut().entry(key.place()).or_insert_with(new).clone()
     }
 
-    /// Enters a request to a node, which is to be answered by its number.
-    pub(super) fn ask(&self, of: Rank, tell: OneshotSender<Message>) -> Result<u64, DdssError> {
-        self.check(of)?;
-        let id = self.0.next_id.replace(self.0.next_id.get() + 1);
+    /// Asks something of a node, which answers by the request's number.
+    pub(super) async fn ask(
+        &self,
+        of: Rank,
+        message: impl FnOnce(u64) -> Message,
+    ) -> Result<OneshotReceiver<Message>, DdssError> {
+        self.until_in_a_view(of).await?;
+        let id = self.0.next_id.replace(self.0.next_id.get().wrapping_add(1));
+        let (tell, told) = oneshot();
         self.0.asked.borrow_mut().insert(id, (of, tell));
         self.waits();
-        Ok(id)
+        let sent = self.send(of, message(id)).await;
+        if sent.is_err() {
+            self.0.asked.borrow_mut().remove(&id);
+        }
+        sent.map(|()| told)
     }
 
     /// Sends a message from a task of its own: a peer that takes no messages now must not hold up the others'.
     pub(super) fn send_later(&self, to: Rank, message: Message) {
         let ddss = self.clone();
-        drop(self.0.rt.spawn(async move { drop(ddss.send(to, message).await) }));
+        drop(self.0.rt.spawn(async move { drop(ddss.tell(to, message).await) }));
     }
 
-    /// Sends a message as soon as the transport has room for it.
+    /// Asks something of a node that is to be answered to a call of this one, as soon as the transport has room for it.
     pub(super) async fn send(&self, to: Rank, message: Message) -> Result<(), DdssError> {
+        match self.unless_out(self.tell(to, message)).await? {
+            Err(DdssError::Gone(node)) => Err(self.who_is_out(node, NotExecuted::PeerGone(node)).await),
+            done => done,
+        }
+    }
+
+    /// Sends a message as soon as the transport has room for it: also where the others go on without this node, since they may wait for
+    /// what it answers, or gives back.
+    pub(super) async fn tell(&self, to: Rank, message: Message) -> Result<(), DdssError> {
         loop {
-            self.unless_out(self.0.mesh.room(to)).await??;
+            self.0.mesh.room(to).await?;
             match self.0.mesh.send(to, CHANNEL, &message.encode()) {
                 // Another task took the place.
                 Err(SendError::Full { .. }) => {}
@@ -184,7 +201,13 @@ impl<V: Verbs> Ddss<V> {
 
     async fn listen(self, mut inbox: Inbox) {
         while let Some(incoming) = inbox.recv().await {
-            let Incoming::Message(message) = incoming else { continue };
+            let message = match incoming {
+                Incoming::Message(message) => message,
+                Incoming::PeerReset { peer, .. } => {
+                    self.begins_anew(peer);
+                    continue;
+                }
+            };
             let from = message.from();
             if self.is_gone(from) {
                 self.refuse(from);
@@ -220,7 +243,8 @@ impl<V: Verbs> Ddss<V> {
                     let holdings = self.0.memory.borrow().holdings();
                     self.send_later(from, Message::Holds { id, holdings });
                 }
-                Some(Message::Refused) => self.ends(),
+                Some(Message::Refused) => self.on_refused(from),
+                Some(Message::Parted { name }) => self.on_parted(from, name),
                 Some(answer) => self.answered(from, answer),
                 None => self.0.stats.borrow_mut().malformed += 1,
             }
@@ -284,10 +308,15 @@ impl<V: Verbs> Ddss<V> {
             | Message::Drained { .. }
             | Message::Revoked { .. }
             | Message::Count { .. }
-            | Message::Refused => return,
+            | Message::Refused
+            | Message::Parted { .. } => return,
         };
         let waiting = self.0.asked.borrow_mut().remove(&id);
-        let Some((_, waiting)) = waiting else { return self.0.stats.borrow_mut().malformed += 1 };
+        let Some((_, waiting)) = waiting else {
+            // Among members it may be to an earlier incarnation, or to a call that has ended since its home died or this node is out. What was
+            // granted is given back when the node parts from the segment, or taken from it as it is buried.
+            return self.0.stats.borrow_mut().malformed += u64::from(self.0.following.is_none());
+        };
         // Nobody waits for it any more if the call was dropped. A turn that nobody wants goes to the next.
         if let (Err(_), Message::Granted { name, header, .. }) = (waiting.send(answer), answer) {
             self.send_later(from, Message::Leave { name, header });

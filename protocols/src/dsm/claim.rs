@@ -74,7 +74,7 @@ use super::fault::come;
 use super::memory::Memory;
 use super::messages::Access;
 use super::pins::Purpose;
-use super::reading::{Reading, Repaired};
+use super::reading::{Decision, Reading, Repaired};
 use super::service::{Gone, Service};
 use super::shared::{PageId, Plain, Shared};
 use super::thread::{Stamp, Thread, parts};
@@ -315,7 +315,7 @@ struct Held<V: Verbs, R: Reading> {
 
 impl<V: Verbs, R: Reading> Drop for Held<V, R> {
     fn drop(&mut self) {
-        if !self.all && !R::DROPPED_CLAIMS_UNPIN {
+        if !self.all && !self.service.decides(Decision::DroppedClaimsUnpin) {
             return;
         }
         for (page, _) in &self.pages {

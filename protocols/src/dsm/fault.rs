@@ -5,7 +5,7 @@ use super::DsmError;
 use super::memory::{Memory, Object};
 use super::messages::Access;
 use super::pins::Purpose;
-use super::reading::Reading;
+use super::reading::{Decision, Reading};
 use super::service::{Gone, Service};
 use super::shared::PageId;
 use std::rc::Rc;
@@ -49,7 +49,7 @@ pub(super) async fn come<'a, V: Verbs, R: Reading>(
             let mut fault = Fault::begin(service, object, page, need);
             fault.wait().await?;
             come.hops = service.hops.borrow().get(&page).copied();
-            if R::GRANTS_STAY {
+            if service.decides(Decision::GrantsStay) {
                 come.granted = Some(fault);
             } else {
                 drop(fault);
@@ -73,7 +73,7 @@ pub(super) async fn come<'a, V: Verbs, R: Reading>(
 impl<V: Verbs, R: Reading> Service<V, R> {
     /// How a minipage is claimed, for those who want to take it away.
     pub fn pinned(&self, page: PageId) -> Access {
-        if R::CLAIMS_STAY { self.pins.borrow().pinned(page) } else { Access::Invalid }
+        if self.decides(Decision::ClaimsStay) { self.pins.borrow().pinned(page) } else { Access::Invalid }
     }
 
     /// Whether a thread that has not waited for its turn may go ahead. A claim that no grant stays for lets an order go first.
@@ -142,7 +142,8 @@ impl<'a, V: Verbs, R: Reading> Fault<'a, V, R> {
         // The access faults, and its handler enters the kernel to block (kernel-dsm.txt, 4).
         service.charge(Work::PageFault);
         service.charge(Work::Syscall);
-        let joined = service.requests.borrow_mut().join(page, need, R::JOINS_WHAT_SERVES);
+        let joined =
+            service.requests.borrow_mut().join(page, need, service.decides(Decision::JoinsWhatServes));
         let (id, kind) = match joined {
             Some(joined) => {
                 service.stats.borrow_mut().joined += 1;

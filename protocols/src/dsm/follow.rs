@@ -11,7 +11,8 @@ use super::DsmError;
 use super::directory::Sends;
 use super::memory::{Memory, Object};
 use super::messages::{Access, Message};
-use super::reading::Reading;
+use super::reach::Epochs;
+use super::reading::{Decision, Reading};
 use super::service::{Entered, Service};
 use super::shared::{ObjectId, PageId};
 use super::views::{Begins, Place, Views};
@@ -25,7 +26,7 @@ use weft_verbs::Verbs;
 
 /// What a node keeps of the membership.
 pub(super) struct Following<V: Verbs> {
-    views: RefCell<Views>,
+    epochs: Epochs,
     /// Who asks whether the others live, while this node waits for any of them.
     members: Option<Members<V>>,
     watches: Cell<bool>,
@@ -47,7 +48,7 @@ pub(super) struct Following<V: Verbs> {
 impl<V: Verbs> Following<V> {
     pub fn new(mesh: &Mesh<V>, members: Option<Members<V>>) -> Following<V> {
         Following {
-            views: RefCell::new(Views::new(mesh.me(), mesh.size())),
+            epochs: Epochs::new(mesh),
             members,
             watches: Cell::new(false),
             waits_no_more: Signal::new(),
@@ -59,6 +60,11 @@ impl<V: Verbs> Following<V> {
             landed: Signal::new(),
             lost: RefCell::default(),
         }
+    }
+
+    /// What ends a wait for a node.
+    pub fn epochs(&self) -> Epochs {
+        self.epochs.clone()
     }
 
     /// From now on an epoch's beginning takes a write back.
@@ -96,7 +102,7 @@ impl<V: Verbs, R: Reading> Drop for Flight<V, R> {
 // What the rest of the protocol asks.
 impl<V: Verbs, R: Reading> Service<V, R> {
     fn in_views<T>(&self, of: impl FnOnce(&Views) -> T) -> Option<T> {
-        self.following.as_ref().map(|following| of(&following.views.borrow()))
+        self.following.as_ref().map(|following| of(&following.epochs.views.borrow()))
     }
 
     /// The stamp of the present epoch; always the same where nodes do not agree on who is alive.
@@ -133,6 +139,21 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// How many nodes have died.
     pub fn died(&self) -> usize {
         self.in_views(|views| views.died().len()).unwrap_or_default()
+    }
+
+    /// Waits until the memory begins; at once where nodes have no agreement about who is alive.
+    pub async fn begins(&self) {
+        if let Some(following) = &self.following {
+            following.epochs.begun.until(|| self.has_begun()).await;
+        }
+    }
+
+    /// Waits until more than so many have died; for ever where nodes have no agreement about that.
+    pub async fn more_died(&self, told: usize) {
+        match &self.following {
+            Some(following) => following.epochs.begun.until(|| self.died() > told).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// The first one that died after so many.
@@ -179,26 +200,29 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// What counts of a message that has arrived: its bytes without the stamp, if it is of this epoch.
     pub fn counts<'a>(&self, from: Rank, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let Some(following) = &self.following else { return Some(bytes) };
+        if following.epochs.left_out.get() {
+            return None;
+        }
         let Some((message, stamp)) = bytes.split_last_chunk() else {
             self.stats.borrow_mut().malformed += 1;
             return None;
         };
         let stamp = u64::from_le_bytes(*stamp);
-        let place = following.views.borrow().place(stamp);
+        // Of whatever memory: as long as one who has it lives, there will be no other.
+        if Message::is_ended(message) {
+            return Some(message);
+        }
+        let place = following.epochs.views.borrow().place(stamp);
         match place {
             Place::Now => return Some(message),
-            Place::Over if !R::VIEWS_CHECKED => return Some(message),
+            Place::Over if !self.decides(Decision::ViewsChecked) => return Some(message),
             Place::Later => following.early.borrow_mut().push((from, stamp, message.to_vec())),
             Place::Over => self.stats.borrow_mut().stale += 1,
             Place::Elsewhere => {
                 self.stats.borrow_mut().stale += 1;
-                // Its memory began later: its sender restarted, and learns here that there is one that has gone on.
-                if stamp > self.epoch() {
-                    let mut frame = Vec::new();
-                    Message::Ended.encode(&mut frame);
-                    frame.extend(stamp.to_le_bytes());
-                    // It asks again if there is no room.
-                    let _ = self.mesh.send(from, super::service::CHANNEL, &frame);
+                // Its sender is another boot of a node that died here.
+                if !following.epochs.views.borrow().has(from) {
+                    self.send(from, &Message::Ended);
                 }
             }
         }
@@ -213,23 +237,47 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         while let Ok(change) = changes.recv().await {
             match change {
                 Change::Begins { view, .. } => self.view_begins(&view),
-                Change::Lost | Change::Out => self.fail(DsmError::Out),
+                // The others begin anew with this node, and it has nothing yet that was lost.
+                Change::Lost if !self.has_begun() => {}
+                Change::Lost | Change::Out => self.is_left_out(DsmError::Out),
             }
         }
     }
 
+    /// This node has no part in the memory any more: nobody wants anything of it.
+    pub fn is_left_out(&self, why: DsmError) {
+        if let Some(following) = &self.following {
+            following.epochs.left_out.set(true);
+            following.epochs.begun.notify();
+            following.early.take();
+        }
+        self.directory.take();
+        self.barriers.borrow_mut().clear();
+        let orders = self.server.borrow_mut().clear();
+        self.fail(why);
+        orders.into_iter().for_each(|page| self.memory.wake(page));
+    }
+
     fn view_begins(self: &Rc<Self>, view: &View) {
-        let Some(following) = &self.following else { return };
-        let begins = following.views.borrow_mut().begin(view);
+        let Some(following) = self.following.as_ref().filter(|following| !following.epochs.left_out.get())
+        else {
+            return;
+        };
+        let begins = following.epochs.views.borrow_mut().begin(view);
+        let newcomers = following.epochs.views.borrow().newcomers(view);
+        newcomers.into_iter().for_each(|node| self.send(node, &Message::Ended));
         match begins {
             Begins::Nothing => return,
-            Begins::First => self.ask_again(),
+            Begins::First => {
+                following.epochs.begun.notify();
+                self.ask_again();
+            }
             Begins::Epoch => self.epoch_begins(following),
         }
         self.enter_again();
         self.free_again();
         for (from, stamp, bytes) in following.early.take() {
-            let place = following.views.borrow().place(stamp);
+            let place = following.epochs.views.borrow().place(stamp);
             match place {
                 Place::Now => self.receive(from, &bytes),
                 Place::Later => following.early.borrow_mut().push((from, stamp, bytes)),
@@ -241,6 +289,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// Members have died: what the epoch before had ordered counts no more.
     fn epoch_begins(self: &Rc<Self>, following: &Following<V>) {
         self.stats.borrow_mut().epochs += 1;
+        following.epochs.begun.notify();
         following.reporting.set(true);
         let orders = self.server.borrow_mut().clear();
         self.directory.borrow_mut().begin(self.nodes());
@@ -248,7 +297,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         self.unasked.borrow_mut().clear();
         let unfinished = following.strikes.borrow().len() as u64 + u64::from(following.pulls.get());
         self.stats.borrow_mut().fenced += unfinished;
-        if R::REPORTS_WHEN_FENCED {
+        if self.decides(Decision::ReportsWhenFenced) {
             following.strikes.borrow().values().for_each(Strike::strike);
         }
         let died = self.died_after(self.died() - 1).unwrap_or(self.mesh.me());
@@ -268,7 +317,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     async fn report(self: Rc<Self>) {
         let Some(following) = &self.following else { return };
         let epoch = self.epoch();
-        if R::REPORTS_WHEN_FENCED {
+        if self.decides(Decision::ReportsWhenFenced) {
             following.landed.until(|| following.in_flight() == 0 || self.epoch() != epoch).await;
         }
         let mut reported: BTreeMap<Rank, u32> = self.nodes().into_iter().map(|node| (node, 0)).collect();
@@ -296,16 +345,17 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         self.ask_again();
     }
 
-    /// Sends a message as soon as there is room. False if the epoch is over.
+    /// Sends a message as soon as there is room. False if the epoch is over. A node whose threads were told that the memory has ended
+    /// says what it has all the same: others wait for that.
     async fn deliver(&self, to: Rank, message: &Message<'_>, epoch: u64) -> bool {
-        while self.epoch() == epoch && !self.has_failed() {
-            if self.try_send(to, message) {
+        loop {
+            if self.epoch() == epoch && self.try_send(to, message) {
                 return true;
             }
-            // Of a peer that is gone the next view tells.
-            let _ = self.mesh.room(to).await;
+            if !self.reach.room(to, epoch).await {
+                return false;
+            }
         }
-        false
     }
 
     /// Makes all requests anew.

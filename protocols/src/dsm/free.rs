@@ -7,7 +7,7 @@
 
 use super::DsmError;
 use super::messages::{Freeing, Message};
-use super::reading::Reading;
+use super::reading::{Decision, Reading};
 use super::service::Service;
 use super::shared::{ObjectId, Plain, Shared};
 use super::thread::Thread;
@@ -156,7 +156,10 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
         let closed: Vec<_> = {
             let mut frees = self.frees.borrow_mut();
-            frees.closing.extract_if(.., |(object, ..)| !R::FREE_WAITS || !self.uses(*object)).collect()
+            frees
+                .closing
+                .extract_if(.., |(object, ..)| !self.decides(Decision::FreeWaits) || !self.uses(*object))
+                .collect()
         };
         for (object, to, id) in closed {
             self.send(to, &Message::Freed { object, id, step: Freeing::Close });

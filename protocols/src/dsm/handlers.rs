@@ -5,7 +5,7 @@ use super::barrier::BarrierId;
 use super::directory::{Asks, Book};
 use super::memory::{Memory, Object};
 use super::messages::{Access, Message};
-use super::reading::Reading;
+use super::reading::{Decision, Reading};
 use super::rebuild::Report;
 use super::requests::{Progress, hops};
 use super::server::{Order, Verdict};
@@ -46,7 +46,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 let mut directory = self.directory.borrow_mut();
                 let open = directory.on_done(page, from, id, book, &mut sends);
                 // The last word about an object that is freed may be overtaken.
-                let known = open || !R::PULLS_ARE_OPEN || self.frees.borrow().has(page.object);
+                let known =
+                    open || !self.decides(Decision::PullsAreOpen) || self.frees.borrow().has(page.object);
                 self.stats.borrow_mut().out_of_turn += u64::from(!known);
             }
             Some(Message::Forward { page, id, to, at, need, notices, version }) => {
@@ -73,7 +74,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             Some(Message::Free { object, id, step }) => self.on_free(object, (from, id), step),
             Some(Message::Freed { object, id, step }) => self.on_freed(object, (from, id), step),
             Some(Message::Enter { barrier, id, parties }) => {
-                let parties = if R::BARRIERS_COUNT_ONCE { parties } else { parties.div_ceil(2) };
+                let parties =
+                    if self.decides(Decision::BarriersCountOnce) { parties } else { parties.div_ceil(2) };
                 let come = self.barriers.borrow_mut().on_enter(BarrierId(barrier), from, id, parties);
                 sends.extend(come.into_iter().map(|(node, id)| (node, Message::Leave { barrier, id })));
             }
@@ -93,7 +95,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 self.after_report(awaited, &mut sends);
             }
             Some(Message::Restore { page, id, version }) => self.on_restore(from, page, id, version),
-            Some(Message::Ended) => self.fail(DsmError::PeerReset(self.mesh.me())),
+            Some(Message::Ended) => self.is_left_out(DsmError::PeerReset(self.mesh.me())),
             None => self.stats.borrow_mut().malformed += 1,
         }
         for (to, message) in sends.drain(..) {
@@ -107,12 +109,12 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// How this node's managers keep their books.
     pub fn book(&self) -> Book {
         Book {
-            decides_when_served: R::DECIDES_WHEN_SERVED,
-            keeps_server: R::KEEPS_SERVER,
+            decides_when_served: self.decides(Decision::DecidesWhenServed),
+            keeps_server: self.decides(Decision::KeepsServer),
             pulls: self.config.pulls,
-            pulls_from_done: R::PULLS_FROM_DONE,
-            pulls_are_open: R::PULLS_ARE_OPEN,
-            lost_with_receiver: R::LOST_WITH_RECEIVER,
+            pulls_from_done: self.decides(Decision::PullsFromDone),
+            pulls_are_open: self.decides(Decision::PullsAreOpen),
+            lost_with_receiver: self.decides(Decision::LostWithReceiver),
             me: self.mesh.me(),
         }
     }
@@ -124,7 +126,12 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             return;
         };
         let has = object.page(order.page.index);
-        let verdict = self.server.borrow_mut().on_order(order, has, self.pinned(order.page), R::GRANTS_STAY);
+        let verdict = self.server.borrow_mut().on_order(
+            order,
+            has,
+            self.pinned(order.page),
+            self.decides(Decision::GrantsStay),
+        );
         match verdict {
             Verdict::Now => self.carry_out(&object, order),
             Verdict::Later => self.stats.borrow_mut().orders_waited += 1,
@@ -137,7 +144,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         if order.keep == Access::Invalid {
             object.change(order.page.index, |page| page.given = Some(order.to));
         }
-        if R::PROTECTS_FIRST {
+        if self.decides(Decision::ProtectsFirst) {
             self.revoke(order);
             self.hand_over(object, order);
         } else {
@@ -155,7 +162,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         if keep == Access::Invalid {
             self.memory.take_away(page);
             self.stats.borrow_mut().invalidations += 1;
-        } else if R::SHARING_DOWNGRADES {
+        } else if self.decides(Decision::SharingDowngrades) {
             self.memory.downgrade(page);
         }
     }
@@ -167,12 +174,12 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             return;
         };
         let manager = self.manager(&object, page);
-        let ordered = if R::COUNTS_NOTICES { notices } else { 1 };
+        let ordered = if self.decides(Decision::CountsNotices) { notices } else { 1 };
         let hops = hops(self.mesh.me(), manager, from);
         let progress = self.requests.borrow_mut().on_notice(page, id, ordered, hops);
         if progress == Progress::Unknown {
             // Of a request that is done already: of a reading that does not count.
-            self.stats.borrow_mut().out_of_turn += u64::from(R::COUNTS_NOTICES);
+            self.stats.borrow_mut().out_of_turn += u64::from(self.decides(Decision::CountsNotices));
             return;
         }
         if let Some(data) = data {
@@ -185,10 +192,10 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             object.write(range.start, data);
         }
         let done = match progress {
-            Progress::More { first } => first && !R::DONE_WHEN_SET,
+            Progress::More { first } => first && !self.decides(Decision::DoneWhenSet),
             Progress::Granted { need, joined, hops } => {
                 self.grant(&object, page, need, version, joined, hops);
-                R::DONE_WHEN_SET || ordered == 1
+                self.decides(Decision::DoneWhenSet) || ordered == 1
             }
             Progress::Unknown => false,
         };
@@ -227,7 +234,12 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// Carries out the orders that nothing holds up any more, and lets those go on who let them go first.
     fn go_on(self: &Rc<Self>, object: &Rc<Object<V>>, page: PageId) {
         let pinned = self.pinned(page);
-        let orders = self.server.borrow_mut().on_free(page, object.page(page.index), pinned, R::GRANTS_STAY);
+        let orders = self.server.borrow_mut().on_free(
+            page,
+            object.page(page.index),
+            pinned,
+            self.decides(Decision::GrantsStay),
+        );
         if !orders.is_empty() {
             orders.into_iter().for_each(|order| self.carry_out(object, order));
             self.memory.wake(page);

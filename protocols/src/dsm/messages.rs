@@ -101,6 +101,11 @@ const NO_PAGE: PageId = PageId { object: ObjectId(0), index: 0 };
 pub const LONGEST: usize = 1 + 16 + 4 + 16 + 1 + 2 + 8;
 
 impl Message<'_> {
+    /// Whether bytes are those of [`Message::Ended`].
+    pub fn is_ended(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&ENDED) && Message::decode(bytes) == Some(Message::Ended)
+    }
+
     /// Writes its bytes: a kind, what it is about, the request's number, and what the kind has; little-endian.
     pub fn encode(&self, to: &mut Vec<u8>) {
         to.clear();

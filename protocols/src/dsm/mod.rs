@@ -34,6 +34,7 @@
 //! | `memory` | the bytes, and who may access them: `Memory` is all that the protocol asks |
 //! | `service` | a node: its parts, and what is begun there |
 //! | `handlers`, `sending` | messages in and out |
+//! | `reach` | whom a message reaches |
 //! | [`reading`](Reading) | what the paper leaves open |
 //!
 //! docs/dsm.md says why each race is safe.
@@ -50,6 +51,7 @@ mod memory;
 mod messages;
 mod pins;
 mod pull;
+mod reach;
 mod reading;
 mod rebuild;
 mod requests;
@@ -65,8 +67,8 @@ pub use barrier::BarrierId;
 pub use claim::{Claim, ClaimMut, Elements};
 pub use error::DsmError;
 pub use messages::{Access, LONGEST};
-pub use reading::{Reading, Repaired};
-pub use service::{Charges, Dsm, DsmAudit, DsmConfig};
+pub use reading::{Decision, Otherwise, Reading, Repaired};
+pub use service::{Alive, Charges, Dsm, DsmAudit, DsmConfig, STAMP};
 pub use shared::{Grain, Number, ObjectId, PAGE, PageId, Placement, Plain, Shared, Word};
 pub use stats::DsmStats;
 pub use thread::{Stamp, Thread};

@@ -7,7 +7,7 @@
 use super::DsmError;
 use super::memory::Object;
 use super::messages::{Access, Message};
-use super::reading::Reading;
+use super::reading::{Decision, Reading};
 use super::requests::{Progress, hops};
 use super::service::Service;
 use super::shared::PageId;
@@ -39,6 +39,10 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         let epoch = self.epoch();
         let _flight = self.takes_off();
         loop {
+            // In the next epoch the request is made again.
+            if !self.reach.met(source, epoch).await {
+                return;
+            }
             match self.mesh.read_into(source, at, object.bytes(page.index)).await {
                 Ok(_) => break,
                 Err(OpError::Unknown(_) | OpError::NotExecuted(NotExecuted::Failed(_))) => {
@@ -50,8 +54,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                         Ok(()) => {}
                     }
                 }
-                // In the next epoch the request is made again.
-                Err(OpError::NotExecuted(NotExecuted::PeerGone(_))) => return,
+                Err(OpError::NotExecuted(NotExecuted::PeerGone(_) | NotExecuted::PeerReset(_)))
+                    if self.following.is_some() => {}
                 Err(OpError::NotExecuted(_)) => return self.fail(DsmError::Closed),
             }
         }
@@ -64,7 +68,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         let progress = self.requests.borrow_mut().on_notice(page, id, 1, hops);
         if let Progress::Granted { need, joined, hops } = progress {
             self.grant(object, page, need, version, joined, hops);
-            if R::PULLS_ARE_OPEN {
+            if self.decides(Decision::PullsAreOpen) {
                 self.send(manager, &Message::Done { page, id });
             }
             self.close_freed();

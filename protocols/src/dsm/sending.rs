@@ -5,7 +5,7 @@ use super::memory::Object;
 use super::messages::{LONGEST, Message};
 use super::reading::Reading;
 use super::server::Order;
-use super::service::{CHANNEL, Service};
+use super::service::{CHANNEL, STAMP, Service};
 use super::shared::PageId;
 use crate::rt::BufferGuard;
 use crate::transport::{Placed, Rank, SendError};
@@ -13,40 +13,43 @@ use std::rc::Rc;
 use weft_verbs::{RemoteSlice, Verbs};
 
 impl<V: Verbs, R: Reading> Service<V, R> {
-    /// Sends a message now, or as soon as the transport has room for it. Messages may overtake each other then: no two of them
-    /// depend on their order, since whatever a message follows from has been received.
+    /// Sends a message now, or as soon as it reaches the node that it is for and the transport has room for it. Messages may overtake
+    /// each other then: no two of them depend on their order, since whatever a message follows from has been received.
     pub fn send(&self, to: Rank, message: &Message<'_>) {
         if self.try_send(to, message) {
             return;
         }
-        self.stats.borrow_mut().stalls += 1;
-        let (mesh, frame) = (self.mesh.clone(), self.framed(message));
+        let (reach, frame, epoch) = (self.reach.clone(), self.framed(message), self.epoch());
         drop(self.rt.spawn(async move {
-            while mesh.room(to).await.is_ok()
-                && matches!(mesh.send(to, CHANNEL, &frame), Err(SendError::Full { .. }))
+            while reach.room(to, epoch).await
+                && matches!(reach.mesh.send(to, CHANNEL, &frame), Err(SendError::Full { .. }))
             {}
         }));
     }
 
-    /// Sends a message, unless the transport has no room for it.
+    /// Sends a message, unless it would not [reach](super::reach) the node that it is for, or the transport has no room for it.
     pub fn try_send(&self, to: Rank, message: &Message<'_>) -> bool {
+        if !self.reach.has_met(to) {
+            return false;
+        }
         let mut frame = self.frame.take();
         self.frame_to(message, &mut frame);
         let sent = self.mesh.send(to, CHANNEL, &frame);
         self.frame.replace(frame);
         match sent {
             Ok(()) => {}
-            Err(SendError::Full { .. }) => return false,
+            Err(SendError::Full { .. }) => {
+                self.stats.borrow_mut().stalls += 1;
+                return false;
+            }
             Err(SendError::Closed) => self.fail(DsmError::Closed),
-            // The next view is without it, and is about to begin.
-            Err(SendError::PeerGone(_)) if self.following.is_some() => {}
             Err(_) => self.stats.borrow_mut().out_of_turn += 1,
         }
         true
     }
 
     fn framed(&self, message: &Message<'_>) -> Vec<u8> {
-        let mut frame = Vec::with_capacity(LONGEST + size_of::<u64>());
+        let mut frame = Vec::with_capacity(LONGEST + STAMP);
         self.frame_to(message, &mut frame);
         frame
     }
@@ -83,8 +86,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         self.place(page, from, (to, at), frame, !asked);
     }
 
-    /// Writes a minipage straight from this node's memory to the requestor's, and gives notice behind it: now, or as soon as the
-    /// transport has room. `leaves`: what it is written from is the minipage itself.
+    /// Writes a minipage straight from this node's memory to the requestor's, and gives notice behind it: now, or as soon as that
+    /// reaches it and the transport has room. `leaves`: what it is written from is the minipage itself.
     fn place(
         self: &Rc<Self>,
         page: PageId,
@@ -93,18 +96,22 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         frame: Vec<u8>,
         leaves: bool,
     ) {
-        match self.mesh.place(to, from.share(), at, CHANNEL, &frame) {
+        let placed = match self.reach.has_met(to) {
+            true => self.mesh.place(to, from.share(), at, CHANNEL, &frame),
+            false => Err(SendError::PeerGone(to)),
+        };
+        match placed {
             Ok(placed) if leaves || self.following.is_some() => {
                 let flight = self.flight(page, to, placed, leaves);
                 drop(self.rt.spawn(flight));
             }
             Ok(placed) => drop(placed),
-            Err(SendError::Full { .. }) => {
-                self.stats.borrow_mut().stalls += 1;
+            Err(why @ (SendError::Full { .. } | SendError::PeerGone(_))) => {
+                self.stats.borrow_mut().stalls += u64::from(matches!(why, SendError::Full { .. }));
                 let service = Rc::clone(self);
                 let epoch = self.epoch();
                 drop(self.rt.spawn(async move {
-                    while service.mesh.room(to).await.is_ok() && service.epoch() == epoch {
+                    while service.reach.room(to, epoch).await {
                         match service.mesh.place(to, from.share(), at, CHANNEL, &frame) {
                             Err(SendError::Full { .. }) => {}
                             Ok(placed) => return service.flight(page, to, placed, leaves).await,
@@ -119,7 +126,6 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             Err(why) => {
                 match why {
                     SendError::Closed => self.fail(DsmError::Closed),
-                    SendError::PeerGone(_) if self.following.is_some() => {}
                     _ => self.stats.borrow_mut().out_of_turn += 1,
                 }
                 if leaves {

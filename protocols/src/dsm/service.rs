@@ -7,23 +7,26 @@ use super::free::Frees;
 use super::memory::{Called, Object};
 use super::messages::{Access, LONGEST, Message};
 use super::pins::Pins;
-use super::reading::{Reading, Repaired};
+use super::reach::Reach;
+use super::reading::{Decision, Reading, Repaired};
 use super::requests::Requests;
 use super::server::Server;
 use super::shared::{Grain, ObjectId, PageId, Placement, Plain, Shared};
 use super::{DsmError, DsmStats, Thread};
 use crate::members::{Change, Members};
-use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, mailbox};
+use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, Signal, mailbox};
 use crate::rt::{JoinHandle, Rt};
 use crate::transport::{Channel, Mesh, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
 use std::rc::Rc;
 use weft_verbs::{Verbs, Work};
 
 /// The channel of shared memory's messages.
 pub(super) const CHANNEL: Channel = Channel(5);
+
+/// Bytes of an epoch's stamp, behind each message where nodes agree on who is alive.
+pub const STAMP: usize = size_of::<u64>();
 
 /// Shared memory at a node. Clones are the same.
 pub struct Dsm<V: Verbs, R: Reading = Repaired>(pub(super) Rc<Service<V, R>>);
@@ -47,6 +50,7 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     pub barriers: RefCell<Barriers>,
     /// Threads that wait at barriers, each by its number.
     pub entered: RefCell<BTreeMap<u32, Entered>>,
+    pub reach: Reach<V>,
     /// If the nodes agree on who is alive.
     pub following: Option<Following<V>>,
     next_entry: Cell<u32>,
@@ -63,10 +67,12 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     /// Objects that are being freed, or are.
     pub frees: RefCell<Frees>,
     failed: RefCell<Option<DsmError>>,
+    ends: Signal,
     /// Kept for their allocations.
     pub frame: RefCell<Vec<u8>>,
     pub sends: RefCell<Sends>,
-    reading: PhantomData<R>,
+    /// How what the paper leaves open is decided.
+    reading: R,
 }
 
 /// A thread that waits at a barrier.
@@ -114,6 +120,16 @@ pub struct DsmAudit {
     pub held: Vec<(PageId, Access, u64)>,
 }
 
+/// How shared memory at a node learns who is alive.
+pub enum Alive<'a, V: Verbs> {
+    /// It does not: nodes have no agreement about it. A node that restarts ends the memory.
+    Unasked,
+    /// By the views of these members.
+    Members(&'a Members<V>),
+    /// By views that come from elsewhere. Who leaves one is to be expelled from the mesh before it is told.
+    Told(Mailbox<Change>),
+}
+
 impl<V: Verbs> Dsm<V> {
     /// Starts shared memory at a node.
     ///
@@ -123,16 +139,14 @@ impl<V: Verbs> Dsm<V> {
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>) -> Result<Dsm<V>, DsmError> {
         Dsm::start_as(rt, mesh, DsmConfig::default())
     }
-}
 
-impl<V: Verbs, R: Reading> Dsm<V, R> {
-    /// Starts shared memory at a node in a given way, under a reading of the paper.
+    /// Starts shared memory at a node in a given way.
     ///
     /// # Errors
     ///
     /// Another service has the channel.
-    pub fn start_as(rt: &Rt<V>, mesh: &Mesh<V>, config: DsmConfig) -> Result<Dsm<V, R>, DsmError> {
-        Dsm::begin(rt, mesh, config, None)
+    pub fn start_as(rt: &Rt<V>, mesh: &Mesh<V>, config: DsmConfig) -> Result<Dsm<V>, DsmError> {
+        Dsm::start_under(rt, mesh, config, Alive::Unasked, Repaired)
     }
 
     /// Starts shared memory at a node whose cluster agrees on who is alive: it begins when all nodes are in the view, and goes on
@@ -146,32 +160,31 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
         mesh: &Mesh<V>,
         config: DsmConfig,
         members: &Members<V>,
-    ) -> Result<Dsm<V, R>, DsmError> {
-        let changes = members.changes();
-        Dsm::begin(rt, mesh, config, Some((Following::new(mesh, Some(members.clone())), changes)))
+    ) -> Result<Dsm<V>, DsmError> {
+        Dsm::start_under(rt, mesh, config, Alive::Members(members), Repaired)
     }
+}
 
-    /// The same where the views come from elsewhere. Who leaves one is to be expelled from the mesh before it is told.
+impl<V: Verbs, R: Reading> Dsm<V, R> {
+    /// Starts shared memory at a node under a reading of the paper.
     ///
     /// # Errors
     ///
     /// As [`Dsm::start_as`].
-    pub fn start_told(
+    pub fn start_under(
         rt: &Rt<V>,
         mesh: &Mesh<V>,
         config: DsmConfig,
-        changes: Mailbox<Change>,
+        alive: Alive<'_, V>,
+        reading: R,
     ) -> Result<Dsm<V, R>, DsmError> {
-        Dsm::begin(rt, mesh, config, Some((Following::new(mesh, None), changes)))
-    }
-
-    fn begin(
-        rt: &Rt<V>,
-        mesh: &Mesh<V>,
-        config: DsmConfig,
-        following: Option<(Following<V>, Mailbox<Change>)>,
-    ) -> Result<Dsm<V, R>, DsmError> {
-        let (following, changes) = following.unzip();
+        let (following, changes) = match alive {
+            Alive::Unasked => (None, None),
+            Alive::Members(members) => {
+                (Some(Following::new(mesh, Some(members.clone()))), Some(members.changes()))
+            }
+            Alive::Told(changes) => (Some(Following::new(mesh, None)), Some(changes)),
+        };
         let inbox = mesh.open(CHANNEL)?;
         let (given_up, gone) = mailbox();
         let service = Rc::new(Service {
@@ -185,6 +198,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             pins: RefCell::default(),
             barriers: RefCell::default(),
             entered: RefCell::default(),
+            reach: Reach::new(mesh, following.as_ref().map(Following::epochs)),
             following,
             next_entry: Cell::new(0),
             next_object: Cell::new(0),
@@ -195,9 +209,10 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             unasked: RefCell::default(),
             frees: RefCell::default(),
             failed: RefCell::default(),
+            ends: Signal::new(),
             frame: RefCell::default(),
             sends: RefCell::default(),
-            reading: PhantomData,
+            reading,
         });
         drop(rt.spawn(Rc::clone(&service).listen(inbox)));
         drop(rt.spawn(Rc::clone(&service).clean_up(gone)));
@@ -252,6 +267,32 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
         self.0.rt.spawn(body(self.thread()))
     }
 
+    /// Waits until the memory begins: until all nodes are there together, where they agree on who is alive.
+    pub async fn begun(&self) {
+        self.0.begins().await;
+    }
+
+    /// Waits until the memory has ended for this node: why.
+    pub async fn ended(&self) -> DsmError {
+        loop {
+            if let Err(why) = self.0.check() {
+                return why;
+            }
+            self.0.ends.changed().await;
+        }
+    }
+
+    /// Waits for a node that dies after so many others: who it is. All nodes that go on without it name the dead in one order. It
+    /// never returns where nodes have no agreement about who is alive.
+    pub async fn next_death(&self, after: usize) -> Rank {
+        loop {
+            self.0.more_died(after).await;
+            if let Some(died) = self.0.died_after(after) {
+                return died;
+            }
+        }
+    }
+
     /// What it has done so far.
     pub fn stats(&self) -> DsmStats {
         *self.0.stats.borrow()
@@ -304,8 +345,14 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
 }
 
 impl<V: Verbs, R: Reading> Service<V, R> {
+    /// Whether a decision is taken as shipped.
+    pub fn decides(&self, decision: Decision) -> bool {
+        self.reading.decides(decision)
+    }
+
     fn fitting<T: Plain>(&self, shared: Shared<[T]>) -> Result<Shared<[T]>, DsmError> {
-        let most = self.mesh.max_message().saturating_sub(LONGEST as u32);
+        let stamp = if self.following.is_some() { STAMP } else { 0 };
+        let most = self.mesh.max_message().saturating_sub((LONGEST + stamp) as u32);
         let grain = shared.cut.grain;
         if grain > most && !self.mesh.places() { Err(DsmError::Message { grain, most }) } else { Ok(shared) }
     }
@@ -345,6 +392,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// Nobody will answer any more: all who wait are told.
     pub fn fail(&self, why: DsmError) {
         self.failed.borrow_mut().get_or_insert(why);
+        self.ends.notify();
         self.requests.borrow_mut().clear();
         self.unasked.borrow_mut().clear();
         self.entered.borrow_mut().clear();

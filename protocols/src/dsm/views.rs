@@ -48,6 +48,16 @@ pub(super) enum Place {
 /// In an epoch's stamp: the number of the dead.
 const DEAD: u32 = 8;
 
+/// The name of the memory that begins with these members: their incarnations, mixed. Two views of the same ones begin the same memory,
+/// since members need not have begun the same views. Never zero, and zero in the bits of [`DEAD`].
+fn name_of(members: &[Member]) -> u64 {
+    let mix = |name: u64, member: &Member| {
+        let word = (name ^ member.incarnation).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        word ^ word >> 29
+    };
+    (members.iter().fold(0, mix) | 1 << 63) >> DEAD << DEAD
+}
+
 impl Views {
     /// No view has all `nodes` yet.
     pub fn new(me: Rank, nodes: u32) -> Views {
@@ -61,9 +71,7 @@ impl Views {
             if view.members.len() < self.managers.len() {
                 return Begins::Nothing;
             }
-            let lineage = view.id.lineage.by ^ u64::from(view.id.lineage.round).rotate_left(32);
-            let mixed = lineage.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-            self.start = Some((view.id.number << 24 | mixed) << DEAD);
+            self.start = Some(name_of(&view.members));
             self.members.clone_from(&view.members);
             return Begins::First;
         }
@@ -108,6 +116,23 @@ impl Views {
             _ if stamp > now => Place::Later,
             _ => Place::Over,
         }
+    }
+
+    /// Whether a node has a part in this memory. Another boot of one that died has none.
+    pub fn has(&self, node: Rank) -> bool {
+        self.members.iter().any(|member| member.rank == node)
+    }
+
+    /// The boot of a node that has a part in this memory, if it lives.
+    pub fn incarnation(&self, node: Rank) -> Option<u64> {
+        self.members.iter().find(|member| member.rank == node).map(|member| member.incarnation)
+    }
+
+    /// Those of a view that have no part in the memory, which has begun without them, if this node is the one to tell them.
+    pub fn newcomers(&self, view: &View) -> Vec<Rank> {
+        let tells = self.has_begun() && self.members.first().is_some_and(|member| member.rank == self.me);
+        let new = view.members.iter().filter(|member| tells && !self.members.contains(member));
+        new.map(|member| member.rank).collect()
     }
 
     /// Those that live.
@@ -159,17 +184,24 @@ mod tests {
         assert_eq!((views.place(first), views.place(views.stamp())), (Place::Over, Place::Now));
         assert_eq!([0, 1, 2].map(|base| views.manager(rank(base))), [0, 2, 2].map(rank));
         // It is back, and is another one.
-        assert_eq!(views.begin(&view(4, &[(0, 1), (1, 2), (2, 1)])), Begins::Nothing);
+        let back = view(4, &[(0, 1), (1, 2), (2, 1)]);
+        assert_eq!((views.begin(&back), views.newcomers(&back)), (Begins::Nothing, vec![rank(1)]));
         assert_eq!(views.members().collect::<Vec<_>>(), [0, 2].map(rank));
         let mut other = Views::new(rank(1), 3);
         assert_eq!(other.begin(&view(4, &[(0, 1), (1, 2), (2, 1)])), Begins::First);
         assert_eq!((other.place(first), views.place(other.stamp())), (Place::Elsewhere, Place::Elsewhere));
+        // The memory of those who were there before is the one that goes on.
+        assert_eq!((views.has(rank(1)), other.has(rank(0)), other.newcomers(&back)), (false, true, vec![]));
     }
 
     #[test]
     fn a_manager_that_took_over_knows_only_what_is_younger() {
         let mut views = Views::new(rank(2), 3);
-        views.begin(&view(1, &[(0, 1), (1, 1), (2, 1)]));
+        let all = [(0, 1), (1, 1), (2, 1)];
+        views.begin(&view(1, &all));
+        let mut other = Views::new(rank(1), 3);
+        other.begin(&view(2, &all));
+        assert_eq!(views.stamp(), other.stamp(), "it has missed the first of two equal views");
         let old = ObjectId::of(rank(0), 7, views.died().len());
         views.begin(&view(2, &[(0, 1), (2, 1)]));
         let young = ObjectId::of(rank(0), 8, views.died().len());

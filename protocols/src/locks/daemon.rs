@@ -291,8 +291,7 @@ impl<V: Verbs> Daemon<V> {
                 }
                 // A peer that restarted has forgotten what it held and wanted. Without members no scheme here survives
                 // that (the paper leaves it out of its scope, 3.1): what it holds stays held.
-                Incoming::PeerReset { peer, lost } if lost > 0 => self.repeat_report(peer),
-                Incoming::PeerReset { .. } => {}
+                Incoming::PeerReset { .. } => self.net.peer_began(),
             }
         }
     }
@@ -414,14 +413,6 @@ impl<V: Verbs> Requester<V> {
         match self {
             Requester::Srsl(requester) => requester.view_begins(home),
             Requester::Ncosed(requester) => requester.view_begins(home),
-        }
-    }
-
-    /// Tells the home what this node has or wants, if it is this one.
-    pub(super) fn report_to(&self, home: Rank) {
-        match self {
-            Requester::Srsl(requester) => requester.report_to(home),
-            Requester::Ncosed(requester) => requester.report_to(home),
         }
     }
 

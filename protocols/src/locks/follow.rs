@@ -79,24 +79,6 @@ impl<V: Verbs> Daemon<V> {
         }
     }
 
-    /// A peer is another incarnation: what this node said to it in this view was said to nobody, if it is a member, and is said
-    /// again.
-    pub(super) fn repeat_report(&self, to: Rank) {
-        let Some(members) = &self.members else { return };
-        let view = members.view().filter(|view| views::stamp(view.id) == self.net.view());
-        let member = view.and_then(|view| view.of(to));
-        let is_new =
-            member.is_some_and(|member| self.net.mesh().incarnation_of(to) == Some(member.incarnation));
-        if !is_new {
-            return;
-        }
-        self.locks.borrow().values().for_each(|lock| lock.requester.report_to(to));
-        // Otherwise it is said then.
-        if self.net.is_settled(to) {
-            self.say_reported(to);
-        }
-    }
-
     /// A member has reported all that it has and wants.
     pub(super) fn on_reported(self: &Rc<Self>, from: Rank, remaining: u64) {
         let over = match remaining {

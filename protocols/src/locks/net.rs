@@ -34,6 +34,8 @@ pub(crate) struct Net<V: Verbs> {
     view: Option<Rc<Cell<Stamp>>>,
     /// By rank: the member of that view; and how many atomics are under way to it, and what tells that one of these numbers is zero.
     incarnations: Rc<RefCell<Vec<u64>>>,
+    /// A peer has begun anew, or a view has.
+    began: Signal,
     under_way: Rc<[Cell<u32>]>,
     settled: Signal,
 }
@@ -49,6 +51,7 @@ impl<V: Verbs> Clone for Net<V> {
             kept: Rc::clone(&self.kept),
             view: self.view.clone(),
             incarnations: Rc::clone(&self.incarnations),
+            began: self.began.clone(),
             under_way: Rc::clone(&self.under_way),
             settled: self.settled.clone(),
         }
@@ -72,6 +75,7 @@ impl<V: Verbs> Net<V> {
             kept: Rc::default(),
             view: in_views.then(Rc::default),
             incarnations: Rc::default(),
+            began: Signal::new(),
             under_way: vec![Cell::new(0); mesh.size() as usize].into(),
             settled: Signal::new(),
         }
@@ -88,6 +92,13 @@ impl<V: Verbs> Net<V> {
         for member in members {
             incarnations[member.rank.index()] = member.incarnation;
         }
+        drop(incarnations);
+        self.began.notify();
+    }
+
+    /// A peer has begun anew: what is kept for it may be meant for this incarnation.
+    pub(crate) fn peer_began(&self) {
+        self.began.notify();
     }
 
     /// Whether no atomic is under way to a node's words.
@@ -122,7 +133,8 @@ impl<V: Verbs> Net<V> {
         self.kept.borrow().values().map(VecDeque::len).sum()
     }
 
-    /// Sends, or keeps until the mesh has room; behind what is kept already.
+    /// Sends, or keeps until the mesh has room; behind what is kept already. Of a view nothing is given to the mesh for a node of which it
+    /// knows another incarnation than the view's: requesters tell each other things that nobody says twice.
     fn post(&self, to: Rank, message: Encoded) {
         bump(&self.counters.messages_sent);
         let stamp = self.view();
@@ -130,6 +142,9 @@ impl<V: Verbs> Net<V> {
         if let Some(kept) = self.kept.borrow_mut().get_mut(&to) {
             kept.push_back((message, stamp));
             return;
+        }
+        if stamp != 0 && self.is_another(to) {
+            return self.keep(to, message, stamp);
         }
         match self.mesh.send(to, self.channel, message.bytes()) {
             Ok(()) => {}
@@ -163,6 +178,11 @@ impl<V: Verbs> Net<V> {
             if stamp != self.view() {
                 // Of a view that is over.
                 self.kept.borrow_mut().get_mut(&to).map(VecDeque::pop_front);
+                continue;
+            }
+            if self.is_another(to) {
+                // Said now, it would be lost with the session of that one. The member will connect: it has to report to this node.
+                self.began.until(|| !self.is_another(to) || self.view() != stamp).at((to, stamp)).await;
                 continue;
             }
             match self.mesh.send(to, self.channel, message.bytes()) {

@@ -95,8 +95,8 @@ pub struct Core {
     pub(super) dead: BTreeSet<Member>,
     /// In which lineage incarnations are known to act.
     acts_in: BTreeMap<Member, Ballot>,
-    /// Lineages whose views it gave up.
-    lost: BTreeSet<Ballot>,
+    /// Lineages whose views it gave up, with the number of the last one that it acted in.
+    lost: BTreeMap<Ballot, u64>,
     /// They have been asked for an answer: until when it must come, and who complained about them.
     pub(super) probes: BTreeMap<Member, (Nanos, Vec<Rank>)>,
     pub(super) watched: BTreeMap<Rank, Watched>,
@@ -122,7 +122,7 @@ impl Core {
             suspected: BTreeSet::new(),
             dead: BTreeSet::new(),
             acts_in: BTreeMap::new(),
-            lost: BTreeSet::new(),
+            lost: BTreeMap::new(),
             probes: BTreeMap::new(),
             watched: BTreeMap::new(),
             lease: Lease::default(),
@@ -153,6 +153,11 @@ impl Core {
     /// From when on, by this node's clock, it may grant anew what a member that is not in its view may have held.
     pub fn grants_from(&self) -> Nanos {
         self.grants_from
+    }
+
+    /// How long a lease runs.
+    pub(super) fn lease(&self) -> Nanos {
+        self.config.lease
     }
 
     /// By how much two clocks may differ over one lease.
@@ -310,7 +315,7 @@ impl Core {
     /// The view cannot decide anything any more. To have no view is sound: nobody of it can renew a lease either.
     fn lose(&mut self, out: &mut Vec<Action>) {
         self.phase = Phase::Cold;
-        self.lost.insert(self.view.id.lineage);
+        self.lost.insert(self.view.id.lineage, self.view.id.number);
         self.view = View::default();
         (self.acceptor, self.proposal, self.turn) = (Acceptor::default(), None, None);
         self.lease.end();
@@ -331,7 +336,8 @@ impl Core {
         let is_ours = match self.phase {
             Phase::Cold => {
                 let accepted = self.cold.accepted().map(|(_, list)| list.id.lineage);
-                view.contains(self.me) && (!self.is_bound() || accepted == Some(view.id.lineage))
+                let is_free = !self.is_bound() || accepted == Some(view.id.lineage);
+                view.contains(self.me) && is_free && !self.is_lost(&view)
             }
             Phase::In => view.follows(&self.view),
             Phase::Out => false,
@@ -341,6 +347,13 @@ impl Core {
             true => self.go_out(out),
             false => {}
         }
+    }
+
+    /// Whether a view is over for this member: it gave it up, or a later one, or would have to at once. Others may speak of it for a while.
+    /// To begin it again would forget what was said in it, and others say nothing twice.
+    fn is_lost(&self, view: &View) -> bool {
+        let given_up = self.lost.get(&view.id.lineage).is_some_and(|last| view.id.number <= *last);
+        given_up || !self.may_act(view)
     }
 
     /// Begins a view.
@@ -392,11 +405,17 @@ impl Core {
         out.push(Action::Out);
     }
 
-    /// Whether it is to be believed that a view is without this member: not if it is none, or one that this member has left behind, or
-    /// one of a lineage that it gave up. (To go out is always safe. But one who is out itself could take others along.)
+    /// Whether it is to be believed that a view is without this member: not if it is none, or one that this member has left behind or
+    /// given up, or a later one of a lineage that it gave up for another. (To go out is always safe. But one who is out itself could take
+    /// others along.) The lineage that it acts in may be one that it gave up and came back to: it was not dead.
     fn is_news(&self, view: ViewId) -> bool {
-        let is_behind = view.lineage == self.view.id.lineage && view.number <= self.view.id.number;
-        view.number > 0 && !is_behind && !self.lost.contains(&view.lineage)
+        let acts_in = self.view.id.lineage;
+        let past = match self.phase {
+            Phase::In if view.lineage == acts_in => self.view.id.number,
+            Phase::In if self.lost.contains_key(&view.lineage) => return false,
+            _ => self.lost.get(&view.lineage).copied().unwrap_or_default(),
+        };
+        view.number > past
     }
 
     // Leases.

@@ -16,9 +16,11 @@
 //! | `core` | one member: a state machine without I/O |
 //! | `agree` | its part in deciding views |
 //! | `detect` | whom it suspects |
+//! | `backlog` | what waits for room to be sent |
 //! | `service` | the tasks that carry a member over a mesh |
 
 mod agree;
+mod backlog;
 mod config;
 mod core;
 mod detect;

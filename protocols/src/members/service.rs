@@ -4,6 +4,7 @@
 //! the systems of this node only after those whom it leaves out have been [expelled](Mesh::expel), so that nothing of them
 //! can act in it.
 
+use super::backlog::Backlog;
 use super::core::{Action, Core, Event};
 use super::messages::{Envelope, longest};
 use super::view::{Member, View, ViewId};
@@ -45,7 +46,7 @@ struct Shared<V: Verbs> {
     /// How many hold or want something under the lease.
     holds: Cell<u32>,
     /// Messages that the mesh had no room for, by receiver; a task sends them as room comes.
-    kept: RefCell<BTreeMap<Rank, Vec<Envelope>>>,
+    kept: RefCell<BTreeMap<Rank, Backlog>>,
 }
 
 /// A node's part in the membership. Clones are the same one.
@@ -124,6 +125,11 @@ impl<V: Verbs> Members<V> {
     /// From when on, by this node's clock, it may grant anew what members that are gone may have held.
     pub fn grants_from(&self) -> Nanos {
         self.shared.core.borrow().grants_from()
+    }
+
+    /// How long a lease runs.
+    pub fn lease(&self) -> Nanos {
+        self.shared.core.borrow().lease()
     }
 
     /// By how much two clocks may differ over one lease.
@@ -291,7 +297,7 @@ impl<V: Verbs> Shared<V> {
         // To one who was expelled nothing is said: it learns it when it asks.
         let sent = self.mesh.send(to, CHANNEL, &envelope.encode());
         if let Err(SendError::Full { .. } | SendError::Memory(_)) = sent {
-            self.kept.borrow_mut().insert(to, vec![envelope]);
+            self.kept.borrow_mut().entry(to).or_default().push(envelope);
             let shared = Rc::clone(self);
             self.rt.spawn(async move { shared.send_kept(to).at(to).await });
         }
@@ -307,7 +313,7 @@ impl<V: Verbs> Shared<V> {
                 break;
             };
             match self.mesh.send(to, CHANNEL, &envelope.encode()) {
-                Ok(()) => drop(self.kept.borrow_mut().get_mut(&to).map(|kept| kept.remove(0))),
+                Ok(()) => drop(self.kept.borrow_mut().get_mut(&to).map(Backlog::sent)),
                 Err(SendError::Memory(_)) => self.rt.sleep(PAUSE).at(()).await,
                 Err(SendError::Full { .. }) => {}
                 Err(_) => break,

@@ -306,6 +306,50 @@ fn when_a_majority_has_restarted_the_rest_gives_its_view_up_and_begins_anew_with
 }
 
 #[test]
+fn a_view_that_was_given_up_is_not_begun_again_whoever_speaks_of_it() {
+    let mut net = standing();
+    let view = net.core(1).view().unwrap().clone();
+    net.crash(2);
+    net.crash(3);
+    for (n, incarnation) in [(2, 12), (3, 13)] {
+        let envelope = Envelope { from: incarnation, to: 1, message: Message::Join };
+        net.tell(1, Event::Message(rank(n), envelope));
+    }
+    assert_eq!(net.seen.last(), Some(&(1, Action::Lost)));
+    let decided = Envelope { from: 12, to: 1, message: Message::Decided { view } };
+    net.tell(1, Event::Message(rank(2), decided));
+    assert_eq!(net.seen.last(), Some(&(1, Action::Lost)));
+    assert!(net.core(1).view().is_none());
+}
+
+/// It waits for ever otherwise: all whom a view leaves out alive are refused by those who are in it.
+#[test]
+fn one_that_came_back_to_a_lineage_that_it_gave_up_believes_that_it_is_out_of_a_later_view() {
+    let mut net = standing();
+    let mut view = net.core(1).view().unwrap().clone();
+    for (n, incarnation) in [(2, 12), (3, 13)] {
+        let envelope = Envelope { from: incarnation, to: 1, message: Message::Join };
+        net.tell(1, Event::Message(rank(n), envelope));
+    }
+    assert_eq!(net.seen.last(), Some(&(1, Action::Lost)));
+    let given_up = view.id;
+    let later = |by: u64| ViewId { number: given_up.number + by, ..given_up };
+    let is_out = |net: &Net, view| {
+        let mut core = net.core(1).clone();
+        core.on_event(net.now, Event::Expelled(view), &mut Vec::new());
+        core.is_out()
+    };
+    assert_eq!([later(0), later(1)].map(|view| is_out(&net, view)), [false, true]);
+    // The lineage was not dead: it goes on with those who have restarted, and with this one.
+    view.id = later(1);
+    view.members.iter_mut().skip(1).for_each(|member| member.incarnation += 10);
+    let decided = Envelope { from: 12, to: 1, message: Message::Decided { view: view.clone() } };
+    net.tell(1, Event::Message(rank(2), decided));
+    assert_eq!(net.core(1).view(), Some(&view));
+    assert_eq!([later(0), later(1), later(2)].map(|view| is_out(&net, view)), [false, false, true]);
+}
+
+#[test]
 fn one_that_cannot_reach_a_member_is_told_that_another_can() {
     let mut net = standing();
     let about = Member { rank: rank(3), incarnation: 3 };

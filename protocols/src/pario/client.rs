@@ -5,7 +5,7 @@ use super::buffer::Buffer;
 use super::calls::{self, Answered, Held, InUse};
 use super::messages::{Answer, Bytes, HEADER, Memory, PLAIN, Request, Source, Target};
 use super::service::Pario;
-use super::{Distribution, FsError, Handle, Name, Sync, View, Wire};
+use super::{DirEntry, Distribution, FsError, Handle, Path, Sync, View, Wire};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
 use std::cell::Cell;
@@ -55,19 +55,19 @@ impl<V: Verbs> Pario<V> {
     ///
     /// # Errors
     ///
-    /// The name cannot be or is there, or the cluster has not that many servers.
-    pub async fn create(&self, name: &str, layout: Option<Distribution>) -> Result<File, FsError> {
+    /// The path cannot be, is there or lies in no directory, or the cluster has not that many servers.
+    pub async fn create(&self, path: &str, layout: Option<Distribution>) -> Result<File, FsError> {
         let layout = layout.unwrap_or_else(|| self.0.config.layout());
-        self.opened(Request::Create { name: Name::checked(name)?, layout }).await
+        self.opened(Request::Create { path: Path::checked(path)?, layout }).await
     }
 
     /// Opens a file.
     ///
     /// # Errors
     ///
-    /// There is none of that name.
-    pub async fn open(&self, name: &str) -> Result<File, FsError> {
-        self.opened(Request::Open { name: Name::checked(name)? }).await
+    /// There is none at that path.
+    pub async fn open(&self, path: &str) -> Result<File, FsError> {
+        self.opened(Request::Open { path: Path::checked(path)? }).await
     }
 
     async fn opened(&self, request: Request) -> Result<File, FsError> {
@@ -121,25 +121,70 @@ impl<V: Verbs> Pario<V> {
         kept
     }
 
-    /// Removes a name. The file lives until it is closed everywhere.
+    /// Removes a file's name. The file lives until it is closed everywhere.
     ///
     /// # Errors
     ///
     /// There is no file of that name.
-    pub async fn unlink(&self, name: &str) -> Result<(), FsError> {
-        self.done(HOME, Request::Unlink { name: Name::checked(name)? }).await
+    pub async fn unlink(&self, path: &str) -> Result<(), FsError> {
+        self.done(HOME, Request::Unlink { path: Path::checked(path)? }).await
     }
 
-    /// All names, in order. A name that is made or removed meanwhile may be among them or not; all others are, once.
+    /// Makes a directory.
     ///
     /// # Errors
     ///
-    /// The directory's server restarted meanwhile, or cannot be reached.
-    pub async fn readdir(&self) -> Result<Vec<Name>, FsError> {
-        let mut all: Vec<Name> = Vec::new();
+    /// The path cannot be, is there, or lies in no directory.
+    pub async fn mkdir(&self, path: &str) -> Result<(), FsError> {
+        self.done(HOME, Request::MakeDirectory { path: Path::checked(path)? }).await
+    }
+
+    /// Removes a directory in which nothing is.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or something is in it.
+    pub async fn rmdir(&self, path: &str) -> Result<(), FsError> {
+        self.done(HOME, Request::RemoveDirectory { path: Path::checked(path)? }).await
+    }
+
+    /// Gives a file or a directory, with all that is in it, another path: at once, or not at all. A file takes the place of the file that
+    /// is there, which lives until it is closed everywhere; nobody sees neither of them.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is there, the new path lies in no directory, or a directory is to take the place of something or to be moved into itself.
+    pub async fn rename(&self, from: &str, to: &str) -> Result<(), FsError> {
+        self.rename_as(from, to, true).await
+    }
+
+    /// The same, and it takes no place: what is there stays.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pario::rename`], and something is there.
+    pub async fn rename_to_new(&self, from: &str, to: &str) -> Result<(), FsError> {
+        self.rename_as(from, to, false).await
+    }
+
+    pub(super) async fn rename_as(&self, from: &str, to: &str, replaces: bool) -> Result<(), FsError> {
+        let (from, to) = (Path::checked(from)?, Path::checked(to)?);
+        self.done(HOME, Request::Rename { from, to, replaces }).await
+    }
+
+    /// What is in a directory, in order; the root's path is empty. What is made or removed meanwhile may be among it or not; all else is,
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// There is no such directory. Its server restarted meanwhile, or cannot be reached.
+    pub async fn readdir(&self, directory: &str) -> Result<Vec<DirEntry>, FsError> {
+        let directory = Path::directory(directory)?;
+        let mut all: Vec<DirEntry> = Vec::new();
         loop {
-            let after = all.last().cloned();
-            match self.call(HOME, Request::List { after }, Held::NOTHING).await? {
+            let after = all.last().map(|entry| entry.name.clone());
+            let request = Request::List { directory: directory.clone(), after };
+            match self.call(HOME, request, Held::NOTHING).await? {
                 Answer::Names { names, more } => {
                     let stuck = more && names.is_empty();
                     all.extend(names);

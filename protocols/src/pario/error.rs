@@ -7,15 +7,36 @@ use weft_verbs::{DiskError, VerbsError};
 /// Why a call has no result. Unless it says otherwise, nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FsError {
-    /// No file can have the name: 1 to 255 bytes of UTF-8 without '/' and zero, and neither "." nor "..".
-    #[error("{0:?} is no name of a file")]
-    Name(String),
-    /// There is a file of that name.
-    #[error("there is a file of that name")]
+    /// Nothing can have the path: names of 1 to 255 bytes of UTF-8 without zero, neither "." nor "..", with '/' between them, and at most
+    /// 1,024 bytes in all.
+    #[error(
+        "{0:?} is no path of a file: names of 1 to 255 bytes with '/' between, at most 1,024 bytes in all"
+    )]
+    Path(String),
+    /// The root is always there, and is no file.
+    #[error("the root is there, and is no file")]
+    Root,
+    /// There is a file or a directory of that name.
+    #[error("there is a file or a directory of that name")]
     Exists,
-    /// There is none.
-    #[error("there is no file of that name")]
+    /// There is none, or not the directory that it would be in.
+    #[error("there is no file or directory of that name")]
     NotFound,
+    /// It is a file, or lies in one.
+    #[error("it is no directory, or lies in what is none")]
+    NotDirectory,
+    /// It is a directory.
+    #[error("it is a directory")]
+    IsDirectory,
+    /// Something is in the directory.
+    #[error("the directory is not empty")]
+    NotEmpty,
+    /// A directory cannot be moved into itself.
+    #[error("a directory cannot be moved into itself")]
+    Inside,
+    /// A path would have more than 1,024 bytes after a move.
+    #[error("a path would have more than 1,024 bytes")]
+    LongPath,
     /// The handle is of no file, or of one that this client has not opened.
     #[error("no open file has that handle")]
     Stale,
@@ -121,10 +142,15 @@ pub(super) enum Refusal {
     Memory,
     TooLong,
     Damaged,
+    NotDirectory,
+    IsDirectory,
+    NotEmpty,
+    Inside,
+    LongPath,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 10] = [
+    const ALL: [Refusal; 15] = [
         Refusal::Exists,
         Refusal::NotFound,
         Refusal::Stale,
@@ -135,6 +161,11 @@ impl Refusal {
         Refusal::Memory,
         Refusal::TooLong,
         Refusal::Damaged,
+        Refusal::NotDirectory,
+        Refusal::IsDirectory,
+        Refusal::NotEmpty,
+        Refusal::Inside,
+        Refusal::LongPath,
     ];
 
     pub(super) fn from_code(code: u8) -> Option<Refusal> {
@@ -156,6 +187,11 @@ impl From<Refusal> for FsError {
             Refusal::Memory => FsError::Memory,
             Refusal::TooLong => FsError::TooLong,
             Refusal::Damaged => FsError::Damaged,
+            Refusal::NotDirectory => FsError::NotDirectory,
+            Refusal::IsDirectory => FsError::IsDirectory,
+            Refusal::NotEmpty => FsError::NotEmpty,
+            Refusal::Inside => FsError::Inside,
+            Refusal::LongPath => FsError::LongPath,
         }
     }
 }

@@ -7,22 +7,28 @@ use super::access::{PIECES, Run};
 use super::datatype::View;
 use super::error::Refusal;
 use super::wire::Frame;
-use super::{Distribution, Handle, Name};
+use super::{DirEntry, Distribution, Handle, Name, Path};
 use weft_verbs::RemoteSlice;
 
 /// What a client asks a server for, or the home of a file its servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// Make a file of this name and open it.
-    Create { name: Name, layout: Distribution },
+    Create { path: Path, layout: Distribution },
     /// Open the file of this name.
-    Open { name: Name },
+    Open { path: Path },
     /// Close a file that was opened once, in this epoch of its home.
     Close { handle: Handle, epoch: u64 },
     /// Remove the name.
-    Unlink { name: Name },
-    /// The names behind this one, or from the first.
-    List { after: Option<Name> },
+    Unlink { path: Path },
+    /// The names in a directory behind this one, or from the first.
+    List { directory: Path, after: Option<Name> },
+    /// Make a directory.
+    MakeDirectory { path: Path },
+    /// Remove a directory in which nothing is.
+    RemoveDirectory { path: Path },
+    /// Give a file or a directory another path; whether a file takes the place of the file that has it.
+    Rename { from: Path, to: Path, replaces: bool },
     /// The size of the server's object of a file.
     Size { handle: Handle },
     /// Bytes of a file, as far as they are the server's.
@@ -97,7 +103,7 @@ pub(super) enum Answer {
     /// How often a client has files open, by handle, and whether there are more.
     Open { files: Vec<(Handle, u32)>, more: bool },
     /// Names in their order, and whether there are more.
-    Names { names: Vec<Name>, more: bool },
+    Names { names: Vec<DirEntry>, more: bool },
     /// An object's size; zero if there is none.
     Size(u64),
     /// The bytes of a read: those asked for, with zeros where there are none. Whether there were fewer.
@@ -137,6 +143,9 @@ mod kind {
     pub(super) const MOVED: u8 = 13;
     pub(super) const EPOCH: u8 = 14;
     pub(super) const OPENS: u8 = 15;
+    pub(super) const MAKE_DIRECTORY: u8 = 16;
+    pub(super) const REMOVE_DIRECTORY: u8 = 17;
+    pub(super) const RENAME: u8 = 18;
 
     pub(super) const DONE: u8 = 33;
     pub(super) const REFUSED: u8 = 34;
@@ -189,7 +198,12 @@ impl Writer {
         self.0.extend(load.to_le_bytes());
     }
 
-    pub(super) fn name(&mut self, name: &Name) {
+    pub(super) fn path(&mut self, path: &Path) {
+        self.0.extend((path.as_str().len() as u16).to_le_bytes());
+        self.0.extend(path.as_str().as_bytes());
+    }
+
+    fn name(&mut self, name: &Name) {
         self.0.push(name.as_str().len() as u8);
         self.0.extend(name.as_str().as_bytes());
     }
@@ -238,7 +252,20 @@ impl<'a> Reader<'a> {
         Some(Bytes { handle, layout, file, from, len })
     }
 
-    pub(super) fn name(&mut self) -> Option<Name> {
+    pub(super) fn path(&mut self) -> Option<Path> {
+        let len = usize::from(u16::from_le_bytes(self.array()?));
+        let (text, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        // Only as it is written: one path has one text.
+        Path::new(std::str::from_utf8(text).ok()?).filter(|path| path.as_str().len() == len)
+    }
+
+    fn entry(&mut self) -> Option<DirEntry> {
+        let is_directory = self.flag()?;
+        Some(DirEntry { name: self.name()?, is_directory })
+    }
+
+    fn name(&mut self) -> Option<Name> {
         let len = usize::from(self.u8()?);
         let (name, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -290,25 +317,30 @@ impl Request {
             writer.u64(handle.0);
             writer
         };
+        let of_path = |kind, path: &Path| {
+            let mut writer = Writer::new(kind, id);
+            writer.path(path);
+            writer
+        };
         let writer = match self {
-            Request::Create { name, layout } => {
+            Request::Create { path, layout } => {
                 let mut to = writer(kind::CREATE);
                 to.layout(*layout);
-                to.name(name);
+                to.path(path);
                 to
             }
-            Request::Open { name } => {
-                let mut to = writer(kind::OPEN);
-                to.name(name);
+            Request::Open { path } => of_path(kind::OPEN, path),
+            Request::Unlink { path } => of_path(kind::UNLINK, path),
+            Request::MakeDirectory { path } => of_path(kind::MAKE_DIRECTORY, path),
+            Request::RemoveDirectory { path } => of_path(kind::REMOVE_DIRECTORY, path),
+            Request::Rename { from, to: target, replaces } => {
+                let mut to = of_path(kind::RENAME, from);
+                to.path(target);
+                to.0.push(u8::from(*replaces));
                 to
             }
-            Request::Unlink { name } => {
-                let mut to = writer(kind::UNLINK);
-                to.name(name);
-                to
-            }
-            Request::List { after } => {
-                let mut to = writer(kind::LIST);
+            Request::List { directory, after } => {
+                let mut to = of_path(kind::LIST, directory);
                 after.iter().for_each(|name| to.name(name));
                 to
             }
@@ -367,12 +399,18 @@ impl Request {
         let request = match kind {
             kind::CREATE => {
                 let layout = from.layout()?;
-                Request::Create { name: from.name()?, layout }
+                Request::Create { path: from.path()?, layout }
             }
-            kind::OPEN => Request::Open { name: from.name()? },
-            kind::UNLINK => Request::Unlink { name: from.name()? },
-            kind::LIST if from.0.is_empty() => Request::List { after: None },
-            kind::LIST => Request::List { after: Some(from.name()?) },
+            kind::OPEN => Request::Open { path: from.path()? },
+            kind::UNLINK => Request::Unlink { path: from.path()? },
+            kind::MAKE_DIRECTORY => Request::MakeDirectory { path: from.path()? },
+            kind::REMOVE_DIRECTORY => Request::RemoveDirectory { path: from.path()? },
+            kind::RENAME => Request::Rename { from: from.path()?, to: from.path()?, replaces: from.flag()? },
+            kind::LIST => {
+                let directory = from.path()?;
+                let after = if from.0.is_empty() { None } else { Some(from.name()?) };
+                Request::List { directory, after }
+            }
             kind::CLOSE => Request::Close { handle: from.handle()?, epoch: from.u64()? },
             kind::EPOCH => Request::Epoch,
             kind::OPENS => Request::Opens { epoch: from.u64()?, after: from.handle()? },
@@ -448,7 +486,10 @@ impl Answer {
             Answer::Names { names, more } => {
                 let mut to = writer(kind::NAMES);
                 to.0.push(u8::from(*more));
-                names.iter().for_each(|name| to.name(name));
+                for DirEntry { name, is_directory } in names {
+                    to.0.push(u8::from(*is_directory));
+                    to.name(name);
+                }
                 to
             }
             Answer::Size(size) => {
@@ -503,7 +544,7 @@ impl Answer {
             kind::NAMES => {
                 let (more, mut names) = (from.flag()?, Vec::new());
                 while !from.0.is_empty() {
-                    names.push(from.name()?);
+                    names.push(from.entry()?);
                 }
                 Answer::Names { names, more }
             }

@@ -3,17 +3,20 @@ use super::*;
 
 fn requests() -> Vec<Request> {
     let (handle, layout) = (Handle(7), Distribution::stripe(64, 3, 1).unwrap());
-    let name = || Name::new("a name").unwrap();
+    let (name, path) = (|| Name::new("a name").unwrap(), || Path::new("a/path").unwrap());
     let rows = Datatype::vector(10, 50, Datatype::bytes(10).unwrap()).unwrap();
     let (file, view) = (View::new(1 << 40, rows).unwrap(), View::of(5..105).unwrap());
     let bytes = Bytes { handle, layout, file, from: 7, len: 90 };
     let memory = Memory { slice: RemoteSlice { addr: 1 << 44, len: 100, rkey: 9 }, view, from: 3, load: 8 };
     vec![
-        Request::Create { name: name(), layout },
-        Request::Open { name: name() },
+        Request::Create { path: path(), layout },
+        Request::Open { path: path() },
         Request::Close { handle, epoch: 7 },
-        Request::Unlink { name: name() },
-        Request::List { after: Some(name()) },
+        Request::Unlink { path: path() },
+        Request::List { directory: path(), after: Some(name()) },
+        Request::MakeDirectory { path: path() },
+        Request::RemoveDirectory { path: path() },
+        Request::Rename { from: path(), to: Path::new("b").unwrap(), replaces: true },
         Request::Size { handle },
         Request::Read { bytes: bytes.clone(), into: Target::Answer },
         Request::Read { bytes: bytes.clone(), into: Target::Memory(memory.clone()) },
@@ -36,21 +39,20 @@ fn every_request_survives_its_bytes_and_no_part_of_it_is_that_request() {
         assert!((0..bytes.len()).all(part), "{request:?}");
         assert_eq!(Request::decode(&[&bytes[..], &[0]].concat()), None, "{request:?}");
     }
-    let Request::Read { bytes, .. } = requests().remove(6) else { panic!("a read") };
+    let read = |request: &Request| matches!(request, Request::Read { .. });
+    let Some(Request::Read { bytes, .. }) = requests().into_iter().find(read) else { panic!("a read") };
     for data in [vec![], vec![1, 2, 3]] {
         let write = Request::Write { bytes: bytes.clone(), from: Source::Request(data) };
         assert_eq!(Request::of_frame(write.clone().into_frame(4)), Some((4, write.clone())));
         assert_eq!(Request::decode(&write.encode(4)), Some((4, write)));
     }
-    assert_eq!(
-        Request::decode(&Request::List { after: None }.encode(1)),
-        Some((1, Request::List { after: None }))
-    );
+    let list = Request::List { directory: Path::default(), after: None };
+    assert_eq!(Request::decode(&list.encode(1)), Some((1, list)));
 }
 
 #[test]
 fn every_answer_survives_its_bytes() {
-    let name = |text| Name::new(text).unwrap();
+    let entry = |text, is_directory| DirEntry { name: Name::new(text).unwrap(), is_directory };
     let layout = Distribution::single(2);
     for answer in [
         Answer::Done,
@@ -64,7 +66,7 @@ fn every_answer_survives_its_bytes() {
         Answer::Opened { handle: Handle(9), layout, epoch: 4 },
         Answer::At { epoch: 1 << 60 },
         Answer::Open { files: vec![(Handle(3), 2), (Handle(4), 1)], more: true },
-        Answer::Names { names: vec![name("x"), name("yy")], more: true },
+        Answer::Names { names: vec![entry("x", true), entry("yy", false)], more: true },
         Answer::Size(1 << 50),
         Answer::Data { bytes: vec![5; 9], short: true },
         Answer::Pushed { short: false },
@@ -76,7 +78,7 @@ fn every_answer_survives_its_bytes() {
 #[test]
 fn what_is_no_message_is_refused() {
     let bad_layout = [&[kind::OPENED][..], &[0; 32]].concat();
-    let bad_name = [&[kind::OPEN][..], &[0; 8], &[3], b"a/b"].concat();
+    let bad_name = [&[kind::OPEN][..], &[0; 8], &[4, 0], b"a//b"].concat();
     let bad_flag = [&[kind::PUSHED][..], &[0; 8], &[2]].concat();
     assert_eq!(Answer::decode(&bad_layout), None, "no strip");
     assert_eq!(Request::decode(&bad_name), None);

@@ -31,8 +31,8 @@
 //!
 //! # What is there, and what is not yet
 //!
-//! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come, and so are groups. There
-//! is one flat directory, of the first server. It survives a crash, as bytes do on [`Storage::Disk`]; in [`Storage::Memory`]
+//! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come, and so are groups. All
+//! directories are the first server's. They survive a crash, as bytes do on [`Storage::Disk`]; in [`Storage::Memory`]
 //! nothing does.
 //!
 //! | module | idea |
@@ -42,7 +42,7 @@
 //! | `messages` | requests and answers, and their bytes |
 //! | `client`, `calls`, `buffer` | a client's calls as async functions; those that are open; memory that they own |
 //! | `server/machine` | the server: a state machine without I/O |
-//! | `server/names`, `server/ranges` | its directory; turns at overlapping bytes |
+//! | `server/tree`, `server/names`, `server/ranges` | its directories; what they stand for; turns at overlapping bytes |
 //! | `server/log`, `server/store` | what a restart finds of the directory; where objects are kept |
 //! | `server/check` | what a store has, told without a server |
 //! | `moves` | transfers of a unit by posted lists, and what a client does with an offer |
@@ -74,7 +74,7 @@ pub use config::{FsConfig, Movers, Storage, Sync, Wire};
 pub use datatype::{Datatype, View};
 pub use distribution::Distribution;
 pub use error::FsError;
-pub use name::{Handle, Name};
+pub use name::{DirEntry, Handle, Name, Path};
 pub use server::{StoreError, StoreReport, check_store, log_object};
 pub use service::Pario;
 pub use stats::FsStats;

@@ -53,7 +53,8 @@ pub struct SdpOptions {
     /// How long messages to a peer may go unacknowledged until its streams fail with `TimedOut`. [`Nanos::MAX`] for ever. Default:
     /// 30 s.
     pub give_up: Nanos,
-    /// How long a connection that is to go over to another rail as planned may take for that; streams pause meanwhile. Default: 1 s.
+    /// How long a connection that is to go over to another rail as planned may take: for a trial of the rail, and then for the move, during
+    /// which streams pause. Default: 1 s.
     pub move_timeout: Option<Nanos>,
     /// What a stream does when its connection goes over to another rail. Default: it goes on.
     pub failover: Failover,

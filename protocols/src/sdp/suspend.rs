@@ -1,5 +1,7 @@
 //! Planned failover: a connection goes over to another rail because somebody wants it to, and nothing is lost on the way.
 //!
+//! The rail is tried first, while everything goes on: one that does not answer stops nobody.
+//!
 //! The thesis's socket duplication, as far as it concerns a link: an end says `SuspComm`, and starts nothing more; the other end lets
 //! what is in process end, and answers `SuspCommAck`. Messages arrive in order, so whatever was sent before that has arrived, too. Then
 //! the connection moves, and `AckRecv` says that it goes on. Both ends keep their processes here, so unread bytes and private
@@ -43,6 +45,7 @@ impl<V: Verbs> Sdp<V> {
         if peer.index() >= shared.mesh.size() as usize || peer == shared.mesh.me() {
             return Err(SdpError::NoSuchPeer(peer));
         }
+        self.within(shared.options.move_timeout, self.answers(peer, rail)).await?;
         shared.moving.until(|| !self.is_suspended(peer) || self.is_closed()).await;
         self.outbox(peer, |outbox| {
             outbox.suspended = Some(Suspended { rail, own: true, answered: false });
@@ -55,6 +58,15 @@ impl<V: Verbs> Sdp<V> {
             shared.stats.borrow_mut().moves += 1;
         }
         end
+    }
+
+    /// Whether the peer answers over a rail. While no connection stands there is none that could be stopped for nothing.
+    async fn answers(&self, peer: Rank, rail: u8) -> Result<(), SdpError> {
+        let mesh = &self.shared.mesh;
+        match mesh.rail(peer).is_none_or(|at| at == rail) || mesh.answers(peer, rail).await {
+            true => Ok(()),
+            false => Err(SdpError::TimedOut),
+        }
     }
 
     async fn try_move(&self, peer: Rank) -> Result<u8, SdpError> {

@@ -87,7 +87,8 @@ impl<V: Verbs> Driver<V> {
             // Completions first: what a drained queue pair had received counts before the drain is reported.
             let busy = self.completions(cx) | self.connection_events(cx) | self.device_events(cx);
             let busy = busy | self.own_events() | self.feed_starved(cx) | self.what_is_due(cx);
-            let busy = busy | self.begin_hold_offs() | self.repost_when_idle(cx) | self.stand_by(cx);
+            let busy = busy | self.begin_hold_offs() | self.begin_trials();
+            let busy = busy | self.repost_when_idle(cx) | self.stand_by(cx);
             if !busy {
                 if self.is_idle() {
                     leaf_at(&self.ids);
@@ -113,7 +114,10 @@ impl<V: Verbs> Driver<V> {
         }
         let shared = Rc::clone(&self.shared);
         for index in self.touched.drain(..) {
-            shared.with_peer(index, |peer| shared.pump(index, peer));
+            shared.with_peer(index, |peer| {
+                shared.pump(index, peer);
+                shared.ack_if_full(index, peer);
+            });
         }
         true
     }
@@ -326,9 +330,7 @@ impl<V: Verbs> Driver<V> {
             let Some((index, epoch, event)) = next else { return busy };
             busy = true;
             let of_a_queue = matches!(event, Event::Broken | Event::Drained | Event::Adopted(_));
-            if let Event::FailBack(rail) = event {
-                self.try_rail(index, rail);
-            } else if !of_a_queue || self.shared.with_peer(index, |peer| peer.epoch == epoch) {
+            if !of_a_queue || self.shared.with_peer(index, |peer| peer.epoch == epoch) {
                 self.handle(index, event);
             }
         }

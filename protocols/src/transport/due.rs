@@ -2,6 +2,7 @@
 //! stay silent.
 
 use super::driver::Driver;
+use super::mesh::Shared;
 use super::peer::Peer;
 use crate::rt::{BufferGuard, Local, Rt, Sleep};
 use std::collections::VecDeque;
@@ -94,5 +95,18 @@ impl<V: Verbs> Driver<V> {
             }
         }
         self.shared.list_probe(index, peer);
+    }
+}
+
+impl<V: Verbs> Shared<V> {
+    /// An acknowledgement waits for a message that may carry it. If no more can be kept until the peer acknowledges some, none will
+    /// come: two ends that both wait so would do it for as long as acknowledgements are delayed.
+    pub(super) fn ack_if_full(&self, index: usize, peer: &mut Peer<V>) {
+        if peer.session.kept() as u32 >= self.config.max_queued
+            && !peer.session.has_unsent()
+            && let Some(header) = peer.session.late_ack()
+        {
+            self.send_control(index, peer, header);
+        }
     }
 }

@@ -99,6 +99,14 @@ impl<V: Verbs> Mesh<V> {
         heard().unwrap_or_default()
     }
 
+    /// Whether the incarnation of a peer that is known was expelled, or has expelled this one: until another one connects, nothing can be
+    /// sent to it.
+    pub fn is_gone(&self, rank: Rank) -> bool {
+        let peers = self.shared.peers.borrow();
+        let peer = self.peer(rank).and_then(|index| peers.get(index)?.as_deref());
+        peer.is_some_and(|peer| peer.gone)
+    }
+
     /// Waits until no message is kept: each was received, or is never to be.
     pub async fn all_received(&self) {
         let kept = |cx: &mut Context<'_>, index| {

@@ -4,7 +4,8 @@
 //! that a rail that comes and goes does not drag connections along. Then, and only while the connection is used, the better
 //! rail is **tried** before anything is given up for it: a request of the generation [`TRIAL`] goes over it, which the peer
 //! turns down as such. If that answer comes, the rail works in both directions and the connection moves. If none comes,
-//! nothing has changed, and the next use of the connection begins another hold-off.
+//! nothing has changed, and the next use of the connection begins another hold-off. A user who plans a move tries the rail
+//! likewise ([`Mesh::answers`](super::Mesh::answers)).
 //!
 //! A connection that moves is fenced, drained and resumed as if it had broken. It has no one-sided operations to lose: on a
 //! worse rail they are carried by messages (`carried`).
@@ -15,14 +16,26 @@ use super::mesh::Shared;
 use super::peer::Peer;
 use super::rail::ConnId;
 use super::wire::{Refusal, TRIAL};
+use crate::rt::sync::OneshotSender;
 use crate::rt::{QpHandle, WaitPoint};
 use std::rc::Rc;
 use weft_verbs::QueuePair;
 use weft_verbs::{AccessFlags, CmEvent, Modify, Nanos, QpCaps, Result, ToInit, Verbs};
 
+/// Who wants to know whether a rail works: a user, or the connection, which goes there if it does.
+type Asker = Option<OneshotSender<()>>;
+
+/// A trial that is to be made.
+pub(super) struct Wanted {
+    index: usize,
+    rail: u8,
+    asker: Asker,
+}
+
 /// An attempt that is made only to see whether a rail works.
 pub(super) struct Trial<V: Verbs> {
     index: usize,
+    asker: Asker,
     /// Of the connection that is to move, by which one that broke meanwhile is told.
     epoch: u32,
     /// The connection manager asks on behalf of a queue pair, and this one is never used.
@@ -30,6 +43,12 @@ pub(super) struct Trial<V: Verbs> {
 }
 
 impl<V: Verbs> Shared<V> {
+    /// A rail is to be tried.
+    pub(super) fn wants_trial(&self, index: usize, rail: u8, asker: Asker) {
+        self.untried.borrow_mut().push(Wanted { index, rail, asker });
+        self.wake_driver();
+    }
+
     /// A connection came to stand, or is used: on a worse rail, a better one is tried some time from now.
     pub(super) fn hold_off(&self, index: usize, peer: &mut Peer<V>) {
         if self.config.rails() == 1 || peer.holds_off || self.config.hold_off == Nanos::MAX {
@@ -57,7 +76,7 @@ impl<V: Verbs> Driver<V> {
                     peer.link.better_rail()
                 });
                 if let Some(rail) = better {
-                    shared.event(index, 0, Event::FailBack(rail));
+                    shared.wants_trial(index, rail, None);
                 }
             }));
         }
@@ -85,29 +104,30 @@ impl<V: Verbs> Driver<V> {
         }
     }
 
-    /// Asks a peer over a better rail, to see whether that works.
-    pub(super) fn try_rail(&mut self, index: usize, rail: u8) {
+    /// Begins the trials that are wanted.
+    pub(super) fn begin_trials(&mut self) -> bool {
+        let wanted = self.shared.untried.take();
+        let begun = !wanted.is_empty();
+        wanted.into_iter().for_each(|wanted| self.try_rail(wanted));
+        begun
+    }
+
+    /// Asks a peer over a rail, to see whether that works.
+    fn try_rail(&mut self, Wanted { index, rail, asker }: Wanted) {
         let shared = Rc::clone(&self.shared);
         let (better, epoch) = shared.with_peer(index, |peer| (peer.link.better_rail(), peer.epoch));
-        if better != Some(rail) || self.trials.values().any(|trial| trial.index == index) {
+        let own = |trial: &Trial<V>| trial.index == index && trial.asker.is_none();
+        if asker.is_none() && (better != Some(rail) || self.trials.values().any(own)) {
             return;
         }
         if let Ok(id) = shared.rail(rail).connector.resolve(shared.config.name(rail, shared.rank_at(index))) {
-            self.trials.insert(ConnId { rail, id }, Trial { index, epoch, queue: None });
+            self.trials.insert(ConnId { rail, id }, Trial { index, asker, epoch, queue: None });
         }
     }
 
     /// Takes an event of a connection manager, if it is one of a trial.
     pub(super) fn of_a_trial(&mut self, rail: u8, event: &CmEvent) -> bool {
-        let (CmEvent::Resolved { id }
-        | CmEvent::Established { id, .. }
-        | CmEvent::Rejected { id, .. }
-        | CmEvent::Unreachable { id }
-        | CmEvent::Disconnected { id }) = event
-        else {
-            return false;
-        };
-        let of = ConnId { rail, id: *id };
+        let Some(of) = ConnId::of_own(rail, event) else { return false };
         let Some(mut trial) = self.trials.remove(&of) else { return false };
         match event {
             CmEvent::Resolved { .. } => match self.ask(of, trial.index) {
@@ -118,8 +138,13 @@ impl<V: Verbs> Driver<V> {
                 Err(_) => self.shared.rail(rail).connector.disconnect(of.id),
             },
             CmEvent::Rejected { private, .. } if Refusal::decode(private) == Some(Refusal::Trial) => {
-                let Trial { index, epoch, queue } = trial;
+                let Trial { index, asker, epoch, queue } = trial;
                 drop(queue);
+                if let Some(asker) = asker {
+                    // Nobody need wait for it any more.
+                    let _ = asker.send(());
+                    return true;
+                }
                 // A connection that was made since is on the rail that was best then.
                 if self.shared.with_peer(index, |peer| peer.epoch == epoch) {
                     self.handle(index, Event::FailBack(rail));

@@ -19,6 +19,7 @@ impl<V: Verbs> Mesh<V> {
             && shared.unprobed.borrow().is_empty()
             && shared.unready.borrow().is_empty()
             && shared.unheld.borrow().is_empty()
+            && shared.untried.borrow().is_empty()
             && shared.inboxes.borrow().is_idle();
         if !idle || shared.closed.get() || !shared.rt.fingerprint(to) {
             return false;
@@ -65,6 +66,7 @@ impl<V: Verbs> Peer<V> {
         !waits
             && self.resolvers.is_empty()
             && self.senders.is_empty()
+            && self.line.is_empty()
             && self.early.is_empty()
             && self.carried.len() == 0
     }

@@ -15,6 +15,7 @@
 //! rail delays no report, and when a generation stands on one rail, both queue pairs of the last one are fenced on theirs.
 
 mod ahead;
+mod barred;
 
 use super::Rank;
 use super::grounds::Grounds;
@@ -56,7 +57,8 @@ pub(super) enum Event {
     RailDown(u8),
     /// The port of a rail has its link again.
     RailUp(u8),
-    /// A better rail than the present one works, and has been left alone for long enough: the connection moves there.
+    /// A better rail than the present one works, and was left alone for long enough or is where a user wants the connection: it
+    /// moves there.
     FailBack(u8),
     /// A rail is the best one from now on.
     Prefer(u8),
@@ -323,52 +325,6 @@ impl Link {
             State::Resolving(None) => self.state = State::Resolving(Some(id)),
             _ => actions.push(Action::Disconnect(id)),
         }
-    }
-
-    /// What stands with that incarnation ends, and what it asks is refused from now on. Whom an attempt of ours will reach is
-    /// not known: its answer tells.
-    fn expelled(&mut self, incarnation: u64, grounds: Grounds, actions: &mut Vec<Action>) {
-        match self.barred.iter_mut().find(|(barred, _)| *barred == incarnation) {
-            Some((_, known)) if *known == Grounds::default() => *known = grounds,
-            Some(_) => {}
-            None => self.barred.push((incarnation, grounds)),
-        }
-        if self.incarnation == Some(incarnation) {
-            self.drop_standby(actions);
-        }
-        if let Some((id, _)) = self.waiting.take_if(|(_, hello)| hello.session == incarnation) {
-            actions.push(Action::Reject(id, Refusal::Expelled(grounds)));
-        }
-        let is_its = match self.state {
-            State::Accepting(_, hello) => hello.session == incarnation,
-            State::Up(_) => self.incarnation == Some(incarnation),
-            _ => false,
-        };
-        if is_its {
-            let own = self.id();
-            self.fence(actions);
-            actions.extend(own.map(Action::Disconnect));
-            self.state = State::Idle;
-        }
-    }
-
-    /// On what grounds an incarnation of the peer was expelled, if it was.
-    fn bar(&self, incarnation: u64) -> Option<Grounds> {
-        self.barred.iter().find(|(barred, _)| *barred == incarnation).map(|(_, grounds)| *grounds)
-    }
-
-    /// What stands ends, and whatever is asked from now on is refused.
-    fn retire(&mut self, actions: &mut Vec<Action>) {
-        (self.retired, self.moving) = (true, 0);
-        self.drop_standby(actions);
-        if let Some((id, _)) = self.waiting.take() {
-            actions.push(Action::Reject(id, Refusal::Retired));
-        }
-        if let State::Resolving(own) = self.state {
-            actions.extend(own.map(Action::Disconnect));
-            self.state = State::Idle;
-        }
-        self.broken(true, actions);
     }
 
     fn requested(&mut self, id: ConnId, hello: Hello, actions: &mut Vec<Action>) {

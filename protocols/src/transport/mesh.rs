@@ -2,10 +2,11 @@
 
 use super::carried::{CARRIED, LEAST_CARRIED};
 use super::driver::{Driver, RailEvents};
+use super::fail_back::Wanted;
 use super::grounds::Grounds;
 use super::inbox::{Inbox, Inboxes, Incoming, Message};
 use super::link::Event;
-use super::peer::{Peer, keep};
+use super::peer::Peer;
 use super::place::Place;
 use super::rail::{ConnId, Down, MOST_RAILS};
 use super::session::MIN_BUFFERS;
@@ -18,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use weft_verbs::{AccessFlags, Caps, Context, DeviceAttr, ProtectionDomain, Verbs, VerbsError};
 
 /// Bytes that reads and writes move through pooled buffers; more get a region of their own.
@@ -67,6 +68,8 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) unready: RefCell<Vec<usize>>,
     /// Peers whose connection is on a worse rail and whose hold-off is to begin.
     pub(super) unheld: RefCell<Vec<usize>>,
+    /// Rails that are to be tried.
+    pub(super) untried: RefCell<Vec<Wanted>>,
     pub(super) driver: RefCell<Option<Waker>>,
     pub(super) closed: Cell<bool>,
     /// On what grounds peers have said that they expelled this incarnation, in the order in which they were heard.
@@ -164,6 +167,9 @@ pub struct MeshStats {
     pub messages_received: u64,
     /// Messages put on a connection again because the last one broke.
     pub messages_repeated: u64,
+    /// Writes [placed](Mesh::place) before a message and posted again with it: the connection broke between the first post and the
+    /// message's arrival.
+    pub places_repeated: u64,
     /// Messages received again and dropped.
     pub duplicates: u64,
     /// Frames that only returned credits or acknowledged.
@@ -229,6 +235,7 @@ impl<V: Verbs> Mesh<V> {
             unprobed: RefCell::default(),
             unready: RefCell::default(),
             unheld: RefCell::default(),
+            untried: RefCell::default(),
             driver: RefCell::default(),
             closed: Cell::new(false),
             outcast: RefCell::default(),
@@ -325,27 +332,6 @@ impl<V: Verbs> Mesh<V> {
         Ok(())
     }
 
-    /// Waits until [`Mesh::send`] to this peer has room.
-    pub async fn room(&self, to: Rank) -> Result<(), SendError> {
-        let index = self.check(to, &[])?;
-        poll_fn(|cx| {
-            if self.shared.closed.get() {
-                return Poll::Ready(Err(SendError::Closed));
-            }
-            self.shared.with_peer(index, |peer| {
-                if peer.gone {
-                    return Poll::Ready(Err(SendError::PeerGone(to)));
-                }
-                if (peer.session.kept() as u32) < self.shared.config.max_queued {
-                    return Poll::Ready(Ok(()));
-                }
-                keep(&mut peer.senders, cx);
-                Poll::Pending
-            })
-        })
-        .await
-    }
-
     /// Whether [`Mesh::send`] to this peer has room now. To oneself and to nobody it always has.
     pub fn has_room(&self, to: Rank) -> bool {
         let most = self.shared.config.max_queued;
@@ -411,6 +397,7 @@ impl<V: Verbs> Mesh<V> {
             }
             drop((queue, standby));
         }
+        drop(self.shared.untried.take());
         self.shared.inboxes.borrow_mut().close();
         self.shared.resumed.notify();
         self.shared.wake_driver();

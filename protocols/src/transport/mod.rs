@@ -32,6 +32,7 @@
 //! | `adopt` | connections that were made by other means |
 //! | `bootstrap` | such a means: what queue pairs must know, exchanged over byte streams |
 //! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
+//! | `room` | the line of those who wait for room among the kept messages |
 //! | `frames` | putting frames on a connection |
 //! | `expel` | incarnations of peers that are barred for good |
 //! | `rail`, `fail_back` | which rail a connection goes over, and the way back to the better one |
@@ -62,6 +63,7 @@ mod operations;
 mod peer;
 mod place;
 mod rail;
+mod room;
 mod session;
 mod standby;
 mod steer;

@@ -3,7 +3,7 @@
 
 use super::link::Event;
 use super::mesh::{BULK, Mesh, Shared};
-use super::peer::{Peer, Waiter, keep};
+use super::peer::{Peer, keep};
 use super::{Lost, NotExecuted, OpError, Rank};
 use crate::rt::{BufferGuard, Failed, Local, QpHandle};
 use std::future::{Future, poll_fn};
@@ -273,27 +273,12 @@ impl<V: Verbs> Future for Turn<'_, V> {
                 }
                 queue.watch_sends(cx);
             }
-            self.ticket = Some(wait_in_line(peer, self.ticket, cx));
+            self.ticket = Some(peer.wait_in(|peer| &mut peer.waiters, self.ticket, cx));
             if !peer.link.is_up() {
                 shared.event(index, peer.epoch, Event::Wanted);
             }
             Poll::Pending
         })
-    }
-}
-
-fn wait_in_line<V: Verbs>(peer: &mut Peer<V>, ticket: Option<u64>, cx: &Context<'_>) -> u64 {
-    match ticket.and_then(|t| peer.waiters.iter_mut().find(|w| w.ticket == t)) {
-        Some(waiter) => {
-            waiter.waker.clone_from(cx.waker());
-            waiter.ticket
-        }
-        None => {
-            let ticket = peer.next_ticket;
-            peer.next_ticket += 1;
-            peer.waiters.push_back(Waiter { ticket, waker: cx.waker().clone() });
-            ticket
-        }
     }
 }
 

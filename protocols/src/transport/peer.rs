@@ -4,6 +4,7 @@ use super::carried::Carried;
 use super::link::Link;
 use super::place::Place;
 use super::rail::{ConnId, Down};
+use super::room;
 use super::session::Session;
 use super::standby::Standby;
 use super::{Channel, MeshConfig, Rank};
@@ -24,7 +25,7 @@ pub(super) struct Outgoing<V: Verbs> {
     pub(super) place: Option<Box<Place<V>>>,
 }
 
-/// A task's place in the line of those who want to post an operation.
+/// A task's place in a line: of those who want to post an operation, or to send a message.
 pub(super) struct Waiter {
     pub(super) ticket: u64,
     pub(super) waker: Waker,
@@ -79,7 +80,8 @@ pub(super) struct Peer<V: Verbs> {
     /// Tasks that wait for operations to have a fixed outcome, and how many there are.
     pub(super) resolvers: Vec<Waker>,
     pub(super) resolving: u32,
-    /// Tasks that wait for room among the kept messages.
+    /// Tasks that wait for room among the kept messages, in line; and tasks that wait until none is kept.
+    pub(super) line: VecDeque<Waiter>,
     pub(super) senders: Vec<Waker>,
     /// In the driver's list of peers whose acknowledgement is due.
     pub(super) ack_listed: bool,
@@ -121,6 +123,7 @@ impl<V: Verbs> Peer<V> {
             next_ticket: 0,
             resolvers: Vec::new(),
             resolving: 0,
+            line: VecDeque::new(),
             senders: Vec::new(),
             ack_listed: false,
             probe_listed: false,
@@ -170,9 +173,28 @@ impl<V: Verbs> Peer<V> {
     }
 
     pub(super) fn wake_senders(&mut self) {
+        room::wake(&self.line);
         for waker in self.senders.drain(..) {
             waker.wake();
         }
+    }
+
+    /// Keeps a task's place in a line, at its end if it has none yet. Says by which number it is found.
+    pub(super) fn wait_in(
+        &mut self,
+        line: impl FnOnce(&mut Peer<V>) -> &mut VecDeque<Waiter>,
+        ticket: Option<u64>,
+        cx: &Context<'_>,
+    ) -> u64 {
+        let next = self.next_ticket;
+        let line = line(self);
+        if let Some(waiter) = line.iter_mut().find(|waiter| Some(waiter.ticket) == ticket) {
+            waiter.waker.clone_from(cx.waker());
+            return waiter.ticket;
+        }
+        line.push_back(Waiter { ticket: next, waker: cx.waker().clone() });
+        self.next_ticket = next + 1;
+        next
     }
 
     pub(super) fn wake_all(&mut self) {

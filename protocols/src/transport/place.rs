@@ -31,6 +31,8 @@ struct Posts<V: Verbs> {
     told: RefCell<Option<MailboxSender<Pending<V>>>>,
     /// Posts whose end the caller has not seen.
     open: Cell<u32>,
+    /// Whether it was posted before.
+    repeats: Cell<bool>,
 }
 
 /// Data that are on their way to a peer's memory; see [`Mesh::place`]. It may be dropped.
@@ -118,7 +120,8 @@ impl<V: Verbs> Mesh<V> {
             return Err(SendError::Memory(VerbsError::OutOfRange { at, len, size }));
         }
         let (told, ends) = mailbox();
-        let posts = Rc::new(Posts { told: RefCell::new(Some(told)), open: Cell::new(0) });
+        let posts =
+            Rc::new(Posts { told: RefCell::new(Some(told)), open: Cell::new(0), repeats: Cell::new(false) });
         let place = Place { from, to: at, posts: Rc::clone(&posts) };
         self.keep(to, index, channel, bytes, Some(Box::new(place)))?;
         Ok(Placed { ends, posts })
@@ -153,6 +156,7 @@ impl<V: Verbs> Shared<V> {
         let write = SendOp::Write { to: place.to, imm: None };
         let [written, _] =
             queue.post_list([(write, place.from.share()), (SendOp::Send { imm: None }, guard)])?;
+        self.stats.borrow_mut().places_repeated += u64::from(place.posts.repeats.replace(true));
         // Nobody may want to know.
         if told.send(written).is_ok() {
             place.posts.open.set(place.posts.open.get() + 1);

@@ -3,7 +3,7 @@
 //! Rail 0 is preferred. After a failure the next in turn is tried, with the pauses of any other attempt in between. A rail
 //! whose port is known to have lost its link is passed over as long as there is another one.
 
-use weft_verbs::CmId;
+use weft_verbs::{CmEvent, CmId};
 
 /// An attempt or a connection as a rail's connection manager knows it. Managers of different rails use the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -12,6 +12,20 @@ pub(super) struct ConnId {
     pub(super) rail: u8,
     /// The manager's name for it.
     pub(super) id: CmId,
+}
+
+impl ConnId {
+    /// The attempt of ours that an event of a rail's manager is about; none where a peer asks, which is no attempt of ours.
+    pub(super) fn of_own(rail: u8, event: &CmEvent) -> Option<ConnId> {
+        match event {
+            CmEvent::Resolved { id }
+            | CmEvent::Established { id, .. }
+            | CmEvent::Rejected { id, .. }
+            | CmEvent::Unreachable { id }
+            | CmEvent::Disconnected { id } => Some(ConnId { rail, id: *id }),
+            CmEvent::Request { .. } => None,
+        }
+    }
 }
 
 /// Rails whose port has lost its link, as a set.

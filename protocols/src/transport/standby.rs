@@ -189,15 +189,7 @@ impl<V: Verbs> Driver<V> {
 
     /// Takes an event of a connection manager, if it is one of a connection that stands by.
     pub(super) fn of_a_standby(&mut self, rail: u8, event: &CmEvent) -> bool {
-        let (CmEvent::Resolved { id }
-        | CmEvent::Established { id, .. }
-        | CmEvent::Rejected { id, .. }
-        | CmEvent::Unreachable { id }
-        | CmEvent::Disconnected { id }) = event
-        else {
-            return false;
-        };
-        let of = ConnId { rail, id: *id };
+        let Some(of) = ConnId::of_own(rail, event) else { return false };
         let Some(index) = self.ids.get(&of).copied() else { return false };
         let shared = Rc::clone(&self.shared);
         let is =

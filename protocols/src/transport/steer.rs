@@ -3,7 +3,7 @@
 use super::Rank;
 use super::link::Event;
 use super::mesh::Mesh;
-use crate::rt::sync::Changed;
+use crate::rt::sync::{Changed, oneshot};
 use weft_verbs::{Nanos, Verbs};
 
 impl<V: Verbs> Mesh<V> {
@@ -36,7 +36,17 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
-    /// The same, and the connection goes there now: once a trial request over that rail was answered. If none is, it stays.
+    /// Whether a peer answers over a rail now: a request that it turns down goes there and back, and nothing changes by it. No answer is
+    /// one when the connection manager gives up.
+    pub async fn answers(&self, peer: Rank, rail: u8) -> bool {
+        let open = !self.is_closed() && rail < self.rails();
+        let Some(index) = self.peer(peer).filter(|_| open) else { return false };
+        let (tell, answered) = oneshot();
+        self.shared.wants_trial(index, rail, Some(tell));
+        answered.await.is_ok()
+    }
+
+    /// The same as [`prefer`](Mesh::prefer), and the connection goes there now, as if it had broken: see [`answers`](Mesh::answers).
     pub fn move_to(&self, peer: Rank, rail: u8) {
         self.prefer(peer, rail);
         if let Some(index) = self.peer(peer).filter(|_| rail < self.rails()) {

@@ -19,3 +19,4 @@ mod transport_expel;
 mod transport_messages;
 mod transport_operations;
 mod transport_rails;
+mod transport_room;

@@ -4,7 +4,7 @@ use crate::common::{Cluster, ms, us};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
-use weft_protocols::pario::remote::{MOST, Remote, RemoteError, Reply, Request};
+use weft_protocols::pario::remote::{Listed, MOST, Remote, RemoteError, Reply, Request};
 use weft_protocols::pario::{FsConfig, FsError, Handle, Pario, Storage};
 use weft_sim::Sim;
 use weft_verbs::Wait;
@@ -50,6 +50,18 @@ impl Asker {
         self.ask(Request::Write { name: name.into(), handle, at, bytes: bytes.to_vec() }).await
     }
 
+    async fn list(&self, directory: &str, after: &str, sizes: bool) -> (Vec<Listed>, bool) {
+        let list = Request::List { directory: directory.into(), after: after.into(), sizes };
+        match self.ask(list).await {
+            Ok(Reply::Names { entries, more }) => (entries, more),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn rename(&self, from: &str, to: &str, replaces: bool) -> Result<Reply, RemoteError> {
+        self.ask(Request::Rename { from: from.into(), to: to.into(), replaces }).await
+    }
+
     async fn read(&self, name: &str, handle: Handle, at: u64, len: u32) -> Vec<u8> {
         match self.ask(Request::Read { name: name.into(), handle, at, len }).await {
             Ok(Reply::Bytes(bytes)) => bytes,
@@ -77,7 +89,10 @@ fn a_file_that_was_written_in_calls_is_read_in_calls_and_gone_once_it_is_removed
         assert_eq!(asker.read("data", handle, 300_000, 10).await, [], "there is nothing behind the end");
         assert_eq!(asker.ask(Request::Remove { name: "data".into() }).await, Ok(Reply::Done));
         let gone = asker.ask(Request::Stat { name: "data".into() }).await;
-        assert_eq!(gone.map_err(|why| why.to_string()), Err("data: there is no file of that name".into()));
+        assert_eq!(
+            gone.map_err(|why| why.to_string()),
+            Err("data: there is no file or directory of that name".into())
+        );
     });
 }
 
@@ -91,11 +106,10 @@ fn all_names_are_told_in_order_whatever_their_number() {
         names.sort();
         let (mut told, mut after) = (Vec::new(), String::new());
         loop {
-            let reply = asker.ask(Request::List { after: after.clone(), sizes: told.is_empty() }).await;
-            let Ok(Reply::Names { files, more }) = reply else { panic!("{reply:?}") };
-            let sized = files.iter().filter(|(_, size)| *size == Some(0)).count();
-            assert_eq!(sized, if told.is_empty() { files.len() } else { 0 });
-            told.extend(files.into_iter().map(|(name, _)| name));
+            let (entries, more) = asker.list("", &after, told.is_empty()).await;
+            let sized = entries.iter().filter(|entry| entry.size == Some(0)).count();
+            assert_eq!(sized, if told.is_empty() { entries.len() } else { 0 });
+            told.extend(entries.into_iter().map(|entry| entry.name));
             after = told.last().expect("some are told").clone();
             if !more {
                 break;
@@ -122,9 +136,55 @@ fn what_is_another_file_by_now_or_too_much_or_cannot_be_is_refused() {
         let at = u64::MAX - 1;
         let beyond = asker.write("data", new, at, b"far").await;
         assert_eq!(beyond, Err(RemoteError::Fs("data".into(), FsError::Position { at, len: 3 })));
-        let slash = asker.create("a/b", None).await;
-        assert_eq!(slash, Err(RemoteError::Fs("a/b".into(), FsError::Name("a/b".into()))));
+        let none = asker.create("a//b", None).await;
+        assert_eq!(none, Err(RemoteError::Fs("a//b".into(), FsError::Path("a//b".into()))));
         let many = Request::Create { name: "many".into(), strip: None, servers: Some(9) };
         assert_eq!(asker.ask(many).await, Err(RemoteError::Fs("many".into(), FsError::Distribution)));
+    });
+}
+
+#[test]
+fn directories_are_made_filled_moved_and_removed() {
+    at_a_client(async |asker| {
+        let make = |path: &str| Request::MakeDirectory { path: path.into() };
+        let unmake = |path: &str| Request::RemoveDirectory { path: path.into() };
+        let fs = |path: &str, why| Err(RemoteError::Fs(path.into(), why));
+        assert_eq!(asker.ask(make("a")).await, Ok(Reply::Done));
+        assert_eq!(asker.ask(make("/a/b/")).await, Ok(Reply::Done));
+        assert_eq!(asker.ask(make("a")).await, fs("a", FsError::Exists));
+        assert_eq!(asker.ask(make("c/d")).await, fs("c/d", FsError::NotFound));
+        assert_eq!(asker.ask(make("/")).await, fs("/", FsError::Root));
+        let handle = asker.create("a/b/data", None).await.expect("it is made");
+        asker.write("a/b/data", handle, 0, b"bytes").await.expect("it is written");
+        assert_eq!(asker.ask(unmake("a/b")).await, fs("a/b", FsError::NotEmpty));
+        let create = async |path: &str| asker.create(path, None).await.map(|_| Reply::Done);
+        assert_eq!(create("a/b/data/x").await, fs("a/b/data/x", FsError::NotDirectory));
+        assert_eq!(create("a/b").await, fs("a/b", FsError::Exists));
+        let into_itself = asker.rename("a", "a/b/c", true).await;
+        assert_eq!(into_itself, fs("a to a/b/c", FsError::Inside));
+        assert_eq!(asker.rename("a/b", "moved", false).await, Ok(Reply::Done));
+        assert_eq!(asker.read("moved/data", handle, 0, 9).await, b"bytes");
+        let listed = |name: &str, is_directory, size| Listed { name: name.into(), is_directory, size };
+        assert_eq!(asker.list("", "", true).await.0, [listed("a", true, None), listed("moved", true, None)]);
+        assert_eq!(asker.list("moved", "", true).await.0, [listed("data", false, Some(5))]);
+        assert_eq!(asker.list("a", "", false).await, (Vec::new(), false));
+        assert_eq!(asker.ask(unmake("a")).await, Ok(Reply::Done));
+        assert_eq!(asker.ask(unmake("a")).await, fs("a", FsError::NotFound));
+    });
+}
+
+#[test]
+fn a_file_that_is_renamed_takes_another_ones_place_at_once() {
+    at_a_client(async |asker| {
+        let old = asker.create("data", None).await.expect("it is made");
+        let new = asker.create("data.part", None).await.expect("it is made");
+        asker.write("data.part", new, 0, b"whole").await.expect("it is written");
+        let kept = asker.rename("data.part", "data", false).await;
+        assert_eq!(kept, Err(RemoteError::Fs("data.part to data".into(), FsError::Exists)));
+        assert_eq!(asker.rename("data.part", "data", true).await, Ok(Reply::Done));
+        assert_eq!(asker.read("data", new, 0, 9).await, b"whole");
+        let late = asker.write("data", old, 0, b"late").await;
+        assert_eq!(late, Err(RemoteError::Replaced("data".into())));
+        assert_eq!(asker.list("", "", false).await.0.len(), 1);
     });
 }

@@ -120,6 +120,8 @@ pub enum What {
     Failed,
     /// Of a node, and of no request: it crashed.
     Crashed,
+    /// Of a node, and of no request: a view has begun that leaves it out, dead or alive.
+    LeftOut,
 }
 
 impl What {
@@ -130,10 +132,10 @@ impl What {
 }
 
 impl Event {
-    /// A node crashes.
-    pub fn crash(at: Nanos, node: u32) -> Event {
+    /// Something that happens to a node.
+    pub fn of_node(at: Nanos, node: u32, what: What) -> Event {
         let request = RequestId { client: ClientId { node, index: u32::MAX }, number: 0 };
-        Event { at_ns: at.0, request, segment: 0, life: 0, what: What::Crashed }
+        Event { at_ns: at.0, request, segment: 0, life: 0, what }
     }
 }
 
@@ -158,7 +160,9 @@ impl HistoryEvent for Event {
             | What::Put { .. }
             | What::Exchanged { .. }
             | What::Released => Stage::Served,
-            What::Gone | What::Locked | What::Lost | What::Failed | What::Crashed => Stage::Other,
+            What::Gone | What::Locked | What::Lost | What::Failed | What::Crashed | What::LeftOut => {
+                Stage::Other
+            }
         }
     }
 }
@@ -185,8 +189,10 @@ pub struct Timeless<'a>(pub &'a Event);
 impl fmt::Display for Timeless<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Event { request, segment, what, .. } = *self.0;
-        if what == What::Crashed {
-            return write!(f, "n{} crashes", request.client.node);
+        match what {
+            What::Crashed => return write!(f, "n{} crashes", request.client.node),
+            What::LeftOut => return write!(f, "a view leaves n{} out", request.client.node),
+            _ => {}
         }
         write!(f, "{request} of segment {segment}: ")?;
         match what {
@@ -209,6 +215,7 @@ impl fmt::Display for Timeless<'_> {
             What::Lost => f.write_str("finds its home dead"),
             What::Failed => f.write_str("fails"),
             What::Crashed => f.write_str("crashes"),
+            What::LeftOut => f.write_str("is left out"),
         }
     }
 }

@@ -88,7 +88,7 @@ impl Meter<Event> for DdssMeter {
                 self.lost += 1;
                 return;
             }
-            What::Crashed => return,
+            What::Crashed | What::LeftOut => return,
             What::Gets | What::Puts | What::Exchanges | What::Releases | What::Failed => {
                 self.failed += 1;
                 return;

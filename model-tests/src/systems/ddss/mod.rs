@@ -28,7 +28,9 @@ use rivals::Rival;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use weft_protocols::ddss::{Ddss, DdssError, DdssStats, Header, Key, Model, Name, Segment, Spec};
+use weft_protocols::members::Change;
 use weft_protocols::rt::Rt;
+use weft_protocols::rt::sync::Mailbox;
 use weft_protocols::transport::MeshConfig;
 use weft_verbs::{Nanos, Verbs};
 use workload::{Call, DdssWork, Plan, Request, Store};
@@ -156,6 +158,20 @@ fn model(variant: &str) -> Model {
     variant.parse().unwrap_or(Model::Write)
 }
 
+/// Records for the oracles whom each view leaves out as it begins here.
+async fn tell_who_is_left_out<V: Verbs, R: Record<Event>>(
+    rt: Rt<V>,
+    mut changes: Mailbox<Change>,
+    record: R,
+) {
+    while let Ok(change) = changes.recv().await {
+        let Change::Begins { left, .. } = change else { continue };
+        for member in left {
+            record.record(Event::of_node(rt.now(), member.rank.index() as u32, What::LeftOut));
+        }
+    }
+}
+
 impl System for Segments {
     const KIND: &'static str = "ddss";
     const ABOUT: &'static str = "shared data segments under the seven models of DDSS";
@@ -231,9 +247,13 @@ impl System for Segments {
     fn start<V: Verbs, R: Record<Event>>(
         place: &Place<V>,
         work: &DdssWork,
-        _: &R,
+        record: &R,
     ) -> Result<Service<V>, String> {
         let Place { rt, mesh, .. } = place;
+        // Before the service: what its calls end with is judged by who has been left out.
+        if let Some(members) = &place.members {
+            drop(rt.spawn(tell_who_is_left_out(rt.clone(), members.changes(), record.clone())));
+        }
         let ddss = match &place.members {
             None => Ddss::start(rt, mesh),
             Some(members) => Ddss::start_among(rt, mesh, members),
@@ -248,7 +268,7 @@ impl System for Segments {
     }
 
     fn crashed<R: Record<Event>>(node: u32, at: Nanos, record: &R) {
-        record.record(Event::crash(at, node));
+        record.record(Event::of_node(at, node, What::Crashed));
     }
 
     fn client<V: Verbs>(service: &Service<V>, _: ClientId) -> Client<V> {

@@ -162,7 +162,8 @@ impl Oracle<Event> for Latest {
             | What::Locked
             | What::Lost
             | What::Failed
-            | What::Crashed => Ok(()),
+            | What::Crashed
+            | What::LeftOut => Ok(()),
         };
         self.began.remove(&event.request);
         judged
@@ -236,8 +237,8 @@ pub struct Gone {
     /// For each call that is under way on such a name, the segments that had been released before it began.
     began: BTreeMap<RequestId, Vec<u64>>,
     nodes: u32,
-    /// Nodes that have crashed.
-    crashed: BTreeSet<u32>,
+    /// Nodes that have crashed, or that a view has left out.
+    ended: BTreeSet<u32>,
 }
 
 impl Gone {
@@ -247,8 +248,8 @@ impl Gone {
             What::Gone if !self.begun.contains(&event.segment) => {
                 Err(format!("{}, and nobody has released it", Timeless(event)))
             }
-            What::Lost if !self.crashed.contains(&(Name(event.segment).home(self.nodes).index() as u32)) => {
-                Err(format!("{}, which has not crashed", Timeless(event)))
+            What::Lost if !self.ended.contains(&(Name(event.segment).home(self.nodes).index() as u32)) => {
+                Err(format!("{}, which has neither crashed nor been left out", Timeless(event)))
             }
             What::Gone | What::Locked | What::Lost | What::Failed => Ok(()),
             _ if late => Err(format!("{}, which was released before the call", Timeless(event))),
@@ -271,8 +272,8 @@ impl Oracle<Event> for Gone {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let name = event.segment;
-        if event.what == What::Crashed {
-            self.crashed.insert(event.request.client.node);
+        if matches!(event.what, What::Crashed | What::LeftOut) {
+            self.ended.insert(event.request.client.node);
             return Ok(());
         }
         if event.what.begins() {
@@ -352,7 +353,7 @@ impl Oracles for DdssOracles {
             (name, &segment.values, segment.completed(Nanos::MAX)).hash(&mut to);
         }
         self.latest.began.hash(&mut to);
-        (&self.gone.begun, &self.gone.released, &self.gone.began, &self.gone.crashed).hash(&mut to);
+        (&self.gone.begun, &self.gone.released, &self.gone.began, &self.gone.ended).hash(&mut to);
     }
 }
 
@@ -483,15 +484,20 @@ mod tests {
     #[test]
     fn a_segment_is_gone_with_its_home_and_with_nobody_else_and_the_dead_need_not_return() {
         let home = Name(1).home(3).index() as u32;
-        for (dies, said) in [(home, &[][..]), ((home + 1) % 3, &["released"])] {
+        for (dies, expected) in [(home, &[][..]), ((home + 1) % 3, &["released"])] {
             let asks = (home + 2) % 3;
-            let history = [
-                (1, dies, What::Gets),
-                (2, dies, What::Crashed),
-                (3, asks, What::Gets),
-                (4, asks, What::Lost),
-            ];
-            assert_eq!(self::said(Model::Write, &history), said);
+            let history =
+                |ends| [(1, dies, What::Gets), (2, dies, ends), (3, asks, What::Gets), (4, asks, What::Lost)];
+            // One that is left out alive must return.
+            for (ends, waiting) in [(What::Crashed, 0), (What::LeftOut, 1)] {
+                let (mut oracles, mut said) = (DdssOracles::new(Model::Write, 3), Vec::new());
+                for (at_ns, node, what) in history(ends) {
+                    let event = Event { at_ns, request: request(node), segment: 1, life: 0, what };
+                    let event = if what == ends { Event::of_node(Nanos(at_ns), node, what) } else { event };
+                    oracles.observe(&event, &mut |violation| said.push(violation.oracle));
+                }
+                assert_eq!((&said[..], oracles.unended()), (expected, waiting), "{ends:?}");
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! A thread of the workload: it accesses words, and waits at barriers.
 
-use super::history::{At, Event, Op, What};
+use super::history::{At, Event, Op, What, Why};
 use super::workload::Request;
 use crate::history::RequestId;
 use crate::record::Record;
@@ -20,19 +20,25 @@ pub struct Client<V: Verbs, R: Reading = Repaired> {
     pub words: Shared<[u64]>,
     /// Threads of all nodes.
     pub parties: u32,
+    /// Whether all threads still come to barriers: none has died.
+    pub meets: bool,
     /// For compare-and-exchanges: what is likely to be there.
     pub seen: BTreeMap<u32, u64>,
 }
 
 impl<V: Verbs, R: Reading> Client<V, R> {
     /// Makes a request, and records what becomes of it.
+    ///
+    /// # Errors
+    ///
+    /// It failed.
     pub async fn perform(
         &mut self,
         rt: &Rt<V>,
         id: RequestId,
         request: Request,
         record: &impl Record<Event>,
-    ) {
+    ) -> Result<(), Why> {
         let happens = |what| record.record(Event { at_ns: rt.now().0, request: id, what });
         let request = match request {
             Request::Access { word, op: Op::CompareExchange(_, value), claims } => {
@@ -55,21 +61,27 @@ impl<V: Verbs, R: Reading> Client<V, R> {
                     Ok((found, last)) => {
                         What::Accessed { word, op, found: *found, place: At::from(*last), hops: last.hops }
                     }
-                    Err(_) => What::Failed,
+                    Err(why) => What::Failed(why.into()),
                 });
-                if let Ok((found, _)) = done {
-                    self.seen.insert(word, op.stores(found).unwrap_or(found));
-                }
+                record.written().await;
+                let (found, _) = done.map_err(|why| Why::from(&why))?;
+                self.seen.insert(word, op.stores(found).unwrap_or(found));
             }
             Request::Application(..) => {}
+            // Where a thread has died all learn it at the barrier that they wait at or the next one, and nobody comes to another.
+            Request::Barrier(_) if !self.meets => {}
             Request::Barrier(round) => {
                 happens(What::Enters(round));
                 record.written().await;
                 let done = self.thread.barrier(BARRIER, self.parties).await;
-                happens(done.map_or(What::Failed, |()| What::Leaves(round)));
+                let done = done.map_err(|why| Why::from(&why));
+                self.meets = !matches!(done, Err(Why::Died(_)));
+                happens(done.map_or_else(What::Failed, |()| What::Leaves(round)));
+                record.written().await;
+                done?;
             }
         }
-        record.written().await;
+        Ok(())
     }
 
     /// Accesses a word by a claim of its minipage and those behind it, so many in all.

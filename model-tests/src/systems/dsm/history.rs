@@ -1,10 +1,10 @@
 //! What the threads of shared memory did, and what they saw.
 
-use crate::history::{HistoryEvent, RequestId, Stage};
+use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use crate::oracle::CallEvent;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use weft_protocols::dsm::Stamp;
+use weft_protocols::dsm::{DsmError, Stamp};
 use weft_verbs::Nanos;
 
 /// An access to one word.
@@ -83,7 +83,7 @@ pub enum What {
     /// It leaves it.
     Leaves(u32),
     /// The call returned an error.
-    Failed,
+    Failed(Why),
     /// The thread runs its part of the application.
     Runs,
     /// It has.
@@ -93,6 +93,46 @@ pub enum What {
         /// What its time went into.
         spent: Spent,
     },
+    /// Of a node, and of no request: it crashed.
+    Crashed,
+    /// Of a node: its memory has begun, with all nodes.
+    Begun,
+    /// Of a node that lives: the memory has ended for it.
+    LeftOut,
+    /// Of a node: its memory goes on without that one.
+    Outlives(u32),
+}
+
+/// Why a call had no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    /// The latest version of a minipage died: the first word that is lost, counted over its object.
+    Lost(u32),
+    /// That node died, whose threads may have been awaited.
+    Died(u32),
+    /// The memory has ended for the caller's node: it has restarted, or others go on without it.
+    Ended,
+    /// Something that should not happen.
+    Other,
+}
+
+impl From<&DsmError> for Why {
+    fn from(error: &DsmError) -> Why {
+        match error {
+            DsmError::Lost { start, .. } => Why::Lost((start / size_of::<u64>()) as u32),
+            DsmError::Died(rank) => Why::Died(rank.index() as u32),
+            DsmError::Out | DsmError::PeerReset(_) | DsmError::Closed => Why::Ended,
+            _ => Why::Other,
+        }
+    }
+}
+
+impl Event {
+    /// Something that happens to a node.
+    pub fn of_node(at: Nanos, node: u32, what: What) -> Event {
+        let request = RequestId { client: ClientId { node, index: u32::MAX }, number: 0 };
+        Event { at_ns: at.0, request, what }
+    }
 }
 
 /// What a thread's time went into, in nanoseconds, and how often it did what.
@@ -137,7 +177,7 @@ impl HistoryEvent for Event {
         match self.what {
             What::Accesses { .. } | What::Enters(_) | What::Runs => Stage::Asked,
             What::Accessed { .. } | What::Leaves(_) | What::Ran { .. } => Stage::Served,
-            What::Failed => Stage::Other,
+            What::Failed(_) | What::Crashed | What::Begun | What::LeftOut | What::Outlives(_) => Stage::Other,
         }
     }
 }
@@ -178,7 +218,14 @@ impl fmt::Display for Timeless<'_> {
             }
             What::Enters(round) => write!(f, "{request}: enters the barrier, round {round}"),
             What::Leaves(round) => write!(f, "{request}: leaves the barrier, round {round}"),
-            What::Failed => write!(f, "{request}: fails"),
+            What::Failed(Why::Lost(word)) => write!(f, "{request}: word {word} is lost"),
+            What::Failed(Why::Died(node)) => write!(f, "{request}: is told that n{node} has died"),
+            What::Failed(Why::Ended) => write!(f, "{request}: the memory has ended here"),
+            What::Failed(Why::Other) => write!(f, "{request}: fails"),
+            What::Crashed => write!(f, "n{} crashes", request.client.node),
+            What::Begun => write!(f, "n{} shares memory", request.client.node),
+            What::LeftOut => write!(f, "n{} has no part in the memory any more", request.client.node),
+            What::Outlives(node) => write!(f, "n{} goes on without n{node}", request.client.node),
             What::Runs => write!(f, "{request}: runs"),
             What::Ran { part, .. } => write!(f, "{request}: has run, its part is {part:#x}"),
         }

@@ -1,6 +1,6 @@
 //! What is measured of shared memory: what became of accesses, and how long they took, by hops.
 
-use super::history::{Event, Op, Spent, What};
+use super::history::{Event, Op, Spent, What, Why};
 use crate::history::{HistoryEvent, RequestId};
 use crate::metrics::{Percentiles, Times};
 use crate::record::Meter;
@@ -18,7 +18,11 @@ pub struct DsmMeter {
     pub atomics: u64,
     /// Barriers that threads have left.
     pub barriers: u64,
-    /// Calls that failed.
+    /// Calls that found their minipage lost with the dead.
+    pub lost: u64,
+    /// Barriers that ended because a node died.
+    pub died: u64,
+    /// Calls that failed for another reason: their own node restarted, or is left out.
     pub failed: u64,
     /// Accesses that waited.
     pub faults: u64,
@@ -60,7 +64,7 @@ impl Meter<Event> for DsmMeter {
                 self.began.insert(event.request, event.at());
                 return;
             }
-            What::Runs => return,
+            What::Runs | What::Crashed | What::Begun | What::LeftOut | What::Outlives(_) => return,
             What::Ran { spent, .. } => {
                 self.spent.push(spent);
                 return;
@@ -86,6 +90,8 @@ impl Meter<Event> for DsmMeter {
                     self.waits.add(took);
                 }
             }
+            What::Failed(Why::Lost(_)) => self.lost += 1,
+            What::Failed(Why::Died(_)) => self.died += 1,
             _ => self.failed += 1,
         }
     }

@@ -27,7 +27,7 @@ use history::{Event, Spent, What};
 use oracles::DsmOracles;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use weft_protocols::dsm::{Charges, Dsm, DsmConfig, DsmStats, Grain, LONGEST, Shared};
+use weft_protocols::dsm::{Charges, Dsm, DsmConfig, DsmStats, Grain, LONGEST, Reading, STAMP, Shared};
 use weft_protocols::locks::{LockConfig, LockService, Scheme};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{Mesh, MeshConfig};
@@ -66,12 +66,37 @@ counted! {
     /// What a node counted.
     Counts from DsmStats {
         read_faults, write_faults, joined, transfers, pulls, invalidations, upgrades, orders_waited,
-        stalls, out_of_turn, malformed,
+        stalls, epochs, lost, fenced, stale, out_of_turn, malformed,
     }
 }
 
+/// A message without data, and the stamp behind it where nodes agree on who is alive: bytes.
+const STAMPED: u32 = (LONGEST + STAMP) as u32;
+
 /// The name of the words that the workload accesses: all nodes know it.
 const NAME: u32 = 0;
+
+/// How long a thread rests whose access has failed: a call that fails at once takes no time.
+const AFTER_FAILURE: Nanos = Nanos::from_micros(10);
+
+/// Records for the oracles which nodes a node shares its memory with, and outlives.
+fn tell_of_others<V: Verbs, Y: Reading, R: Record<Event>>(dsm: &Dsm<V, Y>, rt: &Rt<V>, node: u32, record: R) {
+    let tell = move |rt: &Rt<V>, what| record.record(Event::of_node(rt.now(), node, what));
+    let (memory, clock, says) = (dsm.clone(), rt.clone(), tell.clone());
+    drop(rt.spawn(async move {
+        memory.begun().await;
+        says(&clock, What::Begun);
+        for told in 0.. {
+            let died = memory.next_death(told).await.index() as u32;
+            says(&clock, What::Outlives(died));
+        }
+    }));
+    let (memory, clock) = (dsm.clone(), rt.clone());
+    drop(rt.spawn(async move {
+        memory.ended().await;
+        tell(&clock, What::LeftOut);
+    }));
+}
 
 impl System for SharedMemory {
     const KIND: &'static str = "dsm";
@@ -124,7 +149,7 @@ impl System for SharedMemory {
     fn mesh(work: &DsmWork, config: &mut MeshConfig) {
         if !config.other_rails.is_empty() {
             let application = work.application.map_or(0, |_| 8_192);
-            config.max_message = config.max_message.max(work.grain().max(application) + LONGEST as u32);
+            config.max_message = config.max_message.max(work.grain().max(application) + STAMPED);
         }
     }
 
@@ -138,7 +163,7 @@ impl System for SharedMemory {
     }
 
     fn oracles(work: &DsmWork, nodes: u32) -> DsmOracles {
-        let oracles = DsmOracles::new(work.words_a_page(), nodes * work.threads);
+        let oracles = DsmOracles::new(work.words_a_page(), nodes * work.threads).among(nodes);
         match work.application() {
             Some((application, input)) => oracles.of(application, input),
             None => oracles,
@@ -148,24 +173,50 @@ impl System for SharedMemory {
     fn start<V: Verbs, R: Record<Event>>(
         place: &Place<V>,
         work: &DsmWork,
-        _: &R,
+        record: &R,
     ) -> Result<Service<V>, String> {
         let charges = if work.mapped { Charges::Mapped } else { Charges::Calls };
         let config = DsmConfig { pulls: work.pull, charges };
         place.rt.set_processors(work.processors);
-        let dsm = Dsm::start_as(&place.rt, &place.mesh, config).map_err(|why| why.to_string())?;
+        let Place { rt, mesh, node, members, .. } = place;
+        let dsm = match members {
+            None => Dsm::start_as(rt, mesh, config),
+            Some(members) => Dsm::start_among(rt, mesh, config, members),
+        };
+        let dsm = dsm.map_err(|why| why.to_string())?;
+        if members.is_some() {
+            tell_of_others(&dsm, rt, *node, record.clone());
+        }
         let len = (work.minipages * work.words_a_page()) as usize;
         let words = dsm.named(NAME, len, Grain::Bytes(work.grain()), work.placement());
         let words = words.map_err(|why| why.to_string())?;
         let locks = LockConfig::new(Scheme::Srsl, place.nodes);
-        let locks = LockService::start(&place.rt, &place.mesh, locks).map_err(|why| why.to_string())?;
-        let (rt, mesh, work) = (place.rt.clone(), place.mesh.clone(), work.clone());
+        let locks = match members {
+            None => LockService::start(rt, mesh, locks),
+            Some(members) => LockService::start_with(rt, mesh, locks, members),
+        };
+        let locks = locks.map_err(|why| why.to_string())?;
+        let (rt, mesh, work) = (rt.clone(), mesh.clone(), work.clone());
         Ok(Service { dsm, words, parties: place.nodes * work.threads, locks, rt, mesh, work })
+    }
+
+    fn survives(_: &DsmWork) -> bool {
+        true
+    }
+
+    fn crashed<R: Record<Event>>(node: u32, at: Nanos, record: &R) {
+        record.record(Event::of_node(at, node, What::Crashed));
     }
 
     fn client<V: Verbs>(service: &Service<V>, id: ClientId) -> Member<V> {
         let Service { dsm, words, parties, locks, rt, mesh, work } = service;
-        let client = Client { thread: dsm.thread(), words: *words, parties: *parties, seen: BTreeMap::new() };
+        let client = Client {
+            thread: dsm.thread(),
+            words: *words,
+            parties: *parties,
+            meets: true,
+            seen: BTreeMap::new(),
+        };
         let worker = Worker {
             thread: dsm.thread(),
             locks: locks.client(),
@@ -201,13 +252,19 @@ impl System for SharedMemory {
         record: &R,
     ) {
         let Request::Application(application, input) = request else {
-            return member.client.perform(rt, id, request, record).await;
+            if member.client.perform(rt, id, request, record).await.is_err() {
+                rt.sleep(AFTER_FAILURE).await;
+            }
+            return;
         };
         let happens = |what| record.record(Event { at_ns: rt.now().0, request: id, what });
         happens(What::Runs);
         record.written().await;
         let ran = application.run(&mut member.worker, input).await;
-        happens(ran.map_or(What::Failed, |part| What::Ran { part, spent: member.worker.spent }));
+        happens(match ran {
+            Ok(part) => What::Ran { part, spent: member.worker.spent },
+            Err(why) => What::Failed(why.into()),
+        });
         record.written().await;
     }
 
@@ -277,8 +334,10 @@ fn application_metrics(
         ("speed_up_percent", "speed-up, %", (100.0 * speed_up).round() as u64),
         ("threads", "threads", threads),
         ("barriers", "barriers of each", sum(|spent| spent.barriers_entered) / threads),
-        ("locks", "locks of all", sum(|spent| spent.locks_taken)),
-        ("faults", "faults of all", counts.read_faults + counts.write_faults),
+        ("locks", "locks", sum(|spent| spent.locks_taken)),
+        ("faults", "faults", counts.read_faults + counts.write_faults),
+        ("lost", "lost", meter.lost),
+        ("died", "died", meter.died),
     ];
     Metrics {
         picture: None,
@@ -298,13 +357,15 @@ fn application_metrics(
 }
 
 fn requests(meter: &DsmMeter, unended: u64) -> Group {
-    let DsmMeter { loads, stores, atomics, barriers, faults, failed, .. } = *meter;
+    let DsmMeter { loads, stores, atomics, barriers, faults, lost, died, failed, .. } = *meter;
     let counts = [
         ("loads", "loads", loads),
         ("stores", "stores", stores),
         ("atomics", "atomics", atomics),
         ("barriers", "barriers", barriers),
         ("faults", "that waited", faults),
+        ("lost", "lost", lost),
+        ("died", "died", died),
         ("failed", "failed", failed),
         ("unended", "not ended", unended),
     ];
@@ -324,6 +385,11 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("stalls", "messages that found no room", counts.stalls),
         ("reconnects", "connections made again", mesh.reconnects),
         ("resent", "messages sent again", mesh.messages_repeated),
+        ("struck", "transfers struck before their notice", mesh.places_repeated),
+        ("epochs", "epochs begun without the dead", counts.epochs),
+        ("fenced", "transfers awaited or taken back then", counts.fenced),
+        ("stale", "messages of epochs that were over", counts.stale),
+        ("lost", "minipages lost with the dead", counts.lost),
     ];
     Group::new("protocol", "Protocol", Layout::Column("what"), &counts)
 }

@@ -1,7 +1,10 @@
 //! What shared memory promises.
 
+mod deaths;
 mod sequential;
 
+use deaths::Beginning;
+pub use deaths::ByName;
 pub use sequential::Sequential;
 
 use super::apps::{Answer, Application, Input};
@@ -101,6 +104,8 @@ pub struct DsmOracles {
     sequential: Sequential,
     together: Together,
     right: Right,
+    by_name: ByName,
+    beginning: Beginning,
     progress: Returns<Event>,
 }
 
@@ -112,6 +117,8 @@ impl DsmOracles {
             sequential: Sequential::new(words_a_page),
             together,
             right: Right { parties: threads, ..Right::default() },
+            by_name: ByName::default(),
+            beginning: Beginning::default(),
             progress: Returns::default(),
         }
     }
@@ -120,6 +127,12 @@ impl DsmOracles {
     #[must_use]
     pub fn of(self, application: Application, input: Input) -> DsmOracles {
         DsmOracles { right: Right { application: Some((application, input)), ..self.right }, ..self }
+    }
+
+    /// The same on so many nodes, of which some may die.
+    #[must_use]
+    pub fn among(self, nodes: u32) -> DsmOracles {
+        DsmOracles { sequential: self.sequential.among(nodes), ..self }
     }
 
     /// What a sequential run of the application comes to.
@@ -133,8 +146,9 @@ impl DsmOracles {
         DsmOracles { sequential: self.sequential.by_thread(), ..self }
     }
 
-    fn judging(&mut self) -> [&mut dyn Oracle<Event>; 4] {
-        [&mut self.sequential, &mut self.together, &mut self.right, &mut self.progress]
+    fn judging(&mut self) -> [&mut dyn Oracle<Event>; 5] {
+        let DsmOracles { sequential, together, right, by_name, progress, .. } = self;
+        [sequential, together, right, by_name, progress]
     }
 }
 
@@ -147,6 +161,10 @@ impl Oracles for DsmOracles {
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
+        self.beginning.observe(event);
+        if event.what == What::Crashed {
+            self.progress.node_restarted(event.request.client.node);
+        }
         show(event, self.judging(), broken);
     }
 
@@ -159,6 +177,8 @@ impl Oracles for DsmOracles {
     }
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
+        let DsmOracles { beginning, progress, .. } = self;
+        progress.excuse(|request| beginning.waits(request.client.node));
         let unexplained = self.sequential.unexplained().map(|event| Violation {
             oracle: self.sequential.name(),
             at: event.at(),
@@ -170,5 +190,6 @@ impl Oracles for DsmOracles {
     fn state(&self, mut to: &mut dyn Hasher) {
         self.sequential.hash(&mut to);
         self.together.hash(&mut to);
+        self.by_name.hash(&mut to);
     }
 }

@@ -30,9 +30,17 @@ impl<V: Verbs> Client<V> {
     }
 }
 
-/// The name of a file of that number.
-fn name(file: u32) -> String {
-    format!("f{file}")
+/// The path of the file of a number, where files are spread over so many directories.
+fn path(file: u32, directories: u32) -> String {
+    match file.checked_rem(directories) {
+        Some(directory) => format!("{}/f{file}", directory_of(directory)),
+        None => format!("f{file}"),
+    }
+}
+
+/// The path of a directory.
+fn directory_of(number: u32) -> String {
+    format!("d{number}")
 }
 
 /// One request of a client, with what it needs to tell of it.
@@ -69,13 +77,36 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
     }
 
     pub async fn create(&self, client: &Client<V>, file: u32) -> Result<File, FsError> {
-        let (text, layout) = (name(file), client.work.layout(file));
-        let made = client.files.create(&text, layout);
-        self.calls(Call::Create(file), made, |file| What::Opened(file.handle().0)).await
+        let (path, layout) = (path(file, client.work.directories), client.work.layout(file));
+        let create = async || {
+            let made = client.files.create(&path, layout);
+            self.calls(Call::Create(file), made, |file| What::Opened(file.handle().0)).await
+        };
+        match (create().await, file.checked_rem(client.work.directories)) {
+            (Err(FsError::NotFound), Some(directory)) => {
+                self.make_directory(client, directory).await?;
+                create().await
+            }
+            (made, _) => made,
+        }
     }
 
-    async fn open(&self, client: &Client<V>, file: u32) -> Result<File, FsError> {
-        let text = name(file);
+    /// Makes a directory, unless it is there.
+    async fn make_directory(&self, client: &Client<V>, number: u32) -> Result<(), FsError> {
+        let path = directory_of(number);
+        match self.calls(Call::MakeDirectory(number), client.files.mkdir(&path), |()| What::Done).await {
+            Err(FsError::Exists) => Ok(()),
+            made => made,
+        }
+    }
+
+    async fn rename(&self, client: &Client<V>, from: u32, to: u32) -> Result<(), FsError> {
+        let [old, new] = [from, to].map(|file| path(file, client.work.directories));
+        self.calls(Call::Rename(from, to), client.files.rename(&old, &new), |()| What::Done).await
+    }
+
+    pub async fn open(&self, client: &Client<V>, file: u32) -> Result<File, FsError> {
+        let text = path(file, client.work.directories);
         self.calls(Call::Open(file), client.files.open(&text), |file| What::Opened(file.handle().0)).await
     }
 
@@ -159,8 +190,21 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         let number =
             |name: &str| name.strip_prefix('f').and_then(|number| number.parse().ok()).unwrap_or(u32::MAX);
         let names = async {
-            let names = client.files.readdir().await?;
-            Ok(names.iter().map(|name| number(name.as_str())).collect::<Vec<u32>>())
+            let directories = client.work.directories;
+            let paths = match directories {
+                0 => vec![String::new()],
+                _ => (0..directories).map(directory_of).collect(),
+            };
+            let mut numbers: Vec<u32> = Vec::new();
+            for path in paths {
+                match client.files.readdir(&path).await {
+                    Ok(entries) => numbers.extend(entries.iter().map(|entry| number(entry.name.as_str()))),
+                    // Nobody has made it yet, so that nothing is in it.
+                    Err(FsError::NotFound) if directories > 0 => {}
+                    Err(why) => return Err(why),
+                }
+            }
+            Ok(numbers)
         };
         self.calls(Call::List, names, |names| What::Names(names.clone())).await.map(drop)
     }
@@ -213,9 +257,10 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
                 self.close(client, open).await.and(read)
             }
             Request::Unlink { file } => {
-                let text = name(file);
+                let text = path(file, client.work.directories);
                 self.calls(Call::Unlink(file), client.files.unlink(&text), |()| What::Done).await
             }
+            Request::Rename { from, to } => self.rename(client, from, to).await,
             Request::List => self.list(client).await,
         }
     }

@@ -27,6 +27,10 @@ pub enum Call {
     Open(u32),
     /// Removes a name.
     Unlink(u32),
+    /// Gives a file another name.
+    Rename(u32, u32),
+    /// Makes a directory of names.
+    MakeDirectory(u32),
     /// Asks for all names.
     List,
     /// Closes a file.
@@ -175,6 +179,8 @@ impl fmt::Display for Call {
             Call::Create(name) => write!(f, "create {name}"),
             Call::Open(name) => write!(f, "open {name}"),
             Call::Unlink(name) => write!(f, "unlink {name}"),
+            Call::Rename(from, to) => write!(f, "rename {from} to {to}"),
+            Call::MakeDirectory(directory) => write!(f, "mkdir {directory}"),
             Call::List => f.write_str("readdir"),
             Call::Close(file) => write!(f, "close {file:x}"),
             Call::Sync(file) => write!(f, "sync {file:x}"),

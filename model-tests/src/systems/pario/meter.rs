@@ -57,6 +57,7 @@ impl Meter<Event> for PfMeter {
             }
             Call::Create(_) | Call::Open(_) => &mut self.opens,
             Call::Unlink(_) | Call::List | Call::Close(_) | Call::Sync(_) => &mut self.others,
+            Call::Rename(..) | Call::MakeDirectory(_) => &mut self.others,
         };
         times.add(event.at() - since);
     }

@@ -131,7 +131,7 @@ impl System for Files {
     }
 
     fn oracles(work: &PfWork, _: u32) -> FileOracles {
-        FileOracles::new(work.files).surviving(work.servers, work.survival())
+        FileOracles::new(work.files, work.directories).surviving(work.servers, work.survival())
     }
 
     fn start<V: Verbs, R: Record<Event>>(

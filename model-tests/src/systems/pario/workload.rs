@@ -149,6 +149,12 @@ pub struct PfWork {
     /// How long a client rests between two requests. Default: `"0us"`, none.
     #[serde(default = "no_time")]
     pub think: Spread,
+    /// Over how many directories files are spread, up to 1,000; 0: all are in the root. Default: 0.
+    #[serde(default)]
+    pub directories: u32,
+    /// The share of requests about small files that give a file another name, which may be another file's. Default: 0.
+    #[serde(default)]
+    pub renames: Share,
 }
 
 fn one() -> u32 {
@@ -223,6 +229,8 @@ impl PfWork {
             requests: Some(requests),
             duration: None,
             think: no_time(),
+            directories: 0,
+            renames: Share::NONE,
         }
     }
 
@@ -249,6 +257,8 @@ impl PfWork {
             unit: cell * dice.among(&[1, 4, 64]),
             stages: dice.among(&[1, 2, 16]),
             think: dice.pause([0, 10, 300]),
+            directories: dice.among(&[0, 0, 1, 3]),
+            renames: Share::new(dice.among(&[0.0, 0.2])).unwrap_or_default(),
             ..PfWork::of(access, dice.from(3, 30) as u32)
         }
     }
@@ -326,6 +336,9 @@ impl PfWork {
         if self.eager > 1 << 16 {
             return broken(at("eager"), "at most 65536: what is longer goes by RDMA".into());
         }
+        if self.directories > 1_000 {
+            return broken(at("directories"), "at most 1000".into());
+        }
         let rows = if self.access == Access::Tiles { self.blocks } else { 1 };
         if u64::from(self.cell) * u64::from(self.cells) * u64::from(rows) > 1 << 30 {
             return broken(at("cells"), "a transfer has at most 1 GiB".into());
@@ -375,6 +388,13 @@ pub enum Request {
     Unlink {
         /// The file.
         file: u32,
+    },
+    /// Gives a file another name.
+    Rename {
+        /// The file.
+        from: u32,
+        /// The file whose name it takes.
+        to: u32,
     },
     /// Lists all names.
     List,
@@ -469,8 +489,13 @@ impl Plan {
     }
 
     fn small(&mut self, writes: bool) -> Request {
-        let PfWork { files, cells, .. } = self.work;
+        let PfWork { files, cells, renames, .. } = self.work;
         let file = self.rng.below(files.into()) as u32;
+        // Where nothing is renamed nothing is drawn for it: such workloads are as they were.
+        if files > 1 && renames > Share::NONE && draw::whether(&mut self.rng, renames) {
+            let other = self.rng.below(u64::from(files) - 1) as u32;
+            return Request::Rename { from: file, to: if other < file { other } else { other + 1 } };
+        }
         match (self.rng.below(16), writes) {
             (0, _) => Request::List,
             (1..4, _) => Request::Unlink { file },

@@ -46,7 +46,11 @@ impl<V: Verbs> Client<V> {
         record.written().await;
         let read = loop {
             match self.ask(id, request, &happens).await {
-                Err(SdpError::AddressChanged { acknowledged }) => happens(What::Moved { acknowledged }),
+                Err(SdpError::AddressChanged { acknowledged }) => {
+                    happens(What::Moved { acknowledged });
+                    // The server may take the request once more, and say so before this is known.
+                    record.written().await;
+                }
                 end => break end,
             }
         };

@@ -15,15 +15,27 @@ struct Open {
     to: u32,
     bytes: u32,
     reply: u32,
-    taken: bool,
-    /// It was made anew over another connection: the server may have taken it from the one before, and take it again.
-    moved: bool,
+    /// How many times the server has taken it.
+    taken: u32,
+    /// How many connections it went over: it is made anew over another one when its address changes. The server may take it from
+    /// each, and from an earlier one after the request was answered over a later one.
+    connections: u32,
+}
+
+impl Open {
+    /// The server has taken it once more; whether it may have.
+    fn takes(&mut self, bytes: u32) -> bool {
+        self.taken += 1;
+        bytes == self.bytes && self.taken <= self.connections
+    }
 }
 
 /// The requests under way. The oracles look at what they were, so there is one list.
 #[derive(Clone, Debug, Default)]
 struct Requests {
     open: BTreeMap<RequestId, Open>,
+    /// Those that were answered, and that the server may still take from an earlier connection.
+    answered: BTreeMap<RequestId, Open>,
     made: u64,
     /// Nodes that have restarted, and the requests of their clients that went with them.
     restarted: BTreeSet<u32>,
@@ -39,6 +51,13 @@ impl Requests {
         self.gone.extend(self.open.keys().filter(|request| of_it(request)));
         self.open.retain(|request, _| !of_it(request));
         self.made -= (before - self.open.len()) as u64;
+    }
+
+    /// A request has ended.
+    fn ends(&mut self, request: RequestId) {
+        let open = self.open.remove(&request);
+        let late = open.filter(|open| open.taken < open.connections);
+        self.answered.extend(late.map(|open| (request, open)));
     }
 
     /// The requests that must end. One that waits for the answer of a server that has restarted need not: a reader who has nothing open
@@ -82,27 +101,24 @@ impl Oracle<Event> for Bytes<'_> {
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
-        let wrong = || Err(Timeless(event).to_string());
         if self.0.gone.contains(&event.request) {
             // Whether a server gets it to its end is no matter.
             return Ok(());
         }
-        let open = self.0.open.get_mut(&event.request);
-        match (event.what, open) {
-            (What::Took { bytes, intact: true, .. }, Some(open)) => {
-                let twice = std::mem::replace(&mut open.taken, true);
-                if bytes == open.bytes && (!twice || open.moved) { Ok(()) } else { wrong() }
+        let Requests { open, answered, .. } = &mut *self.0;
+        let right = match event.what {
+            What::Took { bytes, intact, .. } => {
+                let request = open.get_mut(&event.request).or_else(|| answered.get_mut(&event.request));
+                intact && request.is_some_and(|request| request.takes(bytes))
             }
-            (What::Answered { bytes, intact: true, .. }, Some(open)) => {
-                if bytes == open.reply && open.taken {
-                    Ok(())
-                } else {
-                    wrong()
-                }
+            What::Answered { bytes, intact, .. } => {
+                let is_right = |open: &Open| bytes == open.reply && open.taken > 0;
+                intact && open.get(&event.request).is_some_and(is_right)
             }
-            (What::Took { .. } | What::Answered { .. } | What::Surplus, _) => wrong(),
-            _ => Ok(()),
-        }
+            What::Surplus => false,
+            _ => true,
+        };
+        if right { Ok(()) } else { Err(Timeless(event).to_string()) }
     }
 }
 
@@ -156,12 +172,12 @@ impl Oracles for SdpOracles {
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
         if let What::Asks { to, bytes, reply } = event.what {
-            let open = Open { since_ns: event.at_ns, to, bytes, reply, taken: false, moved: false };
+            let open = Open { since_ns: event.at_ns, to, bytes, reply, taken: 0, connections: 1 };
             self.requests.made += 1;
             self.requests.open.insert(event.request, open);
         }
         if let (What::Moved { .. }, Some(open)) = (event.what, self.requests.open.get_mut(&event.request)) {
-            open.moved = true;
+            open.connections += 1;
         }
         if event.what == What::Restarts {
             return self.requests.restarts(event.node);
@@ -171,7 +187,7 @@ impl Oracles for SdpOracles {
         let oracles: [&mut dyn Oracle<Event>; 2] = [&mut bytes, &mut self.unbroken];
         show(event, oracles, broken);
         if matches!(event.what, What::Answered { .. } | What::Fails(_)) {
-            self.requests.open.remove(&event.request);
+            self.requests.ends(event.request);
         }
     }
 
@@ -198,8 +214,11 @@ impl Oracles for SdpOracles {
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {
-        for (request, Open { to: server, bytes, reply, taken, moved, .. }) in &self.requests.open {
-            (request, server, bytes, reply, taken, moved).hash(&mut to);
+        for requests in [&self.requests.open, &self.requests.answered] {
+            requests.len().hash(&mut to);
+            for (request, Open { to: server, bytes, reply, taken, connections, .. }) in requests {
+                (request, server, bytes, reply, taken, connections).hash(&mut to);
+            }
         }
         (&self.requests.restarted, &self.requests.gone).hash(&mut to);
     }
@@ -251,6 +270,24 @@ mod tests {
                 oracles.observe(&Event { at_ns: 1, node: 0, request, what }, &mut |_| told += 1);
             }
             assert_eq!(told, expected, "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_taken_once_from_each_connection_even_after_it_was_answered() {
+        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let moved = What::Moved { acknowledged: 9 };
+        for (history, expected) in [
+            (vec![ASKS, moved, TOOK, ANSWERED, TOOK], 0),
+            (vec![ASKS, moved, TOOK, ANSWERED, TOOK, TOOK], 1),
+            (vec![ASKS, TOOK, TOOK, moved, ANSWERED], 1),
+            (vec![ASKS, TOOK, ANSWERED, TOOK], 1),
+        ] {
+            let (mut oracles, mut told) = (SdpOracles::of(FailoverMode::Application), 0);
+            for what in &history {
+                oracles.observe(&Event { at_ns: 1, node: 0, request, what: *what }, &mut |_| told += 1);
+            }
+            assert_eq!(told, expected, "{history:?}");
         }
     }
 

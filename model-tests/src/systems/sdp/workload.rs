@@ -259,6 +259,10 @@ impl SdpWork {
         if self.recall == 1 || self.recall > 1_000 {
             return broken(at("recall"), "0, for never, or from 2 to 1000".into());
         }
+        if self.duplex && self.recall > 0 {
+            let must = "0 beside duplex: a recall is one of both directions, and the other one's writer knows nothing of it";
+            return broken(at("recall"), must.into());
+        }
         if self.resize != 0 && !(16..=1_000_000).contains(&self.resize) {
             return broken(at("resize"), "0, for never, or from 16 to 1000000 bytes".into());
         }

@@ -1,6 +1,7 @@
 //! Shared segments under accidents, over seeds: each model keeps its promise, and the oracles notice who does not.
 
 mod keys;
+mod members;
 mod release;
 mod worlds;
 

@@ -1,6 +1,6 @@
 //! Shared memory, over seeds and explored: programs come to what sequential consistency allows, and to all of that.
 
-use crate::common::{self, broken_by, stormy, struck};
+use crate::common::{self, assert_kept, broken_by, stormy, struck};
 use weft_check::explore::{Options, Report, Size};
 use weft_check::history::{ClientId, RequestId};
 use weft_check::oracle::Oracles;
@@ -9,7 +9,7 @@ use weft_check::scenario::{FaultKind, Scenario};
 use weft_check::seeds::assert_held;
 use weft_check::systems::dsm::SharedMemory;
 use weft_check::systems::dsm::apps::Application;
-use weft_check::systems::dsm::history::{At, Event, Op, Spent, What};
+use weft_check::systems::dsm::history::{At, Event, Op, Spent, What, Why};
 use weft_check::systems::dsm::oracles::DsmOracles;
 use weft_sim::explore::{FaultSet, Outcome};
 
@@ -170,4 +170,98 @@ fn a_wrong_answer_is_noticed() {
         oracles.observe(&event, &mut |violation| broken.push(violation.oracle));
     }
     assert_eq!(broken, ["answer"]);
+}
+
+/// Of a small cluster one node dies, and comes back.
+fn mortal(work: &str) -> Scenario {
+    let text = format!(
+        r#"
+title = "shared memory of which a node dies"
+[cluster]
+nodes = 4
+members = {{ lease = "5ms", drift = "100us", patience = "6ms" }}
+[transport]
+ack_timeout = 4
+retries = 2
+[workload]
+kind = "dsm"
+{work}
+[run]
+limit = "200ms"
+[[faults]]
+kind = "crash"
+at = "25ms"
+back = "20ms"
+[[faults]]
+kind = "cut"
+rate = "200/s"
+between = "random"
+lasts = {{ min = "200us", max = "2ms" }}
+"#
+    );
+    weft_check::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn when_a_node_dies_calls_fail_by_the_name_of_what_died_and_nothing_older_is_found() {
+    let work = "threads = 2\nminipages = 16\nclaims = 0.1\nduration = \"60ms\"\nthink = { min = \"0us\", max = \"60us\" }";
+    let summary = assert_held(&mortal(work), 0..8);
+    for (group, count) in [("requests", "lost"), ("requests", "failed"), ("protocol", "epochs")] {
+        assert!(summary.metrics.count(group, count) > 0, "{count}");
+    }
+}
+
+/// `weft fuzz swarm-16-dsm-members` found it (seed 12): the memory began with the second boot of a node that others had not met yet, and
+/// their requests to it were dropped with the first one's messages.
+#[test]
+fn what_is_said_to_a_node_that_restarted_waits_until_it_has_connected() {
+    assert_kept(include_str!("begun_before_a_node_was_met.toml"), 12);
+}
+
+/// Threads that live end by the name of the node that died, or of what is lost with it.
+#[test]
+fn programs_end_by_name_when_a_node_dies() {
+    for application in [Application::Sor, Application::Water, Application::Is] {
+        let name = application.name();
+        let work = format!("application = \"{name}\"\nthreads = 2\nrounds = 1000\nunit = \"2us\"");
+        let summary = assert_held(&mortal(&work), 0..2);
+        let [lost, died] = ["lost", "died"].map(|count| summary.metrics.count("application", count));
+        assert!(lost + died > 0, "{name}: {lost} lost, {died} died");
+    }
+}
+
+/// The oracles that a history breaks in which these things happen one after the other.
+fn broken_in(events: &[(u32, What)]) -> Vec<&'static str> {
+    let mut oracles = DsmOracles::new(8, 3).among(3);
+    let mut broken = Vec::new();
+    for (number, (node, what)) in (0..).zip(events) {
+        let request = RequestId { client: ClientId { node: *node, index: 0 }, number: number / 2 };
+        let event = Event { at_ns: number.into(), request, what: *what };
+        oracles.observe(&event, &mut |violation| broken.push(violation.oracle));
+    }
+    broken
+}
+
+#[test]
+fn what_goes_wrong_when_a_node_dies_is_noticed() {
+    let asks = |op| What::Accesses { word: 0, op };
+    let did = |op, place| What::Accessed { word: 0, op, found: 0, place, hops: None };
+    let (add, load) = (Op::Add(1), Op::Load);
+    let dies = [(2, What::Crashed), (0, What::Outlives(2)), (1, What::Outlives(2)), (1, What::Begun)];
+    let stored = [(2, asks(add)), (2, did(add, At(1, 1)))];
+    let after = |then: [(u32, What); 2]| broken_in(&[&stored[..], &dies, &then].concat());
+    assert_eq!(after([(0, asks(load)), (0, What::Failed(Why::Lost(0)))]), [""; 0]);
+    // It died with its node, and an older one is found.
+    assert_eq!(after([(0, asks(load)), (0, did(load, At(0, u32::MAX)))]), ["sequential consistency"]);
+    let lost = [(0, asks(load)), (0, What::Failed(Why::Lost(0))), (1, asks(load)), (1, did(load, At(2, 0)))];
+    assert_eq!(broken_in(&[&dies[..], &lost].concat()), ["sequential consistency"]);
+    // Nobody has died.
+    for why in [Why::Lost(0), Why::Died(2), Why::Ended, Why::Other] {
+        assert_eq!(broken_in(&[(0, asks(load)), (0, What::Failed(why))]), ["by name"], "{why:?}");
+    }
+    // One that is left out alive finds what was there when it was; one that is not must not.
+    let (stores, finds) = (Op::Store(7), did(load, At(0, u32::MAX)));
+    let old = [(0, asks(stores)), (0, did(stores, At(1, 1))), (2, asks(load)), (2, finds)];
+    assert_eq!(broken_in(&[&dies[1..3], &old].concat()), [""; 0]);
+    assert_eq!(broken_in(&old), ["sequential consistency"]);
 }

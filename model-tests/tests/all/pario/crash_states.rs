@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use weft_check::paper::{Cluster, Machine};
-use weft_protocols::pario::{Distribution, FsConfig, FsError, Handle, Name, Pario, Sync, check_store};
+use weft_protocols::pario::{Distribution, FsConfig, FsError, Handle, Pario, Path, Sync, check_store};
 use weft_sim::profile::Profile;
 use weft_sim::{Config, NodeId, Sim};
 use weft_verbs::{Nanos, ObjectName, Wait};
@@ -22,6 +22,9 @@ const EACH: u64 = 8;
 #[derive(Clone, Default)]
 struct Told {
     made: Option<Handle>,
+    /// It is to have its own name, and has it.
+    naming: bool,
+    named: bool,
     /// What it has durably.
     synced: Option<Vec<u8>>,
     /// What was written since, the last one perhaps not to its end.
@@ -34,7 +37,12 @@ struct Told {
 type Book = Rc<RefCell<BTreeMap<(u32, u32), Told>>>;
 
 fn name((client, nth): (u32, u32)) -> String {
-    format!("f{client}-{nth}")
+    format!("c{client}/f{nth}")
+}
+
+/// The name that a client's next file has until it is written.
+fn part(client: u32) -> String {
+    format!("c{client}/part")
 }
 
 /// Bytes of five sectors and a bit more.
@@ -42,13 +50,14 @@ fn bytes((client, nth): (u32, u32), time: u32) -> Vec<u8> {
     (0..2_700 + 10 * nth).map(|at| (at * 7 + nth * 31 + client * 3 + time * 57) as u8 | 1).collect()
 }
 
-/// Makes files, writes each some times, syncs some of that, and removes every other file.
+/// Makes files in a directory, writes each some times, syncs some of that, gives it its name, and removes every other file.
 async fn client(files: Pario<Sim>, me: u32, (many, sync): (u32, Sync), book: Book) -> Result<(), FsError> {
+    files.mkdir(&format!("c{me}")).await?;
     for nth in 0..many {
         let key = (me, nth);
         let told = |tell: &dyn Fn(&mut Told)| tell(book.borrow_mut().entry(key).or_default());
         let layout = Distribution::single((nth % SERVERS) as u16);
-        let file = files.create(&name(key), Some(layout)).await?;
+        let file = files.create(&part(me), Some(layout)).await?;
         told(&|told| told.made = Some(file.handle()));
         for time in 0..4 {
             let data = bytes(key, time);
@@ -65,6 +74,9 @@ async fn client(files: Pario<Sim>, me: u32, (many, sync): (u32, Sync), book: Boo
             }
         }
         files.close(file).await?;
+        told(&|told| told.naming = true);
+        files.rename(&part(me), &name(key)).await?;
+        told(&|told| told.named = true);
         if nth % 2 == 1 {
             let key = (me, nth - 1);
             book.borrow_mut().entry(key).or_default().removing = true;
@@ -98,12 +110,20 @@ fn judge(stores: &[Store], book: &BTreeMap<(u32, u32), Told>) {
     let report = check_store(&objects, |object| Ok(home[&object].clone())).expect("a crash leaves a store");
     assert_eq!(report.strangers, []);
     let names: BTreeMap<&str, Handle> =
-        report.names.iter().map(|(name, handle): &(Name, Handle)| (name.as_str(), *handle)).collect();
+        report.names.iter().map(|(name, handle): &(Path, Handle)| (name.as_str(), *handle)).collect();
     let mut expected = BTreeSet::new();
     for (key, told) in book {
         let text = name(*key);
-        expected.insert(text.clone());
-        let found = names.get(text.as_str()).copied();
+        expected.extend([text.clone(), part(key.0)]);
+        let (own, first) = (names.get(text.as_str()).copied(), names.get(part(key.0).as_str()).copied());
+        let found = match told {
+            Told { named: true, .. } => own,
+            Told { naming: true, .. } => {
+                assert!(own.is_some() != first.is_some(), "{text} has one of both names: {names:?}");
+                own.or(first)
+            }
+            _ => first,
+        };
         match told {
             Told { removed: true, .. } => assert_eq!(found, None, "{text} was removed"),
             Told { removing: true, .. } => continue,
@@ -120,7 +140,14 @@ fn judge(stores: &[Store], book: &BTreeMap<(u32, u32), Told>) {
         let known = book.keys().filter(|(of, _)| *of == client).map(|(_, nth)| nth + 1).max();
         name((client, known.unwrap_or_default()))
     };
-    expected.extend((0..CLIENTS).map(next));
+    expected.extend((0..CLIENTS).flat_map(|client| [next(client), part(client)]));
+    let made = |client: &u32| book.contains_key(&(*client, 0));
+    for client in (0..CLIENTS).filter(made) {
+        assert!(
+            report.directories.iter().any(|path| path.as_str() == format!("c{client}")),
+            "c{client} was made"
+        );
+    }
     assert!(names.keys().all(|name| expected.contains(*name)), "a stranger among {names:?}");
 }
 

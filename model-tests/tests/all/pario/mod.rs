@@ -4,6 +4,7 @@ mod crash_states;
 
 use crate::common::{explore, stormy, struck};
 use weft_check::explore::{Options, Size};
+use weft_check::fields::Share;
 use weft_check::scenario::{FaultKind, FaultSpec, Scenario};
 use weft_check::seeds::assert_held;
 use weft_check::systems::pario::Files;
@@ -146,12 +147,36 @@ lasts = "1ms"
     }
 }
 
-#[test]
-fn a_server_that_crashes_at_any_event_has_lost_nothing_that_was_answered() {
+/// Some thousand executions of a world hold, with a restart of any node at any event.
+fn holds_with_a_restart(world: &str) {
     let kinds = FaultSet::one(Outcome::Restart);
     let options = Options { faults: 1, kinds, max_executions: Some(3_000), ..Options::default() };
-    let report = explore("pario-restart", &Size::default(), &options);
+    let report = explore(world, &Size::default(), &options);
     assert!(report.held(), "{report:?}");
+}
+
+#[test]
+fn a_server_that_crashes_at_any_event_has_lost_nothing_that_was_answered() {
+    holds_with_a_restart("pario-restart");
+}
+
+#[test]
+fn a_file_that_is_renamed_has_one_of_both_names_whenever_its_server_crashes() {
+    holds_with_a_restart("pario-rename");
+}
+
+#[test]
+fn names_in_directories_keep_their_promises_while_files_are_renamed_and_nodes_crash() {
+    for storage in [Keep::Disk, Keep::Memory] {
+        for mut scenario in [scenario(Access::Small), restarts(Access::Small)] {
+            scenario.workload.change::<Files>(|work| {
+                let renames = Share::new(0.3).expect("a share");
+                (work.storage, work.files, work.directories, work.renames) = (storage, 9, 3, renames);
+            });
+            let summary = assert_held(&scenario, 0..6);
+            assert!(summary.metrics.count("calls", "served") > 1_000, "{storage:?}");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Sockets under accidents, over seeds: every byte arrives once and in order, no stream fails, and the oracles notice what does.
 
-use crate::common::{broken_by, explore, stormy, struck};
+use crate::common::{assert_kept, broken_by, explore, stormy, struck};
 use weft_check::explore::{Options, Size};
 use weft_check::record::Record;
 use weft_check::scenario::{FaultKind, Scenario};
@@ -64,6 +64,15 @@ fn buffers_that_are_wanted_back_lose_no_byte_and_give_none_twice() {
     }
 }
 
+#[test]
+fn a_recall_beside_duplex_is_refused_in_one_line() {
+    let text = include_str!("began_on_two_rails.toml");
+    let both = text.replace("recall = 5", "recall = 5\nduplex = true");
+    let refused = weft_check::parse(&both).expect_err("both").to_string();
+    assert!(refused.contains("recall = 5: 0 beside duplex"), "{refused}");
+    assert_eq!(refused.lines().count(), 1);
+}
+
 /// `weft fuzz swarm-16-sdp-rails` found it: of two ends of a stream one had begun before the connection went over to another rail,
 /// and one after that, which saw no change and read a reset.
 #[test]
@@ -76,8 +85,7 @@ fn both_ends_of_a_stream_that_is_to_fail_when_its_address_changes_say_that_it_ha
 /// It found this one, too: an end had ended and returned no credits, and the other end's acknowledgements of reads needed some.
 #[test]
 fn an_end_that_was_told_everything_returns_credits_for_what_is_told_of_reads() {
-    let scenario = weft_check::parse(include_str!("modes_of_few_buffers.toml")).expect("a scenario");
-    let summary = assert_held(&scenario, 129..130);
+    let summary = assert_kept(include_str!("modes_of_few_buffers.toml"), 129);
     assert!(summary.metrics.count("requests", "answered") > 600);
 }
 

@@ -18,7 +18,7 @@ use thiserror::Error;
 use weft_verbs::{Nanos, Verbs};
 
 /// The longest name, in bytes.
-pub const LONGEST_NAME: usize = crate::bytes::LONGEST_TEXT;
+pub const LONGEST_NAME: usize = 255;
 
 /// How often one that waits for a new version looks for it. Under version, delta and temporal such a look moves one word.
 const LOOK: Nanos = Nanos::from_millis(20);

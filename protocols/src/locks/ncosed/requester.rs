@@ -261,11 +261,6 @@ impl<W: Wire> Requester<W> {
         self.change(|state, out| state.view_begins(home, self.wire.view(), out));
     }
 
-    /// Tells the home, if it is this one, again what this node has or wants.
-    pub(crate) fn report_to(&self, home: Rank) {
-        self.change(|state, out| state.report_to(home, out));
-    }
-
     /// The view is lost. What was held is not held any more; whether something was.
     pub(crate) fn view_lost(&self) -> bool {
         let held = self.state.borrow_mut().view_lost();

@@ -290,16 +290,6 @@ impl RequesterState {
         }
     }
 
-    /// Says again to the home, if it is this one, what was said since the view began: it went to an earlier incarnation.
-    pub(crate) fn report_to(&self, to: Rank, out: &mut Vec<(Rank, Message)>) {
-        match self.phase {
-            _ if self.home != Some(to) => {}
-            Phase::Frozen if self.claim() != Claim::Nothing => self.say(self.reported(), out),
-            Phase::Asked => self.say(Message::Open, out),
-            _ => {}
-        }
-    }
-
     /// The view is lost. What was held is not held any more; whether something was.
     pub(crate) fn view_lost(&mut self) -> bool {
         let held = matches!(self.role, Role::Holds(_) | Role::Downgrading);

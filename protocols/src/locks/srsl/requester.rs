@@ -72,11 +72,6 @@ impl<W: Wire> Requester<W> {
         self.change(|state| state.view_begins(home));
     }
 
-    /// Tells the home what this node has or wants, if it is this one.
-    pub(crate) fn report_to(&self, home: Rank) {
-        self.change(|state| state.report().filter(|(to, _)| *to == home));
-    }
-
     /// The view is lost. What was held is not held any more; whether something was.
     pub(crate) fn view_lost(&self) -> bool {
         let mut state = self.state.get();

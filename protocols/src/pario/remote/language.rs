@@ -6,11 +6,13 @@ use crate::bytes::{Reader, Writer};
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Which files are there?
+    /// What is in a directory?
     List {
-        /// Those behind this name; all, if it is empty.
+        /// Its path; the root's is empty.
+        directory: String,
+        /// What is behind this name; all, if it is empty.
         after: String,
-        /// With their sizes.
+        /// With the sizes of files.
         sizes: bool,
     },
     /// What is this file?
@@ -49,20 +51,50 @@ pub enum Request {
         /// How many, at most.
         len: u32,
     },
-    /// Remove a name.
+    /// Remove a file's name.
     Remove {
         /// The name.
         name: String,
     },
+    /// Make a directory.
+    MakeDirectory {
+        /// Its path.
+        path: String,
+    },
+    /// Remove a directory in which nothing is.
+    RemoveDirectory {
+        /// Its path.
+        path: String,
+    },
+    /// Give a file or a directory another path.
+    Rename {
+        /// The path that it has.
+        from: String,
+        /// The one that it is to have.
+        to: String,
+        /// Whether a file takes the place of the file that has it.
+        replaces: bool,
+    },
+}
+
+/// What a directory has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name there.
+    pub name: String,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// A file's size in bytes, if it was asked for.
+    pub size: Option<u64>,
 }
 
 /// What is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Names in order, with sizes if they were asked for, of those files that were still there.
+    /// What is in a directory, in order, but for files that were removed meanwhile.
     Names {
-        /// Them.
-        files: Vec<(String, Option<u64>)>,
+        /// It.
+        entries: Vec<Listed>,
         /// Whether there are more behind the last one.
         more: bool,
     },
@@ -88,27 +120,36 @@ const WRITE: u8 = 4;
 const READ: u8 = 5;
 const REMOVE: u8 = 6;
 const DONE: u8 = 7;
+const MAKE_DIRECTORY: u8 = 8;
+const REMOVE_DIRECTORY: u8 = 9;
+const RENAME: u8 = 10;
 
-/// The fewest bytes of a name with its size.
-const SHORTEST_NAME: usize = 1 + 1 + 8;
+/// The fewest bytes of what a directory has.
+const SHORTEST_NAME: usize = 2 + 1 + 1 + 8;
 
 impl Request {
-    /// Whether nothing else comes of it if it is done twice: all but making and removing names. A write that is repeated writes the same
+    /// Whether nothing else comes of it if it is done twice: all that changes no names. A write that is repeated writes the same
     /// bytes, which is no harm as long as its client writes a place once and waits.
     pub fn may_repeat(&self) -> bool {
-        !matches!(self, Request::Create { .. } | Request::Remove { .. })
+        match self {
+            Request::List { .. } | Request::Stat { .. } | Request::Write { .. } | Request::Read { .. } => {
+                true
+            }
+            Request::Create { .. } | Request::Remove { .. } | Request::Rename { .. } => false,
+            Request::MakeDirectory { .. } | Request::RemoveDirectory { .. } => false,
+        }
     }
 
     /// Its bytes.
     ///
     /// # Panics
     ///
-    /// If a name has more than 255 bytes.
+    /// If a path has more than 1,024 bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = Writer(Vec::new());
         match self {
-            Request::List { after, sizes } => {
-                to.u8(LIST);
+            Request::List { directory, after, sizes } => {
+                to.named(LIST, directory);
                 to.text(after);
                 to.u8((*sizes).into());
             }
@@ -131,6 +172,13 @@ impl Request {
                 to.u32(*len);
             }
             Request::Remove { name } => to.named(REMOVE, name),
+            Request::MakeDirectory { path } => to.named(MAKE_DIRECTORY, path),
+            Request::RemoveDirectory { path } => to.named(REMOVE_DIRECTORY, path),
+            Request::Rename { from, to: target, replaces } => {
+                to.named(RENAME, from);
+                to.text(target);
+                to.u8((*replaces).into());
+            }
         }
         to.0
     }
@@ -143,7 +191,7 @@ impl Request {
         let mut from = Reader(bytes);
         let (kind, name) = (from.u8()?, from.text()?);
         let request = match kind {
-            LIST => Request::List { after: name, sizes: from.flag()? },
+            LIST => Request::List { directory: name, after: from.text()?, sizes: from.flag()? },
             STAT => Request::Stat { name },
             CREATE => {
                 let (strip, servers) = (from.u32()?, from.u32()?);
@@ -157,6 +205,9 @@ impl Request {
             }
             READ => Request::Read { name, handle: Handle(from.u64()?), at: from.u64()?, len: from.u32()? },
             REMOVE => Request::Remove { name },
+            MAKE_DIRECTORY => Request::MakeDirectory { path: name },
+            REMOVE_DIRECTORY => Request::RemoveDirectory { path: name },
+            RENAME => Request::Rename { from: name, to: from.text()?, replaces: from.flag()? },
             _ => return Err(MalformedCall),
         };
         from.end(request)
@@ -175,16 +226,17 @@ impl Reply {
     ///
     /// # Panics
     ///
-    /// If a name has more than 255 bytes.
+    /// If a path has more than 1,024 bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = Writer(Vec::new());
         match self {
-            Reply::Names { files, more } => {
+            Reply::Names { entries, more } => {
                 to.u8(LIST);
                 to.u8((*more).into());
-                to.u32(files.len() as u32);
-                for (name, size) in files {
+                to.u32(entries.len() as u32);
+                for Listed { name, is_directory, size } in entries {
                     to.text(name);
+                    to.u8((*is_directory).into());
                     to.some_u64(*size);
                 }
             }
@@ -214,8 +266,10 @@ impl Reply {
         let reply = match from.u8()? {
             LIST => {
                 let more = from.flag()?;
-                let file = |from: &mut Reader<'_>| Ok((from.text()?, from.some_u64()?));
-                Reply::Names { files: from.list(SHORTEST_NAME, file)?, more }
+                let entry = |from: &mut Reader<'_>| {
+                    Ok(Listed { name: from.text()?, is_directory: from.flag()?, size: from.some_u64()? })
+                };
+                Reply::Names { entries: from.list(SHORTEST_NAME, entry)?, more }
             }
             STAT => {
                 let (handle, size, strip) = (Handle(from.u64()?), from.u64()?, from.u32()?);
@@ -244,7 +298,15 @@ mod tests {
     }
 
     fn requests() -> impl Strategy<Value = Request> {
-        let list = ("[a-z]{0,9}", any::<bool>()).prop_map(|(after, sizes)| Request::List { after, sizes });
+        let list = ("[a-z/]{0,9}", "[a-z]{0,9}", any::<bool>())
+            .prop_map(|(directory, after, sizes)| Request::List { directory, after, sizes });
+        let rename = (NAME, NAME, any::<bool>()).prop_map(|(from, to, replaces)| Request::Rename {
+            from,
+            to,
+            replaces,
+        });
+        let make = NAME.prop_map(|path| Request::MakeDirectory { path });
+        let unmake = NAME.prop_map(|path| Request::RemoveDirectory { path });
         let create = (NAME, prop::option::of(1_u32..9), prop::option::of(1_u16..9))
             .prop_map(|(name, strip, servers)| Request::Create { name, strip, servers });
         let write = (NAME, any::<u64>(), any::<u64>(), bytes())
@@ -253,12 +315,14 @@ mod tests {
             .prop_map(|(name, handle, at, len)| Request::Read { name, handle: Handle(handle), at, len });
         let stat = NAME.prop_map(|name| Request::Stat { name });
         let remove = NAME.prop_map(|name| Request::Remove { name });
-        prop_oneof![list, create, write, read, stat, remove]
+        prop_oneof![list, create, write, read, stat, remove, rename, make, unmake]
     }
 
     fn replies() -> impl Strategy<Value = Reply> {
-        let files = prop::collection::vec((NAME, any::<Option<u64>>()), 0..4);
-        let names = (files, any::<bool>()).prop_map(|(files, more)| Reply::Names { files, more });
+        let entry = (NAME, any::<bool>(), any::<Option<u64>>())
+            .prop_map(|(name, is_directory, size)| Listed { name, is_directory, size });
+        let entries = prop::collection::vec(entry, 0..4);
+        let names = (entries, any::<bool>()).prop_map(|(entries, more)| Reply::Names { entries, more });
         let stat = (any::<u64>(), any::<u64>(), 1_u32..99, 1_u16..9, 0_u16..9).prop_map(
             |(handle, size, strip, servers, first)| {
                 let layout = Distribution::stripe(strip, servers, first).expect("it can be");

@@ -8,9 +8,9 @@
 mod language;
 
 pub use crate::bytes::MalformedCall;
-pub use language::{Reply, Request};
+pub use language::{Listed, Reply, Request};
 
-use super::{Distribution, File, FsError, Handle, Name, Pario};
+use super::{DirEntry, Distribution, File, FsError, Handle, Pario};
 use crate::rt::Rt;
 use thiserror::Error;
 use weft_verbs::{Nanos, Verbs, VerbsError};
@@ -86,7 +86,7 @@ impl<V: Verbs> Remote<V> {
 
     async fn once(&self, request: &Request) -> Result<Reply, RemoteError> {
         match request {
-            Request::List { after, sizes } => self.list(after, *sizes).await,
+            Request::List { directory, after, sizes } => self.list(directory, after, *sizes).await,
             Request::Stat { name } => self.with(name, None, async |file| self.stat(file).await).await,
             Request::Create { name, strip, servers } => self.create(name, *strip, *servers).await,
             Request::Write { name, handle, at, bytes } => {
@@ -100,7 +100,12 @@ impl<V: Verbs> Remote<V> {
                 self.with(name, Some(*handle), write).await
             }
             Request::Read { name, handle, at, len } => self.read(name, *handle, *at, *len).await,
-            Request::Remove { name } => self.files.unlink(name).await.map(|()| Reply::Done).map_err(of(name)),
+            Request::Remove { name } => done(name, self.files.unlink(name).await),
+            Request::MakeDirectory { path } => done(path, self.files.mkdir(path).await),
+            Request::RemoveDirectory { path } => done(path, self.files.rmdir(path).await),
+            Request::Rename { from, to, replaces } => {
+                done(&format!("{from} to {to}"), self.files.rename_as(from, to, *replaces).await)
+            }
         }
     }
 
@@ -120,17 +125,18 @@ impl<V: Verbs> Remote<V> {
         Ok(done)
     }
 
-    async fn list(&self, after: &str, sizes: bool) -> Result<Reply, RemoteError> {
-        let names = self.files.readdir().await.map_err(of("the directory"))?;
-        let mut names = names.into_iter().filter(|name| name.as_str() > after);
-        let some: Vec<Name> = names.by_ref().take(NAMES).collect();
+    async fn list(&self, directory: &str, after: &str, sizes: bool) -> Result<Reply, RemoteError> {
+        let names = self.files.readdir(directory).await.map_err(of(directory))?;
+        let mut names = names.into_iter().filter(|entry| entry.name.as_str() > after);
+        let some: Vec<DirEntry> = names.by_ref().take(NAMES).collect();
         let more = names.next().is_some();
-        let mut files = Vec::with_capacity(some.len());
-        for name in some {
-            let size = if sizes { self.size(name.as_str()).await? } else { None };
-            files.push((name.as_str().to_string(), size));
+        let mut entries = Vec::with_capacity(some.len());
+        for DirEntry { name, is_directory } in some {
+            let path = format!("{}/{name}", directory.trim_end_matches('/'));
+            let size = if sizes && !is_directory { self.size(&path).await? } else { None };
+            entries.push(Listed { name: name.to_string(), is_directory, size });
         }
-        Ok(Reply::Names { files, more })
+        Ok(Reply::Names { entries, more })
     }
 
     /// A file's size; none if it was removed meanwhile.
@@ -179,6 +185,10 @@ impl<V: Verbs> Remote<V> {
         self.with(name, Some(handle), read).await?;
         Ok(Reply::Bytes(bytes))
     }
+}
+
+fn done(path: &str, end: Result<(), FsError>) -> Result<Reply, RemoteError> {
+    end.map(|()| Reply::Done).map_err(of(path))
 }
 
 fn of(name: &str) -> impl Fn(FsError) -> RemoteError {

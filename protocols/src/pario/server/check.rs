@@ -1,6 +1,6 @@
 //! What a store has, told without a server: for who looks at one after a crash, and changes nothing.
 
-use super::super::{Handle, Name};
+use super::super::{Handle, Path};
 use super::log::{self, Found, Unread};
 use thiserror::Error;
 use weft_verbs::ObjectName;
@@ -16,8 +16,10 @@ pub struct StoreReport {
     pub torn: u64,
     /// Other logs: older ones, or newer ones whose first commit never ended. The next start removes them.
     pub other_logs: Vec<u64>,
-    /// All names, in order, and their files.
-    pub names: Vec<(Name, Handle)>,
+    /// The paths of all files, in order, and the files.
+    pub names: Vec<(Path, Handle)>,
+    /// All directories but the root, in order.
+    pub directories: Vec<Path>,
     /// Files without a name whose objects are to be removed once nobody has them open.
     pub unlinked: Vec<Handle>,
     /// Objects of files here.
@@ -118,7 +120,8 @@ pub fn check_store(
     {
         return Err(StoreError::CutShort { object: log::object(log), at: report.committed, file });
     }
-    report.names = names.entries().map(|(name, handle)| (name.clone(), handle)).collect();
+    report.names = names.files().map(|(path, handle)| (path.clone(), handle)).collect();
+    report.directories = names.directories().cloned().collect();
     report.unlinked = names.unlinked().collect();
     let handles = files.map(|(object, _)| Handle(object.0));
     report.strangers = handles.filter(|handle| !names.knows(*handle)).collect();
@@ -133,8 +136,8 @@ mod tests {
     use crate::pario::Distribution;
     use crate::transport::Rank;
 
-    fn name(text: &str) -> Name {
-        Name::new(text).unwrap()
+    fn name(text: &str) -> Path {
+        Path::new(text).unwrap()
     }
 
     /// A log of a file with a name, one without, and one that has ended; and where its second batch begins.

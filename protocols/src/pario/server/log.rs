@@ -13,8 +13,8 @@
 //! Behind its last batch a log has zeros, written with it: **room** for further batches on a disk that has become full. Half of it is
 //! kept for batches that make nothing, so that such a disk can be emptied.
 
+use super::super::Handle;
 use super::super::messages::{Reader, Writer};
-use super::super::{Handle, Name};
 use super::names::{Change, Names};
 use weft_verbs::ObjectName;
 
@@ -32,6 +32,9 @@ mod kind {
     pub(super) const CREATE: u8 = 2;
     pub(super) const UNLINK: u8 = 3;
     pub(super) const ENDED: u8 = 4;
+    pub(super) const MAKE_DIRECTORY: u8 = 5;
+    pub(super) const REMOVE_DIRECTORY: u8 = 6;
+    pub(super) const RENAME: u8 = 7;
 }
 
 /// The object of a log, by the log's number: its highest bit is set.
@@ -87,7 +90,7 @@ impl Log {
         if let (Some(log), Some(at)) = (self.newest, self.end.filter(|end| *end < self.long)) {
             let mut writer = Writer(vec![0; HEAD]);
             changes.iter().for_each(|change| encode(change, &mut writer));
-            let makes = changes.iter().any(|change| matches!(change, Change::Create { .. }));
+            let makes = changes.iter().any(Change::makes);
             let bytes = self.with_room(at, sealed(log, writer), makes);
             return Commit { log, at, bytes, replaces: None };
         }
@@ -214,15 +217,28 @@ fn batch(log: u64, bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
 
 fn encode(change: &Change, to: &mut Writer) {
     match change {
-        Change::Create { handle, name, layout } => {
+        Change::Create { handle, path, layout } => {
             to.0.push(kind::CREATE);
             to.u64(handle.0);
             to.layout(*layout);
-            to.name(name);
+            to.path(path);
         }
-        Change::Unlink { name } => {
+        Change::Unlink { path } => {
             to.0.push(kind::UNLINK);
-            to.name(name);
+            to.path(path);
+        }
+        Change::MakeDirectory { path } => {
+            to.0.push(kind::MAKE_DIRECTORY);
+            to.path(path);
+        }
+        Change::RemoveDirectory { path } => {
+            to.0.push(kind::REMOVE_DIRECTORY);
+            to.path(path);
+        }
+        Change::Rename { from, to: target } => {
+            to.0.push(kind::RENAME);
+            to.path(from);
+            to.path(target);
         }
         Change::Ended { handle } => {
             to.0.push(kind::ENDED);
@@ -235,12 +251,12 @@ fn decode(from: &mut Reader<'_>) -> Option<Change> {
     Some(match from.u8()? {
         kind::CREATE => {
             let (handle, layout): (Handle, _) = (from.handle()?, from.layout()?);
-            Change::Create { handle, name: from.name()?, layout }
+            Change::Create { handle, path: from.path()?, layout }
         }
-        kind::UNLINK => {
-            let name: Name = from.name()?;
-            Change::Unlink { name }
-        }
+        kind::UNLINK => Change::Unlink { path: from.path()? },
+        kind::MAKE_DIRECTORY => Change::MakeDirectory { path: from.path()? },
+        kind::REMOVE_DIRECTORY => Change::RemoveDirectory { path: from.path()? },
+        kind::RENAME => Change::Rename { from: from.path()?, to: from.path()? },
         kind::ENDED => Change::Ended { handle: from.handle()? },
         _ => return None,
     })
@@ -248,19 +264,23 @@ fn decode(from: &mut Reader<'_>) -> Option<Change> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::Distribution;
+    use super::super::super::{DirEntry, Distribution, Path};
     use super::*;
     use crate::transport::Rank;
 
-    fn name(text: &str) -> Name {
-        Name::new(text).unwrap()
+    fn name(text: &str) -> Path {
+        Path::new(text).unwrap()
+    }
+
+    fn listed(names: &Names) -> Vec<DirEntry> {
+        names.list(&Path::default(), None, 1_000).unwrap().0
     }
 
     /// A log of three batches, and what the directory was after each.
-    fn written() -> (Vec<u8>, Vec<(u64, Vec<Name>)>) {
+    fn written() -> (Vec<u8>, Vec<(u64, Vec<DirEntry>)>) {
         let (mut names, mut log) = (Names::default(), Log::behind(Some(4), None, 0));
         let (mut bytes, mut after) = (Vec::new(), Vec::new());
-        let listed = |names: &Names| names.list(None, 1_000).0;
+
         for step in 0..3 {
             let mut changes = Vec::new();
             for nth in 0..2 {
@@ -289,7 +309,7 @@ mod tests {
             let whole = after.iter().rev().find(|(at, _)| *at <= end as u64);
             match (read(5, &bytes[..end]), whole) {
                 (Ok(found), Some((at, names))) => {
-                    assert_eq!((found.end, &found.names.list(None, 1_000).0), (*at, names), "cut at {end}");
+                    assert_eq!((found.end, &listed(&found.names)), (*at, names), "cut at {end}");
                 }
                 (Err(Unread::NoCheckpoint), None) => {}
                 (read, _) => panic!("cut at {end}: {:?}", read.map(|found| found.end)),
@@ -387,7 +407,7 @@ mod tests {
             put(&mut bytes, &commit);
         }
         let found = read(0, &bytes).unwrap();
-        assert_eq!((found.torn, found.names.list(None, 1_000).0), (0, Vec::new()));
+        assert_eq!((found.torn, listed(&found.names)), (0, Vec::new()));
         // In the next life a new log finds no room, and the older one goes on, since it has only zeros behind its end.
         let mut log = Log::behind(Some(0), Some((found.end, 256)), 256);
         let refused = log.commit(&names, &[]);

@@ -6,6 +6,7 @@ mod machine;
 mod names;
 mod ranges;
 mod store;
+mod tree;
 
 pub use check::{StoreError, StoreReport, check_store};
 pub use log::object as log_object;

@@ -1,14 +1,17 @@
-//! The names of files and what they stand for: one flat directory on its home server.
+//! The names of files and what they stand for: all directories are on their home server.
 //!
 //! It is kept in memory; its [changes](Change) are what the [log](super::log) has. Who has which file open is not in the log: a home
 //! that begins anew asks all nodes, and ends no file before it has heard of each.
 
 use super::super::error::Refusal;
 use super::super::messages::{Reader, Writer};
-use super::super::{Distribution, Handle, Name};
+use super::super::{DirEntry, Distribution, Handle, Name, Path};
+use super::tree::{Entry, Tree};
 use crate::transport::Rank;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+
+/// What stands for a directory where a file has its handle: no file has that.
+const A_DIRECTORY: u64 = 0;
 
 /// A file, as its home knows it.
 #[derive(Clone, Debug, Hash)]
@@ -33,17 +36,30 @@ pub(super) struct Gone {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// A file was made.
-    Create { handle: Handle, name: Name, layout: Distribution },
-    /// A name was removed.
-    Unlink { name: Name },
+    Create { handle: Handle, path: Path, layout: Distribution },
+    /// A file's name was removed.
+    Unlink { path: Path },
+    /// A directory was made.
+    MakeDirectory { path: Path },
+    /// A directory, in which nothing was, was removed.
+    RemoveDirectory { path: Path },
+    /// A file or a directory has another path. A file that had it has no name any more.
+    Rename { from: Path, to: Path },
     /// A file without a name has no objects any more.
     Ended { handle: Handle },
 }
 
-/// The directory.
+impl Change {
+    /// Whether it takes room for good: other changes must find some where these find none.
+    pub(super) fn makes(&self) -> bool {
+        matches!(self, Change::Create { .. } | Change::MakeDirectory { .. } | Change::Rename { .. })
+    }
+}
+
+/// All directories.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Names {
-    entries: BTreeMap<Name, Handle>,
+    tree: Tree,
     inodes: BTreeMap<Handle, Inode>,
     /// How many handles were given out.
     given: u64,
@@ -57,14 +73,12 @@ impl Names {
         &mut self,
         server: u16,
         from: Rank,
-        name: Name,
+        path: Path,
         layout: Distribution,
     ) -> Result<(Handle, Change), Refusal> {
-        if self.entries.contains_key(&name) {
-            return Err(Refusal::Exists);
-        }
+        self.tree.vacant(&path)?;
         let handle = Handle::of(server, self.given);
-        let change = Change::Create { handle, name, layout };
+        let change = Change::Create { handle, path, layout };
         self.apply(&change);
         if let Some(inode) = self.inodes.get_mut(&handle) {
             inode.opens.insert(from, 1);
@@ -75,43 +89,66 @@ impl Names {
     /// Makes a change that was made before, and that the log has.
     pub(super) fn apply(&mut self, change: &Change) {
         match change {
-            Change::Create { handle, name, layout } => {
+            Change::Create { handle, path, layout } => {
                 self.given = self.given.max(handle.number());
-                self.entries.insert(name.clone(), *handle);
+                self.tree.put(path.clone(), Entry::File(*handle));
                 let (layout, opens) = (*layout, BTreeMap::new());
                 self.inodes.insert(*handle, Inode { layout, linked: true, ending: false, opens });
             }
-            Change::Unlink { name } => {
-                let handle = self.entries.remove(name);
-                if let Some(inode) = handle.and_then(|handle| self.inodes.get_mut(&handle)) {
-                    inode.linked = false;
-                }
+            Change::Unlink { path } => {
+                let entry = self.tree.remove(path);
+                self.set_linked(entry, false);
+            }
+            Change::MakeDirectory { path } => self.tree.put(path.clone(), Entry::Directory),
+            Change::RemoveDirectory { path } => drop(self.tree.remove(path)),
+            Change::Rename { from, to } => {
+                let replaced = if from == to { None } else { self.tree.remove(to) };
+                self.set_linked(replaced, false);
+                self.tree.shift(from, to);
             }
             Change::Ended { handle } => drop(self.inodes.remove(handle)),
         }
     }
 
-    /// Takes back a change that could not be made durable, the latest first. Of an unlink, of which file it was.
-    pub(super) fn undo(&mut self, change: &Change, unlinked: Option<Handle>) {
-        match (change, unlinked) {
-            (Change::Create { handle, name, .. }, _) => {
-                self.entries.remove(name);
-                self.inodes.remove(handle);
-            }
-            (Change::Unlink { name }, Some(handle)) => {
-                self.entries.insert(name.clone(), handle);
-                if let Some(inode) = self.inodes.get_mut(&handle) {
-                    inode.linked = true;
-                }
-            }
-            // What has ended is not there again for that: it will be ended once more.
-            _ => {}
+    fn set_linked(&mut self, entry: Option<Entry>, linked: bool) {
+        if let Some(Entry::File(handle)) = entry
+            && let Some(inode) = self.inodes.get_mut(&handle)
+        {
+            inode.linked = linked;
         }
     }
 
+    /// Takes back a change that could not be made durable, the latest first. `unlinked`: which file lost its name by it.
+    pub(super) fn undo(&mut self, change: &Change, unlinked: Option<Handle>) {
+        let lost = unlinked.map(Entry::File);
+        let place = match change {
+            Change::Create { handle, path, .. } => {
+                self.inodes.remove(handle);
+                self.tree.remove(path);
+                path
+            }
+            Change::MakeDirectory { path } => {
+                self.tree.remove(path);
+                path
+            }
+            Change::RemoveDirectory { path } => return self.tree.put(path.clone(), Entry::Directory),
+            Change::Rename { from, to } => {
+                self.tree.shift(to, from);
+                to
+            }
+            Change::Unlink { path } => path,
+            // What has ended is not there again for that: it will be ended once more.
+            Change::Ended { .. } => return,
+        };
+        if let Some(lost) = lost {
+            self.tree.put(place.clone(), lost);
+        }
+        self.set_linked(lost, true);
+    }
+
     /// Opens a file for a client.
-    pub(super) fn open(&mut self, from: Rank, name: &Name) -> Result<(Handle, Distribution), Refusal> {
-        let handle = *self.entries.get(name).ok_or(Refusal::NotFound)?;
+    pub(super) fn open(&mut self, from: Rank, path: &Path) -> Result<(Handle, Distribution), Refusal> {
+        let handle = self.tree.file(path)?;
         let inode = self.inodes.get_mut(&handle).ok_or(Refusal::NotFound)?;
         *inode.opens.entry(from).or_default() += 1;
         Ok((handle, inode.layout))
@@ -133,12 +170,45 @@ impl Names {
         Ok(())
     }
 
-    /// Removes a name; of which file it was. That lives until it is closed everywhere.
-    pub(super) fn unlink(&mut self, name: &Name) -> Result<(Handle, Change), Refusal> {
-        let handle = *self.entries.get(name).ok_or(Refusal::NotFound)?;
-        let change = Change::Unlink { name: name.clone() };
+    /// Removes a file's name; of which file it was. That lives until it is closed everywhere.
+    pub(super) fn unlink(&mut self, path: &Path) -> Result<(Handle, Change), Refusal> {
+        let handle = self.tree.file(path)?;
+        Ok((handle, self.make(Change::Unlink { path: path.clone() })))
+    }
+
+    /// Makes a directory.
+    pub(super) fn make_directory(&mut self, path: Path) -> Result<Change, Refusal> {
+        self.tree.vacant(&path)?;
+        Ok(self.make(Change::MakeDirectory { path }))
+    }
+
+    /// Removes a directory in which nothing is.
+    pub(super) fn remove_directory(&mut self, path: Path) -> Result<Change, Refusal> {
+        self.tree.vacated(&path)?;
+        Ok(self.make(Change::RemoveDirectory { path }))
+    }
+
+    /// Gives a file or a directory another path; which file lost its name by that, if one may. Nothing changes where the paths are the
+    /// same.
+    pub(super) fn rename(
+        &mut self,
+        from: Path,
+        to: Path,
+        replaces: bool,
+    ) -> Result<Option<(Option<Handle>, Change)>, Refusal> {
+        if from == to && self.tree.entry(&from).is_some() {
+            return Ok(None);
+        }
+        let replaced = self.tree.movable(&from, &to)?;
+        if replaced.is_some() && !replaces {
+            return Err(Refusal::Exists);
+        }
+        Ok(Some((replaced, self.make(Change::Rename { from, to }))))
+    }
+
+    fn make(&mut self, change: Change) -> Change {
         self.apply(&change);
-        Ok((handle, change))
+        change
     }
 
     /// Asks these nodes what they have open: until each has been heard of, no file ends.
@@ -191,10 +261,10 @@ impl Names {
     /// The whole directory, but for who has what open.
     pub(super) fn encode(&self, to: &mut Writer) {
         to.u64(self.given);
-        to.u64(self.entries.len() as u64);
-        for (name, handle) in &self.entries {
-            to.u64(handle.0);
-            to.name(name);
+        to.u64(self.tree.len() as u64);
+        for (path, entry) in self.tree.all() {
+            to.u64(if let Entry::File(handle) = entry { handle.0 } else { A_DIRECTORY });
+            to.path(path);
         }
         for (handle, inode) in &self.inodes {
             to.u64(handle.0);
@@ -207,10 +277,13 @@ impl Names {
         let (given, entries) = (from.u64()?, from.u64()?);
         let mut names = Names { given, ..Names::default() };
         for _ in 0..entries {
-            let handle = from.handle()?;
-            names.entries.insert(from.name()?, handle);
+            let entry = match from.u64()? {
+                A_DIRECTORY => Entry::Directory,
+                handle => Entry::File(Handle(handle)),
+            };
+            names.tree.put(from.path()?, entry);
         }
-        let linked: BTreeSet<Handle> = names.entries.values().copied().collect();
+        let linked: BTreeSet<Handle> = names.files().map(|(_, handle)| handle).collect();
         while !from.0.is_empty() {
             let handle = from.handle()?;
             let (layout, linked) = (from.layout()?, linked.contains(&handle));
@@ -219,9 +292,17 @@ impl Names {
         Some(names)
     }
 
-    /// All names, in order.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&Name, Handle)> {
-        self.entries.iter().map(|(name, handle)| (name, *handle))
+    /// All files that have a name, in the order of their paths.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&Path, Handle)> {
+        self.tree.all().filter_map(|(path, entry)| match entry {
+            Entry::File(handle) => Some((path, handle)),
+            Entry::Directory => None,
+        })
+    }
+
+    /// All directories but the root, in order.
+    pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.tree.all().filter(|(_, entry)| *entry == Entry::Directory).map(|(path, _)| path)
     }
 
     /// Files without a name.
@@ -239,23 +320,19 @@ impl Names {
         self.inodes.contains_key(&handle)
     }
 
-    /// Whether there is no file.
+    /// Whether there is nothing.
     pub(super) fn is_empty(&self) -> bool {
-        self.inodes.is_empty()
+        self.inodes.is_empty() && self.tree.len() == 0
     }
 
-    /// The names behind one, in order, as many as fit into so many bytes; whether there are more.
-    pub(super) fn list(&self, after: Option<&Name>, bytes: usize) -> (Vec<Name>, bool) {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let (mut names, mut left) = (Vec::new(), bytes);
-        for name in self.entries.range((from, Bound::Unbounded)).map(|(name, _)| name) {
-            match left.checked_sub(1 + name.as_str().len()) {
-                Some(rest) => left = rest,
-                None => return (names, true),
-            }
-            names.push(name.clone());
-        }
-        (names, false)
+    /// What is in a directory behind a name, in order, as much as fits into so many bytes; whether there is more.
+    pub(super) fn list(
+        &self,
+        directory: &Path,
+        after: Option<&Name>,
+        bytes: usize,
+    ) -> Result<(Vec<DirEntry>, bool), Refusal> {
+        self.tree.list(directory, after, bytes)
     }
 
     /// How many files are open, by anybody.
@@ -272,8 +349,14 @@ mod tests {
         Rank::from_index(n)
     }
 
-    fn name(text: &str) -> Name {
-        Name::new(text).unwrap()
+    fn name(text: &str) -> Path {
+        Path::new(text).unwrap()
+    }
+
+    fn listed(names: &Names) -> Vec<String> {
+        let (list, more) = names.list(&Path::default(), None, 100).unwrap();
+        assert!(!more);
+        list.iter().map(|entry| entry.name.to_string()).collect()
     }
 
     const LAYOUT: Distribution = Distribution::single(0);
@@ -338,19 +421,48 @@ mod tests {
         let (handle, unlinked) = names.unlink(&name("a")).unwrap();
         names.undo(&unlinked, Some(handle));
         names.undo(&made, None);
-        assert_eq!(names.list(None, 100).0, [name("a")]);
+        assert_eq!(listed(&names), ["a"]);
         assert_eq!(names.open(rank(1), &name("a")), Ok((kept, LAYOUT)));
     }
 
     #[test]
-    fn a_long_directory_is_listed_in_pieces() {
+    fn a_file_that_is_renamed_takes_the_place_of_another_one_which_lives_until_its_last_close() {
         let mut names = Names::default();
-        for text in ["c", "a", "bb", "d"] {
-            names.create(0, rank(0), name(text), LAYOUT).unwrap();
-        }
-        let (some, more) = names.list(None, 6);
-        assert_eq!((some, more), (vec![name("a"), name("bb")], true));
-        let (rest, more) = names.list(Some(&name("bb")), 6);
-        assert_eq!((rest, more), (vec![name("c"), name("d")], false));
+        let (new, _) = names.create(0, rank(0), name("new"), LAYOUT).unwrap();
+        let (old, _) = names.create(0, rank(0), name("old"), LAYOUT).unwrap();
+        let (replaced, change) = names.rename(name("new"), name("old"), true).unwrap().expect("a change");
+        assert_eq!((replaced, listed(&names)), (Some(old), vec!["old".to_string()]));
+        assert_eq!(names.open(rank(1), &name("old")), Ok((new, LAYOUT)));
+        assert!(names.unused().is_empty(), "open at n0");
+        names.undo(&change, replaced);
+        assert_eq!(listed(&names), ["new", "old"]);
+        names.close(rank(0), old, false).unwrap();
+        assert!(names.unused().is_empty(), "it has its name again");
+        assert_eq!(names.rename(name("old"), name("old"), false), Ok(None), "nothing changes");
+        assert_eq!(names.rename(name("none"), name("none"), true), Err(Refusal::NotFound));
+        assert_eq!(names.rename(name("new"), name("old"), false), Err(Refusal::Exists));
+        names.rename(name("new"), name("old"), true).unwrap();
+        assert_eq!(names.unused(), [Gone { handle: old, layout: LAYOUT }]);
+    }
+
+    #[test]
+    fn directories_are_made_moved_and_removed_and_each_of_it_can_be_taken_back() {
+        let mut names = Names::default();
+        names.make_directory(name("a")).unwrap();
+        assert_eq!(names.make_directory(name("a")), Err(Refusal::Exists));
+        assert_eq!(names.make_directory(name("b/c")), Err(Refusal::NotFound));
+        let (file, _) = names.create(0, rank(0), name("a/f"), LAYOUT).unwrap();
+        assert_eq!(names.remove_directory(name("a")), Err(Refusal::NotEmpty));
+        assert_eq!(names.remove_directory(name("a/f")), Err(Refusal::NotDirectory));
+        assert_eq!(names.unlink(&name("a")), Err(Refusal::IsDirectory));
+        let (_, change) = names.rename(name("a"), name("b"), false).unwrap().expect("a change");
+        assert_eq!(names.open(rank(0), &name("b/f")).map(|(handle, _)| handle), Ok(file));
+        names.undo(&change, None);
+        assert_eq!(names.open(rank(0), &name("a/f")).map(|(handle, _)| handle), Ok(file));
+        names.unlink(&name("a/f")).unwrap();
+        let change = names.remove_directory(name("a")).unwrap();
+        assert!(listed(&names).is_empty());
+        names.undo(&change, None);
+        assert_eq!(listed(&names), ["a"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Two ends that do what their users may, in any order: nobody waits for ever.
 
-use super::super::{Endpoint, Event, Half, Resize};
+use super::super::{Endpoint, Event, Failure, Half, Resize};
 use super::{message, pair};
 use crate::sdp::Mode;
 use crate::sdp::message::Message;
@@ -17,15 +17,15 @@ struct User {
     sources: u32,
 }
 
-struct World {
-    ends: [Endpoint; 2],
+pub(super) struct World {
+    pub(super) ends: [Endpoint; 2],
     users: [User; 2],
     /// Messages under way, by their receiver.
     to: [VecDeque<Message<'static>>; 2],
 }
 
 impl World {
-    fn new(buffers: u32) -> World {
+    pub(super) fn new(buffers: u32) -> World {
         World { ends: pair(buffers), users: Default::default(), to: Default::default() }
     }
 
@@ -42,13 +42,21 @@ impl World {
 
     fn deliver(&mut self, at: usize) -> bool {
         let Some(message) = self.to[at].pop_front() else { return false };
-        match self.ends[at].on_message(&message).expect("an honest peer") {
-            Event::Data => self.users[at].unread += 1,
-            Event::Source(_) => self.users[at].sources += 1,
-            _ => {}
+        assert!(self.hear(at, &message), "an honest peer");
+        true
+    }
+
+    /// A message arrives, whoever made it. One that contradicts the stream's state ends it, as the service has it.
+    pub(super) fn hear(&mut self, at: usize, message: &Message<'_>) -> bool {
+        let event = self.ends[at].on_message(message);
+        match event {
+            Ok(Event::Data) => self.users[at].unread += 1,
+            Ok(Event::Source(_)) => self.users[at].sources += 1,
+            Ok(_) => {}
+            Err(_) => self.ends[at].fail(Failure::Aborted, true),
         }
         self.flush(at);
-        true
+        event.is_ok()
     }
 
     /// The user reads something that is there.
@@ -88,7 +96,7 @@ impl World {
         self.flush(at);
     }
 
-    fn step(&mut self, kind: u8, at: usize) {
+    pub(super) fn step(&mut self, kind: u8, at: usize) {
         let end = &mut self.ends[at];
         match kind {
             0..=5 => drop(self.deliver(at)),

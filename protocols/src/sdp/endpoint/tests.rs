@@ -8,6 +8,8 @@ use crate::sdp::{Mode, Refusal};
 mod closing;
 #[path = "random_tests.rs"]
 mod random;
+#[path = "strange_tests.rs"]
+mod strange;
 
 fn greeting(place: u32, buffers: u32) -> Greeting {
     Greeting { from: Handle { place, use_of: 0 }, buffers, buffer_bytes: 10, adverts: 2 }

@@ -26,6 +26,8 @@ pub struct Cluster {
     timeout: u8,
     /// The longest message; the mesh's own without one.
     max_message: Option<u32>,
+    /// How many messages are kept for one peer; the mesh's own number without one.
+    max_queued: Option<u32>,
 }
 
 pub fn ms(n: u64) -> Nanos {
@@ -79,6 +81,13 @@ impl Cluster {
         Cluster::timed(nodes, 1, seed, wait, (4, Some(longest)))
     }
 
+    /// Of nodes that keep no more messages for one peer than this until it has acknowledged them.
+    pub fn narrow(nodes: u32, seed: u64, wait: Wait, max_queued: u32) -> Cluster {
+        let mut cluster = Cluster::unmanned(nodes, 1, seed, wait);
+        cluster.max_queued = Some(max_queued);
+        cluster.manned()
+    }
+
     /// Of nodes whose adapters take at least 25 ms to give a dead link up.
     pub fn slow_to_give_up(nodes: u32, rails: u8, seed: u64) -> Cluster {
         Cluster::timed(nodes, rails, seed, Wait::Poll, (11, None))
@@ -91,15 +100,23 @@ impl Cluster {
         wait: Wait,
         (timeout, max_message): (u8, Option<u32>),
     ) -> Cluster {
+        let mut cluster = Cluster::unmanned(nodes, rails, seed, wait);
+        (cluster.timeout, cluster.max_message) = (timeout, max_message);
+        cluster.manned()
+    }
+
+    /// A fabric on which nothing runs yet.
+    fn unmanned(nodes: u32, rails: u8, seed: u64, wait: Wait) -> Cluster {
         let profile = Profile::builtin("present-day").expect("it is built in");
         let config = Config { devices: rails, ..Config::new(nodes, profile) };
         let fabric = Fabric::new(config, Box::new(Seeded::new(seed))).expect("a good configuration");
-        let mut cluster = Cluster { fabric, members: Vec::new(), wait, rails, timeout, max_message };
-        for node in 0..nodes {
-            let member = cluster.start(node);
-            cluster.members.push(member);
-        }
-        cluster
+        let (max_message, max_queued) = (None, None);
+        Cluster { fabric, members: Vec::new(), wait, rails, timeout: 4, max_message, max_queued }
+    }
+
+    fn manned(mut self) -> Cluster {
+        self.members = (0..self.fabric.nodes()).map(|node| self.start(node)).collect();
+        self
     }
 
     /// Starts a node's program; before the first one, or after a crash.
@@ -117,6 +134,7 @@ impl Cluster {
         let names = |rail: u8| (0..self.fabric.nodes()).map(|n| NodeId(n).cable(rail + 1)).collect();
         config.other_rails = (1..self.rails).map(names).collect();
         config.hold_off = ms(3);
+        config.max_queued = self.max_queued.unwrap_or(config.max_queued);
         config.max_message = self.max_message.unwrap_or(config.max_message);
         config.timeout = AckTimeout::new(self.timeout).expect("an exponent");
         let mesh = Mesh::start(&rt, config).expect("it starts");

@@ -4,9 +4,11 @@
 //! many units it has computed: in simulation that takes time, on a machine it has taken it. Every thread gives a part of the
 //! answer; the parts are added up, and are to be what a run of one thread without shared memory comes to.
 
+mod barnes;
 mod is;
 mod lu;
 mod nbody;
+mod ocean;
 mod sor;
 mod tsp;
 mod water;
@@ -36,6 +38,10 @@ pub enum Application {
     Is,
     /// LU decomposition, contiguous blocks (SPLASH-2).
     Lu,
+    /// Barnes-Hut: bodies, and a tree of them (SPLASH-2).
+    Barnes,
+    /// Currents in a basin, by multigrid (SPLASH-2).
+    Ocean,
 }
 
 /// How much of it: the input set.
@@ -58,7 +64,7 @@ pub struct Answer {
 
 impl Application {
     /// All of them.
-    pub const ALL: [Application; 7] = [
+    pub const ALL: [Application; 9] = [
         Application::Sor,
         Application::Tsp,
         Application::Water,
@@ -66,6 +72,8 @@ impl Application {
         Application::Nbodyw,
         Application::Is,
         Application::Lu,
+        Application::Barnes,
+        Application::Ocean,
     ];
 
     /// Its name, as scenarios have it.
@@ -78,6 +86,8 @@ impl Application {
             Application::Nbodyw => "nbodyw",
             Application::Is => "is",
             Application::Lu => "lu",
+            Application::Barnes => "barnes",
+            Application::Ocean => "ocean",
         }
     }
 
@@ -90,6 +100,8 @@ impl Application {
             Application::Nbody | Application::Nbodyw => (128, 2),
             Application::Is => (4_096, 3),
             Application::Lu => (128, 1),
+            Application::Barnes => (128, 2),
+            Application::Ocean => (16, 1),
         };
         Input { size, rounds }
     }
@@ -103,6 +115,8 @@ impl Application {
             Application::Nbody | Application::Nbodyw => (1..=65_536, 1),
             Application::Is => (1..=1 << 26, 1),
             Application::Lu => (lu::BLOCK..=4_096, lu::BLOCK),
+            Application::Barnes => (1..=65_536, 1),
+            Application::Ocean => (ocean::LEAST..=4_096, ocean::LEAST),
         }
     }
 
@@ -116,6 +130,8 @@ impl Application {
             Application::Nbody | Application::Nbodyw => size * nbody::RECORD,
             Application::Is => is::MEMORY,
             Application::Lu => 8 * size * size,
+            Application::Barnes => barnes::memory(size),
+            Application::Ocean => ocean::memory(size),
         }
     }
 
@@ -133,6 +149,8 @@ impl Application {
             Application::Nbodyw => nbody::run(worker, input, true).await,
             Application::Is => is::run(worker, input).await,
             Application::Lu => lu::run(worker, input).await,
+            Application::Barnes => barnes::run(worker, input).await,
+            Application::Ocean => ocean::run(worker, input).await,
         }
     }
 
@@ -146,6 +164,8 @@ impl Application {
             Application::Nbodyw => nbody::sequential(input, true),
             Application::Is => is::sequential(input),
             Application::Lu => lu::sequential(input),
+            Application::Barnes => barnes::sequential(input),
+            Application::Ocean => ocean::sequential(input),
         }
     }
 }

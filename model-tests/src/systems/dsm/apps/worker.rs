@@ -1,6 +1,6 @@
 //! An application's thread: shared memory, a lock, a barrier, a processor; and what its time went into.
 
-use crate::systems::dsm::history::Spent;
+use crate::systems::dsm::history::{Spent, Why};
 use std::ops::Range;
 use weft_protocols::dsm::{
     BarrierId, Dsm, DsmError, DsmStats, Grain, Placement, Plain, Shared, Thread, Word,
@@ -22,6 +22,16 @@ pub enum AppError {
     /// The lock service has ended.
     #[error(transparent)]
     Lock(#[from] LockError),
+}
+
+impl From<AppError> for Why {
+    fn from(error: AppError) -> Why {
+        match error {
+            AppError::Memory(why) => Why::from(&why),
+            AppError::Lock(LockError::Closed | LockError::LeftOut) => Why::Ended,
+            AppError::Lock(_) => Why::Other,
+        }
+    }
 }
 
 /// An application's thread.
@@ -57,6 +67,17 @@ impl<V: Verbs> Worker<V> {
         let dsm: &Dsm<V> = self.thread.dsm();
         let grain = Grain::Bytes(self.grain.unwrap_or(grain));
         Ok(dsm.named(name, len, grain, Placement::RoundRobin)?)
+    }
+
+    /// Memory that this thread alone makes: others learn its name from shared memory.
+    pub fn alloc<T: Plain>(&self, len: usize, grain: u32) -> Result<Shared<[T]>, AppError> {
+        let grain = Grain::Bytes(self.grain.unwrap_or(grain));
+        Ok(self.thread.dsm().alloc(len, grain, Placement::RoundRobin)?)
+    }
+
+    /// Gives memory back, on all nodes.
+    pub async fn free<T: Plain>(&mut self, what: Shared<[T]>) -> Result<(), AppError> {
+        Ok(self.thread.free(what).await?)
     }
 
     /// Which of so many items are this thread's: a share in a row.

@@ -7,7 +7,8 @@
 //! Events of several machines may arrive in another order than that in which they happened. What an access found is compared
 //! with the stores that are known; if an access that may store has not returned, it is compared again when it does.
 
-use super::super::history::{At, Event, Op, Timeless, What};
+use super::super::history::{At, Event, Op, Timeless, What, Why};
+use super::deaths::Aside;
 use crate::history::{ClientId, RequestId};
 use crate::oracle::Oracle;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,17 +52,33 @@ pub struct Sequential {
     pages: BTreeMap<u32, Page>,
     /// By minipage and, unless all are one, by thread: the highest place of an access that has returned.
     returned: BTreeMap<(u32, Option<ClientId>), At>,
-    /// For each call that is under way, the highest place in its minipage that had returned when it began.
-    began: BTreeMap<RequestId, At>,
+    /// The calls that are under way.
+    began: BTreeMap<RequestId, Call>,
     /// How many accesses to each word that may store are under way.
     storing: BTreeMap<u32, u32>,
     /// Accesses that no known store explains.
     unexplained: Vec<Event>,
+    /// Nodes that others go on without: what they do is judged no more.
+    aside: Aside,
+    /// Minipages that somebody was told are lost.
+    lost: BTreeSet<u32>,
+    /// By word: what nodes were about to do to it when they crashed. They may have done it.
+    perhaps: BTreeMap<u32, Vec<Op>>,
+}
+
+/// A call that is under way.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Call {
+    word: u32,
+    op: Op,
+    /// The highest place in its minipage that had returned when it began.
+    after: At,
 }
 
 impl Hash for Sequential {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (&self.words, &self.pages, &self.returned, &self.began, &self.storing).hash(to);
+        (&self.aside, &self.lost, &self.perhaps).hash(to);
         for event in &self.unexplained {
             event.request.hash(to);
         }
@@ -80,7 +97,16 @@ impl Sequential {
             began: BTreeMap::new(),
             storing: BTreeMap::new(),
             unexplained: Vec::new(),
+            aside: Aside::default(),
+            lost: BTreeSet::new(),
+            perhaps: BTreeMap::new(),
         }
+    }
+
+    /// The same on so many nodes, of which some may die.
+    #[must_use]
+    pub fn among(self, nodes: u32) -> Sequential {
+        Sequential { aside: Aside::of(nodes), ..self }
     }
 
     /// Where nobody looks at a clock that all nodes share: the order of accesses keeps that of each thread.
@@ -99,14 +125,40 @@ impl Sequential {
     }
 
     fn begins(&mut self, request: RequestId, word: u32, op: Op) {
-        let returned = self.returned.get(&self.returns(request, word)).copied().unwrap_or_default();
-        self.began.insert(request, returned);
+        let after = self.returned.get(&self.returns(request, word)).copied().unwrap_or_default();
+        self.began.insert(request, Call { word, op, after });
         if op != Op::Load {
             *self.storing.entry(word).or_default() += 1;
         }
     }
 
+    /// A call ends and has done nothing. What others found has to be explained without it.
+    fn gives_up(&mut self, request: RequestId) -> Result<(), String> {
+        let Some(Call { word, op, .. }) = self.began.remove(&request) else { return Ok(()) };
+        if op == Op::Load {
+            return Ok(());
+        }
+        self.stored(word);
+        if self.storing.contains_key(&word) { Ok(()) } else { self.explain(word) }
+    }
+
+    /// A node's calls end with it.
+    fn goes(&mut self, node: u32) -> Result<(), String> {
+        let calls: Vec<RequestId> =
+            self.began.keys().copied().filter(|request| request.client.node == node).collect();
+        calls.into_iter().try_for_each(|request| {
+            let Call { word, op, .. } = self.began[&request];
+            if op != Op::Load {
+                self.perhaps.entry(word).or_default().push(op);
+            }
+            self.gives_up(request)
+        })
+    }
+
     fn ends(&mut self, event: &Event, word: u32, op: Op, found: u64, at: At) -> Result<(), String> {
+        if self.lost.contains(&(word / self.words_a_page)) {
+            return Err(format!("{}, and somebody was told that it is lost", Timeless(event)));
+        }
         if op != Op::Load {
             self.stored(word);
         }
@@ -140,7 +192,7 @@ impl Sequential {
 
     /// No access comes before one that had returned when it began, and no two nodes store under one version.
     fn in_time(&mut self, event: &Event, word: u32, at: At, stores: bool) -> Result<(), String> {
-        let began = self.began.remove(&event.request).unwrap_or_default();
+        let began = self.began.remove(&event.request).map_or(At::default(), |call| call.after);
         let returned = self.returned.entry(self.returns(event.request, word)).or_default();
         *returned = at.max(*returned);
         let page = self.pages.entry(word / self.words_a_page).or_default();
@@ -182,16 +234,21 @@ impl Sequential {
     }
 
     /// Whether an access found what the last store before it left. Remembers that it did.
-    fn explains(&mut self, word: u32, found: u64, at: At, stored: bool) -> bool {
+    fn explains(&mut self, of: u32, found: u64, at: At, stored: bool) -> bool {
         // What stored itself found what was there before.
         let before = if stored { At(at.0, at.1.saturating_sub(1)) } else { at };
-        let word = self.words.entry(word).or_default();
+        let word = self.words.entry(of).or_default();
         match word.last(before) {
             Some((_, (value, found_at))) if *value == found => {
                 *found_at = before.max(*found_at);
                 true
             }
-            Some(_) => false,
+            // What a node did last before it crashed nobody has recorded.
+            Some((_, (value, _))) => {
+                let last = *value;
+                let mut perhaps = self.perhaps.get(&of).into_iter().flatten();
+                perhaps.any(|op| op.stores(last) == Some(found))
+            }
             None => true,
         }
     }
@@ -222,11 +279,26 @@ impl Oracle<Event> for Sequential {
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let node = event.request.client.node;
         match event.what {
-            What::Accesses { word, op } => self.begins(event.request, word, op),
-            What::Accessed { word, op, found, place, .. } => return self.ends(event, word, op, found, place),
-            _ => {}
+            What::Crashed => self.goes(node),
+            What::Outlives(died) => {
+                let aside = self.aside.outlives(node, died);
+                aside.into_iter().try_for_each(|node| self.goes(node))
+            }
+            _ if self.aside.has(node) => Ok(()),
+            What::Accesses { word, op } => {
+                self.begins(event.request, word, op);
+                Ok(())
+            }
+            What::Accessed { word, op, found, place, .. } => self.ends(event, word, op, found, place),
+            What::Failed(why) => {
+                if let Why::Lost(word) = why {
+                    self.lost.insert(word / self.words_a_page);
+                }
+                self.gives_up(event.request)
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use super::cluster::cluster;
 use crate::paper::{Machine, PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::dsm::{Charges, Dsm, DsmConfig, Grain, Placement, Repaired};
+use weft_protocols::dsm::{Charges, Dsm, DsmConfig, Grain, Placement};
 use weft_protocols::transport::Rank;
 use weft_sim::Sim;
 use weft_sim::profile::Profile;
@@ -35,7 +35,7 @@ pub(super) fn rows(profile: &Profile) -> Result<Vec<Row>, PaperError> {
 fn fault(profile: &Profile, wait: Wait, grain: u32) -> Result<f64, PaperError> {
     let cluster = cluster(profile, &[wait, Wait::Notify, Wait::Notify])?;
     let times: Rc<RefCell<Vec<Nanos>>> = Rc::default();
-    let mut nodes: Vec<Dsm<Sim, Repaired>> = Vec::new();
+    let mut nodes: Vec<Dsm<Sim>> = Vec::new();
     for Machine { rt, mesh } in &cluster.machines {
         nodes.push(
             Dsm::start_as(rt, mesh, DsmConfig { charges: Charges::Mapped, ..DsmConfig::default() })

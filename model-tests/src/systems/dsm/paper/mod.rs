@@ -21,7 +21,7 @@ pub(super) const DSM: Paper = Paper {
     name: "dsm",
     about: "Shared memory in minipages, in the kernel (Liss et al., 2005)",
     details: "Repeats Table 2 (a message there and back, by the context in which it is received), the read fault of section 5.3, and \
-              seven of Table 3's nine applications, with the paper's inputs, on simulated machines of profile dsm-2005, which has \
+              Table 3's nine applications, with the paper's inputs, on simulated machines of profile dsm-2005, which has \
               Table 1. Says which constants were fitted. Everything is in virtual time and the same in every run.",
     heading: "The figures of the paper on shared memory in the kernel, repeated",
     title: "In-Kernel Integration of Operating System and Infiniband Functions for High Performance Computing Clusters: A DSM \

@@ -66,7 +66,7 @@ pub async fn claim<R: Reading>(
             }
         }
         Err(_) if step.how == Claiming::Try => {}
-        Err(_) => requests.iter().for_each(|(id, _)| happens(*id, What::Failed)),
+        Err(why) => requests.iter().for_each(|(id, _)| happens(*id, What::Failed((&why).into()))),
     }
     record.written().await;
     seen

@@ -1,15 +1,16 @@
 //! Worlds of shared memory: litmus tests and small programs on the shipped protocol, and readings that must be refuted.
 
+mod books;
 mod claims;
+mod crash;
 mod litmus;
 mod program;
-mod readings;
+mod steps;
 
 use crate::explore::{Entry, Expected, Key};
 use litmus::{Plan, make};
 use program::Words;
-use readings::*;
-use weft_protocols::dsm::Repaired;
+use weft_protocols::dsm::{Decision::*, Otherwise, Repaired};
 
 const KEYS: &[Key] = &[
     Key {
@@ -21,20 +22,59 @@ const KEYS: &[Key] = &[
     Key { name: "words", help: "whether words are together in a minipage, or apart" },
 ];
 
-macro_rules! worlds {
-    ($($name:literal $reading:ident, $expected:ident, $words:ident, $threads:literal on $nodes:literal by $manager:literal $($pulling:ident)?, $about:literal;)*) => {
-        /// The worlds of shared memory.
-        pub fn worlds() -> Vec<Entry> {
+/// What may be said of a world where a node dies.
+const MORTAL_KEYS: &[Key] = &[
+    KEYS[0],
+    KEYS[1],
+    KEYS[2],
+    KEYS[3],
+    Key { name: "all", help: "how many nodes there are" },
+    Key { name: "dies", help: "the node that dies; otherwise each of them, one in each execution" },
+];
+
+/// The worlds where a node dies.
+fn mortal() -> Vec<Entry> {
+    macro_rules! mortal {
+        ($($name:literal $reading:expr, $expected:ident, $threads:literal on $nodes:literal of $all:literal by $manager:literal $(without $dies:literal)?, $about:literal;)*) => {
             vec![$(Entry {
                 name: $name,
                 about: $about,
                 expected: Expected::$expected,
+                keys: MORTAL_KEYS,
+                make: |size| {
+                    let dies = [$(Some($dies),)? None][0];
+                    let (words, pulls) = (Words::Together, false);
+                    let plan = Plan { name: $name, words, threads: $threads, nodes: $nodes, manager: $manager, pulls, all: $all, dies };
+                    crash::make(plan, $reading, size)
+                },
+            }),*]
+        };
+    }
+    mortal! {
+        "dsm-crash" Repaired, Held, "x+,x+" on "0,1" of 3 by 0,
+            "any node dies at any moment: what it had is lost by name, and nothing else";
+        "planted-dsm-old-words" Otherwise(ViewsChecked), Violated, "x+,x+" on "0,1" of 3 by 0,
+            "what was said before a node died counts after that";
+    }
+}
+
+macro_rules! worlds {
+    ($($name:literal $reading:expr, $expected:ident, $words:ident, $threads:literal on $nodes:literal by $manager:literal $($pulling:ident)?, $about:literal;)*) => {
+        /// The worlds of shared memory.
+        pub fn worlds() -> Vec<Entry> {
+            let mut all = vec![$(Entry {
+                name: $name,
+                about: $about,
+                expected: Expected::$expected,
                 keys: KEYS,
-                make: |size| make::<$reading>(
-                    Plan { name: $name, words: Words::$words, threads: $threads, nodes: $nodes, manager: $manager, pulls: matches!(stringify!($($pulling)?), "pulling") },
+                make: |size| make(
+                    Plan { name: $name, words: Words::$words, threads: $threads, nodes: $nodes, manager: $manager, pulls: matches!(stringify!($($pulling)?), "pulling"), all: 0, dies: None },
+                    $reading,
                     size,
                 ),
-            }),*]
+            }),*];
+            all.extend(mortal());
+            all
         }
     };
 }
@@ -66,32 +106,32 @@ worlds! {
     "dsm-pull-and-write" Repaired, Held, Together, "x?,x?,x1" on "0,1,2" by 3 pulling, "a write waits for a reader that takes the data itself";
     "dsm-lock" Repaired, Held, Together, "l.x?.x*.u,l.x?.x*.u" on "0,1" by 2, "under a lock nobody else's store comes between a load and a store";
     "dsm-free" Repaired, Held, Apart, "x+.b.f,y~.b" on "0,1" by 2, "memory is freed while a prefetch is under way";
-    "as-published-dsm-first-notice" FirstNotice, Violated, Apart, "x?,x?.y?.x?,x1.y1" on "0,1,2" by 0,
+    "as-published-dsm-first-notice" Otherwise(CountsNotices), Violated, Apart, "x?,x?.y?.x?,x1.y1" on "0,1,2" by 0,
         "nobody says how many notices come: the requestor goes on at the first";
-    "as-published-dsm-transfer-first" TransferFirst, Violated, Together, "x+.x+,x?" on "0,1" by 2,
+    "as-published-dsm-transfer-first" Otherwise(ProtectsFirst), Violated, Together, "x+.x+,x?" on "0,1" by 2,
         "data are transferred first, and access is taken away after that";
-    "as-published-dsm-requestor-knows" RequestorKnows, Violated, Together, "x?.x+,x?.x+" on "0,1" by 2,
+    "as-published-dsm-requestor-knows" Otherwise(DecidesWhenServed), Violated, Together, "x?.x+,x?.x+" on "0,1" by 2,
         "the requestor says that it has a copy, and needs no data";
-    "as-published-dsm-steals" Steals, Violated, Together, "x+,x+" on "0,1" by 2,
+    "as-published-dsm-steals" Otherwise(GrantsStay), Violated, Together, "x+,x+" on "0,1" by 2,
         "a minipage may be taken before the access that it came for is executed";
-    "planted-dsm-joins-any" JoinsAny, Violated, Together, "x?,x+" on "0,0" by 1,
+    "planted-dsm-joins-any" Otherwise(JoinsWhatServes), Violated, Together, "x?,x+" on "0,0" by 1,
         "a thread that wants to write joins a request to read";
-    "planted-dsm-done-early" DoneEarly, Violated, Together, "x?,x?,x+,x+" on "0,1,2,0" by 3,
+    "planted-dsm-done-early" Otherwise(DoneWhenSet), Violated, Together, "x?,x?,x+,x+" on "0,1,2,0" by 3,
         "a requestor is done when its first notice arrives";
-    "planted-dsm-shares-and-writes" SharesAndWrites, Violated, Together, "x+,x?" on "0,1" by 2,
+    "planted-dsm-shares-and-writes" Otherwise(SharingDowngrades), Violated, Together, "x+,x?" on "0,1" by 2,
         "an owner that shares its minipage goes on writing it";
-    "planted-dsm-forgets-server" ForgetsServer, Violated, Together, "x+,x?" on "0,1" by 2,
+    "planted-dsm-forgets-server" Otherwise(KeepsServer), Violated, Together, "x+,x?" on "0,1" by 2,
         "a read leaves the owner out of the book";
-    "as-published-dsm-pull-unacknowledged" PullUnacknowledged, Violated, Together, "x?,x?,x1" on "0,1,2" by 3 pulling,
+    "as-published-dsm-pull-unacknowledged" Otherwise(PullsAreOpen), Violated, Together, "x?,x?,x1" on "0,1,2" by 3 pulling,
         "a pull needs no acknowledgement: an invalidation overtakes it";
-    "as-published-dsm-pull-from-anyone" PullFromAnyone, Violated, Together, "x1,x?,x?" on "0,1,2" by 3 pulling,
+    "as-published-dsm-pull-from-anyone" Otherwise(PullsFromDone), Violated, Together, "x1,x?,x?" on "0,1,2" by 3 pulling,
         "a pull names any node of the book: the data may not be there yet";
-    "planted-dsm-counts-twice" CountsTwice, Violated, Apart, "x1.b.y?,y1.b.x?" on "0,1" by 2,
+    "planted-dsm-counts-twice" Otherwise(BarriersCountOnce), Violated, Apart, "x1.b.y?,y1.b.x?" on "0,1" by 2,
         "a barrier counts a thread twice";
-    "planted-dsm-free-early" FreeEarly, Violated, Apart, "x+.b.f,y~.b" on "0,1" by 2,
+    "planted-dsm-free-early" Otherwise(FreeWaits), Violated, Apart, "x+.b.f,y~.b" on "0,1" by 2,
         "memory is freed while data are on their way into it";
-    "planted-dsm-claim-robbed" ClaimRobbed, Violated, Together, "x!,x+" on "0,1" by 1,
+    "planted-dsm-claim-robbed" Otherwise(ClaimsStay), Violated, Together, "x!,x+" on "0,1" by 1,
         "an order takes a minipage away from a claim";
-    "planted-dsm-claim-leaks" ClaimLeaks, Violated, Apart, "x+.xy%,x+" on "0,1" by 1,
+    "planted-dsm-claim-leaks" Otherwise(DroppedClaimsUnpin), Violated, Apart, "x+.xy%,x+" on "0,1" by 1,
         "a claim that is given up keeps what it had pinned";
 }

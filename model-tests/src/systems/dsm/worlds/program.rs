@@ -143,6 +143,27 @@ pub fn words(threads: &[Thread]) -> String {
     threads.iter().map(told).collect::<Vec<_>>().join(",")
 }
 
+/// Programs, and the nodes of their threads, without one thread or one step.
+pub fn without_one(threads: &[Thread], nodes: &[u32]) -> Vec<(Vec<Thread>, Vec<u32>)> {
+    let mut all = Vec::new();
+    for thread in 0..threads.len() {
+        if threads.len() > 1 {
+            let (mut fewer, mut on) = (threads.to_vec(), nodes.to_vec());
+            fewer.remove(thread);
+            on.remove(thread);
+            all.push((fewer, on));
+        }
+        for step in 0..threads[thread].len() {
+            let mut shorter = threads.to_vec();
+            // A barrier that one thread leaves out lets nobody go.
+            if shorter[thread].len() > 1 && shorter[thread].remove(step) != Step::Barrier {
+                all.push((shorter, nodes.to_vec()));
+            }
+        }
+    }
+    all
+}
+
 /// What a run comes to: by thread what its loads and additions saw, and what the words are at the end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Outcome {

@@ -25,10 +25,10 @@ pub struct FileOracles {
 }
 
 impl FileOracles {
-    /// Oracles that have seen nothing, of files of so many names.
-    pub fn new(names: u32) -> FileOracles {
+    /// Oracles that have seen nothing, of files of so many names, spread over so many directories; 0 for the root.
+    pub fn new(names: u32, directories: u32) -> FileOracles {
         let (bytes, progress) = (Linearizable::default(), Returns::default());
-        FileOracles { bytes, names: Names::new(names), progress, servers: 1 }
+        FileOracles { bytes, names: Names::new(names, directories), progress, servers: 1 }
     }
 
     /// The same where the first so many nodes are servers, and what of theirs survives a crash.
@@ -53,7 +53,7 @@ impl Oracles for FileOracles {
     type Event = Event;
 
     fn promises(&self) -> Vec<(&'static str, &'static str)> {
-        let mut these = FileOracles::new(0);
+        let mut these = FileOracles::new(0, 0);
         these.all().map(|oracle| (oracle.name(), oracle.promise())).to_vec()
     }
 

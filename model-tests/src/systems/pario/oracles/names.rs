@@ -1,7 +1,11 @@
 //! Names: what is made is there until it is removed, and what was never made is not.
 //!
 //! A name's state is known for sure while no call that may change it is under way. Of those that overlap, those that
-//! succeeded are counted: between two of them that made a file there is one that removed it.
+//! succeeded are counted: between two of them that made a file there is one that removed it. A file that is renamed has one of both
+//! names at any time: its old name is removed as its new one is made. Whether that took another file's place nobody is told, so that among
+//! others that overlap nothing is known of the new name until a call of it is alone.
+//!
+//! Directories are made and never removed: from then on nothing is refused for want of them.
 
 use super::super::history::{Call, Event, Timeless, What};
 use crate::history::RequestId;
@@ -30,8 +34,10 @@ struct Name {
 struct Open {
     call: Call,
     versions: BTreeMap<u32, u64>,
-    /// The version of the name that it may change, if no other call may.
-    alone: Option<u64>,
+    /// The versions of the names that it may change, of those that no other call may.
+    alone: BTreeMap<u32, u64>,
+    /// Directories that were there when it began.
+    directories: BTreeSet<u32>,
 }
 
 /// The oracle of names.
@@ -41,47 +47,60 @@ pub struct Names {
     open: BTreeMap<RequestId, Open>,
     /// All handles that were made.
     made: BTreeSet<u64>,
+    /// Directories that are there.
+    directories: BTreeSet<u32>,
+    /// A file may have another name than it was made by.
+    renamed: bool,
+    /// Over how many directories names are spread; 0 where all are in the root.
+    spread: u32,
 }
 
 impl Names {
-    /// So many names, of which none is there.
-    pub fn new(names: u32) -> Names {
+    /// So many names, of which none is there, spread over so many directories; 0 for the root.
+    pub fn new(names: u32, directories: u32) -> Names {
         let none = Name { there: Some(false), ..Name::default() };
         Names {
             names: (0..names).map(|name| (name, none.clone())).collect(),
             open: BTreeMap::new(),
             made: BTreeSet::new(),
+            directories: BTreeSet::new(),
+            renamed: false,
+            spread: directories,
         }
     }
 
     fn called(&mut self, request: RequestId, call: Call) {
-        let stable = |names: &BTreeMap<u32, Name>| {
-            let of = names.iter().filter(|(_, name)| name.changing == 0 && name.there.is_some());
-            of.map(|(number, name)| (*number, name.version)).collect::<BTreeMap<_, _>>()
+        // Of which names it may be told.
+        let tells_of = |number| match call {
+            Call::List => true,
+            Call::Open(name) => name == number,
+            _ => changed(call).any(|name| name == number),
         };
-        let mut versions = match call {
-            Call::List | Call::Create(_) | Call::Open(_) | Call::Unlink(_) => stable(&self.names),
-            _ => return,
-        };
-        if let Call::Create(name) | Call::Open(name) | Call::Unlink(name) = call {
-            versions.retain(|number, _| *number == name);
+        if matches!(call, Call::Close(_) | Call::Sync(_) | Call::Write(_) | Call::Read(_)) {
+            return;
         }
-        let mut alone = None;
-        if let Some(name) = self.changed(call) {
+        let stable = self.names.iter().filter(|(_, name)| name.changing == 0 && name.there.is_some());
+        let stable = stable.map(|(number, name)| (*number, name.version));
+        let mut versions: BTreeMap<u32, u64> = stable.filter(|(number, _)| tells_of(*number)).collect();
+        self.renamed |= matches!(call, Call::Rename(..));
+        let mut alone = BTreeMap::new();
+        for number in changed(call) {
+            let Some(name) = self.names.get_mut(&number) else { continue };
             name.changing += 1;
             name.version += 1;
-            alone = (name.changing == 1).then_some(name.version);
+            if name.changing == 1 {
+                alone.insert(number, name.version);
+            }
             // Its own begin is no change by another one.
-            versions.values_mut().for_each(|version| *version += 1);
+            versions.entry(number).and_modify(|version| *version += 1);
         }
-        self.open.insert(request, Open { call, versions, alone });
+        let directories = self.directories.clone();
+        self.open.insert(request, Open { call, versions, alone, directories });
     }
 
-    fn changed(&mut self, call: Call) -> Option<&mut Name> {
-        match call {
-            Call::Create(name) | Call::Unlink(name) => self.names.get_mut(&name),
-            _ => None,
-        }
+    /// The directory of a name; none if it is in the root.
+    fn directory(&self, name: u32) -> Option<u32> {
+        (self.spread > 0).then(|| name % self.spread)
     }
 
     /// Whether a name was there all the time since a call began; `None` if it may have changed meanwhile.
@@ -93,31 +112,27 @@ impl Names {
     fn ended(&mut self, event: &Event) -> Result<(), String> {
         let Some(open) = self.open.remove(&event.request) else { return Ok(()) };
         let judged = self.told(&open, &event.what);
-        let net = match (open.call, &event.what) {
-            (Call::Create(_), What::Opened(_)) => Some(1),
-            (Call::Unlink(_), What::Done) => Some(-1),
-            (_, What::Failed) => None,
-            _ => Some(0),
-        };
-        // What a call has done that was alone is known again.
-        let learnt = match (open.call, &event.what) {
-            (Call::Create(_), What::Opened(_) | What::Exists) => Some(true),
-            (Call::Unlink(_), What::Done | What::NotFound) => Some(false),
-            _ => None,
-        };
-        let settled = self.changed(open.call).map_or(Ok(()), |name| {
-            let alone = open.alone == Some(name.version) && !name.lost;
+        if let (Call::MakeDirectory(directory), What::Done | What::Exists) = (open.call, &event.what) {
+            self.directories.insert(directory);
+        }
+        let mut settled = Ok(());
+        for number in changed(open.call) {
+            let Some(name) = self.names.get_mut(&number) else { continue };
+            let alone = open.alone.get(&number) == Some(&name.version) && !name.lost;
             name.changing -= 1;
             name.version += 1;
-            match net {
-                _ if name.there.is_none() && alone && learnt.is_some() => {
-                    (name.there, name.net) = (learnt, 0);
+            match done(open.call, number, &event.what) {
+                // What a call has done that was alone is known again.
+                Done::Stands(there) if alone => (name.there, name.net) = (Some(there), 0),
+                Done::Stands(_) => name.there = None,
+                Done::Adds(_, Some(there)) if name.there.is_none() && alone => {
+                    (name.there, name.net) = (Some(there), 0);
                 }
-                Some(net) => name.net += net,
-                None => (name.there, name.unknown) = (None, true),
+                Done::Adds(net, _) => name.net += net,
+                Done::Unknown => (name.there, name.unknown) = (None, true),
             }
-            name.settle()
-        });
+            settled = settled.and(name.settle());
+        }
         judged.and(settled).map_err(|why| format!("{}: {why}", Timeless(event)))
     }
 
@@ -137,9 +152,24 @@ impl Names {
             (Call::Create(name), What::Exists) if self.surely(open, name) == Some(false) => {
                 wrong(name, false)
             }
+            (Call::Create(name), What::NotFound) => match self.directory(name) {
+                Some(directory) if !open.directories.contains(&directory) => Ok(()),
+                _ => Err(format!("{}, and its directory was there all the time", open.call)),
+            },
+            (Call::Rename(from, _), What::Done) if self.surely(open, from) == Some(false) => {
+                wrong(from, false)
+            }
+            // For want of a directory, it may be, of the new name.
+            (Call::Rename(from, to), What::NotFound)
+                if self.surely(open, from) == Some(true)
+                    && self.directory(to).is_none_or(|directory| open.directories.contains(&directory)) =>
+            {
+                wrong(from, true)
+            }
             (Call::Open(name), What::Opened(handle)) => {
-                // Its maker may have failed, and never been told of it.
-                let unknown = self.names.get(&name).is_some_and(|name| name.unknown);
+                // Its maker may have failed, and never been told of it; under this name, or before it was renamed to this one.
+                let maybe = |(number, of): (&u32, &Name)| of.unknown && (self.renamed || *number == name);
+                let unknown = self.names.iter().any(maybe);
                 if !unknown && !self.made.contains(handle) && self.surely(open, name).is_some() {
                     return Err(format!("nobody made handle {handle:x}"));
                 }
@@ -176,20 +206,54 @@ impl Names {
         let gone = self.open.iter().filter(|(request, _)| of_node(request));
         let changes: Vec<Call> = gone.map(|(_, open)| open.call).collect();
         self.open.retain(|request, _| !of_node(request));
-        for call in changes {
-            if let Some(name) = self.changed(call) {
-                name.changing -= 1;
-                name.version += 1;
-                (name.there, name.lost, name.unknown) = (None, true, true);
-            }
+        for number in changes.into_iter().flat_map(changed) {
+            let Some(name) = self.names.get_mut(&number) else { continue };
+            name.changing -= 1;
+            name.version += 1;
+            (name.there, name.lost, name.unknown) = (None, true, true);
         }
         if all_gone {
             self.made.clear();
+            self.directories.clear();
+            self.open.values_mut().for_each(|open| open.directories.clear());
             for name in self.names.values_mut() {
                 name.version += 1;
                 (name.there, name.unknown) = (None, true);
             }
         }
+    }
+}
+
+/// The names that a call may change.
+fn changed(call: Call) -> impl Iterator<Item = u32> {
+    let names = match call {
+        Call::Create(name) | Call::Unlink(name) => [Some(name), None],
+        Call::Rename(from, to) => [Some(from), Some(to)],
+        _ => [None, None],
+    };
+    names.into_iter().flatten()
+}
+
+/// What a call has done to a name.
+enum Done {
+    /// It made it so many times more than it removed it; and whether the name is there after that, if nobody else changes it.
+    Adds(i32, Option<bool>),
+    /// Whatever there was, it is there now, or not.
+    Stands(bool),
+    /// Nobody knows.
+    Unknown,
+}
+
+fn done(call: Call, name: u32, what: &What) -> Done {
+    match (call, what) {
+        (_, What::Failed) => Done::Unknown,
+        (Call::Create(_), What::Opened(_)) => Done::Adds(1, Some(true)),
+        (Call::Create(_), What::Exists) => Done::Adds(0, Some(true)),
+        (Call::Unlink(_), What::Done) => Done::Adds(-1, Some(false)),
+        (Call::Unlink(_), What::NotFound) => Done::Adds(0, Some(false)),
+        (Call::Rename(from, _), What::Done) if name == from => Done::Adds(-1, Some(false)),
+        (Call::Rename(..), What::Done) => Done::Stands(true),
+        _ => Done::Adds(0, None),
     }
 }
 

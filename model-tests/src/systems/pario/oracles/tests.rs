@@ -9,7 +9,7 @@ const fn request(node: u32, number: u32) -> RequestId {
 
 /// What is said of a history: at so many microseconds, whose which request, and what happens to it.
 fn said(history: &[(u64, (u32, u32), What)]) -> Vec<&'static str> {
-    judged(FileOracles::new(2), history)
+    judged(FileOracles::new(2, 0), history)
 }
 
 fn judged(mut oracles: FileOracles, history: &[(u64, (u32, u32), What)]) -> Vec<&'static str> {
@@ -187,7 +187,7 @@ fn what_was_answered_survives_a_crash_of_its_server_and_what_was_not_may_go_thou
 
 #[test]
 fn what_was_synced_survives_and_who_wrote_without_is_told_once() {
-    let oracles = || FileOracles::new(2).surviving(1, Survival::Synced);
+    let oracles = || FileOracles::new(2, 0).surviving(1, Survival::Synced);
     let history = |told: What, seen| {
         [
             (1, (1, 0), WRITES),
@@ -226,4 +226,50 @@ fn a_name_is_known_again_after_a_call_that_was_alone() {
     };
     assert_eq!(said(&history(What::Opened(9))), NOTHING);
     assert_eq!(said(&history(What::NotFound)), ["names"]);
+}
+
+#[test]
+fn a_file_that_is_renamed_has_one_of_both_names() {
+    const RENAMES: What = What::Calls(Call::Rename(0, 1));
+    let then = |rest: &[(u64, (u32, u32), What)]| {
+        let made = [(1, (0, 0), CREATES), (2, (0, 0), What::Opened(9))];
+        said(&[&made[..], rest].concat())
+    };
+    let renamed = [(3, (0, 1), RENAMES), (4, (0, 1), What::Done)];
+    let later = |rest: &[(u64, (u32, u32), What)]| then(&[&renamed[..], rest].concat());
+    let listed = |names: Vec<u32>| later(&[(5, (1, 0), LISTS), (6, (1, 0), What::Names(names))]);
+    assert_eq!(listed(vec![1]), NOTHING);
+    for wrong in [vec![], vec![0], vec![0, 1]] {
+        assert_eq!(listed(wrong), ["names"]);
+    }
+    assert_eq!(then(&[(3, (0, 1), RENAMES), (4, (0, 1), What::NotFound)]), ["names"], "it was there");
+    assert_eq!(
+        later(&[(5, (0, 2), RENAMES), (6, (0, 2), What::Done)]),
+        ["names"],
+        "it was not there any more"
+    );
+    // Two that take the same name meanwhile: one of them has it.
+    let both = |second| {
+        then(&[(3, (0, 1), RENAMES), (4, (1, 0), RENAMES), (5, (0, 1), What::Done), (6, (1, 0), second)])
+    };
+    assert_eq!(both(What::NotFound), NOTHING);
+    assert_eq!(both(What::Done), ["names"]);
+}
+
+#[test]
+fn a_directory_that_was_made_is_there() {
+    let told = |rest: &[(u64, (u32, u32), What)]| {
+        let made = [(1, (0, 0), What::Calls(Call::MakeDirectory(0))), (3, (0, 0), What::Done)];
+        judged(FileOracles::new(2, 1), &[&made[..], rest].concat())
+    };
+    let refused = |since| told(&[(since, (0, 1), CREATES), (5, (0, 1), What::NotFound)]);
+    assert_eq!(refused(4), ["names"]);
+    assert_eq!(told(&[(4, (0, 1), CREATES), (5, (0, 1), What::Opened(9))]), NOTHING);
+    let before = [
+        (1, (0, 0), What::Calls(Call::MakeDirectory(0))),
+        (2, (1, 0), CREATES),
+        (3, (0, 0), What::Done),
+        (4, (1, 0), What::NotFound),
+    ];
+    assert_eq!(judged(FileOracles::new(2, 1), &before), NOTHING, "it may have come too late");
 }

@@ -15,7 +15,7 @@ use weft_verbs::Nanos;
 
 const KEYS: &[Key] = &[Key {
     name: "calls",
-    help: "what each client calls, w to write and r to read the same bytes, c to make and u to remove one name, m to make and write and o to open and read one file, as in w,rr",
+    help: "what each client calls, w to write and r to read the same bytes, c to make, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, as in w,rr",
 }];
 
 macro_rules! worlds {
@@ -45,6 +45,7 @@ worlds! {
     "pario-eager" Way::Eager, "w,r", "the same with the bytes in requests and answers";
     "pario-list" Way::List, "w,r", "files: a client writes four rows by one list, and another one reads them at the same time";
     "pario-names" Way::Eager, "cu,c", "files: two clients, one name";
+    "pario-rename" Way::Durable, "kcn", "files: a file takes another one's name on a disk, while its server crashes and comes back";
     "pario-restart" Way::Durable, "mo", "files: a client makes a file on a disk and looks at it, while its server crashes and comes back";
 }
 
@@ -57,7 +58,7 @@ pub struct InOrder {
 
 impl InOrder {
     fn new() -> InOrder {
-        InOrder { oracles: FileOracles::new(1), events: 0 }
+        InOrder { oracles: FileOracles::new(2, 0), events: 0 }
     }
 }
 

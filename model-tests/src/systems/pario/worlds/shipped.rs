@@ -59,16 +59,22 @@ enum Call {
     Unlink,
     Make,
     Look,
+    Rename,
+    CreateOther,
+    OpenOther,
 }
 
 impl Call {
-    const ALL: [(char, Call); 6] = [
+    const ALL: [(char, Call); 9] = [
         ('w', Call::Write),
         ('r', Call::Read),
         ('c', Call::Create),
         ('u', Call::Unlink),
         ('m', Call::Make),
         ('o', Call::Look),
+        ('n', Call::Rename),
+        ('k', Call::CreateOther),
+        ('p', Call::OpenOther),
     ];
 
     fn letter(self) -> char {
@@ -98,7 +104,7 @@ pub(super) fn make(
         let known = Call::ALL.into_iter().find(|(known, _)| *known == letter);
         known
             .map(|(_, call)| call)
-            .ok_or_else(|| SizeError(format!("calls are w, r, c, u, m and o, not '{letter}'")))
+            .ok_or_else(|| SizeError(format!("calls are w, r, c, u, m, o, n, k and p, not '{letter}'")))
     };
     let calls = text.split(',').map(|client| client.trim().chars().map(call).collect());
     let calls: Vec<Vec<Call>> = calls.collect::<Result<_, _>>()?;
@@ -317,10 +323,17 @@ async fn call(
         let teller = Teller { rt: &rt, id, record: &recorder };
         let done = match call {
             Call::Write | Call::Read => teller.perform(&mut client, way.transfer(call == Call::Write)).await,
-            Call::Create => match teller.create(&client, 0).await {
+            Call::Create | Call::CreateOther => {
+                match teller.create(&client, u32::from(call == Call::CreateOther)).await {
+                    Ok(file) => teller.close(&client, file).await,
+                    Err(why) => Err(why),
+                }
+            }
+            Call::OpenOther => match teller.open(&client, 1).await {
                 Ok(file) => teller.close(&client, file).await,
                 Err(why) => Err(why),
             },
+            Call::Rename => teller.perform(&mut client, Request::Rename { from: 0, to: 1 }).await,
             Call::Unlink => teller.perform(&mut client, Request::Unlink { file: 0 }).await,
             Call::Make => teller.perform(&mut client, Request::Make { file: 0, cells: CELLS }).await,
             Call::Look => teller.perform(&mut client, Request::Look { file: 0 }).await,

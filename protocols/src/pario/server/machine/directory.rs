@@ -51,7 +51,7 @@ impl Directory {
 /// Requests that take effect together.
 #[derive(Debug, Default)]
 struct Batch {
-    /// Each with the file that it unlinked.
+    /// Each with the file that lost its name by it.
     changes: Vec<(Change, Option<Handle>)>,
     answers: Vec<(Rank, u64, Result<Answer, Refusal>)>,
     /// Files that may have ended with their names, and whom to answer then.
@@ -144,9 +144,12 @@ impl Machine {
     fn refuse(&mut self, batch: Batch, out: &mut Vec<Action>) {
         let Some(directory) = &mut self.directory else { return };
         directory.take_back(&batch);
-        let makes = |request: &Request| matches!(request, Request::Create { .. });
-        let removes = |request: &Request| matches!(request, Request::Unlink { .. });
-        let any_made = batch.changes.iter().any(|(change, _)| matches!(change, Change::Create { .. }));
+        let makes = |request: &Request| {
+            matches!(request, Request::Create { .. } | Request::MakeDirectory { .. } | Request::Rename { .. })
+        };
+        let removes =
+            |request: &Request| matches!(request, Request::Unlink { .. } | Request::RemoveDirectory { .. });
+        let any_made = batch.changes.iter().any(|(change, _)| change.makes());
         let (refused, again): (Vec<_>, Vec<_>) = batch
             .asked
             .into_iter()
@@ -255,20 +258,38 @@ fn name_request(
     batch: &mut Batch,
 ) {
     let (servers, me, room, epoch) = of;
+    let done = |()| Answer::Done;
     let answer = match request {
         Request::Create { layout, .. } if !layout.fits(servers) => Err(Refusal::Distribution),
-        Request::Create { name, layout } => names.create(me, from, name, layout).map(|(handle, change)| {
+        Request::Create { path, layout } => names.create(me, from, path, layout).map(|(handle, change)| {
             batch.changes.push((change, None));
             Answer::Opened { handle, layout, epoch }
         }),
-        Request::Open { name } => {
-            names.open(from, &name).map(|(handle, layout)| Answer::Opened { handle, layout, epoch })
+        Request::Open { path } => {
+            names.open(from, &path).map(|(handle, layout)| Answer::Opened { handle, layout, epoch })
         }
-        Request::List { after } => {
-            let (names, more) = names.list(after.as_ref(), room);
-            Ok(Answer::Names { names, more })
+        Request::List { directory, after } => {
+            let listed = names.list(&directory, after.as_ref(), room);
+            listed.map(|(names, more)| Answer::Names { names, more })
         }
-        Request::Unlink { name } => match names.unlink(&name) {
+        Request::MakeDirectory { path } => {
+            names.make_directory(path).map(|change| batch.changes.push((change, None))).map(done)
+        }
+        Request::RemoveDirectory { path } => {
+            names.remove_directory(path).map(|change| batch.changes.push((change, None))).map(done)
+        }
+        Request::Rename { from: old, to, replaces } => match names.rename(old, to, replaces) {
+            Ok(Some((replaced, change))) => {
+                batch.changes.push((change, replaced));
+                match replaced {
+                    Some(handle) => return batch.ends.push((handle, from, id)),
+                    None => Ok(Answer::Done),
+                }
+            }
+            Ok(None) => Ok(Answer::Done),
+            Err(why) => Err(why),
+        },
+        Request::Unlink { path } => match names.unlink(&path) {
             Ok((handle, change)) => {
                 batch.changes.push((change, Some(handle)));
                 return batch.ends.push((handle, from, id));

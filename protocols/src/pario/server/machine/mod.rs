@@ -344,7 +344,10 @@ impl Machine {
             | Request::Open { .. }
             | Request::List { .. }
             | Request::Close { .. }
-            | Request::Unlink { .. } => self.on_name(from, id, request, out)?,
+            | Request::Unlink { .. }
+            | Request::MakeDirectory { .. }
+            | Request::RemoveDirectory { .. }
+            | Request::Rename { .. } => self.on_name(from, id, request, out)?,
             Request::Epoch => {
                 let answer = Answer::At { epoch: self.epoch };
                 out.push(Action::Answer { to: from, id, answer });

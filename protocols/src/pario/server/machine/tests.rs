@@ -1,4 +1,4 @@
-use super::super::super::{Datatype, Distribution, Name, Storage, View, Wire};
+use super::super::super::{Datatype, DirEntry, Distribution, Name, Path, Storage, View, Wire};
 use super::*;
 use weft_verbs::Nanos;
 
@@ -187,9 +187,9 @@ fn what_fails_is_refused_when_all_that_had_begun_is_over() {
 #[test]
 fn a_client_that_begins_anew_is_not_answered_and_leaves_nothing() {
     let mut bench = Bench::new(CONFIG);
-    let name = Name::new("a").unwrap();
-    bench.ask(1, Request::Create { name: name.clone(), layout: Distribution::single(0) });
-    bench.ask(2, Request::Unlink { name });
+    let path = Path::new("a").unwrap();
+    bench.ask(1, Request::Create { path: path.clone(), layout: Distribution::single(0) });
+    bench.ask(2, Request::Unlink { path });
     let begun = pulls(bench.ask(3, write(0, 96)));
     let removed = bench.on(Event::Reset { client: rank(5) }).to_vec();
     let [Action::Store { op: remove, call: StoreCall::Remove(_) }] = removed[..] else {
@@ -205,10 +205,10 @@ fn a_client_that_begins_anew_is_not_answered_and_leaves_nothing() {
 #[test]
 fn an_unlinked_file_is_removed_everywhere_before_that_is_answered() {
     let mut bench = Bench::new(CONFIG);
-    let (name, layout) = (Name::new("a").unwrap(), Distribution::stripe(8, 2, 1).unwrap());
-    let made = answers(bench.ask(1, Request::Create { name: name.clone(), layout }));
+    let (path, layout) = (Path::new("a").unwrap(), Distribution::stripe(8, 2, 1).unwrap());
+    let made = answers(bench.ask(1, Request::Create { path: path.clone(), layout }));
     let [(1, Answer::Opened { handle, .. })] = made[..] else { panic!("{made:?}") };
-    assert_eq!(answers(bench.ask(2, Request::Unlink { name })), [(2, Answer::Done)], "it is open");
+    assert_eq!(answers(bench.ask(2, Request::Unlink { path })), [(2, Answer::Done)], "it is open");
     let close = bench.ask(3, Request::Close { handle, epoch: EPOCH }).to_vec();
     let [Action::Remove { op: other, server: 1, .. }, Action::Store { op: own, .. }] = close[..] else {
         panic!("{close:?}")
@@ -361,12 +361,12 @@ fn commit(actions: &[Action]) -> u64 {
     *op
 }
 
-fn name(text: &str) -> Name {
-    Name::new(text).unwrap()
+fn name(text: &str) -> Path {
+    Path::new(text).unwrap()
 }
 
 fn create(text: &str) -> Request {
-    Request::Create { name: name(text), layout: Distribution::single(0) }
+    Request::Create { path: name(text), layout: Distribution::single(0) }
 }
 
 #[test]
@@ -376,7 +376,10 @@ fn a_name_is_told_of_when_it_is_durable_and_one_commit_serves_all_who_waited() {
     for id in 2..18 {
         assert!(bench.ask(id, create(&format!("b{id}"))).is_empty());
     }
-    assert!(bench.ask(18, Request::List { after: None }).is_empty(), "who looks waits, too");
+    assert!(
+        bench.ask(18, Request::List { directory: Path::default(), after: None }).is_empty(),
+        "who looks waits, too"
+    );
     let end = bench.on(Event::Committed { op: first, end: Ok(()) }).to_vec();
     assert!(matches!(answers(&end)[..], [(1, Answer::Opened { .. })]), "{end:?}");
     let second = commit(&end[1..]);
@@ -392,12 +395,15 @@ fn a_batch_without_room_is_taken_back_and_one_that_failed_ends_the_directory() {
     let op = commit(bench.ask(1, create("a")));
     let end = bench.on(Event::Committed { op, end: Err(Refusal::Full) });
     assert_eq!(answers(end), [(1, Answer::Refused(Refusal::Full))]);
-    let list = answers(bench.ask(2, Request::List { after: None }));
+    let list = answers(bench.ask(2, Request::List { directory: Path::default(), after: None }));
     assert_eq!(list, [(2, Answer::Names { names: Vec::new(), more: false })]);
     assert!(bench.is_empty());
     let op = commit(bench.ask(3, create("a")));
     assert_eq!(answers(bench.on(Event::Committed { op, end: Err(Refusal::Io) })).len(), 1);
-    assert_eq!(answers(bench.ask(4, Request::List { after: None })), [(4, Answer::Refused(Refusal::Io))]);
+    assert_eq!(
+        answers(bench.ask(4, Request::List { directory: Path::default(), after: None })),
+        [(4, Answer::Refused(Refusal::Io))]
+    );
 }
 
 #[test]
@@ -409,8 +415,8 @@ fn where_there_is_no_room_only_what_makes_something_is_refused() {
     let op = commit(bench.ask(2, create("b")));
     for (id, request) in [
         (3, create("c")),
-        (4, Request::Unlink { name: name("a") }),
-        (5, Request::List { after: None }),
+        (4, Request::Unlink { path: name("a") }),
+        (5, Request::List { directory: Path::default(), after: None }),
         (6, Request::Close { handle, epoch }),
     ] {
         assert!(bench.ask(id, request).is_empty());
@@ -422,12 +428,12 @@ fn where_there_is_no_room_only_what_makes_something_is_refused() {
     let told = answers(&end);
     assert_eq!(told[..2], [(3, Answer::Refused(Refusal::Full)), (6, Answer::Done)], "{end:?}");
     let end = bench.on(Event::Committed { op: commit(&end[2..]), end: Ok(()) }).to_vec();
-    let names = vec![name("b")];
+    let names = vec![DirEntry { name: Name::new("b").unwrap(), is_directory: false }];
     assert!(answers(&end).contains(&(5, Answer::Names { names, more: false })), "{end:?}");
     let ended = bench.on(Event::Stored { op: stores(&end)[0], end: Ok(Stored::Done) }).to_vec();
     assert_eq!(answers(&ended), [(4, Answer::Done)]);
     // Where not even a removal finds room, it is refused.
-    let op = commit(bench.ask(7, Request::Unlink { name: name("b") }));
+    let op = commit(bench.ask(7, Request::Unlink { path: name("b") }));
     let end = answers(bench.on(Event::Committed { op, end: Err(Refusal::Full) }));
     assert_eq!(end, [(7, Answer::Refused(Refusal::Full))]);
 }
@@ -438,7 +444,7 @@ fn an_unlinked_file_is_removed_when_its_unlinking_is_durable() {
     let op = commit(bench.ask(1, create("a")));
     let opened = answers(bench.on(Event::Committed { op, end: Ok(()) }));
     let [(1, Answer::Opened { handle, epoch, .. })] = opened[..] else { panic!("{opened:?}") };
-    let op = commit(bench.ask(2, Request::Unlink { name: name("a") }));
+    let op = commit(bench.ask(2, Request::Unlink { path: name("a") }));
     // The client that has it open is gone while the unlinking is being committed.
     assert!(bench.on(Event::Reset { client: rank(5) }).is_empty());
     let end = bench.on(Event::Committed { op, end: Ok(()) }).to_vec();

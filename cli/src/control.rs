@@ -1,0 +1,30 @@
+//! What commands that speak the control plane's protocol have in common.
+
+use crate::args::LogFormat;
+use crate::exit::Failure;
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+
+/// The version that all nodes of a cluster must have.
+pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+
+/// One thread is enough for the control plane.
+pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::unfinished)
+}
+
+/// Lines on standard error from a level on, for people or for programs.
+pub fn log(level: Level, format: LogFormat) {
+    let filter = Targets::new().with_target("weft", level).with_target("weft_control", level);
+    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let lines = match format {
+        LogFormat::Text => lines.with_ansi(false).boxed(),
+        LogFormat::Json => lines.json().boxed(),
+    };
+    // There is no other subscriber in this process to be in the way.
+    let _ = tracing::subscriber::set_global_default(
+        tracing_subscriber::registry().with(lines.with_filter(filter)),
+    );
+}

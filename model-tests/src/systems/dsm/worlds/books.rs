@@ -1,0 +1,54 @@
+//! At rest the managers' books are what nodes hold.
+
+use super::litmus::WORDS_A_PAGE;
+use std::collections::BTreeMap;
+use weft_protocols::dsm::{Access, Dsm, DsmAudit, PageId, Reading, Shared};
+use weft_protocols::transport::Rank;
+use weft_sim::Sim;
+
+/// What the books of those that live say is what they hold, a writer is alone, and copies are equal.
+///
+/// # Errors
+///
+/// What is otherwise.
+pub fn books<R: Reading>(
+    services: &[Dsm<Sim, R>],
+    shared: Shared<[u64]>,
+    lives: impl Fn(Rank) -> bool,
+) -> Result<(), String> {
+    let nodes = services.iter().enumerate().map(|(node, dsm)| (Rank::from_index(node as u32), dsm));
+    let audits: Vec<(Rank, DsmAudit)> =
+        nodes.filter(|(node, _)| lives(*node)).map(|(node, dsm)| (node, dsm.audit())).collect();
+    let mut held: BTreeMap<PageId, Vec<(Rank, Access, u64)>> = BTreeMap::new();
+    for (node, audit) in &audits {
+        for &(page, access, version) in &audit.held {
+            held.entry(page).or_default().push((*node, access, version));
+        }
+    }
+    for (page, version, owner, copies) in audits.iter().flat_map(|(_, audit)| &audit.book) {
+        let holders = held.remove(page).unwrap_or_default();
+        let nodes: Vec<Rank> = holders.iter().map(|(node, ..)| *node).collect();
+        if nodes != *copies || owner.is_some_and(|owner| !nodes.contains(&owner)) {
+            return Err(format!("minipage {} is at {nodes:?}, and the book says {copies:?}", page.index));
+        }
+        if let Some((node, _, other)) = holders.iter().find(|(_, _, other)| other != version) {
+            return Err(format!("{node} has version {other} of minipage {}, not {version}", page.index));
+        }
+        let alone = holders.iter().all(|(_, access, _)| *access == Access::Read) || nodes.len() == 1;
+        if !alone {
+            return Err(format!("minipage {} has a writer and other holders: {nodes:?}", page.index));
+        }
+        let begin = (page.index * WORDS_A_PAGE) as usize;
+        let bytes = |node: &Rank| -> Vec<Option<u64>> {
+            let words = begin..begin + WORDS_A_PAGE as usize;
+            words.map(|at| services[node.index()].copy(shared, at)).collect()
+        };
+        if nodes.windows(2).any(|two| bytes(&two[0]) != bytes(&two[1])) {
+            return Err(format!("copies of minipage {} are not equal", page.index));
+        }
+    }
+    match held.keys().next() {
+        Some(page) => Err(format!("minipage {} is held, and in no book", page.index)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,94 @@
+//! Whom a message reaches: the boot of a node that has a part in the memory, and no other one.
+//!
+//! The memory begins with a view of the membership that has all nodes, and that view names their boots. This node may not have met one
+//! of them by then: it still knows the boot before, or has expelled that one and heard of no other. What the transport were given then
+//! it would keep for the boot before, and drop when the next one connects, or it would refuse it. Nobody would say it again: the
+//! epoch goes on. So whatever is said to such a node waits here, until the node has connected or the epoch is over. It
+//! does connect: a node that starts asks all others to take it in.
+
+use super::views::Views;
+use crate::rt::sync::Signal;
+use crate::transport::{Mesh, Rank, SendError};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use weft_verbs::Verbs;
+
+/// How messages reach the others.
+pub(super) struct Reach<V: Verbs> {
+    pub mesh: Mesh<V>,
+    /// Where nodes agree on who is alive.
+    epochs: Option<Epochs>,
+}
+
+/// What ends a wait for a node.
+#[derive(Clone)]
+pub(super) struct Epochs {
+    pub views: Rc<RefCell<Views>>,
+    /// The memory has begun, or an epoch of it, or this node is left out.
+    pub begun: Signal,
+    /// This node has no part in the memory any more.
+    pub left_out: Rc<Cell<bool>>,
+}
+
+impl Epochs {
+    pub fn new<V: Verbs>(mesh: &Mesh<V>) -> Epochs {
+        let views = Rc::new(RefCell::new(Views::new(mesh.me(), mesh.size())));
+        Epochs { views, begun: Signal::new(), left_out: Rc::default() }
+    }
+}
+
+impl<V: Verbs> Clone for Reach<V> {
+    fn clone(&self) -> Self {
+        Reach { mesh: self.mesh.clone(), epochs: self.epochs.clone() }
+    }
+}
+
+impl<V: Verbs> Reach<V> {
+    pub fn new(mesh: &Mesh<V>, epochs: Option<Epochs>) -> Reach<V> {
+        Reach { mesh: mesh.clone(), epochs }
+    }
+
+    /// Whether what is sent to a node now is for the boot that has a part in the memory.
+    pub fn has_met(&self, node: Rank) -> bool {
+        let Some(epochs) = &self.epochs else { return true };
+        let member = epochs.views.borrow().incarnation(node);
+        // One that was never heard of has had no other boot, as far as anybody knows: a message makes the connection.
+        let is_it = |known| member.is_none_or(|member| member == known);
+        !self.mesh.is_gone(node) && self.mesh.incarnation_of(node).is_none_or(is_it)
+    }
+
+    /// Waits until a node of this epoch was met. False: the epoch is over, or the memory.
+    pub async fn met(&self, node: Rank, epoch: u64) -> bool {
+        let Some(epochs) = &self.epochs else { return true };
+        loop {
+            let (mut resumed, mut begun) = (self.mesh.resumed(), epochs.begun.changed());
+            if epochs.left_out.get() || self.mesh.is_closed() || epochs.views.borrow().stamp() != epoch {
+                return false;
+            }
+            if self.has_met(node) {
+                return true;
+            }
+            poll_fn(|cx| {
+                let either = [&mut resumed, &mut begun].map(|change| Pin::new(change).poll(cx).is_ready());
+                if either.contains(&true) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+    }
+
+    /// Waits until a message to a node of this epoch can be sent, which is to be done at once. False: the epoch is over, or the memory.
+    pub async fn room(&self, to: Rank, epoch: u64) -> bool {
+        while self.met(to, epoch).await {
+            match self.mesh.room(to).await {
+                Ok(()) if self.has_met(to) => return true,
+                Ok(()) => {}
+                Err(SendError::PeerGone(_)) if self.epochs.is_some() => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+}

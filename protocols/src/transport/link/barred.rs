@@ -1,0 +1,52 @@
+//! Who is refused for good: incarnations of the peer that were expelled, and everybody once this node has retired.
+
+use super::{Action, Link, Refusal, State};
+use crate::transport::grounds::Grounds;
+
+impl Link {
+    /// What stands with that incarnation ends, and what it asks is refused from now on. Whom an attempt of ours will reach is
+    /// not known: its answer tells.
+    pub(super) fn expelled(&mut self, incarnation: u64, grounds: Grounds, actions: &mut Vec<Action>) {
+        match self.barred.iter_mut().find(|(barred, _)| *barred == incarnation) {
+            Some((_, known)) if *known == Grounds::default() => *known = grounds,
+            Some(_) => {}
+            None => self.barred.push((incarnation, grounds)),
+        }
+        if self.incarnation == Some(incarnation) {
+            self.drop_standby(actions);
+        }
+        if let Some((id, _)) = self.waiting.take_if(|(_, hello)| hello.session == incarnation) {
+            actions.push(Action::Reject(id, Refusal::Expelled(grounds)));
+        }
+        let is_its = match self.state {
+            State::Accepting(_, hello) => hello.session == incarnation,
+            State::Up(_) => self.incarnation == Some(incarnation),
+            _ => false,
+        };
+        if is_its {
+            let own = self.id();
+            self.fence(actions);
+            actions.extend(own.map(Action::Disconnect));
+            self.state = State::Idle;
+        }
+    }
+
+    /// On what grounds an incarnation of the peer was expelled, if it was.
+    pub(super) fn bar(&self, incarnation: u64) -> Option<Grounds> {
+        self.barred.iter().find(|(barred, _)| *barred == incarnation).map(|(_, grounds)| *grounds)
+    }
+
+    /// What stands ends, and whatever is asked from now on is refused.
+    pub(super) fn retire(&mut self, actions: &mut Vec<Action>) {
+        (self.retired, self.moving) = (true, 0);
+        self.drop_standby(actions);
+        if let Some((id, _)) = self.waiting.take() {
+            actions.push(Action::Reject(id, Refusal::Retired));
+        }
+        if let State::Resolving(own) = self.state {
+            actions.extend(own.map(Action::Disconnect));
+            self.state = State::Idle;
+        }
+        self.broken(true, actions);
+    }
+}

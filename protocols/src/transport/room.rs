@@ -1,0 +1,80 @@
+//! Waiting for room among the messages that are kept for a peer, in line.
+//!
+//! Several systems of a node send to one peer. If all of them were woken to see who comes first, the one that was woken first would
+//! send, wait again before the others, and be first once more: with little room, one that always has something to say
+//! would keep the others from saying anything.
+
+use super::mesh::{Mesh, Shared};
+use super::peer::{Peer, Waiter};
+use super::{Rank, SendError};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use weft_verbs::Verbs;
+
+impl<V: Verbs> Mesh<V> {
+    /// Waits until [`Mesh::send`] to this peer has room, behind those who wait for it already. Who sends as soon as this is ready
+    /// finds it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such peer, its incarnation was expelled, or the mesh is closed.
+    pub async fn room(&self, to: Rank) -> Result<(), SendError> {
+        let index = self.check(to, &[])?;
+        Room { shared: &self.shared, to, index, ticket: None }.await
+    }
+}
+
+/// A place in the line.
+struct Room<'a, V: Verbs> {
+    shared: &'a Shared<V>,
+    to: Rank,
+    index: usize,
+    ticket: Option<u64>,
+}
+
+impl<V: Verbs> Future for Room<'_, V> {
+    type Output = Result<(), SendError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.shared.closed.get() {
+            return Poll::Ready(Err(SendError::Closed));
+        }
+        let most = self.shared.config.max_queued as usize;
+        self.shared.with_peer(self.index, |peer| {
+            if peer.gone {
+                return Poll::Ready(Err(SendError::PeerGone(self.to)));
+            }
+            let before = match self.ticket {
+                Some(ticket) => peer.line.iter().take_while(|waiter| waiter.ticket != ticket).count(),
+                None => peer.line.len(),
+            };
+            if peer.session.kept() + before < most {
+                leave(peer, self.ticket.take());
+                return Poll::Ready(Ok(()));
+            }
+            self.ticket = Some(peer.wait_in(|peer| &mut peer.line, self.ticket, cx));
+            Poll::Pending
+        })
+    }
+}
+
+impl<V: Verbs> Drop for Room<'_, V> {
+    /// Who gives up its place lets those behind it look.
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        self.shared.with_peer(self.index, |peer| {
+            leave(peer, Some(ticket));
+            wake(&peer.line);
+        });
+    }
+}
+
+fn leave<V: Verbs>(peer: &mut Peer<V>, ticket: Option<u64>) {
+    peer.line.retain(|waiter| Some(waiter.ticket) != ticket);
+}
+
+/// Lets all look, the first in line first.
+pub(super) fn wake(line: &VecDeque<Waiter>) {
+    line.iter().for_each(|waiter| waiter.waker.wake_by_ref());
+}

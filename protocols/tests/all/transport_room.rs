@@ -1,0 +1,64 @@
+//! Little room: peers for which no more than one message is kept.
+
+use crate::common::{Cluster, Member, STYLES, ms, rank};
+use std::cell::RefCell;
+use std::rc::Rc;
+use weft_protocols::transport::Channel;
+
+const LOUD: Channel = Channel(3);
+const QUIET: Channel = Channel(4);
+
+/// The channels of what a node received, in order.
+type Got = Rc<RefCell<Vec<Channel>>>;
+
+fn receive(member: &Member, channels: &[Channel]) -> Got {
+    let got = Got::default();
+    for &channel in channels {
+        let (mut inbox, keep) = (member.mesh.open(channel).expect("nobody opened it"), Rc::clone(&got));
+        drop(member.rt.spawn(async move {
+            while inbox.recv().await.is_some() {
+                keep.borrow_mut().push(channel);
+            }
+        }));
+    }
+    got
+}
+
+/// Always has one more message to send, until all are sent.
+fn talk(member: &Member, to: usize, channel: Channel, count: u32) {
+    let mesh = member.mesh.clone();
+    drop(member.rt.spawn(async move {
+        for _ in 0..count {
+            mesh.room(rank(to)).await.expect("the mesh is open");
+            mesh.send(rank(to), channel, &[1]).expect("there is room");
+        }
+    }));
+}
+
+#[test]
+fn one_system_s_messages_keep_no_other_s_from_being_sent() {
+    for style in STYLES {
+        let cluster = Cluster::narrow(2, 1, style, 1);
+        let got = receive(&cluster.members[1], &[LOUD, QUIET]);
+        talk(&cluster.members[0], 1, LOUD, 400);
+        talk(&cluster.members[0], 1, QUIET, 100);
+        cluster.run(ms(500));
+        let got = got.borrow();
+        assert_eq!(got.len(), 500, "{style:?}");
+        let last = got.iter().rposition(|channel| *channel == QUIET).expect("100 of them");
+        assert!((199..=201).contains(&last), "{style:?}: by turns, and not {last} before the last one");
+    }
+}
+
+#[test]
+fn two_ends_without_room_do_not_wait_for_each_other_s_delayed_acknowledgement() {
+    for style in STYLES {
+        let cluster = Cluster::narrow(2, 1, style, 1);
+        let got = [0, 1].map(|node| receive(&cluster.members[node], &[LOUD]));
+        talk(&cluster.members[0], 1, LOUD, 200);
+        talk(&cluster.members[1], 0, LOUD, 200);
+        // A delay of 0.2 ms for each message would be 40 ms.
+        cluster.run(ms(8));
+        assert_eq!(got.map(|got| got.borrow().len()), [200, 200], "{style:?}");
+    }
+}
