@@ -12,6 +12,7 @@ const MAY_IMPORT: &[(&str, &str, &[&str])] = &[
     ("verbs-trait", "weft-verbs", &[]),
     ("store", "weft-store", &["weft-verbs"]),
     ("hw-backend", "weft-hw", &["weft-store", "weft-verbs"]),
+    ("tcp-backend", "weft-tcp", &["weft-store", "weft-verbs"]),
     ("sim-backend", "weft-sim", &["weft-verbs"]),
     ("protocols", "weft-protocols", &["weft-verbs"]),
     ("control", "weft-control", &[]),
@@ -19,7 +20,16 @@ const MAY_IMPORT: &[(&str, &str, &[&str])] = &[
     (
         "cli",
         "weft",
-        &["weft-check", "weft-control", "weft-protocols", "weft-sim", "weft-store", "weft-hw", "weft-verbs"],
+        &[
+            "weft-check",
+            "weft-control",
+            "weft-protocols",
+            "weft-sim",
+            "weft-store",
+            "weft-hw",
+            "weft-tcp",
+            "weft-verbs",
+        ],
     ),
 ];
 
@@ -27,6 +37,7 @@ const MAY_IMPORT: &[(&str, &str, &[&str])] = &[
 const BANNED: &[(&str, &str)] = &[
     ("weft_sim", "a protocol names no backend"),
     ("weft_hw", "a protocol names no backend"),
+    ("weft_tcp", "a protocol names no backend"),
     ("std::time", "time comes from rt"),
     ("std::thread", "a node is one thread"),
     ("std::net", "a node's network is the verbs contract's"),

@@ -85,8 +85,8 @@ impl<V: Verbs> Pario<V> {
     ///
     /// # Errors
     ///
-    /// Writes that were not synced are [lost](FsError::WritesLost), which a close tells if no sync has; the file is closed. Or the
-    /// directory's server restarted meanwhile, or cannot be reached.
+    /// Writes that were not synced are [lost](FsError::WritesLost), which a close tells if no sync has, before all else; the file is
+    /// closed. Or the directory's server restarted meanwhile, or cannot be reached.
     pub async fn close(&self, file: File) -> Result<(), FsError> {
         file.in_use.idle().await;
         let kept = self.kept(&file).await;
@@ -100,10 +100,15 @@ impl<V: Verbs> Pario<V> {
             }
             opens.retain(|_, times| *times > 0);
         }
-        match calls::answer(told?).await? {
-            Answer::Done => kept,
-            _ => Err(FsError::Nonsense),
-        }
+        let closed = match told {
+            Ok(told) => calls::answer(told).await,
+            Err(why) => Err(why),
+        };
+        kept.and(match closed {
+            Ok(Answer::Done) => Ok(()),
+            Ok(_) => Err(FsError::Nonsense),
+            Err(why) => Err(why),
+        })
     }
 
     /// Whether the servers still have what was written to a file and not synced.
@@ -111,7 +116,7 @@ impl<V: Verbs> Pario<V> {
         let unsynced = file.in_use.unsynced.take();
         let mut kept = Ok(());
         for (part, epoch) in unsynced {
-            match self.call(self.server(file, part), Request::Epoch, Held::NOTHING).await {
+            match self.epoch_of(self.server(file, part)).await {
                 Ok(Answer::At { epoch: now }) if now == epoch => {}
                 Ok(Answer::At { .. }) => kept = Err(FsError::WritesLost),
                 Ok(_) => kept = kept.and(Err(FsError::Nonsense)),
@@ -119,6 +124,16 @@ impl<V: Verbs> Pario<V> {
             }
         }
         kept
+    }
+
+    /// Asks a server which of its lives it is in: again if it began anew before it answered, since nothing changes by that.
+    async fn epoch_of(&self, server: Rank) -> Answered {
+        loop {
+            match self.call(server, Request::Epoch, Held::NOTHING).await {
+                Err(FsError::Unknown) => {}
+                told => return told,
+            }
+        }
     }
 
     /// Removes a file's name. The file lives until it is closed everywhere.

@@ -2,7 +2,7 @@
 
 mod crash_states;
 
-use crate::common::{explore, stormy, struck};
+use crate::common::{assert_kept, explore, stormy, struck};
 use weft_check::explore::{Options, Size};
 use weft_check::fields::Share;
 use weft_check::scenario::{FaultKind, FaultSpec, Scenario};
@@ -200,4 +200,19 @@ fn large_transfers_are_copied_by_no_processor() {
     let summary = assert_held(&scenario, 0..2);
     assert_eq!(summary.metrics.count("protocol", "copied"), 0);
     assert!(summary.metrics.count("calls", "written") > 1 << 20);
+}
+
+#[test]
+fn a_home_that_keeps_nothing_gives_out_no_handle_that_it_gave_out_in_another_life() {
+    assert_kept(include_str!("handles_of_another_life.toml"), 1414);
+}
+
+#[test]
+fn a_file_can_be_renamed_and_opened_before_its_maker_is_told_of_it() {
+    assert_kept(include_str!("renamed_before_it_is_told.toml"), 6278);
+}
+
+#[test]
+fn who_closes_a_file_while_its_server_restarts_is_told_once_of_lost_writes() {
+    assert_kept(include_str!("closed_amid_a_restart.toml"), 7305);
 }

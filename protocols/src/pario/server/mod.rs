@@ -57,7 +57,7 @@ impl<V: Verbs> Server<V> {
             _label,
             unit: config.unit,
         };
-        let directory = (me == 0).then(Directory::in_memory);
+        let directory = (me == 0).then(|| Directory::in_memory(shared.mesh.incarnation()));
         if directory.is_none() || !matches!(config.storage, Storage::Disk) {
             *server.machine.borrow_mut() = Some(new_machine(shared, directory));
         }

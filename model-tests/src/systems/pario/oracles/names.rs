@@ -167,9 +167,10 @@ impl Names {
                 wrong(from, true)
             }
             (Call::Open(name), What::Opened(handle)) => {
-                // Its maker may have failed, and never been told of it; under this name, or before it was renamed to this one.
+                // Its maker may not have been told of it: it failed, or is under way; by this name, or by one that was renamed to this.
                 let maybe = |(number, of): (&u32, &Name)| of.unknown && (self.renamed || *number == name);
-                let unknown = self.names.iter().any(maybe);
+                let making = |open: &Open| self.renamed && matches!(open.call, Call::Create(_));
+                let unknown = self.names.iter().any(maybe) || self.open.values().any(making);
                 if !unknown && !self.made.contains(handle) && self.surely(open, name).is_some() {
                     return Err(format!("nobody made handle {handle:x}"));
                 }

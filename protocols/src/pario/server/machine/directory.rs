@@ -26,9 +26,9 @@ pub(in super::super) struct Directory {
 }
 
 impl Directory {
-    /// One that is empty and gone with its server.
-    pub(in super::super) fn in_memory() -> Directory {
-        Directory::new(Names::default(), None)
+    /// One that is empty and gone with its server: that of one of the server's lives.
+    pub(in super::super) fn in_memory(epoch: u64) -> Directory {
+        Directory::new(Names::in_memory(epoch), None)
     }
 
     /// One that was found.
@@ -39,7 +39,7 @@ impl Directory {
 
     /// One of which nothing can be told.
     pub(in super::super) fn broken(why: Refusal) -> Directory {
-        Directory { failed: Some(why), ..Directory::in_memory() }
+        Directory { failed: Some(why), ..Directory::new(Names::default(), None) }
     }
 
     /// Requests and changes that have not been answered and committed.

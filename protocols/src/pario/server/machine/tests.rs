@@ -28,7 +28,7 @@ struct Bench {
 
 impl Bench {
     fn new(config: FsConfig) -> Bench {
-        let machine = Machine::new((0, EPOCH), config, 600, Some(Directory::in_memory()));
+        let machine = Machine::new((0, EPOCH), config, 600, Some(Directory::in_memory(0)));
         Bench { machine, actions: Vec::new() }
     }
 
