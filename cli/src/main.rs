@@ -2,7 +2,6 @@
 
 mod args;
 mod bench;
-#[cfg(feature = "hw")]
 mod bridge;
 #[cfg(feature = "hw")]
 mod calibrate;
@@ -39,7 +38,6 @@ mod segment;
 mod segment_args;
 mod sockets;
 mod status;
-#[cfg(feature = "hw")]
 mod stores;
 mod sweep;
 mod table;

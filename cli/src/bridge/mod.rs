@@ -9,7 +9,9 @@ mod outbox;
 pub use end::End;
 pub use outbox::Outbox;
 
+#[cfg(feature = "hw")]
 use std::io::{self, Read};
+#[cfg(feature = "hw")]
 use std::os::unix::net::UnixStream;
 
 /// How many bytes are read at a time.
@@ -34,6 +36,7 @@ pub fn take(from: &mut Vec<u8>) -> Option<Vec<u8>> {
 ///
 /// # Errors
 /// The socket's.
+#[cfg(feature = "hw")]
 pub fn next(stream: &mut UnixStream, heard: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = [0; CHUNK];
     loop {

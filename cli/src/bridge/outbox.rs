@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::task::{Poll, Waker};
-use weft_hw::HwStream;
 use weft_verbs::Stream;
 
 /// What is to be said to the other end.
@@ -26,6 +25,7 @@ impl Outbox {
     }
 
     /// Whether all has been said.
+    #[cfg(feature = "hw")]
     pub fn is_empty(&self) -> bool {
         self.bytes.borrow().is_empty()
     }
@@ -34,7 +34,7 @@ impl Outbox {
     /// how.
     pub async fn talk<T>(
         &self,
-        mut stream: HwStream,
+        mut stream: impl Stream,
         mut heard: Vec<u8>,
         mut hear: impl FnMut(Vec<u8>) -> ControlFlow<T>,
     ) -> Result<T, String> {

@@ -1,9 +1,9 @@
 //! The thread on which a daemon's systems run: its device, its mesh, its members, and the services on them.
 
 use super::frame::{Frame, Kind};
+use super::machine::{Backend, Machine};
 use super::services::Services;
 use crate::bridge::Outbox;
-use crate::node::device::Choice;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
@@ -11,18 +11,18 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
 use weft_control::daemon::config::Systems;
-use weft_hw::{Driver, Hw, HwStream};
 use weft_protocols::rt::{Rt, RtConfig};
 use weft_store::Objects;
-use weft_verbs::{Context, Nanos, Wait};
+use weft_tcp::TcpContext;
+use weft_verbs::{Nanos, Stream, Verbs, Wait};
 
 /// What the systems of a node need.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Which node this is.
     pub rank: u32,
-    /// Its device.
-    pub on: Choice,
+    /// What it runs on.
+    pub on: Machine,
     /// Where it keeps the bytes of files, if it is a file server.
     pub store: Option<Arc<Objects>>,
     /// What it runs.
@@ -48,35 +48,53 @@ const FAREWELL: Nanos = Nanos::from_secs(2);
 
 /// Runs the systems until the daemon says that they are to end.
 pub fn run(setup: &Setup, addresses: &[IpAddr], daemon: UnixStream) -> Result<(), String> {
-    let text = |why: &dyn std::fmt::Display| why.to_string();
-    let context = setup.on.open(setup.store.as_ref()).map_err(|why| text(&why))?;
+    match &setup.on {
+        Machine::Tcp(address) => {
+            let machine = TcpContext::open(Some(*address), setup.store.clone());
+            run_on::<weft_tcp::Tcp>(&machine.map_err(text)?, setup, addresses, daemon)
+        }
+        #[cfg(feature = "hw")]
+        Machine::Rdma(device) => {
+            let context = device.open(setup.store.as_ref()).map_err(text)?;
+            run_on::<weft_hw::Hw>(&context, setup, addresses, daemon)
+        }
+    }
+}
+
+fn text(why: impl std::fmt::Display) -> String {
+    why.to_string()
+}
+
+fn run_on<V: Backend>(
+    machine: &V::Context,
+    setup: &Setup,
+    addresses: &[IpAddr],
+    daemon: UnixStream,
+) -> Result<(), String> {
     let names: Vec<String> = (0..addresses.len()).map(|rank| format!("n{rank}")).collect();
     for (name, address) in names.iter().zip(addresses) {
-        context.name_peer(name, *address);
+        V::name_peer(machine, name, *address);
     }
     let wait = if setup.spin { Wait::Poll } else { Wait::Notify };
-    let rt = Rt::new(&context, RtConfig { wait, ..RtConfig::default() }).map_err(|why| text(&why))?;
-    let services = Services::start(&rt, (setup.rank, context.port()), &setup.systems, names)?;
+    let rt = Rt::<V>::new(machine, RtConfig { wait, ..RtConfig::default() }).map_err(text)?;
+    let services = Services::start(&rt, (setup.rank, V::port(machine)), &setup.systems, names)?;
     let engine = Rc::new(Engine::new(&rt, services));
-    let oob = context.out_of_band().map_err(|why| text(&why))?;
-    let stream = oob.adopt_local(daemon).map_err(|why| text(&why))?;
+    let stream = V::adopt(machine, daemon).map_err(text)?;
     rt.spawn(Rc::clone(&engine).talk(stream));
     rt.spawn(Rc::clone(&engine).report());
-    let mut driver = Driver::new(std::slice::from_ref(&context)).map_err(|why| text(&why))?;
-    driver.run(&mut rt.program(), || false);
-    Ok(())
+    V::drive(machine, &mut rt.program()).map_err(text)
 }
 
 /// The services of a node, and what is to be said to the daemon.
-struct Engine {
-    rt: Rt<Hw>,
-    services: Services<Hw>,
+struct Engine<V: Verbs> {
+    rt: Rt<V>,
+    services: Services<V>,
     to_daemon: Outbox,
     stopping: Cell<bool>,
 }
 
-impl Engine {
-    fn new(rt: &Rt<Hw>, services: Services<Hw>) -> Engine {
+impl<V: Verbs> Engine<V> {
+    fn new(rt: &Rt<V>, services: Services<V>) -> Engine<V> {
         Engine { rt: rt.clone(), services, to_daemon: Outbox::default(), stopping: Cell::new(false) }
     }
 
@@ -85,7 +103,7 @@ impl Engine {
     }
 
     /// Writes what is to be said and does what is told, until the daemon is gone.
-    async fn talk(self: Rc<Self>, stream: HwStream) {
+    async fn talk(self: Rc<Self>, stream: impl Stream) {
         let hear = |message: Vec<u8>| {
             self.obey(Frame::of_message(&message));
             ControlFlow::<()>::Continue(())

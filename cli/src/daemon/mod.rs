@@ -1,19 +1,18 @@
 //! `weft daemon`: a node that lives, until SIGTERM.
 
-#[cfg(feature = "hw")]
 mod engine;
-#[cfg(feature = "hw")]
 mod frame;
-#[cfg(feature = "hw")]
+mod machine;
 mod seat;
-#[cfg(feature = "hw")]
 mod services;
 
 use crate::args::DaemonArgs;
 use crate::control::{PROGRAM, log, runtime};
 use crate::exit::{Exit, Failure};
+use machine::Machine;
+use std::net::IpAddr;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use weft_control::daemon::config::Config;
+use weft_control::daemon::config::{Config, Wire};
 use weft_control::daemon::systems::none;
 use weft_control::daemon::{DaemonError, Options, run as live};
 use weft_control::net::Tcp;
@@ -27,7 +26,6 @@ pub const SEGMENTS: &str = "segments";
 pub const FILES: &str = "files";
 
 /// What a node reports while it cannot serve a system: calls go to another one.
-#[cfg(feature = "hw")]
 fn not_running(system: &str) -> String {
     format!("{system} (waits)")
 }
@@ -40,18 +38,12 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     let secret = config.cluster.secret.as_deref().map_or_else(|| Ok(Secret::none()), Secret::read);
     let secret = secret.map_err(Failure::bad_input)?;
     log(args.log_level, args.log);
-    #[cfg(not(feature = "hw"))]
-    if config.systems.any() {
-        return Err(Failure::no_devices("a daemon with [systems]"));
-    }
-    #[cfg(feature = "hw")]
     let (setup, blob) = setup(&config, rank)?;
-    #[cfg(not(feature = "hw"))]
-    let blob = Vec::new();
     let (program, timing, scenario) = (PROGRAM.to_string(), Timing::default(), config.systems.digest());
     let options = Options { rank, secret, program, scenario, blob, timing };
     let ended = runtime()?.block_on(async {
-        let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
+        let (mut terminate, mut interrupt) =
+            (taken(SignalKind::terminate())?, taken(SignalKind::interrupt())?);
         let stop = async {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -63,25 +55,21 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
             tracing::info!("node {rank}: ready");
         };
-        #[cfg(feature = "hw")]
         let systems = async |place| match setup {
             Some(setup) => seat::run(place, setup, config.cluster.nodes).await,
             None => none(place).await,
         };
-        #[cfg(not(feature = "hw"))]
-        let systems = none;
         Ok(live(&Tcp, &config, options, systems, ready, stop).await)
     })?;
     ended.map(|()| Exit::Held).map_err(failure)
 }
 
-/// What systems need, if there are any, and where others find this node's adapter: what cannot be is said before anybody waits.
-#[cfg(feature = "hw")]
+/// What systems need, if there are any, and where others find this node: what cannot be is said before anybody waits.
 fn setup(config: &Config, rank: u32) -> Result<(Option<engine::Setup>, Vec<u8>), Failure> {
     if !config.systems.any() {
         return Ok((None, Vec::new()));
     }
-    let on = crate::node::device::Choice::of_daemon(&config.node);
+    let (on, address) = on(config)?;
     let serves_files = rank < config.systems.file_servers;
     let store = match (&config.node.store, serves_files) {
         (Some(path), true) => Some(crate::stores::open(path, &config.cluster.name, rank)?),
@@ -93,9 +81,24 @@ fn setup(config: &Config, rank: u32) -> Result<(Option<engine::Setup>, Vec<u8>),
         }
         (_, false) => None,
     };
-    let address = crate::node::device::address(&on.open(None)?)?;
     let setup = engine::Setup { rank, on, store, systems: config.systems, spin: config.node.spin };
     Ok((Some(setup), address.to_string().into_bytes()))
+}
+
+/// What the systems of a node run on, and where that is.
+fn on(config: &Config) -> Result<(Machine, IpAddr), Failure> {
+    if config.systems.wire == Wire::Tcp {
+        let address = machine::address(config).map_err(Failure::bad_input)?;
+        return Ok((Machine::Tcp(address), address));
+    }
+    #[cfg(not(feature = "hw"))]
+    return Err(Failure::no_devices("a daemon with [systems] and without wire = \"tcp\""));
+    #[cfg(feature = "hw")]
+    {
+        let device = crate::node::device::Choice::of_daemon(&config.node);
+        let address = crate::node::device::address(&device.open(None)?)?;
+        Ok((Machine::Rdma(device), address))
+    }
 }
 
 fn failure(why: DaemonError) -> Failure {
@@ -105,6 +108,6 @@ fn failure(why: DaemonError) -> Failure {
     }
 }
 
-fn on(kind: SignalKind) -> Result<Signal, Failure> {
+fn taken(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|why| Failure::unfinished(format!("signals cannot be taken: {why}")))
 }

@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use weft_check::scenario::{Membership, Span};
-use weft_control::daemon::config::Systems;
+use weft_control::daemon::config::{Systems, Wire as By};
 use weft_control::message::{CALL, Report, View};
 use weft_protocols::ddss::named::{self, Named, NamedError};
 use weft_protocols::ddss::{Ddss, DdssError};
 use weft_protocols::members::Members;
 use weft_protocols::pario::remote::{self, Remote};
-use weft_protocols::pario::{FsConfig, Pario};
+use weft_protocols::pario::{FsConfig, Pario, Wire};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{Mesh, MeshConfig, Rank};
 use weft_verbs::{Nanos, Verbs};
@@ -41,7 +41,7 @@ impl<V: Verbs> Services<V> {
     ) -> Result<Services<V>, String> {
         let text = |why: &dyn std::fmt::Display| why.to_string();
         let nodes = names.len() as u32;
-        let Systems { segments, file_servers, lease_ms, drift_ms, patience_ms } = *systems;
+        let Systems { segments, file_servers, wire, lease_ms, drift_ms, patience_ms } = *systems;
         let span = |millis| Span(Nanos::from_millis(millis));
         let membership =
             Membership { lease: span(lease_ms), drift: span(drift_ms), patience: span(patience_ms) };
@@ -50,7 +50,11 @@ impl<V: Verbs> Services<V> {
         if segments {
             membership.mesh(nodes, &mut config);
         }
-        let files = (file_servers > 0).then(|| FsConfig::new(file_servers));
+        let wire = match wire {
+            By::Verbs => Wire::Verbs,
+            By::Tcp => Wire::Tcp,
+        };
+        let files = (file_servers > 0).then(|| FsConfig { wire, ..FsConfig::new(file_servers) });
         config.max_message = config.max_message.max(files.map_or(0, |files| files.max_message()));
         let mesh = Mesh::start(rt, config).map_err(|why| text(&why))?;
         let segments = match segments {

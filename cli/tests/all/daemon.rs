@@ -1,5 +1,7 @@
 //! `weft daemon` and `weft status`, as processes on this machine.
 
+mod files;
+
 use crate::common::{Scratch, err, out, refused, root, run, weft};
 use serde_json::Value;
 use std::fs;

@@ -3,6 +3,7 @@
 use crate::message::TEXT;
 use crate::net::Endpoint;
 use serde::{Deserialize, Deserializer};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -62,6 +63,9 @@ pub struct Node {
     patience_s: Option<u64>,
     /// The directory in which a file server keeps its bytes.
     pub store: Option<PathBuf>,
+    /// By which of its addresses other nodes reach this one's byte streams, where systems run by `tcp`. Default: the one by which it
+    /// reaches the meeting place.
+    pub address: Option<IpAddr>,
     /// The RDMA device that systems use. Default: the first one that has an active port.
     pub device: Option<String>,
     /// Its port, from 1. Default: 1.
@@ -81,6 +85,8 @@ pub struct Systems {
     pub segments: bool,
     /// Striped files on so many servers, the nodes of the first ranks, for `weft fs`. Default: 0, none.
     pub file_servers: u32,
+    /// What carries them: an RDMA device, or byte streams for machines that have none. Default: an RDMA device.
+    pub wire: Wire,
     /// For how many milliseconds a lease runs: what a node that died had locked goes on after that. Default: 100, the members'.
     pub lease_ms: u64,
     /// By how many milliseconds two clocks may differ over one lease. Default: 1, the members'.
@@ -89,9 +95,21 @@ pub struct Systems {
     pub patience_ms: u64,
 }
 
+/// What carries the systems of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wire {
+    /// RDMA devices.
+    #[default]
+    Verbs,
+    /// Byte streams: no device is needed, and all data are copied. Files run by them.
+    Tcp,
+}
+
 impl Default for Systems {
     fn default() -> Systems {
-        Systems { segments: false, file_servers: 0, lease_ms: 100, drift_ms: 1, patience_ms: 50 }
+        let (segments, file_servers, wire) = (false, 0, Wire::default());
+        Systems { segments, file_servers, wire, lease_ms: 100, drift_ms: 1, patience_ms: 50 }
     }
 }
 
@@ -103,7 +121,7 @@ impl Systems {
 
     /// What all daemons must agree on; empty without systems.
     pub fn digest(&self) -> String {
-        let Systems { segments, file_servers, lease_ms, drift_ms, patience_ms } = self;
+        let Systems { segments, file_servers, wire, lease_ms, drift_ms, patience_ms } = self;
         let mut parts = Vec::new();
         if *segments {
             parts.push(format!(
@@ -111,7 +129,8 @@ impl Systems {
             ));
         }
         if *file_servers > 0 {
-            parts.push(format!("{file_servers} file servers"));
+            let by = if *wire == Wire::Tcp { " by tcp" } else { "" };
+            parts.push(format!("{file_servers} file servers{by}"));
         }
         parts.join(", ")
     }
@@ -122,6 +141,9 @@ impl Systems {
                 "[systems] file_servers = {}: at most {nodes}, as many as there are nodes",
                 self.file_servers
             ));
+        }
+        if self.segments && self.wire == Wire::Tcp {
+            return Err("[systems] segments = true: they need RDMA devices, wire = \"verbs\"".to_string());
         }
         for (field, millis) in [("lease_ms", self.lease_ms), ("patience_ms", self.patience_ms)] {
             if !(1..=LONGEST_SPAN).contains(&millis) {
@@ -256,6 +278,11 @@ mod tests {
             (format!("{SMALL}[systems]\nlease_ms = 0\n"), "[systems] lease_ms = 0: 1 to 3600000"),
             (format!("{SMALL}[systems]\nfile_servers = 3\n"), "[systems] file_servers = 3: at most 2"),
             (format!("{SMALL}[systems]\ndrift_ms = 100\n"), "[systems] drift_ms = 100: less than lease_ms"),
+            (
+                format!("{SMALL}[systems]\nsegments = true\nwire = \"tcp\"\n"),
+                "[systems] segments = true: they need RDMA devices",
+            ),
+            (format!("{SMALL}[systems]\nwire = \"rail\"\n"), "unknown variant `rail`"),
             (String::new(), "missing field `cluster`"),
         ];
         for (text, says) in cases {

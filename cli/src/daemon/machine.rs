@@ -1,0 +1,97 @@
+//! What a daemon's systems run on: an RDMA device, or a machine that has none.
+
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::os::unix::net::UnixStream;
+use weft_control::daemon::config::Config;
+#[cfg(feature = "hw")]
+use weft_hw::Hw;
+use weft_tcp::Tcp;
+use weft_verbs::{Context, Node, Result, Verbs};
+
+/// What systems run on.
+#[derive(Clone, Debug)]
+pub enum Machine {
+    /// Byte streams, by one of the machine's addresses.
+    Tcp(IpAddr),
+    /// A device.
+    #[cfg(feature = "hw")]
+    Rdma(crate::node::device::Choice),
+}
+
+/// A backend, as a daemon drives it.
+pub trait Backend: Verbs {
+    /// Says where a node is, by the name that protocols use.
+    fn name_peer(machine: &Self::Context, name: &str, address: IpAddr);
+    /// The port to use.
+    fn port(machine: &Self::Context) -> u8;
+    /// This node's end of a pair of sockets, whose other end another thread has.
+    fn adopt(machine: &Self::Context, end: UnixStream) -> Result<Self::Stream>;
+    /// Steps a node until it has ended.
+    fn drive(machine: &Self::Context, node: &mut dyn Node) -> Result<()>;
+}
+
+impl Backend for Tcp {
+    fn name_peer(machine: &Self::Context, name: &str, address: IpAddr) {
+        machine.name_peer(name, address);
+    }
+
+    fn port(_machine: &Self::Context) -> u8 {
+        1
+    }
+
+    fn adopt(machine: &Self::Context, end: UnixStream) -> Result<Self::Stream> {
+        machine.out_of_band()?.adopt_local(end)
+    }
+
+    fn drive(machine: &Self::Context, node: &mut dyn Node) -> Result<()> {
+        weft_tcp::Driver::new(machine).run(node, || false);
+        Ok(())
+    }
+}
+
+#[cfg(feature = "hw")]
+impl Backend for Hw {
+    fn name_peer(machine: &Self::Context, name: &str, address: IpAddr) {
+        machine.name_peer(name, address);
+    }
+
+    fn port(machine: &Self::Context) -> u8 {
+        machine.port()
+    }
+
+    fn adopt(machine: &Self::Context, end: UnixStream) -> Result<Self::Stream> {
+        machine.out_of_band()?.adopt_local(end)
+    }
+
+    fn drive(machine: &Self::Context, node: &mut dyn Node) -> Result<()> {
+        weft_hw::Driver::new(std::slice::from_ref(machine))?.run(node, || false);
+        Ok(())
+    }
+}
+
+/// By which address other nodes reach this one's byte streams: the one that is said, or the one by which it reaches the meeting place.
+///
+/// # Errors
+/// Nobody says it, and the meeting place is not found, or is this machine by an address that no other one has.
+pub fn address(config: &Config) -> std::result::Result<IpAddr, String> {
+    if let Some(address) = config.node.address {
+        return Ok(address);
+    }
+    let meet = &config.cluster.meet;
+    let say = "say it as [node] address";
+    let of = |why: std::io::Error| {
+        format!("{meet} is not found, by which other nodes would learn this one's address ({why}): {say}")
+    };
+    let place = (meet.host.as_str(), meet.port).to_socket_addrs().map_err(of)?.next();
+    let place = place.ok_or_else(|| of(std::io::ErrorKind::NotFound.into()))?;
+    // Nothing is sent: the system chooses a way, and so an address.
+    let any: IpAddr = if place.is_ipv4() { [0; 4].into() } else { [0_u8; 16].into() };
+    let socket = UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(place).map(|()| socket));
+    let address = socket.and_then(|socket| socket.local_addr()).map_err(of)?.ip();
+    match address.is_loopback() && config.cluster.nodes > 1 {
+        true => {
+            Err(format!("this node reaches {meet} by {address}, by which no other machine reaches it: {say}"))
+        }
+        false => Ok(address),
+    }
+}
