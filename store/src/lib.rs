@@ -5,15 +5,18 @@
 //! | [`Directory`] | whose store a directory is, and that one server has it open |
 //! | [`Objects`] | one call after the other, each blocking: create, read, write, sync, ... |
 //! | [`Pool`] | threads that make such calls, and say when they have ended |
+//! | [`Recording`] | a run's journal, and what a power cut at any moment of it may have left |
 //!
-//! `hw-backend` makes the contract's disk of it. It knows no device, so that a store can be looked at where there is none.
+//! `hw-backend` and `tcp-backend` make the contract's disk of it. It knows no device, so that a store can be looked at where there is none.
 
 #![warn(unreachable_pub)]
 
 mod directory;
 mod objects;
 mod pool;
+mod recording;
 
 pub use directory::{Directory, StoreId, StoreRefused};
 pub use objects::Objects;
 pub use pool::{Buffer, Call, End, Memory, Pool};
+pub use recording::{Recording, Replay, SECTOR};

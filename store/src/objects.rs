@@ -7,6 +7,7 @@
 //! would end well without them. So every later sync of the object fails, as long as this process has the store open.
 
 use crate::directory::{Directory, file_of, object_of};
+use crate::recording::Recording;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -34,6 +35,8 @@ pub struct Objects {
     /// The directory itself, to be synced.
     itself: File,
     opened: Mutex<BTreeMap<ObjectName, Arc<Opened>>>,
+    /// Where a pool notes its calls.
+    pub(crate) recording: Option<Recording>,
 }
 
 /// What the contract calls an error of the operating system. There is no room where a quota or the largest file ends, too.
@@ -70,7 +73,13 @@ impl Objects {
     /// The directory cannot be opened any more.
     pub fn of(directory: Directory) -> io::Result<Objects> {
         let itself = File::open(directory.path())?;
-        Ok(Objects { directory, itself, opened: Mutex::default() })
+        Ok(Objects { directory, itself, opened: Mutex::default(), recording: None })
+    }
+
+    /// The same, and all calls that a [pool](crate::Pool) makes of them are noted. For backends that give the pool bytes of its own
+    /// (`tcp-backend`).
+    pub fn recorded(self, recording: &Recording) -> Objects {
+        Objects { recording: Some(recording.clone()), ..self }
     }
 
     /// The store.

@@ -221,6 +221,10 @@ impl Pool {
         let mut calls = lock(&self.shared.calls);
         calls.begun += 1;
         let id = calls.begun;
+        let objects = &self.shared.objects;
+        if let Some(recording) = &objects.recording {
+            recording.begun(objects.directory().id().server, id, &call);
+        }
         calls.waiting.push_back((id, call));
         drop(calls);
         self.shared.more.notify_one();
@@ -229,7 +233,12 @@ impl Pool {
 
     /// Takes the calls that have ended.
     pub fn take(&self) -> Vec<End> {
-        mem::take(&mut *lock(&self.shared.ended))
+        let ended = mem::take(&mut *lock(&self.shared.ended));
+        let objects = &self.shared.objects;
+        if let Some(recording) = &objects.recording {
+            ended.iter().for_each(|end| recording.ended(objects.directory().id().server, end));
+        }
+        ended
     }
 }
 
