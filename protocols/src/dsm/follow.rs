@@ -356,15 +356,16 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         // A report of the epoch before ends.
         following.landed.notify();
         let service = Rc::clone(self);
-        drop(self.rt.spawn(async move { service.report().await }));
+        // Of this epoch, whichever the task begins in: two reports of one would be counted for one of all that the node has.
+        let epoch = self.epoch();
+        drop(self.rt.spawn(async move { service.report(epoch).await }));
         orders.into_iter().for_each(|page| self.memory.wake(page));
         self.watch();
     }
 
     /// Reports to the managers what this node has and gave up, once nothing can land that it posted before; then asks again.
-    async fn report(self: Rc<Self>) {
+    async fn report(self: Rc<Self>, epoch: u64) {
         let Some(following) = &self.following else { return };
-        let epoch = self.epoch();
         if self.decides(Decision::ReportsWhenFenced) {
             following.landed.until(|| following.in_flight() == 0 || self.epoch() != epoch).await;
         }

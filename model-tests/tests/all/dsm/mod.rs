@@ -226,6 +226,13 @@ fn no_memory_begins_while_one_who_lives_has_another_one_or_before_all_are_there(
     assert_kept(include_str!("begun_without_two_nodes.toml"), 60);
 }
 
+/// `weft fuzz swarm-16-dsm-members` found it (seed 481): a pull that a manager ordered in one epoch began in the next one, where nothing kept its
+/// source from giving the minipage up.
+#[test]
+fn what_a_manager_orders_in_one_epoch_is_not_begun_in_the_next() {
+    assert_kept(include_str!("pulled_in_the_next_epoch.toml"), 481);
+}
+
 /// Threads that live end by the name of the node that died, or of what is lost with it.
 #[test]
 fn programs_end_by_name_when_a_node_dies() {
