@@ -1,4 +1,5 @@
-//! How shared memory follows the membership: an epoch begins when members have died.
+//! How shared memory follows the membership: it begins when all nodes of a view have said that they have none, and an epoch begins when
+//! members have died.
 //!
 //! *Freeze, revoke, report, resume.* The dead are expelled from the mesh before a view is told, so nothing of them lands any more. Then
 //! each survivor forgets what the epoch before had ordered, waits until nothing of its own can land that it posted before, and
@@ -62,6 +63,11 @@ impl<V: Verbs> Following<V> {
         }
     }
 
+    /// The memory has begun with a view.
+    pub fn begun_with(&self, view: &View) {
+        self.epochs.views.borrow_mut().begun_with(view);
+    }
+
     /// What ends a wait for a node.
     pub fn epochs(&self) -> Epochs {
         self.epochs.clone()
@@ -113,6 +119,11 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// Whether the memory has begun: all nodes have been there together.
     pub fn has_begun(&self) -> bool {
         self.in_views(Views::has_begun).unwrap_or(true)
+    }
+
+    /// The name of the memory.
+    pub fn name(&self) -> u64 {
+        self.in_views(Views::name).unwrap_or_default()
     }
 
     /// Whether requests are to be kept: they are made once this node has reported.
@@ -198,7 +209,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     }
 
     /// What counts of a message that has arrived: its bytes without the stamp, if it is of this epoch.
-    pub fn counts<'a>(&self, from: Rank, bytes: &'a [u8]) -> Option<&'a [u8]> {
+    pub fn counts<'a>(self: &Rc<Self>, from: Rank, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let Some(following) = &self.following else { return Some(bytes) };
         if following.epochs.left_out.get() {
             return None;
@@ -208,23 +219,37 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             return None;
         };
         let stamp = u64::from_le_bytes(*stamp);
-        // Of whatever memory: as long as one who has it lives, there will be no other.
-        if Message::is_ended(message) {
-            return Some(message);
+        match Message::of_none(message) {
+            None => return self.of_now(following, from, stamp, message),
+            Some(Message::Here) => {
+                let begins = following.epochs.views.borrow_mut().on_here(from, stamp);
+                self.begins_anew(following, begins);
+                self.tell_newcomers(following, [from]);
+            }
+            Some(_) if self.has_begun() => self.stats.borrow_mut().out_of_turn += 1,
+            Some(_) => self.is_left_out(DsmError::PeerReset(self.mesh.me())),
+        }
+        None
+    }
+
+    /// The message, if it is of this epoch. One of an epoch to come is kept.
+    fn of_now<'a>(
+        self: &Rc<Self>,
+        following: &Following<V>,
+        from: Rank,
+        stamp: u64,
+        message: &'a [u8],
+    ) -> Option<&'a [u8]> {
+        if !self.has_begun() {
+            let begins = following.epochs.views.borrow_mut().on_stamp(stamp);
+            self.begins_anew(following, begins);
         }
         let place = following.epochs.views.borrow().place(stamp);
         match place {
             Place::Now => return Some(message),
             Place::Over if !self.decides(Decision::ViewsChecked) => return Some(message),
             Place::Later => following.early.borrow_mut().push((from, stamp, message.to_vec())),
-            Place::Over => self.stats.borrow_mut().stale += 1,
-            Place::Elsewhere => {
-                self.stats.borrow_mut().stale += 1;
-                // Its sender is another boot of a node that died here.
-                if !following.epochs.views.borrow().has(from) {
-                    self.send(from, &Message::Ended);
-                }
-            }
+            Place::Over | Place::Elsewhere => self.stats.borrow_mut().stale += 1,
         }
         None
     }
@@ -238,7 +263,9 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             match change {
                 Change::Begins { view, .. } => self.view_begins(&view),
                 // The others begin anew with this node, and it has nothing yet that was lost.
-                Change::Lost if !self.has_begun() => {}
+                Change::Lost if !self.has_begun() => {
+                    self.following.iter().for_each(|following| following.epochs.views.borrow_mut().give_up());
+                }
                 Change::Lost | Change::Out => self.is_left_out(DsmError::Out),
             }
         }
@@ -263,9 +290,28 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         else {
             return;
         };
+        let had_begun = self.has_begun();
         let begins = following.epochs.views.borrow_mut().begin(view);
-        let newcomers = following.epochs.views.borrow().newcomers(view);
-        newcomers.into_iter().for_each(|node| self.send(node, &Message::Ended));
+        let others = following.epochs.views.borrow().others();
+        if had_begun {
+            self.tell_newcomers(following, others);
+        } else {
+            // All others wait for this node's word, even if it waits for none of theirs any more.
+            others.into_iter().for_each(|node| self.send(node, &Message::Here));
+        }
+        self.begins_anew(following, begins);
+        // The lineage of a memory that has begun may be the one that this node gave up, and came back to.
+        self.take_early(following);
+    }
+
+    /// The memory has gone on without those of some nodes who have none.
+    fn tell_newcomers(&self, following: &Following<V>, nodes: impl IntoIterator<Item = Rank>) {
+        let is_newcomer = |node: &Rank| following.epochs.views.borrow().is_newcomer(*node);
+        nodes.into_iter().filter(is_newcomer).for_each(|node| self.send(node, &Message::Ended));
+    }
+
+    /// The memory begins, or an epoch of it, or neither.
+    fn begins_anew(self: &Rc<Self>, following: &Following<V>, begins: Begins) {
         match begins {
             Begins::Nothing => return,
             Begins::First => {
@@ -276,12 +322,14 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
         self.enter_again();
         self.free_again();
+        self.take_early(following);
+    }
+
+    /// Takes in what came too early, as far as it does not still.
+    fn take_early(self: &Rc<Self>, following: &Following<V>) {
         for (from, stamp, bytes) in following.early.take() {
-            let place = following.epochs.views.borrow().place(stamp);
-            match place {
-                Place::Now => self.receive(from, &bytes),
-                Place::Later => following.early.borrow_mut().push((from, stamp, bytes)),
-                Place::Over | Place::Elsewhere => self.stats.borrow_mut().stale += 1,
+            if let Some(bytes) = self.of_now(following, from, stamp, &bytes) {
+                self.receive(from, bytes);
             }
         }
     }
@@ -308,15 +356,16 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         // A report of the epoch before ends.
         following.landed.notify();
         let service = Rc::clone(self);
-        drop(self.rt.spawn(async move { service.report().await }));
+        // Of this epoch, whichever the task begins in: two reports of one would be counted for one of all that the node has.
+        let epoch = self.epoch();
+        drop(self.rt.spawn(async move { service.report(epoch).await }));
         orders.into_iter().for_each(|page| self.memory.wake(page));
         self.watch();
     }
 
     /// Reports to the managers what this node has and gave up, once nothing can land that it posted before; then asks again.
-    async fn report(self: Rc<Self>) {
+    async fn report(self: Rc<Self>, epoch: u64) {
         let Some(following) = &self.following else { return };
-        let epoch = self.epoch();
         if self.decides(Decision::ReportsWhenFenced) {
             following.landed.until(|| following.in_flight() == 0 || self.epoch() != epoch).await;
         }

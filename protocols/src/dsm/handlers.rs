@@ -95,8 +95,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 self.after_report(awaited, &mut sends);
             }
             Some(Message::Restore { page, id, version }) => self.on_restore(from, page, id, version),
-            Some(Message::Ended) => self.is_left_out(DsmError::PeerReset(self.mesh.me())),
-            None => self.stats.borrow_mut().malformed += 1,
+            // They are of no memory: see `counts`.
+            Some(Message::Here | Message::Ended) | None => self.stats.borrow_mut().malformed += 1,
         }
         for (to, message) in sends.drain(..) {
             self.send(to, &message);

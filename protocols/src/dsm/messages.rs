@@ -51,7 +51,9 @@ pub(super) enum Message<'a> {
     Reported { reports: u32 },
     /// To a node that gave the minipage up for one that did not get it: it is to have it again.
     Restore { page: PageId, id: u32, version: u64 },
-    /// To a node that restarted: the shared memory that it asks for has gone on without it.
+    /// To all nodes of a view, which the stamp names: this node has no memory.
+    Here,
+    /// To a node that says so: the shared memory has gone on without it.
     Ended,
     /// To all nodes: end all that is open for the object, or forget it.
     Free { object: ObjectId, id: u32, step: Freeing },
@@ -90,6 +92,7 @@ const REPORT: u8 = 13;
 const REPORTED: u8 = 14;
 const RESTORE: u8 = 15;
 const ENDED: u8 = 16;
+const HERE: u8 = 17;
 
 /// In what a request needs: its manager may not know who has written the minipage.
 const UNKNOWN: u8 = 0x80;
@@ -101,9 +104,10 @@ const NO_PAGE: PageId = PageId { object: ObjectId(0), index: 0 };
 pub const LONGEST: usize = 1 + 16 + 4 + 16 + 1 + 2 + 8;
 
 impl Message<'_> {
-    /// Whether bytes are those of [`Message::Ended`].
-    pub fn is_ended(bytes: &[u8]) -> bool {
-        bytes.first() == Some(&ENDED) && Message::decode(bytes) == Some(Message::Ended)
+    /// The message, if it is of no memory, but about whether there is one.
+    pub fn of_none(bytes: &[u8]) -> Option<Message<'_>> {
+        let is_one = bytes.first().is_some_and(|kind| [HERE, ENDED].contains(kind));
+        is_one.then(|| Message::decode(bytes)).flatten()
     }
 
     /// Writes its bytes: a kind, what it is about, the request's number, and what the kind has; little-endian.
@@ -161,6 +165,7 @@ impl Message<'_> {
                 to.extend(version.to_le_bytes());
             }
             Message::Ended => head(to, ENDED, NO_PAGE, 0),
+            Message::Here => head(to, HERE, NO_PAGE, 0),
             Message::Free { object, id, step } => head(to, FREE, PageId { object, index: step as u32 }, id),
             Message::Freed { object, id, step } => head(to, FREED, PageId { object, index: step as u32 }, id),
         }
@@ -211,6 +216,7 @@ impl Message<'_> {
             REPORTED if page == NO_PAGE => Message::Reported { reports: id },
             RESTORE => Message::Restore { page, id, version: rest.u64()? },
             ENDED if (page, id) == (NO_PAGE, 0) => Message::Ended,
+            HERE if (page, id) == (NO_PAGE, 0) => Message::Here,
             FREE => Message::Free { object: page.object, id, step: Freeing::of(page.index)? },
             FREED => Message::Freed { object: page.object, id, step: Freeing::of(page.index)? },
             _ => return None,
@@ -307,6 +313,7 @@ mod tests {
             Message::Reported { reports: 7 },
             Message::Restore { page, id, version },
             Message::Ended,
+            Message::Here,
         ] {
             message.encode(&mut bytes);
             assert!(bytes.len() <= LONGEST);

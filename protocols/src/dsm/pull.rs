@@ -5,6 +5,7 @@
 //! says that it is done, so that they stay there. What ends in an error is read again: nobody changes it meanwhile.
 
 use super::DsmError;
+use super::follow::Flight;
 use super::memory::Object;
 use super::messages::{Access, Message};
 use super::reading::{Decision, Reading};
@@ -22,7 +23,10 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         match self.memory.object(page.object).filter(|object| object.has(page.index) && asked) {
             Some(object) => {
                 let service = Rc::clone(self);
-                drop(self.rt.spawn(async move { service.pull(&object, page, id, source, version).await }));
+                // Of this epoch, whichever the task begins in: in the next one the source need not keep what it has.
+                let under_way = (self.epoch(), self.takes_off());
+                let pull = async move { service.pull(&object, page, id, source, version, under_way).await };
+                drop(self.rt.spawn(pull));
             }
             None => self.stats.borrow_mut().out_of_turn += 1,
         }
@@ -35,9 +39,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         id: u32,
         (source, at): (Rank, RemoteSlice),
         version: u64,
+        (epoch, _flight): (u64, Flight<V, R>),
     ) {
-        let epoch = self.epoch();
-        let _flight = self.takes_off();
         loop {
             // In the next epoch the request is made again.
             if !self.reach.met(source, epoch).await {

@@ -60,12 +60,17 @@ impl<V: Verbs> Reach<V> {
         !self.mesh.is_gone(node) && self.mesh.incarnation_of(node).is_none_or(is_it)
     }
 
+    /// Whether an epoch is the present one. What waited is not said in another one, behind what is said there.
+    fn is_now(&self, epoch: u64) -> bool {
+        self.epochs.as_ref().is_none_or(|epochs| epochs.views.borrow().stamp() == epoch)
+    }
+
     /// Waits until a node of this epoch was met. False: the epoch is over, or the memory.
     pub async fn met(&self, node: Rank, epoch: u64) -> bool {
         let Some(epochs) = &self.epochs else { return true };
         loop {
             let (mut resumed, mut begun) = (self.mesh.resumed(), epochs.begun.changed());
-            if epochs.left_out.get() || self.mesh.is_closed() || epochs.views.borrow().stamp() != epoch {
+            if epochs.left_out.get() || self.mesh.is_closed() || !self.is_now(epoch) {
                 return false;
             }
             if self.has_met(node) {
@@ -83,7 +88,7 @@ impl<V: Verbs> Reach<V> {
     pub async fn room(&self, to: Rank, epoch: u64) -> bool {
         while self.met(to, epoch).await {
             match self.mesh.room(to).await {
-                Ok(()) if self.has_met(to) => return true,
+                Ok(()) if self.is_now(epoch) && self.has_met(to) => return true,
                 Ok(()) => {}
                 Err(SendError::PeerGone(_)) if self.epochs.is_some() => {}
                 Err(_) => return false,

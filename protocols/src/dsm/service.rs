@@ -13,7 +13,7 @@ use super::requests::Requests;
 use super::server::Server;
 use super::shared::{Grain, ObjectId, PageId, Placement, Plain, Shared};
 use super::{DsmError, DsmStats, Thread};
-use crate::members::{Change, Members};
+use crate::members::{Change, Members, View};
 use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, Signal, mailbox};
 use crate::rt::{JoinHandle, Rt};
 use crate::transport::{Channel, Mesh, Rank};
@@ -126,8 +126,9 @@ pub enum Alive<'a, V: Verbs> {
     Unasked,
     /// By the views of these members.
     Members(&'a Members<V>),
-    /// By views that come from elsewhere. Who leaves one is to be expelled from the mesh before it is told.
-    Told(Mailbox<Change>),
+    /// By views that come from elsewhere, behind the one with which the memory has begun. Who leaves one is to be expelled from the mesh
+    /// before it is told.
+    Told(&'a View, Mailbox<Change>),
 }
 
 impl<V: Verbs> Dsm<V> {
@@ -183,7 +184,11 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             Alive::Members(members) => {
                 (Some(Following::new(mesh, Some(members.clone()))), Some(members.changes()))
             }
-            Alive::Told(changes) => (Some(Following::new(mesh, None)), Some(changes)),
+            Alive::Told(begun, changes) => {
+                let following = Following::new(mesh, None);
+                following.begun_with(begun);
+                (Some(following), Some(changes))
+            }
         };
         let inbox = mesh.open(CHANNEL)?;
         let (given_up, gone) = mailbox();
@@ -267,9 +272,11 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
         self.0.rt.spawn(body(self.thread()))
     }
 
-    /// Waits until the memory begins: until all nodes are there together, where they agree on who is alive.
-    pub async fn begun(&self) {
+    /// Waits until the memory begins: until all nodes are there together, where they agree on who is alive. Gives its name, which no
+    /// other memory of the cluster has; zero where nodes have no such agreement.
+    pub async fn begun(&self) -> u64 {
         self.0.begins().await;
+        self.0.name()
     }
 
     /// Waits until the memory has ended for this node: why.

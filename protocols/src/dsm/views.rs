@@ -1,27 +1,40 @@
 //! Which nodes share the memory, and who manages what: a state machine without I/O.
 //!
-//! Shared memory begins with the first view of the membership that has all nodes. It goes on without those who leave a later one.
-//! A node that restarts is another incarnation, with other memory, and does not come back. So there is an **epoch** for
-//! each number of nodes that have died; what is said in one counts in no other.
+//! Shared memory begins with a view of the membership that has all nodes, once all of them have said in it that they have none yet. A
+//! view alone would not do: it may have a node that restarted beside those who go on with the memory that its earlier boot had a part
+//! in. Who has a memory says nothing of the kind again, so no other one begins while one who has it lives: each node of a view that has
+//! all is there, and an earlier boot of it is not. One that said so, and is in the next view before it has heard all others, learns
+//! that the memory has begun from whoever speaks in it.
+//!
+//! The memory goes on without those who leave a later view. A node that restarts is another incarnation, with other memory, and does
+//! not come back. So there is an **epoch** for each number of nodes that have died; what is said in one counts in no other.
 
 use super::shared::ObjectId;
-use crate::members::{Member, View};
+use crate::members::{Member, View, ViewId};
 use crate::transport::Rank;
+use std::collections::BTreeMap;
 
 /// Nodes that share memory.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub(super) struct Views {
     me: Rank,
-    /// Of the view that it began with; nothing before that.
+    /// The latest view of the membership, and its name; of none before the first.
+    view: View,
+    round: u64,
+    /// By rank: the view in which that node last said that it has no memory.
+    said: BTreeMap<Rank, u64>,
+    /// The views with all nodes in which this node has said so: a memory may have begun with any of them.
+    offered: BTreeMap<u64, View>,
+    /// The name of the view that the memory began with; nothing before that.
     start: Option<u64>,
-    /// Those that live.
+    /// Those that share the memory and live.
     members: Vec<Member>,
     /// By rank: who manages what that node managed at first, and, if it is not that one, how many had died when it took over.
     managers: Vec<(Rank, Option<u8>)>,
     died: Vec<Rank>,
 }
 
-/// What a view changes.
+/// What a view changes, or what a node says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begins {
     /// Nothing.
@@ -41,43 +54,101 @@ pub(super) enum Place {
     Later,
     /// It is of one that is over.
     Over,
-    /// It is of another shared memory: its sender has restarted.
+    /// It is of another shared memory.
     Elsewhere,
 }
 
 /// In an epoch's stamp: the number of the dead.
 const DEAD: u32 = 8;
 
-/// The name of the memory that begins with these members: their incarnations, mixed. Two views of the same ones begin the same memory,
-/// since members need not have begun the same views. Never zero, and zero in the bits of [`DEAD`].
-fn name_of(members: &[Member]) -> u64 {
-    let mix = |name: u64, member: &Member| {
-        let word = (name ^ member.incarnation).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+/// The name of a view, and of the memory that begins with it. Never zero, and zero in the bits of [`DEAD`].
+fn name_of(ViewId { lineage, number }: ViewId) -> u64 {
+    let mix = |name: u64, word: u64| {
+        let word = (name ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         word ^ word >> 29
     };
-    (members.iter().fold(0, mix) | 1 << 63) >> DEAD << DEAD
+    let name = [lineage.round.into(), lineage.by, number].into_iter().fold(0, mix);
+    (name | 1 << 63) >> DEAD << DEAD
 }
 
 impl Views {
-    /// No view has all `nodes` yet.
+    /// No view has begun.
     pub fn new(me: Rank, nodes: u32) -> Views {
-        let managers = (0..nodes).map(|index| (Rank::from_index(index), None)).collect();
-        Views { me, start: None, members: Vec::new(), managers, died: Vec::new() }
+        Views {
+            me,
+            view: View::default(),
+            round: 0,
+            said: BTreeMap::new(),
+            offered: BTreeMap::new(),
+            start: None,
+            members: Vec::new(),
+            managers: (0..nodes).map(|index| (Rank::from_index(index), None)).collect(),
+            died: Vec::new(),
+        }
+    }
+
+    /// The memory has begun with this view.
+    pub fn begun_with(&mut self, view: &View) {
+        self.start = Some(name_of(view.id));
+        self.members.clone_from(&view.members);
+        self.view.clone_from(view);
+        self.round = name_of(view.id);
     }
 
     /// A view of the membership begins.
     pub fn begin(&mut self, view: &View) -> Begins {
-        if self.start.is_none() {
-            if view.members.len() < self.managers.len() {
-                return Begins::Nothing;
-            }
-            self.start = Some(name_of(&view.members));
-            self.members.clone_from(&view.members);
-            return Begins::First;
+        self.view.clone_from(view);
+        self.round = name_of(view.id);
+        if self.has_begun() {
+            return self.leave_out();
         }
-        let died = self.members.extract_if(.., |member| !view.contains(*member)).map(|member| member.rank);
+        self.said.insert(self.me, self.round);
+        if view.members.len() == self.managers.len() {
+            self.offered.insert(self.round, view.clone());
+        }
+        self.complete()
+    }
+
+    /// A node says in a view that it has no memory.
+    pub fn on_here(&mut self, from: Rank, round: u64) -> Begins {
+        self.said.insert(from, round);
+        self.complete()
+    }
+
+    /// The view can decide nothing any more: this node is in none.
+    pub fn give_up(&mut self) {
+        (self.view, self.round) = (View::default(), 0);
+    }
+
+    /// All nodes have said in this view that they have no memory: it begins.
+    fn complete(&mut self) -> Begins {
+        let said = |member: &Member| self.said.get(&member.rank) == Some(&self.round);
+        let all = self.offered.contains_key(&self.round) && self.view.members.iter().all(said);
+        if all && !self.has_begun() { self.start_with(self.round) } else { Begins::Nothing }
+    }
+
+    /// A message is of an epoch of a memory. If this node has said in the view that it began with that it has none, it has begun.
+    pub fn on_stamp(&mut self, stamp: u64) -> Begins {
+        let name = stamp >> DEAD << DEAD;
+        let offered = self.offered.get(&name).is_some_and(|view| view.id.lineage == self.view.id.lineage);
+        if offered && !self.has_begun() { self.start_with(name) } else { Begins::Nothing }
+    }
+
+    fn start_with(&mut self, name: u64) -> Begins {
+        self.start = Some(name);
+        self.members.clone_from(&self.offered[&name].members);
+        self.offered.clear();
+        match self.leave_out() {
+            Begins::Nothing => Begins::First,
+            begins => begins,
+        }
+    }
+
+    /// The memory goes on without those who are not in the view.
+    fn leave_out(&mut self) -> Begins {
+        let died = self.members.extract_if(.., |member| !self.view.contains(*member));
         let before = self.died.len();
-        self.died.extend(died);
+        self.died.extend(died.map(|member| member.rank));
         if self.died.len() == before {
             return Begins::Nothing;
         }
@@ -101,38 +172,43 @@ impl Views {
         self.start.is_some()
     }
 
-    /// The stamp of the present epoch; zero before the first.
+    /// The name of the memory that has begun; zero before that.
+    pub fn name(&self) -> u64 {
+        self.start.unwrap_or_default()
+    }
+
+    /// The stamp of the present epoch; before the first that of the view, and zero before any.
     pub fn stamp(&self) -> u64 {
-        self.start.map_or(0, |start| start | self.died.len() as u64)
+        self.start.map_or(self.round, |start| start | self.died.len() as u64)
     }
 
     /// Where a message with a stamp belongs.
     pub fn place(&self, stamp: u64) -> Place {
         let now = self.stamp();
         match stamp {
+            _ if !self.has_begun() => Place::Later,
             _ if stamp == now => Place::Now,
-            _ if now == 0 => Place::Later,
             _ if stamp >> DEAD != now >> DEAD => Place::Elsewhere,
             _ if stamp > now => Place::Later,
             _ => Place::Over,
         }
     }
 
-    /// Whether a node has a part in this memory. Another boot of one that died has none.
-    pub fn has(&self, node: Rank) -> bool {
-        self.members.iter().any(|member| member.rank == node)
-    }
-
-    /// The boot of a node that has a part in this memory, if it lives.
+    /// The boot of a node that a message is for: of one that has a part in the memory, if it lives; before that, of one in the view.
     pub fn incarnation(&self, node: Rank) -> Option<u64> {
-        self.members.iter().find(|member| member.rank == node).map(|member| member.incarnation)
+        let members = if self.has_begun() { &self.members } else { &self.view.members };
+        members.iter().find(|member| member.rank == node).map(|member| member.incarnation)
     }
 
-    /// Those of a view that have no part in the memory, which has begun without them, if this node is the one to tell them.
-    pub fn newcomers(&self, view: &View) -> Vec<Rank> {
-        let tells = self.has_begun() && self.members.first().is_some_and(|member| member.rank == self.me);
-        let new = view.members.iter().filter(|member| tells && !self.members.contains(member));
-        new.map(|member| member.rank).collect()
+    /// The others of the view.
+    pub fn others(&self) -> Vec<Rank> {
+        self.view.members.iter().map(|member| member.rank).filter(|rank| *rank != self.me).collect()
+    }
+
+    /// Whether a node has said in this view that it has no memory, and has no part in the one that has begun.
+    pub fn is_newcomer(&self, node: Rank) -> bool {
+        let asks = self.said.get(&node) == Some(&self.round);
+        asks && self.has_begun() && self.view.of(node).is_some_and(|member| !self.members.contains(&member))
     }
 
     /// Those that live.
@@ -159,53 +235,5 @@ impl Views {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::members::ViewId;
-
-    fn rank(number: u32) -> Rank {
-        Rank::from_index(number)
-    }
-
-    fn view(number: u64, nodes: &[(u32, u64)]) -> View {
-        let member =
-            |(node, incarnation): &(u32, u64)| Member { rank: rank(*node), incarnation: *incarnation };
-        let id = ViewId { number, ..ViewId::default() };
-        View { id, members: nodes.iter().map(member).collect() }
-    }
-
-    #[test]
-    fn memory_begins_when_all_are_there_and_goes_on_without_those_who_die() {
-        let mut views = Views::new(rank(0), 3);
-        assert_eq!(views.begin(&view(1, &[(0, 1), (1, 1)])), Begins::Nothing);
-        assert_eq!(views.begin(&view(2, &[(0, 1), (1, 1), (2, 1)])), Begins::First);
-        let first = views.stamp();
-        assert_eq!(views.begin(&view(3, &[(0, 1), (2, 1)])), Begins::Epoch);
-        assert_eq!((views.place(first), views.place(views.stamp())), (Place::Over, Place::Now));
-        assert_eq!([0, 1, 2].map(|base| views.manager(rank(base))), [0, 2, 2].map(rank));
-        // It is back, and is another one.
-        let back = view(4, &[(0, 1), (1, 2), (2, 1)]);
-        assert_eq!((views.begin(&back), views.newcomers(&back)), (Begins::Nothing, vec![rank(1)]));
-        assert_eq!(views.members().collect::<Vec<_>>(), [0, 2].map(rank));
-        let mut other = Views::new(rank(1), 3);
-        assert_eq!(other.begin(&view(4, &[(0, 1), (1, 2), (2, 1)])), Begins::First);
-        assert_eq!((other.place(first), views.place(other.stamp())), (Place::Elsewhere, Place::Elsewhere));
-        // The memory of those who were there before is the one that goes on.
-        assert_eq!((views.has(rank(1)), other.has(rank(0)), other.newcomers(&back)), (false, true, vec![]));
-    }
-
-    #[test]
-    fn a_manager_that_took_over_knows_only_what_is_younger() {
-        let mut views = Views::new(rank(2), 3);
-        let all = [(0, 1), (1, 1), (2, 1)];
-        views.begin(&view(1, &all));
-        let mut other = Views::new(rank(1), 3);
-        other.begin(&view(2, &all));
-        assert_eq!(views.stamp(), other.stamp(), "it has missed the first of two equal views");
-        let old = ObjectId::of(rank(0), 7, views.died().len());
-        views.begin(&view(2, &[(0, 1), (2, 1)]));
-        let young = ObjectId::of(rank(0), 8, views.died().len());
-        assert!(views.knows(rank(2), old) && !views.knows(rank(1), old) && views.knows(rank(1), young));
-        assert!(!views.knows(rank(1), ObjectId(3)), "one that has a name is as old as the memory");
-    }
-}
+#[path = "views_tests.rs"]
+mod tests;

@@ -95,8 +95,10 @@ pub enum What {
     },
     /// Of a node, and of no request: it crashed.
     Crashed,
-    /// Of a node: its memory has begun, with all nodes.
-    Begun,
+    /// Of a node that has begun: it has no memory yet.
+    Waits,
+    /// Of a node: its memory has begun, with all nodes; the memory's name.
+    Begun(u64),
     /// Of a node that lives: the memory has ended for it.
     LeftOut,
     /// Of a node: its memory goes on without that one.
@@ -177,7 +179,8 @@ impl HistoryEvent for Event {
         match self.what {
             What::Accesses { .. } | What::Enters(_) | What::Runs => Stage::Asked,
             What::Accessed { .. } | What::Leaves(_) | What::Ran { .. } => Stage::Served,
-            What::Failed(_) | What::Crashed | What::Begun | What::LeftOut | What::Outlives(_) => Stage::Other,
+            What::Failed(_) | What::Crashed | What::LeftOut => Stage::Other,
+            What::Waits | What::Begun(_) | What::Outlives(_) => Stage::Other,
         }
     }
 }
@@ -223,7 +226,8 @@ impl fmt::Display for Timeless<'_> {
             What::Failed(Why::Ended) => write!(f, "{request}: the memory has ended here"),
             What::Failed(Why::Other) => write!(f, "{request}: fails"),
             What::Crashed => write!(f, "n{} crashes", request.client.node),
-            What::Begun => write!(f, "n{} shares memory", request.client.node),
+            What::Waits => write!(f, "n{} waits for memory", request.client.node),
+            What::Begun(name) => write!(f, "n{} shares memory {:x}", request.client.node, name >> 48),
             What::LeftOut => write!(f, "n{} has no part in the memory any more", request.client.node),
             What::Outlives(node) => write!(f, "n{} goes on without n{node}", request.client.node),
             What::Runs => write!(f, "{request}: runs"),

@@ -64,7 +64,8 @@ impl Meter<Event> for DsmMeter {
                 self.began.insert(event.request, event.at());
                 return;
             }
-            What::Runs | What::Crashed | What::Begun | What::LeftOut | What::Outlives(_) => return,
+            What::Runs | What::Crashed | What::LeftOut | What::Outlives(_) => return,
+            What::Waits | What::Begun(_) => return,
             What::Ran { spent, .. } => {
                 self.spent.push(spent);
                 return;

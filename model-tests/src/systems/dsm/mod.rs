@@ -84,8 +84,9 @@ fn tell_of_others<V: Verbs, Y: Reading, R: Record<Event>>(dsm: &Dsm<V, Y>, rt: &
     let tell = move |rt: &Rt<V>, what| record.record(Event::of_node(rt.now(), node, what));
     let (memory, clock, says) = (dsm.clone(), rt.clone(), tell.clone());
     drop(rt.spawn(async move {
-        memory.begun().await;
-        says(&clock, What::Begun);
+        says(&clock, What::Waits);
+        let name = memory.begun().await;
+        says(&clock, What::Begun(name));
         for told in 0.. {
             let died = memory.next_death(told).await.index() as u32;
             says(&clock, What::Outlives(died));

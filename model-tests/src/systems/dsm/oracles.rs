@@ -1,10 +1,13 @@
 //! What shared memory promises.
 
 mod deaths;
+mod memories;
 mod sequential;
 
 use deaths::Beginning;
 pub use deaths::ByName;
+use memories::Each;
+pub use memories::One;
 pub use sequential::Sequential;
 
 use super::apps::{Answer, Application, Input};
@@ -101,8 +104,9 @@ impl Oracle<Event> for Right {
 /// All the oracles of shared memory.
 #[derive(Clone, Debug)]
 pub struct DsmOracles {
-    sequential: Sequential,
-    together: Together,
+    sequential: Each<Sequential>,
+    together: Each<Together>,
+    one: One,
     right: Right,
     by_name: ByName,
     beginning: Beginning,
@@ -114,8 +118,9 @@ impl DsmOracles {
     pub fn new(words_a_page: u32, threads: u32) -> DsmOracles {
         let together = Together { parties: threads, ..Together::default() };
         DsmOracles {
-            sequential: Sequential::new(words_a_page),
-            together,
+            sequential: Each::of(Sequential::new(words_a_page)),
+            together: Each::of(together),
+            one: One::default(),
             right: Right { parties: threads, ..Right::default() },
             by_name: ByName::default(),
             beginning: Beginning::default(),
@@ -132,7 +137,7 @@ impl DsmOracles {
     /// The same on so many nodes, of which some may die.
     #[must_use]
     pub fn among(self, nodes: u32) -> DsmOracles {
-        DsmOracles { sequential: self.sequential.among(nodes), ..self }
+        DsmOracles { sequential: self.sequential.map(|sequential| sequential.among(nodes)), ..self }
     }
 
     /// What a sequential run of the application comes to.
@@ -143,12 +148,12 @@ impl DsmOracles {
     /// The same where nobody looks at a clock: see [`Sequential::by_thread`].
     #[must_use]
     pub fn by_thread(self) -> DsmOracles {
-        DsmOracles { sequential: self.sequential.by_thread(), ..self }
+        DsmOracles { sequential: self.sequential.map(Sequential::by_thread), ..self }
     }
 
-    fn judging(&mut self) -> [&mut dyn Oracle<Event>; 5] {
-        let DsmOracles { sequential, together, right, by_name, progress, .. } = self;
-        [sequential, together, right, by_name, progress]
+    fn judging(&mut self) -> [&mut dyn Oracle<Event>; 6] {
+        let DsmOracles { sequential, together, one, right, by_name, progress, .. } = self;
+        [sequential, together, one, right, by_name, progress]
     }
 }
 
@@ -179,7 +184,7 @@ impl Oracles for DsmOracles {
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
         let DsmOracles { beginning, progress, .. } = self;
         progress.excuse(|request| beginning.waits(request.client.node));
-        let unexplained = self.sequential.unexplained().map(|event| Violation {
+        let unexplained = self.sequential.all().flat_map(Sequential::unexplained).map(|event| Violation {
             oracle: self.sequential.name(),
             at: event.at(),
             text: format!("{}, which no store explains", Timeless(event)),
@@ -190,6 +195,7 @@ impl Oracles for DsmOracles {
     fn state(&self, mut to: &mut dyn Hasher) {
         self.sequential.hash(&mut to);
         self.together.hash(&mut to);
+        self.one.hash(&mut to);
         self.by_name.hash(&mut to);
     }
 }

@@ -218,6 +218,21 @@ fn what_is_said_to_a_node_that_restarted_waits_until_it_has_connected() {
     assert_kept(include_str!("begun_before_a_node_was_met.toml"), 12);
 }
 
+/// `weft fuzz swarm-16-dsm-members` found them: a node that restarted began a memory by itself while 15 others went on with the one that its
+/// earlier boot had a part in (seed 171), and a memory began beside two nodes whose own had ended, which answered nobody (seed 60).
+#[test]
+fn no_memory_begins_while_one_who_lives_has_another_one_or_before_all_are_there() {
+    assert_kept(include_str!("begun_beside_another_memory.toml"), 171);
+    assert_kept(include_str!("begun_without_two_nodes.toml"), 60);
+}
+
+/// `weft fuzz swarm-16-dsm-members` found it (seed 481): a pull that a manager ordered in one epoch began in the next one, where nothing kept its
+/// source from giving the minipage up.
+#[test]
+fn what_a_manager_orders_in_one_epoch_is_not_begun_in_the_next() {
+    assert_kept(include_str!("pulled_in_the_next_epoch.toml"), 481);
+}
+
 /// Threads that live end by the name of the node that died, or of what is lost with it.
 #[test]
 fn programs_end_by_name_when_a_node_dies() {
@@ -247,7 +262,7 @@ fn what_goes_wrong_when_a_node_dies_is_noticed() {
     let asks = |op| What::Accesses { word: 0, op };
     let did = |op, place| What::Accessed { word: 0, op, found: 0, place, hops: None };
     let (add, load) = (Op::Add(1), Op::Load);
-    let dies = [(2, What::Crashed), (0, What::Outlives(2)), (1, What::Outlives(2)), (1, What::Begun)];
+    let dies = [(2, What::Crashed), (0, What::Outlives(2)), (1, What::Outlives(2)), (1, What::Begun(0))];
     let stored = [(2, asks(add)), (2, did(add, At(1, 1)))];
     let after = |then: [(u32, What); 2]| broken_in(&[&stored[..], &dies, &then].concat());
     assert_eq!(after([(0, asks(load)), (0, What::Failed(Why::Lost(0)))]), [""; 0]);
@@ -264,4 +279,21 @@ fn what_goes_wrong_when_a_node_dies_is_noticed() {
     let old = [(0, asks(stores)), (0, did(stores, At(1, 1))), (2, asks(load)), (2, finds)];
     assert_eq!(broken_in(&[&dies[1..3], &old].concat()), [""; 0]);
     assert_eq!(broken_in(&old), ["sequential consistency"]);
+}
+
+#[test]
+fn each_memory_is_judged_by_itself_and_one_that_begins_beside_another_one_is_noticed() {
+    let asks = |op| What::Accesses { word: 0, op };
+    let did = |op, place| What::Accessed { word: 0, op, found: 0, place, hops: None };
+    let (add, load) = (Op::Add(1), Op::Load);
+    let first = [(0, What::Waits), (0, What::Begun(1)), (0, asks(add)), (0, did(add, At(1, 1)))];
+    let gone = [(0, What::Crashed), (0, What::Waits)];
+    // Its call waits for the memory that begins.
+    let second = [(0, asks(load)), (0, What::Begun(2)), (0, did(load, At(0, u32::MAX)))];
+    assert_eq!(broken_in(&[&first[..], &gone, &second].concat()), [""; 0]);
+    assert_eq!(broken_in(&[&first[..], &second[..1], &second[2..]].concat()), ["sequential consistency"]);
+    let beside = |name| [(1, What::Waits), (1, What::Begun(name))];
+    assert_eq!(broken_in(&[&first[..], &beside(1)].concat()), [""; 0]);
+    assert_eq!(broken_in(&[&first[..], &beside(2)].concat()), ["one memory"]);
+    assert_eq!(broken_in(&[&first[..], &[(0, What::LeftOut)], &beside(2)].concat()), [""; 0]);
 }

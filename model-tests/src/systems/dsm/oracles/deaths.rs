@@ -80,7 +80,7 @@ impl Beginning {
     pub fn observe(&mut self, event: &Event) {
         let node = event.request.client.node;
         match event.what {
-            What::Begun => drop(self.begun.insert(node)),
+            What::Begun(_) => drop(self.begun.insert(node)),
             What::LeftOut => drop(self.left_out.insert(node)),
             // What it is next knows nothing of that.
             What::Crashed => {

@@ -162,9 +162,8 @@ impl<R: Reading> Model for Crash<R> {
         let (mut services, mut all) = (Vec::new(), Vec::new());
         for (node, harness::Member { rt, mesh }) in (0..).zip(members) {
             let (changes, told) = mailbox();
-            changes.send(Change::Begins { view: first.clone(), left: Vec::new() }).expect("somebody listens");
             let config = DsmConfig::default();
-            let dsm = Dsm::start_under(rt, mesh, config, Alive::Told(told), self.reading);
+            let dsm = Dsm::start_under(rt, mesh, config, Alive::Told(&first, told), self.reading);
             let dsm = dsm.expect("nobody else has the channel");
             tell_of_others(&dsm, rt, node, recorder.clone());
             let inbox = mesh.open(TOLD).expect("nobody else has the channel");

@@ -55,6 +55,10 @@ fn mortal() -> Vec<Entry> {
             "any node dies at any moment: what it had is lost by name, and nothing else";
         "planted-dsm-old-words" Otherwise(ViewsChecked), Violated, "x+,x+" on "0,1" of 3 by 0,
             "what was said before a node died counts after that";
+        "planted-dsm-older-version" Otherwise(LostWithReceiver), Violated, "x+,x+,x+" on "0,1,2" of 3 by 0 without 1,
+            "what was given up for a node that died counts as it was";
+        "planted-dsm-late-write" Otherwise(ReportsWhenFenced), Violated, "x+,x?,x+" on "2,1,3" of 4 by 3 without 0,
+            "a node reports what it has while a write of its own may still land";
     }
 }
 
