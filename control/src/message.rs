@@ -274,26 +274,6 @@ pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Ended> {
     serde_json::from_slice(body).map_err(|why| Ended::Message(why.to_string()))
 }
 
-/// Bytes as hexadecimal digits, which cost half of what JSON's lists of numbers do.
-mod hex {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
-        let text = String::deserialize(from)?;
-        let digits: Option<Vec<u8>> = text.chars().map(|c| Some(c.to_digit(16)? as u8)).collect();
-        match digits {
-            Some(digits) if digits.len() % 2 == 0 => {
-                Ok(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
-            }
-            _ => Err(serde::de::Error::custom("no hexadecimal digits")),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
