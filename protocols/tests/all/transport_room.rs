@@ -75,7 +75,8 @@ fn room_that_one_has_waited_for_and_does_not_use_is_the_next_one_s() {
         drop(cluster.members[0].rt.spawn(async move {
             mesh.send(rank(1), LOUD, &[1]).expect("there is room");
             let mut first = pin!(mesh.room(rank(1)));
-            poll_fn(|cx| Poll::Ready(assert!(first.as_mut().poll(cx).is_pending()))).await;
+            let waits = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await;
+            assert!(waits, "there is none");
             mesh.all_received().await;
             let next = mesh.clone();
             drop(rt.spawn(async move {
