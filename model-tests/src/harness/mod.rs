@@ -5,6 +5,7 @@
 //! brings its own oracles, or none.
 
 mod cluster;
+mod death;
 mod event_log;
 mod execution;
 mod memoised;
@@ -14,6 +15,7 @@ mod recorder;
 mod requests;
 
 pub use cluster::{Member, Shape};
+pub use death::Death;
 pub use execution::Execution;
 pub use model::{Model, Unseen};
 pub(crate) use of_system::worlds_of;

@@ -188,6 +188,16 @@ struct OfSystem<M> {
 pub struct Nodes<M: SystemModel>(Vec<(Place<Sim>, ServiceOf<M>)>);
 
 impl<M: SystemModel> Nodes<M> {
+    /// Nodes in their places, with their services.
+    pub fn new(nodes: Vec<(Place<Sim>, ServiceOf<M>)>) -> Nodes<M> {
+        Nodes(nodes)
+    }
+
+    /// What runs on a node.
+    pub fn service(&self, node: usize) -> &ServiceOf<M> {
+        &self.0[node].1
+    }
+
     /// Each node's place.
     pub fn places(&self) -> impl Iterator<Item = &Place<Sim>> {
         self.0.iter().map(|(place, _)| place)
@@ -280,7 +290,7 @@ impl<M: SystemModel> Model for OfSystem<M> {
     }
 
     fn oracles(&self) -> InOrder<M> {
-        InOrder { oracles: Of::<M>::oracles(&self.model.work(), self.requests.nodes()), events: 0 }
+        InOrder::new(&self.model, self.requests.nodes())
     }
 
     fn start(&self, configuration: usize, members: &[Member], recorder: &RecorderOf<M>) -> Nodes<M> {
@@ -355,6 +365,13 @@ impl<M: SystemModel> Model for OfSystem<M> {
 pub struct InOrder<M: SystemModel> {
     oracles: <Of<M> as System>::Oracles,
     events: u64,
+}
+
+impl<M: SystemModel> InOrder<M> {
+    /// Oracles that have seen nothing.
+    pub fn new(model: &M, nodes: u32) -> InOrder<M> {
+        InOrder { oracles: Of::<M>::oracles(&model.work(), nodes), events: 0 }
+    }
 }
 
 impl<M: SystemModel> Clone for InOrder<M> {

@@ -10,7 +10,7 @@ pub struct Requests(Vec<Vec<String>>);
 
 impl Requests {
     /// Reads them: nodes are parted by commas, clients of a node by plus signs, and any other letter is a request.
-    pub(super) fn parse(text: &str) -> Requests {
+    pub fn parse(text: &str) -> Requests {
         let clients = |node: &str| node.split('+').map(|client| client.trim().to_owned()).collect();
         Requests(text.split(',').map(clients).collect())
     }
@@ -27,13 +27,13 @@ impl Requests {
     }
 
     /// Every letter, with who asks.
-    pub(super) fn all(&self) -> impl Iterator<Item = (ClientId, char)> {
+    pub fn all(&self) -> impl Iterator<Item = (ClientId, char)> {
         let clients = (0..self.nodes()).flat_map(|node| self.of(node));
         clients.flat_map(|(client, letters)| letters.chars().map(move |letter| (client, letter)))
     }
 
     /// Those without one node, without one client, or without the last request of one client.
-    pub(super) fn smaller(&self, least_nodes: u32) -> Vec<Requests> {
+    pub fn smaller(&self, least_nodes: u32) -> Vec<Requests> {
         let mut all = Vec::new();
         for (node, clients) in self.0.iter().enumerate() {
             let mut less = |change: &dyn Fn(&mut Vec<Vec<String>>)| {

@@ -109,6 +109,6 @@ impl<V: Verbs> Ddss<V> {
         message: impl FnOnce(u64) -> Message,
     ) -> Result<Message, DdssError> {
         let told = self.ask(to, message).await?;
-        told.await.map_err(|_| self.no_answer(to))
+        self.answer(to, told).await
     }
 }

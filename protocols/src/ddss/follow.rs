@@ -16,15 +16,18 @@
 //! A node that has no part in the segments any more and lives all the same goes on as a home, since others may not know: it answers, and
 //! lets go what others release. And it says so to the homes of the segments that it had open, once nothing of its own is under way
 //! there: they would wait for what it does not give back, and nobody expels it.
+//!
+//! A node asks another one something only while its view has that one, and heeds one only that its view has. So whoever has a part in a
+//! segment was in its home's view and the home in its own, and a view tells each of the end of the other. What comes early is kept until
+//! a view begins with its sender: views begin at one node later than at another.
 
 use super::DdssError;
 use super::Name;
-use super::io::again;
 use super::line::Turned;
 use super::messages::Message;
 use super::segment::Segment;
 use super::service::Ddss;
-use crate::members::{Change, Hold, Member, Members, Watch};
+use crate::members::{Change, Hold, Member, Members, View, Watch};
 use crate::rt::sync::{Mailbox, Signal};
 use crate::transport::{NotExecuted, Rank};
 use std::cell::{Cell, RefCell};
@@ -32,15 +35,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use weft_verbs::{Nanos, RemoteSlice, SendOp, Verbs};
+use weft_verbs::{Nanos, RemoteSlice, Verbs};
 
 /// How long something is waited for before it is asked whether the node lives for which it waits.
 const GRACE: Nanos = Nanos::from_millis(2);
 
 /// What a node keeps of the membership.
 pub(super) struct Following<V: Verbs> {
-    /// Who says when leases run out, and asks whether the others live.
-    members: Members<V>,
+    /// Who says when leases run out, and asks whether the others live; nobody where views come from elsewhere.
+    members: Option<Members<V>>,
+    /// The last view that has begun here.
+    view: RefCell<Option<View>>,
+    /// The nodes that were in a view here: no other one can have opened a segment of this node.
+    met: RefCell<BTreeSet<Rank>>,
+    /// What nodes have said that no view here has yet.
+    early: RefCell<BTreeMap<Rank, Vec<Message>>>,
     gone: RefCell<BTreeSet<Rank>>,
     /// The others go on without this node.
     out: Cell<bool>,
@@ -53,15 +62,25 @@ pub(super) struct Following<V: Verbs> {
 }
 
 impl<V: Verbs> Following<V> {
-    pub fn new(members: Members<V>) -> Following<V> {
+    pub fn new(members: Option<Members<V>>) -> Following<V> {
         Following {
             members,
+            view: RefCell::default(),
+            met: RefCell::default(),
+            early: RefCell::default(),
             gone: RefCell::default(),
             out: Cell::new(false),
             changed: Signal::new(),
             posts: RefCell::default(),
             waits: Signal::new(),
         }
+    }
+}
+
+impl<V: Verbs> Following<V> {
+    /// How long a lease may run yet by this node's clock that was renewed just now.
+    fn longest_lease(&self) -> Nanos {
+        self.members.as_ref().map_or(Nanos::ZERO, |members| members.lease() + members.drift())
     }
 }
 
@@ -88,10 +107,33 @@ impl<V: Verbs> Ddss<V> {
         (0..self.0.mesh.size()).map(Rank::from_index).filter(|node| !self.is_gone(*node)).collect()
     }
 
+    /// Those of them that may have a part in this node's segments.
+    pub(super) fn parties(&self) -> Vec<Rank> {
+        let mut nodes = self.nodes();
+        if let Some(following) = &self.0.following {
+            let met = following.met.borrow();
+            nodes.retain(|node| met.contains(node));
+        }
+        nodes
+    }
+
+    /// Whether the view has a node, in the incarnation with which this one is connected.
+    fn is_member(&self, node: Rank) -> bool {
+        let view = self.0.following.as_ref().map(|following| following.view.borrow());
+        let member = view.as_ref().and_then(|view| view.as_ref()?.of(node));
+        let met = self.0.mesh.incarnation_of(node);
+        member.is_some_and(|member| met.is_none_or(|met| met == member.incarnation))
+    }
+
+    /// Whether this node has no part in the segments any more.
+    pub(super) fn is_out(&self) -> bool {
+        self.0.following.as_ref().is_some_and(|following| following.out.get())
+    }
+
     /// Why an answer of a node does not come any more.
-    pub(super) fn no_answer(&self, of: Rank) -> DdssError {
+    pub(super) async fn no_answer(&self, of: Rank) -> DdssError {
         match self.check(of) {
-            Ok(()) => DdssError::Closed,
+            Ok(()) => self.who_is_out(of, NotExecuted::PeerGone(of)).await,
             Err(why) => why,
         }
     }
@@ -105,12 +147,29 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// Waits until this node is in a view: before, nobody tells it who is left out, which drops what it is asked.
-    pub(super) async fn until_in_a_view(&self, asks: Rank) -> Result<(), DdssError> {
+    /// Waits until the view has the node that is to be asked: before, nobody tells this one that it died. Without a view that takes as long as
+    /// it takes. In one, the node may have died before this one came, so that no view will tell.
+    pub(super) async fn until_it_is_a_member(&self, asked: Rank) -> Result<(), DdssError> {
         let Some(following) = &self.0.following else { return Ok(()) };
-        let may_ask = || following.members.view().is_some() || self.check(asks).is_err();
-        following.changed.until(may_ask).await;
-        self.check(asks)
+        let rt = &self.0.rt;
+        let ends = || self.check(asked).is_err();
+        following.changed.until(|| following.view.borrow().is_some() || ends()).await;
+        let comes = following.changed.until(|| self.is_member(asked) || ends());
+        let came = rt.deadline(rt.now() + following.longest_lease(), comes).await;
+        self.check(asked)?;
+        came.map_err(|_| DdssError::Absent(asked))
+    }
+
+    /// Keeps what a node says until the view has it. What a node says that has no part any more counts at once; and this node, once it has
+    /// none, goes on as a home for whoever asks.
+    pub(super) fn keeps(&self, from: Rank, said: Message) -> bool {
+        let Some(following) = &self.0.following else { return false };
+        let counts = matches!(said, Message::Refused | Message::Parted { .. });
+        if counts || following.out.get() || self.is_member(from) {
+            return false;
+        }
+        following.early.borrow_mut().entry(from).or_default().push(said);
+        true
     }
 
     /// Waits for something that may not come any more once the others go on without this node.
@@ -157,7 +216,7 @@ impl<V: Verbs> Ddss<V> {
 
     /// The lease under which a lock is held, once it runs; none where nobody agrees on who is alive.
     pub(super) async fn leased(&self) -> Result<Option<Hold<V>>, DdssError> {
-        let Some(Following { members, .. }) = &self.0.following else { return Ok(None) };
+        let Some(Following { members: Some(members), .. }) = &self.0.following else { return Ok(None) };
         let hold = members.hold();
         if members.leased().await { Ok(Some(hold)) } else { Err(DdssError::Out) }
     }
@@ -165,7 +224,9 @@ impl<V: Verbs> Ddss<V> {
     /// Whether what was granted to this node counts.
     pub(super) fn has_lease(&self) -> bool {
         let following = self.0.following.as_ref();
-        following.is_none_or(|following| !following.out.get() && following.members.has_lease())
+        following.is_none_or(|following| {
+            !following.out.get() && following.members.as_ref().is_none_or(Members::has_lease)
+        })
     }
 }
 
@@ -176,6 +237,10 @@ impl<V: Verbs> Ddss<V> {
         while let Ok(change) = changes.recv().await {
             match change {
                 Change::Begins { view, left } => {
+                    if let Some(following) = &self.0.following {
+                        following.met.borrow_mut().extend(view.members.iter().map(|member| member.rank));
+                        following.view.replace(Some(view.clone()));
+                    }
                     left.iter().for_each(|member| self.dies(member.rank));
                     let is_another = |member: &&Member| {
                         self.0.mesh.incarnation_of(member.rank).is_some_and(|met| met != member.incarnation)
@@ -184,6 +249,7 @@ impl<V: Verbs> Ddss<V> {
                     if let Some(following) = &self.0.following {
                         following.changed.notify();
                     }
+                    self.hear_early();
                 }
                 Change::Lost => self.ends(),
                 Change::Out => {
@@ -201,14 +267,41 @@ impl<V: Verbs> Ddss<V> {
             following.changed.notify();
             self.0.asked.borrow_mut().clear();
             self.part_from(|_| true);
+            self.hear_early();
+        }
+    }
+
+    /// Heeds what was said too early, if it is time now.
+    fn hear_early(&self) {
+        let Some(following) = &self.0.following else { return };
+        let early = following.early.take();
+        for (from, said) in
+            early.into_iter().flat_map(|(from, said)| said.into_iter().map(move |said| (from, said)))
+        {
+            self.hear(from, said);
         }
     }
 
     /// A home, or one that was to drain a segment of this node, knows that this node died before. It has nothing under way here: its
-    /// calls to this node end with [`DdssError::Gone`].
+    /// calls to this node end with [`DdssError::Gone`], and it takes no turn that it is granted.
     pub(super) fn on_refused(&self, by: Rank) {
-        self.drains_nothing(by);
+        self.owes_nothing(by);
         self.ends();
+    }
+
+    /// Takes in who has refused to have a connection with this node: what it was asked it does not answer.
+    pub(super) async fn hear_refusals(self, mut refusals: Mailbox<Rank>) {
+        while let Ok(by) = refusals.recv().await {
+            self.0.asked.borrow_mut().retain(|_, (of, _)| *of != by);
+            self.owes_nothing(by);
+        }
+    }
+
+    /// At the home: of a node that refuses this one nothing is under way here.
+    fn owes_nothing(&self, node: Rank) {
+        let Some(following) = &self.0.following else { return };
+        self.drains_nothing(node);
+        self.bury(node, self.0.rt.now() + following.longest_lease());
     }
 
     fn dies(&self, node: Rank) {
@@ -223,10 +316,11 @@ impl<V: Verbs> Ddss<V> {
 
     /// Another incarnation of a node has connected, or is in the view: the one that this node was connected with is no more.
     pub(super) fn begins_anew(&self, node: Rank) {
-        let Some(Following { members, .. }) = &self.0.following else { return };
+        let Some(following) = &self.0.following else { return };
+        following.early.borrow_mut().remove(&node);
         if !self.is_gone(node) {
             // When its lease was renewed last is not known: before now.
-            self.is_no_more(node, self.0.rt.now() + members.lease() + members.drift());
+            self.is_no_more(node, self.0.rt.now() + following.longest_lease());
         }
     }
 
@@ -236,8 +330,7 @@ impl<V: Verbs> Ddss<V> {
         following.changed.notify();
         self.0.asked.borrow_mut().retain(|_, (of, _)| *of != node);
         self.drains_nothing(node);
-        let ddss = self.clone();
-        drop(self.0.rt.spawn(async move { ddss.bury(node, lease_over).await }));
+        self.bury(node, lease_over);
     }
 
     /// At the home: no segment that is being released waits for that node.
@@ -249,9 +342,15 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// At the home: what a node that died had comes to an end, once its lease has.
-    async fn bury(self, node: Rank, lease_over: Nanos) {
+    fn bury(&self, node: Rank, lease_over: Nanos) {
+        let ddss = self.clone();
+        drop(self.0.rt.spawn(async move { ddss.bury_in_time(node, lease_over).await }));
+    }
+
+    async fn bury_in_time(&self, node: Rank, lease_over: Nanos) {
         let Some(Following { members, .. }) = &self.0.following else { return };
-        let over = || members.grants_from().max(lease_over);
+        let grants_from = || members.as_ref().map_or(Nanos::ZERO, Members::grants_from);
+        let over = || grants_from().max(lease_over);
         while self.0.rt.now() < over() {
             self.0.rt.sleep(over() - self.0.rt.now()).await;
         }
@@ -288,23 +387,17 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// Nothing is posted to the segment any more, and what was posted stands before this read in the line: it has ended with it, or with
-    /// its connection.
+    /// Nothing is posted to the segment any more: says so once what was posted has ended.
     async fn part(&self, Segment(open): Segment<V>) -> Result<(), DdssError> {
-        let mesh = &self.0.mesh;
         open.is_there()?;
-        let list = [(SendOp::Read { from: open.header() }, self.word_block()?)];
-        if mesh.post_list(open.home, list).await.is_err() {
-            while let Err(why) = mesh.resolve_outcomes(open.home).await {
-                again(why)?;
-            }
-        }
+        self.all_ended(open.home, open.header()).await?;
         self.tell(open.home, Message::Parted { name: open.name }).await
     }
 
     /// Has the nodes asked whether they live for which this one waits and from which nothing has come for a while.
     pub(super) async fn watch(self) {
         let Some(following) = &self.0.following else { return };
+        let Some(members) = &following.members else { return };
         let mut watches: BTreeMap<Rank, Watch<V>> = BTreeMap::new();
         let mut before = BTreeMap::new();
         loop {
@@ -314,7 +407,7 @@ impl<V: Verbs> Ddss<V> {
             let now = self.awaited();
             watches.retain(|node, _| now.get(node).is_some_and(|ended| before.get(node) == Some(ended)));
             for (node, _) in now.iter().filter(|(node, ended)| before.get(*node) == Some(*ended)) {
-                watches.entry(*node).or_insert_with(|| following.members.watch(*node));
+                watches.entry(*node).or_insert_with(|| members.watch(*node));
             }
             before = now;
             if !before.is_empty() {

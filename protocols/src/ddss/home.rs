@@ -178,9 +178,9 @@ impl Home {
         Some(Left { asker, opens })
     }
 
-    /// Whether a segment is kept here and is not being released.
-    pub fn is_kept(&self, name: Name) -> bool {
-        self.segments.get(&name).is_some_and(|kept| kept.leaving.is_none())
+    /// Whether the segment at a place is kept here and is not being released. (After its release another one may have its name.)
+    pub fn is_kept(&self, name: Name, at: RemoteSlice) -> bool {
+        self.segments.get(&name).is_some_and(|kept| kept.leaving.is_none() && kept.at == at)
     }
 
     /// The keys of all that is kept here.
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(home.closed(NAME, Header::default()), Step::Nothing);
         assert_eq!(home.on_enter(NAME, rank(1), 11), Step::Late { to: rank(1), id: 11 });
         assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Later);
-        assert_eq!((home.find(NAME, me), home.is_kept(NAME)), (None, false));
+        assert_eq!((home.find(NAME, me), home.is_kept(NAME, AT)), (None, false));
         assert_eq!(home.on_drained(NAME, rank(1)), None);
         assert_eq!(home.on_drained(NAME, rank(1)), None, "the same one again");
         let left = Left { asker: (rank(1), 2), opens: vec![(rank(0), 12, key.spec)] };

@@ -75,6 +75,7 @@ impl<V: Verbs> Ddss<V> {
         if self.asks_first() && !open.confirmed.get() {
             self.confirm(open).await?;
             open.confirmed.set(true);
+            open.is_there()?;
         }
         let posting = self.posting(open.home);
         let outcome = self.unless_out(self.0.mesh.post_list(open.home, list)).await?;

@@ -61,7 +61,7 @@ impl<V: Verbs> Ddss<V> {
         self.0.stats.borrow_mut().turns += 1;
         let told = self.ask(open.home, |id| Message::Enter { id, name: open.name }).await?;
         let mut asked = Asked { ddss: self.clone(), home: open.home, told };
-        match (&mut asked.told).await.map_err(|_| self.no_answer(open.home))? {
+        match self.answer(open.home, &mut asked.told).await? {
             Message::Granted { header, .. } => {
                 open.last.set(Header::from_word(header));
                 open.entered.set(true);
@@ -138,11 +138,11 @@ impl<V: Verbs> Ddss<V> {
         let word = at.word(0).ok_or(DdssError::Closed)?;
         let mut guess = match guess {
             Some(guess) => guess,
-            None => self.own_header(name, word).await?,
+            None => self.own_header(name, at, word).await?,
         };
         loop {
             // What is under way when the segment begins to go is waited for; nothing comes after it.
-            if !self.0.home.borrow().is_kept(name) {
+            if !self.0.home.borrow().is_kept(name, at) {
                 return Err(DdssError::Released);
             }
             let Some(next) = turn(guess) else { return Ok(Turned { was: guess, is: guess }) };
@@ -155,21 +155,24 @@ impl<V: Verbs> Ddss<V> {
                     while let Err(why) = mesh.resolve_outcomes(home).await {
                         super::io::again(why)?;
                     }
-                    guess = self.own_header(name, word).await?;
+                    guess = self.own_header(name, at, word).await?;
                 }
             }
         }
     }
 
     /// At the home: reads a header.
-    async fn own_header(&self, name: Name, word: RemoteSlice) -> Result<Header, DdssError> {
+    async fn own_header(&self, name: Name, at: RemoteSlice, word: RemoteSlice) -> Result<Header, DdssError> {
         let mut bytes = [0; 8];
-        while let Err(error) = self.0.mesh.read(self.0.mesh.me(), word, &mut bytes).await {
-            if !self.0.home.borrow().is_kept(name) {
+        loop {
+            // As for a swap: nothing is posted any more once the segment begins to go.
+            if !self.0.home.borrow().is_kept(name, at) {
                 return Err(DdssError::Released);
             }
-            if let OpError::NotExecuted(why) = error {
-                super::io::again(why)?;
+            match self.0.mesh.read(self.0.mesh.me(), word, &mut bytes).await {
+                Ok(()) => break,
+                Err(OpError::NotExecuted(why)) => super::io::again(why)?,
+                Err(OpError::Unknown(_)) => {}
             }
         }
         Ok(Header::from_word(u64::from_ne_bytes(bytes)))

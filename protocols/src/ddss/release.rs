@@ -11,8 +11,8 @@ use super::messages::Message;
 use super::segment::Open;
 use super::service::Ddss;
 use super::{DdssError, Key, Name};
-use crate::transport::{OpError, Rank};
-use weft_verbs::{SendOp, Verbs};
+use crate::transport::Rank;
+use weft_verbs::{RemoteSlice, SendOp, Verbs};
 
 impl<V: Verbs> Ddss<V> {
     /// Releases a segment; names do not stand for it any more. Calls that are under way end as they would or with
@@ -49,8 +49,8 @@ impl<V: Verbs> Ddss<V> {
 
     /// At the home: somebody wants a segment to be released.
     pub(super) fn on_release(&self, from: Rank, id: u64, key: Key) {
-        let nodes = self.nodes();
-        let action = self.0.home.borrow_mut().on_release(key, from, id, &nodes);
+        let parties = self.parties();
+        let action = self.0.home.borrow_mut().on_release(key, from, id, &parties);
         match action {
             Release::Late => self.send_later(from, Message::Released { id }),
             Release::Drain(waiting) => {
@@ -62,14 +62,17 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// A home wants this node to let a segment go. It says so once nothing of its own is under way there.
+    /// A home wants this node to let a segment go. It says so once nothing of its own is under way there: at once if it has not opened
+    /// the segment, unless it is the home, which marks headers. (A home may ask one that began anew, and does not wait for it: its read would
+    /// meet memory that goes.)
     pub(super) fn on_drain(&self, from: Rank, key: Key) {
         self.0.leaving.borrow_mut().insert(key.name);
         self.0.home.borrow_mut().forget(key);
-        self.close(key);
+        let uses = self.close(key) || key.home == self.0.mesh.me();
         let ddss = self.clone();
         drop(self.0.rt.spawn(async move {
-            if ddss.drain(key).await.is_ok() {
+            let Some(header) = key.at.word(0) else { return };
+            if !uses || ddss.all_ended(key.home, header).await.is_ok() {
                 drop(ddss.tell(from, Message::Drained { name: key.name }).await);
             }
         }));
@@ -91,27 +94,20 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// Ends this node's view of a segment.
-    fn close(&self, key: Key) {
-        if let Some(segment) = self.0.open.borrow_mut().remove(&key.place()) {
-            segment.0.close();
-        }
+    /// Ends this node's view of a segment. Says whether it had one.
+    fn close(&self, key: Key) -> bool {
+        let open = self.0.open.borrow_mut().remove(&key.place());
         self.0.named.borrow_mut().retain(|_, segment| segment.key() != key);
+        open.inspect(|segment| segment.0.close()).is_some()
     }
 
     /// Waits until nothing is under way to a segment to which nothing more is posted: what waited for its turn to be posted stands
-    /// before this read in the line, and what was posted before it has ended with it, or with its connection.
-    async fn drain(&self, key: Key) -> Result<(), DdssError> {
-        let (mesh, home) = (&self.0.mesh, key.home);
-        let header = key.at.word(0).ok_or(DdssError::Key)?;
-        loop {
-            let list = [(SendOp::Read { from: header }, self.word_block()?)];
-            match mesh.post_list(home, list).await {
-                Ok(_) => break,
-                Err(OpError::NotExecuted(why)) => again(why)?,
-                Err(OpError::Unknown(_)) => {}
-            }
-        }
+    /// before this read in the line, and what was posted before it has ended with it, or with its connection. How the read ends says
+    /// nothing: a home that did not wait for this node has revoked the key.
+    pub(super) async fn all_ended(&self, home: Rank, header: RemoteSlice) -> Result<(), DdssError> {
+        let mesh = &self.0.mesh;
+        let list = [(SendOp::Read { from: header }, self.word_block()?)];
+        drop(mesh.post_list(home, list).await);
         while let Err(why) = mesh.resolve_outcomes(home).await {
             again(why)?;
         }

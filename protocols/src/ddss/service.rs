@@ -6,8 +6,8 @@ use super::memory::Memory;
 use super::messages::Message;
 use super::segment::Open;
 use super::{DdssError, DdssStats, Key, Name, Segment, Spec};
-use crate::members::Members;
-use crate::rt::sync::{OneshotReceiver, OneshotSender, oneshot};
+use crate::members::{Change, Members};
+use crate::rt::sync::{Mailbox, OneshotReceiver, OneshotSender, oneshot};
 use crate::rt::{BufferPool, Labelled, Rt};
 use crate::transport::{Channel, Inbox, Incoming, Mesh, NotExecuted, Rank, SendError};
 use std::cell::{Cell, RefCell};
@@ -38,6 +38,8 @@ pub(super) struct Shared<V: Verbs> {
     pub leaving: RefCell<BTreeSet<Name>>,
     /// Requests that are not answered: whom this node asked, and who waits for that.
     pub asked: RefCell<BTreeMap<u64, (Rank, OneshotSender<Message>)>>,
+    /// The number of the first request of this incarnation, and of the next one.
+    first_id: u64,
     next_id: Cell<u64>,
     /// The node on which this one has allocated last.
     pub next_home: Cell<u32>,
@@ -68,14 +70,28 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// Another service has the channel.
     pub fn start_among(rt: &Rt<V>, mesh: &Mesh<V>, members: &Members<V>) -> Result<Ddss<V>, DdssError> {
-        let ddss = Ddss::begin(rt, mesh, Some(members))?;
+        let ddss = Ddss::begin(rt, mesh, Some(Following::new(Some(members.clone()))))?;
         rt.spawn(ddss.clone().follow(members.changes()));
         rt.spawn(ddss.clone().watch());
         Ok(ddss)
     }
 
-    fn begin(rt: &Rt<V>, mesh: &Mesh<V>, members: Option<&Members<V>>) -> Result<Ddss<V>, DdssError> {
+    /// The same at a node that is told by others who is alive. Who leaves a view is to be [expelled](Mesh::expel) before it is told. There are
+    /// no leases then: a lock counts until its node is left out.
+    ///
+    /// # Errors
+    ///
+    /// Another service has the channel.
+    pub fn start_told(rt: &Rt<V>, mesh: &Mesh<V>, changes: Mailbox<Change>) -> Result<Ddss<V>, DdssError> {
+        let ddss = Ddss::begin(rt, mesh, Some(Following::new(None)))?;
+        rt.spawn(ddss.clone().follow(changes));
+        Ok(ddss)
+    }
+
+    fn begin(rt: &Rt<V>, mesh: &Mesh<V>, following: Option<Following<V>>) -> Result<Ddss<V>, DdssError> {
         let inbox = mesh.open(CHANNEL)?;
+        // Among members a home may answer an earlier incarnation when this one has connected.
+        let first_id = if following.is_some() { mesh.incarnation() } else { 0 };
         let ddss = Ddss(Rc::new(Shared {
             rt: rt.clone(),
             mesh: mesh.clone(),
@@ -87,11 +103,14 @@ impl<V: Verbs> Ddss<V> {
             named: RefCell::default(),
             leaving: RefCell::default(),
             asked: RefCell::default(),
-            // Among members a home may answer an earlier incarnation when this one has connected.
-            next_id: Cell::new(if members.is_some() { mesh.incarnation() } else { 0 }),
+            first_id,
+            next_id: Cell::new(first_id),
             next_home: Cell::new(mesh.me().index() as u32),
-            following: members.cloned().map(Following::new),
+            following,
         }));
+        if ddss.0.following.is_some() {
+            rt.spawn(ddss.clone().hear_refusals(mesh.refusals()));
+        }
         rt.spawn(ddss.clone().listen(inbox));
         Ok(ddss)
     }
@@ -134,7 +153,7 @@ impl<V: Verbs> Ddss<V> {
         }
         let home = name.home(self.0.mesh.size());
         let told = self.ask(home, |id| Message::Open { id, name, spec }).await?;
-        match told.await.map_err(|_| self.no_answer(home))? {
+        match self.answer(home, told).await? {
             // It may be on its way out again.
             Message::Here { .. } if self.0.leaving.borrow().contains(&name) => Err(DdssError::Released),
             Message::Here { at, .. } => {
@@ -160,7 +179,7 @@ impl<V: Verbs> Ddss<V> {
         of: Rank,
         message: impl FnOnce(u64) -> Message,
     ) -> Result<OneshotReceiver<Message>, DdssError> {
-        self.until_in_a_view(of).await?;
+        self.until_it_is_a_member(of).await?;
         let id = self.0.next_id.replace(self.0.next_id.get().wrapping_add(1));
         let (tell, told) = oneshot();
         self.0.asked.borrow_mut().insert(id, (of, tell));
@@ -170,6 +189,18 @@ impl<V: Verbs> Ddss<V> {
             self.0.asked.borrow_mut().remove(&id);
         }
         sent.map(|()| told)
+    }
+
+    /// Waits for the answer of a node.
+    pub(super) async fn answer(
+        &self,
+        of: Rank,
+        told: impl Future<Output = Result<Message, impl Sized>>,
+    ) -> Result<Message, DdssError> {
+        match told.await {
+            Ok(answer) => Ok(answer),
+            Err(_) => Err(self.no_answer(of).await),
+        }
     }
 
     /// Sends a message from a task of its own: a peer that takes no messages now must not hold up the others'.
@@ -188,9 +219,14 @@ impl<V: Verbs> Ddss<V> {
 
     /// Sends a message as soon as the transport has room for it: also where the others go on without this node, since they may wait for
     /// what it answers, or gives back.
+    /// What waited for room until the node began anew was not meant for it.
     pub(super) async fn tell(&self, to: Rank, message: Message) -> Result<(), DdssError> {
+        let resets = self.0.mesh.resets_of(to);
         loop {
             self.0.mesh.room(to).await?;
+            if self.0.mesh.resets_of(to) != resets {
+                return Err(DdssError::Gone(to));
+            }
             match self.0.mesh.send(to, CHANNEL, &message.encode()) {
                 // Another task took the place.
                 Err(SendError::Full { .. }) => {}
@@ -208,46 +244,58 @@ impl<V: Verbs> Ddss<V> {
                     continue;
                 }
             };
-            let from = message.from();
-            if self.is_gone(from) {
-                self.refuse(from);
-                continue;
-            }
             match Message::decode(message.bytes()) {
-                Some(Message::Open { id, name, spec }) => self.serve(from, id, name, spec),
-                Some(Message::Allocate { id, spec }) => {
-                    let key = self.allocated(spec);
-                    self.send_later(from, Message::Key { id, key });
-                }
-                Some(Message::Bind { id, name, key }) => {
-                    let key = Some(self.0.home.borrow_mut().bind(name, key, self.0.mesh.me()));
-                    self.send_later(from, Message::Key { id, key });
-                }
-                Some(Message::Find { id, name }) => {
-                    let key = self.0.home.borrow().find(name, self.0.mesh.me());
-                    self.send_later(from, Message::Key { id, key });
-                }
-                Some(Message::Enter { id, name }) => {
-                    let step = self.0.home.borrow_mut().on_enter(name, from, id);
-                    self.step(name, step, 0);
-                }
-                Some(Message::Leave { name, header }) => {
-                    let step = self.0.home.borrow_mut().on_leave(name, from);
-                    self.step(name, step, header);
-                }
-                Some(Message::Release { id, key }) => self.on_release(from, id, key),
-                Some(Message::Drain { key }) => self.on_drain(from, key),
-                Some(Message::Drained { name }) => self.on_drained(from, name),
-                Some(Message::Revoked { name }) => drop(self.0.leaving.borrow_mut().remove(&name)),
-                Some(Message::Count { id }) => {
-                    let holdings = self.0.memory.borrow().holdings();
-                    self.send_later(from, Message::Holds { id, holdings });
-                }
-                Some(Message::Refused) => self.on_refused(from),
-                Some(Message::Parted { name }) => self.on_parted(from, name),
-                Some(answer) => self.answered(from, answer),
+                Some(said) => self.hear(message.from(), said),
                 None => self.0.stats.borrow_mut().malformed += 1,
             }
+        }
+    }
+
+    /// What a node says counts if it has a part in the segments.
+    pub(super) fn hear(&self, from: Rank, said: Message) {
+        match said {
+            // It has no part for this one, nor this one for it: neither waits for the other.
+            Message::Refused if self.is_gone(from) => {}
+            _ if self.is_gone(from) => self.refuse(from),
+            said if self.keeps(from, said) => {}
+            said => self.heed(from, said),
+        }
+    }
+
+    fn heed(&self, from: Rank, said: Message) {
+        match said {
+            Message::Open { id, name, spec } => self.serve(from, id, name, spec),
+            Message::Allocate { id, spec } => {
+                let key = self.allocated(spec);
+                self.send_later(from, Message::Key { id, key });
+            }
+            Message::Bind { id, name, key } => {
+                let key = Some(self.0.home.borrow_mut().bind(name, key, self.0.mesh.me()));
+                self.send_later(from, Message::Key { id, key });
+            }
+            Message::Find { id, name } => {
+                let key = self.0.home.borrow().find(name, self.0.mesh.me());
+                self.send_later(from, Message::Key { id, key });
+            }
+            Message::Enter { id, name } => {
+                let step = self.0.home.borrow_mut().on_enter(name, from, id);
+                self.step(name, step, 0);
+            }
+            Message::Leave { name, header } => {
+                let step = self.0.home.borrow_mut().on_leave(name, from);
+                self.step(name, step, header);
+            }
+            Message::Release { id, key } => self.on_release(from, id, key),
+            Message::Drain { key } => self.on_drain(from, key),
+            Message::Drained { name } => self.on_drained(from, name),
+            Message::Revoked { name } => drop(self.0.leaving.borrow_mut().remove(&name)),
+            Message::Count { id } => {
+                let holdings = self.0.memory.borrow().holdings();
+                self.send_later(from, Message::Holds { id, holdings });
+            }
+            Message::Refused => self.on_refused(from),
+            Message::Parted { name } => self.on_parted(from, name),
+            answer => self.answered(from, answer),
         }
     }
 
@@ -313,9 +361,12 @@ impl<V: Verbs> Ddss<V> {
         };
         let waiting = self.0.asked.borrow_mut().remove(&id);
         let Some((_, waiting)) = waiting else {
-            // Among members it may be to an earlier incarnation, or to a call that has ended since its home died or this node is out. What was
+            // Among members it may be to an earlier incarnation, or to a call that has ended since this node is out. What was
             // granted is given back when the node parts from the segment, or taken from it as it is buried.
-            return self.0.stats.borrow_mut().malformed += u64::from(self.0.following.is_none());
+            let is_own =
+                id.wrapping_sub(self.0.first_id) < self.0.next_id.get().wrapping_sub(self.0.first_id);
+            let is_excused = self.0.following.is_some() && (self.is_out() || !is_own);
+            return self.0.stats.borrow_mut().malformed += u64::from(!is_excused);
         };
         // Nobody waits for it any more if the call was dropped. A turn that nobody wants goes to the next.
         if let (Err(_), Message::Granted { name, header, .. }) = (waiting.send(answer), answer) {

@@ -104,9 +104,10 @@ impl Core {
         if self.phase == Phase::In { &mut self.acceptor } else { &mut self.cold }
     }
 
-    /// What it has accepted, if that can still come to anything. (In a view nobody votes twice, so it always can.)
+    /// What it has accepted, if that can still come to anything here. (In a view nobody votes twice, so it always can.) A list that this member
+    /// has begun and given up does not: many of its members may live, and none of them begins it again.
     fn acceptance(&self) -> Option<(Ballot, View)> {
-        self.voice().accepted().filter(|(_, view)| self.phase == Phase::In || self.may_act(view)).cloned()
+        self.voice().accepted().filter(|(_, view)| self.phase == Phase::In || !self.is_lost(view)).cloned()
     }
 
     /// Whether a message is about the decision that is next here.
@@ -165,7 +166,7 @@ impl Core {
         }
         let Some(mut proposal) = self.proposal.take_if(|proposal| proposal.ballot == ballot) else { return };
         let cold = self.phase != Phase::In;
-        proposal.promise(from, accepted, |list| !cold || self.may_act(list));
+        proposal.promise(from, accepted, |list| !cold || !self.is_lost(list));
         let lineage = if cold { ballot } else { self.view.id.lineage };
         let wants = || View { id: ViewId { lineage, number: after.number + 1 }, members: self.wanted() };
         let proposed = proposal.propose(self.quorum(), wants).map(|(next, to)| (next, to.to_vec()));

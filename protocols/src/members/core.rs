@@ -328,7 +328,7 @@ impl Core {
     /// Whether it has no view, and has accepted one in a cold start that may yet be decided: until it is known that this one
     /// comes to nothing, it comes into no other (docs/members.md, "Cold start").
     pub fn is_bound(&self) -> bool {
-        self.phase == Phase::Cold && self.cold.accepted().is_some_and(|(_, list)| self.may_act(list))
+        self.phase == Phase::Cold && self.cold.accepted().is_some_and(|(_, list)| !self.is_lost(list))
     }
 
     /// A view was decided. One of another lineage is none of ours.
@@ -351,7 +351,7 @@ impl Core {
 
     /// Whether a view is over for this member: it gave it up, or a later one, or would have to at once. Others may speak of it for a while.
     /// To begin it again would forget what was said in it, and others say nothing twice.
-    fn is_lost(&self, view: &View) -> bool {
+    pub(super) fn is_lost(&self, view: &View) -> bool {
         let given_up = self.lost.get(&view.id.lineage).is_some_and(|last| view.id.number <= *last);
         given_up || !self.may_act(view)
     }

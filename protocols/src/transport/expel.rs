@@ -9,6 +9,7 @@ use super::grounds::Grounds;
 use super::link::Event;
 use super::mesh::{Mesh, Shared};
 use super::peer::{Peer, keep};
+use crate::rt::sync::{Mailbox, mailbox};
 use crate::rt::{QpHandle, WaitPoint};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -107,6 +108,14 @@ impl<V: Verbs> Mesh<V> {
         peer.is_some_and(|peer| peer.gone)
     }
 
+    /// From now on, each peer that refuses this incarnation for good, since one of both was left out of a membership: what was kept for it
+    /// has been dropped, and it answers nothing. Which of both it is the membership says.
+    pub fn refusals(&self) -> Mailbox<Rank> {
+        let (sender, refusals) = mailbox();
+        self.shared.refusals.borrow_mut().push(sender);
+        refusals
+    }
+
     /// Waits until no message is kept: each was received, or is never to be.
     pub async fn all_received(&self) {
         let kept = |cx: &mut Context<'_>, index| {
@@ -158,5 +167,9 @@ impl<V: Verbs> Shared<V> {
     pub(super) fn no_more(&self, index: usize) {
         let dropped = self.with_peer(index, give_up);
         self.stats.borrow_mut().dropped += dropped;
+        if !self.retired.get() {
+            let rank = self.rank_at(index);
+            self.refusals.borrow_mut().retain(|waits| waits.send(rank).is_ok());
+        }
     }
 }

@@ -13,7 +13,7 @@ use super::session::MIN_BUFFERS;
 use super::standby::Standby;
 use super::wire::HEADER_LEN;
 use super::{Channel, MeshConfig, Rank, SendError, TransportError};
-use crate::rt::sync::Signal;
+use crate::rt::sync::{MailboxSender, Signal};
 use crate::rt::{BufferPool, CompletionSink, Connector, Label, LabelGuard, QpHandle, Rt, WaitPoint};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -77,6 +77,8 @@ pub(super) struct Shared<V: Verbs> {
     /// This incarnation has nothing to do with anybody any more.
     pub(super) retired: Cell<bool>,
     pub(super) outcast_changed: Signal,
+    /// Those who want to know which peers have refused this incarnation.
+    pub(super) refusals: RefCell<Vec<MailboxSender<Rank>>>,
 }
 
 impl<V: Verbs> Shared<V> {
@@ -241,6 +243,7 @@ impl<V: Verbs> Mesh<V> {
             outcast: RefCell::default(),
             retired: Cell::new(false),
             outcast_changed: Signal::new(),
+            refusals: RefCell::default(),
             resumed: Signal::new(),
             config,
         });

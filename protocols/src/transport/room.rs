@@ -50,7 +50,11 @@ impl<V: Verbs> Future for Room<'_, V> {
                 None => peer.line.len(),
             };
             if peer.session.kept() + before < most {
-                leave(peer, self.ticket.take());
+                if let Some(ticket) = self.ticket.take() {
+                    leave(peer, Some(ticket));
+                    // This one may find that it has nothing to send any more, and the next may have looked before it.
+                    peer.line.front().inspect(|next| next.waker.wake_by_ref());
+                }
                 return Poll::Ready(Ok(()));
             }
             self.ticket = Some(peer.wait_in(|peer| &mut peer.line, self.ticket, cx));

@@ -2,7 +2,10 @@
 
 use crate::common::{Cluster, Member, STYLES, ms, rank};
 use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use weft_protocols::transport::Channel;
 
 const LOUD: Channel = Channel(3);
@@ -60,5 +63,31 @@ fn two_ends_without_room_do_not_wait_for_each_other_s_delayed_acknowledgement() 
         // A delay of 0.2 ms for each message would be 40 ms.
         cluster.run(ms(8));
         assert_eq!(got.map(|got| got.borrow().len()), [200, 200], "{style:?}");
+    }
+}
+
+#[test]
+fn room_that_one_has_waited_for_and_does_not_use_is_the_next_one_s() {
+    for style in STYLES {
+        let cluster = Cluster::narrow(2, 1, style, 1);
+        let got = receive(&cluster.members[1], &[LOUD, QUIET]);
+        let (rt, mesh) = (cluster.members[0].rt.clone(), cluster.members[0].mesh.clone());
+        drop(cluster.members[0].rt.spawn(async move {
+            mesh.send(rank(1), LOUD, &[1]).expect("there is room");
+            let mut first = pin!(mesh.room(rank(1)));
+            let waits = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await;
+            assert!(waits, "there is none");
+            mesh.all_received().await;
+            let next = mesh.clone();
+            drop(rt.spawn(async move {
+                next.room(rank(1)).await.expect("the mesh is open");
+                next.send(rank(1), QUIET, &[1]).expect("there is room");
+            }));
+            // The next one looks, and is behind the first in line.
+            rt.yield_now().await;
+            first.await.expect("the mesh is open");
+        }));
+        cluster.run(ms(50));
+        assert_eq!(got.borrow()[..], [LOUD, QUIET], "{style:?}");
     }
 }

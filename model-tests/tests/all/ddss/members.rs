@@ -23,3 +23,31 @@ fn a_node_that_is_refused_does_not_take_its_home_for_dead() {
 fn nobody_is_asked_before_there_is_a_view() {
     assert_kept(include_str!("asked_before_the_first_view.toml"), 49);
 }
+
+/// A node that came into a view asked one that had been left out before: that one had retired, which dropped the request, and no view here
+/// ever had it. Or a home asked it to drain a segment that it had never opened.
+#[test]
+fn only_members_are_asked_and_waited_for() {
+    assert_kept(include_str!("asked_one_that_has_retired.toml"), 78);
+    assert_kept(include_str!("drained_by_one_that_has_retired.toml"), 190);
+}
+
+/// A home did not wait for a node that it knew as dead, and revoked the key. The node lived, and read the header to say that it had drained:
+/// that broke the connection, and it read again, for ever.
+#[test]
+fn to_drain_a_segment_ends_however_its_read_ends() {
+    assert_kept(include_str!("drains_what_is_revoked.toml"), 122);
+}
+
+/// A request for a turn waited for room until its home had begun anew. The new incarnation granted a turn that nobody took.
+#[test]
+fn nothing_that_was_meant_for_an_incarnation_is_said_to_the_next() {
+    assert_kept(include_str!("said_to_the_next_incarnation.toml"), 1185);
+}
+
+/// Members gave up the lineage that had begun with a cold start, of whose first list a majority still lived. They proposed that list again and
+/// again, and none of them begins it twice.
+#[test]
+fn a_list_that_was_begun_and_given_up_keeps_no_other_from_being_decided() {
+    assert_kept(include_str!("begun_and_given_up.toml"), 3909);
+}

@@ -32,3 +32,12 @@ fn where_responses_commute_every_reduction_reaches_the_same_ends() {
         assert_eq!((sleep.executions, &sleep.ends), (dpor.executions, &dpor.ends), "{name}");
     }
 }
+
+/// The home or a client dies at any moment, beside one call of each client.
+#[test]
+fn a_node_that_dies_at_any_moment_costs_its_own_segments_and_nobody_waits_for_it() {
+    for name in ["ddss-crash", "ddss-crash-null"] {
+        let report = explore(name, ",p,g", &Options::default());
+        assert!(report.held() && report.exhaustive, "{name}");
+    }
+}

@@ -1,11 +1,12 @@
 //! Worlds of shared segments: the shipped service under each model, and ways of publishing that must be refuted.
 
+mod crash;
 mod readings;
 
 use super::history::Value;
 use super::workload::{Call, DdssWork, Request};
 use super::{Counts, Segments, Service};
-use crate::explore::Entry;
+use crate::explore::{Entry, Expected, Key};
 use crate::harness::{Nodes, RecorderOf, Requests, SystemModel, worlds_of};
 use crate::history::ClientId;
 use crate::system::{Place, System};
@@ -14,10 +15,41 @@ use weft_protocols::ddss::{Model, Name};
 use weft_protocols::transport::MeshStats;
 use weft_sim::Sim;
 
+/// What may be said of a world where a node dies.
+const MORTAL_KEYS: &[Key] = &[
+    Publishing::KEYS[0],
+    Key { name: "dies", help: "the node that dies; otherwise each of them, one in each execution" },
+];
+
+/// The worlds where a node dies: the first is the home.
+fn mortal() -> Vec<Entry> {
+    macro_rules! mortal {
+        ($($name:literal $model:ident, $calls:literal, $about:literal;)*) => {
+            vec![$(Entry {
+                name: $name,
+                about: $about,
+                expected: Expected::Held,
+                keys: MORTAL_KEYS,
+                make: |size| crash::make($name, Publishing::Mortal(Model::$model), $calls, size),
+            }),*]
+        };
+    }
+    mortal! {
+        "ddss-crash" Write, ",p,g",
+            "any node dies at any moment, model write: its segments are gone, and nobody waits for it";
+        "ddss-crash-strict" Strict, ",p,g", "the same, model strict";
+        "ddss-crash-read" Read, ",p,g", "the same, model read";
+        "ddss-crash-version" Version, ",p,g", "the same, model version";
+        "ddss-crash-null" Null, ",p,g", "the same, model null";
+        "ddss-crash-lock" Strict, ",x,x", "the same, model strict: get and put under the lock";
+        "ddss-crash-release" Write, ",p,r", "the same beside a release";
+    }
+}
+
 /// The worlds of shared segments.
 pub fn worlds() -> Vec<Entry> {
     use Publishing::{Judged, Read, Shipped};
-    worlds_of! { Publishing:
+    let mut all = worlds_of! { Publishing:
         "ddss-write" Shipped(Model::Write), Held, "p,p,g", "shared segments, model write: whoever gets, gets the latest";
         "ddss-strict" Shipped(Model::Strict), Held, "p,p,g", "the same, model strict";
         "ddss-version" Shipped(Model::Version), Held, "p,gg", "the same, model version: who has the version moves no data";
@@ -55,7 +87,9 @@ pub fn worlds() -> Vec<Entry> {
             "delta lets a copy be one version older than it promises";
         "planted-ddss-null-as-write" Judged { serves: Model::Null, model: Model::Write }, Violated, "p,g",
             "null does not promise what write does: a get beside a put";
-    }
+    };
+    all.extend(mortal());
+    all
 }
 
 /// The one segment: its home is node 0.
@@ -69,6 +103,8 @@ const TWO_PACKETS: u32 = 2_064;
 enum Publishing {
     /// As the service does it.
     Shipped(Model),
+    /// The same where a node dies, with a value that its put may leave half on the way.
+    Mortal(Model),
     /// The same under one model, and judged by another.
     Judged { serves: Model, model: Model },
     /// Otherwise.
@@ -97,6 +133,7 @@ impl SystemModel for Publishing {
     fn work(&self) -> DdssWork {
         let (model, bytes) = match *self {
             Publishing::Shipped(model) => (model, Value::SHORTEST),
+            Publishing::Mortal(model) => (model, TWO_PACKETS),
             Publishing::Judged { serves, model } if serves.may_tear() => (model, TWO_PACKETS),
             Publishing::Judged { model, .. } => (model, Value::SHORTEST),
             Publishing::Read(reading) => (reading.model(), Value::SHORTEST),
