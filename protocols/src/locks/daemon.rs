@@ -253,6 +253,8 @@ impl<V: Verbs> Daemon<V> {
                 continue;
             }
             if !self.leased(lock).at("handed on").await {
+                // This node was left out, which its locks hear a little later: asking again at once would never let them.
+                lock.queue_changed.until(|| lock.revoked.get()).at("left out").await;
                 continue;
             }
             let admitted = lock.queue.borrow_mut().hand_off();

@@ -233,3 +233,10 @@ fn what_a_requester_tells_another_is_not_said_to_an_incarnation_that_is_gone() {
 fn what_a_node_keeps_that_was_left_out_is_no_leak() {
     assert_kept(include_str!("left_out_and_never_told.toml"), 280);
 }
+
+/// `weft fuzz swarm-16-srsl-members` found it (seed 1220): a node was left out when the hold of a lock had just been used up. Its lock asked for
+/// the lease again and again, without any time passing, and never heard that the hold was revoked.
+#[test]
+fn a_lock_of_a_node_that_is_left_out_waits_until_it_hears_so() {
+    assert_kept(include_str!("used_up_when_left_out.toml"), 1220);
+}
