@@ -8,15 +8,13 @@ use crate::Hw;
 use crate::device::ContextInner;
 use crate::ffi::TransferGuard;
 use crate::reactor::{Reactor, Source};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use weft_store::{Buffer, Call, End, Objects, Pool};
 use weft_verbs::{
     Disk, DiskBuffer, DiskCall, DiskDone, DiskEnd, DiskError, DiskRequest, MemoryRegion, Result, VerbsError,
@@ -25,23 +23,11 @@ use weft_verbs::{
 /// Threads of a disk: so many calls are under way at once.
 const THREADS: usize = 8;
 
-/// A call that was begun.
-#[derive(Default)]
-struct Begun {
-    /// What its transfer reads or writes.
-    _held: Option<TransferGuard>,
-    waker: Option<Waker>,
-    end: Option<End>,
-    /// Nobody waits for it.
-    dropped: bool,
-}
-
 /// The calls of a context's disk.
 pub(crate) struct Calls {
-    // First, so that no thread touches a region any more when those are dropped.
-    pool: Pool,
+    /// Each with what its transfer reads or writes.
+    calls: weft_store::Calls<TransferGuard>,
     bell: UnixStream,
-    begun: RefCell<BTreeMap<u64, Begun>>,
 }
 
 fn refused(why: std::io::Error) -> VerbsError {
@@ -56,62 +42,15 @@ impl Calls {
         }
         // A bell that cannot be rung any louder is rung.
         let pool = Pool::start(objects, THREADS, move || drop((&rung).write(&[1]))).map_err(refused)?;
-        let calls = Rc::new(Calls { pool, bell, begun: RefCell::default() });
+        let calls = Rc::new(Calls { calls: weft_store::Calls::of(pool), bell });
         let weak = Rc::downgrade(&calls);
         reactor.watch_source(calls.bell.as_raw_fd(), weak)?;
         Ok(calls)
     }
 
-    fn begin(&self, call: Call, held: Option<TransferGuard>) -> u64 {
-        let id = self.pool.begin(call);
-        self.begun.borrow_mut().insert(id, Begun { _held: held, ..Begun::default() });
-        id
-    }
-
     /// Takes what has ended, and wakes who waits for it.
     fn collect(&self) {
-        let mut wake = Vec::new();
-        let mut begun = self.begun.borrow_mut();
-        for end in self.pool.take() {
-            let id = end.id;
-            let Some(call) = begun.get_mut(&id) else { continue };
-            if call.dropped {
-                begun.remove(&id);
-                continue;
-            }
-            call._held = None;
-            wake.extend(call.waker.take());
-            call.end = Some(end);
-        }
-        drop(begun);
-        wake.into_iter().for_each(Waker::wake);
-    }
-
-    fn take(&self, id: u64, waker: &Waker) -> Option<End> {
-        self.collect();
-        let mut begun = self.begun.borrow_mut();
-        let call = begun.get_mut(&id)?;
-        match call.end.take() {
-            Some(end) => {
-                begun.remove(&id);
-                Some(end)
-            }
-            None => {
-                call.waker = Some(waker.clone());
-                None
-            }
-        }
-    }
-
-    fn abandon(&self, id: u64) {
-        let mut begun = self.begun.borrow_mut();
-        let ended = begun.get_mut(&id).is_some_and(|call| {
-            (call.waker, call.dropped) = (None, true);
-            call.end.is_some()
-        });
-        if ended {
-            begun.remove(&id);
-        }
+        self.calls.collect(|held, _| drop(held));
     }
 }
 
@@ -134,7 +73,7 @@ pub struct HwDisk {
 
 impl fmt::Debug for HwDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("HwDisk").field(&self.calls.pool).finish()
+        f.debug_tuple("HwDisk").field(&self.calls.calls).finish()
     }
 }
 
@@ -184,7 +123,7 @@ impl HwDisk {
 
 impl Disk<Hw> for HwDisk {
     fn begin(&self, mut call: DiskCall<Hw>) -> HwDiskRequest {
-        let begun = HwDisk::call(&mut call).map(|(call, held)| self.calls.begin(call, held));
+        let begun = HwDisk::call(&mut call).map(|(call, held)| self.calls.calls.begin(call, held));
         let buffer = match call {
             DiskCall::Read { into: buffer, .. } | DiskCall::Write { from: buffer, .. } => Some(buffer),
             _ => None,
@@ -210,7 +149,7 @@ impl fmt::Debug for HwDiskRequest {
 impl Drop for HwDiskRequest {
     fn drop(&mut self) {
         if let Ok(id) = self.begun {
-            self.disk.calls.abandon(id);
+            self.disk.calls.calls.abandon(id);
         }
     }
 }
@@ -219,10 +158,13 @@ impl DiskRequest<Hw> for HwDiskRequest {
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<DiskEnd<Hw>> {
         let (outcome, bytes): (std::result::Result<DiskDone, DiskError>, _) = match &self.begun {
             Err(why) => (Err(why.clone()), None),
-            Ok(id) => match self.disk.calls.take(*id, cx.waker()) {
-                None => return Poll::Pending,
-                Some(End { outcome, buffer, .. }) => (outcome, buffer),
-            },
+            Ok(id) => {
+                self.disk.calls.collect();
+                match self.disk.calls.calls.take(*id, cx.waker()) {
+                    None => return Poll::Pending,
+                    Some(End { outcome, buffer, .. }) => (outcome, buffer),
+                }
+            }
         };
         let buffer = match bytes {
             Some(Buffer::Owned(bytes)) => Some(DiskBuffer::Owned(bytes)),

@@ -5,12 +5,10 @@
 
 use crate::{Tcp, TcpMr, refused};
 use mio::Waker as Bell;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use weft_store::{Buffer, Call, End, Objects, Pool};
 use weft_verbs::{
     Disk, DiskBuffer, DiskCall, DiskDone, DiskEnd, DiskError, DiskRequest, MemoryRegion, Result, VerbsError,
@@ -20,86 +18,35 @@ use weft_verbs::{
 const THREADS: usize = 8;
 
 /// Memory of a region that a call moves.
+#[derive(Clone)]
 struct Region {
     mr: TcpMr,
     at: usize,
     len: usize,
 }
 
-/// A call that was begun.
-#[derive(Default)]
-struct Begun {
-    waker: Option<Waker>,
-    end: Option<End>,
-    /// Nobody waits for it.
-    dropped: bool,
-    /// Where what it reads goes; for a write, what is given back.
-    region: Option<Region>,
-}
-
 /// The calls of a machine's disk.
-pub(crate) struct Calls {
-    pool: Pool,
-    begun: RefCell<BTreeMap<u64, Begun>>,
-}
+pub(crate) struct Calls(
+    /// Each with where what it reads goes.
+    weft_store::Calls<Region>,
+);
 
 impl Calls {
     pub(crate) fn start(objects: Arc<Objects>, bell: Bell) -> Result<Rc<Calls>> {
         // A bell that cannot be rung belongs to a machine that is gone.
         let pool =
             Pool::start(objects, THREADS, move || drop(bell.wake())).map_err(refused("a disk's thread"))?;
-        Ok(Rc::new(Calls { pool, begun: RefCell::default() }))
+        Ok(Rc::new(Calls(weft_store::Calls::of(pool))))
     }
 
     /// Takes what has ended, puts what was read where it goes, and wakes who waits.
     pub(crate) fn collect(&self) {
-        let mut wake = Vec::new();
-        let mut begun = self.begun.borrow_mut();
-        for end in self.pool.take() {
-            let id = end.id;
-            let Some(call) = begun.get_mut(&id) else { continue };
-            if let (Some(Region { mr, at, .. }), Some(Buffer::Owned(bytes)), Ok(DiskDone::Moved(moved))) =
-                (&call.region, &end.buffer, &end.outcome)
-            {
+        self.0.collect(|Region { mr, at, .. }: Region, end| {
+            if let (Some(Buffer::Owned(bytes)), Ok(DiskDone::Moved(moved))) = (&end.buffer, &end.outcome) {
                 // It lay inside when the call began, and no region shrinks.
-                let _ = mr.write(*at, &bytes[..*moved]);
+                let _ = mr.write(at, &bytes[..*moved]);
             }
-            if call.dropped {
-                begun.remove(&id);
-                continue;
-            }
-            wake.extend(call.waker.take());
-            call.end = Some(end);
-        }
-        drop(begun);
-        wake.into_iter().for_each(Waker::wake);
-    }
-
-    fn take(&self, id: u64, waker: &Waker) -> Option<(End, Option<Region>)> {
-        let mut begun = self.begun.borrow_mut();
-        let call = begun.get_mut(&id)?;
-        match call.end.take() {
-            Some(end) => {
-                let region = call.region.take();
-                begun.remove(&id);
-                Some((end, region))
-            }
-            None => {
-                call.waker = Some(waker.clone());
-                None
-            }
-        }
-    }
-
-    fn abandon(&self, id: u64) {
-        let mut begun = self.begun.borrow_mut();
-        let ended = begun.get_mut(&id).is_some_and(|call| {
-            (call.waker, call.dropped) = (None, true);
-            call.end.is_some()
         });
-        if ended {
-            begun.remove(&id);
-        }
     }
 }
 
@@ -109,11 +56,11 @@ pub struct TcpDisk(Rc<Calls>);
 
 impl fmt::Debug for TcpDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TcpDisk").field(&self.0.pool).finish()
+        f.debug_tuple("TcpDisk").field(&self.0.0).finish()
     }
 }
 
-/// The bytes of a buffer for a thread, and the region if it is one of that.
+/// The bytes of a buffer for a thread, and the region if it is one of that. What is read has no bytes yet.
 fn memory(
     buffer: DiskBuffer<Tcp>,
     is_read: bool,
@@ -166,9 +113,8 @@ impl Disk<Tcp> for TcpDisk {
     fn begin(&self, call: DiskCall<Tcp>) -> TcpDiskRequest {
         let state = match prepared(call) {
             Ok((call, region)) => {
-                let id = self.0.pool.begin(call);
-                self.0.begun.borrow_mut().insert(id, Begun { region, ..Begun::default() });
-                State::Begun(id)
+                let goes = region.clone().filter(|_| matches!(call, Call::Read { .. }));
+                State::Begun(self.0.0.begin(call, goes), region)
             }
             Err((why, buffer)) => State::Refused(Some((why, buffer))),
         };
@@ -177,8 +123,8 @@ impl Disk<Tcp> for TcpDisk {
 }
 
 enum State {
-    /// The call's number.
-    Begun(u64),
+    /// The call's number, and the region that is given back.
+    Begun(u64, Option<Region>),
     /// It never began.
     Refused(Option<(DiskError, DiskBuffer<Tcp>)>),
 }
@@ -197,23 +143,25 @@ impl fmt::Debug for TcpDiskRequest {
 
 impl Drop for TcpDiskRequest {
     fn drop(&mut self) {
-        if let State::Begun(id) = self.state {
-            self.calls.abandon(id);
+        if let State::Begun(id, _) = self.state {
+            self.calls.0.abandon(id);
         }
     }
 }
 
 impl DiskRequest<Tcp> for TcpDiskRequest {
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<DiskEnd<Tcp>> {
-        let ended = match &mut self.state {
+        let (id, region) = match &mut self.state {
             State::Refused(refused) => {
                 let Some((why, buffer)) = refused.take() else { return Poll::Pending };
                 return Poll::Ready(DiskEnd { outcome: Err(why), buffer: Some(buffer) });
             }
-            State::Begun(id) => self.calls.take(*id, cx.waker()),
+            State::Begun(id, region) => (*id, region),
         };
-        let Some((End { outcome, buffer, .. }, region)) = ended else { return Poll::Pending };
-        let buffer = match (region, buffer) {
+        let Some(End { outcome, buffer, .. }) = self.calls.0.take(id, cx.waker()) else {
+            return Poll::Pending;
+        };
+        let buffer = match (region.take(), buffer) {
             (Some(Region { mr, at, len }), _) => Some(DiskBuffer::Region { mr, at, len }),
             (None, Some(Buffer::Owned(bytes))) => Some(DiskBuffer::Owned(bytes)),
             (None, _) => None,
