@@ -79,7 +79,7 @@ pub struct DeviceArgs {
 pub enum ConnectArg {
     /// By the connection manager, when they are needed.
     Cm,
-    /// All at the start: the nodes tell each other their queue pairs over TCP (port 7472).
+    /// All at the start: the nodes tell each other their queue pairs where they meet.
     Oob,
 }
 

@@ -86,6 +86,9 @@ struct Seat {
     incarnation: Option<u64>,
     addresses: Option<Vec<IpAddr>>,
     heard: Option<Instant>,
+    /// Its cards for the others, and whether it has taken theirs.
+    cards: Option<Vec<String>>,
+    receiving: bool,
     ready: bool,
     done: bool,
     rested: bool,
@@ -301,6 +304,13 @@ impl<S: System> Judge<S> {
     fn hear(&mut self, rank: u32, up: Up<S>) {
         match up {
             ToCoordinator::Hello { addresses } => self.meet(rank, addresses),
+            ToCoordinator::Cards(cards) => self.deal(rank, cards),
+            ToCoordinator::Receiving => {
+                self.seat(rank).receiving = true;
+                if self.seats.iter().all(|seat| seat.receiving) {
+                    self.say_to_all(&ToNode::Connect);
+                }
+            }
             ToCoordinator::Ready => {
                 self.seat(rank).ready = true;
                 if let Some(met) = self.met {
@@ -350,6 +360,21 @@ impl<S: System> Judge<S> {
         }
         let lives = self.returned.iter().filter(|(returned, _)| *returned == rank).count() as u32;
         self.say(rank, ToNode::Book { addresses, lives });
+    }
+
+    /// A node has a card for each other one. Once all have, each is told of those for it.
+    fn deal(&mut self, rank: u32, cards: Vec<String>) {
+        if cards.len() != self.seats.len() {
+            return self
+                .refuse(rank, &format!("it has {} cards for {} nodes", cards.len(), self.seats.len()));
+        }
+        self.seat(rank).cards = Some(cards);
+        let all = self.seats.iter().map(|seat| seat.cards.clone()).collect::<Option<Vec<_>>>();
+        let Some(all) = all else { return };
+        for rank in 0..self.terms.nodes {
+            let for_it = all.iter().map(|cards| cards[rank as usize].clone()).collect();
+            self.say(rank, ToNode::Cards(for_it));
+        }
     }
 
     fn write_down(&mut self, rank: u32, event: S::Event) {

@@ -117,6 +117,35 @@ fn two_of(terms: Terms) -> (Node, Node, u16, thread::JoinHandle<Ended>) {
     (a, b, port, judge)
 }
 
+#[test]
+fn cards_reach_whom_they_are_for_and_nobody_sends_before_all_receive() {
+    let (port, judge) = meet_at(agreed(2), terms(2, SECOND * 5));
+    let (mut a, mut b) = (Node::join(port, 0, 7), Node::join(port, 1, 8));
+    for node in [&mut a, &mut b] {
+        assert!(matches!(node.hear(), ToNode::Book { .. }));
+        let card = |to: u32| format!("{} for {to}", node.rank);
+        node.say(&ToCoordinator::Cards([0, 1].map(card).to_vec()));
+    }
+    for node in [&mut a, &mut b] {
+        let ToNode::Cards(cards) = node.hear() else { panic!("no cards") };
+        assert_eq!(cards, [0, 1].map(|from| format!("{from} for {}", node.rank)));
+    }
+    b.say(&ToCoordinator::Receiving);
+    b.stream.set_read_timeout(Some(SECOND / 5)).expect("a time-out");
+    assert!(bridge::next(&mut b.stream, &mut b.heard).is_err(), "the other one does not receive yet");
+    b.stream.set_read_timeout(None).expect("no time-out");
+    a.say(&ToCoordinator::Receiving);
+    assert!(matches!((a.hear(), b.hear()), (ToNode::Connect, ToNode::Connect)));
+    // A node that has not a card for each.
+    a.say(&ToCoordinator::Cards(vec![String::new()]));
+    assert!(matches!(a.hear(), ToNode::Without(why) if why == "it has 1 cards for 2 nodes"));
+    let (_, _, _, unfinished) = judge.join().expect("the judge");
+    assert_eq!(
+        unfinished.expect("they had not met"),
+        "node 0 was lost before all had met: it has 1 cards for 2 nodes"
+    );
+}
+
 fn meet_at(agreed: Agreed, terms: Terms) -> (u16, thread::JoinHandle<Ended>) {
     let meeting = Meeting::open(&agreed, 0).expect("a port");
     let port = meeting.port();

@@ -4,7 +4,7 @@ use super::judge::Up;
 use super::line::Line;
 use super::place::Place;
 use super::post::Post;
-use super::wire::{Counts, HEARTBEAT, STREAMS, ToCoordinator, ToNode, body};
+use super::wire::{Counts, HEARTBEAT, ToCoordinator, ToNode, body};
 use crate::bridge;
 use crate::exit::Failure;
 use crate::interrupt;
@@ -18,11 +18,11 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weft_check::history::ClientId;
 use weft_check::run::{client, mesh_config, rail_names};
-use weft_check::scenario::Scenario;
+use weft_check::scenario::{Connect, Scenario};
 use weft_check::system::{Amount, Place as At, System, Until};
 use weft_hw::{Driver, Ended, Hw, HwContext, HwStream};
 use weft_protocols::rt::{JoinHandle, Program, Rt, RtConfig};
-use weft_protocols::transport::{self, Mesh};
+use weft_protocols::transport::Mesh;
 use weft_sim::NodeId;
 use weft_sim::profile::Profile;
 use weft_verbs::{Context, Nanos, Wait};
@@ -35,12 +35,10 @@ pub struct Options<'a> {
     pub join: &'a weft_control::member::Config,
     /// How it learns of completions, if not as the scenario says.
     pub wait: Option<Wait>,
-    /// How long connections over byte streams may take.
-    pub patience: Duration,
     /// The run's seed: what clients ask for.
     pub seed: u64,
-    /// The first connections are made over byte streams.
-    pub by_streams: bool,
+    /// How the first connections are made.
+    pub connect: Connect,
 }
 
 /// How long a node's services may take to come to rest.
@@ -83,13 +81,14 @@ fn follow<S: System>(
             context.name_peer(name, *address);
         }
     }
-    let member =
-        Member::<S>::start(scenario, options, contexts, (&names, lives)).map_err(Failure::unfinished)?;
-    let driver = Driver::new(contexts).map_err(Failure::unfinished)?;
-    let mut engine = (driver, member.place.rt.program());
-    if options.by_streams {
-        member.connect(&mut engine, &contexts[0], options.patience).map_err(Failure::unfinished)?;
+    let end = end::<S>(scenario, options, contexts, &names).map_err(Failure::unfinished)?;
+    // Those who live on have adopted what the life before told them; what follows is made by the connection manager.
+    if options.connect == Connect::Oob && lives == 0 {
+        meeting.acquaint(&end.1, &contexts[0])?;
     }
+    let member = Member::<S>::start(scenario, options, end, lives).map_err(Failure::unfinished)?;
+    let driver = Driver::new(contexts).map_err(Failure::unfinished)?;
+    let engine = (driver, member.place.rt.program());
     meeting.say(&ToCoordinator::Ready)?;
     let passed = meeting.begin()?;
     member.live(meeting, contexts, engine, passed)
@@ -157,6 +156,21 @@ impl<S: System> Bootstrap<S> {
         })
     }
 
+    /// Connects the node with all others, by the cards that the judge carries.
+    fn acquaint(&mut self, mesh: &Mesh<Hw>, context: &HwContext) -> Result<(), Failure> {
+        let gid_index = context.usable_gid(context.port()).map_err(Failure::unfinished)?;
+        let introduced = mesh.introduce(gid_index).map_err(Failure::unfinished)?;
+        self.say(&ToCoordinator::Cards(introduced.cards().iter().map(hex::encode).collect()))?;
+        let cards = self.wait_for(|message| match message {
+            ToNode::Cards(cards) => Some(cards.iter().map(hex::decode).collect::<Result<Vec<_>, _>>()),
+            _ => None,
+        })?;
+        let receiving = introduced.receive(&cards.map_err(lost)?).map_err(Failure::unfinished)?;
+        self.say(&ToCoordinator::Receiving)?;
+        self.wait_for(|message| matches!(message, ToNode::Connect).then_some(()))?;
+        receiving.connect().map_err(Failure::unfinished)
+    }
+
     /// Waits for the beginning; says how long ago it was.
     fn begin(&mut self) -> Result<Nanos, Failure> {
         self.wait_for(|message| match message {
@@ -177,6 +191,29 @@ fn without(why: &str) -> Failure {
 /// The main loop, and what it steps.
 type Engine = (Driver, Program<Hw>);
 
+/// What a node has before its system runs.
+type End = (Rt<Hw>, Mesh<Hw>);
+
+/// Opens a node's end of the mesh.
+fn end<S: System>(
+    scenario: &Scenario,
+    options: &Options<'_>,
+    contexts: &[HwContext],
+    names: &[Vec<String>],
+) -> Result<End, String> {
+    let profile = Profile::find(&scenario.cluster.profile).map_err(|e| e.to_string())?;
+    let mut mesh =
+        mesh_config(scenario, &profile, NodeId(options.place.rank), names).map_err(|e| e.to_string())?;
+    mesh.port = contexts[0].port();
+    if let Some(work) = scenario.workload.get::<S>() {
+        S::mesh(work, &mut mesh);
+    }
+    let wait = options.wait.unwrap_or(scenario.cluster.wait.wait());
+    let rt = Rt::over(contexts, RtConfig { wait, ..RtConfig::default() }).map_err(|e| e.to_string())?;
+    let mesh = Mesh::start(&rt, mesh).map_err(|e| e.to_string())?;
+    Ok((rt, mesh))
+}
+
 /// What a node runs.
 struct Member<S: System> {
     place: At<Hw>,
@@ -193,44 +230,17 @@ impl<S: System> Member<S> {
     fn start(
         scenario: &Scenario,
         options: &Options<'_>,
-        contexts: &[HwContext],
-        (names, incarnation): (&[Vec<String>], u32),
+        (rt, mesh): End,
+        incarnation: u32,
     ) -> Result<Member<S>, String> {
-        let profile = Profile::find(&scenario.cluster.profile).map_err(|e| e.to_string())?;
-        let rank = options.place.rank;
+        let Options { place: Place { rank, nodes, .. }, seed, .. } = *options;
         let work =
             scenario.workload.get::<S>().ok_or_else(|| format!("the scenario is not about {}", S::KIND))?;
-        let mut mesh = mesh_config(scenario, &profile, NodeId(rank), names).map_err(|e| e.to_string())?;
-        mesh.port = contexts[0].port();
-        S::mesh(work, &mut mesh);
-        let wait = options.wait.unwrap_or(scenario.cluster.wait.wait());
-        let rt = Rt::over(contexts, RtConfig { wait, ..RtConfig::default() }).map_err(|e| e.to_string())?;
-        let mesh = Mesh::start(&rt, mesh).map_err(|e| e.to_string())?;
         let (post, clients, failed) = (Post::new(), RefCell::default(), RefCell::default());
         let members = weft_check::run::members(scenario, &rt, &mesh).map_err(|e| e.to_string())?;
-        let place = At { rt, mesh, node: rank, nodes: options.place.nodes, incarnation, members };
+        let place = At { rt, mesh, node: *rank, nodes: *nodes, incarnation, members };
         let service = S::start(&place, work, &post)?;
-        Ok(Member { place, service, post, clients, failed, work: work.clone(), seed: options.seed })
-    }
-
-    /// Makes all connections before anything runs on them.
-    fn connect(
-        &self,
-        (driver, program): &mut Engine,
-        context: &HwContext,
-        patience: Duration,
-    ) -> Result<(), String> {
-        let gid_index = context.usable_gid(context.port()).map_err(|error| error.to_string())?;
-        let patience = Nanos(patience.as_nanos() as u64);
-        let how = transport::Bootstrap { service: STREAMS, gid_index, timeout: patience };
-        let (mesh, made) = (self.place.mesh.clone(), Rc::new(RefCell::new(None)));
-        let told = Rc::clone(&made);
-        drop(self.place.rt.spawn(async move { drop(told.replace(Some(mesh.bootstrap(how).await))) }));
-        driver.run(program, || made.borrow().is_some() || interrupt::requested());
-        match made.take() {
-            Some(made) => made.map_err(|why| why.to_string()),
-            None => Err("left on request".to_string()),
-        }
+        Ok(Member { place, service, post, clients, failed, work: work.clone(), seed })
     }
 
     /// Runs clients and daemons until the coordinator ends it or the user does.
@@ -339,7 +349,7 @@ impl<S: System> Member<S> {
             Ok(ToNode::ComeToRest) => self.post.rest(),
             Ok(ToNode::End) => return ControlFlow::Break(Ok(())),
             Ok(ToNode::Without(why)) => return ControlFlow::Break(Err(without(&why))),
-            Ok(ToNode::Book { .. } | ToNode::Begin { .. }) | Err(_) => {}
+            Ok(ToNode::Book { .. } | ToNode::Cards(_) | ToNode::Connect | ToNode::Begin { .. }) | Err(_) => {}
         }
         ControlFlow::Continue(())
     }

@@ -29,7 +29,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use tracing::Level;
-use weft_check::scenario::{Connect, Scenario};
+use weft_check::scenario::Scenario;
 use weft_check::system::System;
 use weft_check::systems::{self, Visitor};
 use weft_control::PORT;
@@ -92,8 +92,7 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
     let meeting = meets_here.then(|| begin_meeting::<S>(scenario, agreed, port, seed)).transpose()?;
     let wait = args.wait.map(WaitArg::wait);
     let connect = args.connect.map_or(scenario.cluster.connect, ConnectArg::connect);
-    let by_streams = connect == Connect::Oob;
-    let options = Options { place: &place, join: &join, wait, patience: PATIENCE, seed, by_streams };
+    let options = Options { place: &place, join: &join, wait, seed, connect };
     let lived = member::run::<S>(scenario, &options, rails);
     let lived = left_nothing().and(lived);
     let lived = lived.map_err(|why| why.at(format_args!("node {}", place.rank)));

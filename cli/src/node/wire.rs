@@ -6,10 +6,6 @@ use std::ops::AddAssign;
 use std::time::Duration;
 use weft_check::MeshCounts;
 use weft_check::oracle::Leftover;
-use weft_verbs::Service;
-
-/// The port at which nodes tell each other their queue pairs, where they connect without the connection manager.
-pub const STREAMS: Service = Service(7_472);
 
 /// How often a node says that it is alive.
 pub const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -19,6 +15,11 @@ pub const HEARTBEAT: Duration = Duration::from_millis(500);
 pub enum ToCoordinator<E, C> {
     /// My devices have these addresses, by rail. The first word of a process.
     Hello { addresses: Vec<IpAddr> },
+    /// What I have for each node to connect its queue pairs with mine, by rank, in hexadecimal, where nodes connect without the connection
+    /// manager.
+    Cards(Vec<String>),
+    /// I have taken the others' cards, and am ready to receive.
+    Receiving,
     /// My daemons run.
     Ready,
     /// A client saw this; answered by [`ToNode::Written`].
@@ -40,6 +41,10 @@ pub enum ToCoordinator<E, C> {
 pub enum ToNode {
     /// All nodes' addresses, by rank and rail; and how often this node has come back.
     Book { addresses: Vec<Vec<IpAddr>>, lives: u32 },
+    /// What each node has for this one.
+    Cards(Vec<String>),
+    /// All nodes are ready to receive: the connections stand.
+    Connect,
     /// All daemons run: begin. A node that comes back later is told how many milliseconds the others have been at it.
     Begin { passed: u64 },
     /// So many events have been written down.

@@ -58,7 +58,7 @@ impl<S: System> World<S> {
             self.fabric.run_until(moment);
             S::restarted(node.0, moment, &self.recorder);
             let incarnation = self.machines[node.index()].place.incarnation + 1;
-            let machine = self.machine(node, incarnation)?;
+            let machine = self.machine(node, incarnation, self.end(node)?)?;
             // What the old one holds is gone with the crash; dropping it drops handles.
             self.machines[node.index()] = machine;
             self.start_clients_of(node.index());

@@ -12,11 +12,11 @@ use crate::system::{Amount, Place, System, Until};
 use std::rc::Rc;
 use weft_protocols::members::{Members, MembersError};
 use weft_protocols::rt::{JoinHandle, Rt, RtConfig};
-use weft_protocols::transport::{Bootstrap, Mesh, MeshConfig, Rank};
+use weft_protocols::transport::{Acquainted, BootstrapError, Introduced, Mesh, MeshConfig, Rank};
 use weft_sim::choice::{Choice, Seeded};
 use weft_sim::profile::Profile;
 use weft_sim::{Config, Fabric, NodeId, Sim, SimDevice, Topology};
-use weft_verbs::{AckTimeout, Device, Nanos, Retries, Service, Verbs};
+use weft_verbs::{AckTimeout, Device, Nanos, Retries, Verbs};
 
 /// What one machine runs.
 pub struct Machine<S: System> {
@@ -88,17 +88,38 @@ impl<S: System> World<S> {
             fabric,
             machines: Vec::new(),
         };
-        for node in 0..nodes {
-            let machine = world.machine(NodeId(node), 0)?;
+        let ends: Vec<_> = (0..nodes).map(|node| world.end(NodeId(node))).collect::<Result<_, RunError>>()?;
+        if scenario.cluster.connect == Connect::Oob {
+            acquaint(ends.iter().map(|(_, mesh)| mesh)).map_err(refused)?;
+        }
+        for (node, end) in (0..).zip(ends) {
+            let machine = world.machine(NodeId(node), 0, end)?;
             world.machines.push(machine);
         }
         Ok(world)
     }
 
+    /// Opens a node's devices.
+    pub(super) fn end(&self, node: NodeId) -> Result<End, RunError> {
+        let open = |device: SimDevice| device.open().map_err(refused);
+        let contexts =
+            self.fabric.devices(node).into_iter().map(open).collect::<Result<Vec<_>, RunError>>()?;
+        let wait = self.scenario.cluster.wait.wait();
+        let rt = Rt::over(&contexts, RtConfig { wait, ..RtConfig::default() }).map_err(refused)?;
+        let mesh = Mesh::start(&rt, self.meshes[node.index()].clone()).map_err(refused)?;
+        Ok((rt, mesh))
+    }
+
     /// Starts the system on a node.
-    pub(super) fn machine(&self, node: NodeId, incarnation: u32) -> Result<Machine<S>, RunError> {
-        let place =
-            place(&self.fabric, &self.scenario, self.meshes[node.index()].clone(), node, incarnation)?;
+    pub(super) fn machine(
+        &self,
+        node: NodeId,
+        incarnation: u32,
+        (rt, mesh): End,
+    ) -> Result<Machine<S>, RunError> {
+        let members = members(&self.scenario, &rt, &mesh).map_err(refused)?;
+        let nodes = self.scenario.cluster.nodes;
+        let place = Place { rt, mesh, node: node.0, nodes, incarnation, members };
         let service = S::start(&place, &self.work, &self.recorder).map_err(refused)?;
         self.fabric.mount(node, Box::new(place.rt.program()));
         Ok(Machine { place, service })
@@ -143,11 +164,7 @@ impl<S: System> World<S> {
             client::client::<S, Sim>(place.rt.clone(), calls, id, plan, until, self.recorder.clone())
         };
         let clients = (0..clients).map(start);
-        let tasks: Vec<JoinHandle<()>> = match self.scenario.cluster.connect {
-            Connect::Cm => clients.map(|client| place.rt.spawn(client)).collect(),
-            Connect::Oob => vec![after_meeting(place, clients.collect())],
-        };
-        self.clients.extend(tasks.into_iter().map(|task| (node as u32, task)));
+        self.clients.extend(clients.map(|client| (node as u32, place.rt.spawn(client))));
     }
 
     /// Adds a task to those that must end before the run does; for clients of a test's own.
@@ -224,22 +241,21 @@ pub fn mesh_config(
     Ok(config)
 }
 
-fn place(
-    fabric: &Fabric,
-    scenario: &Scenario,
-    mesh: MeshConfig,
-    node: NodeId,
-    incarnation: u32,
-) -> Result<Place<Sim>, RunError> {
-    let open = |device: SimDevice| device.open().map_err(refused);
-    let contexts = fabric.devices(node).into_iter().map(open).collect::<Result<Vec<_>, RunError>>()?;
-    let rt = Rt::over(&contexts, RtConfig { wait: scenario.cluster.wait.wait(), ..RtConfig::default() })
-        .map_err(refused)?;
-    let mesh = Mesh::start(&rt, mesh).map_err(refused)?;
-    let nodes = scenario.cluster.nodes;
-    let members = members(scenario, &rt, &mesh).map_err(refused)?;
-    Ok(Place { rt, mesh, node: node.0, nodes, incarnation, members })
+/// What a node has before its system runs.
+type End = (Rt<Sim>, Mesh<Sim>);
+
+/// Connects meshes with each other without the connection manager, before any time passes.
+fn acquaint<'m>(meshes: impl Iterator<Item = &'m Mesh<Sim>>) -> Result<(), BootstrapError> {
+    let introduced: Vec<_> = meshes.map(|mesh| mesh.introduce(GID_INDEX)).collect::<Result<_, _>>()?;
+    let cards: Vec<_> = introduced.iter().map(Introduced::cards).collect();
+    let of = |node: usize| cards.iter().map(|cards| cards[node].clone()).collect::<Vec<_>>();
+    let receiving = (0..).zip(introduced).map(|(node, of_node)| of_node.receive(&of(node)));
+    let receiving: Vec<_> = receiving.collect::<Result<_, _>>()?;
+    receiving.into_iter().try_for_each(Acquainted::connect)
 }
+
+/// A simulated port has this one.
+const GID_INDEX: u8 = 0;
 
 /// Starts a node's part in the membership, if the scenario has one; on either backend.
 ///
@@ -253,23 +269,6 @@ pub fn members<V: Verbs>(
 ) -> Result<Option<Members<V>>, MembersError> {
     let start = |of: Membership| Members::start(rt, mesh, of.config(scenario.cluster.nodes));
     scenario.cluster.members.map(start).transpose()
-}
-
-/// How nodes meet that connect out of band. One whose peers do not come goes on all the same: the connection manager
-/// makes what is missing.
-const MEETING: Bootstrap =
-    Bootstrap { service: Service(7_472), gid_index: 0, timeout: Nanos::from_millis(200) };
-
-/// Starts a machine's clients when it has met the others. Ends with the last of them.
-fn after_meeting(place: &Place<Sim>, clients: Vec<impl Future<Output = ()> + 'static>) -> JoinHandle<()> {
-    let (rt, mesh) = (place.rt.clone(), place.mesh.clone());
-    place.rt.spawn(async move {
-        let _ = mesh.bootstrap(MEETING).await;
-        let clients: Vec<_> = clients.into_iter().map(|client| rt.spawn(client)).collect();
-        for client in clients {
-            client.await;
-        }
-    })
 }
 
 pub(super) fn refused(why: impl std::fmt::Display) -> RunError {

@@ -68,7 +68,7 @@ pub struct Cluster {
     #[serde(default)]
     pub topology: Topology,
     /// How the first connections are made: `"cm"` (by the connection manager, when they are needed) or `"oob"` (all
-    /// at the start: the nodes tell each other their queue pairs over byte streams). Later ones, in place of broken
+    /// at the start: the nodes tell each other their queue pairs, without it). Later ones, in place of broken
     /// ones, are the connection manager's. Default: `"cm"`. `weft node --connect` overrides it.
     #[serde(default, skip_serializing_if = "Connect::is_cm")]
     pub connect: Connect,
@@ -154,7 +154,7 @@ pub enum Connect {
     /// By the connection manager, when a connection is needed.
     #[default]
     Cm,
-    /// Out of band: all at the start, over byte streams.
+    /// Out of band: all at the start, by what nodes tell each other.
     Oob,
 }
 

@@ -1,249 +1,233 @@
-//! The first connections without the connection manager: nodes tell each other over byte streams what a queue pair
-//! needs to know of its peer, and move their queue pairs through their states by hand.
+//! The first connections of a cluster without the connection manager: nodes tell each other what a queue pair needs to know of its
+//! peer, and move their queue pairs through their states by hand.
 //!
-//! Every node calls those of lower rank and answers those of higher rank, one after the other, which cannot wait in a
-//! circle: the lowest rank only answers. On a stream each side sends its [`ConnectionInfo`]. When it
-//! is ready to receive it sends a byte that says so, and when it has the peer's byte it may send. A caller that is no
-//! peer is hung up on.
+//! | step | what it does | before the next one |
+//! |---|---|---|
+//! | [`Mesh::introduce`] | a queue pair for each peer, and a card for it | each card is carried to its peer |
+//! | [`Introduced::receive`] | the queue pairs are ready to receive | all nodes have come so far |
+//! | [`Acquainted::connect`] | they are ready to send, and the mesh has its connections | |
+//!
+//! What carries the cards is the caller's: a coordinator, PMI, a file. Who can change a card on its way can take the peer's place, so
+//! it should be a way on which nobody else speaks.
 
 use super::{AdoptError, Mesh, Prepared, Rank};
-use std::future::poll_fn;
-use std::io;
 use thiserror::Error;
 use weft_verbs::{
-    Context, Gid, Migration, Modify, Mtu, Nanos, OutOfBand, Path, Psn, QpNum, QueuePair, Service, Stream,
-    StreamListener, ToRtr, ToRts, Verbs, VerbsError,
+    Context, Gid, Migration, Modify, Mtu, Path, Psn, QpNum, QueuePair, ToRtr, ToRts, Verbs, VerbsError,
 };
-
-/// How a mesh's first connections are made over byte streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bootstrap {
-    /// The service of byte streams at which all nodes meet; the same everywhere.
-    pub service: Service,
-    /// Which of the port's GIDs this node sends from.
-    pub gid_index: u8,
-    /// How long the others may take to come.
-    pub timeout: Nanos,
-}
 
 /// Why a mesh could not be connected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BootstrapError {
-    /// This node cannot take part.
+    /// The port cannot be used.
     #[error("the nodes cannot meet: {0}")]
-    Verbs(#[from] VerbsError),
-    /// A peer was called, and the connection could not be made.
-    #[error("{node} cannot be reached: {why}")]
-    Unreachable {
-        /// Its name.
-        node: String,
-        /// The last reason.
-        why: String,
-    },
-    /// Peers that should have called did not.
-    #[error("not heard of: {}", .0.join(", "))]
-    Absent(Vec<String>),
+    Port(VerbsError),
     /// The connection to oneself could not be made.
     #[error("the connection to oneself: {0}")]
     Loopback(AdoptError),
+    /// One to a peer could not be made.
+    #[error("the connection to {node}: {why}")]
+    Peer {
+        /// Its name.
+        node: String,
+        /// Why.
+        why: AdoptError,
+    },
+    /// A card for each node was wanted, in the order of their ranks.
+    #[error("{got} cards of {want} nodes")]
+    Cards {
+        /// So many there were.
+        got: usize,
+        /// So many nodes there are.
+        want: usize,
+    },
+    /// A peer's card is none, or another version's, or another node's.
+    #[error("what {0} says of its queue pair is not understood: have all nodes the same version?")]
+    Card(String),
 }
 
-/// Between two calls of a peer that does not listen yet.
-const PAUSE: Nanos = Nanos::from_millis(20);
-/// How long one attempt may take: who calls and says nothing does not keep others waiting for ever.
-const ATTEMPT: Nanos = Nanos::from_secs(5);
-/// What a side says that is ready to receive.
-const READY: u8 = b'R';
+/// A node that has a queue pair for each peer, and tells each of its own.
+pub struct Introduced<V: Verbs> {
+    mesh: Mesh<V>,
+    port: LocalPort,
+    /// By rank; none for oneself.
+    peers: Vec<Option<(Prepared<V>, ConnectionInfo)>>,
+}
+
+/// A node that is ready to receive from each peer.
+pub struct Acquainted<V: Verbs> {
+    mesh: Mesh<V>,
+    peers: Vec<Meeting<V>>,
+}
+
+/// A queue pair, what its peer was told of it, and what the peer has told.
+struct Meeting<V: Verbs> {
+    prepared: Prepared<V>,
+    mine: ConnectionInfo,
+    theirs: ConnectionInfo,
+}
+
+/// What this node sends from.
+#[derive(Clone, Copy)]
+struct LocalPort {
+    gid_index: u8,
+    gid: Gid,
+    lid: u16,
+    mtu: Mtu,
+}
 
 impl<V: Verbs> Mesh<V> {
-    /// Connects this node with all others and with itself, in place of the connection manager, which makes later
-    /// connections as ever. Returns when all stand. To be awaited before the mesh is used: what is sent earlier starts a
-    /// connection by the connection manager.
-    pub async fn bootstrap(&self, how: Bootstrap) -> Result<(), BootstrapError> {
-        let run = BootstrapRun::new(self, how)?;
-        run.connect_to_self()?;
-        let mut listener = run.oob.listen(how.service)?;
-        let (me, all) = (self.me().index(), self.size() as usize);
-        for peer in 0..me {
-            run.call(peer).await?;
-        }
-        let mut awaited: Vec<usize> = (me + 1..all).collect();
-        while !awaited.is_empty() {
-            let accepted = poll_fn(|cx| listener.poll_accept(cx));
-            match self.shared.rt.deadline(run.until, accepted).await {
-                Ok(Ok(stream)) => {
-                    // A peer whose call breaks off calls again.
-                    let answered = run.in_time(run.answer(stream, &awaited)).await;
-                    awaited.retain(|peer| answered != Ok(*peer));
-                }
-                Ok(Err(_)) => self.shared.rt.sleep(PAUSE).await,
-                Err(_) => return Err(BootstrapError::Absent(run.names(&awaited))),
+    /// Begins to connect this node with all others, and connects it with itself. `gid_index` says which of the port's GIDs it sends from.
+    ///
+    /// To be done before the mesh is used: what is sent earlier starts a connection by the connection manager, which makes all later
+    /// connections as ever.
+    ///
+    /// # Errors
+    ///
+    /// The port cannot be used, or there is or was a connection to a peer.
+    pub fn introduce(&self, gid_index: u8) -> Result<Introduced<V>, BootstrapError> {
+        let port = LocalPort::of(self, gid_index).map_err(BootstrapError::Port)?;
+        connect_to_self(self, port).map_err(BootstrapError::Loopback)?;
+        let me = self.me().index();
+        let prepare = |peer: usize| {
+            if peer == me {
+                return Ok(None);
             }
+            let prepared =
+                self.prepare(Rank::from_index(peer as u32)).map_err(|why| failed(self, peer, why))?;
+            let mine = info_of(self, port, &prepared);
+            Ok(Some((prepared, mine)))
+        };
+        let peers = (0..self.size() as usize).map(prepare).collect::<Result<_, BootstrapError>>()?;
+        Ok(Introduced { mesh: self.clone(), port, peers })
+    }
+}
+
+impl<V: Verbs> Introduced<V> {
+    /// The card for each node, by rank: bytes to be carried there as they are, some 100. Empty for oneself.
+    pub fn cards(&self) -> Vec<Vec<u8>> {
+        let card = |peer: &Option<(_, ConnectionInfo)>| peer.as_ref().map(|(_, mine)| mine.encode());
+        self.peers.iter().map(card).map(Option::unwrap_or_default).collect()
+    }
+
+    /// Takes the card that each node has for this one, by rank. One's own is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// A card is missing or not understood, or the device refuses what it says.
+    pub fn receive(self, cards: &[Vec<u8>]) -> Result<Acquainted<V>, BootstrapError> {
+        let Introduced { mesh, port, peers } = self;
+        if cards.len() != peers.len() {
+            return Err(BootstrapError::Cards { got: cards.len(), want: peers.len() });
+        }
+        let mut met = Vec::new();
+        for (peer, (own, card)) in peers.into_iter().zip(cards).enumerate() {
+            let Some((prepared, mine)) = own else { continue };
+            let theirs = ConnectionInfo::decode(card).filter(|info| info.rank as usize == peer + 1);
+            let theirs = theirs.ok_or_else(|| BootstrapError::Card(name(&mesh, peer)))?;
+            ready_to_receive(&mesh, port, &prepared, &theirs)
+                .map_err(|why| failed(&mesh, peer, why.into()))?;
+            met.push(Meeting { prepared, mine, theirs });
+        }
+        Ok(Acquainted { mesh, peers: met })
+    }
+}
+
+impl<V: Verbs> Acquainted<V> {
+    /// All nodes are ready to receive: this one sends from now on.
+    ///
+    /// # Errors
+    ///
+    /// The device refuses it, or the mesh has a connection to a peer by now.
+    pub fn connect(self) -> Result<(), BootstrapError> {
+        let Acquainted { mesh, peers } = self;
+        for Meeting { prepared, mine, theirs } in peers {
+            let peer = prepared.peer().index();
+            let adopted = ready_to_send(&mesh, &prepared, &mine, &theirs).map_err(AdoptError::from);
+            let adopted = adopted.and_then(|()| prepared.adopt(&theirs.introduction));
+            adopted.map_err(|why| failed(&mesh, peer, why))?;
         }
         Ok(())
     }
 }
 
-/// What one node knows while it connects.
-struct BootstrapRun<'m, V: Verbs> {
-    mesh: &'m Mesh<V>,
-    how: Bootstrap,
-    oob: V::Oob,
-    gid: Gid,
-    lid: u16,
-    mtu: Mtu,
-    until: Nanos,
-}
-
-impl<'m, V: Verbs> BootstrapRun<'m, V> {
-    fn new(mesh: &'m Mesh<V>, how: Bootstrap) -> Result<BootstrapRun<'m, V>, BootstrapError> {
+impl LocalPort {
+    fn of<V: Verbs>(mesh: &Mesh<V>, gid_index: u8) -> Result<LocalPort, VerbsError> {
         let (context, port) = (mesh.shared.rt.context(), mesh.shared.config.port);
         let attr = context.port_attr(port)?;
-        let gid = context.gid(port, how.gid_index)?;
-        let until = mesh.shared.rt.now() + how.timeout;
-        Ok(BootstrapRun {
-            mesh,
-            how,
-            oob: context.out_of_band()?,
-            gid,
-            lid: attr.lid,
-            mtu: attr.active_mtu,
-            until,
-        })
-    }
-
-    fn names(&self, peers: &[usize]) -> Vec<String> {
-        peers.iter().map(|peer| self.mesh.shared.config.peers[*peer].clone()).collect()
-    }
-
-    /// The connection info of a queue pair of this node.
-    fn info_of(&self, of: &Prepared<V>) -> ConnectionInfo {
-        let rt = &self.mesh.shared.rt;
-        ConnectionInfo {
-            rank: self.mesh.me().get(),
-            qp: of.qp().num(),
-            psn: Psn::new(rt.random() as u32),
-            gid: self.gid,
-            lid: self.lid,
-            mtu: self.mtu,
-            rd_atomic: self.mesh.shared.config.rd_atomic,
-            introduction: of.introduction(),
-        }
-    }
-
-    fn connect_to_self(&self) -> Result<(), BootstrapError> {
-        let join = || {
-            let [near, far] = self.mesh.prepare_loopback()?;
-            let (of_near, of_far) = (self.info_of(&near), self.info_of(&far));
-            self.receive(&near, &of_far)?;
-            self.receive(&far, &of_near)?;
-            self.send(&near, &of_near, &of_far)?;
-            self.send(&far, &of_far, &of_near)?;
-            near.adopt(&of_far.introduction)?;
-            far.adopt(&of_near.introduction)
-        };
-        join().map_err(BootstrapError::Loopback)
-    }
-
-    async fn in_time<T>(&self, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-        let (work, rt) = (std::pin::pin!(work), &self.mesh.shared.rt);
-        let until = self.until.min(rt.now() + ATTEMPT);
-        rt.deadline(until, work).await.unwrap_or_else(|late| Err(late.to_string()))
-    }
-
-    /// Calls a peer until the connection stands or the time is over.
-    async fn call(&self, peer: usize) -> Result<(), BootstrapError> {
-        let rt = &self.mesh.shared.rt;
-        loop {
-            let why = match self.in_time(self.try_call(peer)).await {
-                Ok(()) => return Ok(()),
-                Err(why) => why,
-            };
-            if rt.now() + PAUSE >= self.until {
-                let node = self.mesh.shared.config.peers[peer].clone();
-                return Err(BootstrapError::Unreachable { node, why });
-            }
-            rt.sleep(PAUSE).await;
-        }
-    }
-
-    async fn try_call(&self, peer: usize) -> Result<(), String> {
-        let node = &self.mesh.shared.config.peers[peer];
-        let mut stream = PeerStream::<V>(self.oob.connect(node, self.how.service).map_err(said)?);
-        let prepared = self.mesh.prepare(Rank::from_index(peer as u32)).map_err(said)?;
-        let mine = self.info_of(&prepared);
-        stream.write(&mine.encode()).await?;
-        let theirs = stream.info().await?;
-        self.join(&mut stream, prepared, &mine, &theirs).await
-    }
-
-    /// Answers a call; which peer it was, if the connection stands.
-    async fn answer(&self, stream: V::Stream, awaited: &[usize]) -> Result<usize, String> {
-        let mut stream = PeerStream::<V>(stream);
-        let theirs = stream.info().await?;
-        let peer = awaited.iter().copied().find(|peer| *peer as u32 + 1 == theirs.rank);
-        let peer = peer.ok_or_else(|| format!("rank {} is not awaited", theirs.rank))?;
-        let prepared = self.mesh.prepare(Rank::from_index(peer as u32)).map_err(said)?;
-        let mine = self.info_of(&prepared);
-        stream.write(&mine.encode()).await?;
-        self.join(&mut stream, prepared, &mine, &theirs).await?;
-        Ok(peer)
-    }
-
-    async fn join(
-        &self,
-        stream: &mut PeerStream<V>,
-        prepared: Prepared<V>,
-        mine: &ConnectionInfo,
-        theirs: &ConnectionInfo,
-    ) -> Result<(), String> {
-        self.receive(&prepared, theirs).map_err(said)?;
-        stream.write(&[READY]).await?;
-        let [ready] = stream.read().await?;
-        if ready != READY {
-            return Err("it does not keep to the protocol".to_string());
-        }
-        self.send(&prepared, mine, theirs).map_err(said)?;
-        prepared.adopt(&theirs.introduction).map_err(said)
-    }
-
-    /// To ready-to-receive.
-    fn receive(&self, prepared: &Prepared<V>, theirs: &ConnectionInfo) -> Result<(), VerbsError> {
-        let config = &self.mesh.shared.config;
-        let way = Path::to(theirs.gid, config.port);
-        prepared.qp().modify(&Modify::Rtr(ToRtr {
-            dest_qp: theirs.qp,
-            rq_psn: theirs.psn,
-            path: Path { dlid: theirs.lid, sgid_index: self.how.gid_index, ..way },
-            mtu: if theirs.mtu.bytes() < self.mtu.bytes() { theirs.mtu } else { self.mtu },
-            min_rnr_timer: config.rnr_timer,
-            max_dest_rd_atomic: config.rd_atomic,
-            alt: None,
-        }))
-    }
-
-    /// To ready-to-send.
-    fn send(
-        &self,
-        prepared: &Prepared<V>,
-        mine: &ConnectionInfo,
-        theirs: &ConnectionInfo,
-    ) -> Result<(), VerbsError> {
-        let config = &self.mesh.shared.config;
-        prepared.qp().modify(&Modify::Rts(ToRts {
-            sq_psn: mine.psn,
-            timeout: config.timeout,
-            retry: config.retry,
-            rnr_retry: config.rnr_retry,
-            max_rd_atomic: config.rd_atomic.min(theirs.rd_atomic),
-            alt: None,
-            migration: Migration::Migrated,
-        }))
+        let gid = context.gid(port, gid_index)?;
+        Ok(LocalPort { gid_index, gid, lid: attr.lid, mtu: attr.active_mtu })
     }
 }
 
-fn said(why: impl std::fmt::Display) -> String {
-    why.to_string()
+fn name<V: Verbs>(mesh: &Mesh<V>, peer: usize) -> String {
+    mesh.shared.config.peers[peer].clone()
+}
+
+fn failed<V: Verbs>(mesh: &Mesh<V>, peer: usize, why: AdoptError) -> BootstrapError {
+    BootstrapError::Peer { node: name(mesh, peer), why }
+}
+
+/// The connection info of a queue pair of this node.
+fn info_of<V: Verbs>(mesh: &Mesh<V>, port: LocalPort, of: &Prepared<V>) -> ConnectionInfo {
+    ConnectionInfo {
+        rank: mesh.me().get(),
+        qp: of.qp().num(),
+        psn: Psn::new(mesh.shared.rt.random() as u32),
+        gid: port.gid,
+        lid: port.lid,
+        mtu: port.mtu,
+        rd_atomic: mesh.shared.config.rd_atomic,
+        introduction: of.introduction(),
+    }
+}
+
+fn connect_to_self<V: Verbs>(mesh: &Mesh<V>, port: LocalPort) -> Result<(), AdoptError> {
+    let [near, far] = mesh.prepare_loopback()?;
+    let (of_near, of_far) = (info_of(mesh, port, &near), info_of(mesh, port, &far));
+    ready_to_receive(mesh, port, &near, &of_far)?;
+    ready_to_receive(mesh, port, &far, &of_near)?;
+    ready_to_send(mesh, &near, &of_near, &of_far)?;
+    ready_to_send(mesh, &far, &of_far, &of_near)?;
+    near.adopt(&of_far.introduction)?;
+    far.adopt(&of_near.introduction)
+}
+
+fn ready_to_receive<V: Verbs>(
+    mesh: &Mesh<V>,
+    port: LocalPort,
+    prepared: &Prepared<V>,
+    theirs: &ConnectionInfo,
+) -> Result<(), VerbsError> {
+    let config = &mesh.shared.config;
+    let way = Path::to(theirs.gid, config.port);
+    prepared.qp().modify(&Modify::Rtr(ToRtr {
+        dest_qp: theirs.qp,
+        rq_psn: theirs.psn,
+        path: Path { dlid: theirs.lid, sgid_index: port.gid_index, ..way },
+        mtu: if theirs.mtu.bytes() < port.mtu.bytes() { theirs.mtu } else { port.mtu },
+        min_rnr_timer: config.rnr_timer,
+        max_dest_rd_atomic: config.rd_atomic,
+        alt: None,
+    }))
+}
+
+fn ready_to_send<V: Verbs>(
+    mesh: &Mesh<V>,
+    prepared: &Prepared<V>,
+    mine: &ConnectionInfo,
+    theirs: &ConnectionInfo,
+) -> Result<(), VerbsError> {
+    let config = &mesh.shared.config;
+    prepared.qp().modify(&Modify::Rts(ToRts {
+        sq_psn: mine.psn,
+        timeout: config.timeout,
+        retry: config.retry,
+        rnr_retry: config.rnr_retry,
+        max_rd_atomic: config.rd_atomic.min(theirs.rd_atomic),
+        alt: None,
+        migration: Migration::Migrated,
+    }))
 }
 
 /// What a peer needs to know of a queue pair.
@@ -279,61 +263,22 @@ impl ConnectionInfo {
         bytes
     }
 
-    /// Connection info but for its introduction, and how long that is.
-    fn decode(bytes: &[u8; FIXED_LEN]) -> Option<(ConnectionInfo, usize)> {
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    fn decode(bytes: &[u8]) -> Option<ConnectionInfo> {
+        let (fixed, introduction) = bytes.split_first_chunk::<FIXED_LEN>()?;
+        let word = |at: usize| u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
         let mut gid = Gid([0; 16]);
-        gid.0.copy_from_slice(&bytes[20..36]);
+        gid.0.copy_from_slice(&fixed[20..36]);
         let info = ConnectionInfo {
             rank: word(4),
             qp: QpNum(word(8)),
             psn: Psn::new(word(12)),
             mtu: Mtu::from_bytes(word(16))?,
             gid,
-            lid: u16::from_le_bytes([bytes[36], bytes[37]]),
-            rd_atomic: bytes[38],
-            introduction: Vec::new(),
+            lid: u16::from_le_bytes([fixed[36], fixed[37]]),
+            rd_atomic: fixed[38],
+            introduction: introduction.to_vec(),
         };
-        (bytes[..4] == MAGIC).then_some((info, usize::from(bytes[39])))
-    }
-}
-
-/// A byte stream to a peer.
-struct PeerStream<V: Verbs>(V::Stream);
-
-impl<V: Verbs> PeerStream<V> {
-    async fn write(&mut self, mut bytes: &[u8]) -> Result<(), String> {
-        while !bytes.is_empty() {
-            let written = poll_fn(|cx| self.0.poll_write(cx, bytes)).await.map_err(said)?;
-            bytes = &bytes[written..];
-        }
-        Ok(())
-    }
-
-    async fn fill(&mut self, bytes: &mut [u8]) -> Result<(), String> {
-        let mut full = 0;
-        while full < bytes.len() {
-            match poll_fn(|cx| self.0.poll_read(cx, &mut bytes[full..])).await {
-                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).to_string()),
-                Ok(read) => full += read,
-                Err(why) => return Err(why.to_string()),
-            }
-        }
-        Ok(())
-    }
-
-    async fn read<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        let mut bytes = [0; N];
-        self.fill(&mut bytes).await?;
-        Ok(bytes)
-    }
-
-    async fn info(&mut self) -> Result<ConnectionInfo, String> {
-        let fixed = self.read::<FIXED_LEN>().await?;
-        let (mut info, len) = ConnectionInfo::decode(&fixed).ok_or("it speaks another language")?;
-        info.introduction = vec![0; len];
-        self.fill(&mut info.introduction).await?;
-        Ok(info)
+        (fixed[..4] == MAGIC && introduction.len() == usize::from(fixed[39])).then_some(info)
     }
 }
 
@@ -354,12 +299,16 @@ mod tests {
             introduction: vec![9; 44],
         };
         let bytes = info.encode();
-        let mut fixed: [u8; FIXED_LEN] = bytes[..FIXED_LEN].try_into().expect("connection info is longer");
-        let (read, len) = ConnectionInfo::decode(&fixed).expect("connection info");
-        assert_eq!((ConnectionInfo { introduction: bytes[FIXED_LEN..].to_vec(), ..read }, len), (info, 44));
-        fixed[16] = 3;
-        assert_eq!(ConnectionInfo::decode(&fixed), None, "no such size of packets");
-        fixed = [b'G'; FIXED_LEN];
-        assert_eq!(ConnectionInfo::decode(&fixed), None, "a stranger");
+        assert_eq!(ConnectionInfo::decode(&bytes), Some(info));
+        for len in 0..bytes.len() {
+            assert_eq!(ConnectionInfo::decode(&bytes[..len]), None, "cut after {len} bytes");
+        }
+        let with = |at: usize, byte: u8| {
+            let mut other = bytes.clone();
+            other[at] = byte;
+            ConnectionInfo::decode(&other)
+        };
+        assert_eq!(with(16, 3), None, "no such size of packets");
+        assert_eq!(with(0, b'G'), None, "a stranger");
     }
 }

@@ -30,7 +30,7 @@
 //! | `wire` | frames' headers and the private data of connections |
 //! | `mesh`, `peer` | what a protocol sees; what is kept for each peer |
 //! | `adopt` | connections that were made by other means |
-//! | `bootstrap` | such a means: what queue pairs must know, exchanged over byte streams |
+//! | `bootstrap` | such a means: cards of queue pairs, which the caller carries |
 //! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
 //! | `room` | the line of those who wait for room among the kept messages |
 //! | `frames` | putting frames on a connection |
@@ -70,7 +70,7 @@ mod steer;
 mod wire;
 
 pub use adopt::Prepared;
-pub use bootstrap::{Bootstrap, BootstrapError};
+pub use bootstrap::{Acquainted, BootstrapError, Introduced};
 pub use config::{Channel, MeshConfig, Planted, Rank};
 pub use error::{AdoptError, Lost, NotExecuted, OpError, SendError, TransportError};
 pub use grounds::Grounds;
