@@ -134,6 +134,8 @@ worlds! {
         "who grants anew does not wait for leases";
     "planted-members-no-drift" Violated Standing Some(Planted::NoDrift), [3, 2, 0, 0, 2, 0, 7],
         "who grants anew waits for a lease, without the drift";
+    "planted-members-lease-from-receipt" Violated Standing Some(Planted::LeaseFromReceipt), [3, 2, 0, 0, 2, 0, 9],
+        "a lease runs from when its renewal was answered";
     "planted-members-by-rank" Violated Standing Some(Planted::ByRank), [3, 2, 1, 1, 0, 0, 3],
         "what a view leaves out is found by ranks, not by incarnations";
 }

@@ -11,8 +11,6 @@ use weft_protocols::members::{Action, Core, Envelope, Event, Member, MembersConf
 use weft_protocols::transport::Rank;
 use weft_verbs::Nanos;
 
-/// In ticks of a clock. The lease is as short as can be, if it is to be renewed while it runs.
-pub(super) const LEASE: Nanos = Nanos(2);
 /// A clock that drifts is a tick ahead or not.
 const DRIFT: Nanos = Nanos(1);
 const PATIENCE: Nanos = Nanos(1);
@@ -59,6 +57,9 @@ struct Book {
 pub(super) struct Node {
     pub(super) core: Core,
     planted: Option<Planted>,
+    /// Until when the lease would run if it began when it was renewed.
+    from_receipt: Nanos,
+    lease: Nanos,
     pub(super) part: Part,
     book: Book,
     watched: BTreeSet<Rank>,
@@ -79,10 +80,12 @@ impl Node {
     pub(super) fn new(rules: Rules, me: Member, clock: Nanos, wants: bool) -> Node {
         let none = rules.planted == Some(Planted::NoDrift);
         let drift = if none { Nanos::ZERO } else { DRIFT };
-        let config = MembersConfig { nodes: rules.nodes, lease: LEASE, drift, patience: PATIENCE };
+        let config = MembersConfig { nodes: rules.nodes, lease: rules.lease(), drift, patience: PATIENCE };
         let mut node = Node {
             core: Core::new(config, me),
             planted: rules.planted,
+            from_receipt: Nanos::ZERO,
+            lease: rules.lease(),
             part: Part::Nothing,
             book: Book::default(),
             watched: BTreeSet::new(),
@@ -117,7 +120,14 @@ impl Node {
 
     /// Whether it may use the right at this moment: it was granted, and the lease runs.
     pub(super) fn has(&self) -> bool {
-        self.part == Part::Granted && !self.core.is_out() && self.clock < self.core.lease_until()
+        self.part == Part::Granted && !self.core.is_out() && self.clock < self.lease_until()
+    }
+
+    fn lease_until(&self) -> Nanos {
+        match (self.planted, self.core.lease_until()) {
+            (Some(Planted::LeaseFromReceipt), until) if until > Nanos::ZERO => self.from_receipt,
+            (_, until) => until,
+        }
     }
 
     /// Whether a deadline has come.
@@ -144,7 +154,11 @@ impl Node {
     /// Lets the members take an event in, and does what they want.
     fn event(&mut self, event: Event) {
         let mut actions = Vec::new();
+        let until = self.core.lease_until();
         self.core.on_event(self.clock, event, &mut actions);
+        if self.planted == Some(Planted::LeaseFromReceipt) && self.core.lease_until() > until {
+            self.from_receipt = self.clock + self.lease;
+        }
         for action in actions {
             match action {
                 Action::Send(to, envelope) => self.out.push((to, Letter::Member(envelope))),

@@ -11,6 +11,8 @@ pub(super) enum Planted {
     GrantsAtOnce,
     /// Who waits for the end of a lease trusts its own clock.
     NoDrift,
+    /// A lease runs from when the answers to its renewal came.
+    LeaseFromReceipt,
     /// A member whose node is still in the view, as another incarnation, is taken for one that is still there.
     ByRank,
 }

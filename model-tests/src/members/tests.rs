@@ -37,6 +37,7 @@ fn the_mistakes_break_what_they_are_said_to_break() {
         ("planted-members-cold-start-does-not-wait", "one at a time"),
         ("planted-members-grants-at-once", "one at a time"),
         ("planted-members-no-drift", "one at a time"),
+        ("planted-members-lease-from-receipt", "one at a time"),
         ("planted-members-by-rank", "progress"),
     ] {
         let report = explore(name, &[], Some(oracle));
