@@ -36,6 +36,7 @@ pub(crate) use object::Object;
 
 use crate::profile;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::result::Result;
 use weft_verbs::{DiskDone, DiskError, Nanos, ObjectName};
@@ -81,6 +82,20 @@ impl<R> Call<R> {
             _ => (0, 0),
         };
         Nanos((bytes as u64).saturating_mul(each).div_ceil(1024))
+    }
+}
+
+impl<R> fmt::Display for Call<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Call::Create(object) => write!(f, "create {object}"),
+            Call::Remove(object) => write!(f, "remove {object}"),
+            Call::Size(object) => write!(f, "size of {object}"),
+            Call::List => f.write_str("list"),
+            Call::Read { object, at, into } => write!(f, "read {object} from {at} len={}", into.len()),
+            Call::Write { object, at, from } => write!(f, "write {object} from {at} len={}", from.len()),
+            Call::Sync(object) => write!(f, "sync {object}"),
+        }
     }
 }
 
@@ -216,6 +231,11 @@ impl<R: Clone> Disk<R> {
         };
         self.ended.insert(id, end);
         true
+    }
+
+    /// How a call ended, if it has and nobody has asked yet.
+    pub fn outcome(&self, id: u32) -> Option<&Result<DiskDone, DiskError>> {
+        self.ended.get(&id).map(|end| &end.outcome)
     }
 
     /// How a call ended, if it has.
