@@ -195,6 +195,19 @@ impl<R: Clone> Disk<R> {
         self.under_way.keys().copied()
     }
 
+    /// Whether a call under way is a transfer or a sync: what fails where a disk does.
+    pub fn moves_bytes(&self, id: u32) -> bool {
+        let call = self.under_way.get(&id).map(|(call, _)| call);
+        matches!(call, Some(Call::Read { .. } | Call::Write { .. } | Call::Sync(_)))
+    }
+
+    /// Whether a call under way writes what takes room that is not taken yet.
+    pub fn takes_room(&self, id: u32) -> bool {
+        let Some((Call::Write { object, at, from }, _)) = self.under_way.get(&id) else { return false };
+        let nothing = Object::default();
+        self.objects.get(object).unwrap_or(&nothing).fitting(*at, from.len(), 0) < from.len()
+    }
+
     /// When a call ends that begins now.
     fn schedule(&mut self, now: Nanos, call: &Call<R>, costs: &profile::Disk) -> Nanos {
         self.places.resize(costs.depth as usize, Nanos::ZERO);

@@ -46,6 +46,7 @@ worlds! {
     "pario-list" Way::List, "w,r", "files: a client writes four rows by one list, and another one reads them at the same time";
     "pario-names" Way::Eager, "cu,c", "files: two clients, one name";
     "pario-rename" Way::Durable, "kcn", "files: a file takes another one's name on a disk, while its server crashes and comes back";
+    "pario-unlink" Way::Durable, "muo", "files: a client makes a file on a disk, removes its name and looks for it, while the disk fails and its server crashes and comes back";
     "pario-restart" Way::Durable, "mo", "files: a client makes a file on a disk and looks at it, while its server crashes and comes back";
 }
 
