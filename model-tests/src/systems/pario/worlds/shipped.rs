@@ -62,10 +62,11 @@ enum Call {
     Rename,
     CreateOther,
     OpenOther,
+    Close,
 }
 
 impl Call {
-    const ALL: [(char, Call); 9] = [
+    const ALL: [(char, Call); 10] = [
         ('w', Call::Write),
         ('r', Call::Read),
         ('c', Call::Create),
@@ -75,6 +76,7 @@ impl Call {
         ('n', Call::Rename),
         ('k', Call::CreateOther),
         ('p', Call::OpenOther),
+        ('x', Call::Close),
     ];
 
     fn letter(self) -> char {
@@ -104,7 +106,7 @@ pub(super) fn make(
         let known = Call::ALL.into_iter().find(|(known, _)| *known == letter);
         known
             .map(|(_, call)| call)
-            .ok_or_else(|| SizeError(format!("calls are w, r, c, u, m, o, n, k and p, not '{letter}'")))
+            .ok_or_else(|| SizeError(format!("calls are w, r, x, c, u, m, o, n, k and p, not '{letter}'")))
     };
     let calls = text.split(',').map(|client| client.trim().chars().map(call).collect());
     let calls: Vec<Vec<Call>> = calls.collect::<Result<_, _>>()?;
@@ -332,6 +334,10 @@ async fn call(
             Call::OpenOther => match teller.open(&client, 1).await {
                 Ok(file) => teller.close(&client, file).await,
                 Err(why) => Err(why),
+            },
+            Call::Close => match client.open.take() {
+                Some(file) => teller.close(&client, file).await,
+                None => Ok(()),
             },
             Call::Rename => teller.perform(&mut client, Request::Rename { from: 0, to: 1 }).await,
             Call::Unlink => teller.perform(&mut client, Request::Unlink { file: 0 }).await,
