@@ -39,10 +39,13 @@
 //! |---|---|
 //! | `distribution` | where a file's bytes lie: pure functions |
 //! | `datatype`, `access` | bytes that do not lie together; which of them are one server's, by units |
+//! | `attributes` | what a file has beside its bytes |
 //! | `messages` | requests and answers, and their bytes |
 //! | `client`, `calls`, `buffer` | a client's calls as async functions; those that are open; memory that they own |
+//! | `slots` | where the home keeps answers until they are received |
 //! | `server/machine` | the server: a state machine without I/O |
 //! | `server/tree`, `server/names`, `server/ranges` | its directories; what they stand for; turns at overlapping bytes |
+//! | `server/inode`, `server/answered`, `server/bars` | a file, as its home knows it; answers that are kept; files that are gone for good |
 //! | `server/log`, `server/store` | what a restart finds of the directory; where objects are kept |
 //! | `server/check` | what a store has, told without a server |
 //! | `moves` | transfers of a unit by posted lists, and what a client does with an offer |
@@ -51,6 +54,7 @@
 //! | `server`, `service` | what carries out what the machine wants; what starts on a node |
 
 mod access;
+mod attributes;
 mod buffer;
 mod calls;
 mod client;
@@ -64,10 +68,12 @@ mod name;
 pub mod remote;
 mod server;
 mod service;
+mod slots;
 mod stats;
 mod watch;
 mod wire;
 
+pub use attributes::{Attributes, Metadata, SetAttributes};
 pub use buffer::Buffer;
 pub use client::File;
 pub use config::{FsConfig, Movers, Storage, Sync, Wire};

@@ -15,7 +15,7 @@ use weft_verbs::Nanos;
 
 const KEYS: &[Key] = &[Key {
     name: "calls",
-    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, c to make, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, as in w,rr",
+    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, a to append to the file and t to cut it, c to make, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, as in w,rr",
 }];
 
 macro_rules! worlds {
@@ -46,6 +46,7 @@ worlds! {
     "pario-list" Way::List, "w,r", "files: a client writes four rows by one list, and another one reads them at the same time";
     "pario-names" Way::Eager, "cu,c", "files: two clients, one name";
     "pario-unlink" Way::Eager, "rx,xu", "files: a client reads and closes a file whose name another one removes";
+    "pario-append" Way::Durable, "aa", "files: a client appends to a file on a disk, while its server crashes and comes back";
     "pario-rename" Way::Durable, "kcn", "files: a file takes another one's name on a disk, while its server crashes and comes back";
     "pario-restart" Way::Durable, "mo", "files: a client makes a file on a disk and looks at it, while its server crashes and comes back";
 }
