@@ -31,7 +31,7 @@
 //!
 //! # What is there, and what is not yet
 //!
-//! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come, and so are groups. All
+//! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come. All
 //! directories are the first server's. They survive a crash, as bytes do on [`Storage::Disk`]; in [`Storage::Memory`]
 //! nothing does.
 //!
@@ -42,6 +42,7 @@
 //! | `attributes` | what a file has beside its bytes |
 //! | `messages` | requests and answers, and their bytes |
 //! | `client`, `calls`, `buffer` | a client's calls as async functions; those that are open; memory that they own |
+//! | `group` | clients that call together |
 //! | `slots` | where the home keeps answers until they are received |
 //! | `server/machine` | the server: a state machine without I/O |
 //! | `server/tree`, `server/names`, `server/ranges` | its directories; what they stand for; turns at overlapping bytes |
@@ -62,6 +63,7 @@ mod config;
 mod datatype;
 mod distribution;
 mod error;
+mod group;
 mod messages;
 mod moves;
 mod name;
@@ -80,6 +82,7 @@ pub use config::{FsConfig, Movers, Storage, Sync, Wire};
 pub use datatype::{Datatype, View};
 pub use distribution::Distribution;
 pub use error::FsError;
+pub use group::Group;
 pub use name::{DirEntry, Handle, Name, Path};
 pub use server::{StoreError, StoreReport, check_store, log_object};
 pub use service::Pario;

@@ -228,6 +228,11 @@ impl<V: Verbs> Pario<V> {
         }
     }
 
+    /// Asks the directory's server, once.
+    pub(in super::super) async fn ask_home(&self, request: Request) -> Answered {
+        self.call(HOME, request, Held::NOTHING).await
+    }
+
     async fn pause(&self) {
         if self.0.config.wire == Wire::Tcp {
             self.0.rt.sleep(PAUSE).await;

@@ -88,6 +88,11 @@ impl Answer {
                 to.u64(*cuts);
                 to
             }
+            Answer::Gathered(word) => {
+                let mut to = writer(kind::GATHERED);
+                to.u64(*word);
+                to
+            }
             Answer::Size(size) => {
                 let mut to = writer(kind::OBJECT);
                 to.u64(*size);
@@ -152,6 +157,7 @@ impl Answer {
             }
             kind::PLACE_AT => Answer::Place { at: from.u64()? },
             kind::CUTS => Answer::Cuts((from.u64()?, from.u64()?)),
+            kind::GATHERED => Answer::Gathered(from.u64()?),
             kind::OBJECT => Answer::Size(from.u64()?),
             kind::DATA => {
                 let short = from.flag()?;

@@ -61,6 +61,8 @@ pub(super) enum Request {
     Truncate { handle: Handle, size: u64 },
     /// The server's object of a file ends here, from its home; one that ended before is as long only if the file is to grow.
     Cut { handle: Handle, size: u64, grows: bool },
+    /// One of so many members of a group has come to a round, and says a number.
+    Gather { group: u64, round: u64, member: u32, members: u32, word: u64 },
     /// Which epoch of the server this is.
     Epoch,
     /// What the node, as a client, has open since an earlier epoch than this one of the home that asks: the files behind this
@@ -132,6 +134,8 @@ pub(super) enum Answer {
     Place { at: u64 },
     /// No place: the file was cut meanwhile, in this life of its home so often.
     Cuts((u64, u64)),
+    /// All members have come; the largest number that one said.
+    Gathered(u64),
     /// An object's size; zero if there is none.
     Size(u64),
     /// The bytes of a read: those asked for, with zeros where there are none. Whether there were fewer.
@@ -181,6 +185,7 @@ mod kind {
     pub(super) const PLACED: u8 = 23;
     pub(super) const TRUNCATE: u8 = 24;
     pub(super) const CUT: u8 = 25;
+    pub(super) const GATHER: u8 = 26;
 
     pub(super) const DONE: u8 = 33;
     pub(super) const REFUSED: u8 = 34;
@@ -195,6 +200,7 @@ mod kind {
     pub(super) const HAS: u8 = 43;
     pub(super) const PLACE_AT: u8 = 44;
     pub(super) const CUTS: u8 = 45;
+    pub(super) const GATHERED: u8 = 46;
 }
 
 /// Bytes of a list of open files beside the files, and of each.

@@ -141,6 +141,15 @@ impl Request {
                 to.0.push(u8::from(*grows));
                 to
             }
+            Request::Gather { group, round, member, members, word } => {
+                let mut to = writer(kind::GATHER);
+                to.u64(*group);
+                to.u64(*round);
+                to.u32(*member);
+                to.u32(*members);
+                to.u64(*word);
+                to
+            }
             Request::Epoch => writer(kind::EPOCH),
             Request::Opens { epoch, after } => {
                 let mut to = writer(kind::OPENS);
@@ -210,6 +219,11 @@ impl Request {
             kind::PLACED => Request::Placed { handle: from.handle()?, at: from.u64()? },
             kind::TRUNCATE => Request::Truncate { handle: from.handle()?, size: from.u64()? },
             kind::CUT => Request::Cut { handle: from.handle()?, size: from.u64()?, grows: from.flag()? },
+            kind::GATHER => {
+                let (group, round) = (from.u64()?, from.u64()?);
+                let (member, members) = (from.u32()?, from.u32()?);
+                Request::Gather { group, round, member, members, word: from.u64()? }
+            }
             kind::CREATE => {
                 let layout = from.layout()?;
                 Request::Create { path: from.path()?, layout }

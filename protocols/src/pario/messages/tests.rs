@@ -40,6 +40,7 @@ fn requests() -> Vec<Request> {
         Request::Placed { handle, at: 6 },
         Request::Truncate { handle, size: 9 },
         Request::Cut { handle, size: 9, grows: true },
+        Request::Gather { group: 4, round: 5, member: 1, members: 3, word: 6 },
     ]
 }
 
@@ -74,6 +75,7 @@ fn every_answer_survives_its_bytes() {
         Answer::Stat { file: Some((Handle(4), layout)), attributes: Attributes::FILE },
         Answer::Stat { file: None, attributes: Attributes::DIRECTORY },
         Answer::Place { at: 70 },
+        Answer::Gathered(8),
         Answer::Cuts((5, 1)),
         Answer::Offer {
             op: 3,

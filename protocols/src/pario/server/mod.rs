@@ -85,6 +85,8 @@ impl<V: Verbs> Server<V> {
         stats.staging_waits = counts.staging_waits;
         stats.offered = counts.offered;
         stats.commits = counts.commits;
+        stats.places = counts.places;
+        stats.known_again = counts.known_again;
     }
 
     /// A place in staging, as a client reaches it: as much of it as the runs have.

@@ -66,6 +66,8 @@ struct Batch {
     cuts: Vec<(Gone, u64, Rank, u64)>,
     /// What waits until a file is cut.
     held: Vec<(Rank, u64, Request)>,
+    /// How many answers were given before.
+    known_again: u64,
     /// Its requests but for closes.
     asked: Vec<(Rank, u64, Request)>,
 }
@@ -107,6 +109,7 @@ impl Machine {
             name_request(&mut directory.names, of, (from, id), request, &mut batch);
         }
         directory.held.append(&mut batch.held);
+        self.counts.known_again += batch.known_again;
         if directory.log.is_none() || batch.changes.is_empty() {
             return self.settle(batch, out);
         }
@@ -179,6 +182,7 @@ impl Machine {
     /// Answers what has taken effect for good, and removes what has ended with it.
     fn settle(&mut self, batch: Batch, out: &mut Vec<Action>) {
         for (to, id, answer) in batch.answers {
+            self.counts.places += u64::from(matches!(answer, Ok(Answer::Place { .. })));
             let answer = answer.unwrap_or_else(Answer::Refused);
             out.push(Action::Answer { to, id, answer });
         }
@@ -310,6 +314,7 @@ fn name_request(names: &mut Names, of: Home, (from, id): (Rank, u64), request: R
         return;
     };
     if let Some(kept) = names.answered(from, asked) {
+        batch.known_again += 1;
         return batch.answers.push((from, id, kept.map(|kept| of.answer(kept))));
     }
     let held = batch.held.len();

@@ -109,6 +109,20 @@ fn nothing_makes_an_object_of_a_file_that_is_gone() {
     assert!(bench.is_empty());
 }
 
+#[test]
+fn members_are_answered_when_all_have_come_and_one_that_began_anew_is_not_waited_for_as_it_was() {
+    let mut bench = Bench::new(CONFIG);
+    let come = |member, word| Request::Gather { group: 1, round: 0, member, members: 2, word };
+    assert_eq!(bench.ask(1, come(1, 0)), []);
+    let other = Event::Request { from: rank(6), id: 2, request: come(0, 5) };
+    assert_eq!(answers(bench.on(other)), [(2, Answer::Gathered(5)), (1, Answer::Gathered(5))]);
+    assert_eq!(bench.ask(3, come(1, 0)), []);
+    bench.on(Event::Reset { client: rank(5) });
+    assert!(bench.is_empty());
+    let none = Request::Gather { group: 1, round: 0, member: 2, members: 2, word: 0 };
+    assert_eq!(answers(bench.ask(4, none)), [(4, Answer::Refused(Refusal::Position))]);
+}
+
 /// A machine whose directory has a log, and the bytes of that.
 fn logged(names: Names, newest: Option<u64>) -> Bench {
     let log = Log::behind(newest, None, 0);

@@ -19,10 +19,13 @@
 //! after the last unit, and under [`Sync::Each`] after the disk has made them durable.
 
 mod directory;
+mod gather;
 mod removals;
 mod units;
 
 pub(super) use directory::Directory;
+
+use gather::Round;
 
 use super::super::access::{Access, Pieces, Run, Unit};
 use super::super::error::Refusal;
@@ -229,6 +232,10 @@ pub(super) struct Counts {
     pub staging_waits: u64,
     /// Batches of the log.
     pub commits: u64,
+    /// Places for appends.
+    pub places: u64,
+    /// Answers that were given once more.
+    pub known_again: u64,
 }
 
 /// A server.
@@ -253,6 +260,8 @@ pub(super) struct Machine {
     spread: BTreeMap<u64, Spread>,
     /// Files that are gone.
     barred: Bars,
+    /// Rounds of groups to which not all members have come, by group and round.
+    rounds: BTreeMap<(u64, u64), Round>,
     syncing: BTreeMap<Handle, Syncing>,
     /// Places that were offered, by operation: to whom, and for which call.
     offered: BTreeMap<u64, (Rank, u64)>,
@@ -283,6 +292,7 @@ impl Machine {
             held: BTreeMap::new(),
             spread: BTreeMap::new(),
             barred: Bars::default(),
+            rounds: BTreeMap::new(),
             syncing: BTreeMap::new(),
             offered: BTreeMap::new(),
             load: 0,
@@ -306,6 +316,7 @@ impl Machine {
             ("places offered to clients", self.offered.len() as u64),
             ("turns at objects", self.ranges.len() as u64),
             ("removals and cuts under way", self.spread.len() as u64),
+            ("rounds of groups", self.rounds.len() as u64),
             ("requests about names", unsettled),
             ("open files", open),
         ]
@@ -354,6 +365,9 @@ impl Machine {
     ) -> Result<(), Refusal> {
         match request {
             request if request.is_of_names() => self.on_name(from, id, request, out)?,
+            Request::Gather { group, round, member, members, word } => {
+                self.on_gather((from, id), (group, round), (member, members), word, out)?;
+            }
             Request::Epoch => {
                 let answer = Answer::At { epoch: self.epoch };
                 out.push(Action::Answer { to: from, id, answer });

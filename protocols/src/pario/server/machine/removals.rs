@@ -82,6 +82,7 @@ impl Machine {
             self.offered.remove(&op);
             self.on_moved(op, false, out);
         }
+        self.leave_rounds(client);
         self.forget(client, out);
     }
 }
