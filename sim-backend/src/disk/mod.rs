@@ -10,7 +10,7 @@
 //! | write | once its bytes are in the cache (`cache_ns_per_kib`), which has room when no more than `cache_bytes` wait for the medium |
 //! | read | as fast as the cache, if all objects together fit into it; otherwise `access_ns` and the stream's time later |
 //! | sync | `sync_ns` after the medium has all that was written before |
-//! | create, remove, size, list | at once: the names are in memory |
+//! | create, remove, resize, size, list | at once: the names are in memory |
 //!
 //! What the caller's processor does for a transfer (`read_cpu_ns_per_kib`, `write_cpu_ns_per_kib`) it has done when the call
 //! begins. A call takes effect when it ends.
@@ -18,7 +18,7 @@
 //! A write that finds no room for all of its bytes writes those that fit. After a sync has failed, all later ones of its object do.
 //!
 //! What was written is durable once it was synced, and by nothing else: of all that was not, calls under way included, a
-//! [power cut](crash) leaves each sector of 512 bytes as any write since has made it. What was created or removed stays so.
+//! [power cut](crash) leaves each sector of 512 bytes as any write since has made it. What was created, removed or resized stays so.
 //!
 //! # Not modelled
 //!
@@ -71,6 +71,7 @@ pub(crate) enum Call<R> {
     Read { object: ObjectName, at: u64, into: Buffer<R> },
     Write { object: ObjectName, at: u64, from: Buffer<R> },
     Sync(ObjectName),
+    Resize { object: ObjectName, size: u64 },
 }
 
 impl<R> Call<R> {
@@ -215,7 +216,9 @@ impl<R: Clone> Disk<R> {
         let begin = now.max(self.places[place]);
         let cached = |len: usize| Nanos((len as u64).saturating_mul(costs.cache_ns_per_kib).div_ceil(1024));
         let end = match call {
-            Call::Create(_) | Call::Remove(_) | Call::Size(_) | Call::List => return now,
+            Call::Create(_) | Call::Remove(_) | Call::Resize { .. } | Call::Size(_) | Call::List => {
+                return now;
+            }
             Call::Write { from, .. } => {
                 let len = from.len();
                 self.medium = self.medium.max(begin) + stream(len as u64, costs.bytes_per_second);
@@ -287,6 +290,7 @@ impl<R: Clone> Disk<R> {
                 self.doubtful.remove(&object);
                 Ok(DiskDone::Done)
             }
+            Call::Resize { object, size } => self.resize(object, size),
             Call::Size(object) => there(object).map(|object| DiskDone::Size(object.size())),
             Call::Sync(object) => {
                 there(object)?;
@@ -302,6 +306,21 @@ impl<R: Clone> Disk<R> {
             Call::List => Ok(DiskDone::Objects(self.objects.keys().copied().collect())),
             Call::Read { .. } | Call::Write { .. } => Ok(DiskDone::Done),
         }
+    }
+
+    fn resize(&mut self, object: ObjectName, size: u64) -> Result<DiskDone, DiskError> {
+        position(size, 0)?;
+        if self.broken {
+            return Err(DiskError::Io);
+        }
+        let there = self.objects.get_mut(&object).ok_or(DiskError::NoObject(object))?;
+        self.taken -= there.taken();
+        there.end_at(size);
+        self.taken += there.taken();
+        if self.unsynced.get_mut(&object).is_some_and(|unsynced| unsynced.end_at(size)) {
+            self.unsynced.remove(&object);
+        }
+        Ok(DiskDone::Done)
     }
 
     fn read(&mut self, object: ObjectName, at: u64, into: Buffer<R>, memory: &mut impl Memory<R>) -> End {

@@ -1,6 +1,7 @@
 //! Files under accidents, over seeds: bytes and names keep their promises, and every way that data go is struck.
 
 mod crash_states;
+mod groups;
 
 use crate::common::{assert_kept, explore, stormy, struck};
 use weft_check::explore::{Options, Size};
@@ -107,6 +108,23 @@ fn what_was_answered_is_there_when_servers_crash_and_come_back() {
         failed += count("calls", "failed");
     }
     assert!(commits > 0 && failed > 0, "{commits} commits, {failed} calls failed");
+}
+
+#[test]
+fn places_of_appends_are_disjoint_and_what_was_cut_off_is_zero_whatever_fails() {
+    let mut appended = 0;
+    for base in [scenario(Access::Mix), restarts(Access::Mix)] {
+        for (wire, storage) in [(By::Verbs, Keep::Disk), (By::Tcp, Keep::Disk), (By::Verbs, Keep::Memory)] {
+            let mut scenario = base.clone();
+            scenario.workload.change::<Files>(|work| {
+                (work.appends, work.cuts) = (Share::new(0.5).unwrap(), Share::new(0.1).unwrap());
+                (work.wire, work.storage) = (wire, storage);
+            });
+            let summary = assert_held(&scenario, 0..4);
+            appended += summary.metrics.count("protocol", "places");
+        }
+    }
+    assert!(appended > 500, "{appended} places");
 }
 
 /// The disk is so slow that a server has acknowledged nearly every request under way when it crashes: nothing of its clients waits

@@ -1,6 +1,9 @@
 //! The server of a node: what the state machine wants done, and what comes of it.
 
+mod answered;
+mod bars;
 mod check;
+mod inode;
 mod log;
 mod machine;
 mod names;
@@ -13,6 +16,7 @@ pub use log::object as log_object;
 
 use super::access::Run;
 use super::calls::{self, Held};
+use super::error::Refusal;
 use super::messages::{Answer, Request};
 use super::moves::{Transfer, moved};
 use super::service::{Life, Shared};
@@ -81,6 +85,8 @@ impl<V: Verbs> Server<V> {
         stats.staging_waits = counts.staging_waits;
         stats.offered = counts.offered;
         stats.commits = counts.commits;
+        stats.places = counts.places;
+        stats.known_again = counts.known_again;
     }
 
     /// A place in staging, as a client reaches it: as much of it as the runs have.
@@ -236,13 +242,22 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action, client: Life
             let push = server.list(&runs, stage, memory, |to| SendOp::Write { to, imm: None });
             Event::Moved { op, done: moved(&shared, client, &push).await }
         }
-        Action::Remove { op, server: other, handle } => {
+        Action::Spread { op, server: other, request } => {
             // One that restarted before it answered may have done nothing.
-            while let Ok(told) =
-                shared.ask(Rank::from_index(other), Request::Remove { handle }, Held::NOTHING).await
-                && calls::answer(told).await == Err(FsError::Unknown)
-            {}
-            Event::Removed { op }
+            let end = loop {
+                let told = shared.ask(Rank::from_index(other), request.clone(), Held::NOTHING).await;
+                match told {
+                    Ok(told) => match calls::answer(told).await {
+                        Err(FsError::Unknown) => {}
+                        Err(FsError::Full) => break Err(Refusal::Full),
+                        Err(_) => break Err(Refusal::Io),
+                        Ok(_) => break Ok(()),
+                    },
+                    // The mesh is closed.
+                    Err(_) => break Err(Refusal::Io),
+                }
+            };
+            Event::Spread { op, end }
         }
     };
     on(&shared, event);
