@@ -2,11 +2,13 @@
 
 mod among_members;
 mod as_published;
+mod calls;
 mod client;
 mod linearizability;
 mod modes;
 mod planted;
 mod service;
+mod strangers;
 
 pub use client::WorldOracles;
 use linearizability::WithLinearizability;
@@ -17,6 +19,7 @@ use crate::explore::{AnyModel, Entry, Expected, Key, Size, SizeError};
 use crate::harness::{Harness, Model};
 use among_members::AmongMembers;
 use as_published::{AsPublished, Reading};
+use strangers::Strangers;
 use planted::{Adding, Counter, Forgetful, Mcs, Open, Tickets};
 use weft_protocols::locks::Scheme;
 use weft_verbs::Wait;
@@ -59,6 +62,15 @@ pub fn worlds() -> Vec<Entry> {
         broken("planted-open", "a lock that lets everybody in, on nodes that share nothing", NODES, open),
         broken("planted-forgetful", "an executor that does not poll after arming", Requests::KEYS, forgetful),
     ]);
+    all.extend(calls::worlds());
+    all.extend([
+        held("srsl-strangers", "the lock server, and a node that says what nobody should", STRANGERS, |size| {
+            strangers("srsl-strangers", Scheme::Srsl, size)
+        }),
+        held("ncosed-strangers", "N-CoSED, and a node that says what nobody should", STRANGERS, |size| {
+            strangers("ncosed-strangers", Scheme::Ncosed, size)
+        }),
+    ]);
     all.extend(among_members());
     all.extend(as_published());
     all
@@ -67,6 +79,14 @@ pub fn worlds() -> Vec<Entry> {
 type Make = fn(&Size) -> Built;
 
 const NODES: &[Key] = &[Key { name: "nodes", help: "how many nodes" }];
+
+/// None: a size is not what matters there.
+const STRANGERS: &[Key] = &[];
+
+fn strangers(name: &str, scheme: Scheme, _: &Size) -> Built {
+    let requests = Size::new([("modes", "x,s,")]);
+    harnessed(Strangers(locks(name, scheme, Manner::OneByOne, &requests)?))
+}
 
 const fn held(name: &'static str, about: &'static str, keys: &'static [Key], make: Make) -> Entry {
     Entry { name, about, expected: Expected::Held, keys, make }
