@@ -96,6 +96,7 @@ impl<R> fmt::Display for Call<R> {
             Call::Read { object, at, into } => write!(f, "read {object} from {at} len={}", into.len()),
             Call::Write { object, at, from } => write!(f, "write {object} from {at} len={}", from.len()),
             Call::Sync(object) => write!(f, "sync {object}"),
+            Call::Resize { object, size } => write!(f, "resize {object} to {size}"),
         }
     }
 }
