@@ -130,7 +130,10 @@ fn run(args: &Args) -> Result<(), String> {
     let program = Program::build(root, args.target.as_deref().unwrap_or(&target), args.quiet)?;
     let mut worlds = program.worlds(&args.systems)?;
     if let Some(unknown) = args.world.iter().find(|world| !worlds.contains(world)) {
-        return Err(format!("there is no world '{unknown}' that must hold; there are: {}", worlds.join(", ")));
+        return Err(format!(
+            "there is no world '{unknown}' that must hold; there are: {}",
+            worlds.join(", ")
+        ));
     }
     worlds.retain(|world| args.world.is_empty() || args.world.contains(world));
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));

@@ -19,8 +19,8 @@ use crate::explore::{AnyModel, Entry, Expected, Key, Size, SizeError};
 use crate::harness::{Harness, Model};
 use among_members::AmongMembers;
 use as_published::{AsPublished, Reading};
-use strangers::Strangers;
 use planted::{Adding, Counter, Forgetful, Mcs, Open, Tickets};
+use strangers::Strangers;
 use weft_protocols::locks::Scheme;
 use weft_verbs::Wait;
 
@@ -64,9 +64,12 @@ pub fn worlds() -> Vec<Entry> {
     ]);
     all.extend(calls::worlds());
     all.extend([
-        held("srsl-strangers", "the lock server, and a node that says what nobody should", STRANGERS, |size| {
-            strangers("srsl-strangers", Scheme::Srsl, size)
-        }),
+        held(
+            "srsl-strangers",
+            "the lock server, and a node that says what nobody should",
+            STRANGERS,
+            |size| strangers("srsl-strangers", Scheme::Srsl, size),
+        ),
         held("ncosed-strangers", "N-CoSED, and a node that says what nobody should", STRANGERS, |size| {
             strangers("ncosed-strangers", Scheme::Ncosed, size)
         }),
