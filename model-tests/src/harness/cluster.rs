@@ -79,12 +79,7 @@ impl Cluster {
 
     /// The configuration of a cluster that looks so, and whose nodes have so many rails. The first connections are over
     /// rail 0. `change` sets what differs from the settings of most worlds.
-    pub fn new(
-        shape: Shape,
-        rails: u8,
-        meeting: Meeting,
-        change: impl FnOnce(&mut MeshConfig),
-    ) -> Cluster {
+    pub fn new(shape: Shape, rails: u8, meeting: Meeting, change: impl FnOnce(&mut MeshConfig)) -> Cluster {
         let names = |rail: u8| (0..shape.nodes).map(|node| NodeId(node).cable(rail + 1)).collect::<Vec<_>>();
         let mut mesh = mesh_config(Rank::from_index(0), names(0));
         mesh.other_rails = (1..rails).map(|rail| names(rail).into()).collect();
@@ -157,7 +152,8 @@ fn mesh_config(me: Rank, names: Vec<String>) -> MeshConfig {
 
 /// Every node meets every other one, as without a connection manager.
 fn introduce(members: &[Member]) {
-    let met: Vec<_> = members.iter().map(|node| node.mesh.introduce(0).expect("nothing is connected")).collect();
+    let met: Vec<_> =
+        members.iter().map(|node| node.mesh.introduce(0).expect("nothing is connected")).collect();
     let cards: Vec<Vec<Vec<u8>>> = met.iter().map(|node| node.cards()).collect();
     let of = |node: usize| cards.iter().map(|cards| cards[node].clone()).collect::<Vec<_>>();
     let ready = met.into_iter().enumerate().map(|(node, met)| met.receive(&of(node)).expect("good cards"));

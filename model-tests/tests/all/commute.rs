@@ -150,7 +150,8 @@ fn transitions_of_the_shipped_locks_that_do_not_conflict_commute() {
 fn transitions_of_the_transport_that_do_not_conflict_commute() {
     let mut pairs = 0;
     for (nodes, messages, rails) in [(2, 2, 1), (3, 1, 1), (2, 2, 2), (3, 1, 2)] {
-        let mut harness = Harness::new(Messages { name: "messages", nodes, messages, rails, manner: Manner::Usual });
+        let mut harness =
+            Harness::new(Messages { name: "messages", nodes, messages, rails, manner: Manner::Usual });
         pairs += swap(&mut harness, &format!("{nodes} nodes of {rails} rails"));
     }
     assert!(pairs > 100, "{pairs} pairs");

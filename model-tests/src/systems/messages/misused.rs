@@ -75,8 +75,7 @@ impl Misused {
         let good = MeshConfig::new(mesh.me(), mesh.names().to_vec());
         for (wrong, config) in wrong(&good) {
             let refused = Mesh::start(rt, config).err();
-            let is_named =
-                matches!(refused, Some(TransportError::Config { field, .. }) if field == wrong);
+            let is_named = matches!(refused, Some(TransportError::Config { field, .. }) if field == wrong);
             state.must(wrong, is_named);
         }
         let lease = Nanos::from_millis(30);
@@ -95,7 +94,10 @@ impl Misused {
     /// Connections that do not fit: a peer that there is not, one that is connected, and what nobody has said.
     fn connections(state: &State, mesh: &Mesh<Sim>, other: Rank) {
         let nobody = Rank::from_index(9);
-        state.must("a peer that there is not", mesh.prepare(nobody).err() == Some(AdoptError::NoSuchPeer(nobody)));
+        state.must(
+            "a peer that there is not",
+            mesh.prepare(nobody).err() == Some(AdoptError::NoSuchPeer(nobody)),
+        );
         let again = mesh.prepare(other).err();
         state.must("a connection that stands", again == Some(AdoptError::Connected(other)));
         let Ok([near, far]) = mesh.prepare_loopback() else {
@@ -128,7 +130,6 @@ impl Misused {
             let opened = mesh.open(taken).err();
             state.must("a channel that is taken", opened == Some(TransportError::ChannelTaken(taken)));
         }
-        state.must("room for nobody", !mesh.has_room(nobody));
     }
 
     /// All of a mesh that is closed.

@@ -35,7 +35,11 @@ pub fn worlds() -> Vec<Entry> {
     };
     let manners = [
         manner!("messages-narrow", Narrow, "the same, with room for few messages, and those long"),
-        manner!("messages-timed", Timed, "the same, with late acknowledgements, and probes of who stays silent"),
+        manner!(
+            "messages-timed",
+            Timed,
+            "the same, with late acknowledgements, and probes of who stays silent"
+        ),
         manner!("messages-met", Introduced, "the same, over connections that nodes make without a manager"),
         manner!("messages-unmet", Unmet, "the same, and no connection is there before it is needed"),
         manner!("messages-standby", Standby, "the same over two rails, with a connection that stands by"),

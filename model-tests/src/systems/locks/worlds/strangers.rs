@@ -129,7 +129,9 @@ impl Model for Strangers {
             let LockStats { malformed, out_of_turn, .. } = state.service(node).stats();
             // Which of them was said, the configuration knows; that it is one of both, all can see.
             if (malformed, out_of_turn) != (1, 0) && (malformed, out_of_turn) != (0, 1) {
-                let text = format!("n{node} was told one, and counts {malformed} malformed and {out_of_turn} out of turn");
+                let text = format!(
+                    "n{node} was told one, and counts {malformed} malformed and {out_of_turn} out of turn"
+                );
                 return Err(Violation::new(COUNTED, text));
             }
         }
