@@ -24,13 +24,14 @@ pub struct Sample {
 struct Mutant {
     /// How it came into the sample.
     drawn: String,
+    /// What it does, as cargo-mutants or a person says it.
+    does: String,
     /// Where, from the workspace's folder on.
     file: PathBuf,
-    /// The one place in that file: an expression, or whole statements.
+    /// The one place in that file.
     before: String,
-    /// What stands there instead; nothing, if it is left out.
-    #[serde(default)]
-    after: String,
+    /// What stands there instead; `MUTANT` in it is whether the mutant runs.
+    choice: String,
     /// Why it is the same program, if it is.
     equal: Option<String>,
 }
@@ -102,10 +103,9 @@ impl Sample {
                 .into_iter()
                 .find_map(|ways| program.first_violated(worlds, ways, times, jobs));
             let seconds = began.elapsed().as_secs_f64();
-            let Mutant { drawn, file, before, equal, .. } = mutant;
-            let what = by.as_ref().map_or("survived", String::as_str);
-            let line = before.lines().next().unwrap_or_default().trim();
-            println!("{number:>3} {drawn:<5} {seconds:>6.1} s  {what:<50} {}: {line}", file.display());
+            let Mutant { drawn, does, file, equal, .. } = mutant;
+            let what = by.as_deref().unwrap_or(if equal.is_some() { "equal" } else { "survived" });
+            println!("{number:>3} {drawn:<5} {seconds:>6.1} s  {what:<50} {}: {does}", file.display());
             if equal.is_none() {
                 all += 1;
                 noticed += usize::from(by.is_some());
@@ -120,18 +120,12 @@ impl Sample {
 impl Mutant {
     /// The file's text with a choice at the mutant's place.
     fn put(&self, number: usize, text: &str) -> Result<String, String> {
-        let Mutant { file, before, after, .. } = self;
+        let Mutant { file, before, choice, .. } = self;
         let places: Vec<usize> = text.match_indices(before.as_str()).map(|(at, _)| at).collect();
         let [at] = places[..] else {
-            return Err(format!(
-                "mutant {number}: {} has {} places '{before}'",
-                file.display(),
-                places.len()
-            ));
+            return Err(format!("mutant {number}: {} has {} places '{before}'", file.display(), places.len()));
         };
-        let choice = format!("if crate::is_mutant({number}) {{ {after} }} else {{ {before} }}");
-        // Statements end with what ends them; an expression may be a part of another.
-        let choice = if before.trim_end().ends_with([';', '}']) { choice } else { format!("({choice})") };
+        let choice = choice.replace("MUTANT", &format!("crate::is_mutant({number})"));
         Ok([&text[..at], &choice, &text[at + before.len()..]].concat())
     }
 }
