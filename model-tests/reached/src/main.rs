@@ -6,15 +6,20 @@
 //! cargo run -p reached -- locks messages
 //! ```
 //!
+//! With `--mutants FILE` it tells instead how many of the mutants in that file exploration notices.
+//!
 //! It builds `weft` once more, with counters, in `target/reached`. docs/reached.md says what is not reached, and why.
 
 mod coverage;
 mod lines;
+mod mutants;
 mod worlds;
 
 use clap::Parser;
 use lines::File;
+use mutants::Sample;
 use serde::Serialize;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -46,12 +51,24 @@ struct Args {
     /// Build and write profiles in this folder [default: `reached` beside what cargo builds]
     #[arg(long, value_name = "DIR")]
     target: Option<PathBuf>,
+    /// Change the protocols in each of the ways that this file lists, and tell which world notices it first
+    #[arg(long, value_name = "FILE")]
+    mutants: Option<PathBuf>,
+    /// Of these, those from A to B alone
+    #[arg(long, value_name = "A..B", value_parser = numbers, requires = "mutants")]
+    only: Option<RangeInclusive<usize>>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
     /// Tell neither of the build nor of each world as it ends
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// A range, both ends of it included.
+fn numbers(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let ends = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..=to.parse().ok()?));
+    ends.ok_or_else(|| "it is not A..B, as in 1..10".into())
 }
 
 /// Set where this program stands between cargo and rustc.
@@ -127,7 +144,12 @@ fn run(args: &Args) -> Result<(), String> {
     let built = std::env::current_exe().map_err(|why| why.to_string())?;
     // This program is in target/PROFILE.
     let target = built.ancestors().nth(2).unwrap_or(root).join("reached");
-    let program = Program::build(root, args.target.as_deref().unwrap_or(&target), args.quiet)?;
+    let target = args.target.as_deref().unwrap_or(&target);
+    let sample = args.mutants.as_deref().map(Sample::read).transpose()?;
+    let mut program = match &sample {
+        None => Program::build(root, target, true, args.quiet)?,
+        Some(sample) => sample.build(root, &target.with_file_name("mutants"), args.quiet)?,
+    };
     let mut worlds = program.worlds(&args.systems)?;
     if let Some(unknown) = args.world.iter().find(|world| !worlds.contains(world)) {
         return Err(format!(
@@ -145,10 +167,12 @@ fn run(args: &Args) -> Result<(), String> {
             let end = if *exhaustive { "to the end" } else { "as far as its time allowed" };
             eprintln!("{world}, {how}: {executions} executions, {end}");
         }
-        true
     };
     let began = Instant::now();
     let times = Times { check: args.max_seconds, walks: args.walk_seconds };
+    if let Some(sample) = &sample {
+        return sample.meet(&mut program, &worlds, times, jobs, args.only.clone().unwrap_or(1..=usize::MAX));
+    }
     let explored = program.explore_all(&worlds, times, jobs, &tell)?;
     let seconds = began.elapsed().as_secs_f64();
     let sources = root.join(SOURCES);

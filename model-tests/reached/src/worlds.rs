@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use weft_sim::explore::Outcome;
 
 /// For how long each world is explored, in seconds.
@@ -17,6 +18,17 @@ pub struct Times {
     pub walks: u64,
 }
 
+/// Some of the ways in which a world is explored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ways {
+    /// Every one.
+    All,
+    /// Without faults.
+    Quiet,
+    /// All others.
+    Others,
+}
+
 /// How a world is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
@@ -26,6 +38,8 @@ pub enum How {
     Fault(Outcome),
     /// Walks at random, with up to two faults of any kind that leaves nodes as they are. (Two crashes leave no majority of three.)
     Walks,
+    /// Walks at random, with one node that crashes, restarts or is slow.
+    MortalWalks,
 }
 
 impl fmt::Display for How {
@@ -34,6 +48,7 @@ impl fmt::Display for How {
             How::Quiet => f.write_str("no fault"),
             How::Fault(outcome) => f.write_str(outcome.name()),
             How::Walks => f.write_str("walks"),
+            How::MortalWalks => f.write_str("walks with a crash"),
         }
     }
 }
@@ -59,31 +74,41 @@ pub struct Program {
     pub path: PathBuf,
     /// The folder of its profiles.
     pub profiles: PathBuf,
+    /// Which of the mutants in it runs, if it has some.
+    pub mutant: Option<usize>,
 }
 
+/// What a run takes beyond the time that it is given: it may end what it has begun, and make a failure small.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 impl Program {
-    /// Builds it in a folder of its own, beside whatever else is built.
+    /// Builds it in a folder of its own, beside whatever else is built; with counters, if it is to count.
     ///
     /// # Errors
     ///
     /// It cannot be built.
-    pub fn build(root: &Path, folder: &Path, quiet: bool) -> Result<Program, String> {
+    pub fn build(root: &Path, folder: &Path, counts: bool, quiet: bool) -> Result<Program, String> {
         let profiles = folder.join(format!("profiles-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&profiles);
         std::fs::create_dir_all(&profiles).map_err(|why| format!("{}: {why}", profiles.display()))?;
-        let status = Command::new(env!("CARGO"))
+        let mut cargo = Command::new(env!("CARGO"));
+        if counts {
+            let own = std::env::current_exe().map_err(|why| why.to_string())?;
+            cargo.env("RUSTC_WORKSPACE_WRAPPER", own).env(super::WRAPS, "1");
+        }
+        let status = cargo
             .args(["build", "--package", "weft"])
             .args(quiet.then_some("--quiet"))
             .current_dir(root)
             .env("CARGO_TARGET_DIR", folder)
             // Counters have places of their own.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
-            .env("RUSTC_WORKSPACE_WRAPPER", std::env::current_exe().map_err(|why| why.to_string())?)
-            .env(super::WRAPS, "1")
             .stdout(Stdio::null())
             .status();
         match status {
-            Ok(status) if status.success() => Ok(Program { path: folder.join("debug/weft"), profiles }),
+            Ok(status) if status.success() => {
+                Ok(Program { path: folder.join("debug/weft"), profiles, mutant: None })
+            }
             Ok(_) => Err("weft cannot be built".into()),
             Err(why) => Err(format!("cargo cannot be run: {why}")),
         }
@@ -91,6 +116,9 @@ impl Program {
 
     fn command(&self, profile: &str) -> Command {
         let mut command = Command::new(&self.path);
+        if let Some(mutant) = self.mutant {
+            command.env(super::mutants::CHOOSES, mutant.to_string());
+        }
         command
             .env("LLVM_PROFILE_FILE", self.profiles.join(profile))
             .stdin(Stdio::null())
@@ -127,17 +155,21 @@ impl Program {
         let seconds = seconds.to_string();
         let mut command = self.command("%4m.profraw");
         match how {
-            How::Walks => command.args(["fuzz", world, "--jobs", "1", "--seconds", &seconds]),
+            How::Walks | How::MortalWalks => {
+                command.args(["fuzz", world, "--jobs", "1", "--seconds", &seconds])
+            }
             _ => command.args(["check", world, "--jobs", "1", "--max-seconds", &seconds]),
         };
         match how {
             How::Fault(_) => drop(command.args(["--faults", "1", "--kinds", kinds])),
             How::Walks if !kinds.is_empty() => drop(command.args(["--faults", "2", "--kinds", kinds])),
-            How::Walks | How::Quiet => {}
+            How::MortalWalks => drop(command.args(["--faults", "1", "--kinds", kinds])),
+            How::Walks => drop(command.args(["--faults", "0"])),
+            How::Quiet => {}
         }
         command.args(["--quiet", "--json", "--save", "/dev/null"]);
-        let output = command.output().map_err(|why| format!("{}: {why}", self.path.display()))?;
         let name = || format!("{world}, {how}");
+        let output = output(command, PATIENCE).map_err(|why| format!("{}: {why}", name()))?;
         let violated = match End::of(output.status) {
             End::NoSuchFault if how != How::Quiet => return Ok(None),
             End::Held => false,
@@ -152,37 +184,43 @@ impl Program {
         Ok(Some(Explored { world, how, executions, violated, exhaustive }))
     }
 
-    /// Explores a world in every way, unless `tell` says that it is enough.
-    fn explore_in_every_way(
+    /// Explores a world in some ways, unless `tell` says that it is enough.
+    fn explore_in(
         &self,
         world: &str,
+        ways: Ways,
         Times { check, walks }: Times,
         tell: &(dyn Fn(&Explored) -> bool + Sync),
     ) -> Result<(), String> {
-        let mut lasting = Vec::new();
+        let (mut lasting, mut mortal) = (Vec::new(), Vec::new());
         let faults = Outcome::ALL.into_iter().filter(|outcome| outcome.is_fault());
-        for how in [How::Quiet].into_iter().chain(faults.map(How::Fault)) {
+        let quiet = [How::Quiet].into_iter().filter(|_| ways != Ways::Others);
+        for how in quiet.chain(faults.filter(|_| ways != Ways::Quiet).map(How::Fault)) {
             let kinds = match how {
                 How::Fault(fault) => fault.name(),
                 _ => "",
             };
             let Some(explored) = self.explore(world, how, kinds, check)? else { continue };
-            if !kinds.is_empty() && !["crash", "restart", "slow-node"].contains(&kinds) {
-                lasting.push(kinds);
+            match kinds {
+                "" => {}
+                "crash" | "restart" | "slow-node" => mortal.push(kinds),
+                _ => lasting.push(kinds),
             }
             if !tell(&explored) {
                 return Ok(());
             }
         }
-        if walks > 0
-            && let Some(explored) = self.explore(world, How::Walks, &lasting.join(","), walks)?
-        {
-            tell(&explored);
+        for (how, kinds) in [(How::Walks, lasting), (How::MortalWalks, mortal)] {
+            if (walks == 0 || ways == Ways::Quiet || how == How::MortalWalks && kinds.is_empty())
+                || self.explore(world, how, &kinds.join(","), walks)?.is_some_and(|explored| !tell(&explored))
+            {
+                break;
+            }
         }
         Ok(())
     }
 
-    /// Explores worlds in every way, several at a time, until `tell` says that it is enough.
+    /// Explores worlds in every way, several at a time, and tells of each.
     ///
     /// # Errors
     ///
@@ -192,29 +230,45 @@ impl Program {
         worlds: &[String],
         times: Times,
         jobs: usize,
-        tell: &(dyn Fn(&Explored) -> bool + Sync),
+        tell: &(dyn Fn(&Explored) + Sync),
     ) -> Result<Vec<Explored>, String> {
-        let open = Mutex::new(worlds.iter());
         let found = Mutex::new(Vec::new());
         let failed = Mutex::new(None);
         let tell = |explored: &Explored| {
             found.lock().expect("no worker panics").push(explored.clone());
-            tell(explored)
+            tell(explored);
+            true
         };
-        let work = || {
-            loop {
-                let next = open.lock().expect("no worker panics").next();
-                let Some(world) = next else { return };
-                if let Err(why) = self.explore_in_every_way(world, times, &tell) {
-                    *failed.lock().expect("no worker panics") = Some(why);
-                }
+        each(worlds, jobs, &|world| {
+            if let Err(why) = self.explore_in(world, Ways::All, times, &tell) {
+                *failed.lock().expect("no worker panics") = Some(why);
             }
-        };
-        std::thread::scope(|scope| (0..jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
+            true
+        });
         match failed.into_inner().expect("no worker panics") {
             Some(why) => Err(why),
             None => Ok(found.into_inner().expect("no worker panics")),
         }
+    }
+
+    /// Explores worlds until one does not hold, or does not even end: what that was.
+    pub fn first_violated(&self, worlds: &[String], ways: Ways, times: Times, jobs: usize) -> Option<String> {
+        let first = Mutex::new(None);
+        let is_open = || first.lock().expect("no worker panics").is_none();
+        let note = |what: String| drop(first.lock().expect("no worker panics").get_or_insert(what));
+        let tell = |explored: &Explored| {
+            if explored.violated {
+                note(format!("{}, {}", explored.world, explored.how));
+            }
+            is_open()
+        };
+        each(worlds, jobs, &|world| {
+            if let Err(why) = self.explore_in(world, ways, times, &tell) {
+                note(why);
+            }
+            is_open()
+        });
+        first.into_inner().expect("no worker panics")
     }
 
     /// All profiles that were written.
@@ -228,6 +282,29 @@ impl Program {
         paths.sort();
         if paths.is_empty() { Err("no profile was written".into()) } else { Ok(paths) }
     }
+}
+
+/// Does something with each world, several at a time, as long as it says that there is more to do.
+fn each(worlds: &[String], jobs: usize, run: &(dyn Fn(&str) -> bool + Sync)) {
+    let open = Mutex::new(worlds.iter());
+    let next = || open.lock().expect("no worker panics").next();
+    let work = || while next().is_some_and(|world| run(world)) {};
+    std::thread::scope(|scope| (0..jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
+}
+
+/// Runs a command to its end. One that does not end is killed.
+fn output(mut command: Command, patience: Duration) -> Result<Output, String> {
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|why| why.to_string())?;
+    let until = Instant::now() + patience;
+    while child.try_wait().map_err(|why| why.to_string())?.is_none() {
+        if Instant::now() > until {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err("does not end".into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().map_err(|why| why.to_string())
 }
 
 impl Drop for Program {

@@ -17,7 +17,7 @@ pub use service::{Locks, State};
 
 use crate::explore::{AnyModel, Entry, Expected, Key, Size, SizeError};
 use crate::harness::{Harness, Model};
-use among_members::AmongMembers;
+use among_members::{AmongMembers, Course};
 use as_published::{AsPublished, Reading};
 use planted::{Adding, Counter, Forgetful, Mcs, Open, Tickets};
 use strangers::Strangers;
@@ -187,14 +187,15 @@ fn forgetful(size: &Size) -> Built {
 }
 
 macro_rules! among_members {
-    ($($name:literal $scheme:ident $modes:literal $leaves:literal, $about:literal;)*) => {
+    ($($name:literal $scheme:ident $modes:literal $course:ident, $about:literal;)*) => {
         /// Locks among members.
         fn among_members() -> Vec<Entry> {
             vec![$({
                 let make: Make = |size| {
                     let requests = Requests::of(size, $modes)?;
                     size.within("nodes", requests.nodes(), 3..=5)?;
-                    harnessed(AmongMembers { name: $name, scheme: Scheme::$scheme, requests, leaves: $leaves })
+                    let course = Course::$course;
+                    harnessed(AmongMembers { name: $name, scheme: Scheme::$scheme, requests, course })
                 };
                 Entry { name: $name, about: $about, expected: Expected::Held, keys: Requests::KEYS, make }
             }),*]
@@ -203,10 +204,14 @@ macro_rules! among_members {
 }
 
 among_members! {
-    "srsl-members" Srsl ",x,x" false, "the lock server among members, of which one crashes or is slow";
-    "ncosed-members" Ncosed ",x,x" false, "N-CoSED among members, of which one crashes or is slow";
-    "srsl-members-leave" Srsl ",x,x" true, "the same, and the lock's home leaves";
-    "ncosed-members-leave" Ncosed ",x,x" true, "the same, and the lock's home leaves";
+    "srsl-members" Srsl ",x,x" Stays, "the lock server among members, of which one crashes or is slow";
+    "ncosed-members" Ncosed ",x,x" Stays, "N-CoSED among members, of which one crashes or is slow";
+    "srsl-members-leave" Srsl ",x,x" Leaves, "the same, and the lock's home leaves";
+    "ncosed-members-leave" Ncosed ",x,x" Leaves, "the same, and the lock's home leaves";
+    "srsl-members-one" Srsl ",,x" Stays, "the lock server among members, of whom one asks";
+    "ncosed-members-one" Ncosed ",,x" Stays, "N-CoSED among members, of whom one asks";
+    "srsl-members-narrow" Srsl ",x,s" Narrow, "the lock server among members, whose connections have room for one message";
+    "ncosed-members-narrow" Ncosed ",x,s" Narrow, "N-CoSED among members, whose connections have room for one message";
 }
 
 macro_rules! as_published {
