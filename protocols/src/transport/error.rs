@@ -105,9 +105,9 @@ pub enum SendError {
     /// No memory for the message's buffer.
     #[error("no buffer for the message: {0}")]
     Memory(VerbsError),
-    /// Data are not [placed](super::Mesh::place) where nodes have several rails.
-    #[error("data are not placed where nodes have several rails")]
-    SeveralRails,
+    /// Data cannot be [placed](super::Mesh::place): the connection stands on another rail than the memory's.
+    #[error("the connection to rank {0} stands on another rail than the memory's")]
+    OtherRail(Rank),
 }
 
 /// Why a one-sided operation has no result.
