@@ -131,6 +131,9 @@ pub trait System: 'static {
     /// The counted numbers that are worth telling for each request, as `weft bench` does: their group and their key.
     const COSTS: &'static [(&'static str, &'static str)] = &[];
 
+    /// Targets of fuzzers beside [`crate::fuzz::system`]: their names and bodies.
+    const TARGETS: &'static [(&'static str, crate::fuzz::Body)] = &[];
+
     /// The papers whose experiments can be repeated.
     const PAPERS: &'static [Paper] = &[];
 

@@ -16,7 +16,7 @@ use weft_protocols::transport::{Acquainted, BootstrapError, Introduced, Mesh, Me
 use weft_sim::choice::{Choice, Seeded};
 use weft_sim::profile::Profile;
 use weft_sim::{Config, Fabric, NodeId, Sim, SimDevice, Topology};
-use weft_verbs::{AckTimeout, Device, Nanos, Retries, Verbs};
+use weft_verbs::{AckTimeout, Device, Mtu, Nanos, Retries, Verbs};
 
 /// What one machine runs.
 pub struct Machine<S: System> {
@@ -232,6 +232,7 @@ pub fn mesh_config(
     config.send_depth = limits.send_depth.unwrap_or(config.send_depth);
     config.max_queued = limits.max_queued.unwrap_or(config.max_queued);
     config.rd_atomic = limits.rd_atomic.unwrap_or(config.rd_atomic);
+    config.mtu = limits.mtu.and_then(Mtu::from_bytes);
     config.hold_off = limits.hold_off.map_or(config.hold_off, |span| span.nanos());
     config.rnr_retry = profile.transport.rnr_retry();
     config.rnr_timer = profile.transport.min_rnr_timer();

@@ -5,6 +5,7 @@ use crate::fields::{LONGEST, Rule, Step, between, broken, count, in_section, pos
 use weft_protocols::transport::{MeshConfig, Rank};
 use weft_sim::fault::FaultKind;
 use weft_sim::profile::Profile;
+use weft_verbs::Mtu;
 
 /// The most machines: what one switch's tables are sized for, and eight bits more than any paper used.
 const MOST_NODES: u32 = 1024;
@@ -81,6 +82,9 @@ fn transport(transport: &Transport) -> Rule {
     }
     if transport.rd_atomic.is_some_and(|most| !(1..=16).contains(&most)) {
         return broken(at("rd_atomic"), "from 1 to 16, the limit of ConnectX adapters".into());
+    }
+    if transport.mtu.is_some_and(|bytes| Mtu::from_bytes(bytes).is_none()) {
+        return broken(at("mtu"), "256, 512, 1024, 2048 or 4096 bytes".into());
     }
     transport.hold_off.map_or(Ok(()), |span| positive(at("hold_off"), span))?;
     between(at("recv_buffers"), transport.recv_buffers, 8, MOST_POSTED)?;

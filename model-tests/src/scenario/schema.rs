@@ -201,6 +201,9 @@ pub struct Transport {
     /// Reads and atomics in flight on one connection, 1 to 16. Default: the transport's, 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rd_atomic: Option<u8>,
+    /// The most bytes of a packet of each connection: 256, 512, 1,024, 2,048 or 4,096. Default: what the ports can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
     /// How long a connection stays on a worse rail before it is tried to go back to a better one. Default: the
     /// transport's, `"1s"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

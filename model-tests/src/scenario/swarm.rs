@@ -112,6 +112,7 @@ fn transport(dice: &mut Dice<'_>) -> Transport {
         send_depth: dice.among(&[None, Some(4), Some(5), Some(16)]),
         max_queued: dice.among(&[None, None, Some(1), Some(2), Some(8)]),
         rd_atomic: dice.among(&[None, Some(1), Some(2)]),
+        mtu: None,
         hold_off: None,
     }
 }

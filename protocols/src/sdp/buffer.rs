@@ -3,7 +3,7 @@
 use super::SdpError;
 use super::service::{Sdp, Shared};
 use crate::rt::{Label, LabelGuard};
-use weft_verbs::{AccessFlags, MemoryRegion, Verbs, VerbsError};
+use weft_verbs::{AccessFlags, MemoryRegion, PinnedMemory, Verbs, VerbsError};
 
 /// What the peer's adapter may do with it: it reads what is sent, and writes what is received.
 const ACCESS: AccessFlags =
@@ -27,10 +27,27 @@ impl<V: Verbs> Sdp<V> {
     ///
     /// The device refuses.
     pub fn buffer(&self, len: u32) -> Result<SdpBuffer<V>, VerbsError> {
+        self.labelled(self.shared.mesh.alloc(len as usize, ACCESS)?)
+    }
+
+    /// A buffer of memory that the caller brings: an allocation, a mapped file, shared memory. It is registered as it is, and belongs to
+    /// the buffer until no adapter can reach it any more.
+    ///
+    /// # Errors
+    ///
+    /// It has more bytes than a message can tell (`TooLarge`), or the device refuses: [`weft_verbs::Caps::BROUGHT_MEMORY`].
+    pub fn buffer_of(&self, memory: Box<dyn PinnedMemory>) -> Result<SdpBuffer<V>, VerbsError> {
+        let (value, bound) = (memory.len() as u64, u64::from(u32::MAX));
+        if value > bound {
+            return Err(VerbsError::TooLarge { what: "buffer", value, bound });
+        }
+        self.labelled(self.shared.mesh.bring(memory, ACCESS)?)
+    }
+
+    fn labelled(&self, mr: V::Mr) -> Result<SdpBuffer<V>, VerbsError> {
         let Shared { mesh, buffers, .. } = &*self.shared;
-        let mr = mesh.alloc(len as usize, ACCESS)?;
         let number = buffers.replace(buffers.get() + 1);
-        let _label = mesh.label(&mr, 0..len as usize, Label::new("buffer").number(number));
+        let _label = mesh.label(&mr, 0..mr.len(), Label::new("buffer").number(number));
         Ok(SdpBuffer { mr, _label })
     }
 }

@@ -41,7 +41,7 @@
 //! | `endpoint` | one end of a stream: a state machine without I/O |
 //! | `credits` | private buffers of the peer, a part of them kept for control: no deadlock |
 //! | `message` | the messages of annex A4, and their bytes |
-//! | `service`, `table`, `outbox` | the streams of a node: messages in and out |
+//! | `service`, `table`, `outbox`, `framed` | the streams of a node: messages in and out |
 //! | `detect`, `suspend` | dead links, changed addresses; a connection that goes over to another rail as planned |
 //! | `zcopy` | owned buffers, moved by one-sided operations |
 //! | `socket`, `stream`, `owned`, `buffer`, `adjust`, `listener` | what a user has |
@@ -56,6 +56,7 @@ mod credits;
 mod detect;
 mod endpoint;
 mod error;
+mod framed;
 mod listener;
 pub mod message;
 mod options;

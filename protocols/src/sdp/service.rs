@@ -1,6 +1,7 @@
 //! The sockets of a node: messages come in from the transport and find their stream; what streams have to say goes out.
 
 use super::endpoint::{Endpoint, Event, Failure, Outgoing};
+use super::framed::{Bytes, Framed};
 use super::listener::Backlog;
 use super::message::{Greeting, HEADER_LEN, Handle, Message};
 use super::outbox::Outbox;
@@ -14,6 +15,7 @@ use crate::rt::sync::Signal;
 use crate::transport::{Channel, Inbox, Incoming, Mesh, Message as Received, Rank, SendError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use weft_verbs::{Nanos, Verbs, Work};
 
@@ -405,8 +407,7 @@ impl<V: Verbs> Sdp<V> {
             counts.bytes_sent += len as u64;
             drop(counts);
             rt.spend(Work::Copy { bytes: len as u64 });
-            let message = Message::Data { header, bytes: &[] };
-            self.send_with(socket, &message, |frame| parts.append(sent, len, frame));
+            self.send_with(socket, &Message::Data { header, bytes: &[] }, parts, sent..sent + len);
             sent += len;
         }
         sent
@@ -414,22 +415,24 @@ impl<V: Verbs> Sdp<V> {
 
     /// Sends a message of a stream; the transport has room.
     pub(super) fn send(&self, socket: &Rc<Socket<V>>, message: &Message<'_>) {
-        self.send_with(socket, message, |_| ());
+        let nothing: &[u8] = &[];
+        self.send_with(socket, message, &nothing, 0..0);
     }
 
-    /// Sends a message of a stream, with what is appended to it; the transport has room.
-    pub(super) fn send_with(
+    /// Sends a message of a stream, with a range of bytes behind it; the transport has room.
+    fn send_with(
         &self,
         socket: &Rc<Socket<V>>,
         message: &Message<'_>,
-        append: impl FnOnce(&mut Vec<u8>),
+        parts: &impl Bytes,
+        range: Range<usize>,
     ) {
-        let mut frame = self.shared.frame.borrow_mut();
-        frame.clear();
-        message.encode(&mut frame);
-        append(&mut frame);
-        let sent = self.shared.mesh.send(socket.peer, CHANNEL, &frame);
-        drop(frame);
+        let mut head = self.shared.frame.borrow_mut();
+        head.clear();
+        message.encode(&mut head);
+        let framed = Framed { head: &head, parts, range };
+        let sent = self.shared.mesh.send_content(socket.peer, CHANNEL, &framed);
+        drop(head);
         match sent {
             Ok(()) => self.watch(socket.peer),
             // The mesh is closed, or there is no memory: then nothing can be told to the peer either.
@@ -502,29 +505,4 @@ fn on_written<V: Verbs>(socket: &Socket<V>, len: u32) {
 fn greeting(from: Handle, options: SdpOptions) -> Greeting {
     let SdpOptions { buffers, buffer_bytes, zcopy_depth, .. } = options;
     Greeting { from, buffers, buffer_bytes, adverts: zcopy_depth }
-}
-
-/// Bytes that are to be copied into messages.
-pub(super) trait Bytes {
-    /// Appends so many of them, from a place on.
-    fn append(&self, at: usize, len: usize, to: &mut Vec<u8>);
-}
-
-impl Bytes for &[u8] {
-    fn append(&self, at: usize, len: usize, to: &mut Vec<u8>) {
-        to.extend_from_slice(&self[at..at + len]);
-    }
-}
-
-/// Bytes in several places, one after the other.
-impl Bytes for &[&[u8]] {
-    fn append(&self, at: usize, len: usize, to: &mut Vec<u8>) {
-        let (mut skip, mut left) = (at, len);
-        for part in self.iter() {
-            let skipped = skip.min(part.len());
-            let n = left.min(part.len() - skipped);
-            to.extend_from_slice(&part[skipped..skipped + n]);
-            (skip, left) = (skip - skipped, left - n);
-        }
-    }
 }

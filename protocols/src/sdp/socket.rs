@@ -253,6 +253,8 @@ impl<V: Verbs> Socket<V> {
             segment.placed -= back;
             // What is left of it lies before; of those behind the first nothing is, or they would seem to be open still.
             segment.end = from;
+            // The peer reads it no more. It may go as data next, which a peer that has it need not tell of.
+            segment.exposed = false;
             all += u64::from(back);
         }
         all

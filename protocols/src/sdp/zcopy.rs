@@ -212,7 +212,9 @@ impl<V: Verbs> Sdp<V> {
     pub(super) fn on_rails(&self) {
         let all: Vec<_> = self.shared.table.borrow().all().cloned().collect();
         for socket in all {
-            if self.shared.mesh.carries(socket.peer) {
+            // Behind the end of a stream nothing is sent again, also where the peer is still to be told of it.
+            let goes_on = socket.end.borrow().is_writable();
+            if goes_on && self.shared.mesh.carries(socket.peer) {
                 socket.end.borrow_mut().recall_offers();
             }
             self.flush(&socket);

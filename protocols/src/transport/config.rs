@@ -4,7 +4,7 @@ use super::wire::HEADER_LEN;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use weft_verbs::{AckTimeout, Nanos, Retries, RnrTimer, Service};
+use weft_verbs::{AckTimeout, Mtu, Nanos, Retries, RnrTimer, Service};
 
 /// A node's number within the mesh, from 1: zero is "nobody" in the words of the lock protocols
 /// (N-CoSED, 3.2).
@@ -100,6 +100,9 @@ pub struct MeshConfig {
     /// whether it has restarted. Default: 50 ms, well beyond `ack_delay`. [`Nanos::MAX`] for never: then a
     /// restarted peer is noticed when something else is sent to it, or by it.
     pub probe_after: Nanos,
+    /// The most bytes of a packet of each connection, lowered to what both ports can. Default: the connection manager's say, which is the
+    /// smaller of the ports'.
+    pub mtu: Option<Mtu>,
     /// Time-out of the adapter's acknowledgements. Default: exponent 14 (67 ms), `rdma_cm`'s usual choice.
     pub timeout: AckTimeout,
     /// The adapter's retries after a time-out. Default: 7.
@@ -188,6 +191,7 @@ impl MeshConfig {
             max_queued: 4_096,
             chunk: 16 * 1024,
             rd_atomic: 16,
+            mtu: None,
             ack_delay: Nanos::from_millis(1),
             probe_after: Nanos::from_millis(50),
             timeout: AckTimeout::new(14).expect("an exponent below 32"),

@@ -247,7 +247,7 @@ impl<V: Verbs> Shared<V> {
             retry: config.retry,
             rnr_retry: config.rnr_retry,
             min_rnr_timer: config.rnr_timer,
-            mtu: None,
+            mtu: config.mtu,
         }
     }
 

@@ -178,7 +178,11 @@ impl<V: Verbs> Driver<V> {
                 carried::arrived(&shared, index, peer, &frame[HEADER_LEN..]);
             }
             (Received::Deliver, Some((_, channel))) => {
-                let message = Message::new(shared.rank_at(index), &frame[HEADER_LEN..]);
+                let from = shared.rank_at(index);
+                let message = match frame_len <= SMALL_FRAME {
+                    true => Message::new(from, &frame[HEADER_LEN..]),
+                    false => Message::of_frame(from, large, HEADER_LEN),
+                };
                 shared.inboxes.borrow_mut().deliver(channel, Incoming::Message(message));
                 shared.stats.borrow_mut().messages_received += 1;
             }

@@ -1,6 +1,7 @@
 //! Putting frames on a connection: messages as credits and the send queue allow, and what the peer is owed.
 
 use super::Channel;
+use super::content::Content;
 use super::driver::tag;
 use super::link::Event;
 use super::mesh::Shared;
@@ -18,9 +19,9 @@ impl<V: Verbs> Shared<V> {
         index: usize,
         peer: &mut Peer<V>,
         channel: Channel,
-        bytes: &[u8],
+        content: &(impl Content + ?Sized),
     ) -> Result<()> {
-        self.keep_behind(index, peer, channel, bytes, None)
+        self.keep_behind(index, peer, channel, content, None)
     }
 
     /// The same, behind a write.
@@ -29,13 +30,20 @@ impl<V: Verbs> Shared<V> {
         index: usize,
         peer: &mut Peer<V>,
         channel: Channel,
-        bytes: &[u8],
+        content: &(impl Content + ?Sized),
         place: Option<Box<Place<V>>>,
     ) -> Result<()> {
         let rail = peer.rail;
         let block = self.rail(rail).send_pool.alloc()?;
-        block.write(HEADER_LEN as u32, bytes)?;
-        peer.session.push(Outgoing { block, len: bytes.len() as u32, channel, rail, place });
+        let (mut at, mut written) = (HEADER_LEN as u32, Ok(()));
+        content.put(&mut |piece| {
+            if written.is_ok() {
+                written = block.write(at, piece);
+                at += piece.len() as u32;
+            }
+        });
+        written?;
+        peer.session.push(Outgoing { block, len: at - HEADER_LEN as u32, channel, rail, place });
         if peer.link.is_up() {
             self.pump(index, peer);
         } else {

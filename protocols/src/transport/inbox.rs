@@ -9,8 +9,12 @@ pub(super) const SMALL: usize = 64;
 
 #[derive(Clone, Debug)]
 enum Bytes {
-    Small { len: u8, bytes: [u8; SMALL] },
-    Large(Box<[u8]>),
+    Small {
+        len: u8,
+        bytes: [u8; SMALL],
+    },
+    /// What arrived, and where its content begins.
+    Large(Vec<u8>, usize),
 }
 
 /// A received message; it dereferences to its bytes.
@@ -27,9 +31,17 @@ impl Message {
             bytes[..content.len()].copy_from_slice(content);
             Bytes::Small { len: content.len() as u8, bytes }
         } else {
-            Bytes::Large(content.into())
+            Bytes::Large(content.into(), 0)
         };
         Message { from, bytes }
+    }
+
+    /// The message whose content lies in a frame behind so many bytes: without a copy, if it is long.
+    pub(super) fn of_frame(from: Rank, frame: Vec<u8>, head: usize) -> Message {
+        match frame.len() <= head + SMALL {
+            true => Message::new(from, &frame[head.min(frame.len())..]),
+            false => Message { from, bytes: Bytes::Large(frame, head) },
+        }
     }
 
     /// Who sent it.
@@ -41,7 +53,7 @@ impl Message {
     pub fn bytes(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Small { len, bytes } => &bytes[..usize::from(*len)],
-            Bytes::Large(bytes) => bytes,
+            Bytes::Large(frame, head) => &frame[*head..],
         }
     }
 }

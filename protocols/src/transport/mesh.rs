@@ -1,6 +1,7 @@
 //! The mesh: what a protocol sees of its peers.
 
 use super::carried::{CARRIED, LEAST_CARRIED};
+use super::content::Content;
 use super::driver::{Driver, RailEvents};
 use super::fail_back::Wanted;
 use super::grounds::Grounds;
@@ -20,7 +21,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Waker;
-use weft_verbs::{AccessFlags, Caps, Context, DeviceAttr, ProtectionDomain, Verbs, VerbsError};
+use weft_verbs::{AccessFlags, Caps, Context, DeviceAttr, PinnedMemory, ProtectionDomain, Verbs, VerbsError};
 
 /// Bytes that reads and writes move through pooled buffers; more get a region of their own.
 pub(super) const BULK: u32 = 4096;
@@ -287,11 +288,21 @@ impl<V: Verbs> Mesh<V> {
     /// Sends a message: in order with the others to this peer, exactly once, across reconnections. Returns
     /// once the message is kept; what is sent to oneself goes straight to the inbox.
     pub fn send(&self, to: Rank, channel: Channel, bytes: &[u8]) -> Result<(), SendError> {
-        let index = self.check(to, bytes)?;
+        self.send_content(to, channel, bytes)
+    }
+
+    /// As [`Mesh::send`], for bytes that are not in one place: they are copied once, to where the adapter reads them.
+    pub fn send_content(
+        &self,
+        to: Rank,
+        channel: Channel,
+        content: &(impl Content + ?Sized),
+    ) -> Result<(), SendError> {
+        let index = self.check(to, content.len())?;
         if to == self.me() {
-            return self.send_to_self(channel, bytes);
+            return self.send_to_self(channel, content);
         }
-        self.keep(to, index, channel, bytes, None)
+        self.keep(to, index, channel, content, None)
     }
 
     /// Keeps a message, behind a write if it has one, unless too many are kept already.
@@ -300,7 +311,7 @@ impl<V: Verbs> Mesh<V> {
         to: Rank,
         index: usize,
         channel: Channel,
-        bytes: &[u8],
+        content: &(impl Content + ?Sized),
         place: Option<Box<Place<V>>>,
     ) -> Result<(), SendError> {
         let shared = &*self.shared;
@@ -312,25 +323,27 @@ impl<V: Verbs> Mesh<V> {
             if queued >= shared.config.max_queued {
                 return Err(SendError::Full { to, queued });
             }
-            shared.keep_behind(index, peer, channel, bytes, place).map_err(SendError::Memory)?;
+            shared.keep_behind(index, peer, channel, content, place).map_err(SendError::Memory)?;
             shared.stats.borrow_mut().messages_sent += 1;
             Ok(())
         })
     }
 
-    pub(super) fn check(&self, to: Rank, bytes: &[u8]) -> Result<usize, SendError> {
+    pub(super) fn check(&self, to: Rank, len: usize) -> Result<usize, SendError> {
         let max = self.shared.config.max_message;
         if self.shared.closed.get() {
             Err(SendError::Closed)
-        } else if bytes.len() > max as usize {
-            Err(SendError::TooLong { len: bytes.len(), max })
+        } else if len > max as usize {
+            Err(SendError::TooLong { len, max })
         } else {
             self.shared.index(to).ok_or(SendError::NoSuchPeer(to))
         }
     }
 
-    fn send_to_self(&self, channel: Channel, bytes: &[u8]) -> Result<(), SendError> {
-        let message = Incoming::Message(Message::new(self.me(), bytes));
+    fn send_to_self(&self, channel: Channel, content: &(impl Content + ?Sized)) -> Result<(), SendError> {
+        let mut bytes = Vec::with_capacity(content.len());
+        content.put(&mut |piece| bytes.extend_from_slice(piece));
+        let message = Incoming::Message(Message::new(self.me(), &bytes));
         self.shared.inboxes.borrow_mut().deliver(channel, message);
         let mut stats = self.shared.stats.borrow_mut();
         stats.messages_sent += 1;
@@ -366,6 +379,11 @@ impl<V: Verbs> Mesh<V> {
     /// rail 0; over whatever rail a peer is connected, its operations reach it.
     pub fn alloc(&self, len: usize, access: AccessFlags) -> Result<V::Mr, VerbsError> {
         self.shared.pd().alloc_mr(len, access)
+    }
+
+    /// The same over memory that the caller brings.
+    pub fn bring(&self, memory: Box<dyn PinnedMemory>, access: AccessFlags) -> Result<V::Mr, VerbsError> {
+        self.shared.pd().register(memory, access)
     }
 
     /// Says what a range of a region is, in logs and drawings, for as long as the guard is there ([`Rt::label`]).

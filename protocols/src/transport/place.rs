@@ -127,7 +127,7 @@ impl<V: Verbs> Mesh<V> {
         channel: Channel,
         bytes: &[u8],
     ) -> std::result::Result<Placed<V>, SendError> {
-        let index = self.check(to, bytes)?;
+        let index = self.check(to, bytes.len())?;
         if to == self.me() {
             return Err(SendError::NoSuchPeer(to));
         }

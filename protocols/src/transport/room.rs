@@ -20,7 +20,7 @@ impl<V: Verbs> Mesh<V> {
     ///
     /// There is no such peer, its incarnation was expelled, or the mesh is closed.
     pub async fn room(&self, to: Rank) -> Result<(), SendError> {
-        let index = self.check(to, &[])?;
+        let index = self.check(to, 0)?;
         Room { shared: &self.shared, to, index, ticket: None }.await
     }
 }

@@ -8,11 +8,13 @@ mod moves;
 pub mod oracles;
 mod paper;
 mod server;
+mod stranger;
 pub mod workload;
 pub mod worlds;
 
 pub use client::Client;
 pub use meter::SdpMeter;
+pub use stranger::stranger;
 
 use crate::MeshCounts;
 use crate::counted::counted;
@@ -106,6 +108,7 @@ impl System for Sockets {
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "data_sent"), ("protocol", "control_sent"), ("protocol", "copies")];
 
+    const TARGETS: &'static [(&'static str, crate::fuzz::Body)] = &[("sdp-stranger", stranger)];
     const PAPERS: &'static [Paper] = &[paper::SDP];
     const EXAMPLES: &'static [Example] = &[Example {
         what: "Bulk transfers over sockets while links are cut, and their report",

@@ -194,7 +194,7 @@ impl Stranger {
     fn on_stream(&self, what: u64, place: u32) {
         let book = self.book.borrow();
         let Some(stream) = book.streams.get(&place) else { return };
-        let Some(to) = stream.peer else { return drop(self.pick("nothing", 2)) };
+        let Some(to) = stream.peer else { return };
         let (sent, received, taken) = (stream.sent, stream.received, stream.taken);
         drop(book);
         let header = Header {
@@ -315,7 +315,8 @@ async fn serve(rt: Rt<Sim>, sdp: Sdp<Sim>, stream: Rc<SdpStream<Sim>>, owned: bo
     loop {
         let len = match owned {
             true => {
-                let (received, buffer) = stream.recv(sdp.buffer(bytes.len() as u32)?).await;
+                let buffer = sdp.buffer(bytes.len() as u32).map_err(|_| SdpError::Closed)?;
+                let (received, buffer) = stream.recv(buffer).await;
                 let len = received?;
                 if let Some(buffer) = buffer {
                     let sends = Rc::clone(&stream);

@@ -193,18 +193,22 @@ impl SdpWork {
     /// A workload that is drawn at random.
     pub(super) fn drawn(dice: &mut Dice<'_>) -> SdpWork {
         let buffer_bytes = dice.among(&[64, 1_000, 8_192]);
-        // Transports are drawn that take one message at a time, so the number of messages is what takes time.
-        let size =
-            |dice: &mut Dice<'_>| dice.among(&[24, buffer_bytes, 4 * buffer_bytes + 1, 30 * buffer_bytes]);
+        // Transports are drawn that take one message at a time, so the number of messages is what takes time. Most draws are light, and
+        // have all kinds of transfers and faults; one in eight is heavy.
+        let heavy = dice.one_in(8);
+        let size = |dice: &mut Dice<'_>| match heavy {
+            true => dice.among(&[24, buffer_bytes, 4 * buffer_bytes + 1, 30 * buffer_bytes]),
+            false => dice.among(&[24, 100, buffer_bytes, 2 * buffer_bytes + 1]),
+        };
         let work = SdpWork {
-            clients: dice.among(&[1, 1, 2, 3]),
+            clients: if heavy { dice.among(&[1, 1, 2, 3]) } else { 1 },
             bytes: size(dice),
             reply: size(dice),
             keep: dice.one_in(2),
             call: dice.among(&[100, 4_096, 65_536]),
             buffers: dice.among(&[4, 5, 16]),
             buffer_bytes,
-            zcopy_threshold: dice.among(&[0, 1, 1_000, 20_000]),
+            zcopy_threshold: dice.among(&[0, 1, 1_000, buffer_bytes + 1]),
             zcopy_depth: dice.among(&[1, 2, 4]),
             owned_reads: dice.one_in(2),
             wants_first: false,
@@ -216,7 +220,7 @@ impl SdpWork {
             probe: dice.among(&[None, None, Some(Span(Nanos::from_millis(8)))]),
             moves: dice.among(&[0, 0, 0, 4]),
             move_every: Span(dice.among(&[Nanos::from_micros(50), Nanos::from_millis(1)])),
-            requests: Some(dice.from(2, 20) as u32),
+            requests: Some(dice.from(1, if heavy { 20 } else { 4 }) as u32),
             duration: None,
             think: dice.pause([0, 10, 300]),
         };

@@ -64,6 +64,8 @@ worlds! {
         "sockets: the request is advertised and read by RDMA, between nodes of two rails";
     "sdp-zcopy-write-rails" Writes, RAILS, Held, 24, 64,
         "sockets: the answer is wanted and written by RDMA, between nodes of two rails";
+    "sdp-short-answer-rails" Writes, RAILS, Held, 24, 20,
+        "sockets: an answer that is advertised, cancelled and sent again, and too short for its reader to return a buffer";
     "sdp-crossing-rails" Crosses, RAILS, Held, 88, 8, "sockets: advertisements cross between nodes of two rails";
     "sdp-standby" Shipped, STANDBY, Held, 56, 8,
         "sockets: a request through private buffers, while a connection stands by over the other rail";
