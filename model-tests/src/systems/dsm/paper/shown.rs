@@ -15,6 +15,7 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
         compared("Table 3", "Table 3: applications, node 0 of 8, one thread a node"),
         compared("Figure 4", "Figure 4: where node 0's time goes, percent"),
         compared("Section 5.2", "Section 5.2: time saved against the user-level build"),
+        compared("Task queue", "Section 5.2: by task queue, against the user-level build"),
         compared("Figure 3", "Figure 3: speed-up on 8 nodes, one thread a node"),
         compared("Section 5.4", "Section 5.4: speed-up"),
     ]
