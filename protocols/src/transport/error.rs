@@ -155,6 +155,10 @@ pub enum NotExecuted {
     /// adapter refused it, or the request failed there and left the memory untouched.
     #[error("rank {0} could not execute it on its own memory")]
     AtPeer(Rank),
+    /// The connection stands on another rail than the peer's memory, and the operation was not to be carried by messages
+    /// ([`Mesh::post_list_directly`](super::Mesh::post_list_directly)).
+    #[error("the connection to rank {0} stands on another rail than its memory")]
+    OtherRail(Rank),
     /// The mesh has been closed.
     #[error("the mesh is closed")]
     Closed,
