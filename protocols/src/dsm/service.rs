@@ -269,7 +269,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
 
     /// Starts an application thread on this node. The thread is its body's own: what it claims ends with it.
     ///
-    /// ```compile_fail,E0515
+    /// ```compile_fail,E0597
     /// # use weft_protocols::dsm::{Dsm, Shared};
     /// # use weft_verbs::{Nanos, Verbs};
     /// fn hands_out<V: Verbs>(dsm: &Dsm<V>, of: Shared<[u64]>) {
@@ -279,11 +279,13 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
     ///
     /// It outlives its caller, and borrows nothing of it:
     ///
-    /// ```compile_fail,E0521
+    /// ```compile_fail,E0597
     /// # use weft_protocols::dsm::Dsm;
     /// # use weft_verbs::Verbs;
-    /// fn borrows<V: Verbs>(dsm: &Dsm<V>, words: &[u64]) {
-    ///     dsm.spawn(|_| async move { words.len() });
+    /// fn borrows<V: Verbs>(dsm: &Dsm<V>) {
+    ///     let mine = [0; 8];
+    ///     let words = &mine;
+    ///     dsm.spawn(move |_| async move { words.len() });
     /// }
     /// ```
     pub fn spawn<F: Future<Output: 'static> + 'static>(
