@@ -255,7 +255,9 @@ impl Program {
     pub fn first_violated(&self, worlds: &[String], ways: Ways, times: Times, jobs: usize) -> Option<String> {
         let first = Mutex::new(None);
         let is_open = || first.lock().expect("no worker panics").is_none();
-        let note = |what: String| drop(first.lock().expect("no worker panics").get_or_insert(what));
+        let note = |what: String| {
+            first.lock().expect("no worker panics").get_or_insert(what);
+        };
         let tell = |explored: &Explored| {
             if explored.violated {
                 note(format!("{}, {}", explored.world, explored.how));

@@ -93,12 +93,10 @@ impl Transfer {
     fn is_shipped(&self) -> bool {
         use Kind::{CancelsUnrevoked, DeregistersFirst, ForgetsEnd, KeepsCredits, RecallsBlindly};
         use Kind::{RefillsEarly, ReturnsOnError, ReusesSource, UsesVoidSink};
-        let by_hand = match self.kind {
-            CancelsUnrevoked | DeregistersFirst | ForgetsEnd | KeepsCredits | RecallsBlindly => true,
-            RefillsEarly | ReturnsOnError | ReusesSource | UsesVoidSink => true,
-            _ => false,
-        };
-        !by_hand
+        let streams = matches!(self.kind, CancelsUnrevoked | DeregistersFirst | ForgetsEnd | KeepsCredits);
+        let memory =
+            matches!(self.kind, RecallsBlindly | RefillsEarly | ReturnsOnError | ReusesSource | UsesVoidSink);
+        !streams && !memory
     }
 
     fn work(&self) -> SdpWork {
