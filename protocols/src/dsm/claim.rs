@@ -47,6 +47,18 @@
 //! }
 //! ```
 //!
+//! Nor can it leave for a barrier, or claim more:
+//!
+//! ```compile_fail,E0499
+//! # use weft_protocols::dsm::{BarrierId, DsmError, Shared, Thread};
+//! # use weft_verbs::{Nanos, Verbs};
+//! async fn leaves<V: Verbs>(thread: &mut Thread<V>, of: Shared<[u64]>) -> Result<u64, DsmError> {
+//!     let claim = thread.claim(of, 0..8, Nanos::MAX).await?;
+//!     thread.barrier(BarrierId(0), 2).await?;
+//!     Ok(claim[0])
+//! }
+//! ```
+//!
 //! What is claimed to be read cannot be written:
 //!
 //! ```compile_fail,E0594

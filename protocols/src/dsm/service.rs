@@ -267,7 +267,27 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
         Thread::new(self.clone())
     }
 
-    /// Starts an application thread on this node.
+    /// Starts an application thread on this node. The thread is its body's own: what it claims ends with it.
+    ///
+    /// ```compile_fail,E0597
+    /// # use weft_protocols::dsm::{Dsm, Shared};
+    /// # use weft_verbs::{Nanos, Verbs};
+    /// fn hands_out<V: Verbs>(dsm: &Dsm<V>, of: Shared<[u64]>) {
+    ///     dsm.spawn(|mut thread| async move { thread.claim(of, 0..8, Nanos::MAX).await });
+    /// }
+    /// ```
+    ///
+    /// It outlives its caller, and borrows nothing of it:
+    ///
+    /// ```compile_fail,E0597
+    /// # use weft_protocols::dsm::Dsm;
+    /// # use weft_verbs::Verbs;
+    /// fn borrows<V: Verbs>(dsm: &Dsm<V>) {
+    ///     let mine = [0; 8];
+    ///     let words = &mine;
+    ///     dsm.spawn(move |_| async move { words.len() });
+    /// }
+    /// ```
     pub fn spawn<F: Future<Output: 'static> + 'static>(
         &self,
         body: impl FnOnce(Thread<V, R>) -> F,

@@ -230,7 +230,12 @@ impl<T: Plain> Shared<[T]> {
         bytes
     }
 
-    /// The name that has these bytes.
+    /// The name that has these bytes. No bytes are a name of memory that would have pointers in it:
+    ///
+    /// ```compile_fail,E0599
+    /// # use weft_protocols::dsm::Shared;
+    /// let name = Shared::<[&u64]>::from_bytes([0; 20]);
+    /// ```
     ///
     /// # Errors
     ///

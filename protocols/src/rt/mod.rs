@@ -41,6 +41,7 @@ use labels::Labels;
 pub use labels::{Label, LabelGuard, Labelled};
 pub use memory::{Block, BufferPool};
 use processors::Processors;
+pub use processors::Receives;
 pub use program::Program;
 pub use qp_handle::{Local, Pending, QpHandle};
 pub use slots::{BufferGuard, Completed, CompletionSink, Failed, Outcome};
@@ -265,12 +266,23 @@ impl<V: Verbs> Rt<V> {
 
     /// Charges the processor for work; see [`Host::spend`].
     pub fn spend(&self, work: Work) {
+        self.inner.processors.enters(work);
         self.inner.host.spend(work);
     }
 
     /// How many processors the node has, for programs that compute in simulation. Default: 1.
     pub fn set_processors(&self, number: u32) {
         self.inner.processors.set(number);
+    }
+
+    /// In which context the node takes in what has come, for simulations. Default: as soon as it is woken.
+    pub fn set_receives(&self, receives: Receives) {
+        self.inner.processors.set_receives(receives);
+    }
+
+    /// A thread of a simulation expects an answer and has nothing else to do, until the guard is dropped: see [`Receives::Polling`].
+    pub fn expects(&self) -> impl Drop + '_ {
+        self.inner.processors.expects()
     }
 
     /// Computes what takes this long on a processor of its own; for simulations. Other tasks go on beside it, and if no processor

@@ -1,11 +1,30 @@
 //! A node's processors, for simulations of programs that compute: the runtime's steps take their time out of what the threads
 //! compute, if no processor is idle.
 //!
+//! A kernel takes messages in in some context (kernel-dsm.txt, 3.1 and 5.2): in the interrupt, which is as soon as the node is woken; in a
+//! task queue, which waits where all processors compute; or by polling while a thread waits, which takes a processor.
+//!
 //! On hardware a program computes, and takes as long as that takes. In simulation it says how long it would take on a processor of
 //! its own ([`Rt::compute`](super::Rt::compute)).
 
 use std::cell::Cell;
-use weft_verbs::Nanos;
+use weft_verbs::{Nanos, Work};
+
+/// In which context a node takes in what has come, for simulations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Receives {
+    /// As soon as it is woken.
+    #[default]
+    AtOnce,
+    /// In a task queue: where a processor is idle, after a system call ([`Work::Syscall`], [`Work::PageFault`]), and at the scheduler's
+    /// ticks.
+    TaskQueue {
+        /// Between two ticks.
+        tick: Nanos,
+    },
+    /// As soon as it is woken; and it polls while a thread [expects](super::Rt::expects) an answer, which takes a processor.
+    Polling,
+}
 
 /// How far a thread would have come that has computed all the time, and what it shares its processor with.
 #[derive(Debug)]
@@ -16,18 +35,64 @@ pub(super) struct Processors {
     progress: Cell<f64>,
     /// Up to this time.
     at: Cell<Nanos>,
+    receives: Cell<Receives>,
+    /// A thread has entered the kernel.
+    entered: Cell<bool>,
+    /// When the task queue runs at the latest, if it waits.
+    due: Cell<Option<Nanos>>,
+    /// Threads that expect an answer.
+    expecting: Cell<u32>,
 }
 
 impl Default for Processors {
     fn default() -> Processors {
-        let (number, computing) = (Cell::new(1), Cell::new(0));
-        Processors { number, computing, progress: Cell::new(0.0), at: Cell::new(Nanos::ZERO) }
+        Processors {
+            number: Cell::new(1),
+            computing: Cell::default(),
+            progress: Cell::default(),
+            at: Cell::default(),
+            receives: Cell::default(),
+            entered: Cell::default(),
+            due: Cell::default(),
+            expecting: Cell::default(),
+        }
     }
 }
 
 impl Processors {
     pub fn set(&self, number: u32) {
         self.number.set(number.max(1));
+    }
+
+    pub fn set_receives(&self, receives: Receives) {
+        self.receives.set(receives);
+    }
+
+    /// A thread enters the kernel if it does such work.
+    pub fn enters(&self, work: Work) {
+        self.entered.set(self.entered.get() || matches!(work, Work::Syscall | Work::PageFault));
+    }
+
+    /// Until when completions stay where they are, unless a thread enters the kernel or stops computing before.
+    pub fn holds_back(&self, now: Nanos) -> Option<Nanos> {
+        let Receives::TaskQueue { tick } = self.receives.get() else { return None };
+        let runs = self.entered.take() || self.computing.get() < self.number.get();
+        let next = || Nanos((now.0 / tick.0.max(1) + 1) * tick.0.max(1));
+        let due = self.due.take().unwrap_or_else(next);
+        let held = (!runs && now < due).then_some(due);
+        self.due.set(held);
+        held
+    }
+
+    /// A thread expects an answer, until the guard is dropped.
+    pub fn expects(&self) -> Expecting<'_> {
+        self.expecting.set(self.expecting.get() + 1);
+        Expecting(self)
+    }
+
+    /// Threads that poll.
+    pub fn polling(&self) -> u32 {
+        if self.receives.get() == Receives::Polling { self.expecting.get() } else { 0 }
     }
 
     /// Whether anybody computes.
@@ -38,7 +103,8 @@ impl Processors {
     /// The share of a processor that each thread has while `other` processors do something else.
     fn share(&self, other: u32) -> f64 {
         let free = self.number.get().saturating_sub(other);
-        (f64::from(free) / f64::from(self.computing.get().max(1))).min(1.0)
+        let threads = self.computing.get() + self.polling();
+        (f64::from(free) / f64::from(threads.max(1))).min(1.0)
     }
 
     /// Time has gone by, in which `other` processors did something else.
@@ -54,6 +120,16 @@ impl Processors {
     pub fn begin(&self, work: Nanos) -> Computing<'_> {
         self.computing.set(self.computing.get() + 1);
         Computing { processors: self, until: self.progress.get() + work.0 as f64 }
+    }
+}
+
+/// A thread that expects an answer.
+#[derive(Debug)]
+pub struct Expecting<'a>(&'a Processors);
+
+impl Drop for Expecting<'_> {
+    fn drop(&mut self) {
+        self.0.expecting.set(self.0.expecting.get() - 1);
     }
 }
 
@@ -93,6 +169,42 @@ mod tests {
             processors.pass(Nanos(if threads == 4 { 700 } else { 400 }), 1);
             let expected = if threads == 4 { left + 50 } else { left };
             assert_eq!(all[0].left(), Some(Nanos(expected)), "{threads} threads on {number}");
+        }
+    }
+
+    #[test]
+    fn a_task_queue_waits_while_all_processors_compute_for_a_system_call_or_a_tick() {
+        let processors = Processors::default();
+        processors.set(2);
+        assert_eq!(processors.holds_back(Nanos(1)), None);
+        processors.set_receives(Receives::TaskQueue { tick: Nanos(100) });
+        let one = processors.begin(Nanos(1_000));
+        assert_eq!(processors.holds_back(Nanos(1)), None, "one processor is idle");
+        let other = processors.begin(Nanos(1_000));
+        assert_eq!([1, 99].map(|now| processors.holds_back(Nanos(now))), [Some(Nanos(100)); 2]);
+        assert_eq!(processors.holds_back(Nanos(100)), None, "a tick");
+        assert_eq!(processors.holds_back(Nanos(101)), Some(Nanos(200)));
+        processors.enters(Work::Bookkeeping);
+        assert_eq!(processors.holds_back(Nanos(102)), Some(Nanos(200)));
+        processors.enters(Work::PageFault);
+        assert_eq!(processors.holds_back(Nanos(103)), None);
+        assert_eq!(processors.holds_back(Nanos(104)), Some(Nanos(200)));
+        drop(other);
+        assert_eq!(processors.holds_back(Nanos(105)), None);
+        drop(one);
+    }
+
+    #[test]
+    fn who_polls_takes_time_from_threads_only_where_they_are_more_than_processors() {
+        for (threads, left) in [(1, 700), (2, 800)] {
+            let processors = Processors::default();
+            processors.set(2);
+            let all: Vec<Computing<'_>> = (0..threads).map(|_| processors.begin(Nanos(1_000))).collect();
+            processors.set_receives(Receives::Polling);
+            let expecting = processors.expects();
+            processors.pass(Nanos(300), 0);
+            drop(expecting);
+            assert_eq!(all[0].left(), Some(Nanos(left)), "{threads} threads");
         }
     }
 

@@ -26,6 +26,9 @@ impl<V: Verbs> Program<V> {
         inner.executor.begin_step();
         let one = inner.config.one_by_one;
         inner.drain_signals();
+        if let Some(due) = inner.processors.holds_back(inner.host.now()) {
+            return Ok(self.step_beside(due));
+        }
         let mut takes = !(one && inner.executor.has_ready());
         if takes {
             // An event instead of a completion, if they come one by one.
@@ -68,13 +71,36 @@ impl<V: Verbs> Program<V> {
         Ok(Park::Again)
     }
 
+    /// A step of a node whose task queue waits: completions stay where they are, and all else goes on.
+    fn step_beside(&self, due: Nanos) -> Park {
+        let inner = &*self.rt.inner;
+        for _ in 0..inner.config.max_rounds {
+            let fired = inner.fire_timers();
+            let ran = inner.executor.run_round(|task| inner.host.task(task));
+            if inner.closed.get() {
+                return Park::Done;
+            }
+            if inner.processors.holds_back(inner.host.now()).is_none() {
+                return Park::Again;
+            }
+            if !fired && ran == 0 && !inner.executor.has_ready() && !inner.executor.wake_idlers() {
+                if inner.executor.has_yielded() {
+                    return Park::Again;
+                }
+                let next = inner.next_deadline().map_or(due, |deadline| deadline.min(due));
+                return Park::Until { style: inner.config.wait, deadline: Some(next) };
+            }
+        }
+        Park::Again
+    }
+
     /// Nothing is left to do now: says what to wait for, arming first where completions are notified.
     fn rest(&self) -> Park {
         let inner = &*self.rt.inner;
         if inner.executor.has_yielded() {
             return Park::Again;
         }
-        let style = inner.config.wait;
+        let style = if inner.processors.polling() > 0 { Wait::Poll } else { inner.config.wait };
         if style == Wait::Notify && !inner.cqs.borrow().all_armed() {
             // Not in this step: a completion may come between the empty poll and the arming.
             inner.arming.set(true);

@@ -111,10 +111,13 @@ impl<V: Verbs> Driver<V> {
         if self.unready.is_empty() || self.shared.rt.poll_idle(cx).is_pending() {
             return false;
         }
-        for index in std::mem::take(&mut self.unready) {
-            self.make_standby(index);
+        // One at a time: each takes as long as its receive buffers do, and what arrives meanwhile must not wait for all.
+        let index = self.unready.remove(0);
+        self.make_standby(index);
+        if !self.unready.is_empty() {
+            cx.waker().wake_by_ref();
         }
-        true
+        false
     }
 
     /// Makes the connection that a peer may need. One that cannot be had is made when it is needed.

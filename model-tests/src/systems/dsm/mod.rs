@@ -91,8 +91,8 @@ impl AddAssign for Counts {
 /// A message without data, and the stamp behind it where nodes agree on who is alive: bytes.
 const STAMPED: u32 = (LONGEST + STAMP) as u32;
 
-/// How many messages' buffers are registered at a time, at least.
-const BUFFERS_A_CHUNK: u32 = 8;
+/// How many bytes of messages' buffers are registered at a time, at most.
+const MOST_AT_ONCE: u32 = 1 << 20;
 
 /// The name of the words that the workload accesses: all nodes know it.
 const NAME: u32 = 0;
@@ -173,8 +173,9 @@ impl System for SharedMemory {
             let application = work.application.map_or(0, |_| 8_192);
             config.max_message = config.max_message.max(work.grain().max(application) + STAMPED);
             // A node that connects registers what it posts for all others: for so long messages it would take longer, one by one, than
-            // members wait for a sign of life.
-            config.chunk = config.chunk.max(BUFFERS_A_CHUNK * config.max_message);
+            // members wait for a sign of life. So what a connection takes is registered at once.
+            let buffers = config.recv_buffers.saturating_mul(config.max_message);
+            config.chunk = config.chunk.max(buffers.min(MOST_AT_ONCE)).max(config.max_message);
         }
     }
 

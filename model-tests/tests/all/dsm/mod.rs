@@ -129,7 +129,9 @@ fn data_and_the_message_behind_them_come_together_whatever_breaks_once() {
 /// Whether the connection stands on the memory's rail, on another one, or goes over amid a write and its message.
 #[test]
 fn data_come_with_their_message_over_any_rail() {
-    let report = explore("place", Size::new([("rails", "2")]), 1, FaultSet::ALL);
+    let mut size = Size::default();
+    size.set("rails", 2);
+    let report = explore("place", size, 1, FaultSet::ALL);
     assert!(report.held() && report.exhaustive);
     assert!(report.coverage.get("a message carried the data").is_some_and(|reached| *reached > 0));
 }

@@ -1,34 +1,49 @@
-//! The travelling salesperson, by branch and bound (TreadMarks TSP): the beginnings of tours lie in a shared pool; a thread takes
-//! the next one under a lock, and searches all tours that begin so, as long as they can be shorter than the best one known. That
-//! one's length is shared and changed under a lock of its own.
+//! The travelling salesperson, by branch and bound (TreadMarks TSP): tours that are begun lie in a shared pool, and a priority queue of them
+//! and a stack of places that are free lie in shared memory, too, all under one lock. A thread that has the lock takes the most
+//! promising tour; one with few cities it makes longer by each city that comes next, and puts those back that can be shorter than the
+//! best one known. One with enough cities it takes away, and searches all tours that begin so. The best one's length is shared
+//! and changed under a lock of its own.
 //!
-//! A beginning has 128 bytes; 16 of them are a minipage, 2 KiB.
+//! A unit of work is a city that a search comes to. The application's own search tries all orders of the cities that are open and gives up
+//! at the best one's length alone; this one bounds what remains as well, which is the same to everybody but the host that runs it, and
+//! takes so many units fewer. To make a tour longer is not charged: that takes microseconds, and a search many milliseconds.
+//!
+//! A tour has 128 bytes; with 10,240 of them, the queue and the stack have 1.4 MB, which is Table 3's.
 
 use super::{Answer, AppError, Input, Worker, noise};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use weft_protocols::dsm::Shared;
 use weft_verbs::Verbs;
 
 /// The most cities.
 const MOST: usize = 20;
-/// Cities of a beginning.
-const BEGINNING: usize = 3;
-/// The most beginnings that there can be: all of two cities after the first.
-const POOL: usize = 19 * 18;
-const GRAIN: u32 = 2_048;
+/// A tour is searched when no more cities than that are open (the application's own default).
+const FROM_END: usize = 12;
+/// Places of the pool.
+const POOL: usize = 10_240;
+/// What Table 3's RDMA writes leave for a fault at least: a page.
+const GRAIN: u32 = 4_096;
 
 /// After so many units a thread looks whether a shorter tour was found meanwhile.
-const LOOK: u64 = 2_000;
+const LOOK: u64 = 50;
 
 const POOL_LOCK: u64 = 0;
 const BEST_LOCK: u64 = 1;
 
-/// A beginning of tours: its cities, at [`LENGTH`] how long it is, and nothing.
-type Beginning = [u32; 32];
-const LENGTH: usize = MOST;
+/// A tour that is begun: its cities, and at these places how many they are, how long it is, and the least that a whole one takes.
+type Tour = [u32; 32];
+const KNOWN: usize = MOST;
+const LENGTH: usize = MOST + 1;
+const BOUND: usize = MOST + 2;
+
+/// Words of the pool's state: how many tours are in the queue, and how many places are on the stack.
+const QUEUED: usize = 0;
+const FREE: usize = 1;
 
 /// Bytes of shared memory.
 pub(super) fn memory() -> u64 {
-    (POOL * size_of::<Beginning>()) as u64 + 2 * u64::from(GRAIN)
+    (POOL * (size_of::<Tour>() + size_of::<u64>() + size_of::<u32>())) as u64 + 2 * u64::from(GRAIN)
 }
 
 struct Map {
@@ -63,28 +78,56 @@ impl Map {
         length + self.roads[at][0]
     }
 
-    /// All beginnings, the shortest first.
-    fn beginnings(&self) -> Vec<Beginning> {
-        let deep = BEGINNING.min(self.cities - 1);
-        let mut all = vec![[0; 32]];
-        for known in 1..deep {
-            all = all.iter().flat_map(|begun| self.longer(begun, known)).collect();
-        }
-        all.sort_by_key(|begun| begun[LENGTH]);
-        all
+    /// The first city alone.
+    fn first(&self) -> Tour {
+        let mut first = [0; 32];
+        first[KNOWN] = 1;
+        first
     }
 
-    fn longer(&self, begun: &Beginning, known: usize) -> Vec<Beginning> {
-        let been = &begun[..known];
-        let next = (0..self.cities).filter(|city| !been.contains(&(*city as u32)));
-        let longer = |city: usize| {
+    /// Whether a tour is searched, and not made longer first.
+    fn is_searched(&self, tour: &Tour) -> bool {
+        tour[KNOWN] as usize >= self.cities.saturating_sub(FROM_END).max(2)
+    }
+
+    /// A tour with each of the cities that may come next, and the least that whole ones take.
+    fn longer(&self, begun: &Tour) -> impl Iterator<Item = Tour> {
+        let known = begun[KNOWN] as usize;
+        let (been, last) = (been(begun), begun[known - 1] as usize);
+        let open = (0..self.cities).filter(move |city| been & 1 << city == 0);
+        open.map(move |city| {
             let mut longer = *begun;
             longer[known] = city as u32;
-            longer[LENGTH] += self.roads[been[known - 1] as usize][city];
+            longer[KNOWN] += 1;
+            longer[LENGTH] += self.roads[last][city];
+            longer[BOUND] = self.least(city, been | 1 << city, longer[LENGTH], u32::MAX);
             longer
-        };
-        next.map(longer).collect()
+        })
     }
+
+    /// What remains takes at least as long as the shortest tree of roads that joins where the tour stands, the cities that it has
+    /// not been to, and its first one (Prim's algorithm). Gives up at so much.
+    fn least(&self, at: usize, been: u32, length: u32, enough: u32) -> u32 {
+        let all = (1u32 << self.cities) - 1;
+        let mut rest = (all & !been) | 1;
+        let mut near = self.roads[at].clone();
+        let mut least = length;
+        while rest > 0 && least < enough {
+            let outside = (0..self.cities).filter(|city| rest & 1 << city != 0);
+            let Some(next) = outside.min_by_key(|city| near[*city]) else { break };
+            least += near[next];
+            rest &= !(1 << next);
+            for (near, road) in near.iter_mut().zip(&self.roads[next]) {
+                *near = (*near).min(*road);
+            }
+        }
+        least
+    }
+}
+
+/// The cities of a tour that is begun.
+fn been(begun: &Tour) -> u32 {
+    begun[..begun[KNOWN] as usize].iter().fold(0, |been, city| been | 1u32 << city)
 }
 
 /// A search that can be interrupted after a number of units.
@@ -97,31 +140,11 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(map: &'a Map, begun: &Beginning, best: u32) -> Search<'a> {
-        let known = BEGINNING.min(map.cities - 1);
-        let been = begun[..known].iter().fold(0, |been, city| been | 1u32 << city);
+    fn new(map: &'a Map, begun: &Tour, best: u32) -> Search<'a> {
+        let been = been(begun);
         let all = (1u32 << map.cities) - 1;
-        let last = begun[known - 1] as usize;
+        let last = begun[begun[KNOWN] as usize - 1] as usize;
         Search { map, best, stack: vec![(last, all & !been, begun[LENGTH])], been }
-    }
-
-    /// What remains takes at least as long as the shortest tree of roads that joins where the tour stands, the cities that it has
-    /// not been to, and its first one (Prim's algorithm).
-    fn may_be_shorter(&self, at: usize, length: u32) -> bool {
-        let all = (1u32 << self.map.cities) - 1;
-        let mut rest = (all & !self.been) | 1;
-        let mut near = self.map.roads[at].clone();
-        let mut least = length;
-        while rest > 0 && least < self.best {
-            let outside = (0..self.map.cities).filter(|city| rest & 1 << city != 0);
-            let Some(next) = outside.min_by_key(|city| near[*city]) else { break };
-            least += near[next];
-            rest &= !(1 << next);
-            for (near, road) in near.iter_mut().zip(&self.map.roads[next]) {
-                *near = (*near).min(*road);
-            }
-        }
-        least < self.best
     }
 
     /// Goes on for so many units at most. Gives how many it took; it is over if they were fewer.
@@ -148,7 +171,7 @@ impl<'a> Search<'a> {
             if self.been.count_ones() as usize == self.map.cities {
                 self.best = self.best.min(length + self.map.roads[next][0]);
                 self.been &= !(1 << next);
-            } else if self.may_be_shorter(next, length) {
+            } else if self.map.least(next, self.been, length, self.best) < self.best {
                 let all = (1u32 << self.map.cities) - 1;
                 self.stack.push((next, all & !self.been, length));
             } else {
@@ -160,30 +183,126 @@ impl<'a> Search<'a> {
     }
 }
 
+/// The pool of tours, in shared memory.
+struct Pool {
+    tours: Shared<[Tour]>,
+    /// A heap: the least that a tour takes, and its place.
+    queue: Shared<[u64]>,
+    free: Shared<[u32]>,
+    state: Shared<[u32]>,
+    best: Shared<[u32]>,
+}
+
+impl Pool {
+    fn new<V: Verbs>(worker: &Worker<V>) -> Result<Pool, AppError> {
+        Ok(Pool {
+            tours: worker.shared(0, POOL, GRAIN)?,
+            queue: worker.shared(1, POOL, GRAIN)?,
+            free: worker.shared(2, POOL, GRAIN)?,
+            state: worker.shared(3, 16, 64)?,
+            best: worker.shared(4, 16, 64)?,
+        })
+    }
+
+    /// The first tour is begun, and all other places are free.
+    async fn fill<V: Verbs>(&self, worker: &mut Worker<V>, map: &Map) -> Result<(), AppError> {
+        let free: Vec<u32> = (0..POOL as u32).rev().collect();
+        worker.write(self.free, 0, &free).await?;
+        worker.store(self.state, FREE, POOL as u32).await?;
+        worker.store(self.best, 0, map.nearest()).await?;
+        self.put(worker, &map.first()).await
+    }
+
+    /// Puts a tour into the queue. The pool has a place for it.
+    async fn put<V: Verbs>(&self, worker: &mut Worker<V>, tour: &Tour) -> Result<(), AppError> {
+        let free = worker.load(self.state, FREE).await?;
+        let place = worker.load(self.free, free as usize - 1).await?;
+        worker.store(self.state, FREE, free - 1).await?;
+        worker.write(self.tours, place as usize, &[*tour]).await?;
+        let queued = worker.load(self.state, QUEUED).await?;
+        worker.store(self.state, QUEUED, queued + 1).await?;
+        let new = u64::from(tour[BOUND]) << 32 | u64::from(place);
+        let mut at = queued as usize;
+        while at > 0 {
+            let above = worker.load(self.queue, (at - 1) / 2).await?;
+            if above <= new {
+                break;
+            }
+            worker.store(self.queue, at, above).await?;
+            at = (at - 1) / 2;
+        }
+        worker.store(self.queue, at, new).await
+    }
+
+    /// Takes the most promising tour out of the queue.
+    async fn take<V: Verbs>(&self, worker: &mut Worker<V>) -> Result<Option<Tour>, AppError> {
+        let queued = worker.load(self.state, QUEUED).await? as usize;
+        if queued == 0 {
+            return Ok(None);
+        }
+        let first = worker.load(self.queue, 0).await?;
+        let last = worker.load(self.queue, queued - 1).await?;
+        worker.store(self.state, QUEUED, queued as u32 - 1).await?;
+        let mut at = 0;
+        while 2 * at + 1 < queued - 1 {
+            let mut below = 2 * at + 1;
+            let mut least = worker.load(self.queue, below).await?;
+            if below + 1 < queued - 1 {
+                let other = worker.load(self.queue, below + 1).await?;
+                (below, least) = if other < least { (below + 1, other) } else { (below, least) };
+            }
+            if last <= least {
+                break;
+            }
+            worker.store(self.queue, at, least).await?;
+            at = below;
+        }
+        worker.store(self.queue, at, last).await?;
+        let place = first as u32;
+        let mut tour = [[0; 32]];
+        worker.read(self.tours, place as usize, &mut tour).await?;
+        let free = worker.load(self.state, FREE).await?;
+        worker.store(self.free, free as usize, place).await?;
+        worker.store(self.state, FREE, free + 1).await?;
+        Ok(Some(tour[0]))
+    }
+
+    /// The next tour to be searched: the most promising one is made longer until it has enough cities, or the pool is full. None:
+    /// nothing is left that can be shorter than the best one, since nobody adds a tour without the lock.
+    async fn next<V: Verbs>(&self, worker: &mut Worker<V>, map: &Map) -> Result<Option<Tour>, AppError> {
+        let lock = worker.lock(POOL_LOCK).await?;
+        let found = loop {
+            let Some(tour) = self.take(worker).await? else { break None };
+            let best = worker.load(self.best, 0).await?;
+            if tour[BOUND] >= best {
+                // It is the most promising one.
+                break None;
+            }
+            let free = worker.load(self.state, FREE).await?;
+            if map.is_searched(&tour) || (free as usize) < MOST {
+                break Some(tour);
+            }
+            for tour in map.longer(&tour).filter(|tour| tour[BOUND] < best) {
+                self.put(worker, &tour).await?;
+            }
+        };
+        worker.unlock(lock).await;
+        Ok(found)
+    }
+}
+
 /// One thread's part; the first one gives the shortest tour's length.
 pub(super) async fn run<V: Verbs>(worker: &mut Worker<V>, input: Input) -> Result<u64, AppError> {
     let map = Map::new(input.size);
-    let pool: Shared<[Beginning]> = worker.shared(0, POOL, GRAIN)?;
-    let next: Shared<[u32]> = worker.shared(1, 16, 64)?;
-    let best: Shared<[u32]> = worker.shared(2, 16, 64)?;
-    let number = map.beginnings().len();
+    let pool = Pool::new(worker)?;
+    let best = pool.best;
     if worker.me == 0 {
-        worker.write(pool, 0, &map.beginnings()).await?;
-        worker.store(best, 0, map.nearest()).await?;
+        pool.fill(worker, &map).await?;
     }
     worker.barrier().await?;
     worker.begins();
-    loop {
-        let lock = worker.lock(POOL_LOCK).await?;
-        let mine = worker.load(next, 0).await?;
-        worker.store(next, 0, mine + 1).await?;
-        worker.unlock(lock).await;
-        if mine as usize >= number {
-            break;
-        }
-        let mut begun = [[0; 32]];
-        worker.read(pool, mine as usize, &mut begun).await?;
-        let mut search = Search::new(&map, &begun[0], worker.load(best, 0).await?);
+    while let Some(begun) = pool.next(worker, &map).await? {
+        let mut search = Search::new(&map, &begun, worker.load(best, 0).await?);
         loop {
             let units = search.go_on(LOOK);
             worker.compute(units).await;
@@ -211,10 +330,20 @@ pub(super) async fn run<V: Verbs>(worker: &mut Worker<V>, input: Input) -> Resul
 pub(super) fn sequential(input: Input) -> Answer {
     let map = Map::new(input.size);
     let (mut best, mut units) = (map.nearest(), 0);
-    for begun in map.beginnings() {
-        let mut search = Search::new(&map, &begun, best);
-        units += search.go_on(u64::MAX);
-        best = search.best;
+    let mut queue = BinaryHeap::from([Reverse((0, map.first()))]);
+    while let Some(Reverse((bound, tour))) = queue.pop() {
+        if bound >= best {
+            break;
+        }
+        if map.is_searched(&tour) {
+            let mut search = Search::new(&map, &tour, best);
+            units += search.go_on(u64::MAX);
+            best = search.best;
+            continue;
+        }
+        for tour in map.longer(&tour).filter(|tour| tour[BOUND] < best) {
+            queue.push(Reverse((tour[BOUND], tour)));
+        }
     }
     Answer { value: best.into(), units }
 }

@@ -115,7 +115,8 @@ impl<V: Verbs> Worker<V> {
 
     /// Waits for all threads.
     pub async fn barrier(&mut self) -> Result<(), AppError> {
-        let begin = self.rt.now();
+        let (rt, begin) = (self.rt.clone(), self.rt.now());
+        let _expects = rt.expects();
         self.thread.barrier(BARRIER, self.all).await?;
         self.spent.barriers_entered += 1;
         self.took(Cause::Barrier, begin);
@@ -124,7 +125,8 @@ impl<V: Verbs> Worker<V> {
 
     /// Takes a lock.
     pub async fn lock(&mut self, key: u64) -> Result<Grant<V>, AppError> {
-        let begin = self.rt.now();
+        let (rt, begin) = (self.rt.clone(), self.rt.now());
+        let _expects = rt.expects();
         let grant = self.locks.lock(LockKey(key), Mode::Exclusive).await?;
         self.spent.locks_taken += 1;
         self.took(Cause::Lock, begin);
@@ -138,7 +140,8 @@ impl<V: Verbs> Worker<V> {
 
     /// Loads a word.
     pub async fn load<T: Word>(&mut self, from: Shared<[T]>, index: usize) -> Result<T, AppError> {
-        let begin = self.rt.now();
+        let (rt, begin) = (self.rt.clone(), self.rt.now());
+        let _expects = rt.expects();
         let found = self.thread.load(from, index).await?;
         self.took(Cause::Fault, begin);
         Ok(found)
@@ -146,7 +149,8 @@ impl<V: Verbs> Worker<V> {
 
     /// Stores a word.
     pub async fn store<T: Word>(&mut self, to: Shared<[T]>, index: usize, value: T) -> Result<(), AppError> {
-        let begin = self.rt.now();
+        let (rt, begin) = (self.rt.clone(), self.rt.now());
+        let _expects = rt.expects();
         self.thread.store(to, index, value).await?;
         self.took(Cause::Fault, begin);
         Ok(())
@@ -159,7 +163,8 @@ impl<V: Verbs> Worker<V> {
         start: usize,
         into: &mut [T],
     ) -> Result<(), AppError> {
-        let begin = self.rt.now();
+        let (rt, begin) = (self.rt.clone(), self.rt.now());
+        let _expects = rt.expects();
         self.thread.read(from, start, into).await?;
         self.took(Cause::Fault, begin);
         Ok(())
@@ -172,7 +177,8 @@ impl<V: Verbs> Worker<V> {
         start: usize,
         values: &[T],
     ) -> Result<(), AppError> {
-        let begin = self.rt.now();
+        let (rt, begin) = (self.rt.clone(), self.rt.now());
+        let _expects = rt.expects();
         self.thread.write(to, start, values).await?;
         self.took(Cause::Fault, begin);
         Ok(())

@@ -20,11 +20,14 @@ const ROUNDS: usize = 10;
 /// What a process takes on top of the interrupt, to be signalled and to take a message in: fitted.
 pub(super) const SIGNAL: Nanos = Nanos(15_000);
 
+/// What a task queue takes on top of the interrupt: fitted.
+pub(super) const TASK_QUEUE: Nanos = Nanos(5_000);
+
 /// A receive context (section 3.1): its name, how the node waits, what it takes on top of that, and the paper's time.
 const CONTEXTS: [(&str, Wait, Nanos, f64); 4] = [
     ("polling", Wait::Poll, Nanos::ZERO, 45.0),
     ("interrupt", Wait::Notify, Nanos::ZERO, 60.0),
-    ("task queue", Wait::Notify, Nanos(5_000), 70.0),
+    ("task queue", Wait::Notify, TASK_QUEUE, 70.0),
     ("process", Wait::Notify, SIGNAL, 90.0),
 ];
 
