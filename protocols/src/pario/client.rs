@@ -74,6 +74,7 @@ impl<V: Verbs> Pario<V> {
         match self.call(HOME, request, Held::NOTHING).await? {
             Answer::Opened { handle, layout, epoch } if layout.fits(self.0.config.servers) => {
                 *self.0.opens.borrow_mut().entry((handle, epoch)).or_default() += 1;
+                self.0.holds_home(HOME);
                 Ok(File { handle, layout, epoch, in_use: Rc::default() })
             }
             _ => Err(FsError::Nonsense),
@@ -100,6 +101,7 @@ impl<V: Verbs> Pario<V> {
             }
             opens.retain(|_, times| *times > 0);
         }
+        self.0.holds_home(HOME);
         let closed = match told {
             Ok(told) => calls::answer(told).await,
             Err(why) => Err(why),

@@ -58,6 +58,7 @@ mod config;
 mod datatype;
 mod distribution;
 mod error;
+mod guests;
 mod messages;
 mod moves;
 mod name;

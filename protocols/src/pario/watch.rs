@@ -15,7 +15,7 @@ pub(super) async fn watch<V: Verbs>(shared: Rc<Shared<V>>) {
     let me = shared.mesh.me();
     // When the last probe of each server ended: never, while it has not.
     let probed: Rc<RefCell<BTreeMap<_, Nanos>>> = Rc::default();
-    while !shared.rt.is_closed() {
+    while !shared.rt.is_closed() && !shared.mesh.is_closed() {
         let one_more = shared.calls.one_more();
         let owed = shared.calls.owed().into_iter().filter(|(server, _)| *server != me);
         let due = |(server, since): (_, Nanos)| {

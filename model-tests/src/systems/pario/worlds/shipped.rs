@@ -271,8 +271,9 @@ impl Model for Calls {
     }
 
     fn coverage(&self, state: &State, _: &[Member], sink: &mut Coverage) {
-        let any =
-            |of: fn(&FsStats) -> u64| state.services.iter().any(|service| of(&service.files.stats()) > 0);
+        let any = |of: fn(&FsStats) -> u64| {
+            state.services.iter().any(|service| of(&service.files.borrow().stats()) > 0)
+        };
         sink.sometimes("a unit was pulled", any(|stats| stats.pulls));
         sink.sometimes("a unit was pushed", any(|stats| stats.pushes));
         sink.sometimes("a unit was offered", any(|stats| stats.offered));

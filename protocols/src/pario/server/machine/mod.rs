@@ -20,6 +20,7 @@
 
 mod directory;
 mod removals;
+mod turns;
 mod units;
 
 pub(super) use directory::Directory;
@@ -35,15 +36,16 @@ use crate::transport::Rank;
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::Peekable;
 use std::ops::Range;
+use turns::Turns;
 use weft_verbs::RemoteSlice;
 
 /// A place in staging, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Stage(pub u32);
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(in crate::pario) enum Event {
     /// A client, or a file's home, asks.
     Request { from: Rank, id: u64, request: Request },
     /// A disk call has ended.
@@ -56,13 +58,15 @@ pub(super) enum Event {
     Committed { op: u64, end: Result<(), Refusal> },
     /// How often a client has files open since an earlier life of this server.
     Heard { client: Rank, open: Vec<(Handle, u32)>, more: bool },
+    /// A guest came since this server began its life: it is asked what it has open.
+    Met { client: Rank },
     /// A client began anew: it knows nothing of what it had asked for.
     Reset { client: Rank },
 }
 
 /// What a disk call came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(in crate::pario) enum Stored {
     /// It is done.
     Done,
     /// So many bytes were read; the rest of the place is zero. The bytes, if they were not read into staging.
@@ -236,7 +240,7 @@ pub(super) struct Machine {
     free: Vec<Stage>,
     jobs: BTreeMap<u64, Job>,
     /// Requests with units that wait for a place in staging, in turn.
-    waiting: VecDeque<u64>,
+    waiting: Turns,
     ops: BTreeMap<u64, Op>,
     /// Disk calls that wait for their turn.
     held: BTreeMap<u64, StoreCall>,
@@ -266,7 +270,7 @@ impl Machine {
             ranges: Ranges::default(),
             free: (0..config.stages).rev().map(Stage).collect(),
             jobs: BTreeMap::new(),
-            waiting: VecDeque::new(),
+            waiting: Turns::new(config.unit, config.places()),
             ops: BTreeMap::new(),
             held: BTreeMap::new(),
             removals: BTreeMap::new(),
@@ -292,6 +296,7 @@ impl Machine {
             ("operations of a server", self.ops.len() as u64),
             ("places offered to clients", self.offered.len() as u64),
             ("turns at objects", self.ranges.len() as u64),
+            ("clients with turns at staging", self.waiting.len() as u64),
             ("removals under way", self.removals.len() as u64),
             ("requests about names", unsettled),
             ("open files", open),
@@ -327,6 +332,11 @@ impl Machine {
             }
             Event::Committed { op, end } => self.on_committed(op, end, out),
             Event::Heard { client, open, more } => self.on_heard(client, &open, more, out),
+            Event::Met { client } => {
+                if let Some(directory) = &mut self.directory {
+                    directory.names.ask(std::iter::once(client));
+                }
+            }
             Event::Reset { client } => self.on_reset(client, out),
         }
         self.hand_out_places(out);
