@@ -92,6 +92,13 @@ pub enum Call {
     },
     /// Makes durable what was written to an object.
     Sync(ObjectName),
+    /// Gives an object another size, durably.
+    Resize {
+        /// The object.
+        object: ObjectName,
+        /// The size.
+        size: u64,
+    },
 }
 
 /// A call that has ended.
@@ -115,6 +122,7 @@ impl Call {
             Call::Size(object) => objects.size(object).map(DiskDone::Size),
             Call::List => objects.list().map(DiskDone::Objects),
             Call::Sync(object) => objects.sync(object).map(done),
+            Call::Resize { object, size } => objects.resize(object, size).map(done),
             Call::Read { object, at, mut into } => {
                 let read = objects.read(object, at, into.len(), |file, done, at| match &mut into {
                     Buffer::Owned(bytes) => file.read_at(&mut bytes[done..], at),

@@ -5,6 +5,7 @@ use super::calls::{Answered, Calls, Held};
 use super::messages::{Answer, OPENS, Request};
 use super::moves::{self, Offer};
 use super::server::{self, Server};
+use super::slots::Slots;
 use super::watch;
 use super::wire::{Arrived, CHANNEL, Streams, UNASKED, Wire};
 use super::{FsConfig, FsError, FsStats, Handle};
@@ -39,6 +40,8 @@ pub(super) struct Shared<V: Verbs> {
     pub calls: Calls<V>,
     /// A guest that has files open is not to be forgotten by their home.
     home: RefCell<Option<Hold<V>>>,
+    /// Of calls that change names.
+    pub slots: Slots,
     /// How often each node has begun anew, as this service was told.
     resets: RefCell<BTreeMap<Rank, u32>>,
 }
@@ -154,6 +157,7 @@ impl<V: Verbs> Pario<V> {
             resets: RefCell::new(lives),
             calls: Calls::new(config.window, mesh.incarnation()),
             home: RefCell::default(),
+            slots: Slots::new(config.window, mesh.incarnation()),
         };
         if me < config.servers {
             shared.server = Some(Server::open(&shared, me, config)?);

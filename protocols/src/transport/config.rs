@@ -142,6 +142,8 @@ pub enum Planted {
     TakesBackWhenTold,
     /// A server tells that a guest is forgotten when its lease ends, and fences its connection then.
     ForgetsBeforeFence,
+    /// A node that begins anew uses the number of its last session again.
+    ReusesSession,
 }
 
 impl MeshConfig {
