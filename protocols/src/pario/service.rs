@@ -190,6 +190,8 @@ impl<V: Verbs> Pario<V> {
         if let Some(server) = &self.0.server {
             server.count(&mut stats);
         }
+        let guests = self.0.mesh.guests();
+        (stats.guests, stats.forgotten) = (guests.admitted, guests.forgotten);
         stats
     }
 

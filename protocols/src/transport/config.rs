@@ -138,10 +138,6 @@ pub enum Planted {
     MovesOneEnd,
     /// A new connection resumes from what was sent, not from what the peer reports to have received.
     ResumesFromSent,
-    /// A server takes a slot back when it tells the guest to give it back, and not when the guest has.
-    TakesBackWhenTold,
-    /// A server tells that a guest is forgotten when its lease ends, and fences its connection then.
-    ForgetsBeforeFence,
     /// A node that begins anew uses the number of its last session again.
     ReusesSession,
 }

@@ -111,6 +111,12 @@ impl<V: Verbs> Shared<V> {
         (index < named || index > named && index < self.peers.borrow().len()).then_some(index)
     }
 
+    /// Most requests outstanding on a connection to a peer.
+    pub(super) fn send_depth(&self, index: usize) -> u32 {
+        let of_guest = self.guests.as_ref().filter(|_| index > self.loopback());
+        of_guest.map_or(self.config.send_depth, |guests| guests.config.send_depth)
+    }
+
     /// Leaves an event to the driver. Events of a queue pair are those of the epoch given, and void if the
     /// peer has another one by then.
     pub(super) fn event(&self, index: usize, epoch: u32, event: Event) {

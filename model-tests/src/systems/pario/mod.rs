@@ -65,7 +65,7 @@ counted! {
     /// What a node counted.
     Counts from FsStats {
         asked, eager, pulls, pushes, offered, again, unknown_outcomes, staging_waits, commits, places, known_again, probes,
-        copied, malformed,
+        copied, malformed, guests, forgotten,
     }
 }
 
@@ -204,8 +204,8 @@ impl System for Files {
         let mut left = files.leftovers();
         // Guests that have gone are forgotten within the lease, where that is shorter than a run waits.
         if service.work.guests && service.work.lease.nanos() < Nanos::from_secs(5) {
-            let GuestAudit { known, lent, buffers } = files.guests();
-            let beyond = buffers.saturating_sub(if buffers > 0 { service.work.slots.into() } else { 0 });
+            let GuestAudit { known, lent, buffers, most_buffers, .. } = files.guests();
+            let beyond = buffers.saturating_sub(most_buffers);
             left.extend([("guests", known), ("slots lent to guests", lent), ("buffers of guests", beyond)]);
         }
         // Some clients keep their file open.
@@ -256,6 +256,7 @@ fn calls(meter: &PfMeter, unended: u64) -> Group {
 }
 
 fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
+    let guests = [("guests", "guests admitted", counts.guests), ("forgotten", "guests forgotten", counts.forgotten)];
     let counts = [
         ("asked", "requests to servers", counts.asked),
         ("eager", "requests whose data rode in messages", counts.eager),
@@ -273,5 +274,7 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("reconnects", "connections made again", mesh.reconnects),
         ("resent", "messages sent again", mesh.messages_repeated),
     ];
+    // A cluster without guests has no rows for them.
+    let counts: Vec<_> = counts.into_iter().chain(guests.into_iter().filter(|(_, _, count)| *count > 0)).collect();
     Group::new("protocol", "Protocol", Layout::Column("what"), &counts)
 }

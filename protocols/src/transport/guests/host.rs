@@ -2,14 +2,14 @@
 
 use super::super::driver::Driver;
 use super::super::link::{Event, Link};
-use super::super::mesh::{Rail, Shared};
+use super::super::mesh::{MeshStats, Rail, Shared};
 use super::super::peer::Peer;
 use super::super::rail::ConnId;
 use super::super::session::{Header, MIN_BUFFERS};
 use super::super::wire::{Hello, Refusal};
-use super::super::{Channel, Planted, Rank};
+use super::super::{Channel, Rank};
 use super::slots::Slots;
-use super::{GuestConfig, OWN};
+use super::{GuestAudit, GuestConfig, OWN};
 use crate::rt::sync::Signal;
 use crate::rt::{BufferGuard, Completed, CompletionSink, QpHandle, SharedReceives};
 use std::cell::{Cell, RefCell};
@@ -32,12 +32,14 @@ pub(super) struct Guest {
 
 /// What a server's mesh has of its guests.
 pub(in crate::transport) struct Guests<V: Verbs> {
-    pub(super) config: GuestConfig,
+    pub(in crate::transport) config: GuestConfig,
     slots: RefCell<Slots>,
     receives: SharedReceives<V>,
     sink: CompletionSink<V>,
     /// Buffers that were made and not given up.
     have: Cell<u32>,
+    /// The most guests that there were at a time.
+    peak: Cell<u32>,
     /// Guests by their places among the peers.
     pub(super) known: RefCell<BTreeMap<usize, Guest>>,
     by_session: RefCell<BTreeMap<u64, usize>>,
@@ -58,6 +60,7 @@ impl<V: Verbs> Guests<V> {
             receives: rail.rt.create_shared_receives(&rail.pd, depth)?,
             sink: CompletionSink::new(),
             have: Cell::new(0),
+            peak: Cell::new(0),
             known: RefCell::default(),
             by_session: RefCell::default(),
             by_queue: RefCell::default(),
@@ -120,9 +123,16 @@ impl<V: Verbs> Guests<V> {
         Ok(queue)
     }
 
-    /// What the guests have, for audits: how many there are, slots that are granted beyond their own, buffers.
-    pub(super) fn audit(&self) -> (usize, u32, u32) {
-        (self.known.borrow().len(), self.slots.borrow().lent(), self.have.get())
+    /// What the guests have.
+    pub(super) fn audit(&self, stats: &MeshStats) -> GuestAudit {
+        GuestAudit {
+            admitted: stats.guests_admitted,
+            forgotten: stats.guests_forgotten,
+            known: self.known.borrow().len() as u64,
+            lent: self.slots.borrow().lent().into(),
+            buffers: self.have.get().into(),
+            most_buffers: u64::from(self.config.common) + u64::from(OWN) * u64::from(self.peak.get()),
+        }
     }
 
     fn heard(&self, index: usize, now: Nanos) {
@@ -251,6 +261,7 @@ impl<V: Verbs> Driver<V> {
         }
         let guest = Guest { session, heard: shared.rt.now(), is_leaving: false };
         guests.known.borrow_mut().insert(index, guest);
+        guests.peak.set(guests.peak.get().max(guests.known.borrow().len() as u32));
         guests.by_session.borrow_mut().insert(session, index);
         guests.came.notify();
         shared.stats.borrow_mut().guests_admitted += 1;
@@ -302,9 +313,7 @@ impl<V: Verbs> Driver<V> {
         guests.vacant.borrow_mut().push(index);
         shared.stats.borrow_mut().guests_forgotten += 1;
         self.ids.retain(|_, of| *of != index);
-        if !shared.config.makes(Planted::ForgetsBeforeFence) {
-            shared.tell_forgotten(index);
-        }
+        shared.tell_forgotten(index);
         let strays = shared.with_peer(index, |peer| {
             drop(peer.discard());
             std::mem::take(&mut peer.strays)
@@ -346,21 +355,10 @@ impl<V: Verbs> Shared<V> {
         self.wake_driver();
     }
 
-    /// As [`Shared::take_leave`], which a planted mistake precedes by telling.
-    pub(super) fn lease_ended(&self, index: usize) {
-        if self.config.makes(Planted::ForgetsBeforeFence) {
-            self.tell_forgotten(index);
-        }
-        self.take_leave(index);
-    }
-
     /// What a guest may keep, for the frames that are sent to it now.
     pub(in crate::transport) fn tell_keep(&self, index: usize, peer: &mut Peer<V>) {
         let Some(guests) = self.guests.as_ref().filter(|_| peer.is_guest) else { return };
         let keep = guests.slots.borrow().keep(index);
         peer.session.may_keep(keep);
-        if self.config.makes(Planted::TakesBackWhenTold) {
-            guests.slots.borrow_mut().take_back(index);
-        }
     }
 }

@@ -36,6 +36,6 @@ async fn watch<V: Verbs>(shared: Rc<Shared<V>>) {
         let ended = known.iter().filter(|(_, guest)| !guest.is_leaving && over(guest.heard));
         let ended: Vec<usize> = ended.map(|(index, _)| *index).collect();
         drop(known);
-        ended.into_iter().for_each(|index| shared.lease_ended(index));
+        ended.into_iter().for_each(|index| shared.take_leave(index));
     }
 }

@@ -22,7 +22,7 @@
 //! | `lease` | leases at the server's end |
 //! | `visit` | the guest's end: what it has at servers, signs of life, farewell |
 //!
-//! docs/guests.md has the messages and why each race is safe.
+//! docs/internals.md says what a guest may rely on.
 
 mod host;
 mod lease;

@@ -128,6 +128,7 @@ impl Slots {
     }
 
     /// A mistake to be made: what a guest that wants nothing has of the common buffers is taken before it has given it back.
+    #[cfg(test)]
     pub(in crate::transport) fn take_back(&mut self, guest: usize) {
         if let Some(held) = self.guests.get_mut(&guest).filter(|held| !held.hungry) {
             let back = held.extra().min(held.out);

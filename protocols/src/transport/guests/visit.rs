@@ -26,12 +26,19 @@ pub struct Hold<V: Verbs> {
 /// What a server has of its guests. At rest nothing is lent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuestAudit {
+    /// Guests that it ever admitted, and those of them that it forgot.
+    pub admitted: u64,
+    /// See [`GuestAudit::admitted`].
+    pub forgotten: u64,
     /// Guests that it knows.
     pub known: u64,
     /// Slots that they have beyond their own.
     pub lent: u64,
-    /// Receive buffers of the shared queue, posted or in hand.
+    /// Receive buffers of the shared queue, posted or in hand. Those of a guest that has gone stay posted until a frame uses them or another
+    /// guest comes.
     pub buffers: u64,
+    /// How many those are at most: the common ones, and two for each of as many guests as there were at a time.
+    pub most_buffers: u64,
 }
 
 impl<V: Verbs> Mesh<V> {
@@ -88,8 +95,7 @@ impl<V: Verbs> Mesh<V> {
     /// What this node has of its guests.
     pub fn guests(&self) -> GuestAudit {
         let Some(guests) = &self.shared.guests else { return GuestAudit::default() };
-        let (known, lent, buffers) = guests.audit();
-        GuestAudit { known: known as u64, lent: lent.into(), buffers: buffers.into() }
+        guests.audit(&self.shared.stats.borrow())
     }
 
     /// Another mesh with the settings of this one, which is closed: another guest on the same node.
@@ -104,6 +110,11 @@ impl<V: Verbs> Mesh<V> {
     /// For how long guests of this node may be silent, if it takes any.
     pub fn guests_lease(&self) -> Option<Nanos> {
         self.shared.config.guests.map(|guests| guests.lease)
+    }
+
+    /// Whether this node is a guest of its peers.
+    pub fn is_of_guest(&self) -> bool {
+        self.shared.config.is_guest
     }
 
     /// From now on, each guest that is met, by the rank that it has here until it is
