@@ -256,7 +256,8 @@ fn calls(meter: &PfMeter, unended: u64) -> Group {
 }
 
 fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
-    let guests = [("guests", "guests admitted", counts.guests), ("forgotten", "guests forgotten", counts.forgotten)];
+    let guests =
+        [("guests", "guests admitted", counts.guests), ("forgotten", "guests forgotten", counts.forgotten)];
     let counts = [
         ("asked", "requests to servers", counts.asked),
         ("eager", "requests whose data rode in messages", counts.eager),
@@ -275,6 +276,7 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("resent", "messages sent again", mesh.messages_repeated),
     ];
     // A cluster without guests has no rows for them.
-    let counts: Vec<_> = counts.into_iter().chain(guests.into_iter().filter(|(_, _, count)| *count > 0)).collect();
+    let counts: Vec<_> =
+        counts.into_iter().chain(guests.into_iter().filter(|(_, _, count)| *count > 0)).collect();
     Group::new("protocol", "Protocol", Layout::Column("what"), &counts)
 }

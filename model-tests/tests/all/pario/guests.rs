@@ -21,7 +21,10 @@ fn files_keep_their_promises_to_guests_while_links_fail_and_servers_and_guests_r
         let mut scenario = shipped("files-guests-8.toml");
         scenario.workload.change::<Files>(|work| work.access = access);
         let summary = assert_held(&scenario, 0..6);
-        assert!(struck(&summary, FaultKind::Cut) > 0 && struck(&summary, FaultKind::Restart) > 0, "{access:?}");
+        assert!(
+            struck(&summary, FaultKind::Cut) > 0 && struck(&summary, FaultKind::Restart) > 0,
+            "{access:?}"
+        );
         assert!(summary.metrics.count("protocol", "guests") > 200, "{access:?}");
     }
 }

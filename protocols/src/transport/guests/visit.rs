@@ -160,13 +160,15 @@ async fn renew<V: Verbs>(shared: Rc<Shared<V>>, index: usize) {
         let (told, lease) = shared.with_peer(index, |peer| (peer.told, peer.lease));
         shared.rt.sleep(Nanos(lease.0 / SIGNS)).at((index, told)).await;
         let goes_on = shared.with_peer(index, |peer| {
-            if peer.holds == 0 || shared.closed.get() {
+            if peer.holds == 0 || !peer.link.is_up() || shared.closed.get() {
                 peer.renews = false;
+                if peer.holds > 0 {
+                    // The next connection is a sign of life, and the signs behind it go on then.
+                    shared.event(index, peer.epoch, Event::Wanted);
+                }
                 return false;
             }
-            if !peer.link.is_up() {
-                shared.event(index, peer.epoch, Event::Wanted);
-            } else if peer.told == told
+            if peer.told == told
                 && let Some(header) = peer.session.sign_of_life()
             {
                 shared.send_control(index, peer, header);

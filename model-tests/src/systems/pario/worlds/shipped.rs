@@ -6,9 +6,9 @@ use super::super::workload::{Access, Durable, Keep, Mover, PfWork, Request, Tile
 use super::super::{Files, Service};
 use super::InOrder;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
+use crate::fields::Span;
 use crate::harness::{Harness, Meeting, Member, Model, Recorder, Shape};
 use crate::history::{ClientId, RequestId};
-use crate::fields::Span;
 use crate::oracle::{Conduct, Leaks, Leftover};
 use crate::system::{Place, System};
 use std::cell::RefCell;

@@ -409,6 +409,7 @@ impl Machine {
             }
             Request::Read { bytes, into: Target::Answer } => {
                 let unit = self.eager_unit(&bytes)?;
+                self.lives(bytes.handle)?;
                 let (handle, into) = (bytes.handle, Place::Bytes(vec![0; unit.len as usize]));
                 let call = StoreCall::Read { handle, runs: unit.object.clone(), into };
                 self.eager((from, id), handle, unit, call, out);
@@ -425,6 +426,7 @@ impl Machine {
             }
             Request::Read { bytes, into: Target::Memory(memory) } => {
                 let left = self.checked(&bytes, Some(&memory))?;
+                self.lives(bytes.handle)?;
                 self.staged((from, id), &bytes, left, (&memory, false));
             }
             Request::Write { bytes, from: Source::Memory(memory) } => {
@@ -438,7 +440,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether a file may have an object here.
+    /// Whether a file is not gone: it may have an object here, and one that it has not is nothing but zeros.
     fn lives(&self, handle: Handle) -> Result<(), Refusal> {
         if self.barred.has(handle) { Err(Refusal::Stale) } else { Ok(()) }
     }

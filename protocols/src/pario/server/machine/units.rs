@@ -55,7 +55,11 @@ impl Machine {
         while !self.free.is_empty()
             && let Some((client, number)) = self.waiting.next()
         {
-            let job = self.jobs.get_mut(&number);
+            let mut job = self.jobs.get_mut(&number);
+            // Its object may be removed: what a guest that was forgotten still reads are no zeros.
+            if let Some(job) = job.as_deref_mut().filter(|job| self.barred.has(job.handle)) {
+                job.failed.get_or_insert(Refusal::Stale);
+            }
             // What has failed, or has nobody to be answered, begins nothing more.
             let left = job.filter(|job| job.failed.is_none() && job.client.is_some());
             let unit = left.and_then(|job| {
