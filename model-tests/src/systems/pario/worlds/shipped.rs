@@ -313,6 +313,9 @@ impl Model for Calls {
         sink.sometimes("a transfer was begun again", any(|stats| stats.again));
         sink.sometimes("a request waited for staging", any(|stats| stats.staging_waits));
         sink.sometimes("a change of names was committed", any(|stats| stats.commits));
+        if self.way == Way::Guests {
+            sink.sometimes("a guest was forgotten", any(|stats| stats.forgotten));
+        }
     }
 }
 
