@@ -6,7 +6,7 @@
 use crate::by_hand::{self, Terms};
 use crate::system::Place;
 use weft_protocols::rt::{Rt, RtConfig};
-use weft_protocols::transport::{Mesh, MeshConfig, Prepared, Rank};
+use weft_protocols::transport::{GuestConfig, Mesh, MeshConfig, Prepared, Rank};
 use weft_sim::{Fabric, NodeId, Sim};
 use weft_verbs::{Context, Device, Gid, Mtu, Nanos, QueuePair, RnrTimer, Wait};
 
@@ -60,6 +60,8 @@ pub enum Meeting {
     Introduced,
     /// They did not: each is made when it is needed.
     Unmet,
+    /// They did not, and nodes but the first are its guests, which it takes so.
+    Guests(GuestConfig),
 }
 
 /// What all executions of a model have in common: its nodes' configuration.
@@ -100,7 +102,7 @@ impl Cluster {
                 introduce(&members);
                 return members;
             }
-            Meeting::Unmet => return members,
+            Meeting::Unmet | Meeting::Guests(_) => return members,
         }
         for (near, member) in members.iter().enumerate() {
             if home == Some(near as u32) {
@@ -127,6 +129,11 @@ impl Cluster {
         let config = RtConfig { wait, cqe: 1024, one_by_one, ..RtConfig::default() };
         let rt = Rt::over(&contexts, config).expect("sizes are good");
         let config = MeshConfig { me: Rank::from_index(node.0), ..self.mesh.clone() };
+        let config = match self.meeting {
+            Meeting::Guests(how) if node.0 == 0 => config.with_guests(1, how),
+            Meeting::Guests(_) => config.as_guest_of(1),
+            _ => config,
+        };
         let mesh = Mesh::start(&rt, config).expect("sizes are good");
         (Member { rt, mesh }, contexts[0].gid(1, 0).expect("port 1 has a GID"))
     }

@@ -9,7 +9,7 @@ use super::slots::Slot;
 use super::wire::Wire;
 use super::{FsError, FsStats};
 use crate::rt::sync::{Changed, OneshotReceiver, OneshotSender, Signal, oneshot};
-use crate::transport::Rank;
+use crate::transport::{Hold, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -55,6 +55,8 @@ struct Open<V: Verbs> {
     life: Option<u32>,
     tell: OneshotSender<Answered>,
     held: Held<V>,
+    /// A guest is not to be forgotten before it is answered.
+    _hold: Option<Hold<V>>,
 }
 
 impl<V: Verbs> Open<V> {
@@ -112,7 +114,8 @@ impl<V: Verbs> Calls<V> {
         if let Some(file) = &held.file {
             file.calls.set(file.calls.get() + 1);
         }
-        self.open.borrow_mut().insert(id, Open { server, since: now(), life: None, tell, held });
+        let _hold = wire.hold(server);
+        self.open.borrow_mut().insert(id, Open { server, since: now(), life: None, tell, held, _hold });
         self.more.notify();
         stats.borrow_mut().asked += 1;
         match wire.ask(server, id, request).await {

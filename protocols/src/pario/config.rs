@@ -58,6 +58,9 @@ pub struct FsConfig {
     pub unit: u32,
     /// Places in a server's staging, each of a unit. Default: 16.
     pub stages: u32,
+    /// Places in staging that one client has at a time, at most. Default: 0, which is all of them, and half of them at a server that has
+    /// guests: one that stays away with places that it was offered leaves the others theirs until its lease ends.
+    pub places: u32,
     /// Regions of a list in one request, at most; a longer one is several requests (PVFS2: 64). Default: 256.
     pub regions: u32,
     /// Who moves data. Default: the server, whose staging nobody else can reach.
@@ -86,6 +89,7 @@ impl FsConfig {
             eager: 4096,
             unit: 1 << 20,
             stages: 16,
+            places: 0,
             regions: 256,
             movers: Movers::Server,
             sync: Sync::Each,
@@ -106,6 +110,11 @@ impl FsConfig {
     /// The distribution of a file unless it is told otherwise: over all servers, the first strip at the directory's home.
     pub fn layout(&self) -> Distribution {
         Distribution::stripe(Distribution::STRIP, self.servers as u16, 0).unwrap_or(Distribution::single(0))
+    }
+
+    /// Places that one client has at most.
+    pub(super) const fn places(&self) -> u32 {
+        if self.places == 0 { self.stages } else { self.places }
     }
 
     /// Bytes of data that ride in a message at most, on this wire.

@@ -64,6 +64,7 @@ mod datatype;
 mod distribution;
 mod error;
 mod group;
+mod guests;
 mod messages;
 mod moves;
 mod name;

@@ -11,7 +11,7 @@ use super::wire::{Arrived, CHANNEL, Streams, UNASKED, Wire};
 use super::{FsConfig, FsError, FsStats, Handle};
 use crate::rt::Rt;
 use crate::rt::sync::OneshotReceiver;
-use crate::transport::{Inbox, Incoming, Mesh, Rank};
+use crate::transport::{Hold, Inbox, Incoming, Mesh, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -38,6 +38,8 @@ pub(super) struct Shared<V: Verbs> {
     /// How often its applications have files open, by the epoch of the home in which they were opened.
     pub opens: RefCell<BTreeMap<(Handle, u64), u32>>,
     pub calls: Calls<V>,
+    /// A guest that has files open is not to be forgotten by their home.
+    home: RefCell<Option<Hold<V>>>,
     /// Of calls that change names.
     pub slots: Slots,
     /// How often each node has begun anew, as this service was told.
@@ -95,6 +97,17 @@ impl<V: Verbs> Shared<V> {
         self.wire.life_of(peer) > resets
     }
 
+    /// Has the home of files know this node for as long as it has some open.
+    pub(super) fn holds_home(&self, home: Rank) {
+        let any = !self.opens.borrow().is_empty();
+        let mut hold = self.home.borrow_mut();
+        match any {
+            true if hold.is_none() => *hold = self.wire.hold(home),
+            true => {}
+            false => *hold = None,
+        }
+    }
+
     /// This node's processor has copied data.
     pub(super) fn copied(&self, bytes: u64) {
         self.rt.spend(Work::Copy { bytes });
@@ -143,6 +156,7 @@ impl<V: Verbs> Pario<V> {
             opens: RefCell::default(),
             resets: RefCell::new(lives),
             calls: Calls::new(config.window, mesh.incarnation()),
+            home: RefCell::default(),
             slots: Slots::new(config.window, mesh.incarnation()),
         };
         if me < config.servers {
@@ -176,6 +190,8 @@ impl<V: Verbs> Pario<V> {
         if let Some(server) = &self.0.server {
             server.count(&mut stats);
         }
+        let guests = self.0.mesh.guests();
+        (stats.guests, stats.forgotten) = (guests.admitted, guests.forgotten);
         stats
     }
 

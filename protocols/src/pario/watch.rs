@@ -25,7 +25,7 @@ pub(super) async fn watch<V: Verbs>(shared: Rc<Shared<V>>) {
     // When the last probe of each node ended: never, while it has not.
     let probed: Rc<RefCell<BTreeMap<_, Nanos>>> = Rc::default();
     let mut offers = BTreeMap::new();
-    while !shared.rt.is_closed() {
+    while !shared.rt.is_closed() && !shared.mesh.is_closed() {
         let one_more = shared.calls.one_more();
         offered(&shared, &mut offers);
         let owed = shared.calls.owed().into_iter().chain(offers.clone()).filter(|(who, _)| *who != me);

@@ -10,7 +10,7 @@ use super::FsError;
 use super::messages::{Answer, Request};
 use crate::rt::Rt;
 use crate::rt::sync::Signal;
-use crate::transport::{Channel, Mesh, Rank, SendError};
+use crate::transport::{Channel, Hold, Mesh, Rank, SendError};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -109,6 +109,14 @@ impl<V: Verbs> Wire<V> {
         match self {
             Wire::Mesh(mesh) => drop(mesh.write(to, RemoteSlice::default(), &[]).await),
             Wire::Streams(streams) => drop(streams.ask(to, Request::Epoch.into_frame(UNASKED)).await),
+        }
+    }
+
+    /// As long as it is there, a guest's server does not forget it for want of a sign of life.
+    pub(super) fn hold(&self, server: Rank) -> Option<Hold<V>> {
+        match self {
+            Wire::Mesh(mesh) => Some(mesh.hold(server)),
+            Wire::Streams(_) => None,
         }
     }
 

@@ -106,6 +106,19 @@ impl<V: Verbs> Connector<V> {
         Ok((Connector { rt: rt.clone(), cm, service, sender }, events))
     }
 
+    /// One that takes no requests.
+    pub(super) fn outgoing(rt: &Rt<V>, service: Service) -> Result<(Connector<V>, Mailbox<CmEvent>)> {
+        let (sender, events) = mailbox();
+        let mut routes = rt.adapter().routes.borrow_mut();
+        let cm = match &routes.cm {
+            Some(cm) => cm.clone(),
+            None => rt.adapter().ctx.connection_manager()?,
+        };
+        routes.cm = Some(cm.clone());
+        drop(routes);
+        Ok((Connector { rt: rt.clone(), cm, service, sender }, events))
+    }
+
     /// Begins an attempt at the same service of a named node.
     pub fn resolve(&self, node: &str) -> Result<CmId> {
         self.resolve_at(node, self.service)

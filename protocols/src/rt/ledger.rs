@@ -3,18 +3,19 @@
 //! Some requests never complete by themselves: unsignaled ones that succeeded, and those of a queue pair that
 //! is destroyed. The ledger knows them, so that a later completion, a drain or the destruction resolves them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::task::{Context, Waker};
 
 /// Names a queue pair's ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueueId(pub(super) u32);
 
-/// Which of a queue pair's two queues.
+/// Which of a queue pair's two queues, or a queue that many queue pairs draw from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Send,
     Receive,
+    Shared,
 }
 
 #[derive(Default)]
@@ -22,6 +23,8 @@ struct Ledger {
     /// Outstanding requests, oldest first: order holds within a queue (IBA 9.5).
     sends: VecDeque<u64>,
     receives: VecDeque<u64>,
+    /// Of a shared receive queue: its requests end in any order.
+    shared: BTreeSet<u64>,
     /// Requests at the end of `sends` that were posted unsignaled.
     unsignaled_tail: u32,
     /// Send requests posted ever, and those of them that are known to have succeeded, in order.
@@ -63,11 +66,11 @@ impl Ledgers {
 
     /// Closes a ledger and gives back all that was outstanding, sends first.
     pub(super) fn close(&mut self, queue: QueueId) -> (impl Iterator<Item = u64> + use<>, Watchers) {
-        let Ledger { sends, receives, send_watchers: mut watchers, drain_watchers, .. } =
+        let Ledger { sends, receives, shared, send_watchers: mut watchers, drain_watchers, .. } =
             std::mem::take(&mut self.ledgers[queue.0 as usize]);
         self.free.push(queue.0);
         watchers.extend(drain_watchers);
-        (sends.into_iter().chain(receives), Watchers(watchers))
+        (sends.into_iter().chain(receives).chain(shared), Watchers(watchers))
     }
 
     pub(super) fn reserve_receives(&mut self, queue: QueueId, receives: usize) {
@@ -84,6 +87,7 @@ impl Ledgers {
                 ledger.unsignaled_tail = if signaled { 0 } else { ledger.unsignaled_tail + 1 };
             }
             Side::Receive => ledger.receives.push_back(id),
+            Side::Shared => drop(ledger.shared.insert(id)),
         }
     }
 
@@ -94,6 +98,10 @@ impl Ledgers {
         let entries = match side {
             Side::Send => &mut ledger.sends,
             Side::Receive => &mut ledger.receives,
+            Side::Shared => {
+                ledger.shared.remove(&id);
+                return None;
+            }
         };
         let oldest = entries.pop_front()?;
         if oldest == id {
@@ -109,7 +117,8 @@ impl Ledgers {
     /// Notes that a request ended, and says who waits for that.
     pub(super) fn progress(&mut self, queue: QueueId, side: Side, ok: bool) -> Watchers {
         let ledger = &mut self.ledgers[queue.0 as usize];
-        ledger.broken |= !ok;
+        // What breaks a queue pair that draws from a shared queue breaks no other one.
+        ledger.broken |= !ok && side != Side::Shared;
         if side == Side::Send {
             // Once one has failed, all later ones do (IBA 10.3.1.7): the count has no gap.
             ledger.sends_succeeded += u64::from(ok);
@@ -131,7 +140,8 @@ impl Ledgers {
         let ledger = &self.ledgers[queue.0 as usize];
         match side {
             Side::Send => &ledger.sends,
-            Side::Receive => &ledger.receives,
+            // Nothing is outstanding in an order there.
+            Side::Receive | Side::Shared => &ledger.receives,
         }
     }
 
@@ -147,6 +157,10 @@ impl Ledgers {
 
     pub(super) fn receives(&self, queue: QueueId) -> usize {
         self.ledgers[queue.0 as usize].receives.len()
+    }
+
+    pub(super) fn shared(&self, queue: QueueId) -> usize {
+        self.ledgers[queue.0 as usize].shared.len()
     }
 
     pub(super) fn unsignaled_tail(&self, queue: QueueId) -> u32 {
@@ -171,13 +185,18 @@ impl Ledgers {
         watch(&mut self.ledgers[queue.0 as usize].drain_watchers, cx);
     }
 
+    /// Who waits for a drain.
+    pub(super) fn drain_watchers(&mut self, queue: QueueId) -> Watchers {
+        Watchers(std::mem::take(&mut self.ledgers[queue.0 as usize].drain_watchers))
+    }
+
     /// Requests outstanding on all queue pairs: sends, sends that wait for a later signaled one, receives.
     pub(super) fn totals(&self) -> (usize, usize, usize) {
         self.ledgers.iter().fold((0, 0, 0), |(sends, tail, receives), ledger| {
             (
                 sends + ledger.sends.len(),
                 tail + ledger.unsignaled_tail as usize,
-                receives + ledger.receives.len(),
+                receives + ledger.receives.len() + ledger.shared.len(),
             )
         })
     }

@@ -29,6 +29,7 @@ mod memory;
 mod processors;
 mod program;
 mod qp_handle;
+mod shared_receives;
 mod slots;
 pub mod sync;
 mod timers;
@@ -44,6 +45,7 @@ use processors::Processors;
 pub use processors::Receives;
 pub use program::Program;
 pub use qp_handle::{Local, Pending, QpHandle};
+pub use shared_receives::SharedReceives;
 pub use slots::{BufferGuard, Completed, CompletionSink, Failed, Outcome};
 pub use wait::{Elapsed, Sleep, Timed, Yield};
 pub(crate) use wait_point::leaf_at;
@@ -331,6 +333,28 @@ impl<V: Verbs> Rt<V> {
     /// A queue pair of this rail for a reliable connection, in state Reset, on this runtime's completion queues.
     pub fn create_qp(&self, pd: &V::Pd, caps: QpCaps) -> Result<QpHandle<V>, VerbsError> {
         QpHandle::create(self, pd, caps)
+    }
+
+    /// A receive queue of this rail that many queue pairs draw from, for so many buffers. Needs
+    /// [`Caps::SRQ`](weft_verbs::Caps::SRQ).
+    pub fn create_shared_receives(&self, pd: &V::Pd, depth: u32) -> Result<SharedReceives<V>, VerbsError> {
+        SharedReceives::create(self, pd, depth)
+    }
+
+    /// As [`Rt::create_qp`], with receives that are drawn from a shared queue: it posts none of its own. Whoever hears
+    /// [`AsyncEvent::LastWqe`] of it says so by [`QpHandle::draws_no_more`].
+    pub fn create_drawing_qp(
+        &self,
+        pd: &V::Pd,
+        caps: QpCaps,
+        from: &SharedReceives<V>,
+    ) -> Result<QpHandle<V>, VerbsError> {
+        QpHandle::create_drawing(self, pd, caps, Some(from))
+    }
+
+    /// Makes connections to a service of other nodes on this rail, and takes none.
+    pub fn connector(&self, service: Service) -> Result<(Connector<V>, Mailbox<CmEvent>), VerbsError> {
+        Connector::outgoing(self, service)
     }
 
     /// Listens for connections to a service on this rail, and makes them.

@@ -2,6 +2,7 @@
 
 use super::Rt;
 use super::ledger::{QueueId, Side};
+use super::shared_receives::SharedReceives;
 use super::slots::{BufferGuard, CompletionSink, Outcome, Posted, Target};
 use super::wait_point::leaf;
 use std::cell::Cell;
@@ -29,6 +30,10 @@ struct Inner<V: Verbs> {
     resting: Cell<bool>,
     /// It rests, and is connected.
     listening: Cell<bool>,
+    /// The queue that it draws receives from, if it does.
+    drawn_from: Option<SharedReceives<V>>,
+    /// It draws no more.
+    drawn_last: Cell<bool>,
 }
 
 /// A reliable connection's queue pair with its slots and its ledger. Clones are the same one; the last drop
@@ -54,6 +59,15 @@ pub enum Local<'a, V: Verbs> {
 
 impl<V: Verbs> QpHandle<V> {
     pub(super) fn create(rt: &Rt<V>, pd: &V::Pd, caps: QpCaps) -> Result<QpHandle<V>> {
+        QpHandle::create_drawing(rt, pd, caps, None)
+    }
+
+    pub(super) fn create_drawing(
+        rt: &Rt<V>,
+        pd: &V::Pd,
+        caps: QpCaps,
+        from: Option<&SharedReceives<V>>,
+    ) -> Result<QpHandle<V>> {
         // One place more than the caller asked for: the marker by which a fenced queue drains.
         let granted = QpCaps { max_send_wr: caps.max_send_wr + 1, ..caps };
         let cqe = granted.max_send_wr + granted.max_recv_wr;
@@ -61,8 +75,9 @@ impl<V: Verbs> QpHandle<V> {
         let made = pd.create_qp(&QpInit {
             kind: QpType::Rc,
             send_cq: &handle,
-            recv_cq: &handle,
-            srq: None,
+            // What is received by a shared queue has its places in that queue's own.
+            recv_cq: from.map_or(&handle, SharedReceives::cq),
+            srq: from.map(SharedReceives::srq),
             caps: granted,
             sq_sig_all: false,
         });
@@ -79,6 +94,8 @@ impl<V: Verbs> QpHandle<V> {
             fenced: Cell::new(false),
             resting: Cell::new(false),
             listening: Cell::new(false),
+            drawn_from: from.cloned(),
+            drawn_last: Cell::new(false),
         };
         Ok(QpHandle { inner: Rc::new(inner) })
     }
@@ -321,12 +338,21 @@ impl<V: Verbs> QpHandle<V> {
         self.inner.wake();
     }
 
-    /// Waits, after [`QpHandle::fence`], until everything posted has completed or was flushed.
+    /// The device says that it draws no more receives from its shared queue: what it has drawn has completed or was flushed (IBA 11.6.3.2).
+    pub fn draws_no_more(&self) {
+        self.inner.drawn_last.set(true);
+        let watchers = self.inner.rt.inner.requests.borrow_mut().ledgers.drain_watchers(self.inner.id);
+        watchers.wake();
+    }
+
+    /// Waits, after [`QpHandle::fence`], until everything posted has completed or was flushed; of a queue pair that draws from a shared queue
+    /// also until it [draws no more](QpHandle::draws_no_more).
     pub async fn drained(&self) {
         poll_fn(|cx| {
             let mut requests = self.inner.rt.inner.requests.borrow_mut();
             let ledgers = &mut requests.ledgers;
-            if ledgers.sends(self.inner.id) == 0 && ledgers.receives(self.inner.id) == 0 {
+            let draws = self.inner.drawn_from.is_some() && !self.inner.drawn_last.get();
+            if ledgers.sends(self.inner.id) == 0 && ledgers.receives(self.inner.id) == 0 && !draws {
                 return Poll::Ready(());
             }
             ledgers.watch_drain(self.inner.id, cx);

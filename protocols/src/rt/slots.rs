@@ -17,7 +17,7 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use thiserror::Error;
-use weft_verbs::{Done, MemoryRegion, Sge, Verbs, WcError, WcOp, WorkCompletion};
+use weft_verbs::{Done, MemoryRegion, QpNum, Sge, Verbs, WcError, WcOp, WorkCompletion};
 
 /// Why a posted request has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -389,6 +389,15 @@ impl<V: Verbs> Slots<V> {
         guard.hash_bytes(0..bytes(*op, guard), to);
     }
 
+    /// A buffer of a shared queue was drawn by this queue pair: so the sink is told.
+    fn drawn(&mut self, id: u64, by: QpNum) {
+        if let Some((_, Slot { state: State::Pending(Posted { target: Target::Sink(_, tag), .. }), .. })) =
+            self.find(id)
+        {
+            *tag = u64::from(by.0);
+        }
+    }
+
     pub(super) fn in_use(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -429,6 +438,9 @@ pub(super) fn complete<V: Verbs>(requests: &RefCell<Requests<V>>, completion: &W
             match ledgers.retire_next(queue, side, id) {
                 Some(earlier) => (slots.resolve(earlier, None), None),
                 None => {
+                    if side == Side::Shared {
+                        slots.drawn(id, completion.qp);
+                    }
                     let effect = slots.resolve(id, Some(completion.result.map_err(Failed::Status)));
                     (effect, Some(ledgers.progress(queue, side, completion.result.is_ok())))
                 }

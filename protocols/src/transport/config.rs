@@ -1,5 +1,6 @@
 //! Who takes part, and how much of everything.
 
+use super::guests::GuestConfig;
 use super::wire::HEADER_LEN;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -116,6 +117,11 @@ pub struct MeshConfig {
     pub reconnect_min: Nanos,
     /// The longest pause before connecting again. Default: 1 s.
     pub reconnect_max: Nanos,
+    /// Whether this node takes guests, and how. Default: none.
+    pub guests: Option<GuestConfig>,
+    /// This node is a guest of its peers: they need not know its name, and it takes no connections. Its own name is the last of `peers`.
+    /// Default: no.
+    pub is_guest: bool,
     /// A mistake to be made, and found by an explorer. Default: none.
     #[cfg(feature = "planted")]
     pub planted: Option<Planted>,
@@ -149,6 +155,20 @@ impl MeshConfig {
             let _ = mistake;
             false
         }
+    }
+
+    /// The same node as a guest of the first so many of its peers: it knows them, and they do not know it.
+    pub fn as_guest_of(self, servers: u32) -> MeshConfig {
+        let (servers, own) = (servers as usize, self.peers[self.me.index()].clone());
+        let peers: Vec<String> = self.peers.iter().take(servers).cloned().chain([own]).collect();
+        let me = Rank::from_index(servers as u32);
+        MeshConfig { me, peers: peers.into(), is_guest: true, standby: false, guests: None, ..self }
+    }
+
+    /// The same node among the first so many of its peers alone, and all others are its guests.
+    pub fn with_guests(self, servers: u32, guests: GuestConfig) -> MeshConfig {
+        let peers: Vec<String> = self.peers.iter().take(servers as usize).cloned().collect();
+        MeshConfig { peers: peers.into(), guests: Some(guests), ..self }
     }
 
     /// How many rails nodes have.
@@ -200,6 +220,8 @@ impl MeshConfig {
             rnr_timer: RnrTimer::new(12).expect("a code below 32"),
             reconnect_min: Nanos::from_millis(1),
             reconnect_max: Nanos::from_secs(1),
+            guests: None,
+            is_guest: false,
             #[cfg(feature = "planted")]
             planted: None,
         }

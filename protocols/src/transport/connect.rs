@@ -1,12 +1,13 @@
 //! Doing what the link asks for: fencing, connecting, resuming.
 
 use super::driver::{Driver, tag};
+use super::guests;
 use super::inbox::Inboxes;
 use super::link::Event;
 use super::mesh::Shared;
 use super::peer::{Outgoing, Peer};
 use super::rail::ConnId;
-use super::wire::{HEADER_LEN, Hello, Refusal};
+use super::wire::{GUEST, HEADER_LEN, Hello, Refusal};
 use super::{Channel, Planted};
 use crate::rt::{BufferGuard, QpHandle, WaitPoint};
 use std::collections::VecDeque;
@@ -114,12 +115,19 @@ impl<V: Verbs> Driver<V> {
             true => peer.session.received(),
             false => 0,
         });
-        self.shared.hello(with, generation, received)
+        let own = self.shared.with_peer(index, |peer| peer.own);
+        self.shared.hello_of(index, own, (with, generation, received))
     }
 
     /// The peer is in another incarnation than the one we knew: what was meant for that one is lost.
     pub(super) fn new_incarnation(&mut self, index: usize, again: bool) {
-        self.shared.with_peer(index, |peer| peer.gone = false);
+        let is_guest = self.shared.with_peer(index, |peer| {
+            peer.gone = false;
+            peer.is_guest
+        });
+        if is_guest {
+            self.shared.tell_admission(index);
+        }
         if !again {
             return;
         }
@@ -159,6 +167,8 @@ impl<V: Verbs> Driver<V> {
             peer.moves += u64::from(peer.ups > 0 && peer.rail != peer.stood_on);
             peer.ups += 1;
             peer.stood_on = peer.rail;
+            peer.lease = guests::told_lease(&hello);
+            shared.renew_if_held(index, peer);
             shared.hold_off(index, peer);
             shared.wants_standby(index, peer);
             // Both old queue pairs are fenced: every operation of theirs has its outcome.
@@ -224,11 +234,22 @@ impl<V: Verbs> Shared<V> {
         Ok(())
     }
 
+    /// What this node says of itself in an incarnation to a peer.
+    fn hello_of(&self, index: usize, own: u64, position: (u64, u32, u64)) -> Hello {
+        let (with, generation, received) = position;
+        let hello = Hello { session: own, ..self.hello(with, generation, received) };
+        match &self.guests {
+            Some(guests) if index > self.loopback() => guests.hello(hello),
+            _ => hello,
+        }
+    }
+
     pub(super) fn hello(&self, with: u64, generation: u32, received: u64) -> Hello {
         let config = &self.config;
         Hello {
-            rank: config.me,
+            rank: if config.is_guest { GUEST } else { config.me },
             session: self.session,
+            lease: 0,
             with,
             generation,
             buffers: config.recv_buffers,
@@ -261,6 +282,11 @@ impl<V: Verbs> Shared<V> {
 
     /// A queue pair of a rail in state Init with all its receive buffers posted, and so many beside those.
     pub(super) fn new_queue(&self, index: usize, epoch: u32, rail: u8, beside: u32) -> Result<QpHandle<V>> {
+        if index > self.loopback()
+            && let Some(guests) = &self.guests
+        {
+            return guests.new_queue(self, index, epoch);
+        }
         let (config, rail) = (&self.config, self.rail(rail));
         // No message goes over the connection to oneself. One receive stays there all the same: its flush tells
         // that the queue pair broke.

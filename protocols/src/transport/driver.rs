@@ -6,13 +6,14 @@ use super::carried::{self, CARRIED};
 use super::connect::drained;
 use super::due::Due;
 use super::fail_back::Trial;
+use super::guests::FAREWELL;
 use super::inbox::{Incoming, Message, SMALL};
 use super::link::{Action, Event};
 use super::mesh::Shared;
 use super::peer::{Outgoing, Peer};
 use super::rail::ConnId;
 use super::session::{MIN_BUFFERS, Received};
-use super::wire::{self, HEADER_LEN, Hello, Refusal, STANDBY, TRIAL};
+use super::wire::{self, GUEST, HEADER_LEN, Hello, Refusal, STANDBY, TRIAL};
 use crate::rt::sync::{Mailbox, wake_kept};
 use crate::rt::{BufferGuard, Completed, leaf_at};
 use std::collections::BTreeMap;
@@ -53,11 +54,13 @@ pub(super) struct Driver<V: Verbs> {
     pub(super) acks: Due<V>,
     pub(super) probes: Due<V>,
     /// Peers to pump after a batch of completions.
-    touched: Vec<usize>,
+    pub(super) touched: Vec<usize>,
     /// Peers with receive buffers to be posted again.
     spenders: Vec<usize>,
     /// Peers that may need a standby queue pair.
     pub(super) unready: Vec<usize>,
+    /// Guests that get a slot, each as often as it stands here.
+    pub(super) granted: Vec<usize>,
     actions: Vec<Action>,
 }
 
@@ -73,6 +76,7 @@ impl<V: Verbs> Driver<V> {
             touched: Vec::new(),
             spenders: Vec::new(),
             unready: Vec::new(),
+            granted: Vec::new(),
             actions: Vec::new(),
         }
     }
@@ -102,16 +106,18 @@ impl<V: Verbs> Driver<V> {
     fn is_idle(&self) -> bool {
         let listed = self.touched.is_empty() && self.spenders.is_empty() && self.actions.is_empty();
         let listed = listed && self.unready.is_empty();
+        let listed = listed && self.granted.is_empty();
         listed && self.acks.is_empty() && self.probes.is_empty() && self.trials.is_empty()
     }
 
     fn completions(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.shared.sink.poll_ready(cx).is_pending() {
+        if self.shared.sink.poll_ready(cx).is_pending() & !self.guests_sent(cx) {
             return false;
         }
         while let Some(completed) = self.shared.sink.take() {
             self.received(completed);
         }
+        self.frames_of_guests();
         let shared = Rc::clone(&self.shared);
         for index in self.touched.drain(..) {
             shared.with_peer(index, |peer| {
@@ -124,8 +130,12 @@ impl<V: Verbs> Driver<V> {
 
     /// A receive completed, or was flushed.
     fn received(&mut self, completed: Completed<V>) {
-        let shared = Rc::clone(&self.shared);
         let (index, epoch) = split_tag(completed.tag);
+        self.received_of(index, epoch, completed);
+    }
+
+    pub(super) fn received_of(&mut self, index: usize, epoch: u32, completed: Completed<V>) {
+        let shared = Rc::clone(&self.shared);
         if shared.config.rails() > 1 && self.greeted(index, epoch, &completed) {
             return;
         }
@@ -177,6 +187,7 @@ impl<V: Verbs> Driver<V> {
                 shared.stats.borrow_mut().messages_received += 1;
                 carried::arrived(&shared, index, peer, &frame[HEADER_LEN..]);
             }
+            (Received::Deliver, Some((_, FAREWELL))) if peer.is_guest => shared.take_leave(index),
             (Received::Deliver, Some((_, channel))) => {
                 let from = shared.rank_at(index);
                 let message = match frame_len <= SMALL_FRAME {
@@ -193,7 +204,10 @@ impl<V: Verbs> Driver<V> {
         if peer.session.kept() < kept {
             peer.wake_senders();
         }
-        if peer.link.is_up() {
+        if peer.is_guest {
+            let header = header.filter(|_| verdict != Received::Violation).map(|(header, _)| header);
+            self.frame_of_guest(index, peer, header, BufferGuard::Block { block, len });
+        } else if peer.link.is_up() {
             if peer.spent.is_empty() {
                 self.spenders.push(index);
             }
@@ -201,6 +215,8 @@ impl<V: Verbs> Driver<V> {
             if peer.spent.len() >= shared.config.recv_buffers as usize / MOST_SPENT {
                 shared.repost(index, peer);
             }
+        }
+        if peer.link.is_up() {
             self.list_ack(index, peer);
             if self.touched.last() != Some(&index) {
                 self.touched.push(index);
@@ -276,6 +292,9 @@ impl<V: Verbs> Driver<V> {
     fn request(&mut self, id: ConnId, private: &[u8]) {
         let shared = &self.shared;
         let connector = &shared.rail(id.rail).connector;
+        if let Some(hello) = Hello::decode(private).filter(|hello| hello.rank == GUEST) {
+            return self.guest_asks(id, hello);
+        }
         let ours = Hello::decode(private)
             .filter(|hello| hello.max_message == shared.config.max_message && hello.buffers >= MIN_BUFFERS);
         let index = ours.and_then(|hello| shared.index(hello.rank));
@@ -314,6 +333,7 @@ impl<V: Verbs> Driver<V> {
                     self.handle(index, Event::Broken);
                 }
             }
+            AsyncEvent::LastWqe(num) => self.drew_last(num),
             AsyncEvent::PortError(port) if port == self.shared.config.port => self.port_changed(rail, true),
             AsyncEvent::PortActive(port) if port == self.shared.config.port => self.port_changed(rail, false),
             _ => {}
@@ -385,6 +405,11 @@ impl<V: Verbs> Driver<V> {
             self.act(index, action);
         }
         self.actions = actions;
+        self.see_to_guest(index, event == Event::Drained);
+        if self.shared.config.is_guest {
+            // Who leaves waits for the connection's end, too.
+            self.shared.with_peer(index, |peer| peer.wake_senders());
+        }
     }
 
     fn act(&mut self, index: usize, action: Action) {

@@ -64,6 +64,7 @@ impl<V: Verbs> Shared<V> {
     }
 
     fn post_all(&self, index: usize, peer: &mut Peer<V>) {
+        self.tell_keep(index, peer);
         while let Some(queue) = peer.standing() {
             if queue.room() < peer.session.unsent().map_or(1, Outgoing::posts) {
                 self.starve(index, peer);
@@ -79,9 +80,10 @@ impl<V: Verbs> Shared<V> {
                     let posted =
                         message.block.write(0, &frame).and_then(|()| self.post_message(queue, message));
                     // What became of a write before it is for `resolve_outcomes` to say.
+                    peer.told += 1;
                     posted.map(|write| peer.last_op = write.unwrap_or(peer.last_op))
                 }
-                None => match peer.session.credit_return() {
+                None => match peer.session.credit_return().or_else(|| peer.session.give_back()) {
                     Some(header) => self.post_control(peer, header),
                     None => return,
                 },
@@ -114,7 +116,8 @@ impl<V: Verbs> Shared<V> {
         }
     }
 
-    fn post_control(&self, peer: &Peer<V>, header: Header) -> Result<()> {
+    fn post_control(&self, peer: &mut Peer<V>, header: Header) -> Result<()> {
+        peer.told += 1;
         let Some(queue) = peer.standing() else { return Ok(()) };
         self.stats.borrow_mut().control_frames += 1;
         let frame = encode_header(&header, Channel(0));

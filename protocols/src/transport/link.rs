@@ -66,6 +66,8 @@ pub(super) enum Event {
     Expelled(u64, Grounds),
     /// This node has nothing to do with anybody any more.
     Retired,
+    /// A guest is to be forgotten: what stands ends.
+    Farewell,
     /// A connection that nothing goes over stands by, for when this one breaks.
     StandsBy(ConnId),
     /// It does not any more.
@@ -149,6 +151,8 @@ pub(super) struct Link {
     failures: u32,
     pauses: u32,
     rails: RailChoice,
+    /// This end never asks: the peer is a guest, which asks by itself.
+    answers_only: bool,
     /// The connection moves to another rail: so many attempts are made for that, whether something waits for it or not.
     moving: u8,
     /// A connection that stands by: nothing went over it yet.
@@ -178,9 +182,25 @@ impl Link {
             failures: 0,
             pauses: 0,
             rails: RailChoice::new(rails, down),
+            answers_only: false,
             moving: 0,
             standby: None,
         }
+    }
+
+    /// A link to a guest, which asks by itself, in this visit of its.
+    pub(super) fn to_guest(me: Rank, guest: Rank, visit: u64) -> Link {
+        Link { answers_only: true, ..Link::new(me, guest, visit, 1, Down::default()) }
+    }
+
+    /// From now on this end does not ask: it is leaving.
+    pub(super) fn asks_no_more(&mut self) {
+        self.answers_only = true;
+    }
+
+    /// Whether nothing stands, is under way, or is on its way to be empty.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.draining && self.waiting.is_none() && matches!(self.state, State::Idle | State::Pausing)
     }
 
     /// The best rail that may work, if it is better than the one on which the connection stands.
@@ -288,6 +308,11 @@ impl Link {
             Event::Prefer(rail) => self.rails.set_preferred(rail),
             Event::Expelled(incarnation, grounds) => self.expelled(incarnation, grounds, actions),
             Event::Retired => self.retire(actions),
+            Event::Farewell => {
+                let waiting = self.waiting.take();
+                actions.extend(waiting.map(|(id, _)| Action::Reject(id, Refusal::Unable)));
+                self.broken(true, actions);
+            }
             Event::StandsBy(id) => self.stands_by(id, actions),
             Event::NoStandby(id) => drop(self.standby.take_if(|standby| *standby == id)),
             Event::Unanswered(id) if self.state == State::Asking(id) => self.broken(true, actions),
@@ -303,7 +328,7 @@ impl Link {
     }
 
     fn ask_if(&mut self, go: bool, actions: &mut Vec<Action>) {
-        if go && self.state == State::Idle && !self.draining && !self.retired {
+        if go && self.state == State::Idle && !self.draining && !self.retired && !self.answers_only {
             match self.take_standby() {
                 Some(id) => self.ask_over(id, actions),
                 None => {

@@ -161,6 +161,7 @@ fn a_request_that_was_overtaken_is_refused_as_stale() {
 /// A hello of the higher rank, to be met by the lower one.
 fn hello_of(incarnation: u64, generation: u32) -> Hello {
     Hello {
+        lease: 0,
         rank: Rank::from_index(1),
         session: incarnation,
         with: 1,

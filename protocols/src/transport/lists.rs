@@ -51,7 +51,7 @@ impl<V: Verbs> Mesh<V> {
     ) -> Result<[BufferGuard<V>; N], OpError> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(OpError::NotExecuted(NotExecuted::NoSuchPeer(to)))?;
-        let depth = shared.config.send_depth;
+        let depth = shared.send_depth(index);
         if N as u32 > depth - depth / 4 {
             return Err(refused(VerbsError::QueueFull { queue: "send", depth }));
         }

@@ -5,6 +5,7 @@ use super::content::Content;
 use super::driver::{Driver, RailEvents};
 use super::fail_back::Wanted;
 use super::grounds::Grounds;
+use super::guests::{self, Guests};
 use super::inbox::{Inbox, Inboxes, Incoming, Message};
 use super::link::Event;
 use super::peer::Peer;
@@ -71,6 +72,10 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) unheld: RefCell<Vec<usize>>,
     /// Rails that are to be tried.
     pub(super) untried: RefCell<Vec<Wanted>>,
+    /// What this node has of its guests, if it takes any.
+    pub(super) guests: Option<Guests<V>>,
+    /// Those who want to know which guests are met.
+    pub(super) admissions: RefCell<Vec<MailboxSender<Rank>>>,
     pub(super) driver: RefCell<Option<Waker>>,
     pub(super) closed: Cell<bool>,
     /// On what grounds peers have said that they expelled this incarnation, in the order in which they were heard.
@@ -103,7 +108,14 @@ impl<V: Verbs> Shared<V> {
 
     /// A rank's index, if the mesh has it.
     pub(super) fn index(&self, rank: Rank) -> Option<usize> {
-        (rank.index() < self.config.peers.len()).then_some(rank.index())
+        let (index, named) = (rank.index(), self.config.peers.len());
+        (index < named || index > named && index < self.peers.borrow().len()).then_some(index)
+    }
+
+    /// Most requests outstanding on a connection to a peer.
+    pub(super) fn send_depth(&self, index: usize) -> u32 {
+        let of_guest = self.guests.as_ref().filter(|_| index > self.loopback());
+        of_guest.map_or(self.config.send_depth, |guests| guests.config.send_depth)
     }
 
     /// Leaves an event to the driver. Events of a queue pair are those of the epoch given, and void if the
@@ -195,6 +207,10 @@ pub struct MeshStats {
     pub fences: u64,
     /// Peers that were found to have begun a new incarnation.
     pub peer_resets: u64,
+    /// Guests that were admitted, and those that are forgotten.
+    pub guests_admitted: u64,
+    /// See [`MeshStats::guests_admitted`].
+    pub guests_forgotten: u64,
     /// Messages kept for peers that were expelled, and dropped.
     pub dropped: u64,
 }
@@ -211,13 +227,15 @@ impl<V: Verbs> Mesh<V> {
         let (mut rails, mut events) = (Vec::new(), Vec::new());
         for rt in (0..config.rails()).filter_map(|rail| rt.rail(rail)) {
             let pd = rt.context().alloc_pd()?;
-            let (connector, connections) = rt.listen(config.service)?;
+            let (connector, connections) =
+                if config.is_guest { rt.connector(config.service)? } else { rt.listen(config.service)? };
             events.push(RailEvents { connections, device: rt.async_events() });
             let (receive_pool, send_pool) = (pool(&pd, frame), pool(&pd, frame));
             rails.push(Rail { rt, pd, connector, receive_pool, send_pool });
         }
         let inline = rails.iter().map(|rail| rail.rt.context().device_attr().max_inline).min();
         let rt = &rails[0].rt;
+        let guests = config.guests.map(|guests| Guests::new(&rails[0], guests)).transpose()?;
         let mut peers = Vec::new();
         peers.resize_with(config.peers.len() + 1, || None);
         let shared = Rc::new(Shared {
@@ -242,6 +260,8 @@ impl<V: Verbs> Mesh<V> {
             unready: RefCell::default(),
             unheld: RefCell::default(),
             untried: RefCell::default(),
+            guests,
+            admissions: RefCell::default(),
             driver: RefCell::default(),
             closed: Cell::new(false),
             outcast: RefCell::default(),
@@ -251,6 +271,7 @@ impl<V: Verbs> Mesh<V> {
             resumed: Signal::new(),
             config,
         });
+        guests::watch_leases(&shared);
         let mut driver = Driver::new(Rc::clone(&shared), events);
         drop(shared.rt.spawn(poll_fn(move |cx| driver.poll(cx)).at("driver")));
         Ok(Mesh { shared })
@@ -410,13 +431,20 @@ impl<V: Verbs> Mesh<V> {
     /// Leaves the mesh: connections end, messages that were not acknowledged are dropped, and whoever waits
     /// is told so.
     pub fn close(&self) {
+        self.end(true);
+    }
+
+    /// Ends, and says so to the peers unless it is not to.
+    pub(super) fn end(&self, tells: bool) {
         if self.shared.closed.replace(true) {
             return;
         }
         let queues: Vec<_> = self.shared.peers.borrow_mut().iter_mut().flatten().map(|p| leave(p)).collect();
         for (id, queue, standby) in queues {
             // The connection manager first: it still knows the queue pair.
-            for ConnId { rail, id } in id.into_iter().chain(standby.as_ref().map(Standby::id)) {
+            for ConnId { rail, id } in
+                id.into_iter().chain(standby.as_ref().map(Standby::id)).filter(|_| tells)
+            {
                 self.shared.rail(rail).connector.disconnect(id);
             }
             drop((queue, standby));
@@ -424,6 +452,7 @@ impl<V: Verbs> Mesh<V> {
         drop(self.shared.untried.take());
         self.shared.inboxes.borrow_mut().close();
         self.shared.resumed.notify();
+        self.shared.guests.iter().for_each(|guests| guests.came.notify());
         self.shared.wake_driver();
     }
 
@@ -434,7 +463,8 @@ impl<V: Verbs> Mesh<V> {
             let Some(peer) = peer else { continue };
             audit.connections += usize::from(peer.link.is_up() && index != self.shared.loopback());
             audit.unacked += peer.session.kept() as u64;
-            audit.credits_out += u64::from(peer.session.owed());
+            // What a guest gives back and does not get again is the server's to give to another one.
+            audit.credits_out += if peer.is_guest { 0 } else { u64::from(peer.session.owed()) };
             audit.outstanding += peer.queue.as_ref().map_or(0, |q| q.completing() as u64);
             audit.waiting += peer.waiters.len() as u64 + peer.carried.len() as u64;
         }
@@ -521,7 +551,11 @@ fn checked_with(mut config: MeshConfig, device: &DeviceAttr) -> Result<MeshConfi
     if config.reconnect_min.0 == 0 || config.reconnect_max < config.reconnect_min {
         return refuse("reconnect_min", config.reconnect_min.0, "positive and not above reconnect_max");
     }
-    if !device.caps.contains(Caps::ATOMICS) {
+    if config.guests.is_some() || config.is_guest {
+        guests::check(&config, device)?;
+    }
+    // A guest's memory has no words that others change.
+    if !config.is_guest && !device.caps.contains(Caps::ATOMICS) {
         return Err(TransportError::NoAtomics);
     }
     config.rd_atomic = config.rd_atomic.min(device.max_rd_atomic).min(device.max_dest_rd_atomic).max(1);

@@ -40,6 +40,7 @@
 //! | `place` | a write and the message behind it, as one thing |
 //! | `lists` | several of them posted together, on memory that the caller holds |
 //! | `carried` | one-sided operations that messages carry to another rail's memory |
+//! | `guests` | peers that are known by their sessions alone, on one shared receive queue |
 //! | `inbox` | where messages arrive |
 
 mod adopt;
@@ -56,6 +57,7 @@ mod fail_back;
 mod fingerprint;
 mod frames;
 mod grounds;
+mod guests;
 mod inbox;
 mod link;
 mod lists;
@@ -76,6 +78,7 @@ pub use config::{Channel, MeshConfig, Planted, Rank};
 pub use content::Content;
 pub use error::{AdoptError, Lost, NotExecuted, OpError, SendError, TransportError};
 pub use grounds::Grounds;
+pub use guests::{GuestAudit, GuestConfig, Hold};
 pub use inbox::{Inbox, Incoming, Message};
 pub use mesh::{Mesh, MeshAudit, MeshStats};
 pub use place::{Placed, Strike};

@@ -263,7 +263,7 @@ impl<V: Verbs> Future for Turn<'_, V> {
             if first && let Some(queue) = peer.standing() {
                 // Messages keep a share of the send queue, so that operations cannot hold them up.
                 let carries = shared.carries(peer);
-                if carries || queue.room() >= shared.config.send_depth / 4 + self.places {
+                if carries || queue.room() >= shared.send_depth(index) / 4 + self.places {
                     let queue = (!carries).then(|| queue.clone());
                     if self.ticket.take().is_some() {
                         peer.waiters.pop_front();

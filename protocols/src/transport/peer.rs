@@ -11,7 +11,7 @@ use super::{Channel, MeshConfig, Rank};
 use crate::rt::{Block, BufferGuard, Completed, QpHandle};
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
-use weft_verbs::Verbs;
+use weft_verbs::{Nanos, Verbs};
 
 /// A message kept until it is acknowledged: header space and content in one block.
 pub(super) struct Outgoing<V: Verbs> {
@@ -70,6 +70,19 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) incarnations: u32,
     /// Of the queue's sends, the number of the last one-sided operation; see [`QpHandle::counts`].
     pub(super) last_op: u64,
+    /// It is a guest of this node.
+    pub(super) is_guest: bool,
+    /// This node's incarnation toward it: that of the mesh, or of a guest's visit.
+    pub(super) own: u64,
+    /// How many things this node has there that end with its lease; and for how long it may be silent.
+    pub(super) holds: u32,
+    pub(super) lease: Nanos,
+    /// A task renews its lease.
+    pub(super) renews: bool,
+    /// Frames that this node has sent it.
+    pub(super) told: u64,
+    /// Frames of a connection that came to nothing, whose buffers are shared.
+    pub(super) strays: Vec<Completed<V>>,
     /// Its incarnation was expelled, or has expelled this one, and no other one has been met yet. Nothing waits for it.
     pub(super) gone: bool,
     /// Operations of a generation that is gone have no fixed outcome yet.
@@ -96,9 +109,20 @@ impl<V: Verbs> Peer<V> {
     pub(super) fn new(config: &MeshConfig, rank: Rank, session: u64, down: Down) -> Peer<V> {
         // An adapter reaches itself without a cable: the connection to oneself is always that of rail 0.
         let rails = if rank == config.me { 1 } else { config.rails() };
+        // Of a guest and its server the guest asks.
+        let (me, other) =
+            if config.is_guest { (Rank::from_index(0), Rank::from_index(1)) } else { (config.me, rank) };
+        let buffers = config.recv_buffers;
         Peer {
-            link: Link::new(config.me, rank, session, rails, down),
-            session: Session::new(config.recv_buffers),
+            link: Link::new(me, other, session, rails, down),
+            session: if config.is_guest { Session::of_guest(buffers) } else { Session::new(buffers) },
+            is_guest: false,
+            own: session,
+            holds: 0,
+            lease: Nanos::MAX,
+            renews: false,
+            told: 0,
+            strays: Vec::new(),
             queue: None,
             rail: 0,
             stood_on: 0,
@@ -134,8 +158,8 @@ impl<V: Verbs> Peer<V> {
 
     /// Whether something waits for the connection.
     pub(super) fn wanted(&self) -> bool {
-        let waits = !self.waiters.is_empty() || self.resolving > 0;
-        !self.gone && (self.session.kept() > 0 || waits || self.carried.awaits_answer())
+        let waits = !self.waiters.is_empty() || self.resolving > 0 || self.holds > 0;
+        !self.gone && !self.is_guest && (self.session.kept() > 0 || waits || self.carried.awaits_answer())
     }
 
     /// The queue pair, if the connection stands and is not known to be broken: what were posted then would
@@ -154,9 +178,24 @@ impl<V: Verbs> Peer<V> {
     pub(super) fn discard(&mut self) -> Option<QpHandle<V>> {
         self.epoch = self.number();
         self.via = None;
+        if self.is_guest {
+            self.strays.extend(self.early.drain(..));
+        }
         self.early.clear();
         self.spent.clear();
         self.queue.take()
+    }
+
+    /// A place for guests, in which nobody is.
+    pub(super) fn vacant(config: &MeshConfig, rank: Rank, slots: u32) -> Peer<V> {
+        Peer {
+            link: Link::to_guest(config.me, rank, 0),
+            session: Session::with_guest(slots),
+            is_guest: true,
+            own: 0,
+            gone: true,
+            ..Peer::new(config, rank, 0, Down::default())
+        }
     }
 
     /// Wakes the first in line.

@@ -13,6 +13,8 @@
 //!   buffers uses them. A side can have sent its last control frame only after it received as many frames as
 //!   the other side has credits in all, so the two cannot both be without credit and owing: there is no
 //!   deadlock, and no receiver is ever not ready.
+//! - **Slots.** A guest's credits are slots of its server's shared receive queue ([`guests`](super::guests)), and come and go by load.
+//!   Its data leave one credit, with which it returns half of its server's: that one is answered by a grant at once.
 
 use std::collections::VecDeque;
 
@@ -23,7 +25,7 @@ const RESERVE: u32 = 2;
 pub(super) const MIN_BUFFERS: u32 = 8;
 
 /// What precedes the content of every frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
     /// The message's number in its session, from 1; 0 for a control frame, which has no content.
     pub(super) seq: u64,
@@ -31,6 +33,23 @@ pub(super) struct Header {
     pub(super) ack: u64,
     /// How many frames the receiver may have been sent in this generation in all; wraps.
     pub(super) grant: u32,
+    /// Of a guest: messages that wait for a slot, 255 for more. Of its server: slots that it may keep when it has nothing to send; 0 for
+    /// nothing said.
+    pub(super) more: u8,
+    /// Of a guest: slots that it has given back in this generation in all; wraps.
+    pub(super) back: u16,
+}
+
+/// Whose end of a session it is, and what it knows of slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum End {
+    /// A node's among named peers.
+    Peer,
+    /// A guest's: slots that it has given back in this generation, and how many it may keep.
+    Guest { back: u16, keep: u32 },
+    /// A server's toward a guest: frames and returns that came in this generation, what of them were returns, how many slots the
+    /// guest may keep, and whether it has more to send than it may.
+    Host { came: u32, back: u16, keep: u32, hungry: bool },
 }
 
 /// What a received frame is.
@@ -45,6 +64,17 @@ pub(super) enum Received {
     /// The peer breaks the protocol: a gap, or an acknowledgement of what was never sent. The connection is
     /// of no more use.
     Violation,
+}
+
+impl End {
+    /// The same in a new generation.
+    fn anew(self) -> End {
+        match self {
+            End::Peer => End::Peer,
+            End::Guest { .. } => End::Guest { back: 0, keep: 0 },
+            End::Host { .. } => End::Host { came: 0, back: 0, keep: 0, hungry: false },
+        }
+    }
 }
 
 /// One node's end of a session.
@@ -68,12 +98,27 @@ pub(super) struct Session<M> {
     grant_told: u32,
     /// Buffers posted at a time.
     buffers: u32,
+    end: End,
 }
 
 impl<M> Session<M> {
     /// A new session, not connected. `buffers` is how many receive buffers this side posts.
     pub(super) fn new(buffers: u32) -> Session<M> {
         debug_assert!(buffers >= MIN_BUFFERS);
+        Session::of(buffers, End::Peer)
+    }
+
+    /// The same at a guest.
+    pub(super) fn of_guest(buffers: u32) -> Session<M> {
+        Session::of(buffers, End::Guest { back: 0, keep: 0 })
+    }
+
+    /// The same with a guest, which begins with so many slots.
+    pub(super) fn with_guest(slots: u32) -> Session<M> {
+        Session::of(slots, End::Host { came: 0, back: 0, keep: 0, hungry: false })
+    }
+
+    fn of(buffers: u32, end: End) -> Session<M> {
         Session {
             up: false,
             kept: VecDeque::new(),
@@ -86,6 +131,7 @@ impl<M> Session<M> {
             granted: buffers,
             grant_told: buffers,
             buffers,
+            end,
         }
     }
 
@@ -143,17 +189,31 @@ impl<M> Session<M> {
         self.limit.wrapping_sub(self.sent)
     }
 
+    /// Credits that only control frames may use.
+    fn reserve(&self) -> u32 {
+        match self.end {
+            End::Guest { .. } => 1,
+            _ => RESERVE,
+        }
+    }
+
     /// The header of the next frame, which tells the peer all that it is owed.
     fn frame(&mut self, seq: u64) -> Header {
         self.sent = self.sent.wrapping_add(1);
         self.ack_told = self.received;
         self.grant_told = self.granted;
-        Header { seq, ack: self.received, grant: self.granted }
+        let (more, back) = match self.end {
+            End::Peer => (0, 0),
+            End::Guest { back, .. } => (self.first + self.kept.len() as u64 - self.next, back),
+            End::Host { keep, .. } => (u64::from(keep), 0),
+        };
+        let more = u8::try_from(more).unwrap_or(u8::MAX);
+        Header { seq, ack: self.received, grant: self.granted, more, back }
     }
 
     /// Takes the next message to send now, if connection and credits allow one.
     pub(super) fn next_message(&mut self) -> Option<(Header, &M)> {
-        if !self.up || self.credits() <= RESERVE || !self.has_unsent() {
+        if !self.up || self.credits() <= self.reserve() || !self.has_unsent() {
             return None;
         }
         let seq = self.next;
@@ -164,16 +224,71 @@ impl<M> Session<M> {
 
     /// A control frame to send now, if half of the buffers' credits are owed.
     pub(super) fn credit_return(&mut self) -> Option<Header> {
-        if !self.up || self.owed() < self.buffers / 2 || self.credits() == 0 {
+        if !self.up || !self.owes_much() || self.credits() == 0 {
             return None;
         }
         Some(self.frame(0))
     }
 
+    /// Whether the peer is to be told what it is owed although nothing else is to be said: half of its credits; a guest that may send
+    /// nothing, whatever it is owed.
+    fn owes_much(&self) -> bool {
+        match self.end {
+            End::Host { came, hungry, .. } => {
+                let has = self.grant_told.wrapping_sub(came);
+                self.owed() > 0 && (has <= 1 || hungry && self.owed() >= has)
+            }
+            _ => self.owed() >= self.buffers / 2,
+        }
+    }
+
+    /// A guest's control frame that gives back what it may not keep, if it has nothing to send and its server has all of its messages.
+    pub(super) fn give_back(&mut self) -> Option<Header> {
+        let (up, credits, none_kept) = (self.up, self.credits(), self.kept.is_empty());
+        let End::Guest { back, keep } = &mut self.end else { return None };
+        let more = credits.saturating_sub(*keep).min(u32::from(u16::MAX));
+        if !up || *keep < 2 || !none_kept || more == 0 {
+            return None;
+        }
+        *back = back.wrapping_add(more as u16);
+        self.sent = self.sent.wrapping_add(more);
+        Some(self.frame(0))
+    }
+
+    /// A control frame by which a guest is heard of, if it may send one.
+    pub(super) fn sign_of_life(&mut self) -> Option<Header> {
+        if !self.up || self.credits() <= self.reserve() {
+            return None;
+        }
+        Some(self.frame(0))
+    }
+
+    /// How many slots a guest of this server may keep, from the next frame on.
+    pub(super) fn may_keep(&mut self, slots: u32) {
+        if let End::Host { keep, .. } = &mut self.end {
+            *keep = slots.min(u32::from(u8::MAX));
+        }
+    }
+
+    /// A guest of this server gets more slots.
+    pub(super) fn grant(&mut self, slots: u32) {
+        self.granted = self.granted.wrapping_add(slots);
+    }
+
+    /// A frame of a guest came: how many slots it gives back with it.
+    pub(super) fn came(&mut self, header: &Header) -> u32 {
+        let End::Host { came, back, hungry, .. } = &mut self.end else { return 0 };
+        let more = header.back.wrapping_sub(*back);
+        *back = header.back;
+        *hungry = header.more > 0;
+        *came = came.wrapping_add(1 + u32::from(more));
+        u32::from(more)
+    }
+
     /// A control frame for an acknowledgement that nothing else has carried in time. Never with reserved
     /// credits: when there are no others, a credit return is due soon and carries it.
     pub(super) fn late_ack(&mut self) -> Option<Header> {
-        if !self.up || !self.owes_ack() || self.credits() <= RESERVE {
+        if !self.up || !self.owes_ack() || self.credits() <= self.reserve() {
             return None;
         }
         Some(self.frame(0))
@@ -187,6 +302,9 @@ impl<M> Session<M> {
         self.forget(header.ack);
         // Of a generation that is gone, the grant means nothing; the next one begins with its own.
         self.limit = header.grant;
+        if let End::Guest { keep, .. } = &mut self.end {
+            *keep = u32::from(header.more);
+        }
         match header.seq {
             0 => Received::Control,
             seq if seq <= self.received => Received::Duplicate,
@@ -228,6 +346,7 @@ impl<M> Session<M> {
         self.limit = peer_buffers;
         self.granted = self.buffers;
         self.grant_told = self.buffers;
+        self.end = self.end.anew();
         // The handshake told the peer our position.
         self.ack_told = self.received;
         true
@@ -236,7 +355,7 @@ impl<M> Session<M> {
     /// Begins anew with a peer that has forgotten the session. Gives back what it had not acknowledged.
     pub(super) fn reset(&mut self) -> VecDeque<M> {
         let lost = std::mem::take(&mut self.kept);
-        *self = Session::new(self.buffers);
+        *self = Session::of(self.buffers, self.end.anew());
         lost
     }
 }

@@ -236,7 +236,7 @@ fn a_message_received_before_the_cut_is_not_repeated() {
 fn a_repeated_frame_is_dropped_and_a_gap_is_refused() {
     let mut session = Session::<u64>::new(8);
     assert!(session.connected(0, 8));
-    let frame = |seq| Header { seq, ack: 0, grant: 8 };
+    let frame = |seq| Header { seq, ack: 0, grant: 8, ..Header::default() };
     assert_eq!(session.on_frame(frame(1)), Received::Deliver);
     assert_eq!(session.on_frame(frame(1)), Received::Duplicate);
     assert_eq!(session.on_frame(frame(3)), Received::Violation);
@@ -248,7 +248,10 @@ fn an_acknowledgement_of_what_was_never_sent_is_refused() {
     let mut session = Session::new(8);
     assert!(session.connected(0, 8));
     session.push(1u64);
-    assert_eq!(session.on_frame(Header { seq: 0, ack: 1, grant: 8 }), Received::Violation);
+    assert_eq!(
+        session.on_frame(Header { seq: 0, ack: 1, grant: 8, ..Header::default() }),
+        Received::Violation
+    );
     assert_eq!(session.kept(), 1);
     assert!(!session.connected(2, 8), "nor is such a position at a reconnection");
 }
@@ -265,11 +268,11 @@ fn the_last_credits_are_for_returning_credits() {
     assert_eq!(sent, 8 - RESERVE);
     assert_eq!(session.credit_return(), None, "nothing is owed");
     for seq in 1..=4 {
-        session.on_frame(Header { seq, ack: 0, grant: 8 });
+        session.on_frame(Header { seq, ack: 0, grant: 8, ..Header::default() });
         session.reposted();
     }
     assert_eq!(session.late_ack(), None, "an acknowledgement may not use the reserve");
-    assert_eq!(session.credit_return(), Some(Header { seq: 0, ack: 4, grant: 12 }));
+    assert_eq!(session.credit_return(), Some(Header { seq: 0, ack: 4, grant: 12, ..Header::default() }));
 }
 
 #[test]
@@ -278,7 +281,7 @@ fn a_reset_hands_back_what_was_not_acknowledged_and_begins_at_one() {
     assert!(session.connected(0, 8));
     (0..3u64).for_each(|m| session.push(m));
     session.next_message();
-    session.on_frame(Header { seq: 1, ack: 1, grant: 8 });
+    session.on_frame(Header { seq: 1, ack: 1, grant: 8, ..Header::default() });
     assert_eq!(session.reset(), [1, 2]);
     assert_eq!(session.received(), 0);
     assert!(session.connected(0, 8));

@@ -7,7 +7,8 @@ use super::{Channel, Rank};
 /// The version of everything in this file. Nodes of different versions do not connect.
 const VERSION: u16 = 1;
 
-/// A frame's header, in bytes: sequence number 8, acknowledgement 8, grant 4, channel 1, zero 3.
+/// A frame's header, in bytes: sequence number 8, acknowledgement 8, grant 4, channel 1, what guests and their servers say of slots 3 (else
+/// zero).
 pub(super) const HEADER_LEN: usize = 24;
 
 pub(super) fn encode_header(header: &Header, channel: Channel) -> [u8; HEADER_LEN] {
@@ -16,21 +17,24 @@ pub(super) fn encode_header(header: &Header, channel: Channel) -> [u8; HEADER_LE
     b[8..16].copy_from_slice(&header.ack.to_le_bytes());
     b[16..20].copy_from_slice(&header.grant.to_le_bytes());
     b[20] = channel.0;
+    b[21] = header.more;
+    b[22..24].copy_from_slice(&header.back.to_le_bytes());
     b
 }
 
 pub(super) fn decode_header(frame: &[u8]) -> Option<(Header, Channel)> {
     let b = frame.get(..HEADER_LEN)?;
-    let header = Header { seq: u64_at(b, 0), ack: u64_at(b, 8), grant: u32_at(b, 16) };
+    let (more, back) = (b[21], u16_at(b, 22));
+    let header = Header { seq: u64_at(b, 0), ack: u64_at(b, 8), grant: u32_at(b, 16), more, back };
     Some((header, Channel(b[20])))
 }
 
 /// What each side tells the other when they connect, in the private data of request and acceptance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hello {
-    /// Who speaks.
+    /// Who speaks; [`GUEST`] for a guest, which is known by its session alone.
     pub(super) rank: Rank,
-    /// The speaker's incarnation: random when its mesh started.
+    /// The speaker's incarnation: random when its mesh started. Toward a guest, that of its visit: random when it was admitted.
     pub(super) session: u64,
     /// The incarnation of the listener that the speaker has its session with; 0 if it knows none. The receive
     /// position is of that session and means nothing in another.
@@ -43,7 +47,12 @@ pub(super) struct Hello {
     pub(super) max_message: u32,
     /// The last message received in order.
     pub(super) received: u64,
+    /// Toward a guest: for how many milliseconds it may be silent before it is forgotten; 0 for ever.
+    pub(super) lease: u16,
 }
+
+/// What a guest has in place of a rank.
+pub(super) const GUEST: Rank = Rank::from_index(u32::MAX - 1);
 
 /// The generation of a request that is made only to see whether a rail works. No connection has it: they count from 1.
 pub(super) const TRIAL: u32 = 0;
@@ -57,7 +66,7 @@ const GREETING: Channel = Channel(254);
 /// A request over a connection that stands by, or its answer: a frame's header that has no other meaning, and what the
 /// connection manager would have carried.
 pub(super) fn encode_greeting(asks: bool, hello: &Hello) -> [u8; HEADER_LEN + HELLO_LEN] {
-    let header = Header { seq: u64::MAX, ack: u64::from(asks), grant: 0 };
+    let header = Header { seq: u64::MAX, ack: u64::from(asks), grant: 0, ..Header::default() };
     let mut bytes = [0; HEADER_LEN + HELLO_LEN];
     bytes[..HEADER_LEN].copy_from_slice(&encode_header(&header, GREETING));
     bytes[HEADER_LEN..].copy_from_slice(&hello.encode());
@@ -79,6 +88,7 @@ impl Hello {
     pub(super) fn encode(&self) -> [u8; HELLO_LEN] {
         let mut b = [0; HELLO_LEN];
         b[0..2].copy_from_slice(&VERSION.to_le_bytes());
+        b[2..4].copy_from_slice(&self.lease.to_le_bytes());
         b[4..8].copy_from_slice(&self.rank.get().to_le_bytes());
         b[8..16].copy_from_slice(&self.session.to_le_bytes());
         b[16..24].copy_from_slice(&self.with.to_le_bytes());
@@ -104,6 +114,7 @@ impl Hello {
             buffers: u32_at(b, 28),
             max_message: u32_at(b, 32),
             received: u64_at(b, 36),
+            lease: u16_at(b, 2),
         })
     }
 }
@@ -197,6 +208,7 @@ mod tests {
             buffers: 64,
             max_message: 256,
             received: u64::MAX - 1,
+            lease: 10_000,
         }
     }
 
@@ -249,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_header_survives_the_wire() {
-        let header = Header { seq: u64::MAX, ack: 5, grant: 0xffff_fffe };
+        let header = Header { seq: u64::MAX, ack: 5, grant: 0xffff_fffe, more: 7, back: 0x0102 };
         let frame = encode_header(&header, Channel(9));
         assert_eq!(decode_header(&frame), Some((header, Channel(9))));
         assert_eq!(decode_header(&frame[1..]), None);

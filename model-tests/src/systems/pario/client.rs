@@ -1,10 +1,12 @@
 //! What a client of files does: one call of the service after the other, each recorded.
 
+use super::Counts;
 use super::content;
 use super::history::{Call, Cells, Event, What};
 use super::workload::{Durable, PfWork, Request, Tile};
-use crate::history::RequestId;
+use crate::history::{ClientId, RequestId};
 use crate::record::Record;
+use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::pario::{Buffer, Datatype, File, FsError, Pario, View};
 use weft_protocols::rt::Rt;
@@ -13,6 +15,9 @@ use weft_verbs::Verbs;
 /// What a client calls.
 pub struct Client<V: Verbs> {
     pub(super) files: Pario<V>,
+    /// The service that the node has now, and what those before it had counted.
+    pub(super) of_node: Rc<RefCell<Pario<V>>>,
+    pub(super) gone: Rc<RefCell<Counts>>,
     pub(super) work: Rc<PfWork>,
     /// The one file of bulk access, which stays open.
     pub(super) open: Option<File>,
@@ -251,6 +256,15 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         self.close(client, open).await.and(done)
     }
 
+    /// Another guest comes to this node.
+    fn come(&self, client: &mut Client<V>) -> Result<(), FsError> {
+        *client.gone.borrow_mut() += client.files.stats().into();
+        let files = client.files.another()?;
+        client.files = files.clone();
+        *client.of_node.borrow_mut() = files;
+        Ok(())
+    }
+
     /// Carries out a request.
     pub async fn perform(&self, client: &mut Client<V>, request: Request) -> Result<(), FsError> {
         match request {
@@ -291,6 +305,23 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
             }
             Request::Rename { from, to } => self.rename(client, from, to).await,
             Request::List => self.list(client).await,
+            Request::Leave => {
+                client.open = None;
+                client.files.leave().await;
+                self.come(client)
+            }
+            Request::Die { file, after } => {
+                let at = self.rt.now() + after;
+                let make = Box::pin(self.perform(client, Request::Make { file, cells: 1 }));
+                drop(self.rt.deadline(at, make).await);
+                client.open = None;
+                client.files.vanish();
+                // What it had asked for has nobody who is told.
+                let of = ClientId { node: self.id.client.node, index: u32::MAX };
+                let request = RequestId { client: of, number: 0 };
+                self.record.record(Event { at_ns: self.rt.now().0, request, what: What::Restarted });
+                self.come(client)
+            }
         }
     }
 }

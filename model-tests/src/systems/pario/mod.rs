@@ -25,10 +25,11 @@ use crate::system::{Amount, Example, Measured, Place, System};
 use client::Teller;
 use history::{Event, What};
 use oracles::FileOracles;
+use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::pario::{FsConfig, FsStats, Pario};
 use weft_protocols::rt::Rt;
-use weft_protocols::transport::MeshConfig;
+use weft_protocols::transport::{GuestAudit, MeshConfig};
 use weft_verbs::{Nanos, Verbs};
 use workload::{Access, PfWork, Plan, Request};
 
@@ -37,7 +38,10 @@ pub struct Files;
 
 /// A node's service, and what its clients agree on.
 pub struct Service<V: Verbs> {
-    files: Pario<V>,
+    /// That of the guest which is there now, on a node where they come and go.
+    files: Rc<RefCell<Pario<V>>>,
+    /// What services of guests that have gone had counted.
+    gone: Rc<RefCell<Counts>>,
     work: Rc<PfWork>,
     /// How often its node had restarted.
     life: u32,
@@ -46,7 +50,8 @@ pub struct Service<V: Verbs> {
 impl<V: Verbs> Service<V> {
     fn start(place: &Place<V>, work: &PfWork, config: FsConfig) -> Result<Service<V>, String> {
         let files = Pario::start(&place.rt, &place.mesh, config).map_err(|why| why.to_string())?;
-        Ok(Service { files, work: Rc::new(work.clone()), life: place.incarnation })
+        let (files, gone) = (Rc::new(RefCell::new(files)), Rc::default());
+        Ok(Service { files, gone, work: Rc::new(work.clone()), life: place.incarnation })
     }
 }
 
@@ -60,7 +65,7 @@ counted! {
     /// What a node counted.
     Counts from FsStats {
         asked, eager, pulls, pushes, offered, again, unknown_outcomes, staging_waits, commits, places, known_again, probes,
-        copied, malformed,
+        copied, malformed, guests, forgotten,
     }
 }
 
@@ -129,6 +134,12 @@ impl System for Files {
 
     fn mesh(work: &PfWork, config: &mut MeshConfig) {
         config.max_message = config.max_message.max(work.config().max_message());
+        if let Some(guests) = work.guest_config() {
+            *config = match config.me.index() < work.servers as usize {
+                true => config.clone().with_guests(work.servers, guests),
+                false => config.clone().as_guest_of(work.servers),
+            };
+        }
     }
 
     fn oracles(work: &PfWork, _: u32) -> FileOracles {
@@ -149,8 +160,9 @@ impl System for Files {
     }
 
     fn client<V: Verbs>(service: &Service<V>, _: ClientId) -> Client<V> {
-        let Service { files, work, life } = service;
-        Client { files: files.clone(), work: Rc::clone(work), open: None, life: *life }
+        let Service { files, gone, work, life } = service;
+        let (of_node, files) = (Rc::clone(files), files.borrow().clone());
+        Client { files, of_node, gone: Rc::clone(gone), work: Rc::clone(work), open: None, life: *life }
     }
 
     fn plans(work: &PfWork, _: u32, seed: u64) -> Plans {
@@ -178,7 +190,9 @@ impl System for Files {
     }
 
     fn counts<V: Verbs>(service: &Service<V>) -> Counts {
-        service.files.stats().into()
+        let mut counts: Counts = service.files.borrow().stats().into();
+        counts += *service.gone.borrow();
+        counts
     }
 
     fn conduct(counts: &Counts) -> Conduct {
@@ -186,7 +200,14 @@ impl System for Files {
     }
 
     fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
-        let mut left = service.files.leftovers();
+        let files = service.files.borrow();
+        let mut left = files.leftovers();
+        // Guests that have gone are forgotten within the lease, where that is shorter than a run waits.
+        if service.work.guests && service.work.lease.nanos() < Nanos::from_secs(5) {
+            let GuestAudit { known, lent, buffers, most_buffers, .. } = files.guests();
+            let beyond = buffers.saturating_sub(most_buffers);
+            left.extend([("guests", known), ("slots lent to guests", lent), ("buffers of guests", beyond)]);
+        }
         // Some clients keep their file open.
         left.retain(|(what, _)| !service.work.access.keeps_open() || *what != "open files");
         left
@@ -235,6 +256,8 @@ fn calls(meter: &PfMeter, unended: u64) -> Group {
 }
 
 fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
+    let guests =
+        [("guests", "guests admitted", counts.guests), ("forgotten", "guests forgotten", counts.forgotten)];
     let counts = [
         ("asked", "requests to servers", counts.asked),
         ("eager", "requests whose data rode in messages", counts.eager),
@@ -252,5 +275,8 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("reconnects", "connections made again", mesh.reconnects),
         ("resent", "messages sent again", mesh.messages_repeated),
     ];
+    // A cluster without guests has no rows for them.
+    let counts: Vec<_> =
+        counts.into_iter().chain(guests.into_iter().filter(|(_, _, count)| *count > 0)).collect();
     Group::new("protocol", "Protocol", Layout::Column("what"), &counts)
 }

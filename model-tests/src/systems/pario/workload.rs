@@ -7,6 +7,7 @@ use crate::history::ClientId;
 use crate::system::Amount;
 use serde::{Deserialize, Serialize};
 use weft_protocols::pario::{Distribution, FsConfig, Movers, Storage, Sync, Wire};
+use weft_protocols::transport::GuestConfig;
 use weft_sim::choice::Rng;
 use weft_verbs::Nanos;
 
@@ -149,6 +150,22 @@ pub struct PfWork {
     /// How long a client rests between two requests. Default: `"0us"`, none.
     #[serde(default = "no_time")]
     pub think: Spread,
+    /// Whether nodes that are no servers are guests: the servers do not know their names, and they share one receive queue. By verbs only.
+    /// Default: false, all nodes know each other.
+    #[serde(default)]
+    pub guests: bool,
+    /// For how long a guest may be silent, 1 ms to 65 s. Default: 10 s.
+    #[serde(default = "lease")]
+    pub lease: Span,
+    /// Receive buffers that a server's guests share beside the two of each, 1 to 65,536. Default: 256.
+    #[serde(default = "common")]
+    pub slots: u32,
+    /// How many requests a guest makes in one visit; then it leaves and another one comes. 0: it stays. Default: 0.
+    #[serde(default)]
+    pub visit: u32,
+    /// The share of guests that die, in the middle of a request, and do not leave. Default: 0.
+    #[serde(default)]
+    pub dies: Share,
     /// Over how many directories files are spread, up to 1,000; 0: all are in the root. Default: 0.
     #[serde(default)]
     pub directories: u32,
@@ -207,6 +224,14 @@ fn unit() -> u32 {
     1 << 20
 }
 
+fn lease() -> Span {
+    Span(Nanos::from_secs(10))
+}
+
+fn common() -> u32 {
+    256
+}
+
 fn no_time() -> Spread {
     Spread::fixed(Nanos::ZERO)
 }
@@ -235,11 +260,22 @@ impl PfWork {
             requests: Some(requests),
             duration: None,
             think: no_time(),
+            guests: false,
+            lease: lease(),
+            slots: common(),
+            visit: 0,
+            dies: Share::NONE,
             directories: 0,
             renames: Share::NONE,
             appends: Share::NONE,
             cuts: Share::NONE,
         }
+    }
+
+    /// How servers take guests, if they do.
+    pub fn guest_config(&self) -> Option<GuestConfig> {
+        let (common, lease) = (self.slots, self.lease.nanos());
+        self.guests.then(|| GuestConfig { common, lease, ..GuestConfig::default() })
     }
 
     /// A workload that is drawn at random.
@@ -329,6 +365,17 @@ impl PfWork {
         let at = |field| in_section("workload", field);
         let most = nodes.min(1_024);
         count(at("servers"), self.servers, most, "servers are nodes of the cluster")?;
+        if self.guests && (self.servers >= nodes || self.wire == By::Tcp) {
+            return broken(at("guests"), "guests are nodes that are no servers, and use verbs".into());
+        }
+        let lease = self.lease.nanos();
+        if self.guests && (lease < Nanos::from_millis(1) || lease > Nanos::from_secs(65)) {
+            return broken(at("lease"), "from 1 ms to 65 s".into());
+        }
+        count(at("slots"), self.slots, 65_536, "give the receive buffers that guests share")?;
+        if self.visit > 0 && (!self.guests || self.clients != 1) {
+            return broken(at("visit"), "only guests come and go, one on a machine at a time".into());
+        }
         count(at("clients"), self.clients, 1_024, "give the applications of one machine")?;
         count(at("files"), self.files, 100_000, "give the number of files")?;
         count(at("cells"), self.cells, 65_536, "give the length of a transfer")?;
@@ -422,6 +469,15 @@ pub enum Request {
     },
     /// Lists all names.
     List,
+    /// A guest leaves, and another one comes.
+    Leave,
+    /// A guest dies so long after it has begun to make a small file, and another one comes.
+    Die {
+        /// The file.
+        file: u32,
+        /// After that.
+        after: Nanos,
+    },
 }
 
 /// A rectangle of cells.
@@ -457,6 +513,8 @@ pub struct Plan {
     rng: Rng,
     /// Blocks that were written, in bulk.
     written: u64,
+    /// Requests of this visit.
+    visited: u32,
 }
 
 impl Plan {
@@ -464,11 +522,18 @@ impl Plan {
     pub fn new(work: &PfWork, seed: u64, client: ClientId) -> Plan {
         let mut node = Rng::from_seed(seed ^ 0x7066_7300_0000_0000 ^ (u64::from(client.node) << 16));
         let rng = Rng::from_seed(node.next_u64() ^ u64::from(client.index));
-        Plan { work: work.clone(), client, rng, written: 0 }
+        Plan { work: work.clone(), client, rng, written: 0, visited: 0 }
     }
 
     /// The next request, and how long the client rests before it.
     pub fn request(&mut self) -> (Nanos, Request) {
+        if self.work.visit > 0 && self.client.node >= self.work.servers {
+            if self.visited == self.work.visit {
+                self.visited = 0;
+                return (Nanos::ZERO, self.goodbye());
+            }
+            self.visited += 1;
+        }
         let writes = draw::whether(&mut self.rng, self.work.writes);
         let request = match self.work.access {
             Access::Bulk => self.bulk(writes),
@@ -477,6 +542,17 @@ impl Plan {
             Access::Tiles => self.tiles(writes),
         };
         (draw::time(&mut self.rng, self.work.think), request)
+    }
+
+    /// How a guest's visit ends.
+    fn goodbye(&mut self) -> Request {
+        match draw::whether(&mut self.rng, self.work.dies) {
+            true => {
+                let file = self.rng.below(self.work.files.into()) as u32;
+                Request::Die { file, after: Nanos(self.rng.below(200_000)) }
+            }
+            false => Request::Leave,
+        }
     }
 
     /// The client's next block, from the first again after its last; or one that it has written.

@@ -2,6 +2,7 @@
 
 mod crash_states;
 mod groups;
+mod guests;
 
 use crate::common::{assert_kept, explore, stormy, struck};
 use weft_check::explore::{Options, Size};

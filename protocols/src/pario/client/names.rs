@@ -39,6 +39,7 @@ impl<V: Verbs> Pario<V> {
         match answer {
             Answer::Opened { handle, layout, epoch } if layout.fits(self.0.config.servers) => {
                 *self.0.opens.borrow_mut().entry((handle, epoch)).or_default() += 1;
+                self.0.holds_home(HOME);
                 Ok(File { handle, layout, epoch, in_use: Rc::default() })
             }
             _ => Err(FsError::Nonsense),
@@ -65,6 +66,7 @@ impl<V: Verbs> Pario<V> {
             }
             opens.retain(|_, times| *times > 0);
         }
+        self.0.holds_home(HOME);
         let closed = match told {
             Ok(told) => calls::answer(told).await,
             Err(why) => Err(why),
@@ -212,9 +214,10 @@ impl<V: Verbs> Pario<V> {
     }
 
     /// Asks the directory's server for a change. One that began anew before it answered is asked again: it knows from its log what it
-    /// answered to the call in this slot, and executes nothing twice. In memory it has no log, and nobody knows.
+    /// answered to the call in this slot, and executes nothing twice. In memory it has no log, and nobody knows. Nor does it know a guest
+    /// again, whose call ends as unknown.
     pub(super) async fn once(&self, request: Request) -> Answered {
-        if matches!(self.0.config.storage, Storage::Memory { .. }) {
+        if matches!(self.0.config.storage, Storage::Memory { .. }) || self.0.mesh.is_of_guest() {
             return self.call(HOME, request, Held::NOTHING).await;
         }
         let slot = self.0.slots.take().await;

@@ -1,7 +1,8 @@
 //! Handles of files that are gone: nothing makes an object of them again.
 //!
 //! A file ends when nobody has it open, and a client that began anew has nothing open. Another server may not have heard of that yet, and
-//! carry out what the client's last life had asked. So a server that removed an object refuses whatever is written to it later. It
+//! carry out what the client's last life had asked. So a server that removed an object refuses whatever is written to it later, and
+//! reads: a guest may not know yet that it was forgotten, and an object that is not there reads as zeros. It
 //! forgets that when it begins anew itself: nothing that an earlier life of it was asked is carried out then.
 //!
 //! Handles are given out in their order and mostly end in about that, so ranges of them are few: at most one for each file that

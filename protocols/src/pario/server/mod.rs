@@ -17,6 +17,7 @@ pub use log::object as log_object;
 use super::access::Run;
 use super::calls::{self, Held};
 use super::error::Refusal;
+use super::guests;
 use super::messages::{Answer, Request};
 use super::moves::{Transfer, moved};
 use super::service::{Life, Shared};
@@ -24,11 +25,12 @@ use super::{FsConfig, FsError, Handle, Movers, Storage};
 use crate::rt::{BufferGuard, Label, LabelGuard};
 use crate::transport::Rank;
 use log::Log;
-use machine::{Action, Directory, Event, Machine, Stage};
+pub(super) use machine::Event;
+use machine::{Action, Directory, Machine, Stage};
 use std::cell::RefCell;
 use std::rc::Rc;
 use store::Store;
-use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, SendOp, Verbs, Work};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, SendOp, Verbs, Work};
 
 /// A node's server.
 pub(super) struct Server<V: Verbs> {
@@ -120,7 +122,13 @@ impl<V: Verbs> Server<V> {
 /// The node's server, in its present life: a mesh has another incarnation whenever its node begins anew.
 fn new_machine<V: Verbs>(shared: &Shared<V>, directory: Option<Directory>) -> Machine {
     let (me, epoch) = (shared.mesh.me().index() as u32, shared.mesh.incarnation());
-    Machine::new((me, epoch), shared.config, shared.mesh.max_message(), directory)
+    let has_guests = shared.mesh.guests_lease().is_some();
+    let mut config = shared.config;
+    config.places = match config.places {
+        0 if has_guests => config.stages.div_ceil(2),
+        places => places,
+    };
+    Machine::new((me, epoch), config, shared.mesh.max_message(), directory)
 }
 
 /// Finds out what the directory was when the server stopped, and begins to serve. Where there are files, the other nodes are asked
@@ -132,19 +140,30 @@ pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
     let me = shared.mesh.me();
     let others = (0..shared.mesh.size()).map(Rank::from_index).filter(|other| *other != me);
     let mut asked = Vec::new();
+    let lease = shared.mesh.guests_lease().filter(|lease| *lease < Nanos::MAX);
+    let mut guests = lease.map(|lease| (shared.mesh.admissions(), lease));
     let directory = match server.store.find_log().await {
         Ok((mut names, newest, found)) => {
             // By streams a server does not ask its clients anything: a file that has no name ends with its home's life.
             if !names.is_empty() && matches!(shared.config.wire, super::config::Wire::Verbs) {
                 asked.extend(others);
                 names.ask(asked.iter().copied());
+                guests.iter().for_each(|_| names.ask(guests::absent()));
+            } else {
+                guests = None;
             }
             Directory::new(names, Some(Log::behind(newest, found, shared.config.log_room)))
         }
-        Err(why) => Directory::broken(why),
+        Err(why) => {
+            guests = None;
+            Directory::broken(why)
+        }
     };
     *server.machine.borrow_mut() = Some(new_machine(&shared, Some(directory)));
     asked.into_iter().for_each(|client| drop(shared.rt.spawn(ask_for_opens(Rc::clone(&shared), client))));
+    if let Some((met, lease)) = guests {
+        drop(shared.rt.spawn(guests::hear_guests(Rc::clone(&shared), met, lease)));
+    }
     // What an earlier life unlinked and did not remove.
     on(&shared, Event::Heard { client: me, open: Vec::new(), more: false });
     for event in server.early.take() {
@@ -154,7 +173,7 @@ pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
 
 /// Asks a node what it has open since an earlier life of this one. Its answers are [taken](heard) in the order in which it sent them
 /// and its closes.
-async fn ask_for_opens<V: Verbs>(shared: Rc<Shared<V>>, client: Rank) {
+pub(super) async fn ask_for_opens<V: Verbs>(shared: Rc<Shared<V>>, client: Rank) {
     let mut after = Handle(0);
     loop {
         let request = Request::Opens { epoch: shared.mesh.incarnation(), after };
@@ -191,7 +210,7 @@ pub(super) fn client_reset<V: Verbs>(shared: &Rc<Shared<V>>, client: Rank) {
     on(shared, Event::Reset { client });
 }
 
-fn on<V: Verbs>(shared: &Rc<Shared<V>>, event: Event) {
+pub(super) fn on<V: Verbs>(shared: &Rc<Shared<V>>, event: Event) {
     let Some(server) = &shared.server else { return };
     let mut actions = Vec::new();
     match &mut *server.machine.borrow_mut() {

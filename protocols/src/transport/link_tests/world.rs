@@ -167,6 +167,7 @@ impl World {
     pub fn adopt(&mut self, at: usize) {
         let peer = &self.ends[1 - at];
         let hello = Hello {
+            lease: 0,
             rank: Rank::from_index(1 - at as u32),
             session: peer.incarnation,
             with: 0,
@@ -206,6 +207,7 @@ impl World {
         let end = &self.ends[at];
         assert!(end.qp.is_none(), "an old queue pair is left while a new one is made");
         Hello {
+            lease: 0,
             rank: Rank::from_index(at as u32),
             session: end.incarnation,
             with,

@@ -15,7 +15,7 @@ use weft_verbs::Nanos;
 
 const KEYS: &[Key] = &[Key {
     name: "calls",
-    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, a to append to the file and t to cut it, c to make, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, as in w,rr",
+    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, a to append to the file and t to cut it, c to make, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, l to leave as a guest and d to die as one, as in w,rr",
 }];
 
 macro_rules! worlds {
@@ -49,6 +49,8 @@ worlds! {
     "pario-append" Way::Durable, "aa", "files: a client appends to a file on a disk, while its server crashes and comes back";
     "pario-rename" Way::Durable, "kcn", "files: a file takes another one's name on a disk, while its server crashes and comes back";
     "pario-unlink" Way::Durable, "muo", "files: a client makes a file on a disk, removes its name and looks for it, while the disk fails and its server crashes and comes back";
+    "pario-guest-leaves" Way::Guests, "cl", "files: a guest makes a file and leaves, and the server keeps nothing of it";
+    "pario-guest-dies" Way::Guests, "cd", "files: a guest dies while it makes another file, and the server keeps nothing of it";
     "pario-restart" Way::Durable, "mo", "files: a client makes a file on a disk and looks at it, while its server crashes and comes back";
 }
 

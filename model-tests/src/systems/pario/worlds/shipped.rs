@@ -6,7 +6,8 @@ use super::super::workload::{Access, Durable, Keep, Mover, PfWork, Request, Tile
 use super::super::{Files, Service};
 use super::InOrder;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
-use crate::harness::{Harness, Member, Model, Recorder, Shape};
+use crate::fields::Span;
+use crate::harness::{Harness, Meeting, Member, Model, Recorder, Shape};
 use crate::history::{ClientId, RequestId};
 use crate::oracle::{Conduct, Leaks, Leftover};
 use crate::system::{Place, System};
@@ -14,13 +15,19 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::pario::{File, FsConfig, FsStats};
 use weft_protocols::rt::Rt;
-use weft_protocols::transport::MeshConfig;
+use weft_protocols::transport::{GuestConfig, MeshConfig};
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
 
 /// Cells of the one file: each is a strip and a unit.
 const CELLS: u32 = 2;
+
+/// How long a guest may be silent, where there are guests: no time passes while anything else can happen.
+const LEASE: Nanos = Nanos::from_millis(100);
+
+/// Buffers that guests share.
+const SLOTS: u32 = 1;
 
 /// How data go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,6 +42,8 @@ pub(super) enum Way {
     List,
     /// In messages, to servers with a disk, which crash and come back.
     Durable,
+    /// In messages, from guests.
+    Guests,
 }
 
 /// What a call of rows is about: as many as one list posts.
@@ -65,10 +74,12 @@ enum Call {
     Close,
     Append,
     Cut,
+    Leave,
+    Die,
 }
 
 impl Call {
-    const ALL: [(char, Call); 12] = [
+    const ALL: [(char, Call); 14] = [
         ('w', Call::Write),
         ('r', Call::Read),
         ('c', Call::Create),
@@ -81,6 +92,8 @@ impl Call {
         ('x', Call::Close),
         ('a', Call::Append),
         ('t', Call::Cut),
+        ('l', Call::Leave),
+        ('d', Call::Die),
     ];
 
     fn letter(self) -> char {
@@ -109,7 +122,7 @@ pub(super) fn make(
     let call = |letter| {
         let known = Call::ALL.into_iter().find(|(known, _)| *known == letter);
         known.map(|(_, call)| call).ok_or_else(|| {
-            SizeError(format!("calls are w, r, x, a, t, c, u, m, o, n, k and p, not '{letter}'"))
+            SizeError(format!("calls are w, r, x, a, t, c, u, m, o, n, k, p, l and d, not '{letter}'"))
         })
     };
     let calls = text.split(',').map(|client| client.trim().chars().map(call).collect());
@@ -145,10 +158,13 @@ impl Calls {
             cells: CELLS,
             storage: if self.way == Way::Durable { Keep::Disk } else { Keep::Memory },
             sync: if self.way == Way::Durable { Durable::Each } else { Durable::Asked },
-            eager: if matches!(self.way, Way::Eager | Way::Durable) { cell * CELLS } else { 0 },
+            eager: if matches!(self.way, Way::Eager | Way::Durable | Way::Guests) { cell * CELLS } else { 0 },
             unit: if self.way == Way::List { cell * ROWS.rows } else { cell },
             stages: 1,
             movers: if self.way == Way::Offered { Mover::Client } else { Mover::Server },
+            guests: self.way == Way::Guests,
+            lease: Span(LEASE),
+            slots: SLOTS,
             ..PfWork::of(Access::Bulk, 0)
         }
     }
@@ -185,6 +201,13 @@ impl Model for Calls {
     fn mesh(&self, config: &mut MeshConfig) {
         // A request with two views, or an offer, is longer than what worlds have by default.
         config.max_message = if self.way == Way::Offered { 896 } else { 192 };
+    }
+
+    fn meeting(&self) -> Meeting {
+        match self.work().guest_config() {
+            Some(guests) => Meeting::Guests(GuestConfig { most: 2, send_depth: 8, ..guests }),
+            None => Meeting::Joined,
+        }
     }
 
     /// Without one client, or without one call.
@@ -280,8 +303,9 @@ impl Model for Calls {
     }
 
     fn coverage(&self, state: &State, _: &[Member], sink: &mut Coverage) {
-        let any =
-            |of: fn(&FsStats) -> u64| state.services.iter().any(|service| of(&service.files.stats()) > 0);
+        let any = |of: fn(&FsStats) -> u64| {
+            state.services.iter().any(|service| of(&service.files.borrow().stats()) > 0)
+        };
         sink.sometimes("a unit was pulled", any(|stats| stats.pulls));
         sink.sometimes("a unit was pushed", any(|stats| stats.pushes));
         sink.sometimes("a unit was offered", any(|stats| stats.offered));
@@ -289,6 +313,9 @@ impl Model for Calls {
         sink.sometimes("a transfer was begun again", any(|stats| stats.again));
         sink.sometimes("a request waited for staging", any(|stats| stats.staging_waits));
         sink.sometimes("a change of names was committed", any(|stats| stats.commits));
+        if self.way == Way::Guests {
+            sink.sometimes("a guest was forgotten", any(|stats| stats.forgotten));
+        }
     }
 }
 
@@ -351,6 +378,8 @@ async fn call(
             Call::Rename => teller.perform(&mut client, Request::Rename { from: 0, to: 1 }).await,
             Call::Unlink => teller.perform(&mut client, Request::Unlink { file: 0 }).await,
             Call::Make => teller.perform(&mut client, Request::Make { file: 0, cells: CELLS }).await,
+            Call::Leave => teller.perform(&mut client, Request::Leave).await,
+            Call::Die => teller.perform(&mut client, Request::Die { file: 1, after: Nanos::ZERO }).await,
             Call::Look => teller.perform(&mut client, Request::Look { file: 0 }).await,
         };
         drop(done);

@@ -21,6 +21,7 @@
 mod directory;
 mod gather;
 mod removals;
+mod turns;
 mod units;
 
 pub(super) use directory::Directory;
@@ -39,15 +40,16 @@ use crate::transport::Rank;
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::Peekable;
 use std::ops::Range;
+use turns::Turns;
 use weft_verbs::RemoteSlice;
 
 /// A place in staging, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Stage(pub u32);
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(in crate::pario) enum Event {
     /// A client, or a file's home, asks.
     Request { from: Rank, id: u64, request: Request },
     /// A disk call has ended.
@@ -60,13 +62,15 @@ pub(super) enum Event {
     Committed { op: u64, end: Result<(), Refusal> },
     /// How often a client has files open since an earlier life of this server.
     Heard { client: Rank, open: Vec<(Handle, u32)>, more: bool },
+    /// A guest came since this server began its life: it is asked what it has open.
+    Met { client: Rank },
     /// A client began anew: it knows nothing of what it had asked for.
     Reset { client: Rank },
 }
 
 /// What a disk call came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(in crate::pario) enum Stored {
     /// It is done.
     Done,
     /// So many bytes were read; the rest of the place is zero. The bytes, if they were not read into staging.
@@ -253,7 +257,7 @@ pub(super) struct Machine {
     free: Vec<Stage>,
     jobs: BTreeMap<u64, Job>,
     /// Requests with units that wait for a place in staging, in turn.
-    waiting: VecDeque<u64>,
+    waiting: Turns,
     ops: BTreeMap<u64, Op>,
     /// Disk calls that wait for their turn.
     held: BTreeMap<u64, StoreCall>,
@@ -287,7 +291,7 @@ impl Machine {
             ranges: Ranges::default(),
             free: (0..config.stages).rev().map(Stage).collect(),
             jobs: BTreeMap::new(),
-            waiting: VecDeque::new(),
+            waiting: Turns::new(config.unit, config.places()),
             ops: BTreeMap::new(),
             held: BTreeMap::new(),
             spread: BTreeMap::new(),
@@ -320,6 +324,7 @@ impl Machine {
             ("operations of a server", self.ops.len() as u64),
             ("places offered to clients", self.offered.len() as u64),
             ("turns at objects", self.ranges.len() as u64),
+            ("clients with turns at staging", self.waiting.len() as u64),
             ("removals and cuts under way", self.spread.len() as u64),
             ("rounds of groups", self.rounds.len() as u64),
             ("requests about names", unsettled),
@@ -356,6 +361,11 @@ impl Machine {
             }
             Event::Committed { op, end } => self.on_committed(op, end, out),
             Event::Heard { client, open, more } => self.on_heard(client, &open, more, out),
+            Event::Met { client } => {
+                if let Some(directory) = &mut self.directory {
+                    directory.names.ask(std::iter::once(client));
+                }
+            }
             Event::Reset { client } => self.on_reset(client, out),
         }
         self.hand_out_places(out);
@@ -399,6 +409,7 @@ impl Machine {
             }
             Request::Read { bytes, into: Target::Answer } => {
                 let unit = self.eager_unit(&bytes)?;
+                self.lives(bytes.handle)?;
                 let (handle, into) = (bytes.handle, Place::Bytes(vec![0; unit.len as usize]));
                 let call = StoreCall::Read { handle, runs: unit.object.clone(), into };
                 self.eager((from, id), handle, unit, call, out);
@@ -415,6 +426,7 @@ impl Machine {
             }
             Request::Read { bytes, into: Target::Memory(memory) } => {
                 let left = self.checked(&bytes, Some(&memory))?;
+                self.lives(bytes.handle)?;
                 self.staged((from, id), &bytes, left, (&memory, false));
             }
             Request::Write { bytes, from: Source::Memory(memory) } => {
@@ -428,7 +440,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether a file may have an object here.
+    /// Whether a file is not gone: it may have an object here, and one that it has not is nothing but zeros.
     fn lives(&self, handle: Handle) -> Result<(), Refusal> {
         if self.barred.has(handle) { Err(Refusal::Stale) } else { Ok(()) }
     }

@@ -7,6 +7,7 @@ const CONFIG: FsConfig = FsConfig {
     eager: 16,
     unit: 32,
     stages: 2,
+    places: 0,
     regions: 64,
     movers: Movers::Server,
     sync: Sync::Asked,

@@ -30,7 +30,7 @@ impl Machine {
         left: Peekable<Pieces>,
         (memory, writes): (&Memory, bool),
     ) {
-        let job = self.job(asked, bytes.handle, writes);
+        let (client, job) = (asked.0, self.job(asked, bytes.handle, writes));
         // The other servers have about as much of it each.
         let bytes = u64::from(bytes.len.div_ceil(bytes.layout.servers().into()));
         self.load += bytes;
@@ -38,7 +38,7 @@ impl Machine {
             (job.memory, job.left, job.loads) = (Some(memory.slice), Some(left), (memory.load.into(), bytes));
         }
         self.counts.staging_waits += u64::from(self.free.is_empty());
-        self.waiting.push_back(job);
+        self.waiting.wait(client, job);
     }
 
     fn job(&mut self, (client, id): (Rank, u64), handle: Handle, writes: bool) -> u64 {
@@ -50,24 +50,39 @@ impl Machine {
         number
     }
 
-    /// Gives free places to those who wait, one unit each in turn.
+    /// Gives free places to those who wait, in turn.
     pub(super) fn hand_out_places(&mut self, out: &mut Vec<Action>) {
         while !self.free.is_empty()
-            && let Some(number) = self.waiting.pop_front()
+            && let Some((client, number)) = self.waiting.next()
         {
-            let Some(job) = self.jobs.get_mut(&number) else { continue };
+            let mut job = self.jobs.get_mut(&number);
+            // Its object may be removed: what a guest that was forgotten still reads are no zeros.
+            if let Some(job) = job.as_deref_mut().filter(|job| self.barred.has(job.handle)) {
+                job.failed.get_or_insert(Refusal::Stale);
+            }
             // What has failed, or has nobody to be answered, begins nothing more.
-            let wanted = job.failed.is_none() && job.client.is_some();
-            let left = job.left.as_mut().filter(|_| wanted);
-            let Some(unit) = left.and_then(|left| Unit::take(left, self.config.unit)) else {
+            let left = job.filter(|job| job.failed.is_none() && job.client.is_some());
+            let unit = left.and_then(|job| {
+                let unit = Unit::take(job.left.as_mut()?, self.config.unit)?;
+                job.begun += 1;
+                Some(unit)
+            });
+            let (Some(unit), Some(stage)) = (unit, self.free.last().copied()) else {
                 self.end_if_done(number, out);
+                self.waiting.tidy(client);
                 continue;
             };
-            job.begun += 1;
-            self.waiting.push_back(number);
-            let Some(stage) = self.free.pop() else { return };
+            self.free.pop();
+            self.waiting.took(client, stage, unit.len);
+            self.waiting.wait(client, number);
             self.begin_unit(number, unit, stage, out);
         }
+    }
+
+    /// A place is free again.
+    pub(super) fn give_back(&mut self, stage: Stage) {
+        self.waiting.freed(stage);
+        self.free.push(stage);
     }
 
     fn begin_unit(&mut self, number: u64, unit: Unit, stage: Stage, out: &mut Vec<Action>) {
@@ -170,7 +185,7 @@ impl Machine {
             }
             Op::Write { job, stage } => {
                 self.turn_of_job_over(number, job, out);
-                self.free.push(stage);
+                self.give_back(stage);
                 self.note_read(job, 0, end);
                 self.unit_ended(job, Vec::new(), out);
             }
@@ -241,7 +256,7 @@ impl Machine {
                 return;
             }
         };
-        let Some(known) = self.jobs.get_mut(&job) else { return self.free.push(stage) };
+        let Some(known) = self.jobs.get_mut(&job) else { return self.give_back(stage) };
         if !done {
             known.failed.get_or_insert(Refusal::Memory);
         }
@@ -260,7 +275,7 @@ impl Machine {
                 self.in_turn(op, handle, turn, call, out);
             }
             None => {
-                self.free.push(stage);
+                self.give_back(stage);
                 self.unit_ended(job, Vec::new(), out);
             }
         }

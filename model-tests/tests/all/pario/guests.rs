@@ -1,0 +1,76 @@
+//! Guests of file servers: they come, work, leave or die, and their servers keep nothing of who has gone.
+
+use crate::common::{explore, struck};
+use std::path::Path;
+use weft_check::explore::{Options, Size};
+use weft_check::run::{RunOptions, World};
+use weft_check::scenario::{FaultKind, Scenario};
+use weft_check::seeds::assert_held;
+use weft_check::systems::pario::Files;
+use weft_check::systems::pario::workload::Access;
+use weft_verbs::Nanos;
+
+fn shipped(name: &str) -> Scenario {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name);
+    weft_check::load(&file).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn files_keep_their_promises_to_guests_while_links_fail_and_servers_and_guests_restart() {
+    for access in [Access::Small, Access::Mix] {
+        let mut scenario = shipped("files-guests-8.toml");
+        scenario.workload.change::<Files>(|work| work.access = access);
+        let summary = assert_held(&scenario, 0..6);
+        assert!(
+            struck(&summary, FaultKind::Cut) > 0 && struck(&summary, FaultKind::Restart) > 0,
+            "{access:?}"
+        );
+        assert!(summary.metrics.count("protocol", "guests") > 200, "{access:?}");
+    }
+}
+
+/// The oracle "no leaks" counts guests, their slots and buffers, operations, staging, turns and open files at each server.
+#[test]
+fn all_that_was_kept_for_guests_that_leave_or_die_is_free_again() {
+    let mut scenario = shipped("files-guests-8.toml");
+    scenario.faults.clear();
+    let summary = assert_held(&scenario, 0..4);
+    let count = |name| summary.metrics.count("protocol", name);
+    assert!(count("guests") > 200);
+    assert_eq!(count("guests"), count("forgotten"));
+}
+
+/// A small sibling of the scenario's 100,000 guests.
+#[test]
+fn nothing_grows_with_the_number_of_guests_that_came() {
+    let mut scenario = shipped("files-guests-soak-24.toml");
+    scenario.workload.change::<Files>(|work| work.requests = Some(200));
+    let mut world = World::<Files>::seeded(&scenario, 1).unwrap_or_else(|error| panic!("{error}"));
+    world.start_clients();
+    // What the servers have, at most: in the first guests' time, in which the last of many dies, and in all the time after.
+    let (mut early, mut late) = ([0; 3], [0; 3]);
+    for tick in 1..=100 {
+        world.fabric().run_until(Nanos::from_millis(tick));
+        for server in &world.fabric().stats().alive[..4] {
+            let most = if tick <= 40 { &mut early } else { &mut late };
+            for (most, now) in most.iter_mut().zip([server.qps, server.mrs, server.srqs]) {
+                *most = now.max(*most);
+            }
+        }
+        if world.all_done() {
+            break;
+        }
+    }
+    let report = world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(report.held(), "{report:?}");
+    assert!(early.iter().zip(&late).all(|(early, late)| late <= early), "{early:?} grew to {late:?}");
+}
+
+#[test]
+fn a_guest_that_leaves_or_dies_is_forgotten_in_every_order() {
+    for world in ["pario-guest-leaves", "pario-guest-dies"] {
+        let options = Options { max_executions: Some(2_000), ..Options::default() };
+        let report = explore(world, &Size::default(), &options);
+        assert!(report.held(), "{world}: {report:?}");
+    }
+}
