@@ -82,7 +82,8 @@ pub fn run(scenario: &Scenario, seed: u64, options: RunOptions<'_>) -> Result<Re
 /// Every target of the fuzzers: the adapter, scenario files, and each system.
 pub fn fuzz_targets() -> Vec<(&'static str, fuzz::Body)> {
     let systems = systems::all().iter().map(|system| (system.kind(), system.fuzz()));
-    fuzz::TARGETS.into_iter().chain(systems).collect()
+    let decoders = systems::all().iter().flat_map(|system| system.decoders()).copied();
+    fuzz::TARGETS.into_iter().chain(systems).chain(decoders).collect()
 }
 
 /// The guide's examples are compiled and run with the documentation's.

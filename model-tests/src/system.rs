@@ -131,6 +131,9 @@ pub trait System: 'static {
     /// The papers whose experiments can be repeated.
     const PAPERS: &'static [Paper] = &[];
 
+    /// Decoders of its own that a fuzzer is to have: a target's name and its body each, beside that of the whole system.
+    const DECODERS: &'static [(&'static str, crate::fuzz::Body)] = &[];
+
     /// What a user may begin with, for help texts.
     const EXAMPLES: &'static [Example] = &[];
 

@@ -84,6 +84,9 @@ pub trait Registered: Sync {
     /// What a fuzzer's bytes do with the system; see [`crate::fuzz::system`].
     fn fuzz(&self) -> crate::fuzz::Body;
 
+    /// Fuzz targets beside that; see [`System::DECODERS`].
+    fn decoders(&self) -> &'static [(&'static str, crate::fuzz::Body)];
+
     /// Its worlds.
     fn worlds(&self) -> Vec<Entry>;
 
@@ -142,6 +145,10 @@ impl<S: System> Registered for Room<S> {
 
     fn fuzz(&self) -> crate::fuzz::Body {
         crate::fuzz::system::<S>
+    }
+
+    fn decoders(&self) -> &'static [(&'static str, crate::fuzz::Body)] {
+        S::DECODERS
     }
 
     fn worlds(&self) -> Vec<Entry> {

@@ -26,7 +26,7 @@ use client::Teller;
 use history::{Event, What};
 use oracles::FileOracles;
 use std::rc::Rc;
-use weft_protocols::pario::{FsConfig, FsStats, Pario};
+use weft_protocols::pario::{FsConfig, FsStats, Pario, read_anything};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::MeshConfig;
 use weft_verbs::{Nanos, Verbs};
@@ -89,6 +89,8 @@ impl System for Files {
             command: "weft run scenarios/files-restart-8.toml",
         },
     ];
+
+    const DECODERS: &'static [(&'static str, crate::fuzz::Body)] = &[("pario-decoders", read_anything)];
 
     const PAPERS: &'static [Paper] = &[paper::PVFS2, paper::PRESENT];
 

@@ -301,14 +301,14 @@ impl Linearizable {
     ) -> Result<(), String> {
         self.appends.remove(&request);
         let (len, cell) = (u64::from(cells) * u64::from(bytes), u64::from(bytes));
-        let before = self.places.range(..(file, at + len)).next_back();
-        if let Some(((of, first), end)) = before
-            && *of == file
-            && *end > at
-        {
-            return Err(format!("it lies from byte {at}, and another append from {first} to {end}"));
+        // A cut that may have come between gives places out again.
+        if self.cuts.iter().all(|cut| cut.file != file) {
+            let before = self.places.range(..(file, at + len)).next_back();
+            if let Some(((_, first), end)) = before.filter(|((of, _), end)| *of == file && **end > at) {
+                return Err(format!("it lies from byte {at}, and another append from {first} to {end}"));
+            }
+            self.places.insert((file, at), at + len);
         }
-        self.places.insert((file, at), at + len);
         // A disk that was full has left a part of a cell.
         if !at.is_multiple_of(cell) {
             let of_file = self.cells.range_mut((file, 0)..=(file, u64::MAX));
@@ -344,10 +344,16 @@ impl Linearizable {
     fn is_cut(&mut self, request: RequestId, (file, from): (u64, u64), ended: Nanos) -> Result<(), String> {
         let Some(cut) = self.cuts.iter_mut().find(|cut| cut.request == request) else { return Ok(()) };
         cut.ended = ended;
+        self.places.retain(|(of, _), _| *of != file);
         // Durable, unless nothing is.
         let survival = Survival::Answered;
         let seen = Seen { began: cut.began, ended, wrote: true, crashed: self.crashed, survival };
+        let has = |cell: &Cell| cell.known.iter().any(|known| known.value == Value::Cut(request));
         let saw = |(number, cell): (&(u64, u64), &mut Cell)| {
+            // One that was only read since the cut began never had anything.
+            if !has(cell) {
+                return Ok(());
+            }
             let saw = cell.saw(Value::Cut(request), seen);
             saw.map_err(|why| format!("cell {} has {why}", number.1))
         };
