@@ -1,10 +1,10 @@
 //! The promise on which everything else rests: the same scenario and seed give the same run, in any process.
 
-use crate::common::{Scratch, err, out, run, scenarios};
+use crate::common::{Scratch, assert_fits_a_terminal, err, out, run, scenarios};
 use std::fs;
 
 #[test]
-fn two_processes_write_the_same_event_log_for_each_shipped_scenario() {
+fn two_processes_write_the_same_event_log_and_a_report_that_fits_a_terminal_for_each_shipped_scenario() {
     let scratch = Scratch::new("determinism");
     for scenario in scenarios() {
         let scenario = scenario.to_str().expect("UTF-8");
@@ -14,6 +14,7 @@ fn two_processes_write_the_same_event_log_for_each_shipped_scenario() {
             assert_eq!(one.status.code(), Some(0), "{scenario}: {}{}", out(one), err(one));
         }
         assert_eq!(out(&runs[0]), out(&runs[1]), "{scenario}: the reports differ");
+        assert_fits_a_terminal(scenario, out(&runs[0]));
         let [a, b] = logs.map(|log| fs::read(log).expect("the log"));
         assert!(!a.is_empty(), "{scenario}: the log is empty");
         // Not assert_eq: nobody wants to see both logs.

@@ -36,6 +36,7 @@ pub(crate) use object::Object;
 
 use crate::profile;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::result::Result;
 use weft_verbs::{DiskDone, DiskError, Nanos, ObjectName};
@@ -82,6 +83,21 @@ impl<R> Call<R> {
             _ => (0, 0),
         };
         Nanos((bytes as u64).saturating_mul(each).div_ceil(1024))
+    }
+}
+
+impl<R> fmt::Display for Call<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Call::Create(object) => write!(f, "create {object}"),
+            Call::Remove(object) => write!(f, "remove {object}"),
+            Call::Size(object) => write!(f, "size of {object}"),
+            Call::List => f.write_str("list"),
+            Call::Read { object, at, into } => write!(f, "read {object} from {at} len={}", into.len()),
+            Call::Write { object, at, from } => write!(f, "write {object} from {at} len={}", from.len()),
+            Call::Sync(object) => write!(f, "sync {object}"),
+            Call::Resize { object, size } => write!(f, "resize {object} to {size}"),
+        }
     }
 }
 
@@ -181,6 +197,19 @@ impl<R: Clone> Disk<R> {
         self.under_way.keys().copied()
     }
 
+    /// Whether a call under way is a transfer or a sync: what fails where a disk does.
+    pub fn moves_bytes(&self, id: u32) -> bool {
+        let call = self.under_way.get(&id).map(|(call, _)| call);
+        matches!(call, Some(Call::Read { .. } | Call::Write { .. } | Call::Sync(_)))
+    }
+
+    /// Whether a call under way writes what takes room that is not taken yet.
+    pub fn takes_room(&self, id: u32) -> bool {
+        let Some((Call::Write { object, at, from }, _)) = self.under_way.get(&id) else { return false };
+        let nothing = Object::default();
+        self.objects.get(object).unwrap_or(&nothing).fitting(*at, from.len(), 0) < from.len()
+    }
+
     /// When a call ends that begins now.
     fn schedule(&mut self, now: Nanos, call: &Call<R>, costs: &profile::Disk) -> Nanos {
         self.places.resize(costs.depth as usize, Nanos::ZERO);
@@ -219,6 +248,11 @@ impl<R: Clone> Disk<R> {
         };
         self.ended.insert(id, end);
         true
+    }
+
+    /// How a call ended, if it has and nobody has asked yet.
+    pub fn outcome(&self, id: u32) -> Option<&Result<DiskDone, DiskError>> {
+        self.ended.get(&id).map(|end| &end.outcome)
     }
 
     /// How a call ended, if it has.

@@ -33,6 +33,13 @@ pub fn scenarios() -> Vec<PathBuf> {
     files
 }
 
+/// Asserts that no line of a report is longer than a terminal's 80 columns.
+pub fn assert_fits_a_terminal(scenario: &str, report: &str) {
+    for line in report.lines() {
+        assert!(line.chars().count() <= 80, "{scenario}: {line}");
+    }
+}
+
 /// A scenario that takes milliseconds: two nodes, no faults.
 pub const SMALL: &str = r#"
 title = "two nodes"

@@ -3,6 +3,7 @@
 use super::compiled;
 use super::workspace::original;
 use crate::common::{Scratch, err, out, run};
+use std::env;
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
@@ -25,8 +26,9 @@ fn a_new_crate_builds_passes_its_tests_and_finds_its_planted_bug() {
     let cargo = |command: &str, more: &[&str]| -> Output {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.arg(command).args(["--offline", "--quiet", "--target-dir", &target]).current_dir(&folder);
-        // As the workspace has it, so that what is compiled of other packages fits.
-        cargo.args(["--config", "profile.dev.debug=\"line-tables-only\""]);
+        // As the workspace has it, or whoever builds, so that what is compiled of other packages fits.
+        let debug = env::var("CARGO_PROFILE_DEV_DEBUG").unwrap_or_else(|_| "\"line-tables-only\"".to_owned());
+        cargo.args(["--config", &format!("profile.dev.debug={debug}")]);
         compiled::cheaply(&mut cargo, "dev", &[&USED[..], &["tokens"]].concat());
         cargo.args(more).stdin(Stdio::null()).output().expect("cargo starts")
     };

@@ -166,9 +166,9 @@ lasts = "1ms"
     }
 }
 
-/// Some thousand executions of a world hold, with a restart of any node at any event.
+/// Some thousand executions of a world hold, with a restart of any node at any event, or a disk's call that fails.
 fn holds_with_a_restart(world: &str) {
-    let kinds = FaultSet::one(Outcome::Restart);
+    let kinds = FaultSet::OF_DISKS.with(Outcome::Restart);
     let options = Options { faults: 1, kinds, max_executions: Some(3_000), ..Options::default() };
     let report = explore(world, &Size::default(), &options);
     assert!(report.held(), "{report:?}");
@@ -177,6 +177,7 @@ fn holds_with_a_restart(world: &str) {
 #[test]
 fn a_server_that_crashes_at_any_event_has_lost_nothing_that_was_answered() {
     holds_with_a_restart("pario-restart");
+    holds_with_a_restart("pario-unlink");
 }
 
 #[test]

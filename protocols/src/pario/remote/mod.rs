@@ -84,7 +84,7 @@ impl<V: Verbs> Remote<V> {
             Poll::Ready(told) => Poll::Ready(told.ok()),
             Poll::Pending => over.as_mut().poll(cx).map(|()| None),
         });
-        served.await.unwrap_or_else(|| Err(RemoteError::Fs(about, FsError::Unknown)))
+        served.await.unwrap_or(Err(RemoteError::Fs(about, FsError::Unknown)))
     }
 
     async fn repeated(&self, request: &Request, end: Nanos) -> Result<Reply, RemoteError> {

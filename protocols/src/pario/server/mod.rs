@@ -170,6 +170,12 @@ async fn ask_for_opens<V: Verbs>(shared: Rc<Shared<V>>, client: Rank) {
     }
 }
 
+/// Clients to which this node's server has offered places in staging.
+pub(super) fn offered_to<V: Verbs>(shared: &Shared<V>) -> Vec<Rank> {
+    let machine = shared.server.as_ref().map(|server| server.machine.borrow());
+    machine.iter().filter_map(|machine| machine.as_ref()).flat_map(Machine::offered_to).collect()
+}
+
 /// A node has said what it has open.
 pub(super) fn heard<V: Verbs>(shared: &Rc<Shared<V>>, client: Rank, open: &[(Handle, u32)], more: bool) {
     on(shared, Event::Heard { client, open: open.to_vec(), more });
@@ -226,7 +232,8 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action, client: Life
         Action::Offer { op, to, id, stage, runs, writes } => {
             let Some(place) = server.place(stage, &runs) else { return };
             // As above: an offer that cannot be sent has nobody who takes it.
-            return drop(shared.wire.answer(to, id, Answer::Offer { op, place, runs, writes }).await);
+            drop(shared.wire.answer(to, id, Answer::Offer { op, place, runs, writes }).await);
+            return shared.calls.look_again();
         }
         Action::Pull { op, memory, runs, stage, .. } => {
             let pull = server.list(&runs, stage, memory, |from| SendOp::Read { from });

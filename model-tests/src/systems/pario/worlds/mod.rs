@@ -48,6 +48,7 @@ worlds! {
     "pario-unlink" Way::Eager, "rx,xu", "files: a client reads and closes a file whose name another one removes";
     "pario-append" Way::Durable, "aa", "files: a client appends to a file on a disk, while its server crashes and comes back";
     "pario-rename" Way::Durable, "kcn", "files: a file takes another one's name on a disk, while its server crashes and comes back";
+    "pario-unlink" Way::Durable, "muo", "files: a client makes a file on a disk, removes its name and looks for it, while the disk fails and its server crashes and comes back";
     "pario-restart" Way::Durable, "mo", "files: a client makes a file on a disk and looks at it, while its server crashes and comes back";
 }
 

@@ -203,11 +203,14 @@ impl Model for Calls {
         all
     }
 
-    /// Restarts, where servers have disks.
+    /// Restarts and disks that fail, where servers have disks.
     fn usual_faults(&self) -> FaultSet {
         match self.way {
-            Way::Durable => FaultSet::one(Outcome::Restart),
-            _ => FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart),
+            Way::Durable => FaultSet::OF_DISKS.with(Outcome::Restart),
+            _ => FaultSet::ALL
+                .without(Outcome::Crash)
+                .without(Outcome::Restart)
+                .without_all(FaultSet::OF_DISKS),
         }
     }
 

@@ -214,9 +214,12 @@ impl Machine {
         }
     }
 
-    /// Ends files that nobody can reach any more; while an unlink is being committed, not before it is.
+    /// Ends files that nobody can reach any more; while an unlink is being committed, not before it is. Where a commit has failed, none ends
+    /// any more: a restart may find its name.
     pub(super) fn sweep(&mut self, out: &mut Vec<Action>) {
-        let Some(directory) = &mut self.directory else { return };
+        let Some(directory) = self.directory.as_mut().filter(|directory| directory.failed.is_none()) else {
+            return;
+        };
         if directory.running.is_some() {
             directory.sweep = true;
             return;

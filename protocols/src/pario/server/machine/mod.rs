@@ -302,6 +302,11 @@ impl Machine {
         }
     }
 
+    /// Clients to which places in staging are offered.
+    pub(in super::super) fn offered_to(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.offered.values().map(|(client, _)| *client)
+    }
+
     /// What it holds although nobody asks for anything, by name.
     pub(super) fn leftovers(&self) -> Vec<(&'static str, u64)> {
         let staged = u64::from(self.config.stages) - self.free.len() as u64;

@@ -439,6 +439,21 @@ fn where_there_is_no_room_only_what_makes_something_is_refused() {
 }
 
 #[test]
+fn nothing_is_removed_of_a_file_whose_unlinking_failed() {
+    let mut bench = logged();
+    let op = commit(bench.ask(1, create("a")));
+    let opened = answers(bench.on(Event::Committed { op, end: Ok(()) }));
+    let [(1, Answer::Opened { handle, epoch, .. })] = opened[..] else { panic!("{opened:?}") };
+    bench.ask(2, Request::Close { handle, epoch });
+    let op = commit(bench.ask(3, Request::Unlink { path: name("a") }));
+    let end = bench.on(Event::Committed { op, end: Err(Refusal::Io) }).to_vec();
+    // A restart may find the name, and then the file has to be whole.
+    assert_eq!(answers(&end), [(3, Answer::Refused(Refusal::Io))]);
+    assert_eq!(end.len(), 1);
+    assert_eq!(bench.on(Event::Reset { client: rank(7) }), []);
+}
+
+#[test]
 fn an_unlinked_file_is_removed_when_its_unlinking_is_durable() {
     let mut bench = logged();
     let op = commit(bench.ask(1, create("a")));
