@@ -123,7 +123,11 @@ impl Mutant {
         let Mutant { file, before, choice, .. } = self;
         let places: Vec<usize> = text.match_indices(before.as_str()).map(|(at, _)| at).collect();
         let [at] = places[..] else {
-            return Err(format!("mutant {number}: {} has {} places '{before}'", file.display(), places.len()));
+            return Err(format!(
+                "mutant {number}: {} has {} places '{before}'",
+                file.display(),
+                places.len()
+            ));
         };
         let choice = choice.replace("MUTANT", &format!("crate::is_mutant({number})"));
         Ok([&text[..at], &choice, &text[at + before.len()..]].concat())

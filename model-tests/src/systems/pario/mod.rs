@@ -134,7 +134,8 @@ impl System for Files {
     }
 
     fn oracles(work: &PfWork, _: u32) -> FileOracles {
-        FileOracles::new(work.files, work.directories).surviving(work.servers, work.survival())
+        let oracles = FileOracles::new(work.files, work.directories).surviving(work.servers, work.survival());
+        oracles.failing_early(work.wire == workload::By::Tcp)
     }
 
     fn start<V: Verbs, R: Record<Event>>(
