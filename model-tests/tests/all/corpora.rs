@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weft_check::fuzz_targets;
+use weft_sim::choice::Rng;
 
 /// Where the entry points and the corpora are.
 fn fuzz() -> PathBuf {
@@ -39,6 +40,38 @@ fn every_input_of_every_corpus_holds() {
             println!("{}", file.display());
             body(&bytes);
         }
+    }
+}
+
+/// Decoders are fast: each input of theirs is changed at random places, some thousand times, and as many seconds as `WEFT_MUTATE` says.
+#[test]
+fn decoders_hold_for_inputs_that_are_changed_at_random() {
+    let seconds = std::env::var("WEFT_MUTATE").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(0);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    let decoders = fuzz_targets().into_iter().filter(|(name, _)| name.ends_with("-decoders"));
+    for (name, body) in decoders {
+        let files = sorted(&fuzz().join("corpus").join(name));
+        let corpus: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).expect("an input")).collect();
+        let (mut rng, mut inputs) = (Rng::from_seed(1), 0_u64);
+        while inputs < 20_000 || std::time::Instant::now() < end {
+            let mut bytes = corpus[rng.below(corpus.len() as u64) as usize].clone();
+            for _ in 0..=rng.below(4) {
+                let at = rng.below(bytes.len().max(1) as u64) as usize;
+                match rng.below(4) {
+                    0 => bytes.truncate(at),
+                    1 => bytes.insert(at.min(bytes.len()), rng.next_u64() as u8),
+                    2 => {
+                        let other = &corpus[rng.below(corpus.len() as u64) as usize];
+                        let from = rng.below(other.len() as u64) as usize;
+                        bytes.extend(&other[from..]);
+                    }
+                    _ => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << rng.below(8)),
+                }
+            }
+            body(&bytes);
+            inputs += 1;
+        }
+        println!("{name}: {inputs} inputs");
     }
 }
 

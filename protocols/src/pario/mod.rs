@@ -39,6 +39,7 @@
 //! |---|---|
 //! | `distribution` | where a file's bytes lie: pure functions |
 //! | `datatype`, `access` | bytes that do not lie together; which of them are one server's, by units |
+//! | `anything` | what decoders make of any bytes |
 //! | `attributes` | what a file has beside its bytes |
 //! | `messages` | requests and answers, and their bytes |
 //! | `client`, `calls`, `buffer` | a client's calls as async functions; those that are open; memory that they own |
@@ -55,6 +56,7 @@
 //! | `server`, `service` | what carries out what the machine wants; what starts on a node |
 
 mod access;
+mod anything;
 mod attributes;
 mod buffer;
 mod calls;
@@ -76,6 +78,7 @@ mod stats;
 mod watch;
 mod wire;
 
+pub use anything::read_anything;
 pub use attributes::{Attributes, Metadata, SetAttributes};
 pub use buffer::Buffer;
 pub use client::File;

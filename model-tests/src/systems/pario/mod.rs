@@ -27,7 +27,7 @@ use history::{Event, What};
 use oracles::FileOracles;
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::pario::{FsConfig, FsStats, Pario};
+use weft_protocols::pario::{FsConfig, FsStats, Pario, read_anything};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{GuestAudit, MeshConfig};
 use weft_verbs::{Nanos, Verbs};
@@ -95,6 +95,8 @@ impl System for Files {
         },
     ];
 
+    const TARGETS: &'static [(&'static str, crate::fuzz::Body)] = &[("pario-decoders", read_anything)];
+
     const PAPERS: &'static [Paper] = &[paper::PVFS2, paper::PRESENT];
 
     type Workload = PfWork;
@@ -143,7 +145,8 @@ impl System for Files {
     }
 
     fn oracles(work: &PfWork, _: u32) -> FileOracles {
-        FileOracles::new(work.files, work.directories).surviving(work.servers, work.survival())
+        let oracles = FileOracles::new(work.files, work.directories).surviving(work.servers, work.survival());
+        oracles.failing_early(work.wire == workload::By::Tcp)
     }
 
     fn start<V: Verbs, R: Record<Event>>(

@@ -1,5 +1,6 @@
 //! Files under accidents, over seeds: bytes and names keep their promises, and every way that data go is struck.
 
+mod costs;
 mod crash_states;
 mod groups;
 mod guests;

@@ -208,6 +208,22 @@ pub(super) fn read(log: u64, bytes: &[u8]) -> Result<Found, Unread> {
     Ok(Found { names, end: end as u64, torn })
 }
 
+/// Reads a log of these batches. What could be read is written as a log that begins with it, and that is read as the same.
+pub(in super::super) fn read_log_of(bodies: &[&[u8]]) {
+    let batch = |body: &&[u8]| sealed(0, Writer([&[0; HEAD][..], body].concat()));
+    let bytes: Vec<u8> = bodies.iter().filter(|body| !body.is_empty()).flat_map(batch).collect();
+    if let Ok(found) = read(0, &bytes) {
+        let Commit { log, bytes, .. } = Log::behind(None, None, 0).commit(&found.names, &[]);
+        let again = read(log, &bytes).map(|again| again.names);
+        let whole = |names: &Names| {
+            let mut writer = Writer(Vec::new());
+            names.encode(&mut writer);
+            writer.0
+        };
+        assert_eq!(again.as_ref().map(whole), Ok(whole(&found.names)));
+    }
+}
+
 /// What is in the batch that begins at a byte of a log, and where it ends; `None` if none is whole there.
 fn batch(log: u64, bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let rest = bytes.get(at..)?;

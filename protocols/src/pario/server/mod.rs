@@ -13,6 +13,7 @@ mod tree;
 
 pub use check::{StoreError, StoreReport, check_store};
 pub use log::object as log_object;
+pub(super) use log::read_log_of;
 
 use super::access::Run;
 use super::calls::{self, Held};

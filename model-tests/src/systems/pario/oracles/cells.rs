@@ -204,10 +204,21 @@ pub struct Linearizable {
     cuts: Vec<Cut>,
     /// Appends of which nobody knows where they are: their file, and when they began.
     appends: BTreeMap<RequestId, (u64, Nanos)>,
-    /// Places of appends: file, first byte, and the byte behind each.
-    places: BTreeMap<(u64, u64), u64>,
     /// Reads and writes that are under way, and when they began.
     open: BTreeMap<RequestId, (Nanos, Call)>,
+}
+
+/// What is known of a cell. One that is told of for the first time may have been cut off by what calls under way may meet.
+fn cell_of<'a>(
+    cells: &'a mut BTreeMap<(u64, u64), Cell>,
+    cuts: &[Cut],
+    (file, number): (u64, u64),
+) -> &'a mut Cell {
+    cells.entry((file, number)).or_insert_with(|| {
+        let mut cell = Cell::default();
+        cuts.iter().filter(|cut| cut.file == file && cut.from <= number).for_each(|cut| cell.cut(cut));
+        cell
+    })
 }
 
 impl Linearizable {
@@ -273,7 +284,7 @@ impl Linearizable {
     ) -> Result<(), String> {
         let seen = Seen { began, ended, wrote, crashed: self.crashed, survival: self.survival };
         let saw = |cell: u64| {
-            let at = self.cells.entry((cells.file, cell)).or_default();
+            let at = cell_of(&mut self.cells, &self.cuts, (cells.file, cell));
             let value = of(cell);
             // It may be that of an append whose place is not known yet.
             if let Value::Of(request) = value
@@ -291,7 +302,7 @@ impl Linearizable {
 }
 
 impl Linearizable {
-    /// An append has its place, which no other one has.
+    /// An append has its place.
     fn appended(
         &mut self,
         request: RequestId,
@@ -300,15 +311,7 @@ impl Linearizable {
         at: u64,
     ) -> Result<(), String> {
         self.appends.remove(&request);
-        let (len, cell) = (u64::from(cells) * u64::from(bytes), u64::from(bytes));
-        let before = self.places.range(..(file, at + len)).next_back();
-        if let Some(((of, first), end)) = before
-            && *of == file
-            && *end > at
-        {
-            return Err(format!("it lies from byte {at}, and another append from {first} to {end}"));
-        }
-        self.places.insert((file, at), at + len);
+        let cell = u64::from(bytes);
         // A disk that was full has left a part of a cell.
         if !at.is_multiple_of(cell) {
             let of_file = self.cells.range_mut((file, 0)..=(file, u64::MAX));
@@ -324,18 +327,15 @@ impl Linearizable {
     fn begins(&mut self, cells: Cells, request: RequestId, began: Nanos) {
         self.bytes = self.bytes.max(cells.bytes);
         for number in cells.all() {
-            let cell = self.cells.entry((cells.file, number)).or_default();
+            let cell = cell_of(&mut self.cells, &self.cuts, (cells.file, number));
             let value = Value::Of(request);
             if cell.known.iter().all(|known| known.value != value) {
                 cell.written(value, began);
             }
-            let met = self.cuts.iter().filter(|cut| cut.file == cells.file && cut.from <= number);
-            met.for_each(|cut| cell.cut(cut));
         }
     }
 
     fn cuts_off(&mut self, cut: Cut) {
-        self.places.retain(|(file, _), _| *file != cut.file);
         let behind = self.cells.range_mut((cut.file, cut.from)..=(cut.file, u64::MAX));
         behind.for_each(|(_, cell)| cell.cut(&cut));
         self.cuts.push(cut);
@@ -348,6 +348,10 @@ impl Linearizable {
         let survival = Survival::Answered;
         let seen = Seen { began: cut.began, ended, wrote: true, crashed: self.crashed, survival };
         let saw = |(number, cell): (&(u64, u64), &mut Cell)| {
+            // One that has had another value for long since.
+            if cell.known.iter().all(|known| known.value != Value::Cut(request)) {
+                return Ok(());
+            }
             let saw = cell.saw(Value::Cut(request), seen);
             saw.map_err(|why| format!("cell {} has {why}", number.1))
         };

@@ -2,11 +2,13 @@
 
 mod cells;
 mod names;
+mod places;
 #[cfg(test)]
 mod tests;
 
 pub use cells::{Linearizable, Survival};
 pub use names::Names;
+pub use places::Places;
 
 use super::history::{Event, What};
 use crate::history::HistoryEvent;
@@ -19,6 +21,7 @@ use weft_verbs::Nanos;
 pub struct FileOracles {
     bytes: Linearizable,
     names: Names,
+    places: Places,
     progress: Returns<Event>,
     /// How many nodes are servers, the first ones.
     servers: u32,
@@ -28,7 +31,8 @@ impl FileOracles {
     /// Oracles that have seen nothing, of files of so many names, spread over so many directories; 0 for the root.
     pub fn new(names: u32, directories: u32) -> FileOracles {
         let (bytes, progress) = (Linearizable::default(), Returns::default());
-        FileOracles { bytes, names: Names::new(names, directories), progress, servers: 1 }
+        let (names, places) = (Names::new(names, directories), Places::default());
+        FileOracles { bytes, names, places, progress, servers: 1 }
     }
 
     /// The same where the first so many nodes are servers, and what of theirs survives a crash.
@@ -37,15 +41,22 @@ impl FileOracles {
         self
     }
 
+    /// The same where calls may fail whose server lives on, and does later what it was asked: by byte streams.
+    pub fn failing_early(mut self, early: bool) -> FileOracles {
+        self.places.late = early;
+        self
+    }
+
     fn restarted(&mut self, node: u32, at: Nanos) {
         let serves = node < self.servers;
         self.bytes.restarted(node, serves, at);
         self.names.restarted(node, serves && self.bytes.survival == Survival::Nothing);
+        self.places.restarted(node, node == 0, at);
         self.progress.node_restarted(node);
     }
 
-    fn all(&mut self) -> [&mut dyn Oracle<Event>; 3] {
-        [&mut self.bytes, &mut self.names, &mut self.progress]
+    fn all(&mut self) -> [&mut dyn Oracle<Event>; 4] {
+        [&mut self.bytes, &mut self.names, &mut self.places, &mut self.progress]
     }
 }
 
@@ -79,5 +90,6 @@ impl Oracles for FileOracles {
     fn state(&self, mut to: &mut dyn Hasher) {
         self.bytes.hash(&mut to);
         self.names.hash(&mut to);
+        self.places.hash(&mut to);
     }
 }

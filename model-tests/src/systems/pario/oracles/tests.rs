@@ -273,3 +273,93 @@ fn a_directory_that_was_made_is_there() {
     ];
     assert_eq!(judged(FileOracles::new(2, 1), &before), NOTHING, "it may have come too late");
 }
+
+/// Appends two cells of 32 bytes.
+const APPENDS: What = What::Calls(Call::Append(1, 2, 32));
+/// Cuts the file after its first cell.
+const CUTS: What = What::Calls(Call::Truncate(1, 1));
+
+type Told = (u64, (u32, u32), What);
+
+/// An append, and where it lies.
+fn append((began, ended): (u64, u64), of: (u32, u32), at: u64) -> [Told; 2] {
+    [(began, of, APPENDS), (ended, of, What::At(at))]
+}
+
+/// All that is told, in the order of time.
+fn in_time(parts: &[&[Told]]) -> Vec<Told> {
+    let mut all = parts.concat();
+    all.sort_by_key(|(at, ..)| *at);
+    all
+}
+
+#[test]
+fn appends_have_no_byte_in_common_and_lie_behind_those_before() {
+    let second = |times, at| said(&in_time(&[&append((1, 3), (0, 0), 64), &append(times, (1, 0), at)]));
+    for (times, at, fits) in [
+        ((4, 5), 128, true),
+        ((4, 5), 96, false),
+        ((4, 5), 64, false),
+        ((4, 5), 0, false),
+        ((2, 5), 0, true),
+        ((2, 5), 32, false),
+        ((2, 5), 128, true),
+    ] {
+        assert_eq!(second(times, at) == NOTHING, fits, "{times:?} at {at}");
+    }
+}
+
+#[test]
+fn bytes_are_given_out_again_only_after_a_cut_and_not_before_where_it_cut() {
+    let cut = |began, end: Option<(u64, What)>| {
+        let ended = end.map(|(at, what)| (at, (2, 0), what));
+        [Some((began, (2, 0), CUTS)), ended].into_iter().flatten().collect::<Vec<_>>()
+    };
+    let told = |cut: &[Told], times, at| {
+        said(&in_time(&[&append((10, 20), (0, 0), 64), cut, &append(times, (1, 0), at)])).contains(&"places")
+    };
+    let done = |began, ended| cut(began, Some((ended, What::Done)));
+    assert!(!told(&done(21, 25), (30, 40), 64));
+    assert!(!told(&done(21, 25), (30, 40), 32));
+    assert!(told(&done(21, 25), (30, 40), 0), "where the file was not cut");
+    assert!(!told(&done(12, 18), (30, 40), 64), "the place may have been written to before the cut");
+    assert!(told(&done(2, 8), (30, 40), 64), "it was cut before");
+    assert!(told(&done(45, 50), (30, 40), 64), "it was cut afterwards");
+    assert!(!told(&done(2, 15), (5, 40), 64), "in either order");
+    let failed = cut(12, Some((18, What::Failed)));
+    assert!(!told(&failed, (30, 40), 64));
+    let twice = [
+        &append((10, 20), (0, 0), 64)[..],
+        &cut(21, Some((25, What::Failed))),
+        &append((30, 40), (1, 0), 64),
+    ];
+    let third = append((50, 60), (0, 1), 64);
+    let all = in_time(&[&twice[..], &[&third]].concat());
+    assert!(
+        judged(FileOracles::new(2, 0), &all).contains(&"places"),
+        "where the call failed its home is gone"
+    );
+    let late = judged(FileOracles::new(2, 0).failing_early(true), &all);
+    assert!(!late.contains(&"places"), "by byte streams it may not be");
+    let other = [(21, (2, 0), What::Calls(Call::Truncate(9, 0))), (25, (2, 0), What::Done)];
+    assert!(told(&other, (30, 40), 64), "another file");
+}
+
+#[test]
+fn a_cell_that_is_first_read_after_a_cut_may_have_been_cut_off_for_whoever_reads_for_longer() {
+    let history = |seen: Value| {
+        [
+            (0, (3, 0), READS),
+            (1, (2, 0), CUTS),
+            (2, (2, 0), What::Done),
+            (3, (1, 0), READS),
+            (4, (1, 0), has([Value::Zero; 2])),
+            (5, (0, 0), WRITES),
+            (6, (0, 0), What::Done),
+            (7, (3, 0), has([seen; 2])),
+        ]
+    };
+    assert_eq!(said(&history(Value::Zero)), NOTHING);
+    assert_eq!(said(&history(of(0))), NOTHING);
+    assert_eq!(said(&history(of(9))), ["bytes"]);
+}
