@@ -54,6 +54,10 @@ pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
                 )
             })?;
         }
+        FsCommand::Truncate { name, size } => {
+            check(name)?;
+            done(&ask(&door, &Request::Truncate { name: name.clone(), size: *size })?)?;
+        }
         FsCommand::Rm { names } => each(&door, names, |name| Request::Remove { name })?,
         FsCommand::Mkdir { paths } => each(&door, paths, |path| Request::MakeDirectory { path })?,
         FsCommand::Rmdir { paths } => each(&door, paths, |path| Request::RemoveDirectory { path })?,

@@ -64,6 +64,13 @@ pub enum FsCommand {
         /// The file's path
         name: String,
     },
+    /// Give a file another size: bytes behind it are gone, and new ones are zero
+    Truncate {
+        /// The file's path
+        name: String,
+        /// Its size in bytes
+        size: u64,
+    },
     /// Remove files
     Rm {
         /// Their paths

@@ -109,6 +109,7 @@ impl HwDisk {
             DiskCall::Size(object) => (Call::Size(*object), None),
             DiskCall::List => (Call::List, None),
             DiskCall::Sync(object) => (Call::Sync(*object), None),
+            DiskCall::Resize { object, size } => (Call::Resize { object: *object, size: *size }, None),
             DiskCall::Read { object, at, into } => {
                 let (into, held) = memory(into)?;
                 (Call::Read { object: *object, at: *at, into }, held)

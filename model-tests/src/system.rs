@@ -111,6 +111,9 @@ pub trait System: 'static {
     const ABOUT: &'static str;
     /// What to write into `[workload]` at least, beside `kind`, as an error says it.
     const EXAMPLE: &'static str;
+    /// Whether it needs a network on which packets of one connection do not overtake each other, as InfiniBand's switches and one path of an
+    /// Ethernet have it: then random scenarios delay packets in their order.
+    const NEEDS_ORDER: bool = false;
     /// Whether a node may restart in the middle: the system says what is promised then.
     const RESTARTS: bool = false;
     /// Whether nodes use their machine's disk: then disks may be full and fail.

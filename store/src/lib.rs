@@ -13,10 +13,12 @@
 #![warn(unreachable_pub)]
 
 mod calls;
+mod crew;
 mod directory;
 mod objects;
 mod pool;
 mod recording;
+mod sync;
 
 pub use calls::Calls;
 pub use directory::{Directory, StoreId, StoreRefused};

@@ -225,6 +225,18 @@ impl Objects {
         })
     }
 
+    /// Gives an object another size, durably: with all that was written to it before.
+    ///
+    /// # Errors
+    ///
+    /// It is not there, or the size is beyond 2^63; or [`DiskError::Full`], [`DiskError::Io`].
+    pub fn resize(&self, object: ObjectName, size: u64) -> Result<(), DiskError> {
+        position(size, 0)?;
+        let opened = self.open(object)?.ok_or(DiskError::NoObject(object))?;
+        uninterrupted(|| opened.file.set_len(size)).map_err(|why| told(&why))?;
+        self.sync(object)
+    }
+
     fn path(&self, object: ObjectName) -> std::path::PathBuf {
         file_of(self.directory.path(), object)
     }

@@ -1,17 +1,16 @@
 //! A pool of threads that makes the calls of a store, so that nobody who asks for one waits.
 //!
 //! Calls wait in the order in which they came; those that are under way at once take effect in any order. When one has ended it lies in
-//! the pool until it is [taken](Pool::take), and a **bell** is rung if nothing lay there before.
+//! the pool until it is [taken](Pool::take).
 
 use crate::Objects;
-use std::collections::VecDeque;
+use crate::crew::Crew;
+use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::mem;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
 use weft_verbs::{DiskDone, DiskError, ObjectName};
 
 /// Memory of somebody else's that a transfer reads or writes while it is under way.
@@ -93,6 +92,13 @@ pub enum Call {
     },
     /// Makes durable what was written to an object.
     Sync(ObjectName),
+    /// Gives an object another size, durably.
+    Resize {
+        /// The object.
+        object: ObjectName,
+        /// The size.
+        size: u64,
+    },
 }
 
 /// A call that has ended.
@@ -116,6 +122,7 @@ impl Call {
             Call::Size(object) => objects.size(object).map(DiskDone::Size),
             Call::List => objects.list().map(DiskDone::Objects),
             Call::Sync(object) => objects.sync(object).map(done),
+            Call::Resize { object, size } => objects.resize(object, size).map(done),
             Call::Read { object, at, mut into } => {
                 let read = objects.read(object, at, into.len(), |file, done, at| match &mut into {
                     Buffer::Owned(bytes) => file.read_at(&mut bytes[done..], at),
@@ -135,68 +142,21 @@ impl Call {
     }
 }
 
-#[derive(Debug, Default)]
-struct Calls {
-    waiting: VecDeque<(u64, Call)>,
-    begun: u64,
-    /// No more calls come.
-    closed: bool,
-}
-
-struct Shared {
-    objects: Arc<Objects>,
-    calls: Mutex<Calls>,
-    /// There is a call, or there will be none.
-    more: Condvar,
-    ended: Mutex<Vec<End>>,
-    bell: Box<dyn Fn() + Send + Sync>,
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Shared {
-    /// What each thread does until no more calls come.
-    fn work(&self) {
-        while let Some((id, call)) = self.next() {
-            let (outcome, buffer) = call.make(&self.objects);
-            let mut ended = lock(&self.ended);
-            ended.push(End { id, outcome, buffer });
-            let first = ended.len() == 1;
-            drop(ended);
-            if first {
-                (self.bell)();
-            }
-        }
-    }
-
-    fn next(&self) -> Option<(u64, Call)> {
-        let mut calls = lock(&self.calls);
-        loop {
-            match calls.waiting.pop_front() {
-                Some(call) => return Some(call),
-                None if calls.closed => return None,
-                None => calls = self.more.wait(calls).unwrap_or_else(PoisonError::into_inner),
-            }
-        }
-    }
-}
-
 /// Threads that make the calls of a store. When it is dropped, all calls that have begun are made first.
 pub struct Pool {
-    shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    objects: Arc<Objects>,
+    crew: Crew<(u64, Call), End>,
+    begun: Cell<u64>,
 }
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("store", &self.shared.objects.directory().path()).finish_non_exhaustive()
+        f.debug_struct("Pool").field("store", &self.objects.directory().path()).finish_non_exhaustive()
     }
 }
 
 impl Pool {
-    /// So many threads for a store's calls. The bell is rung by any of them.
+    /// So many threads for a store's calls. The bell is rung by any of them when a call has ended and none lay there to be taken.
     ///
     /// # Errors
     ///
@@ -206,47 +166,31 @@ impl Pool {
         threads: usize,
         bell: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Pool> {
-        let (calls, more, ended) = (Mutex::default(), Condvar::new(), Mutex::default());
-        let shared = Arc::new(Shared { objects, calls, more, ended, bell: Box::new(bell) });
-        let mut pool = Pool { shared, threads: Vec::new() };
-        for _ in 0..threads.max(1) {
-            let shared = Arc::clone(&pool.shared);
-            pool.threads.push(thread::Builder::new().name("store".into()).spawn(move || shared.work())?);
-        }
-        Ok(pool)
+        let at = Arc::clone(&objects);
+        let make = move |(id, call): (u64, Call)| {
+            let (outcome, buffer) = call.make(&at);
+            End { id, outcome, buffer }
+        };
+        Ok(Pool { objects, crew: Crew::start(threads, make, bell)?, begun: Cell::new(0) })
     }
 
     /// Begins a call: its number.
     pub fn begin(&self, call: Call) -> u64 {
-        let mut calls = lock(&self.shared.calls);
-        calls.begun += 1;
-        let id = calls.begun;
-        let objects = &self.shared.objects;
-        if let Some(recording) = &objects.recording {
-            recording.begun(objects.directory().id().server, id, &call);
+        let id = self.begun.get() + 1;
+        self.begun.set(id);
+        if let Some(recording) = &self.objects.recording {
+            recording.begun(self.objects.directory().id().server, id, &call);
         }
-        calls.waiting.push_back((id, call));
-        drop(calls);
-        self.shared.more.notify_one();
+        self.crew.give((id, call));
         id
     }
 
     /// Takes the calls that have ended.
     pub fn take(&self) -> Vec<End> {
-        let ended = mem::take(&mut *lock(&self.shared.ended));
-        let objects = &self.shared.objects;
-        if let Some(recording) = &objects.recording {
-            ended.iter().for_each(|end| recording.ended(objects.directory().id().server, end));
+        let ended = self.crew.take();
+        if let Some(recording) = &self.objects.recording {
+            ended.iter().for_each(|end| recording.ended(self.objects.directory().id().server, end));
         }
         ended
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        lock(&self.shared.calls).closed = true;
-        self.shared.more.notify_all();
-        // A thread that panicked has said so, and holds nothing any more.
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }

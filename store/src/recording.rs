@@ -19,6 +19,7 @@ enum Change {
     Create,
     Remove,
     Write { at: u64, bytes: Arc<[u8]> },
+    Resize { size: u64 },
     Sync,
 }
 
@@ -55,6 +56,7 @@ impl Recording {
             Call::Create(object) => (*object, Change::Create),
             Call::Remove(object) => (*object, Change::Remove),
             Call::Sync(object) => (*object, Change::Sync),
+            Call::Resize { object, size } => (*object, Change::Resize { size: *size }),
             Call::Write { object, at, from: Buffer::Owned(bytes) } => {
                 (*object, Change::Write { at: *at, bytes: bytes.as_slice().into() })
             }
@@ -105,6 +107,8 @@ struct Object {
     durable: bool,
     /// It is being removed.
     removing: bool,
+    /// It is being given this size.
+    resizing: Option<usize>,
     synced: Vec<u8>,
     /// In the order in which they were begun.
     writes: Vec<Write>,
@@ -128,7 +132,20 @@ impl Object {
             let so_far = choose(writes.len() + 1);
             writes[..so_far].iter().for_each(|write| write.apply(&mut left, &sector));
         }
+        if let Some(size) = self.resizing.filter(|_| choose(2) == 1) {
+            left.resize(size, 0);
+        }
         Some(left)
+    }
+
+    /// It has another size, durably.
+    fn resize(&mut self, size: usize) {
+        self.durable = true;
+        self.synced.resize(size, 0);
+        self.writes.retain(|write| write.at < size);
+        for write in self.writes.iter_mut().filter(|write| write.range().end > size) {
+            write.bytes = write.bytes[..size - write.at].into();
+        }
     }
 
     /// Those of the writes are durable now.
@@ -172,6 +189,7 @@ impl Store {
                         let (at, bytes) = (*at as usize, Arc::clone(bytes));
                         state.writes.push(Write { call, at, bytes, ended: false });
                     }
+                    Change::Resize { size } => state.resizing = Some(*size as usize),
                     Change::Sync => {
                         covered =
                             state.writes.iter().filter(|write| write.ended).map(|write| write.call).collect();
@@ -192,6 +210,12 @@ impl Store {
                             .iter_mut()
                             .filter(|write| write.call == call)
                             .for_each(|write| write.ended = true);
+                    }
+                    Change::Resize { size } => {
+                        state.resizing = None;
+                        if well {
+                            state.resize(size as usize);
+                        }
                     }
                     Change::Sync if well => state.sync(&covered),
                     Change::Create | Change::Sync => {}

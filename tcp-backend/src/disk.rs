@@ -92,6 +92,7 @@ fn prepared(call: DiskCall<Tcp>) -> Prepared {
         DiskCall::Size(object) => (Call::Size(object), None),
         DiskCall::List => (Call::List, None),
         DiskCall::Sync(object) => (Call::Sync(object), None),
+        DiskCall::Resize { object, size } => (Call::Resize { object, size }, None),
         DiskCall::Read { object, at, into } => {
             let (into, region) = memory(into, true)?;
             (Call::Read { object, at, into }, region)

@@ -7,8 +7,8 @@
 //!   are under way at once take effect in any order: who needs an order waits.
 //! - A transfer owns its memory until it ends. Dropping a [`DiskRequest`] recalls nothing: the call goes on.
 //! - What was written is durable once a later [`DiskCall::Sync`] of its object has ended without an error, and not before:
-//!   a crash leaves each sector that was not synced as any write since has made it, and the object's end as well. An object is created
-//!   and removed durably.
+//!   a crash leaves each sector that was not synced as any write since has made it, and the object's end as well. An object is created,
+//!   removed and resized durably.
 //! - After a sync has failed nobody knows what of the object is durable, and every later sync of it fails, until the machine or its
 //!   server begins anew or the object is removed.
 //! - Bytes that were never written and lie before an object's end are zero.
@@ -95,6 +95,14 @@ pub enum DiskCall<V: Verbs> {
         at: u64,
         /// What to write.
         from: DiskBuffer<V>,
+    },
+    /// Gives an object another size, durably. Bytes behind it are gone, and zero should they ever be there again; so are those that
+    /// it has more. What was written before it stays as durable as it was.
+    Resize {
+        /// The object.
+        object: ObjectName,
+        /// Its size from now on, at most 2^63.
+        size: u64,
     },
     /// Makes all durable that was written to an object by calls that had ended before this one began.
     Sync(ObjectName),

@@ -1,48 +1,74 @@
-//! Which lines of the runtime, the transport and a system no explored world has reached: line coverage of `weft check`
-//! alone, over all worlds of that system that must hold, without faults and with one fault of each kind.
+//! Which lines of the protocols no explored world has reached: line coverage of `weft check` and of the walks of `weft fuzz`
+//! alone, over all worlds that must hold, without faults and with one fault of each kind.
 //!
 //! ```text
-//! cargo run -p reached -- locks
+//! cargo run -p reached
+//! cargo run -p reached -- locks messages
 //! ```
+//!
+//! With `--mutants FILE` it tells instead how many of the mutants in that file exploration notices.
 //!
 //! It builds `weft` once more, with counters, in `target/reached`. docs/reached.md says what is not reached, and why.
 
 mod coverage;
 mod lines;
+mod mutants;
 mod worlds;
 
 use clap::Parser;
 use lines::File;
+use mutants::Sample;
 use serde::Serialize;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use worlds::{Explored, Program};
+use std::time::Instant;
+use worlds::{Explored, Program, Times};
 
-/// Which lines of a system no explored world reaches.
+/// Which lines of the protocols no explored world reaches.
 #[derive(Parser)]
 #[command(name = "reached")]
 struct Args {
-    /// The system, as `weft check --list --json` names it: locks, messages, ddss, sdp
+    /// Explore the worlds of these systems, as `weft check --list --json` names them: locks, messages, ddss, sdp, pario, dsm;
+    /// and members, which all of them stand on [default: all]
     #[arg(value_name = "SYSTEM")]
-    system: String,
-    /// Explore this world of the system only; may be given several times [default: all that must hold]
+    systems: Vec<String>,
+    /// Explore this world only; may be given several times [default: all that must hold]
     #[arg(long, value_name = "WORLD")]
     world: Vec<String>,
+    /// Look at the lines of these folders of protocols/src [default: what all systems stand on, and locks]
+    #[arg(long, value_name = "FOLDER", value_delimiter = ',', default_value = "rt,transport,members,locks")]
+    of: Vec<String>,
     /// Explore each world, with each kind of fault, for at most so long
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
     max_seconds: u64,
+    /// Walk at random through each world, with up to two faults, for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 2)]
+    walk_seconds: u64,
     /// How many worlds are explored at a time [default: as many as there are processors]
     #[arg(long, value_name = "J")]
     jobs: Option<usize>,
     /// Build and write profiles in this folder [default: `reached` beside what cargo builds]
     #[arg(long, value_name = "DIR")]
     target: Option<PathBuf>,
+    /// Change the protocols in each of the ways that this file lists, and tell which world notices it first
+    #[arg(long, value_name = "FILE")]
+    mutants: Option<PathBuf>,
+    /// Of these, those from A to B alone
+    #[arg(long, value_name = "A..B", value_parser = numbers, requires = "mutants")]
+    only: Option<RangeInclusive<usize>>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
     /// Tell neither of the build nor of each world as it ends
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// A range, both ends of it included.
+fn numbers(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let ends = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..=to.parse().ok()?));
+    ends.ok_or_else(|| "it is not A..B, as in 1..10".into())
 }
 
 /// Set where this program stands between cargo and rustc.
@@ -82,12 +108,35 @@ fn wrap() -> ExitCode {
 /// What was explored, and what of the text was reached.
 #[derive(Serialize)]
 struct Reached {
-    system: String,
     explored: Vec<Explored>,
-    lines: usize,
-    reached: usize,
+    /// How long exploring took, in seconds.
+    seconds: f64,
+    all: Sum,
+    folders: Vec<Sum>,
     files: Vec<File>,
 }
+
+/// The lines of a folder.
+#[derive(Serialize)]
+struct Sum {
+    folder: String,
+    lines: usize,
+    reached: usize,
+}
+
+impl Sum {
+    fn new<'a>(folder: &str, files: impl Iterator<Item = &'a File>) -> Sum {
+        let none = Sum { folder: folder.to_owned(), lines: 0, reached: 0 };
+        files.fold(none, |Sum { folder, lines, reached }, file| Sum {
+            folder,
+            lines: lines + file.lines,
+            reached: reached + file.reached,
+        })
+    }
+}
+
+/// Where the protocols are.
+const SOURCES: &str = "protocols/src";
 
 fn run(args: &Args) -> Result<(), String> {
     let root =
@@ -95,38 +144,59 @@ fn run(args: &Args) -> Result<(), String> {
     let built = std::env::current_exe().map_err(|why| why.to_string())?;
     // This program is in target/PROFILE.
     let target = built.ancestors().nth(2).unwrap_or(root).join("reached");
-    let program = Program::build(root, args.target.as_deref().unwrap_or(&target), args.quiet)?;
-    let mut worlds = program.worlds(&args.system)?;
+    let target = args.target.as_deref().unwrap_or(&target);
+    let sample = args.mutants.as_deref().map(Sample::read).transpose()?;
+    let mut program = match &sample {
+        None => Program::build(root, target, true, args.quiet)?,
+        Some(sample) => sample.build(root, &target.with_file_name("mutants"), args.quiet)?,
+    };
+    let mut worlds = program.worlds(&args.systems)?;
     if let Some(unknown) = args.world.iter().find(|world| !worlds.contains(world)) {
         return Err(format!(
-            "{} has no world '{unknown}' that must hold; it has: {}",
-            args.system,
+            "there is no world '{unknown}' that must hold; there are: {}",
             worlds.join(", ")
         ));
     }
     worlds.retain(|world| args.world.is_empty() || args.world.contains(world));
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let tell = |explored: &Explored| {
-        if !args.quiet {
-            let Explored { world, fault, executions, exhaustive } = explored;
+        let Explored { world, how, executions, exhaustive, violated } = explored;
+        if *violated {
+            eprintln!("{world}, {how}: VIOLATED");
+        } else if !args.quiet {
             let end = if *exhaustive { "to the end" } else { "as far as its time allowed" };
-            eprintln!("{world}, {}: {executions} executions, {end}", fault.unwrap_or("no fault"));
+            eprintln!("{world}, {how}: {executions} executions, {end}");
         }
     };
-    let explored = program.explore_all(&worlds, args.max_seconds, jobs, &tell)?;
-    let sources = root.join("protocols/src");
-    let folders = ["rt", "transport", &args.system].map(|name| sources.join(name));
+    let began = Instant::now();
+    let times = Times { check: args.max_seconds, walks: args.walk_seconds };
+    if let Some(sample) = &sample {
+        return sample.meet(&mut program, &worlds, times, jobs, args.only.clone().unwrap_or(1..=usize::MAX));
+    }
+    let explored = program.explore_all(&worlds, times, jobs, &tell)?;
+    let seconds = began.elapsed().as_secs_f64();
+    let sources = root.join(SOURCES);
+    let folders: Vec<PathBuf> = args.of.iter().map(|name| sources.join(name)).collect();
+    if let Some(missing) = folders.iter().find(|folder| !folder.is_dir()) {
+        return Err(format!("there is no folder {}", missing.display()));
+    }
     let wanted = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
     let files = coverage::lines(&program.path, &program.profiles()?, wanted)?;
     let files: Vec<File> = files.iter().map(|(path, lines)| File::new(root, path, lines)).collect();
-    let sum = |count: fn(&File) -> usize| files.iter().map(count).sum();
-    let (lines, reached) = (sum(|file| file.lines), sum(|file| file.reached));
-    let reached = Reached { system: args.system.clone(), explored, lines, reached, files };
+    let of_folder = |folder: &String| {
+        let path = Path::new(SOURCES).join(folder);
+        Sum::new(folder, files.iter().filter(|file| Path::new(&file.path).starts_with(&path)))
+    };
+    let (all, folders) = (Sum::new("all", files.iter()), args.of.iter().map(of_folder).collect());
+    let reached = Reached { explored, seconds, all, folders, files };
     match args.json {
         true => println!("{}", serde_json::to_string_pretty(&reached).map_err(|why| why.to_string())?),
         false => print(&reached),
     }
-    Ok(())
+    match reached.explored.iter().find(|explored| explored.violated) {
+        Some(Explored { world, how, .. }) => Err(format!("{world}, {how}: a promise was broken")),
+        None => Ok(()),
+    }
 }
 
 fn print(found: &Reached) {
@@ -138,6 +208,10 @@ fn print(found: &Reached) {
             println!("{:<62}{lines:<10} {}", "", function.as_deref().unwrap_or(""));
         }
     }
-    let share = 100.0 * found.reached as f64 / found.lines.max(1) as f64;
-    println!("{:<44} {:>6} {:>8}  ({share:.1} %)", "all", found.lines, found.reached);
+    for Sum { folder, lines, reached } in found.folders.iter().chain([&found.all]) {
+        let share = 100.0 * *reached as f64 / (*lines).max(1) as f64;
+        println!("{folder:<44} {lines:>6} {reached:>8}  ({share:.1} %)");
+    }
+    let executions: u64 = found.explored.iter().map(|explored| explored.executions).sum();
+    println!("{} explorations, {executions} executions, {:.0} s", found.explored.len(), found.seconds);
 }

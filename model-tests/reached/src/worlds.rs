@@ -1,21 +1,69 @@
-//! Which worlds a system has, and exploring them with a program that counts what it executes.
+//! Which worlds systems have, and exploring them with a program that counts what it executes.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use weft_sim::explore::Outcome;
 
-/// An exploration: a world, and the kind of faults that it was explored with.
+/// For how long each world is explored, in seconds.
+#[derive(Clone, Copy)]
+pub struct Times {
+    /// In every order, without faults and with each kind of them.
+    pub check: u64,
+    /// By walks.
+    pub walks: u64,
+}
+
+/// Some of the ways in which a world is explored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ways {
+    /// Every one.
+    All,
+    /// Without faults.
+    Quiet,
+    /// All others.
+    Others,
+}
+
+/// How a world is explored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Every order, without faults.
+    Quiet,
+    /// Every order, with one fault of a kind at any point.
+    Fault(Outcome),
+    /// Walks at random, with up to two faults of any kind that leaves nodes as they are. (Two crashes leave no majority of three.)
+    Walks,
+    /// Walks at random, with one node that crashes, restarts or is slow.
+    MortalWalks,
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            How::Quiet => f.write_str("no fault"),
+            How::Fault(outcome) => f.write_str(outcome.name()),
+            How::Walks => f.write_str("walks"),
+            How::MortalWalks => f.write_str("walks with a crash"),
+        }
+    }
+}
+
+/// An exploration: a world, and how it was explored.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explored {
     /// The world.
     pub world: String,
-    /// The kind of the one fault in an execution, if there is any.
-    pub fault: Option<&'static str>,
+    /// The kind of the one fault in an execution, if there is any; or walks.
+    pub how: String,
     /// How many executions there were.
     pub executions: u64,
+    /// Whether one of them broke a promise.
+    pub violated: bool,
     /// Whether there were no more.
     pub exhaustive: bool,
 }
@@ -26,31 +74,41 @@ pub struct Program {
     pub path: PathBuf,
     /// The folder of its profiles.
     pub profiles: PathBuf,
+    /// Which of the mutants in it runs, if it has some.
+    pub mutant: Option<usize>,
 }
 
+/// What a run takes beyond the time that it is given: it may end what it has begun, and make a failure small.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 impl Program {
-    /// Builds it in a folder of its own, beside whatever else is built.
+    /// Builds it in a folder of its own, beside whatever else is built; with counters, if it is to count.
     ///
     /// # Errors
     ///
     /// It cannot be built.
-    pub fn build(root: &Path, folder: &Path, quiet: bool) -> Result<Program, String> {
+    pub fn build(root: &Path, folder: &Path, counts: bool, quiet: bool) -> Result<Program, String> {
         let profiles = folder.join(format!("profiles-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&profiles);
         std::fs::create_dir_all(&profiles).map_err(|why| format!("{}: {why}", profiles.display()))?;
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--package", "weft"])
+        let mut cargo = Command::new(env!("CARGO"));
+        if counts {
+            let own = std::env::current_exe().map_err(|why| why.to_string())?;
+            cargo.env("RUSTC_WORKSPACE_WRAPPER", own).env(super::WRAPS, "1");
+        }
+        let status = cargo
+            .args(["build", "--package", "weft"])
             .args(quiet.then_some("--quiet"))
             .current_dir(root)
             .env("CARGO_TARGET_DIR", folder)
-            // Each crate by itself: the linker must not drop what was never called.
-            .env("CARGO_PROFILE_RELEASE_LTO", "off")
-            .env("RUSTC_WORKSPACE_WRAPPER", std::env::current_exe().map_err(|why| why.to_string())?)
-            .env(super::WRAPS, "1")
+            // Counters have places of their own.
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .stdout(Stdio::null())
             .status();
         match status {
-            Ok(status) if status.success() => Ok(Program { path: folder.join("release/weft"), profiles }),
+            Ok(status) if status.success() => {
+                Ok(Program { path: folder.join("debug/weft"), profiles, mutant: None })
+            }
             Ok(_) => Err("weft cannot be built".into()),
             Err(why) => Err(format!("cargo cannot be run: {why}")),
         }
@@ -58,6 +116,9 @@ impl Program {
 
     fn command(&self, profile: &str) -> Command {
         let mut command = Command::new(&self.path);
+        if let Some(mutant) = self.mutant {
+            command.env(super::mutants::CHOOSES, mutant.to_string());
+        }
         command
             .env("LLVM_PROFILE_FILE", self.profiles.join(profile))
             .stdin(Stdio::null())
@@ -65,83 +126,149 @@ impl Program {
         command
     }
 
-    /// The names of a system's worlds that must hold.
+    /// The names of the worlds of these systems that must hold; of all, if there is none.
     ///
     /// # Errors
     ///
-    /// The program does not list its worlds.
-    pub fn worlds(&self, system: &str) -> Result<Vec<String>, String> {
+    /// The program does not list its worlds, or one of the systems has none.
+    pub fn worlds(&self, systems: &[String]) -> Result<Vec<String>, String> {
         // What listing them executes is no exploration.
         let output = self.command("listing").args(["check", "--list", "--json"]).output();
         let _ = std::fs::remove_file(self.profiles.join("listing"));
         let listed: Listed = serde_json::from_slice(&output.map_err(|why| why.to_string())?.stdout)
             .map_err(|why| format!("the list of worlds: {why}"))?;
-        let of_system = |world: &World| world.system.as_deref() == Some(system);
-        if !listed.worlds.iter().any(of_system) {
-            let known: BTreeSet<String> =
-                listed.worlds.into_iter().filter_map(|world| world.system).collect();
-            let known: Vec<String> = known.into_iter().collect();
-            return Err(format!("no system '{system}' has worlds; there are {}", known.join(", ")));
+        let known: BTreeSet<&str> = listed.worlds.iter().map(World::system).collect();
+        if let Some(unknown) = systems.iter().find(|system| !known.contains(system.as_str())) {
+            let known: Vec<&str> = known.into_iter().collect();
+            return Err(format!("no system '{unknown}' has worlds; there are {}", known.join(", ")));
         }
-        let held = listed.worlds.into_iter().filter(|world| of_system(world) && world.expected == "held");
-        Ok(held.map(|world| world.name).collect())
+        let wanted = |world: &&World| {
+            let named = systems.iter().any(|system| system == world.system());
+            // (Toys run no protocol.)
+            world.expected == "held" && !world.name.starts_with("toy-") && (systems.is_empty() || named)
+        };
+        Ok(listed.worlds.iter().filter(wanted).map(|world| world.name.clone()).collect())
     }
 
     /// Explores a world for at most so many seconds. `None` if it has no such fault.
-    fn explore(&self, world: &str, fault: Option<Outcome>, seconds: u64) -> Result<Option<Explored>, String> {
-        let fault = fault.map(Outcome::name);
+    fn explore(&self, world: &str, how: How, kinds: &str, seconds: u64) -> Result<Option<Explored>, String> {
+        let seconds = seconds.to_string();
         let mut command = self.command("%4m.profraw");
-        command.args(["check", world, "--quiet", "--json", "--save", "/dev/null"]);
-        command.arg("--max-seconds").arg(seconds.to_string());
-        if let Some(fault) = fault {
-            command.args(["--faults", "1", "--kinds", fault]);
-        }
-        let output = command.output().map_err(|why| format!("{}: {why}", self.path.display()))?;
-        let name = || format!("{world} with {}", fault.unwrap_or("no fault"));
-        match End::of(output.status) {
-            End::NoSuchFault if fault.is_some() => Ok(None),
-            End::Explored => {
-                let report: Report =
-                    serde_json::from_slice(&output.stdout).map_err(|why| format!("{}: {why}", name()))?;
-                let Report { executions, exhaustive } = report;
-                Ok(Some(Explored { world: world.into(), fault, executions, exhaustive }))
+        match how {
+            How::Walks | How::MortalWalks => {
+                command.args(["fuzz", world, "--jobs", "1", "--seconds", &seconds])
             }
-            _ => Err(format!("{}: weft check ended with {}", name(), output.status)),
+            _ => command.args(["check", world, "--jobs", "1", "--max-seconds", &seconds]),
+        };
+        match how {
+            How::Fault(_) => drop(command.args(["--faults", "1", "--kinds", kinds])),
+            How::Walks if !kinds.is_empty() => drop(command.args(["--faults", "2", "--kinds", kinds])),
+            How::MortalWalks => drop(command.args(["--faults", "1", "--kinds", kinds])),
+            How::Walks => drop(command.args(["--faults", "0"])),
+            How::Quiet => {}
         }
+        command.args(["--quiet", "--json", "--save", "/dev/null"]);
+        let name = || format!("{world}, {how}");
+        let output = output(command, PATIENCE).map_err(|why| format!("{}: {why}", name()))?;
+        let violated = match End::of(output.status) {
+            End::NoSuchFault if how != How::Quiet => return Ok(None),
+            End::Held => false,
+            End::Violated => true,
+            _ => return Err(format!("{}: weft ended with {}", name(), output.status)),
+        };
+        let report: Report =
+            serde_json::from_slice(&output.stdout).map_err(|why| format!("{}: {why}", name()))?;
+        let executions = report.executions.or(report.seeds).unwrap_or_default();
+        let exhaustive = report.exhaustive.unwrap_or(false);
+        let (world, how) = (world.to_owned(), how.to_string());
+        Ok(Some(Explored { world, how, executions, violated, exhaustive }))
     }
 
-    /// Explores worlds without faults and with one of each kind, several at a time.
+    /// Explores a world in some ways, unless `tell` says that it is enough.
+    fn explore_in(
+        &self,
+        world: &str,
+        ways: Ways,
+        Times { check, walks }: Times,
+        tell: &(dyn Fn(&Explored) -> bool + Sync),
+    ) -> Result<(), String> {
+        let (mut lasting, mut mortal) = (Vec::new(), Vec::new());
+        let faults = Outcome::ALL.into_iter().filter(|outcome| outcome.is_fault());
+        let quiet = [How::Quiet].into_iter().filter(|_| ways != Ways::Others);
+        for how in quiet.chain(faults.filter(|_| ways != Ways::Quiet).map(How::Fault)) {
+            let kinds = match how {
+                How::Fault(fault) => fault.name(),
+                _ => "",
+            };
+            let Some(explored) = self.explore(world, how, kinds, check)? else { continue };
+            match kinds {
+                "" => {}
+                "crash" | "restart" | "slow-node" => mortal.push(kinds),
+                _ => lasting.push(kinds),
+            }
+            if !tell(&explored) {
+                return Ok(());
+            }
+        }
+        for (how, kinds) in [(How::Walks, lasting), (How::MortalWalks, mortal)] {
+            if (walks == 0 || ways == Ways::Quiet || how == How::MortalWalks && kinds.is_empty())
+                || self.explore(world, how, &kinds.join(","), walks)?.is_some_and(|explored| !tell(&explored))
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Explores worlds in every way, several at a time, and tells of each.
     ///
     /// # Errors
     ///
-    /// A world does not hold, or cannot be explored.
+    /// A world cannot be explored.
     pub fn explore_all(
         &self,
         worlds: &[String],
-        seconds: u64,
+        times: Times,
         jobs: usize,
         tell: &(dyn Fn(&Explored) + Sync),
     ) -> Result<Vec<Explored>, String> {
-        let faults = Outcome::ALL.into_iter().map(|outcome| outcome.is_fault().then_some(outcome));
-        let faults: Vec<Option<Outcome>> = faults.collect();
-        let all = worlds.iter().flat_map(|world| faults.iter().map(move |fault| (world, *fault)));
-        let open = Mutex::new(all.enumerate());
         let found = Mutex::new(Vec::new());
-        let work = || {
-            loop {
-                let next = open.lock().expect("no worker panics").next();
-                let Some((number, (world, fault))) = next else { return };
-                let explored = self.explore(world, fault, seconds);
-                if let Ok(Some(explored)) = &explored {
-                    tell(explored);
-                }
-                found.lock().expect("no worker panics").push((number, explored));
-            }
+        let failed = Mutex::new(None);
+        let tell = |explored: &Explored| {
+            found.lock().expect("no worker panics").push(explored.clone());
+            tell(explored);
+            true
         };
-        std::thread::scope(|scope| (0..jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
-        let mut found = found.into_inner().expect("no worker panics");
-        found.sort_by_key(|(number, _)| *number);
-        found.into_iter().filter_map(|(_, explored)| explored.transpose()).collect()
+        each(worlds, jobs, &|world| {
+            if let Err(why) = self.explore_in(world, Ways::All, times, &tell) {
+                *failed.lock().expect("no worker panics") = Some(why);
+            }
+            true
+        });
+        match failed.into_inner().expect("no worker panics") {
+            Some(why) => Err(why),
+            None => Ok(found.into_inner().expect("no worker panics")),
+        }
+    }
+
+    /// Explores worlds until one does not hold, or does not even end: what that was.
+    pub fn first_violated(&self, worlds: &[String], ways: Ways, times: Times, jobs: usize) -> Option<String> {
+        let first = Mutex::new(None);
+        let is_open = || first.lock().expect("no worker panics").is_none();
+        let note = |what: String| drop(first.lock().expect("no worker panics").get_or_insert(what));
+        let tell = |explored: &Explored| {
+            if explored.violated {
+                note(format!("{}, {}", explored.world, explored.how));
+            }
+            is_open()
+        };
+        each(worlds, jobs, &|world| {
+            if let Err(why) = self.explore_in(world, ways, times, &tell) {
+                note(why);
+            }
+            is_open()
+        });
+        first.into_inner().expect("no worker panics")
     }
 
     /// All profiles that were written.
@@ -157,15 +284,39 @@ impl Program {
     }
 }
 
+/// Does something with each world, several at a time, as long as it says that there is more to do.
+fn each(worlds: &[String], jobs: usize, run: &(dyn Fn(&str) -> bool + Sync)) {
+    let open = Mutex::new(worlds.iter());
+    let next = || open.lock().expect("no worker panics").next();
+    let work = || while next().is_some_and(|world| run(world)) {};
+    std::thread::scope(|scope| (0..jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
+}
+
+/// Runs a command to its end. One that does not end is killed.
+fn output(mut command: Command, patience: Duration) -> Result<Output, String> {
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|why| why.to_string())?;
+    let until = Instant::now() + patience;
+    while child.try_wait().map_err(|why| why.to_string())?.is_none() {
+        if Instant::now() > until {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err("does not end".into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().map_err(|why| why.to_string())
+}
+
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.profiles);
     }
 }
 
-/// How `weft check` ended: its exit codes.
+/// How `weft` ended: its exit codes.
 enum End {
-    Explored,
+    Held,
+    Violated,
     NoSuchFault,
     Failed,
 }
@@ -174,7 +325,8 @@ impl End {
     fn of(status: ExitStatus) -> End {
         match status.code() {
             // To the end, or as far as its time allowed.
-            Some(0 | 3) => End::Explored,
+            Some(0 | 3) => End::Held,
+            Some(1) => End::Violated,
             Some(2) => End::NoSuchFault,
             _ => End::Failed,
         }
@@ -193,8 +345,17 @@ struct World {
     expected: String,
 }
 
+impl World {
+    /// The system that it is of; what all of them stand on has a name of its own.
+    fn system(&self) -> &str {
+        self.system.as_deref().unwrap_or("members")
+    }
+}
+
+/// Of `weft check` the first two, of `weft fuzz` the last.
 #[derive(Deserialize)]
 struct Report {
-    executions: u64,
-    exhaustive: bool,
+    executions: Option<u64>,
+    exhaustive: Option<bool>,
+    seeds: Option<u64>,
 }

@@ -49,10 +49,24 @@ pub struct Shape {
     pub one_by_one: bool,
 }
 
+/// How the nodes' connections came to stand before anything happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Meeting {
+    /// They were joined from outside.
+    #[default]
+    Joined,
+    /// Nodes were introduced to each other, as they are without a connection manager ([`Mesh::introduce`]). Each has a connection to
+    /// itself, too.
+    Introduced,
+    /// They did not: each is made when it is needed.
+    Unmet,
+}
+
 /// What all executions of a model have in common: its nodes' configuration.
 pub struct Cluster {
     shape: Shape,
     rails: u8,
+    meeting: Meeting,
     /// The first node's.
     mesh: MeshConfig,
 }
@@ -65,14 +79,14 @@ impl Cluster {
 
     /// The configuration of a cluster that looks so, and whose nodes have so many rails. The first connections are over
     /// rail 0. `change` sets what differs from the settings of most worlds.
-    pub fn new(shape: Shape, rails: u8, change: impl FnOnce(&mut MeshConfig)) -> Cluster {
+    pub fn new(shape: Shape, rails: u8, meeting: Meeting, change: impl FnOnce(&mut MeshConfig)) -> Cluster {
         let names = |rail: u8| (0..shape.nodes).map(|node| NodeId(node).cable(rail + 1)).collect::<Vec<_>>();
         let mut mesh = mesh_config(Rank::from_index(0), names(0));
         mesh.other_rails = (1..rails).map(|rail| names(rail).into()).collect();
         // It is made beside everything else, in every order: worlds that are not about it do without.
         mesh.standby = false;
         change(&mut mesh);
-        Cluster { shape, rails, mesh }
+        Cluster { shape, rails, meeting, mesh }
     }
 
     /// Starts a runtime and a mesh on every node of a new fabric, and connects each with each.
@@ -80,6 +94,14 @@ impl Cluster {
         let Shape { nodes, home, .. } = self.shape;
         let (members, gids): (Vec<Member>, Vec<Gid>) =
             (0..nodes).map(|node| self.alone(fabric, NodeId(node))).unzip();
+        match self.meeting {
+            Meeting::Joined => {}
+            Meeting::Introduced => {
+                introduce(&members);
+                return members;
+            }
+            Meeting::Unmet => return members,
+        }
         for (near, member) in members.iter().enumerate() {
             if home == Some(near as u32) {
                 join(member.mesh.prepare_loopback().expect("nothing is connected"), [gids[near]; 2]);
@@ -126,6 +148,17 @@ fn mesh_config(me: Rank, names: Vec<String>) -> MeshConfig {
         probe_after: Nanos::MAX,
         ..MeshConfig::new(me, names)
     }
+}
+
+/// Every node meets every other one, as without a connection manager.
+fn introduce(members: &[Member]) {
+    let met: Vec<_> =
+        members.iter().map(|node| node.mesh.introduce(0).expect("nothing is connected")).collect();
+    let cards: Vec<Vec<Vec<u8>>> = met.iter().map(|node| node.cards()).collect();
+    let of = |node: usize| cards.iter().map(|cards| cards[node].clone()).collect::<Vec<_>>();
+    let ready = met.into_iter().enumerate().map(|(node, met)| met.receive(&of(node)).expect("good cards"));
+    let ready: Vec<_> = ready.collect();
+    ready.into_iter().for_each(|node| node.connect().expect("all are ready"));
 }
 
 fn join([a, b]: [Prepared<Sim>; 2], [of_a, of_b]: [Gid; 2]) {

@@ -165,7 +165,7 @@ impl<M: Model> Execution<M> {
         let mortal = faults.contains(Outcome::Crash) || faults.contains(Outcome::Restart);
         let mut execution = Execution {
             model: Rc::clone(model),
-            cluster: Cluster::new(shape, devices, |config| model.mesh(config)),
+            cluster: Cluster::new(shape, devices, model.meeting(), |config| model.mesh(config)),
             fabric,
             roots,
             memoises: memoises && model.is_memoisable() && !mortal,

@@ -15,7 +15,7 @@ mod of_system;
 mod recorder;
 mod requests;
 
-pub use cluster::{Member, Shape};
+pub use cluster::{Meeting, Member, Shape};
 pub use death::{Death, First};
 pub use execution::Execution;
 pub use model::{Model, Unseen};

@@ -2,7 +2,7 @@
 //!
 //! The [harness](super::Harness) makes a transition system of it, which the explorer runs.
 
-use super::cluster::{Member, Shape};
+use super::cluster::{Meeting, Member, Shape};
 use super::recorder::{Explored, Recorder};
 use crate::explore::{Coverage, Size, Violation};
 use crate::named::Named;
@@ -35,6 +35,11 @@ pub trait Model {
     /// Changes the settings of every node's connections.
     fn mesh(&self, config: &mut MeshConfig) {
         let _ = config;
+    }
+
+    /// How its nodes' connections came to stand.
+    fn meeting(&self) -> Meeting {
+        Meeting::Joined
     }
 
     /// Its whole size, as a user would write it; empty if it has one size only.

@@ -14,7 +14,7 @@ use crate::system::{Place, System};
 use std::hash::Hasher;
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::rt::{Rt, WaitPoint};
-use weft_protocols::transport::MeshStats;
+use weft_protocols::transport::{MeshConfig, MeshStats};
 use weft_sim::explore::{AccessKind, FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -56,6 +56,11 @@ pub trait SystemModel: Clone + 'static {
     /// The cluster. Node 0 has a connection to itself, for atomics on its own words.
     fn shape(&self, nodes: u32) -> Shape {
         Shape { nodes, wait: Wait::Poll, home: Some(0), one_by_one: true }
+    }
+
+    /// Changes the settings of every node's connections.
+    fn mesh(&self, config: &mut MeshConfig) {
+        let _ = config;
     }
 
     /// The faults under which it keeps its promises: all but a crash for good, and restarts only of systems that promise
@@ -280,6 +285,10 @@ impl<M: SystemModel> Model for OfSystem<M> {
 
     fn shape(&self) -> Shape {
         self.model.shape(self.requests.nodes())
+    }
+
+    fn mesh(&self, config: &mut MeshConfig) {
+        self.model.mesh(config);
     }
 
     fn usual_faults(&self) -> FaultSet {

@@ -126,6 +126,12 @@ worlds! {
         "the same; a member crashes and comes back";
     "members-cold" Held Cold None, [3, 1, 0, 0, 0, 0, 8],
         "the same, from a cold start";
+    "members-lost" Held Standing None, [3, 1, 2, 2, 0, 0, 7],
+        "the same; a majority crashes and comes back";
+    "members-late" Held Standing None, [3, 2, 1, 0, 0, 1, 5],
+        "the same; a member crashes, and time goes on early";
+    "members-cold-crash" Held Cold None, [3, 1, 1, 1, 0, 0, 8],
+        "the same, from a cold start; a member crashes and comes back";
     "planted-members-amnesia" Violated Held Some(Planted::Amnesia), [3, 2, 1, 1, 0, 0, 6],
         "a node that restarts votes as the member that it was";
     "planted-members-cold-start-does-not-wait" Violated Held Some(Planted::ColdStartDoesNotWait),

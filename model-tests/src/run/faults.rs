@@ -107,7 +107,7 @@ impl Source {
             FaultKind::Delay => {
                 let extra = spec.extra.unwrap_or_default().nanos();
                 let jitter = spec.jitter.unwrap_or_default().nanos();
-                Fault::Delay { link, way, extra, jitter, lasts }
+                Fault::Delay { link, way, extra, jitter, in_order: spec.in_order.unwrap_or(false), lasts }
             }
             FaultKind::PortDown => Fault::PortDown { node, port: spec.rail.unwrap_or(0) + 1, lasts },
             FaultKind::LoseCompletion => Fault::LoseCompletion { node, lasts },

@@ -127,7 +127,7 @@ fn fields_of(kind: FaultKind) -> Option<(&'static [&'static str], &'static [&'st
         FaultKind::Loss | FaultKind::Duplicate | FaultKind::Corrupt => {
             (&["share"], &["node", "rail", "between", "way", "lasts"])
         }
-        FaultKind::Delay => (&["extra"], &["jitter", "node", "rail", "between", "way", "lasts"]),
+        FaultKind::Delay => (&["extra"], &["jitter", "in_order", "node", "rail", "between", "way", "lasts"]),
         FaultKind::PortDown => (&[], &["node", "rail", "lasts"]),
         FaultKind::Restart => (&["lasts"], &["node"]),
         FaultKind::Crash => (&[], &["node", "back"]),
@@ -224,6 +224,7 @@ fn given(spec: &FaultSpec) -> Vec<&'static str> {
         ("share", spec.share.is_some()),
         ("extra", spec.extra.is_some()),
         ("jitter", spec.jitter.is_some()),
+        ("in_order", spec.in_order.is_some()),
         ("percent", spec.percent.is_some()),
     ];
     fields.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()

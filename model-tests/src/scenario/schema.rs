@@ -261,6 +261,9 @@ pub struct FaultSpec {
     /// `delay`: up to how much more, drawn for each packet. Default: `"0us"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Span>,
+    /// `delay`: whether packets of one connection stay in their order all the same, as InfiniBand's switches keep it. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_order: Option<bool>,
     /// `slow-node`: how long the processor takes for everything, in percent of normal, 101 to 100,000: 300 is
     /// three times slower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -319,6 +322,7 @@ impl FaultSpec {
             share: None,
             extra: None,
             jitter: None,
+            in_order: None,
             percent: None,
         }
     }

@@ -26,7 +26,7 @@ pub fn swarm<S: System>(dice: &mut Dice<'_>, nodes: u32, variant: &str) -> Scena
         transport: transport(dice),
         workload: Workload::of::<S>(S::swarm(dice, variant)),
         run: Run { limit: Span(Nanos::from_millis(30)), ..Run::default() },
-        faults: faults(dice, nodes, (S::RESTARTS, S::DISKS)),
+        faults: faults::<S>(dice, nodes),
     }
 }
 
@@ -117,16 +117,20 @@ fn transport(dice: &mut Dice<'_>) -> Transport {
 }
 
 /// Half of the kinds of faults, each from rare to stormy; now and then none at all.
-fn faults(dice: &mut Dice<'_>, nodes: u32, (restarts, disks): (bool, bool)) -> Vec<FaultSpec> {
+fn faults<S: System>(dice: &mut Dice<'_>, nodes: u32) -> Vec<FaultSpec> {
     if dice.one_in(10) {
         return Vec::new();
     }
     let dies = |kind: &FaultKind| matches!(kind, FaultKind::Restart | FaultKind::Crash);
     let of_disk = |kind: &FaultKind| matches!(kind, FaultKind::DiskFull | FaultKind::DiskError);
-    let kinds = FAULT_KINDS.into_iter().filter(|kind| restarts || !dies(kind));
-    let kinds = kinds.filter(|kind| disks || !of_disk(kind));
+    let kinds = FAULT_KINDS.into_iter().filter(|kind| S::RESTARTS || !dies(kind));
+    let kinds = kinds.filter(|kind| S::DISKS || !of_disk(kind));
     let kinds = kinds.filter(|_| dice.below(2) == 0).collect::<Vec<_>>();
-    kinds.into_iter().map(|kind| fault(dice, kind, nodes)).collect()
+    let mut faults: Vec<FaultSpec> = kinds.into_iter().map(|kind| fault(dice, kind, nodes)).collect();
+    for delay in faults.iter_mut().filter(|fault| fault.kind == FaultKind::Delay) {
+        delay.in_order = S::NEEDS_ORDER.then_some(true);
+    }
+    faults
 }
 
 fn fault(dice: &mut Dice<'_>, kind: FaultKind, nodes: u32) -> FaultSpec {

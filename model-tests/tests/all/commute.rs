@@ -6,7 +6,7 @@
 use weft_check::explore::{ModelFactory, TransitionSystem};
 use weft_check::harness::{Execution, Harness, Model};
 use weft_check::systems::locks::worlds::{Locks, Requests};
-use weft_check::systems::messages::worlds::Messages;
+use weft_check::systems::messages::worlds::{Manner, Messages};
 use weft_protocols::locks::Scheme;
 use weft_sim::choice::Rng;
 use weft_sim::explore::{Enabled, Footprint, Outcome};
@@ -150,7 +150,8 @@ fn transitions_of_the_shipped_locks_that_do_not_conflict_commute() {
 fn transitions_of_the_transport_that_do_not_conflict_commute() {
     let mut pairs = 0;
     for (nodes, messages, rails) in [(2, 2, 1), (3, 1, 1), (2, 2, 2), (3, 1, 2)] {
-        let mut harness = Harness::new(Messages { name: "messages", nodes, messages, rails, planted: None });
+        let mut harness =
+            Harness::new(Messages { name: "messages", nodes, messages, rails, manner: Manner::Usual });
         pairs += swap(&mut harness, &format!("{nodes} nodes of {rails} rails"));
     }
     assert!(pairs > 100, "{pairs} pairs");

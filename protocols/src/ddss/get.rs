@@ -172,6 +172,10 @@ impl<V: Verbs> Ddss<V> {
 
     /// Reads the latest value with the segment's lock: taken, read and given back in one list. The read need not wait for the
     /// first swap, since it changes nothing; the last one compares with what only the first can have made.
+    ///
+    /// When an answer is lost, the home's adapter executes the reads behind it once more, and the swaps not (IBA 9.7.4.1.2): then the lock
+    /// has been given back already, and others may have put. So the header is read behind the value: if it still publishes
+    /// what it published under the lock, nobody has put since.
     async fn get_alone(&self, open: &Rc<Open<V>>, into: &mut [u8]) -> Result<u64, DdssError> {
         let _turn = open.wait_for_turn().await;
         self.settle(open).await?;
@@ -182,22 +186,28 @@ impl<V: Verbs> Ddss<V> {
             let list = [
                 (swap(open.header(), free, held), self.word_block()?),
                 (SendOp::Read { from: window.from }, open.block(window.from.len)?),
+                (SendOp::Read { from: open.header() }, self.word_block()?),
                 (swap(open.header(), held, free), self.word_block()?),
             ];
             open.doubt.set(Some(Doubt::Lock));
             let outcome = self.post(open, list).await?;
             match outcome {
-                Ok([found, slots, last]) => {
+                Ok([found, slots, behind, last]) => {
                     open.doubt.set(None);
-                    let (found, last) = (word(&found)?, word(&last)?);
+                    let (found, behind, last) = (word(&found)?, word(&behind)?, word(&last)?);
                     if found == free {
-                        content(&slots, window.offset(free.slot).unwrap_or_default(), open, into)?;
                         // The home has marked the header meanwhile.
                         if last != held {
                             open.last.set(last);
                             self.unlock(open).await?;
                         }
-                        return Ok(free.version);
+                        if behind.publishes_as(free) {
+                            content(&slots, window.offset(free.slot).unwrap_or_default(), open, into)?;
+                            return Ok(free.version);
+                        }
+                        self.0.stats.borrow_mut().get_retries += 1;
+                        open.last.set(behind);
+                        continue;
                     }
                     self.0.stats.borrow_mut().swap_misses += 1;
                     misses += 1;

@@ -147,6 +147,7 @@ impl<'a, V: Verbs, R: Reading> Fault<'a, V, R> {
         let (id, kind) = match joined {
             Some(joined) => {
                 service.stats.borrow_mut().joined += 1;
+                service.by_object.borrow_mut().of(page.object).joined += 1;
                 joined
             }
             None => (service.request(object, page, need, 1), need),

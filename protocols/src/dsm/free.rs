@@ -141,7 +141,9 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 frees.closing.push((object, from, id));
             }
             Freeing::Forget => {
-                self.directory.borrow_mut().forget(object);
+                if self.decides(Decision::FreeForgetsBook) {
+                    self.directory.borrow_mut().forget(object);
+                }
                 self.memory.forget(object);
                 self.forget_lost(object);
                 self.send(from, &Message::Freed { object, id, step });

@@ -168,7 +168,15 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     }
 
     /// A holder, or the manager itself, has done what this node's request takes. With the last of them access is granted.
-    fn on_notice(&self, from: Rank, page: PageId, id: u32, notices: u16, version: u64, data: Option<&[u8]>) {
+    fn on_notice(
+        self: &Rc<Self>,
+        from: Rank,
+        page: PageId,
+        id: u32,
+        notices: u16,
+        version: u64,
+        data: Option<&[u8]>,
+    ) {
         let Some(object) = self.memory.object(page.object).filter(|object| object.has(page.index)) else {
             self.stats.borrow_mut().out_of_turn += 1;
             return;
@@ -205,16 +213,33 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     }
 
     /// All who had to act have. The threads that wait may go on, and the grant stays until they have.
-    pub fn grant(&self, object: &Object<V>, page: PageId, need: Access, version: u64, joined: u32, hops: u8) {
+    pub fn grant(
+        self: &Rc<Self>,
+        object: &Object<V>,
+        page: PageId,
+        need: Access,
+        version: u64,
+        joined: u32,
+        hops: u8,
+    ) {
         let has = object.page(page.index).access;
         self.stats.borrow_mut().upgrades += u64::from(has == Access::Read && need == Access::Write);
         self.charge(Work::Protect { pages: 1 });
-        self.memory.grant(page, need, version);
         object.change(page.index, |page| page.owed += joined);
         if joined > 0 {
             self.hops.borrow_mut().insert(page, hops);
         }
-        self.memory.wake(page);
+        if self.decides(Decision::WakesWhenSet) {
+            self.memory.grant(page, need, version);
+            self.memory.wake(page);
+        } else {
+            self.memory.wake(page);
+            let service = Rc::clone(self);
+            drop(self.rt.spawn(async move {
+                service.rt.yield_now().await;
+                service.memory.grant(page, need, version);
+            }));
+        }
     }
 
     /// An access that waited for a grant is executed, or was given up.

@@ -70,5 +70,5 @@ pub use messages::{Access, LONGEST};
 pub use reading::{Decision, Otherwise, Reading, Repaired};
 pub use service::{Alive, Charges, Dsm, DsmAudit, DsmConfig, STAMP};
 pub use shared::{Grain, Number, ObjectId, PAGE, PageId, Placement, Plain, Shared, Word};
-pub use stats::DsmStats;
+pub use stats::{DsmStats, Hottest, ObjectStats};
 pub use thread::{Stamp, Thread};

@@ -62,6 +62,12 @@ pub enum Decision {
     /// What a node gave up for one that died counts as lost. Otherwise: the node has it again, as it was.
     LostWithReceiver,
 
+    /// Threads are woken when access is set. Otherwise: before.
+    WakesWhenSet,
+
+    /// What is freed is forgotten in a manager's book, too. Otherwise: only its memory is.
+    FreeForgetsBook,
+
     /// A claim that is given up before it has all its minipages lets go of those that it has. Otherwise: it keeps them.
     DroppedClaimsUnpin,
 }

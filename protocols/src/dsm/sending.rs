@@ -12,6 +12,21 @@ use crate::transport::{Placed, Rank, SendError};
 use std::rc::Rc;
 use weft_verbs::{RemoteSlice, Verbs};
 
+/// A minipage that is to be written to a requestor, and what its notice says.
+struct Flies<V: Verbs> {
+    page: PageId,
+    to: Rank,
+    /// What it is written from.
+    from: BufferGuard<V>,
+    id: u32,
+    notices: u16,
+    version: u64,
+    /// It is written from the minipage itself, which this node asks for again only when the adapter has let go of it.
+    leaves: bool,
+    /// The epoch in which that was ordered.
+    epoch: u64,
+}
+
 impl<V: Verbs, R: Reading> Service<V, R> {
     /// Sends a message now, or as soon as it reaches the node that it is for and the transport has room for it. Messages may overtake
     /// each other then: no two of them depend on their order, since whatever a message follows from has been received.
@@ -68,7 +83,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         let notice = |data| Message::Notice { page, id, notices, version, data };
         let Some(at) = transfer else { return self.send(to, &notice(None)) };
         self.stats.borrow_mut().transfers += 1;
-        if !self.mesh.places() {
+        if !self.mesh.places_at(to) {
             return self.send(to, &notice(Some(&object.copied(page.index))));
         }
         // The data may come back before the adapter has let go of them, if this node has asked for them already. Then it sends a
@@ -83,88 +98,102 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             *self.leaving.borrow_mut().entry(page).or_default() += 1;
         }
         let frame = self.framed(&notice(None));
-        self.place(page, from, (to, at), frame, !asked);
+        let flight = Flies { page, to, from, notices, id, version, leaves: !asked, epoch: self.epoch() };
+        self.place(flight, at, frame);
     }
 
     /// Writes a minipage straight from this node's memory to the requestor's, and gives notice behind it: now, or as soon as that
-    /// reaches it and the transport has room. `leaves`: what it is written from is the minipage itself.
-    fn place(
-        self: &Rc<Self>,
-        page: PageId,
-        from: BufferGuard<V>,
-        (to, at): (Rank, RemoteSlice),
-        frame: Vec<u8>,
-        leaves: bool,
-    ) {
+    /// reaches it and the transport has room.
+    fn place(self: &Rc<Self>, flies: Flies<V>, at: RemoteSlice, frame: Vec<u8>) {
+        let to = flies.to;
         let placed = match self.reach.has_met(to) {
-            true => self.mesh.place(to, from.share(), at, CHANNEL, &frame),
+            true => self.mesh.place(to, flies.from.share(), at, CHANNEL, &frame),
             false => Err(SendError::PeerGone(to)),
         };
         match placed {
-            Ok(placed) if leaves || self.following.is_some() => {
-                let flight = self.flight(page, to, placed, leaves);
+            Ok(placed) if flies.leaves || self.following.is_some() || !self.mesh.always_places() => {
+                let flight = self.flight(flies, placed);
                 drop(self.rt.spawn(flight));
             }
             Ok(placed) => drop(placed),
             Err(why @ (SendError::Full { .. } | SendError::PeerGone(_))) => {
                 self.stats.borrow_mut().stalls += u64::from(matches!(why, SendError::Full { .. }));
                 let service = Rc::clone(self);
-                let epoch = self.epoch();
                 drop(self.rt.spawn(async move {
-                    while service.reach.room(to, epoch).await {
-                        match service.mesh.place(to, from.share(), at, CHANNEL, &frame) {
+                    while service.reach.room(to, flies.epoch).await {
+                        match service.mesh.place(to, flies.from.share(), at, CHANNEL, &frame) {
                             Err(SendError::Full { .. }) => {}
-                            Ok(placed) => return service.flight(page, to, placed, leaves).await,
-                            Err(_) => break,
+                            Ok(placed) => return service.flight(flies, placed).await,
+                            Err(why) => return service.is_not_placed(&flies, why),
                         }
                     }
-                    if leaves {
-                        service.has_left(page);
-                    }
+                    service.let_go(&flies);
                 }));
             }
-            Err(why) => {
-                match why {
-                    SendError::Closed => self.fail(DsmError::Closed),
-                    _ => self.stats.borrow_mut().out_of_turn += 1,
-                }
-                if leaves {
-                    self.has_left(page);
-                }
-            }
+            Err(why) => self.is_not_placed(&flies, why),
+        }
+    }
+
+    /// A minipage cannot be written to the requestor.
+    fn is_not_placed(self: &Rc<Self>, flies: &Flies<V>, why: SendError) {
+        match why {
+            SendError::OtherRail(_) => self.carry(flies),
+            SendError::Closed => self.fail(DsmError::Closed),
+            SendError::PeerGone(_) if self.following.is_some() => {}
+            _ => self.stats.borrow_mut().out_of_turn += 1,
+        }
+        self.let_go(flies);
+    }
+
+    /// A message carries a minipage that was to be written to the requestor. Its bytes are as they were: who asked has not got it, so
+    /// nobody else has.
+    fn carry(&self, flies: &Flies<V>) {
+        let Flies { page, to, id, notices, version, epoch, .. } = *flies;
+        // What was ordered in an epoch that is over counts no more.
+        if self.epoch() != epoch {
+            return;
+        }
+        match flies.from.bytes() {
+            Ok(data) => self.send(to, &Message::Notice { page, id, notices, version, data: Some(&data) }),
+            Err(why) => self.fail(DsmError::Memory(why)),
+        }
+    }
+
+    /// The adapter does not read the minipage any more.
+    fn let_go(self: &Rc<Self>, flies: &Flies<V>) {
+        if flies.leaves {
+            self.has_left(flies.page);
         }
     }
 
     /// Follows a minipage that is on its way: until the adapter has let go of it, and, where nodes may die, until it can land no
-    /// more.
+    /// more. Where the connection has gone over to a rail that does not know the memory, a message carries it.
     fn flight(
         self: &Rc<Self>,
-        page: PageId,
-        to: Rank,
+        flies: Flies<V>,
         mut placed: Placed<V>,
-        leaves: bool,
     ) -> impl Future<Output = ()> + use<V, R> {
         let service = Rc::clone(self);
         let strike = self.following.as_ref().map(|following| following.strike_with(placed.striker()));
         async move {
-            let mut leaves = leaves;
+            let mut flies = flies;
             while let Some(executed) = placed.post_ended().await {
-                if std::mem::take(&mut leaves) {
-                    service.has_left(page);
-                }
-                if strike.is_none() {
+                service.let_go(&flies);
+                flies.leaves = false;
+                if strike.is_none() && service.mesh.always_places() {
                     return;
                 }
-                if !executed {
+                if !executed && strike.is_some() {
                     // Of a peer that is gone nothing is left to land.
-                    let _ = service.mesh.resolve_outcomes(to).await;
+                    let _ = service.mesh.resolve_outcomes(flies.to).await;
                 }
                 placed.settled();
                 service.has_landed();
             }
-            if leaves {
-                service.has_left(page);
+            if placed.is_void() {
+                service.carry(&flies);
             }
+            service.let_go(&flies);
             if let (Some(following), Some(strike)) = (&service.following, strike) {
                 following.has_ended(strike);
             }

@@ -4,7 +4,7 @@ use super::barrier::{BarrierId, Barriers};
 use super::directory::{Directory, Sends};
 use super::follow::Following;
 use super::free::Frees;
-use super::memory::{Called, Object};
+use super::memory::{Called, Object, Page};
 use super::messages::{Access, LONGEST, Message};
 use super::pins::Pins;
 use super::reach::Reach;
@@ -12,7 +12,8 @@ use super::reading::{Decision, Reading, Repaired};
 use super::requests::Requests;
 use super::server::Server;
 use super::shared::{Grain, ObjectId, PageId, Placement, Plain, Shared};
-use super::{DsmError, DsmStats, Thread};
+use super::stats::ByObject;
+use super::{DsmError, DsmStats, ObjectStats, Thread};
 use crate::members::{Change, Members, View};
 use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, Signal, mailbox};
 use crate::rt::{JoinHandle, Rt};
@@ -60,6 +61,7 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     /// What destructors leave to be done.
     pub given_up: MailboxSender<Gone>,
     pub stats: RefCell<DsmStats>,
+    pub by_object: RefCell<ByObject>,
     /// Minipages that an adapter still reads to send them: how often.
     pub leaving: RefCell<BTreeMap<PageId, u32>>,
     /// Requests that wait until it does not.
@@ -210,6 +212,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             hops: RefCell::default(),
             given_up,
             stats: RefCell::default(),
+            by_object: RefCell::default(),
             leaving: RefCell::default(),
             unasked: RefCell::default(),
             frees: RefCell::default(),
@@ -305,6 +308,13 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
         *self.0.stats.borrow()
     }
 
+    /// Why accesses waited at this node, by object; and of what it manages the minipages that were written by turns most often.
+    pub fn by_object(&self) -> Vec<(ObjectId, ObjectStats)> {
+        let book = self.0.directory.borrow();
+        let book = book.book().map(|(page, version, ..)| (page, version));
+        self.0.by_object.borrow().with_book(book)
+    }
+
     /// What is open, by name: nothing, at rest.
     pub fn unfinished(&self) -> [(&'static str, u64); 10] {
         let service = &*self.0;
@@ -361,7 +371,11 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         let stamp = if self.following.is_some() { STAMP } else { 0 };
         let most = self.mesh.max_message().saturating_sub((LONGEST + stamp) as u32);
         let grain = shared.cut.grain;
-        if grain > most && !self.mesh.places() { Err(DsmError::Message { grain, most }) } else { Ok(shared) }
+        if grain > most && !self.mesh.always_places() {
+            Err(DsmError::Message { grain, most })
+        } else {
+            Ok(shared)
+        }
     }
 
     /// An object as this node has it.
@@ -416,6 +430,14 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             match need {
                 Access::Write => stats.write_faults += 1,
                 _ => stats.read_faults += 1,
+            }
+            let Page { access, given, .. } = object.page(page.index);
+            let mut by_object = self.by_object.borrow_mut();
+            let why = by_object.of(page.object);
+            match access {
+                Access::Read => why.copies += 1,
+                _ if given.is_some() => why.taken += 1,
+                _ => why.first += 1,
             }
         }
         self.watch();

@@ -1,4 +1,7 @@
-//! What a node has done with shared memory.
+//! What a node has done with shared memory, in all and by object.
+
+use super::shared::{ObjectId, PageId};
+use std::collections::BTreeMap;
 
 /// What a node has done with shared memory since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,4 +36,65 @@ pub struct DsmStats {
     pub out_of_turn: u64,
     /// Messages that could not be read.
     pub malformed: u64,
+}
+
+/// Why accesses to an object waited at a node: what nodes fight over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectStats {
+    /// Requests for minipages that the node had never had.
+    pub first: u64,
+    /// Requests for minipages that it had given up for another node that writes.
+    pub taken: u64,
+    /// Requests to write minipages that it had a copy of.
+    pub copies: u64,
+    /// Accesses that waited for a request that was made already.
+    pub joined: u64,
+    /// Of the minipages that the node manages, the one that was granted most often to write.
+    pub hottest: Option<Hottest>,
+}
+
+/// A minipage, and how often it was granted to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hottest {
+    /// How often.
+    pub writes: u64,
+    /// Which, counted over its object.
+    pub index: u32,
+}
+
+/// By object: why accesses waited.
+#[derive(Debug, Default)]
+pub(super) struct ByObject(BTreeMap<ObjectId, ObjectStats>);
+
+impl ByObject {
+    pub fn of(&mut self, object: ObjectId) -> &mut ObjectStats {
+        self.0.entry(object).or_default()
+    }
+
+    /// What is known, with what a manager's book says: each minipage and how often it was granted to write.
+    pub fn with_book(&self, book: impl Iterator<Item = (PageId, u64)>) -> Vec<(ObjectId, ObjectStats)> {
+        let mut all = self.0.clone();
+        for (PageId { object, index }, writes) in book.filter(|(_, writes)| *writes > 0) {
+            let of = all.entry(object).or_default();
+            of.hottest = of.hottest.max(Some(Hottest { writes, index }));
+        }
+        all.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_minipage_that_was_granted_most_often_is_named() {
+        let mut stats = ByObject::default();
+        let [a, b] = [3, 4].map(ObjectId);
+        stats.of(a).taken = 7;
+        let page = |object, index, writes| (PageId { object, index }, writes);
+        let all = stats.with_book([page(a, 0, 2), page(a, 1, 9), page(b, 5, 0), page(b, 6, 1)].into_iter());
+        let hottest = |writes, index| Some(Hottest { writes, index });
+        assert_eq!(all[0], (a, ObjectStats { taken: 7, hottest: hottest(9, 1), ..ObjectStats::default() }));
+        assert_eq!((all[1].0, all[1].1.hottest, all.len()), (b, hottest(1, 6), 2));
+    }
 }

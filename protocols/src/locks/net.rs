@@ -154,7 +154,7 @@ impl<V: Verbs> Net<V> {
             // A node that ends has nobody to talk to, and one that was expelled hears nothing.
             Err(SendError::Closed | SendError::PeerGone(_)) => {}
             // A rank that a peer made up, or a mesh that cannot carry 40 bytes; nothing is placed here.
-            Err(SendError::NoSuchPeer(_) | SendError::TooLong { .. } | SendError::SeveralRails) => {
+            Err(SendError::NoSuchPeer(_) | SendError::TooLong { .. } | SendError::OtherRail(_)) => {
                 bump(&self.counters.out_of_turn);
             }
         }

@@ -5,6 +5,7 @@
 use super::buffer::Buffer;
 use super::error::Refusal;
 use super::messages::{Answer, Request};
+use super::slots::Slot;
 use super::wire::Wire;
 use super::{FsError, FsStats};
 use crate::rt::sync::{Changed, OneshotReceiver, OneshotSender, Signal, oneshot};
@@ -21,10 +22,12 @@ pub(super) type Answered = Result<Answer, FsError>;
 pub(super) struct Held<V: Verbs> {
     pub buffer: Option<Buffer<V>>,
     pub file: Option<Rc<InUse>>,
+    /// Where the answer is kept until this is given back.
+    pub _slot: Option<Rc<Slot>>,
 }
 
 impl<V: Verbs> Held<V> {
-    pub(super) const NOTHING: Held<V> = Held { buffer: None, file: None };
+    pub(super) const NOTHING: Held<V> = Held { buffer: None, file: None, _slot: None };
 }
 
 /// How many calls of a file are not answered, and what of it may be lost.
@@ -34,6 +37,8 @@ pub(super) struct InUse {
     fewer: Signal,
     /// Parts to which writes were answered that no sync has covered: the oldest epoch of the server in which one was.
     pub unsynced: RefCell<BTreeMap<u16, u64>>,
+    /// How often it had been cut, as its home said last: in which of the home's lives, and how often in that.
+    pub cuts: Cell<(u64, u64)>,
 }
 
 impl InUse {

@@ -89,6 +89,9 @@ pub enum FsError {
     /// A server restarted before it answered: nobody knows what it did.
     #[error("a server restarted before it answered")]
     Unknown,
+    /// Another member of the group could not do it.
+    #[error("another member of the group could not do it")]
+    Member,
     /// A server sent what is no answer to this.
     #[error("a server's answer makes no sense")]
     Nonsense,

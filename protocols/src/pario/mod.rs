@@ -31,7 +31,7 @@
 //!
 //! # What is there, and what is not yet
 //!
-//! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come, and so are groups. All
+//! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come. All
 //! directories are the first server's. They survive a crash, as bytes do on [`Storage::Disk`]; in [`Storage::Memory`]
 //! nothing does.
 //!
@@ -39,10 +39,14 @@
 //! |---|---|
 //! | `distribution` | where a file's bytes lie: pure functions |
 //! | `datatype`, `access` | bytes that do not lie together; which of them are one server's, by units |
+//! | `attributes` | what a file has beside its bytes |
 //! | `messages` | requests and answers, and their bytes |
 //! | `client`, `calls`, `buffer` | a client's calls as async functions; those that are open; memory that they own |
+//! | `group` | clients that call together |
+//! | `slots` | where the home keeps answers until they are received |
 //! | `server/machine` | the server: a state machine without I/O |
 //! | `server/tree`, `server/names`, `server/ranges` | its directories; what they stand for; turns at overlapping bytes |
+//! | `server/inode`, `server/answered`, `server/bars` | a file, as its home knows it; answers that are kept; files that are gone for good |
 //! | `server/log`, `server/store` | what a restart finds of the directory; where objects are kept |
 //! | `server/check` | what a store has, told without a server |
 //! | `moves` | transfers of a unit by posted lists, and what a client does with an offer |
@@ -51,6 +55,7 @@
 //! | `server`, `service` | what carries out what the machine wants; what starts on a node |
 
 mod access;
+mod attributes;
 mod buffer;
 mod calls;
 mod client;
@@ -58,22 +63,26 @@ mod config;
 mod datatype;
 mod distribution;
 mod error;
+mod group;
 mod messages;
 mod moves;
 mod name;
 pub mod remote;
 mod server;
 mod service;
+mod slots;
 mod stats;
 mod watch;
 mod wire;
 
+pub use attributes::{Attributes, Metadata, SetAttributes};
 pub use buffer::Buffer;
 pub use client::File;
 pub use config::{FsConfig, Movers, Storage, Sync, Wire};
 pub use datatype::{Datatype, View};
 pub use distribution::Distribution;
 pub use error::FsError;
+pub use group::Group;
 pub use name::{DirEntry, Handle, Name, Path};
 pub use server::{StoreError, StoreReport, check_store, log_object};
 pub use service::Pario;

@@ -5,6 +5,7 @@ use super::calls::{Answered, Calls, Held};
 use super::messages::{Answer, OPENS, Request};
 use super::moves::{self, Offer};
 use super::server::{self, Server};
+use super::slots::Slots;
 use super::watch;
 use super::wire::{Arrived, CHANNEL, Streams, UNASKED, Wire};
 use super::{FsConfig, FsError, FsStats, Handle};
@@ -37,6 +38,8 @@ pub(super) struct Shared<V: Verbs> {
     /// How often its applications have files open, by the epoch of the home in which they were opened.
     pub opens: RefCell<BTreeMap<(Handle, u64), u32>>,
     pub calls: Calls<V>,
+    /// Of calls that change names.
+    pub slots: Slots,
     /// How often each node has begun anew, as this service was told.
     resets: RefCell<BTreeMap<Rank, u32>>,
 }
@@ -140,6 +143,7 @@ impl<V: Verbs> Pario<V> {
             opens: RefCell::default(),
             resets: RefCell::new(lives),
             calls: Calls::new(config.window, mesh.incarnation()),
+            slots: Slots::new(config.window, mesh.incarnation()),
         };
         if me < config.servers {
             shared.server = Some(Server::open(&shared, me, config)?);

@@ -23,6 +23,10 @@ pub struct FsStats {
     pub staging_waits: u64,
     /// Batches of the directory's log that its server committed.
     pub commits: u64,
+    /// Places for appends that its server gave out.
+    pub places: u64,
+    /// Calls that its server had executed before, in this life or an earlier one, and answered once more.
+    pub known_again: u64,
     /// Probes of servers that had owed an answer for long.
     pub probes: u64,
     /// Bytes that processors copied between messages and buffers, at both ends. What a store in memory copies is not among

@@ -17,7 +17,7 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use thiserror::Error;
-use weft_verbs::{Done, Sge, Verbs, WcError, WcOp, WorkCompletion};
+use weft_verbs::{Done, MemoryRegion, Sge, Verbs, WcError, WcOp, WorkCompletion};
 
 /// Why a posted request has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -63,6 +63,17 @@ impl<V: Verbs> BufferGuard<V> {
             BufferGuard::Range { mr, at, len } => Some(Sge { mr, at: *at, len: *len }),
             BufferGuard::Block { block, len } => Some(block.sge(*len)),
         }
+    }
+
+    /// A copy of its bytes.
+    pub(crate) fn bytes(&self) -> weft_verbs::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.len() as usize];
+        match self {
+            BufferGuard::Nothing => {}
+            BufferGuard::Range { mr, at, .. } => mr.read(*at as usize, &mut bytes)?,
+            BufferGuard::Block { block, .. } => block.read(0, &mut bytes)?,
+        }
+        Ok(bytes)
     }
 
     /// The same memory, guarded once more.

@@ -84,22 +84,26 @@ impl<V: Verbs> Sdp<V> {
         }));
     }
 
-    /// Tells streams whose application wants to know when their connection has gone over to another rail.
+    /// A stream's application wants to know when its connection has gone over to another rail.
     pub(super) fn notice_moves(&self, failover: Failover) {
-        if failover != Failover::Application || self.shared.notices.replace(true) {
-            return;
+        if failover == Failover::Application {
+            self.shared.notices.set(true);
         }
-        let sdp = self.clone();
-        drop(self.shared.rt.spawn(async move {
-            loop {
-                let resumed = sdp.shared.mesh.resumed();
-                if sdp.shared.mesh.is_closed() {
-                    return;
-                }
-                sdp.tell_moved();
-                resumed.await;
+    }
+
+    /// Where nodes have several rails, streams learn when their connection stands again.
+    pub(super) async fn follow_rails(self) {
+        loop {
+            let resumed = self.shared.mesh.resumed();
+            if self.shared.mesh.is_closed() {
+                return;
             }
-        }));
+            if self.shared.notices.get() {
+                self.tell_moved();
+            }
+            self.on_rails();
+            resumed.await;
+        }
     }
 
     fn tell_moved(&self) {

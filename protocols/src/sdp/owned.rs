@@ -129,11 +129,16 @@ impl<V: Verbs> SdpStream<V> {
             }
             if self.socket.next_source().is_some() {
                 self.sound()?;
-                if !self.socket.end.borrow().is_reading() && !self.sdp.is_suspended(self.socket.peer) {
+                if self.sdp.may_fetch(&self.socket) {
                     let (tell, told) = oneshot();
                     self.sdp.fetch(&self.socket, Some((buffer.mr.clone(), tell)));
-                    let mut read = Owed { socket: &self.socket, buffer, told, unwrap: Some };
-                    return self.until_told(&mut read, patience).await?.ok_or(SdpError::Aborted.into());
+                    let unwrap = |len| (len > 0).then_some(len);
+                    let mut read = Owed { socket: &self.socket, buffer, told, unwrap };
+                    // It comes another way, over another rail.
+                    match self.until_told(&mut read, patience).await? {
+                        Some(len) => return Ok(len),
+                        None => continue,
+                    }
                 }
             } else if let Some(end) = self.nothing_to_read()? {
                 return Ok(end as u32);
@@ -176,7 +181,8 @@ impl<V: Verbs> SdpStream<V> {
         let threshold = socket.options.zcopy_threshold;
         let worth = threshold > 0 && buffer.len() > threshold;
         let may = socket.end.borrow().may_want() && self.sdp.shared.mesh.has_room(socket.peer);
-        let may = may && !self.sdp.is_suspended(socket.peer);
+        // Where no adapter could write there, bytes come as data.
+        let may = may && !self.sdp.is_suspended(socket.peer) && !self.sdp.shared.mesh.carries(socket.peer);
         if !worth || !may {
             return None;
         }

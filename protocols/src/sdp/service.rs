@@ -80,6 +80,9 @@ impl<V: Verbs> Sdp<V> {
             }),
         };
         drop(rt.spawn(sdp.clone().listen(inbox)));
+        if mesh.rails() > 1 {
+            drop(rt.spawn(sdp.clone().follow_rails()));
+        }
         Ok(sdp)
     }
 

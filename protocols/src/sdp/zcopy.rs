@@ -4,6 +4,10 @@
 //! no answer to the first one can arrive. A write may be executed late, so it is done again only once both ends have fenced the
 //! connection that carried it; then it writes the same bytes to the same place, which is the peer's user's only after the
 //! completion is told.
+//!
+//! Keys are those of the first rail's adapter. While the connection stands on another one, nothing is offered or written there:
+//! bytes go through private buffers. What was offered before is cancelled by its sender as soon as the connection stands,
+//! and what was not read of it goes the same way. Only behind the end of a stream nothing is cancelled: that is read by messages.
 
 use super::endpoint::{Failure, Outgoing};
 use super::service::{Sdp, Shared};
@@ -75,7 +79,8 @@ impl<V: Verbs> Sdp<V> {
         }
         let (at, left) = (segment.placed, segment.len - segment.placed);
         let threshold = socket.options.zcopy_threshold;
-        if threshold == 0 || segment.len <= threshold || !end.takes_adverts() {
+        let copies = threshold == 0 || segment.len <= threshold;
+        if copies || !end.takes_adverts() || self.shared.mesh.carries(socket.peer) {
             if !end.may_write() {
                 return Step::Wait;
             }
@@ -106,8 +111,10 @@ impl<V: Verbs> Sdp<V> {
                 break false;
             }
             let guard = BufferGuard::Range { mr: mr.clone(), at, len: to.len };
-            match mesh.post_list(socket.peer, [(SendOp::Write { to, imm: None }, guard)]).await {
+            match mesh.post_list_directly(socket.peer, [(SendOp::Write { to, imm: None }, guard)]).await {
                 Ok(_) => break true,
+                // They go as data.
+                Err(OpError::NotExecuted(NotExecuted::OtherRail(_))) => break false,
                 Err(error) if is_repeated(error, &mut tries) => stats.borrow_mut().repeated += 1,
                 Err(error) => break self.refused(&socket, error),
             }
@@ -130,11 +137,17 @@ impl<V: Verbs> Sdp<V> {
         socket.writable.notify();
     }
 
+    /// Whether the first of the peer's advertised ranges may be read now.
+    pub(super) fn may_fetch(&self, socket: &Socket<V>) -> bool {
+        let end = socket.end.borrow();
+        let direct = !self.shared.mesh.carries(socket.peer) || end.has_ended();
+        direct && !end.is_reading() && !self.is_suspended(socket.peer)
+    }
+
     /// Brings the first bytes of the peer's advertised range here, if nobody does. Into `mr` if its user waits, who is told how
     /// many; otherwise, or if the user is gone, they wait to be read.
     pub(super) fn fetch(&self, socket: &Rc<Socket<V>>, into: Option<(V::Mr, OneshotSender<u32>)>) {
-        let idle = !socket.end.borrow().is_reading() && !self.is_suspended(socket.peer);
-        let Some(source) = socket.next_source().filter(|_| idle) else { return };
+        let Some(source) = socket.next_source().filter(|_| self.may_fetch(socket)) else { return };
         let (mr, told) = match into {
             Some((mr, told)) => (mr, Some(told)),
             None => match self.buffer(source.len.min(FETCH)) {
@@ -163,8 +176,16 @@ impl<V: Verbs> Sdp<V> {
                 break false;
             }
             let guard = BufferGuard::Range { mr: mr.clone(), at: 0, len: from.len };
-            match mesh.post_list(socket.peer, [(SendOp::Read { from }, guard)]).await {
+            let list = [(SendOp::Read { from }, guard)];
+            let is_cancelled = !socket.end.borrow().has_ended();
+            let posted = match is_cancelled {
+                true => mesh.post_list_directly(socket.peer, list).await,
+                false => mesh.post_list(socket.peer, list).await,
+            };
+            match posted {
                 Ok(_) => break true,
+                // Its sender cancels it. The user's buffer is free again.
+                Err(OpError::NotExecuted(NotExecuted::OtherRail(_))) => break false,
                 Err(error) if is_repeated(error, &mut tries) => stats.borrow_mut().repeated += 1,
                 Err(error) => break self.refused(&socket, error),
             }
@@ -179,9 +200,24 @@ impl<V: Verbs> Sdp<V> {
             if told.is_none_or(|told| told.send(from.len).is_err()) {
                 keep_bytes(&socket, &mr, from.len);
             }
+        } else if let Some(told) = told.filter(|_| socket.end.borrow().failure().is_none()) {
+            let _ = told.send(0);
         }
         self.flush(&socket);
         socket.readable.notify();
+    }
+
+    /// A connection has come to stand, perhaps on another rail: what this end offers on the first one is cancelled there, and what
+    /// the peer offers may be read now.
+    pub(super) fn on_rails(&self) {
+        let all: Vec<_> = self.shared.table.borrow().all().cloned().collect();
+        for socket in all {
+            if self.shared.mesh.carries(socket.peer) {
+                socket.end.borrow_mut().recall_offers();
+            }
+            self.flush(&socket);
+            socket.readable.notify();
+        }
     }
 
     /// The stream is over: the peer has restarted, or its keys are not what it said, or the node is leaving.

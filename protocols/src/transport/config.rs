@@ -132,6 +132,8 @@ pub enum Planted {
     MovesOneEnd,
     /// A new connection resumes from what was sent, not from what the peer reports to have received.
     ResumesFromSent,
+    /// A node that begins anew uses the number of its last session again.
+    ReusesSession,
 }
 
 impl MeshConfig {

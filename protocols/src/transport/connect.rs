@@ -214,6 +214,7 @@ impl<V: Verbs> Shared<V> {
         let Some(message) = peer.session.unsent_mut().filter(|message| message.rail != rail) else {
             return Ok(());
         };
+        message.goes_over(rail);
         let mut bytes = vec![0; message.len as usize];
         let block = self.rail(rail).send_pool.alloc()?;
         message.block.read(HEADER_LEN as u32, &mut bytes)?;

@@ -105,9 +105,9 @@ pub enum SendError {
     /// No memory for the message's buffer.
     #[error("no buffer for the message: {0}")]
     Memory(VerbsError),
-    /// Data are not [placed](super::Mesh::place) where nodes have several rails.
-    #[error("data are not placed where nodes have several rails")]
-    SeveralRails,
+    /// Data cannot be [placed](super::Mesh::place): the connection stands on another rail than the memory's.
+    #[error("the connection to rank {0} stands on another rail than the memory's")]
+    OtherRail(Rank),
 }
 
 /// Why a one-sided operation has no result.
@@ -155,6 +155,10 @@ pub enum NotExecuted {
     /// adapter refused it, or the request failed there and left the memory untouched.
     #[error("rank {0} could not execute it on its own memory")]
     AtPeer(Rank),
+    /// The connection stands on another rail than the peer's memory, and the operation was not to be carried by messages
+    /// ([`Mesh::post_list_directly`](super::Mesh::post_list_directly)).
+    #[error("the connection to rank {0} stands on another rail than its memory")]
+    OtherRail(Rank),
     /// The mesh has been closed.
     #[error("the mesh is closed")]
     Closed,

@@ -27,6 +27,28 @@ impl<V: Verbs> Mesh<V> {
         to: Rank,
         list: [(SendOp<'static, V>, BufferGuard<V>); N],
     ) -> Result<[BufferGuard<V>; N], OpError> {
+        self.post(to, list, true).await
+    }
+
+    /// The same, for what has another way: nothing is carried by messages.
+    ///
+    /// # Errors
+    ///
+    /// As that, and [`NotExecuted::OtherRail`] where the connection stands on another rail than the peer's memory.
+    pub async fn post_list_directly<const N: usize>(
+        &self,
+        to: Rank,
+        list: [(SendOp<'static, V>, BufferGuard<V>); N],
+    ) -> Result<[BufferGuard<V>; N], OpError> {
+        self.post(to, list, false).await
+    }
+
+    async fn post<const N: usize>(
+        &self,
+        to: Rank,
+        list: [(SendOp<'static, V>, BufferGuard<V>); N],
+        carries: bool,
+    ) -> Result<[BufferGuard<V>; N], OpError> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(OpError::NotExecuted(NotExecuted::NoSuchPeer(to)))?;
         let depth = shared.config.send_depth;
@@ -34,7 +56,11 @@ impl<V: Verbs> Mesh<V> {
             return Err(refused(VerbsError::QueueFull { queue: "send", depth }));
         }
         let turn = Turn::new(shared, index, N as u32).await.map_err(OpError::NotExecuted)?;
-        let Some(queue) = turn else { return self.carry_list(index, list).await };
+        let queue = match turn {
+            Some(queue) => queue,
+            None if carries => return self.carry_list(index, list).await,
+            None => return Err(OpError::NotExecuted(NotExecuted::OtherRail(to))),
+        };
         let pending = queue.post_list(list);
         shared.with_peer(index, |peer| peer.last_op = queue.counts().0);
         drop(queue);

@@ -12,7 +12,7 @@ use super::rail::{ConnId, Down, MOST_RAILS};
 use super::session::MIN_BUFFERS;
 use super::standby::Standby;
 use super::wire::HEADER_LEN;
-use super::{Channel, MeshConfig, Rank, SendError, TransportError};
+use super::{Channel, MeshConfig, Planted, Rank, SendError, TransportError};
 use crate::rt::sync::{MailboxSender, Signal};
 use crate::rt::{BufferPool, CompletionSink, Connector, Label, LabelGuard, QpHandle, Rt, WaitPoint};
 use std::cell::{Cell, RefCell};
@@ -223,7 +223,10 @@ impl<V: Verbs> Mesh<V> {
             max_inline: inline.unwrap_or(0),
             down: Cell::default(),
             // Never 0, which stands for an unknown incarnation.
-            session: rt.random() | 1,
+            session: match config.makes(Planted::ReusesSession) {
+                true => u64::from(config.me.get()),
+                false => rt.random() | 1,
+            },
             sink: CompletionSink::new(),
             word_pool: pool(&rails[0].pd, 8),
             bulk_pool: pool(&rails[0].pd, BULK),

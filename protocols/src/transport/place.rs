@@ -5,7 +5,11 @@
 //! is not there; and nobody may repeat the write alone: the peer may have got the message, and have put other data there. So the
 //! session keeps both together. After a reconnection it knows what the peer, whose old queue pair is fenced, has received: where
 //! the message is among that, the write before it was executed, and neither is repeated; else both are.
+//!
+//! Memory belongs to one adapter. Where nodes have several rails data are placed while the connection stands on the memory's, and neither
+//! write nor message goes over to another one with it: the caller is told so, and sends the data some other way.
 
+use super::carried::{MEMORY, nothing};
 use super::mesh::{Mesh, Shared};
 use super::peer::Outgoing;
 use super::wire::HEADER_LEN;
@@ -20,7 +24,9 @@ use weft_verbs::{
 
 /// A write that goes before a message.
 pub(super) struct Place<V: Verbs> {
-    from: BufferGuard<V>,
+    /// The caller's memory; once it was posted, a copy, if it is to be posted again.
+    from: RefCell<BufferGuard<V>>,
+    is_copied: Cell<bool>,
     to: RemoteSlice,
     posts: Rc<Posts<V>>,
 }
@@ -33,6 +39,8 @@ struct Posts<V: Verbs> {
     open: Cell<u32>,
     /// Whether it was posted before.
     repeats: Cell<bool>,
+    /// The connection has gone over to a rail that does not know the memory.
+    is_void: Cell<bool>,
 }
 
 /// Data that are on their way to a peer's memory; see [`Mesh::place`]. It may be dropped.
@@ -45,8 +53,7 @@ pub struct Placed<V: Verbs> {
 pub struct Strike<V: Verbs>(Rc<Posts<V>>);
 
 impl<V: Verbs> Placed<V> {
-    /// Waits until the adapter does not read the memory any more. If the connection breaks before the peer has the message, it
-    /// reads it once more, later.
+    /// Waits until the adapter does not read the memory any more. What is repeated after that is written from a copy.
     pub async fn ended(mut self) {
         self.post_ended().await;
     }
@@ -57,6 +64,12 @@ impl<V: Verbs> Placed<V> {
     pub async fn post_ended(&mut self) -> Option<bool> {
         // However it ended: the memory is not read any more.
         Some(self.ends.recv().await.ok()?.await.0.is_ok())
+    }
+
+    /// Whether neither the write nor the message behind it will be repeated, though the peer has not got the message: the connection
+    /// has gone over to another rail than the memory's. The memory has its content still: the peer's answer is yet to come.
+    pub fn is_void(&self) -> bool {
+        self.posts.is_void.get()
     }
 
     /// A post's end is dealt with: see [`Strike::is_in_flight`].
@@ -83,22 +96,29 @@ impl<V: Verbs> Strike<V> {
 }
 
 impl<V: Verbs> Mesh<V> {
-    /// Whether this mesh can [place](Mesh::place). Memory belongs to one adapter, and a connection that goes over to another rail
-    /// has messages alone: where nodes have several, data travel in messages.
-    pub fn places(&self) -> bool {
+    /// Whether data can always be [placed](Mesh::place). Memory belongs to one adapter, and a connection that has gone over to another
+    /// rail has messages alone: where nodes have several, data must fit into them.
+    pub fn always_places(&self) -> bool {
         self.shared.config.other_rails.is_empty()
+    }
+
+    /// Whether data can be placed at a peer now: the connection to it stands on the memory's rail, or is to be made there.
+    pub fn places_at(&self, to: Rank) -> bool {
+        self.shared.index(to).is_some_and(|index| self.shared.with_peer(index, |peer| peer.rail == MEMORY))
     }
 
     /// Writes memory of this node to a peer's, and sends a message behind it: when the peer takes the message, the data are there.
     /// Both are repeated after a reconnection or neither is. Returns once both are kept.
     ///
     /// The memory must keep its content until the peer has the message, which its answer tells, and must not be written before
-    /// [`Placed::ended`]. The range must be the peer's: the peer's adapter breaks the connection for another one, as often as
+    /// [`Placed::ended`]. What is repeated is written from a copy: the answer may come by another way than the adapter's
+    /// acknowledgement, and the memory may be written then. The range must be the peer's: the peer's adapter breaks the connection for another one, as often as
     /// the message is repeated.
     ///
     /// # Errors
     ///
-    /// Nothing was sent: as [`Mesh::send`], to oneself, the two lengths differ, or nodes have several rails.
+    /// Nothing was sent: as [`Mesh::send`], to oneself, the two lengths differ, or the connection stands on another rail than the
+    /// memory's.
     pub fn place(
         &self,
         to: Rank,
@@ -111,8 +131,8 @@ impl<V: Verbs> Mesh<V> {
         if to == self.me() {
             return Err(SendError::NoSuchPeer(to));
         }
-        if !self.places() {
-            return Err(SendError::SeveralRails);
+        if !self.places_at(to) {
+            return Err(SendError::OtherRail(to));
         }
         let len = from.len();
         if len != at.len {
@@ -120,9 +140,11 @@ impl<V: Verbs> Mesh<V> {
             return Err(SendError::Memory(VerbsError::OutOfRange { at, len, size }));
         }
         let (told, ends) = mailbox();
-        let posts =
-            Rc::new(Posts { told: RefCell::new(Some(told)), open: Cell::new(0), repeats: Cell::new(false) });
-        let place = Place { from, to: at, posts: Rc::clone(&posts) };
+        let told = RefCell::new(Some(told));
+        let posts = Posts { told, open: Cell::new(0), repeats: Cell::default(), is_void: Cell::default() };
+        let posts = Rc::new(posts);
+        let (from, is_copied) = (RefCell::new(from), Cell::new(false));
+        let place = Place { from, is_copied, to: at, posts: Rc::clone(&posts) };
         self.keep(to, index, channel, bytes, Some(Box::new(place)))?;
         Ok(Placed { ends, posts })
     }
@@ -133,19 +155,34 @@ impl<V: Verbs> Mesh<V> {
     ///
     /// There is no memory.
     pub fn copied(&self, bytes: &[u8]) -> Result<BufferGuard<V>> {
-        let (shared, len) = (&self.shared, bytes.len() as u32);
-        if len <= super::mesh::BULK {
-            let block = shared.bulk_pool.alloc()?;
-            block.write(0, bytes)?;
-            return Ok(BufferGuard::Block { block, len });
-        }
-        let mr = shared.pd().alloc_mr(bytes.len(), AccessFlags::LOCAL_WRITE)?;
-        mr.write(0, bytes)?;
-        Ok(BufferGuard::Range { mr, at: 0, len })
+        self.shared.copied(bytes)
     }
 }
 
 impl<V: Verbs> Shared<V> {
+    fn copied(&self, bytes: &[u8]) -> Result<BufferGuard<V>> {
+        let len = bytes.len() as u32;
+        if len <= super::mesh::BULK {
+            let block = self.bulk_pool.alloc()?;
+            block.write(0, bytes)?;
+            return Ok(BufferGuard::Block { block, len });
+        }
+        let mr = self.pd().alloc_mr(bytes.len(), AccessFlags::LOCAL_WRITE)?;
+        mr.write(0, bytes)?;
+        Ok(BufferGuard::Range { mr, at: 0, len })
+    }
+
+    /// What a write is posted from: at first the caller's memory, and a copy when it is repeated. The peer has not got the message then,
+    /// so the memory has its content still. It may be written as soon as the peer has, and this adapter may hear of that later.
+    fn written_from(&self, place: &Place<V>) -> Result<BufferGuard<V>> {
+        let mut from = place.from.borrow_mut();
+        if place.posts.repeats.get() && !place.is_copied.replace(true) {
+            let bytes = from.bytes()?;
+            *from = self.copied(&bytes)?;
+        }
+        Ok(from.share())
+    }
+
     /// Posts a message, behind its write if it has one: which of the queue pair's requests the write is, counted from 1.
     pub(super) fn post_message(&self, queue: &QpHandle<V>, message: &Outgoing<V>) -> Result<Option<u64>> {
         let guard = BufferGuard::Block { block: message.block.clone(), len: HEADER_LEN as u32 + message.len };
@@ -154,8 +191,8 @@ impl<V: Verbs> Shared<V> {
             return super::frames::post(queue, crate::rt::Local::Guarded(guard)).map(|()| None);
         };
         let write = SendOp::Write { to: place.to, imm: None };
-        let [written, _] =
-            queue.post_list([(write, place.from.share()), (SendOp::Send { imm: None }, guard)])?;
+        let from = self.written_from(place)?;
+        let [written, _] = queue.post_list([(write, from), (SendOp::Send { imm: None }, guard)])?;
         self.stats.borrow_mut().places_repeated += u64::from(place.posts.repeats.replace(true));
         // Nobody may want to know.
         if told.send(written).is_ok() {
@@ -163,6 +200,17 @@ impl<V: Verbs> Shared<V> {
         }
         let (posted, _) = queue.counts();
         Ok(Some(posted - 1))
+    }
+}
+
+impl<V: Verbs> Outgoing<V> {
+    /// The message is to go over this rail. One behind a write does so only where the write can: otherwise it is nothing.
+    pub(super) fn goes_over(&mut self, rail: u8) {
+        let is_left = |place: &mut Box<Place<V>>| rail != MEMORY && place.posts.told.borrow().is_some();
+        if let Some(place) = self.place.take_if(is_left) {
+            place.posts.is_void.set(true);
+            (self.channel, self.len) = nothing(&self.block);
+        }
     }
 }
 
@@ -183,7 +231,8 @@ impl<V: Verbs> Outgoing<V> {
 impl<V: Verbs> std::hash::Hash for Place<V> {
     fn hash<H: std::hash::Hasher>(&self, to: &mut H) {
         self.to.hash(to);
-        self.posts.told.borrow().is_some().hash(to);
-        self.from.hash_bytes(0..self.from.len(), to);
+        (self.posts.told.borrow().is_some(), self.is_copied.get()).hash(to);
+        let from = self.from.borrow();
+        from.hash_bytes(0..from.len(), to);
     }
 }

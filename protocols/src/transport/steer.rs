@@ -19,6 +19,14 @@ impl<V: Verbs> Mesh<V> {
         peer.link.is_up().then_some(peer.rail)
     }
 
+    /// Whether messages carry one-sided operations to a peer now: its connection stands, or is being made, on another rail than the
+    /// peer's memory.
+    pub fn carries(&self, to: Rank) -> bool {
+        let peers = self.shared.peers.borrow();
+        let peer = self.shared.index(to).and_then(|index| peers.get(index)?.as_deref());
+        peer.is_some_and(|peer| self.shared.carries(peer))
+    }
+
     /// How often the connection to a peer went over to another rail.
     pub fn moves(&self, to: Rank) -> u64 {
         self.peer(to).map_or(0, |index| self.shared.with_peer(index, |peer| peer.moves))

@@ -213,7 +213,11 @@ fn run(seed: u64) -> Result<Came, String> {
 fn judge(storm: &Storm, dies: usize, deaths: u64) -> Result<Came, String> {
     let (seen, dying) = (storm.seen.borrow(), storm.dying.borrow());
     if !seen.wrong.is_empty() || seen.gone.iter().any(|node| *node != dies) {
-        let views: Vec<_> = storm.all.iter().map(|(members, _)| (members.is_out(), members.view().map(|view| format!("{view:?}")))).collect();
+        let views: Vec<_> = storm
+            .all
+            .iter()
+            .map(|(members, _)| (members.is_out(), members.view().map(|view| format!("{view:?}"))))
+            .collect();
         return Err(format!("{:?}, gone: {:?}, views: {views:?}", seen.wrong, seen.gone));
     }
     let live: Vec<usize> = (0..NODES as usize).filter(|node| *node != dies || deaths > 0).collect();

@@ -67,7 +67,7 @@ fn disturb(cluster: &Cluster, nodes: u64, dice: &mut Dice) {
             2 => Fault::Flap { link, down: us(300), up: us(200), times: 4 },
             3 => Fault::Loss { link, way, ppm, lasts },
             4 => Fault::Duplicate { link, way, ppm, lasts },
-            5 => Fault::Delay { link, way, extra: us(100), jitter: us(2_000), lasts },
+            5 => Fault::Delay { link, way, extra: us(100), jitter: us(2_000), in_order: false, lasts },
             6 => Fault::PortDown { node: a, port: 1, lasts },
             _ => Fault::SlowNode { node: a, percent: 2_000, lasts },
         };

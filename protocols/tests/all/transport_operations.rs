@@ -243,7 +243,8 @@ fn late_copies(seed: u64, style: Wait, settle: bool) -> Rc<Seen> {
     for i in 0..5 {
         let start = ms(1 + 10 * i) + us(dice.below(2_000));
         let link = Link::Node(NodeId(0));
-        let delay = Fault::Delay { link, way: Way::From, extra: us(50), jitter: ms(4), lasts: Some(ms(1)) };
+        let (extra, jitter, lasts) = (us(50), ms(4), Some(ms(1)));
+        let delay = Fault::Delay { link, way: Way::From, extra, jitter, in_order: false, lasts };
         cluster.plan(start, delay);
         if dice.below(2) == 0 {
             let lasts = Some(us(dice.below(2_000)));

@@ -67,6 +67,19 @@ impl Unsynced {
         }
     }
 
+    /// The object ends here, durably: nothing is open any more behind that. Whether nothing is open at all.
+    pub fn end_at(&mut self, size: u64) -> bool {
+        self.ends.clear();
+        self.sectors.retain(|number, older| {
+            let len = size.saturating_sub(number * SECTOR) as usize;
+            older.iter_mut().filter(|before| before.was.len() > len).for_each(|before| {
+                before.was = before.was[..len].into();
+            });
+            len > 0
+        });
+        self.sectors.is_empty()
+    }
+
     /// The first so many writes are durable; whether that is all.
     pub fn sync(&mut self, writes: u64) -> bool {
         covered(&mut self.ends, writes);
@@ -118,6 +131,8 @@ pub(super) struct Undecided {
     ends: Vec<(ObjectName, Vec<Option<u64>>, usize)>,
     /// Objects whose removal was under way, and whether they are gone.
     removals: Vec<(ObjectName, bool)>,
+    /// Objects whose resizing was under way, to which size, and whether they have it.
+    resizes: Vec<(ObjectName, u64, bool)>,
 }
 
 /// Draws what a power cut leaves: everything alike, or nearly all as it was, or nearly all as it was written.
@@ -171,6 +186,9 @@ impl<R: Clone> Disk<R> {
                 }
                 Call::Remove(object) if self.objects.contains_key(&object) => {
                     self.undecided.removals.push((object, false));
+                }
+                Call::Resize { object, size } if self.objects.contains_key(&object) => {
+                    self.undecided.resizes.push((object, size, false));
                 }
                 _ => {}
             }
@@ -234,6 +252,9 @@ impl<R: Clone> Disk<R> {
         for (_, gone) in &mut self.undecided.removals {
             *gone = cut.of(2) == 1;
         }
+        for (.., done) in &mut self.undecided.resizes {
+            *done = cut.of(2) == 1;
+        }
         self.settle();
     }
 
@@ -242,7 +263,7 @@ impl<R: Clone> Disk<R> {
         if !self.is_undecided() {
             return;
         }
-        let Undecided { sectors, ends, removals } = mem::take(&mut self.undecided);
+        let Undecided { sectors, ends, removals, resizes } = mem::take(&mut self.undecided);
         // An object ends where it was chosen to end, or behind its last sector that is there.
         let mut lasts: BTreeMap<ObjectName, u64> = BTreeMap::new();
         for Sector { object, number, versions, chosen } in &sectors {
@@ -261,6 +282,9 @@ impl<R: Clone> Disk<R> {
                 (end, last, Some(there)) => there.end_at(end.max(last.copied()).unwrap_or_default()),
                 (_, _, None) => {}
             }
+        }
+        for (object, size, _) in resizes.iter().filter(|(.., done)| *done) {
+            self.objects.entry(*object).and_modify(|object| object.end_at(*size));
         }
         for (object, gone) in &removals {
             if *gone {

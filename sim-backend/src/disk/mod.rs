@@ -10,7 +10,7 @@
 //! | write | once its bytes are in the cache (`cache_ns_per_kib`), which has room when no more than `cache_bytes` wait for the medium |
 //! | read | as fast as the cache, if all objects together fit into it; otherwise `access_ns` and the stream's time later |
 //! | sync | `sync_ns` after the medium has all that was written before |
-//! | create, remove, size, list | at once: the names are in memory |
+//! | create, remove, resize, size, list | at once: the names are in memory |
 //!
 //! What the caller's processor does for a transfer (`read_cpu_ns_per_kib`, `write_cpu_ns_per_kib`) it has done when the call
 //! begins. A call takes effect when it ends.
@@ -18,7 +18,7 @@
 //! A write that finds no room for all of its bytes writes those that fit. After a sync has failed, all later ones of its object do.
 //!
 //! What was written is durable once it was synced, and by nothing else: of all that was not, calls under way included, a
-//! [power cut](crash) leaves each sector of 512 bytes as any write since has made it. What was created or removed stays so.
+//! [power cut](crash) leaves each sector of 512 bytes as any write since has made it. What was created, removed or resized stays so.
 //!
 //! # Not modelled
 //!
@@ -36,6 +36,7 @@ pub(crate) use object::Object;
 
 use crate::profile;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::result::Result;
 use weft_verbs::{DiskDone, DiskError, Nanos, ObjectName};
@@ -70,6 +71,7 @@ pub(crate) enum Call<R> {
     Read { object: ObjectName, at: u64, into: Buffer<R> },
     Write { object: ObjectName, at: u64, from: Buffer<R> },
     Sync(ObjectName),
+    Resize { object: ObjectName, size: u64 },
 }
 
 impl<R> Call<R> {
@@ -81,6 +83,21 @@ impl<R> Call<R> {
             _ => (0, 0),
         };
         Nanos((bytes as u64).saturating_mul(each).div_ceil(1024))
+    }
+}
+
+impl<R> fmt::Display for Call<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Call::Create(object) => write!(f, "create {object}"),
+            Call::Remove(object) => write!(f, "remove {object}"),
+            Call::Size(object) => write!(f, "size of {object}"),
+            Call::List => f.write_str("list"),
+            Call::Read { object, at, into } => write!(f, "read {object} from {at} len={}", into.len()),
+            Call::Write { object, at, from } => write!(f, "write {object} from {at} len={}", from.len()),
+            Call::Sync(object) => write!(f, "sync {object}"),
+            Call::Resize { object, size } => write!(f, "resize {object} to {size}"),
+        }
     }
 }
 
@@ -180,6 +197,19 @@ impl<R: Clone> Disk<R> {
         self.under_way.keys().copied()
     }
 
+    /// Whether a call under way is a transfer or a sync: what fails where a disk does.
+    pub fn moves_bytes(&self, id: u32) -> bool {
+        let call = self.under_way.get(&id).map(|(call, _)| call);
+        matches!(call, Some(Call::Read { .. } | Call::Write { .. } | Call::Sync(_)))
+    }
+
+    /// Whether a call under way writes what takes room that is not taken yet.
+    pub fn takes_room(&self, id: u32) -> bool {
+        let Some((Call::Write { object, at, from }, _)) = self.under_way.get(&id) else { return false };
+        let nothing = Object::default();
+        self.objects.get(object).unwrap_or(&nothing).fitting(*at, from.len(), 0) < from.len()
+    }
+
     /// When a call ends that begins now.
     fn schedule(&mut self, now: Nanos, call: &Call<R>, costs: &profile::Disk) -> Nanos {
         self.places.resize(costs.depth as usize, Nanos::ZERO);
@@ -187,7 +217,9 @@ impl<R: Clone> Disk<R> {
         let begin = now.max(self.places[place]);
         let cached = |len: usize| Nanos((len as u64).saturating_mul(costs.cache_ns_per_kib).div_ceil(1024));
         let end = match call {
-            Call::Create(_) | Call::Remove(_) | Call::Size(_) | Call::List => return now,
+            Call::Create(_) | Call::Remove(_) | Call::Resize { .. } | Call::Size(_) | Call::List => {
+                return now;
+            }
             Call::Write { from, .. } => {
                 let len = from.len();
                 self.medium = self.medium.max(begin) + stream(len as u64, costs.bytes_per_second);
@@ -216,6 +248,11 @@ impl<R: Clone> Disk<R> {
         };
         self.ended.insert(id, end);
         true
+    }
+
+    /// How a call ended, if it has and nobody has asked yet.
+    pub fn outcome(&self, id: u32) -> Option<&Result<DiskDone, DiskError>> {
+        self.ended.get(&id).map(|end| &end.outcome)
     }
 
     /// How a call ended, if it has.
@@ -254,6 +291,7 @@ impl<R: Clone> Disk<R> {
                 self.doubtful.remove(&object);
                 Ok(DiskDone::Done)
             }
+            Call::Resize { object, size } => self.resize(object, size),
             Call::Size(object) => there(object).map(|object| DiskDone::Size(object.size())),
             Call::Sync(object) => {
                 there(object)?;
@@ -269,6 +307,21 @@ impl<R: Clone> Disk<R> {
             Call::List => Ok(DiskDone::Objects(self.objects.keys().copied().collect())),
             Call::Read { .. } | Call::Write { .. } => Ok(DiskDone::Done),
         }
+    }
+
+    fn resize(&mut self, object: ObjectName, size: u64) -> Result<DiskDone, DiskError> {
+        position(size, 0)?;
+        if self.broken {
+            return Err(DiskError::Io);
+        }
+        let there = self.objects.get_mut(&object).ok_or(DiskError::NoObject(object))?;
+        self.taken -= there.taken();
+        there.end_at(size);
+        self.taken += there.taken();
+        if self.unsynced.get_mut(&object).is_some_and(|unsynced| unsynced.end_at(size)) {
+            self.unsynced.remove(&object);
+        }
+        Ok(DiskDone::Done)
     }
 
     fn read(&mut self, object: ObjectName, at: u64, into: Buffer<R>, memory: &mut impl Memory<R>) -> End {

@@ -36,11 +36,17 @@ pub enum Outcome {
     /// The node that was to take its step takes it only once nothing else can happen: time goes on without it. Where
     /// clocks go together ([`Policy::drift`](super::Policy::drift)); elsewhere nobody can tell it from a late step.
     SlowNode = 9,
+    /// The disk has no room for what a call writes, which ends with [`DiskError::Full`](weft_verbs::DiskError::Full): nothing of it is
+    /// written.
+    DiskFull = 10,
+    /// A transfer of a disk, or a sync, ends with [`DiskError::Io`](weft_verbs::DiskError::Io), and nothing is moved. After a sync has failed,
+    /// later ones of the same object do, until the node begins anew.
+    DiskError = 11,
 }
 
 impl Outcome {
     /// All of them, by number.
-    pub const ALL: [Outcome; 10] = [
+    pub const ALL: [Outcome; 12] = [
         Outcome::Done,
         Outcome::Drop,
         Outcome::Delay,
@@ -51,6 +57,8 @@ impl Outcome {
         Outcome::Crash,
         Outcome::Restart,
         Outcome::SlowNode,
+        Outcome::DiskFull,
+        Outcome::DiskError,
     ];
 
     /// The outcome of a number.
@@ -76,6 +84,8 @@ impl Outcome {
             Outcome::Crash => FaultKind::Crash,
             Outcome::Restart => FaultKind::Restart,
             Outcome::SlowNode => FaultKind::SlowNode,
+            Outcome::DiskFull => FaultKind::DiskFull,
+            Outcome::DiskError => FaultKind::DiskError,
         })
     }
 
@@ -107,9 +117,11 @@ impl FaultSet {
     /// No fault.
     pub const NONE: FaultSet = FaultSet(0);
     /// Every fault.
-    pub const ALL: FaultSet = FaultSet(0x3fe);
-    /// Every fault that there is where time decides nothing.
-    pub const TIMELESS: FaultSet = FaultSet::ALL.without(Outcome::SlowNode);
+    pub const ALL: FaultSet = FaultSet(0xffe);
+    /// Those of disks.
+    pub const OF_DISKS: FaultSet = FaultSet::one(Outcome::DiskFull).with(Outcome::DiskError);
+    /// Every fault that there is where time decides nothing, and where nothing has a disk.
+    pub const TIMELESS: FaultSet = FaultSet::ALL.without(Outcome::SlowNode).without_all(FaultSet::OF_DISKS);
 
     /// One fault. [`Outcome::Done`] is none.
     pub const fn one(fault: Outcome) -> FaultSet {
@@ -132,6 +144,12 @@ impl FaultSet {
     #[must_use]
     pub const fn without(self, fault: Outcome) -> FaultSet {
         FaultSet(self.0 & !(1u16 << fault as u8))
+    }
+
+    /// The same without any of these.
+    #[must_use]
+    pub const fn without_all(self, others: FaultSet) -> FaultSet {
+        FaultSet(self.0 & !others.0)
     }
 
     /// Those that both have.
@@ -177,13 +195,13 @@ mod tests {
             assert_eq!(Outcome::from_number(number as u8), Some(outcome));
             assert_eq!(Outcome::from_name(outcome.name()), Some(outcome));
         }
-        assert_eq!((Outcome::from_number(10), Outcome::from_name("Done")), (None, None));
+        assert_eq!((Outcome::from_number(12), Outcome::from_name("Done")), (None, None));
     }
 
     #[test]
     fn a_set_of_faults_never_holds_the_good_outcome() {
         let all: FaultSet = Outcome::ALL.into_iter().collect();
-        assert_eq!((all, all.len(), all.contains(Outcome::Done)), (FaultSet::ALL, 9, false));
+        assert_eq!((all, all.len(), all.contains(Outcome::Done)), (FaultSet::ALL, 11, false));
         let two = FaultSet::one(Outcome::Drop).with(Outcome::Cut).with(Outcome::Done);
         assert_eq!(two.iter().collect::<Vec<_>>(), [Outcome::Drop, Outcome::Cut]);
         assert!(two.and(FaultSet::one(Outcome::Delay)).is_empty());

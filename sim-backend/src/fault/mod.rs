@@ -12,7 +12,7 @@
 //! # What is modelled
 //!
 //! - Silent loss on a cable or a path, whole or one way, permanent, for a while, in a rhythm, or at a rate.
-//! - Duplication, delay with jitter (a delayed packet may be overtaken by those behind it), and damage
+//! - Duplication, delay with jitter (a delayed packet may be overtaken by those behind it, unless it is to stay in order), and damage
 //!   that the receiver's check of the packet finds (ICRC: dropped and counted apart).
 //! - A port that loses its link, which its adapter notices.
 //! - An operation that was executed and whose answer, with all that follows on its way, never arrives.
@@ -50,6 +50,8 @@ pub enum Verdict {
     Drop,
     /// It arrives that much later; packets behind it may overtake it.
     Delay(Nanos),
+    /// It arrives that much later, and so does what is behind it on its connection: none overtakes it.
+    Late(Nanos),
     /// It arrives twice.
     Duplicate,
     /// It arrives damaged: its receiver drops it, and counts it as damaged.
@@ -244,6 +246,8 @@ pub enum Fault {
         extra: Nanos,
         /// By how much more at most.
         jitter: Nanos,
+        /// Whether packets of one connection stay in their order all the same, as InfiniBand's switches keep it.
+        in_order: bool,
         /// For how long.
         lasts: Option<Nanos>,
     },

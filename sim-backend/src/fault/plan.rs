@@ -113,6 +113,7 @@ enum Harm {
         way: Way,
         extra: Nanos,
         jitter: Nanos,
+        in_order: bool,
     },
     /// Waits for an answer to the node, and becomes a cut from the answering peer.
     Await {
@@ -356,7 +357,9 @@ fn harm_of(fault: Fault) -> Option<Harm> {
         Fault::Loss { link, way, ppm, .. } => Harm::Lose { link, way, ppm },
         Fault::Duplicate { link, way, ppm, .. } => Harm::Double { link, way, ppm },
         Fault::Corrupt { link, way, ppm, .. } => Harm::Damage { link, way, ppm },
-        Fault::Delay { link, way, extra, jitter, .. } => Harm::Slow { link, way, extra, jitter },
+        Fault::Delay { link, way, extra, jitter, in_order, .. } => {
+            Harm::Slow { link, way, extra, jitter, in_order }
+        }
         Fault::PortDown { node, port, .. } => Harm::Cut { link: Link::Port(node, port), way: Way::Both },
         Fault::LoseCompletion { node, lasts } => Harm::Await { node, lasts },
         // What a crashed node sent before is still on its way.
@@ -381,9 +384,10 @@ impl Active {
             Harm::Damage { link, way, ppm } if on(link, way) && choice.chance("corrupt", ppm) => {
                 Verdict::Corrupt
             }
-            Harm::Slow { link, way, extra, jitter } if on(link, way) => {
+            Harm::Slow { link, way, extra, jitter, in_order } if on(link, way) => {
                 match extra + Nanos(choice.pick("jitter", jitter.0.saturating_add(1))) {
                     Nanos::ZERO => Verdict::Pass,
+                    late if in_order => Verdict::Late(late),
                     late => Verdict::Delay(late),
                 }
             }

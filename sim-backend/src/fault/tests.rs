@@ -114,7 +114,11 @@ fn rates_strike_about_as_often_as_they_say() {
 fn a_delay_has_a_floor_and_a_ceiling() {
     let mut faults = Faults::new();
     let (extra, jitter) = (Nanos(100), Nanos(20));
-    struck(&mut faults, 0, Fault::Delay { link: Link::Node(N0), way: Way::To, extra, jitter, lasts: None });
+    struck(
+        &mut faults,
+        0,
+        Fault::Delay { link: Link::Node(N0), way: Way::To, extra, jitter, in_order: false, lasts: None },
+    );
     let mut choice = Seeded::new(2);
     let mut late = std::collections::BTreeSet::new();
     for _ in 0..2_000 {

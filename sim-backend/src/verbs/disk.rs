@@ -57,6 +57,7 @@ impl SimDisk {
             DiskCall::Size(object) => Call::Size(*object),
             DiskCall::List => Call::List,
             DiskCall::Sync(object) => Call::Sync(*object),
+            DiskCall::Resize { object, size } => Call::Resize { object: *object, size: *size },
             DiskCall::Read { object, at, into } => {
                 Call::Read { object: *object, at: *at, into: self.buffer(into)? }
             }

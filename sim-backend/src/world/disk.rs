@@ -10,7 +10,7 @@ use crate::hca::{Hca, HcaId, Key, News};
 use crate::log::Kind;
 use crate::stats::Cause;
 use std::task::Waker;
-use weft_verbs::{Nanos, ObjectName, Result, VerbsError};
+use weft_verbs::{DiskDone, Nanos, ObjectName, Result, VerbsError};
 
 /// A region of an adapter of the disk's machine.
 pub(crate) type RegionKey = (HcaId, Key);
@@ -76,14 +76,15 @@ impl World {
         let costs = self.profile.disk.ok_or(VerbsError::DeviceGone)?;
         let syscall = self.profile.cpu.syscall_ns;
         let at = self.charge(node, Cause::System, syscall.saturating_add(call.work(&costs).0));
+        let what = if self.log.is_on() { call.to_string() } else { String::new() };
         if self.is_untimed() {
             let id = self.state.disks[node.index()].begin_untimed(call);
             self.touch_disk_call(node, id);
-            self.log.line(at, node, Kind::Disk, format_args!("call {id}"));
+            self.log.line(at, node, Kind::Disk, format_args!("call {id} {what}"));
             return Ok(id);
         }
         let (id, end) = self.state.disks[node.index()].begin(at, call, &costs);
-        self.log.line(at, node, Kind::Disk, format_args!("call {id} until {end}"));
+        self.log.line(at, node, Kind::Disk, format_args!("call {id} {what}, until {end}"));
         self.schedule(end.max(self.state.now), Event::Disk(node, id));
         Ok(id)
     }
@@ -95,7 +96,15 @@ impl World {
         if !self.with_disk(node, now, |disk, dma| disk.end(id, &costs, dma)) {
             return false;
         }
-        self.log.line(now, node, Kind::Disk, format_args!("end of {id}"));
+        if let Some(outcome) = self.state.disks[node.index()].outcome(id) {
+            match outcome {
+                Ok(DiskDone::Objects(all)) => {
+                    self.log.line(now, node, Kind::Disk, format_args!("end of {id}: {} objects", all.len()));
+                }
+                Ok(done) => self.log.line(now, node, Kind::Disk, format_args!("end of {id}: {done:?}")),
+                Err(why) => self.log.line(now, node, Kind::Disk, format_args!("end of {id}: {why}")),
+            }
+        }
         if let Some(waker) = self.disk_wakers.remove(&(node, id)) {
             self.woken.push(waker);
         }

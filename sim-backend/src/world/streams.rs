@@ -139,7 +139,7 @@ impl World {
         };
         match self.judge_foreign(&info, "segment") {
             None => {}
-            Some(Verdict::Delay(late)) => self.fly(segment, arrival + late),
+            Some(Verdict::Delay(late) | Verdict::Late(late)) => self.fly(segment, arrival + late),
             Some(Verdict::Duplicate) => {
                 self.fly(segment.clone(), arrival);
                 self.fly(segment, arrival);

@@ -199,6 +199,10 @@ impl System for Segments {
         command: "weft paper ddss --report report",
     }];
 
+    /// A get reads header, value and header in one list. If an answer is lost, its adapter asks for all behind it again, and takes the first
+    /// answer to each: where packets overtake each other, the value may be that of the first time and both headers those of the second.
+    const NEEDS_ORDER: bool = true;
+
     type Workload = DdssWork;
     type Event = Event;
     type Oracles = DdssOracles;

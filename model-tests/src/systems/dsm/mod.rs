@@ -4,6 +4,7 @@ pub mod apps;
 mod client;
 pub mod history;
 mod meter;
+mod objects;
 pub mod oracles;
 mod paper;
 pub mod workload;
@@ -24,8 +25,11 @@ use crate::record::Record;
 use crate::system::{Amount, Example, Measured, Place, System};
 use apps::Worker;
 use history::{Event, Spent, What};
+use objects::Objects;
 use oracles::DsmOracles;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 use std::rc::Rc;
 use weft_protocols::dsm::{Charges, Dsm, DsmConfig, DsmStats, Grain, LONGEST, Reading, STAMP, Shared};
 use weft_protocols::locks::{LockConfig, LockService, Scheme};
@@ -63,15 +67,32 @@ pub struct Plans {
 }
 
 counted! {
-    /// What a node counted.
-    Counts from DsmStats {
+    /// What a node counted in all.
+    Sums from DsmStats {
         read_faults, write_faults, joined, transfers, pulls, invalidations, upgrades, orders_waited,
         stalls, epochs, lost, fenced, stale, out_of_turn, malformed,
     }
 }
 
+/// What a node counted, in all and by object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    sums: Sums,
+    objects: Objects,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.sums += other.sums;
+        self.objects += other.objects;
+    }
+}
+
 /// A message without data, and the stamp behind it where nodes agree on who is alive: bytes.
 const STAMPED: u32 = (LONGEST + STAMP) as u32;
+
+/// How many messages' buffers are registered at a time, at least.
+const BUFFERS_A_CHUNK: u32 = 8;
 
 /// The name of the words that the workload accesses: all nodes know it.
 const NAME: u32 = 0;
@@ -151,6 +172,9 @@ impl System for SharedMemory {
         if !config.other_rails.is_empty() {
             let application = work.application.map_or(0, |_| 8_192);
             config.max_message = config.max_message.max(work.grain().max(application) + STAMPED);
+            // A node that connects registers what it posts for all others: for so long messages it would take longer, one by one, than
+            // members wait for a sign of life.
+            config.chunk = config.chunk.max(BUFFERS_A_CHUNK * config.max_message);
         }
     }
 
@@ -270,11 +294,11 @@ impl System for SharedMemory {
     }
 
     fn counts<V: Verbs>(service: &Service<V>) -> Counts {
-        service.dsm.stats().into()
+        Counts { sums: service.dsm.stats().into(), objects: Objects::of(service.dsm.by_object()) }
     }
 
     fn conduct(counts: &Counts) -> Conduct {
-        Conduct { out_of_turn: counts.out_of_turn, malformed: counts.malformed }
+        Conduct { out_of_turn: counts.sums.out_of_turn, malformed: counts.sums.malformed }
     }
 
     fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
@@ -296,7 +320,10 @@ impl System for SharedMemory {
                 Rate::of("requests_per_second", "accesses a second", meter.served(), busy),
                 Rate::of("faults_per_second", "faults a second", meter.faults, busy),
             ],
-            groups: vec![requests(meter, oracles.unended()), protocol(&counts, &mesh)],
+            groups: [requests(meter, oracles.unended()), protocol(&counts.sums, &mesh)]
+                .into_iter()
+                .chain(counts.objects.groups())
+                .collect(),
             latencies: vec![Latencies {
                 key: "latency",
                 title: "Time of accesses that waited, call to return",
@@ -312,7 +339,7 @@ fn application_metrics(
     work: &DsmWork,
     oracles: &DsmOracles,
     meter: &DsmMeter,
-    counts: &Counts,
+    Counts { sums: counts, objects }: &Counts,
     mesh: &MeshCounts,
 ) -> Metrics {
     let from = meter.spent.iter().map(|spent| spent.from).min().unwrap_or_default();
@@ -348,11 +375,14 @@ fn application_metrics(
             counts.read_faults + counts.write_faults,
             elapsed,
         )],
-        groups: vec![
+        groups: [
             Group::new("time", "Time, us, mean of threads", Layout::Column("what"), &time),
             Group::new("application", "Application", Layout::Row, &times),
             protocol(counts, mesh),
-        ],
+        ]
+        .into_iter()
+        .chain(objects.groups())
+        .collect(),
         latencies: Vec::new(),
     }
 }
@@ -373,7 +403,7 @@ fn requests(meter: &DsmMeter, unended: u64) -> Group {
     Group::new("requests", "Requests", Layout::Row, &counts)
 }
 
-fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
+fn protocol(counts: &Sums, mesh: &MeshCounts) -> Group {
     let counts = [
         ("read_faults", "requests to read", counts.read_faults),
         ("write_faults", "requests to write", counts.write_faults),

@@ -189,7 +189,12 @@ impl Oracles for DsmOracles {
             at: event.at(),
             text: format!("{}, which no store explains", Timeless(event)),
         });
-        unexplained.chain(self.progress.finish(now, healthy)).collect()
+        let unnamed = self.by_name.unnamed().map(|event| Violation {
+            oracle: self.by_name.name(),
+            at: event.at(),
+            text: deaths::nobody_died(event),
+        });
+        unexplained.chain(unnamed).chain(self.progress.finish(now, healthy)).collect()
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {

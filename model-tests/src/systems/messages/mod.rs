@@ -7,6 +7,8 @@ pub mod delivery;
 mod expel;
 pub mod history;
 mod meter;
+mod misused;
+mod operations;
 mod place;
 pub mod rails;
 mod service;

@@ -6,7 +6,7 @@ use crate::oracle::{Leaks, Leftover};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, Rt};
-use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshStats};
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshStats, SendError};
 use weft_sim::Sim;
 use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait};
 
@@ -29,6 +29,11 @@ enum Way {
     WritesAgain,
 }
 
+const KEYS: &[Key] = &[
+    Key { name: "requests", help: "how often data are placed" },
+    Key { name: "rails", help: "how many adapters each node has" },
+];
+
 macro_rules! worlds {
     ($($name:literal $way:ident, $expected:ident, $about:literal;)*) => {
         /// The worlds of placing.
@@ -37,7 +42,7 @@ macro_rules! worlds {
                 name: $name,
                 about: $about,
                 expected: Expected::$expected,
-                keys: &[Key { name: "requests", help: "how often data are placed" }],
+                keys: KEYS,
                 make: |size| make($name, Way::$way, size),
             }),*]
         }
@@ -53,7 +58,9 @@ worlds! {
 fn make(name: &'static str, way: Way, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
     let requests = size.number("requests")?.unwrap_or(if way == Way::Place { 2 } else { 1 });
     size.within("requests", requests, 1..=4)?;
-    Ok(Harness::boxed(Places { name, way, requests }))
+    let rails = size.number("rails")?.unwrap_or(1);
+    size.within("rails", rails, 1..=if way == Way::Place { 4 } else { 1 })?;
+    Ok(Harness::boxed(Places { name, way, requests, rails: rails as u8 }))
 }
 
 /// One node places data at the other, which looks at them when it is told, and then puts a mark of its own there.
@@ -61,9 +68,11 @@ struct Places {
     name: &'static str,
     way: Way,
     requests: u32,
+    rails: u8,
 }
 
-/// What an execution keeps.
+/// What an execution keeps, and its receiver.
+#[derive(Clone)]
 struct State {
     /// What was wrong first.
     broken: Rc<RefCell<Option<String>>>,
@@ -71,6 +80,8 @@ struct State {
     memory: <Sim as weft_verbs::Verbs>::Mr,
     /// How many messages it has taken.
     taken: Rc<RefCell<u32>>,
+    /// Whether data came in a message.
+    carried: Rc<RefCell<bool>>,
 }
 
 /// The data that are placed the n-th time, and the mark that is put there afterwards.
@@ -97,7 +108,11 @@ impl Model for Places {
     }
 
     fn size(&self) -> Size {
-        Size::new([("requests", self.requests)])
+        Size::new([("requests", self.requests), ("rails", self.rails.into())])
+    }
+
+    fn rails(&self) -> u8 {
+        self.rails
     }
 
     fn oracles(&self) {}
@@ -113,13 +128,14 @@ impl Model for Places {
         let memory = alloc(receiver, AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_WRITE));
         let source = alloc(sender, AccessFlags::LOCAL_WRITE);
         let at = memory.remote(0..BYTES).expect("all of it");
-        let (broken, taken) = (Rc::default(), Rc::default());
+        let (broken, taken, carried) = (Rc::default(), Rc::default(), Rc::default());
         let requests = self.requests;
         let sends = Sender { rt: sender.rt.clone(), mesh: sender.mesh.clone(), way: self.way, at, source };
         sender.rt.spawn(sends.run(receiver.mesh.me(), open(sender), requests, recorder.clone()));
-        let takes = Receiver { memory: memory.clone(), broken: Rc::clone(&broken), taken: Rc::clone(&taken) };
+        let state = State { broken, memory, taken, carried };
+        let takes = state.clone();
         receiver.rt.spawn(takes.run(receiver.mesh.clone(), open(receiver), recorder.clone()));
-        State { broken, memory, taken }
+        state
     }
 
     fn finish(&self, state: &State, members: &[Member], _: &Recorder) -> Result<(), Violation> {
@@ -141,11 +157,14 @@ impl Model for Places {
         Ok(())
     }
 
-    fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {
+    fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
         let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
         sink.sometimes("a connection was made again", any(|stats| stats.reconnects));
         sink.sometimes("a message was sent again", any(|stats| stats.messages_repeated));
         sink.sometimes("a message came twice and was dropped", any(|stats| stats.duplicates));
+        if self.rails > 1 {
+            sink.sometimes("a message carried the data", *state.carried.borrow());
+        }
     }
 }
 
@@ -158,6 +177,24 @@ struct Sender {
 }
 
 impl Sender {
+    /// Places the data, or sends them where the connection stands on another rail than the memory's, or goes over to it.
+    async fn place(&self, to: weft_protocols::transport::Rank, message: &[u8]) {
+        let from = BufferGuard::Range { mr: self.source.clone(), at: 0, len: BYTES as u32 };
+        match self.mesh.place(to, from, self.at, CHANNEL, message) {
+            // Where there is one rail, the end of its first post is enough for the memory to be written again.
+            Ok(placed) if self.mesh.always_places() => return placed.ended().await,
+            Ok(mut placed) => {
+                while placed.post_ended().await.is_some() {}
+                if !placed.is_void() {
+                    return;
+                }
+            }
+            Err(why) => assert_eq!(why, SendError::OtherRail(to)),
+        }
+        let with_data = [message, &read(&self.source)].concat();
+        self.mesh.send(to, CHANNEL, &with_data).expect("a mesh keeps more messages");
+    }
+
     /// Each time waits for the answer, and for the adapter, before it changes what it has placed.
     async fn run(
         self,
@@ -171,9 +208,7 @@ impl Sender {
             recorder.say(0, || format!("places {number}"));
             let message = [number as u8];
             if self.way == Way::Place {
-                let from = BufferGuard::Range { mr: self.source.clone(), at: 0, len: BYTES as u32 };
-                let placed = self.mesh.place(to, from, self.at, CHANNEL, &message);
-                placed.expect("a mesh keeps more messages").ended().await;
+                self.place(to, &message).await;
             } else {
                 let (mesh, at, again) = (self.mesh.clone(), self.at, self.way == Way::WritesAgain);
                 self.rt
@@ -187,16 +222,14 @@ impl Sender {
     }
 }
 
-struct Receiver {
-    memory: <Sim as weft_verbs::Verbs>::Mr,
-    broken: Rc<RefCell<Option<String>>>,
-    taken: Rc<RefCell<u32>>,
-}
-
-impl Receiver {
+impl State {
     async fn run(self, mesh: Mesh<Sim>, mut inbox: Inbox, recorder: Recorder) {
         while let Some(Incoming::Message(message)) = inbox.recv().await {
             let number = u32::from(message.first().copied().unwrap_or_default());
+            if let Some(data) = message.get(1..).filter(|data| data.len() == BYTES) {
+                self.memory.write(0, data).expect("it is as long");
+                *self.carried.borrow_mut() = true;
+            }
             if read(&self.memory) != data(number) {
                 self.broken
                     .borrow_mut()

@@ -24,7 +24,7 @@ const KEYS: &[Key] = &[
 ];
 
 macro_rules! worlds {
-    ($($name:literal $planted:expr, $expected:ident, $about:literal;)*) => {
+    ($($name:literal $way:expr, $expected:ident, $about:literal;)*) => {
         /// The worlds of rails.
         pub fn worlds() -> Vec<Entry> {
             vec![$(Entry {
@@ -32,33 +32,45 @@ macro_rules! worlds {
                 about: $about,
                 expected: Expected::$expected,
                 keys: KEYS,
-                make: |size| make($name, $planted, size),
+                make: |size| make($name, $way, size),
             }),*]
         }
     };
 }
 
 worlds! {
-    "rails" None, Held, "one-sided operations while connections go over from one rail to another";
-    "planted-reports-before-fence" Some(Planted::ReportsBeforeFence), ViolatedUnderFaults,
+    "rails" Way::Stays, Held, "one-sided operations while connections go over from one rail to another";
+    "rails-moved" Way::Moves, Held, "the same, and nodes have their connections go over to another rail, and back";
+    "planted-reports-before-fence" Way::Planted(Planted::ReportsBeforeFence), ViolatedUnderFaults,
         "the queue pair on a dead rail is left as it is when the next one takes over";
-    "planted-other-rails-key" Some(Planted::OtherRailsKey), ViolatedUnderFaults,
+    "planted-other-rails-key" Way::Planted(Planted::OtherRailsKey), ViolatedUnderFaults,
         "operations go over any rail, with the key of the memory's";
 }
 
-fn make(name: &'static str, planted: Option<Planted>, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+/// What nodes do beside adding.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Nothing.
+    Stays,
+    /// Between two additions they have their connection go over to another rail.
+    Moves,
+    /// The transport makes a mistake.
+    Planted(Planted),
+}
+
+fn make(name: &'static str, way: Way, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
     let (nodes, requests) = (size.number("nodes")?.unwrap_or(2), size.number("requests")?.unwrap_or(1));
     let rails = size.number("rails")?.unwrap_or(2);
     size.within("nodes", nodes, 2..=4)?;
     size.within("requests", requests, 1..=8)?;
     size.within("rails", rails, 2..=4)?;
-    Ok(Harness::boxed(Additions { name, planted, nodes, requests, rails: rails as u8 }))
+    Ok(Harness::boxed(Additions { name, way, nodes, requests, rails: rails as u8 }))
 }
 
 /// Every node adds to its lane of a word at the last node.
 pub struct Additions {
     name: &'static str,
-    planted: Option<Planted>,
+    way: Way,
     nodes: u32,
     requests: u32,
     rails: u8,
@@ -116,6 +128,19 @@ impl Adder {
         }
     }
 
+    /// Has the connection go over to another rail, if the peer answers there; and has it made again.
+    async fn moves(&self, before: u32) {
+        let (mesh, home) = (&self.mesh, self.home);
+        let to = u8::try_from(before + 1).unwrap_or_default() % mesh.rails();
+        if mesh.rail(home) != Some(to) && mesh.answers(home, to).await {
+            mesh.move_to(home, to);
+        }
+        if mesh.answers(home, mesh.rails()).await || mesh.rail(Rank::from_index(9)).is_some() {
+            self.breaks(format!("n{} is answered over a rail that it does not have", self.node));
+        }
+        mesh.suspect(home);
+    }
+
     /// How often it has added, by the word.
     async fn look(&self) -> Option<u32> {
         let mut word = [0; 8];
@@ -162,7 +187,9 @@ impl Model for Additions {
     }
 
     fn mesh(&self, config: &mut MeshConfig) {
-        config.planted = self.planted;
+        if let Way::Planted(planted) = self.way {
+            config.planted = Some(planted);
+        }
     }
 
     fn oracles(&self) {}
@@ -184,9 +211,13 @@ impl Model for Additions {
         let start = |(node, member): (u32, &Member)| {
             let (mesh, broken) = (member.mesh.clone(), Rc::clone(&broken));
             let (adder, added) = (Adder { mesh, home: home.me(), at, node, broken }, Rc::new(Cell::new(0)));
+            let moves = self.way == Way::Moves && home.me() != member.mesh.me();
             let (of, requests, recorder) = (Rc::clone(&added), self.requests, recorder.clone());
             member.rt.spawn(async move {
                 for before in 0..requests {
+                    if moves {
+                        adder.moves(before).await;
+                    }
                     adder.add(before).await;
                     of.set(before + 1);
                     recorder.say(node, || format!("has added {} times", before + 1));

@@ -3,7 +3,7 @@
 use super::delivery::{Correspondence, Delivery};
 use super::history::Sent;
 use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
-use crate::harness::{self, Harness, Member, Model, Shape};
+use crate::harness::{self, Harness, Meeting, Member, Model, Shape};
 use crate::oracle::{Leaks, Leftover};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,17 +24,78 @@ pub fn worlds() -> Vec<Entry> {
         about: "the transport: each node sends a message to each other one",
         expected: Expected::Held,
         keys: KEYS,
-        make: |size| make("messages", None, size),
+        make: |size| make("messages", Manner::Usual, size),
     };
     let resumes = Entry {
         name: "planted-resumes-from-sent",
         about: "a new connection resumes from what was sent, and not from what was received",
         expected: Expected::ViolatedUnderFaults,
         keys: KEYS,
-        make: |size| make("planted-resumes-from-sent", Some(Planted::ResumesFromSent), size),
+        make: |size| make("planted-resumes-from-sent", Manner::Planted(Planted::ResumesFromSent), size),
     };
-    [messages, resumes].into_iter().chain(super::rails::worlds()).chain(super::expel::worlds()).collect()
+    let manners = [
+        manner!("messages-narrow", Narrow, "the same, with room for few messages, and those long"),
+        manner!(
+            "messages-timed",
+            Timed,
+            "the same, with late acknowledgements, and probes of who stays silent"
+        ),
+        manner!("messages-met", Introduced, "the same, over connections that nodes make without a manager"),
+        manner!("messages-unmet", Unmet, "the same, and no connection is there before it is needed"),
+        manner!("messages-standby", Standby, "the same over two rails, with a connection that stands by"),
+        manner!("messages-closed", Closed, "the same, and who has heard all leaves"),
+    ];
+    let others = [
+        super::rails::worlds(),
+        super::expel::worlds(),
+        super::operations::worlds(),
+        super::misused::worlds(),
+    ];
+    [messages, resumes].into_iter().chain(manners).chain(others.into_iter().flatten()).collect()
 }
+
+macro_rules! manner {
+    ($name:literal, $manner:ident, $about:literal) => {
+        Entry {
+            name: $name,
+            about: $about,
+            expected: Expected::Held,
+            keys: KEYS,
+            make: |size| make($name, Manner::$manner, size),
+        }
+    };
+}
+use manner;
+
+/// What is unusual about a world of messages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// Nothing.
+    Usual,
+    /// Few places for messages, and long ones.
+    Narrow,
+    /// Timers of acknowledgements and probes.
+    Timed,
+    /// Connections that are made by hand.
+    Introduced,
+    /// Connections that are made when they are needed.
+    Unmet,
+    /// A connection that stands by.
+    Standby,
+    /// Who has heard all that it should closes its mesh.
+    Closed,
+    /// A mistake that the transport makes.
+    Planted(Planted),
+}
+
+/// By how much clocks differ, and how long acknowledgements and probes wait: an acknowledgement comes before the probe.
+const DRIFT: Nanos = Nanos::from_millis(1);
+const ACK_DELAY: Nanos = Nanos::from_millis(1);
+const PROBE_AFTER: Nanos = Nanos::from_millis(5);
+
+/// The length of a usual message, and of one that an inbox does not keep in place.
+const SHORT: usize = 8;
+const LONG: usize = 72;
 
 const KEYS: &[Key] = &[
     Key { name: "nodes", help: "how many nodes" },
@@ -42,13 +103,17 @@ const KEYS: &[Key] = &[
     Key { name: "rails", help: "how many adapters each node has" },
 ];
 
-fn make(name: &'static str, planted: Option<Planted>, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
-    let (nodes, messages) = (size.number("nodes")?.unwrap_or(2), size.number("requests")?.unwrap_or(1));
+fn make(name: &'static str, manner: Manner, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+    let usual = if manner == Manner::Narrow { 4 } else { 1 };
+    let (nodes, messages) = (size.number("nodes")?.unwrap_or(2), size.number("requests")?.unwrap_or(usual));
     size.within("nodes", nodes, 2..=8)?;
     size.within("requests", messages, 1..=8)?;
-    let rails = size.number("rails")?.unwrap_or(if planted.is_some() { 2 } else { 1 });
+    let rails = size.number("rails")?.unwrap_or(match manner {
+        Manner::Planted(_) | Manner::Standby => 2,
+        _ => 1,
+    });
     size.within("rails", rails, 1..=4)?;
-    Ok(Harness::boxed(Messages { name, nodes, messages, rails: rails as u8, planted }))
+    Ok(Harness::boxed(Messages { name, nodes, messages, rails: rails as u8, manner }))
 }
 
 /// Every node sends messages to each of the others; one that restarts begins again.
@@ -61,8 +126,8 @@ pub struct Messages {
     pub messages: u32,
     /// How many adapters each has.
     pub rails: u8,
-    /// A mistake that the transport makes.
-    pub planted: Option<Planted>,
+    /// What is unusual about it.
+    pub manner: Manner,
 }
 
 /// What one node has heard and done.
@@ -85,15 +150,18 @@ impl Messages {
     /// A node's life begins: it listens, and it sends.
     fn live(&self, node: u32, member: &Member, ledger: &Rc<RefCell<Ledger>>, recorder: &Recorder) {
         let inbox = member.mesh.open(CHANNEL).expect("nobody else opens it");
-        member.rt.spawn(listen(inbox, node, Rc::clone(ledger), recorder.clone()));
+        let all = self.messages as usize * (self.nodes as usize - 1);
+        let leaves = (self.manner == Manner::Closed).then(|| (member.mesh.clone(), all));
+        member.rt.spawn(listen(inbox, node, Rc::clone(ledger), recorder.clone(), leaves));
         let (rt, mesh, ledger, recorder) =
             (member.rt.clone(), member.mesh.clone(), Rc::clone(ledger), recorder.clone());
         let (nodes, messages) = (self.nodes, self.messages);
+        let length = if self.manner == Manner::Narrow { LONG } else { SHORT };
         member.rt.spawn(async move {
             for number in 0..messages {
                 let sent = Sent { incarnation: ledger.borrow().life, number };
                 for peer in (0..nodes).filter(|peer| *peer != node) {
-                    send(&mesh, Rank::from_index(peer), sent);
+                    send(&mesh, Rank::from_index(peer), sent, length).await;
                     recorder.say(node, || format!("sends {sent} to n{peer}"));
                 }
                 ledger.borrow_mut().sent += 1;
@@ -125,17 +193,28 @@ impl Messages {
     }
 }
 
-fn send(mesh: &Mesh<Sim>, to: Rank, Sent { incarnation, number }: Sent) {
-    let bytes = [incarnation.to_le_bytes(), number.to_le_bytes()].concat();
-    mesh.send(to, CHANNEL, &bytes).expect("a mesh keeps more messages than a world has");
+/// Sends a message once there is room for it; none if the mesh is closed.
+async fn send(mesh: &Mesh<Sim>, to: Rank, Sent { incarnation, number }: Sent, length: usize) {
+    if mesh.room(to).await.is_ok() {
+        let mut bytes = [incarnation.to_le_bytes(), number.to_le_bytes()].concat();
+        bytes.resize(length, number as u8);
+        mesh.send(to, CHANNEL, &bytes).expect("there is room for it");
+    }
 }
 
 fn read(bytes: &[u8]) -> Option<Sent> {
-    let (life, number) = bytes.split_first_chunk()?;
-    Some(Sent { incarnation: u32::from_le_bytes(*life), number: u32::from_le_bytes(number.try_into().ok()?) })
+    let ([life, number], rest) = bytes.as_chunks::<4>().0.split_first_chunk::<2>()?;
+    let [life, number] = [life, number].map(|word| u32::from_le_bytes(*word));
+    rest.as_flattened().iter().all(|byte| *byte == number as u8).then_some(Sent { incarnation: life, number })
 }
 
-async fn listen(mut inbox: Inbox, node: u32, ledger: Rc<RefCell<Ledger>>, recorder: Recorder) {
+async fn listen(
+    mut inbox: Inbox,
+    node: u32,
+    ledger: Rc<RefCell<Ledger>>,
+    recorder: Recorder,
+    leaves: Option<(Mesh<Sim>, usize)>,
+) {
     while let Some(incoming) = inbox.recv().await {
         let mut ledger = ledger.borrow_mut();
         let life = ledger.life;
@@ -146,6 +225,11 @@ async fn listen(mut inbox: Inbox, node: u32, ledger: Rc<RefCell<Ledger>>, record
                 let sent = read(message.bytes()).unwrap_or(Sent { incarnation: u32::MAX, number: u32::MAX });
                 ledger.arrived[from].push((life, sent));
                 recorder.say(node, || format!("hears {sent} of n{from}"));
+                if let Some((mesh, all)) = &leaves
+                    && ledger.arrived.iter().map(Vec::len).sum::<usize>() == *all
+                {
+                    mesh.close();
+                }
             }
             Incoming::PeerReset { peer, lost } => {
                 ledger.resets[peer.index()].push(lost);
@@ -172,7 +256,30 @@ impl Model for Messages {
     }
 
     fn mesh(&self, config: &mut MeshConfig) {
-        config.planted = self.planted;
+        if matches!(self.manner, Manner::Narrow | Manner::Timed) {
+            (config.ack_delay, config.probe_after) = (ACK_DELAY, PROBE_AFTER);
+        }
+        match self.manner {
+            Manner::Narrow => {
+                (config.send_depth, config.max_queued) = (4, 2);
+                config.max_message = LONG as u32;
+            }
+            Manner::Standby => config.standby = true,
+            Manner::Planted(planted) => config.planted = Some(planted),
+            _ => {}
+        }
+    }
+
+    fn drift(&self) -> Option<Nanos> {
+        matches!(self.manner, Manner::Narrow | Manner::Timed).then_some(DRIFT)
+    }
+
+    fn meeting(&self) -> Meeting {
+        match self.manner {
+            Manner::Introduced => Meeting::Introduced,
+            Manner::Unmet => Meeting::Unmet,
+            _ => Meeting::Joined,
+        }
     }
 
     fn oracles(&self) {}
@@ -181,9 +288,14 @@ impl Model for Messages {
         Shape { nodes: self.nodes, wait: Wait::Poll, home: None, one_by_one: true }
     }
 
-    /// Restarts, too: a peer is told of them.
+    /// Restarts, too: a peer is told of them. What was on its way to who left is lost, whatever was promised.
     fn usual_faults(&self) -> FaultSet {
-        FaultSet::TIMELESS.without(Outcome::Crash)
+        let survived = FaultSet::TIMELESS.without(Outcome::Crash);
+        match self.manner {
+            Manner::Closed => FaultSet::NONE,
+            Manner::Narrow | Manner::Timed => survived.without(Outcome::Restart),
+            _ => survived,
+        }
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder) -> State {

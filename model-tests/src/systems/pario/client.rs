@@ -161,6 +161,25 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         }
     }
 
+    /// Fills a buffer and appends it.
+    async fn append(&self, client: &Client<V>, file: &File, cells: u32) -> Result<(), FsError> {
+        let (of, cell) = (file.handle().0, client.work.cell);
+        let mut bytes = vec![0; cells as usize * cell as usize];
+        for (nth, bytes) in (content::APPENDED..).zip(bytes.chunks_mut(cell as usize)) {
+            content::fill(self.id, of, nth, bytes);
+        }
+        let buffer = client.files.buffer(bytes.len())?;
+        buffer.write(0, &bytes)?;
+        let appended = async { client.files.append(file, buffer).await.0 };
+        self.calls(Call::Append(of, cells, cell), appended, |at| What::At(*at)).await.map(drop)
+    }
+
+    async fn truncate(&self, client: &Client<V>, file: &File, cells: u64) -> Result<(), FsError> {
+        let size = cells * u64::from(client.work.cell);
+        let call = Call::Truncate(file.handle().0, cells);
+        self.calls(call, client.files.truncate(file, size), |()| What::Done).await
+    }
+
     /// Reads into a buffer and looks at it.
     pub async fn read(&self, client: &Client<V>, file: &File, tile: Tile) -> Result<(), FsError> {
         let (of, Views { there, here, pitch }) = (cells(client, file, tile), views(client, tile)?);
@@ -255,6 +274,16 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
                 let open = self.open(client, file).await?;
                 let read = self.read(client, &open, Tile::row(0, client.work.cells)).await;
                 self.close(client, open).await.and(read)
+            }
+            Request::Append { file, cells } => {
+                let open = self.open_or_create(client, file).await?;
+                let appended = self.append(client, &open, cells).await;
+                self.close(client, open).await.and(appended)
+            }
+            Request::Truncate { file, cells } => {
+                let open = self.open_or_create(client, file).await?;
+                let cut = self.truncate(client, &open, cells).await;
+                self.close(client, open).await.and(cut)
             }
             Request::Unlink { file } => {
                 let text = path(file, client.work.directories);

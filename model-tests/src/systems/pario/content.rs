@@ -11,6 +11,8 @@ pub enum Value {
     Zero,
     /// What this request wrote there.
     Of(RequestId),
+    /// Nothing, since this request cut the file off there. No bytes say so: it is known to who judges.
+    Cut(RequestId),
     /// A mixture, or what nobody wrote there.
     Torn,
 }
@@ -20,6 +22,7 @@ impl fmt::Display for Value {
         match self {
             Value::Zero => f.write_str("nothing"),
             Value::Of(request) => write!(f, "the bytes of {request}"),
+            Value::Cut(request) => write!(f, "nothing since {request}"),
             Value::Torn => f.write_str("torn bytes"),
         }
     }
@@ -38,6 +41,9 @@ pub struct Run {
 
 /// The shortest cell, in bytes: three words say who wrote it and where, and one more is there to be torn.
 pub const SHORTEST: u32 = 32;
+
+/// Marks the cells of what is appended, which are counted from its own first one: where that lies nobody knows before.
+pub const APPENDED: u64 = 1 << 63;
 
 /// The word at a place of a cell that a request wrote.
 fn word(request: RequestId, file: u64, cell: u64, place: usize) -> u64 {
@@ -73,6 +79,7 @@ pub fn value(file: u64, cell: u64, bytes: &[u8]) -> Value {
     let at = |place: usize| words.get(place).map_or(0, |word| u64::from_le_bytes(*word));
     let client = ClientId { node: (at(0) >> 32) as u32 & 0x7fff_ffff, index: at(0) as u32 };
     let request = RequestId { client, number: (at(1) >> 32) as u32 };
+    let cell = if at(2) & APPENDED == 0 { cell } else { at(2) };
     let whole = (0..words.len()).all(|place| at(place) == word(request, file, cell, place));
     if whole { Value::Of(request) } else { Value::Torn }
 }

@@ -41,6 +41,10 @@ pub enum Call {
     Write(Cells),
     /// Reads cells.
     Read(Cells),
+    /// Appends so many cells of so many bytes to a file.
+    Append(u64, u32, u32),
+    /// Cuts a file to so many cells.
+    Truncate(u64, u64),
 }
 
 /// Cells of a file: rows of some side by side.
@@ -95,6 +99,8 @@ pub enum What {
     Exists,
     /// There is no such name.
     NotFound,
+    /// It is done, and lies from this byte on.
+    At(u64),
     /// All names.
     Names(Vec<u32>),
     /// What the cells have; what is not told of them is beyond the file's end.
@@ -155,6 +161,7 @@ impl fmt::Display for Timeless<'_> {
             What::Calls(call) => write!(f, "calls {call}"),
             What::Opened(handle) => write!(f, "has opened {handle:x}"),
             What::Done => f.write_str("is done"),
+            What::At(at) => write!(f, "is done at byte {at}"),
             What::Exists => f.write_str("is told that the name is there"),
             What::NotFound => f.write_str("is told that there is no such name"),
             What::Names(names) => write!(f, "is told of {} names", names.len()),
@@ -186,6 +193,8 @@ impl fmt::Display for Call {
             Call::Sync(file) => write!(f, "sync {file:x}"),
             Call::Write(cells) => write!(f, "write {cells}"),
             Call::Read(cells) => write!(f, "read {cells}"),
+            Call::Append(file, cells, _) => write!(f, "append {cells} cells to {file:x}"),
+            Call::Truncate(file, cells) => write!(f, "truncate {file:x} to {cells} cells"),
         }
     }
 }

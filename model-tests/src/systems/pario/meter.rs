@@ -57,7 +57,11 @@ impl Meter<Event> for PfMeter {
             }
             Call::Create(_) | Call::Open(_) => &mut self.opens,
             Call::Unlink(_) | Call::List | Call::Close(_) | Call::Sync(_) => &mut self.others,
-            Call::Rename(..) | Call::MakeDirectory(_) => &mut self.others,
+            Call::Append(_, cells, bytes) => {
+                self.written += u64::from(cells) * u64::from(bytes);
+                &mut self.writes
+            }
+            Call::Rename(..) | Call::MakeDirectory(_) | Call::Truncate(..) => &mut self.others,
         };
         times.add(event.at() - since);
     }

@@ -59,7 +59,8 @@ pub struct Plans {
 counted! {
     /// What a node counted.
     Counts from FsStats {
-        asked, eager, pulls, pushes, offered, again, unknown_outcomes, staging_waits, commits, probes, copied, malformed,
+        asked, eager, pulls, pushes, offered, again, unknown_outcomes, staging_waits, commits, places, known_again, probes,
+        copied, malformed,
     }
 }
 
@@ -89,7 +90,7 @@ impl System for Files {
         },
     ];
 
-    const PAPERS: &'static [Paper] = &[paper::PVFS2];
+    const PAPERS: &'static [Paper] = &[paper::PVFS2, paper::PRESENT];
 
     type Workload = PfWork;
     type Event = Event;
@@ -244,6 +245,8 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("unknown_outcomes", "transfers of unknown outcome", counts.unknown_outcomes),
         ("staging_waits", "requests that waited for staging", counts.staging_waits),
         ("commits", "commits of the directory", counts.commits),
+        ("places", "places of appends", counts.places),
+        ("known_again", "answers given once more", counts.known_again),
         ("probes", "probes of servers", counts.probes),
         ("copied", "bytes copied", counts.copied),
         ("reconnects", "connections made again", mesh.reconnects),

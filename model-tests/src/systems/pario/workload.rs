@@ -155,6 +155,12 @@ pub struct PfWork {
     /// The share of requests about small files that give a file another name, which may be another file's. Default: 0.
     #[serde(default)]
     pub renames: Share,
+    /// The share of writes of mixed access that append to their file. Default: 0.
+    #[serde(default)]
+    pub appends: Share,
+    /// The share of requests of mixed access that cut a file. Default: 0.
+    #[serde(default)]
+    pub cuts: Share,
 }
 
 fn one() -> u32 {
@@ -231,6 +237,8 @@ impl PfWork {
             think: no_time(),
             directories: 0,
             renames: Share::NONE,
+            appends: Share::NONE,
+            cuts: Share::NONE,
         }
     }
 
@@ -259,6 +267,8 @@ impl PfWork {
             think: dice.pause([0, 10, 300]),
             directories: dice.among(&[0, 0, 1, 3]),
             renames: Share::new(dice.among(&[0.0, 0.2])).unwrap_or_default(),
+            appends: Share::new(dice.among(&[0.0, 0.3])).unwrap_or_default(),
+            cuts: Share::new(dice.among(&[0.0, 0.1])).unwrap_or_default(),
             ..PfWork::of(access, dice.from(3, 30) as u32)
         }
     }
@@ -396,6 +406,20 @@ pub enum Request {
         /// The file whose name it takes.
         to: u32,
     },
+    /// Appends cells to a file.
+    Append {
+        /// The file.
+        file: u32,
+        /// How many.
+        cells: u32,
+    },
+    /// Cuts a file.
+    Truncate {
+        /// The file.
+        file: u32,
+        /// To how many cells.
+        cells: u64,
+    },
     /// Lists all names.
     List,
 }
@@ -470,8 +494,15 @@ impl Plan {
     }
 
     fn mix(&mut self, writes: bool) -> Request {
-        let PfWork { files, cells, blocks, .. } = self.work;
+        let PfWork { files, cells, blocks, appends, cuts, .. } = self.work;
         let file = self.rng.below(files.into()) as u32;
+        // Where there is none nothing is drawn for it: such workloads are as they were.
+        if cuts > Share::NONE && draw::whether(&mut self.rng, cuts) {
+            return Request::Truncate { file, cells: self.rng.below(u64::from(cells) * u64::from(blocks)) };
+        }
+        if writes && appends > Share::NONE && draw::whether(&mut self.rng, appends) {
+            return Request::Append { file, cells: 1 + self.rng.below(cells.into()) as u32 };
+        }
         let first = self.rng.below(u64::from(cells) * u64::from(blocks));
         let cells = 1 + self.rng.below(cells.into()) as u32;
         if writes { Request::Write { file, first, cells } } else { Request::Read { file, first, cells } }

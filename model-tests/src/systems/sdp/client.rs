@@ -18,17 +18,18 @@ use weft_verbs::Verbs;
 pub struct Client<V: Verbs> {
     sdp: Sdp<V>,
     node: u32,
-    keep: bool,
+    work: Rc<SdpWork>,
+    rt: Rt<V>,
     mover: Mover<V>,
     /// By server: the connections that are kept.
     kept: BTreeMap<u32, Rc<SdpStream<V>>>,
 }
 
 impl<V: Verbs> Client<V> {
-    pub(super) fn new(service: &Service<V>, work: &SdpWork) -> Client<V> {
-        let Service { rt, sdp, node, .. } = service;
-        let mover = Mover::new(rt, sdp, work);
-        Client { sdp: sdp.clone(), node: *node, keep: work.keep, mover, kept: BTreeMap::new() }
+    pub(super) fn new(service: &Service<V>) -> Client<V> {
+        let Service { rt, sdp, node, work } = service;
+        let (mover, work) = (Mover::new(rt, sdp, work), Rc::clone(work));
+        Client { sdp: sdp.clone(), node: *node, work, rt: rt.clone(), mover, kept: BTreeMap::new() }
     }
 
     /// Makes a request.
@@ -76,13 +77,11 @@ impl<V: Verbs> Client<V> {
             }
         };
         let head = Head { request: id, bytes, reply };
-        stream.write_all(&head.encode()).await?;
-        self.mover.write(&stream, Coding::of(id, Way::There), Head::LEN, bytes).await?;
-        if !self.keep {
-            stream.shutdown()?;
-        }
-        let read = self.mover.read(&stream, Coding::of(id, Way::Back), 0, reply).await?;
-        if self.keep {
+        let read = match self.work.wants_first {
+            true => self.exchange_early(&stream, head).await?,
+            false => self.exchange(&stream, head).await?,
+        };
+        if self.work.keep {
             self.kept.insert(to, stream);
             return Ok(read);
         }
@@ -93,5 +92,44 @@ impl<V: Verbs> Client<V> {
             stream.close().await?;
         }
         Ok(read)
+    }
+
+    /// Writes the request, and reads the answer.
+    async fn exchange(&mut self, stream: &Rc<SdpStream<V>>, head: Head) -> Result<Read, SdpError> {
+        let Head { request, bytes, reply } = head;
+        stream.write_all(&head.encode()).await?;
+        self.mover.write(stream, Coding::of(request, Way::There), Head::LEN, bytes).await?;
+        if !self.work.keep {
+            stream.shutdown()?;
+        }
+        self.mover.read(stream, Coding::of(request, Way::Back), 0, reply).await
+    }
+
+    /// The same, and begins to read before it writes the last byte of the request: the server has nothing to answer before it knows
+    /// where the answer is wanted.
+    async fn exchange_early(&mut self, stream: &Rc<SdpStream<V>>, head: Head) -> Result<Read, SdpError> {
+        let Head { request, bytes, reply } = head;
+        let there = Coding::of(request, Way::There);
+        let (encoded, mut last) = (head.encode(), [0]);
+        if bytes > Head::LEN {
+            stream.write_all(&encoded).await?;
+            self.mover.write(stream, there, Head::LEN, bytes - 1).await?;
+            there.fill(u64::from(bytes - 1), &mut last);
+        } else {
+            let (tail, rest) = encoded.split_last().ok_or(SdpError::UnexpectedEnd)?;
+            stream.write_all(rest).await?;
+            last = [*tail];
+        }
+        let (mut mover, reads) = (Mover::new(&self.rt, &self.sdp, &self.work), Rc::clone(stream));
+        let back = Coding::of(request, Way::Back);
+        let answer = self.rt.spawn(async move { mover.read(&reads, back, 0, reply).await });
+        // Its turn comes before that of the last byte.
+        self.rt.yield_now().await;
+        stream.write_all(&last).await?;
+        if !self.work.keep {
+            stream.shutdown()?;
+        }
+        // A task that was not carried out is one of a node that has ended.
+        answer.await.unwrap_or(Err(SdpError::Closed))
     }
 }

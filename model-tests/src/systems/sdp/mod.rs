@@ -161,7 +161,7 @@ impl System for Sockets {
     }
 
     fn client<V: Verbs>(service: &Service<V>, _: ClientId) -> Client<V> {
-        Client::new(service, &service.work)
+        Client::new(service)
     }
 
     fn plans(work: &SdpWork, nodes: u32, seed: u64) -> Plans {

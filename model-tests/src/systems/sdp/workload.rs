@@ -47,6 +47,10 @@ pub struct SdpWork {
     /// true.
     #[serde(default = "yes")]
     pub owned_reads: bool,
+    /// With ZCopy: whether a client that gives owned buffers begins to read the answer before it writes the last byte of its request, so
+    /// that the server surely writes there. Default: false.
+    #[serde(default)]
+    pub wants_first: bool,
     /// With ZCopy: every so many owned buffers a user wants all of its buffers back at once and goes on with what was not moved, 2 to
     /// 1,000; 0 for never. Default: 0.
     #[serde(default)]
@@ -157,6 +161,7 @@ impl SdpWork {
             zcopy_threshold: 0,
             zcopy_depth: depth(),
             owned_reads: yes(),
+            wants_first: false,
             recall: 0,
             modes: false,
             resize: 0,
@@ -202,6 +207,7 @@ impl SdpWork {
             zcopy_threshold: dice.among(&[0, 1, 1_000, 20_000]),
             zcopy_depth: dice.among(&[1, 2, 4]),
             owned_reads: dice.one_in(2),
+            wants_first: false,
             recall: dice.among(&[0, 0, 2, 5]),
             modes: false,
             resize: 0,
@@ -225,7 +231,8 @@ impl SdpWork {
         let call = work.call.max(longest / calls);
         // A recall is one of both directions, of which the writer beside a reader knows nothing.
         let duplex = dice.one_in(3) && work.recall == 0;
-        SdpWork { failover, modes, resize, duplex, call, ..work }
+        let wants_first = work.zcopy_threshold > 0 && work.owned_reads && dice.one_in(2);
+        SdpWork { failover, modes, resize, duplex, call, wants_first, ..work }
     }
 
     /// How much work there is.

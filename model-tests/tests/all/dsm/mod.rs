@@ -12,6 +12,7 @@ use weft_check::systems::dsm::apps::Application;
 use weft_check::systems::dsm::history::{At, Event, Op, Spent, What, Why};
 use weft_check::systems::dsm::oracles::DsmOracles;
 use weft_sim::explore::{FaultSet, Outcome};
+use weft_verbs::Nanos;
 
 const WORKLOAD: &str = r#"
 kind = "dsm"
@@ -123,6 +124,28 @@ fn data_and_the_message_behind_them_come_together_whatever_breaks_once() {
     assert!(report.held() && report.exhaustive);
     let reached = |branch| report.coverage.get(branch).is_some_and(|reached| *reached > 0);
     assert!(reached("a connection was made again") && reached("a message was sent again"));
+}
+
+/// Whether the connection stands on the memory's rail, on another one, or goes over amid a write and its message.
+#[test]
+fn data_come_with_their_message_over_any_rail() {
+    let report = explore("place", Size::new([("rails", "2")]), 1, FaultSet::ALL);
+    assert!(report.held() && report.exhaustive);
+    assert!(report.coverage.get("a message carried the data").is_some_and(|reached| *reached > 0));
+}
+
+/// `weft fuzz swarm-16-dsm` found it (seed 120): a write was repeated from the minipage itself, whose requestor had it by then. Its next
+/// version came by way of another node, before the adapter had the acknowledgement of the repetition.
+#[test]
+fn what_a_node_sends_again_it_does_not_read_from_memory_that_may_change() {
+    assert_kept(include_str!("written_while_repeated.toml"), 120);
+}
+
+/// `weft fuzz swarm-16-dsm-rails-members` found it (seed 18): a node registered the buffers of long messages one by one, and took longer to
+/// connect than the others waited for a sign of life, each time that it was started again.
+#[test]
+fn a_node_connects_to_all_others_before_they_give_it_up() {
+    assert_kept(include_str!("connects_for_longer_than_a_patience.toml"), 18);
 }
 
 /// A small one: two nodes read, and the second takes the data from the first.
@@ -254,6 +277,9 @@ fn broken_in(events: &[(u32, What)]) -> Vec<&'static str> {
         let event = Event { at_ns: number.into(), request, what: *what };
         oracles.observe(&event, &mut |violation| broken.push(violation.oracle));
     }
+    // Nothing of this has to have come to its end.
+    let ended = oracles.finish(Nanos::ZERO, Nanos::ZERO).into_iter().map(|violation| violation.oracle);
+    broken.extend(ended.filter(|oracle| *oracle == "by name"));
     broken
 }
 

@@ -1,6 +1,7 @@
 //! Files under accidents, over seeds: bytes and names keep their promises, and every way that data go is struck.
 
 mod crash_states;
+mod groups;
 
 use crate::common::{assert_kept, explore, stormy, struck};
 use weft_check::explore::{Options, Size};
@@ -109,6 +110,23 @@ fn what_was_answered_is_there_when_servers_crash_and_come_back() {
     assert!(commits > 0 && failed > 0, "{commits} commits, {failed} calls failed");
 }
 
+#[test]
+fn places_of_appends_are_disjoint_and_what_was_cut_off_is_zero_whatever_fails() {
+    let mut appended = 0;
+    for base in [scenario(Access::Mix), restarts(Access::Mix)] {
+        for (wire, storage) in [(By::Verbs, Keep::Disk), (By::Tcp, Keep::Disk), (By::Verbs, Keep::Memory)] {
+            let mut scenario = base.clone();
+            scenario.workload.change::<Files>(|work| {
+                (work.appends, work.cuts) = (Share::new(0.5).unwrap(), Share::new(0.1).unwrap());
+                (work.wire, work.storage) = (wire, storage);
+            });
+            let summary = assert_held(&scenario, 0..4);
+            appended += summary.metrics.count("protocol", "places");
+        }
+    }
+    assert!(appended > 500, "{appended} places");
+}
+
 /// The disk is so slow that a server has acknowledged nearly every request under way when it crashes: nothing of its clients waits
 /// for anything then. It has no directory, so its next life asks nobody anything.
 #[test]
@@ -147,9 +165,9 @@ lasts = "1ms"
     }
 }
 
-/// Some thousand executions of a world hold, with a restart of any node at any event.
+/// Some thousand executions of a world hold, with a restart of any node at any event, or a disk's call that fails.
 fn holds_with_a_restart(world: &str) {
-    let kinds = FaultSet::one(Outcome::Restart);
+    let kinds = FaultSet::OF_DISKS.with(Outcome::Restart);
     let options = Options { faults: 1, kinds, max_executions: Some(3_000), ..Options::default() };
     let report = explore(world, &Size::default(), &options);
     assert!(report.held(), "{report:?}");
@@ -158,6 +176,7 @@ fn holds_with_a_restart(world: &str) {
 #[test]
 fn a_server_that_crashes_at_any_event_has_lost_nothing_that_was_answered() {
     holds_with_a_restart("pario-restart");
+    holds_with_a_restart("pario-unlink");
 }
 
 #[test]

@@ -51,6 +51,13 @@ pub enum Request {
         /// How many, at most.
         len: u32,
     },
+    /// Give a file another size.
+    Truncate {
+        /// The file's name.
+        name: String,
+        /// Its size in bytes from now on.
+        size: u64,
+    },
     /// Remove a file's name.
     Remove {
         /// The name.
@@ -123,6 +130,7 @@ const DONE: u8 = 7;
 const MAKE_DIRECTORY: u8 = 8;
 const REMOVE_DIRECTORY: u8 = 9;
 const RENAME: u8 = 10;
+const TRUNCATE: u8 = 11;
 
 /// The fewest bytes of what a directory has.
 const SHORTEST_NAME: usize = 2 + 1 + 1 + 8;
@@ -137,6 +145,24 @@ impl Request {
             }
             Request::Create { .. } | Request::Remove { .. } | Request::Rename { .. } => false,
             Request::MakeDirectory { .. } | Request::RemoveDirectory { .. } => false,
+            // Bytes that somebody has written since would be cut off.
+            Request::Truncate { .. } => false,
+        }
+    }
+
+    /// The path that it is about.
+    pub fn about(&self) -> &str {
+        match self {
+            Request::List { directory: path, .. }
+            | Request::MakeDirectory { path }
+            | Request::RemoveDirectory { path }
+            | Request::Rename { from: path, .. }
+            | Request::Stat { name: path }
+            | Request::Create { name: path, .. }
+            | Request::Write { name: path, .. }
+            | Request::Read { name: path, .. }
+            | Request::Truncate { name: path, .. }
+            | Request::Remove { name: path } => path,
         }
     }
 
@@ -171,6 +197,10 @@ impl Request {
                 to.u64(*at);
                 to.u32(*len);
             }
+            Request::Truncate { name, size } => {
+                to.named(TRUNCATE, name);
+                to.u64(*size);
+            }
             Request::Remove { name } => to.named(REMOVE, name),
             Request::MakeDirectory { path } => to.named(MAKE_DIRECTORY, path),
             Request::RemoveDirectory { path } => to.named(REMOVE_DIRECTORY, path),
@@ -204,6 +234,7 @@ impl Request {
                 Request::Write { name, handle, at, bytes: from.rest() }
             }
             READ => Request::Read { name, handle: Handle(from.u64()?), at: from.u64()?, len: from.u32()? },
+            TRUNCATE => Request::Truncate { name, size: from.u64()? },
             REMOVE => Request::Remove { name },
             MAKE_DIRECTORY => Request::MakeDirectory { path: name },
             REMOVE_DIRECTORY => Request::RemoveDirectory { path: name },
@@ -315,7 +346,8 @@ mod tests {
             .prop_map(|(name, handle, at, len)| Request::Read { name, handle: Handle(handle), at, len });
         let stat = NAME.prop_map(|name| Request::Stat { name });
         let remove = NAME.prop_map(|name| Request::Remove { name });
-        prop_oneof![list, create, write, read, stat, remove, rename, make, unmake]
+        let truncate = (NAME, any::<u64>()).prop_map(|(name, size)| Request::Truncate { name, size });
+        prop_oneof![truncate, list, create, write, read, stat, remove, rename, make, unmake]
     }
 
     fn replies() -> impl Strategy<Value = Reply> {

@@ -12,6 +12,10 @@ pub use language::{Listed, Reply, Request};
 
 use super::{DirEntry, Distribution, File, FsError, Handle, Pario};
 use crate::rt::Rt;
+use crate::rt::sync::oneshot;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use thiserror::Error;
 use weft_verbs::{Nanos, Verbs, VerbsError};
 
@@ -21,7 +25,7 @@ pub const MOST: u32 = 96 * 1_024;
 /// The most names that one call tells, with up to 256 bytes each.
 const NAMES: usize = 256;
 
-/// How long a name's file may be another one before a call that begins anew gives up: servers that restart are back by then.
+/// How long a call may take, and those included that begin anew: servers that restart are back by then.
 const PATIENCE: Nanos = Nanos::from_secs(20);
 
 /// The pause between two attempts.
@@ -70,9 +74,22 @@ impl<V: Verbs> Remote<V> {
     /// # Errors
     /// See [`RemoteError`].
     pub async fn serve(&self, request: Request) -> Result<Reply, RemoteError> {
-        let end = self.rt.now() + PATIENCE;
+        let (end, about) = (self.rt.now() + PATIENCE, request.about().to_string());
+        let (tell, told) = oneshot();
+        let remote = self.clone();
+        // It goes on when nobody waits any more: what it opened it closes.
+        drop(self.rt.spawn(async move { drop(tell.send(remote.repeated(&request, end).await)) }));
+        let (mut told, mut over) = (pin!(told), pin!(self.rt.sleep_until(end)));
+        let served = poll_fn(|cx| match told.as_mut().poll(cx) {
+            Poll::Ready(told) => Poll::Ready(told.ok()),
+            Poll::Pending => over.as_mut().poll(cx).map(|()| None),
+        });
+        served.await.unwrap_or(Err(RemoteError::Fs(about, FsError::Unknown)))
+    }
+
+    async fn repeated(&self, request: &Request, end: Nanos) -> Result<Reply, RemoteError> {
         loop {
-            let served = self.once(&request).await;
+            let served = self.once(request).await;
             let again = match &served {
                 Err(RemoteError::Fs(_, FsError::Unknown)) => request.may_repeat(),
                 _ => false,
@@ -100,6 +117,10 @@ impl<V: Verbs> Remote<V> {
                 self.with(name, Some(*handle), write).await
             }
             Request::Read { name, handle, at, len } => self.read(name, *handle, *at, *len).await,
+            Request::Truncate { name, size } => {
+                let cut = async |file: &File| self.files.truncate(file, *size).await.map(|()| Reply::Done);
+                self.with(name, None, cut).await
+            }
             Request::Remove { name } => done(name, self.files.unlink(name).await),
             Request::MakeDirectory { path } => done(path, self.files.mkdir(path).await),
             Request::RemoveDirectory { path } => done(path, self.files.rmdir(path).await),

@@ -15,6 +15,7 @@
 
 use super::super::Handle;
 use super::super::messages::{Reader, Writer};
+use super::answered;
 use super::names::{Change, Names};
 use weft_verbs::ObjectName;
 
@@ -35,6 +36,9 @@ mod kind {
     pub(super) const MAKE_DIRECTORY: u8 = 5;
     pub(super) const REMOVE_DIRECTORY: u8 = 6;
     pub(super) const RENAME: u8 = 7;
+    pub(super) const ATTRIBUTES: u8 = 8;
+    pub(super) const END: u8 = 9;
+    pub(super) const ANSWERED: u8 = 10;
 }
 
 /// The object of a log, by the log's number: its highest bit is set.
@@ -244,6 +248,20 @@ fn encode(change: &Change, to: &mut Writer) {
             to.0.push(kind::ENDED);
             to.u64(handle.0);
         }
+        Change::Attributes { handle, attributes, .. } => {
+            to.0.push(kind::ATTRIBUTES);
+            to.u64(handle.0);
+            to.attributes(*attributes);
+        }
+        Change::End { handle, end, .. } => {
+            to.0.push(kind::END);
+            to.u64(handle.0);
+            to.u64(*end);
+        }
+        Change::Answered { client, asked, kept } => {
+            to.0.push(kind::ANSWERED);
+            answered::encode(*client, *asked, *kept, to);
+        }
     }
 }
 
@@ -258,6 +276,18 @@ fn decode(from: &mut Reader<'_>) -> Option<Change> {
         kind::REMOVE_DIRECTORY => Change::RemoveDirectory { path: from.path()? },
         kind::RENAME => Change::Rename { from: from.path()?, to: from.path()? },
         kind::ENDED => Change::Ended { handle: from.handle()? },
+        kind::ATTRIBUTES => {
+            let (handle, attributes) = (from.handle()?, from.attributes()?);
+            Change::Attributes { handle, attributes, before: attributes }
+        }
+        kind::END => {
+            let (handle, end) = (from.handle()?, from.u64()?);
+            Change::End { handle, end, before: end }
+        }
+        kind::ANSWERED => {
+            let (client, asked, kept) = answered::decode(from)?;
+            Change::Answered { client, asked, kept }
+        }
         _ => return None,
     })
 }

@@ -1,6 +1,9 @@
 //! The server of a node: what the state machine wants done, and what comes of it.
 
+mod answered;
+mod bars;
 mod check;
+mod inode;
 mod log;
 mod machine;
 mod names;
@@ -13,6 +16,7 @@ pub use log::object as log_object;
 
 use super::access::Run;
 use super::calls::{self, Held};
+use super::error::Refusal;
 use super::messages::{Answer, Request};
 use super::moves::{Transfer, moved};
 use super::service::{Life, Shared};
@@ -81,6 +85,8 @@ impl<V: Verbs> Server<V> {
         stats.staging_waits = counts.staging_waits;
         stats.offered = counts.offered;
         stats.commits = counts.commits;
+        stats.places = counts.places;
+        stats.known_again = counts.known_again;
     }
 
     /// A place in staging, as a client reaches it: as much of it as the runs have.
@@ -163,6 +169,12 @@ async fn ask_for_opens<V: Verbs>(shared: Rc<Shared<V>>, client: Rank) {
     }
 }
 
+/// Clients to which this node's server has offered places in staging.
+pub(super) fn offered_to<V: Verbs>(shared: &Shared<V>) -> Vec<Rank> {
+    let machine = shared.server.as_ref().map(|server| server.machine.borrow());
+    machine.iter().filter_map(|machine| machine.as_ref()).flat_map(Machine::offered_to).collect()
+}
+
 /// A node has said what it has open.
 pub(super) fn heard<V: Verbs>(shared: &Rc<Shared<V>>, client: Rank, open: &[(Handle, u32)], more: bool) {
     on(shared, Event::Heard { client, open: open.to_vec(), more });
@@ -219,7 +231,8 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action, client: Life
         Action::Offer { op, to, id, stage, runs, writes } => {
             let Some(place) = server.place(stage, &runs) else { return };
             // As above: an offer that cannot be sent has nobody who takes it.
-            return drop(shared.wire.answer(to, id, Answer::Offer { op, place, runs, writes }).await);
+            drop(shared.wire.answer(to, id, Answer::Offer { op, place, runs, writes }).await);
+            return shared.calls.look_again();
         }
         Action::Pull { op, memory, runs, stage, .. } => {
             let pull = server.list(&runs, stage, memory, |from| SendOp::Read { from });
@@ -229,13 +242,22 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action, client: Life
             let push = server.list(&runs, stage, memory, |to| SendOp::Write { to, imm: None });
             Event::Moved { op, done: moved(&shared, client, &push).await }
         }
-        Action::Remove { op, server: other, handle } => {
+        Action::Spread { op, server: other, request } => {
             // One that restarted before it answered may have done nothing.
-            while let Ok(told) =
-                shared.ask(Rank::from_index(other), Request::Remove { handle }, Held::NOTHING).await
-                && calls::answer(told).await == Err(FsError::Unknown)
-            {}
-            Event::Removed { op }
+            let end = loop {
+                let told = shared.ask(Rank::from_index(other), request.clone(), Held::NOTHING).await;
+                match told {
+                    Ok(told) => match calls::answer(told).await {
+                        Err(FsError::Unknown) => {}
+                        Err(FsError::Full) => break Err(Refusal::Full),
+                        Err(_) => break Err(Refusal::Io),
+                        Ok(_) => break Ok(()),
+                    },
+                    // The mesh is closed.
+                    Err(_) => break Err(Refusal::Io),
+                }
+            };
+            Event::Spread { op, end }
         }
     };
     on(&shared, event);

@@ -5,25 +5,16 @@
 
 use super::super::error::Refusal;
 use super::super::messages::{Reader, Writer};
-use super::super::{DirEntry, Distribution, Handle, Name, Path};
+use super::super::slots::Asked;
+use super::super::{Attributes, DirEntry, Distribution, Handle, Name, Path, SetAttributes};
+use super::answered::{Answered, Kept};
+use super::inode::Inode;
 use super::tree::{Entry, Tree};
 use crate::transport::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands for a directory where a file has its handle: no file has that.
 const A_DIRECTORY: u64 = 0;
-
-/// A file, as its home knows it.
-#[derive(Clone, Debug, Hash)]
-struct Inode {
-    layout: Distribution,
-    /// It has a name.
-    linked: bool,
-    /// Its objects are being removed.
-    ending: bool,
-    /// How often each client has it open.
-    opens: BTreeMap<Rank, u32>,
-}
 
 /// A file whose last name and last open are gone: its objects are to be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,12 +38,21 @@ pub(super) enum Change {
     Rename { from: Path, to: Path },
     /// A file without a name has no objects any more.
     Ended { handle: Handle },
+    /// A file has other attributes. What it had before is not in the log.
+    Attributes { handle: Handle, attributes: Attributes, before: Attributes },
+    /// The last place that was given out behind a file's end ends here, and where the one before ended.
+    End { handle: Handle, end: u64, before: u64 },
+    /// A call was answered.
+    Answered { client: Rank, asked: Asked, kept: Kept },
 }
 
 impl Change {
     /// Whether it takes room for good: other changes must find some where these find none.
     pub(super) fn makes(&self) -> bool {
-        matches!(self, Change::Create { .. } | Change::MakeDirectory { .. } | Change::Rename { .. })
+        matches!(
+            self,
+            Change::Create { .. } | Change::MakeDirectory { .. } | Change::Rename { .. } | Change::End { .. }
+        )
     }
 }
 
@@ -65,6 +65,8 @@ pub(super) struct Names {
     given: u64,
     /// Nodes that may have files open of which this life has not heard, and the last handle up to which each has told.
     unheard: BTreeMap<Rank, Handle>,
+    /// Answers that clients may not have received.
+    answered: Answered,
 }
 
 impl Names {
@@ -99,8 +101,7 @@ impl Names {
             Change::Create { handle, path, layout } => {
                 self.given = self.given.max(handle.number());
                 self.tree.put(path.clone(), Entry::File(*handle));
-                let (layout, opens) = (*layout, BTreeMap::new());
-                self.inodes.insert(*handle, Inode { layout, linked: true, ending: false, opens });
+                self.inodes.insert(*handle, Inode::new(*layout, true));
             }
             Change::Unlink { path } => {
                 let entry = self.tree.remove(path);
@@ -114,6 +115,13 @@ impl Names {
                 self.tree.shift(from, to);
             }
             Change::Ended { handle } => drop(self.inodes.remove(handle)),
+            Change::Attributes { handle, attributes, .. } => {
+                self.inodes.entry(*handle).and_modify(|inode| inode.attributes = *attributes);
+            }
+            Change::End { handle, end, .. } => {
+                self.inodes.entry(*handle).and_modify(|inode| inode.end = *end);
+            }
+            Change::Answered { client, asked, kept } => self.answered.keep(*client, *asked, *kept),
         }
     }
 
@@ -146,6 +154,15 @@ impl Names {
             Change::Unlink { path } => path,
             // What has ended is not there again for that: it will be ended once more.
             Change::Ended { .. } => return,
+            Change::Attributes { handle, before, .. } => {
+                self.inodes.entry(*handle).and_modify(|inode| inode.attributes = *before);
+                return;
+            }
+            Change::End { handle, before, .. } => {
+                self.inodes.entry(*handle).and_modify(|inode| inode.end = *before);
+                return;
+            }
+            Change::Answered { client, asked, .. } => return self.answered.forget(*client, *asked),
         };
         if let Some(lost) = lost {
             self.tree.put(place.clone(), lost);
@@ -170,11 +187,96 @@ impl Names {
         let Some(inode) = self.inodes.get_mut(&handle).filter(|inode| inode.opens.contains_key(&from)) else {
             return if earlier { Ok(()) } else { Err(Refusal::Stale) };
         };
-        if let Some(opens) = inode.opens.get_mut(&from) {
-            *opens -= 1;
-        }
-        inode.opens.retain(|_, opens| *opens > 0);
+        inode.closed(from, false);
         Ok(())
+    }
+
+    /// What was answered to a call, if it was: what it opened is open once more.
+    pub(super) fn answered(&mut self, from: Rank, asked: Asked) -> Option<Result<Kept, Refusal>> {
+        let kept = self.answered.to(from, asked)?;
+        if let Kept::Opened { handle, .. } = kept {
+            match self.inodes.get_mut(&handle).filter(|inode| !inode.ending) {
+                Some(inode) => *inode.opens.entry(from).or_default() += 1,
+                // It has lost its name since, and nobody knew that this client would have it open.
+                None => return Some(Err(Refusal::Stale)),
+            }
+        }
+        Some(Ok(kept))
+    }
+
+    /// Whether a call was answered.
+    pub(super) fn has_answered(&self, from: Rank, asked: Asked) -> bool {
+        self.answered.to(from, asked).is_some()
+    }
+
+    /// What is at a path: a file, or a directory.
+    pub(super) fn stat(&self, path: &Path) -> Result<(Option<(Handle, Distribution)>, Attributes), Refusal> {
+        match self.tree.file(path) {
+            Ok(handle) => {
+                let inode = self.inodes.get(&handle).ok_or(Refusal::NotFound)?;
+                Ok((Some((handle, inode.layout)), inode.attributes))
+            }
+            Err(Refusal::IsDirectory) => Ok((None, Attributes::DIRECTORY)),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Gives a file other attributes.
+    pub(super) fn set_attributes(&mut self, path: &Path, set: SetAttributes) -> Result<Change, Refusal> {
+        let handle = self.tree.file(path)?;
+        let before = self.inodes.get(&handle).ok_or(Refusal::NotFound)?.attributes;
+        Ok(self.make(Change::Attributes { handle, attributes: set.of(before), before }))
+    }
+
+    /// A file that a client has open.
+    fn opened(&mut self, from: Rank, handle: Handle) -> Result<&mut Inode, Refusal> {
+        let open = self.inodes.get_mut(&handle).filter(|inode| inode.opens.contains_key(&from));
+        open.ok_or(Refusal::Stale)
+    }
+
+    /// Whether a file is being cut.
+    pub(super) fn is_cutting(&self, handle: Handle) -> bool {
+        self.inodes.get(&handle).is_some_and(|inode| inode.cutting)
+    }
+
+    /// How often a file was cut in this life.
+    pub(super) fn cuts(&mut self, from: Rank, handle: Handle) -> Result<u64, Refusal> {
+        self.opened(from, handle).map(|inode| inode.cuts)
+    }
+
+    /// Gives out a place of so many bytes behind a file's end, which lies at `least` or later; its first byte.
+    pub(super) fn place(
+        &mut self,
+        from: Rank,
+        handle: Handle,
+        (len, least): (u64, u64),
+    ) -> Result<(u64, Change), Refusal> {
+        let inode = self.opened(from, handle)?;
+        let (before, at) = (inode.end, inode.end.max(least));
+        let end = at.checked_add(len).filter(|end| *end <= 1 << 63).ok_or(Refusal::Position)?;
+        inode.places.insert((from, at), end);
+        Ok((at, self.make(Change::End { handle, end, before })))
+    }
+
+    /// A client writes to a place no more.
+    pub(super) fn placed(&mut self, from: Rank, handle: Handle, at: u64) {
+        if let Some(inode) = self.inodes.get_mut(&handle) {
+            inode.places.remove(&(from, at));
+        }
+    }
+
+    /// A file is being cut: no place is given out before it is. The next one is behind those to which somebody may write.
+    pub(super) fn cut(&mut self, from: Rank, handle: Handle) -> Result<(Distribution, Change), Refusal> {
+        let all_known = self.unheard.is_empty();
+        let inode = self.opened(from, handle)?;
+        (inode.cutting, inode.cuts) = (true, inode.cuts + 1);
+        let (layout, before, end) = (inode.layout, inode.end, inode.written_below(all_known));
+        Ok((layout, self.make(Change::End { handle, end, before })))
+    }
+
+    /// It is cut, or its cutting has come to nothing.
+    pub(super) fn is_cut(&mut self, handle: Handle) {
+        self.inodes.entry(handle).and_modify(|inode| inode.cutting = false);
     }
 
     /// Removes a file's name; of which file it was. That lives until it is closed everywhere.
@@ -233,6 +335,7 @@ impl Names {
         for (handle, opens) in open {
             if let Some(inode) = self.inodes.get_mut(handle) {
                 *inode.opens.entry(of).or_default() += opens;
+                inode.earlier.insert(of);
             }
         }
     }
@@ -241,7 +344,7 @@ impl Names {
     pub(super) fn forget(&mut self, client: Rank) {
         self.unheard.remove(&client);
         for inode in self.inodes.values_mut() {
-            inode.opens.remove(&client);
+            inode.closed(client, true);
         }
     }
 
@@ -273,10 +376,9 @@ impl Names {
             to.u64(if let Entry::File(handle) = entry { handle.0 } else { A_DIRECTORY });
             to.path(path);
         }
-        for (handle, inode) in &self.inodes {
-            to.u64(handle.0);
-            to.layout(inode.layout);
-        }
+        to.u64(self.inodes.len() as u64);
+        self.inodes.iter().for_each(|(handle, inode)| inode.encode(*handle, to));
+        self.answered.encode(to);
     }
 
     /// Reads it.
@@ -291,11 +393,11 @@ impl Names {
             names.tree.put(from.path()?, entry);
         }
         let linked: BTreeSet<Handle> = names.files().map(|(_, handle)| handle).collect();
-        while !from.0.is_empty() {
-            let handle = from.handle()?;
-            let (layout, linked) = (from.layout()?, linked.contains(&handle));
-            names.inodes.insert(handle, Inode { layout, linked, ending: false, opens: BTreeMap::new() });
+        for _ in 0..from.u64()? {
+            let (handle, inode) = Inode::decode(from)?;
+            names.inodes.insert(handle, Inode { linked: linked.contains(&handle), ..inode });
         }
+        names.answered = Answered::decode(from)?;
         Some(names)
     }
 
@@ -349,127 +451,5 @@ impl Names {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rank(n: u32) -> Rank {
-        Rank::from_index(n)
-    }
-
-    fn name(text: &str) -> Path {
-        Path::new(text).unwrap()
-    }
-
-    fn listed(names: &Names) -> Vec<String> {
-        let (list, more) = names.list(&Path::default(), None, 100).unwrap();
-        assert!(!more);
-        list.iter().map(|entry| entry.name.to_string()).collect()
-    }
-
-    const LAYOUT: Distribution = Distribution::single(0);
-
-    #[test]
-    fn a_name_stands_for_one_file_and_no_handle_comes_again() {
-        let mut names = Names::default();
-        let (first, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
-        assert_eq!(names.create(0, rank(1), name("a"), LAYOUT), Err(Refusal::Exists));
-        assert_eq!(names.open(rank(1), &name("b")), Err(Refusal::NotFound));
-        assert_eq!(names.unlink(&name("a")).map(|(handle, _)| handle), Ok(first));
-        assert!(names.unused().is_empty(), "open at n0");
-        let (second, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
-        assert_ne!(first, second);
-        assert_eq!(names.open(rank(1), &name("a")), Ok((second, LAYOUT)));
-    }
-
-    #[test]
-    fn an_unlinked_file_lives_until_its_last_close() {
-        let mut names = Names::default();
-        let (handle, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
-        names.open(rank(1), &name("a")).unwrap();
-        names.unlink(&name("a")).unwrap();
-        assert!(names.unused().is_empty());
-        assert_eq!(names.close(rank(0), handle, false), Ok(()));
-        assert_eq!(names.close(rank(0), handle, false), Err(Refusal::Stale), "closed already");
-        assert!(names.unused().is_empty(), "open at n1");
-        names.forget(rank(1));
-        assert_eq!(names.unused(), [Gone { handle, layout: LAYOUT }]);
-        assert!(names.unused().is_empty(), "told once");
-        assert_eq!(names.close(rank(1), handle, false), Err(Refusal::Stale));
-        assert_eq!(names.open_files(), 0);
-    }
-
-    #[test]
-    fn in_its_next_life_a_home_ends_no_file_before_it_has_heard_who_has_it_open() {
-        let mut names = Names::default();
-        let (handle, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
-        names.forget(rank(0));
-        names.ask([rank(1), rank(2)].into_iter());
-        names.unlink(&name("a")).unwrap();
-        assert!(names.unused().is_empty());
-        names.heard(rank(1), &[(handle, 2)], true);
-        assert_eq!(
-            names.close(rank(1), handle, true),
-            Ok(()),
-            "closed after it has told, and before it has told all"
-        );
-        names.heard(rank(1), &[], false);
-        assert_eq!(names.close(rank(2), handle, true), Ok(()), "closed before it was asked");
-        names.heard(rank(2), &[], false);
-        assert!(names.unused().is_empty(), "n1 has it open");
-        assert_eq!(names.close(rank(1), handle, true), Ok(()));
-        assert_eq!(names.unused(), [Gone { handle, layout: LAYOUT }]);
-    }
-
-    #[test]
-    fn a_change_that_found_no_room_is_taken_back() {
-        let mut names = Names::default();
-        let (kept, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
-        let (_, made) = names.create(0, rank(0), name("b"), LAYOUT).unwrap();
-        let (handle, unlinked) = names.unlink(&name("a")).unwrap();
-        names.undo(&unlinked, Some(handle));
-        names.undo(&made, None);
-        assert_eq!(listed(&names), ["a"]);
-        assert_eq!(names.open(rank(1), &name("a")), Ok((kept, LAYOUT)));
-    }
-
-    #[test]
-    fn a_file_that_is_renamed_takes_the_place_of_another_one_which_lives_until_its_last_close() {
-        let mut names = Names::default();
-        let (new, _) = names.create(0, rank(0), name("new"), LAYOUT).unwrap();
-        let (old, _) = names.create(0, rank(0), name("old"), LAYOUT).unwrap();
-        let (replaced, change) = names.rename(name("new"), name("old"), true).unwrap().expect("a change");
-        assert_eq!((replaced, listed(&names)), (Some(old), vec!["old".to_string()]));
-        assert_eq!(names.open(rank(1), &name("old")), Ok((new, LAYOUT)));
-        assert!(names.unused().is_empty(), "open at n0");
-        names.undo(&change, replaced);
-        assert_eq!(listed(&names), ["new", "old"]);
-        names.close(rank(0), old, false).unwrap();
-        assert!(names.unused().is_empty(), "it has its name again");
-        assert_eq!(names.rename(name("old"), name("old"), false), Ok(None), "nothing changes");
-        assert_eq!(names.rename(name("none"), name("none"), true), Err(Refusal::NotFound));
-        assert_eq!(names.rename(name("new"), name("old"), false), Err(Refusal::Exists));
-        names.rename(name("new"), name("old"), true).unwrap();
-        assert_eq!(names.unused(), [Gone { handle: old, layout: LAYOUT }]);
-    }
-
-    #[test]
-    fn directories_are_made_moved_and_removed_and_each_of_it_can_be_taken_back() {
-        let mut names = Names::default();
-        names.make_directory(name("a")).unwrap();
-        assert_eq!(names.make_directory(name("a")), Err(Refusal::Exists));
-        assert_eq!(names.make_directory(name("b/c")), Err(Refusal::NotFound));
-        let (file, _) = names.create(0, rank(0), name("a/f"), LAYOUT).unwrap();
-        assert_eq!(names.remove_directory(name("a")), Err(Refusal::NotEmpty));
-        assert_eq!(names.remove_directory(name("a/f")), Err(Refusal::NotDirectory));
-        assert_eq!(names.unlink(&name("a")), Err(Refusal::IsDirectory));
-        let (_, change) = names.rename(name("a"), name("b"), false).unwrap().expect("a change");
-        assert_eq!(names.open(rank(0), &name("b/f")).map(|(handle, _)| handle), Ok(file));
-        names.undo(&change, None);
-        assert_eq!(names.open(rank(0), &name("a/f")).map(|(handle, _)| handle), Ok(file));
-        names.unlink(&name("a/f")).unwrap();
-        let change = names.remove_directory(name("a")).unwrap();
-        assert!(listed(&names).is_empty());
-        names.undo(&change, None);
-        assert_eq!(listed(&names), ["a"]);
-    }
-}
+#[path = "names_tests.rs"]
+mod tests;

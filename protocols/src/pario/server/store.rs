@@ -48,6 +48,19 @@ impl Objects {
         Ok(())
     }
 
+    fn cut(&mut self, handle: Handle, size: u64, grows: bool) -> Result<(), Refusal> {
+        let before = self.bytes.get(&handle).map_or(0, |object| object.len() as u64);
+        if size == before || (size > before && !grows) {
+            return Ok(());
+        }
+        if self.taken - before + size > self.most {
+            return Err(Refusal::Full);
+        }
+        self.taken = self.taken - before + size;
+        self.bytes.entry(handle).or_default().resize(size as usize, 0);
+        Ok(())
+    }
+
     fn remove(&mut self, handle: Handle) {
         self.taken -= self.bytes.remove(&handle).map_or(0, |object| object.len() as u64);
     }
@@ -96,6 +109,7 @@ impl<V: Verbs> Store<V> {
                 objects.remove(handle);
                 Ok(Stored::Done)
             }
+            StoreCall::Cut { handle, size, grows } => objects.cut(handle, size, grows).map(|()| Stored::Done),
             StoreCall::Read { handle, runs, into } => {
                 let mut bytes = vec![0; into.len()];
                 copied(bytes.len() as u64);
@@ -148,6 +162,9 @@ impl<V: Verbs> Store<V> {
             StoreCall::Write { handle, runs, from } => {
                 return self.write(disk, name(handle), &runs, from).await;
             }
+            StoreCall::Cut { handle, size, grows } => {
+                return self.cut(disk, name(handle), size, grows).await;
+            }
             StoreCall::Size(handle) => (DiskCall::Size(name(handle)), Stored::Size(0)),
             StoreCall::Sync(handle) => (DiskCall::Sync(name(handle)), Stored::Done),
             StoreCall::Remove(handle) => (DiskCall::Remove(name(handle)), Stored::Done),
@@ -158,6 +175,31 @@ impl<V: Verbs> Store<V> {
             Err(DiskError::NoObject(_)) => Ok(nothing),
             Err(why) => Err(Refusal::from(&why)),
         }
+    }
+
+    /// Ends an object. Its turn is this call's: nobody else changes its size meanwhile.
+    async fn cut(
+        &self,
+        disk: &V::Disk,
+        object: ObjectName,
+        size: u64,
+        grows: bool,
+    ) -> Result<Stored, Refusal> {
+        let before = match end(disk.begin(DiskCall::Size(object))).await.outcome {
+            Ok(DiskDone::Size(before)) => Some(before),
+            Err(DiskError::NoObject(_)) => None,
+            Ok(_) => return Err(Refusal::Io),
+            Err(why) => return Err(Refusal::from(&why)),
+        };
+        let now = before.unwrap_or_default();
+        if now == size || (now < size && !grows) {
+            return Ok(Stored::Done);
+        }
+        if before.is_none() {
+            end(disk.begin(DiskCall::Create(object))).await.outcome.map_err(|why| Refusal::from(&why))?;
+        }
+        let cut = end(disk.begin(DiskCall::Resize { object, size })).await.outcome;
+        cut.map(|_| Stored::Done).map_err(|why| Refusal::from(&why))
     }
 
     /// The directory that an earlier life of this server left, and its log: the number, and where it ends, if it may be written on. One

@@ -1,9 +1,13 @@
 //! One run of four nodes that lock, and each of them crashing at each event of it: who lives is granted what it asked for, nobody holds
 //! beside another one, and a register that checks tokens takes nothing of one whose hold is over.
 //!
+//! Under each lock a node adds one to that register, by a read and a write. What all of them saw is linearizable, in real-time
+//! order, as the history of a counter: so says the tester of `stateright`, which knows nothing of locks.
+//!
 //! `WEFT_EVERY=1` crashes at every event; by default it is one of many, others for each node.
 
 use crate::common::{Cluster, ms, rank, us};
+use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::locks::{Grant, LockConfig, LockKey, LockService, Mode, Scheme, Token};
@@ -25,15 +29,75 @@ fn settings() -> MembersConfig {
     MembersConfig { lease: ms(10), drift: ms(1), patience: ms(6), ..MembersConfig::new(NODES) }
 }
 
+/// A counter, as one client alone would know it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Counter(u32);
+
+/// Adding one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Add;
+
+/// What the counter was, or that the register refused the write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Added {
+    To(u32),
+    Nothing,
+}
+
+impl SequentialSpec for Counter {
+    type Op = Add;
+    type Ret = Added;
+
+    fn invoke(&mut self, _: &Add) -> Added {
+        self.0 += 1;
+        Added::To(self.0 - 1)
+    }
+
+    /// What is refused changes nothing.
+    fn is_valid_step(&mut self, op: &Add, ret: &Added) -> bool {
+        *ret == Added::Nothing || self.invoke(op) == *ret
+    }
+}
+
 /// What a lock protects, and who holds it.
-#[derive(Default)]
 struct Book {
     holder: RefCell<Option<(usize, Rc<Grant<Sim>>)>>,
     largest: Cell<Option<Token>>,
     granted: RefCell<Vec<(usize, Nanos)>>,
+    /// The register: its content, and the largest token of a write to it.
+    register: Cell<(u32, Option<Token>)>,
+    history: RefCell<LinearizabilityTester<usize, Counter>>,
+}
+
+impl Default for Book {
+    fn default() -> Book {
+        Book {
+            holder: RefCell::default(),
+            largest: Cell::default(),
+            granted: RefCell::default(),
+            register: Cell::default(),
+            history: RefCell::new(LinearizabilityTester::new(Counter::default())),
+        }
+    }
 }
 
 impl Book {
+    fn asks(&self, node: usize) {
+        self.history.borrow_mut().on_invoke(node, Add).expect("it has had its answer");
+    }
+
+    /// The register takes what comes with a token that is not smaller than any before.
+    fn writes(&self, node: usize, token: Option<Token>, found: u32) {
+        let (_, largest) = self.register.get();
+        let added = if token >= largest {
+            self.register.set((found + 1, token));
+            Added::To(found)
+        } else {
+            Added::Nothing
+        };
+        self.history.borrow_mut().on_return(node, added).expect("it has asked");
+    }
+
     /// Nobody else's hold counts, and nobody has come with a larger token.
     fn granted(&self, node: usize, grant: &Rc<Grant<Sim>>, dead: Option<usize>, now: Nanos) {
         if let Some((other, before)) = self.holder.replace(Some((node, Rc::clone(grant)))) {
@@ -92,10 +156,13 @@ async fn client(
             done.set(false);
         }
         for (home, book) in books.iter().enumerate() {
+            book.asks(node);
             let grant = client.lock(at_home(home), Mode::Exclusive).await.expect("it is granted");
             let grant = Rc::new(grant);
             book.granted(node, &grant, dead.get(), rt.now());
+            let (found, _) = book.register.get();
             rt.sleep(us(20)).await;
+            book.writes(node, grant.token(), found);
             drop(book.holder.borrow_mut().take_if(|(holder, _)| *holder == node));
             if let Ok(grant) = Rc::try_unwrap(grant) {
                 grant.unlock().await;
@@ -143,7 +210,31 @@ fn crash_at(scheme: Scheme, event: u64, node: usize) -> Nanos {
         let audit = nodes[n].1.audit();
         assert!(audit.is_clean(), "{scheme}, event {event}, n{node} crashed: n{n} keeps {audit:?}");
     }
+    for book in books {
+        let history = book.history.borrow();
+        assert!(history.is_consistent(), "{scheme}, event {event}, n{node} crashed: {history:?}");
+    }
     Nanos(last.unwrap_or(died).0.saturating_sub(died.0))
+}
+
+/// Two that read before either writes are found out, and so is one that does not see who came before it.
+#[test]
+fn the_tester_knows_a_lost_addition() {
+    for (overlap, second) in [(true, 0), (false, 0), (false, 1)] {
+        let mut history = LinearizabilityTester::new(Counter::default());
+        history.on_invoke(0, Add).expect("the first");
+        if overlap {
+            history.on_invoke(1, Add).expect("the second");
+        }
+        history.on_return(0, Added::To(0)).expect("it has asked");
+        if !overlap {
+            history.on_invoke(1, Add).expect("the second");
+        }
+        history.on_return(1, Added::To(second)).expect("it has asked");
+        // One who crashed asked and never had an answer.
+        history.on_invoke(2, Add).expect("the third");
+        assert_eq!(history.is_consistent(), second == 1);
+    }
 }
 
 #[test]

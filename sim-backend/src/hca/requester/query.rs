@@ -48,6 +48,14 @@ impl Qp {
         self.sq.is_open(psn) && self.sq.is_busy() && matches!(self.state(), QpState::Rts | QpState::Sqd)
     }
 
+    /// Whether an answer would be dropped without a word: one before it is missing, and has been asked for again already.
+    pub fn drops_answer_unsaid(&self, psn: Psn) -> bool {
+        let sq = &self.sq;
+        let is_behind_a_fetch =
+            || sq.queue.iter().any(|wqe| wqe.begun && wqe.op.is_fetch() && wqe.psn.since(psn) < 0);
+        sq.gap_known.is_some() && sq.is_open(psn) && psn != sq.unacked && is_behind_a_fetch()
+    }
+
     /// Whether answers decide what it sends: something is held back, or the window is half full.
     pub fn is_held(&self) -> bool {
         self.sq.next < self.sq.queue.len() || self.sq.psn.since(self.sq.unacked) >= super::WINDOW / 2

@@ -95,6 +95,10 @@ impl World {
                 self.log_way(Kind::Disturb, id);
                 self.out_of_order(Cargo::Packet(id), arrival + late);
             }
+            Verdict::Late(late) => {
+                self.log_way(Kind::Disturb, id);
+                self.queue(id, flow, arrival + late);
+            }
             Verdict::Shorten => {
                 self.log_way(Kind::Disturb, id);
                 let packet = self.state.packets.take(id);
@@ -215,7 +219,7 @@ impl World {
         };
         let Some(verdict) = self.judge_foreign(&info, "cm") else { return };
         let late = match verdict {
-            Verdict::Delay(late) => late,
+            Verdict::Delay(late) | Verdict::Late(late) => late,
             _ => Nanos::ZERO,
         };
         let latency = self.costs.cm + self.costs.way + self.costs.on_cable(cm::WIRE_BYTES as u32);

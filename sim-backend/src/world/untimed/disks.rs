@@ -18,7 +18,8 @@ impl World {
         for node in self.all_nodes() {
             let disk = &self.state.disks[node.index()];
             for id in disk.unended() {
-                self.offer(identity::disk_call(node, id), self.node_faults(), out);
+                let faults = self.node_faults().with_all(self.disk_faults(node, id));
+                self.offer(identity::disk_call(node, id), faults, out);
             }
             if self.state.machines[node.index()].crashed {
                 continue;
@@ -27,6 +28,18 @@ impl World {
                 self.offer(identity::kept_write(node, version), FaultSet::NONE, out);
             }
         }
+    }
+
+    /// The ways in which a call of a disk can fail.
+    fn disk_faults(&self, node: NodeId, id: u32) -> FaultSet {
+        let allowed = self.state.driver.untimed().policy.faults.and(FaultSet::OF_DISKS);
+        if allowed.is_empty() {
+            return allowed;
+        }
+        let disk = &self.state.disks[node.index()];
+        let full = if disk.takes_room(id) { FaultSet::one(Outcome::DiskFull) } else { FaultSet::NONE };
+        let broken = if disk.moves_bytes(id) { FaultSet::one(Outcome::DiskError) } else { FaultSet::NONE };
+        allowed.and(full.with_all(broken))
     }
 
     /// A program's step begins a call.
@@ -51,14 +64,22 @@ impl World {
             return None;
         }
         self.touch(object::disk_call(node, id), AccessKind::Cause);
-        if outcome.is_fault() {
-            return self.node_faults().contains(outcome).then(|| self.hit_node(node, outcome));
+        if self.node_faults().contains(outcome) {
+            return Some(self.hit_node(node, outcome));
+        }
+        if outcome.is_fault() && !self.disk_faults(node, id).contains(outcome) {
+            return None;
         }
         // Calls of one disk are in order with each other, and with the steps of their program.
         self.touch(object::node(node), AccessKind::Write);
         self.touch_undecided(node, AccessKind::Write);
-        self.state.disks[node.index()].settle();
-        self.end_disk_call(node, id).then_some(Happened::Done)
+        let disk = &mut self.state.disks[node.index()];
+        disk.settle();
+        // It suffers while this call ends.
+        disk.suffer(outcome == Outcome::DiskFull, outcome == Outcome::DiskError);
+        let ended = self.end_disk_call(node, id);
+        self.state.disks[node.index()].suffer(false, false);
+        ended.then_some(Happened::Done)
     }
 
     /// A crash has kept a version of a sector, and with it no other one.

@@ -423,7 +423,7 @@ impl World {
     pub(super) fn note_unaccepted(&mut self, id: u32) {
         let packet = self.state.packets.get(id);
         if !packet.body.is_request() {
-            return;
+            return self.note_unaccepted_answer(id);
         }
         let heard = self.listener(packet.to, packet.route).and_then(|(hca, key)| {
             let qp = self.state.hcas[hca.0 as usize].qps.get(key)?;
@@ -435,6 +435,27 @@ impl World {
             // have nothing left to tell it.
             Some(false) if self.is_at_a_loss(id) => self.lost(id),
             Some(_) => {}
+        }
+    }
+
+    /// An answer behind one that is missing is dropped; all has been asked for again. If the missing one is late and fills the gap only now,
+    /// nothing is left that would ask for what was dropped: it is as good as lost.
+    fn note_unaccepted_answer(&mut self, id: u32) {
+        let packet = self.state.packets.get(id);
+        let (to, psn) = (packet.to, packet.psn);
+        let is_dropped = self.requester_of(packet).is_some_and(|(hca, key, _)| {
+            let qp = self.state.hcas[hca.0 as usize].qps.get(key);
+            qp.is_some_and(|qp| qp.drops_answer_unsaid(psn))
+        });
+        let is_late = |cargo: &Cargo| match cargo {
+            // What asks for the missing one, or answers it.
+            Cargo::Packet(late) => {
+                [self.state.packets.get(*late).from, self.state.packets.get(*late).to].contains(&to)
+            }
+            Cargo::Cm { .. } => false,
+        };
+        if is_dropped && self.state.out_of_order.iter().any(|(_, late)| is_late(&late.cargo)) {
+            self.lost(id);
         }
     }
 

@@ -14,6 +14,7 @@ cases! { "disks":
     a_transfer_reaches_registered_memory_and_nothing_beside_it, "contract, DiskBuffer", needs DISK;
     bytes_that_nobody_wrote_are_zero_and_there_are_none_behind_the_end, "contract, DiskCall", needs DISK;
     objects_are_made_listed_and_removed_by_name, "contract, DiskCall", needs DISK;
+    what_is_cut_off_is_zero_if_it_is_there_again, "contract, DiskCall", needs DISK;
     what_cannot_be_done_is_refused_by_its_reason, "contract, DiskError", needs DISK;
     calls_that_are_under_way_at_once_all_end, "contract, Disk", needs DISK;
     a_call_whose_handle_is_dropped_goes_on, "contract, DiskRequest", needs DISK;
@@ -124,6 +125,21 @@ fn bytes_that_nobody_wrote_are_zero_and_there_are_none_behind_the_end<H: Harness
     check_eq!(bytes(bed, &disk, 99_990, 100)?, [[0; 10].as_slice(), &[7; 8]].concat(), "the end");
     check_eq!(bytes(bed, &disk, 100_008, 10)?, Vec::<u8>::new(), "behind the end");
     check_eq!(bytes(bed, &disk, 1 << 40, 10)?, Vec::<u8>::new(), "far behind the end");
+    Ok(())
+}
+
+fn what_is_cut_off_is_zero_if_it_is_there_again<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let disk = disk(bed)?;
+    let resize = |size| DiskCall::Resize { object: A, size };
+    check_eq!(outcome(bed, &disk, resize(5))?, Err(DiskError::NoObject(A)), "no object");
+    outcome(bed, &disk, write(A, 0, &[7; 20_000]))?.map_err(|why| Failure::new(why.to_string()))?;
+    check_eq!(outcome(bed, &disk, resize(10))?, Ok(DiskDone::Done), "a cut");
+    check_eq!(outcome(bed, &disk, DiskCall::Size(A))?, Ok(DiskDone::Size(10)), "the size");
+    check_eq!(bytes(bed, &disk, 0, 100)?, vec![7; 10], "what is left");
+    check_eq!(outcome(bed, &disk, resize(30_000))?, Ok(DiskDone::Done), "more");
+    check_eq!(bytes(bed, &disk, 8, 4)?, vec![7, 7, 0, 0], "the cut");
+    check!(bytes(bed, &disk, 10, 30_000)? == vec![0; 29_990], "what was cut off is there again");
+    check_eq!(outcome(bed, &disk, resize((1 << 63) + 1))?.is_err(), true, "beyond the largest object");
     Ok(())
 }
 

@@ -81,6 +81,8 @@ pub fn worlds() -> Vec<Entry> {
         "ddss-strict" Shipped(Model::Strict), Held, "p,p,g", "the same, model strict";
         "ddss-version" Shipped(Model::Version), Held, "p,gg", "the same, model version: who has the version moves no data";
         "ddss-read" Shipped(Model::Read), Held, "p,g,g", "the same, model read: gets exclude each other";
+        "ddss-read-reuses" Shipped(Model::Read), Held, "ppp,g",
+            "the same, and the slot that a get reads is written again";
         "ddss-delta" Shipped(Model::Delta(1)), Held, "p,ge",
             "the same, model delta: a copy may be one version behind, and the version before the current one can be got";
         "ddss-temporal" Shipped(Model::Temporal(u32::MAX)), Held, "p,gg",
@@ -110,6 +112,8 @@ pub fn worlds() -> Vec<Entry> {
         "planted-ddss-shared-slots" Read(Reading::SharedSlots), Violated, "p,p,g", "two nodes write the same slot";
         "planted-ddss-blind-unlock" Read(Reading::BlindUnlock), Violated, "x,x,x",
             "who did not get the lock writes that nobody has it";
+        "planted-ddss-released-behind" Read(Reading::ReleasedBehind), ViolatedUnderFaults, "p,g",
+            "the lock is given back behind the reads of a get in one list, and the header not looked at again";
         "planted-ddss-behind-swap" Read(Reading::BehindSwap), Violated, "x,p",
             "a put stands behind the swap of the lock in one list";
         "planted-ddss-version-last" Read(Reading::VersionLast), Violated, "p,g",

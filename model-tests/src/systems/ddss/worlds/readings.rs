@@ -31,6 +31,9 @@ pub(super) enum Reading {
     BlindUnlock,
     /// A put in place stands behind the swap of the lock in one list, whatever the swap finds.
     BehindSwap,
+    /// A get under read takes the lock, reads and gives the lock back in one list, and does not look at the header behind the value: a lost
+    /// answer has the adapter read once more when the lock is another's.
+    ReleasedBehind,
     /// Another segment has the memory at once when this one is released, while a get may be under way.
     Reused,
     /// When a neighbour is released, free memory becomes one with this segment's, which is in use, and another segment has it.
@@ -42,6 +45,7 @@ impl Reading {
     pub fn model(self) -> Model {
         match self {
             Reading::InPlace => Model::Version,
+            Reading::ReleasedBehind => Model::Read,
             _ => Model::Strict,
         }
     }
@@ -92,13 +96,14 @@ impl Segment {
     ) {
         let words = mesh.pool(Value::SHORTEST);
         let this = Client { segment: self, words, mesh, node: client.node };
+        let reading = this.segment.reading;
         for (number, letter) in (0..).zip(letters.chars()) {
             let request = RequestId { client, number };
             let of = |segment, request| {
                 let recorder = recorder.clone();
                 move |what| recorder.record(Event { at_ns: 0, request, segment, life: 0, what })
             };
-            let neighbour = letter == 'r' && this.segment.reading == Reading::Coalesced;
+            let neighbour = letter == 'r' && reading == Reading::Coalesced;
             let happens = of(if neighbour { NEIGHBOUR.0 } else { NAME.0 }, request);
             happens(match letter {
                 'p' => What::Puts,
@@ -109,6 +114,7 @@ impl Segment {
             let done = match letter {
                 'p' => this.put(request).await,
                 'x' | 't' => this.exchange(request).await,
+                _ if reading == Reading::ReleasedBehind => this.get_released_behind().await,
                 'r' => {
                     // Its memory is another segment's, whose first value comes.
                     let request = RequestId { number: number + 100, ..request };
@@ -215,6 +221,7 @@ impl Client {
                 self.write(0, request).await?;
                 self.add_version().await.map(put)
             }
+            Reading::ReleasedBehind => self.put_locked(request).await,
             Reading::BehindSwap => Ok(self.put_behind_swap(request).await?.map_or(What::Locked, put)),
             Reading::PublishFirst
             | Reading::OneLook
@@ -257,16 +264,46 @@ impl Client {
         }
     }
 
+    /// Takes the lock, puts in place, gives the lock back: three round trips.
+    async fn put_locked(&self, request: RequestId) -> Done<What> {
+        let (home, lock, me) = (self.segment.home, self.word(LOCK), u64::from(self.mesh.me().get()));
+        // One try, as with an exchange.
+        if self.mesh.compare_swap(home, lock, 0, me).await? != 0 {
+            return Ok(What::Locked);
+        }
+        self.write(0, request).await?;
+        let version = self.add_version().await?;
+        self.mesh.compare_swap(home, lock, me, 0).await?;
+        Ok(What::Put { version: Some(version) })
+    }
+
+    async fn get_released_behind(&self) -> Done<What> {
+        let me = u64::from(self.mesh.me().get());
+        let block = |len| BufferGuard::Block { block: self.words.alloc().expect("a block"), len };
+        let list = [
+            (SendOp::CompareSwap { at: self.word(LOCK), compare: 0, swap: me }, block(8)),
+            (SendOp::Read { from: self.word(0) }, block(8)),
+            (SendOp::Read { from: self.slot(0) }, block(Value::SHORTEST)),
+            (SendOp::CompareSwap { at: self.word(LOCK), compare: me, swap: 0 }, block(8)),
+        ];
+        let [lock, header, value, _] = self.mesh.post_list(self.segment.home, list).await?;
+        if word(&lock) != 0 {
+            return Ok(What::Locked);
+        }
+        let mut bytes = [0; Value::SHORTEST as usize];
+        if let BufferGuard::Block { block, .. } = &value {
+            block.read(0, &mut bytes).expect("it fits");
+        }
+        let version = Some(Header::from_word(word(&header)).version);
+        Ok(What::Got { value: Value::of(&bytes), version })
+    }
+
     async fn put_behind_swap(&self, request: RequestId) -> Done<Option<u64>> {
         let me = u64::from(self.mesh.me().get());
         let block = |bytes: &[u8]| {
             let block = self.words.alloc().expect("a block");
             block.write(0, bytes).expect("it fits");
             BufferGuard::Block { block, len: bytes.len() as u32 }
-        };
-        let word = |guard: &BufferGuard<Sim>| match guard {
-            BufferGuard::Block { block, .. } => block.word().expect("a word"),
-            _ => 0,
         };
         let value = Value::bytes(request, Value::SHORTEST as usize);
         let list = [
@@ -299,5 +336,12 @@ impl Client {
         let put = self.add_version().await?;
         self.mesh.compare_swap(home, lock, me, 0).await?;
         Ok(What::Exchanged { value, got: Some(header.version), put: Some(put) })
+    }
+}
+
+fn word(guard: &BufferGuard<Sim>) -> u64 {
+    match guard {
+        BufferGuard::Block { block, .. } => block.word().expect("a word"),
+        _ => 0,
     }
 }

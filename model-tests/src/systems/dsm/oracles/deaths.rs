@@ -1,8 +1,10 @@
 //! What oracles know of nodes that die.
 
 use super::super::history::{Event, Timeless, What, Why};
+use crate::history::ClientId;
 use crate::oracle::Oracle;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 
 /// Which nodes are **aside**: all others go on without them.
 ///
@@ -35,9 +37,45 @@ impl Aside {
 }
 
 /// Calls fail only where a node has died, and say which one or what is lost with it.
+///
+/// One step of a node tells its threads of a death and writes that into the history, in any order. So a call that fails by the name of
+/// somebody of whom nothing is known yet is judged once its step is over: when its thread calls again, or at the end.
 #[derive(Clone, Debug, Default, Hash)]
 pub struct ByName {
     died: BTreeSet<u32>,
+    /// By thread: the call that failed, of whose cause nothing is known.
+    early: BTreeMap<ClientId, Early>,
+}
+
+/// A call that failed before its cause was known.
+#[derive(Clone, Debug)]
+struct Early(Event);
+
+impl Hash for Early {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.0.request, Timeless(&self.0).to_string()).hash(to);
+    }
+}
+
+impl ByName {
+    fn is_named(&self, what: What) -> bool {
+        match what {
+            What::Failed(Why::Lost(_) | Why::Ended) => !self.died.is_empty(),
+            What::Failed(Why::Died(node)) => self.died.contains(&node),
+            What::Failed(Why::Other) => false,
+            _ => true,
+        }
+    }
+
+    /// Calls that failed, and nobody died.
+    pub fn unnamed(&self) -> impl Iterator<Item = &Event> {
+        self.early.values().map(|Early(event)| event)
+    }
+}
+
+/// What is wrong with a call that failed.
+pub(super) fn nobody_died(event: &Event) -> String {
+    format!("{}, and nobody has died", Timeless(event))
 }
 
 impl Oracle<Event> for ByName {
@@ -55,14 +93,22 @@ impl Oracle<Event> for ByName {
             What::Outlives(node) => Some(node),
             _ => None,
         };
-        self.died.extend(dies);
-        let named = match event.what {
-            What::Failed(Why::Lost(_) | Why::Ended) => !self.died.is_empty(),
-            What::Failed(Why::Died(node)) => self.died.contains(&node),
-            What::Failed(Why::Other) => false,
-            _ => true,
-        };
-        if named { Ok(()) } else { Err(format!("{}, and nobody has died", Timeless(event))) }
+        if let Some(node) = dies {
+            self.died.insert(node);
+            let early = std::mem::take(&mut self.early);
+            self.early = early.into_iter().filter(|(_, Early(event))| !self.is_named(event.what)).collect();
+        }
+        if let Some(Early(before)) = self.early.remove(&event.request.client) {
+            return Err(nobody_died(&before));
+        }
+        match event.what {
+            What::Failed(Why::Other) => Err(nobody_died(event)),
+            what if self.is_named(what) => Ok(()),
+            _ => {
+                self.early.insert(event.request.client, Early(*event));
+                Ok(())
+            }
+        }
     }
 }
 
@@ -100,6 +146,25 @@ impl Beginning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::RequestId;
+
+    #[test]
+    fn a_thread_may_be_told_of_a_death_before_the_history_is_and_not_in_an_earlier_step() {
+        let event = |index, what| {
+            let request = RequestId { client: ClientId { node: 0, index }, number: 0 };
+            Event { at_ns: 0, request, what }
+        };
+        let [told, dies] = [event(1, What::Failed(Why::Died(2))), event(u32::MAX, What::Outlives(2))];
+        let other = event(u32::MAX, What::Outlives(1));
+        let judged = |events: &[Event]| {
+            let mut oracle = ByName::default();
+            let judged = events.iter().try_for_each(|event| oracle.observe(event));
+            (judged.is_ok(), oracle.unnamed().count())
+        };
+        assert_eq!(judged(&[told, dies, event(1, What::Enters(1))]), (true, 0));
+        assert_eq!(judged(&[told, other, event(2, What::Enters(1))]), (true, 1));
+        assert!(!judged(&[told, other, event(1, What::Enters(1)), dies]).0);
+    }
 
     #[test]
     fn a_node_is_aside_once_all_that_nobody_outlived_go_on_without_it() {

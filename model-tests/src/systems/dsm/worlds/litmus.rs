@@ -105,7 +105,7 @@ impl<R: Reading> Model for Litmus<R> {
         let nodes = self.program.last_node() + 1;
         // A thread that finds its minipage at hand goes on without waiting. Only a node that takes completions beside that can be
         // asked in between to give it up; where words are apart, each access waits for itself.
-        let one_by_one = self.program.words == Words::Apart;
+        let one_by_one = self.program.words != Words::Together;
         Shape { nodes, wait: Wait::Poll, home: None, one_by_one }
     }
 

@@ -19,7 +19,10 @@ const KEYS: &[Key] = &[
     },
     Key { name: "nodes", help: "the node of each thread, as in 0,1" },
     Key { name: "manager", help: "the node that manages all minipages" },
-    Key { name: "words", help: "whether words are together in a minipage, or apart" },
+    Key {
+        name: "words",
+        help: "whether words are together in a minipage, apart in minipages of one page, or on pages of their own",
+    },
 ];
 
 /// What may be said of a world where a node dies.
@@ -134,6 +137,10 @@ worlds! {
         "a barrier counts a thread twice";
     "planted-dsm-free-early" Otherwise(FreeWaits), Violated, Apart, "x+.b.f,y~.b" on "0,1" by 2,
         "memory is freed while data are on their way into it";
+    "planted-dsm-wakes-first" Otherwise(WakesWhenSet), Violated, Together, "x+,x+" on "0,1" by 2,
+        "threads are woken before their access is set";
+    "planted-dsm-book-kept" Otherwise(FreeForgetsBook), Violated, Apart, "x+.b.f,y~.b" on "0,1" by 2,
+        "a manager's book has what was freed still";
     "planted-dsm-claim-robbed" Otherwise(ClaimsStay), Violated, Together, "x!,x+" on "0,1" by 1,
         "an order takes a minipage away from a claim";
     "planted-dsm-claim-leaks" Otherwise(DroppedClaimsUnpin), Violated, Apart, "x+.xy%,x+" on "0,1" by 1,

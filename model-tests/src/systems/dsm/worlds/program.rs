@@ -12,9 +12,14 @@ pub const WORDS: usize = 3;
 pub enum Words {
     /// In one minipage.
     Together,
-    /// Each in a minipage of its own.
+    /// Each in a minipage of its own, all in one page of 4 KiB.
     Apart,
+    /// Each in a minipage of a page of its own.
+    Pages,
 }
+
+/// The words of a page.
+const WORDS_OF_A_PAGE: u32 = 4_096 / 8;
 
 impl Words {
     /// The name of a way.
@@ -22,13 +27,15 @@ impl Words {
         match self {
             Words::Together => "together",
             Words::Apart => "apart",
+            Words::Pages => "pages",
         }
     }
 
     /// Reads a name.
     pub fn read(name: &str) -> Result<Words, SizeError> {
-        let known = [Words::Together, Words::Apart].into_iter().find(|words| words.name() == name);
-        known.ok_or_else(|| SizeError(format!("words are together or apart, not '{name}'")))
+        let known =
+            [Words::Together, Words::Apart, Words::Pages].into_iter().find(|words| words.name() == name);
+        known.ok_or_else(|| SizeError(format!("words are together, apart or on pages, not '{name}'")))
     }
 
     /// Which word of the object x, y or z is, where a minipage has so many.
@@ -36,7 +43,13 @@ impl Words {
         match self {
             Words::Together => word as u32,
             Words::Apart => word as u32 * words_a_page,
+            Words::Pages => word as u32 * WORDS_OF_A_PAGE,
         }
+    }
+
+    /// How many words the object has.
+    pub fn all(self, words_a_page: u32) -> usize {
+        (self.place(WORDS - 1, words_a_page) + words_a_page) as usize
     }
 }
 

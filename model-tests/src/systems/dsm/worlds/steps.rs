@@ -71,7 +71,9 @@ impl Program {
     /// The words that its threads access.
     pub fn shared<R: Reading>(&self, dsm: &Dsm<Sim, R>) -> Shared<[u64]> {
         let placement = Placement::Node(Rank::from_index(self.manager));
-        let shared = dsm.named(0, WORDS * WORDS_A_PAGE as usize, Grain::Bytes(8 * WORDS_A_PAGE), placement);
+        // Words that are together need no memory but their own minipage's; the others' stay as they always were.
+        let len = self.words.all(WORDS_A_PAGE).max(WORDS * WORDS_A_PAGE as usize);
+        let shared = dsm.named(0, len, Grain::Bytes(8 * WORDS_A_PAGE), placement);
         shared.expect("messages are long enough")
     }
 

@@ -21,7 +21,7 @@ use weft_protocols::locks::{Grant, LockClient, LockConfig, LockKey, LockService,
 use weft_protocols::members::{self, Members, MembersConfig};
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::rt::{Rt, WaitPoint};
-use weft_protocols::transport::MeshConfig;
+use weft_protocols::transport::{MeshConfig, Rank};
 use weft_sim::explore::{AccessKind, FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -41,8 +41,19 @@ pub(super) struct AmongMembers {
     pub(super) name: &'static str,
     pub(super) scheme: Scheme,
     pub(super) requests: Requests,
+    /// What is unusual about it.
+    pub(super) course: Course,
+}
+
+/// What happens beside the requests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Course {
+    /// Nothing.
+    Stays,
     /// The lock's home leaves.
-    pub(super) leaves: bool,
+    Leaves,
+    /// Connections have room for one message; who asks watches the lock's home meanwhile.
+    Narrow,
 }
 
 /// What a node has of the lock, as one who looks from outside finds it.
@@ -92,7 +103,9 @@ async fn client(
     modes: Vec<Mode>,
     (held, granted): (Held, impl Fn(u64)),
     recorder: Recorder,
+    watches: bool,
 ) {
+    let _watch = watches.then(|| members.watch(Rank::from_index(0)));
     for (number, mode) in (0..).zip(modes) {
         let request = RequestId { client: ClientId { node, index: 0 }, number };
         let record = |what| recorder.record(Event { at: Nanos::ZERO, request, key, mode, what });
@@ -143,6 +156,10 @@ impl Model for AmongMembers {
         config.max_message = members::longest(self.nodes()).next_multiple_of(8);
         config.recv_buffers = 32;
         config.chunk = 16 << 10;
+        if self.course == Course::Narrow {
+            (config.max_queued, config.send_depth) = (1, 4);
+            (config.ack_delay, config.probe_after) = (PATIENCE / 4, PATIENCE);
+        }
         // Once all that waits for a peer has waited: a connection is never away for as long as members are patient.
         config.reconnect_min = PATIENCE;
     }
@@ -162,7 +179,7 @@ impl Model for AmongMembers {
     /// Of three nodes a crash beside one that leaves would leave no majority.
     fn faults(&self) -> FaultSet {
         let survived = FaultSet::ALL.without(Outcome::Restart);
-        if self.leaves { survived.without(Outcome::Crash) } else { survived }
+        if self.course == Course::Leaves { survived.without(Outcome::Crash) } else { survived }
     }
 
     fn oracles(&self) -> BesideExclusion {
@@ -209,10 +226,12 @@ impl Model for AmongMembers {
             let (first, later) = (state.first, Rc::clone(&state.granted_later));
             let granted = move |view| later.set(later.get() || view > first);
             let place = (node as u32, self.key());
-            let asks = client((rt, service), members, place, modes, (held, granted), recorder.clone());
+            let watches = self.course == Course::Narrow;
+            let asks =
+                client((rt, service), members, place, modes, (held, granted), recorder.clone(), watches);
             drop(nodes[node].rt.spawn(asks));
         }
-        if self.leaves {
+        if self.course == Course::Leaves {
             state.members[0].leave();
         }
     }
@@ -279,7 +298,7 @@ mod tests {
     #[test]
     fn to_ask_whether_somebody_waits_judges_nothing() {
         let requests = Requests::of(&Size::default(), ",x,x").expect("three nodes");
-        let model = AmongMembers { name: "", scheme: Scheme::Srsl, requests, leaves: false };
+        let model = AmongMembers { name: "", scheme: Scheme::Srsl, requests, course: Course::Stays };
         let recorder = Recorder::new(model.oracles());
         let (services, members, held) = (Vec::new(), Vec::new(), Vec::new());
         let dead = Vec::new();

@@ -2,11 +2,13 @@
 
 mod among_members;
 mod as_published;
+mod calls;
 mod client;
 mod linearizability;
 mod modes;
 mod planted;
 mod service;
+mod strangers;
 
 pub use client::WorldOracles;
 use linearizability::WithLinearizability;
@@ -15,9 +17,10 @@ pub use service::{Locks, State};
 
 use crate::explore::{AnyModel, Entry, Expected, Key, Size, SizeError};
 use crate::harness::{Harness, Model};
-use among_members::AmongMembers;
+use among_members::{AmongMembers, Course};
 use as_published::{AsPublished, Reading};
 use planted::{Adding, Counter, Forgetful, Mcs, Open, Tickets};
+use strangers::Strangers;
 use weft_protocols::locks::Scheme;
 use weft_verbs::Wait;
 
@@ -59,6 +62,18 @@ pub fn worlds() -> Vec<Entry> {
         broken("planted-open", "a lock that lets everybody in, on nodes that share nothing", NODES, open),
         broken("planted-forgetful", "an executor that does not poll after arming", Requests::KEYS, forgetful),
     ]);
+    all.extend(calls::worlds());
+    all.extend([
+        held(
+            "srsl-strangers",
+            "the lock server, and a node that says what nobody should",
+            STRANGERS,
+            |size| strangers("srsl-strangers", Scheme::Srsl, size),
+        ),
+        held("ncosed-strangers", "N-CoSED, and a node that says what nobody should", STRANGERS, |size| {
+            strangers("ncosed-strangers", Scheme::Ncosed, size)
+        }),
+    ]);
     all.extend(among_members());
     all.extend(as_published());
     all
@@ -67,6 +82,14 @@ pub fn worlds() -> Vec<Entry> {
 type Make = fn(&Size) -> Built;
 
 const NODES: &[Key] = &[Key { name: "nodes", help: "how many nodes" }];
+
+/// None: a size is not what matters there.
+const STRANGERS: &[Key] = &[];
+
+fn strangers(name: &str, scheme: Scheme, _: &Size) -> Built {
+    let requests = Size::new([("modes", "x,s,")]);
+    harnessed(Strangers(locks(name, scheme, Manner::OneByOne, &requests)?))
+}
 
 const fn held(name: &'static str, about: &'static str, keys: &'static [Key], make: Make) -> Entry {
     Entry { name, about, expected: Expected::Held, keys, make }
@@ -164,14 +187,15 @@ fn forgetful(size: &Size) -> Built {
 }
 
 macro_rules! among_members {
-    ($($name:literal $scheme:ident $modes:literal $leaves:literal, $about:literal;)*) => {
+    ($($name:literal $scheme:ident $modes:literal $course:ident, $about:literal;)*) => {
         /// Locks among members.
         fn among_members() -> Vec<Entry> {
             vec![$({
                 let make: Make = |size| {
                     let requests = Requests::of(size, $modes)?;
                     size.within("nodes", requests.nodes(), 3..=5)?;
-                    harnessed(AmongMembers { name: $name, scheme: Scheme::$scheme, requests, leaves: $leaves })
+                    let course = Course::$course;
+                    harnessed(AmongMembers { name: $name, scheme: Scheme::$scheme, requests, course })
                 };
                 Entry { name: $name, about: $about, expected: Expected::Held, keys: Requests::KEYS, make }
             }),*]
@@ -180,10 +204,14 @@ macro_rules! among_members {
 }
 
 among_members! {
-    "srsl-members" Srsl ",x,x" false, "the lock server among members, of which one crashes or is slow";
-    "ncosed-members" Ncosed ",x,x" false, "N-CoSED among members, of which one crashes or is slow";
-    "srsl-members-leave" Srsl ",x,x" true, "the same, and the lock's home leaves";
-    "ncosed-members-leave" Ncosed ",x,x" true, "the same, and the lock's home leaves";
+    "srsl-members" Srsl ",x,x" Stays, "the lock server among members, of which one crashes or is slow";
+    "ncosed-members" Ncosed ",x,x" Stays, "N-CoSED among members, of which one crashes or is slow";
+    "srsl-members-leave" Srsl ",x,x" Leaves, "the same, and the lock's home leaves";
+    "ncosed-members-leave" Ncosed ",x,x" Leaves, "the same, and the lock's home leaves";
+    "srsl-members-one" Srsl ",,x" Stays, "the lock server among members, of whom one asks";
+    "ncosed-members-one" Ncosed ",,x" Stays, "N-CoSED among members, of whom one asks";
+    "srsl-members-narrow" Srsl ",x,s" Narrow, "the lock server among members, whose connections have room for one message";
+    "ncosed-members-narrow" Ncosed ",x,s" Narrow, "N-CoSED among members, whose connections have room for one message";
 }
 
 macro_rules! as_published {

@@ -58,6 +58,35 @@ impl Default for Cell {
 }
 
 impl Cell {
+    /// A read has found nothing: that of the beginning, or what a cut has left. Where that may be several, nothing is learned.
+    fn saw_nothing(&mut self, seen: Seen) -> Result<(), String> {
+        let nothings = self.known.iter().map(|known| known.value).filter(|value| is_nothing(*value));
+        let all: Vec<Value> = nothings.collect();
+        if let [one] = all[..] {
+            return self.saw(one, seen);
+        }
+        let mut fit = all.into_iter().filter(|value| self.clone().saw(*value, seen).is_ok());
+        match (fit.next(), fit.next()) {
+            (None, _) => self.saw(Value::Zero, seen),
+            (Some(one), None) => self.saw(one, seen),
+            _ => Ok(()),
+        }
+    }
+
+    /// A file is cut off here.
+    fn cut(&mut self, cut: &Cut) {
+        let value = Value::Cut(cut.request);
+        if self.known.iter().all(|known| known.value != value) {
+            self.written(value, cut.began);
+            if cut.ended < Nanos::MAX {
+                let last = self.known.last_mut().into_iter();
+                last.for_each(|known| {
+                    (known.ended, known.answered, known.durable) = (cut.ended, cut.ended, true)
+                });
+            }
+        }
+    }
+
     /// A call that wrote or read a value began and ended; one that has not ended does at `MAX`.
     fn saw(&mut self, value: Value, seen: Seen) -> Result<(), String> {
         if self.loose {
@@ -113,6 +142,22 @@ impl Cell {
     }
 }
 
+fn is_nothing(value: Value) -> bool {
+    matches!(value, Value::Zero | Value::Cut(_))
+}
+
+/// A file was cut, or may have been.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Cut {
+    request: RequestId,
+    file: u64,
+    /// The first cell that is cut off.
+    from: u64,
+    began: Nanos,
+    /// `MAX` while it has not ended, and for good if it failed.
+    ended: Nanos,
+}
+
 /// How a call saw a value.
 #[derive(Clone, Copy)]
 struct Seen {
@@ -155,6 +200,12 @@ pub struct Linearizable {
     /// Bytes of a cell, of all that were told of.
     bytes: u32,
     cells: BTreeMap<(u64, u64), Cell>,
+    /// Cuts that calls under way may meet.
+    cuts: Vec<Cut>,
+    /// Appends of which nobody knows where they are: their file, and when they began.
+    appends: BTreeMap<RequestId, (u64, Nanos)>,
+    /// Places of appends: file, first byte, and the byte behind each.
+    places: BTreeMap<(u64, u64), u64>,
     /// Reads and writes that are under way, and when they began.
     open: BTreeMap<RequestId, (Nanos, Call)>,
 }
@@ -175,6 +226,10 @@ impl Linearizable {
                 };
                 self.each(cells, of, (began, event.at()), false)
             }
+            (Call::Append(file, cells, bytes), What::At(at)) => {
+                self.appended(event.request, (file, cells, bytes), (began, event.at()), *at)
+            }
+            (Call::Truncate(file, from), What::Done) => self.is_cut(event.request, (file, from), event.at()),
             (Call::Sync(file), What::Done) => {
                 let crashed = self.crashed;
                 if crashed < began {
@@ -195,9 +250,12 @@ impl Linearizable {
             // A write that failed may have its effect at any time.
             _ => Ok(()),
         };
-        if let (Call::Write(Cells { file, .. }), What::Done) = (call, &event.what) {
+        if let (Call::Write(Cells { file, .. }) | Call::Append(file, ..), What::Done | What::At(_)) =
+            (call, &event.what)
+        {
             self.unsynced.entry((event.request.client, file)).or_insert(event.at());
         }
+        self.cuts.retain(|cut| cut.ended >= oldest);
         if let Call::Write(cells) | Call::Read(cells) = call {
             for cell in cells.all() {
                 self.cells.entry((cells.file, cell)).or_default().forget(oldest);
@@ -216,13 +274,86 @@ impl Linearizable {
         let seen = Seen { began, ended, wrote, crashed: self.crashed, survival: self.survival };
         let saw = |cell: u64| {
             let at = self.cells.entry((cells.file, cell)).or_default();
-            at.saw(of(cell), seen).map_err(|why| format!("cell {cell} has {why}"))
+            let value = of(cell);
+            // It may be that of an append whose place is not known yet.
+            if let Value::Of(request) = value
+                && let Some((file, began)) = self.appends.get(&request)
+                && *file == cells.file
+                && at.known.iter().all(|known| known.value != value)
+            {
+                at.written(value, *began);
+            }
+            let saw = if value == Value::Zero { at.saw_nothing(seen) } else { at.saw(value, seen) };
+            saw.map_err(|why| format!("cell {cell} has {why}"))
         };
         cells.all().map(saw).fold(Ok(()), Result::and)
     }
 }
 
 impl Linearizable {
+    /// An append has its place, which no other one has.
+    fn appended(
+        &mut self,
+        request: RequestId,
+        (file, cells, bytes): (u64, u32, u32),
+        (began, ended): (Nanos, Nanos),
+        at: u64,
+    ) -> Result<(), String> {
+        self.appends.remove(&request);
+        let (len, cell) = (u64::from(cells) * u64::from(bytes), u64::from(bytes));
+        let before = self.places.range(..(file, at + len)).next_back();
+        if let Some(((of, first), end)) = before
+            && *of == file
+            && *end > at
+        {
+            return Err(format!("it lies from byte {at}, and another append from {first} to {end}"));
+        }
+        self.places.insert((file, at), at + len);
+        // A disk that was full has left a part of a cell.
+        if !at.is_multiple_of(cell) {
+            let of_file = self.cells.range_mut((file, 0)..=(file, u64::MAX));
+            of_file.for_each(|(_, cell)| cell.loose = true);
+            return Ok(());
+        }
+        let all = Cells { file, first: at / cell, cells, rows: 1, stride: 0, bytes };
+        self.begins(all, request, began);
+        self.each(all, |_| Value::Of(request), (began, ended), true)
+    }
+
+    /// A write of cells begins.
+    fn begins(&mut self, cells: Cells, request: RequestId, began: Nanos) {
+        self.bytes = self.bytes.max(cells.bytes);
+        for number in cells.all() {
+            let cell = self.cells.entry((cells.file, number)).or_default();
+            let value = Value::Of(request);
+            if cell.known.iter().all(|known| known.value != value) {
+                cell.written(value, began);
+            }
+            let met = self.cuts.iter().filter(|cut| cut.file == cells.file && cut.from <= number);
+            met.for_each(|cut| cell.cut(cut));
+        }
+    }
+
+    fn cuts_off(&mut self, cut: Cut) {
+        self.places.retain(|(file, _), _| *file != cut.file);
+        let behind = self.cells.range_mut((cut.file, cut.from)..=(cut.file, u64::MAX));
+        behind.for_each(|(_, cell)| cell.cut(&cut));
+        self.cuts.push(cut);
+    }
+
+    fn is_cut(&mut self, request: RequestId, (file, from): (u64, u64), ended: Nanos) -> Result<(), String> {
+        let Some(cut) = self.cuts.iter_mut().find(|cut| cut.request == request) else { return Ok(()) };
+        cut.ended = ended;
+        // Durable, unless nothing is.
+        let survival = Survival::Answered;
+        let seen = Seen { began: cut.began, ended, wrote: true, crashed: self.crashed, survival };
+        let saw = |(number, cell): (&(u64, u64), &mut Cell)| {
+            let saw = cell.saw(Value::Cut(request), seen);
+            saw.map_err(|why| format!("cell {} has {why}", number.1))
+        };
+        self.cells.range_mut((file, from)..=(file, u64::MAX)).map(saw).fold(Ok(()), Result::and)
+    }
+
     /// A client is told that nothing of a file is lost that it wrote and did not sync.
     fn kept(&mut self, client: ClientId, file: u64, began: Nanos) -> Result<(), String> {
         let written = self.unsynced.remove(&(client, file));
@@ -256,14 +387,20 @@ impl Oracle<Event> for Linearizable {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let What::Calls(call) = event.what else { return self.ended(event) };
-        if let Call::Write(cells) = call {
-            self.bytes = self.bytes.max(cells.bytes);
-            for cell in cells.all() {
-                let cell = self.cells.entry((cells.file, cell)).or_default();
-                cell.written(Value::Of(event.request), event.at());
+        let (request, began) = (event.request, event.at());
+        match call {
+            Call::Write(cells) => self.begins(cells, request, began),
+            Call::Append(file, _, bytes) => {
+                self.bytes = self.bytes.max(bytes);
+                self.appends.insert(request, (file, began));
             }
+            Call::Truncate(file, from) => {
+                self.cuts_off(Cut { request, file, from, began, ended: Nanos::MAX });
+            }
+            _ => {}
         }
-        if matches!(call, Call::Write(_) | Call::Read(_) | Call::Sync(_) | Call::Close(_)) {
+        let of_bytes = matches!(call, Call::Write(_) | Call::Read(_) | Call::Append(..) | Call::Truncate(..));
+        if of_bytes || matches!(call, Call::Sync(_) | Call::Close(_)) {
             self.open.insert(event.request, (event.at(), call));
         }
         Ok(())

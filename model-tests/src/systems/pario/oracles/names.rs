@@ -76,7 +76,8 @@ impl Names {
             Call::Open(name) => name == number,
             _ => changed(call).any(|name| name == number),
         };
-        if matches!(call, Call::Close(_) | Call::Sync(_) | Call::Write(_) | Call::Read(_)) {
+        let of_bytes = matches!(call, Call::Write(_) | Call::Read(_) | Call::Append(..) | Call::Truncate(..));
+        if of_bytes || matches!(call, Call::Close(_) | Call::Sync(_)) {
             return;
         }
         let stable = self.names.iter().filter(|(_, name)| name.changing == 0 && name.there.is_some());

@@ -8,11 +8,14 @@ mod bandwidth;
 mod cluster;
 mod goals;
 mod notes;
+mod present;
 mod primitives;
 mod shown;
 #[cfg(test)]
 mod tests;
 mod tiles;
+
+pub(super) use present::PRESENT;
 
 use crate::paper::{Fitted, Paper, PaperError, Progress, Results, Row};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! Worlds of files: the shipped service on each way that data go, and a reading of the paper that must be refuted.
+//! Worlds of files: the shipped service on each way that data go, and readings of the paper that must be refuted.
 
-mod buffer_back;
+mod published;
 mod shipped;
 
 use super::history::{Event, What};
@@ -15,14 +15,14 @@ use weft_verbs::Nanos;
 
 const KEYS: &[Key] = &[Key {
     name: "calls",
-    help: "what each client calls, w to write and r to read the same bytes, c to make, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, as in w,rr",
+    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, a to append to the file and t to cut it, c to make, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, as in w,rr",
 }];
 
 macro_rules! worlds {
     ($($name:literal $way:expr, $calls:literal, $about:literal;)*) => {
         /// The worlds of files.
         pub fn worlds() -> Vec<Entry> {
-            vec![
+            let shipped = vec![
                 $(Entry {
                     name: $name,
                     about: $about,
@@ -30,8 +30,8 @@ macro_rules! worlds {
                     keys: KEYS,
                     make: |size| shipped::make($name, $way, size, $calls),
                 },)*
-                buffer_back::entry(),
-            ]
+            ];
+            [shipped, published::entries()].concat()
         }
     };
 }
@@ -45,7 +45,10 @@ worlds! {
     "pario-eager" Way::Eager, "w,r", "the same with the bytes in requests and answers";
     "pario-list" Way::List, "w,r", "files: a client writes four rows by one list, and another one reads them at the same time";
     "pario-names" Way::Eager, "cu,c", "files: two clients, one name";
+    "pario-unlink" Way::Eager, "rx,xu", "files: a client reads and closes a file whose name another one removes";
+    "pario-append" Way::Durable, "aa", "files: a client appends to a file on a disk, while its server crashes and comes back";
     "pario-rename" Way::Durable, "kcn", "files: a file takes another one's name on a disk, while its server crashes and comes back";
+    "pario-unlink" Way::Durable, "muo", "files: a client makes a file on a disk, removes its name and looks for it, while the disk fails and its server crashes and comes back";
     "pario-restart" Way::Durable, "mo", "files: a client makes a file on a disk and looks at it, while its server crashes and comes back";
 }
 

@@ -62,10 +62,13 @@ enum Call {
     Rename,
     CreateOther,
     OpenOther,
+    Close,
+    Append,
+    Cut,
 }
 
 impl Call {
-    const ALL: [(char, Call); 9] = [
+    const ALL: [(char, Call); 12] = [
         ('w', Call::Write),
         ('r', Call::Read),
         ('c', Call::Create),
@@ -75,6 +78,9 @@ impl Call {
         ('n', Call::Rename),
         ('k', Call::CreateOther),
         ('p', Call::OpenOther),
+        ('x', Call::Close),
+        ('a', Call::Append),
+        ('t', Call::Cut),
     ];
 
     fn letter(self) -> char {
@@ -102,9 +108,9 @@ pub(super) fn make(
     let text = size.text("calls").unwrap_or_else(|| default.to_string());
     let call = |letter| {
         let known = Call::ALL.into_iter().find(|(known, _)| *known == letter);
-        known
-            .map(|(_, call)| call)
-            .ok_or_else(|| SizeError(format!("calls are w, r, c, u, m, o, n, k and p, not '{letter}'")))
+        known.map(|(_, call)| call).ok_or_else(|| {
+            SizeError(format!("calls are w, r, x, a, t, c, u, m, o, n, k and p, not '{letter}'"))
+        })
     };
     let calls = text.split(',').map(|client| client.trim().chars().map(call).collect());
     let calls: Vec<Vec<Call>> = calls.collect::<Result<_, _>>()?;
@@ -197,11 +203,14 @@ impl Model for Calls {
         all
     }
 
-    /// Restarts, where servers have disks.
+    /// Restarts and disks that fail, where servers have disks.
     fn usual_faults(&self) -> FaultSet {
         match self.way {
-            Way::Durable => FaultSet::one(Outcome::Restart),
-            _ => FaultSet::ALL.without(Outcome::Crash).without(Outcome::Restart),
+            Way::Durable => FaultSet::OF_DISKS.with(Outcome::Restart),
+            _ => FaultSet::ALL
+                .without(Outcome::Crash)
+                .without(Outcome::Restart)
+                .without_all(FaultSet::OF_DISKS),
         }
     }
 
@@ -333,6 +342,12 @@ async fn call(
                 Ok(file) => teller.close(&client, file).await,
                 Err(why) => Err(why),
             },
+            Call::Close => match client.open.take() {
+                Some(file) => teller.close(&client, file).await,
+                None => Ok(()),
+            },
+            Call::Append => teller.perform(&mut client, Request::Append { file: 0, cells: 1 }).await,
+            Call::Cut => teller.perform(&mut client, Request::Truncate { file: 0, cells: 0 }).await,
             Call::Rename => teller.perform(&mut client, Request::Rename { from: 0, to: 1 }).await,
             Call::Unlink => teller.perform(&mut client, Request::Unlink { file: 0 }).await,
             Call::Make => teller.perform(&mut client, Request::Make { file: 0, cells: CELLS }).await,

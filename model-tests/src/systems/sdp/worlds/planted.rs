@@ -9,12 +9,15 @@ use super::transfer::{BUFFERS, Kind, PAYLOAD};
 use crate::harness::Recorder;
 use crate::history::RequestId;
 use crate::record::Record;
-use weft_protocols::rt::{Label, Rt};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use weft_protocols::rt::{BufferGuard, Label, Rt};
 use weft_protocols::sdp::CHANNEL;
 use weft_protocols::sdp::message::{Greeting, Handle, Header, Message};
 use weft_protocols::transport::{Incoming, Mesh, Rank};
 use weft_sim::Sim;
-use weft_verbs::{AccessFlags, MemoryRegion, Verbs};
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs};
 
 /// One end of a stream, as a careless hand would write it: what it has sent and received, and nothing else.
 struct End {
@@ -99,6 +102,44 @@ fn body(
     }
 }
 
+impl End {
+    /// Writes where the server wants the rest of a request.
+    async fn write_there(&self, kind: Kind, sink: RemoteSlice, rest: &[u8]) {
+        let mr = self.mesh.alloc(rest.len(), AccessFlags::LOCAL_WRITE).expect("a few bytes");
+        self.mesh.label(&mr, 0..rest.len(), Label::new("the source")).keep();
+        mr.write(0, rest).expect("they fit");
+        loop {
+            let guard = BufferGuard::Range { mr: mr.clone(), at: 0, len: rest.len() as u32 };
+            if self.mesh.write_from(self.server, sink, guard).await.is_ok() {
+                return;
+            }
+            if kind == Kind::ReturnsOnError {
+                // The bug: the user is told of an error, and has the buffer back. The stream goes on all the same.
+                mr.write(0, &vec![0; rest.len()]).expect("they fit");
+            }
+            let _ = self.mesh.resolve_outcomes(self.server).await;
+        }
+    }
+
+    /// Reads the server's answer into memory that its user wants back meanwhile.
+    async fn read_and_deregister(&self, source: RemoteSlice, memory: &<Sim as Verbs>::Mr) -> Vec<u8> {
+        let guard = BufferGuard::Range { mr: memory.clone(), at: 0, len: source.len };
+        let mut reads = pin!(self.mesh.read_into(self.server, source, guard));
+        let begun = poll_fn(|cx| Poll::Ready(reads.as_mut().poll(cx))).await;
+        // The bug: the adapter's work with it has not ended, so the registration does not either; and its user has it back.
+        let _ = memory.deregister();
+        memory.write(0, &OTHER).expect("it fits");
+        if begun.is_pending() {
+            // Right is to fence first, and to await this before anything else.
+            let _ = reads.await;
+            self.mesh.suspect(self.server);
+        }
+        let mut answer = vec![0; source.len as usize];
+        while self.mesh.read(self.server, source, &mut answer).await.is_err() {}
+        answer
+    }
+}
+
 /// Makes a request, and reads its answer.
 pub(super) async fn client(
     kind: Kind,
@@ -125,7 +166,7 @@ pub(super) async fn client(
                 end.send(&Message::Data { header: end.header(), bytes: &head });
                 end.sent += head.len() as u64;
                 body(kind, &rt, &mut end, id, bytes - Head::LEN, &mut memory);
-                if !matches!(kind, Kind::UsesVoidSink | Kind::RecallsBlindly) {
+                if !matches!(kind, Kind::UsesVoidSink | Kind::RecallsBlindly | Kind::ReturnsOnError) {
                     end.send(&Message::DisConn { header: end.header() });
                     end.sent += 1;
                 }
@@ -156,11 +197,20 @@ pub(super) async fn client(
                 let mut rest = vec![0; left as usize];
                 Coding::of(id, Way::There).fill(u64::from(Head::LEN) + at, &mut rest);
                 let sink = sink.slice(0..left as u32).expect("it takes the rest");
-                end.mesh.write(server, sink, &rest).await.expect("the server's key is good");
+                end.write_there(kind, sink, &rest).await;
                 end.send(&Message::RdmaWrCompl { header: end.header(), len: left as u32 });
                 end.sent += left;
                 end.send(&Message::DisConn { header: end.header() });
                 end.sent += 1;
+            }
+            Message::SrcAvail { source, .. } => {
+                end.taken += 1;
+                let mr = end.mesh.alloc(ANSWER, AccessFlags::LOCAL_WRITE).expect("a few bytes");
+                end.mesh.label(&mr, 0..ANSWER, Label::new("the buffer")).keep();
+                let mr = memory.insert(mr);
+                answer.extend(end.read_and_deregister(source, mr).await);
+                end.received += u64::from(source.len);
+                end.send(&Message::RdmaRdCompl { header: end.header(), len: source.len });
             }
             Message::RdmaWrCompl { len, .. } => {
                 let mut bytes = vec![0; len as usize];
@@ -191,7 +241,7 @@ pub(super) async fn client(
                 end.received += 1;
                 end.send(&Message::Data { header: end.header(), bytes: &[] });
                 let mut intact = Coding::of(id, Way::Back).is_at(0, &answer);
-                if kind == Kind::RefillsEarly {
+                if matches!(kind, Kind::RefillsEarly | Kind::DeregistersFirst) {
                     let mut other = [0; ANSWER];
                     memory.as_ref().expect("it gave some").read(0, &mut other).expect("it fits");
                     intact &= other == OTHER;

@@ -5,37 +5,32 @@ use super::super::oracles::SdpOracles;
 use super::super::workload::{Request, SdpWork};
 use super::super::{Counts, Service, Sockets};
 use super::planted;
+use super::setting::Setting;
 use crate::explore::{Coverage, Size, Violation};
 use crate::harness::{Explored, Member, Model, Recorder, Shape};
 use crate::history::{ClientId, RequestId};
 use crate::oracle::{Conduct, Leaks, Leftover};
 use crate::record::Record;
 use crate::system::{Place, System};
-use weft_protocols::transport::{MeshConfig, Planted};
-use weft_sim::explore::{AccessKind, FaultSet, Outcome};
+use weft_protocols::transport::MeshConfig;
+use weft_sim::explore::{AccessKind, FaultSet};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
 
-/// Who the client is.
+/// Who the client is, and how bytes come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The shipped one, through private buffers.
     Shipped,
-    /// The shipped one, and the server answers while it reads: both ends close at once.
+    /// The same, and the server answers while it reads: both ends close at once.
     Closes,
     /// The same without copies: both offer, and both close at once.
     ClosesReads,
-    /// The shipped one, between nodes of two rails.
-    Rails,
-    /// The same, and a connection stands by over the other rail when the transfer begins.
-    StandsBy,
-    /// The same as [`Kind::ReadsOverRails`], and a connection stands by.
-    StandsByReads,
     /// The shipped one, which advertises what it sends.
     Reads,
-    /// The same between nodes of two rails.
-    ReadsOverRails,
-    /// The same, and the server gives buffers to be written into.
+    /// The shipped one, which wants the answer before it has asked for it: the server is surely the one that writes.
+    Writes,
+    /// The shipped one, which advertises, and the server gives buffers to be written into.
     Crosses,
     /// The shipped one, which advertises and wants its buffers back at once.
     Recalls,
@@ -43,23 +38,9 @@ pub(super) enum Kind {
     RecallsWanted,
     /// The same as [`Kind::Crosses`], and readers change how bytes may come to them.
     Modes,
-    /// The shipped one, and either node may crash and begin anew.
-    Restarts,
-    /// The same as [`Kind::Reads`], and either node may crash and begin anew.
-    RestartsReads,
-    /// The same as [`Kind::Crosses`], and either node may crash and begin anew.
-    RestartsCrosses,
     /// The shipped one, which has the peer's private buffers take other numbers of bytes.
     Resizes,
-    /// The shipped one, which advertises, between nodes of two rails, over a transport that uses a key on any rail.
-    OtherRailsKey,
-    /// The shipped one between nodes of two rails, over a transport that goes on from what it has sent.
-    ResumesFromSent,
-    /// The shipped one between nodes of two rails, over a transport that lets what is in process end before it goes over.
-    SuspendsDeadLink,
-    /// The shipped one between nodes of two rails, over a transport that moves one end of a connection at a time.
-    MovesOneEnd,
-    /// One between nodes of two rails that uses its memory again when the connection over which it advertised it has broken.
+    /// One that uses its memory again when the connection over which it advertised it has broken.
     CancelsUnrevoked,
     /// One that returns no credits once it writes no more.
     KeepsCredits,
@@ -73,12 +54,17 @@ pub(super) enum Kind {
     RecallsBlindly,
     /// One that uses its memory again when it has cancelled what it wanted.
     RefillsEarly,
+    /// One that uses its memory again when it has asked for the end of its registration, and fences afterwards.
+    DeregistersFirst,
+    /// One that uses its memory again when the write from there has failed.
+    ReturnsOnError,
 }
 
 /// A transfer: the first node asks, the second one answers.
 pub(super) struct Transfer {
     pub name: &'static str,
     pub kind: Kind,
+    pub setting: Setting,
     pub bytes: u32,
     pub reply: u32,
 }
@@ -95,52 +81,50 @@ pub(super) struct State {
 pub(super) const PAYLOAD: u32 = 32;
 /// The fewest private buffers: credits run out after two messages.
 pub(super) const BUFFERS: u32 = 4;
+/// What a call is given where buffers are owned.
+pub(super) const CALL: u32 = 64;
 
 impl Transfer {
     fn sized(bytes: u32, reply: u32) -> Size {
         Size::new([("bytes", bytes), ("reply", reply)])
     }
 
+    /// A client by hand is one that makes a mistake.
     fn is_shipped(&self) -> bool {
-        use Kind::{CancelsUnrevoked, ForgetsEnd, KeepsCredits, RecallsBlindly};
-        use Kind::{RefillsEarly, ReusesSource, UsesVoidSink};
-        let by_hand = [KeepsCredits, ForgetsEnd, ReusesSource, UsesVoidSink, RecallsBlindly, RefillsEarly];
-        !by_hand.contains(&self.kind) && self.kind != CancelsUnrevoked
+        use Kind::{CancelsUnrevoked, DeregistersFirst, ForgetsEnd, KeepsCredits, RecallsBlindly};
+        use Kind::{RefillsEarly, ReturnsOnError, ReusesSource, UsesVoidSink};
+        let by_hand = match self.kind {
+            CancelsUnrevoked | DeregistersFirst | ForgetsEnd | KeepsCredits | RecallsBlindly => true,
+            RefillsEarly | ReturnsOnError | ReusesSource | UsesVoidSink => true,
+            _ => false,
+        };
+        !by_hand
     }
 
     fn work(&self) -> SdpWork {
+        use Kind::{Closes, ClosesReads, Crosses, ForgetsEnd, KeepsCredits, Modes, Recalls};
+        use Kind::{RecallsWanted, Resizes, ReturnsOnError, Shipped, UsesVoidSink, Writes};
         let work = SdpWork::of(1);
-        let work =
-            SdpWork { bytes: self.bytes, reply: self.reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, ..work };
+        let (bytes, reply) = (self.bytes, self.reply);
+        let work = SdpWork { bytes, reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, ..work };
         match self.kind {
-            Kind::Shipped
-            | Kind::Restarts
-            | Kind::Rails
-            | Kind::StandsBy
-            | Kind::ResumesFromSent
-            | Kind::SuspendsDeadLink
-            | Kind::MovesOneEnd => work,
-            Kind::KeepsCredits | Kind::ForgetsEnd => work,
-            Kind::Closes => SdpWork { duplex: true, ..work },
-            Kind::Resizes => SdpWork { call: 40, resize: 16, ..work },
-            kind => {
-                use Kind::{Crosses, Modes, RecallsWanted, RestartsCrosses, UsesVoidSink};
-                let wanting = [Crosses, RestartsCrosses, Modes, UsesVoidSink, RecallsWanted];
-                let owned_reads = wanting.contains(&kind);
-                let modes = kind == Modes;
-                let duplex = kind == Kind::ClosesReads;
-                let recall = if matches!(kind, Kind::Recalls | Kind::RecallsWanted) { 2 } else { 0 };
-                SdpWork {
-                    call: 64,
-                    zcopy_threshold: 16,
-                    zcopy_depth: 2,
-                    owned_reads,
-                    recall,
-                    modes,
-                    duplex,
-                    ..work
-                }
-            }
+            Shipped | KeepsCredits | ForgetsEnd => work,
+            Closes => SdpWork { duplex: true, ..work },
+            Resizes => SdpWork { call: 40, resize: 16, ..work },
+            kind => SdpWork {
+                call: CALL,
+                zcopy_threshold: 16,
+                zcopy_depth: 2,
+                owned_reads: matches!(
+                    kind,
+                    Crosses | Modes | UsesVoidSink | RecallsWanted | ReturnsOnError | Writes
+                ),
+                wants_first: kind == Writes,
+                recall: if matches!(kind, Recalls | RecallsWanted) { 2 } else { 0 },
+                modes: kind == Modes,
+                duplex: kind == ClosesReads,
+                ..work
+            },
         }
     }
 }
@@ -166,34 +150,20 @@ impl Model for Transfer {
     }
 
     fn rails(&self) -> u8 {
-        use Kind::{CancelsUnrevoked, MovesOneEnd, OtherRailsKey, Rails, ReadsOverRails};
-        use Kind::{ResumesFromSent, StandsBy, StandsByReads, SuspendsDeadLink};
-        match self.kind {
-            Rails | ReadsOverRails | StandsBy | StandsByReads => 2,
-            OtherRailsKey | ResumesFromSent | SuspendsDeadLink | CancelsUnrevoked | MovesOneEnd => 2,
-            _ => 1,
-        }
+        self.setting.rails
     }
 
     fn mesh(&self, config: &mut MeshConfig) {
-        config.planted = match self.kind {
-            Kind::OtherRailsKey => Some(Planted::OtherRailsKey),
-            Kind::ResumesFromSent => Some(Planted::ResumesFromSent),
-            Kind::SuspendsDeadLink => Some(Planted::SuspendsDeadLink),
-            Kind::MovesOneEnd => Some(Planted::MovesOneEnd),
-            _ => None,
-        };
-        config.standby = self.warms_up();
+        self.setting.mesh(config);
     }
 
     /// Where a connection stands by, it does so before the transfer begins.
     fn warms_up(&self) -> bool {
-        matches!(self.kind, Kind::StandsBy | Kind::StandsByReads)
+        self.setting.standby
     }
 
-    /// What is refuted there is that it goes on without the rail that both ends have lost.
     fn breaks_for_good(&self) -> bool {
-        self.kind == Kind::MovesOneEnd
+        self.setting.breaks_for_good()
     }
 
     fn shape(&self) -> Shape {
@@ -204,11 +174,8 @@ impl Model for Transfer {
         SdpOracles::default()
     }
 
-    /// Restarts, too, where the client and the server are both the shipped ones: what was under way is reset.
     fn usual_faults(&self) -> FaultSet {
-        let survived = FaultSet::TIMELESS.without(Outcome::Crash);
-        let restarts = [Kind::Restarts, Kind::RestartsReads, Kind::RestartsCrosses];
-        if restarts.contains(&self.kind) { survived } else { survived.without(Outcome::Restart) }
+        self.setting.faults()
     }
 
     fn is_memoisable(&self) -> bool {
@@ -297,7 +264,7 @@ impl Model for Transfer {
         sink.sometimes("a connection was made again", any(|member| member.mesh.stats().reconnects));
         sink.sometimes("a message was sent again", any(|member| member.mesh.stats().messages_repeated));
         sink.sometimes("a message came twice", any(|member| member.mesh.stats().duplicates));
-        if self.kind == Kind::Restarts {
+        if self.setting.restarts {
             sink.sometimes("a peer was found to be new", any(|member| member.mesh.stats().peer_resets));
         }
         if self.rails() > 1 {
@@ -310,7 +277,12 @@ impl Model for Transfer {
             let recalled = |service: &Service<Sim>| Sockets::counts(service).recalled > 0;
             sink.sometimes("something was given back unread", state.services.iter().any(recalled));
         }
-        if matches!(self.kind, Kind::Reads | Kind::ReadsOverRails | Kind::Crosses) {
+        if self.kind == Kind::Writes {
+            // The answer is written wherever the client's wish has come: always, but where it went over to another rail.
+            let written = |service: &Service<Sim>| Sockets::counts(service).zcopy_sent > 0;
+            sink.sometimes("the answer was written by RDMA", state.services.iter().any(written));
+        }
+        if matches!(self.kind, Kind::Reads | Kind::Writes | Kind::Crosses) {
             let any = |of: fn(&Counts) -> u64| {
                 state.services.iter().any(|service| of(&Sockets::counts(service)) > 0)
             };

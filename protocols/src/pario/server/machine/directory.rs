@@ -3,6 +3,7 @@
 //! While a batch is being committed, requests wait, those included that only look: so nobody is told what a crash may take back.
 //! All that waited is the next batch, and one sync serves it.
 
+use super::super::answered::Kept;
 use super::super::log::{Commit, Log};
 use super::super::names::{Change, Names};
 use super::*;
@@ -23,6 +24,8 @@ pub(in super::super) struct Directory {
     ended: Vec<Handle>,
     /// Files may have ended meanwhile for want of a client.
     sweep: bool,
+    /// What waits until a file is cut.
+    held: Vec<(Rank, u64, Request)>,
 }
 
 impl Directory {
@@ -34,7 +37,8 @@ impl Directory {
     /// One that was found.
     pub(in super::super) fn new(names: Names, log: Option<Log>) -> Directory {
         let (running, queued, ended) = (None, VecDeque::new(), Vec::new());
-        Directory { names, log, failed: None, running, queued, ended, sweep: false }
+        let (failed, sweep, held) = (None, false, Vec::new());
+        Directory { names, log, failed, running, queued, ended, sweep, held }
     }
 
     /// One of which nothing can be told.
@@ -44,7 +48,7 @@ impl Directory {
 
     /// Requests and changes that have not been answered and committed.
     pub(super) fn unsettled(&self) -> usize {
-        self.queued.len() + usize::from(self.running.is_some())
+        self.queued.len() + self.held.len() + usize::from(self.running.is_some())
     }
 }
 
@@ -58,6 +62,12 @@ struct Batch {
     ends: Vec<(Handle, Rank, u64)>,
     /// The same of files that were closed, which is done whatever becomes of the batch.
     closes: Vec<(Handle, Rank, u64)>,
+    /// Files that are to be cut, where, and whom to answer then.
+    cuts: Vec<(Gone, u64, Rank, u64)>,
+    /// What waits until a file is cut.
+    held: Vec<(Rank, u64, Request)>,
+    /// How many answers were given before.
+    known_again: u64,
     /// Its requests but for closes.
     asked: Vec<(Rank, u64, Request)>,
 }
@@ -88,9 +98,18 @@ impl Machine {
             if !matches!(request, Request::Close { .. }) {
                 batch.asked.push((from, id, request.clone()));
             }
-            let of = (self.config.servers, self.me as u16, self.names_room, self.epoch);
+            let logged = directory.log.is_some();
+            let of = Home {
+                servers: self.config.servers,
+                me: self.me as u16,
+                room: self.names_room,
+                epoch: self.epoch,
+                logged,
+            };
             name_request(&mut directory.names, of, (from, id), request, &mut batch);
         }
+        directory.held.append(&mut batch.held);
+        self.counts.known_again += batch.known_again;
         if directory.log.is_none() || batch.changes.is_empty() {
             return self.settle(batch, out);
         }
@@ -130,6 +149,8 @@ impl Machine {
                 out.extend(batch.answers.iter().map(|(to, id, _)| refused(*to, *id)));
                 let ends = batch.ends.iter().chain(&batch.closes);
                 out.extend(ends.map(|(_, to, id)| refused(*to, *id)));
+                out.extend(batch.cuts.iter().map(|(.., to, id)| refused(*to, *id)));
+                out.extend(directory.held.drain(..).map(|(to, id, _)| refused(to, id)));
                 out.extend(directory.queued.drain(..).map(|(to, id, _)| refused(to, id)));
             }
         }
@@ -144,16 +165,12 @@ impl Machine {
     fn refuse(&mut self, batch: Batch, out: &mut Vec<Action>) {
         let Some(directory) = &mut self.directory else { return };
         directory.take_back(&batch);
-        let makes = |request: &Request| {
-            matches!(request, Request::Create { .. } | Request::MakeDirectory { .. } | Request::Rename { .. })
-        };
-        let removes =
-            |request: &Request| matches!(request, Request::Unlink { .. } | Request::RemoveDirectory { .. });
         let any_made = batch.changes.iter().any(|(change, _)| change.makes());
-        let (refused, again): (Vec<_>, Vec<_>) = batch
-            .asked
-            .into_iter()
-            .partition(|(.., request)| makes(request) || (!any_made && removes(request)));
+        let names = &directory.names;
+        let (refused, again): (Vec<_>, Vec<_>) = batch.asked.into_iter().partition(|(from, _, request)| {
+            let done = request.asked().is_some_and(|asked| names.has_answered(*from, asked));
+            !done && (request.makes() || (!any_made && request.removes()))
+        });
         let full = |(to, id, _)| Action::Answer { to, id, answer: Answer::Refused(Refusal::Full) };
         out.extend(refused.into_iter().map(full));
         for asked in again.into_iter().rev() {
@@ -165,11 +182,25 @@ impl Machine {
     /// Answers what has taken effect for good, and removes what has ended with it.
     fn settle(&mut self, batch: Batch, out: &mut Vec<Action>) {
         for (to, id, answer) in batch.answers {
+            self.counts.places += u64::from(matches!(answer, Ok(Answer::Place { .. })));
             let answer = answer.unwrap_or_else(Answer::Refused);
             out.push(Action::Answer { to, id, answer });
         }
+        for (file, size, to, id) in batch.cuts {
+            self.cut_objects(file, size, (to, id), out);
+        }
         self.end_files(batch.ends, out);
         self.end_files(batch.closes, out);
+    }
+
+    /// A file is cut, or its client is told why it is not.
+    pub(super) fn is_cut(&mut self, handle: Handle, out: &mut Vec<Action>) {
+        let Some(directory) = &mut self.directory else { return };
+        directory.names.is_cut(handle);
+        directory.queued.extend(directory.held.drain(..));
+        if directory.running.is_none() && !directory.queued.is_empty() {
+            self.next_batch(out);
+        }
     }
 
     /// Removes files that have ended, and answers who waits for that.
@@ -183,9 +214,12 @@ impl Machine {
         }
     }
 
-    /// Ends files that nobody can reach any more; while an unlink is being committed, not before it is.
+    /// Ends files that nobody can reach any more; while an unlink is being committed, not before it is. Where a commit has failed, none ends
+    /// any more: a restart may find its name.
     pub(super) fn sweep(&mut self, out: &mut Vec<Action>) {
-        let Some(directory) = &mut self.directory else { return };
+        let Some(directory) = self.directory.as_mut().filter(|directory| directory.failed.is_none()) else {
+            return;
+        };
         if directory.running.is_some() {
             directory.sweep = true;
             return;
@@ -210,6 +244,7 @@ impl Machine {
     pub(super) fn forget(&mut self, client: Rank, out: &mut Vec<Action>) {
         let Some(directory) = &mut self.directory else { return };
         directory.queued.retain(|(from, ..)| *from != client);
+        directory.held.retain(|(from, ..)| *from != client);
         if let Some((batch, _)) = &mut directory.running {
             batch.asked.retain(|(from, ..)| *from != client);
         }
@@ -246,61 +281,169 @@ impl Directory {
                 self.ended.push(*handle);
             }
         }
+        for (file, ..) in &batch.cuts {
+            self.names.is_cut(file.handle);
+        }
     }
 }
 
-/// Carries one request out. `of`: how many servers there are, which of them this is, bytes of names in an answer, the epoch.
-fn name_request(
+/// A directory's home, as far as its requests depend on it.
+#[derive(Clone, Copy)]
+struct Home {
+    servers: u32,
+    me: u16,
+    /// Bytes of names in an answer.
+    room: usize,
+    epoch: u64,
+    /// Whether what it answers survives it.
+    logged: bool,
+}
+
+impl Home {
+    /// An answer that was kept.
+    fn answer(self, kept: Kept) -> Answer {
+        match kept {
+            Kept::Done => Answer::Done,
+            Kept::Opened { handle, layout } => Answer::Opened { handle, layout, epoch: self.epoch },
+            Kept::Place { at } => Answer::Place { at },
+        }
+    }
+}
+
+/// Carries one request out, unless it was carried out before.
+fn name_request(names: &mut Names, of: Home, (from, id): (Rank, u64), request: Request, batch: &mut Batch) {
+    let Request::Recorded { asked, request } = request else {
+        let _ = carry_out(names, of, (from, id), request, batch);
+        return;
+    };
+    if let Some(kept) = names.answered(from, asked) {
+        batch.known_again += 1;
+        return batch.answers.push((from, id, kept.map(|kept| of.answer(kept))));
+    }
+    let held = batch.held.len();
+    let kept = carry_out(names, of, (from, id), *request, batch);
+    if let Some((.., request)) = batch.held.get_mut(held) {
+        // It is known by its number when its turn comes.
+        let inner = Box::new(request.clone());
+        *request = Request::Recorded { asked, request: inner };
+    }
+    if let Some(kept) = kept.filter(|_| of.logged) {
+        let change = Change::Answered { client: from, asked, kept };
+        names.apply(&change);
+        batch.changes.push((change, None));
+    }
+}
+
+/// Carries one request out; what is answered to it, if it changed something and is answered with the batch.
+fn carry_out(
     names: &mut Names,
-    of: (u32, u16, usize, u64),
+    of: Home,
     (from, id): (Rank, u64),
     request: Request,
     batch: &mut Batch,
-) {
-    let (servers, me, room, epoch) = of;
-    let done = |()| Answer::Done;
+) -> Option<Kept> {
+    let mut effect = None;
+    let mut changes = |change, kept: Kept| {
+        batch.changes.push((change, None));
+        effect = Some(kept);
+        of.answer(kept)
+    };
     let answer = match request {
-        Request::Create { layout, .. } if !layout.fits(servers) => Err(Refusal::Distribution),
-        Request::Create { path, layout } => names.create(me, from, path, layout).map(|(handle, change)| {
-            batch.changes.push((change, None));
-            Answer::Opened { handle, layout, epoch }
-        }),
+        Request::Create { layout, .. } if !layout.fits(of.servers) => Err(Refusal::Distribution),
+        Request::Create { path, layout } => names
+            .create(of.me, from, path, layout)
+            .map(|(handle, change)| changes(change, Kept::Opened { handle, layout })),
         Request::Open { path } => {
-            names.open(from, &path).map(|(handle, layout)| Answer::Opened { handle, layout, epoch })
+            let opened = names.open(from, &path);
+            opened.map(|(handle, layout)| of.answer(Kept::Opened { handle, layout }))
         }
         Request::List { directory, after } => {
-            let listed = names.list(&directory, after.as_ref(), room);
+            let listed = names.list(&directory, after.as_ref(), of.room);
             listed.map(|(names, more)| Answer::Names { names, more })
         }
+        Request::Stat { path } => {
+            names.stat(&path).map(|(file, attributes)| Answer::Stat { file, attributes })
+        }
+        Request::SetAttributes { path, set } => {
+            names.set_attributes(&path, set).map(|change| changes(change, Kept::Done))
+        }
         Request::MakeDirectory { path } => {
-            names.make_directory(path).map(|change| batch.changes.push((change, None))).map(done)
+            names.make_directory(path).map(|change| changes(change, Kept::Done))
         }
         Request::RemoveDirectory { path } => {
-            names.remove_directory(path).map(|change| batch.changes.push((change, None))).map(done)
+            names.remove_directory(path).map(|change| changes(change, Kept::Done))
         }
         Request::Rename { from: old, to, replaces } => match names.rename(old, to, replaces) {
-            Ok(Some((replaced, change))) => {
-                batch.changes.push((change, replaced));
-                match replaced {
-                    Some(handle) => return batch.ends.push((handle, from, id)),
-                    None => Ok(Answer::Done),
-                }
-            }
+            Ok(Some((Some(replaced), change))) => return batch.unlinks(change, replaced, (from, id)),
+            Ok(Some((None, change))) => Ok(changes(change, Kept::Done)),
             Ok(None) => Ok(Answer::Done),
             Err(why) => Err(why),
         },
         Request::Unlink { path } => match names.unlink(&path) {
-            Ok((handle, change)) => {
-                batch.changes.push((change, Some(handle)));
-                return batch.ends.push((handle, from, id));
+            Ok((handle, change)) => return batch.unlinks(change, handle, (from, id)),
+            Err(why) => Err(why),
+        },
+        Request::Close { handle, epoch: opened } => match names.close(from, handle, opened != of.epoch) {
+            Ok(()) => {
+                batch.closes.push((handle, from, id));
+                return None;
             }
             Err(why) => Err(why),
         },
-        Request::Close { handle, epoch: opened } => match names.close(from, handle, opened != epoch) {
-            Ok(()) => return batch.closes.push((handle, from, id)),
+        place_or_cut => return carry_out_at_end(names, of, (from, id), place_or_cut, batch),
+    };
+    batch.answers.push((from, id, answer));
+    effect
+}
+
+/// The same of a request about a file's end.
+fn carry_out_at_end(
+    names: &mut Names,
+    of: Home,
+    (from, id): (Rank, u64),
+    request: Request,
+    batch: &mut Batch,
+) -> Option<Kept> {
+    let answer = match request {
+        Request::Place { handle, .. } | Request::Truncate { handle, .. } if names.is_cutting(handle) => {
+            batch.held.push((from, id, request));
+            return None;
+        }
+        Request::Place { handle, len, least, cuts } => match names.cuts(from, handle) {
+            Ok(now) if (of.epoch, now) != cuts => Ok(Answer::Cuts((of.epoch, now))),
+            Ok(_) => names.place(from, handle, (len, least)).map(|(at, change)| {
+                batch.changes.push((change, None));
+                Answer::Place { at }
+            }),
+            Err(why) => Err(why),
+        },
+        Request::Placed { handle, at } => {
+            names.placed(from, handle, at);
+            Ok(Answer::Done)
+        }
+        Request::Truncate { handle, size } => match names.cut(from, handle) {
+            Ok((layout, change)) => {
+                batch.changes.push((change, None));
+                batch.cuts.push((Gone { handle, layout }, size, from, id));
+                return None;
+            }
             Err(why) => Err(why),
         },
         _ => Err(Refusal::Stale),
     };
+    let kept = match answer {
+        Ok(Answer::Place { at }) => Some(Kept::Place { at }),
+        _ => None,
+    };
     batch.answers.push((from, id, answer));
+    kept
+}
+
+impl Batch {
+    /// A file loses its name, and may end by that.
+    fn unlinks(&mut self, change: Change, file: Handle, (from, id): (Rank, u64)) -> Option<Kept> {
+        self.changes.push((change, Some(file)));
+        self.ends.push((file, from, id));
+        Some(Kept::Done)
+    }
 }

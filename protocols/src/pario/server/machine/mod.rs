@@ -19,15 +19,19 @@
 //! after the last unit, and under [`Sync::Each`] after the disk has made them durable.
 
 mod directory;
+mod gather;
 mod removals;
 mod units;
 
 pub(super) use directory::Directory;
 
+use gather::Round;
+
 use super::super::access::{Access, Pieces, Run, Unit};
 use super::super::error::Refusal;
 use super::super::messages::{Answer, Bytes, LISTING, Memory, Request, Source, Target};
 use super::super::{FsConfig, Handle, Movers, Sync};
+use super::bars::Bars;
 use super::log::Commit;
 use super::names::Gone;
 use super::ranges::Ranges;
@@ -50,8 +54,8 @@ pub(super) enum Event {
     Stored { op: u64, end: Result<Stored, Refusal> },
     /// A transfer has ended: its bytes are where they were to go, or they cannot be moved.
     Moved { op: u64, done: bool },
-    /// Another server has removed its object, or cannot be asked any more.
-    Removed { op: u64 },
+    /// Another server has removed or cut its object, or cannot.
+    Spread { op: u64, end: Result<(), Refusal> },
     /// A batch of the log is durable, or is not.
     Committed { op: u64, end: Result<(), Refusal> },
     /// How often a client has files open since an earlier life of this server.
@@ -86,8 +90,8 @@ pub(super) enum Action {
     Push { op: u64, to: Rank, memory: RemoteSlice, runs: Vec<Run>, stage: Stage },
     /// Offer a place in staging to a client for runs of its memory, which it is to write, or to read.
     Offer { op: u64, to: Rank, id: u64, stage: Stage, runs: Vec<Run>, writes: bool },
-    /// Ask another server to remove its object of a file.
-    Remove { op: u64, server: u32, handle: Handle },
+    /// Ask another server to remove its object of a file, or to cut it.
+    Spread { op: u64, server: u32, request: Request },
 }
 
 impl Action {
@@ -96,7 +100,7 @@ impl Action {
         match self {
             Action::Answer { to, .. } | Action::Push { to, .. } | Action::Offer { to, .. } => Some(*to),
             Action::Pull { from, .. } => Some(*from),
-            Action::Store { .. } | Action::Commit { .. } | Action::Remove { .. } => None,
+            Action::Store { .. } | Action::Commit { .. } | Action::Spread { .. } => None,
         }
     }
 }
@@ -125,6 +129,12 @@ pub(super) enum StoreCall {
     Size(Handle),
     Sync(Handle),
     Remove(Handle),
+    /// The object ends here, durably. One that ended before is made longer only if it is to grow.
+    Cut {
+        handle: Handle,
+        size: u64,
+        grows: bool,
+    },
 }
 
 /// Memory of a disk call.
@@ -184,8 +194,8 @@ enum Op {
     Durable { handle: Handle },
     /// A call of the disk that is the request.
     Plain { from: Rank, id: u64 },
-    /// A part of a removal.
-    Part { removal: u64 },
+    /// A part of a removal, or of a cut.
+    Part { spread: u64 },
     /// A batch of the log is written.
     Commit,
 }
@@ -199,11 +209,14 @@ struct Syncing {
     next: Vec<u64>,
 }
 
-/// A file's objects are being removed.
+/// A file's objects are being removed, or cut.
 #[derive(Clone, Debug)]
-struct Removal {
+struct Spread {
     handle: Handle,
+    /// It is the end of the file.
+    removes: bool,
     left: u32,
+    failed: Option<Refusal>,
     answer: Option<(Rank, u64)>,
 }
 
@@ -219,6 +232,10 @@ pub(super) struct Counts {
     pub staging_waits: u64,
     /// Batches of the log.
     pub commits: u64,
+    /// Places for appends.
+    pub places: u64,
+    /// Answers that were given once more.
+    pub known_again: u64,
 }
 
 /// A server.
@@ -240,7 +257,11 @@ pub(super) struct Machine {
     ops: BTreeMap<u64, Op>,
     /// Disk calls that wait for their turn.
     held: BTreeMap<u64, StoreCall>,
-    removals: BTreeMap<u64, Removal>,
+    spread: BTreeMap<u64, Spread>,
+    /// Files that are gone.
+    barred: Bars,
+    /// Rounds of groups to which not all members have come, by group and round.
+    rounds: BTreeMap<(u64, u64), Round>,
     syncing: BTreeMap<Handle, Syncing>,
     /// Places that were offered, by operation: to whom, and for which call.
     offered: BTreeMap<u64, (Rank, u64)>,
@@ -269,7 +290,9 @@ impl Machine {
             waiting: VecDeque::new(),
             ops: BTreeMap::new(),
             held: BTreeMap::new(),
-            removals: BTreeMap::new(),
+            spread: BTreeMap::new(),
+            barred: Bars::default(),
+            rounds: BTreeMap::new(),
             syncing: BTreeMap::new(),
             offered: BTreeMap::new(),
             load: 0,
@@ -277,6 +300,11 @@ impl Machine {
             counts: Counts::default(),
             config,
         }
+    }
+
+    /// Clients to which places in staging are offered.
+    pub(in super::super) fn offered_to(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.offered.values().map(|(client, _)| *client)
     }
 
     /// What it holds although nobody asks for anything, by name.
@@ -292,7 +320,8 @@ impl Machine {
             ("operations of a server", self.ops.len() as u64),
             ("places offered to clients", self.offered.len() as u64),
             ("turns at objects", self.ranges.len() as u64),
-            ("removals under way", self.removals.len() as u64),
+            ("removals and cuts under way", self.spread.len() as u64),
+            ("rounds of groups", self.rounds.len() as u64),
             ("requests about names", unsettled),
             ("open files", open),
         ]
@@ -320,9 +349,9 @@ impl Machine {
             }
             Event::Stored { op, end } => self.on_stored(op, end, out),
             Event::Moved { op, done } => self.on_moved(op, done, out),
-            Event::Removed { op } => {
-                if let Some(Op::Part { removal }) = self.ops.remove(&op) {
-                    self.part_removed(removal, out);
+            Event::Spread { op, end } => {
+                if let Some(Op::Part { spread }) = self.ops.remove(&op) {
+                    self.part_ended(spread, end, out);
                 }
             }
             Event::Committed { op, end } => self.on_committed(op, end, out),
@@ -340,14 +369,10 @@ impl Machine {
         out: &mut Vec<Action>,
     ) -> Result<(), Refusal> {
         match request {
-            Request::Create { .. }
-            | Request::Open { .. }
-            | Request::List { .. }
-            | Request::Close { .. }
-            | Request::Unlink { .. }
-            | Request::MakeDirectory { .. }
-            | Request::RemoveDirectory { .. }
-            | Request::Rename { .. } => self.on_name(from, id, request, out)?,
+            request if request.is_of_names() => self.on_name(from, id, request, out)?,
+            Request::Gather { group, round, member, members, word } => {
+                self.on_gather((from, id), (group, round), (member, members), word, out)?;
+            }
             Request::Epoch => {
                 let answer = Answer::At { epoch: self.epoch };
                 out.push(Action::Answer { to: from, id, answer });
@@ -364,8 +389,13 @@ impl Machine {
                 }
             }
             Request::Remove { handle } => {
+                self.barred.add(handle);
                 let op = self.begin(Op::Plain { from, id });
                 self.in_turn(op, handle, vec![WHOLE], StoreCall::Remove(handle), out);
+            }
+            Request::Cut { handle, size, grows } => {
+                let op = self.begin(Op::Plain { from, id });
+                self.in_turn(op, handle, vec![WHOLE], StoreCall::Cut { handle, size, grows }, out);
             }
             Request::Read { bytes, into: Target::Answer } => {
                 let unit = self.eager_unit(&bytes)?;
@@ -378,6 +408,7 @@ impl Machine {
                 if data.len() != unit.len as usize {
                     return Err(Refusal::Position);
                 }
+                self.lives(bytes.handle)?;
                 let (handle, data) = (bytes.handle, Place::Bytes(data));
                 let call = StoreCall::Write { handle, runs: unit.object.clone(), from: data };
                 self.eager((from, id), handle, unit, call, out);
@@ -388,10 +419,18 @@ impl Machine {
             }
             Request::Write { bytes, from: Source::Memory(memory) } => {
                 let left = self.checked(&bytes, Some(&memory))?;
+                self.lives(bytes.handle)?;
                 self.staged((from, id), &bytes, left, (&memory, true));
             }
+            // About names, and of these that was all.
+            _ => return Err(Refusal::Stale),
         }
         Ok(())
+    }
+
+    /// Whether a file may have an object here.
+    fn lives(&self, handle: Handle) -> Result<(), Refusal> {
+        if self.barred.has(handle) { Err(Refusal::Stale) } else { Ok(()) }
     }
 
     /// The server's pieces among bytes.

@@ -210,11 +210,11 @@ fn an_unlinked_file_is_removed_everywhere_before_that_is_answered() {
     let [(1, Answer::Opened { handle, .. })] = made[..] else { panic!("{made:?}") };
     assert_eq!(answers(bench.ask(2, Request::Unlink { path })), [(2, Answer::Done)], "it is open");
     let close = bench.ask(3, Request::Close { handle, epoch: EPOCH }).to_vec();
-    let [Action::Remove { op: other, server: 1, .. }, Action::Store { op: own, .. }] = close[..] else {
+    let [Action::Spread { op: other, server: 1, .. }, Action::Store { op: own, .. }] = close[..] else {
         panic!("{close:?}")
     };
     assert!(bench.on(Event::Stored { op: own, end: Ok(Stored::Done) }).is_empty());
-    assert_eq!(answers(bench.on(Event::Removed { op: other })), [(3, Answer::Done)]);
+    assert_eq!(answers(bench.on(Event::Spread { op: other, end: Ok(()) })), [(3, Answer::Done)]);
     assert!(bench.is_empty());
 }
 
@@ -439,6 +439,21 @@ fn where_there_is_no_room_only_what_makes_something_is_refused() {
 }
 
 #[test]
+fn nothing_is_removed_of_a_file_whose_unlinking_failed() {
+    let mut bench = logged();
+    let op = commit(bench.ask(1, create("a")));
+    let opened = answers(bench.on(Event::Committed { op, end: Ok(()) }));
+    let [(1, Answer::Opened { handle, epoch, .. })] = opened[..] else { panic!("{opened:?}") };
+    bench.ask(2, Request::Close { handle, epoch });
+    let op = commit(bench.ask(3, Request::Unlink { path: name("a") }));
+    let end = bench.on(Event::Committed { op, end: Err(Refusal::Io) }).to_vec();
+    // A restart may find the name, and then the file has to be whole.
+    assert_eq!(answers(&end), [(3, Answer::Refused(Refusal::Io))]);
+    assert_eq!(end.len(), 1);
+    assert_eq!(bench.on(Event::Reset { client: rank(7) }), []);
+}
+
+#[test]
 fn an_unlinked_file_is_removed_when_its_unlinking_is_durable() {
     let mut bench = logged();
     let op = commit(bench.ask(1, create("a")));
@@ -455,3 +470,6 @@ fn an_unlinked_file_is_removed_when_its_unlinking_is_durable() {
     let stale = answers(bench.ask(3, Request::Close { handle, epoch }));
     assert_eq!(stale, [(3, Answer::Refused(Refusal::Stale))]);
 }
+
+#[path = "ends_tests.rs"]
+mod ends;

@@ -154,13 +154,13 @@ impl Machine {
         let Some(op) = self.ops.remove(&number) else { return };
         match op {
             Op::Plain { from, id } => {
-                // A removal is the one plain call that took a turn; its object is known by it.
+                // Only a removal and a cut took a turn; their object is known by it.
                 self.end_any_turn(number, out);
                 out.push(Action::Answer { to: from, id, answer: plain_answer(end, self.epoch) });
             }
-            Op::Part { removal } => {
+            Op::Part { spread } => {
                 self.end_any_turn(number, out);
-                self.part_removed(removal, out);
+                self.part_ended(spread, end.map(drop), out);
             }
             Op::Durable { handle } => self.durable(handle, end.err(), out),
             Op::Eager { job, len } => {
@@ -246,8 +246,12 @@ impl Machine {
             known.failed.get_or_insert(Refusal::Memory);
         }
         let handle = known.handle;
+        let gone = pulled.is_some() && self.barred.has(handle);
+        if gone {
+            known.failed.get_or_insert(Refusal::Stale);
+        }
         // A client that began anew has not been promised anything: its unit is not written.
-        match pulled.filter(|_| done && known.client.is_some()) {
+        match pulled.filter(|_| done && !gone && known.client.is_some()) {
             Some(unit) => {
                 let op = self.begin(Op::Write { job, stage });
                 let from = Place::Stage { stage, len: unit.len };

@@ -1,4 +1,5 @@
 use super::super::Datatype;
+use super::super::access::Run;
 use super::*;
 
 fn requests() -> Vec<Request> {
@@ -26,6 +27,20 @@ fn requests() -> Vec<Request> {
         Request::Moved { op: 5, done: true },
         Request::Epoch,
         Request::Opens { epoch: 5, after: Handle(3) },
+        Request::Recorded {
+            asked: Asked { slot: 3, sequence: 1 << 40 },
+            request: Box::new(Request::Create { path: path(), layout }),
+        },
+        Request::Stat { path: path() },
+        Request::SetAttributes {
+            path: path(),
+            set: SetAttributes { mode: Some(0o600), group: Some(7), modified: Some(9), owner: None },
+        },
+        Request::Place { handle, len: 5, least: 6, cuts: (1, 2) },
+        Request::Placed { handle, at: 6 },
+        Request::Truncate { handle, size: 9 },
+        Request::Cut { handle, size: 9, grows: true },
+        Request::Gather { group: 4, round: 5, member: 1, members: 3, word: 6 },
     ]
 }
 
@@ -57,6 +72,11 @@ fn every_answer_survives_its_bytes() {
     for answer in [
         Answer::Done,
         Answer::Refused(Refusal::Full),
+        Answer::Stat { file: Some((Handle(4), layout)), attributes: Attributes::FILE },
+        Answer::Stat { file: None, attributes: Attributes::DIRECTORY },
+        Answer::Place { at: 70 },
+        Answer::Gathered(8),
+        Answer::Cuts((5, 1)),
         Answer::Offer {
             op: 3,
             place: RemoteSlice { addr: 9, len: 8, rkey: 7 },

@@ -1,11 +1,14 @@
-//! What a client does with files: linear code, one function a call.
+//! What a client does with files: linear code, one function a call. Here the calls of bytes.
+
+mod names;
+mod sizes;
 
 use super::access::{Access, PIECES, Piece, Pieces, Unit};
 use super::buffer::Buffer;
 use super::calls::{self, Answered, Held, InUse};
 use super::messages::{Answer, Bytes, HEADER, Memory, PLAIN, Request, Source, Target};
 use super::service::Pario;
-use super::{DirEntry, Distribution, FsError, Handle, Path, Sync, View, Wire};
+use super::{Distribution, FsError, Handle, Sync, View, Wire};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
 use std::cell::Cell;
@@ -50,185 +53,6 @@ struct Part {
 type PartAnswer = (u16, Option<Access>, Answer);
 
 impl<V: Verbs> Pario<V> {
-    /// Makes a file and opens it: over all servers, unless a distribution says otherwise. It has no object before its first
-    /// write.
-    ///
-    /// # Errors
-    ///
-    /// The path cannot be, is there or lies in no directory, or the cluster has not that many servers.
-    pub async fn create(&self, path: &str, layout: Option<Distribution>) -> Result<File, FsError> {
-        let layout = layout.unwrap_or_else(|| self.0.config.layout());
-        self.opened(Request::Create { path: Path::checked(path)?, layout }).await
-    }
-
-    /// Opens a file.
-    ///
-    /// # Errors
-    ///
-    /// There is none at that path.
-    pub async fn open(&self, path: &str) -> Result<File, FsError> {
-        self.opened(Request::Open { path: Path::checked(path)? }).await
-    }
-
-    async fn opened(&self, request: Request) -> Result<File, FsError> {
-        match self.call(HOME, request, Held::NOTHING).await? {
-            Answer::Opened { handle, layout, epoch } if layout.fits(self.0.config.servers) => {
-                *self.0.opens.borrow_mut().entry((handle, epoch)).or_default() += 1;
-                Ok(File { handle, layout, epoch, in_use: Rc::default() })
-            }
-            _ => Err(FsError::Nonsense),
-        }
-    }
-
-    /// Closes a file, once all of its calls have been answered, those included that nobody waits for any more. A file that
-    /// has no name ends with its last close.
-    ///
-    /// # Errors
-    ///
-    /// Writes that were not synced are [lost](FsError::WritesLost), which a close tells if no sync has, before all else; the file is
-    /// closed. Or the directory's server restarted meanwhile, or cannot be reached.
-    pub async fn close(&self, file: File) -> Result<(), FsError> {
-        file.in_use.idle().await;
-        let kept = self.kept(&file).await;
-        let File { handle, epoch, .. } = file;
-        let told = self.0.ask(HOME, Request::Close { handle, epoch }, Held::NOTHING).await;
-        // When it has been sent, and not before: a home that asks what is open counts this close, or is not told of the file.
-        {
-            let mut opens = self.0.opens.borrow_mut();
-            if let Some(times) = opens.get_mut(&(handle, epoch)) {
-                *times -= 1;
-            }
-            opens.retain(|_, times| *times > 0);
-        }
-        let closed = match told {
-            Ok(told) => calls::answer(told).await,
-            Err(why) => Err(why),
-        };
-        kept.and(match closed {
-            Ok(Answer::Done) => Ok(()),
-            Ok(_) => Err(FsError::Nonsense),
-            Err(why) => Err(why),
-        })
-    }
-
-    /// Whether the servers still have what was written to a file and not synced.
-    async fn kept(&self, file: &File) -> Result<(), FsError> {
-        let unsynced = file.in_use.unsynced.take();
-        let mut kept = Ok(());
-        for (part, epoch) in unsynced {
-            match self.epoch_of(self.server(file, part)).await {
-                Ok(Answer::At { epoch: now }) if now == epoch => {}
-                Ok(Answer::At { .. }) => kept = Err(FsError::WritesLost),
-                Ok(_) => kept = kept.and(Err(FsError::Nonsense)),
-                Err(why) => kept = kept.and(Err(why)),
-            }
-        }
-        kept
-    }
-
-    /// Asks a server which of its lives it is in: again if it began anew before it answered, since nothing changes by that.
-    async fn epoch_of(&self, server: Rank) -> Answered {
-        loop {
-            match self.call(server, Request::Epoch, Held::NOTHING).await {
-                Err(FsError::Unknown) => {}
-                told => return told,
-            }
-        }
-    }
-
-    /// Removes a file's name. The file lives until it is closed everywhere.
-    ///
-    /// # Errors
-    ///
-    /// There is no file of that name.
-    pub async fn unlink(&self, path: &str) -> Result<(), FsError> {
-        self.done(HOME, Request::Unlink { path: Path::checked(path)? }).await
-    }
-
-    /// Makes a directory.
-    ///
-    /// # Errors
-    ///
-    /// The path cannot be, is there, or lies in no directory.
-    pub async fn mkdir(&self, path: &str) -> Result<(), FsError> {
-        self.done(HOME, Request::MakeDirectory { path: Path::checked(path)? }).await
-    }
-
-    /// Removes a directory in which nothing is.
-    ///
-    /// # Errors
-    ///
-    /// There is none, or something is in it.
-    pub async fn rmdir(&self, path: &str) -> Result<(), FsError> {
-        self.done(HOME, Request::RemoveDirectory { path: Path::checked(path)? }).await
-    }
-
-    /// Gives a file or a directory, with all that is in it, another path: at once, or not at all. A file takes the place of the file that
-    /// is there, which lives until it is closed everywhere; nobody sees neither of them.
-    ///
-    /// # Errors
-    ///
-    /// Nothing is there, the new path lies in no directory, or a directory is to take the place of something or to be moved into itself.
-    pub async fn rename(&self, from: &str, to: &str) -> Result<(), FsError> {
-        self.rename_as(from, to, true).await
-    }
-
-    /// The same, and it takes no place: what is there stays.
-    ///
-    /// # Errors
-    ///
-    /// As [`Pario::rename`], and something is there.
-    pub async fn rename_to_new(&self, from: &str, to: &str) -> Result<(), FsError> {
-        self.rename_as(from, to, false).await
-    }
-
-    pub(super) async fn rename_as(&self, from: &str, to: &str, replaces: bool) -> Result<(), FsError> {
-        let (from, to) = (Path::checked(from)?, Path::checked(to)?);
-        self.done(HOME, Request::Rename { from, to, replaces }).await
-    }
-
-    /// What is in a directory, in order; the root's path is empty. What is made or removed meanwhile may be among it or not; all else is,
-    /// once.
-    ///
-    /// # Errors
-    ///
-    /// There is no such directory. Its server restarted meanwhile, or cannot be reached.
-    pub async fn readdir(&self, directory: &str) -> Result<Vec<DirEntry>, FsError> {
-        let directory = Path::directory(directory)?;
-        let mut all: Vec<DirEntry> = Vec::new();
-        loop {
-            let after = all.last().map(|entry| entry.name.clone());
-            let request = Request::List { directory: directory.clone(), after };
-            match self.call(HOME, request, Held::NOTHING).await? {
-                Answer::Names { names, more } => {
-                    let stuck = more && names.is_empty();
-                    all.extend(names);
-                    if stuck || !more {
-                        return if stuck { Err(FsError::Nonsense) } else { Ok(all) };
-                    }
-                }
-                _ => return Err(FsError::Nonsense),
-            }
-        }
-    }
-
-    /// A file's size: exact while nobody writes, and else between its sizes at the call's begin and its end.
-    ///
-    /// # Errors
-    ///
-    /// A server restarted meanwhile, or cannot be reached.
-    pub async fn size(&self, file: &File) -> Result<u64, FsError> {
-        let request = Request::Size { handle: file.handle };
-        let mut size = 0;
-        for (part, _, answer) in self.every_part(file, &request).await? {
-            match answer {
-                Answer::Size(object) => size = file.layout.size(part, object).max(size),
-                _ => return Err(FsError::Nonsense),
-            }
-        }
-        Ok(size)
-    }
-
     /// Makes durable all that was written to a file before, by any client.
     ///
     /// # Errors
@@ -240,7 +64,7 @@ impl<V: Verbs> Pario<V> {
         let mut unsynced = file.in_use.unsynced.take();
         let (mut asked, mut synced) = (Vec::new(), Ok(()));
         for part in 0..file.layout.servers() {
-            let held = Held { buffer: None, file: Some(Rc::clone(&file.in_use)) };
+            let held = Held { file: Some(Rc::clone(&file.in_use)), ..Held::NOTHING };
             let request = Request::Sync { handle: file.handle };
             match self.0.ask(self.server(file, part), request, held).await {
                 Ok(told) => asked.push((part, told)),
@@ -401,7 +225,7 @@ impl<V: Verbs> Pario<V> {
                 let Some((access, eager)) = of_part.get(turn) else { continue };
                 // What rides in messages touches the buffer only here.
                 let buffer = if *eager { None } else { Some(buffer.held()) };
-                let held = Held { buffer, file: Some(Rc::clone(&file.in_use)) };
+                let held = Held { buffer, file: Some(Rc::clone(&file.in_use)), _slot: None };
                 let request = request(number, *eager, access);
                 match self.0.ask(self.server(file, number), request, held).await {
                     Ok(told) => parts.push(Part { number, access: Some(access.clone()), told }),
@@ -487,30 +311,12 @@ impl<V: Verbs> Pario<V> {
         if rest.is_empty() { Ok(()) } else { Err(FsError::Nonsense) }
     }
 
-    /// Asks every server of a file the same.
-    async fn every_part(&self, file: &File, request: &Request) -> Result<Vec<PartAnswer>, FsError> {
-        let mut parts = Vec::new();
-        for number in 0..file.layout.servers() {
-            let held = Held { buffer: None, file: Some(Rc::clone(&file.in_use)) };
-            let told = self.0.ask(self.server(file, number), request.clone(), held).await?;
-            parts.push(Part { number, access: None, told });
-        }
-        answers_of(parts).await
-    }
-
     fn server(&self, file: &File, part: u16) -> Rank {
         Rank::from_index(file.layout.server(part, self.0.config.servers))
     }
 
     async fn call(&self, server: Rank, request: Request, held: Held<V>) -> Answered {
         calls::answer(self.0.ask(server, request, held).await?).await
-    }
-
-    async fn done(&self, server: Rank, request: Request) -> Result<(), FsError> {
-        match self.call(server, request, Held::NOTHING).await? {
-            Answer::Done => Ok(()),
-            _ => Err(FsError::Nonsense),
-        }
     }
 }
 

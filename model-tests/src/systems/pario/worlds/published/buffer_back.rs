@@ -4,11 +4,10 @@
 //! for a read, gives up at once, fills the same buffer and offers it for a write. The server pushes into it what it was
 //! first asked for.
 
-use super::super::content::{self, Run, Value};
-use super::super::history::{Call, Cells, Event, What};
-use super::InOrder;
-use crate::explore::{AnyModel, Entry, Expected, Size, SizeError};
-use crate::harness::{Harness, Member, Model, Recorder, Shape};
+use super::super::super::content::{self, Run, Value};
+use super::super::super::history::{Call, Cells, Event, What};
+use super::super::InOrder;
+use crate::harness::{Member, Model, Recorder, Shape};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use std::cell::RefCell;
@@ -25,22 +24,8 @@ const WRITE: u8 = 1;
 const LEN: usize = content::SHORTEST as usize;
 const CELLS: Cells = Cells { file: 1, first: 0, cells: 1, rows: 1, stride: 0, bytes: content::SHORTEST };
 
-pub(super) fn entry() -> Entry {
-    Entry {
-        name: NAME,
-        about: "a reader gives up, and writes from the buffer into which its bytes are still to come",
-        expected: Expected::Violated,
-        keys: &[],
-        make,
-    }
-}
-
-fn make(_: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
-    Ok(Harness::boxed(BufferBack))
-}
-
 /// Node 0 keeps one cell, and node 1 reads and writes it.
-struct BufferBack;
+pub(super) struct BufferBack;
 
 type Mr = <Sim as Verbs>::Mr;
 

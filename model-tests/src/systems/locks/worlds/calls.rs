@@ -1,0 +1,255 @@
+//! Worlds that use all of a lock service's interface: downgrades, tries, deadlines, two locks, two applications of a node, holds that
+//! last, and limits at their smallest.
+//!
+//! Small ones, and many: what a world shows is in which ways its calls meet, and each call more makes it many times as large.
+
+use super::client::WorldOracles;
+use crate::explore::Entry;
+use crate::harness::{Explored, Nodes, RecorderOf, Requests, SystemModel, worlds_of};
+use crate::history::{ClientId, RequestId};
+use crate::record::Record;
+use crate::system::Place;
+use crate::systems::locks::history::{Event, What};
+use crate::systems::locks::workload::{LockWork, Request, WaitPolicy};
+use crate::systems::locks::{LockCounts, Locks};
+use weft_protocols::locks::{LockClient, LockError, LockKey, LockService, Mode, Scheme};
+use weft_protocols::rt::fingerprint::StateHasher;
+use weft_protocols::rt::{Rt, WaitPoint};
+use weft_protocols::transport::{MeshConfig, MeshStats};
+use weft_sim::Sim;
+use weft_sim::explore::AccessKind;
+use weft_verbs::{Nanos, Verbs};
+
+/// Where time comes last, how long anything takes says only that it ends when nothing else can happen.
+const AT_LAST: Nanos = Nanos::from_millis(1);
+
+/// The first lock: at home on the first of two or three nodes.
+const FIRST: LockKey = LockKey(3);
+/// The second one: at home on the second of them.
+const SECOND: LockKey = LockKey(1);
+
+/// By how much clocks differ, and how long acknowledgements and probes wait, where there are such timers: an acknowledgement comes before
+/// the probe.
+const DRIFT: Nanos = Nanos::from_millis(1);
+const ACK_DELAY: Nanos = Nanos::from_millis(1);
+const PROBE_AFTER: Nanos = Nanos::from_millis(5);
+
+/// A lock service, and what its clients call.
+#[derive(Clone, Copy)]
+struct Calls {
+    scheme: Scheme,
+    /// How often a node may hand a lock to its own next application; `None` for the default.
+    hand_overs: Option<u32>,
+    /// The count of shared requests from which on a word is given up; `None` for the default.
+    shared_limit: Option<u32>,
+    /// Whether every node has used both locks once before.
+    warm: bool,
+    /// What the nodes' connections have.
+    mesh: Connections,
+}
+
+/// What the nodes' connections have.
+#[derive(Clone, Copy)]
+enum Connections {
+    /// Room for all that a world sends, and no timers.
+    Roomy,
+    /// Room for one message, and timers.
+    Narrow,
+    /// Timers for acknowledgements and probes.
+    Timed,
+}
+
+/// A scheme, whose nodes know where the locks' words are.
+const fn of(scheme: Scheme) -> Calls {
+    Calls { scheme, hand_overs: None, shared_limit: None, warm: true, mesh: Connections::Roomy }
+}
+
+const SRSL: Calls = Calls { warm: false, ..of(Scheme::Srsl) };
+const DQNL: Calls = of(Scheme::Dqnl);
+const NCOSED: Calls = of(Scheme::Ncosed);
+
+/// The worlds.
+pub(super) fn worlds() -> Vec<Entry> {
+    use Connections::{Narrow, Timed};
+    worlds_of! { Calls:
+        "srsl-downgrades" SRSL, Held, "d,s,x", "the lock server: who holds alone goes on sharing";
+        "srsl-downgrades-late" SRSL, Held, "Dx,s", "the same, while somebody waits to share";
+        "srsl-tries" SRSL, Held, "T,xt", "the lock server: who would have to wait is refused";
+        "srsl-deadlines" SRSL, Held, "X,Us,u", "the lock server: who has waited for too long gives up";
+        "srsl-local" SRSL, Held, "x+x,x", "the lock server: two applications of a node";
+        "srsl-local-shared" SRSL, Held, "d+s,s+x", "the same, which share";
+        "srsl-in-turn" Calls { hand_overs: Some(0), ..SRSL }, Held, "x+x,x", "the same, and none hands the lock to the other";
+        "srsl-two-locks" SRSL, Held, "xy,yx", "the lock server: two locks, at home on two nodes";
+        "srsl-narrow" Calls { mesh: Narrow, ..SRSL }, Held, "xx,x,x", "the lock server: connections with room for one message";
+        "srsl-timed" Calls { mesh: Timed, ..SRSL }, Held, "x,x", "the lock server: late acknowledgements, and probes";
+        "dqnl-calls" DQNL, Held, "d,T,x", "the distributed queue: who holds alone cannot share, and who only tries waits for nobody";
+        "dqnl-deadlines" DQNL, Held, "X,Ux", "the distributed queue: who has waited for too long gives up";
+        "dqnl-local" DQNL, Held, "x+x,x", "the distributed queue: two applications of a node";
+        "ncosed-downgrades" NCOSED, Held, "d,s,x", "N-CoSED: who holds alone goes on sharing";
+        "ncosed-downgrades-late" NCOSED, Held, "Dx,s", "the same, while somebody waits to share";
+        "ncosed-tries" NCOSED, Held, "T,xt", "N-CoSED: who would have to wait is refused";
+        "ncosed-deadlines" NCOSED, Held, "X,Us,u", "N-CoSED: who has waited for too long gives up";
+        "ncosed-local" NCOSED, Held, "x+x,x", "N-CoSED: two applications of a node";
+        "ncosed-local-shared" NCOSED, Held, "d+s,s+x", "the same, which share";
+        "ncosed-in-turn" Calls { hand_overs: Some(0), ..NCOSED }, Held, "x+x,x",
+            "the same, and none hands the lock to the other";
+        "ncosed-two-locks" NCOSED, Held, "xy,yx", "N-CoSED: two locks, at home on two nodes";
+        "ncosed-held" NCOSED, Held, "X,Sx,s", "N-CoSED: holds that last until nothing else can happen";
+        "ncosed-held-downgraded" NCOSED, Held, "D,s,x", "the same, of who goes on sharing";
+        "ncosed-limit" Calls { shared_limit: Some(2), ..NCOSED }, Held, "ss,ss,x",
+            "N-CoSED: two shared requests are as many as a word counts";
+        "ncosed-limit-held" Calls { shared_limit: Some(2), ..NCOSED }, Held, "S,Ss,dt", "the same, with holds that last";
+        "ncosed-limit-one" Calls { shared_limit: Some(1), ..NCOSED }, Held, "s,sx", "the same, of one";
+        "ncosed-narrow" Calls { mesh: Narrow, ..NCOSED }, Held, "xx,s,x", "N-CoSED: connections with room for one message";
+        "ncosed-timed" Calls { mesh: Timed, ..NCOSED }, Held, "x,x", "N-CoSED: late acknowledgements, and probes";
+    }
+}
+
+impl SystemModel for Calls {
+    type System = Locks;
+
+    const LETTERS: &'static str = "x to hold exclusively and s to share, d to go on sharing, T and t to try, U and u until a deadline, X, S and D \
+                                   to hold until nothing else can happen, y and z of another lock, as in x+s,dy";
+
+    const BRANCHES: &'static [&'static str] =
+        &["a connection was made again", "a message was sent again", "a word was given up and rebuilt"];
+
+    fn work(&self) -> LockWork {
+        let Calls { hand_overs, shared_limit, .. } = *self;
+        LockWork { hand_overs, shared_limit, ..LockWork::idle(self.scheme) }
+    }
+
+    fn request(&self, _: ClientId, letter: char) -> Option<Request> {
+        use Mode::{Exclusive, Shared};
+        let (key, mode) = match letter {
+            'x' | 'X' | 'd' | 'D' | 'T' | 'U' => (FIRST, Exclusive),
+            's' | 'S' | 't' | 'u' => (FIRST, Shared),
+            'y' => (SECOND, Exclusive),
+            'z' => (SECOND, Shared),
+            _ => return None,
+        };
+        let wait = match letter {
+            'T' | 't' => WaitPolicy::Try,
+            'U' | 'u' => WaitPolicy::Until(AT_LAST),
+            _ => WaitPolicy::Wait,
+        };
+        let hold = if matches!(letter, 'X' | 'S' | 'D') { AT_LAST } else { Nanos::ZERO };
+        let downgrade = matches!(letter, 'd' | 'D');
+        Some(Request { think: Nanos::ZERO, key, mode, wait, hold, downgrade })
+    }
+
+    fn mesh(&self, config: &mut MeshConfig) {
+        match self.mesh {
+            Connections::Roomy => return,
+            Connections::Narrow => (config.send_depth, config.max_queued) = (4, 1),
+            Connections::Timed => {}
+        }
+        (config.ack_delay, config.probe_after) = (ACK_DELAY, PROBE_AFTER);
+    }
+
+    fn drift(&self) -> Option<Nanos> {
+        match self.mesh {
+            Connections::Roomy => None,
+            Connections::Narrow | Connections::Timed => Some(DRIFT),
+        }
+    }
+
+    fn access(event: &Event) -> Option<AccessKind> {
+        WorldOracles::access(event)
+    }
+
+    fn warm_up(&self) -> &'static str {
+        if self.warm { "Ty" } else { "" }
+    }
+
+    fn start_clients(&self, nodes: &Nodes<Self>, requests: &Requests, recorder: &RecorderOf<Self>) {
+        for (index, Place { rt, node, .. }) in nodes.places().enumerate() {
+            for (id, letters) in requests.of(*node) {
+                let known = |letter| self.request(id, letter).expect("letters were checked");
+                let calls = letters.chars().map(known);
+                let (calls, locks) = (calls.collect(), nodes.service(index).client());
+                rt.spawn(client(rt.clone(), locks, id, calls, recorder.clone()));
+            }
+        }
+    }
+
+    fn reached(&self, counts: LockCounts, mesh: MeshStats) -> impl IntoIterator<Item = bool> {
+        [mesh.reconnects, mesh.messages_repeated, counts.rebuilds].map(|count| count > 0)
+    }
+
+    fn fingerprint(&self, service: &LockService<Sim>, to: &mut StateHasher) -> bool {
+        service.fingerprint(to)
+    }
+}
+
+/// An application: makes one call after the other.
+async fn client<V: Verbs>(
+    rt: Rt<V>,
+    locks: LockClient<V>,
+    client: ClientId,
+    calls: Vec<Request>,
+    recorder: RecorderOf<Calls>,
+) {
+    for (number, call) in (0..).zip(calls) {
+        let request = RequestId { client, number };
+        perform(&rt, &locks, request, call, &recorder).at((client.index, number)).await;
+    }
+}
+
+/// Makes one call, and holds what it is granted: until the node's next step, or until nothing else can happen.
+async fn perform<V: Verbs>(
+    rt: &Rt<V>,
+    locks: &LockClient<V>,
+    request: RequestId,
+    call: Request,
+    recorder: &RecorderOf<Calls>,
+) {
+    let Request { key, mode, wait, hold, downgrade, .. } = call;
+    let record = |what| recorder.record(Event { at: Nanos::ZERO, request, key, mode, what });
+    let deadline = match wait {
+        WaitPolicy::Until(time) => Some(time),
+        _ => None,
+    };
+    record(What::Requested { deadline });
+    let answer = match wait {
+        WaitPolicy::Wait => locks.lock(key, mode).at("waits").await,
+        WaitPolicy::Until(time) => locks.lock_until(key, mode, rt.now() + time).at("waits").await,
+        WaitPolicy::Try => locks.try_lock(key, mode).at("tries").await,
+    };
+    let mut grant = match answer {
+        Ok(grant) => grant,
+        Err(LockError::Deadline) => return record(What::TimedOut),
+        Err(LockError::WouldBlock) => return record(What::Refused),
+        Err(_) => return record(What::Failed),
+    };
+    record(What::Granted { token: grant.token() });
+    holds(rt, hold).at("holds").await;
+    // A scheme that cannot leaves the hold as it is.
+    if downgrade && grant.downgrade().await.is_ok() {
+        record(What::Downgraded { token: grant.token() });
+        holds(rt, hold).at("shares").await;
+    }
+    record(What::Released);
+    grant.unlock().await;
+}
+
+async fn holds<V: Verbs>(rt: &Rt<V>, time: Nanos) {
+    if time == Nanos::ZERO {
+        rt.yield_now().at(()).await;
+    } else {
+        rt.sleep(time).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_locks_are_at_home_on_two_nodes() {
+        for nodes in 2..=3 {
+            let homes = [FIRST, SECOND].map(|key| key.home(nodes).index());
+            assert_eq!(homes, [0, 1], "of {nodes}");
+        }
+    }
+}

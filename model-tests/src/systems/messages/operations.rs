@@ -1,0 +1,299 @@
+//! Reads and writes of a peer's memory: of all lengths that are treated otherwise, from a buffer of one's own, by several tasks at once,
+//! with errors, and given up half-way.
+//!
+//! Every node but the last writes a part of the last one's memory that nobody else writes, and reads it again. Both are repeated where
+//! they did not come to an end that is known: what is read then is what was written.
+
+use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
+use crate::harness::{self, Harness, Member, Model, Shape};
+use crate::oracle::{Leaks, Leftover};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use weft_protocols::rt::{BufferGuard, Rt};
+use weft_protocols::transport::{Mesh, MeshConfig, MeshStats, NotExecuted, OpError, Rank};
+use weft_sim::explore::{FaultSet, Outcome};
+use weft_sim::{Sim, SimMr};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait, WcError};
+
+/// It is judged at its end alone.
+type Recorder = harness::Recorder<()>;
+
+const KEYS: &[Key] = &[
+    Key { name: "tasks", help: "how many tasks of the first node write and read, each of another length" },
+    Key { name: "rails", help: "how many adapters each node has" },
+];
+
+macro_rules! worlds {
+    ($($name:literal $what:ident $tasks:literal $rails:literal $about:literal;)*) => {
+        /// The worlds of reads and writes.
+        pub fn worlds() -> Vec<Entry> {
+            vec![$(Entry {
+                name: $name,
+                about: $about,
+                expected: Expected::Held,
+                keys: KEYS,
+                make: |size| make($name, What::$what, $tasks, $rails, size),
+            }),*]
+        }
+    };
+}
+
+worlds! {
+    "operations" Copies 5 1 "one-sided operations: tasks write a peer's memory, and read it again";
+    "operations-in-place" InPlace 2 1 "the same from and to registered memory, without a copy";
+    "operations-wrong" Wrong 1 1 "the same, and operations that cannot be executed";
+    "operations-given-up" GivesUp 2 1 "the same, and operations that nobody waits for";
+    "operations-carried" Copies 5 2 "the same while connections go over from one rail to another";
+    "operations-carried-in-place" InPlace 2 2 "the same from and to registered memory, without a copy";
+}
+
+/// How a task writes and reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// From and to memory that is copied.
+    Copies,
+    /// From and to a registered buffer.
+    InPlace,
+    /// It first asks for what cannot be.
+    Wrong,
+    /// It first asks and does not wait.
+    GivesUp,
+}
+
+/// What a task writes, in bytes: nothing, what fits into a word, a block, and more than a block.
+const LENGTHS: [usize; 5] = [8, 5_000, 100, 0, 3];
+/// Where tasks write, one behind the other.
+const PLACE: usize = 5_120;
+
+fn make(
+    name: &'static str,
+    what: What,
+    tasks: u32,
+    rails: u32,
+    size: &Size,
+) -> Result<Box<dyn AnyModel>, SizeError> {
+    let tasks = size.number("tasks")?.unwrap_or(tasks);
+    let rails = size.number("rails")?.unwrap_or(rails);
+    size.within("tasks", tasks, 1..=LENGTHS.len() as u32)?;
+    size.within("rails", rails, 1..=4)?;
+    Ok(Harness::boxed(Operations { name, what, tasks, rails: rails as u8 }))
+}
+
+/// Tasks of the first node write the second one's memory, and read it.
+struct Operations {
+    name: &'static str,
+    what: What,
+    tasks: u32,
+    rails: u8,
+}
+
+/// What an execution keeps.
+struct State {
+    memory: SimMr,
+    /// How many tasks have ended.
+    ended: Rc<Cell<u32>>,
+    /// What was wrong first.
+    broken: Rc<RefCell<Option<String>>>,
+}
+
+/// What a task writes.
+fn data(task: usize) -> Vec<u8> {
+    (0..LENGTHS[task]).map(|at| (at % 251) as u8 ^ (task as u8 + 1)).collect()
+}
+
+/// A task of the first node.
+struct Task {
+    rt: Rt<Sim>,
+    mesh: Mesh<Sim>,
+    home: Rank,
+    what: What,
+    number: usize,
+    /// Its part of the memory.
+    at: RemoteSlice,
+    broken: Rc<RefCell<Option<String>>>,
+}
+
+impl Task {
+    async fn run(self) {
+        match self.what {
+            What::Wrong => self.asks_what_cannot_be().await,
+            What::GivesUp => self.asks_and_does_not_wait().await,
+            What::Copies | What::InPlace => {}
+        }
+        let wrote = data(self.number);
+        let found = match self.what {
+            What::InPlace => self.in_place(&wrote).await,
+            _ => self.by_copies(&wrote).await,
+        };
+        if found.is_some_and(|found| found != wrote) {
+            self.breaks(format!("task {} reads something else than it wrote", self.number));
+        }
+    }
+
+    async fn by_copies(&self, wrote: &[u8]) -> Option<Vec<u8>> {
+        while let Err(why) = self.mesh.write(self.home, self.at, wrote).await {
+            self.goes_on(why)?;
+        }
+        let mut found = vec![0; wrote.len()];
+        while let Err(why) = self.mesh.read(self.home, self.at, &mut found).await {
+            self.goes_on(why)?;
+        }
+        Some(found)
+    }
+
+    async fn in_place(&self, wrote: &[u8]) -> Option<Vec<u8>> {
+        let mr = self.mesh.alloc(wrote.len(), AccessFlags::LOCAL_WRITE).expect("a few bytes");
+        let all = || BufferGuard::Range { mr: mr.clone(), at: 0, len: wrote.len() as u32 };
+        mr.write(0, wrote).expect("as many");
+        while let Err(why) = self.mesh.write_from(self.home, self.at, all()).await {
+            self.goes_on(why)?;
+        }
+        mr.write(0, &vec![0; wrote.len()]).expect("as many");
+        while let Err(why) = self.mesh.read_into(self.home, self.at, all()).await {
+            self.goes_on(why)?;
+        }
+        let mut found = vec![0; wrote.len()];
+        mr.read(0, &mut found).expect("as many");
+        Some(found)
+    }
+
+    /// Whether an operation is to be repeated. It is refused to nobody.
+    fn goes_on(&self, why: OpError) -> Option<()> {
+        match why {
+            OpError::Unknown(_) => Some(()),
+            OpError::NotExecuted(
+                why @ (NotExecuted::Failed(WcError::RemAccess)
+                | NotExecuted::AtPeer(_)
+                | NotExecuted::Refused(_)
+                | NotExecuted::Length { .. }
+                | NotExecuted::NoSuchPeer(_)),
+            ) => {
+                self.breaks(format!("task {} is refused its memory: {why}", self.number));
+                None
+            }
+            OpError::NotExecuted(_) => Some(()),
+        }
+    }
+
+    /// A peer that there is not, more than there is, and memory whose key nobody has.
+    async fn asks_what_cannot_be(&self) {
+        let mut byte = [0];
+        let nobody = Rank::from_index(self.mesh.size());
+        let of_nobody = self.mesh.read(nobody, self.at, &mut byte).await;
+        if of_nobody != Err(OpError::NotExecuted(NotExecuted::NoSuchPeer(nobody))) {
+            self.breaks(format!("a read of nobody's memory ends with {of_nobody:?}"));
+        }
+        let too_long = self.mesh.read(self.home, self.at, &mut vec![0; PLACE + 1]).await;
+        if !matches!(too_long, Err(OpError::NotExecuted(NotExecuted::Length { .. }))) {
+            self.breaks(format!("a read of too much ends with {too_long:?}"));
+        }
+        let foreign = RemoteSlice { rkey: self.at.rkey ^ 0x5555, ..self.at };
+        let refused = self.mesh.read(self.home, foreign, &mut byte).await;
+        if refused.is_ok() {
+            self.breaks("memory was read without its key".into());
+        }
+    }
+
+    /// One that waits for its turn, and one that is posted.
+    async fn asks_and_does_not_wait(&self) {
+        let word = self.at.slice(0..8).expect("the first word");
+        for first in [false, true] {
+            let given_up = async {
+                let mut bytes = [0; 8];
+                self.mesh.read(self.home, word, &mut bytes).await
+            };
+            // What is polled once has a deadline that has passed. Whether the other one ended in time is all one.
+            let _ = self.rt.deadline(self.rt.now() + Nanos(u64::from(!first)), given_up).await;
+        }
+    }
+
+    fn breaks(&self, how: String) {
+        self.broken.borrow_mut().get_or_insert(how);
+    }
+}
+
+impl Model for Operations {
+    type State = State;
+    type Oracles = ();
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn size(&self) -> Size {
+        Size::new([("tasks", self.tasks), ("rails", self.rails.into())])
+    }
+
+    fn rails(&self) -> u8 {
+        self.rails
+    }
+
+    /// So few places in the send queue that tasks wait for their turn.
+    fn mesh(&self, config: &mut MeshConfig) {
+        config.send_depth = 4;
+    }
+
+    fn oracles(&self) {}
+
+    fn shape(&self) -> Shape {
+        Shape { nodes: 2, wait: Wait::Poll, home: Some(1), one_by_one: true }
+    }
+
+    fn usual_faults(&self) -> FaultSet {
+        FaultSet::TIMELESS.without(Outcome::Crash).without(Outcome::Restart)
+    }
+
+    fn start(&self, _: usize, members: &[Member], recorder: &Recorder) -> State {
+        let [first, last] = members else { unreachable!("the shape has two nodes") };
+        let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
+        let memory = last.mesh.alloc(PLACE * self.tasks as usize, access).expect("a few bytes");
+        let (ended, broken) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(None)));
+        for number in 0..self.tasks as usize {
+            let at = memory.remote(PLACE * number..PLACE * (number + 1)).expect("a part of it");
+            let (rt, mesh, broken) = (first.rt.clone(), first.mesh.clone(), Rc::clone(&broken));
+            let task = Task { rt, mesh, home: last.mesh.me(), what: self.what, number, at, broken };
+            let (ended, recorder) = (Rc::clone(&ended), recorder.clone());
+            first.rt.spawn(async move {
+                task.run().await;
+                ended.set(ended.get() + 1);
+                recorder.say(0, || format!("task {number} has ended"));
+            });
+        }
+        State { memory, ended, broken }
+    }
+
+    fn finish(&self, state: &State, members: &[Member], _: &Recorder) -> Result<(), Violation> {
+        if let Some(text) = &*state.broken.borrow() {
+            return Err(Violation::new("reads and writes", text.clone()));
+        }
+        if state.ended.get() < self.tasks {
+            return Err(Violation::new("progress", "a task has not ended, and nothing happens any more"));
+        }
+        for task in 0..self.tasks as usize {
+            let wrote = data(task);
+            let mut found = vec![0; wrote.len()];
+            state.memory.read(PLACE * task, &mut found).expect("it is as long");
+            if found != wrote {
+                return Err(Violation::new(
+                    "reads and writes",
+                    format!("what task {task} wrote is not there"),
+                ));
+            }
+        }
+        for (node, member) in (0..).zip(members) {
+            let left = Leftover::named(node, member.leftovers());
+            if let Some(first) = Leaks::finish(Nanos::ZERO, &left).into_iter().next() {
+                return Err(first.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {
+        let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
+        sink.sometimes("an outcome was lost", any(|stats| stats.unknown_outcomes));
+        if self.rails > 1 {
+            sink.sometimes("messages carried an operation", any(|stats| stats.carried));
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! A client's calls about names. Each is executed at most once, also where the directory's server begins anew before it answers.
+
+use super::super::calls::{self, Answered, Held};
+use super::super::messages::{Answer, Request};
+use super::super::service::Pario;
+use super::super::{DirEntry, Distribution, FsError, Metadata, Path, SetAttributes, Storage, Wire};
+use super::{File, HOME};
+use crate::transport::Rank;
+use std::rc::Rc;
+use weft_verbs::{Nanos, Verbs};
+
+/// How long a client waits before it opens another byte stream to a server of which one broke.
+const PAUSE: Nanos = Nanos::from_millis(10);
+
+impl<V: Verbs> Pario<V> {
+    /// Makes a file and opens it: over all servers, unless a distribution says otherwise. It has no object before its first
+    /// write.
+    ///
+    /// # Errors
+    ///
+    /// The path cannot be, is there or lies in no directory, or the cluster has not that many servers.
+    pub async fn create(&self, path: &str, layout: Option<Distribution>) -> Result<File, FsError> {
+        let layout = layout.unwrap_or_else(|| self.0.config.layout());
+        let request = Request::Create { path: Path::checked(path)?, layout };
+        self.opened(self.once(request).await?)
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    ///
+    /// There is none at that path.
+    pub async fn open(&self, path: &str) -> Result<File, FsError> {
+        let request = Request::Open { path: Path::checked(path)? };
+        self.opened(self.until_answered(HOME, request).await?)
+    }
+
+    fn opened(&self, answer: Answer) -> Result<File, FsError> {
+        match answer {
+            Answer::Opened { handle, layout, epoch } if layout.fits(self.0.config.servers) => {
+                *self.0.opens.borrow_mut().entry((handle, epoch)).or_default() += 1;
+                Ok(File { handle, layout, epoch, in_use: Rc::default() })
+            }
+            _ => Err(FsError::Nonsense),
+        }
+    }
+
+    /// Closes a file, once all of its calls have been answered, those included that nobody waits for any more. A file that
+    /// has no name ends with its last close.
+    ///
+    /// # Errors
+    ///
+    /// Writes that were not synced are [lost](FsError::WritesLost), which a close tells if no sync has, before all else; the file is
+    /// closed. Or the directory's server cannot be reached.
+    pub async fn close(&self, file: File) -> Result<(), FsError> {
+        file.in_use.idle().await;
+        let kept = self.kept(&file).await;
+        let File { handle, epoch, .. } = file;
+        let told = self.0.ask(HOME, Request::Close { handle, epoch }, Held::NOTHING).await;
+        // When it has been sent, and not before: a home that asks what is open counts this close, or is not told of the file.
+        {
+            let mut opens = self.0.opens.borrow_mut();
+            if let Some(times) = opens.get_mut(&(handle, epoch)) {
+                *times -= 1;
+            }
+            opens.retain(|_, times| *times > 0);
+        }
+        let closed = match told {
+            Ok(told) => calls::answer(told).await,
+            Err(why) => Err(why),
+        };
+        kept.and(match closed {
+            // The next life of a home is not told of what was closed before.
+            Ok(Answer::Done) | Err(FsError::Unknown) => Ok(()),
+            Ok(_) => Err(FsError::Nonsense),
+            Err(why) => Err(why),
+        })
+    }
+
+    /// Whether the servers still have what was written to a file and not synced.
+    async fn kept(&self, file: &File) -> Result<(), FsError> {
+        let unsynced = file.in_use.unsynced.take();
+        let mut kept = Ok(());
+        for (part, epoch) in unsynced {
+            match self.until_answered(self.server(file, part), Request::Epoch).await {
+                Ok(Answer::At { epoch: now }) if now == epoch => {}
+                Ok(Answer::At { .. }) => kept = Err(FsError::WritesLost),
+                Ok(_) => kept = kept.and(Err(FsError::Nonsense)),
+                Err(why) => kept = kept.and(Err(why)),
+            }
+        }
+        kept
+    }
+
+    /// Removes a file's name. The file lives until it is closed everywhere.
+    ///
+    /// # Errors
+    ///
+    /// There is no file of that name.
+    pub async fn unlink(&self, path: &str) -> Result<(), FsError> {
+        self.done(Request::Unlink { path: Path::checked(path)? }).await
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    ///
+    /// The path cannot be, is there, or lies in no directory.
+    pub async fn mkdir(&self, path: &str) -> Result<(), FsError> {
+        self.done(Request::MakeDirectory { path: Path::checked(path)? }).await
+    }
+
+    /// Removes a directory in which nothing is.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or something is in it.
+    pub async fn rmdir(&self, path: &str) -> Result<(), FsError> {
+        self.done(Request::RemoveDirectory { path: Path::checked(path)? }).await
+    }
+
+    /// Gives a file or a directory, with all that is in it, another path: at once, or not at all. A file takes the place of the file that
+    /// is there, which lives until it is closed everywhere; nobody sees neither of them.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is there, the new path lies in no directory, or a directory is to take the place of something or to be moved into itself.
+    pub async fn rename(&self, from: &str, to: &str) -> Result<(), FsError> {
+        self.rename_as(from, to, true).await
+    }
+
+    /// The same, and it takes no place: what is there stays.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pario::rename`], and something is there.
+    pub async fn rename_to_new(&self, from: &str, to: &str) -> Result<(), FsError> {
+        self.rename_as(from, to, false).await
+    }
+
+    pub(in super::super) async fn rename_as(
+        &self,
+        from: &str,
+        to: &str,
+        replaces: bool,
+    ) -> Result<(), FsError> {
+        let (from, to) = (Path::checked(from)?, Path::checked(to)?);
+        self.done(Request::Rename { from, to, replaces }).await
+    }
+
+    /// What is in a directory, in order; the root's path is empty. What is made or removed meanwhile may be among it or not; all else is,
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// There is no such directory, or its server cannot be reached.
+    pub async fn readdir(&self, directory: &str) -> Result<Vec<DirEntry>, FsError> {
+        let directory = Path::directory(directory)?;
+        let mut all: Vec<DirEntry> = Vec::new();
+        loop {
+            let after = all.last().map(|entry| entry.name.clone());
+            let request = Request::List { directory: directory.clone(), after };
+            match self.until_answered(HOME, request).await? {
+                Answer::Names { names, more } => {
+                    let stuck = more && names.is_empty();
+                    all.extend(names);
+                    if stuck || !more {
+                        return if stuck { Err(FsError::Nonsense) } else { Ok(all) };
+                    }
+                }
+                _ => return Err(FsError::Nonsense),
+            }
+        }
+    }
+
+    /// What is told of a file or a directory, and a file's size; the root's path is empty.
+    ///
+    /// # Errors
+    ///
+    /// There is nothing at that path, or a server cannot be reached.
+    pub async fn stat(&self, path: &str) -> Result<Metadata, FsError> {
+        let request = Request::Stat { path: Path::directory(path)? };
+        match self.until_answered(HOME, request).await? {
+            Answer::Stat { file: None, attributes } => Ok(Metadata { file: None, size: 0, attributes }),
+            Answer::Stat { file: Some((handle, layout)), attributes }
+                if layout.fits(self.0.config.servers) =>
+            {
+                let size = self.size_of(handle, layout, None).await?;
+                Ok(Metadata { file: Some((handle, layout)), size, attributes })
+            }
+            _ => Err(FsError::Nonsense),
+        }
+    }
+
+    /// Says who may do what with a file, whose it is and when it was changed: servers keep it, and whoever mounts the files heeds it.
+    ///
+    /// # Errors
+    ///
+    /// There is no file at that path; directories have the [attributes](super::super::Attributes) that all have.
+    pub async fn set_attributes(&self, path: &str, set: SetAttributes) -> Result<(), FsError> {
+        self.done(Request::SetAttributes { path: Path::checked(path)?, set }).await
+    }
+
+    /// Asks a server, and once more if it began anew before it answered: nothing changes by what is asked.
+    pub(super) async fn until_answered(&self, server: Rank, request: Request) -> Answered {
+        loop {
+            match self.call(server, request.clone(), Held::NOTHING).await {
+                Err(FsError::Unknown) => self.pause().await,
+                told => return told,
+            }
+        }
+    }
+
+    /// Asks the directory's server for a change. One that began anew before it answered is asked again: it knows from its log what it
+    /// answered to the call in this slot, and executes nothing twice. In memory it has no log, and nobody knows.
+    pub(super) async fn once(&self, request: Request) -> Answered {
+        if matches!(self.0.config.storage, Storage::Memory { .. }) {
+            return self.call(HOME, request, Held::NOTHING).await;
+        }
+        let slot = self.0.slots.take().await;
+        let request = Request::Recorded { asked: slot.next(), request: Box::new(request) };
+        loop {
+            let held = Held { _slot: Some(Rc::clone(&slot)), ..Held::NOTHING };
+            match self.call(HOME, request.clone(), held).await {
+                Err(FsError::Unknown) => self.pause().await,
+                told => return told,
+            }
+        }
+    }
+
+    /// Asks the directory's server, once.
+    pub(in super::super) async fn ask_home(&self, request: Request) -> Answered {
+        self.call(HOME, request, Held::NOTHING).await
+    }
+
+    async fn pause(&self) {
+        if self.0.config.wire == Wire::Tcp {
+            self.0.rt.sleep(PAUSE).await;
+        }
+    }
+
+    async fn done(&self, request: Request) -> Result<(), FsError> {
+        match self.once(request).await? {
+            Answer::Done => Ok(()),
+            _ => Err(FsError::Nonsense),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A client's calls about where a file ends: its size, bytes that are cut off, and bytes that are put behind its end.
+
+use super::super::buffer::Buffer;
+use super::super::calls::{Held, InUse};
+use super::super::messages::{Answer, Request};
+use super::super::service::Pario;
+use super::super::{Distribution, FsError, Handle};
+use super::{File, HOME, contiguous};
+use crate::transport::Rank;
+use std::rc::Rc;
+use weft_verbs::Verbs;
+
+impl<V: Verbs> Pario<V> {
+    /// A file's size: exact while nobody writes, and else between its sizes at the call's begin and its end.
+    ///
+    /// # Errors
+    ///
+    /// A server cannot be reached.
+    pub async fn size(&self, file: &File) -> Result<u64, FsError> {
+        self.size_of(file.handle, file.layout, Some(&file.in_use)).await
+    }
+
+    pub(super) async fn size_of(
+        &self,
+        handle: Handle,
+        layout: Distribution,
+        in_use: Option<&Rc<InUse>>,
+    ) -> Result<u64, FsError> {
+        let servers = self.0.config.servers;
+        let server = |part| Rank::from_index(layout.server(part, servers));
+        let (mut asked, mut size) = (Vec::new(), 0);
+        for part in 0..layout.servers() {
+            let held = Held { file: in_use.cloned(), ..Held::NOTHING };
+            asked.push((part, self.0.ask(server(part), Request::Size { handle }, held).await?));
+        }
+        for (part, told) in asked {
+            let answer = match super::calls::answer(told).await {
+                Err(FsError::Unknown) => self.until_answered(server(part), Request::Size { handle }).await?,
+                told => told?,
+            };
+            match answer {
+                Answer::Size(object) => size = layout.size(part, object).max(size),
+                _ => return Err(FsError::Nonsense),
+            }
+        }
+        Ok(size)
+    }
+
+    /// Gives a file another size, durably. Bytes behind it are gone, and zero should they ever be the file's again; bytes before it
+    /// that nobody wrote are zero.
+    ///
+    /// # Errors
+    ///
+    /// No file is so long, or its home began anew meanwhile: then it is cut, or in part, or is not.
+    pub async fn truncate(&self, file: &File, size: u64) -> Result<(), FsError> {
+        if size > 1 << 63 {
+            return Err(FsError::Position { at: size, len: 0 });
+        }
+        let held = Held { file: Some(Rc::clone(&file.in_use)), ..Held::NOTHING };
+        match self.call(HOME, Request::Truncate { handle: file.handle, size }, held).await? {
+            Answer::Done => Ok(()),
+            _ => Err(FsError::Nonsense),
+        }
+    }
+
+    /// Writes a buffer behind a file's end, and says where that is. The file's home gives out the place: no two appends have a byte in
+    /// common, whatever crashes. Bytes that are written otherwise than by appends at the same time may be among them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pario::write`]: what was not written of a place that was given out stays zero.
+    pub async fn append(&self, file: &File, from: Buffer<V>) -> (Result<u64, FsError>, Buffer<V>) {
+        let appended = self.append_from(file, &from).await;
+        (appended, from)
+    }
+
+    async fn append_from(&self, file: &File, from: &Buffer<V>) -> Result<u64, FsError> {
+        let (handle, len) = (file.handle, from.len() as u64);
+        let at = self.place(file, len).await?;
+        let written = match contiguous(at, from.len()) {
+            Ok((to, all)) => self.write_from(file, &to, from, &all).await,
+            Err(why) => Err(why),
+        };
+        // The place is this client's until then; a home that began anew takes it to be.
+        let held = Held { file: Some(Rc::clone(&file.in_use)), ..Held::NOTHING };
+        drop(self.call(HOME, Request::Placed { handle, at }, held).await);
+        written.map(|()| at)
+    }
+
+    /// A place behind the end of a file. Who had not seen how often the file was cut so far may have seen bytes that are gone.
+    async fn place(&self, file: &File, len: u64) -> Result<u64, FsError> {
+        loop {
+            let cuts = file.in_use.cuts.get();
+            let least = self.size(file).await?;
+            let request = Request::Place { handle: file.handle, len, least, cuts };
+            match self.once(request).await? {
+                Answer::Place { at } => return Ok(at),
+                Answer::Cuts(cuts) => file.in_use.cuts.set(cuts),
+                _ => return Err(FsError::Nonsense),
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Handles of files that are gone: nothing makes an object of them again.
+//!
+//! A file ends when nobody has it open, and a client that began anew has nothing open. Another server may not have heard of that yet, and
+//! carry out what the client's last life had asked. So a server that removed an object refuses whatever is written to it later. It
+//! forgets that when it begins anew itself: nothing that an earlier life of it was asked is carried out then.
+//!
+//! Handles are given out in their order and mostly end in about that, so ranges of them are few: at most one for each file that
+//! lives among those that have ended.
+
+use super::super::Handle;
+use std::collections::BTreeMap;
+
+/// Ranges of handles, by their first, with their last.
+#[derive(Clone, Debug, Default, Hash)]
+pub(super) struct Bars(BTreeMap<u64, u64>);
+
+impl Bars {
+    /// Whether a file is gone.
+    pub(super) fn has(&self, Handle(handle): Handle) -> bool {
+        self.0.range(..=handle).next_back().is_some_and(|(_, last)| handle <= *last)
+    }
+
+    /// A file is gone.
+    pub(super) fn add(&mut self, handle: Handle) {
+        if self.has(handle) {
+            return;
+        }
+        let Handle(handle) = handle;
+        let behind = handle.checked_add(1).and_then(|next| self.0.remove(&next));
+        let last = behind.unwrap_or(handle);
+        match self.0.range_mut(..handle).next_back() {
+            Some((_, before)) if *before + 1 == handle => *before = last,
+            _ => drop(self.0.insert(handle, last)),
+        }
+    }
+
+    /// How many ranges there are.
+    #[cfg(test)]
+    fn ranges(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn a_file_that_is_gone_stays_gone_and_no_other_is(handles in prop::collection::vec(0..40_u64, 0..60)) {
+            let (mut bars, mut gone) = (Bars::default(), BTreeSet::new());
+            for handle in handles {
+                bars.add(Handle(handle));
+                gone.insert(handle);
+                prop_assert!((0..42).all(|n| bars.has(Handle(n)) == gone.contains(&n)));
+            }
+            let begins = gone.iter().filter(|n| n.checked_sub(1).is_none_or(|before| !gone.contains(&before)));
+            prop_assert_eq!(bars.ranges(), begins.count(), "ranges that touch are one");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A file, as its home knows it.
+
+use super::super::messages::{Reader, Writer};
+use super::super::{Attributes, Distribution, Handle};
+use crate::transport::Rank;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A file.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Inode {
+    pub layout: Distribution,
+    pub attributes: Attributes,
+    /// It has a name.
+    pub linked: bool,
+    /// Its objects are being removed.
+    pub ending: bool,
+    /// How often each client has it open.
+    pub opens: BTreeMap<Rank, u32>,
+    /// Of those, clients that opened it in an earlier life of the home: they may have places of which this one does not know.
+    pub earlier: BTreeSet<Rank>,
+    /// Where the last place ends that was given out, or zero.
+    pub end: u64,
+    /// Places to which clients write, by client and first byte, and where each ends.
+    pub places: BTreeMap<(Rank, u64), u64>,
+    /// How often it was cut in this life of the home.
+    pub cuts: u64,
+    /// It is being cut: no place is given out meanwhile.
+    pub cutting: bool,
+}
+
+impl Inode {
+    /// A file that was made, or found.
+    pub(super) fn new(layout: Distribution, linked: bool) -> Inode {
+        Inode {
+            layout,
+            attributes: Attributes::FILE,
+            linked,
+            ending: false,
+            opens: BTreeMap::new(),
+            earlier: BTreeSet::new(),
+            end: 0,
+            places: BTreeMap::new(),
+            cuts: 0,
+            cutting: false,
+        }
+    }
+
+    /// A client has closed it once more, or for good.
+    pub(super) fn closed(&mut self, client: Rank, for_good: bool) {
+        if let Some(opens) = self.opens.get_mut(&client) {
+            *opens -= 1;
+        }
+        if for_good {
+            self.opens.remove(&client);
+        }
+        self.opens.retain(|_, opens| *opens > 0);
+        // A close waits for all calls of its file.
+        if !self.opens.contains_key(&client) {
+            self.earlier.remove(&client);
+            self.places.retain(|(of, _), _| *of != client);
+        }
+    }
+
+    /// Where the last place ends to which somebody may write. `all_known`: whether every node has told what it has open.
+    pub(super) fn written_below(&self, all_known: bool) -> u64 {
+        match all_known && self.earlier.is_empty() {
+            true => self.places.values().copied().max().unwrap_or_default(),
+            false => self.end,
+        }
+    }
+
+    /// What a restart is to find.
+    pub(super) fn encode(&self, handle: Handle, to: &mut Writer) {
+        to.u64(handle.0);
+        to.layout(self.layout);
+        to.attributes(self.attributes);
+        to.u64(self.end);
+    }
+
+    /// Reads it.
+    pub(super) fn decode(from: &mut Reader<'_>) -> Option<(Handle, Inode)> {
+        let (handle, layout, attributes) = (from.handle()?, from.layout()?, from.attributes()?);
+        Some((handle, Inode { attributes, end: from.u64()?, ..Inode::new(layout, false) }))
+    }
+}

@@ -1,0 +1,122 @@
+use super::*;
+
+fn rank(n: u32) -> Rank {
+    Rank::from_index(n)
+}
+
+fn name(text: &str) -> Path {
+    Path::new(text).unwrap()
+}
+
+fn listed(names: &Names) -> Vec<String> {
+    let (list, more) = names.list(&Path::default(), None, 100).unwrap();
+    assert!(!more);
+    list.iter().map(|entry| entry.name.to_string()).collect()
+}
+
+const LAYOUT: Distribution = Distribution::single(0);
+
+#[test]
+fn a_name_stands_for_one_file_and_no_handle_comes_again() {
+    let mut names = Names::default();
+    let (first, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
+    assert_eq!(names.create(0, rank(1), name("a"), LAYOUT), Err(Refusal::Exists));
+    assert_eq!(names.open(rank(1), &name("b")), Err(Refusal::NotFound));
+    assert_eq!(names.unlink(&name("a")).map(|(handle, _)| handle), Ok(first));
+    assert!(names.unused().is_empty(), "open at n0");
+    let (second, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
+    assert_ne!(first, second);
+    assert_eq!(names.open(rank(1), &name("a")), Ok((second, LAYOUT)));
+}
+
+#[test]
+fn an_unlinked_file_lives_until_its_last_close() {
+    let mut names = Names::default();
+    let (handle, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
+    names.open(rank(1), &name("a")).unwrap();
+    names.unlink(&name("a")).unwrap();
+    assert!(names.unused().is_empty());
+    assert_eq!(names.close(rank(0), handle, false), Ok(()));
+    assert_eq!(names.close(rank(0), handle, false), Err(Refusal::Stale), "closed already");
+    assert!(names.unused().is_empty(), "open at n1");
+    names.forget(rank(1));
+    assert_eq!(names.unused(), [Gone { handle, layout: LAYOUT }]);
+    assert!(names.unused().is_empty(), "told once");
+    assert_eq!(names.close(rank(1), handle, false), Err(Refusal::Stale));
+    assert_eq!(names.open_files(), 0);
+}
+
+#[test]
+fn in_its_next_life_a_home_ends_no_file_before_it_has_heard_who_has_it_open() {
+    let mut names = Names::default();
+    let (handle, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
+    names.forget(rank(0));
+    names.ask([rank(1), rank(2)].into_iter());
+    names.unlink(&name("a")).unwrap();
+    assert!(names.unused().is_empty());
+    names.heard(rank(1), &[(handle, 2)], true);
+    assert_eq!(
+        names.close(rank(1), handle, true),
+        Ok(()),
+        "closed after it has told, and before it has told all"
+    );
+    names.heard(rank(1), &[], false);
+    assert_eq!(names.close(rank(2), handle, true), Ok(()), "closed before it was asked");
+    names.heard(rank(2), &[], false);
+    assert!(names.unused().is_empty(), "n1 has it open");
+    assert_eq!(names.close(rank(1), handle, true), Ok(()));
+    assert_eq!(names.unused(), [Gone { handle, layout: LAYOUT }]);
+}
+
+#[test]
+fn a_change_that_found_no_room_is_taken_back() {
+    let mut names = Names::default();
+    let (kept, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
+    let (_, made) = names.create(0, rank(0), name("b"), LAYOUT).unwrap();
+    let (handle, unlinked) = names.unlink(&name("a")).unwrap();
+    names.undo(&unlinked, Some(handle));
+    names.undo(&made, None);
+    assert_eq!(listed(&names), ["a"]);
+    assert_eq!(names.open(rank(1), &name("a")), Ok((kept, LAYOUT)));
+}
+
+#[test]
+fn a_file_that_is_renamed_takes_the_place_of_another_one_which_lives_until_its_last_close() {
+    let mut names = Names::default();
+    let (new, _) = names.create(0, rank(0), name("new"), LAYOUT).unwrap();
+    let (old, _) = names.create(0, rank(0), name("old"), LAYOUT).unwrap();
+    let (replaced, change) = names.rename(name("new"), name("old"), true).unwrap().expect("a change");
+    assert_eq!((replaced, listed(&names)), (Some(old), vec!["old".to_string()]));
+    assert_eq!(names.open(rank(1), &name("old")), Ok((new, LAYOUT)));
+    assert!(names.unused().is_empty(), "open at n0");
+    names.undo(&change, replaced);
+    assert_eq!(listed(&names), ["new", "old"]);
+    names.close(rank(0), old, false).unwrap();
+    assert!(names.unused().is_empty(), "it has its name again");
+    assert_eq!(names.rename(name("old"), name("old"), false), Ok(None), "nothing changes");
+    assert_eq!(names.rename(name("none"), name("none"), true), Err(Refusal::NotFound));
+    assert_eq!(names.rename(name("new"), name("old"), false), Err(Refusal::Exists));
+    names.rename(name("new"), name("old"), true).unwrap();
+    assert_eq!(names.unused(), [Gone { handle: old, layout: LAYOUT }]);
+}
+
+#[test]
+fn directories_are_made_moved_and_removed_and_each_of_it_can_be_taken_back() {
+    let mut names = Names::default();
+    names.make_directory(name("a")).unwrap();
+    assert_eq!(names.make_directory(name("a")), Err(Refusal::Exists));
+    assert_eq!(names.make_directory(name("b/c")), Err(Refusal::NotFound));
+    let (file, _) = names.create(0, rank(0), name("a/f"), LAYOUT).unwrap();
+    assert_eq!(names.remove_directory(name("a")), Err(Refusal::NotEmpty));
+    assert_eq!(names.remove_directory(name("a/f")), Err(Refusal::NotDirectory));
+    assert_eq!(names.unlink(&name("a")), Err(Refusal::IsDirectory));
+    let (_, change) = names.rename(name("a"), name("b"), false).unwrap().expect("a change");
+    assert_eq!(names.open(rank(0), &name("b/f")).map(|(handle, _)| handle), Ok(file));
+    names.undo(&change, None);
+    assert_eq!(names.open(rank(0), &name("a/f")).map(|(handle, _)| handle), Ok(file));
+    names.unlink(&name("a/f")).unwrap();
+    let change = names.remove_directory(name("a")).unwrap();
+    assert!(listed(&names).is_empty());
+    names.undo(&change, None);
+    assert_eq!(listed(&names), ["a"]);
+}

@@ -1,0 +1,68 @@
+//! Slots of calls that change something: the directory's home keeps an answer in each, which it gives once more to who asks again.
+//!
+//! A slot is free when its call has ended: then the answer was received, or nobody wants it, and the next call there takes its place. So
+//! a home keeps no more answers than a client has slots.
+
+use crate::rt::sync::Signal;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// A call that changes something: its slot, and a number that no other call of its node has, in any life of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Asked {
+    pub slot: u16,
+    pub sequence: u64,
+}
+
+#[derive(Default)]
+struct Shared {
+    free: RefCell<BTreeSet<u16>>,
+    more: Signal,
+    /// How many calls there were.
+    next: Cell<u64>,
+}
+
+/// A node's slots.
+pub(super) struct Slots(Rc<Shared>);
+
+/// One that a call has.
+pub(super) struct Slot {
+    number: u16,
+    of: Rc<Shared>,
+}
+
+impl Slots {
+    /// So many, in some incarnation of the node.
+    pub(super) fn new(slots: u32, incarnation: u64) -> Slots {
+        let free = (0..u16::try_from(slots).unwrap_or(u16::MAX)).collect();
+        let next = Cell::new(incarnation << 32);
+        Slots(Rc::new(Shared { free: RefCell::new(free), more: Signal::new(), next }))
+    }
+
+    /// The first one that is free, as soon as one is.
+    pub(super) async fn take(&self) -> Rc<Slot> {
+        loop {
+            let first = self.0.free.borrow_mut().pop_first();
+            if let Some(number) = first {
+                return Rc::new(Slot { number, of: Rc::clone(&self.0) });
+            }
+            self.0.more.until(|| !self.0.free.borrow().is_empty()).await;
+        }
+    }
+}
+
+impl Slot {
+    /// The next call in it.
+    pub(super) fn next(&self) -> Asked {
+        let sequence = self.of.next.replace(self.of.next.get() + 1);
+        Asked { slot: self.number, sequence }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.of.free.borrow_mut().insert(self.number);
+        self.of.more.notify();
+    }
+}
