@@ -63,6 +63,8 @@ pub trait HistoryEvent:
 pub enum Stage {
     /// A client asks for something.
     Asked,
+    /// Something happens to it, and it goes on.
+    Amid,
     /// It gets what it asked for.
     Served,
     /// Something else.

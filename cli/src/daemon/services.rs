@@ -136,7 +136,7 @@ impl<V: Verbs> Segments<V> {
         let is_out = self.out.get() || self.members.is_out();
         let view = self.members.view().filter(|_| !is_out);
         let (state, runs) = match (is_out, &view) {
-            (true, _) => ("out: start all nodes anew", false),
+            (true, _) => ("out: start this node again", false),
             (false, None) => ("waits for a view", false),
             (false, Some(_)) => ("running", true),
         };

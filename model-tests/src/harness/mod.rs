@@ -5,6 +5,7 @@
 //! brings its own oracles, or none.
 
 mod cluster;
+pub mod comeback;
 mod death;
 mod event_log;
 mod execution;
@@ -15,7 +16,7 @@ mod recorder;
 mod requests;
 
 pub use cluster::{Meeting, Member, Shape};
-pub use death::Death;
+pub use death::{Death, First};
 pub use execution::Execution;
 pub use model::{Model, Unseen};
 pub(crate) use of_system::worlds_of;

@@ -98,7 +98,7 @@ pub trait SystemModel: Clone + 'static {
     fn access(event: &EventOf<Self>) -> Option<AccessKind> {
         match event.stage() {
             Stage::Asked => Some(AccessKind::Read),
-            Stage::Served | Stage::Other => Some(AccessKind::Write),
+            Stage::Amid | Stage::Served | Stage::Other => Some(AccessKind::Write),
         }
     }
 
@@ -211,6 +211,19 @@ impl<M: SystemModel> Nodes<M> {
     /// Starts the clients of all nodes: each makes its requests, as [`System::perform`] does it.
     pub fn start_all_clients(&self, model: &M, requests: &Requests, recorder: &RecorderOf<M>) {
         (0..self.0.len()).for_each(|node| self.start_clients_of(model, node, requests, recorder));
+    }
+
+    /// A node has restarted: this runs on it from here on, and its clients make their requests anew.
+    pub fn start_anew(
+        &mut self,
+        node: usize,
+        (place, service): (Place<Sim>, ServiceOf<M>),
+        model: &M,
+        requests: &Requests,
+        recorder: &RecorderOf<M>,
+    ) {
+        self.0[node] = (place, service);
+        self.start_clients_of(model, node, requests, recorder);
     }
 
     /// Starts the clients of a node.
@@ -329,8 +342,7 @@ impl<M: SystemModel> Model for OfSystem<M> {
         let (all, (old, _)) = (nodes.0.len(), &nodes.0[node.index()]);
         let place = member.place(node.index(), all, old.incarnation + 1);
         let service = self.model.start(&place, recorder);
-        nodes.0[node.index()] = (place, service);
-        nodes.start_clients_of(&self.model, node.index(), &self.requests, recorder);
+        nodes.start_anew(node.index(), (place, service), &self.model, &self.requests, recorder);
     }
 
     fn violation_at(&self, nodes: &Nodes<M>, node: usize, member: &Member) -> Option<Violation> {
@@ -425,6 +437,6 @@ impl<M: SystemModel> Explored for InOrder<M> {
     }
 
     fn is_response(event: &EventOf<M>) -> bool {
-        M::RESPONSES_COMMUTE && event.stage() != Stage::Asked
+        M::RESPONSES_COMMUTE && matches!(event.stage(), Stage::Served | Stage::Other)
     }
 }

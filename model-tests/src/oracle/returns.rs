@@ -76,12 +76,14 @@ impl<E: CallEvent> Oracle<E> for Returns<E> {
 
     fn observe(&mut self, event: &E) -> Result<(), String> {
         let request = event.request();
-        if event.stage() == Stage::Asked {
-            let before = self.last.insert(request.client, request.number);
-            self.requests += u64::from(before != Some(request.number));
-            self.open.insert(request, event.clone());
-        } else {
-            self.open.remove(&request);
+        match event.stage() {
+            Stage::Asked => {
+                let before = self.last.insert(request.client, request.number);
+                self.requests += u64::from(before != Some(request.number));
+                self.open.insert(request, event.clone());
+            }
+            Stage::Amid => {}
+            Stage::Served | Stage::Other => drop(self.open.remove(&request)),
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::key::{Key, Placement};
 use super::messages::Message;
+use super::parties::Party;
 use super::service::Ddss;
 use super::{DdssError, Holdings, Name, Segment, Spec};
 use crate::transport::Rank;
@@ -40,16 +41,16 @@ impl<V: Verbs> Ddss<V> {
     /// The key names a node or a segment that cannot be in this cluster, or the segment is being released. Of one that was
     /// released before, the first call finds that out.
     pub fn attach(&self, key: Key) -> Result<Segment<V>, DdssError> {
-        let Key { home, name, spec, at } = key;
+        let Key { home, incarnation, spec, at, .. } = key;
         let nodes = self.0.mesh.size();
         let fits = spec.is_possible(nodes) && spec.footprint(nodes) == u64::from(at.len);
         if home.index() >= nodes as usize || !fits {
             return Err(DdssError::Key);
         }
-        if self.0.leaving.borrow().contains(&name) {
+        if self.is_leaving(key) {
             return Err(DdssError::Released);
         }
-        self.check(home)?;
+        self.check_party(Party { rank: home, incarnation })?;
         let segment = self.opened(key);
         if segment.key() == key { Ok(segment) } else { Err(DdssError::Key) }
     }
@@ -60,11 +61,24 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// The name stands for another segment.
     pub async fn bind(&self, name: Name, key: Key) -> Result<(), DdssError> {
+        self.bind_instead(name, Some(key), None).await
+    }
+
+    /// Has a name stand for another key, or for none, if it stands for this one: for a name whose segment died with its home.
+    ///
+    /// # Errors
+    ///
+    /// The name stands for another segment.
+    pub async fn bind_instead(
+        &self,
+        name: Name,
+        key: Option<Key>,
+        instead: Option<Key>,
+    ) -> Result<(), DdssError> {
         let keeper = name.home(self.0.mesh.size());
-        match self.request(keeper, |id| Message::Bind { id, name, key }).await? {
-            Message::Key { key: Some(found), .. } if found == key => Ok(()),
-            Message::Key { key: Some(found), .. } => {
-                let Spec { size, model } = found.spec;
+        match self.request(keeper, |id| Message::Bind { id, name, key, instead }).await? {
+            Message::Key { key: found, .. } if found == key => Ok(()),
+            Message::Key { key: Some(Key { spec: Spec { size, model }, .. }), .. } => {
                 Err(DdssError::Otherwise { size, model })
             }
             _ => Err(DdssError::Closed),
@@ -88,7 +102,7 @@ impl<V: Verbs> Ddss<V> {
     pub fn kept(&self) -> Vec<(Key, u64)> {
         let nodes = self.0.mesh.size();
         let home = self.0.home.borrow();
-        home.keys(self.0.mesh.me()).map(|key| (key, key.spec.footprint(nodes))).collect()
+        home.keys().map(|key| (key, key.spec.footprint(nodes))).collect()
     }
 
     /// What memory a node holds for segments, and how it is used.
@@ -101,14 +115,5 @@ impl<V: Verbs> Ddss<V> {
             Message::Holds { holdings, .. } => Ok(holdings),
             _ => Err(DdssError::Closed),
         }
-    }
-
-    pub(super) async fn request(
-        &self,
-        to: Rank,
-        message: impl FnOnce(u64) -> Message,
-    ) -> Result<Message, DdssError> {
-        let told = self.ask(to, message).await?;
-        self.answer(to, told).await
     }
 }

@@ -57,13 +57,13 @@ pub enum DdssError {
     /// The home has no memory left for it.
     #[error("its home has no memory for the segment")]
     Memory,
-    /// The node has died that keeps the segment or was asked, and what it kept is gone.
+    /// The node has died that keeps the segment or was asked, and what it kept is gone, also when it is back.
     #[error("{0} has died, and the segments that it kept with it")]
     Gone(Rank),
     /// The node that keeps the segment or is to be asked is not among the members, and did not come for as long as a lease runs.
     #[error("{0} is not among the members")]
     Absent(Rank),
-    /// The others go on without this node, which was silent for too long or died before: it has no part in the segments any more.
+    /// The others go on without this node, which was silent for too long: it has no part in the segments any more until it is started anew.
     #[error("the others go on without this node")]
     Out,
     /// The node has been shut down.

@@ -9,9 +9,10 @@
 //! - It frees their locks when their leases have run out, since one who holds a lock may act by it elsewhere as long as
 //!   it has its lease ([`Held::is_valid`](super::Held::is_valid)).
 //!
-//! A node that died does not come back to the segments: it would take its own slots for free ones. Homes refuse it, and it asks them
-//! before it posts anything ([`DdssError::Out`]). A home that it was connected with knows by the new connection that it died: no view
-//! need say so, and none does where a majority died and the others begin anew.
+//! A node that comes back is another incarnation ([`Party`]), and has a part in the segments once the view has it. All that a home keeps of a
+//! node is of one incarnation: what the one before had is taken away first ([`parts`](super::parts)), and only then is the next one answered. Keys say
+//! which incarnation of their home made them, so that what the one before kept stays gone by name. A home that was connected with
+//! the one that died knows so by the new connection, before any view says it.
 //!
 //! A node that has no part in the segments any more and lives all the same goes on as a home, since others may not know: it answers, and
 //! lets go what others release. And it says so to the homes of the segments that it had open, once nothing of its own is under way
@@ -25,13 +26,14 @@ use super::DdssError;
 use super::Name;
 use super::line::Turned;
 use super::messages::Message;
-use super::segment::Segment;
+use super::parties::{Parties, Party};
+use super::segment::{Open, Segment};
 use super::service::Ddss;
-use crate::members::{Change, Hold, Member, Members, View, Watch};
+use crate::members::{Change, Hold, Members, Watch};
 use crate::rt::sync::{Mailbox, Signal};
-use crate::transport::{NotExecuted, Rank};
+use crate::transport::{Mesh, NotExecuted, Rank};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
@@ -44,13 +46,10 @@ const GRACE: Nanos = Nanos::from_millis(2);
 pub(super) struct Following<V: Verbs> {
     /// Who says when leases run out, and asks whether the others live; nobody where views come from elsewhere.
     members: Option<Members<V>>,
-    /// The last view that has begun here.
-    view: RefCell<Option<View>>,
-    /// The nodes that were in a view here: no other one can have opened a segment of this node.
-    met: RefCell<BTreeSet<Rank>>,
+    /// Who that is, by the views that have begun here and by the connections.
+    parties: RefCell<Parties>,
     /// What nodes have said that no view here has yet.
     early: RefCell<BTreeMap<Rank, Vec<Message>>>,
-    gone: RefCell<BTreeSet<Rank>>,
     /// The others go on without this node.
     out: Cell<bool>,
     /// Who lives has changed, for this node.
@@ -62,13 +61,13 @@ pub(super) struct Following<V: Verbs> {
 }
 
 impl<V: Verbs> Following<V> {
-    pub fn new(members: Option<Members<V>>) -> Following<V> {
+    pub fn new(mesh: &Mesh<V>, members: Option<Members<V>>) -> Following<V> {
+        let ranks = (0..mesh.size()).map(Rank::from_index);
+        let begun = ranks.map(|rank| (rank, mesh.resets_of(rank))).collect();
         Following {
             members,
-            view: RefCell::default(),
-            met: RefCell::default(),
+            parties: RefCell::new(Parties::new(begun)),
             early: RefCell::default(),
-            gone: RefCell::default(),
             out: Cell::new(false),
             changed: Signal::new(),
             posts: RefCell::default(),
@@ -97,32 +96,81 @@ impl<V: Verbs> Drop for Posting<'_, V> {
 
 // What the rest of the protocol asks.
 impl<V: Verbs> Ddss<V> {
-    /// Whether a node has died.
-    pub(super) fn is_gone(&self, node: Rank) -> bool {
-        self.0.following.as_ref().is_some_and(|following| following.gone.borrow().contains(&node))
+    fn parties(&self) -> Option<std::cell::Ref<'_, Parties>> {
+        self.0.following.as_ref().map(|following| following.parties.borrow())
     }
 
-    /// The nodes that have not died.
+    /// Whether some incarnation of a node has died.
+    pub(super) fn has_ever_died(&self, node: Rank) -> bool {
+        self.parties().is_some_and(|parties| parties.has_ever_died(node))
+    }
+
+    /// Whether a node has died and is not back.
+    fn is_dead(&self, node: Rank) -> bool {
+        self.parties().is_some_and(|parties| parties.is_dead(node))
+    }
+
+    /// The nodes that have not died, or are back.
     pub(super) fn nodes(&self) -> Vec<Rank> {
-        (0..self.0.mesh.size()).map(Rank::from_index).filter(|node| !self.is_gone(*node)).collect()
+        (0..self.0.mesh.size()).map(Rank::from_index).filter(|node| !self.is_dead(*node)).collect()
     }
 
     /// Those of them that may have a part in this node's segments.
-    pub(super) fn parties(&self) -> Vec<Rank> {
-        let mut nodes = self.nodes();
-        if let Some(following) = &self.0.following {
-            let met = following.met.borrow();
-            nodes.retain(|node| met.contains(node));
-        }
-        nodes
+    pub(super) fn users(&self) -> Vec<Rank> {
+        self.parties().map_or_else(|| self.nodes(), |parties| parties.all_alive())
     }
 
-    /// Whether the view has a node, in the incarnation with which this one is connected.
-    fn is_member(&self, node: Rank) -> bool {
-        let view = self.0.following.as_ref().map(|following| following.view.borrow());
-        let member = view.as_ref().and_then(|view| view.as_ref()?.of(node));
+    /// Whom of a node something is said to now: the incarnation that has a part here, or else the one that is connected.
+    pub(super) fn party(&self, rank: Rank) -> Party {
+        let met = || self.0.mesh.incarnation_of(rank);
+        let known =
+            self.parties().map(|parties| parties.alive(rank).map(|party| party.incarnation).or_else(met));
+        Party { rank, incarnation: known.flatten().unwrap_or_default() }
+    }
+
+    /// Who is asked about a segment.
+    pub(super) fn home_of(&self, open: &Open<V>) -> Party {
+        let Party { rank, incarnation } = open.home;
+        Party { rank, incarnation: if self.asks_first() { incarnation } else { 0 } }
+    }
+
+    /// The incarnation of a node that the view has, if it is the one with which this node is connected, or none is.
+    fn member(&self, node: Rank) -> Option<Party> {
+        let member = self.parties()?.member(node)?;
         let met = self.0.mesh.incarnation_of(node);
-        member.is_some_and(|member| met.is_none_or(|met| met == member.incarnation))
+        met.is_none_or(|met| met == member.incarnation).then_some(member)
+    }
+
+    /// Whether what a node says now is said by an incarnation that has died: another one has connected since, or a view has left it out.
+    pub(super) fn is_of_the_dead(&self, from: Rank) -> bool {
+        let (mesh, Some(parties)) = (&self.0.mesh, self.parties()) else { return false };
+        let met = mesh.incarnation_of(from).map(|incarnation| Party { rank: from, incarnation });
+        !parties.is_up_to(from, mesh.resets_of(from)) || met.is_some_and(|met| parties.has_died(met))
+    }
+
+    /// Whether what is meant for one incarnation of a node would be said to it now.
+    pub(super) fn may_be_told(&self, to: Party) -> bool {
+        let met = self.0.mesh.incarnation_of(to.rank);
+        let has_died = self.parties().is_some_and(|parties| parties.has_died(to));
+        !has_died && met.is_none_or(|met| met == to.incarnation)
+    }
+
+    /// Waits for a member that has not connected yet, where this node is done with the incarnation before it.
+    pub(super) async fn until_it_has_connected(&self, to: Party) {
+        let Some(following) = self.0.following.as_ref().filter(|_| to.incarnation != 0) else { return };
+        let mesh = &self.0.mesh;
+        while mesh.is_gone(to.rank)
+            && mesh.incarnation_of(to.rank) != Some(to.incarnation)
+            && !following.parties.borrow().has_died(to)
+            && !mesh.is_closed()
+        {
+            let (mut connects, mut changes) = (pin!(mesh.resumed()), pin!(following.changed.changed()));
+            poll_fn(|cx| match connects.as_mut().poll(cx) {
+                Poll::Pending => changes.as_mut().poll(cx),
+                ready => ready,
+            })
+            .await;
+        }
     }
 
     /// Whether this node has no part in the segments any more.
@@ -130,42 +178,79 @@ impl<V: Verbs> Ddss<V> {
         self.0.following.as_ref().is_some_and(|following| following.out.get())
     }
 
-    /// Why an answer of a node does not come any more.
-    pub(super) async fn no_answer(&self, of: Rank) -> DdssError {
-        match self.check(of) {
-            Ok(()) => self.who_is_out(of, NotExecuted::PeerGone(of)).await,
+    /// Why an answer does not come any more.
+    pub(super) async fn no_answer(&self, of: Party) -> DdssError {
+        match self.check_party(of) {
+            Ok(()) => self.who_is_out(of, NotExecuted::PeerGone(of.rank)).await,
             Err(why) => why,
         }
     }
 
-    /// An error if a node has died, or the others go on without this one.
-    pub(super) fn check(&self, node: Rank) -> Result<(), DdssError> {
+    /// An error if an incarnation of a node has died, or the others go on without this node.
+    pub(super) fn check_party(&self, party: Party) -> Result<(), DdssError> {
         match &self.0.following {
             Some(following) if following.out.get() => Err(DdssError::Out),
-            Some(following) if following.gone.borrow().contains(&node) => Err(DdssError::Gone(node)),
+            Some(following) if following.parties.borrow().has_died(party) => Err(DdssError::Gone(party.rank)),
             _ => Ok(()),
         }
     }
 
+    /// The same of the home of a segment. One that has a part in it was connected with that incarnation of the home.
+    pub(super) fn check(&self, open: &Open<V>) -> Result<(), DdssError> {
+        let Party { rank, incarnation } = open.home;
+        self.check_party(open.home)?;
+        let met = self.0.mesh.incarnation_of(rank).filter(|_| self.asks_first() && open.has_part());
+        if met.is_some_and(|met| met != incarnation) { Err(DdssError::Gone(rank)) } else { Ok(()) }
+    }
+
+    /// Whom to ask about a segment that was made by this incarnation of its home: the one that is a member.
+    pub(super) async fn home_to_ask(&self, made_by: Party) -> Result<Party, DdssError> {
+        self.check_party(made_by)?;
+        if let Some(following) = &self.0.following
+            && self.is_dead(made_by.rank)
+        {
+            // The key came to know sooner than this node that its home is back.
+            let lives = || self.member(made_by.rank).is_some() || self.check_party(made_by).is_err();
+            let _ = self.for_a_lease(following.changed.until(lives)).await;
+        }
+        self.until_it_is_a_member(made_by.rank).await
+    }
+
     /// Waits until the view has the node that is to be asked: before, nobody tells this one that it died. Without a view that takes as long as
     /// it takes. In one, the node may have died before this one came, so that no view will tell.
-    pub(super) async fn until_it_is_a_member(&self, asked: Rank) -> Result<(), DdssError> {
-        let Some(following) = &self.0.following else { return Ok(()) };
-        let rt = &self.0.rt;
-        let ends = || self.check(asked).is_err();
-        following.changed.until(|| following.view.borrow().is_some() || ends()).await;
-        let comes = following.changed.until(|| self.is_member(asked) || ends());
-        let came = rt.deadline(rt.now() + following.longest_lease(), comes).await;
-        self.check(asked)?;
-        came.map_err(|_| DdssError::Absent(asked))
+    pub(super) async fn until_it_is_a_member(&self, rank: Rank) -> Result<Party, DdssError> {
+        let Some(following) = &self.0.following else { return Ok(Party { rank, incarnation: 0 }) };
+        let ends = || following.out.get() || self.is_dead(rank);
+        following.changed.until(|| following.parties.borrow().has_view() || ends()).await;
+        let comes = following.changed.until(|| self.member(rank).is_some() || ends());
+        let came = self.for_a_lease(comes).await;
+        if following.out.get() {
+            return Err(DdssError::Out);
+        }
+        match self.member(rank) {
+            Some(member) => Ok(member),
+            None if self.is_dead(rank) => Err(DdssError::Gone(rank)),
+            None if came => Err(DdssError::Gone(rank)),
+            None => Err(DdssError::Absent(rank)),
+        }
+    }
+
+    /// Waits for something for as long as a lease runs, or as it takes where there are none. Says whether it has come.
+    async fn for_a_lease(&self, comes: impl Future<Output = ()>) -> bool {
+        let following = self.0.following.as_ref();
+        match following.and_then(|following| following.members.as_ref().map(|_| following.longest_lease())) {
+            None => comes.await,
+            Some(lease) => return self.0.rt.deadline(self.0.rt.now() + lease, comes).await.is_ok(),
+        }
+        true
     }
 
     /// Keeps what a node says until the view has it. What a node says that has no part any more counts at once; and this node, once it has
     /// none, goes on as a home for whoever asks.
     pub(super) fn keeps(&self, from: Rank, said: Message) -> bool {
         let Some(following) = &self.0.following else { return false };
-        let counts = matches!(said, Message::Refused | Message::Parted { .. });
-        if counts || following.out.get() || self.is_member(from) {
+        let counts = matches!(said, Message::Parted { .. });
+        if counts || following.out.get() || self.member(from).is_some() {
             return false;
         }
         following.early.borrow_mut().entry(from).or_default().push(said);
@@ -185,11 +270,15 @@ impl<V: Verbs> Ddss<V> {
 
     /// The transport has nothing to do with a node any more: that one is out, or this one is. The transport knows before the membership has
     /// said which; if it does not say, because it does not believe who refuses this node, the call just fails.
-    pub(super) async fn who_is_out(&self, node: Rank, why: NotExecuted) -> DdssError {
-        let Some(following) = &self.0.following else { return DdssError::Gone(node) };
-        let told = following.changed.until(|| self.check(node).is_err());
+    pub(super) async fn who_is_out(&self, of: Party, why: NotExecuted) -> DdssError {
+        let Some(following) = &self.0.following else { return DdssError::Gone(of.rank) };
+        let check = || match self.check_party(of) {
+            Ok(()) if !self.may_be_told(of) => Err(DdssError::Gone(of.rank)),
+            checked => checked,
+        };
+        let told = following.changed.until(|| check().is_err());
         let _ = self.0.rt.deadline(self.0.rt.now() + GRACE, told).await;
-        self.check(node).err().unwrap_or(DdssError::NotExecuted(why))
+        check().err().unwrap_or(DdssError::NotExecuted(why))
     }
 
     /// Whether a segment's home is asked before anything is posted to it: it knows who died.
@@ -237,18 +326,16 @@ impl<V: Verbs> Ddss<V> {
         while let Ok(change) = changes.recv().await {
             match change {
                 Change::Begins { view, left } => {
-                    if let Some(following) = &self.0.following {
-                        following.met.borrow_mut().extend(view.members.iter().map(|member| member.rank));
-                        following.view.replace(Some(view.clone()));
+                    let Some(following) = &self.0.following else { return };
+                    let died = following.parties.borrow_mut().begins(view, &left);
+                    for party in died {
+                        let is_told = left.iter().any(|member| member.rank == party.rank);
+                        // Of one that died between two views nobody has said when its lease was renewed last: before now.
+                        let over =
+                            if is_told { Nanos::ZERO } else { self.0.rt.now() + following.longest_lease() };
+                        self.is_no_more(party, over);
                     }
-                    left.iter().for_each(|member| self.dies(member.rank));
-                    let is_another = |member: &&Member| {
-                        self.0.mesh.incarnation_of(member.rank).is_some_and(|met| met != member.incarnation)
-                    };
-                    view.members.iter().filter(is_another).for_each(|member| self.begins_anew(member.rank));
-                    if let Some(following) = &self.0.following {
-                        following.changed.notify();
-                    }
+                    following.changed.notify();
                     self.hear_early();
                 }
                 Change::Lost => self.ends(),
@@ -266,7 +353,7 @@ impl<V: Verbs> Ddss<V> {
         if !following.out.replace(true) {
             following.changed.notify();
             self.0.asked.borrow_mut().clear();
-            self.part_from(|_| true);
+            self.part_from_all();
             self.hear_early();
         }
     }
@@ -282,17 +369,10 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// A home, or one that was to drain a segment of this node, knows that this node died before. It has nothing under way here: its
-    /// calls to this node end with [`DdssError::Gone`], and it takes no turn that it is granted.
-    pub(super) fn on_refused(&self, by: Rank) {
-        self.owes_nothing(by);
-        self.ends();
-    }
-
     /// Takes in who has refused to have a connection with this node: what it was asked it does not answer.
     pub(super) async fn hear_refusals(self, mut refusals: Mailbox<Rank>) {
         while let Ok(by) = refusals.recv().await {
-            self.0.asked.borrow_mut().retain(|_, (of, _)| *of != by);
+            self.0.asked.borrow_mut().retain(|_, (of, _)| of.rank != by);
             self.owes_nothing(by);
         }
     }
@@ -304,33 +384,28 @@ impl<V: Verbs> Ddss<V> {
         self.bury(node, self.0.rt.now() + following.longest_lease());
     }
 
-    fn dies(&self, node: Rank) {
-        let is_news = !self.is_gone(node);
-        self.is_no_more(node, Nanos::ZERO);
-        if is_news {
-            // If this node was never connected with the one that died, it has opened segments of the next incarnation, which others
-            // use who know of no other.
-            self.part_from(|home| home == node);
-        }
-    }
-
-    /// Another incarnation of a node has connected, or is in the view: the one that this node was connected with is no more.
+    /// A node has connected in another incarnation than the one that this node was connected with. (What was said before that to this node
+    /// is heard before this.)
     pub(super) fn begins_anew(&self, node: Rank) {
         let Some(following) = &self.0.following else { return };
         following.early.borrow_mut().remove(&node);
-        if !self.is_gone(node) {
-            // When its lease was renewed last is not known: before now.
-            self.is_no_more(node, self.0.rt.now() + following.longest_lease());
+        let died = following.parties.borrow_mut().begins_anew(node, self.0.mesh.incarnation_of(node));
+        // When its lease was renewed last is not known: before now.
+        let lease_over = self.0.rt.now() + following.longest_lease();
+        match died {
+            Some(party) => self.is_no_more(party, lease_over),
+            None => self.bury(node, lease_over),
         }
+        following.changed.notify();
     }
 
-    fn is_no_more(&self, node: Rank, lease_over: Nanos) {
+    fn is_no_more(&self, party: Party, lease_over: Nanos) {
         let Some(following) = &self.0.following else { return };
-        following.gone.borrow_mut().insert(node);
         following.changed.notify();
-        self.0.asked.borrow_mut().retain(|_, (of, _)| *of != node);
-        self.drains_nothing(node);
-        self.bury(node, lease_over);
+        self.0.asked.borrow_mut().retain(|_, (of, _)| *of != party);
+        self.0.leaving.borrow_mut().retain(|_, home| *home != party);
+        self.drains_nothing(party.rank);
+        self.bury(party.rank, lease_over);
     }
 
     /// At the home: no segment that is being released waits for that node.
@@ -341,22 +416,27 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// At the home: what a node that died had comes to an end, once its lease has.
+    /// At the home: what a node that died had comes to an end, once its lease has. Its next incarnation has no part before that.
     fn bury(&self, node: Rank, lease_over: Nanos) {
+        let left = self.0.home.borrow_mut().parts_from_all(node);
+        if left.is_empty() {
+            return;
+        }
         let ddss = self.clone();
-        drop(self.0.rt.spawn(async move { ddss.bury_in_time(node, lease_over).await }));
+        drop(self.0.rt.spawn(async move {
+            ddss.until_leases_are_over(lease_over).await;
+            for (name, at) in left {
+                ddss.let_go(node, name, at).await;
+            }
+        }));
     }
 
-    async fn bury_in_time(&self, node: Rank, lease_over: Nanos) {
+    async fn until_leases_are_over(&self, lease_over: Nanos) {
         let Some(Following { members, .. }) = &self.0.following else { return };
         let grants_from = || members.as_ref().map_or(Nanos::ZERO, Members::grants_from);
         let over = || grants_from().max(lease_over);
         while self.0.rt.now() < over() {
             self.0.rt.sleep(over() - self.0.rt.now()).await;
-        }
-        let kept = self.0.home.borrow().places();
-        for (name, at) in kept {
-            self.let_go(node, name, at).await;
         }
     }
 
@@ -367,21 +447,23 @@ impl<V: Verbs> Ddss<V> {
         let Ok(Turned { is, .. }) = freed.await else { return };
         let step = self.0.home.borrow_mut().on_gone(name, node);
         self.step(name, step, is.word());
+        let answers = self.0.home.borrow_mut().has_parted(name, at, node);
+        answers.into_iter().for_each(|answer| self.send_later(node, answer));
     }
 
     /// At the home: a node that lives has no part in a segment any more. What it had under the lock's lease has ended by its own word.
     pub(super) fn on_parted(&self, from: Rank, name: Name) {
-        let at = self.0.home.borrow().places().into_iter().find(|(kept, _)| *kept == name);
-        if let Some((_, at)) = at {
+        let at = self.0.home.borrow_mut().parts_from(from, name);
+        if let Some(at) = at {
             let ddss = self.clone();
             drop(self.0.rt.spawn(async move { ddss.let_go(from, name, at).await }));
         }
     }
 
-    /// Has no part any more in the segments that are open here of some homes, and says so to them.
-    fn part_from(&self, of: impl Fn(Rank) -> bool) {
+    /// Has no part any more in the segments that are open here, and says so to their homes.
+    fn part_from_all(&self) {
         let open = self.0.open.borrow();
-        for segment in open.values().filter(|segment| of(segment.0.home) && segment.0.confirmed.get()) {
+        for segment in open.values().filter(|segment| segment.0.has_part()) {
             let (ddss, segment) = (self.clone(), segment.clone());
             drop(self.0.rt.spawn(async move { drop(ddss.part(segment).await) }));
         }
@@ -391,7 +473,7 @@ impl<V: Verbs> Ddss<V> {
     async fn part(&self, Segment(open): Segment<V>) -> Result<(), DdssError> {
         open.is_there()?;
         self.all_ended(open.home, open.header()).await?;
-        self.tell(open.home, Message::Parted { name: open.name }).await
+        self.say(self.home_of(&open), Message::Parted { name: open.name }).await
     }
 
     /// Has the nodes asked whether they live for which this one waits and from which nothing has come for a while.
@@ -423,13 +505,9 @@ impl<V: Verbs> Ddss<V> {
         let ended = |node: &Rank| posts.get(node).map_or(0, |(_, ended)| *ended);
         let posting = posts.iter().filter(|(_, (open, _))| *open > 0).map(|(node, _)| *node);
         let asked = self.0.asked.borrow();
-        let nodes = posting.chain(asked.values().map(|(of, _)| *of)).chain(self.0.home.borrow().awaited());
-        let nodes = nodes.filter(|node| *node != self.0.mesh.me() && !following.gone.borrow().contains(node));
+        let nodes =
+            posting.chain(asked.values().map(|(of, _)| of.rank)).chain(self.0.home.borrow().awaited());
+        let nodes = nodes.filter(|node| *node != self.0.mesh.me() && !self.is_dead(*node));
         nodes.map(|node| (node, ended(&node))).collect()
-    }
-
-    /// Refuses a node that has died and begun anew.
-    pub(super) fn refuse(&self, node: Rank) {
-        self.send_later(node, Message::Refused);
     }
 }

@@ -1,14 +1,18 @@
 //! The segments of which a node is the home, and who waits for a turn at them: a state machine without I/O.
 
 use super::messages::Message;
+use super::parties::Party;
+use super::parts::{Part, Waits};
 use super::{Header, Key, Name, Spec};
 use crate::transport::Rank;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weft_verbs::RemoteSlice;
 
 /// The segments that a node keeps.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Home {
+    /// The node.
+    me: Party,
     segments: BTreeMap<Name, Kept>,
     /// Names that stand for keys of segments, kept here or elsewhere.
     names: BTreeMap<Name, Key>,
@@ -21,6 +25,15 @@ struct Kept {
     at: RemoteSlice,
     line: Line,
     leaving: Option<Leaving>,
+    /// Where nodes agree on who is alive: what each that has ever had a part in the segment has to do with it.
+    parts: BTreeMap<Rank, Part>,
+}
+
+impl Kept {
+    fn key(&self, name: Name, home: Party) -> Key {
+        let Party { rank: home, incarnation } = home;
+        Key { home, incarnation, name, spec: self.spec, at: self.at }
+    }
 }
 
 /// A segment that is being released.
@@ -39,7 +52,7 @@ struct Leaving {
 pub(super) enum Release {
     /// It is gone, or going: tell the asker.
     Late,
-    /// Ask all nodes to [drain](Home::on_drained) it, and tell those who wait for a turn at it that they came too late.
+    /// Ask all nodes to [drain](Home::on_drained) it, and tell those who wait for a turn at it, or for a part in it, that they came too late.
     Drain(VecDeque<(Rank, u64)>),
 }
 
@@ -57,9 +70,11 @@ pub(super) struct Left {
 pub(super) enum Action {
     /// Answer it.
     Answer(Message),
+    /// It is there: answer it, once the asker may have a part in it.
+    Found,
     /// Make the segment first, and [tell](Home::made) the home.
     Make,
-    /// Its name is of a segment that is being released: it is served after that.
+    /// It is served later: its name is of a segment that is being released.
     Later,
 }
 
@@ -109,6 +124,11 @@ enum State {
 }
 
 impl Home {
+    /// A node that keeps nothing.
+    pub fn new(me: Party) -> Home {
+        Home { me, segments: BTreeMap::new(), names: BTreeMap::new(), allocated: 0 }
+    }
+
     /// Somebody asks for a segment.
     pub fn on_open(&mut self, from: Rank, id: u64, name: Name, spec: Spec) -> Action {
         match self.segments.get_mut(&name) {
@@ -116,9 +136,7 @@ impl Home {
                 leaving.opens.push((from, id, spec));
                 Action::Later
             }
-            Some(Kept { spec: there, at, .. }) if *there == spec => {
-                Action::Answer(Message::Here { id, at: *at })
-            }
+            Some(Kept { spec: there, .. }) if *there == spec => Action::Found,
             Some(Kept { spec: there, .. }) => Action::Answer(Message::Otherwise { id, spec: *there }),
             None => Action::Make,
         }
@@ -126,26 +144,35 @@ impl Home {
 
     /// The segment was made.
     pub fn made(&mut self, name: Name, spec: Spec, at: RemoteSlice) {
-        self.segments.insert(name, Kept { spec, at, line: Line::default(), leaving: None });
+        let (line, parts) = (Line::default(), BTreeMap::new());
+        self.segments.insert(name, Kept { spec, at, line, leaving: None, parts });
     }
 
     /// The name of a segment that somebody allocates without one.
-    pub fn new_name(&mut self, me: Rank) -> Name {
+    pub fn new_name(&mut self) -> Name {
         self.allocated += 1;
-        Name::anonymous(me, self.allocated)
+        Name::anonymous(self.me.rank, self.allocated)
     }
 
-    /// Lets a name stand for a key, unless it stands for one. Returns the one for which it stands.
-    pub fn bind(&mut self, name: Name, key: Key, me: Rank) -> Key {
-        let there = self.find(name, me);
-        there.unwrap_or_else(|| *self.names.entry(name).or_insert(key))
+    /// Lets a name stand for a key, or for none, unless it stands for another than that `instead` of which it is to. Returns what it stands
+    /// for.
+    pub fn bind(&mut self, name: Name, key: Option<Key>, instead: Option<Key>) -> Option<Key> {
+        let there = self.find(name);
+        if there.is_some() && there != instead {
+            return there;
+        }
+        match key {
+            Some(key) => drop(self.names.insert(name, key)),
+            None => drop(self.names.remove(&name)),
+        }
+        self.find(name)
     }
 
     /// What a name stands for: nothing, if that is being released.
-    pub fn find(&self, name: Name, me: Rank) -> Option<Key> {
+    pub fn find(&self, name: Name) -> Option<Key> {
         match self.segments.get(&name) {
             Some(Kept { leaving: Some(_), .. }) => None,
-            Some(kept) => Some(Key { home: me, name, spec: kept.spec, at: kept.at }),
+            Some(kept) => Some(kept.key(name, self.me)),
             None => self.names.get(&name).copied(),
         }
     }
@@ -157,11 +184,22 @@ impl Home {
 
     /// Somebody wants a segment to be released. These nodes are to be asked whether they use it.
     pub fn on_release(&mut self, key: Key, from: Rank, id: u64, nodes: &[Rank]) -> Release {
+        let me = self.me;
         match self.segments.get_mut(&key.name) {
-            Some(kept) if kept.leaving.is_none() && (kept.at, kept.spec) == (key.at, key.spec) => {
-                let missing = nodes.iter().copied().collect();
-                kept.leaving = Some(Leaving { asker: (from, id), missing, opens: Vec::new() });
-                Release::Drain(std::mem::take(&mut kept.line.waiting))
+            Some(kept) if kept.leaving.is_none() && kept.key(key.name, me) == key => {
+                let (missing, mut late) =
+                    (nodes.iter().copied().collect(), std::mem::take(&mut kept.line.waiting));
+                let mut opens = Vec::new();
+                for (node, part) in &mut kept.parts {
+                    for waits in part.end_waiting() {
+                        match waits {
+                            Waits::Opens(id) => opens.push((*node, id, kept.spec)),
+                            Waits::Joins(id) => late.push_back((*node, id)),
+                        }
+                    }
+                }
+                kept.leaving = Some(Leaving { asker: (from, id), missing, opens });
+                Release::Drain(late)
             }
             _ => Release::Late,
         }
@@ -184,10 +222,51 @@ impl Home {
     }
 
     /// The keys of all that is kept here.
-    pub fn keys(&self, me: Rank) -> impl Iterator<Item = Key> {
-        let key =
-            move |(name, kept): (&Name, &Kept)| Key { home: me, name: *name, spec: kept.spec, at: kept.at };
-        self.segments.iter().map(key)
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        self.segments.iter().map(|(name, kept)| kept.key(*name, self.me))
+    }
+
+    /// Where the segment of a name is.
+    pub fn place_of(&self, name: Name) -> Option<RemoteSlice> {
+        self.segments.get(&name).map(|kept| kept.at)
+    }
+
+    /// A node is to have a part in a segment that is kept and not being released. Says whether an earlier incarnation of it had one; none if
+    /// that one's has yet to end: then the request is answered [afterwards](Home::has_parted).
+    pub fn takes_part(&mut self, name: Name, node: Rank, waits: Waits) -> Option<bool> {
+        self.segments.get_mut(&name)?.parts.entry(node).or_default().begin(waits)
+    }
+
+    /// A node has no part any more in any segment. The segments in which it had one: what is left of it there is to be taken away, and
+    /// then it [has parted](Home::has_parted).
+    pub fn parts_from_all(&mut self, node: Rank) -> Vec<(Name, RemoteSlice)> {
+        let parts = self.segments.iter_mut().filter_map(|(name, kept)| {
+            if let Some(leaving) = &mut kept.leaving {
+                leaving.opens.retain(|(from, ..)| *from != node);
+                return None;
+            }
+            let had = kept.parts.get_mut(&node).is_some_and(Part::end);
+            had.then_some((*name, kept.at))
+        });
+        parts.collect()
+    }
+
+    /// The same in one segment. Where it is, if the node had a part in it.
+    pub fn parts_from(&mut self, node: Rank, name: Name) -> Option<RemoteSlice> {
+        let kept = self.segments.get_mut(&name).filter(|kept| kept.leaving.is_none())?;
+        kept.parts.get_mut(&node).is_some_and(Part::end).then_some(kept.at)
+    }
+
+    /// Nothing of what a node had is left at a segment. Its next incarnation's requests that waited for that, and what to tell it.
+    pub fn has_parted(&mut self, name: Name, at: RemoteSlice, node: Rank) -> Vec<Message> {
+        let incarnation = self.me.incarnation;
+        let Some(kept) = self.segments.get_mut(&name).filter(|kept| kept.at == at) else { return Vec::new() };
+        let waiting = kept.parts.get_mut(&node).map(Part::ended).unwrap_or_default();
+        let answer = |waits| match waits {
+            Waits::Opens(id) => Message::Here { id, at, incarnation, again: true },
+            Waits::Joins(id) => Message::Joined { id, again: true },
+        };
+        waiting.into_iter().map(answer).collect()
     }
 
     /// Somebody wants a turn.
@@ -254,12 +333,6 @@ impl Home {
         self.segments.iter().filter(|(_, kept)| awaits(kept)).map(|(name, _)| *name).collect()
     }
 
-    /// The segments that are not being released, and where they are.
-    pub fn places(&self) -> Vec<(Name, RemoteSlice)> {
-        let kept = self.segments.iter().filter(|(_, kept)| kept.leaving.is_none());
-        kept.map(|(name, kept)| (*name, kept.at)).collect()
-    }
-
     /// The nodes that have a turn, or have not drained a segment yet.
     pub fn awaited(&self) -> Vec<Rank> {
         let of = |kept: &Kept| match (&kept.leaving, &kept.line.state) {
@@ -305,127 +378,4 @@ impl Line {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ddss::Model;
-
-    const AT: RemoteSlice = RemoteSlice { addr: 0, len: 16, rkey: 1 };
-    const NAME: Name = Name(1);
-
-    fn home() -> Home {
-        let mut home = Home::default();
-        home.made(NAME, Spec { size: 8, model: Model::Null }, AT);
-        home
-    }
-
-    fn rank(index: u32) -> Rank {
-        Rank::from_index(index)
-    }
-
-    #[test]
-    fn a_segment_is_made_once_and_who_says_otherwise_is_told() {
-        let (mut home, name, from) = (Home::default(), Name(1), rank(1));
-        let spec = Spec { size: 8, model: Model::Null };
-        assert_eq!(home.on_open(from, 5, name, spec), Action::Make);
-        home.made(name, spec, AT);
-        assert_eq!(home.on_open(from, 6, name, spec), Action::Answer(Message::Here { id: 6, at: AT }));
-        let larger = Spec { size: 16, ..spec };
-        assert_eq!(home.on_open(from, 7, name, larger), Action::Answer(Message::Otherwise { id: 7, spec }));
-    }
-
-    #[test]
-    fn a_name_stands_for_one_key_and_a_segment_for_its_own() {
-        let (mut home, me) = (home(), rank(0));
-        let own = home.find(NAME, me).expect("it is kept");
-        let other = Key { home: rank(3), ..own };
-        assert_eq!(home.bind(NAME, other, me), own, "the name is a segment's");
-        assert_eq!((home.find(Name(8), me), home.bind(Name(8), other, me)), (None, other));
-        assert_eq!((home.bind(Name(8), own, me), home.find(Name(8), me)), (other, Some(other)));
-        assert_ne!(home.new_name(me), home.new_name(me));
-        assert_eq!(home.keys(me).collect::<Vec<_>>(), [own]);
-    }
-
-    #[test]
-    fn turns_are_granted_one_after_another_in_the_order_of_asking() {
-        let mut home = home();
-        assert_eq!(home.on_enter(NAME, rank(1), 10), Step::Close(AT));
-        assert_eq!(home.on_enter(NAME, rank(2), 20), Step::Nothing);
-        assert_eq!(home.closed(NAME, Header::default()), Step::Grant { to: rank(1), id: 10 });
-        assert_eq!(home.on_leave(NAME, rank(2)), Step::Nothing, "it is not its turn");
-        assert_eq!(home.on_leave(NAME, rank(1)), Step::Grant { to: rank(2), id: 20 });
-        assert_eq!(home.on_leave(NAME, rank(2)), Step::Open(AT));
-        assert_eq!(home.on_enter(NAME, rank(3), 30), Step::Nothing, "the mark is being taken away");
-        assert_eq!(home.opened(NAME), Step::Close(AT));
-        assert_eq!(home.closed(NAME, Header::default()), Step::Grant { to: rank(3), id: 30 });
-        assert_eq!((home.on_leave(NAME, rank(3)), home.opened(NAME)), (Step::Open(AT), Step::Nothing));
-        assert_eq!(home.waiting(), 0);
-    }
-
-    #[test]
-    fn who_had_the_lock_when_the_header_was_marked_has_the_first_turn_unless_it_has_left() {
-        let held = Header::default().held_by(rank(5));
-        let mut home = home();
-        home.on_enter(NAME, rank(1), 10);
-        assert_eq!(home.closed(NAME, held), Step::Nothing);
-        assert_eq!(home.on_leave(NAME, rank(5)), Step::Grant { to: rank(1), id: 10 });
-        let mut home = self::home();
-        home.on_enter(NAME, rank(1), 10);
-        assert_eq!(home.on_leave(NAME, rank(5)), Step::Nothing);
-        assert_eq!(home.closed(NAME, held), Step::Grant { to: rank(1), id: 10 });
-    }
-
-    #[test]
-    fn a_segment_goes_once_every_node_has_drained_it_and_who_comes_late_is_told() {
-        let (mut home, me) = (home(), rank(0));
-        let key = home.find(NAME, me).expect("it is kept");
-        home.on_enter(NAME, rank(1), 10);
-        assert_eq!(
-            home.on_release(
-                Key { at: RemoteSlice { rkey: 2, ..AT }, ..key },
-                rank(1),
-                1,
-                &[rank(0), rank(1)]
-            ),
-            Release::Late
-        );
-        assert_eq!(
-            home.on_release(key, rank(1), 2, &[rank(0), rank(1)]),
-            Release::Drain([(rank(1), 10)].into())
-        );
-        assert_eq!(home.on_release(key, rank(0), 3, &[rank(0), rank(1)]), Release::Late, "it is going");
-        // Nobody is granted a turn any more, and no new segment of that name is made yet.
-        assert_eq!(home.closed(NAME, Header::default()), Step::Nothing);
-        assert_eq!(home.on_enter(NAME, rank(1), 11), Step::Late { to: rank(1), id: 11 });
-        assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Later);
-        assert_eq!((home.find(NAME, me), home.is_kept(NAME, AT)), (None, false));
-        assert_eq!(home.on_drained(NAME, rank(1)), None);
-        assert_eq!(home.on_drained(NAME, rank(1)), None, "the same one again");
-        let left = Left { asker: (rank(1), 2), opens: vec![(rank(0), 12, key.spec)] };
-        assert_eq!(home.on_drained(NAME, rank(0)), Some(left));
-        assert_eq!(home.on_drained(NAME, rank(0)), None);
-        assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Make);
-    }
-
-    #[test]
-    fn a_node_that_died_has_no_turn_and_is_not_waited_for() {
-        let mut home = home();
-        home.on_enter(NAME, rank(1), 10);
-        home.closed(NAME, Header::default());
-        home.on_enter(NAME, rank(2), 20);
-        home.on_enter(NAME, rank(3), 30);
-        assert_eq!(home.awaited(), [rank(1)]);
-        assert_eq!(home.on_gone(NAME, rank(2)), Step::Nothing, "it waited");
-        assert_eq!(home.on_gone(NAME, rank(1)), Step::Grant { to: rank(3), id: 30 }, "it had the turn");
-        // It had the lock when the header was marked, and is gone when the home learns that.
-        let mut home = self::home();
-        home.on_enter(NAME, rank(1), 10);
-        assert_eq!(home.on_gone(NAME, rank(5)), Step::Nothing);
-        let held = Header::default().held_by(rank(5));
-        assert_eq!(home.closed(NAME, held), Step::Grant { to: rank(1), id: 10 });
-        // A segment that is being released waits for those that live.
-        let key = home.find(NAME, rank(0)).expect("it is kept");
-        home.on_release(key, rank(0), 1, &[rank(0), rank(1)]);
-        assert_eq!((home.drained_by(rank(1)), home.drained_by(rank(2))), (vec![NAME], vec![]));
-        assert_eq!(home.awaited(), [rank(0), rank(1)]);
-    }
-}
+mod tests;

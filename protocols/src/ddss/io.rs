@@ -49,6 +49,14 @@ pub(super) fn content<V: Verbs>(
     Ok(u64::from_ne_bytes(before))
 }
 
+/// Which header stands before a slot's value, under delta.
+pub(super) fn before<V: Verbs>(slot: &BufferGuard<V>) -> Result<u64, DdssError> {
+    let BufferGuard::Block { block, .. } = slot else { return Err(DdssError::Closed) };
+    let mut before = [0; 8];
+    block.read(0, &mut before).map_err(DdssError::Verbs)?;
+    Ok(u64::from_ne_bytes(before))
+}
+
 /// The word that an operation has left in a block.
 pub(super) fn word<V: Verbs>(guard: &BufferGuard<V>) -> Result<Header, DdssError> {
     match guard {
@@ -70,23 +78,20 @@ impl<V: Verbs> Ddss<V> {
         open: &Open<V>,
         list: [(SendOp<'static, V>, BufferGuard<V>); N],
     ) -> Result<Result<[BufferGuard<V>; N], OpError>, DdssError> {
-        open.is_there()?;
-        self.check(open.home)?;
-        if self.asks_first() && !open.confirmed.get() {
-            self.confirm(open).await?;
-            open.confirmed.set(true);
-            open.is_there()?;
-        }
-        let posting = self.posting(open.home);
-        let outcome = self.unless_out(self.0.mesh.post_list(open.home, list)).await?;
+        self.take_part(open).await?;
+        // From here to the post nothing is waited for: what is posted is for the incarnation that has the segment.
+        self.check(open)?;
+        let home = open.home.rank;
+        let posting = self.posting(home);
+        let outcome = self.unless_out(self.0.mesh.post_list(home, list)).await?;
         drop(posting);
-        if let Err(OpError::NotExecuted(why @ (NotExecuted::PeerGone(node) | NotExecuted::PeerReset(node)))) =
+        if let Err(OpError::NotExecuted(why @ (NotExecuted::PeerGone(_) | NotExecuted::PeerReset(_)))) =
             outcome
         {
-            return Err(self.who_is_out(node, why).await);
+            return Err(self.who_is_out(self.home_of(open), why).await);
         }
         if outcome.as_ref().is_err_and(is_refusal) {
-            self.confirm(open).await?;
+            self.join(open).await?;
         }
         Ok(outcome)
     }
@@ -156,9 +161,11 @@ impl<V: Verbs> Ddss<V> {
     pub(super) async fn resolved(&self, open: &Open<V>) -> Result<Header, DdssError> {
         self.0.stats.borrow_mut().unknown_outcomes += 1;
         loop {
-            match self.unless_out(self.0.mesh.resolve_outcomes(open.home)).await? {
+            match self.unless_out(self.0.mesh.resolve_outcomes(open.home.rank)).await? {
                 Ok(()) => return self.header(open).await,
-                Err(why @ NotExecuted::PeerGone(node)) => return Err(self.who_is_out(node, why).await),
+                Err(why @ NotExecuted::PeerGone(_)) => {
+                    return Err(self.who_is_out(self.home_of(open), why).await);
+                }
                 Err(why) => again(why)?,
             }
         }

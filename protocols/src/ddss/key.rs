@@ -1,5 +1,6 @@
 //! Keys: all that a node needs to use a segment, which nodes pass on to each other (ddss.txt, 5.9: a unique key that can be shared).
 
+use super::parties::Party;
 use super::{Model, Name, Spec};
 use crate::transport::Rank;
 use weft_verbs::RemoteSlice;
@@ -8,10 +9,15 @@ use weft_verbs::RemoteSlice;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub(super) home: Rank,
+    /// The home's incarnation: what an earlier one kept is gone, and its place means nothing in the next.
+    pub(super) incarnation: u64,
     pub(super) name: Name,
     pub(super) spec: Spec,
     pub(super) at: RemoteSlice,
 }
+
+/// What tells a segment from all others that a node may know: its name, its home's incarnation, its address and its remote key.
+pub(super) type Place = (Name, u64, u64, u32);
 
 /// Where a segment is to be kept (5.5, 5.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +33,12 @@ pub enum Placement {
 
 impl Key {
     /// The length of its bytes.
-    pub const BYTES: usize = 4 + 8 + 9 + 16;
+    pub const BYTES: usize = 4 + 8 + 9 + 8 + 16;
+
+    /// The incarnation of the node that keeps the segment.
+    pub(super) fn party(&self) -> Party {
+        Party { rank: self.home, incarnation: self.incarnation }
+    }
 
     /// The node that keeps the segment.
     pub fn home(&self) -> Rank {
@@ -40,8 +51,8 @@ impl Key {
     }
 
     /// What tells its segment from all others, also from those that have had its name.
-    pub(super) fn place(&self) -> (Name, u64, u32) {
-        (self.name, self.at.addr, self.at.rkey)
+    pub(super) fn place(&self) -> Place {
+        (self.name, self.incarnation, self.at.addr, self.at.rkey)
     }
 
     /// Its bytes, to be passed on: little-endian.
@@ -53,7 +64,8 @@ impl Key {
         bytes[12..16].copy_from_slice(&self.spec.size.to_le_bytes());
         bytes[16] = code;
         bytes[17..21].copy_from_slice(&parameter.to_le_bytes());
-        bytes[21..].copy_from_slice(&self.at.to_bytes());
+        bytes[21..29].copy_from_slice(&self.incarnation.to_le_bytes());
+        bytes[29..].copy_from_slice(&self.at.to_bytes());
         bytes
     }
 
@@ -61,12 +73,14 @@ impl Key {
     pub fn from_bytes(bytes: &[u8]) -> Option<Key> {
         let bytes: &[u8; Key::BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let model = Model::from_code(bytes[16], word(17))?;
         Some(Key {
             home: Rank::new(word(0))?,
-            name: Name(u64::from(word(4)) | u64::from(word(8)) << 32),
+            incarnation: long(21),
+            name: Name(long(4)),
             spec: Spec { size: word(12), model },
-            at: RemoteSlice::from_bytes(bytes[21..].try_into().ok()?),
+            at: RemoteSlice::from_bytes(bytes[29..].try_into().ok()?),
         })
     }
 }
@@ -79,6 +93,7 @@ mod tests {
     fn a_key_survives_its_bytes_and_nothing_shorter_or_unknown_is_one() {
         let key = Key {
             home: Rank::from_index(3),
+            incarnation: 1 << 50 | 5,
             name: Name(1 << 63 | 77),
             spec: Spec { size: 64, model: Model::Delta(4) },
             at: RemoteSlice { addr: 1 << 40, len: 99, rkey: 7 },

@@ -8,10 +8,9 @@
 use super::home::Step;
 use super::messages::Message;
 use super::segment::Open;
-use super::service::Ddss;
+use super::service::{Ddss, Request};
 use super::{DdssError, Header, Name};
-use crate::rt::sync::OneshotReceiver;
-use crate::transport::{NotExecuted, OpError, Rank};
+use crate::transport::{NotExecuted, OpError};
 use std::rc::Rc;
 use weft_verbs::{RemoteSlice, Verbs};
 
@@ -43,14 +42,13 @@ pub(super) struct Turned {
 /// A turn that was asked for. If the call is dropped between the grant and its next step, the turn goes to the next.
 struct Asked<V: Verbs> {
     ddss: Ddss<V>,
-    home: Rank,
-    told: OneshotReceiver<Message>,
+    request: Request,
 }
 
 impl<V: Verbs> Drop for Asked<V> {
     fn drop(&mut self) {
-        if let Some(Message::Granted { name, header, .. }) = self.told.try_recv() {
-            self.ddss.send_later(self.home, Message::Leave { name, header });
+        if let Some(Message::Granted { name, header, .. }) = self.request.told.try_recv() {
+            self.ddss.say_later(self.request.of, Message::Leave { name, header });
         }
     }
 }
@@ -59,9 +57,10 @@ impl<V: Verbs> Ddss<V> {
     /// Asks the home for a turn and waits for it. To be called in the task's turn among those of its node.
     pub(super) async fn enter(&self, open: &Rc<Open<V>>) -> Result<Entered<V>, DdssError> {
         self.0.stats.borrow_mut().turns += 1;
-        let told = self.ask(open.home, |id| Message::Enter { id, name: open.name }).await?;
-        let mut asked = Asked { ddss: self.clone(), home: open.home, told };
-        match self.answer(open.home, &mut asked.told).await? {
+        self.check(open)?;
+        let request = self.ask(self.home_of(open), |id| Message::Enter { id, name: open.name }).await?;
+        let mut asked = Asked { ddss: self.clone(), request };
+        match self.answer(&mut asked.request).await? {
             Message::Granted { header, .. } => {
                 open.last.set(Header::from_word(header));
                 open.entered.set(true);
@@ -78,7 +77,8 @@ impl<V: Verbs> Ddss<V> {
     /// Ends the node's turn.
     pub(super) async fn leave(&self, open: &Open<V>) -> Result<(), DdssError> {
         open.entered.set(false);
-        self.send(open.home, Message::Leave { name: open.name, header: open.last.get().word() }).await
+        let header = open.last.get().word();
+        self.send(self.home_of(open), Message::Leave { name: open.name, header }).await
     }
 
     /// Finds out what became of calls that were dropped, in a turn of its own.

@@ -8,8 +8,8 @@ use weft_verbs::RemoteSlice;
 pub(super) enum Message {
     /// Where is this segment? It is made if it is not there.
     Open { id: u64, name: Name, spec: Spec },
-    /// Here.
-    Here { id: u64, at: RemoteSlice },
+    /// Here, kept by this incarnation of the sender. `again`: an earlier incarnation of the asker had a part in it.
+    Here { id: u64, at: RemoteSlice, incarnation: u64, again: bool },
     /// It is there, and is otherwise.
     Otherwise { id: u64, spec: Spec },
     /// There is no memory for it.
@@ -22,8 +22,8 @@ pub(super) enum Message {
     Leave { name: Name, header: u64 },
     /// A segment is wanted.
     Allocate { id: u64, spec: Spec },
-    /// This name is to stand for this key.
-    Bind { id: u64, name: Name, key: Key },
+    /// This name is to stand for this key, or for none, if it stands for the other or for none.
+    Bind { id: u64, name: Name, key: Option<Key>, instead: Option<Key> },
     /// What does this name stand for?
     Find { id: u64, name: Name },
     /// The key that was asked for, or none.
@@ -44,8 +44,12 @@ pub(super) enum Message {
     Count { id: u64 },
     /// This.
     Holds { id: u64, holdings: Holdings },
-    /// The receiver died, as the sender knows, and has no part in the segments any more.
-    Refused,
+    /// Is the segment of this key there? The asker is to have a part in it.
+    Join { id: u64, key: Key },
+    /// It is, and has. `again`: an earlier incarnation of the asker had one.
+    Joined { id: u64, again: bool },
+    /// What was asked for was kept by another incarnation of the sender.
+    Gone { id: u64 },
     /// The sender has no part in this segment any more, and nothing of its own is under way to it.
     Parted { name: Name },
 }
@@ -69,11 +73,13 @@ const DONE: u8 = 16;
 const RELEASED: u8 = 17;
 const COUNT: u8 = 18;
 const HOLDS: u8 = 19;
-const REFUSED: u8 = 20;
+const JOIN: u8 = 20;
 const PARTED: u8 = 21;
+const JOINED: u8 = 22;
+const GONE: u8 = 23;
 
 /// The longest message.
-pub(super) const LONGEST: usize = 1 + 8 + 8 + Key::BYTES;
+pub(super) const LONGEST: usize = 1 + 8 + 8 + 2 * (1 + Key::BYTES);
 
 impl Message {
     /// Its bytes: a kind, the request's number, and what the kind has; little-endian.
@@ -89,9 +95,11 @@ impl Message {
                 bytes.extend(name.0.to_le_bytes());
                 put_spec(spec, &mut bytes);
             }
-            Message::Here { id, at } => {
+            Message::Here { id, at, incarnation, again } => {
                 head(HERE, id);
                 bytes.extend(at.to_bytes());
+                bytes.extend(incarnation.to_le_bytes());
+                bytes.push(again.into());
             }
             Message::Otherwise { id, spec } => {
                 head(OTHERWISE, id);
@@ -115,10 +123,11 @@ impl Message {
                 head(ALLOCATE, id);
                 put_spec(spec, &mut bytes);
             }
-            Message::Bind { id, name, key } => {
+            Message::Bind { id, name, key, instead } => {
                 head(BIND, id);
                 bytes.extend(name.0.to_le_bytes());
-                bytes.extend(key.to_bytes());
+                put_key(key, &mut bytes);
+                put_key(instead, &mut bytes);
             }
             Message::Find { id, name } => {
                 head(FIND, id);
@@ -126,8 +135,7 @@ impl Message {
             }
             Message::Key { id, key } => {
                 head(KEY, id);
-                bytes.push(key.is_some().into());
-                bytes.extend(key.iter().flat_map(Key::to_bytes));
+                put_key(key, &mut bytes);
             }
             Message::Release { id, key } => {
                 head(RELEASE, id);
@@ -142,7 +150,15 @@ impl Message {
             Message::Done { id } => head(DONE, id),
             Message::Released { id } => head(RELEASED, id),
             Message::Count { id } => head(COUNT, id),
-            Message::Refused => head(REFUSED, 0),
+            Message::Join { id, key } => {
+                head(JOIN, id);
+                bytes.extend(key.to_bytes());
+            }
+            Message::Joined { id, again } => {
+                head(JOINED, id);
+                bytes.push(again.into());
+            }
+            Message::Gone { id } => head(GONE, id),
             Message::Parted { name } => head(PARTED, name.0),
             Message::Holds { id, holdings } => {
                 head(HOLDS, id);
@@ -162,7 +178,12 @@ impl Message {
                 let (name, rest) = take_u64(rest)?;
                 Some(Message::Open { id, name: Name(name), spec: take_spec(rest)? })
             }
-            HERE => Some(Message::Here { id, at: RemoteSlice::from_bytes(rest.try_into().ok()?) }),
+            HERE => {
+                let (at, rest) = rest.split_first_chunk()?;
+                let (incarnation, rest) = take_u64(rest)?;
+                let at = RemoteSlice::from_bytes(*at);
+                Some(Message::Here { id, at, incarnation, again: whole_bool(rest)? })
+            }
             OTHERWISE => Some(Message::Otherwise { id, spec: take_spec(rest)? }),
             NO_MEMORY if rest.is_empty() => Some(Message::NoMemory { id }),
             ENTER => Some(Message::Enter { id, name: Name(whole_u64(rest)?) }),
@@ -174,14 +195,15 @@ impl Message {
             ALLOCATE => Some(Message::Allocate { id, spec: take_spec(rest)? }),
             BIND => {
                 let (name, rest) = take_u64(rest)?;
-                Some(Message::Bind { id, name: Name(name), key: Key::from_bytes(rest)? })
+                let (key, rest) = take_key(rest)?;
+                let (instead, []) = take_key(rest)? else { return None };
+                Some(Message::Bind { id, name: Name(name), key, instead })
             }
             FIND => Some(Message::Find { id, name: Name(whole_u64(rest)?) }),
-            KEY => match rest.split_first()? {
-                (0, []) => Some(Message::Key { id, key: None }),
-                (1, rest) => Some(Message::Key { id, key: Some(Key::from_bytes(rest)?) }),
-                _ => None,
-            },
+            KEY => {
+                let (key, []) = take_key(rest)? else { return None };
+                Some(Message::Key { id, key })
+            }
             RELEASE => Some(Message::Release { id, key: Key::from_bytes(rest)? }),
             DRAIN => Some(Message::Drain { key: Key::from_bytes(rest)? }),
             DRAINED if rest.is_empty() => Some(Message::Drained { name: Name(id) }),
@@ -189,7 +211,9 @@ impl Message {
             DONE if rest.is_empty() => Some(Message::Done { id }),
             RELEASED if rest.is_empty() => Some(Message::Released { id }),
             COUNT if rest.is_empty() => Some(Message::Count { id }),
-            REFUSED if rest.is_empty() => Some(Message::Refused),
+            JOIN => Some(Message::Join { id, key: Key::from_bytes(rest)? }),
+            JOINED => Some(Message::Joined { id, again: whole_bool(rest)? }),
+            GONE if rest.is_empty() => Some(Message::Gone { id }),
             PARTED if rest.is_empty() => Some(Message::Parted { name: Name(id) }),
             HOLDS => {
                 let (words, []) = rest.as_chunks() else { return None };
@@ -199,6 +223,22 @@ impl Message {
             }
             _ => None,
         }
+    }
+}
+
+fn put_key(key: Option<Key>, to: &mut Vec<u8>) {
+    to.push(key.is_some().into());
+    to.extend(key.iter().flat_map(Key::to_bytes));
+}
+
+fn take_key(bytes: &[u8]) -> Option<(Option<Key>, &[u8])> {
+    match bytes.split_first()? {
+        (0, rest) => Some((None, rest)),
+        (1, rest) => {
+            let (key, rest) = rest.split_at_checked(Key::BYTES)?;
+            Some((Some(Key::from_bytes(key)?), rest))
+        }
+        _ => None,
     }
 }
 
@@ -214,6 +254,14 @@ fn take_spec(bytes: &[u8]) -> Option<Spec> {
     let (&code, rest) = rest.split_first()?;
     let parameter = u32::from_le_bytes(rest.try_into().ok()?);
     Some(Spec { size: u32::from_le_bytes(*size), model: Model::from_code(code, parameter)? })
+}
+
+fn whole_bool(bytes: &[u8]) -> Option<bool> {
+    match bytes {
+        [0] => Some(false),
+        [1] => Some(true),
+        _ => None,
+    }
 }
 
 fn whole_u64(bytes: &[u8]) -> Option<u64> {
@@ -234,17 +282,18 @@ mod tests {
     fn every_message_survives_its_bytes_and_no_part_of_it_is_one() {
         let spec = Spec { size: 64, model: Model::Delta(3) };
         let at = RemoteSlice { addr: 1 << 40, len: 99, rkey: 7 };
-        let key = Key { home: Rank::from_index(1), name: Name(4), spec, at };
+        let key = Key { home: Rank::from_index(1), incarnation: 11, name: Name(4), spec, at };
         for message in [
             Message::Open { id: 3, name: Name(9), spec },
-            Message::Here { id: 3, at },
+            Message::Here { id: 3, at, incarnation: 11, again: true },
             Message::Otherwise { id: 3, spec },
             Message::NoMemory { id: 3 },
             Message::Enter { id: 3, name: Name(9) },
             Message::Granted { id: 3, name: Name(9), header: 77 },
             Message::Leave { name: Name(9), header: 77 },
             Message::Allocate { id: 3, spec },
-            Message::Bind { id: 3, name: Name(9), key },
+            Message::Bind { id: 3, name: Name(9), key: Some(key), instead: None },
+            Message::Bind { id: 3, name: Name(9), key: None, instead: Some(key) },
             Message::Find { id: 3, name: Name(9) },
             Message::Key { id: 3, key: Some(key) },
             Message::Key { id: 3, key: None },
@@ -255,7 +304,9 @@ mod tests {
             Message::Done { id: 3 },
             Message::Released { id: 3 },
             Message::Count { id: 3 },
-            Message::Refused,
+            Message::Join { id: 3, key },
+            Message::Joined { id: 3, again: false },
+            Message::Gone { id: 3 },
             Message::Parted { name: Name(9) },
             Message::Holds { id: 3, holdings: Holdings { held: 9, ..Holdings::default() } },
         ] {

@@ -53,12 +53,12 @@
 //!
 //! # A node that dies
 //!
-//! Where nodes agree on who is alive ([`Ddss::start_among`]), one that dies blocks nobody (`follow`).
+//! Where nodes agree on who is alive ([`Ddss::start_among`]), one that dies blocks nobody, and one that comes back has a part in the segments
+//! again (`follow`).
 //!
 //! # What is not there yet
 //!
-//! A node that died does not come back to the segments, and what it kept is not kept elsewhere. A lock whose home is not the data's;
-//! the daemon's rings.
+//! What a node that died kept is not kept elsewhere. A lock whose home is not the data's; the daemon's rings.
 
 mod allocate;
 mod error;
@@ -74,6 +74,8 @@ mod memory;
 mod messages;
 mod model;
 pub mod named;
+mod parties;
+mod parts;
 mod pool;
 mod put;
 mod release;

@@ -51,6 +51,10 @@ impl<V: Verbs> Ddss<V> {
         value: &[u8],
         entered: &mut Option<Entered<V>>,
     ) -> Result<Option<u64>, DdssError> {
+        self.take_part(open).await?;
+        if open.is_here_again() {
+            self.find_slots(open).await?;
+        }
         let slot = open.next_slot();
         let (mut written, mut misses) = (false, 0);
         loop {
@@ -113,6 +117,29 @@ impl<V: Verbs> Ddss<V> {
                 }
             }
         }
+    }
+
+    /// Finds out which of its own slots a node published last whose earlier incarnation had a part in the segment. Nothing of that one's
+    /// lands any more, so that the others' puts alone change what is read here. If none of its slots is among the versions that are kept,
+    /// any may be written next. Otherwise the one behind the last: a node writes its slots in turn, so that one was published
+    /// longest ago.
+    async fn find_slots(&self, open: &Open<V>) -> Result<(), DdssError> {
+        let behind = u64::from(open.spec.model.behind());
+        let mut at = self.header(open).await?;
+        let first = at.version.saturating_sub(behind);
+        while !open.is_own(at.slot) && at.version > first {
+            let (slot, now) = self.slot_and_header(open, at.slot).await?;
+            // It is not kept any more, nor is anything older.
+            if now.version - at.version > behind {
+                break;
+            }
+            at = Header::from_word(super::io::before(&slot)?);
+        }
+        if open.is_own(at.slot) {
+            open.published(at.slot);
+        }
+        open.knows_slots();
+        Ok(())
     }
 }
 

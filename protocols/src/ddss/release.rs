@@ -8,6 +8,7 @@
 use super::home::{Left, Release};
 use super::io::again;
 use super::messages::Message;
+use super::parties::Party;
 use super::segment::Open;
 use super::service::Ddss;
 use super::{DdssError, Key, Name};
@@ -27,30 +28,61 @@ impl<V: Verbs> Ddss<V> {
         if key.home.index() >= self.0.mesh.size() as usize {
             return Err(DdssError::Key);
         }
+        self.check_party(key.party())?;
         match self.request(key.home, |id| Message::Release { id, key }).await? {
             Message::Done { .. } => Ok(()),
             Message::Released { .. } => Err(DdssError::Released),
+            Message::Gone { .. } => Err(DdssError::Gone(key.home)),
             _ => Err(DdssError::Closed),
         }
     }
 
-    /// Asks the home whether a segment is there whose key its adapter has refused.
-    pub(super) async fn confirm(&self, open: &Open<V>) -> Result<(), DdssError> {
-        match self.request(open.home, |id| Message::Find { id, name: open.name }).await? {
-            Message::Key { key: Some(key), .. } if key == open.key() => Ok(()),
-            Message::Key { .. } => {
-                self.close(open.key());
-                open.close();
-                Err(DdssError::Released)
+    /// Where nodes agree on who is alive a node has a part in a segment before it posts anything to it: its home knows who has one, and
+    /// whether something is left of the node's earlier incarnation.
+    pub(super) async fn take_part(&self, open: &Open<V>) -> Result<(), DdssError> {
+        open.is_there()?;
+        if self.asks_first() && !open.has_part() {
+            self.join(open).await?;
+            open.is_there()?;
+        }
+        Ok(())
+    }
+
+    /// Asks the home whether a segment is there whose key it has not seen this node use, or whose key its adapter has refused.
+    pub(super) async fn join(&self, open: &Open<V>) -> Result<(), DdssError> {
+        let key = open.key();
+        loop {
+            let home = self.home_to_ask(key.party()).await?;
+            let asked = async {
+                let mut request = self.ask(home, |id| Message::Join { id, key }).await?;
+                self.answer(&mut request).await
+            };
+            match asked.await {
+                Ok(Message::Joined { again, .. }) => {
+                    open.takes_part(again);
+                    return Ok(());
+                }
+                Ok(Message::Released { .. }) => {
+                    self.close(key);
+                    open.close();
+                    return Err(DdssError::Released);
+                }
+                Ok(Message::Gone { .. }) => return Err(DdssError::Gone(key.home)),
+                // The key may be of a later incarnation than the one that this node knew.
+                Err(DdssError::Gone(_)) if self.asks_first() && home != key.party() => {}
+                Ok(_) => return Err(DdssError::Closed),
+                Err(why) => return Err(why),
             }
-            _ => Err(DdssError::Closed),
         }
     }
 
     /// At the home: somebody wants a segment to be released.
     pub(super) fn on_release(&self, from: Rank, id: u64, key: Key) {
-        let parties = self.parties();
-        let action = self.0.home.borrow_mut().on_release(key, from, id, &parties);
+        if key.incarnation != self.0.mesh.incarnation() {
+            return self.send_later(from, Message::Gone { id });
+        }
+        let users = self.users();
+        let action = self.0.home.borrow_mut().on_release(key, from, id, &users);
         match action {
             Release::Late => self.send_later(from, Message::Released { id }),
             Release::Drain(waiting) => {
@@ -66,14 +98,14 @@ impl<V: Verbs> Ddss<V> {
     /// the segment, unless it is the home, which marks headers. (A home may ask one that began anew, and does not wait for it: its read would
     /// meet memory that goes.)
     pub(super) fn on_drain(&self, from: Rank, key: Key) {
-        self.0.leaving.borrow_mut().insert(key.name);
+        self.0.leaving.borrow_mut().insert(key.name, key.party());
         self.0.home.borrow_mut().forget(key);
         let uses = self.close(key) || key.home == self.0.mesh.me();
-        let ddss = self.clone();
+        let (ddss, home) = (self.clone(), self.party(from));
         drop(self.0.rt.spawn(async move {
             let Some(header) = key.at.word(0) else { return };
-            if !uses || ddss.all_ended(key.home, header).await.is_ok() {
-                drop(ddss.tell(from, Message::Drained { name: key.name }).await);
+            if !uses || ddss.all_ended(key.party(), header).await.is_ok() {
+                drop(ddss.say(home, Message::Drained { name: key.name }).await);
             }
         }));
     }
@@ -103,9 +135,12 @@ impl<V: Verbs> Ddss<V> {
 
     /// Waits until nothing is under way to a segment to which nothing more is posted: what waited for its turn to be posted stands
     /// before this read in the line, and what was posted before it has ended with it, or with its connection. How the read ends says
-    /// nothing: a home that did not wait for this node has revoked the key.
-    pub(super) async fn all_ended(&self, home: Rank, header: RemoteSlice) -> Result<(), DdssError> {
-        let mesh = &self.0.mesh;
+    /// nothing: a home that did not wait for this node has revoked the key. Of a home that has begun anew nothing is left that could be met.
+    pub(super) async fn all_ended(&self, home: Party, header: RemoteSlice) -> Result<(), DdssError> {
+        let (mesh, Party { rank: home, incarnation }) = (&self.0.mesh, home);
+        if self.asks_first() && mesh.incarnation_of(home).is_some_and(|met| met != incarnation) {
+            return Ok(());
+        }
         let list = [(SendOp::Read { from: header }, self.word_block()?)];
         drop(mesh.post_list(home, list).await);
         while let Err(why) = mesh.resolve_outcomes(home).await {

@@ -1,5 +1,6 @@
 //! What a node knows of a segment that is open there, and whose turn it is at it.
 
+use super::parties::Party;
 use super::{DdssError, Header, Key, Name, Spec};
 use crate::rt::sync::Signal;
 use crate::rt::{BufferGuard, BufferPool};
@@ -35,7 +36,7 @@ impl<V: Verbs> Segment<V> {
 /// What a node knows of a segment.
 pub(super) struct Open<V: Verbs> {
     pub name: Name,
-    pub home: Rank,
+    pub home: Party,
     pub me: Rank,
     at: RemoteSlice,
     pub spec: Spec,
@@ -50,7 +51,9 @@ pub(super) struct Open<V: Verbs> {
     /// It is this node's turn by the home's line.
     pub entered: Cell<bool>,
     /// Its home has said that it keeps it, and that this node has a part in it. It is asked where nodes agree on who is alive.
-    pub confirmed: Cell<bool>,
+    confirmed: Cell<bool>,
+    /// Which of the node's own slots was published last is not known: an earlier incarnation had a part in the segment.
+    again: Cell<bool>,
     /// The segment is being released, or has been: nothing is posted to it any more.
     closed: Cell<bool>,
     /// A task of the node has its turn.
@@ -75,11 +78,11 @@ pub(super) enum Doubt {
 
 impl<V: Verbs> Open<V> {
     pub fn new(mesh: &Mesh<V>, key: Key) -> Open<V> {
-        let Key { home, name, spec, at } = key;
+        let Key { home, incarnation, name, spec, at } = key;
         let (_, count) = window_of(spec, 1);
         Open {
             name,
-            home,
+            home: Party { rank: home, incarnation },
             me: mesh.me(),
             at,
             spec,
@@ -89,6 +92,7 @@ impl<V: Verbs> Open<V> {
             fresh: Cell::default(),
             entered: Cell::new(false),
             confirmed: Cell::new(false),
+            again: Cell::new(false),
             closed: Cell::new(false),
             busy: Cell::new(false),
             turn: Signal::new(),
@@ -98,8 +102,8 @@ impl<V: Verbs> Open<V> {
 
     /// Its key.
     pub fn key(&self) -> Key {
-        let Open { name, home, at, spec, .. } = *self;
-        Key { home, name, spec, at }
+        let Open { name, home: Party { rank: home, incarnation }, at, spec, .. } = *self;
+        Key { home, incarnation, name, spec, at }
     }
 
     /// Where the header is.
@@ -134,6 +138,34 @@ impl<V: Verbs> Open<V> {
     /// A slot of the node's own was published, or another version was in its place: either way all others of the node are older.
     pub fn published(&self, slot: u16) {
         self.own.set(u32::from(slot) - self.spec.first_slot(self.me.index() as u32));
+    }
+
+    /// Whether a slot is one of the node's own.
+    pub fn is_own(&self, slot: u16) -> bool {
+        let first = self.spec.first_slot(self.me.index() as u32);
+        (first..first + self.spec.slots_each()).contains(&slot.into())
+    }
+
+    /// The home has said that the node has a part in the segment, and whether an earlier incarnation of it had one.
+    pub fn takes_part(&self, again: bool) {
+        if !self.confirmed.replace(true) {
+            self.again.set(again && self.spec.slots_each() > 0);
+        }
+    }
+
+    /// Whether the home has said that the node has a part in the segment.
+    pub fn has_part(&self) -> bool {
+        self.confirmed.get()
+    }
+
+    /// Whether it is to be found out which of the node's own slots was published last.
+    pub fn is_here_again(&self) -> bool {
+        self.again.get()
+    }
+
+    /// It was found out.
+    pub fn knows_slots(&self) {
+        self.again.set(false);
     }
 
     /// Whether some task of the node has its turn.

@@ -2,8 +2,11 @@
 
 use super::follow::Following;
 use super::home::{Action, Home};
+use super::key::Place;
 use super::memory::Memory;
 use super::messages::Message;
+use super::parties::Party;
+use super::parts::Waits;
 use super::segment::Open;
 use super::{DdssError, DdssStats, Key, Name, Segment, Spec};
 use crate::members::{Change, Members};
@@ -11,7 +14,7 @@ use crate::rt::sync::{Mailbox, OneshotReceiver, OneshotSender, oneshot};
 use crate::rt::{BufferPool, Labelled, Rt};
 use crate::transport::{Channel, Inbox, Incoming, Mesh, NotExecuted, Rank, SendError};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use weft_verbs::{RemoteSlice, Verbs};
 
@@ -31,13 +34,13 @@ pub(super) struct Shared<V: Verbs> {
     /// The memory of the segments kept here.
     pub memory: RefCell<Memory<V>>,
     /// The segments that are open here. Those of one name are others, of which all but one have been released.
-    pub open: RefCell<BTreeMap<(Name, u64, u32), Segment<V>>>,
+    pub open: RefCell<BTreeMap<Place, Segment<V>>>,
     /// Those of them that were opened by their names.
     pub named: RefCell<BTreeMap<Name, Segment<V>>>,
-    /// Segments of which this node knows that they are being released.
-    pub leaving: RefCell<BTreeSet<Name>>,
+    /// Segments of which this node knows that they are being released, and their homes.
+    pub leaving: RefCell<BTreeMap<Name, Party>>,
     /// Requests that are not answered: whom this node asked, and who waits for that.
-    pub asked: RefCell<BTreeMap<u64, (Rank, OneshotSender<Message>)>>,
+    pub asked: RefCell<BTreeMap<u64, (Party, OneshotSender<Message>)>>,
     /// The number of the first request of this incarnation, and of the next one.
     first_id: u64,
     next_id: Cell<u64>,
@@ -45,6 +48,13 @@ pub(super) struct Shared<V: Verbs> {
     pub next_home: Cell<u32>,
     /// Who has died, where nodes agree on that.
     pub following: Option<Following<V>>,
+}
+
+/// A request that was sent.
+pub(super) struct Request {
+    /// To whom.
+    pub of: Party,
+    pub told: OneshotReceiver<Message>,
 }
 
 impl<V: Verbs> Clone for Ddss<V> {
@@ -70,7 +80,7 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// Another service has the channel.
     pub fn start_among(rt: &Rt<V>, mesh: &Mesh<V>, members: &Members<V>) -> Result<Ddss<V>, DdssError> {
-        let ddss = Ddss::begin(rt, mesh, Some(Following::new(Some(members.clone()))))?;
+        let ddss = Ddss::begin(rt, mesh, Some(Following::new(mesh, Some(members.clone()))))?;
         rt.spawn(ddss.clone().follow(members.changes()));
         rt.spawn(ddss.clone().watch());
         Ok(ddss)
@@ -83,7 +93,7 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// Another service has the channel.
     pub fn start_told(rt: &Rt<V>, mesh: &Mesh<V>, changes: Mailbox<Change>) -> Result<Ddss<V>, DdssError> {
-        let ddss = Ddss::begin(rt, mesh, Some(Following::new(None)))?;
+        let ddss = Ddss::begin(rt, mesh, Some(Following::new(mesh, None)))?;
         rt.spawn(ddss.clone().follow(changes));
         Ok(ddss)
     }
@@ -92,12 +102,13 @@ impl<V: Verbs> Ddss<V> {
         let inbox = mesh.open(CHANNEL)?;
         // Among members a home may answer an earlier incarnation when this one has connected.
         let first_id = if following.is_some() { mesh.incarnation() } else { 0 };
+        let me = Party { rank: mesh.me(), incarnation: mesh.incarnation() };
         let ddss = Ddss(Rc::new(Shared {
             rt: rt.clone(),
             mesh: mesh.clone(),
             stats: RefCell::default(),
             words: mesh.pool(8),
-            home: RefCell::default(),
+            home: RefCell::new(Home::new(me)),
             memory: RefCell::new(Memory::new(mesh)),
             open: RefCell::default(),
             named: RefCell::default(),
@@ -140,7 +151,8 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The segment cannot be, is there and is otherwise, or is released at this moment.
+    /// The segment cannot be, is there and is otherwise, or is released at this moment. [`DdssError::Gone`] if it was open here and its home
+    /// has died: nobody loses a value in silence. After that, it is made anew once its home is back.
     pub async fn open(&self, name: Name, spec: Spec) -> Result<Segment<V>, DdssError> {
         if !name.is_given() {
             return Err(DdssError::Name);
@@ -148,23 +160,43 @@ impl<V: Verbs> Ddss<V> {
         if !spec.is_possible(self.0.mesh.size()) {
             return Err(DdssError::Impossible(spec.size, spec.model));
         }
-        if let Some(known) = self.0.named.borrow().get(&name) {
+        if let Some(known) = self.known(name)? {
             return agreed(known.spec(), spec).map(|()| known.clone());
         }
         let home = name.home(self.0.mesh.size());
-        let told = self.ask(home, |id| Message::Open { id, name, spec }).await?;
-        match self.answer(home, told).await? {
-            // It may be on its way out again.
-            Message::Here { .. } if self.0.leaving.borrow().contains(&name) => Err(DdssError::Released),
-            Message::Here { at, .. } => {
-                let segment = self.opened(Key { home, name, spec, at });
-                segment.0.confirmed.set(true);
+        match self.request(home, |id| Message::Open { id, name, spec }).await? {
+            Message::Here { at, incarnation, again, .. } => {
+                let key = Key { home, incarnation, name, spec, at };
+                // It may be on its way out again.
+                if self.is_leaving(key) {
+                    return Err(DdssError::Released);
+                }
+                let segment = self.opened(key);
+                segment.0.takes_part(again);
                 self.0.named.borrow_mut().insert(name, segment.clone());
                 Ok(segment)
             }
             Message::Otherwise { spec: there, .. } => agreed(there, spec).and(Err(DdssError::Memory)),
             _ => Err(DdssError::Memory),
         }
+    }
+
+    /// The segment that was opened by this name. One that died with its home is told of, and forgotten.
+    fn known(&self, name: Name) -> Result<Option<Segment<V>>, DdssError> {
+        let known = self.0.named.borrow().get(&name).cloned();
+        let Some(segment) = known else { return Ok(None) };
+        match self.check(&segment.0) {
+            Err(DdssError::Gone(home)) => {
+                self.0.named.borrow_mut().remove(&name);
+                Err(DdssError::Gone(home))
+            }
+            _ => Ok(Some(segment)),
+        }
+    }
+
+    /// Whether a segment is being released, as far as this node knows.
+    pub(super) fn is_leaving(&self, Key { home, incarnation, name, .. }: Key) -> bool {
+        self.0.leaving.borrow().get(&name) == Some(&Party { rank: home, incarnation })
     }
 
     /// Another task of the node may have opened it meanwhile: a node has one view of a segment.
@@ -174,12 +206,22 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// Asks something of a node, which answers by the request's number.
-    pub(super) async fn ask(
+    pub(super) async fn request(
         &self,
         of: Rank,
         message: impl FnOnce(u64) -> Message,
-    ) -> Result<OneshotReceiver<Message>, DdssError> {
-        self.until_it_is_a_member(of).await?;
+    ) -> Result<Message, DdssError> {
+        let of = self.until_it_is_a_member(of).await?;
+        let mut request = self.ask(of, message).await?;
+        self.answer(&mut request).await
+    }
+
+    /// The same of one incarnation of a node; its answer [comes](Ddss::answer).
+    pub(super) async fn ask(
+        &self,
+        of: Party,
+        message: impl FnOnce(u64) -> Message,
+    ) -> Result<Request, DdssError> {
         let id = self.0.next_id.replace(self.0.next_id.get().wrapping_add(1));
         let (tell, told) = oneshot();
         self.0.asked.borrow_mut().insert(id, (of, tell));
@@ -188,31 +230,32 @@ impl<V: Verbs> Ddss<V> {
         if sent.is_err() {
             self.0.asked.borrow_mut().remove(&id);
         }
-        sent.map(|()| told)
+        sent.map(|()| Request { of, told })
     }
 
-    /// Waits for the answer of a node.
-    pub(super) async fn answer(
-        &self,
-        of: Rank,
-        told: impl Future<Output = Result<Message, impl Sized>>,
-    ) -> Result<Message, DdssError> {
+    /// Waits for the answer to a request.
+    pub(super) async fn answer(&self, Request { of, told }: &mut Request) -> Result<Message, DdssError> {
         match told.await {
             Ok(answer) => Ok(answer),
-            Err(_) => Err(self.no_answer(of).await),
+            Err(_) => Err(self.no_answer(*of).await),
         }
     }
 
     /// Sends a message from a task of its own: a peer that takes no messages now must not hold up the others'.
     pub(super) fn send_later(&self, to: Rank, message: Message) {
+        self.say_later(self.party(to), message);
+    }
+
+    /// The same, to one incarnation of a node.
+    pub(super) fn say_later(&self, to: Party, message: Message) {
         let ddss = self.clone();
-        drop(self.0.rt.spawn(async move { drop(ddss.tell(to, message).await) }));
+        drop(self.0.rt.spawn(async move { drop(ddss.say(to, message).await) }));
     }
 
     /// Asks something of a node that is to be answered to a call of this one, as soon as the transport has room for it.
-    pub(super) async fn send(&self, to: Rank, message: Message) -> Result<(), DdssError> {
-        match self.unless_out(self.tell(to, message)).await? {
-            Err(DdssError::Gone(node)) => Err(self.who_is_out(node, NotExecuted::PeerGone(node)).await),
+    pub(super) async fn send(&self, to: Party, message: Message) -> Result<(), DdssError> {
+        match self.unless_out(self.say(to, message)).await? {
+            Err(DdssError::Gone(node)) => Err(self.who_is_out(to, NotExecuted::PeerGone(node)).await),
             done => done,
         }
     }
@@ -220,14 +263,20 @@ impl<V: Verbs> Ddss<V> {
     /// Sends a message as soon as the transport has room for it: also where the others go on without this node, since they may wait for
     /// what it answers, or gives back.
     /// What waited for room until the node began anew was not meant for it.
-    pub(super) async fn tell(&self, to: Rank, message: Message) -> Result<(), DdssError> {
-        let resets = self.0.mesh.resets_of(to);
+    pub(super) async fn say(&self, to: Party, message: Message) -> Result<(), DdssError> {
+        let resets = self.0.mesh.resets_of(to.rank);
         loop {
-            self.0.mesh.room(to).await?;
-            if self.0.mesh.resets_of(to) != resets {
-                return Err(DdssError::Gone(to));
+            self.until_it_has_connected(to).await;
+            self.0.mesh.room(to.rank).await?;
+            let is_it = if to.incarnation == 0 {
+                self.0.mesh.resets_of(to.rank) == resets
+            } else {
+                self.may_be_told(to)
+            };
+            if !is_it {
+                return Err(DdssError::Gone(to.rank));
             }
-            match self.0.mesh.send(to, CHANNEL, &message.encode()) {
+            match self.0.mesh.send(to.rank, CHANNEL, &message.encode()) {
                 // Another task took the place.
                 Err(SendError::Full { .. }) => {}
                 done => return Ok(done?),
@@ -251,14 +300,10 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// What a node says counts if it has a part in the segments.
+    /// What a node says counts while the view has it, and if it has not died since.
     pub(super) fn hear(&self, from: Rank, said: Message) {
-        match said {
-            // It has no part for this one, nor this one for it: neither waits for the other.
-            Message::Refused if self.is_gone(from) => {}
-            _ if self.is_gone(from) => self.refuse(from),
-            said if self.keeps(from, said) => {}
-            said => self.heed(from, said),
+        if !self.is_of_the_dead(from) && !self.keeps(from, said) {
+            self.heed(from, said);
         }
     }
 
@@ -269,14 +314,15 @@ impl<V: Verbs> Ddss<V> {
                 let key = self.allocated(spec);
                 self.send_later(from, Message::Key { id, key });
             }
-            Message::Bind { id, name, key } => {
-                let key = Some(self.0.home.borrow_mut().bind(name, key, self.0.mesh.me()));
+            Message::Bind { id, name, key, instead } => {
+                let key = self.0.home.borrow_mut().bind(name, key, instead);
                 self.send_later(from, Message::Key { id, key });
             }
             Message::Find { id, name } => {
-                let key = self.0.home.borrow().find(name, self.0.mesh.me());
+                let key = self.0.home.borrow().find(name);
                 self.send_later(from, Message::Key { id, key });
             }
+            Message::Join { id, key } => self.on_join(from, id, key),
             Message::Enter { id, name } => {
                 let step = self.0.home.borrow_mut().on_enter(name, from, id);
                 self.step(name, step, 0);
@@ -288,12 +334,13 @@ impl<V: Verbs> Ddss<V> {
             Message::Release { id, key } => self.on_release(from, id, key),
             Message::Drain { key } => self.on_drain(from, key),
             Message::Drained { name } => self.on_drained(from, name),
-            Message::Revoked { name } => drop(self.0.leaving.borrow_mut().remove(&name)),
+            Message::Revoked { name } => {
+                self.0.leaving.borrow_mut().retain(|leaving, home| (*leaving, home.rank) != (name, from))
+            }
             Message::Count { id } => {
                 let holdings = self.0.memory.borrow().holdings();
                 self.send_later(from, Message::Holds { id, holdings });
             }
-            Message::Refused => self.on_refused(from),
             Message::Parted { name } => self.on_parted(from, name),
             answer => self.answered(from, answer),
         }
@@ -302,28 +349,55 @@ impl<V: Verbs> Ddss<V> {
     pub(super) fn serve(&self, from: Rank, id: u64, name: Name, spec: Spec) {
         let action = self.0.home.borrow_mut().on_open(from, id, name, spec);
         let answer = match action {
-            Action::Answer(answer) => answer,
-            Action::Later => return,
+            Action::Answer(answer) => Some(answer),
+            Action::Later => None,
+            Action::Found => self.here(from, id, name),
             // Somebody has told this node of what no node may ask for.
-            Action::Make if !spec.is_possible(self.0.mesh.size()) => Message::NoMemory { id },
+            Action::Make if !spec.is_possible(self.0.mesh.size()) => Some(Message::NoMemory { id }),
             Action::Make => match self.make(name, spec) {
                 Some(at) => {
                     self.0.home.borrow_mut().made(name, spec, at);
-                    Message::Here { id, at }
+                    self.here(from, id, name)
                 }
-                None => Message::NoMemory { id },
+                None => Some(Message::NoMemory { id }),
             },
         };
-        self.send_later(from, answer);
+        if let Some(answer) = answer {
+            self.send_later(from, answer);
+        }
+    }
+
+    /// The answer to who opens a segment that is kept here: nothing yet, if an earlier incarnation of the asker's node has left something.
+    fn here(&self, from: Rank, id: u64, name: Name) -> Option<Message> {
+        let mut home = self.0.home.borrow_mut();
+        let again = self.asks_first() && home.takes_part(name, from, Waits::Opens(id))?;
+        let (at, incarnation) = (home.place_of(name)?, self.0.mesh.incarnation());
+        Some(Message::Here { id, at, incarnation, again })
+    }
+
+    /// Somebody has a segment's key, and is to have a part in it.
+    fn on_join(&self, from: Rank, id: u64, key: Key) {
+        let mut home = self.0.home.borrow_mut();
+        let answer = if key.incarnation != self.0.mesh.incarnation() {
+            Some(Message::Gone { id })
+        } else if home.find(key.name) != Some(key) {
+            Some(Message::Released { id })
+        } else {
+            home.takes_part(key.name, from, Waits::Joins(id)).map(|again| Message::Joined { id, again })
+        };
+        drop(home);
+        if let Some(answer) = answer {
+            self.send_later(from, answer);
+        }
     }
 
     /// Makes a segment that has no name of a user's.
     fn allocated(&self, spec: Spec) -> Option<Key> {
-        let me = self.0.mesh.me();
-        let name = spec.is_possible(self.0.mesh.size()).then(|| self.0.home.borrow_mut().new_name(me))?;
+        let name = spec.is_possible(self.0.mesh.size()).then(|| self.0.home.borrow_mut().new_name())?;
         let at = self.make(name, spec)?;
-        self.0.home.borrow_mut().made(name, spec, at);
-        Some(Key { home: me, name, spec, at })
+        let mut home = self.0.home.borrow_mut();
+        home.made(name, spec, at);
+        home.find(name)
     }
 
     /// Each segment has a remote key of its own.
@@ -341,6 +415,8 @@ impl<V: Verbs> Ddss<V> {
             | Message::NoMemory { id }
             | Message::Granted { id, .. }
             | Message::Key { id, .. }
+            | Message::Joined { id, .. }
+            | Message::Gone { id }
             | Message::Done { id }
             | Message::Released { id }
             | Message::Holds { id, .. } => id,
@@ -356,16 +432,16 @@ impl<V: Verbs> Ddss<V> {
             | Message::Drained { .. }
             | Message::Revoked { .. }
             | Message::Count { .. }
-            | Message::Refused
+            | Message::Join { .. }
             | Message::Parted { .. } => return,
         };
         let waiting = self.0.asked.borrow_mut().remove(&id);
         let Some((_, waiting)) = waiting else {
-            // Among members it may be to an earlier incarnation, or to a call that has ended since this node is out. What was
-            // granted is given back when the node parts from the segment, or taken from it as it is buried.
+            // Among members it may be to an earlier incarnation, or to a call that has ended since this node is out or who was asked has
+            // died. What was granted is given back when the node parts from the segment, or taken from it once it has died.
             let is_own =
                 id.wrapping_sub(self.0.first_id) < self.0.next_id.get().wrapping_sub(self.0.first_id);
-            let is_excused = self.0.following.is_some() && (self.is_out() || !is_own);
+            let is_excused = self.asks_first() && (self.is_out() || !is_own || self.has_ever_died(from));
             return self.0.stats.borrow_mut().malformed += u64::from(!is_excused);
         };
         // Nobody waits for it any more if the call was dropped. A turn that nobody wants goes to the next.

@@ -3,9 +3,9 @@
 
 use crate::common::{Cluster, Dice, ms, rank, seeds, us};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use weft_protocols::ddss::{Ddss, DdssError, Held, Model, Name, Placement, Segment, Spec};
+use weft_protocols::ddss::{Ddss, DdssError, Held, Key, Model, Name, Placement, Segment, Spec};
 use weft_protocols::members::{Members, MembersConfig};
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
@@ -21,6 +21,7 @@ const MET: Nanos = Nanos::from_millis(40);
 const LEASE: Nanos = Nanos::from_millis(20);
 const COUNTER: Spec = Spec { size: 8, model: Model::Null };
 const VALUE: Spec = Spec { size: 64, model: Model::Write };
+const VERSIONS: Spec = Spec { size: 64, model: Model::Delta(1) };
 
 fn begin(cluster: &Cluster, node: usize, lease: Nanos) -> (Members<Sim>, Ddss<Sim>) {
     let member = &cluster.members[node];
@@ -30,8 +31,11 @@ fn begin(cluster: &Cluster, node: usize, lease: Nanos) -> (Members<Sim>, Ddss<Si
     (members, ddss)
 }
 
-/// Counts by one under the segment's lock: what stood there.
-async fn count(ddss: &Ddss<Sim>, counter: u64) -> Result<u64, DdssError> {
+/// What tells a segment from those that had its name before.
+type Life = [u8; Key::BYTES];
+
+/// Counts by one under the segment's lock: what stood there, and in which segment.
+async fn count(ddss: &Ddss<Sim>, counter: u64) -> Result<(Life, u64), DdssError> {
     let segment = ddss.open(Name(counter), COUNTER).await?;
     let held = ddss.lock(&segment).await?;
     let mut word = [0; 8];
@@ -40,7 +44,7 @@ async fn count(ddss: &Ddss<Sim>, counter: u64) -> Result<u64, DdssError> {
     held.put(&(found + 1).to_ne_bytes()).await?;
     // What is written under the lock is there, whatever becomes of the lock.
     match held.unlock().await {
-        Ok(()) | Err(DdssError::Gone(_)) => Ok(found),
+        Ok(()) | Err(DdssError::Gone(_)) => Ok((segment.key().to_bytes(), found)),
         Err(why) => Err(why),
     }
 }
@@ -49,11 +53,11 @@ async fn count(ddss: &Ddss<Sim>, counter: u64) -> Result<u64, DdssError> {
 #[derive(Default)]
 struct Seen {
     /// By counter.
-    found: [Vec<u64>; EACH as usize],
+    found: BTreeMap<Life, Vec<u64>>,
     /// Nodes whose segments are gone.
     gone: BTreeSet<usize>,
     ended: usize,
-    last: [Option<u64>; EACH as usize],
+    last: [Option<(Life, u64)>; EACH as usize],
     wrong: Vec<String>,
 }
 
@@ -66,33 +70,42 @@ impl Seen {
     }
 }
 
+/// Puts a value, or gets one and looks whether it is whole; under delta the version before it as well.
+async fn value(ddss: &Ddss<Sim>, which: u64, put: Option<u64>) -> Result<Option<String>, DdssError> {
+    let spec = if which < EACH { VALUE } else { VERSIONS };
+    let segment = ddss.open(Name(EACH + which), spec).await?;
+    if let Some(word) = put {
+        ddss.put(&segment, word.to_ne_bytes().repeat(8).as_slice()).await?;
+        return Ok(None);
+    }
+    let mut value = [0; 64];
+    let whole = |value: &[u8; 64]| value.chunks_exact(8).all(|word| word == &value[..8]);
+    let mut versions = vec![ddss.get(&segment, &mut value).await?];
+    let mut torn = !whole(&value);
+    for back in 0..=spec.model.behind() {
+        if which >= EACH {
+            versions.push(ddss.get_earlier(&segment, back, &mut value).await?);
+            torn |= !whole(&value);
+        }
+    }
+    Ok(torn.then(|| format!("a torn value at versions {versions:?}: {value:?}")))
+}
+
 async fn calls(ddss: Ddss<Sim>, mut dice: Dice, mark: u64, seen: Rc<RefCell<Seen>>) {
     for call in 0..CALLS as u64 {
         let which = dice.below(EACH);
         if dice.below(2) == 0 {
             let counted = count(&ddss, which).await;
             match counted {
-                Ok(found) => seen.borrow_mut().found[which as usize].push(found),
+                Ok((life, found)) => seen.borrow_mut().found.entry(life).or_default().push(found),
                 Err(why) => seen.borrow_mut().failed(why),
             }
             continue;
         }
-        let puts = dice.below(2) == 0;
-        let called = async {
-            let segment = ddss.open(Name(EACH + which), VALUE).await?;
-            if puts {
-                let word = (mark << 32 | call).to_ne_bytes();
-                return ddss.put(&segment, word.repeat(8).as_slice()).await.map(drop);
-            }
-            let mut value = [0; 64];
-            ddss.get(&segment, &mut value).await?;
-            if value.chunks_exact(8).any(|word| word != &value[..8]) {
-                seen.borrow_mut().wrong.push(format!("a torn value: {value:?}"));
-            }
-            Ok(())
-        };
-        if let Err(why) = called.await {
-            seen.borrow_mut().failed(why);
+        let puts = (dice.below(2) == 0).then_some(mark << 32 | call);
+        match value(&ddss, which + EACH * dice.below(2), puts).await {
+            Ok(torn) => seen.borrow_mut().wrong.extend(torn),
+            Err(why) => seen.borrow_mut().failed(why),
         }
     }
     seen.borrow_mut().ended += 1;
@@ -100,10 +113,15 @@ async fn calls(ddss: Ddss<Sim>, mut dice: Dice, mark: u64, seen: Rc<RefCell<Seen
 
 async fn looks(ddss: Ddss<Sim>, seen: Rc<RefCell<Seen>>) {
     for counter in 0..EACH {
-        // It takes the lock, so that it shows that nobody has it.
-        match count(&ddss, counter).await {
-            Ok(found) => seen.borrow_mut().last[counter as usize] = Some(found),
-            Err(why) => seen.borrow_mut().failed(why),
+        // It takes the lock, so that it shows that nobody has it. The first call may be told that the segment died.
+        for _ in 0..2 {
+            match count(&ddss, counter).await {
+                Ok(found) => {
+                    seen.borrow_mut().last[counter as usize] = Some(found);
+                    break;
+                }
+                Err(why) => seen.borrow_mut().failed(why),
+            }
         }
     }
 }
@@ -114,85 +132,148 @@ struct Came {
     kept: usize,
     /// Counts that a node made and did not live to tell.
     untold: usize,
+    /// Counters that began again at a home that was back.
+    anew: usize,
 }
 
-/// Applications of four nodes count and put; one node dies, and mostly a link between two others is cut about then.
+/// A cluster on which applications count and put.
+struct Storm {
+    cluster: Cluster,
+    all: Vec<(Members<Sim>, Ddss<Sim>)>,
+    /// What those saw that lived, and those that did not.
+    seen: Rc<RefCell<Seen>>,
+    dying: Rc<RefCell<Seen>>,
+    seed: u64,
+}
+
+impl Storm {
+    fn calls(&self, node: usize, life: u64, at: Nanos, seen: &Rc<RefCell<Seen>>) {
+        for task in 0..2 {
+            let mark = life << 8 | (node as u64) << 4 | task;
+            let (rt, ddss) = (self.cluster.members[node].rt.clone(), self.all[node].1.clone());
+            let (dice, seen) = (Dice::new(self.seed << 16 | mark), Rc::clone(seen));
+            self.cluster.members[node].at(at, move || drop(rt.spawn(calls(ddss, dice, mark, seen))));
+        }
+    }
+
+    /// A node that died is there again after a while.
+    fn comes_back(&mut self, node: usize, away: Nanos) {
+        self.cluster.run(away);
+        self.cluster.plan(self.cluster.fabric.now(), Fault::Restart { node: NodeId(node as u32) });
+        self.cluster.run(Nanos(1));
+        self.cluster.members[node] = self.cluster.start(node as u32);
+        self.all[node] = begin(&self.cluster, node, ms(4));
+    }
+}
+
+/// Applications of four nodes count and put; one node dies, and mostly a link between two others is cut about then. Mostly it comes back,
+/// and sometimes that one dies, too, and the next one comes.
 fn run(seed: u64) -> Result<Came, String> {
     let mut dice = Dice::new(seed);
     let wait = if dice.below(2) == 0 { Wait::Poll } else { Wait::Notify };
     let cluster = Cluster::new(NODES, seed, wait);
     let all: Vec<_> = (0..NODES as usize).map(|node| begin(&cluster, node, ms(4))).collect();
     let (seen, dying) = (Rc::new(RefCell::new(Seen::default())), Rc::new(RefCell::new(Seen::default())));
+    let mut storm = Storm { cluster, all, seen: Rc::clone(&seen), dying: Rc::clone(&dying), seed };
     let dies = dice.below(NODES.into()) as usize;
     let lives: Vec<usize> = (0..NODES as usize).filter(|node| *node != dies).collect();
-    for (node, (_, ddss)) in all.iter().enumerate() {
-        for task in 0..2 {
-            let mark = (node as u64) << 4 | task;
-            let (rt, ddss, dice) =
-                (cluster.members[node].rt.clone(), ddss.clone(), Dice::new(seed << 8 | mark));
-            let seen = Rc::clone(if node == dies { &dying } else { &seen });
-            cluster.members[node].at(MET, move || drop(rt.spawn(calls(ddss, dice, mark, seen))));
-        }
+    for node in 0..NODES as usize {
+        let seen = if node == dies { &storm.dying } else { &storm.seen };
+        storm.calls(node, 0, MET, seen);
     }
     let crash = MET + us(dice.below(1_000));
-    cluster.plan(crash, Fault::Crash { node: NodeId(dies as u32) });
+    storm.cluster.plan(crash, Fault::Crash { node: NodeId(dies as u32) });
     if dice.below(4) > 0 {
         // Not of the one that proposes views: the members go on for as long as the link is cut.
         let link = Link::Pair(NodeId(lives[1] as u32), NodeId(lives[2] as u32));
         let at = Nanos(crash.0.saturating_sub(dice.below(300_000)).max(1));
-        cluster.plan(at, Fault::Cut { link, way: Way::Both, lasts: Some(us(500 + dice.below(12_000))) });
+        let lasts = Some(us(500 + dice.below(12_000)));
+        storm.cluster.plan(at, Fault::Cut { link, way: Way::Both, lasts });
     }
-    let (ddss, rt, saw) = (all[lives[0]].1.clone(), cluster.members[lives[0]].rt.clone(), Rc::clone(&seen));
-    cluster.members[lives[0]].at(ms(300), move || drop(rt.spawn(looks(ddss, saw))));
-    cluster.run(ms(350));
-    let (seen, dying) = (seen.borrow(), dying.borrow());
+    storm.cluster.run(crash);
+    let deaths = [0, 1, 1, 2][dice.below(4) as usize];
+    for life in 1..=deaths {
+        storm.comes_back(dies, us(1 + dice.below(10_000)));
+        let (now, is_last) = (storm.cluster.fabric.now(), life == deaths);
+        storm.calls(dies, life, now + us(1), if is_last { &storm.seen } else { &storm.dying });
+        if !is_last {
+            // While what the first left is taken away, or after that.
+            let again = us(100 + dice.below(15_000));
+            storm.cluster.plan(now + again, Fault::Crash { node: NodeId(dies as u32) });
+            storm.cluster.run(again);
+        }
+    }
+    let (ddss, rt, saw) =
+        (storm.all[lives[0]].1.clone(), storm.cluster.members[lives[0]].rt.clone(), Rc::clone(&seen));
+    storm.cluster.members[lives[0]].at(ms(300), move || drop(rt.spawn(looks(ddss, saw))));
+    storm.cluster.run(ms(400));
+    judge(&storm, dies, deaths).map_err(|why| format!("n{dies} died and came back {deaths} times: {why}"))
+}
+
+fn judge(storm: &Storm, dies: usize, deaths: u64) -> Result<Came, String> {
+    let (seen, dying) = (storm.seen.borrow(), storm.dying.borrow());
     if !seen.wrong.is_empty() || seen.gone.iter().any(|node| *node != dies) {
-        return Err(format!("n{dies} died: {:?}, gone: {:?}", seen.wrong, seen.gone));
+        let views: Vec<_> = storm
+            .all
+            .iter()
+            .map(|(members, _)| (members.is_out(), members.view().map(|view| format!("{view:?}"))))
+            .collect();
+        return Err(format!("{:?}, gone: {:?}, views: {views:?}", seen.wrong, seen.gone));
     }
-    if seen.ended < 6 {
-        return Err(format!("{} of 6 applications have ended", seen.ended));
+    let live: Vec<usize> = (0..NODES as usize).filter(|node| *node != dies || deaths > 0).collect();
+    if seen.ended < 2 * live.len() {
+        return Err(format!("{} of {} applications have ended", seen.ended, 2 * live.len()));
     }
-    for node in &lives {
-        let ddss = &all[*node].1;
+    for node in &live {
+        let ddss = &storm.all[*node].1;
         let left = (ddss.unanswered(), ddss.waiting(), ddss.stats().malformed);
         if left != (0, 0, 0) {
             return Err(format!("n{node}: unanswered, waiting, malformed: {left:?}"));
         }
     }
     let mut came = Came::default();
-    for counter in 0..EACH as usize {
-        let mut found = [&seen.found[counter][..], &dying.found[counter]].concat();
+    let mut told = BTreeMap::<Life, Vec<u64>>::new();
+    for (life, found) in seen.found.iter().chain(&dying.found) {
+        told.entry(*life).or_default().extend(found);
+    }
+    for found in told.values_mut() {
         found.sort_unstable();
-        found.dedup();
-        let told = seen.found[counter].len() + dying.found[counter].len();
-        if found.len() < told {
-            return Err(format!("counter {counter}: two counted from the same: {found:?}"));
+        if found.windows(2).any(|two| two[0] == two[1]) {
+            return Err(format!("two counted from the same: {found:?}"));
         }
+    }
+    for (counter, last) in seen.last.iter().enumerate() {
         let home = Name(counter as u64).home(NODES).index();
-        match seen.last[counter] {
-            None if home == dies => came.gone += 1,
-            None => return Err(format!("counter {counter} is nowhere")),
-            // One or two of the node that died, whose applications had no time to say so.
-            Some(last) if (told as u64..=told as u64 + 2).contains(&last) => {
-                came.kept += 1;
-                came.untold += last as usize - told;
+        let Some((life, last)) = last else {
+            if home != dies || deaths > 0 {
+                return Err(format!("counter {counter} is nowhere"));
             }
-            Some(last) => return Err(format!("counter {counter} is {last} after {told}: {found:?}")),
+            came.gone += 1;
+            continue;
+        };
+        // Each life has two applications that may have had no time to say that they counted.
+        let told = told.get(life).map_or(0, Vec::len) as u64;
+        if !(told..=told + 2 * deaths.max(1)).contains(last) {
+            return Err(format!("counter {counter} is {last} after {told}"));
         }
+        came.untold += (last - told) as usize;
+        if home == dies { came.anew += 1 } else { came.kept += 1 }
     }
     Ok(came)
 }
 
 #[test]
-fn nobody_waits_for_a_node_that_died_and_no_count_of_another_is_lost() {
+fn nobody_waits_for_a_node_that_died_and_no_count_of_another_is_lost_also_when_it_is_back() {
     let mut all = Came::default();
     for seed in seeds(60) {
-        let Came { gone, kept, untold } = run(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
-        (all.gone, all.kept, all.untold) = (all.gone + gone, all.kept + kept, all.untold + untold);
+        let Came { gone, kept, untold, anew } = run(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        (all.gone, all.kept) = (all.gone + gone, all.kept + kept);
+        (all.untold, all.anew) = (all.untold + untold, all.anew + anew);
     }
-    let Came { gone, kept, untold } = all;
-    println!("{gone} gone, {kept} kept, {untold} untold");
-    assert!(gone > 0 && kept > gone && untold > 0, "{gone} gone, {kept} kept, {untold} untold");
+    let Came { gone, kept, untold, anew } = all;
+    println!("{gone} gone, {kept} kept, {untold} untold, {anew} anew");
+    let came = gone > 0 && kept > gone && untold > 0 && anew > gone;
+    assert!(came, "{gone} gone, {kept} kept, {untold} untold, {anew} anew");
 }
 
 /// A counter on node 0, opened at another node.
@@ -274,60 +355,89 @@ fn a_lock_is_granted_on_once_the_lease_of_a_holder_that_is_silent_has_run_out_an
     }
 }
 
+/// A node puts a value and takes its lock, and dies; whoever asks it meanwhile is told so. It comes back at once, and has a part in the
+/// segments again: what it does first waits until its lock is free.
 #[test]
-fn a_node_that_died_and_begins_anew_is_refused_and_a_release_does_not_wait_for_it() {
+fn a_node_that_is_back_uses_segments_again_once_its_lock_has_gone_on_and_what_it_kept_is_gone_by_name() {
     let mut cluster = Cluster::new(NODES, 1, Wait::Notify);
-    let all: Vec<_> = (0..NODES as usize).map(|node| begin(&cluster, node, LEASE)).collect();
-    let key = Rc::new(Cell::new(None));
-    let (tell, ddss, rt) = (Rc::clone(&key), all[0].1.clone(), cluster.members[0].rt.clone());
-    cluster.members[0].at(MET, move || {
+    let mut all: Vec<_> = (0..NODES as usize).map(|node| begin(&cluster, node, LEASE)).collect();
+    let keys = Rc::new(Cell::new(None));
+    let (tell, ddss, rt) = (Rc::clone(&keys), all[2].1.clone(), cluster.members[2].rt.clone());
+    cluster.members[2].at(MET, move || {
         drop(rt.spawn(async move {
-            let key = ddss.allocate(VALUE, Placement::Local).await.expect("it fits");
-            ddss.put(&ddss.attach(key).expect("its own"), &[5; 64]).await.expect("it is there");
-            tell.set(Some(key));
+            let key = ddss.allocate(VALUE, Placement::On(rank(0))).await.expect("it fits");
+            let own = ddss.allocate(VALUE, Placement::Local).await.expect("it fits");
+            for key in [key, own] {
+                ddss.put(&ddss.attach(key).expect("a key is a key"), &[5; 64]).await.expect("it is there");
+            }
+            let held = ddss.lock(&ddss.attach(key).expect("a key is a key")).await.expect("nobody has it");
+            tell.set(Some((key, own)));
+            ddss.bind(Name(8), own).await.expect("its name is free");
+            std::future::pending::<()>().await;
+            drop(held);
         }));
     });
-    cluster.plan(MET + ms(5), Fault::Crash { node: NodeId(2) });
+    let crash = MET + ms(5);
+    cluster.plan(crash, Fault::Crash { node: NodeId(2) });
     // Somebody waits for the dead one: a call to it ends by name.
-    let gone = Rc::new(RefCell::new(None));
+    let gone = Rc::new(RefCell::new(Vec::new()));
     let (tell, ddss, rt) = (Rc::clone(&gone), all[1].1.clone(), cluster.members[1].rt.clone());
-    cluster.members[1].at(MET + ms(6), move || {
+    cluster.members[1].at(crash + ms(1), move || {
         drop(rt.spawn(async move {
             let asked = ddss.holdings(rank(2)).await;
-            tell.replace(Some(asked));
+            tell.borrow_mut().push(asked.map(drop));
         }));
     });
-    let released = Rc::new(RefCell::new(None));
-    let (tell, ddss, rt, whose) =
-        (Rc::clone(&released), all[3].1.clone(), cluster.members[3].rt.clone(), Rc::clone(&key));
-    cluster.members[3].at(MET + ms(130), move || {
-        drop(rt.spawn(async move {
-            let (key, mut value) = (whose.get().expect("it was allocated"), [0; 64]);
-            let got = ddss.get(&ddss.attach(key).expect("a key is a key"), &mut value).await;
-            let released = ddss.release(key).await;
-            tell.replace(Some((got.map(drop), value, released)));
-        }));
-    });
-    cluster.run(MET + ms(60));
-    assert_eq!(gone.take(), Some(Err(DdssError::Gone(rank(2)))));
-    let refused = Rc::new(RefCell::new(Vec::new()));
+    cluster.run(crash + ms(2));
     cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(2) });
-    cluster.run(ms(1));
+    cluster.run(Nanos(1));
     cluster.members[2] = cluster.start(2);
-    let (_, ddss) = begin(&cluster, 2, LEASE);
-    let (tell, rt, key) = (Rc::clone(&refused), cluster.members[2].rt.clone(), Rc::clone(&key));
-    cluster.members[2].at(cluster.fabric.now() + ms(50), move || {
+    all[2] = begin(&cluster, 2, LEASE);
+    let (key, own) = keys.get().expect("they were allocated");
+    let ends = Rc::new(RefCell::new(Vec::new()));
+    let (tell, ddss, rt) = (Rc::clone(&ends), all[2].1.clone(), cluster.members[2].rt.clone());
+    cluster.members[2].at(cluster.fabric.now() + us(1), move || {
+        let (asks, rt) = (rt.clone(), rt);
         drop(rt.spawn(async move {
-            let segment = ddss.attach(key.get().expect("it was allocated")).expect("a key is a key");
-            let put = ddss.put(&segment, &[6; 64]).await;
-            tell.borrow_mut().push(put.map(drop));
-            let name = (0..).map(Name).find(|name| name.home(NODES) == rank(0)).expect("there are many");
-            let opened = ddss.open(name, VALUE).await;
-            tell.borrow_mut().push(opened.map(drop));
+            let segment = ddss.attach(key).expect("a key is a key");
+            let first = ddss.put(&segment, &[6; 64]).await;
+            let when = asks.now();
+            let second = ddss.put(&segment, &[7; 64]).await;
+            let held = ddss.lock(&segment).await.map(|held| held.is_valid());
+            tell.borrow_mut().push((when, first, second, held));
         }));
     });
-    cluster.run(ms(80));
-    assert_eq!(refused.take(), [Err(DdssError::Out), Err(DdssError::Out)]);
-    // The value is what it was, and the release ends.
-    assert_eq!(released.take(), Some((Ok(()), [5; 64], Ok(()))));
+    // Others find its value, and what it kept gone, also by its name.
+    let (tell, ddss, rt) = (Rc::clone(&gone), all[3].1.clone(), cluster.members[3].rt.clone());
+    let found = Rc::new(Cell::new([0; 64]));
+    let saw = Rc::clone(&found);
+    cluster.members[3].at(crash + ms(90), move || {
+        drop(rt.spawn(async move {
+            let mut value = [0; 64];
+            ddss.get(&ddss.attach(key).expect("a key is a key"), &mut value).await.expect("it is kept");
+            saw.set(value);
+            let named = ddss.lookup(Name(8)).await.expect("its keeper is there").expect("it was bound");
+            for key in [own, named] {
+                let got = async { ddss.get(&ddss.attach(key)?, &mut value).await };
+                let got = got.await.map(drop);
+                tell.borrow_mut().push(got);
+            }
+            // The node that is back keeps segments again, at the same place maybe, and released ones go without its earlier incarnation.
+            let another = ddss.allocate(VALUE, Placement::On(rank(2))).await.expect("it is there");
+            let got = ddss.get(&ddss.attach(another).expect("a key is a key"), &mut value).await;
+            assert_eq!((got, value), (Ok(0), [0; 64]));
+            for key in [key, another] {
+                tell.borrow_mut().push(ddss.release(key).await);
+            }
+            tell.borrow_mut().push(ddss.bind_instead(Name(8), Some(another), Some(own)).await);
+        }));
+    });
+    cluster.run(ms(150));
+    let ends = ends.take();
+    let [(when, first, second, held)] = &ends[..] else { panic!("it has no part: {ends:?}") };
+    assert_eq!((first, second, held), (&Ok(Some(2)), &Ok(Some(3)), &Ok(true)));
+    assert!(*when - crash > LEASE && *when - crash < ms(60), "{}", *when - crash);
+    assert_eq!(found.get(), [7; 64]);
+    let dead = Err(DdssError::Gone(rank(2)));
+    assert_eq!(gone.take(), [dead.clone(), dead.clone(), dead, Ok(()), Ok(()), Ok(())]);
 }

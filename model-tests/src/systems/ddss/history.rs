@@ -97,6 +97,11 @@ pub enum What {
     },
     /// The client locks the segment, gets, puts and unlocks. It may only try to lock.
     Exchanges,
+    /// It has the lock and has got this value, and will put its own. Said under null, where values have no versions.
+    Holds {
+        /// The value that it got.
+        value: Value,
+    },
     /// It has: it got this value at this version, and its own became the other. No versions under null.
     Exchanged {
         /// The value that it got.
@@ -160,6 +165,7 @@ impl HistoryEvent for Event {
             | What::Put { .. }
             | What::Exchanged { .. }
             | What::Released => Stage::Served,
+            What::Holds { .. } => Stage::Amid,
             What::Gone | What::Locked | What::Lost | What::Failed | What::Crashed | What::LeftOut => {
                 Stage::Other
             }
@@ -204,6 +210,7 @@ impl fmt::Display for Timeless<'_> {
             What::Put { version: Some(version) } => write!(f, "has put version {version}"),
             What::Put { version: None } => f.write_str("has put"),
             What::Exchanges => f.write_str("locks, gets, puts and unlocks"),
+            What::Holds { value } => write!(f, "has the lock, and got {value}"),
             What::Exchanged { value, got: Some(got), put: Some(put) } => {
                 write!(f, "had the lock, got {value}, version {got}, and put version {put}")
             }

@@ -52,6 +52,9 @@ impl Meter<Event> for DdssMeter {
             self.began.insert(event.request, event.at());
             return;
         }
+        if matches!(event.what, What::Holds { .. }) {
+            return;
+        }
         let took = self.began.remove(&event.request).map(|since| event.at() - since);
         let times = match event.what {
             What::Got { value, .. } => {
@@ -88,7 +91,7 @@ impl Meter<Event> for DdssMeter {
                 self.lost += 1;
                 return;
             }
-            What::Crashed | What::LeftOut => return,
+            What::Crashed | What::LeftOut | What::Holds { .. } => return,
             What::Gets | What::Puts | What::Exchanges | What::Releases | What::Failed => {
                 self.failed += 1;
                 return;

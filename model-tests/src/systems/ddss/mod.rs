@@ -44,6 +44,8 @@ pub struct Service<V: Verbs> {
     spec: Spec,
     /// Who keeps the values instead, if somebody does.
     rival: Option<Rival<V>>,
+    /// How often the node had restarted before.
+    incarnation: u32,
 }
 
 /// What a client calls, and the versions that it holds.
@@ -51,6 +53,8 @@ pub struct Client<V: Verbs> {
     ddss: Ddss<V>,
     spec: Spec,
     rival: Option<Rival<V>>,
+    /// How often its node had restarted before.
+    incarnation: u32,
     /// By name, which segment that was and its version.
     held: BTreeMap<Name, (u64, u64)>,
     /// The first key that was had of a name.
@@ -62,8 +66,8 @@ fn life(key: &Key) -> u64 {
     let bytes = key.to_bytes();
     let word =
         |at: usize| bytes[at..at + 8].iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
-    // Address, length and key are the last 16 bytes.
-    word(Key::BYTES - 16).rotate_left(32) ^ (word(Key::BYTES - 8) >> 32)
+    // The home's incarnation; and address, length and key, which are the last 16 bytes.
+    word(Key::BYTES - 24) ^ word(Key::BYTES - 16).rotate_left(32) ^ (word(Key::BYTES - 8) >> 32)
 }
 
 impl<V: Verbs> Client<V> {
@@ -76,18 +80,20 @@ impl<V: Verbs> Client<V> {
         Ok(segment)
     }
 
+    /// Says between get and put under the lock what it has got.
     async fn perform(
         &mut self,
         segment: &Segment<V>,
         id: RequestId,
         Request { segment: name, call }: Request,
+        holds: impl AsyncFnOnce(Value),
     ) -> Result<What, DdssError> {
         match call {
             Call::Get | Call::Stale => self.get(segment, name).await,
             Call::Earlier(back) => self.get_earlier(segment, back).await,
             Call::Put => self.put(segment, id).await,
-            Call::Exchange => self.exchange(segment, id, false).await,
-            Call::TryExchange => self.exchange(segment, id, true).await,
+            Call::Exchange => self.exchange(segment, id, false, holds).await,
+            Call::TryExchange => self.exchange(segment, id, true, holds).await,
             Call::Release => self.ddss.release(segment.key()).await.map(|()| What::Released),
         }
     }
@@ -121,6 +127,7 @@ impl<V: Verbs> Client<V> {
         segment: &Segment<V>,
         id: RequestId,
         tries: bool,
+        holds: impl AsyncFnOnce(Value),
     ) -> Result<What, DdssError> {
         let held = match tries {
             true => self.ddss.try_lock(segment).await?,
@@ -129,6 +136,9 @@ impl<V: Verbs> Client<V> {
         let Some(held) = held else { return Ok(What::Locked) };
         let mut bytes = vec![0; self.spec.size as usize];
         let got = held.get(&mut bytes).await?;
+        if self.spec.model == Model::Null {
+            holds(Value::of(&bytes)).await;
+        }
         let put = held.put(&Value::bytes(id, self.spec.size as usize)).await?;
         held.unlock().await?;
         Ok(What::Exchanged { value: Value::of(&bytes), got: self.known(got), put })
@@ -264,7 +274,8 @@ impl System for Segments {
         };
         let ddss = ddss.map_err(|why| why.to_string())?;
         let rival = Rival::start(place, work.store, work.bytes).map_err(|why| why.to_string())?;
-        Ok(Service { ddss, spec: Spec { size: work.bytes, model: work.model }, rival })
+        let spec = Spec { size: work.bytes, model: work.model };
+        Ok(Service { ddss, spec, rival, incarnation: place.incarnation })
     }
 
     fn survives(work: &DdssWork) -> bool {
@@ -276,11 +287,12 @@ impl System for Segments {
     }
 
     fn client<V: Verbs>(service: &Service<V>, _: ClientId) -> Client<V> {
-        let Service { ddss, spec, rival } = service;
+        let Service { ddss, spec, rival, incarnation } = service;
         Client {
             ddss: ddss.clone(),
             spec: *spec,
             rival: rival.clone(),
+            incarnation: *incarnation,
             held: BTreeMap::new(),
             first: BTreeMap::new(),
         }
@@ -306,6 +318,8 @@ impl System for Segments {
         record: &R,
     ) {
         let Request { segment: name, call } = request;
+        // Each incarnation of a client numbers its requests anew, and every put puts another value.
+        let id = RequestId { number: id.number + client.incarnation * LIFE, ..id };
         let happens = |life, what| {
             record.record(Event { at_ns: rt.now().0, request: id, segment: name.0, life, what });
         };
@@ -323,7 +337,14 @@ impl System for Segments {
         }
         let (of, done) = match client.open(name, call).await {
             Err(error) => (0, Err(error)),
-            Ok(segment) => (life(&segment.key()), client.perform(&segment, id, request).await),
+            Ok(segment) => {
+                let life = life(&segment.key());
+                let holds = async |value| {
+                    happens(life, What::Holds { value });
+                    record.written().await;
+                };
+                (life, client.perform(&segment, id, request, holds).await)
+            }
         };
         if matches!(done, Err(DdssError::Gone(_) | DdssError::Out)) {
             rt.sleep(AFTER_LOSS).await;
@@ -383,6 +404,9 @@ impl System for Segments {
         }
     }
 }
+
+/// The requests of a client's incarnation have numbers below this.
+const LIFE: u32 = 1 << 24;
 
 /// How long a client rests that found its segment's home dead: that takes no time to find, and it has nothing better to do.
 const AFTER_LOSS: Nanos = Nanos::from_micros(50);

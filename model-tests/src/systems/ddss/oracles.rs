@@ -1,8 +1,11 @@
 //! The promises of the coherence models (ddss.txt, 4 and 5.3).
 
+mod exchanges;
+
 use super::history::{Event, Timeless, Value, What};
 use crate::history::{HistoryEvent, RequestId};
 use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
+use exchanges::Exchanges;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use weft_protocols::ddss::{Model, Name};
@@ -157,6 +160,7 @@ impl Oracle<Event> for Latest {
             What::Got { version: None, .. }
             | What::Put { version: None }
             | What::Exchanged { got: None, .. }
+            | What::Holds { .. }
             | What::Released
             | What::Gone
             | What::Locked
@@ -165,7 +169,9 @@ impl Oracle<Event> for Latest {
             | What::Crashed
             | What::LeftOut => Ok(()),
         };
-        self.began.remove(&event.request);
+        if !matches!(event.what, What::Holds { .. }) {
+            self.began.remove(&event.request);
+        }
         judged
     }
 }
@@ -284,6 +290,9 @@ impl Oracle<Event> for Gone {
             self.began.insert(event.request, before.collect());
             return Ok(());
         }
+        if matches!(event.what, What::Holds { .. }) {
+            return Ok(());
+        }
         let judged = self.ended(event);
         self.began.remove(&event.request);
         if event.what == What::Released {
@@ -293,13 +302,15 @@ impl Oracle<Event> for Gone {
     }
 }
 
-/// All the oracles of shared segments of one model. Null promises nothing but that released segments are gone and that calls return.
+/// All the oracles of shared segments of one model. Null promises nothing but that the lock excludes, that released segments are gone and
+/// that calls return.
 #[derive(Clone, Debug)]
 pub struct DdssOracles {
     model: Model,
     latest: Latest,
     whole: Whole,
     alone: Alone,
+    exchanges: Exchanges,
     gone: Gone,
     progress: Returns<Event>,
 }
@@ -309,15 +320,18 @@ impl DdssOracles {
     pub fn new(model: Model, nodes: u32) -> DdssOracles {
         let (latest, progress) = (Latest::new(model), Returns::default());
         let gone = Gone { nodes, ..Gone::default() };
-        DdssOracles { model, latest, whole: Whole::default(), alone: Alone, gone, progress }
+        let (alone, exchanges) = (Alone, Exchanges::default());
+        DdssOracles { model, latest, whole: Whole::default(), alone, exchanges, gone, progress }
     }
 
     /// Those that judge this model, in a fixed order.
     fn judging(&mut self) -> impl Iterator<Item = &mut dyn Oracle<Event>> {
-        let DdssOracles { model, latest, whole, alone, gone, progress } = self;
-        let all: [&mut dyn Oracle<Event>; 5] = [latest, whole, alone, gone, progress];
-        let unwatched = if *model == Model::Null { 3 } else { 0 };
-        all.into_iter().skip(unwatched)
+        let DdssOracles { model, latest, whole, alone, exchanges, gone, progress } = self;
+        let is_null = *model == Model::Null;
+        let with_versions: [&mut dyn Oracle<Event>; 3] = [latest, whole, alone];
+        let all: [&mut dyn Oracle<Event>; 3] = [exchanges, gone, progress];
+        let of_model = with_versions.into_iter().skip(if is_null { 3 } else { 0 });
+        of_model.chain(all.into_iter().skip(if is_null { 0 } else { 1 }))
     }
 }
 
@@ -352,6 +366,7 @@ impl Oracles for DdssOracles {
         for (name, segment) in &self.latest.segments {
             (name, &segment.values, segment.completed(Nanos::MAX)).hash(&mut to);
         }
+        self.exchanges.state().hash(&mut to);
         self.latest.began.hash(&mut to);
         (&self.gone.begun, &self.gone.released, &self.gone.began, &self.gone.ended).hash(&mut to);
     }
@@ -452,6 +467,47 @@ mod tests {
         assert_eq!(said(Model::Strict, &history(1)), NOTHING);
         assert!(said(Model::Write, &history(2)).contains(&"holder alone"));
         assert_eq!(said(Model::Null, &history(2)), NOTHING);
+    }
+
+    #[test]
+    fn without_versions_whoever_has_the_lock_finds_what_the_one_before_it_put() {
+        let holds = |value| What::Holds { value };
+        let done = What::Exchanged { value: Value::Zero, got: None, put: None };
+        let of = |node| Value::Of(request(node));
+        // Node 0 has the lock and returns or dies; then node 1 has it and returns, and then node 2 finds a value.
+        let history = |ends, second, third| {
+            [
+                (1, 0, What::Exchanges),
+                (1, 1, What::Exchanges),
+                (1, 2, What::Exchanges),
+                (2, 0, holds(Value::Zero)),
+                (3, 0, ends),
+                (4, 1, holds(second)),
+                (5, 1, done),
+                (6, 2, holds(third)),
+                (7, 2, done),
+            ]
+        };
+        assert_eq!(said(Model::Null, &history(done, of(0), of(1))), NOTHING);
+        assert_eq!(said(Model::Null, &history(done, Value::Zero, of(1))), ["holder alone"]);
+        for second in [Value::Zero, of(0)] {
+            assert_eq!(said(Model::Null, &history(What::Crashed, second, of(1))), NOTHING);
+            assert_eq!(said(Model::Null, &history(What::Crashed, second, of(0))), ["holder alone"], "late");
+            assert_eq!(said(Model::Null, &history(What::Crashed, second, Value::Torn)), ["holder alone"]);
+        }
+        // The first returns after the second has found something.
+        let late = |found| {
+            [
+                (1, 0, What::Exchanges),
+                (1, 1, What::Exchanges),
+                (2, 0, holds(Value::Zero)),
+                (3, 1, holds(found)),
+                (4, 0, done),
+                (5, 1, done),
+            ]
+        };
+        assert_eq!(said(Model::Null, &late(of(0))), NOTHING);
+        assert_eq!(said(Model::Null, &late(Value::Zero)), ["holder alone"]);
     }
 
     #[test]

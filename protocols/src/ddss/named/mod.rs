@@ -11,7 +11,7 @@ mod language;
 
 pub use language::{MalformedCall, Reply, Request, Row};
 
-use super::{Ddss, DdssError, Model, Name, Placement, Segment, Spec};
+use super::{Ddss, DdssError, Key, Model, Name, Placement, Segment, Spec};
 use crate::rt::Rt;
 use crate::transport::Rank;
 use thiserror::Error;
@@ -172,10 +172,7 @@ impl<V: Verbs> Named<V> {
             }
             Request::Remove { name } => {
                 check(&name)?;
-                let segment = self.find(&name).await?.ok_or_else(|| NamedError::Unknown(name.clone()))?;
-                self.read(&name, &segment).await?;
-                self.ddss.release(segment.key()).await?;
-                Ok(Reply::Removed)
+                self.remove(name).await
             }
             Request::Kept => self.kept().await,
         }
@@ -218,17 +215,21 @@ impl<V: Verbs> Named<V> {
 
     async fn put(&self, name: &str, wanted: Wanted, value: &[u8]) -> Result<Reply, NamedError> {
         for _ in 0..TRIES {
-            let segment = match self.find(name).await? {
-                Some(segment) => segment,
-                // Somebody else may have bound the name meanwhile.
-                None => match self.make(name, wanted, value).await? {
-                    Some(done) => return Ok(done),
-                    None => continue,
-                },
+            let there = self.ddss.lookup(number(name)).await?;
+            let done = match there.map(|key| self.ddss.attach(key)).transpose() {
+                Ok(Some(segment)) => self.replace(name, &segment, wanted, value).await,
+                Ok(None) => Err(DdssError::Released.into()),
+                Err(why) => Err(why.into()),
             };
-            match self.replace(name, &segment, wanted, value).await {
-                Err(NamedError::Ddss(DdssError::Released)) => {}
+            let instead = match done {
+                Err(NamedError::Ddss(DdssError::Released)) => None,
+                // What is put takes the place of what died.
+                Err(NamedError::Gone(_)) => there,
                 done => return done,
+            };
+            // Somebody else may have bound the name meanwhile.
+            if let Some(done) = self.make(name, wanted, value, instead).await? {
+                return Ok(done);
             }
         }
         Err(NamedError::Restless(name.into()))
@@ -258,8 +259,15 @@ impl<V: Verbs> Named<V> {
         Ok(Reply::Put { version, home: segment.key().home() })
     }
 
-    /// Makes a segment with a value, and gives it the name. None if the name is another segment's meanwhile.
-    async fn make(&self, name: &str, wanted: Wanted, value: &[u8]) -> Result<Option<Reply>, NamedError> {
+    /// Makes a segment with a value, and gives it the name, which may stand for one that is gone. None if the name is another segment's
+    /// meanwhile.
+    async fn make(
+        &self,
+        name: &str,
+        wanted: Wanted,
+        value: &[u8],
+        gone: Option<Key>,
+    ) -> Result<Option<Reply>, NamedError> {
         let most = wanted.size.map_or_else(|| usual(value.len()), |size| size as usize);
         if value.len() > most {
             return Err(NamedError::TooLong { name: name.into(), len: value.len(), most });
@@ -272,7 +280,7 @@ impl<V: Verbs> Named<V> {
         let key = self.ddss.allocate(spec, Placement::On(home)).await?;
         let bound = async {
             let version = self.ddss.put(&self.ddss.attach(key)?, &Envelope::seal(name, value, size)).await?;
-            self.ddss.bind(number(name), key).await.map(|()| version)
+            self.ddss.bind_instead(number(name), Some(key), gone).await.map(|()| version)
         };
         match bound.await {
             Ok(version) => Ok(Some(Reply::Put { version, home: key.home() })),
@@ -282,6 +290,23 @@ impl<V: Verbs> Named<V> {
                 if matches!(why, DdssError::Otherwise { .. }) { Ok(None) } else { Err(why.into()) }
             }
         }
+    }
+
+    /// Removes a value; of one that died with its home, the name.
+    async fn remove(&self, name: String) -> Result<Reply, NamedError> {
+        let there =
+            self.ddss.lookup(number(&name)).await?.ok_or_else(|| NamedError::Unknown(name.clone()))?;
+        let released = async {
+            self.read(&name, &self.ddss.attach(there)?).await?;
+            Ok(self.ddss.release(there).await?)
+        };
+        match released.await {
+            Ok(()) => {}
+            Err(NamedError::Gone(_)) => self.ddss.bind_instead(number(&name), None, Some(there)).await?,
+            Err(NamedError::Ddss(DdssError::Released)) => return Err(NamedError::Unknown(name)),
+            Err(why) => return Err(why),
+        }
+        Ok(Reply::Removed)
     }
 
     /// The value, once it is of another version than the one that is known, or the time is over.

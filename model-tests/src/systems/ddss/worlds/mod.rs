@@ -1,5 +1,6 @@
 //! Worlds of shared segments: the shipped service under each model, and ways of publishing that must be refuted.
 
+mod back;
 mod crash;
 mod readings;
 
@@ -7,7 +8,7 @@ use super::history::Value;
 use super::workload::{Call, DdssWork, Request};
 use super::{Counts, Segments, Service};
 use crate::explore::{Entry, Expected, Key};
-use crate::harness::{Nodes, RecorderOf, Requests, SystemModel, worlds_of};
+use crate::harness::{First, Nodes, RecorderOf, Requests, SystemModel, worlds_of};
 use crate::history::ClientId;
 use crate::system::{Place, System};
 use readings::Reading;
@@ -24,31 +25,57 @@ const MORTAL_KEYS: &[Key] = &[
 /// The worlds where a node dies: the first is the home.
 fn mortal() -> Vec<Entry> {
     macro_rules! mortal {
-        ($($name:literal $model:ident, $calls:literal, $about:literal;)*) => {
+        ($($name:literal $model:expr, $expected:ident, $calls:literal, $order:ident, $about:literal;)*) => {
             vec![$(Entry {
                 name: $name,
                 about: $about,
-                expected: Expected::Held,
+                expected: Expected::$expected,
                 keys: MORTAL_KEYS,
-                make: |size| crash::make($name, Publishing::Mortal(Model::$model), $calls, size),
+                make: |size| crash::make($name, Publishing::Mortal($model), $calls, First::$order, size),
             }),*]
         };
     }
     mortal! {
-        "ddss-crash" Write, ",p,g",
+        "ddss-crash" Model::Write, Held, ",p,g", Fences,
             "any node dies at any moment, model write: its segments are gone, and nobody waits for it";
-        "ddss-crash-strict" Strict, ",p,g", "the same, model strict";
-        "ddss-crash-read" Read, ",p,g", "the same, model read";
-        "ddss-crash-version" Version, ",p,g", "the same, model version";
-        "ddss-crash-null" Null, ",p,g", "the same, model null";
-        "ddss-crash-lock" Strict, ",x,x", "the same, model strict: get and put under the lock";
-        "ddss-crash-release" Write, ",p,r", "the same beside a release";
+        "ddss-crash-strict" Model::Strict, Held, ",p,g", Fences, "the same, model strict";
+        "ddss-crash-read" Model::Read, Held, ",p,g", Fences, "the same, model read";
+        "ddss-crash-version" Model::Version, Held, ",p,g", Fences, "the same, model version";
+        "ddss-crash-delta" Model::Delta(1), Held, ",p,e", Fences, "the same, model delta: an earlier version is got";
+        "ddss-crash-temporal" Model::Temporal(u32::MAX), Held, ",p,g", Fences, "the same, model temporal";
+        "ddss-crash-null" Model::Null, Held, ",p,g", Fences, "the same, model null";
+        "ddss-crash-lock" Model::Strict, Held, ",x,x", Fences, "the same, model strict: get and put under the lock";
+        "ddss-crash-null-lock" Model::Null, Held, ",x,x", Fences,
+            "the same, model null: get and put under the lock, in place, so that no header refuses what comes late";
+        "ddss-crash-release" Model::Write, Held, ",p,r", Fences, "the same beside a release";
+        "planted-ddss-grants-unfenced" Model::Null, Violated, ",x,xx", Begins,
+            "the dead one's lock is granted on before its home has fenced what the dead one has under way";
+    }
+}
+
+/// The worlds where a node restarts: the first is the home.
+fn returning() -> Vec<Entry> {
+    macro_rules! returning {
+        ($($name:literal $model:expr, $calls:literal, $about:literal;)*) => {
+            vec![$(Entry {
+                name: $name,
+                about: $about,
+                expected: Expected::Held,
+                keys: Publishing::KEYS,
+                make: |size| back::make($name, Publishing::Shipped($model), $calls, size),
+            }),*]
+        };
+    }
+    returning! {
+        "ddss-back" Model::Write, ",p,g", "any node restarts at any event, model write: its next incarnation makes the same calls";
+        "ddss-back-lock" Model::Strict, ",x,x", "the same, model strict: get and put under the lock";
+        "ddss-back-delta" Model::Delta(1), ",p,e", "the same, model delta: earlier versions are got";
     }
 }
 
 /// The worlds of shared segments.
 pub fn worlds() -> Vec<Entry> {
-    use Publishing::{Judged, Read, Shipped};
+    use Publishing::{Judged, Long, Read, Shipped};
     let mut all = worlds_of! { Publishing:
         "ddss-write" Shipped(Model::Write), Held, "p,p,g", "shared segments, model write: whoever gets, gets the latest";
         "ddss-strict" Shipped(Model::Strict), Held, "p,p,g", "the same, model strict";
@@ -68,6 +95,14 @@ pub fn worlds() -> Vec<Entry> {
             "a segment is released beside a get, whose client comes back with its key";
         "ddss-release-put" Shipped(Model::Write), Held, "p,r", "a segment is released beside a put";
         "ddss-release-twice" Shipped(Model::Null), Held, "r,r", "a segment is released twice, model null";
+        "ddss-long" Long(Model::Write), Held, ",p,g", "one home and two clients, a value of two packets, model write";
+        "ddss-long-strict" Long(Model::Strict), Held, ",p,g", "the same, model strict";
+        "ddss-long-read" Long(Model::Read), Held, ",p,g", "the same, model read";
+        "ddss-long-version" Long(Model::Version), Held, ",p,g", "the same, model version";
+        "ddss-long-delta" Long(Model::Delta(1)), Held, ",p,e", "the same, model delta: an earlier version is got";
+        "ddss-long-temporal" Long(Model::Temporal(u32::MAX)), Held, ",p,g", "the same, model temporal";
+        "ddss-long-null" Long(Model::Null), Held, ",p,g", "the same, model null";
+        "ddss-long-null-lock" Long(Model::Null), Held, ",x,x", "the same, model null: get and put under the lock, in place";
         "as-published-ddss-in-place" Read(Reading::InPlace), Violated, "p,g",
             "values are put in place, and the version is added behind them";
         "planted-ddss-publish-first" Read(Reading::PublishFirst), Violated, "p,g",
@@ -93,6 +128,7 @@ pub fn worlds() -> Vec<Entry> {
             "null does not promise what write does: a get beside a put";
     };
     all.extend(mortal());
+    all.extend(returning());
     all
 }
 
@@ -109,6 +145,8 @@ enum Publishing {
     Shipped(Model),
     /// The same where a node dies, with a value that its put may leave half on the way.
     Mortal(Model),
+    /// The same as shipped, with a value of two packets.
+    Long(Model),
     /// The same under one model, and judged by another.
     Judged { serves: Model, model: Model },
     /// Otherwise.
@@ -137,7 +175,7 @@ impl SystemModel for Publishing {
     fn work(&self) -> DdssWork {
         let (model, bytes) = match *self {
             Publishing::Shipped(model) => (model, Value::SHORTEST),
-            Publishing::Mortal(model) => (model, TWO_PACKETS),
+            Publishing::Mortal(model) | Publishing::Long(model) => (model, TWO_PACKETS),
             Publishing::Judged { serves, model } if serves.may_tear() => (model, TWO_PACKETS),
             Publishing::Judged { model, .. } => (model, Value::SHORTEST),
             Publishing::Read(reading) => (reading.model(), Value::SHORTEST),

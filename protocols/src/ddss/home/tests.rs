@@ -1,0 +1,142 @@
+//! Tests of the home's state machine.
+
+use super::*;
+use crate::ddss::Model;
+
+const AT: RemoteSlice = RemoteSlice { addr: 0, len: 16, rkey: 1 };
+const NAME: Name = Name(1);
+const ME: Party = Party { rank: Rank::from_index(0), incarnation: 9 };
+
+fn home() -> Home {
+    let mut home = Home::new(ME);
+    home.made(NAME, Spec { size: 8, model: Model::Null }, AT);
+    home
+}
+
+fn rank(index: u32) -> Rank {
+    Rank::from_index(index)
+}
+
+#[test]
+fn a_segment_is_made_once_and_who_says_otherwise_is_told() {
+    let (mut home, name, from) = (Home::new(ME), Name(1), rank(1));
+    let spec = Spec { size: 8, model: Model::Null };
+    assert_eq!(home.on_open(from, 5, name, spec), Action::Make);
+    home.made(name, spec, AT);
+    assert_eq!(home.on_open(from, 6, name, spec), Action::Found);
+    let larger = Spec { size: 16, ..spec };
+    assert_eq!(home.on_open(from, 7, name, larger), Action::Answer(Message::Otherwise { id: 7, spec }));
+}
+
+#[test]
+fn a_name_stands_for_one_key_and_a_segment_for_its_own() {
+    let mut home = home();
+    let own = home.find(NAME).expect("it is kept");
+    let other = Key { home: rank(3), ..own };
+    assert_eq!(home.bind(NAME, Some(other), None), Some(own), "the name is a segment's");
+    assert_eq!((home.find(Name(8)), home.bind(Name(8), Some(other), None)), (None, Some(other)));
+    assert_eq!((home.bind(Name(8), Some(own), None), home.find(Name(8))), (Some(other), Some(other)));
+    assert_eq!(home.bind(Name(8), Some(own), Some(other)), Some(own), "instead of what it stood for");
+    assert_eq!(home.bind(Name(8), None, Some(other)), Some(own), "it stands for that no more");
+    assert_eq!(home.bind(Name(8), None, Some(own)), None);
+    assert_ne!(home.new_name(), home.new_name());
+    assert_eq!(home.keys().collect::<Vec<_>>(), [own]);
+}
+
+#[test]
+fn turns_are_granted_one_after_another_in_the_order_of_asking() {
+    let mut home = home();
+    assert_eq!(home.on_enter(NAME, rank(1), 10), Step::Close(AT));
+    assert_eq!(home.on_enter(NAME, rank(2), 20), Step::Nothing);
+    assert_eq!(home.closed(NAME, Header::default()), Step::Grant { to: rank(1), id: 10 });
+    assert_eq!(home.on_leave(NAME, rank(2)), Step::Nothing, "it is not its turn");
+    assert_eq!(home.on_leave(NAME, rank(1)), Step::Grant { to: rank(2), id: 20 });
+    assert_eq!(home.on_leave(NAME, rank(2)), Step::Open(AT));
+    assert_eq!(home.on_enter(NAME, rank(3), 30), Step::Nothing, "the mark is being taken away");
+    assert_eq!(home.opened(NAME), Step::Close(AT));
+    assert_eq!(home.closed(NAME, Header::default()), Step::Grant { to: rank(3), id: 30 });
+    assert_eq!((home.on_leave(NAME, rank(3)), home.opened(NAME)), (Step::Open(AT), Step::Nothing));
+    assert_eq!(home.waiting(), 0);
+}
+
+#[test]
+fn who_had_the_lock_when_the_header_was_marked_has_the_first_turn_unless_it_has_left() {
+    let held = Header::default().held_by(rank(5));
+    let mut home = home();
+    home.on_enter(NAME, rank(1), 10);
+    assert_eq!(home.closed(NAME, held), Step::Nothing);
+    assert_eq!(home.on_leave(NAME, rank(5)), Step::Grant { to: rank(1), id: 10 });
+    let mut home = self::home();
+    home.on_enter(NAME, rank(1), 10);
+    assert_eq!(home.on_leave(NAME, rank(5)), Step::Nothing);
+    assert_eq!(home.closed(NAME, held), Step::Grant { to: rank(1), id: 10 });
+}
+
+#[test]
+fn a_segment_goes_once_every_node_has_drained_it_and_who_comes_late_is_told() {
+    let mut home = home();
+    let key = home.find(NAME).expect("it is kept");
+    home.on_enter(NAME, rank(1), 10);
+    assert_eq!(
+        home.on_release(Key { at: RemoteSlice { rkey: 2, ..AT }, ..key }, rank(1), 1, &[rank(0), rank(1)]),
+        Release::Late
+    );
+    assert_eq!(home.on_release(key, rank(1), 2, &[rank(0), rank(1)]), Release::Drain([(rank(1), 10)].into()));
+    assert_eq!(home.on_release(key, rank(0), 3, &[rank(0), rank(1)]), Release::Late, "it is going");
+    // Nobody is granted a turn any more, and no new segment of that name is made yet.
+    assert_eq!(home.closed(NAME, Header::default()), Step::Nothing);
+    assert_eq!(home.on_enter(NAME, rank(1), 11), Step::Late { to: rank(1), id: 11 });
+    assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Later);
+    assert_eq!((home.find(NAME), home.is_kept(NAME, AT)), (None, false));
+    assert_eq!(home.on_drained(NAME, rank(1)), None);
+    assert_eq!(home.on_drained(NAME, rank(1)), None, "the same one again");
+    let left = Left { asker: (rank(1), 2), opens: vec![(rank(0), 12, key.spec)] };
+    assert_eq!(home.on_drained(NAME, rank(0)), Some(left));
+    assert_eq!(home.on_drained(NAME, rank(0)), None);
+    assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Make);
+}
+
+#[test]
+fn a_node_that_died_has_no_turn_and_is_not_waited_for() {
+    let mut home = home();
+    home.on_enter(NAME, rank(1), 10);
+    home.closed(NAME, Header::default());
+    home.on_enter(NAME, rank(2), 20);
+    home.on_enter(NAME, rank(3), 30);
+    assert_eq!(home.awaited(), [rank(1)]);
+    assert_eq!(home.on_gone(NAME, rank(2)), Step::Nothing, "it waited");
+    assert_eq!(home.on_gone(NAME, rank(1)), Step::Grant { to: rank(3), id: 30 }, "it had the turn");
+    // It had the lock when the header was marked, and is gone when the home learns that.
+    let mut home = self::home();
+    home.on_enter(NAME, rank(1), 10);
+    assert_eq!(home.on_gone(NAME, rank(5)), Step::Nothing);
+    let held = Header::default().held_by(rank(5));
+    assert_eq!(home.closed(NAME, held), Step::Grant { to: rank(1), id: 10 });
+    // A segment that is being released waits for those that live.
+    let key = home.find(NAME).expect("it is kept");
+    home.on_release(key, rank(0), 1, &[rank(0), rank(1)]);
+    assert_eq!((home.drained_by(rank(1)), home.drained_by(rank(2))), (vec![NAME], vec![]));
+    assert_eq!(home.awaited(), [rank(0), rank(1)]);
+}
+
+#[test]
+fn who_is_back_has_a_part_once_what_it_left_is_taken_away_and_a_release_tells_it_meanwhile() {
+    let spec = Spec { size: 8, model: Model::Null };
+    let mut home = home();
+    let took = home.takes_part(NAME, rank(1), Waits::Opens(1));
+    assert_eq!((took, home.takes_part(NAME, rank(2), Waits::Joins(2))), (Some(false), Some(false)));
+    assert_eq!(home.parts_from_all(rank(1)), [(NAME, AT)]);
+    assert_eq!(home.parts_from_all(rank(1)), [], "it is being taken away already");
+    assert_eq!(home.takes_part(NAME, rank(1), Waits::Opens(3)), None);
+    let here = Message::Here { id: 3, at: AT, incarnation: ME.incarnation, again: true };
+    assert_eq!(home.has_parted(NAME, AT, rank(1)), [here]);
+    // The next one dies, and the one behind it is told that the segment goes.
+    assert_eq!(home.parts_from(rank(1), NAME), Some(AT));
+    assert_eq!(home.takes_part(NAME, rank(1), Waits::Joins(4)), None);
+    assert_eq!(home.takes_part(NAME, rank(1), Waits::Opens(5)), None);
+    let key = home.find(NAME).expect("it is kept");
+    assert_eq!(home.on_release(key, rank(2), 6, &[rank(2)]), Release::Drain([(rank(1), 4)].into()));
+    assert_eq!(home.has_parted(NAME, AT, rank(1)), []);
+    let left = home.on_drained(NAME, rank(2)).expect("nobody else uses it");
+    assert_eq!(left.opens, [(rank(1), 5, spec)], "who opens the name makes another one");
+}
