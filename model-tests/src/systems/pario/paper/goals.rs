@@ -10,13 +10,6 @@ pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
         Goal::judge(rows, "bandwidths (Table 2, in and out; QDMA comes out)", 15.0, |row| {
             is(row, "Table 2", "MB/s")
         }),
-        Goal::judge(rows, "creation (Table 3; PVFS2's own steps)", 15.0, |row| {
-            row.series.starts_with("create,")
-        }),
-        Goal::judge(rows, "resizing by Elan4 (Table 3)", 15.0, |row| row.series == "resize, Elan4"),
-        Goal::judge(rows, "resizing by TCP (Table 3; its 3rd and 4th rows contradict)", 15.0, |row| {
-            row.series == "resize, TCP"
-        }),
         Goal::judge(rows, "read gain (Figure 8)", 20.0, |row| is(row, "Figure 8", "%")),
         Goal::judge(rows, "write gain (Figure 9)", 20.0, |row| is(row, "Figure 9", "%")),
         Goal::judge(rows, "gains of tiles (Figure 10)", 20.0, |row| is(row, "Figure 10", "%")),

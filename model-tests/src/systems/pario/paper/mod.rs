@@ -10,7 +10,6 @@ mod goals;
 mod notes;
 mod present;
 mod primitives;
-mod procedures;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -26,8 +25,7 @@ use weft_sim::profile::Profile;
 pub(super) const PVFS2: Paper = Paper {
     name: "pvfs2",
     about: "Parallel files over Quadrics Elan4 (Yu et al., 2005)",
-    details: "Repeats sections 7.1 to 7.5 of the paper on simulated machines of profile elan4-2005: the primitives of Table 2, PVFS2's \
-              own steps of creation and resizing (Table 3), \
+    details: "Repeats sections 7.1, 7.2, 7.4 and 7.5 of the paper on simulated machines of profile elan4-2005: the primitives of Table 2, \
               concurrent reads and writes of blocks of 4 MB by servers and clients, tiles of an array and BT's dumps by lists, by verbs and by TCP. What misses the \
               paper's gains is said. Everything is in virtual time and the same in every run.",
     heading: "The figures of the paper on parallel files, repeated",
@@ -39,9 +37,7 @@ pub(super) const PVFS2: Paper = Paper {
 fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
     let profile = Profile::builtin("elan4-2005")?;
     let mut rows: Vec<Row> = primitives::rows(&profile)?;
-    progress(0.05, "primitives of Table 2");
-    rows.extend(procedures::rows(&profile)?);
-    progress(0.1, "creation and resizing of Table 3");
+    progress(0.1, "primitives of Table 2");
     rows.extend(bandwidth::rows(&profile, |share| {
         progress(0.1 + 0.6 * share, "reads and writes of section 7.2")
     })?);
@@ -50,7 +46,7 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
         setting: "Repeated on simulated machines of profile elan4-2005; times are virtual.".to_string(),
         facts: BTreeMap::new(),
         goals: goals::goals(&rows),
-        fitted: Fitted::of(&profile).into_iter().chain(procedures::fitted()).collect(),
+        fitted: Fitted::of(&profile),
         notes: notes::notes().to_vec(),
         groups: shown::groups(&rows),
         plots: shown::plots(&rows),

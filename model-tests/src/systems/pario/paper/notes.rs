@@ -38,11 +38,7 @@ pub(super) fn notes() -> [Note; 6] {
         },
         Note {
             figure: "Table 3",
-            text: "PVFS2's steps, which are not this project's: a creation is four synced requests one after the other (metafile, data \
-                   files, attributes, entry), a resize one request to both servers. Three constants are fitted to the three cells of \
-                   one client. Collectively, the first client does it and tells the others, here by a tree of TCP's messages; what \
-                   MPI did in between the paper does not say, and that is what grows with the clients. Resizing by TCP takes less \
-                   time with four clients than with three: no model of more work for more clients gives both.",
+            text: "Not measured yet: creation and resize need the metadata's log, and PVFS2's steps.",
         },
     ]
 }

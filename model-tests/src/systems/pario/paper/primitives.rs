@@ -221,16 +221,7 @@ fn stream<N: Future<Output = Option<()>> + 'static, F: Future<Output = Option<()
     Ok(())
 }
 
-/// Reads as many bytes as there is room for.
-pub(super) async fn fill(stream: &mut SimStream, mut into: &mut [u8]) -> Option<()> {
-    while !into.is_empty() {
-        let n = poll_fn(|cx| stream.poll_read(cx, into)).await.ok().filter(|n| *n > 0)?;
-        into = &mut into[n..];
-    }
-    Some(())
-}
-
-pub(super) async fn read(stream: &mut SimStream, mut wanted: usize) -> Option<()> {
+async fn read(stream: &mut SimStream, mut wanted: usize) -> Option<()> {
     let mut chunk = vec![0; wanted.min(1 << 16)];
     while wanted > 0 {
         let most = wanted.min(chunk.len());
@@ -239,7 +230,7 @@ pub(super) async fn read(stream: &mut SimStream, mut wanted: usize) -> Option<()
     Some(())
 }
 
-pub(super) async fn write(stream: &mut SimStream, mut bytes: &[u8]) -> Option<()> {
+async fn write(stream: &mut SimStream, mut bytes: &[u8]) -> Option<()> {
     while !bytes.is_empty() {
         let n = poll_fn(|cx| stream.poll_write(cx, bytes)).await.ok()?;
         bytes = &bytes[n..];

@@ -21,7 +21,6 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
     vec![
         compared("Table 2", "Table 2: latency, us", "us"),
         compared("Table 2", "Table 2: bandwidth, MB/s", "MB/s"),
-        compared("Table 3", "Table 3: creation and resizing, ms", "ms"),
         lines("Figure 8", "Figure 8: concurrent read, MB/s in all"),
         compared("Figure 8", "Figure 8: what RDMA gains, %", "%"),
         lines("Figure 9", "Figure 9: concurrent write, MB/s in all"),
@@ -40,19 +39,7 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
         let shape = Shape::Lines(Lines::of(x, &rows));
         Plot { file, figure, title: title.to_string(), y: "MB/s", shape }
     };
-    let times = |file, title: &str, call: &str| {
-        let rows = of(rows, "Table 3", |row| row.series.starts_with(call));
-        let x = Axis { title: "clients", scale: Scale::Linear };
-        Plot {
-            file,
-            figure: "Table 3",
-            title: title.to_string(),
-            y: "ms",
-            shape: Shape::Lines(Lines::of(x, &rows)),
-        }
-    };
     vec![
-        times("table-3-resize", "Resizing by clients", "resize"),
         lines("figure-8", "Figure 8", "Concurrent read by clients and servers"),
         lines("figure-9", "Figure 9", "Concurrent write by clients and servers"),
     ]
