@@ -93,11 +93,18 @@ impl Transfer {
     fn is_shipped(&self) -> bool {
         use Kind::{CancelsUnrevoked, DeregistersFirst, ForgetsEnd, KeepsCredits, RecallsBlindly};
         use Kind::{RefillsEarly, ReturnsOnError, ReusesSource, UsesVoidSink};
-        let by_hand = match self.kind {
-            CancelsUnrevoked | DeregistersFirst | ForgetsEnd | KeepsCredits | RecallsBlindly => true,
-            RefillsEarly | ReturnsOnError | ReusesSource | UsesVoidSink => true,
-            _ => false,
-        };
+        let by_hand = matches!(
+            self.kind,
+            CancelsUnrevoked
+                | DeregistersFirst
+                | ForgetsEnd
+                | KeepsCredits
+                | RecallsBlindly
+                | RefillsEarly
+                | ReturnsOnError
+                | ReusesSource
+                | UsesVoidSink
+        );
         !by_hand
     }
 
