@@ -1,8 +1,9 @@
 //! What users of sockets expect of single streams.
 
 use crate::common::{Cluster, Dice, ms, rank};
-use std::cell::RefCell;
+use std::cell::{RefCell, UnsafeCell};
 use std::future::Future;
+use std::ptr::NonNull;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
 use weft_protocols::sdp::message::{Greeting, Handle, Header, Message};
@@ -10,7 +11,7 @@ use weft_protocols::sdp::{CHANNEL, Mode, Refusal, Sdp, SdpBuffer, SdpError, SdpO
 use weft_protocols::transport::Incoming;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, RunEnd, Sim};
-use weft_verbs::{Nanos, Wait};
+use weft_verbs::{Nanos, PinnedMemory, Wait};
 
 /// A node of a test.
 #[derive(Clone)]
@@ -311,6 +312,42 @@ fn filled(sdp: &Sdp<Sim>, len: u32, with: u8) -> SdpBuffer<Sim> {
     let buffer = sdp.buffer(len).expect("memory");
     buffer.write(0, &vec![with; len as usize]).expect("it fits");
     buffer
+}
+
+/// Memory that a user brings.
+struct Brought(Box<[UnsafeCell<u8>]>);
+
+// SAFETY: the boxed cells do not move while this value lives, are valid for reads and writes, and nothing else refers to them.
+#[allow(unsafe_code, reason = "a user's promise about the memory that it brings")]
+unsafe impl PinnedMemory for Brought {
+    fn ptr(&self) -> NonNull<u8> {
+        NonNull::from(&*self.0).cast()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[test]
+fn memory_that_a_user_brings_is_sent_without_a_copy() {
+    both(
+        ZCOPY(),
+        |place| async move {
+            let stream = connect(&place).await;
+            let memory = Brought((0..300).map(|n| UnsafeCell::new(n as u8)).collect());
+            let buffer = place.sdp.buffer_of(Box::new(memory)).expect("the device takes it");
+            let (sent, buffer) = stream.send(buffer, 300).await;
+            assert_eq!((sent, buffer.map(|buffer| buffer.len())), (Ok(300), Some(300)));
+            assert_eq!(place.sdp.stats().zcopy_sent, 300);
+            stream.close().await.expect("closed");
+        },
+        |place| async move {
+            let stream = accept(&place).await;
+            assert_eq!(read_all(&stream).await, (0..300).map(|n| n as u8).collect::<Vec<_>>());
+            stream.close().await.expect("closed");
+        },
+    );
 }
 
 #[test]

@@ -93,10 +93,19 @@ impl Transfer {
     fn is_shipped(&self) -> bool {
         use Kind::{CancelsUnrevoked, DeregistersFirst, ForgetsEnd, KeepsCredits, RecallsBlindly};
         use Kind::{RefillsEarly, ReturnsOnError, ReusesSource, UsesVoidSink};
-        let streams = matches!(self.kind, CancelsUnrevoked | DeregistersFirst | ForgetsEnd | KeepsCredits);
-        let memory =
-            matches!(self.kind, RecallsBlindly | RefillsEarly | ReturnsOnError | ReusesSource | UsesVoidSink);
-        !streams && !memory
+        let by_hand = matches!(
+            self.kind,
+            CancelsUnrevoked
+                | DeregistersFirst
+                | ForgetsEnd
+                | KeepsCredits
+                | RecallsBlindly
+                | RefillsEarly
+                | ReturnsOnError
+                | ReusesSource
+                | UsesVoidSink
+        );
+        !by_hand
     }
 
     fn work(&self) -> SdpWork {
