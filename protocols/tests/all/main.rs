@@ -6,6 +6,7 @@ mod common;
 mod ddss_crash;
 mod ddss_named;
 mod dsm_crash;
+mod dsm_crash_at_every_event;
 mod lint;
 mod locks;
 mod members;
