@@ -427,9 +427,11 @@ fn a_node_that_is_back_uses_segments_again_once_its_lock_has_gone_on_and_what_it
             let got = ddss.get(&ddss.attach(another).expect("a key is a key"), &mut value).await;
             assert_eq!((got, value), (Ok(0), [0; 64]));
             for key in [key, another] {
-                tell.borrow_mut().push(ddss.release(key).await);
+                let released = ddss.release(key).await;
+                tell.borrow_mut().push(released);
             }
-            tell.borrow_mut().push(ddss.bind_instead(Name(8), Some(another), Some(own)).await);
+            let bound = ddss.bind_instead(Name(8), Some(another), Some(own)).await;
+            tell.borrow_mut().push(bound);
         }));
     });
     cluster.run(ms(150));
