@@ -127,16 +127,6 @@ impl Slots {
         u32::from(keeps)
     }
 
-    /// A mistake to be made: what a guest that wants nothing has of the common buffers is taken before it has given it back.
-    #[cfg(test)]
-    pub(in crate::transport) fn take_back(&mut self, guest: usize) {
-        if let Some(held) = self.guests.get_mut(&guest).filter(|held| !held.hungry) {
-            let back = held.extra().min(held.out);
-            held.out -= back;
-            self.free += back;
-        }
-    }
-
     /// Gives one more slot to a guest that is hungry, the next in turn that has less than its share.
     pub(in crate::transport) fn grant(&mut self) -> Option<usize> {
         if self.free == 0 || self.hungry == 0 {
