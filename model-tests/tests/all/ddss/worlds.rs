@@ -36,8 +36,19 @@ fn where_responses_commute_every_reduction_reaches_the_same_ends() {
 /// The home or a client dies at any moment, beside one call of each client.
 #[test]
 fn a_node_that_dies_at_any_moment_costs_its_own_segments_and_nobody_waits_for_it() {
-    for name in ["ddss-crash", "ddss-crash-null"] {
-        let report = explore(name, ",p,g", &Options::default());
+    let worlds = [("ddss-crash", ",p,g"), ("ddss-crash-null", ",p,g")];
+    for (name, calls) in
+        worlds.into_iter().chain([("ddss-crash-delta", ",p,e"), ("ddss-crash-temporal", ",p,g")])
+    {
+        let report = explore(name, calls, &Options::default());
         assert!(report.held() && report.exhaustive, "{name}");
     }
+}
+
+/// Any node restarts at any event beside a put and a get: what its last incarnation had is taken away before the next one has a part.
+#[test]
+fn a_node_that_restarts_at_any_event_has_a_part_in_segments_again_and_nothing_of_its_last_one_is_left() {
+    let restart = FaultSet::one(Outcome::Restart);
+    let report = explore("ddss-back", "p,g", &Options { faults: 1, kinds: restart, ..Options::default() });
+    assert!(report.held() && report.exhaustive);
 }

@@ -45,11 +45,7 @@ fn mortal() -> Vec<Entry> {
         "ddss-crash-temporal" Model::Temporal(u32::MAX), Held, ",p,g", Fences, "the same, model temporal";
         "ddss-crash-null" Model::Null, Held, ",p,g", Fences, "the same, model null";
         "ddss-crash-lock" Model::Strict, Held, ",x,x", Fences, "the same, model strict: get and put under the lock";
-        "ddss-crash-null-lock" Model::Null, Held, ",x,x", Fences,
-            "the same, model null: get and put under the lock, in place, so that no header refuses what comes late";
         "ddss-crash-release" Model::Write, Held, ",p,r", Fences, "the same beside a release";
-        "planted-ddss-grants-unfenced" Model::Null, Violated, ",x,xx", Begins,
-            "the dead one's lock is granted on before its home has fenced what the dead one has under way";
     }
 }
 
