@@ -17,6 +17,8 @@ struct Client {
     deficit: i64,
     /// Places that it has.
     places: u32,
+    /// It stands in line: for as long as its turn lasts also while none of its requests waits.
+    stands: bool,
 }
 
 /// Who gets the next free place.
@@ -42,7 +44,7 @@ impl Turns {
     /// A request of a client has units that have not begun.
     pub(super) fn wait(&mut self, client: Rank, job: u64) {
         let of = self.clients.entry(client).or_default();
-        if of.jobs.is_empty() {
+        if !std::mem::replace(&mut of.stands, true) {
             self.line.push_back(client);
         }
         of.jobs.push_back(job);
@@ -55,7 +57,12 @@ impl Turns {
         while looked < self.line.len() {
             let client = *self.line.front()?;
             let of = self.clients.get_mut(&client)?;
-            if of.places >= self.most {
+            if of.jobs.is_empty() {
+                // Who wants nothing saves no turns, and owes what it took.
+                (of.stands, of.deficit) = (false, of.deficit.min(0));
+                self.line.pop_front();
+                self.tidy(client);
+            } else if of.places >= self.most {
                 looked += 1;
                 self.line.rotate_left(1);
             } else if of.deficit <= 0 {
@@ -63,11 +70,7 @@ impl Turns {
                 looked = if of.deficit > 0 { 0 } else { looked };
                 self.line.rotate_left(1);
             } else {
-                let job = of.jobs.pop_front()?;
-                if of.jobs.is_empty() {
-                    self.line.pop_front();
-                }
-                return Some((client, job));
+                return Some((client, of.jobs.pop_front()?));
             }
         }
         None
@@ -94,6 +97,7 @@ impl Turns {
     pub(super) fn tidy(&mut self, client: Rank) {
         if self.clients.get(&client).is_some_and(|of| of.jobs.is_empty() && of.places == 0) {
             self.clients.remove(&client);
+            self.line.retain(|stands| *stands != client);
         }
     }
 
