@@ -54,6 +54,9 @@ impl<C: Choice + ?Sized> Choice for Box<C> {
     fn pick(&mut self, label: &'static str, n: u64) -> u64 {
         (**self).pick(label, n)
     }
+    fn word(&mut self, label: &'static str) -> u64 {
+        (**self).word(label)
+    }
 }
 
 impl<C: Choice + ?Sized> Choice for &mut C {
@@ -62,6 +65,9 @@ impl<C: Choice + ?Sized> Choice for &mut C {
     }
     fn pick(&mut self, label: &'static str, n: u64) -> u64 {
         (**self).pick(label, n)
+    }
+    fn word(&mut self, label: &'static str) -> u64 {
+        (**self).word(label)
     }
 }
 
@@ -103,17 +109,21 @@ impl Choice for First {
 /// Answers from a fuzzer's bytes: each question takes as many as its range needs, little-endian, modulo the
 /// range. After the last byte the answers are quiet.
 ///
+/// Whole words are told apart by how many there were before. Zeros are a fuzzer's favourites, and a node's incarnation is a word:
+/// two with one number would be one to its peers, which on a real host happens once in 2^63.
+///
 /// Small questions take one byte, so that a fuzzer's mutation of one byte changes one decision.
 #[derive(Clone, Debug)]
 pub struct Bytes {
     bytes: Vec<u8>,
     at: usize,
+    words: u64,
 }
 
 impl Bytes {
     /// Answers from a copy of these bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Bytes {
-        Bytes { bytes: bytes.into(), at: 0 }
+        Bytes { bytes: bytes.into(), at: 0, words: 0 }
     }
 
     /// How many bytes have been used.
@@ -140,6 +150,11 @@ impl Choice for Bytes {
     }
     fn pick(&mut self, _label: &'static str, n: u64) -> u64 {
         self.below(n)
+    }
+    fn word(&mut self, _label: &'static str) -> u64 {
+        self.words += 1;
+        let high = self.below(1 << 32);
+        (high << 32 | self.below(1 << 32)) ^ self.words << 32
     }
 }
 

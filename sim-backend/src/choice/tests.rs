@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::Rng;
 use super::*;
 use proptest::prelude::*;
@@ -96,6 +98,13 @@ fn a_fuzzers_byte_changes_one_decision() {
     let mut short = Bytes::new([0xff]);
     assert_eq!(ask(&mut short, &[1 << 40, 3]), [0xff, 0]);
     assert_eq!(short.used(), 1);
+}
+
+#[test]
+fn words_of_no_bytes_differ() {
+    let mut none: Box<dyn Choice> = Box::new(Bytes::new([]));
+    let words: BTreeSet<u64> = (0..100).map(|_| none.word("incarnation")).collect();
+    assert_eq!(words.len(), 100);
 }
 
 #[test]

@@ -80,12 +80,12 @@ impl Objects {
         TITLES.iter().zip(&self.0).filter(|(_, waits)| waits.any()).map(|((key, title), waits)| {
             let (writes, index) = waits.hottest;
             let counts = [
-                ("taken", "taken by a writer", waits.taken),
-                ("copies", "copy to be written", waits.copies),
+                ("taken", "by a writer", waits.taken),
+                ("copies", "copy to write", waits.copies),
                 ("first", "first access", waits.first),
-                ("joined", "joined a request", waits.joined),
-                ("hottest", "hottest minipage", index.into()),
-                ("hottest_writes", "times it was granted to write", writes),
+                ("joined", "joined", waits.joined),
+                ("hottest", "hottest", index.into()),
+                ("hottest_writes", "its grants", writes),
             ];
             // The hottest minipage of several runs says nothing.
             Group { adds_up: false, ..Group::new(key, title, Layout::Row, &counts) }

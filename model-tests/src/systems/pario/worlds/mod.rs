@@ -45,7 +45,7 @@ worlds! {
     "pario-eager" Way::Eager, "w,r", "the same with the bytes in requests and answers";
     "pario-list" Way::List, "w,r", "files: a client writes four rows by one list, and another one reads them at the same time";
     "pario-names" Way::Eager, "cu,c", "files: two clients, one name";
-    "pario-unlink" Way::Eager, "rx,xu", "files: a client reads and closes a file whose name another one removes";
+    "pario-unlink-open" Way::Eager, "rx,xu", "files: a client reads and closes a file whose name another one removes";
     "pario-append" Way::Durable, "aa", "files: a client appends to a file on a disk, while its server crashes and comes back";
     "pario-rename" Way::Durable, "kcn", "files: a file takes another one's name on a disk, while its server crashes and comes back";
     "pario-unlink" Way::Durable, "muo", "files: a client makes a file on a disk, removes its name and looks for it, while the disk fails and its server crashes and comes back";
