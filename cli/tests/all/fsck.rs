@@ -36,9 +36,22 @@ fn disk() -> Vec<(ObjectName, Vec<u8>)> {
     cluster.run_until(Nanos::from_millis(100));
     let mut objects = cluster.fabric.disk_after_crash(NodeId(0), 1);
     for (_, log) in objects.iter_mut().filter(|(object, _)| object.0 >> 63 == 1) {
-        log.truncate(log.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+        log.truncate(end_of(log));
     }
     objects
+}
+
+/// Where the batches of a log end: each has its length, a checksum and the log's number before what is in it.
+fn end_of(log: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(length) = log.get(at..at + 4).map(|length| u32::from_le_bytes(length.try_into().unwrap()))
+    {
+        if length == 0 {
+            break;
+        }
+        at += 16 + length as usize;
+    }
+    at
 }
 
 /// A store with these objects.

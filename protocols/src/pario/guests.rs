@@ -3,17 +3,9 @@
 //! What a guest has at servers (files that it has open, places in staging that it was offered, requests) ends with its lease or its
 //! farewell: the transport fences its connection, and then tells the server as it tells of a node that began anew.
 
-use super::server::{self, Event};
-use super::service::{Pario, Shared};
-use super::{FsError, Handle};
-use crate::rt::WaitPoint;
-use crate::rt::sync::Mailbox;
-use crate::transport::Rank;
-use std::rc::Rc;
-use weft_verbs::{Nanos, Verbs};
-
-/// In the place of those guests that have not come back yet.
-const ABSENT: Rank = Rank::from_index(u32::MAX - 2);
+use super::FsError;
+use super::service::Pario;
+use weft_verbs::Verbs;
 
 impl<V: Verbs> Pario<V> {
     /// Leaves the servers, whose guest this node is. Files that it has open are closed, and calls that have not ended will not. The mesh is
@@ -43,20 +35,4 @@ impl<V: Verbs> Pario<V> {
     pub fn guests(&self) -> crate::transport::GuestAudit {
         self.0.mesh.guests()
     }
-}
-
-/// After a home began anew it waits one lease for its guests: each that comes back is asked what it has open. Who has not come by then has
-/// nothing any more. No file ends before.
-pub(super) async fn hear_guests<V: Verbs>(shared: Rc<Shared<V>>, mut met: Mailbox<Rank>, lease: Nanos) {
-    let end = shared.rt.now() + lease;
-    while let Ok(Ok(guest)) = shared.rt.deadline(end, met.recv()).at("guests").await {
-        server::on(&shared, Event::Met { client: guest });
-        drop(shared.rt.spawn(server::ask_for_opens(Rc::clone(&shared), guest)));
-    }
-    server::on(&shared, Event::Heard { client: ABSENT, open: Vec::<(Handle, u32)>::new(), more: false });
-}
-
-/// Guests that are to be waited for.
-pub(super) fn absent() -> impl Iterator<Item = Rank> {
-    std::iter::once(ABSENT)
 }

@@ -415,6 +415,7 @@ macro_rules! conformance_cases {
                 a_transfer_reaches_registered_memory_and_nothing_beside_it
                 bytes_that_nobody_wrote_are_zero_and_there_are_none_behind_the_end
                 objects_are_made_listed_and_removed_by_name
+                what_is_cut_off_is_zero_if_it_is_there_again
                 what_cannot_be_done_is_refused_by_its_reason
                 calls_that_are_under_way_at_once_all_end
                 a_call_whose_handle_is_dropped_goes_on

@@ -1,5 +1,6 @@
 //! The server of a node: what the state machine wants done, and what comes of it.
 
+mod absent;
 mod answered;
 mod bars;
 mod check;
@@ -18,7 +19,6 @@ pub(super) use log::read_log_of;
 use super::access::Run;
 use super::calls::{self, Held};
 use super::error::Refusal;
-use super::guests;
 use super::messages::{Answer, Request};
 use super::moves::{Transfer, moved};
 use super::service::{Life, Shared};
@@ -149,7 +149,7 @@ pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
             if !names.is_empty() && matches!(shared.config.wire, super::config::Wire::Verbs) {
                 asked.extend(others);
                 names.ask(asked.iter().copied());
-                guests.iter().for_each(|_| names.ask(guests::absent()));
+                guests.iter().for_each(|_| names.ask(absent::guests()));
             } else {
                 guests = None;
             }
@@ -163,7 +163,7 @@ pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
     *server.machine.borrow_mut() = Some(new_machine(&shared, Some(directory)));
     asked.into_iter().for_each(|client| drop(shared.rt.spawn(ask_for_opens(Rc::clone(&shared), client))));
     if let Some((met, lease)) = guests {
-        drop(shared.rt.spawn(guests::hear_guests(Rc::clone(&shared), met, lease)));
+        drop(shared.rt.spawn(absent::hear_guests(Rc::clone(&shared), met, lease)));
     }
     // What an earlier life unlinked and did not remove.
     on(&shared, Event::Heard { client: me, open: Vec::new(), more: false });

@@ -40,15 +40,17 @@ impl Exchanges {
             may_have.insert(mine);
             return Ok(());
         }
-        if !may_have.contains(&found) {
+        let judged = if may_have.contains(&found) {
+            Ok(())
+        } else {
             let known: Vec<String> = may_have.iter().map(Value::to_string).collect();
-            return Err(format!("{}, where there can only be {}", Timeless(event), known.join(" or ")));
-        }
+            Err(format!("{}, where there can only be {}", Timeless(event), known.join(" or ")))
+        };
         segment.may_have = Some([found, mine].into());
         if let Some(last) = segment.last.replace(event.request) {
             segment.found.insert(last, found);
         }
-        Ok(())
+        judged
     }
 
     fn exchanged(&mut self, event: &Event) -> Result<(), String> {

@@ -148,7 +148,7 @@ impl Oracle<Event> for Places {
     }
 
     fn promise(&self) -> &'static str {
-        "an append lies behind what was appended before it, and no two have a byte in common"
+        "appends lie behind earlier ones, and no two have a byte in common"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
