@@ -155,11 +155,13 @@ impl<V: Verbs> Ddss<V> {
         !has_died && met.is_none_or(|met| met == to.incarnation)
     }
 
-    /// Waits for a member that has not connected yet, where this node is done with the incarnation before it.
+    /// Waits for a member that has not connected yet, where the incarnation before it has: what is said now would be said to that one. (If it
+    /// is a later one that has, this node hears so, or the next view says it.) Whoever is waited for is watched, and so connects.
     pub(super) async fn until_it_has_connected(&self, to: Party) {
         let Some(following) = self.0.following.as_ref().filter(|_| to.incarnation != 0) else { return };
         let mesh = &self.0.mesh;
-        while mesh.is_gone(to.rank)
+        let is_another = || mesh.incarnation_of(to.rank).is_some_and(|met| met != to.incarnation);
+        while (mesh.is_gone(to.rank) || is_another())
             && mesh.incarnation_of(to.rank) != Some(to.incarnation)
             && !following.parties.borrow().has_died(to)
             && !mesh.is_closed()
