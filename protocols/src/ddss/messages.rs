@@ -33,7 +33,7 @@ pub(super) enum Message {
     /// Nothing is to be posted to this segment any more, nor is it a name's.
     Drain { key: Key },
     /// Nothing of the sender's is under way to this segment, nor will be.
-    Drained { name: Name },
+    Drained { name: Name, at: RemoteSlice },
     /// The segment's keys are revoked.
     Revoked { name: Name },
     /// The segment was released by this request.
@@ -145,7 +145,10 @@ impl Message {
                 head(DRAIN, 0);
                 bytes.extend(key.to_bytes());
             }
-            Message::Drained { name } => head(DRAINED, name.0),
+            Message::Drained { name, at } => {
+                head(DRAINED, name.0);
+                bytes.extend(at.to_bytes());
+            }
             Message::Revoked { name } => head(REVOKED, name.0),
             Message::Done { id } => head(DONE, id),
             Message::Released { id } => head(RELEASED, id),
@@ -206,7 +209,10 @@ impl Message {
             }
             RELEASE => Some(Message::Release { id, key: Key::from_bytes(rest)? }),
             DRAIN => Some(Message::Drain { key: Key::from_bytes(rest)? }),
-            DRAINED if rest.is_empty() => Some(Message::Drained { name: Name(id) }),
+            DRAINED => {
+                let (at, []) = rest.split_first_chunk()? else { return None };
+                Some(Message::Drained { name: Name(id), at: RemoteSlice::from_bytes(*at) })
+            }
             REVOKED if rest.is_empty() => Some(Message::Revoked { name: Name(id) }),
             DONE if rest.is_empty() => Some(Message::Done { id }),
             RELEASED if rest.is_empty() => Some(Message::Released { id }),
@@ -299,7 +305,7 @@ mod tests {
             Message::Key { id: 3, key: None },
             Message::Release { id: 3, key },
             Message::Drain { key },
-            Message::Drained { name: Name(9) },
+            Message::Drained { name: Name(9), at },
             Message::Revoked { name: Name(9) },
             Message::Done { id: 3 },
             Message::Released { id: 3 },

@@ -105,7 +105,7 @@ impl<V: Verbs> Ddss<V> {
         drop(self.0.rt.spawn(async move {
             let Some(header) = key.at.word(0) else { return };
             if !uses || ddss.all_ended(key.party(), header).await.is_ok() {
-                drop(ddss.say(home, Message::Drained { name: key.name }).await);
+                drop(ddss.say(home, Message::Drained { name: key.name, at: key.at }).await);
             }
         }));
     }
