@@ -7,7 +7,7 @@
 //! [`Unknown`](super::FsError::Unknown).
 
 use super::FsError;
-use super::messages::{Answer, Request};
+use super::messages::{Answer, Frame, Request};
 use crate::rt::Rt;
 use crate::rt::sync::Signal;
 use crate::transport::{Channel, Hold, Mesh, Rank, SendError};
@@ -36,13 +36,6 @@ const LENGTHS: usize = 8;
 
 /// Bytes of a message without its data, at most: a list of names is the longest.
 const LONGEST: u32 = 64 << 10;
-
-/// A message for a stream: what it says, and the data that it carries.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Frame {
-    pub head: Vec<u8>,
-    pub data: Vec<u8>,
-}
 
 /// What a wire delivers.
 pub(super) enum Arrived {

@@ -5,7 +5,7 @@ use super::content::Content;
 use super::driver::{Driver, RailEvents};
 use super::fail_back::Wanted;
 use super::grounds::Grounds;
-use super::guests::{self, Guests};
+use super::guest_host::Guests;
 use super::inbox::{Inbox, Inboxes, Incoming, Message};
 use super::link::Event;
 use super::peer::Peer;
@@ -15,6 +15,7 @@ use super::session::MIN_BUFFERS;
 use super::standby::Standby;
 use super::wire::HEADER_LEN;
 use super::{Channel, MeshConfig, Planted, Rank, SendError, TransportError};
+use super::{guest_leases, guests};
 use crate::rt::sync::{MailboxSender, Signal};
 use crate::rt::{BufferPool, CompletionSink, Connector, Label, LabelGuard, QpHandle, Rt, WaitPoint};
 use std::cell::{Cell, RefCell};
@@ -271,7 +272,7 @@ impl<V: Verbs> Mesh<V> {
             resumed: Signal::new(),
             config,
         });
-        guests::watch_leases(&shared);
+        guest_leases::watch_leases(&shared);
         let mut driver = Driver::new(Rc::clone(&shared), events);
         drop(shared.rt.spawn(poll_fn(move |cx| driver.poll(cx)).at("driver")));
         Ok(Mesh { shared })

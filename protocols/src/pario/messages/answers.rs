@@ -3,8 +3,7 @@
 use super::super::DirEntry;
 use super::super::access::Run;
 use super::super::error::Refusal;
-use super::super::wire::Frame;
-use super::{Answer, Reader, Writer, kind};
+use super::{Answer, Frame, Reader, Writer, kind};
 use weft_verbs::RemoteSlice;
 
 impl Answer {

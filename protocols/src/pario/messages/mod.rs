@@ -18,6 +18,13 @@ use super::slots::Asked;
 use super::{Attributes, DirEntry, Distribution, Handle, Name, Path, SetAttributes};
 use weft_verbs::RemoteSlice;
 
+/// A message for a stream: what it says, and the data that it carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub head: Vec<u8>,
+    pub data: Vec<u8>,
+}
+
 /// What a client asks a server for, or the home of a file its servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {

@@ -1,8 +1,8 @@
 //! Requests as bytes.
 
 use super::super::slots::Asked;
-use super::super::wire::Frame;
 use super::super::{Handle, Path};
+use super::Frame;
 use super::{Reader, Request, Source, Target, Writer, kind};
 
 impl Request {

@@ -148,7 +148,7 @@ impl Oracle<Event> for Places {
     }
 
     fn promise(&self) -> &'static str {
-        "appends lie behind earlier ones, and no two have a byte in common"
+        "appends lie behind earlier ones, and share no byte"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {

@@ -1,10 +1,10 @@
 //! The guest's end: what it has at its servers, the signs of life that keep it there, and its farewell.
 
-use super::super::link::Event;
-use super::super::mesh::{Mesh, Shared};
-use super::super::peer::{Peer, keep};
-use super::super::{Rank, TransportError};
-use super::FAREWELL;
+use super::guests::FAREWELL;
+use super::link::Event;
+use super::mesh::{Mesh, Shared};
+use super::peer::{Peer, keep};
+use super::{Rank, TransportError};
 use crate::rt::sync::{Mailbox, mailbox};
 use crate::rt::{Rt, WaitPoint};
 use std::future::poll_fn;
@@ -118,7 +118,7 @@ impl<V: Verbs> Mesh<V> {
     }
 
     /// From now on, each guest that is met, by the rank that it has here until it is
-    /// [forgotten](super::super::Incoming::PeerReset).
+    /// [forgotten](super::Incoming::PeerReset).
     pub fn admissions(&self) -> Mailbox<Rank> {
         let (sender, admitted) = mailbox();
         self.shared.admissions.borrow_mut().push(sender);
@@ -141,14 +141,14 @@ impl<V: Verbs> Drop for Hold<V> {
 
 impl<V: Verbs> Shared<V> {
     /// A server that told its lease is given signs of life while something is held there.
-    pub(in crate::transport) fn renew_if_held(self: &Rc<Self>, index: usize, peer: &mut Peer<V>) {
+    pub(super) fn renew_if_held(self: &Rc<Self>, index: usize, peer: &mut Peer<V>) {
         if peer.holds > 0 && peer.lease < Nanos::MAX && !std::mem::replace(&mut peer.renews, true) {
             drop(self.rt.spawn(renew(Rc::clone(self), index)));
         }
     }
 
     /// A guest of this node is met.
-    pub(in crate::transport) fn tell_admission(&self, index: usize) {
+    pub(super) fn tell_admission(&self, index: usize) {
         let rank = self.rank_at(index);
         self.admissions.borrow_mut().retain(|waits| waits.send(rank).is_ok());
     }

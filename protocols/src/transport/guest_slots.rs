@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 /// Buffers of each guest's own.
-pub(in crate::transport) const OWN: u32 = 2;
+pub(super) const OWN: u32 = 2;
 
 /// What a guest has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -33,11 +33,11 @@ impl Held {
 
 /// A guest has sent, or given back, what it never had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::transport) struct Overdrawn;
+pub(super) struct Overdrawn;
 
 /// The slots of all guests of a server.
 #[derive(Clone, Debug, Hash)]
-pub(in crate::transport) struct Slots {
+pub(super) struct Slots {
     /// Buffers beside each guest's own, and how many of them nobody has.
     common: u32,
     free: u32,
@@ -50,34 +50,34 @@ pub(in crate::transport) struct Slots {
 
 impl Slots {
     /// With so many common buffers.
-    pub(in crate::transport) fn new(common: u32) -> Slots {
+    pub(super) fn new(common: u32) -> Slots {
         Slots { common, free: common, guests: BTreeMap::new(), hungry: 0, turn: 0 }
     }
 
     /// How many buffers are to be posted or in hand.
-    pub(in crate::transport) fn buffers(&self) -> u32 {
+    pub(super) fn buffers(&self) -> u32 {
         self.common + OWN * self.guests.len() as u32
     }
 
     /// How many slots are granted.
     #[cfg(test)]
-    pub(in crate::transport) fn granted(&self) -> u32 {
+    pub(super) fn granted(&self) -> u32 {
         self.guests.values().map(|held| held.out).sum()
     }
 
     /// How many common buffers somebody has.
-    pub(in crate::transport) fn lent(&self) -> u32 {
+    pub(super) fn lent(&self) -> u32 {
         self.common - self.free
     }
 
     /// Buffers of its own are there for a guest.
-    pub(in crate::transport) fn admit(&mut self, guest: usize) {
+    pub(super) fn admit(&mut self, guest: usize) {
         self.guests.insert(guest, Held { out: OWN, ..Held::default() });
     }
 
     /// A guest's connection is fenced, or it has a new one: whatever it may have been going to send it does not send. It begins with its
     /// own.
-    pub(in crate::transport) fn begin(&mut self, guest: usize) {
+    pub(super) fn begin(&mut self, guest: usize) {
         let Some(held) = self.guests.get_mut(&guest) else { return };
         self.free += held.extra();
         self.hungry -= u32::from(held.hungry);
@@ -85,19 +85,14 @@ impl Slots {
     }
 
     /// A guest is forgotten: its own buffers are of no more use.
-    pub(in crate::transport) fn forget(&mut self, guest: usize) {
+    pub(super) fn forget(&mut self, guest: usize) {
         self.begin(guest);
         self.guests.remove(&guest);
     }
 
     /// A frame of a guest was taken out of its buffer. It says whether the guest has more to send than it may, and how many slots it gives
     /// back.
-    pub(in crate::transport) fn used(
-        &mut self,
-        guest: usize,
-        hungry: bool,
-        back: u32,
-    ) -> Result<(), Overdrawn> {
+    pub(super) fn used(&mut self, guest: usize, hungry: bool, back: u32) -> Result<(), Overdrawn> {
         let Some(held) = self.guests.get_mut(&guest) else { return Err(Overdrawn) };
         // Nobody is asked for its own.
         if back > held.extra() || held.out < 1 + back {
@@ -112,7 +107,7 @@ impl Slots {
     }
 
     /// The buffer of a guest's frame is posted again. What was of the common ones is everybody's.
-    pub(in crate::transport) fn posted(&mut self, guest: usize) -> u32 {
+    pub(super) fn posted(&mut self, guest: usize) -> u32 {
         let share = self.share();
         let Some(held) = self.guests.get_mut(&guest) else { return 0 };
         if held.in_hand == 0 {
@@ -128,7 +123,7 @@ impl Slots {
     }
 
     /// Gives one more slot to a guest that is hungry, the next in turn that has less than its share.
-    pub(in crate::transport) fn grant(&mut self) -> Option<usize> {
+    pub(super) fn grant(&mut self) -> Option<usize> {
         if self.free == 0 || self.hungry == 0 {
             return None;
         }
@@ -143,7 +138,7 @@ impl Slots {
     }
 
     /// How many slots a guest may keep that has nothing to send.
-    pub(in crate::transport) fn keep(&self, guest: usize) -> u32 {
+    pub(super) fn keep(&self, guest: usize) -> u32 {
         let hungry = self.guests.get(&guest).is_some_and(|held| held.hungry);
         if hungry { OWN + self.share() } else { OWN }
     }
@@ -155,5 +150,5 @@ impl Slots {
 }
 
 #[cfg(test)]
-#[path = "slots_tests.rs"]
+#[path = "guest_slots_tests.rs"]
 mod tests;

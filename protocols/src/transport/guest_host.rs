@@ -1,15 +1,16 @@
 //! What a server's mesh does for its guests: it admits and forgets them, and takes their frames out of the shared receive queue.
 
-use super::super::driver::Driver;
-use super::super::link::{Event, Link};
-use super::super::mesh::{MeshStats, Rail, Shared};
-use super::super::peer::Peer;
-use super::super::rail::ConnId;
-use super::super::session::{Header, MIN_BUFFERS};
-use super::super::wire::{Hello, Refusal};
-use super::super::{Channel, Rank};
-use super::slots::Slots;
-use super::{GuestAudit, GuestConfig, OWN};
+use super::driver::Driver;
+use super::guest_slots::{OWN, Slots};
+use super::guest_visits::GuestAudit;
+use super::guests::GuestConfig;
+use super::link::{Event, Link};
+use super::mesh::{MeshStats, Rail, Shared};
+use super::peer::Peer;
+use super::rail::ConnId;
+use super::session::{Header, MIN_BUFFERS};
+use super::wire::{Hello, Refusal};
+use super::{Channel, Rank};
 use crate::rt::sync::Signal;
 use crate::rt::{BufferGuard, Completed, CompletionSink, QpHandle, SharedReceives};
 use std::cell::{Cell, RefCell};
@@ -31,8 +32,8 @@ pub(super) struct Guest {
 }
 
 /// What a server's mesh has of its guests.
-pub(in crate::transport) struct Guests<V: Verbs> {
-    pub(in crate::transport) config: GuestConfig,
+pub(super) struct Guests<V: Verbs> {
+    pub(super) config: GuestConfig,
     slots: RefCell<Slots>,
     receives: SharedReceives<V>,
     sink: CompletionSink<V>,
@@ -48,11 +49,11 @@ pub(in crate::transport) struct Guests<V: Verbs> {
     /// Places in which a guest was.
     vacant: RefCell<Vec<usize>>,
     /// Wakes who watches leases.
-    pub(in crate::transport) came: Signal,
+    pub(super) came: Signal,
 }
 
 impl<V: Verbs> Guests<V> {
-    pub(in crate::transport) fn new(rail: &Rail<V>, config: GuestConfig) -> Result<Guests<V>> {
+    pub(super) fn new(rail: &Rail<V>, config: GuestConfig) -> Result<Guests<V>> {
         let depth = config.common + OWN * config.most + BESIDE;
         let guests = Guests {
             config,
@@ -91,17 +92,12 @@ impl<V: Verbs> Guests<V> {
     }
 
     /// What a guest is told of its server.
-    pub(in crate::transport) fn hello(&self, hello: Hello) -> Hello {
+    pub(super) fn hello(&self, hello: Hello) -> Hello {
         Hello { buffers: OWN, lease: self.config.lease_told(), ..hello }
     }
 
     /// A queue pair for a guest: it posts no receives.
-    pub(in crate::transport) fn new_queue(
-        &self,
-        shared: &Shared<V>,
-        index: usize,
-        epoch: u32,
-    ) -> Result<QpHandle<V>> {
+    pub(super) fn new_queue(&self, shared: &Shared<V>, index: usize, epoch: u32) -> Result<QpHandle<V>> {
         let rail = shared.rail(0);
         let caps = QpCaps {
             max_send_wr: self.config.send_depth,
@@ -144,12 +140,12 @@ impl<V: Verbs> Guests<V> {
 
 impl<V: Verbs> Driver<V> {
     /// Whether guests have sent something.
-    pub(in crate::transport) fn guests_sent(&self, cx: &mut Context<'_>) -> bool {
+    pub(super) fn guests_sent(&self, cx: &mut Context<'_>) -> bool {
         self.shared.guests.as_ref().is_some_and(|guests| guests.sink.poll_ready(cx).is_ready())
     }
 
     /// Takes what guests have sent.
-    pub(in crate::transport) fn frames_of_guests(&mut self) {
+    pub(super) fn frames_of_guests(&mut self) {
         let shared = Rc::clone(&self.shared);
         let Some(guests) = &shared.guests else { return };
         while let Some(completed) = guests.sink.take() {
@@ -187,7 +183,7 @@ impl<V: Verbs> Driver<V> {
     }
 
     /// A guest's frame was taken; its buffer is posted again at once. No header: it breaks the protocol.
-    pub(in crate::transport) fn frame_of_guest(
+    pub(super) fn frame_of_guest(
         &mut self,
         index: usize,
         peer: &mut Peer<V>,
@@ -212,7 +208,7 @@ impl<V: Verbs> Driver<V> {
     }
 
     /// A guest asks for a connection.
-    pub(in crate::transport) fn guest_asks(&mut self, id: ConnId, hello: Hello) {
+    pub(super) fn guest_asks(&mut self, id: ConnId, hello: Hello) {
         let shared = Rc::clone(&self.shared);
         let reject = |why: Refusal| shared.rail(id.rail).connector.reject(id.id, &why.encode());
         let fits = hello.max_message == shared.config.max_message && hello.buffers >= MIN_BUFFERS;
@@ -269,7 +265,7 @@ impl<V: Verbs> Driver<V> {
     }
 
     /// A guest's queue pair draws no more receives: it is in error, whether or not this end has moved it there.
-    pub(in crate::transport) fn drew_last(&mut self, num: QpNum) {
+    pub(super) fn drew_last(&mut self, num: QpNum) {
         let shared = Rc::clone(&self.shared);
         let Some(guests) = &shared.guests else { return };
         let whose = guests.by_queue.borrow().get(&num.0.into()).copied();
@@ -286,7 +282,7 @@ impl<V: Verbs> Driver<V> {
 
     /// After something has happened to a guest's connection: what it may send ends with it, and so does one that is to be forgotten, or
     /// that never came.
-    pub(in crate::transport) fn see_to_guest(&mut self, index: usize, drained: bool) {
+    pub(super) fn see_to_guest(&mut self, index: usize, drained: bool) {
         let shared = Rc::clone(&self.shared);
         let Some(guests) = shared.guests.as_ref().filter(|_| index > shared.loopback()) else { return };
         if drained {
@@ -345,7 +341,7 @@ impl<V: Verbs> Shared<V> {
     }
 
     /// A guest's lease has ended, or it has said farewell: its connection is fenced, and then it is forgotten.
-    pub(in crate::transport) fn take_leave(&self, index: usize) {
+    pub(super) fn take_leave(&self, index: usize) {
         let Some(guests) = &self.guests else { return };
         let mut known = guests.known.borrow_mut();
         let Some(guest) = known.get_mut(&index).filter(|guest| !guest.is_leaving) else { return };
@@ -356,7 +352,7 @@ impl<V: Verbs> Shared<V> {
     }
 
     /// What a guest may keep, for the frames that are sent to it now.
-    pub(in crate::transport) fn tell_keep(&self, index: usize, peer: &mut Peer<V>) {
+    pub(super) fn tell_keep(&self, index: usize, peer: &mut Peer<V>) {
         let Some(guests) = self.guests.as_ref().filter(|_| peer.is_guest) else { return };
         let keep = guests.slots.borrow().keep(index);
         peer.session.may_keep(keep);

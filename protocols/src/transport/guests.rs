@@ -17,22 +17,12 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | `slots` | whose are the buffers of the shared queue: a state machine without I/O |
-//! | `host` | what the mesh's one task does for guests |
-//! | `lease` | leases at the server's end |
-//! | `visit` | the guest's end: what it has at servers, signs of life, farewell |
+//! | `guest_slots` | whose are the buffers of the shared queue: a state machine without I/O |
+//! | `guest_host` | what the mesh's one task does for guests |
+//! | `guest_leases` | leases at the server's end |
+//! | `guest_visits` | the guest's end: what it has at servers, signs of life, farewell |
 //!
 //! docs/internals.md says what a guest may rely on.
-
-mod host;
-mod lease;
-mod slots;
-mod visit;
-
-pub(super) use host::Guests;
-pub(super) use lease::watch_leases;
-pub(super) use slots::OWN;
-pub use visit::{GuestAudit, Hold};
 
 use super::wire::Hello;
 use super::{Channel, MeshConfig, TransportError};
@@ -62,7 +52,7 @@ impl Default for GuestConfig {
 
 impl GuestConfig {
     /// The lease as guests are told it, in milliseconds; 0 for ever.
-    fn lease_told(&self) -> u16 {
+    pub(super) fn lease_told(&self) -> u16 {
         if self.lease == Nanos::MAX { 0 } else { (self.lease.0 / 1_000_000).clamp(1, 65_535) as u16 }
     }
 }

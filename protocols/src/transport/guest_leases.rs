@@ -3,13 +3,13 @@
 //! A lease says only *when* a guest is given up. That it cannot do anything any more is its fence's doing, so no clock of the guest's
 //! matters.
 
-use super::super::mesh::Shared;
+use super::mesh::Shared;
 use crate::rt::WaitPoint;
 use std::rc::Rc;
 use weft_verbs::{Nanos, Verbs};
 
 /// Has guests forgotten whose leases end, as long as the mesh is open.
-pub(in crate::transport) fn watch_leases<V: Verbs>(shared: &Rc<Shared<V>>) {
+pub(super) fn watch_leases<V: Verbs>(shared: &Rc<Shared<V>>) {
     if shared.guests.as_ref().is_some_and(|guests| guests.config.lease < Nanos::MAX) {
         drop(shared.rt.spawn(watch(Rc::clone(shared))));
     }
