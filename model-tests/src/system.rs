@@ -132,7 +132,7 @@ pub trait System: 'static {
     const COSTS: &'static [(&'static str, &'static str)] = &[];
 
     /// Targets of fuzzers beside [`crate::fuzz::system`]: their names and bodies.
-    const TARGETS: &'static [(&'static str, crate::fuzz::Body)] = &[];
+    const TARGETS: &'static [(&'static str, fn(&[u8]))] = &[];
 
     /// The papers whose experiments can be repeated.
     const PAPERS: &'static [Paper] = &[];

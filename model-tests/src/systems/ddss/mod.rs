@@ -423,7 +423,7 @@ fn requests(meter: &DdssMeter, unended: u64) -> Group {
         ("released", "released", released),
         ("gone", "gone", gone),
         ("failed", "failed", failed),
-        ("unended", "not ended", unended),
+        ("unended", "unended", unended),
     ];
     Group::new("requests", "Requests", Layout::Row, &counts)
 }
