@@ -103,6 +103,9 @@ impl AddAssign for Uncounted {
     fn add_assign(&mut self, _: Uncounted) {}
 }
 
+/// A target of a fuzzer: its name, and what is done with the fuzzer's bytes, which panics if a promise is broken.
+pub type Target = (&'static str, fn(&[u8]));
+
 /// A system that can be run, judged and measured on either backend.
 pub trait System: 'static {
     /// Its name, as `kind` in `[workload]`.
@@ -132,7 +135,7 @@ pub trait System: 'static {
     const COSTS: &'static [(&'static str, &'static str)] = &[];
 
     /// Targets of fuzzers beside [`crate::fuzz::system`]: their names and bodies.
-    const TARGETS: &'static [(&'static str, fn(&[u8]))] = &[];
+    const TARGETS: &'static [Target] = &[];
 
     /// The papers whose experiments can be repeated.
     const PAPERS: &'static [Paper] = &[];

@@ -95,7 +95,7 @@ impl System for Files {
         },
     ];
 
-    const TARGETS: &'static [(&'static str, fn(&[u8]))] = &[("pario-decoders", read_anything)];
+    const TARGETS: &'static [crate::system::Target] = &[("pario-decoders", read_anything)];
 
     const PAPERS: &'static [Paper] = &[paper::PVFS2, paper::PRESENT];
 

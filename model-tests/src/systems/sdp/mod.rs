@@ -108,7 +108,7 @@ impl System for Sockets {
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "data_sent"), ("protocol", "control_sent"), ("protocol", "copies")];
 
-    const TARGETS: &'static [(&'static str, fn(&[u8]))] = &[("sdp-stranger", stranger)];
+    const TARGETS: &'static [crate::system::Target] = &[("sdp-stranger", stranger)];
     const PAPERS: &'static [Paper] = &[paper::SDP];
     const EXAMPLES: &'static [Example] = &[Example {
         what: "Bulk transfers over sockets while links are cut, and their report",
