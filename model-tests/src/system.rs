@@ -119,6 +119,8 @@ pub trait System: 'static {
     const NEEDS_ORDER: bool = false;
     /// Whether a node may restart in the middle: the system says what is promised then.
     const RESTARTS: bool = false;
+    /// Whether a node that died among members takes part again when it is back, and is not refused: on real machines it is held to that.
+    const COMES_BACK: bool = true;
     /// Whether nodes use their machine's disk: then disks may be full and fail.
     const DISKS: bool = false;
 

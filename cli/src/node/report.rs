@@ -29,6 +29,9 @@ pub struct Judged {
     seconds: f64,
     lost: Vec<(u32, String)>,
     returned: Vec<(u32, Clients)>,
+    /// Whether those are to take part again.
+    #[serde(skip)]
+    comes_back: bool,
     after_loss: Clients,
     history: History,
     troubles: Vec<String>,
@@ -56,6 +59,7 @@ pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outc
         seconds: busy.as_secs_f64(),
         lost,
         returned,
+        comes_back: S::COMES_BACK,
         after_loss,
         history,
         troubles,
@@ -64,13 +68,18 @@ pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outc
 
 impl Judged {
     /// The exit code that it asks for. Survivors of a lost node must have gone on without it: their requests end, or the
-    /// run would be unfinished, and of those that they made after its last word some are granted. So must one that came back.
+    /// run would be unfinished, and of those that they made after its last word some are granted. So must one that came back, where
+    /// the system takes it in again.
     pub fn exit(&self) -> Exit {
         match (self.held, &self.unfinished) {
             (false, _) => Exit::Violated,
             (true, Some(_)) => Exit::Unfinished,
             (true, None) if !self.lost.is_empty() && !self.after_loss.went_on() => Exit::Violated,
-            (true, None) if !self.returned.iter().all(|(_, clients)| clients.went_on()) => Exit::Violated,
+            (true, None)
+                if self.comes_back && !self.returned.iter().all(|(_, clients)| clients.went_on()) =>
+            {
+                Exit::Violated
+            }
             (true, None) => Exit::Held,
         }
     }

@@ -121,6 +121,8 @@ fn tell_of_others<V: Verbs, Y: Reading, R: Record<Event>>(dsm: &Dsm<V, Y>, rt: &
 }
 
 impl System for SharedMemory {
+    /// Its part of the memory is gone: it is started anew with all others.
+    const COMES_BACK: bool = false;
     const KIND: &'static str = "dsm";
     const ABOUT: &'static str = "distributed shared memory in minipages, sequentially consistent";
     const EXAMPLE: &'static str = "requests = 100";
