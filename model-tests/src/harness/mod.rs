@@ -16,7 +16,7 @@ mod recorder;
 mod requests;
 
 pub use cluster::{Meeting, Member, Shape};
-pub use death::{Death, First};
+pub use death::Death;
 pub use execution::Execution;
 pub use model::{Model, Unseen};
 pub(crate) use of_system::worlds_of;
