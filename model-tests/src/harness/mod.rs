@@ -4,6 +4,7 @@
 //! starts the programs, shows what they record to the model's oracles, and judges the end. It knows no system: a model
 //! brings its own oracles, or none.
 
+mod at_rest;
 mod cluster;
 pub mod comeback;
 mod death;
@@ -15,6 +16,7 @@ mod of_system;
 mod recorder;
 mod requests;
 
+pub use at_rest::{all_at_rest, at_rest};
 pub use cluster::{Meeting, Member, Shape};
 pub use death::Death;
 pub use execution::Execution;

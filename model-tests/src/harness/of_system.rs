@@ -5,11 +5,11 @@
 
 use super::recorder::{Explored, Recorder};
 use super::requests::Requests;
-use super::{Harness, Member, Model, Shape, Unseen};
+use super::{Harness, Member, Model, Shape, Unseen, at_rest};
 use crate::explore::{AnyModel, Key, Size, SizeError, Violation};
 use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use crate::named::Named;
-use crate::oracle::{self, Leaks, Leftover, Oracles};
+use crate::oracle::{self, Oracles};
 use crate::system::{Place, System};
 use std::hash::Hasher;
 use weft_protocols::rt::fingerprint::StateHasher;
@@ -203,6 +203,19 @@ impl<M: SystemModel> Nodes<M> {
         &self.0[node].1
     }
 
+    /// What is wrong with a node at rest; see [`Model::violation_at`].
+    pub fn violation_at(&self, node: usize, member: &Member) -> Option<Violation> {
+        let service = self.service(node);
+        let left = Of::<M>::leftovers(service).into_iter().chain(member.leftovers());
+        at_rest(node, Of::<M>::conduct(&Of::<M>::counts(service)), left)
+    }
+
+    /// Which of the model's branches a node has reached; see [`Model::reached_at`].
+    pub fn reached_at(&self, model: &M, node: usize, member: &Member) -> u32 {
+        let reached = model.reached(Of::<M>::counts(self.service(node)), member.mesh.stats());
+        (0..).zip(reached).map(|(bit, reached)| u32::from(reached) << bit).sum()
+    }
+
     /// Each node's place.
     pub fn places(&self) -> impl Iterator<Item = &Place<Sim>> {
         self.0.iter().map(|(place, _)| place)
@@ -346,11 +359,7 @@ impl<M: SystemModel> Model for OfSystem<M> {
     }
 
     fn violation_at(&self, nodes: &Nodes<M>, node: usize, member: &Member) -> Option<Violation> {
-        let (_, service) = &nodes.0[node];
-        let mut broken = Of::<M>::conduct(&Of::<M>::counts(service)).finish(Nanos::ZERO, node as u32);
-        let left = Of::<M>::leftovers(service).into_iter().chain(member.leftovers());
-        broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
-        broken.into_iter().next().map(Violation::from)
+        nodes.violation_at(node, member)
     }
 
     fn name_of(&self, nodes: &Nodes<M>, node: usize, address: u64) -> Option<Named> {
@@ -362,8 +371,7 @@ impl<M: SystemModel> Model for OfSystem<M> {
     }
 
     fn reached_at(&self, nodes: &Nodes<M>, node: usize, member: &Member) -> u32 {
-        let reached = self.model.reached(Of::<M>::counts(&nodes.0[node].1), member.mesh.stats());
-        (0..).zip(reached).map(|(bit, reached)| u32::from(reached) << bit).sum()
+        nodes.reached_at(&self.model, node, member)
     }
 
     fn is_memoisable(&self) -> bool {

@@ -85,7 +85,7 @@ pub trait Registered: Sync {
     fn fuzz(&self) -> crate::fuzz::Body;
 
     /// Further targets of fuzzers; see [`System::TARGETS`].
-    fn targets(&self) -> &'static [(&'static str, crate::fuzz::Body)];
+    fn targets(&self) -> &'static [crate::system::Target];
 
     /// Its worlds.
     fn worlds(&self) -> Vec<Entry>;
@@ -147,7 +147,7 @@ impl<S: System> Registered for Room<S> {
         crate::fuzz::system::<S>
     }
 
-    fn targets(&self) -> &'static [(&'static str, crate::fuzz::Body)] {
+    fn targets(&self) -> &'static [crate::system::Target] {
         S::TARGETS
     }
 

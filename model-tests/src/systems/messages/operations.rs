@@ -6,7 +6,6 @@
 
 use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
 use crate::harness::{self, Harness, Member, Model, Shape};
-use crate::oracle::{Leaks, Leftover};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, Rt};
@@ -280,13 +279,7 @@ impl Model for Operations {
                 ));
             }
         }
-        for (node, member) in (0..).zip(members) {
-            let left = Leftover::named(node, member.leftovers());
-            if let Some(first) = Leaks::finish(Nanos::ZERO, &left).into_iter().next() {
-                return Err(first.into());
-            }
-        }
-        Ok(())
+        harness::all_at_rest(members)
     }
 
     fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {

@@ -2,13 +2,12 @@
 
 use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
 use crate::harness::{self, Harness, Member, Model, Shape};
-use crate::oracle::{Leaks, Leftover};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, Rt};
 use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshStats, SendError};
 use weft_sim::Sim;
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait};
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Wait};
 
 /// It is judged at its end alone.
 type Recorder = harness::Recorder<()>;
@@ -148,13 +147,7 @@ impl Model for Places {
         if read(&state.memory) != mark(self.requests - 1) {
             return Err(Violation::new("nothing later", "data came after the message behind them"));
         }
-        for (node, member) in (0..).zip(members) {
-            let left = Leftover::named(node, member.leftovers());
-            if let Some(first) = Leaks::finish(Nanos::ZERO, &left).into_iter().next() {
-                return Err(first.into());
-            }
-        }
-        Ok(())
+        harness::all_at_rest(members)
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {

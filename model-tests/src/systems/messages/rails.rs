@@ -6,13 +6,12 @@
 
 use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
 use crate::harness::{self, Harness, Member, Model, Shape};
-use crate::oracle::{Leaks, Leftover};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::transport::{Mesh, MeshConfig, MeshStats, NotExecuted, OpError, Planted, Rank};
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{Sim, SimMr};
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait, WcError};
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Wait, WcError};
 
 /// It is judged at its end alone.
 type Recorder = harness::Recorder<()>;
@@ -251,13 +250,7 @@ impl Model for Additions {
                 ));
             }
         }
-        for (node, member) in (0..).zip(members) {
-            let left = Leftover::named(node, member.leftovers());
-            if let Some(first) = Leaks::finish(Nanos::ZERO, &left).into_iter().next() {
-                return Err(first.into());
-            }
-        }
-        Ok(())
+        harness::all_at_rest(members)
     }
 
     fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {

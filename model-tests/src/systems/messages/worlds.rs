@@ -4,7 +4,6 @@ use super::delivery::{Correspondence, Delivery};
 use super::history::Sent;
 use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
 use crate::harness::{self, Harness, Meeting, Member, Model, Shape};
-use crate::oracle::{Leaks, Leftover};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, MeshStats, Planted, Rank};
@@ -330,13 +329,7 @@ impl Model for Messages {
                 return Err(Delivery::violation(Nanos::ZERO, from, to, &text).into());
             }
         }
-        for (node, member) in (0..).zip(members) {
-            let left = Leftover::named(node, member.leftovers());
-            if let Some(first) = Leaks::finish(Nanos::ZERO, &left).into_iter().next() {
-                return Err(first.into());
-            }
-        }
-        Ok(())
+        harness::all_at_rest(members)
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {

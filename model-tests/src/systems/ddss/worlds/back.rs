@@ -6,7 +6,6 @@ use crate::harness::{
     Harness, InOrder, Member, Model, Nodes, RecorderOf, Requests, Shape, SystemModel, comeback,
 };
 use crate::named::Named;
-use crate::oracle::{Leaks, Leftover};
 use crate::record::Record;
 use crate::system::System;
 use crate::systems::ddss::history::{Event, What};
@@ -115,11 +114,7 @@ impl Model for Back {
     }
 
     fn violation_at(&self, State { nodes, .. }: &State, node: usize, member: &Member) -> Option<Violation> {
-        let service = nodes.service(node);
-        let mut broken = Segments::conduct(&Segments::counts(service)).finish(Nanos::ZERO, node as u32);
-        let left = Segments::leftovers(service).into_iter().chain(member.leftovers());
-        broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
-        broken.into_iter().next().map(Violation::from)
+        nodes.violation_at(node, member)
     }
 
     fn name_of(&self, state: &State, node: usize, address: u64) -> Option<Named> {
@@ -131,7 +126,6 @@ impl Model for Back {
     }
 
     fn reached_at(&self, state: &State, node: usize, member: &Member) -> u32 {
-        let reached = self.model.reached(Segments::counts(state.nodes.service(node)), member.mesh.stats());
-        (0..).zip(reached).map(|(bit, reached)| u32::from(reached) << bit).sum()
+        state.nodes.reached_at(&self.model, node, member)
     }
 }

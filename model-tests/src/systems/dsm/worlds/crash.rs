@@ -12,14 +12,14 @@ use super::litmus::{ByThread, Plan, WORDS_A_PAGE};
 use super::steps::Program;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
 use crate::harness::{self, Harness, Model, Shape};
-use crate::oracle::{Conduct, Leaks, Leftover};
+use crate::oracle::Conduct;
 use weft_protocols::dsm::{Alive, Dsm, DsmConfig, DsmStats, Reading, Shared};
 use weft_protocols::members::{Change, Member, View, ViewId};
 use weft_protocols::rt::Rt;
 use weft_protocols::rt::sync::{MailboxSender, mailbox};
 use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, Rank};
 use weft_sim::Sim;
-use weft_verbs::{Nanos, Wait};
+use weft_verbs::Wait;
 
 /// The oracles, where what a node does counts until the others go on without it.
 type Oracles = ByThread<true>;
@@ -207,9 +207,7 @@ impl<R: Reading> Model for Crash<R> {
         }
         let dsm = &state.services[node];
         let DsmStats { out_of_turn, malformed, .. } = dsm.stats();
-        let mut broken = Conduct { out_of_turn, malformed }.finish(Nanos::ZERO, node as u32);
-        broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, dsm.unfinished())));
-        broken.into_iter().next().map(Violation::from)
+        harness::at_rest(node, Conduct { out_of_turn, malformed }, dsm.unfinished())
     }
 
     fn coverage(&self, state: &State<R>, _: &[harness::Member], sink: &mut Coverage) {

@@ -7,8 +7,8 @@ use super::books::books;
 use super::program::{self, Outcome, Step, Words};
 use super::steps::{Program, Seen};
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
-use crate::harness::{Explored, Harness, Member, Model, Recorder, Shape};
-use crate::oracle::{self, Conduct, Leaks, Leftover, Oracles};
+use crate::harness::{Explored, Harness, Member, Model, Recorder, Shape, at_rest};
+use crate::oracle::{self, Conduct, Oracles};
 use std::hash::Hasher;
 use weft_protocols::dsm::{Alive, Dsm, DsmConfig, DsmStats, Reading, Shared};
 use weft_protocols::locks::{LockConfig, LockService, Scheme};
@@ -149,11 +149,9 @@ impl<R: Reading> Model for Litmus<R> {
     fn violation_at(&self, state: &State<R>, node: usize, member: &Member) -> Option<Violation> {
         let dsm = &state.services[node];
         let DsmStats { out_of_turn, malformed, .. } = dsm.stats();
-        let mut broken = Conduct { out_of_turn, malformed }.finish(Nanos::ZERO, node as u32);
         let locks = state.locks.get(node).map(|locks| locks.audit().leftovers());
         let left = dsm.unfinished().into_iter().chain(locks.into_iter().flatten()).chain(member.leftovers());
-        broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
-        broken.into_iter().next().map(Violation::from)
+        at_rest(node, Conduct { out_of_turn, malformed }, left)
     }
 
     fn coverage(&self, state: &State<R>, _: &[Member], sink: &mut Coverage) {

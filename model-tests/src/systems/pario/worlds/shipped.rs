@@ -7,9 +7,9 @@ use super::super::{Files, Service};
 use super::InOrder;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
 use crate::fields::Span;
-use crate::harness::{Harness, Meeting, Member, Model, Recorder, Shape};
+use crate::harness::{Harness, Meeting, Member, Model, Recorder, Shape, at_rest};
 use crate::history::{ClientId, RequestId};
-use crate::oracle::{Conduct, Leaks, Leftover};
+use crate::oracle::Conduct;
 use crate::system::{Place, System};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -293,13 +293,11 @@ impl Model for Calls {
     fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
         let service = &state.services[node];
         let conduct: Conduct = Files::conduct(&Files::counts(service));
-        let mut broken = conduct.finish(Nanos::ZERO, node as u32);
         // Clients of transfers keep their file open.
         let mut left: Vec<_> = Files::leftovers(service).into_iter().chain(member.leftovers()).collect();
         // A client that was struck is not heard of again.
         left.retain(|(what, _)| self.way != Way::Durable || *what != "open files");
-        broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
-        broken.into_iter().next().map(Violation::from)
+        at_rest(node, conduct, left)
     }
 
     fn coverage(&self, state: &State, _: &[Member], sink: &mut Coverage) {

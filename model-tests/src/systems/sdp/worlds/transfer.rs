@@ -7,15 +7,15 @@ use super::super::{Counts, Service, Sockets};
 use super::planted;
 use super::setting::Setting;
 use crate::explore::{Coverage, Size, Violation};
-use crate::harness::{Explored, Member, Model, Recorder, Shape};
+use crate::harness::{Explored, Member, Model, Recorder, Shape, at_rest};
 use crate::history::{ClientId, RequestId};
-use crate::oracle::{Conduct, Leaks, Leftover};
+use crate::oracle::Conduct;
 use crate::record::Record;
 use crate::system::{Place, System};
 use weft_protocols::transport::MeshConfig;
 use weft_sim::explore::{AccessKind, FaultSet};
 use weft_sim::{NodeId, Sim};
-use weft_verbs::{Nanos, Wait};
+use weft_verbs::Wait;
 
 /// Who the client is, and how bytes come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,13 +257,10 @@ impl Model for Transfer {
         let service = node.checked_sub(without).map(|at| &state.services[at]);
         let conduct: Conduct =
             service.map(|service| Sockets::conduct(&Sockets::counts(service))).unwrap_or_default();
-        let mut broken = conduct.finish(Nanos::ZERO, node as u32);
         // A client that waits for nothing but an answer does not learn that its server has restarted.
         let waits = state.server_restarted && node == 0;
         let streams = service.filter(|_| !waits).map(Sockets::leftovers).unwrap_or_default();
-        let left = streams.into_iter().chain(member.leftovers());
-        broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node as u32, left)));
-        broken.into_iter().next().map(Violation::from)
+        at_rest(node, conduct, streams.into_iter().chain(member.leftovers()))
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {

@@ -1,0 +1,27 @@
+//! What is asked of nodes once nothing happens any more, whatever they run.
+
+use super::Member;
+use crate::explore::Violation;
+use crate::oracle::{Conduct, Leaks, Leftover};
+use weft_verbs::Nanos;
+
+/// The first thing that is wrong with a node at rest: what it had to drop, or what it has left over.
+pub fn at_rest(
+    node: usize,
+    conduct: Conduct,
+    left: impl IntoIterator<Item = (&'static str, u64)>,
+) -> Option<Violation> {
+    let node = node as u32;
+    let mut broken = conduct.finish(Nanos::ZERO, node);
+    broken.extend(Leaks::finish(Nanos::ZERO, &Leftover::named(node, left)));
+    broken.into_iter().next().map(Violation::from)
+}
+
+/// The same of the connections of all nodes, where nothing else runs on them.
+pub fn all_at_rest(members: &[Member]) -> Result<(), Violation> {
+    let mut nodes = members.iter().enumerate();
+    match nodes.find_map(|(node, member)| at_rest(node, Conduct::default(), member.leftovers())) {
+        Some(first) => Err(first),
+        None => Ok(()),
+    }
+}
