@@ -3,7 +3,8 @@
 use super::Counts;
 use super::content;
 use super::history::{Call, Cells, Event, What};
-use super::workload::{Durable, PfWork, Request, Tile};
+use super::requests::{Request, Tile};
+use super::workload::{Durable, PfWork};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use std::cell::RefCell;

@@ -6,6 +6,7 @@ pub mod history;
 mod meter;
 pub mod oracles;
 mod paper;
+pub mod requests;
 pub mod workload;
 pub mod worlds;
 
@@ -25,13 +26,14 @@ use crate::system::{Amount, Example, Measured, Place, System};
 use client::Teller;
 use history::{Event, What};
 use oracles::FileOracles;
+use requests::{Plan, Request};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::pario::{FsConfig, FsStats, Pario, read_anything};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{GuestAudit, MeshConfig};
 use weft_verbs::{Nanos, Verbs};
-use workload::{Access, PfWork, Plan, Request};
+use workload::{Access, PfWork};
 
 /// Files, striped over servers.
 pub struct Files;

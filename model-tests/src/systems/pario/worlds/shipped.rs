@@ -2,7 +2,8 @@
 
 use super::super::client::{Client, Teller};
 use super::super::content;
-use super::super::workload::{Access, Durable, Keep, Mover, PfWork, Request, Tile};
+use super::super::requests::{Request, Tile};
+use super::super::workload::{Access, Durable, Keep, Mover, PfWork};
 use super::super::{Files, Service};
 use super::InOrder;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
