@@ -160,12 +160,9 @@ impl<V: Verbs> Ddss<V> {
     pub(super) async fn until_it_has_connected(&self, to: Party) {
         let Some(following) = self.0.following.as_ref().filter(|_| to.incarnation != 0) else { return };
         let mesh = &self.0.mesh;
-        let is_another = || mesh.incarnation_of(to.rank).is_some_and(|met| met != to.incarnation);
-        while (mesh.is_gone(to.rank) || is_another())
-            && mesh.incarnation_of(to.rank) != Some(to.incarnation)
-            && !following.parties.borrow().has_died(to)
-            && !mesh.is_closed()
-        {
+        let is_away =
+            || mesh.incarnation_of(to.rank).map_or(mesh.is_gone(to.rank), |met| met != to.incarnation);
+        while is_away() && !following.parties.borrow().has_died(to) && !mesh.is_closed() {
             let (mut connects, mut changes) = (pin!(mesh.resumed()), pin!(following.changed.changed()));
             poll_fn(|cx| match connects.as_mut().poll(cx) {
                 Poll::Pending => changes.as_mut().poll(cx),
@@ -413,8 +410,8 @@ impl<V: Verbs> Ddss<V> {
     /// At the home: no segment that is being released waits for that node.
     fn drains_nothing(&self, node: Rank) {
         let draining = self.0.home.borrow().drained_by(node);
-        for name in draining {
-            self.on_drained(node, name);
+        for (name, at) in draining {
+            self.on_drained(node, name, at);
         }
     }
 

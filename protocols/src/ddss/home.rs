@@ -205,9 +205,11 @@ impl Home {
         }
     }
 
-    /// Nothing of a node's is under way to a segment that is being released. With the last node it is gone.
-    pub fn on_drained(&mut self, name: Name, from: Rank) -> Option<Left> {
-        let leaving = self.segments.get_mut(&name)?.leaving.as_mut()?;
+    /// Nothing of a node's is under way to the segment at a place, which is being released. With the last node it is gone. (A node that no
+    /// view had when an earlier segment of that name was released may say so of that one late.)
+    pub fn on_drained(&mut self, name: Name, at: RemoteSlice, from: Rank) -> Option<Left> {
+        let kept = self.segments.get_mut(&name).filter(|kept| kept.at == at)?;
+        let leaving = kept.leaving.as_mut()?;
         leaving.missing.remove(&from);
         if !leaving.missing.is_empty() {
             return None;
@@ -327,10 +329,10 @@ impl Home {
     }
 
     /// Segments that are being released, for which a node has not drained yet.
-    pub fn drained_by(&self, node: Rank) -> Vec<Name> {
+    pub fn drained_by(&self, node: Rank) -> Vec<(Name, RemoteSlice)> {
         let awaits =
             |kept: &Kept| kept.leaving.as_ref().is_some_and(|leaving| leaving.missing.contains(&node));
-        self.segments.iter().filter(|(_, kept)| awaits(kept)).map(|(name, _)| *name).collect()
+        self.segments.iter().filter(|(_, kept)| awaits(kept)).map(|(name, kept)| (*name, kept.at)).collect()
     }
 
     /// The nodes that have a turn, or have not drained a segment yet.

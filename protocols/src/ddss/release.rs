@@ -111,8 +111,8 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// At the home: nothing of a node's is under way any more. With the last one the keys are revoked, and the memory is free.
-    pub(super) fn on_drained(&self, from: Rank, name: Name) {
-        let left = self.0.home.borrow_mut().on_drained(name, from);
+    pub(super) fn on_drained(&self, from: Rank, name: Name, at: RemoteSlice) {
+        let left = self.0.home.borrow_mut().on_drained(name, at, from);
         let Some(Left { asker: (asker, id), opens }) = left else { return };
         // No request of this node names the memory; what is not revoked is not used again.
         if self.0.memory.borrow_mut().revoke(name).is_err() {

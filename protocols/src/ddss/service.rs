@@ -333,9 +333,7 @@ impl<V: Verbs> Ddss<V> {
             }
             Message::Release { id, key } => self.on_release(from, id, key),
             Message::Drain { key } => self.on_drain(from, key),
-            // Of an earlier segment of that name one that no view had then may say so late.
-            Message::Drained { name, at } if self.0.home.borrow().place_of(name) != Some(at) => {}
-            Message::Drained { name, .. } => self.on_drained(from, name),
+            Message::Drained { name, at } => self.on_drained(from, name, at),
             Message::Revoked { name } => {
                 self.0.leaving.borrow_mut().retain(|leaving, home| (*leaving, home.rank) != (name, from))
             }

@@ -88,11 +88,13 @@ fn a_segment_goes_once_every_node_has_drained_it_and_who_comes_late_is_told() {
     assert_eq!(home.on_enter(NAME, rank(1), 11), Step::Late { to: rank(1), id: 11 });
     assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Later);
     assert_eq!((home.find(NAME), home.is_kept(NAME, AT)), (None, false));
-    assert_eq!(home.on_drained(NAME, rank(1)), None);
-    assert_eq!(home.on_drained(NAME, rank(1)), None, "the same one again");
+    assert_eq!(home.on_drained(NAME, AT, rank(1)), None);
+    assert_eq!(home.on_drained(NAME, AT, rank(1)), None, "the same one again");
     let left = Left { asker: (rank(1), 2), opens: vec![(rank(0), 12, key.spec)] };
-    assert_eq!(home.on_drained(NAME, rank(0)), Some(left));
-    assert_eq!(home.on_drained(NAME, rank(0)), None);
+    let earlier = RemoteSlice { rkey: AT.rkey + 1, ..AT };
+    assert_eq!(home.on_drained(NAME, earlier, rank(0)), None, "it was another segment of that name");
+    assert_eq!(home.on_drained(NAME, AT, rank(0)), Some(left));
+    assert_eq!(home.on_drained(NAME, AT, rank(0)), None);
     assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Make);
 }
 
@@ -115,7 +117,7 @@ fn a_node_that_died_has_no_turn_and_is_not_waited_for() {
     // A segment that is being released waits for those that live.
     let key = home.find(NAME).expect("it is kept");
     home.on_release(key, rank(0), 1, &[rank(0), rank(1)]);
-    assert_eq!((home.drained_by(rank(1)), home.drained_by(rank(2))), (vec![NAME], vec![]));
+    assert_eq!((home.drained_by(rank(1)), home.drained_by(rank(2))), (vec![(NAME, AT)], vec![]));
     assert_eq!(home.awaited(), [rank(0), rank(1)]);
 }
 
@@ -137,6 +139,6 @@ fn who_is_back_has_a_part_once_what_it_left_is_taken_away_and_a_release_tells_it
     let key = home.find(NAME).expect("it is kept");
     assert_eq!(home.on_release(key, rank(2), 6, &[rank(2)]), Release::Drain([(rank(1), 4)].into()));
     assert_eq!(home.has_parted(NAME, AT, rank(1)), []);
-    let left = home.on_drained(NAME, rank(2)).expect("nobody else uses it");
+    let left = home.on_drained(NAME, AT, rank(2)).expect("nobody else uses it");
     assert_eq!(left.opens, [(rank(1), 5, spec)], "who opens the name makes another one");
 }
