@@ -54,7 +54,7 @@ pub(super) struct Driver<V: Verbs> {
     pub(super) acks: Due<V>,
     pub(super) probes: Due<V>,
     /// Peers to pump after a batch of completions.
-    pub(super) touched: Vec<usize>,
+    touched: Vec<usize>,
     /// Peers with receive buffers to be posted again.
     spenders: Vec<usize>,
     /// Peers that may need a standby queue pair.
@@ -218,9 +218,14 @@ impl<V: Verbs> Driver<V> {
         }
         if peer.link.is_up() {
             self.list_ack(index, peer);
-            if self.touched.last() != Some(&index) {
-                self.touched.push(index);
-            }
+            self.touches(index);
+        }
+    }
+
+    /// Something came from a peer: it is pumped after this batch.
+    pub(super) fn touches(&mut self, index: usize) {
+        if self.touched.last() != Some(&index) {
+            self.touched.push(index);
         }
     }
 

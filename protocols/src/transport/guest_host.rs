@@ -158,7 +158,7 @@ impl<V: Verbs> Driver<V> {
         }
         for index in std::mem::take(&mut self.granted) {
             shared.with_peer(index, |peer| peer.session.grant(1));
-            self.touched_by_guests(index);
+            self.touches(index);
         }
     }
 
@@ -315,12 +315,6 @@ impl<V: Verbs> Driver<V> {
             std::mem::take(&mut peer.strays)
         });
         strays.into_iter().for_each(|stray| guests.back(stray.buffer));
-    }
-
-    fn touched_by_guests(&mut self, index: usize) {
-        if self.touched.last() != Some(&index) {
-            self.touched.push(index);
-        }
     }
 }
 

@@ -66,7 +66,7 @@ impl<V: Verbs> Pario<V> {
         for part in 0..file.layout.servers() {
             let held = Held { file: Some(Rc::clone(&file.in_use)), ..Held::NOTHING };
             let request = Request::Sync { handle: file.handle };
-            match self.0.ask(self.server(file, part), request, held).await {
+            match self.0.ask(self.server(file.layout, part), request, held).await {
                 Ok(told) => asked.push((part, told)),
                 Err(why) => synced = Err(why),
             }
@@ -227,7 +227,7 @@ impl<V: Verbs> Pario<V> {
                 let buffer = if *eager { None } else { Some(buffer.held()) };
                 let held = Held { buffer, file: Some(Rc::clone(&file.in_use)), _slot: None };
                 let request = request(number, *eager, access);
-                match self.0.ask(self.server(file, number), request, held).await {
+                match self.0.ask(self.server(file.layout, number), request, held).await {
                     Ok(told) => parts.push(Part { number, access: Some(access.clone()), told }),
                     Err(why) => refused = Some(why),
                 }
@@ -311,8 +311,8 @@ impl<V: Verbs> Pario<V> {
         if rest.is_empty() { Ok(()) } else { Err(FsError::Nonsense) }
     }
 
-    fn server(&self, file: &File, part: u16) -> Rank {
-        Rank::from_index(file.layout.server(part, self.0.config.servers))
+    fn server(&self, layout: Distribution, part: u16) -> Rank {
+        Rank::from_index(layout.server(part, self.0.config.servers))
     }
 
     async fn call(&self, server: Rank, request: Request, held: Held<V>) -> Answered {

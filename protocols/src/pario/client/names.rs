@@ -84,7 +84,7 @@ impl<V: Verbs> Pario<V> {
         let unsynced = file.in_use.unsynced.take();
         let mut kept = Ok(());
         for (part, epoch) in unsynced {
-            match self.until_answered(self.server(file, part), Request::Epoch).await {
+            match self.until_answered(self.server(file.layout, part), Request::Epoch).await {
                 Ok(Answer::At { epoch: now }) if now == epoch => {}
                 Ok(Answer::At { .. }) => kept = Err(FsError::WritesLost),
                 Ok(_) => kept = kept.and(Err(FsError::Nonsense)),

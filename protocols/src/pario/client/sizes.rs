@@ -6,7 +6,6 @@ use super::super::messages::{Answer, Request};
 use super::super::service::Pario;
 use super::super::{Distribution, FsError, Handle};
 use super::{File, HOME, contiguous};
-use crate::transport::Rank;
 use std::rc::Rc;
 use weft_verbs::Verbs;
 
@@ -26,16 +25,16 @@ impl<V: Verbs> Pario<V> {
         layout: Distribution,
         in_use: Option<&Rc<InUse>>,
     ) -> Result<u64, FsError> {
-        let servers = self.0.config.servers;
-        let server = |part| Rank::from_index(layout.server(part, servers));
         let (mut asked, mut size) = (Vec::new(), 0);
         for part in 0..layout.servers() {
             let held = Held { file: in_use.cloned(), ..Held::NOTHING };
-            asked.push((part, self.0.ask(server(part), Request::Size { handle }, held).await?));
+            asked.push((part, self.0.ask(self.server(layout, part), Request::Size { handle }, held).await?));
         }
         for (part, told) in asked {
             let answer = match super::calls::answer(told).await {
-                Err(FsError::Unknown) => self.until_answered(server(part), Request::Size { handle }).await?,
+                Err(FsError::Unknown) => {
+                    self.until_answered(self.server(layout, part), Request::Size { handle }).await?
+                }
                 told => told?,
             };
             match answer {
