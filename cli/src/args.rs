@@ -6,13 +6,12 @@ use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, R
 use crate::fs_args::{FS_EXAMPLES, FsArgs};
 use crate::help;
 use crate::making_args::{CompletionsArgs, ManArgs, NewArgs};
+use crate::seeds::Seeds;
 use crate::segment_args::{SEGMENT_EXAMPLES, SegmentArgs};
 #[cfg(feature = "hw")]
 use crate::sockets::args::{CP_EXAMPLES, CpArgs, PERF_EXAMPLES, PIPE_EXAMPLES, PerfArgs, PipeArgs};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use std::ops::Range;
 use std::path::PathBuf;
-use std::str::FromStr;
 use weft_check::bench::Ring;
 use weft_check::scenario::Override;
 
@@ -422,31 +421,6 @@ pub struct FsckArgs {
     pub json: bool,
 }
 
-/// A range of seeds, `A..B`; `B` is not part of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seeds(pub Range<u64>);
-
-/// Most seeds of one call: more than a year of runs, and few enough to count.
-const MOST_SEEDS: u64 = 1_000_000_000;
-
-impl FromStr for Seeds {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Seeds, String> {
-        let shape = || format!("'{text}' is not a range of seeds such as 0..1000");
-        let (first, end) = text.split_once("..").ok_or_else(shape)?;
-        let first = first.parse().map_err(|_| shape())?;
-        let end = end.parse().map_err(|_| shape())?;
-        if first >= end {
-            return Err(format!("'{text}' holds no seed: the first must be below the second"));
-        }
-        if end - first > MOST_SEEDS {
-            return Err(format!("'{text}' holds more than {MOST_SEEDS} seeds"));
-        }
-        Ok(Seeds(first..end))
-    }
-}
-
 impl Cli {
     /// Reads the command line. `Err` is a complaint of one line; `Ok(Err)` is a text that was asked for, such
     /// as `--help`.
@@ -505,20 +479,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_range_of_seeds_excludes_its_end() {
-        assert_eq!("3..5".parse(), Ok(Seeds(3..5)));
-    }
-
-    #[test]
-    fn what_is_not_a_range_of_seeds_is_refused() {
-        let wrong =
-            ["", "7", "..", "1..", "..9", "5..5", "9..2", "a..b", "-1..4", "0..1..2", "0..9999999999999"];
-        for text in wrong {
-            assert!(text.parse::<Seeds>().is_err(), "{text}");
-        }
     }
 
     fn told(line: &[&str]) -> String {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::process::ExitCode;
+use weft_check::run::RunError;
 use weft_store::StoreRefused;
 
 /// The program's exit codes.
@@ -61,6 +62,14 @@ impl Failure {
         match why {
             StoreRefused::Busy { .. } => Failure::unfinished(why),
             _ => Failure::bad_input(why),
+        }
+    }
+
+    /// Why a run gave no report.
+    pub fn of_run(error: &RunError) -> Failure {
+        match error {
+            RunError::Cluster(_) => Failure::bad_input(error),
+            RunError::Interrupted { .. } => Failure::unfinished(error),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 use crate::logfile;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A process has one terminal and one set of signal handlers, so this is the program's one global variable.
@@ -26,4 +27,9 @@ pub fn request() {
 /// Whether the user asked to stop.
 pub fn requested() -> bool {
     STOP.load(Ordering::Relaxed)
+}
+
+/// The same, as a run asks it from time to time.
+pub fn go_on() -> ControlFlow<()> {
+    if requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }

@@ -3,8 +3,10 @@
 use crate::metrics::{Clock, figures};
 use crate::table::{Table, count, wrap};
 use std::fmt::Write;
+use std::path::Path;
 use weft_check::oracle::{Check, Violation};
 use weft_check::run::{FaultCount, Report};
+use weft_check::scenario::Override;
 use weft_verbs::Nanos;
 
 /// Most violations that are printed; `--json` has the rest.
@@ -26,6 +28,18 @@ pub fn text(report: &Report, rerun: &str) -> String {
     }
     checks(&report.checks).print(&mut text);
     text
+}
+
+/// The command that makes the same run again, with its event log.
+pub fn rerun(scenario: &Path, set: &[Override], seed: u64) -> String {
+    let set: String = set.iter().map(|field| format!(" --set {}", quoted(field.text()))).collect();
+    format!("weft run {}{set} --seed {seed} --log events.log", scenario.display())
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-=/:,%+".contains(c);
+    if word.chars().all(plain) { word.to_string() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// The verdict in a line, and what was broken.

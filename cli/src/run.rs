@@ -6,10 +6,9 @@ use crate::logfile::{self, LogFile};
 use crate::progress::Progress;
 use crate::table::count;
 use crate::{interrupt, output, picture, report, sweep, trace};
-use std::ops::ControlFlow;
 use std::path::Path;
-use weft_check::run::{Phase, RunError, RunOptions};
-use weft_check::scenario::{Override, Scenario};
+use weft_check::run::{Phase, RunOptions};
+use weft_check::scenario::Scenario;
 
 /// Runs what the command line asks for.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
@@ -34,17 +33,17 @@ fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> 
     let mut progress = Progress::begin(args.quiet || args.verbose > 0);
     let mut watch = |at: &weft_check::run::Progress| {
         progress.at(share(scenario, at), || words(at));
-        go_on()
+        interrupt::go_on()
     };
     args.report.as_deref().map_or(Ok(()), picture::make)?;
     let sample = args.report.is_some().then_some(picture::SAMPLE);
     let options = RunOptions { log: log.writer()?, progress: Some(&mut watch), sample };
     let result = weft_check::run(scenario, seed, options);
     progress.end();
-    let report = result.map_err(|error| failure(&error))?;
+    let report = result.map_err(|error| Failure::of_run(&error))?;
     let verdict = if report.held() { Exit::Held } else { Exit::Violated };
     // First the verdict: it is not lost with a log that cannot be written.
-    let text = report::text(&report, &rerun(&args.scenario, &args.set, report.seed));
+    let text = report::text(&report, &report::rerun(&args.scenario, &args.set, report.seed));
     match args.json {
         true => output::json(&report)?,
         false => output::text(&text)?,
@@ -97,31 +96,6 @@ impl Log {
             (_, Some(error)) => Err(Failure::unfinished(format!("cannot write to standard output: {error}"))),
             (_, None) => Ok(()),
         }
-    }
-}
-
-/// Asked by a run from time to time.
-pub fn go_on() -> ControlFlow<()> {
-    if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-}
-
-/// The command that makes the same run again, with its event log.
-pub fn rerun(scenario: &Path, set: &[Override], seed: u64) -> String {
-    let set: String = set.iter().map(|field| format!(" --set {}", quoted(field.text()))).collect();
-    format!("weft run {}{set} --seed {seed} --log events.log", scenario.display())
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-=/:,%+".contains(c);
-    if word.chars().all(plain) { word.to_string() } else { format!("'{}'", word.replace('\'', r"'\''")) }
-}
-
-/// Why a run gave no report, and with which exit code that ends the program.
-pub fn failure(error: &RunError) -> Failure {
-    match error {
-        RunError::Cluster(_) => Failure::bad_input(error),
-        RunError::Interrupted { .. } => Failure::unfinished(error),
     }
 }
 

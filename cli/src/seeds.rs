@@ -1,11 +1,37 @@
-//! Runs from many seeds, several at a time.
+//! Ranges of seeds, and runs from many of them, several at a time.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
+
+/// A range of seeds, `A..B`; `B` is not part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seeds(pub Range<u64>);
+
+/// Most seeds of one call: more than a year of runs, and few enough to count.
+const MOST_SEEDS: u64 = 1_000_000_000;
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Seeds, String> {
+        let shape = || format!("'{text}' is not a range of seeds such as 0..1000");
+        let (first, end) = text.split_once("..").ok_or_else(shape)?;
+        let first = first.parse().map_err(|_| shape())?;
+        let end = end.parse().map_err(|_| shape())?;
+        if first >= end {
+            return Err(format!("'{text}' holds no seed: the first must be below the second"));
+        }
+        if end - first > MOST_SEEDS {
+            return Err(format!("'{text}' holds more than {MOST_SEEDS} seeds"));
+        }
+        Ok(Seeds(first..end))
+    }
+}
 
 /// How many run at a time: as many as were asked for, or as there are processors.
 pub fn jobs(asked: Option<NonZeroUsize>) -> NonZeroUsize {
@@ -89,6 +115,20 @@ mod tests {
         );
         right.sort_unstable();
         (right, errors)
+    }
+
+    #[test]
+    fn a_range_of_seeds_excludes_its_end() {
+        assert_eq!("3..5".parse(), Ok(Seeds(3..5)));
+    }
+
+    #[test]
+    fn what_is_not_a_range_of_seeds_is_refused() {
+        let wrong =
+            ["", "7", "..", "1..", "..9", "5..5", "9..2", "a..b", "-1..4", "0..1..2", "0..9999999999999"];
+        for text in wrong {
+            assert!(text.parse::<Seeds>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::args::RunArgs;
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::seeds::{each, jobs};
-use crate::{interrupt, output, run};
+use crate::{interrupt, output};
 use std::ops::Range;
 use sum::Sum;
 use weft_check::run::{Report, RunError, RunOptions};
@@ -29,7 +29,7 @@ pub fn run(args: &RunArgs, scenario: &Scenario, seeds: Range<u64>) -> Result<Exi
             match result {
                 Some(Ok(report)) => sum.add(report),
                 Some(Err((seed, error))) => {
-                    failed.get_or_insert_with(|| run::failure(&error).at(format!("seed {seed}")));
+                    failed.get_or_insert_with(|| Failure::of_run(&error).at(format!("seed {seed}")));
                     sum.fail(seed, error);
                 }
                 None => {}
@@ -57,6 +57,6 @@ pub fn run(args: &RunArgs, scenario: &Scenario, seeds: Range<u64>) -> Result<Exi
 }
 
 fn one(scenario: &Scenario, seed: u64) -> Result<Report, RunError> {
-    let mut watch = |_: &weft_check::run::Progress| run::go_on();
+    let mut watch = |_: &weft_check::run::Progress| interrupt::go_on();
     weft_check::run(scenario, seed, RunOptions { progress: Some(&mut watch), ..RunOptions::default() })
 }

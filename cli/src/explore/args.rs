@@ -1,7 +1,7 @@
 //! The command lines of `weft check`, `weft fuzz` and `weft replay`.
 
-use crate::args::Seeds;
 use crate::exit::Failure;
+use crate::seeds::Seeds;
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

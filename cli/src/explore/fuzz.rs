@@ -1,7 +1,7 @@
 //! `weft fuzz`: runs from many seeds, several at a time.
 
 use super::args::FuzzArgs;
-use super::check::again;
+use super::target::{Seed, Target};
 use super::{find, swarm, walks};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
@@ -14,32 +14,6 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Instant;
-
-/// What one seed came to.
-#[derive(Debug)]
-pub struct Seed {
-    /// The seed.
-    pub seed: u64,
-    /// What it broke.
-    pub violation: Option<String>,
-    /// The kinds of its faults: how many there were, and how many struck an operation in flight.
-    pub faults: Vec<(String, u64, u64)>,
-}
-
-/// Runs seeds, on a thread of its own.
-pub type Runner<'a> = Box<dyn FnMut(u64) -> Result<Seed, Failure> + 'a>;
-
-/// Something to fuzz.
-pub trait Target: Sync {
-    /// Its name.
-    fn name(&self) -> String;
-
-    /// Somebody who runs its seeds; each thread has its own.
-    fn runner(&self) -> Result<Runner<'_>, Failure>;
-
-    /// Saves the failure of a seed: the file, and how to see it again.
-    fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure>;
-}
 
 /// Most failing seeds that are listed; the number of all of them is told.
 const MOST_LISTED: usize = 20;
@@ -213,10 +187,4 @@ impl Fuzzed {
         }
         text
     }
-}
-
-/// How to see a run of the explorer's again.
-pub fn replay(file: PathBuf) -> (PathBuf, String) {
-    let rerun = again(&file);
-    (file, rerun)
 }

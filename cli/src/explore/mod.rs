@@ -6,6 +6,7 @@ pub mod files;
 pub mod fuzz;
 pub mod replay;
 mod swarm;
+mod target;
 mod walks;
 
 use crate::exit::Failure;

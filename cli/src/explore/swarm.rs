@@ -2,9 +2,8 @@
 
 use super::args::FuzzArgs;
 use super::files;
-use super::fuzz::{Runner, Seed, Target};
+use super::target::{Runner, Seed, Target};
 use crate::exit::Failure;
-use crate::run;
 use std::path::PathBuf;
 use weft_check::run::RunOptions;
 use weft_check::scenario::Scenario;
@@ -98,7 +97,7 @@ impl Target for Swarm {
     fn runner(&self) -> Result<Runner<'_>, Failure> {
         Ok(Box::new(|seed| {
             let report = self.system.run(&self.drawn(seed)?, seed, RunOptions::default());
-            let report = report.map_err(|error| run::failure(&error).at(format!("seed {seed}")))?;
+            let report = report.map_err(|error| Failure::of_run(&error).at(format!("seed {seed}")))?;
             let violation = report.violations.first().map(ToString::to_string);
             let faults =
                 report.faults.iter().map(|fault| (fault.kind.to_string(), fault.injected, fault.struck));

@@ -1,7 +1,8 @@
 //! Random runs of the explorer's worlds.
 
 use super::args::FuzzArgs;
-use super::fuzz::{Runner, Seed, Target, replay};
+use super::check::again;
+use super::target::{Runner, Seed, Target};
 use super::{build, files};
 use crate::exit::Failure;
 use std::ops::ControlFlow;
@@ -70,7 +71,8 @@ impl Target for Walks {
         let failure = files::smallest(&self.entry, case, hunt, &self.options, how)?;
         let path = files::place(self.save.as_deref(), self.entry.name);
         files::save(&path, &failure)?;
-        Ok(replay(path))
+        let rerun = again(&path);
+        Ok((path, rerun))
     }
 }
 

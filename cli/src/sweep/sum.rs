@@ -2,8 +2,8 @@
 
 use crate::args::RunArgs;
 use crate::metrics::{Clock, group, title};
+use crate::report;
 use crate::table::{Table, count, micros, wrap};
-use crate::{report, run};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -168,7 +168,7 @@ impl Sum {
                 .summary
                 .first_failure
                 .as_ref()
-                .map(|first| run::rerun(&self.file, &self.set, first.seed));
+                .map(|first| report::rerun(&self.file, &self.set, first.seed));
         }
     }
 

@@ -10,9 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// The variable that says which mutant runs.
-pub const CHOOSES: &str = "WEFT_MUTANT";
-
 /// A list of mutants.
 #[derive(Deserialize)]
 pub struct Sample {

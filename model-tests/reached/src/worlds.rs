@@ -9,6 +9,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use weft_sim::explore::Outcome;
 
+/// The variable that says which mutant runs.
+const CHOOSES: &str = "WEFT_MUTANT";
+
 /// For how long each world is explored, in seconds.
 #[derive(Clone, Copy)]
 pub struct Times {
@@ -117,7 +120,7 @@ impl Program {
     fn command(&self, profile: &str) -> Command {
         let mut command = Command::new(&self.path);
         if let Some(mutant) = self.mutant {
-            command.env(super::mutants::CHOOSES, mutant.to_string());
+            command.env(CHOOSES, mutant.to_string());
         }
         command
             .env("LLVM_PROFILE_FILE", self.profiles.join(profile))
