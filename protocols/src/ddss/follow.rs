@@ -402,7 +402,7 @@ impl<V: Verbs> Ddss<V> {
         let Some(following) = &self.0.following else { return };
         following.changed.notify();
         self.0.asked.borrow_mut().retain(|_, (of, _)| *of != party);
-        self.0.leaving.borrow_mut().retain(|_, home| *home != party);
+        self.0.going.borrow_mut().end_with(party);
         self.drains_nothing(party.rank);
         self.bury(party.rank, lease_over);
     }
@@ -451,9 +451,8 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// At the home: a node that lives has no part in a segment any more. What it had under the lock's lease has ended by its own word.
-    pub(super) fn on_parted(&self, from: Rank, name: Name) {
-        let at = self.0.home.borrow_mut().parts_from(from, name);
-        if let Some(at) = at {
+    pub(super) fn on_parted(&self, from: Rank, name: Name, at: RemoteSlice) {
+        if self.0.home.borrow_mut().parts_from(from, name, at) {
             let ddss = self.clone();
             drop(self.0.rt.spawn(async move { ddss.let_go(from, name, at).await }));
         }
@@ -472,7 +471,7 @@ impl<V: Verbs> Ddss<V> {
     async fn part(&self, Segment(open): Segment<V>) -> Result<(), DdssError> {
         open.is_there()?;
         self.all_ended(open.home, open.header()).await?;
-        self.say(self.home_of(&open), Message::Parted { name: open.name }).await
+        self.say(self.home_of(&open), Message::Parted { name: open.name, at: open.key().at }).await
     }
 
     /// Has the nodes asked whether they live for which this one waits and from which nothing has come for a while.

@@ -59,6 +59,8 @@ pub(super) enum Release {
 /// A segment that no node uses any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Left {
+    /// Its key, which is dead once the home has revoked it.
+    pub key: Key,
     /// Who asked for that, by its request's number.
     pub asker: (Rank, u64),
     /// Requests to be served once its keys are revoked.
@@ -214,8 +216,9 @@ impl Home {
         if !leaving.missing.is_empty() {
             return None;
         }
+        let key = kept.key(name, self.me);
         let Leaving { asker, opens, .. } = self.segments.remove(&name)?.leaving?;
-        Some(Left { asker, opens })
+        Some(Left { key, asker, opens })
     }
 
     /// Whether the segment at a place is kept here and is not being released. (After its release another one may have its name.)
@@ -253,10 +256,11 @@ impl Home {
         parts.collect()
     }
 
-    /// The same in one segment. Where it is, if the node had a part in it.
-    pub fn parts_from(&mut self, node: Rank, name: Name) -> Option<RemoteSlice> {
-        let kept = self.segments.get_mut(&name).filter(|kept| kept.leaving.is_none())?;
-        kept.parts.get_mut(&node).is_some_and(Part::end).then_some(kept.at)
+    /// The same in the segment at a place. Says whether the node had a part in it. (What it says late of an earlier segment of that name is
+    /// not of this one.)
+    pub fn parts_from(&mut self, node: Rank, name: Name, at: RemoteSlice) -> bool {
+        let kept = self.segments.get_mut(&name).filter(|kept| kept.leaving.is_none() && kept.at == at);
+        kept.and_then(|kept| kept.parts.get_mut(&node)).is_some_and(Part::end)
     }
 
     /// Nothing of what a node had is left at a segment. Its next incarnation's requests that waited for that, and what to tell it.

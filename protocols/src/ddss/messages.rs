@@ -35,7 +35,7 @@ pub(super) enum Message {
     /// Nothing of the sender's is under way to this segment, nor will be.
     Drained { name: Name, at: RemoteSlice },
     /// The segment's keys are revoked.
-    Revoked { name: Name },
+    Revoked { key: Key },
     /// The segment was released by this request.
     Done { id: u64 },
     /// The request came too late: its segment has been released, or is being released.
@@ -51,7 +51,7 @@ pub(super) enum Message {
     /// What was asked for was kept by another incarnation of the sender.
     Gone { id: u64 },
     /// The sender has no part in this segment any more, and nothing of its own is under way to it.
-    Parted { name: Name },
+    Parted { name: Name, at: RemoteSlice },
 }
 
 const OPEN: u8 = 1;
@@ -149,7 +149,10 @@ impl Message {
                 head(DRAINED, name.0);
                 bytes.extend(at.to_bytes());
             }
-            Message::Revoked { name } => head(REVOKED, name.0),
+            Message::Revoked { key } => {
+                head(REVOKED, 0);
+                bytes.extend(key.to_bytes());
+            }
             Message::Done { id } => head(DONE, id),
             Message::Released { id } => head(RELEASED, id),
             Message::Count { id } => head(COUNT, id),
@@ -162,7 +165,10 @@ impl Message {
                 bytes.push(again.into());
             }
             Message::Gone { id } => head(GONE, id),
-            Message::Parted { name } => head(PARTED, name.0),
+            Message::Parted { name, at } => {
+                head(PARTED, name.0);
+                bytes.extend(at.to_bytes());
+            }
             Message::Holds { id, holdings } => {
                 head(HOLDS, id);
                 let Holdings { segments, held, free, pieces, longest } = holdings;
@@ -209,18 +215,15 @@ impl Message {
             }
             RELEASE => Some(Message::Release { id, key: Key::from_bytes(rest)? }),
             DRAIN => Some(Message::Drain { key: Key::from_bytes(rest)? }),
-            DRAINED => {
-                let (at, []) = rest.split_first_chunk()? else { return None };
-                Some(Message::Drained { name: Name(id), at: RemoteSlice::from_bytes(*at) })
-            }
-            REVOKED if rest.is_empty() => Some(Message::Revoked { name: Name(id) }),
+            DRAINED => Some(Message::Drained { name: Name(id), at: whole_place(rest)? }),
+            REVOKED => Some(Message::Revoked { key: Key::from_bytes(rest)? }),
             DONE if rest.is_empty() => Some(Message::Done { id }),
             RELEASED if rest.is_empty() => Some(Message::Released { id }),
             COUNT if rest.is_empty() => Some(Message::Count { id }),
             JOIN => Some(Message::Join { id, key: Key::from_bytes(rest)? }),
             JOINED => Some(Message::Joined { id, again: whole_bool(rest)? }),
             GONE if rest.is_empty() => Some(Message::Gone { id }),
-            PARTED if rest.is_empty() => Some(Message::Parted { name: Name(id) }),
+            PARTED => Some(Message::Parted { name: Name(id), at: whole_place(rest)? }),
             HOLDS => {
                 let (words, []) = rest.as_chunks() else { return None };
                 let [segments, held, free, pieces, longest] =
@@ -260,6 +263,11 @@ fn take_spec(bytes: &[u8]) -> Option<Spec> {
     let (&code, rest) = rest.split_first()?;
     let parameter = u32::from_le_bytes(rest.try_into().ok()?);
     Some(Spec { size: u32::from_le_bytes(*size), model: Model::from_code(code, parameter)? })
+}
+
+fn whole_place(bytes: &[u8]) -> Option<RemoteSlice> {
+    let (at, []) = bytes.split_first_chunk()? else { return None };
+    Some(RemoteSlice::from_bytes(*at))
 }
 
 fn whole_bool(bytes: &[u8]) -> Option<bool> {
@@ -306,14 +314,14 @@ mod tests {
             Message::Release { id: 3, key },
             Message::Drain { key },
             Message::Drained { name: Name(9), at },
-            Message::Revoked { name: Name(9) },
+            Message::Revoked { key },
             Message::Done { id: 3 },
             Message::Released { id: 3 },
             Message::Count { id: 3 },
             Message::Join { id: 3, key },
             Message::Joined { id: 3, again: false },
             Message::Gone { id: 3 },
-            Message::Parted { name: Name(9) },
+            Message::Parted { name: Name(9), at },
             Message::Holds { id: 3, holdings: Holdings { held: 9, ..Holdings::default() } },
         ] {
             let bytes = message.encode();

@@ -64,6 +64,7 @@ mod allocate;
 mod error;
 mod follow;
 mod get;
+mod going;
 mod header;
 mod home;
 mod io;

@@ -98,7 +98,7 @@ impl<V: Verbs> Ddss<V> {
     /// the segment, unless it is the home, which marks headers. (A home may ask one that began anew, and does not wait for it: its read would
     /// meet memory that goes.)
     pub(super) fn on_drain(&self, from: Rank, key: Key) {
-        self.0.leaving.borrow_mut().insert(key.name, key.party());
+        self.0.going.borrow_mut().begins(key);
         self.0.home.borrow_mut().forget(key);
         let uses = self.close(key) || key.home == self.0.mesh.me();
         let (ddss, home) = (self.clone(), self.party(from));
@@ -113,13 +113,13 @@ impl<V: Verbs> Ddss<V> {
     /// At the home: nothing of a node's is under way any more. With the last one the keys are revoked, and the memory is free.
     pub(super) fn on_drained(&self, from: Rank, name: Name, at: RemoteSlice) {
         let left = self.0.home.borrow_mut().on_drained(name, at, from);
-        let Some(Left { asker: (asker, id), opens }) = left else { return };
+        let Some(Left { key, asker: (asker, id), opens }) = left else { return };
         // No request of this node names the memory; what is not revoked is not used again.
         if self.0.memory.borrow_mut().revoke(name).is_err() {
             self.0.stats.borrow_mut().malformed += 1;
         }
         self.0.stats.borrow_mut().released += 1;
-        self.tell_all(Message::Revoked { name });
+        self.tell_all(Message::Revoked { key });
         self.send_later(asker, Message::Done { id });
         for (from, id, spec) in opens {
             self.serve(from, id, name, spec);

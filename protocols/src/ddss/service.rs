@@ -1,6 +1,7 @@
 //! The service of a node: it keeps the segments of which it is the home, and finds those of others.
 
 use super::follow::Following;
+use super::going::Going;
 use super::home::{Action, Home};
 use super::key::Place;
 use super::memory::Memory;
@@ -37,8 +38,8 @@ pub(super) struct Shared<V: Verbs> {
     pub open: RefCell<BTreeMap<Place, Segment<V>>>,
     /// Those of them that were opened by their names.
     pub named: RefCell<BTreeMap<Name, Segment<V>>>,
-    /// Segments of which this node knows that they are being released, and their homes.
-    pub leaving: RefCell<BTreeMap<Name, Party>>,
+    /// Segments of which this node knows that they are being released.
+    pub going: RefCell<Going>,
     /// Requests that are not answered: whom this node asked, and who waits for that.
     pub asked: RefCell<BTreeMap<u64, (Party, OneshotSender<Message>)>>,
     /// The number of the first request of this incarnation, and of the next one.
@@ -112,7 +113,7 @@ impl<V: Verbs> Ddss<V> {
             memory: RefCell::new(Memory::new(mesh)),
             open: RefCell::default(),
             named: RefCell::default(),
-            leaving: RefCell::default(),
+            going: RefCell::default(),
             asked: RefCell::default(),
             first_id,
             next_id: Cell::new(first_id),
@@ -195,8 +196,8 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// Whether a segment is being released, as far as this node knows.
-    pub(super) fn is_leaving(&self, Key { home, incarnation, name, .. }: Key) -> bool {
-        self.0.leaving.borrow().get(&name) == Some(&Party { rank: home, incarnation })
+    pub(super) fn is_leaving(&self, key: Key) -> bool {
+        self.0.going.borrow().contains(key)
     }
 
     /// Another task of the node may have opened it meanwhile: a node has one view of a segment.
@@ -334,14 +335,12 @@ impl<V: Verbs> Ddss<V> {
             Message::Release { id, key } => self.on_release(from, id, key),
             Message::Drain { key } => self.on_drain(from, key),
             Message::Drained { name, at } => self.on_drained(from, name, at),
-            Message::Revoked { name } => {
-                self.0.leaving.borrow_mut().retain(|leaving, home| (*leaving, home.rank) != (name, from))
-            }
+            Message::Revoked { key } => self.0.going.borrow_mut().ends(key),
             Message::Count { id } => {
                 let holdings = self.0.memory.borrow().holdings();
                 self.send_later(from, Message::Holds { id, holdings });
             }
-            Message::Parted { name } => self.on_parted(from, name),
+            Message::Parted { name, at } => self.on_parted(from, name, at),
             answer => self.answered(from, answer),
         }
     }

@@ -278,7 +278,8 @@ impl Core {
     fn note_lineage(&mut self, from: Member, message: &Message) -> bool {
         let id = match message {
             Message::Prepare { after: view, .. } | Message::Decided { view } => view.id,
-            Message::Renew { view, .. } => *view,
+            // An answer, too: who was told once where a member acts may have forgotten it, since it acted elsewhere itself then.
+            Message::Renew { view, .. } | Message::Ping { view } | Message::Pong { view } => *view,
             _ => return false,
         };
         let is_news = id.number > 0 && self.acts_in.insert(from, id.lineage) != Some(id.lineage);
@@ -388,9 +389,15 @@ impl Core {
         }
         self.joiners.retain(|_, joiner| !view.contains(*joiner));
         self.leaving.retain(|member| view.contains(*member));
+        // Who had no view once may have been in one since that this member has not seen, and have been left out. So it is asked anew.
+        let is_stale = missed || (comes_in && view.id.number > 1);
         // Of two incarnations of a node, the one that still speaks is the later one.
-        for joiner in self.joiners.values().filter(|joiner| view.of(joiner.rank).is_some()) {
+        let is_asked = |joiner: &&Member| is_stale || view.of(joiner.rank).is_some();
+        for joiner in self.joiners.values().filter(is_asked) {
             self.send(*joiner, Message::Ping { view: view.id }, out);
+        }
+        if is_stale {
+            self.joiners.clear();
         }
         self.lease.view_ended();
         out.push(Action::Install { view, left });
@@ -512,9 +519,11 @@ impl Core {
 
     /// A member says in which view it is. Whoever told it of a later one may have died before that arrived, and it may be
     /// unable to find that out by itself: too many of its own view may be dead.
-    fn on_view_of(&self, from: Member, view: ViewId, out: &mut Vec<Action>) {
-        let has_none = self.phase == Phase::In && view == ViewId::default() && self.view.contains(from);
-        if has_none || self.is_older(view) {
+    fn on_view_of(&mut self, from: Member, view: ViewId, out: &mut Vec<Action>) {
+        let has_none = self.phase == Phase::In && view == ViewId::default();
+        if has_none && !self.view.contains(from) {
+            self.joiners.insert(from.rank, from);
+        } else if has_none || self.is_older(view) {
             self.update(from, out);
         }
     }

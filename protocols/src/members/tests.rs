@@ -24,17 +24,20 @@ struct Net {
 }
 
 impl Net {
-    fn new(config: MembersConfig) -> Net {
-        let nodes = (0..config.nodes).map(|_| None).collect();
-        let mut net = Net {
+    fn empty(config: MembersConfig) -> Net {
+        Net {
             now: Nanos(1_000),
-            nodes,
+            nodes: (0..config.nodes).map(|_| None).collect(),
             boots: 0,
             mail: VecDeque::new(),
             away: Vec::new(),
             held: Vec::new(),
             seen: Vec::new(),
-        };
+        }
+    }
+
+    fn new(config: MembersConfig) -> Net {
+        let mut net = Net::empty(config);
         (1..=config.nodes).for_each(|n| net.boot(config, n));
         net.settle();
         net
@@ -253,6 +256,76 @@ fn that_it_was_expelled_is_believed_of_a_later_view_of_a_lineage_that_was_not_gi
     net.pass(1_000);
     assert_eq!(net.members(2).len(), 3);
     assert!(!is_out(&net, later(5)), "of a lineage that it gave up");
+}
+
+const FOUR: MembersConfig = MembersConfig { nodes: 4, ..CONFIG };
+
+/// Of four nodes the first has heard of the others when none had a view, and comes late. When it does, they leave the fourth out.
+fn late_comer() -> Net {
+    let mut net = Net::empty(FOUR);
+    net.away = vec![1];
+    (1..=4).for_each(|n| net.boot(FOUR, n));
+    net.settle();
+    net.pass(1_000);
+    assert_eq!(net.members(2), [(2, 2), (3, 3), (4, 4)]);
+    for (from, _, envelope) in net.held.extract_if(.., |(_, to, _)| *to == rank(1)).collect::<Vec<_>>() {
+        net.tell(1, Event::Message(from, envelope));
+    }
+    net.away = vec![4, 1];
+    net.tell(2, Event::Watch(rank(4), true));
+    net.pass(1_000);
+    assert_eq!(net.members(2).len(), 3, "two of four are no view");
+    net.away = vec![4];
+    net
+}
+
+const WITHOUT: [(u32, u64); 3] = [(1, 1), (2, 2), (3, 3)];
+
+/// The first by rank proposes.
+#[test]
+fn who_comes_in_does_not_bring_back_whom_the_members_have_left_out() {
+    let mut net = late_comer();
+    net.mail.extend(std::mem::take(&mut net.held));
+    net.pass(1_000);
+    assert_eq!([1, 2, 3].map(|n| net.members(n)), [WITHOUT; 3].map(Vec::from));
+    net.all_are_back();
+    net.pass(1_000);
+    assert_eq!([1, 2, 3].map(|n| net.members(n)), [WITHOUT; 3].map(Vec::from));
+    assert!(net.core(4).is_out(), "it learns so");
+}
+
+/// It says so once, and those who have heard it may be gone.
+#[test]
+fn who_comes_in_asks_those_who_have_no_view_whether_they_still_wait() {
+    let mut net = late_comer();
+    net.crash(4);
+    net.boot(FOUR, 4);
+    let joins = std::mem::take(&mut net.mail);
+    let heard = joins.into_iter().find(|(_, to, _)| *to == rank(1)).expect("it tells all");
+    net.tell(1, Event::Message(heard.0, heard.2));
+    net.held.retain(|(from, to, _)| *from != rank(4) && *to != rank(4));
+    net.all_are_back();
+    net.pass(1_000);
+    let all = [WITHOUT.as_slice(), &[(4, 5)]].concat();
+    assert_eq!([1, 4].map(|n| net.members(n)), [all.clone(), all]);
+}
+
+/// One who knew where this one acts says nothing of itself when it has gone elsewhere: it answers, and no more.
+#[test]
+fn those_who_are_left_of_a_view_learn_by_any_answer_that_the_others_act_elsewhere() {
+    let view = standing().core(1).view().unwrap().id;
+    let elsewhere = ViewId { lineage: Ballot { round: 9, ..view.lineage }, number: 1 };
+    let none = ViewId::default();
+    for (pong, loses) in [(view, false), (none, false), (elsewhere, true)] {
+        for message in [Message::Pong { view: pong }, Message::Ping { view: pong }] {
+            let mut net = standing();
+            let join = Envelope { from: 12, to: 1, message: Message::Join };
+            net.tell(1, Event::Message(rank(2), join));
+            assert!(net.core(1).view().is_some(), "two of three are left");
+            net.tell(1, Event::Message(rank(3), Envelope { from: 3, to: 1, message }));
+            assert_eq!(net.core(1).view().is_none(), loses, "{pong:?}");
+        }
+    }
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn a_segment_goes_once_every_node_has_drained_it_and_who_comes_late_is_told() {
     assert_eq!((home.find(NAME), home.is_kept(NAME, AT)), (None, false));
     assert_eq!(home.on_drained(NAME, AT, rank(1)), None);
     assert_eq!(home.on_drained(NAME, AT, rank(1)), None, "the same one again");
-    let left = Left { asker: (rank(1), 2), opens: vec![(rank(0), 12, key.spec)] };
+    let left = Left { key, asker: (rank(1), 2), opens: vec![(rank(0), 12, key.spec)] };
     let earlier = RemoteSlice { rkey: AT.rkey + 1, ..AT };
     assert_eq!(home.on_drained(NAME, earlier, rank(0)), None, "it was another segment of that name");
     assert_eq!(home.on_drained(NAME, AT, rank(0)), Some(left));
@@ -133,7 +133,9 @@ fn who_is_back_has_a_part_once_what_it_left_is_taken_away_and_a_release_tells_it
     let here = Message::Here { id: 3, at: AT, incarnation: ME.incarnation, again: true };
     assert_eq!(home.has_parted(NAME, AT, rank(1)), [here]);
     // The next one dies, and the one behind it is told that the segment goes.
-    assert_eq!(home.parts_from(rank(1), NAME), Some(AT));
+    let earlier = RemoteSlice { rkey: AT.rkey + 1, ..AT };
+    assert!(!home.parts_from(rank(1), NAME, earlier), "it was another segment of that name");
+    assert!(home.parts_from(rank(1), NAME, AT));
     assert_eq!(home.takes_part(NAME, rank(1), Waits::Joins(4)), None);
     assert_eq!(home.takes_part(NAME, rank(1), Waits::Opens(5)), None);
     let key = home.find(NAME).expect("it is kept");

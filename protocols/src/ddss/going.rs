@@ -1,0 +1,71 @@
+//! Segments that are being released, as far as a node knows that does not keep them: a state machine without I/O.
+//!
+//! One stands here from when its home asks this node to let it go until the home says that its keys are revoked. What a home says goes out as
+//! there is room, so that what it says of one segment may come behind what it says of the next that has its name: each is known by its
+//! key and not by its name.
+
+use super::Key;
+use super::key::Place;
+use super::parties::Party;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub(super) struct Going(BTreeMap<Place, Party>);
+
+impl Going {
+    /// Its home has asked for it.
+    pub fn begins(&mut self, key: Key) {
+        self.0.insert(key.place(), key.party());
+    }
+
+    /// Its keys are revoked.
+    pub fn ends(&mut self, key: Key) {
+        self.0.remove(&key.place());
+    }
+
+    /// A home has died, and what it kept with it.
+    pub fn end_with(&mut self, home: Party) {
+        self.0.retain(|_, of| *of != home);
+    }
+
+    pub fn contains(&self, key: Key) -> bool {
+        self.0.contains_key(&key.place())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ddss::{Model, Name, Spec};
+    use crate::transport::Rank;
+    use weft_verbs::RemoteSlice;
+
+    fn key(rkey: u32, incarnation: u64) -> Key {
+        let spec = Spec { size: 64, model: Model::Write };
+        let at = RemoteSlice { addr: 1 << 40, len: 99, rkey };
+        Key { home: Rank::from_index(1), incarnation, name: Name(4), spec, at }
+    }
+
+    #[test]
+    fn what_is_said_late_of_an_earlier_segment_of_a_name_says_nothing_of_the_present_one() {
+        let (mut going, earlier, present) = (Going::default(), key(1, 11), key(2, 11));
+        going.begins(earlier);
+        assert!(going.contains(earlier) && !going.contains(present));
+        going.begins(present);
+        going.ends(earlier);
+        assert!(going.contains(present), "nobody opens it before it is gone");
+        // That it is to be let go is heard behind that it is gone: nothing of the next one is said by that.
+        going.begins(earlier);
+        going.ends(present);
+        assert!(going.contains(earlier) && !going.contains(key(3, 11)));
+    }
+
+    #[test]
+    fn what_a_home_kept_that_died_is_not_awaited_of_its_next_incarnation() {
+        let (mut going, old, new) = (Going::default(), key(1, 11), key(1, 12));
+        going.begins(old);
+        going.begins(new);
+        going.end_with(old.party());
+        assert!(!going.contains(old) && going.contains(new));
+    }
+}
