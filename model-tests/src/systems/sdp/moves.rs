@@ -43,7 +43,9 @@ pub(super) struct Mover<V: Verbs> {
 impl<V: Verbs> Mover<V> {
     pub fn new(rt: &Rt<V>, sdp: &Sdp<V>, work: &SdpWork) -> Mover<V> {
         let SdpWork { call, zcopy_threshold, zcopy_depth, owned_reads, recall, modes, resize, .. } = *work;
-        let in_turn = [Mode::Buffered, Mode::Combined, Mode::Pipelined].into_iter().cycle();
+        let mut in_turn = [Mode::Buffered, Mode::Combined, Mode::Pipelined];
+        in_turn.rotate_left(work.modes_from % 3);
+        let in_turn = in_turn.into_iter().cycle();
         let sizes = [resize, work.buffer_bytes].into_iter().cycle();
         Mover {
             rt: rt.clone(),

@@ -59,6 +59,9 @@ pub struct SdpWork {
     /// at a time, or several, in turn. Default: false.
     #[serde(default)]
     pub modes: bool,
+    /// With which of the modes they begin; for worlds.
+    #[serde(skip)]
+    pub modes_from: usize,
     /// Before each of their calls writers have the peer's private buffers take so many bytes and `buffer_bytes` in turn, 16 to
     /// 1,000,000; 0 for never. Default: 0.
     #[serde(default)]
@@ -164,6 +167,7 @@ impl SdpWork {
             wants_first: false,
             recall: 0,
             modes: false,
+            modes_from: 0,
             resize: 0,
             duplex: false,
             failover: FailoverMode::Transparent,
@@ -214,6 +218,7 @@ impl SdpWork {
             wants_first: false,
             recall: dice.among(&[0, 0, 2, 5]),
             modes: false,
+            modes_from: 0,
             resize: 0,
             duplex: false,
             failover: FailoverMode::Transparent,

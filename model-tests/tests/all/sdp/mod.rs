@@ -3,6 +3,7 @@
 use crate::common::{assert_kept, broken_by, explore, stormy, struck};
 use weft_check::explore::{Options, Size};
 use weft_check::record::Record;
+use weft_check::run::RunOptions;
 use weft_check::scenario::{FaultKind, Scenario};
 use weft_check::seeds::assert_held;
 use weft_check::systems::sdp::Sockets;
@@ -135,12 +136,15 @@ fn a_transfer_without_a_copy_and_one_over_two_rails_hold_as_far_as_they_are_expl
         ("sdp-crossing", 0),
         ("sdp-recalls", 0),
         ("sdp-recalls", 1),
+        ("sdp-recalls-sinks", 1),
         ("sdp-recalls-wanted", 1),
         ("sdp-zcopy-read", 1),
         ("sdp-crossing", 1),
         ("sdp-rails", 1),
         ("sdp-modes", 0),
         ("sdp-modes", 1),
+        ("sdp-modes-on", 0),
+        ("sdp-modes-on", 1),
         ("sdp-resizes", 1),
     ] {
         let most = Some(2_500);
@@ -156,4 +160,28 @@ fn one_fault_of_every_kind_at_every_event_of_a_transfer_is_a_stall_and_no_more()
     explored("sdp-bcopy", kinds, 1);
     explored("sdp-half-closed", kinds, 1);
     explored("sdp-restarts", kinds.with(Outcome::Restart), 1);
+    explored("sdp-restarts-delivered", kinds.with(Outcome::Restart), 1);
+}
+
+/// How many packets carry a request and its answer, if a packet has so many bytes.
+fn packets(mtu: Option<u32>) -> u64 {
+    let limit = mtu.map(|bytes| format!("[transport]\nmtu = {bytes}\n")).unwrap_or_default();
+    let workload = "kind = \"sdp\"\nbytes = 1_000_000\nreply = 1\nrequests = 1\ncall = 100_000\n";
+    let text = format!("[cluster]\nnodes = 2\n{limit}[workload]\n{workload}zcopy_threshold = 10_000\n");
+    let scenario = weft_check::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let report = weft_check::run(&scenario, 1, RunOptions::default()).expect("it runs");
+    assert!(report.held(), "{:?}", report.violations);
+    report.packets
+}
+
+#[test]
+fn a_path_mtu_that_is_asked_for_is_that_of_the_packets_and_no_more_than_the_ports_can() {
+    let [small, larger, usual, most] = [Some(256), Some(1_024), None, Some(4_096)].map(packets);
+    // Each of two clients writes a million bytes.
+    assert!((2 * 3_907..2 * 4_400).contains(&small), "{small} packets of 256 bytes");
+    assert!((2 * 977..2 * 1_400).contains(&larger), "{larger} packets of 1,024 bytes");
+    assert!(
+        usual <= larger && most == usual,
+        "{usual} packets by default, {most} where 4,096 bytes are asked for"
+    );
 }

@@ -49,12 +49,16 @@ worlds! {
         "sockets: the client wants the answer before it has asked for it, and it is written by RDMA";
     "sdp-crossing" Crosses, PLAIN, Held, 120, 8,
         "sockets: both ends have buffers ready, so that advertisements cross; the request is read or written by RDMA";
-    "sdp-recalls" Recalls, PLAIN, Held, 152, 8,
+    "sdp-recalls" Recalls, PLAIN, Held, 88, 8,
         "sockets: the request is advertised, two buffers at a time, and the client wants them back at once";
-    "sdp-recalls-wanted" RecallsWanted, PLAIN, Held, 152, 8,
+    "sdp-recalls-sinks" RecallsSinks, PLAIN, Held, 88, 8,
+        "sockets: both ends have buffers ready, and the reader wants every other one back at once";
+    "sdp-recalls-wanted" RecallsWanted, PLAIN, Held, 88, 8,
         "sockets: both ends have buffers ready and want every other one back at once";
-    "sdp-modes" Modes, PLAIN, Held, 120, 8,
-        "sockets: both ends have buffers ready, and readers change how bytes may come to them";
+    "sdp-modes" Modes, PLAIN, Held, 88, 8,
+        "sockets: both ends have buffers ready; the reader has bytes come through private buffers, then advertised one at a time";
+    "sdp-modes-on" ModesOn, PLAIN, Held, 88, 8,
+        "sockets: both ends have buffers ready; the reader has bytes come advertised one at a time, then several";
     "sdp-resizes" Resizes, PLAIN, Held, 96, 8,
         "sockets: private buffers become smaller and larger between the calls of a request";
     "sdp-rails" Shipped, RAILS, Held, 96, 8, "sockets: a request through private buffers, between nodes of two rails";
@@ -81,6 +85,8 @@ worlds! {
         "sockets: the answer is wanted and written by RDMA; either node may crash and begin anew";
     "sdp-restarts-crossing" Crosses, RESTARTS, Held, 88, 8,
         "sockets: both ends have buffers ready; either node may crash and begin anew";
+    "sdp-restarts-delivered" AwaitsAcknowledgement, RESTARTS, Held, 88, 8,
+        "sockets: a user is told that all is there when the server has acknowledged it; either node may crash and begin anew";
     "as-published-sdp-suspends-dead-link" Shipped, Setting::of(Planted::SuspendsDeadLink), ViolatedUnderFaults, 56, 8,
         "sockets over two rails: after the link failed, the end waits for what is in process before it goes over";
     "as-published-sdp-cancels-unrevoked" CancelsUnrevoked, RAILS, ViolatedUnderFaults, 88, 8,
@@ -103,6 +109,8 @@ worlds! {
         "sockets: memory is deregistered and used again, and only then the queue pair fenced that reads into it";
     "planted-sdp-returns-on-error" ReturnsOnError, PLAIN, ViolatedUnderFaults, 88, 8,
         "sockets: a buffer is its user's again when the write from it has failed, and the write is made again";
+    "planted-sdp-counts-completion" CountsCompletion, RESTARTS, ViolatedUnderFaults, 88, 8,
+        "sockets: a user is told that all is there when the write of it has completed; either node may crash and begin anew";
     "planted-sdp-reuses-session" Shipped, Setting::of(Planted::ReusesSession), ViolatedUnderFaults, 56, 8,
         "sockets: a node that begins anew uses the number of its last session again";
     "planted-sdp-other-rails-key" Reads, Setting::of(Planted::OtherRailsKey), ViolatedUnderFaults, 88, 8,
@@ -126,7 +134,7 @@ fn make(
         Kind::UsesVoidSink => 24 + transfer::PAYLOAD + 1,
         Kind::ReusesSource | Kind::RecallsBlindly | Kind::CancelsUnrevoked => 24 + 17,
         // A whole buffer of the server's.
-        Kind::ReturnsOnError => 24 + transfer::CALL,
+        Kind::ReturnsOnError | Kind::CountsCompletion | Kind::AwaitsAcknowledgement => 24 + transfer::CALL,
         _ => 24,
     };
     size.within("bytes", bytes, least..=512)?;

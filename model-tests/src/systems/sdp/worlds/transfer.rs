@@ -36,8 +36,13 @@ pub(super) enum Kind {
     Recalls,
     /// The same with a server that gives buffers and wants them back.
     RecallsWanted,
-    /// The same as [`Kind::Crosses`], and readers change how bytes may come to them.
+    /// The same as [`Kind::Crosses`], and the server wants the buffers back that it gives.
+    RecallsSinks,
+    /// The same as [`Kind::Crosses`], and the server changes how bytes may come to it: through private buffers, then advertised one at
+    /// a time.
     Modes,
+    /// The same: advertised one at a time, then several, and wanted ones.
+    ModesOn,
     /// The shipped one, which has the peer's private buffers take other numbers of bytes.
     Resizes,
     /// One that uses its memory again when the connection over which it advertised it has broken.
@@ -58,6 +63,10 @@ pub(super) enum Kind {
     DeregistersFirst,
     /// One that uses its memory again when the write from there has failed.
     ReturnsOnError,
+    /// One that tells its user that all is there when the write of it has completed.
+    CountsCompletion,
+    /// The same client without the mistake: it tells so when the server has acknowledged all.
+    AwaitsAcknowledgement,
 }
 
 /// A transfer: the first node asks, the second one answers.
@@ -72,9 +81,10 @@ pub(super) struct Transfer {
 /// What an execution keeps.
 pub(super) struct State {
     services: Vec<Service<Sim>>,
-    /// How often a node has restarted, and whether the server has.
+    /// How often a node has restarted, whether the server has, and whether a client is no more that makes one request in its life.
     lives: u32,
     server_restarted: bool,
+    client_is_gone: bool,
 }
 
 /// What a message of a world carries: the harness's meshes take messages of 64 bytes.
@@ -83,6 +93,11 @@ pub(super) const PAYLOAD: u32 = 32;
 pub(super) const BUFFERS: u32 = 4;
 /// What a call is given where buffers are owned.
 pub(super) const CALL: u32 = 64;
+/// The same where it is more orders that matter than more bytes: what is sent again is a message each.
+const SHORT_CALL: u32 = 32;
+
+/// The node that answers.
+const SERVER: u32 = 1;
 
 impl Transfer {
     fn sized(bytes: u32, reply: u32) -> Size {
@@ -91,11 +106,13 @@ impl Transfer {
 
     /// A client by hand is one that makes a mistake.
     fn is_shipped(&self) -> bool {
-        use Kind::{CancelsUnrevoked, DeregistersFirst, ForgetsEnd, KeepsCredits, RecallsBlindly};
-        use Kind::{RefillsEarly, ReturnsOnError, ReusesSource, UsesVoidSink};
+        use Kind::{AwaitsAcknowledgement, CancelsUnrevoked, CountsCompletion, DeregistersFirst, ForgetsEnd};
+        use Kind::{KeepsCredits, RecallsBlindly, RefillsEarly, ReturnsOnError, ReusesSource, UsesVoidSink};
         let by_hand = matches!(
             self.kind,
-            CancelsUnrevoked
+            AwaitsAcknowledgement
+                | CancelsUnrevoked
+                | CountsCompletion
                 | DeregistersFirst
                 | ForgetsEnd
                 | KeepsCredits
@@ -108,9 +125,18 @@ impl Transfer {
         !by_hand
     }
 
-    fn work(&self) -> SdpWork {
-        use Kind::{Closes, ClosesReads, Crosses, ForgetsEnd, KeepsCredits, Modes, Recalls};
-        use Kind::{RecallsWanted, Resizes, ReturnsOnError, Shipped, UsesVoidSink, Writes};
+    /// What the user of a node does.
+    fn work(&self, node: u32) -> SdpWork {
+        use Kind::{AwaitsAcknowledgement, Closes, ClosesReads, CountsCompletion, Crosses, ForgetsEnd};
+        use Kind::{
+            KeepsCredits, Modes, ModesOn, Recalls, RecallsSinks, RecallsWanted, Resizes, ReturnsOnError,
+        };
+        use Kind::{Shipped, UsesVoidSink, Writes};
+        let recalls = match self.kind {
+            Recalls | RecallsWanted => true,
+            RecallsSinks => node == SERVER,
+            _ => false,
+        };
         let work = SdpWork::of(1);
         let (bytes, reply) = (self.bytes, self.reply);
         let work = SdpWork { bytes, reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, ..work };
@@ -119,16 +145,29 @@ impl Transfer {
             Closes => SdpWork { duplex: true, ..work },
             Resizes => SdpWork { call: 40, resize: 16, ..work },
             kind => SdpWork {
-                call: CALL,
+                call: match kind {
+                    Modes | ModesOn | Recalls | RecallsSinks | RecallsWanted => SHORT_CALL,
+                    _ => CALL,
+                },
                 zcopy_threshold: 16,
                 zcopy_depth: 2,
                 owned_reads: matches!(
                     kind,
-                    Crosses | Modes | UsesVoidSink | RecallsWanted | ReturnsOnError | Writes
+                    Crosses
+                        | Modes
+                        | ModesOn
+                        | UsesVoidSink
+                        | RecallsWanted
+                        | RecallsSinks
+                        | ReturnsOnError
+                        | Writes
+                        | CountsCompletion
+                        | AwaitsAcknowledgement
                 ),
                 wants_first: kind == Writes,
-                recall: if matches!(kind, Recalls | RecallsWanted) { 2 } else { 0 },
-                modes: kind == Modes,
+                recall: if recalls { 2 } else { 0 },
+                modes: matches!(kind, Modes | ModesOn) && node == SERVER,
+                modes_from: usize::from(kind == ModesOn),
                 duplex: kind == ClosesReads,
                 ..work
             },
@@ -190,8 +229,6 @@ impl Model for Transfer {
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder<SdpOracles>) -> State {
-        let work = self.work();
-        let options = work.options().without_timeouts();
         let place = |(node, Member { rt, mesh }): (u32, &Member)| Place {
             rt: rt.clone(),
             mesh: mesh.clone(),
@@ -203,10 +240,13 @@ impl Model for Transfer {
         let places: Vec<Place<Sim>> = (0..).zip(members).map(place).collect();
         // A client of another kind speaks for its node by itself.
         let shipped = self.is_shipped();
-        let start =
-            |place| Service::start(place, &work, options, recorder).expect("nobody else has the channel");
+        let start = |place: &Place<Sim>| {
+            let work = self.work(place.node);
+            let options = work.options().without_timeouts();
+            Service::start(place, &work, options, recorder).expect("nobody else has the channel")
+        };
         let services: Vec<Service<Sim>> = places[usize::from(!shipped)..].iter().map(start).collect();
-        let mut state = State { services, lives: 0, server_restarted: false };
+        let mut state = State { services, lives: 0, server_restarted: false, client_is_gone: false };
         if !self.warms_up() {
             self.begin(0, &mut state, members, recorder);
         }
@@ -235,7 +275,11 @@ impl Model for Transfer {
         let request = RequestId { client: ClientId { node: node.0, index: 0 }, number: 0 };
         recorder.record(Event { at_ns: 0, node: node.0, request, what });
         state.lives += 1;
-        let (work, place) = (self.work(), member.place(node.index(), 2, state.lives));
+        if node.0 == client.node && !self.is_shipped() {
+            state.client_is_gone = true;
+            return;
+        }
+        let (work, place) = (self.work(node.0), member.place(node.index(), 2, state.lives));
         let options = work.options().without_timeouts();
         let service = Service::start(&place, &work, options, recorder).expect("nobody else has the channel");
         if node.0 == client.node {
@@ -249,7 +293,8 @@ impl Model for Transfer {
             });
         }
         state.server_restarted |= node.0 != client.node;
-        state.services[node.index()] = service;
+        let without = 2 - state.services.len();
+        state.services[node.index() - without] = service;
     }
 
     fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
@@ -259,6 +304,8 @@ impl Model for Transfer {
             service.map(|service| Sockets::conduct(&Sockets::counts(service))).unwrap_or_default();
         // A client that waits for nothing but an answer does not learn that its server has restarted.
         let waits = state.server_restarted && node == 0;
+        // Nor does a server that waits for the request of a client that says nothing any more.
+        let waits = waits || state.client_is_gone && node == SERVER as usize;
         let streams = service.filter(|_| !waits).map(Sockets::leftovers).unwrap_or_default();
         at_rest(node, conduct, streams.into_iter().chain(member.leftovers()))
     }
@@ -277,7 +324,7 @@ impl Model for Transfer {
                 any(|member| member.mesh.stats().failovers),
             );
         }
-        if matches!(self.kind, Kind::Recalls | Kind::RecallsWanted) {
+        if matches!(self.kind, Kind::Recalls | Kind::RecallsWanted | Kind::RecallsSinks) {
             let recalled = |service: &Service<Sim>| Sockets::counts(service).recalled > 0;
             sink.sometimes("something was given back unread", state.services.iter().any(recalled));
         }
