@@ -20,7 +20,7 @@ use crate::rt::{BufferGuard, Completed, QpHandle, WaitPoint};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::Context;
-use weft_verbs::{CmEvent, Nanos, Result, Verbs, VerbsError};
+use weft_verbs::{CmEvent, Result, Verbs, VerbsError};
 
 /// Receives that a queue pair takes beside those of which the peer is told: a request and an answer, or two requests that cross.
 const BESIDE: u32 = 2;
@@ -274,8 +274,10 @@ impl<V: Verbs> Driver<V> {
             let standby = peer.standby.as_ref().is_some_and(|standby| standby.id == id);
             (standby && shared.use_standby(peer, id)).then(|| shared.greet(peer, true, hello))
         })?;
-        if asked.is_ok() && shared.config.probe_after < Nanos::MAX {
-            let answered = shared.rt.sleep(shared.config.probe_after);
+        if asked.is_ok() {
+            // The request may have arrived and the answer be lost, with all that would tell of it: nobody else ends this attempt. The
+            // connection manager repeats its own requests; one over a queue pair is given up instead, also where nobody probes.
+            let answered = shared.rt.sleep(shared.config.probe_after.min(shared.config.reconnect_max));
             let generation = hello.generation;
             drop(shared.rt.clone().spawn(async move {
                 answered.at(("asks over a standby", index, generation)).await;
