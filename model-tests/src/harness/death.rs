@@ -17,9 +17,20 @@ use weft_sim::Sim;
 /// The witness's messages.
 const TOLD: Channel = Channel(60);
 
+/// What a node does first that leaves the dead out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum First {
+    /// It fences what the dead has under way; then its view begins.
+    #[default]
+    Fences,
+    /// Planted: its view begins, and it fences when it is told once more.
+    Begins,
+}
+
 /// Who dies, and the views before and after that.
 #[derive(Clone)]
 pub struct Death {
+    order: First,
     dead: members::Member,
     first: View,
     then: View,
@@ -36,7 +47,7 @@ struct Node<F> {
 
 impl Death {
     /// The death of one of these nodes.
-    pub fn of(dead: u32, nodes: &[Member]) -> Death {
+    pub fn of(dead: u32, nodes: &[Member], order: First) -> Death {
         let member = |(rank, node): (u32, &Member)| members::Member {
             rank: Rank::from_index(rank),
             incarnation: node.mesh.incarnation(),
@@ -45,7 +56,7 @@ impl Death {
         let dead = all[dead as usize];
         let view = |number, members| View { id: ViewId { number, ..ViewId::default() }, members };
         let lives = all.iter().copied().filter(|member| *member != dead).collect();
-        Death { dead, first: view(1, all), then: view(2, lives) }
+        Death { order, dead, first: view(1, all), then: view(2, lives) }
     }
 
     /// Who dies.
@@ -76,8 +87,10 @@ impl<F: Fn() + Clone + 'static> Node<F> {
     async fn hears(self: Rc<Self>) {
         let mut inbox = self.mesh.open(TOLD).expect("nobody else has the channel");
         while let Some(incoming) = inbox.recv().await {
-            if let Incoming::Message(_) = incoming {
-                self.leaves_out().await;
+            match incoming {
+                Incoming::Message(message) if message.bytes() == [0] => self.leaves_out().await,
+                Incoming::Message(_) => self.fences(),
+                Incoming::PeerReset { .. } => {}
             }
         }
     }
@@ -93,9 +106,19 @@ impl<F: Fn() + Clone + 'static> Node<F> {
         for node in others {
             // There is room for one message each.
             let _ = self.mesh.send(node, TOLD, &[0]);
+            if self.death.order == First::Begins {
+                let _ = self.mesh.send(node, TOLD, &[1]);
+            }
         }
         self.rt.yield_now().await;
         self.leaves_out().await;
+    }
+
+    fn fences(&self) {
+        let dead = self.death.dead;
+        if self.mesh.me() != dead.rank {
+            self.mesh.expel(dead.rank, dead.incarnation);
+        }
     }
 
     async fn leaves_out(&self) {
@@ -106,7 +129,9 @@ impl<F: Fn() + Clone + 'static> Node<F> {
             self.rt.yield_now().await;
             return self.mesh.retire();
         }
-        self.mesh.expel(dead.rank, dead.incarnation);
+        if self.death.order == First::Fences {
+            self.fences();
+        }
         (self.left_out)();
         drop(self.changes.send(Change::Begins { view: then.clone(), left: vec![*dead] }));
     }
