@@ -17,20 +17,9 @@ use weft_sim::Sim;
 /// The witness's messages.
 const TOLD: Channel = Channel(60);
 
-/// What a node does first that leaves the dead out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum First {
-    /// It fences what the dead has under way; then its view begins.
-    #[default]
-    Fences,
-    /// Planted: its view begins, and it fences when it is told once more.
-    Begins,
-}
-
 /// Who dies, and the views before and after that.
 #[derive(Clone)]
 pub struct Death {
-    order: First,
     dead: members::Member,
     first: View,
     then: View,
@@ -47,7 +36,7 @@ struct Node<F> {
 
 impl Death {
     /// The death of one of these nodes.
-    pub fn of(dead: u32, nodes: &[Member], order: First) -> Death {
+    pub fn of(dead: u32, nodes: &[Member]) -> Death {
         let member = |(rank, node): (u32, &Member)| members::Member {
             rank: Rank::from_index(rank),
             incarnation: node.mesh.incarnation(),
@@ -56,7 +45,7 @@ impl Death {
         let dead = all[dead as usize];
         let view = |number, members| View { id: ViewId { number, ..ViewId::default() }, members };
         let lives = all.iter().copied().filter(|member| *member != dead).collect();
-        Death { order, dead, first: view(1, all), then: view(2, lives) }
+        Death { dead, first: view(1, all), then: view(2, lives) }
     }
 
     /// Who dies.
@@ -87,10 +76,8 @@ impl<F: Fn() + Clone + 'static> Node<F> {
     async fn hears(self: Rc<Self>) {
         let mut inbox = self.mesh.open(TOLD).expect("nobody else has the channel");
         while let Some(incoming) = inbox.recv().await {
-            match incoming {
-                Incoming::Message(message) if message.bytes() == [0] => self.leaves_out().await,
-                Incoming::Message(_) => self.fences(),
-                Incoming::PeerReset { .. } => {}
+            if let Incoming::Message(_) = incoming {
+                self.leaves_out().await;
             }
         }
     }
@@ -106,19 +93,9 @@ impl<F: Fn() + Clone + 'static> Node<F> {
         for node in others {
             // There is room for one message each.
             let _ = self.mesh.send(node, TOLD, &[0]);
-            if self.death.order == First::Begins {
-                let _ = self.mesh.send(node, TOLD, &[1]);
-            }
         }
         self.rt.yield_now().await;
         self.leaves_out().await;
-    }
-
-    fn fences(&self) {
-        let dead = self.death.dead;
-        if self.mesh.me() != dead.rank {
-            self.mesh.expel(dead.rank, dead.incarnation);
-        }
     }
 
     async fn leaves_out(&self) {
@@ -129,9 +106,7 @@ impl<F: Fn() + Clone + 'static> Node<F> {
             self.rt.yield_now().await;
             return self.mesh.retire();
         }
-        if self.death.order == First::Fences {
-            self.fences();
-        }
+        self.mesh.expel(dead.rank, dead.incarnation);
         (self.left_out)();
         drop(self.changes.send(Change::Begins { view: then.clone(), left: vec![*dead] }));
     }

@@ -18,7 +18,7 @@ mod requests;
 
 pub use at_rest::{all_at_rest, at_rest};
 pub use cluster::{Meeting, Member, Shape};
-pub use death::{Death, First};
+pub use death::Death;
 pub use execution::Execution;
 pub use model::{Model, Unseen};
 pub(crate) use of_system::worlds_of;

@@ -3,7 +3,7 @@
 use super::Publishing;
 use crate::explore::{AnyModel, Size, SizeError, Violation};
 use crate::harness::{
-    Death, First, Harness, InOrder, Member, Model, Nodes, RecorderOf, Requests, Shape, SystemModel,
+    Death, Harness, InOrder, Member, Model, Nodes, RecorderOf, Requests, Shape, SystemModel,
 };
 use crate::named::Named;
 use crate::record::Record;
@@ -21,7 +21,6 @@ struct Crash {
     requests: Requests,
     /// Who dies; otherwise any node, each in an initial configuration.
     dies: Option<u32>,
-    order: First,
 }
 
 /// What an execution keeps.
@@ -35,7 +34,6 @@ pub(super) fn make(
     name: &'static str,
     model: Publishing,
     calls: &str,
-    order: First,
     size: &Size,
 ) -> Result<Box<dyn AnyModel>, SizeError> {
     let requests = Requests::parse(&size.text("calls").unwrap_or_else(|| calls.to_owned()));
@@ -48,7 +46,7 @@ pub(super) fn make(
     }
     let dies = size.number("dies")?;
     size.within("dies", dies.unwrap_or(0), 0..=requests.nodes() - 1)?;
-    Ok(Harness::boxed(Crash { name, model, requests, dies, order }))
+    Ok(Harness::boxed(Crash { name, model, requests, dies }))
 }
 
 impl Crash {
@@ -109,7 +107,7 @@ impl Model for Crash {
     }
 
     fn start(&self, number: usize, members: &[Member], recorder: &RecorderOf<Publishing>) -> State {
-        let death = Death::of(self.dead(number), members, self.order);
+        let death = Death::of(self.dead(number), members);
         let work = self.model.work();
         let start = |(node, member): (usize, &Member)| {
             let (dead, recorder) = (death.dead() as u32, recorder.clone());
