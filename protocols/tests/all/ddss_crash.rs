@@ -60,6 +60,8 @@ struct Seen {
     last: [Option<(Life, u64)>; EACH as usize],
     /// By node.
     wrong: Vec<(usize, String)>,
+    /// What the look at the end was told instead of a counter.
+    looked: Vec<String>,
 }
 
 impl Seen {
@@ -122,7 +124,10 @@ async fn looks(node: usize, ddss: Ddss<Sim>, seen: Rc<RefCell<Seen>>) {
                     seen.borrow_mut().last[counter as usize] = Some(found);
                     break;
                 }
-                Err(why) => seen.borrow_mut().failed(node, why),
+                Err(why) => {
+                    seen.borrow_mut().looked.push(format!("n{node}, counter {counter}: {why}"));
+                    seen.borrow_mut().failed(node, why);
+                }
             }
         }
     }
@@ -164,6 +169,12 @@ impl Storm {
     fn left_out(&self, dies: usize, deaths: u64) -> BTreeSet<usize> {
         let lives = |node: &usize| *node != dies || deaths > 0;
         (0..NODES as usize).filter(lives).filter(|node| self.all[*node].0.is_out()).collect()
+    }
+
+    /// In which view each node acts.
+    fn views(&self) -> String {
+        let view = |members: &Members<Sim>| members.view().map(|view| (view.id.number, view.members));
+        self.all.iter().map(|(members, _)| format!("{:?} {}\n", view(members), members.is_out())).collect()
     }
 
     /// A node that died is there again after a while.
@@ -218,7 +229,11 @@ fn run(seed: u64) -> Result<Came, String> {
     for node in lives {
         let (rt, saw, all) = (storm.cluster.members[node].rt.clone(), Rc::clone(&seen), Rc::clone(&all));
         storm.cluster.members[node].at(ms(300), move || {
-            let Some((first, (_, ddss))) = all.iter().find(|(_, (members, _))| !members.is_out()) else {
+            // One that was left out and has asked nobody since does not know it: its calls end with that.
+            let views = all.iter().filter_map(|(_, (members, _))| members.view());
+            let Some(latest) = views.max_by_key(|view| view.id.number) else { return };
+            let takes_part = |members: &Members<Sim>| latest.contains(members.me());
+            let Some((first, (_, ddss))) = all.iter().find(|(_, (members, _))| takes_part(members)) else {
                 return;
             };
             if *first == node {
@@ -265,7 +280,7 @@ fn judge(storm: &Storm, dies: usize, deaths: u64) -> Result<Came, String> {
         let home = Name(counter as u64).home(NODES).index();
         let Some((life, last)) = last else {
             if !left_out.contains(&home) && (home != dies || deaths > 0) {
-                return Err(format!("counter {counter} is nowhere"));
+                return Err(format!("counter {counter} is nowhere: {:?}; {}", seen.looked, storm.views()));
             }
             came.gone += 1;
             continue;

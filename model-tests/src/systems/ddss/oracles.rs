@@ -495,6 +495,11 @@ mod tests {
             assert_eq!(said(Model::Null, &history(What::Crashed, second, of(0))), ["holder alone"], "late");
             assert_eq!(said(Model::Null, &history(What::Crashed, second, Value::Torn)), ["holder alone"]);
         }
+        // What died amid its put may be there in part, until the next one has put; what one has put that returned is whole.
+        assert_eq!(said(Model::Null, &history(What::Crashed, Value::Torn, of(1))), NOTHING);
+        assert_eq!(said(Model::Null, &history(What::LeftOut, Value::Torn, of(1))), NOTHING);
+        assert_eq!(said(Model::Null, &history(What::Crashed, Value::Torn, Value::Torn)), ["holder alone"]);
+        assert_eq!(said(Model::Null, &history(done, Value::Torn, of(1))), ["holder alone"]);
         // The first returns after the second has found something.
         let late = |found| {
             [

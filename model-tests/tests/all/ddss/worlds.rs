@@ -52,3 +52,11 @@ fn a_node_that_restarts_at_any_event_has_a_part_in_segments_again_and_nothing_of
     let report = explore("ddss-back", "p,g", &Options { faults: 1, kinds: restart, ..Options::default() });
     assert!(report.held() && report.exhaustive);
 }
+
+/// Under null nothing in a header refuses what comes late: only the fence does, and it stands before the lock goes on. What one put who died may
+/// be there in part.
+#[test]
+fn under_null_the_lock_of_one_who_died_goes_on_behind_the_fence() {
+    let report = explore("ddss-crash-null-lock", ",x,", &Options::default());
+    assert!(report.held() && report.exhaustive);
+}

@@ -18,6 +18,9 @@ struct Segment {
 
 /// The holder alone, without versions: whoever has the lock finds what the one before it has put, or, if that one did not return, what that
 /// one had found. It says so between its get and its put. Judged of segments to which nobody puts without the lock.
+///
+/// Null writes in place, so that one who died amid its put may have left a part of it: the next holder may find a torn value then (ddss.md: a put
+/// cut in the middle never becomes visible under a model that forbids torn values). Who puts after that leaves a whole one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exchanges {
     segments: BTreeMap<(u64, u64), Segment>,
@@ -37,8 +40,13 @@ impl Exchanges {
         let segment = self.segments.entry((event.segment, event.life)).or_default();
         let may_have = segment.may_have.get_or_insert_with(|| [Value::Zero].into());
         if self.ended.contains(&event.request.client.node) {
-            may_have.insert(mine);
+            may_have.extend([mine, Value::Torn]);
             return Ok(());
+        }
+        let is_amid = |last: RequestId| may_have.contains(&Value::Of(last)) && may_have.len() > 1;
+        let died = |last: &RequestId| self.ended.contains(&last.client.node) && is_amid(*last);
+        if segment.last.as_ref().is_some_and(died) {
+            may_have.insert(Value::Torn);
         }
         let judged = if may_have.contains(&found) {
             Ok(())

@@ -45,6 +45,8 @@ fn mortal() -> Vec<Entry> {
         "ddss-crash-temporal" Model::Temporal(u32::MAX), ",p,g", "the same, model temporal";
         "ddss-crash-null" Model::Null, ",p,g", "the same, model null";
         "ddss-crash-lock" Model::Strict, ",x,x", "the same, model strict: get and put under the lock";
+        "ddss-crash-null-lock" Model::Null, ",x,x",
+            "the same, model null: get and put under the lock, in place, so that no header refuses what comes late";
         "ddss-crash-release" Model::Write, ",p,r", "the same beside a release";
     }
 }
