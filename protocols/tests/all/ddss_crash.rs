@@ -165,10 +165,16 @@ impl Storm {
         }
     }
 
-    /// Nodes that live and that the members have left out all the same: they do so where a link is cut for longer than they are patient.
+    /// Nodes that live and that the members have left out all the same: they do so where a link is cut for longer than they are patient. One that
+    /// asks nobody does not know it.
     fn left_out(&self, dies: usize, deaths: u64) -> BTreeSet<usize> {
+        let views = self.all.iter().filter_map(|(members, _)| members.view());
+        let latest = views.max_by_key(|view| view.id.number);
+        let is_out = |members: &Members<Sim>| {
+            members.is_out() || latest.as_ref().is_some_and(|view| !view.contains(members.me()))
+        };
         let lives = |node: &usize| *node != dies || deaths > 0;
-        (0..NODES as usize).filter(lives).filter(|node| self.all[*node].0.is_out()).collect()
+        (0..NODES as usize).filter(lives).filter(|node| is_out(&self.all[*node].0)).collect()
     }
 
     /// In which view each node acts.
