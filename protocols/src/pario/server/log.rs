@@ -39,6 +39,7 @@ mod kind {
     pub(super) const ATTRIBUTES: u8 = 8;
     pub(super) const END: u8 = 9;
     pub(super) const ANSWERED: u8 = 10;
+    pub(super) const ENDING: u8 = 11;
 }
 
 /// The object of a log, by the log's number: its highest bit is set.
@@ -260,6 +261,10 @@ fn encode(change: &Change, to: &mut Writer) {
             to.path(from);
             to.path(target);
         }
+        Change::Ending { handle } => {
+            to.0.push(kind::ENDING);
+            to.u64(handle.0);
+        }
         Change::Ended { handle } => {
             to.0.push(kind::ENDED);
             to.u64(handle.0);
@@ -291,6 +296,7 @@ fn decode(from: &mut Reader<'_>) -> Option<Change> {
         kind::MAKE_DIRECTORY => Change::MakeDirectory { path: from.path()? },
         kind::REMOVE_DIRECTORY => Change::RemoveDirectory { path: from.path()? },
         kind::RENAME => Change::Rename { from: from.path()?, to: from.path()? },
+        kind::ENDING => Change::Ending { handle: from.handle()? },
         kind::ENDED => Change::Ended { handle: from.handle()? },
         kind::ATTRIBUTES => {
             let (handle, attributes) = (from.handle()?, from.attributes()?);
@@ -397,8 +403,7 @@ mod tests {
         let (_, unlinked) = names.unlink(&name("a")).unwrap();
         let first = log.commit(&names, &[unlinked]);
         let mut found = read(0, &first.bytes).unwrap().names;
-        let gone: Vec<Handle> = found.unused().iter().map(|gone| gone.handle).collect();
-        assert_eq!(gone, [handle], "nobody has it open in this life");
+        assert_eq!(found.unused(), [Change::Ending { handle }], "nobody has it open in this life");
         assert!(found.unused().is_empty(), "once");
         let ended = log.commit(&names, &[Change::Ended { handle }]);
         let mut found = read(0, &[first.bytes, ended.bytes].concat()).unwrap().names;
