@@ -472,6 +472,11 @@ impl Names {
         self.inodes.contains_key(&handle)
     }
 
+    /// How many paths there are, how many bytes they have, and how many files there are.
+    pub(super) fn extent(&self) -> (u64, u64, u64) {
+        (self.tree.len() as u64, self.tree.bytes(), self.inodes.len() as u64)
+    }
+
     /// Whether there is nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.inodes.is_empty() && self.tree.len() == 0
