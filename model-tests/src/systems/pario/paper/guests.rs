@@ -23,10 +23,13 @@ const PIECE: u32 = 16 << 10;
 /// Calls of a guest that are under way at a time, each at another server.
 const AT_ONCE: u32 = 8;
 
-/// When the first guests come, one after the other; when all have written once; and how long is measured.
-const COME: Nanos = Nanos::from_millis(2);
+/// When the first guest comes, which makes the file; when the others do, one after the other; when all have written once, which
+/// takes longer the more they are, since each connects to each server; and how long is measured.
+const FIRST: Nanos = Nanos::from_millis(2);
+const COME: Nanos = Nanos::from_millis(10);
 const APART: Nanos = Nanos::from_micros(20);
-const BEGIN: Nanos = Nanos::from_millis(150);
+const READY: Nanos = Nanos::from_millis(100);
+const EACH: Nanos = Nanos::from_millis(1);
 const SPAN: Nanos = Nanos::from_millis(4);
 
 pub(super) const FIGURE: &str = "Guests";
@@ -84,10 +87,10 @@ impl Guest {
         Some(())
     }
 
-    async fn works(self, layout: Distribution, book: Rc<RefCell<Vec<u32>>>) -> Option<()> {
-        let come = COME + APART * u64::from(self.number);
-        self.rt.sleep_until(come).await;
+    async fn works(self, layout: Distribution, ready: Nanos, book: Rc<RefCell<Vec<u32>>>) -> Option<()> {
         let is_first = self.number == 0;
+        let come = if is_first { FIRST } else { COME + APART * u64::from(self.number) };
+        self.rt.sleep_until(come).await;
         let file = Rc::new(shared_file(&self.rt, &self.files, is_first, layout, come).await?);
         let piece = self.files.buffer(PIECE as usize).ok()?;
         let mut piece = Some(piece);
@@ -99,7 +102,7 @@ impl Guest {
             piece = Some(back);
         }
         for round in 0..2 {
-            let begin = BEGIN + SPAN * (2 * round as u64);
+            let begin = ready + SPAN * (2 * round as u64);
             self.rt.sleep_until(begin).await;
             let start = |nth| {
                 let this = self.clone();
@@ -125,7 +128,7 @@ fn run(profile: &Profile, guests: u32) -> Result<([(f64, f64, f64); 2], f64), Pa
         |_| Wait::Poll,
         |mesh: &mut MeshConfig| {
             mesh.max_message = config.max_message();
-            *mesh = match mesh.me.get() < SERVERS {
+            *mesh = match mesh.me.index() < SERVERS as usize {
                 true => mesh.clone().with_guests(SERVERS, GuestConfig::default()),
                 false => mesh.clone().as_guest_of(SERVERS),
             };
@@ -133,18 +136,19 @@ fn run(profile: &Profile, guests: u32) -> Result<([(f64, f64, f64); 2], f64), Pa
     )?;
     let files = files(&cluster, config)?;
     let layout = Distribution::stripe(PIECE, SERVERS as u16, 0).unwrap_or(config.layout());
+    let ready = READY + EACH * u64::from(guests);
     let (book, moved) = (Rc::default(), Rc::new(RefCell::new(vec![[0; 2]; guests as usize])));
     for number in 0..guests {
         let node = (SERVERS + number) as usize;
         let rt = cluster.machines[node].rt.clone();
         let guest = Guest { rt: rt.clone(), files: files[node].clone(), number, moved: Rc::clone(&moved) };
-        drop(rt.spawn(guest.works(layout, Rc::clone(&book))));
+        drop(rt.spawn(guest.works(layout, ready, Rc::clone(&book))));
     }
-    cluster.run_until(COME / 2);
+    cluster.run_until(FIRST / 2);
     // A server that is not the directory's home.
     let registered = || cluster.fabric.stats().asked[1].registered;
     let before = registered();
-    cluster.finish(BEGIN + SPAN * 40, &book, guests as usize)?;
+    cluster.finish(ready + SPAN * 40, &book, guests as usize)?;
     let each = (registered() - before) as f64 / f64::from(guests) / 1024.0;
     let of = |round: usize| {
         let bytes: Vec<f64> = moved.borrow().iter().map(|moved| moved[round] as f64).collect();
