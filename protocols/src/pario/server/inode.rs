@@ -64,8 +64,9 @@ impl Inode {
         // A close waits for all calls of its file, and those that ended well gave their places back.
         if !self.opens.contains_key(&client) {
             self.earlier.remove(&client);
-            let left = self.places.extract_if(.., |(of, _), _| *of == client);
-            self.floor = left.map(|(_, end)| end).fold(self.floor, u64::max);
+            let left = self.places.iter().filter(|((of, _), _)| *of == client);
+            self.floor = left.map(|(_, end)| *end).fold(self.floor, u64::max);
+            self.places.retain(|(of, _), _| *of != client);
         }
     }
 

@@ -396,7 +396,7 @@ impl Names {
     }
 
     /// All files of which that is so.
-    pub(super) fn to_be_removed(&mut self) -> Vec<Gone> {
+    pub(super) fn all_ending(&mut self) -> Vec<Gone> {
         let unlinked: Vec<Handle> = self.unlinked().collect();
         unlinked.into_iter().filter_map(|handle| self.remove_if_ending(handle)).collect()
     }

@@ -248,7 +248,7 @@ impl Machine {
         }
         directory.sweep = false;
         // Those of which the log knows it since an earlier life.
-        let gone = directory.names.to_be_removed();
+        let gone = directory.names.all_ending();
         directory.endings = directory.names.unused();
         let any = !directory.endings.is_empty();
         for gone in gone {
