@@ -118,9 +118,12 @@ impl Guest {
     }
 }
 
+/// What a round comes to: the rate of all in GB/s, and the least share and Jain's index in percent.
+type Round = (f64, f64, f64);
+
 /// What so many guests come to: of writes and of reads the rate of all in GB/s, the least share and Jain's index in percent; and what a
 /// server registers for each, in KiB.
-fn run(profile: &Profile, guests: u32) -> Result<([(f64, f64, f64); 2], f64), PaperError> {
+fn run(profile: &Profile, guests: u32) -> Result<([Round; 2], f64), PaperError> {
     let config = FsConfig { sync: Sync::Asked, ..FsConfig::new(SERVERS) };
     let machines = Config { sanitize: false, ..Config::new(SERVERS + guests, profile.clone()) };
     let cluster = Cluster::new(
