@@ -58,7 +58,7 @@ pub use config::{
 pub use fabric::{Fabric, RunEnd};
 pub use ids::NodeId;
 pub use jitter::Jitter;
-pub use stats::{Alive, Busy, Stats};
+pub use stats::{Alive, Asked, Busy, Stats};
 pub use verbs::{
     Sim, SimAh, SimChannel, SimCm, SimContext, SimCq, SimDevice, SimDisk, SimDiskRequest, SimHost, SimMr,
     SimOob, SimPd, SimQp, SimSrq, SimStream, SimStreamListener,

@@ -27,6 +27,23 @@ pub struct Stats {
     pub alive: Vec<Alive>,
     /// How long processors were busy, by node. A node that crashed keeps its time.
     pub busy: Vec<Busy>,
+    /// What programs have asked of their adapters, by node. A node that crashed keeps its counts.
+    pub asked: Vec<Asked>,
+}
+
+/// What a node's programs have asked of its adapters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Asked {
+    /// Requests posted on send queues.
+    pub sends: u64,
+    /// Requests posted on receive queues, shared ones included.
+    pub receives: u64,
+    /// Completions taken.
+    pub completions: u64,
+    /// Memory regions registered, and their bytes.
+    pub registrations: u64,
+    /// See [`Asked::registrations`].
+    pub registered: u64,
 }
 
 /// What a processor is busy with.

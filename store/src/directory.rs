@@ -11,7 +11,7 @@ use thiserror::Error;
 use weft_verbs::ObjectName;
 
 /// The format that this program reads and writes.
-const VERSION: &str = "3";
+const VERSION: &str = "4";
 
 const HEAD: &str = "weft-store";
 

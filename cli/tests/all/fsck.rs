@@ -59,7 +59,7 @@ fn store(scratch: &Scratch, objects: &[(ObjectName, Vec<u8>)]) -> PathBuf {
     let path = PathBuf::from(scratch.path("store"));
     drop(fs::remove_dir_all(&path));
     fs::create_dir(&path).unwrap();
-    fs::write(path.join("weft-store"), "version 3\ncluster home\nserver 0\n").unwrap();
+    fs::write(path.join("weft-store"), "version 4\ncluster home\nserver 0\n").unwrap();
     for (object, bytes) in objects {
         fs::write(path.join(object.to_string()), bytes).unwrap();
     }
@@ -186,7 +186,7 @@ fn what_is_no_store_of_this_program_or_is_in_use_is_left_alone() {
     assert_eq!(fsck(&path), (Some(3), "weft: STORE: a server has this store open; end it first\n".into()));
     drop(lock);
     fs::write(path.join("weft-store"), "version 9\n").unwrap();
-    let newer = "weft: STORE/weft-store:1: is a store of version 9, and this program has version 3\n";
+    let newer = "weft: STORE/weft-store:1: is a store of version 9, and this program has version 4\n";
     assert_eq!(fsck(&path), (Some(2), newer.into()));
     fs::remove_file(path.join("weft-store")).unwrap();
     let none = "weft: STORE: is no store, since it has no file 'weft-store'\n";

@@ -71,8 +71,8 @@ pub struct FsConfig {
     pub storage: Storage,
     /// What carries requests and answers. Default: verbs.
     pub wire: Wire,
-    /// Room that the directory's log makes for itself at a time, in bytes; half of it is kept for removals on a full disk. Default:
-    /// 16 KiB, the removal of a hundred names. 0 for none.
+    /// Room that the directory's log makes for itself at a time, in bytes. As much as it takes to remove all that there is, and at least
+    /// half of this, is kept for removals on a full disk. Default: 16 KiB, the removal of two hundred names. 0 for none.
     pub log_room: u32,
     /// Calls of a client that one server has not answered, at most; more wait. Default: 64.
     pub window: u32,

@@ -124,6 +124,9 @@ pub struct RtAudit {
     pub guards: usize,
 }
 
+/// The golden ratio's fraction, as 64 bits: multiples of it differ in all of them.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// One of the node's adapters, and what belongs to it alone.
 struct Adapter<V: Verbs> {
     ctx: V::Context,
@@ -147,6 +150,8 @@ struct Inner<V: Verbs> {
     looked: Cell<bool>,
     /// Steps since queues that only listen were looked at.
     unheard: Cell<u32>,
+    /// How many identities were given.
+    identities: Cell<u64>,
     closed: Cell<bool>,
     fatal: Cell<Option<VerbsError>>,
     processors: Processors,
@@ -213,6 +218,7 @@ impl<V: Verbs> Rt<V> {
             batch: RefCell::default(),
             arming: Cell::new(false),
             looked: Cell::new(true),
+            identities: Cell::default(),
             unheard: Cell::new(0),
             closed: Cell::new(false),
             fatal: Cell::new(None),
@@ -264,6 +270,14 @@ impl<V: Verbs> Rt<V> {
     /// A random word; in simulation, from the run's only source of nondeterminism.
     pub fn random(&self) -> u64 {
         self.inner.host.random()
+    }
+
+    /// A number other than zero that stands for something which nothing else is to be taken for: a random one, and never one that this
+    /// runtime has given before, also where random words come again, as they do in worlds.
+    pub fn identity(&self) -> u64 {
+        let nth = self.inner.identities.replace(self.inner.identities.get() + 1);
+        // Odd, so that no two products are the same.
+        (self.random() ^ nth.wrapping_mul(SPREAD)) | 1
     }
 
     /// Charges the processor for work; see [`Host::spend`].

@@ -80,25 +80,32 @@ impl<V: Verbs> Driver<V> {
         // Where there was no credit for it, the frame that brings some puts it on the list again.
     }
 
-    /// A peer has not acknowledged for long. It may have restarted and know nothing of us: an empty write
-    /// touches nothing there and needs neither key nor credit (IBA 9.7.4.1.5, a length of zero), and fails if
-    /// there is nobody.
+    /// A peer has not acknowledged for long. It may have restarted and know nothing of us.
     fn probe(&mut self, index: usize, peer: &mut Peer<V>) {
         peer.probe_listed = false;
-        let Some(queue) = peer.standing() else { return };
-        if peer.session.first_kept() == peer.probe_from && queue.room() > 0 {
-            let empty = SendOp::Write { to: RemoteSlice::default(), imm: None };
-            let posted = queue.post(empty, Local::Guarded(BufferGuard::Nothing));
-            self.shared.stats.borrow_mut().probes += 1;
-            if posted.is_err() {
-                self.shared.broken(index, peer);
-            }
+        if peer.standing().is_none() {
+            return;
+        }
+        if peer.session.first_kept() == peer.probe_from {
+            self.shared.touch(index, peer);
         }
         self.shared.list_probe(index, peer);
     }
 }
 
 impl<V: Verbs> Shared<V> {
+    /// Finds out whether a peer is there: an empty write touches nothing and needs neither key nor credit (IBA 9.7.4.1.5, a length of
+    /// zero), and fails if there is nobody.
+    pub(super) fn touch(&self, index: usize, peer: &mut Peer<V>) {
+        let Some(queue) = peer.standing().filter(|queue| queue.room() > 0) else { return };
+        let empty = SendOp::Write { to: RemoteSlice::default(), imm: None };
+        let posted = queue.post(empty, Local::Guarded(BufferGuard::Nothing));
+        self.stats.borrow_mut().probes += 1;
+        if posted.is_err() {
+            self.broken(index, peer);
+        }
+    }
+
     /// An acknowledgement waits for a message that may carry it. If no more can be kept until the peer acknowledges some, none will
     /// come: two ends that both wait so would do it for as long as acknowledgements are delayed.
     pub(super) fn ack_if_full(&self, index: usize, peer: &mut Peer<V>) {

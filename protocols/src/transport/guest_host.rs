@@ -244,7 +244,7 @@ impl<V: Verbs> Driver<V> {
             return None;
         }
         let rank = Rank::from_index(index as u32);
-        let visit = shared.rt.random() | 1;
+        let visit = shared.rt.identity();
         {
             let mut peers = shared.peers.borrow_mut();
             if peers.len() <= index {

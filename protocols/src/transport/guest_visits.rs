@@ -168,10 +168,12 @@ async fn renew<V: Verbs>(shared: Rc<Shared<V>>, index: usize) {
                 }
                 return false;
             }
-            if peer.told == told
-                && let Some(header) = peer.session.sign_of_life()
-            {
-                shared.send_control(index, peer, header);
+            if peer.told == told {
+                match peer.session.sign_of_life() {
+                    Some(header) => shared.send_control(index, peer, header),
+                    // It may send nothing. If its server has forgotten it meanwhile, nothing else would tell it so.
+                    None => shared.touch(index, peer),
+                }
             }
             true
         });

@@ -245,7 +245,7 @@ impl<V: Verbs> Mesh<V> {
             // Never 0, which stands for an unknown incarnation.
             session: match config.makes(Planted::ReusesSession) {
                 true => u64::from(config.me.get()),
-                false => rt.random() | 1,
+                false => rt.identity(),
             },
             sink: CompletionSink::new(),
             word_pool: pool(&rails[0].pd, 8),

@@ -8,7 +8,7 @@ use crate::hca::News;
 use crate::jitter::EXACT;
 use crate::log::Kind;
 use crate::log::entry::Stepped;
-use crate::stats::{Busy, Cause};
+use crate::stats::{Asked, Busy, Cause};
 use weft_verbs::{Nanos, Park, Wait, Work};
 
 /// What a node's processor is doing.
@@ -46,6 +46,8 @@ pub(crate) struct Machine {
     pub crashed: bool,
     /// How long it was busy, by cause.
     pub busy: Busy,
+    /// What it has asked of its adapters.
+    pub asked: Asked,
 }
 
 impl Default for Machine {
@@ -61,6 +63,7 @@ impl Default for Machine {
             pace: EXACT,
             crashed: false,
             busy: Busy::default(),
+            asked: Asked::default(),
         }
     }
 }

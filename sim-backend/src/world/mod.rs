@@ -317,7 +317,8 @@ impl World {
         let nodes = (0..).zip(self.state.hcas.chunks(usize::from(self.shape.devices)));
         let alive = nodes.map(|(node, hcas)| hcas.iter().fold(streams(node), add)).collect();
         let busy = self.state.machines.iter().map(|machine| machine.busy).collect();
-        Stats { alive, busy, ..self.state.stats.clone() }
+        let asked = self.state.machines.iter().map(|machine| machine.asked).collect();
+        Stats { alive, busy, asked, ..self.state.stats.clone() }
     }
 }
 

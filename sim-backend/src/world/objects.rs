@@ -205,6 +205,7 @@ impl World {
             }
         })?;
         self.saw(node, &out[out.len() - n..]);
+        self.machine(node).asked.completions += n as u64;
         let cpu = &self.profile.cpu;
         let at =
             self.charge(node, Cause::Completion, if n == 0 { cpu.poll_empty_ns } else { cpu.poll_hit_ns });

@@ -13,7 +13,7 @@ fn an_empty_directory_becomes_a_store_and_is_one_from_then_on() {
         assert_eq!((directory.id(), directory.path()), (&id(3), scratch.path()));
     }
     assert_eq!(Directory::look(scratch.path()).unwrap().id(), &id(3));
-    assert_eq!(scratch.files(), [("weft-store".into(), b"version 3\ncluster one\nserver 3\n".to_vec())]);
+    assert_eq!(scratch.files(), [("weft-store".into(), b"version 4\ncluster one\nserver 3\n".to_vec())]);
 }
 
 #[test]
@@ -46,11 +46,11 @@ fn a_head_that_is_not_whole_is_named_by_its_line() {
     };
     assert_eq!(look(b""), damaged(1));
     assert_eq!(look(b"\xff\xfe"), damaged(1));
-    assert_eq!(look(b"version 3\nclaster one\nserver 3\n"), damaged(2));
-    assert_eq!(look(b"version 3\ncluster one\nserver x\n"), damaged(3));
-    assert_eq!(look(b"version 3\ncluster one\nserver 3\nmore\n"), damaged(4));
-    let newer = ":1: is a store of version 4, and this program has version 3";
-    assert_eq!(look(b"version 4\nanything"), Some(newer.into()));
+    assert_eq!(look(b"version 4\nclaster one\nserver 3\n"), damaged(2));
+    assert_eq!(look(b"version 4\ncluster one\nserver x\n"), damaged(3));
+    assert_eq!(look(b"version 4\ncluster one\nserver 3\nmore\n"), damaged(4));
+    let newer = ":1: is a store of version 5, and this program has version 4";
+    assert_eq!(look(b"version 5\nanything"), Some(newer.into()));
 }
 
 #[test]

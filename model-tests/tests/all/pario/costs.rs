@@ -7,11 +7,14 @@ use std::rc::Rc;
 use weft_check::paper::{Cluster, Machine};
 use weft_protocols::pario::{Datatype, FsConfig, FsError, Pario, SetAttributes, View};
 use weft_sim::profile::Profile;
-use weft_sim::{Config, Sim};
+use weft_sim::{Asked, Config, Fabric, Sim};
 use weft_verbs::{Nanos, Wait};
 
-/// What both nodes have done so far: messages, RDMA operations, bytes copied, batches of the log.
-fn done(machines: &[Machine], files: &[Pario<Sim>]) -> [u64; 4] {
+/// What both nodes have done so far: messages, RDMA operations, work requests of both kinds of queues, completions, registrations, bytes
+/// copied, batches of the log.
+fn done(fabric: &Fabric, machines: &[Machine], files: &[Pario<Sim>]) -> Costs {
+    let asked = fabric.stats().asked;
+    let adapters = |of: fn(&Asked) -> u64| asked.iter().map(of).sum::<u64>();
     let mesh = |of: fn(&weft_protocols::transport::MeshStats) -> u64| {
         machines.iter().map(|machine| of(&machine.mesh.stats())).sum::<u64>()
     };
@@ -21,25 +24,33 @@ fn done(machines: &[Machine], files: &[Pario<Sim>]) -> [u64; 4] {
     [
         mesh(|stats| stats.messages_sent),
         mesh(|stats| stats.operations),
+        adapters(|asked| asked.sends),
+        adapters(|asked| asked.receives),
+        adapters(|asked| asked.completions),
+        adapters(|asked| asked.registrations),
         files(|stats| stats.copied),
         files(|stats| stats.commits),
     ]
 }
 
-type Table = Rc<RefCell<Vec<(&'static str, [u64; 4])>>>;
+/// What is counted.
+type Costs = [u64; 8];
+
+type Table = Rc<RefCell<Vec<(&'static str, Costs)>>>;
 
 struct Bench {
+    fabric: Fabric,
     machines: Vec<Machine>,
     files: Vec<Pario<Sim>>,
     table: Table,
-    before: [u64; 4],
+    before: Costs,
 }
 
 impl Bench {
     async fn note(&mut self, call: &'static str) {
         // A batch of the log that a call leaves behind, and what acknowledges.
         self.machines[1].rt.sleep(Nanos::from_millis(20)).await;
-        let now = done(&self.machines, &self.files);
+        let now = done(&self.fabric, &self.machines, &self.files);
         let cost = std::array::from_fn(|nth| now[nth] - self.before[nth]);
         self.before = now;
         self.table.borrow_mut().push((call, cost));
@@ -118,8 +129,8 @@ fn each_call_costs_what_the_page_says() {
     let files: Vec<_> = cluster.machines.iter().map(start).collect();
     let (table, ended) = (Table::default(), Rc::new(RefCell::new(Vec::new())));
     let machines = cluster.machines.clone();
-    let before = [0; 4];
-    let bench = Bench { machines, files, table: Rc::clone(&table), before };
+    let before = Costs::default();
+    let bench = Bench { fabric: cluster.fabric.clone(), machines, files, table: Rc::clone(&table), before };
     let end = Rc::clone(&ended);
     drop(cluster.machines[1].rt.spawn(async move {
         let done = calls(bench).await;
@@ -127,8 +138,9 @@ fn each_call_costs_what_the_page_says() {
     }));
     let ended = cluster.finish(Nanos::from_secs(5), &ended, 1).expect("all calls end");
     assert_eq!(ended, [Ok(())]);
-    let row = |(call, [messages, rdma, copied, batches]): &(&str, [u64; 4])| {
-        format!("| {call} | {messages} | {rdma} | {copied} | {batches} |")
+    let row = |(call, costs): &(&str, Costs)| {
+        let costs: String = costs.iter().map(|cost| format!(" {cost} |")).collect();
+        format!("| {call} |{costs}")
     };
     let rows: Vec<String> = table.borrow().iter().filter(|(call, _)| !call.is_empty()).map(row).collect();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pario.md");

@@ -182,15 +182,21 @@ impl<V: Verbs> Pario<V> {
     /// There is nothing at that path, or a server cannot be reached.
     pub async fn stat(&self, path: &str) -> Result<Metadata, FsError> {
         let request = Request::Stat { path: Path::directory(path)? };
-        match self.until_answered(HOME, request).await? {
-            Answer::Stat { file: None, attributes } => Ok(Metadata { file: None, size: 0, attributes }),
-            Answer::Stat { file: Some((handle, layout)), attributes }
-                if layout.fits(self.0.config.servers) =>
-            {
-                let size = self.size_of(handle, layout, None).await?;
-                Ok(Metadata { file: Some((handle, layout)), size, attributes })
-            }
-            _ => Err(FsError::Nonsense),
+        loop {
+            return match self.until_answered(HOME, request.clone()).await? {
+                Answer::Stat { file: None, attributes } => Ok(Metadata { file: None, size: 0, attributes }),
+                Answer::Stat { file: Some((handle, layout)), attributes }
+                    if layout.fits(self.0.config.servers) =>
+                {
+                    let size = match self.size_of(handle, layout, None).await {
+                        // It has ended since: another one may be there.
+                        Err(FsError::Stale) => continue,
+                        size => size?,
+                    };
+                    Ok(Metadata { file: Some((handle, layout)), size, attributes })
+                }
+                _ => Err(FsError::Nonsense),
+            };
         }
     }
 
@@ -229,6 +235,11 @@ impl<V: Verbs> Pario<V> {
                 told => return told,
             }
         }
+    }
+
+    /// Asks the directory's server until it answers: nothing changes by what is asked.
+    pub(in super::super) async fn ask_home_until(&self, request: Request) -> Answered {
+        self.until_answered(HOME, request).await
     }
 
     /// Asks the directory's server, once.

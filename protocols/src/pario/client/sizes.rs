@@ -4,7 +4,7 @@ use super::super::buffer::Buffer;
 use super::super::calls::{Held, InUse};
 use super::super::messages::{Answer, Request};
 use super::super::service::Pario;
-use super::super::{Distribution, FsError, Handle};
+use super::super::{Distribution, FsError, Handle, Wire};
 use super::{File, HOME, contiguous};
 use std::rc::Rc;
 use weft_verbs::Verbs;
@@ -80,6 +80,10 @@ impl<V: Verbs> Pario<V> {
             Ok((to, all)) => self.write_from(file, &to, from, &all).await,
             Err(why) => Err(why),
         };
+        // Its stream broke, and a server may yet read what it carried: the place is this client's for good.
+        if self.0.config.wire == Wire::Tcp && written == Err(FsError::Unknown) {
+            return Err(FsError::Unknown);
+        }
         // The place is this client's until then; a home that began anew takes it to be.
         let held = Held { file: Some(Rc::clone(&file.in_use)), ..Held::NOTHING };
         drop(self.call(HOME, Request::Placed { handle, at }, held).await);

@@ -97,6 +97,11 @@ impl Answer {
                 to.u64(*size);
                 to
             }
+            Answer::Lives { given } => {
+                let mut to = writer(kind::LIVING);
+                to.u64(*given);
+                to
+            }
             Answer::Data { bytes, short } => {
                 let mut to = writer(kind::DATA);
                 to.0.push(u8::from(*short));
@@ -158,6 +163,7 @@ impl Answer {
             kind::CUTS => Answer::Cuts((from.u64()?, from.u64()?)),
             kind::GATHERED => Answer::Gathered(from.u64()?),
             kind::OBJECT => Answer::Size(from.u64()?),
+            kind::LIVING => Answer::Lives { given: from.u64()? },
             kind::DATA => {
                 let short = from.flag()?;
                 Answer::Data { bytes: from.rest(), short }

@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         Some(SetAttributes { mode, owner, group, modified })
     }
 
-    pub(super) fn flag(&mut self) -> Option<bool> {
+    pub(in super::super) fn flag(&mut self) -> Option<bool> {
         match self.u8()? {
             0 => Some(false),
             1 => Some(true),

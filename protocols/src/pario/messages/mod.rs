@@ -54,6 +54,8 @@ pub(super) enum Request {
     Sync { handle: Handle },
     /// Remove the server's object of a file that has no name any more.
     Remove { handle: Handle },
+    /// Whether a file has not ended: a server asks its home.
+    Lives { handle: Handle },
     /// A change of names that a home which has done it answers once more, and does not do again.
     Recorded { asked: Asked, request: Box<Request> },
     /// What is at a path.
@@ -145,6 +147,8 @@ pub(super) enum Answer {
     Gathered(u64),
     /// An object's size; zero if there is none.
     Size(u64),
+    /// The file has not ended. How many handles its home has given out by now.
+    Lives { given: u64 },
     /// The bytes of a read: those asked for, with zeros where there are none. Whether there were fewer.
     Data { bytes: Vec<u8>, short: bool },
     /// The bytes are in the client's memory; the same.
@@ -193,6 +197,7 @@ mod kind {
     pub(super) const TRUNCATE: u8 = 24;
     pub(super) const CUT: u8 = 25;
     pub(super) const GATHER: u8 = 26;
+    pub(super) const LIVES: u8 = 27;
 
     pub(super) const DONE: u8 = 33;
     pub(super) const REFUSED: u8 = 34;
@@ -208,6 +213,7 @@ mod kind {
     pub(super) const PLACE_AT: u8 = 44;
     pub(super) const CUTS: u8 = 45;
     pub(super) const GATHERED: u8 = 46;
+    pub(super) const LIVING: u8 = 47;
 }
 
 /// Bytes of a list of open files beside the files, and of each.

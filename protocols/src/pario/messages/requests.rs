@@ -45,6 +45,15 @@ impl Request {
         }
     }
 
+    /// Of which file it asks for data, or for where they end.
+    pub(in super::super) fn of_data(&self) -> Option<Handle> {
+        match self {
+            Request::Read { bytes, .. } | Request::Write { bytes, .. } => Some(bytes.handle),
+            Request::Size { handle } => Some(*handle),
+            _ => None,
+        }
+    }
+
     /// Its bytes for a stream, its data apart.
     pub(in super::super) fn into_frame(mut self, id: u64) -> Frame {
         let data = match &mut self {
@@ -160,6 +169,7 @@ impl Request {
             Request::Size { handle } => of_handle(kind::SIZE, handle),
             Request::Sync { handle } => of_handle(kind::SYNC, handle),
             Request::Remove { handle } => of_handle(kind::REMOVE, handle),
+            Request::Lives { handle } => of_handle(kind::LIVES, handle),
             Request::Moved { op, done } => {
                 let mut to = writer(kind::MOVED);
                 to.u64(*op);
@@ -244,6 +254,7 @@ impl Request {
             kind::SIZE => Request::Size { handle: from.handle()? },
             kind::SYNC => Request::Sync { handle: from.handle()? },
             kind::REMOVE => Request::Remove { handle: from.handle()? },
+            kind::LIVES => Request::Lives { handle: from.handle()? },
             kind::MOVED => Request::Moved { op: from.u64()?, done: from.flag()? },
             kind::READ => Request::Read { bytes: from.bytes()?, into: Target::Answer },
             kind::READ_INTO => Request::Read { bytes: from.bytes()?, into: Target::Memory(from.memory()?) },

@@ -24,6 +24,7 @@ fn requests() -> Vec<Request> {
         Request::Write { bytes, from: Source::Memory(memory) },
         Request::Sync { handle },
         Request::Remove { handle },
+        Request::Lives { handle },
         Request::Moved { op: 5, done: true },
         Request::Epoch,
         Request::Opens { epoch: 5, after: Handle(3) },
@@ -88,6 +89,7 @@ fn every_answer_survives_its_bytes() {
         Answer::Open { files: vec![(Handle(3), 2), (Handle(4), 1)], more: true },
         Answer::Names { names: vec![entry("x", true), entry("yy", false)], more: true },
         Answer::Size(1 << 50),
+        Answer::Lives { given: 1 << 40 },
         Answer::Data { bytes: vec![5; 9], short: true },
         Answer::Pushed { short: false },
     ] {

@@ -12,8 +12,10 @@ pub(super) struct Inode {
     pub attributes: Attributes,
     /// It has a name.
     pub linked: bool,
-    /// Its objects are being removed.
+    /// Nobody can reach it any more, and it is to be in the log that it ends: no later life of its home opens it to anybody.
     pub ending: bool,
+    /// That is in the log, where there is one, and its objects are being removed.
+    pub gone: bool,
     /// How often each client has it open.
     pub opens: BTreeMap<Rank, u32>,
     /// Of those, clients that opened it in an earlier life of the home: they may have places of which this one does not know.
@@ -22,6 +24,9 @@ pub(super) struct Inode {
     pub end: u64,
     /// Places to which clients write, by client and first byte, and where each ends.
     pub places: BTreeMap<(Rank, u64), u64>,
+    /// No place is given out before this byte, however the file is cut: one was that its client may yet write to, though it will not say
+    /// so. Servers may have to carry out what a client asked that was forgotten, or whose byte stream broke.
+    pub floor: u64,
     /// How often it was cut in this life of the home.
     pub cuts: u64,
     /// It is being cut: no place is given out meanwhile.
@@ -36,10 +41,12 @@ impl Inode {
             attributes: Attributes::FILE,
             linked,
             ending: false,
+            gone: false,
             opens: BTreeMap::new(),
             earlier: BTreeSet::new(),
             end: 0,
             places: BTreeMap::new(),
+            floor: 0,
             cuts: 0,
             cutting: false,
         }
@@ -54,17 +61,24 @@ impl Inode {
             self.opens.remove(&client);
         }
         self.opens.retain(|_, opens| *opens > 0);
-        // A close waits for all calls of its file.
+        // A close waits for all calls of its file, and those that ended well gave their places back.
         if !self.opens.contains_key(&client) {
             self.earlier.remove(&client);
+            let left = self.places.iter().filter(|((of, _), _)| *of == client);
+            self.floor = left.map(|(_, end)| *end).fold(self.floor, u64::max);
             self.places.retain(|(of, _), _| *of != client);
         }
+    }
+
+    /// Of places that an earlier life of the home gave out nobody will ever say that they are written.
+    pub fn keeps_places(&mut self) {
+        self.floor = self.end;
     }
 
     /// Where the last place ends to which somebody may write. `all_known`: whether every node has told what it has open.
     pub(super) fn written_below(&self, all_known: bool) -> u64 {
         match all_known && self.earlier.is_empty() {
-            true => self.places.values().copied().max().unwrap_or_default(),
+            true => self.places.values().copied().fold(self.floor, u64::max),
             false => self.end,
         }
     }
@@ -75,11 +89,13 @@ impl Inode {
         to.layout(self.layout);
         to.attributes(self.attributes);
         to.u64(self.end);
+        to.0.push(u8::from(self.ending));
     }
 
     /// Reads it.
     pub(super) fn decode(from: &mut Reader<'_>) -> Option<(Handle, Inode)> {
         let (handle, layout, attributes) = (from.handle()?, from.layout()?, from.attributes()?);
-        Some((handle, Inode { attributes, end: from.u64()?, ..Inode::new(layout, false) }))
+        let (end, ending) = (from.u64()?, from.flag()?);
+        Some((handle, Inode { attributes, end, ending, ..Inode::new(layout, false) }))
     }
 }

@@ -10,8 +10,9 @@
 //! that an earlier life left behind a log's end are never taken for a batch, since no log is written in two lives; but for one that has
 //! nothing or only zeros behind its end, where a full disk has no room for a new one.
 //!
-//! Behind its last batch a log has zeros, written with it: **room** for further batches on a disk that has become full. Half of it is
-//! kept for batches that make nothing, so that such a disk can be emptied.
+//! Behind its last batch a log has zeros, written with it: **room** for further batches on a disk that has become full. As much of it
+//! as it takes to remove all that there is, and at least half of a piece, is kept for batches that make nothing, so that such a disk can
+//! be emptied.
 
 use super::super::Handle;
 use super::super::messages::{Reader, Writer};
@@ -25,8 +26,14 @@ const HEAD: usize = 4 + 4 + 8;
 /// Names of objects of which this bit is set are logs; others are objects of files, whose handles never have it.
 const LOGS: u64 = 1 << 63;
 
-/// A log that has grown by so many bytes is begun anew.
+/// A log that has grown by so many bytes, or by as many as it began with, is begun anew.
 const LONG: u64 = 1 << 20;
+
+/// Bytes of a batch that removes one name, but for its path: head, removal and answer.
+const REMOVAL: u64 = (HEAD + 1 + 2 + 1 + 4 + 2 + 8 + 1) as u64;
+
+/// Bytes by which a file without a name ends: a head, that it does, and that it has no objects any more.
+const ENDS: u64 = (HEAD + 1 + 8 + 1 + 8) as u64;
 
 mod kind {
     pub(super) const CHECKPOINT: u8 = 1;
@@ -39,6 +46,7 @@ mod kind {
     pub(super) const ATTRIBUTES: u8 = 8;
     pub(super) const END: u8 = 9;
     pub(super) const ANSWERED: u8 = 10;
+    pub(super) const ENDING: u8 = 11;
 }
 
 /// The object of a log, by the log's number: its highest bit is set.
@@ -94,7 +102,7 @@ impl Log {
         if let (Some(log), Some(at)) = (self.newest, self.end.filter(|end| *end < self.long)) {
             let mut writer = Writer(vec![0; HEAD]);
             changes.iter().for_each(|change| encode(change, &mut writer));
-            let makes = changes.iter().any(Change::makes);
+            let makes = changes.iter().any(Change::makes).then_some(names);
             let bytes = self.with_room(at, sealed(log, writer), makes);
             return Commit { log, at, bytes, replaces: None };
         }
@@ -104,15 +112,18 @@ impl Log {
         names.encode(&mut writer);
         let replaces = self.newest.replace(log);
         self.room = 0;
-        let bytes = self.with_room(0, sealed(log, writer), true);
-        self.long = self.end.unwrap_or_default() + LONG;
+        let bytes = self.with_room(0, sealed(log, writer), Some(names));
+        let begun = self.end.unwrap_or_default();
+        self.long = begun + LONG.max(begun);
         Commit { log, at: 0, bytes, replaces }
     }
 
-    /// A batch at the log's end, with zeros behind it where there are too few.
-    fn with_room(&mut self, at: u64, mut bytes: Vec<u8>, makes: bool) -> Vec<u8> {
+    /// A batch at the log's end, with zeros behind it where there are too few. One that makes something leaves as many as it takes to
+    /// remove all that there is then.
+    fn with_room(&mut self, at: u64, mut bytes: Vec<u8>, makes: Option<&Names>) -> Vec<u8> {
         let end = at + bytes.len() as u64;
-        let wanted = if makes { end + self.spare / 2 } else { end };
+        let kept = |names: &Names| room_to_remove(names).max(self.spare / 2);
+        let wanted = end + makes.map_or(0, kept);
         if self.spare > 0 && wanted > self.room {
             self.room = wanted.next_multiple_of(self.spare);
             bytes.resize((self.room - at) as usize, 0);
@@ -134,6 +145,12 @@ impl Log {
         self.long = self.end.unwrap_or_default() + LONG;
         self.end.is_some()
     }
+}
+
+/// Bytes by which all that there is could be removed, one after the other.
+fn room_to_remove(names: &Names) -> u64 {
+    let (paths, bytes, files) = names.extent();
+    bytes + paths * REMOVAL + files * ENDS
 }
 
 /// Fills in the head of a batch.
@@ -260,6 +277,10 @@ fn encode(change: &Change, to: &mut Writer) {
             to.path(from);
             to.path(target);
         }
+        Change::Ending { handle } => {
+            to.0.push(kind::ENDING);
+            to.u64(handle.0);
+        }
         Change::Ended { handle } => {
             to.0.push(kind::ENDED);
             to.u64(handle.0);
@@ -291,6 +312,7 @@ fn decode(from: &mut Reader<'_>) -> Option<Change> {
         kind::MAKE_DIRECTORY => Change::MakeDirectory { path: from.path()? },
         kind::REMOVE_DIRECTORY => Change::RemoveDirectory { path: from.path()? },
         kind::RENAME => Change::Rename { from: from.path()?, to: from.path()? },
+        kind::ENDING => Change::Ending { handle: from.handle()? },
         kind::ENDED => Change::Ended { handle: from.handle()? },
         kind::ATTRIBUTES => {
             let (handle, attributes) = (from.handle()?, from.attributes()?);
@@ -397,8 +419,7 @@ mod tests {
         let (_, unlinked) = names.unlink(&name("a")).unwrap();
         let first = log.commit(&names, &[unlinked]);
         let mut found = read(0, &first.bytes).unwrap().names;
-        let gone: Vec<Handle> = found.unused().iter().map(|gone| gone.handle).collect();
-        assert_eq!(gone, [handle], "nobody has it open in this life");
+        assert_eq!(found.unused(), [Change::Ending { handle }], "nobody has it open in this life");
         assert!(found.unused().is_empty(), "once");
         let ended = log.commit(&names, &[Change::Ended { handle }]);
         let mut found = read(0, &[first.bytes, ended.bytes].concat()).unwrap().names;

@@ -21,8 +21,8 @@ use super::calls::{self, Held};
 use super::error::Refusal;
 use super::messages::{Answer, Request};
 use super::moves::{Transfer, moved};
-use super::service::{Life, Shared};
-use super::{FsConfig, FsError, Handle, Movers, Storage};
+use super::service::{Life, Pario, Shared};
+use super::{FsConfig, FsError, Handle, Movers, Storage, Wire};
 use crate::rt::{BufferGuard, Label, LabelGuard};
 use crate::transport::Rank;
 use log::Log;
@@ -129,7 +129,16 @@ fn new_machine<V: Verbs>(shared: &Shared<V>, directory: Option<Directory>) -> Ma
         0 if has_guests => config.stages.div_ceil(2),
         places => places,
     };
-    Machine::new((me, epoch), config, shared.mesh.max_message(), directory)
+    let machine = Machine::new((me, epoch), config, shared.mesh.max_message(), directory);
+    match forgets(shared) {
+        true => machine.with_clients_that_are_forgotten(),
+        false => machine,
+    }
+}
+
+/// Whether clients may be forgotten that live and do not know it: guests, whose leases end, and who asks by a byte stream, which breaks.
+fn forgets<V: Verbs>(shared: &Shared<V>) -> bool {
+    shared.mesh.guests_lease().is_some() || shared.config.wire == Wire::Tcp
 }
 
 /// Finds out what the directory was when the server stopped, and begins to serve. Where there are files, the other nodes are asked
@@ -145,8 +154,11 @@ pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
     let mut guests = lease.map(|lease| (shared.mesh.admissions(), lease));
     let directory = match server.store.find_log().await {
         Ok((mut names, newest, found)) => {
+            if forgets(&shared) {
+                names.keep_places();
+            }
             // By streams a server does not ask its clients anything: a file that has no name ends with its home's life.
-            if !names.is_empty() && matches!(shared.config.wire, super::config::Wire::Verbs) {
+            if !names.is_empty() && matches!(shared.config.wire, Wire::Verbs) {
                 asked.extend(others);
                 names.ask(asked.iter().copied());
                 guests.iter().for_each(|_| names.ask(absent::guests()));
@@ -278,6 +290,15 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action, client: Life
                 }
             };
             Event::Spread { op, end }
+        }
+        Action::Lives { op, handle } => {
+            let asked = Pario(Rc::clone(&shared)).ask_home_until(Request::Lives { handle }).await;
+            let end = match asked {
+                Ok(Answer::Lives { given }) => Ok(given),
+                Err(FsError::Stale) => Err(Refusal::Stale),
+                _ => Err(Refusal::Io),
+            };
+            Event::Lives { op, end }
         }
     };
     on(&shared, event);

@@ -36,6 +36,9 @@ pub(super) enum Change {
     RemoveDirectory { path: Path },
     /// A file or a directory has another path. A file that had it has no name any more.
     Rename { from: Path, to: Path },
+    /// Nobody can reach a file without a name any more: its objects are removed once that is durable, and no claim to have it open
+    /// counts from then on.
+    Ending { handle: Handle },
     /// A file without a name has no objects any more.
     Ended { handle: Handle },
     /// A file has other attributes. What it had before is not in the log.
@@ -114,6 +117,7 @@ impl Names {
                 self.set_linked(replaced, false);
                 self.tree.shift(from, to);
             }
+            Change::Ending { handle } => self.set_ending(*handle, true),
             Change::Ended { handle } => drop(self.inodes.remove(handle)),
             Change::Attributes { handle, attributes, .. } => {
                 self.inodes.entry(*handle).and_modify(|inode| inode.attributes = *attributes);
@@ -131,6 +135,10 @@ impl Names {
         {
             inode.linked = linked;
         }
+    }
+
+    fn set_ending(&mut self, handle: Handle, ending: bool) {
+        self.inodes.entry(handle).and_modify(|inode| inode.ending = ending);
     }
 
     /// Takes back a change that could not be made durable, the latest first. `unlinked`: which file lost its name by it.
@@ -152,6 +160,7 @@ impl Names {
                 to
             }
             Change::Unlink { path } => path,
+            Change::Ending { handle } => return self.set_ending(*handle, false),
             // What has ended is not there again for that: it will be ended once more.
             Change::Ended { .. } => return,
             Change::Attributes { handle, before, .. } => {
@@ -325,6 +334,11 @@ impl Names {
         self.unheard.extend(nodes.map(|node| (node, Handle(0))));
     }
 
+    /// Clients of earlier lives may have places to which they still write, and never tell of it.
+    pub(super) fn keep_places(&mut self) {
+        self.inodes.values_mut().for_each(Inode::keeps_places);
+    }
+
     /// A node has these files open so often, beside what it has opened in this life; and others behind them, if there are more.
     pub(super) fn heard(&mut self, of: Rank, open: &[(Handle, u32)], more: bool) {
         let Some(told) = self.unheard.get_mut(&of) else { return };
@@ -333,7 +347,8 @@ impl Names {
             _ => drop(self.unheard.remove(&of)),
         }
         for (handle, opens) in open {
-            if let Some(inode) = self.inodes.get_mut(handle) {
+            // A guest that was forgotten, and does not know it, names what has ended since.
+            if let Some(inode) = self.inodes.get_mut(handle).filter(|inode| !inode.ending) {
                 *inode.opens.entry(of).or_default() += opens;
                 inode.earlier.insert(of);
             }
@@ -348,24 +363,52 @@ impl Names {
         }
     }
 
-    /// Files that nobody can reach any more: each is told once.
-    pub(super) fn unused(&mut self) -> Vec<Gone> {
-        let unlinked = self.inodes.iter().filter(|(_, inode)| !inode.linked);
-        let all: Vec<Handle> = unlinked.map(|(handle, _)| *handle).collect();
-        all.into_iter().filter_map(|handle| self.end_if_unused(handle)).collect()
+    /// Files that nobody can reach any more: each is told once, as what is to be in the log.
+    pub(super) fn unused(&mut self) -> Vec<Change> {
+        let unlinked: Vec<Handle> = self.unlinked().collect();
+        unlinked.into_iter().filter_map(|handle| self.end_if_unused(handle)).collect()
     }
 
-    /// A file is told to be gone if nobody can reach it any more.
-    pub(super) fn end_if_unused(&mut self, handle: Handle) -> Option<Gone> {
+    /// A file is told to end if nobody can reach it any more.
+    pub(super) fn end_if_unused(&mut self, handle: Handle) -> Option<Change> {
         if !self.unheard.is_empty() {
             return None;
         }
-        let inode = self.inodes.get_mut(&handle)?;
+        let inode = self.inodes.get(&handle)?;
         if inode.linked || inode.ending || !inode.opens.is_empty() {
             return None;
         }
-        inode.ending = true;
+        Some(self.make(Change::Ending { handle }))
+    }
+
+    /// A file ends, though that found no room in the log.
+    pub(super) fn end_again(&mut self, change: &Change) {
+        if let Change::Ending { .. } = change {
+            self.apply(change);
+        }
+    }
+
+    /// A file whose end is durable: its objects are to be removed, which is told once.
+    pub(super) fn remove_if_ending(&mut self, handle: Handle) -> Option<Gone> {
+        let inode = self.inodes.get_mut(&handle).filter(|inode| inode.ending && !inode.gone)?;
+        inode.gone = true;
         Some(Gone { handle, layout: inode.layout })
+    }
+
+    /// All files of which that is so.
+    pub(super) fn all_ending(&mut self) -> Vec<Gone> {
+        let unlinked: Vec<Handle> = self.unlinked().collect();
+        unlinked.into_iter().filter_map(|handle| self.remove_if_ending(handle)).collect()
+    }
+
+    /// Whether a file has objects, or may be given some: it is there, and they are not being removed.
+    pub(super) fn lives(&self, handle: Handle) -> bool {
+        self.inodes.get(&handle).is_some_and(|inode| !inode.gone)
+    }
+
+    /// How many handles were given out.
+    pub(super) fn given(&self) -> u64 {
+        self.given
     }
 
     /// The whole directory, but for who has what open.
@@ -427,6 +470,11 @@ impl Names {
     /// Whether there is such a file, with a name or without.
     pub(super) fn knows(&self, handle: Handle) -> bool {
         self.inodes.contains_key(&handle)
+    }
+
+    /// How many paths there are, how many bytes they have, and how many files there are.
+    pub(super) fn extent(&self) -> (u64, u64, u64) {
+        (self.tree.len() as u64, self.tree.bytes(), self.inodes.len() as u64)
     }
 
     /// Whether there is nothing.

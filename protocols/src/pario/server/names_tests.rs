@@ -40,7 +40,7 @@ fn an_unlinked_file_lives_until_its_last_close() {
     assert_eq!(names.close(rank(0), handle, false), Err(Refusal::Stale), "closed already");
     assert!(names.unused().is_empty(), "open at n1");
     names.forget(rank(1));
-    assert_eq!(names.unused(), [Gone { handle, layout: LAYOUT }]);
+    assert_eq!(names.unused(), [Change::Ending { handle }]);
     assert!(names.unused().is_empty(), "told once");
     assert_eq!(names.close(rank(1), handle, false), Err(Refusal::Stale));
     assert_eq!(names.open_files(), 0);
@@ -65,7 +65,7 @@ fn in_its_next_life_a_home_ends_no_file_before_it_has_heard_who_has_it_open() {
     names.heard(rank(2), &[], false);
     assert!(names.unused().is_empty(), "n1 has it open");
     assert_eq!(names.close(rank(1), handle, true), Ok(()));
-    assert_eq!(names.unused(), [Gone { handle, layout: LAYOUT }]);
+    assert_eq!(names.unused(), [Change::Ending { handle }]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_file_that_is_renamed_takes_the_place_of_another_one_which_lives_until_its_l
     assert_eq!(names.rename(name("none"), name("none"), true), Err(Refusal::NotFound));
     assert_eq!(names.rename(name("new"), name("old"), false), Err(Refusal::Exists));
     names.rename(name("new"), name("old"), true).unwrap();
-    assert_eq!(names.unused(), [Gone { handle: old, layout: LAYOUT }]);
+    assert_eq!(names.unused(), [Change::Ending { handle: old }]);
 }
 
 #[test]

@@ -19,12 +19,16 @@ pub(super) enum Entry {
 
 /// All paths but the root, which is a directory.
 #[derive(Clone, Debug, Default, Hash)]
-pub(super) struct Tree(BTreeMap<Path, Entry>);
+pub(super) struct Tree {
+    entries: BTreeMap<Path, Entry>,
+    /// Bytes of all paths.
+    bytes: u64,
+}
 
 impl Tree {
     /// What stands at a path.
     pub fn entry(&self, path: &Path) -> Option<Entry> {
-        if path.is_root() { Some(Entry::Directory) } else { self.0.get(path).copied() }
+        if path.is_root() { Some(Entry::Directory) } else { self.entries.get(path).copied() }
     }
 
     /// The file at a path.
@@ -86,31 +90,41 @@ impl Tree {
 
     /// Something stands at a path from now on.
     pub fn put(&mut self, path: Path, entry: Entry) {
-        self.0.insert(path, entry);
+        let bytes = path.as_str().len() as u64;
+        if self.entries.insert(path, entry).is_none() {
+            self.bytes += bytes;
+        }
     }
 
     /// Nothing stands there any more; what did.
     pub fn remove(&mut self, path: &Path) -> Option<Entry> {
-        self.0.remove(path)
+        let entry = self.entries.remove(path)?;
+        self.bytes -= path.as_str().len() as u64;
+        Some(entry)
+    }
+
+    /// Bytes of all paths.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// What stands at a path, and all in it, stands at another one from now on.
     pub fn shift(&mut self, from: &Path, to: &Path) {
-        let Some(moved) = self.0.remove(from) else { return };
+        let Some(moved) = self.remove(from) else { return };
         let inside: Vec<Path> = self.below(from).map(|(path, _)| path.clone()).collect();
         for path in inside {
-            if let Some(entry) = self.0.remove(&path) {
-                self.0.insert(path.moved(from, to), entry);
+            if let Some(entry) = self.remove(&path) {
+                self.put(path.moved(from, to), entry);
             }
         }
-        self.0.insert(to.clone(), moved);
+        self.put(to.clone(), moved);
     }
 
     /// All that lies in a directory, however deep, in order.
     fn below(&self, directory: &Path) -> impl Iterator<Item = (&Path, Entry)> {
         let prefix = directory.prefix();
         let from = (Bound::Excluded(prefix.as_str()), Bound::Unbounded);
-        let below = self.0.range::<str, _>(from).map(|(path, entry)| (path, *entry));
+        let below = self.entries.range::<str, _>(from).map(|(path, entry)| (path, *entry));
         below.take_while(move |(path, _)| path.as_str().starts_with(&prefix))
     }
 
@@ -129,7 +143,8 @@ impl Tree {
         });
         let (mut names, mut left) = (Vec::new(), bytes);
         loop {
-            let next = self.0.range::<str, _>((behind.as_ref().map(String::as_str), Bound::Unbounded)).next();
+            let next =
+                self.entries.range::<str, _>((behind.as_ref().map(String::as_str), Bound::Unbounded)).next();
             let Some((path, entry)) = next else { break };
             let Some(rest) = path.as_str().strip_prefix(&prefix) else { break };
             if let Some((inner, _)) = rest.split_once('/') {
@@ -150,12 +165,12 @@ impl Tree {
 
     /// All paths and what stands there, in order.
     pub fn all(&self) -> impl Iterator<Item = (&Path, Entry)> {
-        self.0.iter().map(|(path, entry)| (path, *entry))
+        self.entries.iter().map(|(path, entry)| (path, *entry))
     }
 
     /// How many paths there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.entries.len()
     }
 }
 

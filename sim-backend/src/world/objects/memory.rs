@@ -103,6 +103,9 @@ impl World {
         let cpu = &self.profile.cpu;
         let ns = cpu.register_ns.saturating_add(cpu.register_page_ns.saturating_mul(pages));
         self.charge(node, Cause::System, ns);
+        let asked = &mut self.machine(node).asked;
+        asked.registrations += 1;
+        asked.registered += len as u64;
         let id = RegionId(self.next_region(node));
         self.touch(object::regions(hca), AccessKind::Write);
         let host = bytes.shared_at();

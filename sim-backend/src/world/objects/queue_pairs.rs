@@ -141,6 +141,7 @@ impl World {
         inline: &[u8],
     ) -> Result<()> {
         let at = self.charge_post(node, first);
+        self.machine(node).asked.sends += 1;
         self.log.entry(at, node, Kind::Post, &Posted::Send { wr: request.wr_id, op: request.op });
         if self.is_recorded() {
             self.touch(object::mode(hca.0, qp.index), AccessKind::Read);
@@ -160,6 +161,7 @@ impl World {
         request: RecvRequest,
     ) -> Result<()> {
         let at = self.charge_post(node, first);
+        self.machine(node).asked.receives += 1;
         self.log.entry(at, node, Kind::Post, &Posted::Recv { wr: request.wr_id });
         if self.is_recorded() {
             self.touch_post_recv(hca, qp);
@@ -208,6 +210,7 @@ impl World {
         request: RecvRequest,
     ) -> Result<()> {
         let at = self.charge_post(node, first);
+        self.machine(node).asked.receives += 1;
         self.log.entry(at, node, Kind::Post, &Posted::Shared { srq: srq.index, wr: request.wr_id });
         self.hca_mut(hca)?;
         self.touch(object::shared(hca.0, srq.index), AccessKind::Write);

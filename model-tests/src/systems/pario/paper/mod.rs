@@ -7,6 +7,7 @@
 mod bandwidth;
 mod cluster;
 mod goals;
+mod guests;
 mod notes;
 mod present;
 mod primitives;

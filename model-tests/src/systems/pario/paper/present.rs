@@ -1,6 +1,7 @@
 //! How fast files are on machines of today: the goals of the project itself, on profile `present-day`.
 
 use super::cluster::{cluster, files};
+use super::guests;
 use crate::paper::{
     Bars, Goal, Group, Note, Paper, PaperError, Plot, Progress, Results, Row, Shape, X, refused,
 };
@@ -261,8 +262,8 @@ pub(in super::super) const PRESENT: Paper = Paper {
     name: "pario",
     about: "Parallel files on machines of today: the project's own goals",
     details: "Measures the service on simulated machines of profile present-day: contiguous reads and writes of 16 clients on 8 servers, lists of \
-              pieces of 4 KiB beside two other ways to move them, who moves data, small files, and creations by many clients. A goal is what \
-              the project wants, and not a paper's figure.",
+              pieces of 4 KiB beside two other ways to move them, who moves data, small files, creations by many clients, and guests, of \
+              which there are up to 1,024. A goal is what the project wants, and not a paper's figure.",
     heading: "Parallel files on machines of today",
     title: "The project's own goals",
     run: results,
@@ -297,18 +298,20 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
         y: unit,
         shape: Shape::Bars(Bars::of(&of(figure, unit))),
     };
-    let plots = vec![
+    let mut plots = vec![
         bars("bulk", BULK, "Contiguous reads and writes", "MB/s"),
         bars("lists", LISTS, "Pieces of 4 KiB", "MB/s"),
         bars("movers", MOVERS, "Who moves data", "MB/s"),
     ];
+    plots.extend(guests::plots(&rows));
+    let of_guests = guests::groups(&rows);
     Ok(Results {
         setting: "Simulated machines of profile present-day; times are virtual.".to_string(),
         facts: BTreeMap::new(),
         goals: rows.iter().filter_map(goal).collect(),
         fitted: Vec::new(),
-        notes: NOTES.to_vec(),
-        groups: shown.into_iter().map(group).collect(),
+        notes: [&NOTES[..], &guests::NOTES].concat(),
+        groups: shown.into_iter().map(group).chain(of_guests).collect(),
         plots,
         rows,
     })
@@ -317,15 +320,11 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
 /// What is wanted of a row: at least as much, or at most where less is better.
 fn goal(row: &Row) -> Option<Goal> {
     let off = row.deviation_percent?;
-    let missed = if row.unit == "times" { off.max(0.0) } else { (-off).max(0.0) };
+    let at_most = matches!(row.unit, "times" | "KiB");
+    let missed = if at_most { off.max(0.0) } else { (-off).max(0.0) };
     let wanted = row.paper.unwrap_or_default();
     Some(Goal {
-        what: format!(
-            "{}: {} {} {wanted}",
-            row.figure,
-            row.series,
-            if row.unit == "times" { "<=" } else { ">=" }
-        ),
+        what: format!("{}: {} {} {wanted}", row.figure, row.series, if at_most { "<=" } else { ">=" }),
         bound_percent: 0.0,
         worst_percent: missed,
         worst: format!("{}, {}, {}", row.figure, row.series, row.x),
@@ -392,7 +391,7 @@ fn rows(profile: &Profile, mut progress: impl FnMut(f64)) -> Result<Vec<Row>, Pa
             let series = format!("{call}, {name}, of contiguous");
             rows.push(Row::new(LISTS, series, X::Name("4 KiB pieces"), "%", goal, share));
         }
-        progress(0.3 + 0.15 * nth as f64);
+        progress(0.2 + 0.1 * nth as f64);
     }
     for (name, movers) in
         [("server", Movers::Server), ("client", Movers::Client), ("adaptive", Movers::Adaptive)]
@@ -402,7 +401,7 @@ fn rows(profile: &Profile, mut progress: impl FnMut(f64)) -> Result<Vec<Row>, Pa
             rows.push(Row::new(MOVERS, call, X::Name(name), "MB/s", None, rate));
         }
     }
-    progress(0.8);
+    progress(0.6);
     let raw = round_trip(profile)?;
     rows.push(Row::new(SMALL, "message of 4 KiB and back", X::Name("raw"), "us", None, raw));
     for (call, took, requests) in small(profile)? {
@@ -420,6 +419,7 @@ fn rows(profile: &Profile, mut progress: impl FnMut(f64)) -> Result<Vec<Row>, Pa
         let goal = (clients == 64).then_some(16.0);
         rows.push(Row::new(CREATES, "creates a sync of the log", x(), "count", goal, each));
     }
-    progress(1.0);
+    progress(0.7);
+    rows.extend(guests::rows(profile, |share| progress(0.7 + 0.3 * share))?);
     Ok(rows)
 }

@@ -20,6 +20,8 @@ pub(in super::super) struct Directory {
     running: Option<(Batch, Commit)>,
     /// What came meanwhile.
     queued: VecDeque<(Rank, u64, Request)>,
+    /// Files that nobody can reach any more, which a batch of their own says if no other does.
+    endings: Vec<Change>,
     /// Files whose objects are removed, which the next batch says.
     ended: Vec<Handle>,
     /// Files may have ended meanwhile for want of a client.
@@ -37,8 +39,8 @@ impl Directory {
     /// One that was found.
     pub(in super::super) fn new(names: Names, log: Option<Log>) -> Directory {
         let (running, queued, ended) = (None, VecDeque::new(), Vec::new());
-        let (failed, sweep, held) = (None, false, Vec::new());
-        Directory { names, log, failed, running, queued, ended, sweep, held }
+        let (failed, sweep, held, endings) = (None, false, Vec::new(), Vec::new());
+        Directory { names, log, failed, running, queued, endings, ended, sweep, held }
     }
 
     /// One of which nothing can be told.
@@ -48,7 +50,7 @@ impl Directory {
 
     /// Requests and changes that have not been answered and committed.
     pub(super) fn unsettled(&self) -> usize {
-        self.queued.len() + self.held.len() + usize::from(self.running.is_some())
+        self.queued.len() + self.held.len() + self.endings.len() + usize::from(self.running.is_some())
     }
 }
 
@@ -110,6 +112,7 @@ impl Machine {
         }
         directory.held.append(&mut batch.held);
         self.counts.known_again += batch.known_again;
+        batch.end_files(directory);
         if directory.log.is_none() || batch.changes.is_empty() {
             return self.settle(batch, out);
         }
@@ -155,19 +158,25 @@ impl Machine {
             }
         }
         self.sweep(out);
-        if self.directory.as_ref().is_some_and(|directory| !directory.queued.is_empty()) {
+        let waits = |directory: &Directory| directory.running.is_none() && !directory.queued.is_empty();
+        if self.directory.as_ref().is_some_and(waits) {
             self.next_batch(out);
         }
     }
 
     /// A batch has found no room: what makes something is refused, and the rest is asked again without that. Removals alone are
     /// refused where even they find none.
-    fn refuse(&mut self, batch: Batch, out: &mut Vec<Action>) {
+    fn refuse(&mut self, mut batch: Batch, out: &mut Vec<Action>) {
         let Some(directory) = &mut self.directory else { return };
         directory.take_back(&batch);
+        if batch.only_ends() {
+            // Their room is wanted more than the record, by which the next life would not wait for who might have them open.
+            batch.changes.iter().for_each(|(change, _)| directory.names.end_again(change));
+        }
         let any_made = batch.changes.iter().any(|(change, _)| change.makes());
         let names = &directory.names;
-        let (refused, again): (Vec<_>, Vec<_>) = batch.asked.into_iter().partition(|(from, _, request)| {
+        let asked = std::mem::take(&mut batch.asked).into_iter();
+        let (refused, again): (Vec<_>, Vec<_>) = asked.partition(|(from, _, request)| {
             let done = request.asked().is_some_and(|asked| names.has_answered(*from, asked));
             !done && (request.makes() || (!any_made && request.removes()))
         });
@@ -176,21 +185,23 @@ impl Machine {
         for asked in again.into_iter().rev() {
             directory.queued.push_front(asked);
         }
-        self.end_files(batch.closes, out);
+        self.end_files(std::mem::take(&mut batch.closes), out);
+        self.remove_files(&batch, out);
     }
 
     /// Answers what has taken effect for good, and removes what has ended with it.
-    fn settle(&mut self, batch: Batch, out: &mut Vec<Action>) {
-        for (to, id, answer) in batch.answers {
+    fn settle(&mut self, mut batch: Batch, out: &mut Vec<Action>) {
+        for (to, id, answer) in std::mem::take(&mut batch.answers) {
             self.counts.places += u64::from(matches!(answer, Ok(Answer::Place { .. })));
             let answer = answer.unwrap_or_else(Answer::Refused);
             out.push(Action::Answer { to, id, answer });
         }
-        for (file, size, to, id) in batch.cuts {
+        for (file, size, to, id) in std::mem::take(&mut batch.cuts) {
             self.cut_objects(file, size, (to, id), out);
         }
-        self.end_files(batch.ends, out);
-        self.end_files(batch.closes, out);
+        self.end_files(std::mem::take(&mut batch.ends), out);
+        self.end_files(std::mem::take(&mut batch.closes), out);
+        self.remove_files(&batch, out);
     }
 
     /// A file is cut, or its client is told why it is not.
@@ -207,9 +218,20 @@ impl Machine {
     fn end_files(&mut self, ends: Vec<(Handle, Rank, u64)>, out: &mut Vec<Action>) {
         for (handle, to, id) in ends {
             let names = self.directory.as_mut().map(|directory| &mut directory.names);
-            match names.and_then(|names| names.end_if_unused(handle)) {
+            match names.and_then(|names| names.remove_if_ending(handle)) {
                 None => out.push(Action::Answer { to, id, answer: Answer::Done }),
                 Some(gone) => self.remove_objects(gone, Some((to, id)), out),
+            }
+        }
+    }
+
+    /// Removes the other files that have ended with a batch.
+    fn remove_files(&mut self, batch: &Batch, out: &mut Vec<Action>) {
+        for (change, _) in &batch.changes {
+            let Change::Ending { handle } = change else { continue };
+            let names = self.directory.as_mut().map(|directory| &mut directory.names);
+            if let Some(gone) = names.and_then(|names| names.remove_if_ending(*handle)) {
+                self.remove_objects(gone, None, out);
             }
         }
     }
@@ -225,8 +247,15 @@ impl Machine {
             return;
         }
         directory.sweep = false;
-        for gone in directory.names.unused() {
+        // Those of which the log knows it since an earlier life.
+        let gone = directory.names.all_ending();
+        directory.endings = directory.names.unused();
+        let any = !directory.endings.is_empty();
+        for gone in gone {
             self.remove_objects(gone, None, out);
+        }
+        if any {
+            self.next_batch(out);
         }
     }
 
@@ -440,6 +469,20 @@ fn carry_out_at_end(
 }
 
 impl Batch {
+    /// Files that nobody can reach any more end with this batch, be it by a request in it or otherwise. Before that is durable
+    /// nothing of them is removed: a guest that was forgotten and does not know it may claim them in the home's next life.
+    fn end_files(&mut self, directory: &mut Directory) {
+        let Directory { names, endings, .. } = directory;
+        let asked = self.ends.iter().chain(&self.closes);
+        let ended = asked.filter_map(|(handle, ..)| names.end_if_unused(*handle));
+        self.changes.extend(std::mem::take(endings).into_iter().chain(ended).map(|change| (change, None)));
+    }
+
+    /// Whether nothing of it was asked for but what ends.
+    fn only_ends(&self) -> bool {
+        self.changes.iter().all(|(change, _)| matches!(change, Change::Ending { .. } | Change::Ended { .. }))
+    }
+
     /// A file loses its name, and may end by that.
     fn unlinks(&mut self, change: Change, file: Handle, (from, id): (Rank, u64)) -> Option<Kept> {
         self.changes.push((change, Some(file)));

@@ -77,6 +77,49 @@ fn a_place_to_which_somebody_may_write_is_not_given_out_again_after_a_cut() {
     assert_eq!(place(&mut bench, 4, handle, 0, 1), [(4, Answer::Place { at: 10 })]);
 }
 
+/// A guest may be forgotten and write on, and a byte stream may break of which a server has yet to read the rest.
+#[test]
+fn a_place_of_a_client_that_is_forgotten_or_never_gave_it_back_is_not_given_out_again_after_a_cut() {
+    for is_forgotten in [true, false] {
+        let (mut bench, handle) = with_file();
+        let other =
+            |bench: &mut Bench, id, request| answers(bench.on(Event::Request { from: rank(6), id, request }));
+        other(&mut bench, 1, Request::Open { path: Path::new("a").unwrap() });
+        let place = Request::Place { handle, len: 10, least: 0, cuts: (EPOCH, 0) };
+        assert_eq!(other(&mut bench, 2, place), [(2, Answer::Place { at: 0 })]);
+        match is_forgotten {
+            true => drop(bench.on(Event::Reset { client: rank(6) }).to_vec()),
+            false => drop(other(&mut bench, 3, Request::Close { handle, epoch: EPOCH })),
+        }
+        cut(&mut bench, 4, handle, 0);
+        assert_eq!(
+            self::place(&mut bench, 5, handle, 0, 1),
+            [(5, Answer::Place { at: 10 })],
+            "{is_forgotten}"
+        );
+    }
+}
+
+/// Who has written there in an earlier life of the home, it cannot know.
+#[test]
+fn no_place_of_an_earlier_life_is_given_out_again_where_clients_may_be_forgotten() {
+    let path = || Path::new("a").unwrap();
+    let mut names = Names::default();
+    let (handle, _) = names.create(0, rank(5), path(), Distribution::single(0)).unwrap();
+    names.place(rank(5), handle, (10, 0)).unwrap();
+    for (forgets, next) in [(false, 0), (true, 10)] {
+        let commit = Log::behind(None, None, 0).commit(&names, &[]);
+        let mut names = crate::pario::server::log::read(0, &commit.bytes).expect("whole").names;
+        if forgets {
+            names.keep_places();
+        }
+        names.open(rank(6), &path()).unwrap();
+        names.cut(rank(6), handle).unwrap();
+        names.is_cut(handle);
+        assert_eq!(names.place(rank(6), handle, (10, 0)).map(|(at, _)| at), Ok(next));
+    }
+}
+
 #[test]
 fn no_place_is_given_out_while_a_file_is_cut() {
     let (mut bench, handle) = with_file();
@@ -106,6 +149,44 @@ fn nothing_makes_an_object_of_a_file_that_is_gone() {
     assert_eq!(answers(bench.ask(2, write(0, 32))), [(2, Answer::Refused(Refusal::Stale))]);
     let data = Request::Write { bytes: bytes(0, 8), from: Source::Request(vec![1; 8]) };
     assert_eq!(answers(bench.ask(3, data)), [(3, Answer::Refused(Refusal::Stale))]);
+    assert!(bench.is_empty());
+}
+
+/// A server without the directory, some of whose clients may have been forgotten.
+#[test]
+fn a_server_that_began_anew_asks_the_home_before_it_says_anything_of_a_file_from_before() {
+    let config = FsConfig { servers: 2, ..CONFIG };
+    let machine = Machine::new((1, EPOCH), config, 600, None).with_clients_that_are_forgotten();
+    let mut bench = Bench { machine, actions: Vec::new() };
+    let of = |handle| Bytes { handle, layout: Distribution::single(1), ..bytes(0, 8) };
+    let read = |handle| Request::Read { bytes: of(handle), into: Target::Answer };
+    let asked = |actions: &[Action]| match actions {
+        [Action::Lives { op, handle }] => (*op, *handle),
+        other => panic!("{other:?}"),
+    };
+    let [gone, lives, later] = [1, 2, 9].map(|n| Handle::of(0, n));
+    // Two requests of one file ask once.
+    let (op, of_file) = asked(bench.ask(1, read(gone)));
+    assert_eq!(of_file, gone);
+    assert_eq!(bench.ask(2, Request::Size { handle: gone }), []);
+    let ended = bench.on(Event::Lives { op, end: Err(Refusal::Stale) });
+    assert_eq!(answers(ended), [1, 2].map(|id| (id, Answer::Refused(Refusal::Stale))));
+    assert_eq!(answers(bench.ask(3, read(gone))), [(3, Answer::Refused(Refusal::Stale))], "it is known now");
+    let (op, _) = asked(bench.ask(4, read(lives)));
+    let begun = stores(bench.on(Event::Lives { op, end: Ok(5) }));
+    assert_eq!(begun.len(), 1);
+    bench.on(Event::Stored { op: begun[0], end: Ok(Stored::Read { moved: 0, bytes: vec![0; 8] }) });
+    // Nobody is asked again, and of what was made in this life of the server nobody at all.
+    for (id, handle) in [(5, lives), (6, later)] {
+        let begun = stores(bench.ask(id, read(handle)));
+        bench.on(Event::Stored { op: begun[0], end: Ok(Stored::Read { moved: 0, bytes: vec![0; 8] }) });
+    }
+    // What ends while its home is asked is gone.
+    let ends = Handle::of(0, 3);
+    let (op, _) = asked(bench.ask(7, read(ends)));
+    let removed = stores(bench.ask(8, Request::Remove { handle: ends }));
+    bench.on(Event::Stored { op: removed[0], end: Ok(Stored::Done) });
+    assert_eq!(answers(bench.on(Event::Lives { op, end: Ok(6) })), [(7, Answer::Refused(Refusal::Stale))]);
     assert!(bench.is_empty());
 }
 
@@ -179,4 +260,77 @@ fn an_answer_that_found_no_room_is_not_kept() {
     bench.ask(2, recorded(0, 7, create("a", Distribution::single(0))));
     let (_, told) = committed(&mut bench);
     assert!(matches!(told[..], [(2, Answer::Opened { .. })]), "{told:?}");
+}
+
+/// A home's next life, as its log says, which waits for guests to name what they have open.
+fn next_life(log: &[u8]) -> Bench {
+    let mut names = crate::pario::server::log::read(0, log).expect("whole").names;
+    names.ask(std::iter::once(rank(9)));
+    let mut bench = logged(names, Some(0));
+    bench.machine = bench.machine.with_clients_that_are_forgotten();
+    bench
+}
+
+/// The guest was forgotten, and the file has ended since: its objects are being removed when the home crashes.
+#[test]
+fn a_guest_that_was_forgotten_opens_no_file_again_of_which_objects_may_be_gone() {
+    for unlinked_first in [true, false] {
+        let mut bench = logged(Names::default(), None);
+        bench.ask(1, create("a", Distribution::single(0)));
+        let (mut log, told) = committed(&mut bench);
+        let [(1, Answer::Opened { handle, .. })] = told[..] else { panic!("{told:?}") };
+        let unlink = Request::Unlink { path: Path::new("a").unwrap() };
+        let forgotten = Event::Reset { client: rank(5) };
+        if unlinked_first {
+            bench.ask(2, unlink);
+            log.extend(committed(&mut bench).0);
+            assert_eq!(stores(bench.on(forgotten)), [], "not before it is durable that nobody can reach it");
+        } else {
+            bench.on(forgotten);
+            bench.on(Event::Request { from: rank(6), id: 2, request: unlink });
+        }
+        log.extend(committed(&mut bench).0);
+        assert_eq!(stores(&bench.actions).len(), 1, "the object is removed");
+
+        let mut bench = next_life(&log);
+        let removed = stores(bench.on(Event::Heard { client: rank(0), open: Vec::new(), more: false }));
+        assert_eq!(removed.len(), 1, "whoever else may have had it open is not waited for");
+        bench.on(Event::Heard { client: rank(9), open: vec![(handle, 1)], more: false });
+        let read = Request::Read { bytes: Bytes { handle, ..bytes(0, 8) }, into: Target::Answer };
+        let told = answers(bench.on(Event::Request { from: rank(9), id: 3, request: read }));
+        assert_eq!(told, [(3, Answer::Refused(Refusal::Stale))]);
+    }
+}
+
+#[test]
+fn a_file_that_a_guest_still_has_open_lives_through_its_homes_crash() {
+    let mut bench = logged(Names::default(), None);
+    bench.ask(1, create("a", Distribution::single(0)));
+    let (mut log, told) = committed(&mut bench);
+    let [(1, Answer::Opened { handle, .. })] = told[..] else { panic!("{told:?}") };
+    bench.ask(2, Request::Unlink { path: Path::new("a").unwrap() });
+    log.extend(committed(&mut bench).0);
+    let mut bench = next_life(&log);
+    bench.on(Event::Heard { client: rank(9), open: vec![(handle, 1)], more: false });
+    let read = Request::Read { bytes: Bytes { handle, ..bytes(0, 8) }, into: Target::Answer };
+    assert_eq!(stores(bench.on(Event::Request { from: rank(9), id: 3, request: read })).len(), 1);
+}
+
+/// The record finds no room: a full disk is to be emptied all the same.
+#[test]
+fn a_file_that_nobody_can_reach_is_removed_though_its_end_finds_no_room_in_the_log() {
+    let mut bench = logged(Names::default(), None);
+    bench.ask(1, create("a", Distribution::single(0)));
+    committed(&mut bench);
+    bench.ask(2, Request::Unlink { path: Path::new("a").unwrap() });
+    committed(&mut bench);
+    bench.on(Event::Reset { client: rank(5) });
+    let op = match bench.actions[..] {
+        [Action::Commit { op, .. }] => op,
+        ref other => panic!("{other:?}"),
+    };
+    let removed = stores(bench.on(Event::Committed { op, end: Err(Refusal::Full) }));
+    assert_eq!(removed.len(), 1);
+    bench.on(Event::Stored { op: removed[0], end: Ok(Stored::Done) });
+    assert!(bench.is_empty());
 }

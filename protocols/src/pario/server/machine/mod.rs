@@ -20,6 +20,7 @@
 
 mod directory;
 mod gather;
+mod living;
 mod removals;
 mod turns;
 mod units;
@@ -27,6 +28,7 @@ mod units;
 pub(super) use directory::Directory;
 
 use gather::Round;
+use living::Living;
 
 use super::super::access::{Access, Pieces, Run, Unit};
 use super::super::error::Refusal;
@@ -60,6 +62,8 @@ pub(in crate::pario) enum Event {
     Spread { op: u64, end: Result<(), Refusal> },
     /// A batch of the log is durable, or is not.
     Committed { op: u64, end: Result<(), Refusal> },
+    /// A file's home has said whether it has not ended, and how many handles it has given out by now; or nobody can say.
+    Lives { op: u64, end: Result<u64, Refusal> },
     /// How often a client has files open since an earlier life of this server.
     Heard { client: Rank, open: Vec<(Handle, u32)>, more: bool },
     /// A guest came since this server began its life: it is asked what it has open.
@@ -96,6 +100,8 @@ pub(super) enum Action {
     Offer { op: u64, to: Rank, id: u64, stage: Stage, runs: Vec<Run>, writes: bool },
     /// Ask another server to remove its object of a file, or to cut it.
     Spread { op: u64, server: u32, request: Request },
+    /// Ask a file's home whether it has not ended.
+    Lives { op: u64, handle: Handle },
 }
 
 impl Action {
@@ -104,7 +110,8 @@ impl Action {
         match self {
             Action::Answer { to, .. } | Action::Push { to, .. } | Action::Offer { to, .. } => Some(*to),
             Action::Pull { from, .. } => Some(*from),
-            Action::Store { .. } | Action::Commit { .. } | Action::Spread { .. } => None,
+            Action::Store { .. } | Action::Commit { .. } => None,
+            Action::Spread { .. } | Action::Lives { .. } => None,
         }
     }
 }
@@ -202,6 +209,8 @@ enum Op {
     Part { spread: u64 },
     /// A batch of the log is written.
     Commit,
+    /// Whether a file lives.
+    Lives { handle: Handle },
 }
 
 /// An object is being made durable. One call of the disk serves all whose writes had ended before it began.
@@ -264,6 +273,8 @@ pub(super) struct Machine {
     spread: BTreeMap<u64, Spread>,
     /// Files that are gone.
     barred: Bars,
+    /// Files that are not, where clients may ask for files that are.
+    living: Option<Living>,
     /// Rounds of groups to which not all members have come, by group and round.
     rounds: BTreeMap<(u64, u64), Round>,
     syncing: BTreeMap<Handle, Syncing>,
@@ -296,6 +307,7 @@ impl Machine {
             held: BTreeMap::new(),
             spread: BTreeMap::new(),
             barred: Bars::default(),
+            living: None,
             rounds: BTreeMap::new(),
             syncing: BTreeMap::new(),
             offered: BTreeMap::new(),
@@ -326,6 +338,7 @@ impl Machine {
             ("turns at objects", self.ranges.len() as u64),
             ("clients with turns at staging", self.waiting.len() as u64),
             ("removals and cuts under way", self.spread.len() as u64),
+            ("files of which the home is asked", self.living.as_ref().map_or(0, Living::asked) as u64),
             ("rounds of groups", self.rounds.len() as u64),
             ("requests about names", unsettled),
             ("open files", open),
@@ -360,6 +373,7 @@ impl Machine {
                 }
             }
             Event::Committed { op, end } => self.on_committed(op, end, out),
+            Event::Lives { op, end } => self.on_lives(op, end, out),
             Event::Heard { client, open, more } => self.on_heard(client, &open, more, out),
             Event::Met { client } => {
                 if let Some(directory) = &mut self.directory {
@@ -380,6 +394,11 @@ impl Machine {
     ) -> Result<(), Refusal> {
         match request {
             request if request.is_of_names() => self.on_name(from, id, request, out)?,
+            request if self.waits_for_home(&request)? => self.ask_home((from, id), request, out),
+            Request::Lives { handle } => {
+                let given = self.lives_at_home(handle)?;
+                out.push(Action::Answer { to: from, id, answer: Answer::Lives { given } });
+            }
             Request::Gather { group, round, member, members, word } => {
                 self.on_gather((from, id), (group, round), (member, members), word, out)?;
             }

@@ -83,6 +83,7 @@ impl Machine {
             self.on_moved(op, false, out);
         }
         self.leave_rounds(client);
+        self.waits_no_more(client);
         self.forget(client, out);
     }
 }

@@ -195,7 +195,7 @@ impl Machine {
                 self.push(job, unit, stage, out);
             }
             // Transfers end otherwise.
-            Op::Pull { .. } | Op::Push { .. } | Op::Commit => {
+            Op::Pull { .. } | Op::Push { .. } | Op::Commit | Op::Lives { .. } => {
                 self.ops.insert(number, op);
             }
         }

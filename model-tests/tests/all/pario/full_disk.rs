@@ -1,0 +1,102 @@
+//! A full disk can be emptied by removing, whatever filled it and in whatever order it is removed.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use weft_check::paper::{Cluster, Machine};
+use weft_protocols::pario::{FsConfig, FsError, Pario};
+use weft_sim::profile::Profile;
+use weft_sim::{Config, Sim};
+use weft_verbs::{Nanos, Wait};
+
+/// Bytes of each server's disk.
+const CAPACITY: u64 = 256 << 10;
+
+/// Makes files until no more can be made: with so many bytes in each. Says how many there are.
+async fn fill(files: &Pario<Sim>, prefix: &str, bytes: usize) -> Result<u32, FsError> {
+    for number in 0.. {
+        let file = match files.create(&format!("{prefix}{number}"), None).await {
+            Err(FsError::Full) => return Ok(number),
+            made => made?,
+        };
+        let written = match bytes {
+            0 => Ok(()),
+            _ => files.write(&file, 0, files.buffer(bytes)?).await.0,
+        };
+        files.close(file).await?;
+        match written {
+            Err(FsError::Full) => return Ok(number + 1),
+            written => written?,
+        }
+    }
+    Ok(0)
+}
+
+/// Adds to a file until the last byte of the disk is taken.
+async fn top_up(files: &Pario<Sim>, path: &str) -> Result<(), FsError> {
+    let file = files.open(path).await?;
+    let mut end = files.size(&file).await?;
+    for len in [512_usize, 8, 1] {
+        while files.write(&file, end, files.buffer(len)?).await.0.is_ok() {
+            end += len as u64;
+        }
+    }
+    files.close(file).await
+}
+
+async fn fills_and_empties(files: Pario<Sim>) -> Result<[u32; 4], FsError> {
+    let mut made = [0; 4];
+    for (nth, made) in made.iter_mut().enumerate() {
+        // Names take room, too: there are more of them than the room that is kept for a hundred.
+        let named = fill_names(&files, if nth % 2 == 0 { 300 } else { 0 }).await?;
+        let written = fill(&files, "written", 4 << 10).await?;
+        top_up(&files, "written0").await?;
+        let empty = fill(&files, "empty", 0).await?;
+        // What frees nothing first.
+        for number in 0..named {
+            files.unlink(&format!("named{number}")).await?;
+        }
+        for number in 0..empty {
+            files.unlink(&format!("empty{number}")).await?;
+        }
+        for number in 0..written {
+            files.unlink(&format!("written{number}")).await?;
+        }
+        assert_eq!(files.readdir("").await?, []);
+        *made = written;
+    }
+    Ok(made)
+}
+
+async fn fill_names(files: &Pario<Sim>, names: u32) -> Result<u32, FsError> {
+    for number in 0..names {
+        let file = files.create(&format!("named{number}"), None).await?;
+        files.close(file).await?;
+    }
+    Ok(names)
+}
+
+#[test]
+fn a_full_disk_can_be_emptied_by_removing_whatever_filled_it() {
+    let mut profile = Profile::builtin("present-day").expect("a profile");
+    profile.disk.as_mut().expect("a disk").capacity_bytes = CAPACITY;
+    for servers in [1, 2] {
+        let config = FsConfig::new(servers);
+        let change = |mesh: &mut weft_protocols::transport::MeshConfig| {
+            mesh.max_message = config.max_message();
+        };
+        let cluster =
+            Cluster::new(Config::new(3, profile.clone()), |_| Wait::Poll, change).expect("a cluster");
+        let start = |Machine { rt, mesh }: &Machine| Pario::start(rt, mesh, config).expect("it can be");
+        let files: Vec<_> = cluster.machines.iter().map(start).collect();
+        let ended = Rc::new(RefCell::new(Vec::new()));
+        let (client, end) = (files[2].clone(), Rc::clone(&ended));
+        drop(cluster.machines[2].rt.spawn(async move {
+            let done = fills_and_empties(client).await;
+            end.borrow_mut().push(done);
+        }));
+        let ended = cluster.finish(Nanos::from_secs(60), &ended, 1).expect("all calls end");
+        let made = ended[0].as_ref().unwrap_or_else(|why| panic!("{servers} servers: {why}"));
+        // A log is up to 1 MiB longer by then, which is much of such a disk.
+        assert!(made.iter().all(|made| *made > 10), "{servers} servers: {made:?}");
+    }
+}
