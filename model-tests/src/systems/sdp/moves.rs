@@ -55,7 +55,7 @@ impl<V: Verbs> Mover<V> {
             owned_reads,
             depth: zcopy_depth as usize,
             recall,
-            given: 0,
+            given: work.given_before,
             modes: (modes && zcopy_threshold > 0).then_some(in_turn),
             sizes: (resize > 0).then_some(sizes),
             free: Vec::new(),

@@ -59,6 +59,9 @@ pub struct SdpWork {
     /// at a time, or several, in turn. Default: false.
     #[serde(default)]
     pub modes: bool,
+    /// How many owned buffers count as given before the first one; for worlds, in which the first one is to be wanted back.
+    #[serde(skip)]
+    pub given_before: u32,
     /// With which of the modes they begin; for worlds.
     #[serde(skip)]
     pub modes_from: usize,
@@ -168,6 +171,7 @@ impl SdpWork {
             recall: 0,
             modes: false,
             modes_from: 0,
+            given_before: 0,
             resize: 0,
             duplex: false,
             failover: FailoverMode::Transparent,
@@ -219,6 +223,7 @@ impl SdpWork {
             recall: dice.among(&[0, 0, 2, 5]),
             modes: false,
             modes_from: 0,
+            given_before: 0,
             resize: 0,
             duplex: false,
             failover: FailoverMode::Transparent,

@@ -49,11 +49,11 @@ worlds! {
         "sockets: the client wants the answer before it has asked for it, and it is written by RDMA";
     "sdp-crossing" Crosses, PLAIN, Held, 120, 8,
         "sockets: both ends have buffers ready, so that advertisements cross; the request is read or written by RDMA";
-    "sdp-recalls" Recalls, PLAIN, Held, 88, 8,
-        "sockets: the request is advertised, two buffers at a time, and the client wants them back at once";
-    "sdp-recalls-sinks" RecallsSinks, PLAIN, Held, 88, 8,
+    "sdp-recalls" Recalls, PLAIN, Held, 64, 8,
+        "sockets: the request is advertised, and the client wants its buffers back at once, some of which goes through private ones";
+    "sdp-recalls-sinks" RecallsSinks, PLAIN, Held, 56, 8,
         "sockets: both ends have buffers ready, and the reader wants every other one back at once";
-    "sdp-recalls-wanted" RecallsWanted, PLAIN, Held, 88, 8,
+    "sdp-recalls-wanted" RecallsWanted, PLAIN, Held, 56, 8,
         "sockets: both ends have buffers ready and want every other one back at once";
     "sdp-modes" Modes, PLAIN, Held, 88, 8,
         "sockets: both ends have buffers ready; the reader has bytes come through private buffers, then advertised one at a time";

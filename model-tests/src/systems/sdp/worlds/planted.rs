@@ -108,6 +108,7 @@ impl End {
         let mr = self.mesh.alloc(rest.len(), AccessFlags::LOCAL_WRITE).expect("a few bytes");
         self.mesh.label(&mr, 0..rest.len(), Label::new("the source")).keep();
         mr.write(0, rest).expect("they fit");
+        let known = self.mesh.stats().peer_resets;
         loop {
             let guard = BufferGuard::Range { mr: mr.clone(), at: 0, len: rest.len() as u32 };
             match self.mesh.write_from(self.server, sink, guard).await {
@@ -119,7 +120,9 @@ impl End {
                 // The bug: the user is told of an error, and has the buffer back. The stream goes on all the same.
                 mr.write(0, &vec![0; rest.len()]).expect("they fit");
             }
-            if self.mesh.resolve_outcomes(self.server).await.is_err() {
+            let resolved = self.mesh.resolve_outcomes(self.server).await;
+            // A server that began anew knows nothing of the range.
+            if resolved.is_err() || self.mesh.stats().peer_resets != known {
                 return false;
             }
         }

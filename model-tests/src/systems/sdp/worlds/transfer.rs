@@ -34,9 +34,9 @@ pub(super) enum Kind {
     Crosses,
     /// The shipped one, which advertises and wants its buffers back at once.
     Recalls,
-    /// The same with a server that gives buffers and wants them back.
+    /// The same with a server that gives buffers and wants them back, both the first one.
     RecallsWanted,
-    /// The same as [`Kind::Crosses`], and the server wants the buffers back that it gives.
+    /// The same as [`Kind::Crosses`], and the server wants the first buffer back that it gives.
     RecallsSinks,
     /// The same as [`Kind::Crosses`], and the server changes how bytes may come to it: through private buffers, then advertised one at
     /// a time.
@@ -150,7 +150,8 @@ impl Transfer {
                     _ => CALL,
                 },
                 zcopy_threshold: 16,
-                zcopy_depth: 2,
+                // Through private buffers, then one at a time: never are two advertised.
+                zcopy_depth: if kind == Modes { 1 } else { 2 },
                 owned_reads: matches!(
                     kind,
                     Crosses
@@ -166,6 +167,7 @@ impl Transfer {
                 ),
                 wants_first: kind == Writes,
                 recall: if recalls { 2 } else { 0 },
+                given_before: u32::from(matches!(kind, RecallsSinks | RecallsWanted)),
                 modes: matches!(kind, Modes | ModesOn) && node == SERVER,
                 modes_from: usize::from(kind == ModesOn),
                 duplex: kind == ClosesReads,
