@@ -94,8 +94,6 @@ pub enum What {
         /// Bytes of the stream.
         acknowledged: u64,
     },
-    /// The client's user is told that the server has all of the request.
-    Delivered,
     /// There was more on the stream than belongs there.
     Surplus,
     /// The client's call failed.
@@ -150,7 +148,6 @@ impl fmt::Display for Timeless<'_> {
             What::Moved { acknowledged } => {
                 write!(f, "the address changes, n{node} knows of {acknowledged} bytes that arrived")
             }
-            What::Delivered => f.write_str("is told to be there"),
             What::Surplus => write!(f, "n{node} reads more than was written"),
             What::Fails(why) => write!(f, "fails: {why:?}"),
             What::Breaks(why) => write!(f, "fails at n{node}: {why:?}"),

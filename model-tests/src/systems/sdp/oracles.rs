@@ -20,8 +20,6 @@ struct Open {
     /// How many connections it went over: it is made anew over another one when its address changes. The server may take it from
     /// each, and from an earlier one after the request was answered over a later one.
     connections: u32,
-    /// Its user was told that the server has it.
-    delivered: bool,
 }
 
 impl Open {
@@ -151,15 +149,6 @@ impl Oracle<Event> for Unbroken {
     }
 }
 
-/// What a user was told.
-struct Delivery;
-
-impl Delivery {
-    const NAME: &'static str = "delivery";
-    const PROMISE: &'static str =
-        "what a user was told to be there was read there, where somebody waited for it";
-}
-
 /// Once faults stop, every request ends.
 struct Progress;
 
@@ -177,23 +166,18 @@ impl Oracles for SdpOracles {
         vec![
             (bytes.name(), bytes.promise()),
             (self.unbroken.name(), self.unbroken.promise()),
-            (Delivery::NAME, Delivery::PROMISE),
             (Progress::NAME, Progress::PROMISE),
         ]
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
         if let What::Asks { to, bytes, reply } = event.what {
-            let open =
-                Open { since_ns: event.at_ns, to, bytes, reply, taken: 0, connections: 1, delivered: false };
+            let open = Open { since_ns: event.at_ns, to, bytes, reply, taken: 0, connections: 1 };
             self.requests.made += 1;
             self.requests.open.insert(event.request, open);
         }
         if let (What::Moved { .. }, Some(open)) = (event.what, self.requests.open.get_mut(&event.request)) {
             open.connections += 1;
-        }
-        if let (What::Delivered, Some(open)) = (event.what, self.requests.open.get_mut(&event.request)) {
-            open.delivered = true;
         }
         if event.what == What::Restarts {
             return self.requests.restarts(event.node);
@@ -226,23 +210,14 @@ impl Oracles for SdpOracles {
                 Nanos(open.since_ns)
             ),
         };
-        let unread = |(request, open): (&RequestId, &Open)| Violation {
-            oracle: Delivery::NAME,
-            at: now,
-            text: format!(
-                "{request}: its user was told that n{} has its {} bytes, and nobody read them there",
-                open.to, open.bytes
-            ),
-        };
-        let told = self.requests.open.iter().filter(|(_, open)| open.delivered && open.taken == 0);
-        told.map(unread).chain(self.requests.waiting().map(violation)).collect()
+        self.requests.waiting().map(violation).collect()
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {
         for requests in [&self.requests.open, &self.requests.answered] {
             requests.len().hash(&mut to);
-            for (request, Open { to: server, bytes, reply, taken, connections, delivered, .. }) in requests {
-                (request, server, bytes, reply, taken, connections, delivered).hash(&mut to);
+            for (request, Open { to: server, bytes, reply, taken, connections, .. }) in requests {
+                (request, server, bytes, reply, taken, connections).hash(&mut to);
             }
         }
         (&self.requests.restarted, &self.requests.gone).hash(&mut to);
@@ -330,13 +305,6 @@ mod tests {
         assert_eq!(told(1, What::Fails(Why::Aborted)), (1, 0));
         assert_eq!(told(2, What::Fails(Why::Reset)), (1, 0));
         assert_eq!(told(0, TOOK), (0, 0), "nobody waits for it any more");
-    }
-
-    #[test]
-    fn what_is_told_to_be_there_and_is_not_read_there_is_told() {
-        assert_eq!(said(&[ASKS, What::Delivered, TOOK, ANSWERED]), [""; 0]);
-        assert_eq!(said(&[ASKS, TOOK, What::Delivered, ANSWERED]), [""; 0]);
-        assert_eq!(said(&[ASKS, What::Delivered]), ["delivery", "progress"]);
     }
 
     #[test]

@@ -160,7 +160,6 @@ fn one_fault_of_every_kind_at_every_event_of_a_transfer_is_a_stall_and_no_more()
     explored("sdp-bcopy", kinds, 1);
     explored("sdp-half-closed", kinds, 1);
     explored("sdp-restarts", kinds.with(Outcome::Restart), 1);
-    explored("sdp-restarts-delivered", kinds.with(Outcome::Restart), 1);
 }
 
 /// How many packets carry a request and its answer, if a packet has so many bytes.

@@ -85,8 +85,6 @@ worlds! {
         "sockets: the answer is wanted and written by RDMA; either node may crash and begin anew";
     "sdp-restarts-crossing" Crosses, RESTARTS, Held, 88, 8,
         "sockets: both ends have buffers ready; either node may crash and begin anew";
-    "sdp-restarts-delivered" AwaitsAcknowledgement, RESTARTS, Held, 88, 8,
-        "sockets: a user is told that all is there when the server has acknowledged it; either node may crash and begin anew";
     "as-published-sdp-suspends-dead-link" Shipped, Setting::of(Planted::SuspendsDeadLink), ViolatedUnderFaults, 56, 8,
         "sockets over two rails: after the link failed, the end waits for what is in process before it goes over";
     "as-published-sdp-cancels-unrevoked" CancelsUnrevoked, RAILS, ViolatedUnderFaults, 88, 8,
@@ -109,8 +107,6 @@ worlds! {
         "sockets: memory is deregistered and used again, and only then the queue pair fenced that reads into it";
     "planted-sdp-returns-on-error" ReturnsOnError, PLAIN, ViolatedUnderFaults, 88, 8,
         "sockets: a buffer is its user's again when the write from it has failed, and the write is made again";
-    "planted-sdp-counts-completion" CountsCompletion, RESTARTS, ViolatedUnderFaults, 88, 8,
-        "sockets: a user is told that all is there when the write of it has completed; either node may crash and begin anew";
     "planted-sdp-reuses-session" Shipped, Setting::of(Planted::ReusesSession), ViolatedUnderFaults, 56, 8,
         "sockets: a node that begins anew uses the number of its last session again";
     "planted-sdp-other-rails-key" Reads, Setting::of(Planted::OtherRailsKey), ViolatedUnderFaults, 88, 8,
@@ -134,7 +130,7 @@ fn make(
         Kind::UsesVoidSink => 24 + transfer::PAYLOAD + 1,
         Kind::ReusesSource | Kind::RecallsBlindly | Kind::CancelsUnrevoked => 24 + 17,
         // A whole buffer of the server's.
-        Kind::ReturnsOnError | Kind::CountsCompletion | Kind::AwaitsAcknowledgement => 24 + transfer::CALL,
+        Kind::ReturnsOnError => 24 + transfer::CALL,
         _ => 24,
     };
     size.within("bytes", bytes, least..=512)?;

@@ -63,10 +63,6 @@ pub(super) enum Kind {
     DeregistersFirst,
     /// One that uses its memory again when the write from there has failed.
     ReturnsOnError,
-    /// One that tells its user that all is there when the write of it has completed.
-    CountsCompletion,
-    /// The same client without the mistake: it tells so when the server has acknowledged all.
-    AwaitsAcknowledgement,
 }
 
 /// A transfer: the first node asks, the second one answers.
@@ -81,10 +77,9 @@ pub(super) struct Transfer {
 /// What an execution keeps.
 pub(super) struct State {
     services: Vec<Service<Sim>>,
-    /// How often a node has restarted, whether the server has, and whether a client is no more that makes one request in its life.
+    /// How often a node has restarted, and whether the server has.
     lives: u32,
     server_restarted: bool,
-    client_is_gone: bool,
 }
 
 /// What a message of a world carries: the harness's meshes take messages of 64 bytes.
@@ -106,13 +101,11 @@ impl Transfer {
 
     /// A client by hand is one that makes a mistake.
     fn is_shipped(&self) -> bool {
-        use Kind::{AwaitsAcknowledgement, CancelsUnrevoked, CountsCompletion, DeregistersFirst, ForgetsEnd};
-        use Kind::{KeepsCredits, RecallsBlindly, RefillsEarly, ReturnsOnError, ReusesSource, UsesVoidSink};
+        use Kind::{CancelsUnrevoked, DeregistersFirst, ForgetsEnd, KeepsCredits, RecallsBlindly};
+        use Kind::{RefillsEarly, ReturnsOnError, ReusesSource, UsesVoidSink};
         let by_hand = matches!(
             self.kind,
-            AwaitsAcknowledgement
-                | CancelsUnrevoked
-                | CountsCompletion
+            CancelsUnrevoked
                 | DeregistersFirst
                 | ForgetsEnd
                 | KeepsCredits
@@ -127,7 +120,7 @@ impl Transfer {
 
     /// What the user of a node does.
     fn work(&self, node: u32) -> SdpWork {
-        use Kind::{AwaitsAcknowledgement, Closes, ClosesReads, CountsCompletion, Crosses, ForgetsEnd};
+        use Kind::{Closes, ClosesReads, Crosses, ForgetsEnd};
         use Kind::{
             KeepsCredits, Modes, ModesOn, Recalls, RecallsSinks, RecallsWanted, Resizes, ReturnsOnError,
         };
@@ -162,8 +155,6 @@ impl Transfer {
                         | RecallsSinks
                         | ReturnsOnError
                         | Writes
-                        | CountsCompletion
-                        | AwaitsAcknowledgement
                 ),
                 wants_first: kind == Writes,
                 recall: if recalls { 2 } else { 0 },
@@ -248,7 +239,7 @@ impl Model for Transfer {
             Service::start(place, &work, options, recorder).expect("nobody else has the channel")
         };
         let services: Vec<Service<Sim>> = places[usize::from(!shipped)..].iter().map(start).collect();
-        let mut state = State { services, lives: 0, server_restarted: false, client_is_gone: false };
+        let mut state = State { services, lives: 0, server_restarted: false };
         if !self.warms_up() {
             self.begin(0, &mut state, members, recorder);
         }
@@ -277,10 +268,6 @@ impl Model for Transfer {
         let request = RequestId { client: ClientId { node: node.0, index: 0 }, number: 0 };
         recorder.record(Event { at_ns: 0, node: node.0, request, what });
         state.lives += 1;
-        if node.0 == client.node && !self.is_shipped() {
-            state.client_is_gone = true;
-            return;
-        }
         let (work, place) = (self.work(node.0), member.place(node.index(), 2, state.lives));
         let options = work.options().without_timeouts();
         let service = Service::start(&place, &work, options, recorder).expect("nobody else has the channel");
@@ -306,8 +293,6 @@ impl Model for Transfer {
             service.map(|service| Sockets::conduct(&Sockets::counts(service))).unwrap_or_default();
         // A client that waits for nothing but an answer does not learn that its server has restarted.
         let waits = state.server_restarted && node == 0;
-        // Nor does a server that waits for the request of a client that says nothing any more.
-        let waits = waits || state.client_is_gone && node == SERVER as usize;
         let streams = service.filter(|_| !waits).map(Sockets::leftovers).unwrap_or_default();
         at_rest(node, conduct, streams.into_iter().chain(member.leftovers()))
     }
