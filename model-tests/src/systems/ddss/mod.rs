@@ -418,7 +418,7 @@ fn requests(meter: &DdssMeter, unended: u64) -> Group {
         ("unchanged", "same", unchanged),
         ("torn", "torn", torn),
         ("put", "put", put),
-        ("exchanged", "exchanged", exchanged),
+        ("exchanged", "swapped", exchanged),
         ("locked", "locked", locked),
         ("released", "released", released),
         ("gone", "gone", gone),

@@ -22,8 +22,6 @@ const CYCLES: &[((&str, &str), &str, &str, &str)] = &[
     (HCA, "qp", "requester", "a queue pair holds the state of its requester, which acts on all of it"),
     (HCA, "qp", "responder", "a queue pair holds the state of its responder, which acts on all of it"),
     (HCA, "packet", "datagram", "a datagram is a packet's body, and is gathered as the requester gathers"),
-    (CLI, "args", "explore", "the whole command line holds each command's own, which share its types"),
-    (CLI, "sweep", "run", "many seeds are one kind of run, and each seed is run as `weft run` does"),
     (PARIO, "server", "service", "the server's tasks act for the node's service, which starts them"),
     (PARIO, "moves", "service", "transfers act for the node's service, which begins those that are offered"),
 ];
