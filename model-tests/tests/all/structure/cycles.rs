@@ -30,7 +30,6 @@ const PARIO: (&str, &str) = ("protocols", "pario");
 const HW: (&str, &str) = ("hw-backend", "");
 const SIM: (&str, &str) = ("sim-backend", "");
 const HCA: (&str, &str) = ("sim-backend", "hca");
-const CLI: (&str, &str) = ("cli", "");
 
 /// The sources of each crate of the workspace.
 fn all_sources() -> Vec<(&'static str, Sources)> {
