@@ -1,6 +1,7 @@
 //! Guests of file servers: they come, work, leave or die, and their servers keep nothing of who has gone.
 
 use crate::common::{explore, struck};
+use std::ops::Range;
 use std::path::Path;
 use weft_check::explore::{Options, Size};
 use weft_check::run::{RunOptions, World};
@@ -16,18 +17,22 @@ fn shipped(name: &str) -> Scenario {
     weft_check::load(&file).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// A shipped scenario holds with small and with other files. Cuts and restarts strike what is under way, and the protocol counts more of one thing
+/// than so many.
+fn assert_held_by_both_kinds_of_files(name: &str, seeds: Range<u64>, (counted, more_than): (&str, u64)) {
+    for access in [Access::Small, Access::Mix] {
+        let mut scenario = shipped(name);
+        scenario.workload.change::<Files>(|work| work.access = access);
+        let summary = assert_held(&scenario, seeds.clone());
+        let of = |kind| struck(&summary, kind);
+        assert!(of(FaultKind::Cut) > 0 && of(FaultKind::Restart) > 0, "{access:?}");
+        assert!(summary.metrics.count("protocol", counted) > more_than, "{access:?}");
+    }
+}
+
 #[test]
 fn files_keep_their_promises_to_guests_while_links_fail_and_a_guest_restarts() {
-    for access in [Access::Small, Access::Mix] {
-        let mut scenario = shipped("files-guests-8.toml");
-        scenario.workload.change::<Files>(|work| work.access = access);
-        let summary = assert_held(&scenario, 0..6);
-        assert!(
-            struck(&summary, FaultKind::Cut) > 0 && struck(&summary, FaultKind::Restart) > 0,
-            "{access:?}"
-        );
-        assert!(summary.metrics.count("protocol", "guests") > 200, "{access:?}");
-    }
+    assert_held_by_both_kinds_of_files("files-guests-8.toml", 0..6, ("guests", 200));
 }
 
 /// The oracle "no leaks" counts guests, their slots and buffers, operations, staging, turns and open files at each server.
@@ -98,14 +103,5 @@ fn a_guest_that_leaves_or_dies_is_forgotten_in_every_order() {
 /// (With seed 21 and small files, one read zeros.)
 #[test]
 fn a_guest_that_was_forgotten_reads_no_zeros_of_a_file_that_has_ended_whichever_server_restarts() {
-    for access in [Access::Small, Access::Mix] {
-        let mut scenario = shipped("files-guests-restart-8.toml");
-        scenario.workload.change::<Files>(|work| work.access = access);
-        let summary = assert_held(&scenario, 20..24);
-        assert!(
-            struck(&summary, FaultKind::Cut) > 0 && struck(&summary, FaultKind::Restart) > 0,
-            "{access:?}"
-        );
-        assert!(summary.metrics.count("protocol", "forgotten") > 20, "{access:?}");
-    }
+    assert_held_by_both_kinds_of_files("files-guests-restart-8.toml", 20..24, ("forgotten", 20));
 }
