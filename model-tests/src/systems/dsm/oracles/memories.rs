@@ -2,35 +2,53 @@
 //! each by itself; and of all of them together, that no node has one while another one has another.
 
 use super::super::history::{Event, Timeless, What};
+use crate::history::{HistoryEvent, Stage};
 use crate::oracle::Oracle;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 /// A promise, of each memory by itself.
+///
+/// The word that a memory has begun comes from each node by itself, and on real machines it may come after what other nodes found in
+/// that memory. So what a node has called before that word counts as called in the memory of which others speak already.
 #[derive(Clone, Debug)]
 pub(super) struct Each<O> {
     /// Of a memory that nobody has accessed.
     fresh: O,
     /// By the memory's name; zero where nodes have no agreement about who is alive.
     memories: BTreeMap<u64, O>,
-    /// By node: the memory that it has, or the calls that it has made before it has one.
+    /// The memory that began last.
+    latest: Option<Latest>,
+    /// By node: the memory that it has, or what it has called before it has one.
     of: BTreeMap<u32, Has>,
+}
+
+/// The memory that began last, and the nodes that have or had a part in it, or may.
+#[derive(Clone, Debug, Hash)]
+struct Latest {
+    name: u64,
+    parts: BTreeSet<u32>,
 }
 
 #[derive(Clone, Debug)]
 enum Has {
+    /// This memory.
     Memory(u64),
-    None(Vec<Event>),
+    /// None that it has told of. These calls have not ended, and if somebody has told of a memory they count as made in that one.
+    None { calls: Vec<Event>, counts_in: Option<u64> },
 }
 
 impl<O: Hash> Hash for Each<O> {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        self.memories.hash(to);
+        (&self.memories, &self.latest).hash(to);
         for (node, has) in &self.of {
             node.hash(to);
             match has {
                 Has::Memory(name) => name.hash(to),
-                Has::None(calls) => calls.iter().for_each(|call| call.request.hash(to)),
+                Has::None { calls, counts_in } => {
+                    counts_in.hash(to);
+                    calls.iter().for_each(|call| call.request.hash(to));
+                }
             }
         }
     }
@@ -38,7 +56,7 @@ impl<O: Hash> Hash for Each<O> {
 
 impl<O: Clone> Each<O> {
     pub fn of(fresh: O) -> Each<O> {
-        Each { fresh, memories: BTreeMap::new(), of: BTreeMap::new() }
+        Each { fresh, memories: BTreeMap::new(), latest: None, of: BTreeMap::new() }
     }
 
     /// The same of another promise, before anything has happened.
@@ -56,6 +74,45 @@ impl<O: Clone> Each<O> {
     }
 }
 
+impl<O: Oracle<Event> + Clone> Each<O> {
+    /// A node waits for memory. It may have a part in the one of which others speak, unless it had one in an earlier life.
+    fn waits(&mut self, node: u32) {
+        let counts_in =
+            self.latest.as_mut().and_then(|Latest { name, parts }| parts.insert(node).then_some(*name));
+        self.of.insert(node, Has::None { calls: Vec::new(), counts_in });
+    }
+
+    /// A node has this memory. If it is the first one to say so, what the others that wait have called may be executed in it.
+    fn begins(&mut self, event: &Event, name: u64) -> Result<(), String> {
+        let node = event.request.client.node;
+        if self.latest.as_ref().is_none_or(|latest| latest.name != name) {
+            let waiting = self.of.iter().filter(|(_, has)| matches!(has, Has::None { .. }));
+            let waiting: BTreeSet<u32> = waiting.map(|(node, _)| *node).collect();
+            self.latest = Some(Latest { name, parts: waiting.clone() });
+            waiting.into_iter().try_for_each(|node| self.may_take_part(event, node, name))?;
+        }
+        self.latest.iter_mut().for_each(|latest| drop(latest.parts.insert(node)));
+        self.may_take_part(event, node, name)?;
+        self.of.insert(node, Has::Memory(name));
+        Ok(())
+    }
+
+    /// What a node has called counts as made in this memory, and in no other one.
+    fn may_take_part(&mut self, event: &Event, node: u32, name: u64) -> Result<(), String> {
+        let Some(Has::None { calls, counts_in }) = self.of.get_mut(&node) else { return Ok(()) };
+        let before = counts_in.replace(name);
+        if before == Some(name) {
+            return Ok(());
+        }
+        let calls = calls.clone();
+        if let Some(before) = before {
+            self.memory(before).observe(&Event::of_node(event.at(), node, What::Crashed))?;
+        }
+        let memory = self.memory(name);
+        calls.iter().try_for_each(|call| memory.observe(call))
+    }
+}
+
 impl<O: Oracle<Event> + Clone> Oracle<Event> for Each<O> {
     fn name(&self) -> &'static str {
         self.fresh.name()
@@ -67,39 +124,29 @@ impl<O: Oracle<Event> + Clone> Oracle<Event> for Each<O> {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let node = event.request.client.node;
-        match (event.what, self.of.get_mut(&node)) {
+        let of = match (event.what, self.of.get_mut(&node)) {
             (What::Waits, _) => {
-                self.of.insert(node, Has::None(Vec::new()));
-                Ok(())
+                self.waits(node);
+                return Ok(());
             }
-            // What it has called is executed from now on: not before what has returned by now.
-            (What::Begun(name), has) => {
-                let calls = has.map(|has| std::mem::replace(has, Has::Memory(name)));
-                self.of.insert(node, Has::Memory(name));
-                let Some(Has::None(calls)) = calls else { return Ok(()) };
-                let memory = self.memory(name);
-                calls.iter().try_for_each(|call| memory.observe(call))
-            }
-            (What::Crashed, Some(Has::None(_))) => {
-                self.of.remove(&node);
-                Ok(())
-            }
-            (What::Failed(_), Some(Has::None(calls))) => {
+            (What::Begun(name), _) => return self.begins(event, name),
+            (_, None) => Some(0),
+            (_, Some(Has::Memory(name))) => Some(*name),
+            (What::Failed(_), Some(Has::None { calls, counts_in })) => {
                 calls.retain(|call| call.request != event.request);
-                Ok(())
+                *counts_in
             }
-            (_, Some(Has::None(calls))) => {
-                calls.push(*event);
-                Ok(())
-            }
-            (what, has) => {
-                let name = if let Some(Has::Memory(name)) = has { *name } else { 0 };
-                if what == What::Crashed {
-                    self.of.remove(&node);
+            (_, Some(Has::None { calls, counts_in })) => {
+                if event.stage() == Stage::Asked {
+                    calls.push(*event);
                 }
-                self.memory(name).observe(event)
+                *counts_in
             }
+        };
+        if event.what == What::Crashed {
+            self.of.remove(&node);
         }
+        of.map_or(Ok(()), |name| self.memory(name).observe(event))
     }
 }
 
@@ -135,5 +182,69 @@ impl Oracle<Event> for One {
             }
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::history::{At, Op};
+    use super::super::Sequential;
+    use super::*;
+    use crate::history::{ClientId, RequestId};
+
+    /// A memory's name.
+    const MEMORY: u64 = 7;
+
+    fn call(node: u32, what: What) -> Event {
+        let request = RequestId { client: ClientId { node, index: 0 }, number: 0 };
+        Event { at_ns: 0, request, what }
+    }
+
+    fn of_node(node: u32, what: What) -> Event {
+        Event::of_node(weft_verbs::Nanos::ZERO, node, what)
+    }
+
+    fn judged(events: &[Event]) -> Result<(), String> {
+        let mut oracle = Each::of(Sequential::new(16).among(2));
+        events.iter().try_for_each(|event| oracle.observe(event))
+    }
+
+    fn stores(node: u32, value: u64, place: At) -> [Event; 2] {
+        let op = Op::Store(value);
+        let done = What::Accessed { word: 3, op, found: 0, place, hops: Some(2) };
+        [call(node, What::Accesses { word: 3, op }), call(node, done)]
+    }
+
+    fn loads(node: u32, found: u64, place: At) -> [Event; 2] {
+        let done = What::Accessed { word: 3, op: Op::Load, found, place, hops: Some(2) };
+        [call(node, What::Accesses { word: 3, op: Op::Load }), call(node, done)]
+    }
+
+    #[test]
+    fn what_a_node_called_may_be_found_before_it_says_that_its_memory_has_begun() {
+        let [asks, stored] = stores(1, 5, At(1, 1));
+        let [looks, found] = loads(0, 5, At(2, 0));
+        let [began, late] = [0, 1].map(|node| of_node(node, What::Begun(MEMORY)));
+        let waits = [0, 1].map(|node| of_node(node, What::Waits));
+        let told = [waits[0], waits[1], asks, looks, began, found, late, stored];
+        assert_eq!(judged(&told), Ok(()));
+        // Also where not even that it waits was known.
+        assert_eq!(judged(&[waits[0], looks, began, waits[1], asks, found, late, stored]), Ok(()));
+        // And where it dies before it says so.
+        let dies = of_node(1, What::Crashed);
+        assert_eq!(judged(&[waits[0], waits[1], asks, looks, began, dies, found]), Ok(()));
+    }
+
+    #[test]
+    fn nothing_is_found_that_nobody_has_called() {
+        let [asks, stored] = stores(1, 5, At(1, 1));
+        let [looks, found] = loads(0, 5, At(2, 0));
+        let [began, late] = [0, 1].map(|node| of_node(node, What::Begun(MEMORY)));
+        let waits = [0, 1].map(|node| of_node(node, What::Waits));
+        assert!(judged(&[waits[0], waits[1], looks, began, found, late, asks, stored]).is_err());
+        // What was called in the next life of a node is none of this memory's calls.
+        let next = [of_node(1, What::Crashed), of_node(1, What::Waits), asks];
+        let told = [&waits[..], &[began, late], &next, &[looks, found]].concat();
+        assert!(judged(&told).is_err());
     }
 }
