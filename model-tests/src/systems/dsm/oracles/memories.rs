@@ -91,7 +91,9 @@ impl<O: Oracle<Event> + Clone> Each<O> {
             self.latest = Some(Latest { name, parts: waiting.clone() });
             waiting.into_iter().try_for_each(|node| self.may_take_part(event, node, name))?;
         }
-        self.latest.iter_mut().for_each(|latest| drop(latest.parts.insert(node)));
+        if let Some(latest) = &mut self.latest {
+            latest.parts.insert(node);
+        }
         self.may_take_part(event, node, name)?;
         self.of.insert(node, Has::Memory(name));
         Ok(())
