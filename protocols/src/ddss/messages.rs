@@ -291,6 +291,24 @@ fn take_u64(bytes: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use super::*;
     use crate::transport::Rank;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A peer may send anything. What is a message has one form, and whatever is none is refused.
+        #[test]
+        fn any_bytes_are_a_message_in_its_one_form_or_none(
+            kind in 0..26u8,
+            rest in prop::collection::vec(any::<u8>(), 0..LONGEST),
+            small in any::<bool>(),
+        ) {
+            // Small numbers are more often a model, a rank, or whether there is something.
+            let rest = rest.into_iter().map(|byte| if small { byte % 8 } else { byte });
+            let bytes: Vec<u8> = std::iter::once(kind).chain(rest).collect();
+            if let Some(message) = Message::decode(&bytes) {
+                prop_assert!(message.encode() == bytes, "{message:?}");
+            }
+        }
+    }
 
     #[test]
     fn every_message_survives_its_bytes_and_no_part_of_it_is_one() {
