@@ -12,6 +12,9 @@ pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
         }),
         Goal::judge(rows, "read gain (Figure 8)", 20.0, |row| is(row, "Figure 8", "%")),
         Goal::judge(rows, "write gain (Figure 9)", 20.0, |row| is(row, "Figure 9", "%")),
+        Goal::judge(rows, "creation (Table 3)", 15.0, |row| row.series.starts_with("create, ")),
+        Goal::judge(rows, "resize by Elan4 (Table 3)", 15.0, |row| row.series == "resize, Elan4"),
+        Goal::judge(rows, "resize by TCP (Table 3)", 15.0, |row| row.series == "resize, TCP"),
         Goal::judge(rows, "gains of tiles (Figure 10)", 20.0, |row| is(row, "Figure 10", "%")),
         Goal::judge(rows, "BT's I/O time (Table 4)", 15.0, |row| is(row, "Table 4", "s")),
     ];

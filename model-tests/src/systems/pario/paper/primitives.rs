@@ -1,17 +1,15 @@
 //! Table 2: what goes in, measured again to see that it comes back.
 
 use super::cluster::cluster;
+use super::streams::{accept, connect, read, write};
 use crate::paper::{Cluster, Machine, PaperError, Row, X, refused};
 use std::cell::RefCell;
-use std::future::poll_fn;
 use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, Rt};
 use weft_protocols::transport::{Channel, Incoming, Mesh, Rank};
 use weft_sim::profile::Profile;
 use weft_sim::{Sim, SimStream};
-use weft_verbs::{
-    AccessFlags, Context, MemoryRegion, Nanos, OutOfBand, RemoteSlice, Service, Stream, StreamListener,
-};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Service};
 
 const ROUNDS: u32 = 20;
 /// Between two operations: longer than what one leaves behind.
@@ -210,32 +208,12 @@ fn stream<N: Future<Output = Option<()>> + 'static, F: Future<Output = Option<()
     at_near: impl FnOnce(Rt<Sim>, SimStream) -> N + 'static,
     at_far: impl FnOnce(Rt<Sim>, SimStream) -> F + 'static,
 ) -> Result<(), PaperError> {
-    let mut listener = far.rt.context().out_of_band().and_then(|oob| oob.listen(PORT)).map_err(refused)?;
-    let stream = near.rt.context().out_of_band().and_then(|oob| oob.connect("n1", PORT)).map_err(refused)?;
+    let accepted = accept(far, PORT)?;
+    let stream = connect(near, 1, PORT)?;
     let rt = far.rt.clone();
-    drop(far.rt.spawn(async move {
-        let stream = poll_fn(|cx| listener.poll_accept(cx)).await.ok()?;
-        at_far(rt, stream).await
-    }));
+    drop(far.rt.spawn(async move { at_far(rt, accepted.await?).await }));
     drop(near.rt.spawn(at_near(near.rt.clone(), stream)));
     Ok(())
-}
-
-async fn read(stream: &mut SimStream, mut wanted: usize) -> Option<()> {
-    let mut chunk = vec![0; wanted.min(1 << 16)];
-    while wanted > 0 {
-        let most = wanted.min(chunk.len());
-        wanted -= poll_fn(|cx| stream.poll_read(cx, &mut chunk[..most])).await.ok().filter(|n| *n > 0)?;
-    }
-    Some(())
-}
-
-async fn write(stream: &mut SimStream, mut bytes: &[u8]) -> Option<()> {
-    while !bytes.is_empty() {
-        let n = poll_fn(|cx| stream.poll_write(cx, bytes)).await.ok()?;
-        bytes = &bytes[n..];
-    }
-    Some(())
 }
 
 /// A byte one way by a stream: half of there and back.

@@ -1,6 +1,6 @@
 //! Which rows tables and drawings show, in the paper's order.
 
-use crate::paper::{Axis, Group, Lines, Plot, Row, Scale, Shape};
+use crate::paper::{Axis, Group, Lines, Plot, Row, Scale, Series, Shape, X};
 
 fn of<'a>(rows: &'a [Row], figure: &str, wanted: impl Fn(&Row) -> bool) -> Vec<&'a Row> {
     rows.iter().filter(|row| row.figure == figure && wanted(row)).collect()
@@ -18,6 +18,15 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
         let rows = of(rows, figure, |row| row.unit == "MB/s");
         Group::lines(figure, title.to_string(), "clients", &CLIENTS, &rows)
     };
+    let management = |title: &str, call: &str| {
+        let of_clients = |row: &Row| {
+            let clients = if row.x == X::Number(1) { "client" } else { "clients" };
+            Row { series: format!("{}, {} {clients}", row.series, row.x), ..row.clone() }
+        };
+        let rows: Vec<Row> =
+            of(rows, "Table 3", |row| row.series.starts_with(call)).into_iter().map(of_clients).collect();
+        Group::compared("Table 3", title.to_string(), &rows.iter().collect::<Vec<_>>())
+    };
     vec![
         compared("Table 2", "Table 2: latency, us", "us"),
         compared("Table 2", "Table 2: bandwidth, MB/s", "MB/s"),
@@ -25,22 +34,39 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
         compared("Figure 8", "Figure 8: what RDMA gains, %", "%"),
         lines("Figure 9", "Figure 9: concurrent write, MB/s in all"),
         compared("Figure 9", "Figure 9: what RDMA gains, %", "%"),
+        management("Table 3: creating a file, ms", "create"),
+        management("Table 3: resizing a file, ms", "resize"),
         compared("Figure 10", "Figure 10: tiles, MB/s in all", "MB/s"),
         compared("Figure 10", "Figure 10: what RDMA gains on tiles, %", "%"),
         compared("Table 4", "Table 4: I/O time of BT, s", "s"),
     ]
 }
 
+/// Lines by clients.
+fn drawn(file: &'static str, figure: &'static str, title: &str, y: &'static str, rows: &[&Row]) -> Plot {
+    let x = Axis { title: "clients", scale: Scale::Linear };
+    let mark = |row: &&Row| match row.x {
+        X::Number(clients) => row.paper.map(|paper| (clients as f64, paper)),
+        X::Name(_) => None,
+    };
+    let marks: Vec<_> = rows.iter().filter_map(mark).collect();
+    let paper = (!marks.is_empty()).then(|| Series { name: "the paper".to_string(), points: marks });
+    let shape = Shape::Lines(Lines { paper, ..Lines::of(x, rows) });
+    Plot { file, figure, title: title.to_string(), y, shape }
+}
+
 /// All drawings.
 pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
     let lines = |file, figure, title: &str| {
-        let rows = of(rows, figure, |row| row.unit == "MB/s");
-        let x = Axis { title: "clients", scale: Scale::Linear };
-        let shape = Shape::Lines(Lines::of(x, &rows));
-        Plot { file, figure, title: title.to_string(), y: "MB/s", shape }
+        drawn(file, figure, title, "MB/s", &of(rows, figure, |row| row.unit == "MB/s"))
+    };
+    let management = |file, title: &str, call: &str| {
+        drawn(file, "Table 3", title, "ms", &of(rows, "Table 3", |row| row.series.starts_with(call)))
     };
     vec![
         lines("figure-8", "Figure 8", "Concurrent read by clients and servers"),
         lines("figure-9", "Figure 9", "Concurrent write by clients and servers"),
+        management("table-3-create", "Creating a file, by clients", "create"),
+        management("table-3-resize", "Resizing a file, by clients", "resize"),
     ]
 }
