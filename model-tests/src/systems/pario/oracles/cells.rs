@@ -269,7 +269,10 @@ impl Linearizable {
         self.cuts.retain(|cut| cut.ended >= oldest);
         if let Call::Write(cells) | Call::Read(cells) = call {
             for cell in cells.all() {
-                self.cells.entry((cells.file, cell)).or_default().forget(oldest);
+                // One that no call has told of yet may have been cut off; that is asked when one does.
+                if let Some(cell) = self.cells.get_mut(&(cells.file, cell)) {
+                    cell.forget(oldest);
+                }
             }
         }
         judged.map_err(|why| format!("{}: {why}", Timeless(event)))

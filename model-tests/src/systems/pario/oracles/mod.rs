@@ -50,8 +50,9 @@ impl FileOracles {
     fn restarted(&mut self, node: u32, at: Nanos) {
         let serves = node < self.servers;
         self.bytes.restarted(node, serves, at);
-        self.names.restarted(node, serves && self.bytes.survival == Survival::Nothing);
-        self.places.restarted(node, node == 0, at);
+        let all_gone = serves && self.bytes.survival == Survival::Nothing;
+        self.names.restarted(node, all_gone);
+        self.places.restarted(node, node == 0, all_gone, at);
         self.progress.node_restarted(node);
     }
 

@@ -38,6 +38,8 @@ struct Open {
     alone: BTreeMap<u32, u64>,
     /// Directories that were there when it began.
     directories: BTreeSet<u32>,
+    /// Since it began a server came back that knows nothing any more: what the call made may have gone with it.
+    forgotten: bool,
 }
 
 /// The oracle of names.
@@ -96,7 +98,7 @@ impl Names {
             versions.entry(number).and_modify(|version| *version += 1);
         }
         let directories = self.directories.clone();
-        self.open.insert(request, Open { call, versions, alone, directories });
+        self.open.insert(request, Open { call, versions, alone, directories, forgotten: false });
     }
 
     /// The directory of a name; none if it is in the root.
@@ -113,7 +115,9 @@ impl Names {
     fn ended(&mut self, event: &Event) -> Result<(), String> {
         let Some(open) = self.open.remove(&event.request) else { return Ok(()) };
         let judged = self.told(&open, &event.what);
-        if let (Call::MakeDirectory(directory), What::Done | What::Exists) = (open.call, &event.what) {
+        if let (Call::MakeDirectory(directory), What::Done | What::Exists) = (open.call, &event.what)
+            && !open.forgotten
+        {
             self.directories.insert(directory);
         }
         let mut settled = Ok(());
@@ -217,7 +221,10 @@ impl Names {
         if all_gone {
             self.made.clear();
             self.directories.clear();
-            self.open.values_mut().for_each(|open| open.directories.clear());
+            for open in self.open.values_mut() {
+                open.directories.clear();
+                open.forgotten = true;
+            }
             for name in self.names.values_mut() {
                 name.version += 1;
                 (name.there, name.unknown) = (None, true);

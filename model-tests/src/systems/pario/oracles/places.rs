@@ -1,7 +1,8 @@
 //! Places of appends: each lies behind those that had ended before it began, and no two have a byte in common.
 //!
 //! A file that is cut in between has its later bytes to give out again. A place is given out, and the file cut, at some time during
-//! its call: of two appends, bytes that both have are in order if a cut to no more than where the later one lies may have come between.
+//! its call: of two appends, bytes that both have are in order if a cut to no more than where the later one lies may have come between, or
+//! a server came back without the bytes that it had.
 
 use super::super::history::{Call, Event, Timeless, What};
 use crate::history::{HistoryEvent, RequestId};
@@ -41,6 +42,8 @@ pub struct Places {
     open: BTreeMap<RequestId, (Nanos, Call)>,
     /// Cuts that those may meet.
     cuts: Vec<Cut>,
+    /// When a server came back last that knows nothing of the bytes it had: files are as long as others' bytes reach.
+    forgotten: Nanos,
     /// Places by file and first byte, as far as they cannot have been given out again. They have no byte in common.
     given: BTreeMap<(u64, u64), Place>,
     /// Bytes of a cell, once something is appended.
@@ -81,6 +84,9 @@ impl Places {
 
     /// Whether a file may have been cut between two appends, to where the second one lies or before.
     fn between(&self, file: u64, first: &Place, second: &Place) -> bool {
+        if self.forgotten > first.began && self.forgotten < second.ended {
+            return true;
+        }
         self.cuts.iter().filter(|cut| cut.file == file).any(|cut| {
             cut.cells * self.bytes <= second.at && cut.ended > first.began && cut.began < second.ended
         })
@@ -131,7 +137,11 @@ impl Places {
     }
 
     /// A node has crashed and is there again: its clients' calls never end, and what a home had been asked is not done any more.
-    pub(super) fn restarted(&mut self, node: u32, is_home: bool, at: Nanos) {
+    /// `all_gone`: nothing that it had survives.
+    pub(super) fn restarted(&mut self, node: u32, is_home: bool, all_gone: bool, at: Nanos) {
+        if all_gone {
+            self.forgotten = at;
+        }
         self.open.retain(|request, _| request.client.node != node);
         if is_home {
             let open = &self.open;

@@ -363,3 +363,48 @@ fn a_cell_that_is_first_read_after_a_cut_may_have_been_cut_off_for_whoever_reads
     assert_eq!(said(&history(of(0))), NOTHING);
     assert_eq!(said(&history(of(9))), ["bytes"]);
 }
+
+#[test]
+fn a_cell_of_which_a_read_that_failed_told_nothing_may_have_been_cut_off_before() {
+    let told = said(&[
+        (1, (2, 0), CUTS),
+        (2, (1, 0), READS),
+        (3, (1, 0), What::Failed),
+        (4, (0, 0), WRITES),
+        (5, (2, 0), What::Done),
+        (6, (0, 0), What::Done),
+        (7, (3, 0), READS),
+        (8, (3, 0), has([Value::Zero; 2])),
+    ]);
+    assert_eq!(told, NOTHING);
+}
+
+#[test]
+fn a_directory_whose_maker_hears_of_it_after_its_server_forgot_all_may_be_gone() {
+    let told = |survival| {
+        let oracles = FileOracles::new(2, 1).surviving(1, survival);
+        judged(
+            oracles,
+            &[
+                (1, (1, 0), What::Calls(Call::MakeDirectory(0))),
+                (2, (0, 0), What::Restarted),
+                (3, (1, 0), What::Done),
+                (4, (1, 1), CREATES),
+                (5, (1, 1), What::NotFound),
+            ],
+        )
+    };
+    assert_eq!(told(Survival::Nothing), NOTHING);
+    assert_eq!(told(Survival::Synced), ["names"]);
+}
+
+#[test]
+fn bytes_that_a_server_forgot_may_be_given_out_again() {
+    let told = |survival| {
+        let oracles = FileOracles::new(2, 0).surviving(2, survival);
+        let lost = [(25, (1, 0), What::Restarted)];
+        judged(oracles, &in_time(&[&append((10, 20), (4, 0), 64), &lost, &append((30, 40), (3, 0), 96)]))
+    };
+    assert_eq!(told(Survival::Nothing), NOTHING);
+    assert_eq!(told(Survival::Names), ["places"]);
+}
