@@ -20,14 +20,14 @@ use weft_verbs::{Node, Park};
 /// `T` is what a set-up makes besides its programs, and `E` what a node answers if it is asked. What programs do must
 /// depend on their own node's answers only: what they share with each other outside of the fabric they may change
 /// ([`ObserverEffects`](super::ObserverEffects)) and not read. They bring no memory of their own, claim none, and
-/// neither end nor restart.
+/// neither end nor restart. What their destructors do reaches no execution.
 pub struct ProgramCache<T, E> {
     fabric: Fabric,
     root: Root,
     /// Where the nodes' programs stand in the present execution.
     at: Vec<TreeNode>,
     instances: Vec<Instance<T>>,
-    /// Those that were given up, until the present state is.
+    /// Those that were given up, and are to be dropped when the present state is.
     given_up: Vec<Instance<T>>,
     /// How often an instance was needed.
     needed: u64,
@@ -182,9 +182,9 @@ impl<T, E> ProgramCache<T, E> {
         self.drop_given_up();
     }
 
-    /// Drops the instances that were given up. Their programs' destructors call the fabric, as destructors of programs that
-    /// run do (a stream that is dropped says that it is closed), and that call meets whatever execution is at hand. So this is
-    /// done only where its state is about to be replaced.
+    /// Drops the instances that were given up. Destructors of their programs may call the fabric (a stream that is dropped tells
+    /// its peer), and would do so in whatever execution is at hand, which is none of theirs. So this is done where its state is
+    /// about to be replaced, and nowhere else.
     fn drop_given_up(&mut self) {
         let given_up = std::mem::take(&mut self.given_up);
         if !given_up.is_empty() {
