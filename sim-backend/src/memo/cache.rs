@@ -20,13 +20,15 @@ use weft_verbs::{Node, Park};
 /// `T` is what a set-up makes besides its programs, and `E` what a node answers if it is asked. What programs do must
 /// depend on their own node's answers only: what they share with each other outside of the fabric they may change
 /// ([`ObserverEffects`](super::ObserverEffects)) and not read. They bring no memory of their own, claim none, and
-/// neither end nor restart.
+/// neither end nor restart. What their destructors do reaches no execution.
 pub struct ProgramCache<T, E> {
     fabric: Fabric,
     root: Root,
     /// Where the nodes' programs stand in the present execution.
     at: Vec<TreeNode>,
     instances: Vec<Instance<T>>,
+    /// Those that were given up, and are to be dropped when the present state is.
+    given_up: Vec<Instance<T>>,
     /// How often an instance was needed.
     needed: u64,
     /// Where the questions to a node begin, by their number: what they ask of the fabric is memoised, too.
@@ -87,6 +89,7 @@ impl<T, E> ProgramCache<T, E> {
             root,
             at: Vec::new(),
             instances: Vec::new(),
+            given_up: Vec::new(),
             needed: 0,
             questions: HashMap::new(),
             answers: HashMap::new(),
@@ -105,11 +108,13 @@ impl<T, E> ProgramCache<T, E> {
     ///
     /// If the set-up does something that cannot be replayed.
     pub fn begin(&mut self, build: impl FnOnce() -> T) {
-        if let Some(state) = self.root.state() {
-            self.fabric.world.borrow_mut().put_back(state);
-            if self.is_full() {
-                self.empty();
+        if self.root.is_kept() {
+            match self.is_full() {
+                true => self.empty(),
+                false => self.drop_given_up(),
             }
+            let state = self.root.state().expect("it is kept");
+            self.fabric.world.borrow_mut().put_back(state);
             self.go_to_beginning();
             return;
         }
@@ -138,6 +143,7 @@ impl<T, E> ProgramCache<T, E> {
     pub fn put_back(&mut self, saved: &SavedExecution) -> bool {
         let room = !self.is_full();
         if room {
+            self.drop_given_up();
             self.fabric.world.borrow_mut().put_back(&saved.state);
             self.at.clone_from(&saved.at);
         }
@@ -172,8 +178,18 @@ impl<T, E> ProgramCache<T, E> {
     }
 
     fn drop_instances(&mut self) {
-        let instances = std::mem::take(&mut self.instances);
-        self.fabric.discard(|| drop(instances));
+        self.given_up.append(&mut self.instances);
+        self.drop_given_up();
+    }
+
+    /// Drops the instances that were given up. Destructors of their programs may call the fabric (a stream that is dropped tells
+    /// its peer), and would do so in whatever execution is at hand, which is none of theirs. So this is done where its state is
+    /// about to be replaced, and nowhere else.
+    fn drop_given_up(&mut self) {
+        let given_up = std::mem::take(&mut self.given_up);
+        if !given_up.is_empty() {
+            self.fabric.discard(|| drop(given_up));
+        }
     }
 
     /// [`Fabric::take`], where nodes' programs are memoised. `build` is the set-up again.
@@ -282,7 +298,7 @@ impl<T, E> ProgramCache<T, E> {
         if self.instances.len() == INSTANCES {
             let oldest = (0..INSTANCES).min_by_key(|&index| self.instances[index].used);
             let oldest = self.instances.swap_remove(oldest.expect("there are some"));
-            self.fabric.discard(|| drop(oldest));
+            self.given_up.push(oldest);
         }
         let built = self.fabric.replay(&mut self.root, build);
         self.add_instance(built);

@@ -102,7 +102,8 @@ impl Fabric {
         std::mem::replace(&mut self.world.borrow_mut().recorder.mode, mode)
     }
 
-    /// Drops programs, or what holds them; what their handles stand for stays.
+    /// Drops programs, or what holds them; what their handles stand for stays. But calls that their destructors make are made, on
+    /// the state that is there: it is to be replaced before anybody looks at it.
     pub(crate) fn discard(&self, drop: impl FnOnce()) {
         let before = self.set_mode(Mode::Discarding);
         drop();
