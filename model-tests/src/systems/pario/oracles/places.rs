@@ -82,7 +82,8 @@ impl Places {
         Ok(())
     }
 
-    /// Whether a file may have been cut between two appends, to where the second one lies or before.
+    /// Whether between two appends a file may have been cut, to where the second one lies or before, or a server may have come back
+    /// that forgot its bytes.
     fn between(&self, file: u64, first: &Place, second: &Place) -> bool {
         if self.forgotten > first.began && self.forgotten < second.ended {
             return true;

@@ -1,6 +1,6 @@
 //! Which rows tables and drawings show, in the paper's order.
 
-use crate::paper::{Axis, Group, Lines, Plot, Row, Scale, Series, Shape, X};
+use crate::paper::{Axis, Bars, Group, Lines, Plot, Row, Scale, Series, Shape, X};
 
 fn of<'a>(rows: &'a [Row], figure: &str, wanted: impl Fn(&Row) -> bool) -> Vec<&'a Row> {
     rows.iter().filter(|row| row.figure == figure && wanted(row)).collect()
@@ -55,6 +55,14 @@ fn drawn(file: &'static str, figure: &'static str, title: &str, y: &'static str,
     Plot { file, figure, title: title.to_string(), y, shape }
 }
 
+/// A bar for each row: what is called "wire, call" does not stand on another bar.
+fn bars(file: &'static str, figure: &'static str, title: &str, y: &'static str, rows: &[Row]) -> Plot {
+    let apart = |row: &Row| Row { series: row.series.replace(", ", " "), ..row.clone() };
+    let rows: Vec<Row> = of(rows, figure, |row| row.unit == y).into_iter().map(apart).collect();
+    let shape = Shape::Bars(Bars::of(&rows.iter().collect::<Vec<_>>()));
+    Plot { file, figure, title: title.to_string(), y, shape }
+}
+
 /// All drawings.
 pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
     let lines = |file, figure, title: &str| {
@@ -68,5 +76,8 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
         lines("figure-9", "Figure 9", "Concurrent write by clients and servers"),
         management("table-3-create", "Creating a file, by clients", "create"),
         management("table-3-resize", "Resizing a file, by clients", "resize"),
+        bars("figure-10", "Figure 10", "Tiles, in all", "MB/s", rows),
+        bars("figure-10-gain", "Figure 10", "What RDMA gains on tiles", "%", rows),
+        bars("table-4", "Table 4", "I/O time of BT", "s", rows),
     ]
 }
