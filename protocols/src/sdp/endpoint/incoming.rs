@@ -22,12 +22,14 @@ impl Endpoint {
                 Ok(Event::Connected)
             }
             (Phase::Greeting { .. }, Message::Reject { why, .. }) => self.refused(*why),
+            // It stood at the other end, which gave it up before it had room to say so. Nothing was advertised over it.
+            (Phase::Greeting { sent: true }, Message::AbortConn { moved, .. }) => {
+                self.phase = Phase::Failed { why: self.aborted(*moved), aborts: false, waits: false };
+                Ok(Event::Aborted)
+            }
             (Phase::Open { .. }, Message::AbortConn { moved, .. }) => {
-                // The peer uses no memory of this end any more, and wants to hear the same. It may have begun on another rail than this
-                // end, and see a change of address where this end sees none.
-                let (_, acknowledged) = self.positions();
-                let why = if *moved { Failure::AddressChanged { acknowledged } } else { Failure::Reset };
-                self.phase = Phase::Failed { why, aborts: true, waits: false };
+                // The peer uses no memory of this end any more, and wants to hear the same.
+                self.phase = Phase::Failed { why: self.aborted(*moved), aborts: true, waits: false };
                 Ok(Event::Aborted)
             }
             (Phase::Failed { why, aborts, .. }, Message::AbortConn { .. }) => {
@@ -101,6 +103,12 @@ impl Endpoint {
             }
             _ => Err(Violation),
         }
+    }
+
+    /// Why a peer's abort ends this end. The peer may have begun on another rail, and see a change of address where this end sees none.
+    fn aborted(&self, moved: bool) -> Failure {
+        let (_, acknowledged) = self.positions();
+        if moved { Failure::AddressChanged { acknowledged } } else { Failure::Reset }
     }
 
     fn on_data(&mut self, len: usize) -> Result<Event, Violation> {

@@ -134,6 +134,24 @@ fn an_abort_takes_no_credit_and_is_told_once() {
     assert_eq!((a.next(), b.next(), b.is_over()), (None, None, true));
 }
 
+/// An end that had no room for its answer fails: who asked hears of the abort first, and is owed its reason.
+#[test]
+fn an_abort_before_the_answer_ends_a_connection_for_the_reason_that_it_has() {
+    let reasons = [
+        (Failure::AddressChanged { acknowledged: 0 }, Failure::AddressChanged { acknowledged: 0 }),
+        (Failure::Aborted, Failure::Reset),
+    ];
+    for (why, told) in reasons {
+        let mut asking = Endpoint::asking(greeting(1, 4));
+        asking.next();
+        let mut accepting = Endpoint::accepting(greeting(2, 4), greeting(1, 4));
+        accepting.fail(why, true);
+        assert_eq!(exchange(&mut accepting, &mut asking), [Event::Aborted]);
+        assert_eq!((asking.failure(), asking.next()), (Some(told), None), "it knows nobody to answer");
+        assert!(asking.is_over() && accepting.is_over());
+    }
+}
+
 #[test]
 fn a_connection_that_is_refused_or_given_up_is_over() {
     let mut end = Endpoint::asking(greeting(1, 4));

@@ -170,7 +170,8 @@ type Accepted = Pin<Box<dyn Future<Output = Option<SimStream>>>>;
 /// The streams of all clients. In round `k` each tells the one that is `2^k` further: behind the last round each has heard of all.
 fn barriers(cluster: &Cluster, clients: u32) -> Result<Vec<Barrier>, PaperError> {
     let machine = |client: u32| &cluster.machines[(SERVERS + client) as usize];
-    let mut all: Vec<Barrier> = (0..clients).map(|_| Barrier { told: Vec::new(), heard: Vec::new() }).collect();
+    let mut all: Vec<Barrier> =
+        (0..clients).map(|_| Barrier { told: Vec::new(), heard: Vec::new() }).collect();
     for round in (0..).take_while(|round| 1 << round < clients) {
         let port = Service(BARRIER.0 + round);
         for (client, barrier) in (0..).zip(&mut all) {
@@ -190,7 +191,9 @@ fn measure(profile: &Profile, wire: Wire, steps: &'static [Step], clients: u32) 
     let lines: Vec<Line> =
         (0..SERVERS).map(|server| line(&cluster, wire, SERVERS, server)).collect::<Result<_, _>>()?;
     let mut lines = Some(lines);
-    for (client, Barrier { mut told, heard: accepted }) in barriers(&cluster, clients)?.into_iter().enumerate() {
+    for (client, Barrier { mut told, heard: accepted }) in
+        barriers(&cluster, clients)?.into_iter().enumerate()
+    {
         let rt = cluster.machines[SERVERS as usize + client].rt.clone();
         let (book, mut lines) = (Rc::clone(&book), lines.take());
         drop(rt.clone().spawn(async move {
