@@ -153,6 +153,10 @@ fn no_time() -> Spread {
     Spread::fixed(Nanos::ZERO)
 }
 
+/// The most messages of one machine's clients in a workload that is drawn, unless one request takes more: as many as are surely sent
+/// in the time that a scenario has to settle, where the transport takes one at a time.
+const MESSAGES: u32 = 24_000;
+
 impl SdpWork {
     /// One client a machine that makes so many small requests, each on a connection of its own.
     pub fn of(requests: u32) -> SdpWork {
@@ -243,10 +247,13 @@ impl SdpWork {
         let longest = work.bytes.max(work.reply);
         let calls = if modes || resize > 0 { 16 } else { 512 };
         let call = work.call.max(longest / calls);
+        // What one machine's clients send and hear, all their requests together.
+        let messages = work.clients * (work.bytes + work.reply).div_ceil(call.min(buffer_bytes));
+        let requests = work.requests.map(|requests| requests.min((MESSAGES / messages).max(1)));
         // A recall is one of both directions, of which the writer beside a reader knows nothing.
         let duplex = dice.one_in(3) && work.recall == 0;
         let wants_first = work.zcopy_threshold > 0 && work.owned_reads && dice.one_in(2);
-        SdpWork { failover, modes, resize, duplex, call, wants_first, ..work }
+        SdpWork { failover, modes, resize, duplex, call, requests, wants_first, ..work }
     }
 
     /// How much work there is.
